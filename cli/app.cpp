@@ -1,0 +1,101 @@
+#include "cli/app.hpp"
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <new>
+
+#include "cli/commands.hpp"
+
+namespace tessera::cli {
+
+namespace {
+
+void add_setting_options(CLI::App& command, RunArguments& a) {
+  command.add_option("kernel", a.kernel, "kernel name (tessera list)")->required();
+  command.add_option("parameters", a.assignments, "sizes and tiles, as in m=512 bm=128");
+  command.add_option("--case", a.case_index, "start from this case of the kernel (tessera show)");
+  command.add_option("--device", a.device, "device name (tessera devices) or spec file")->capture_default_str();
+  command.add_option("--dtype", a.dtype, "element type of the operands")->capture_default_str();
+  command.add_option("--seed", a.seed, "seed of the inputs that are made")->capture_default_str();
+  command.add_option("--input", a.inputs, "ref=file.npy: an input or a prefetched array from a file");
+}
+
+int dispatch(int argc, char** argv, const Kernels& kernels) {
+  CLI::App app{"tessera: runs tiled accelerator kernels on a simulated memory hierarchy", "tessera"};
+  app.require_subcommand(1);
+  RunArguments a;
+  bool markdown = false;
+  std::string name;
+  std::string folder;
+
+  CLI::App* list = app.add_subcommand("list", "the kernels there are");
+  list->add_flag("--markdown", markdown, "as a table for docs/");
+  CLI::App* show = app.add_subcommand("show", "a kernel's equation, parameters, signature, cases and bytes");
+  add_setting_options(*show, a);
+  CLI::App* run = app.add_subcommand("run", "run a kernel: validate it, count its bytes");
+  add_setting_options(*run, a);
+  run->add_option("--output", a.output, "write the outputs to this folder as .npy");
+  run->add_option("--threads", a.threads, "host threads; 0 takes all")->capture_default_str();
+  run->add_option("--json", a.json, "write the report here (tessera.run/1); - for standard output");
+  run->add_option("--at", a.at, "i,j,k: print every block before this grid step");
+  run->add_flag("--break", a.break_at, "stop in gdb there, before the body");
+  run->add_option("--trap", a.trap, "nan: stop at the first op that makes a NaN from numbers");
+  run->add_flag("--no-check", a.no_check, "do not compare with the reference");
+  CLI::App* devices = app.add_subcommand("devices", "the device specs, or one with its sources");
+  devices->add_option("name", name, "device");
+  CLI::App* ops = app.add_subcommand("ops", "the ops that bodies can use");
+  ops->add_flag("--markdown", markdown, "as a table for docs/");
+  CLI::App* create = app.add_subcommand("new", "start a project with a kernel of your own");
+  create->add_option("name", name, "kernel name, in snake_case")->required();
+  create->add_option("--folder", folder, "where; ./NAME if not given");
+
+  // A mistyped command gets the nearest one, not a list of options.
+  if (argc > 1 && argv[1][0] != '-') {
+    const std::string word = argv[1];
+    std::vector<std::string> known;
+    for (const auto* command : app.get_subcommands({})) known.push_back(command->get_name());
+    if (std::find(known.begin(), known.end(), word) == known.end()) {
+      throw InputError("unknown-command", "no command '" + word + "'" + suggest(word, known), "tessera --help");
+    }
+  }
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& done) {
+    return app.exit(done);
+  } catch (const CLI::ParseError& error) {
+    throw InputError("bad-usage", error.what(), "tessera --help");
+  }
+  if (*list) return list_command(kernels, markdown);
+  if (*show) return show_command(kernels, a);
+  if (*run) return run_command(kernels, a);
+  if (*devices) return devices_command(name);
+  if (*ops) return ops_command(markdown);
+  return new_command(name, folder);
+}
+
+}  // namespace
+
+int run_app(int argc, char** argv, const Kernels& kernels) {
+  try {
+    return dispatch(argc, argv, kernels);
+  } catch (const InputError& error) {
+    std::fflush(stdout);
+    std::fputs(error.text().c_str(), stderr);
+    return 2;
+  } catch (const NpyError& error) {
+    std::fputs(InputError("bad-input", error.what()).text().c_str(), stderr);
+    return 2;
+  } catch (const std::bad_alloc&) {
+    std::fputs(InputError("bad-input", "these arrays do not fit in this machine's memory").text().c_str(), stderr);
+    return 2;
+  } catch (const KernelError& error) {
+    std::fputs(error.diagnostic.text().c_str(), stderr);
+    return 1;
+  } catch (const std::exception& error) {
+    const Diagnostic d{.slug = "internal", .kind = Diagnostic::Kind::internal, .headline = error.what()};
+    std::fputs(d.text().c_str(), stderr);
+    return 70;
+  }
+}
+
+}  // namespace tessera::cli

@@ -1,0 +1,44 @@
+// The commands behind the command line; each returns an exit code and throws InputError.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/registry.hpp"
+
+namespace tessera::cli {
+
+using Kernels = std::vector<KernelHandle>;
+
+struct RunArguments {
+  std::string kernel;
+  std::vector<std::string> assignments;
+  std::string device = "tpu-v5e";
+  std::string dtype = "f32";
+  std::vector<std::string> inputs;
+  std::string output;
+  std::string json;
+  std::string at;
+  std::string trap;
+  std::uint64_t seed = 0;
+  int case_index = 0;
+  int threads = 0;
+  bool break_at = false;
+  bool no_check = false;
+};
+
+int run_command(const Kernels& kernels, const RunArguments& arguments);
+int list_command(const Kernels& kernels, bool markdown);
+int show_command(const Kernels& kernels, const RunArguments& arguments);
+int devices_command(const std::string& name);
+int ops_command(bool markdown);
+int new_command(const std::string& name, const std::string& folder);
+
+/// A spec by name or file; throws InputError[unknown-device].
+DeviceSpec find_device(const std::string& name);
+/// name=value pairs; throws InputError.
+std::vector<std::pair<std::string, std::string>> split_assignments(const std::vector<std::string>& words,
+                                                                   const char* what);
+Request request_of(const KernelHandle& kernel, const RunArguments& arguments);
+
+}  // namespace tessera::cli

@@ -1,0 +1,218 @@
+// From an entry (a kernel template and its oracle) to a handle: parses sizes, makes inputs, runs, compares.
+#pragma once
+
+#include <algorithm>
+#include <memory>
+
+#include "cli/host.hpp"
+#include "cli/registry.hpp"
+#include "kernels/entry.hpp"
+
+namespace tessera::cli {
+
+namespace detail {
+
+/// A kernel with its sizes, tiles and prepared arrays.
+template <class K>
+struct Prepared {
+  K kernel;
+  Tiles tiles;
+  Setting setting;
+  std::unique_ptr<Host> host;
+};
+
+template <class K>
+double smallest_in_cases(std::size_t size) {
+  double least = K::cases[0].sizes[size];
+  for (const Case& c : K::cases) least = std::min(least, c.sizes[size]);
+  return least;
+}
+
+/// Takes name=value assignments over the values of a case; throws InputError.
+template <class K>
+void resolve(const Request& request, Prepared<K>& p) {
+  const auto cases = static_cast<int>(K::cases.size());
+  if (request.case_index < 0 || request.case_index >= cases) {
+    throw InputError("bad-input", std::string(K::info.name) + " has cases 0 to " + std::to_string(cases - 1) +
+                                      ", not " + std::to_string(request.case_index));
+  }
+  const Case& base = K::cases[static_cast<std::size_t>(request.case_index)];
+  std::vector<std::string> known;
+  std::vector<std::string> given;
+  for (const auto& s : K::sizes) known.emplace_back(s.name);
+  for (const auto& t : K::tiles) known.emplace_back(t.name);
+  for (const auto& [name, text] : request.assignments) {
+    if (std::find(known.begin(), known.end(), name) == known.end()) {
+      throw InputError("unknown-parameter",
+                       std::string(K::info.name) + " has no parameter '" + name + "'" + suggest(name, known),
+                       std::string("tessera show ") + K::info.name);
+    }
+    given.push_back(name);
+  }
+  const auto assigned = [&](const char* name) -> const std::string* {
+    const std::string* text = nullptr;
+    for (const auto& [n, value] : request.assignments) {
+      if (n == name) text = &value;
+    }
+    return text;
+  };
+  constexpr double kLargest = 1 << 30;
+  const auto number = [&](const char* name, const std::string& text, bool real, double least) {
+    const double value = parse_number(name, text, real);
+    if (value < least || value > kLargest) {
+      throw InputError("bad-input", std::string(name) + " is at least " + std::to_string(static_cast<int>(least)) +
+                                        " and at most 2^30, not " + text);
+    }
+    return value;
+  };
+  for (std::size_t i = 0; i < K::sizes.size(); ++i) {
+    const auto& s = K::sizes[i];
+    double value = base.sizes[i];
+    const double least = smallest_in_cases<K>(i) >= 1 ? 1 : 0;
+    if (const auto* text = assigned(s.name)) value = number(s.name, *text, s.real != nullptr, least);
+    if (s.integer != nullptr) p.kernel.*s.integer = static_cast<int>(value);
+    else p.kernel.*s.real = static_cast<float>(value);
+    p.setting.sizes.push_back({s.name, s.what, value});
+  }
+  for (std::size_t i = 0; i < K::tiles.size(); ++i) {
+    const TileParam& t = K::tiles[i];
+    double value = base.tiles[i];
+    const bool follows = t.follows != nullptr && std::find(given.begin(), given.end(), t.follows) != given.end();
+    for (const auto& s : p.setting.sizes) {
+      if (follows && s.name == t.follows) value = s.value;
+    }
+    if (const auto* text = assigned(t.name)) value = number(t.name, *text, false, 1);
+    p.tiles.size[i] = static_cast<int>(value);
+    p.setting.tiles.emplace_back(t.name, static_cast<int>(value));
+  }
+  if (given.empty()) {
+    p.setting.case_name = "case " + std::to_string(request.case_index) + " (" + base.what + ")";
+  }
+  if constexpr (requires { p.kernel.valid(p.tiles); }) {
+    if (const char* fault = p.kernel.valid(p.tiles)) throw InputError("bad-input", fault);
+  }
+}
+
+template <class K>
+Prepared<K> prepare(const Request& request) {
+  Prepared<K> p;
+  resolve(request, p);
+  p.host = std::make_unique<Host>(K::info.name, request.seed, request.files);
+  if constexpr (requires { p.kernel.prepare(*p.host, p.tiles); }) p.kernel.prepare(*p.host, p.tiles);
+  return p;
+}
+
+/// The kernel's own count of its bytes, if it has one.
+template <class K>
+std::optional<Bytes> closed_form_of(const Prepared<K>& p, const DeviceSpec& device) {
+  if constexpr (requires { p.kernel.hbm_bytes(p.tiles, Target{}); }) {
+    return p.kernel.hbm_bytes(p.tiles, Target{device.keeps_blocks_across_cells()});
+  } else {
+    return std::nullopt;
+  }
+}
+void check_closed_form(const Bytes& closed_form, const char* kernel, RunResult& result);
+
+inline std::string command_of(const char* kernel, const Request& request, const Setting& setting) {
+  std::string command = std::string("tessera run ") + kernel;
+  if (setting.case_name.empty() || request.case_index != 0) {
+    command += " --case " + std::to_string(request.case_index);
+  }
+  for (const auto& [name, value] : request.assignments) command += " " + name + "=" + value;
+  if (request.dtype != DType::f32) command += std::string(" --dtype ") + name(request.dtype);
+  if (request.device.name != "tpu-v5e") command += " --device " + request.device.name;
+  if (request.seed != 0) command += " --seed " + std::to_string(request.seed);
+  for (const auto& [name, file] : request.files) command += " --input " + name + "=" + file;
+  return command;
+}
+
+inline std::string who_of(const char* kernel, const Request& request, const Setting& setting) {
+  std::string who = kernel;
+  if (!setting.case_name.empty()) who += ", case " + std::to_string(request.case_index);
+  who += " (";
+  for (std::size_t i = 0; i < setting.sizes.size(); ++i) {
+    std::string value = std::to_string(setting.sizes[i].value);
+    value.erase(value.find_last_not_of('0') + 1);
+    if (value.ends_with('.')) value.pop_back();
+    who += (i > 0 ? ", " : "") + setting.sizes[i].name + "=" + value;
+  }
+  return who + ")";
+}
+
+template <class E, class T>
+Outcome run_entry(const E& entry, const Request& request) {
+  using K = typename E::template Kernel<T>;
+  Prepared<K> p = prepare<K>(request);
+  Outcome outcome;
+  outcome.setting = p.setting;
+  const Plan operands = plan_of(K::info.name, spec_of(p.kernel, p.tiles), request.device);
+  std::vector<Array> arrays;
+  std::vector<std::string> names;
+  OracleInputs oracle_inputs;
+  for (const auto& op : operands.operands) {
+    if (op.role == Role::out && op.present) outcome.output_names.push_back(op.name);
+    if (op.role != Role::in || !op.present) continue;
+    names.push_back(op.name);
+    arrays.push_back(p.host->operand(op.name, op.dtype, op.array));
+  }
+  for (const auto& s : operands.scalars) names.push_back(s.name);
+  p.host->check_files_used(names);
+  Inputs inputs;
+  for (const auto& a : arrays) inputs.push_back(&a);
+
+  RunOptions options = request.options;
+  options.device = request.device;
+  options.who = who_of(K::info.name, request, p.setting);
+  options.command = command_of(K::info.name, request, p.setting);
+  outcome.result = tessera::run(p.kernel, p.tiles, inputs, options);
+  if (!outcome.result.ok()) return outcome;
+  outcome.closed_form = closed_form_of(p, request.device);
+  if (outcome.closed_form) check_closed_form(*outcome.closed_form, K::info.name, outcome.result);
+  if (!request.check) return outcome;
+
+  for (std::size_t i = 0; i < arrays.size(); ++i) oracle_inputs.add(names[i], golden::to_tensor(arrays[i]));
+  auto expected = entry.oracle(p.kernel, oracle_inputs);
+  std::vector<reference::Expected> results;
+  if constexpr (std::is_same_v<decltype(expected), reference::Expected>) results.push_back(std::move(expected));
+  else results = std::move(expected);
+  const StepContext context{&outcome.result.plan, nullptr, options.who, options.command};
+  step_context = &context;
+  outcome.validation = golden::validate(outcome.result.plan, outcome.result.outputs, results, K::info.name);
+  step_context = nullptr;
+  if (outcome.validation->mismatch) outcome.result.diagnostics.push_back(*outcome.validation->mismatch);
+  return outcome;
+}
+
+template <class E, class T>
+Description describe_entry(const Request& request) {
+  using K = typename E::template Kernel<T>;
+  Prepared<K> p = prepare<K>(request);
+  Description d;
+  d.plan = plan_of(K::info.name, spec_of(p.kernel, p.tiles), request.device);
+  d.closed_form = closed_form_of(p, request.device);
+  d.setting = std::move(p.setting);
+  return d;
+}
+
+}  // namespace detail
+
+/// The kernel in f32 and bf16.
+template <class E>
+KernelHandle handle(const E& entry) {
+  using F32 = typename E::template Kernel<float>;
+  KernelHandle h;
+  h.info = F32::info;
+  h.dtypes = {DType::f32, DType::bf16};
+  for (const Case& c : F32::cases) h.cases.emplace_back(c.what);
+  h.run = [entry](const Request& request) {
+    return request.dtype == DType::bf16 ? detail::run_entry<E, bf16>(entry, request)
+                                        : detail::run_entry<E, float>(entry, request);
+  };
+  h.describe = [](const Request& request) {
+    return request.dtype == DType::bf16 ? detail::describe_entry<E, bf16>(request)
+                                        : detail::describe_entry<E, float>(request);
+  };
+  return h;
+}
+
+}  // namespace tessera::cli

@@ -1,0 +1,82 @@
+#include "cli/host.hpp"
+
+namespace tessera::cli {
+
+std::uint64_t random_bits(std::uint64_t seed, const std::string& name, std::uint64_t i) {
+  std::uint64_t z = seed * 0x9e3779b97f4a7c15ULL;
+  for (const char c : name) z = (z ^ static_cast<unsigned char>(c)) * 0x100000001b3ULL;
+  z += (i + 1) * 0x9e3779b97f4a7c15ULL;
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
+  return z ^ (z >> 31);
+}
+
+Array random_array(DType d, const Shape& shape, std::uint64_t seed, const std::string& name) {
+  Array array(d, shape);
+  visit_dtype(d, [&]<class T>(TypeTag<T>) {
+    for (std::int64_t i = 0; i < array.elems(); ++i) {
+      const std::uint64_t bits = random_bits(seed, name, static_cast<std::uint64_t>(i));
+      if constexpr (kIsNibble<T>) {
+        array.set(i, static_cast<double>(bits >> 61));
+      } else if constexpr (kIsFloat<T>) {
+        array.data<T>()[i] = convert<T>(static_cast<float>(static_cast<std::int64_t>(bits >> 40) - (1 << 23)) * 0x1p-23f);
+      } else if constexpr (std::is_same_v<T, bool>) {
+        array.data<T>()[i] = (bits >> 63) != 0;
+      } else {
+        array.data<T>()[i] = static_cast<T>(bits >> 61);
+      }
+    }
+  });
+  return array;
+}
+
+int Host::random(int lo, int hi) {
+  const auto range = static_cast<std::uint64_t>(hi - lo + 1);
+  return lo + static_cast<int>(random_bits(seed_, "prepare", draws_++) % range);
+}
+
+const std::string* Host::take_file(const std::string& name) {
+  const auto it = files_.find(name);
+  if (it == files_.end()) return nullptr;
+  used_[name] = true;
+  return &it->second;
+}
+
+void Host::check_shape(const std::string& name, const Array& array, const Shape& wanted) const {
+  if (array.shape() == wanted) return;
+  throw InputError("bad-input", "--input " + name + " is " + describe(array.dtype(), array.shape()) + "; " +
+                                    kernel_ + " takes " + describe(array.dtype(), wanted));
+}
+
+Smem<int> Host::scalars(const char* name, std::vector<int> made) {
+  if (const auto* file = take_file(name)) {
+    const Array array = read_npy(*file, DType::i32);
+    if (array.shape().rank != 1) fail(std::string(name) + " has one dimension");
+    made.assign(array.data<std::int32_t>(), array.data<std::int32_t>() + array.elems());
+  }
+  return keep(name, std::move(made));
+}
+
+Smem<int> Host::keep(const char* name, std::vector<int> values) {
+  kept_.push_back(std::move(values));
+  return {kept_.back().data(), static_cast<int>(kept_.back().size()), name};
+}
+
+Array Host::operand(const std::string& name, DType d, const Shape& shape) {
+  if (const auto it = inputs_.find(name); it != inputs_.end()) return it->second;
+  if (const auto* file = take_file(name)) {
+    Array array = read_npy(*file, d);
+    check_shape(name, array, shape);
+    return array;
+  }
+  return random_array(d, shape, seed_, name);
+}
+
+void Host::check_files_used(const std::vector<std::string>& known) const {
+  for (const auto& [name, path] : files_) {
+    if (used_.contains(name)) continue;
+    throw InputError("unknown-parameter", kernel_ + " has no input '" + name + "'" + suggest(name, known));
+  }
+}
+
+}  // namespace tessera::cli

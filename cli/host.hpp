@@ -1,0 +1,69 @@
+// What a kernel's prepare(host, tiles) may ask of the machine that starts it: scalar-prefetched arrays and
+// inputs with a meaning, made from the seed unless the user gave a file.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "memory_model/array.hpp"
+#include "memory_model/npy.hpp"
+#include "sim/body/smem.hpp"
+#include "sim/diagnostics/diagnostic.hpp"
+
+namespace tessera::cli {
+
+/// A counter-based generator (splitmix64): value i of stream `name` under `seed`, the same everywhere.
+std::uint64_t random_bits(std::uint64_t seed, const std::string& name, std::uint64_t i);
+
+/// Uniform in [-1, 1) in steps of 2^-23 for float types, 0 to 7 for integers (0 and 1 for bool).
+Array random_array(DType d, const Shape& shape, std::uint64_t seed, const std::string& name);
+
+class Host {
+ public:
+  Host(std::string kernel, std::uint64_t seed, std::map<std::string, std::string> files)
+      : kernel_(std::move(kernel)), seed_(seed), files_(std::move(files)) {}
+  Host(const Host&) = delete;
+  Host& operator=(const Host&) = delete;
+
+  /// Uniform in [lo, hi].
+  int random(int lo, int hi);
+  /// --input name=file.npy (i32, one dim), or `made`.
+  Smem<int> scalars(const char* name, std::vector<int> made);
+  /// An array that the kernel derives.
+  Smem<int> keep(const char* name, std::vector<int> values);
+  /// The values of the input of this name: --input, or `made`.
+  template <class T>
+  std::vector<T> input(const char* name, const Shape& shape, const std::vector<T>& made) {
+    Array array(kDTypeOf<T>, shape);
+    if (const auto file = take_file(name)) array = read_npy(*file, kDTypeOf<T>);
+    else for (std::int64_t i = 0; i < array.elems(); ++i) array.data<T>()[i] = made[static_cast<std::size_t>(i)];
+    check_shape(name, array, shape);
+    const T* data = array.data<T>();
+    std::vector<T> values(data, data + array.elems());
+    inputs_.insert_or_assign(name, std::move(array));
+    return values;
+  }
+  [[noreturn]] void fail(const std::string& what) const { throw InputError("bad-input", kernel_ + ": " + what); }
+
+  /// The input of an operand: prepared, from a file, or random.
+  Array operand(const std::string& name, DType d, const Shape& shape);
+  /// Files that nothing asked for are the user's mistake: throws InputError.
+  void check_files_used(const std::vector<std::string>& known) const;
+
+ private:
+  const std::string* take_file(const std::string& name);
+  void check_shape(const std::string& name, const Array& array, const Shape& wanted) const;
+
+  std::string kernel_;
+  std::uint64_t seed_;
+  std::uint64_t draws_ = 0;
+  std::map<std::string, std::string> files_;
+  std::map<std::string, bool> used_;
+  std::map<std::string, Array> inputs_;
+  std::deque<std::vector<int>> kept_;
+};
+
+}  // namespace tessera::cli

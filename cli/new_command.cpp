@@ -1,0 +1,60 @@
+// tessera new: a project of the user's own, with one kernel, its oracle and its tests.
+#include <fmt/format.h>
+
+#include <cctype>
+#include <cstdio>
+#include <filesystem>
+
+#include "cli/commands.hpp"
+#include "cli/templates.hpp"
+#include "memory_model/npy.hpp"
+
+namespace tessera::cli {
+
+namespace {
+
+std::string pascal_case(const std::string& snake) {
+  std::string text;
+  bool upper = true;
+  for (const char c : snake) {
+    if (c == '_') {
+      upper = true;
+      continue;
+    }
+    text += upper ? static_cast<char>(std::toupper(static_cast<unsigned char>(c))) : c;
+    upper = false;
+  }
+  return text;
+}
+
+std::string fill(std::string_view text, const std::string& name) {
+  std::string result(text);
+  const std::pair<std::string, std::string> words[] = {{"my_kernel", name}, {"MyKernel", pascal_case(name)}};
+  for (const auto& [from, to] : words) {
+    for (std::size_t at = result.find(from); at != std::string::npos; at = result.find(from, at + to.size())) {
+      result.replace(at, from.size(), to);
+    }
+  }
+  return result;
+}
+
+}  // namespace
+
+int new_command(const std::string& name, const std::string& folder) {
+  bool ok = !name.empty() && std::islower(static_cast<unsigned char>(name[0])) != 0;
+  for (const char c : name) ok = ok && (std::islower(static_cast<unsigned char>(c)) != 0 ||
+                                        std::isdigit(static_cast<unsigned char>(c)) != 0 || c == '_');
+  if (!ok) throw InputError("bad-input", "a kernel's name is snake_case, as in my_kernel, not '" + name + "'");
+  const std::filesystem::path root = folder.empty() ? name : folder;
+  if (std::filesystem::exists(root)) throw InputError("bad-input", root.string() + " exists already");
+  std::filesystem::create_directories(root);
+  for (const auto& file : templates()) {
+    write_file_atomically((root / fill(file.path, name)).string(), fill(file.text, name));
+    fmt::print("wrote {}\n", (root / fill(file.path, name)).string());
+  }
+  fmt::print("\nnext: cd {} && cmake -B build -DCMAKE_BUILD_TYPE=Release && cmake --build build\n"
+             "      ./build/{} run {}\n      ctest --test-dir build\n", root.string(), name, name);
+  return 0;
+}
+
+}  // namespace tessera::cli

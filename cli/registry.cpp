@@ -1,0 +1,60 @@
+#include "cli/registry.hpp"
+
+#include <charconv>
+#include <cmath>
+
+#include "cli/handle.hpp"
+#include "sim/diagnostics/slugs.hpp"
+
+namespace tessera::cli {
+
+const KernelHandle& find_kernel(const std::vector<KernelHandle>& kernels, const std::string& name) {
+  std::vector<std::string> known;
+  for (const auto& kernel : kernels) {
+    if (name == kernel.info.name) return kernel;
+    known.emplace_back(kernel.info.name);
+  }
+  throw InputError("unknown-kernel", "no kernel '" + name + "'" + suggest(name, known), "tessera list");
+}
+
+DType parse_dtype(const std::string& text, const KernelHandle& kernel) {
+  std::vector<std::string> known;
+  for (const DType d : kernel.dtypes) {
+    if (text == name(d)) return d;
+    known.emplace_back(name(d));
+  }
+  throw InputError("unknown-dtype",
+                   std::string(kernel.info.name) + " is not built for '" + text + "'" + suggest(text, known));
+}
+
+void detail::check_closed_form(const Bytes& closed_form, const char* kernel, RunResult& result) {
+  const Ledger& ledger = result.ledger();
+  const Bytes moved{ledger.hbm_read_bytes(), ledger.hbm_write_bytes()};
+  if (closed_form == moved) return;
+  Diagnostic d{.slug = "closed-form",
+               .headline = std::string(kernel) + "'s hbm_bytes() is not what moved"};
+  d.fields.emplace_back("read", with_commas(closed_form.read) + " derived, " + with_commas(moved.read) + " moved");
+  d.fields.emplace_back("write", with_commas(closed_form.write) + " derived, " + with_commas(moved.write) + " moved");
+  d.fields.emplace_back("help", "the ledger counts what ran; the derivation or the index maps are wrong");
+  result.diagnostics.push_back(std::move(d));
+}
+
+double parse_number(const std::string& name, const std::string& text, bool real) {
+  const char* end = text.data() + text.size();
+  double value = 0;
+  bool ok = false;
+  if (real) {
+    const auto result = std::from_chars(text.data(), end, value);
+    ok = result.ec == std::errc() && result.ptr == end && std::isfinite(value);
+  } else {
+    int whole = 0;
+    const auto result = std::from_chars(text.data(), end, whole);
+    ok = result.ec == std::errc() && result.ptr == end;
+    value = whole;
+  }
+  if (ok) return value;
+  throw InputError("bad-input",
+                   name + " takes a " + (real ? "number" : "whole number") + ", not '" + text + "'");
+}
+
+}  // namespace tessera::cli

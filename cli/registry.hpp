@@ -1,0 +1,79 @@
+// Kernels with their types erased: what the commands work on.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "golden/validate.hpp"
+#include "memory_model/device_spec.hpp"
+#include "sim/body/kernel.hpp"
+#include "sim/run.hpp"
+
+namespace tessera::cli {
+
+/// What a user asked of a kernel.
+struct Request {
+  int case_index = 0;
+  std::vector<std::pair<std::string, std::string>> assignments;  ///< name=value, sizes and tiles
+  DType dtype = DType::f32;
+  DeviceSpec device;
+  std::map<std::string, std::string> files;  ///< ref -> .npy
+  std::uint64_t seed = 0;
+  bool check = true;
+  RunOptions options;  ///< device, who and command are filled in
+};
+
+struct Parameter {
+  std::string name;
+  std::string what;
+  double value = 0;
+};
+
+/// The sizes and tiles that a request comes to.
+struct Setting {
+  std::vector<Parameter> sizes;
+  std::vector<std::pair<std::string, int>> tiles;
+  std::string case_name;  ///< "case 1 (ragged)", "" if sizes or tiles were given
+};
+
+struct Outcome {
+  Setting setting;
+  RunResult result;
+  std::optional<golden::Validation> validation;
+  std::optional<Bytes> closed_form;  ///< kernel.hbm_bytes for this setting and device
+  std::vector<std::string> output_names;
+};
+
+/// What `show` prints of one setting.
+struct Description {
+  Setting setting;
+  Plan plan;
+  std::optional<Bytes> closed_form;
+};
+
+struct KernelHandle {
+  KernelInfo info;
+  std::vector<DType> dtypes;
+  std::vector<std::string> cases;  ///< "aligned", ...
+  std::function<Outcome(const Request&)> run;
+  std::function<Description(const Request&)> describe;
+};
+
+/// The kernels of kernels/all.hpp.
+std::vector<KernelHandle> builtin_kernels();
+
+/// By name; throws InputError[unknown-kernel] with the nearest.
+const KernelHandle& find_kernel(const std::vector<KernelHandle>& kernels, const std::string& name);
+
+/// Throws InputError[unknown-dtype].
+DType parse_dtype(const std::string& text, const KernelHandle& kernel);
+
+/// A whole number; throws InputError naming `name`.
+double parse_number(const std::string& name, const std::string& text, bool real);
+
+}  // namespace tessera::cli

@@ -1,0 +1,148 @@
+#include <fmt/format.h>
+#include <omp.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "cli/commands.hpp"
+#include "cli/paths.hpp"
+#include "cli/progress.hpp"
+#include "memory_model/npy.hpp"
+#include "report/run_report.hpp"
+
+namespace tessera::cli {
+
+namespace {
+
+std::vector<int> parse_step(const std::string& text) {
+  std::vector<int> ids;
+  std::size_t start = 0;
+  while (start <= text.size()) {
+    const std::size_t comma = std::min(text.find(',', start), text.size());
+    ids.push_back(static_cast<int>(parse_number("--at", text.substr(start, comma - start), false)));
+    start = comma + 1;
+  }
+  return ids;
+}
+
+bool debugger_attached() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with("TracerPid:")) return line.find_first_of("123456789") != std::string::npos;
+  }
+  return false;
+}
+
+/// --break stops in gdb. Without a debugger, start this very command under one.
+void start_debugger() {
+  std::ifstream command_line("/proc/self/cmdline", std::ios::binary);
+  std::vector<std::string> words{"gdb", "-q", "-x", kGdbScript, "-ex", "run", "--args"};
+  for (std::string word; std::getline(command_line, word, '\0');) words.push_back(word);
+  if (isatty(STDIN_FILENO) == 0) {
+    std::string command;
+    for (const auto& word : words) command += (command.empty() ? "" : " ") + word;
+    throw InputError("bad-input", "--break needs a debugger, and there is no terminal to start one in", command);
+  }
+  std::vector<char*> argv;
+  for (auto& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  execvp("gdb", argv.data());
+  throw InputError("bad-input", "--break needs gdb, which is not installed", "apt-get install gdb");
+}
+
+report::RunReport report_of(const KernelHandle& kernel, const Request& request, const Outcome& outcome) {
+  report::RunReport r;
+  r.kernel = kernel.info.name;
+  r.case_name = outcome.setting.case_name;
+  for (const auto& s : outcome.setting.sizes) r.sizes.emplace_back(s.name, s.value);
+  r.tiles = outcome.setting.tiles;
+  r.dtype = request.dtype;
+  r.device = request.device;
+  r.backend_why = "this build has no CUDA backend";
+  const int offered = request.options.threads > 0 ? request.options.threads : omp_get_max_threads();
+  r.threads = offered;
+  r.grid = outcome.result.grid;
+  r.steps = outcome.result.steps;
+  r.ledger = outcome.result.ledger();
+  r.allocations = outcome.result.plan.allocations;
+  r.flops = outcome.result.flops;
+  r.transcendentals = outcome.result.transcendentals;
+  r.scopes = outcome.result.scopes;
+  if (outcome.validation) {
+    const auto& v = *outcome.validation;
+    r.validation = {v.reference, v.passed, v.max_abs_err, v.max_rel_err, v.max_ulp, v.worst_of_bound};
+  }
+  r.diagnostics = outcome.result.diagnostics;
+  r.seconds = outcome.result.seconds;
+  return r;
+}
+
+int exit_code(const std::vector<Diagnostic>& diagnostics) {
+  int code = 0;
+  for (const auto& d : diagnostics) {
+    switch (d.kind) {
+      case Diagnostic::Kind::kernel: code = std::max(code, 1); break;
+      case Diagnostic::Kind::unsupported:
+      case Diagnostic::Kind::unmodelled: code = std::max(code, 3); break;
+      case Diagnostic::Kind::internal: code = 70; break;
+    }
+  }
+  return code;
+}
+
+}  // namespace
+
+int run_command(const Kernels& kernels, const RunArguments& a) {
+  const KernelHandle& kernel = find_kernel(kernels, a.kernel);
+  Request request = request_of(kernel, a);
+  if (!a.trap.empty() && a.trap != "nan") throw InputError("bad-input", "--trap takes 'nan', not '" + a.trap + "'");
+  request.options.trap_nan = a.trap == "nan";
+  if (!a.at.empty()) {
+    request.options.at = parse_step(a.at);
+    const auto rank = static_cast<std::size_t>(kernel.describe(request).plan.grid_rank);
+    if (request.options.at.size() != rank) {
+      throw InputError("bad-input", fmt::format("--at takes {} program ids, the rank of the grid", rank));
+    }
+  }
+  if (a.break_at && a.at.empty()) throw InputError("bad-input", "--break needs --at i,j,...");
+  if (a.break_at && !debugger_attached()) start_debugger();
+  request.options.break_at = a.break_at;
+  std::error_code error;
+  if (!a.output.empty()) std::filesystem::create_directories(a.output, error);
+  if (error) throw InputError("bad-input", "--output " + a.output + ": " + error.message());
+
+  bool reached = false;
+  request.options.on_step = [&](const std::string& blocks) {
+    reached = true;
+    fmt::print("at grid step {}, before the body:\n{}\n", a.at, blocks);
+    std::fflush(stdout);
+  };
+  Outcome outcome;
+  {
+    Progress progress(kernel.info.name);
+    request.options.progress = [&](double done) { progress.show(done); };
+    outcome = kernel.run(request);
+  }
+  if (!a.at.empty() && !reached && outcome.result.ok()) {
+    throw InputError("bad-input", "the grid has no step " + a.at);
+  }
+  const report::RunReport report = report_of(kernel, request, outcome);
+  if (outcome.result.ok() || outcome.validation) {
+    fmt::print("{}", report::text_of(report));
+  }
+  std::fflush(stdout);
+  for (const auto& d : outcome.result.diagnostics) fmt::print(stderr, "{}", d.text());
+  if (!a.output.empty() && (outcome.result.ok() || outcome.validation)) {
+    for (std::size_t i = 0; i < outcome.output_names.size(); ++i) {
+      write_npy(a.output + "/" + outcome.output_names[i] + ".npy", outcome.result.outputs[i]);
+    }
+  }
+  if (a.json == "-") fmt::print("{}", report::json_of(report));
+  else if (!a.json.empty()) write_file_atomically(a.json, report::json_of(report));
+  return exit_code(outcome.result.diagnostics);
+}
+
+}  // namespace tessera::cli

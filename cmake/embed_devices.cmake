@@ -1,0 +1,12 @@
+# Writes OUT, a .cpp that holds every device file in DIR. Run with cmake -P.
+file(GLOB files ${DIR}/*.json)
+list(SORT files)
+set(text "#include \"memory_model/embedded_devices.hpp\"\nnamespace tessera {\n")
+string(APPEND text "std::span<const EmbeddedDevice> embedded_devices() {\n  static constexpr EmbeddedDevice kAll[] = {\n")
+foreach(file ${files})
+  get_filename_component(name ${file} NAME_WE)
+  file(READ ${file} json)
+  string(APPEND text "{\"${name}\", R\"json(${json})json\"},\n")
+endforeach()
+string(APPEND text "  };\n  return kAll;\n}\n}\n")
+file(WRITE ${OUT} "${text}")

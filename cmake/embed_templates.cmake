@@ -1,0 +1,12 @@
+# Writes OUT, a .cpp that holds every file in DIR. Run with cmake -P.
+file(GLOB files ${DIR}/*)
+list(SORT files)
+set(text "#include \"cli/templates.hpp\"\nnamespace tessera::cli {\n")
+string(APPEND text "std::span<const TemplateFile> templates() {\n  static constexpr TemplateFile kAll[] = {\n")
+foreach(file ${files})
+  get_filename_component(name ${file} NAME)
+  file(READ ${file} content)
+  string(APPEND text "{\"${name}\", R\"template(${content})template\"},\n")
+endforeach()
+string(APPEND text "  };\n  return kAll;\n}\n}\n")
+file(WRITE ${OUT} "${text}")

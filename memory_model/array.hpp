@@ -1,0 +1,85 @@
+// A dense row-major array in host memory: what kernels take and give, and what a .npy file holds.
+//
+// Bytes are those of the memory model: sub-byte types packed. Files (npy.hpp) unpack them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "memory_model/dtype.hpp"
+#include "memory_model/layout.hpp"
+
+namespace tessera {
+
+/// Memory that starts on a cache line (64 bytes), so that vector loads of whole rows are aligned.
+template <class T>
+struct CacheAligned {
+  using value_type = T;
+  CacheAligned() = default;
+  template <class U>
+  explicit(false) CacheAligned(const CacheAligned<U>&) {}
+  T* allocate(std::size_t n) {
+    return static_cast<T*>(::operator new (n * sizeof(T), std::align_val_t{64}));
+  }
+  void deallocate(T* p, std::size_t) { ::operator delete (p, std::align_val_t{64}); }
+  bool operator==(const CacheAligned&) const { return true; }
+};
+
+class Array {
+ public:
+  Array() = default;
+  /// All zero.
+  Array(DType dtype, Shape shape)
+      : dtype_(dtype),
+        shape_(shape),
+        bytes_(static_cast<std::size_t>(packed_bytes(dtype, shape.elems()))) {}
+
+  DType dtype() const { return dtype_; }
+  const Shape& shape() const { return shape_; }
+  std::int64_t elems() const { return shape_.elems(); }
+  std::byte* bytes() { return bytes_.data(); }
+  const std::byte* bytes() const { return bytes_.data(); }
+  std::int64_t size_bytes() const { return static_cast<std::int64_t>(bytes_.size()); }
+
+  /// The elements, if T is the array's type; std::logic_error otherwise. Not for i4 and u4.
+  template <class T>
+  T* data() {
+    check_type(kDTypeOf<T>);
+    return reinterpret_cast<T*>(bytes_.data());
+  }
+  template <class T>
+  const T* data() const {
+    check_type(kDTypeOf<T>);
+    return reinterpret_cast<const T*>(bytes_.data());
+  }
+
+  /// Element `i` (row-major) as a double; 64-bit integers beyond 2^53 are rounded.
+  double at(std::int64_t i) const;
+  void set(std::int64_t i, double value);
+  /// The bit pattern of element `i`.
+  std::uint64_t bits(std::int64_t i) const;
+
+  std::vector<double> to_doubles() const;
+
+ private:
+  void check_type(DType d) const {
+    if (d != dtype_) {
+      throw std::logic_error(std::string("array holds ") + name(dtype_) + ", not " + name(d));
+    }
+  }
+
+  DType dtype_ = DType::f32;
+  Shape shape_{0};
+  std::vector<std::byte, CacheAligned<std::byte>> bytes_;
+};
+
+/// An f32 array from values, in row-major order; for tests and examples.
+Array f32_array(Shape shape, const std::vector<float>& values);
+
+}  // namespace tessera

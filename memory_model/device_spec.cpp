@@ -1,0 +1,126 @@
+#include "memory_model/device_spec.hpp"
+
+#include <fstream>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "memory_model/embedded_devices.hpp"
+
+namespace tessera {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct Wanted {
+  const char* name;
+  const char* unit;
+  std::function<void(DeviceSpec&, double)> set;
+};
+
+std::int64_t integer(double v) { return static_cast<std::int64_t>(v); }
+
+const std::vector<Wanted>& wanted_figures() {
+  static const std::vector<Wanted> kWanted{
+      {"hbm_capacity", "B", [](DeviceSpec& s, double v) { s.hbm_bytes = integer(v); }},
+      {"vmem_capacity", "B", [](DeviceSpec& s, double v) { s.vmem_bytes = integer(v); }},
+      {"smem_capacity", "B", [](DeviceSpec& s, double v) { s.smem_bytes = integer(v); }},
+      {"cores", "1", [](DeviceSpec& s, double v) { s.cores = static_cast<int>(v); }},
+      {"semaphores", "1", [](DeviceSpec& s, double v) { s.semaphores = static_cast<int>(v); }},
+      {"hbm_bandwidth", "B/s", [](DeviceSpec& s, double v) { s.hbm_bytes_per_s = v; }},
+      {"tile_sublanes", "1", [](DeviceSpec& s, double v) { s.sublanes32 = static_cast<int>(v); }},
+      {"tile_lanes", "1", [](DeviceSpec& s, double v) { s.lanes = static_cast<int>(v); }},
+  };
+  return kWanted;
+}
+
+constexpr std::string_view kPeak = "peak_flops_";
+
+void take_figure(DeviceSpec& spec, const std::string& name, const Json& entry,
+                 const std::string& origin) {
+  const auto complain = [&](const std::string& what) {
+    throw SpecError(origin + ": figure '" + name + "' " + what);
+  };
+  if (!entry.is_object() || !entry.contains("value") || !entry["value"].is_number()) {
+    complain("needs a number as its \"value\"");
+  }
+  if (!entry.contains("source") || !entry["source"].is_string() ||
+      entry["source"].get<std::string>().empty()) {
+    complain("needs a \"source\"");
+  }
+  Figure figure{name, entry["value"].get<double>(), entry.value("unit", ""),
+                entry["source"].get<std::string>()};
+  if (!(figure.value >= 0)) complain("must not be negative");
+  if (name.starts_with(kPeak)) {
+    if (figure.unit != "FLOP/s") complain("must have the unit FLOP/s");
+    spec.peak_flops[name.substr(kPeak.size())] = figure.value;
+  } else {
+    bool known = false;
+    for (const auto& wanted : wanted_figures()) {
+      if (name != wanted.name) continue;
+      if (figure.unit != wanted.unit) complain(std::string("must have the unit ") + wanted.unit);
+      wanted.set(spec, figure.value);
+      known = true;
+    }
+    if (!known) complain("is not one that tessera knows");
+  }
+  spec.figures.push_back(std::move(figure));
+}
+
+}  // namespace
+
+double DeviceSpec::peak(DType d) const {
+  const auto it = peak_flops.find(tessera::name(d));
+  return it == peak_flops.end() ? 0 : it->second;
+}
+
+std::vector<std::string> device_names() {
+  std::vector<std::string> names;
+  for (const auto& device : embedded_devices()) names.emplace_back(device.name);
+  return names;
+}
+
+DeviceSpec parse_device(std::string_view text, const std::string& origin) {
+  const Json json = Json::parse(text, nullptr, false);
+  if (json.is_discarded() || !json.is_object()) throw SpecError(origin + ": not a JSON object");
+  DeviceSpec spec;
+  for (const char* key : {"name", "title", "kind"}) {
+    if (!json.contains(key) || !json[key].is_string()) {
+      throw SpecError(origin + ": needs a string \"" + key + "\"");
+    }
+  }
+  spec.name = json["name"];
+  spec.title = json["title"];
+  const std::string kind = json["kind"];
+  if (kind != "tpu" && kind != "gpu") throw SpecError(origin + ": kind is \"tpu\" or \"gpu\"");
+  spec.kind = kind == "tpu" ? DeviceSpec::Kind::tpu : DeviceSpec::Kind::gpu;
+  if (!json.contains("figures") || !json["figures"].is_object()) {
+    throw SpecError(origin + ": needs an object \"figures\"");
+  }
+  for (const auto& [name, entry] : json["figures"].items()) {
+    take_figure(spec, name, entry, origin);
+  }
+  for (const auto& wanted : wanted_figures()) {
+    bool found = false;
+    for (const auto& figure : spec.figures) found = found || figure.name == wanted.name;
+    if (!found) throw SpecError(origin + ": figure '" + wanted.name + "' is missing");
+  }
+  return spec;
+}
+
+DeviceSpec load_device(const std::string& name) {
+  if (name.ends_with(".json")) {
+    std::ifstream file(name);
+    if (!file) throw SpecError(name + ": cannot be read");
+    std::ostringstream text;
+    text << file.rdbuf();
+    return parse_device(text.str(), name);
+  }
+  for (const auto& device : embedded_devices()) {
+    if (name == device.name) return parse_device(device.json, name);
+  }
+  throw SpecError("no device '" + name + "'");
+}
+
+}  // namespace tessera

@@ -1,0 +1,70 @@
+// What a device is made of: capacities, bandwidths, peak rates, native tile, alignment rules.
+//
+// The figures live in memory_model/devices/<name>.json, each as {"value", "unit", "source"}; they are
+// embedded in the library at build time. A spec of the user's own is a file of the same form.
+// Errors: SpecError names the file, the figure and what was wrong with it.
+// Left out: anything that changes results. A spec changes bytes, limits and predicted time, never bits.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "memory_model/layout.hpp"
+
+namespace tessera {
+
+struct SpecError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+/// One figure of a spec, as `tessera devices NAME` prints it.
+struct Figure {
+  std::string name;
+  double value = 0;
+  std::string unit;
+  std::string source;
+};
+
+struct DeviceSpec {
+  enum class Kind { tpu, gpu };
+
+  std::string name;
+  std::string title;
+  Kind kind = Kind::tpu;
+
+  std::int64_t hbm_bytes = 0;   ///< per chip
+  std::int64_t vmem_bytes = 0;  ///< per core; shared memory per CTA on a GPU
+  std::int64_t smem_bytes = 0;  ///< per core; kernel parameters on a GPU
+  int cores = 1;                ///< cores that share the HBM: TensorCores, or SMs
+  int semaphores = 0;           ///< per core
+  double hbm_bytes_per_s = 0;
+  std::map<std::string, double> peak_flops;  ///< by dtype name, dense, per chip
+  int sublanes32 = 1;                        ///< native tile of 32-bit elements
+  int lanes = 1;
+  std::vector<Figure> figures;  ///< all of the above with their sources, in file order
+
+  /// A TPU core keeps its blocks from one grid step to the next, also across parallel dimensions; a
+  /// GPU's CTA (one parallel cell) starts empty.
+  bool keeps_blocks_across_cells() const { return kind == Kind::tpu; }
+  /// `accum` scratch is VMEM on a TPU and registers on a GPU.
+  bool accumulators_in_vmem() const { return kind == Kind::tpu; }
+  NativeTile tile(DType d) const { return native_tile(sublanes32, lanes, d); }
+  std::int64_t padded_bytes(DType d, const Shape& s) const {
+    return tessera::padded_bytes(d, s, tile(d));
+  }
+  /// Peak rate for products of operands of this type; 0 where the spec has none.
+  double peak(DType d) const;
+};
+
+/// Names of the embedded specs, in alphabetical order.
+std::vector<std::string> device_names();
+/// An embedded spec by name, or a file if `name` ends in ".json". Throws SpecError.
+DeviceSpec load_device(const std::string& name);
+/// Throws SpecError naming `origin`.
+DeviceSpec parse_device(std::string_view json, const std::string& origin);
+
+}  // namespace tessera

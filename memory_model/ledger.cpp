@@ -1,0 +1,34 @@
+#include "memory_model/ledger.hpp"
+
+#include <stdexcept>
+
+namespace tessera {
+
+int Ledger::add_ref(std::string name, const char* direction) {
+  RefTotals totals;
+  totals.name = std::move(name);
+  totals.direction = direction;
+  refs_.push_back(std::move(totals));
+  return static_cast<int>(refs_.size()) - 1;
+}
+
+void Ledger::add(const Ledger& other) {
+  if (other.refs_.size() != refs_.size()) throw std::logic_error("ledgers over different refs");
+  for (std::size_t i = 0; i < refs_.size(); ++i) {
+    for (const auto member :
+         {&RefTotals::transfers, &RefTotals::elided, &RefTotals::bytes, &RefTotals::padded_bytes,
+          &RefTotals::read_bytes, &RefTotals::write_bytes, &RefTotals::padded_read_bytes,
+          &RefTotals::padded_write_bytes}) {
+      refs_[i].*member += other.refs_[i].*member;
+    }
+  }
+  movements_.insert(movements_.end(), other.movements_.begin(), other.movements_.end());
+}
+
+std::int64_t Ledger::sum(std::int64_t RefTotals::*member) const {
+  std::int64_t total = 0;
+  for (const auto& ref : refs_) total += ref.*member;
+  return total;
+}
+
+}  // namespace tessera

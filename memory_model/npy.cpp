@@ -1,0 +1,170 @@
+#include "memory_model/npy.hpp"
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <regex>
+#include <sstream>
+
+namespace tessera {
+
+namespace {
+
+std::string descr_of(DType d) {
+  switch (d) {
+    case DType::f64: return "<f8";
+    case DType::f32: return "<f4";
+    case DType::f16: return "<f2";
+    case DType::bf16: return "<V2";
+    case DType::i64: return "<i8";
+    case DType::i32: return "<i4";
+    case DType::i16: return "<i2";
+    case DType::i8: return "|i1";
+    case DType::u32: return "<u4";
+    case DType::u8: return "|u1";
+    case DType::boolean: return "|b1";
+    default: return "<V1";
+  }
+}
+
+bool accepts(DType expected, std::string descr) {
+  if (descr == "<f1") return expected == DType::f8e5m2;
+  if (!descr.empty() && descr[0] == '|') descr[0] = '<';
+  std::string wanted = descr_of(expected);
+  if (wanted[0] == '|') wanted[0] = '<';
+  return descr == wanted;
+}
+
+bool is_nibble(DType d) { return bit_width(d) == 4; }
+
+[[noreturn]] void fail(const std::string& path, const std::string& what) {
+  throw NpyError(path + ": " + what);
+}
+
+struct Header {
+  Shape shape;
+  std::size_t data_at = 0;
+};
+
+Header parse_header(const std::string& path, const std::string& file, DType expected) {
+  if (file.size() < 10 || file.compare(0, 6, "\x93NUMPY") != 0) fail(path, "is not a .npy file");
+  const auto byte = [&](std::size_t i) {
+    return static_cast<std::size_t>(static_cast<unsigned char>(file[i]));
+  };
+  const std::size_t major = byte(6);
+  if (major < 1 || major > 3) fail(path, "has .npy format " + std::to_string(major) + ", not 1 to 3");
+  std::size_t length = byte(8) | byte(9) << 8;
+  std::size_t at = 10;
+  if (major > 1) {
+    if (file.size() < 12) fail(path, "is truncated in its header");
+    length |= byte(10) << 16 | byte(11) << 24;
+    at = 12;
+  }
+  if (file.size() - at < length) fail(path, "is truncated in its header");
+  const std::string header = file.substr(at, length);
+  std::smatch match;
+  static const std::regex kDescr(R"('descr'\s*:\s*'([^']*)')");
+  static const std::regex kOrder(R"('fortran_order'\s*:\s*(True|False))");
+  static const std::regex kShape(R"('shape'\s*:\s*\(([0-9,\s]*)\))");
+  if (!std::regex_search(header, match, kDescr)) fail(path, "holds records or objects, not numbers");
+  const std::string descr = match[1];
+  if (!accepts(expected, descr)) {
+    fail(path, "holds '" + descr + "'; wanted " + name(expected) + " ('" + descr_of(expected) + "')");
+  }
+  if (!std::regex_search(header, match, kOrder)) fail(path, "has no fortran_order in its header");
+  const bool fortran = match[1] == "True";
+  if (!std::regex_search(header, match, kShape)) fail(path, "has no shape in its header");
+  Header result;
+  std::istringstream extents(match[1]);
+  for (std::string item; std::getline(extents, item, ',');) {
+    if (item.find_first_not_of(" \t") == std::string::npos) continue;
+    if (result.shape.rank == kMaxRank) fail(path, "has more than 8 dimensions");
+    std::int64_t extent = 0;
+    try {
+      extent = std::stoll(item);
+    } catch (const std::exception&) {
+      fail(path, "has an unreadable shape");
+    }
+    // 2^44 elements in all is past any machine; it also keeps the products below from overflowing.
+    if (extent > (1LL << 44) || (extent > 0 && result.shape.elems() > (1LL << 44) / extent)) {
+      fail(path, "claims an impossible shape");
+    }
+    result.shape.push_back(extent);
+  }
+  if (fortran && result.shape.rank > 1) {
+    fail(path, "is in Fortran order; save numpy.ascontiguousarray(a)");
+  }
+  result.data_at = at + length;
+  return result;
+}
+
+}  // namespace
+
+Array read_npy(const std::string& path, DType expected) {
+  std::ifstream stream(path, std::ios::binary);
+  std::error_code error;
+  if (!stream || std::filesystem::is_directory(path, error)) fail(path, "cannot be read");
+  std::string file((std::istreambuf_iterator<char>(stream)), std::istreambuf_iterator<char>());
+  const Header header = parse_header(path, file, expected);
+  const std::int64_t elems = header.shape.elems();
+  const std::int64_t wanted = is_nibble(expected) ? elems : packed_bytes(expected, elems);
+  const auto have = static_cast<std::int64_t>(file.size() - header.data_at);
+  if (have < wanted) {
+    fail(path, "is truncated: " + to_string(header.shape) + " needs " + std::to_string(wanted) +
+                   " bytes of data, it has " + std::to_string(have));
+  }
+  if (have > wanted) fail(path, "has " + std::to_string(have - wanted) + " bytes after its data");
+  Array array(expected, header.shape);
+  const char* data = file.data() + header.data_at;
+  if (is_nibble(expected)) {
+    for (std::int64_t i = 0; i < elems; ++i) {
+      array.set(i, expected == DType::i4 ? static_cast<signed char>(data[i])
+                                         : static_cast<unsigned char>(data[i]));
+    }
+  } else if (wanted > 0) {
+    std::memcpy(array.bytes(), data, static_cast<std::size_t>(wanted));
+  }
+  return array;
+}
+
+void write_file_atomically(const std::string& path, const std::string& text) {
+  const std::string temporary = path + ".tmp" + std::to_string(::getpid());
+  std::ofstream stream(temporary, std::ios::binary | std::ios::trunc);
+  stream.write(text.data(), static_cast<std::streamsize>(text.size()));
+  stream.close();
+  std::error_code error;
+  if (stream) std::filesystem::rename(temporary, path, error);
+  if (!stream || error) {
+    std::filesystem::remove(temporary, error);
+    fail(path, "cannot be written");
+  }
+}
+
+void write_npy(const std::string& path, const Array& array) {
+  std::string shape = "(";
+  for (int i = 0; i < array.shape().rank; ++i) shape += std::to_string(array.shape()[i]) + ", ";
+  if (array.shape().rank > 1) shape.resize(shape.size() - 2);
+  if (array.shape().rank == 1) shape.resize(shape.size() - 1);
+  shape += ")";
+  std::string header = "{'descr': '" + descr_of(array.dtype()) +
+                       "', 'fortran_order': False, 'shape': " + shape + ", }";
+  header.append(63 - (10 + header.size()) % 64, ' ');
+  header += '\n';
+  std::string file("\x93NUMPY\x01\x00", 8);
+  file += static_cast<char>(header.size() & 255u);
+  file += static_cast<char>(header.size() >> 8);
+  file += header;
+  if (is_nibble(array.dtype())) {
+    for (std::int64_t i = 0; i < array.elems(); ++i) {
+      file += static_cast<char>(static_cast<int>(array.at(i)));
+    }
+  } else {
+    file.append(reinterpret_cast<const char*>(array.bytes()),
+                static_cast<std::size_t>(array.size_bytes()));
+  }
+  write_file_atomically(path, file);
+}
+
+}  // namespace tessera

@@ -1,0 +1,54 @@
+#include "memory_model/shadow.hpp"
+
+#include <algorithm>
+
+namespace tessera {
+
+void Shadow::materialise() {
+  if (mixed_) return;
+  states_.assign(static_cast<std::size_t>(elems_), all_);
+  mixed_ = true;
+}
+
+void Shadow::mark_init(const Rect& r) {
+  if (missing_ == 0) return;
+  if (r.rows * r.cols == elems_) {
+    fill(init);
+    return;
+  }
+  materialise();
+  for (std::int64_t row = 0; row < r.rows; ++row) {
+    const auto first = states_.begin() + (r.offset + row * r.stride);
+    const auto last = first + r.cols;
+    missing_ -= r.cols - std::count(first, last, init);
+    std::fill(first, last, init);
+  }
+}
+
+void Shadow::share() { materialise(); }
+
+void Shadow::mark_shared(const Rect& r) {
+  for (std::int64_t row = 0; row < r.rows; ++row) {
+    const auto first = states_.begin() + (r.offset + row * r.stride);
+    std::fill(first, first + r.cols, init);
+  }
+}
+
+void Shadow::recount() {
+  missing_ = elems_ - std::count(states_.begin(), states_.end(), init);
+  if (missing_ == 0) fill(init);
+}
+
+std::int64_t Shadow::first_missing(const Rect& r) const {
+  if (missing_ == 0) return -1;
+  if (!mixed_) return all_ == init || r.rows * r.cols == 0 ? -1 : r.offset;
+  for (std::int64_t row = 0; row < r.rows; ++row) {
+    const auto first = states_.begin() + (r.offset + row * r.stride);
+    const auto last = first + r.cols;
+    const auto found = std::find_if(first, last, [](State s) { return s != init; });
+    if (found != last) return found - states_.begin();
+  }
+  return -1;
+}
+
+}  // namespace tessera

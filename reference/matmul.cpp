@@ -1,0 +1,46 @@
+#include "reference/matmul.hpp"
+
+#include "reference/xtensor_view.hpp"
+
+namespace tessera::reference {
+
+namespace {
+Expected product_of(const Matrix& a, const Matrix& b) {
+  return {to_tensor(product(a, b)), to_tensor(product_error(a, b))};
+}
+Matrix masked(const Tensor& dy, const Tensor& y) {
+  return Matrix(xt::where(to_matrix(y) > 0., to_matrix(dy), 0.));
+}
+}  // namespace
+
+Expected matmul(const Tensor& x, const Tensor& y) { return product_of(to_matrix(x), to_matrix(y)); }
+
+Expected matmul_relu(const Tensor& x, const Tensor& w) {
+  Expected e = matmul(x, w);
+  for (double& v : e.value.values) v = v > 0 ? v : 0;  // ReLU does not enlarge an error
+  return e;
+}
+
+Expected grad_x(const Tensor& dy, const Tensor& y, const Tensor& w) {
+  return product_of(masked(dy, y), Matrix(xt::transpose(to_matrix(w))));
+}
+
+Expected grad_w(const Tensor& x, const Tensor& dy, const Tensor& y) {
+  return product_of(Matrix(xt::transpose(to_matrix(x))), masked(dy, y));
+}
+
+Expected grouped_matmul(const Tensor& x, const Tensor& w, const std::vector<int>& offsets) {
+  const Matrix rows = to_matrix(x);
+  const xt::xarray<double> weights = to_xarray(w);
+  Matrix value = xt::zeros<double>({rows.shape(0), weights.shape(2)});
+  Matrix error = value;
+  for (std::size_t g = 0; g + 1 < offsets.size(); ++g) {
+    const Matrix part = xt::view(rows, xt::range(offsets[g], offsets[g + 1]));
+    const Matrix weight = xt::view(weights, g);
+    xt::view(value, xt::range(offsets[g], offsets[g + 1])) = product(part, weight);
+    xt::view(error, xt::range(offsets[g], offsets[g + 1])) = product_error(part, weight);
+  }
+  return {to_tensor(value), to_tensor(error)};
+}
+
+}  // namespace tessera::reference

@@ -1,0 +1,19 @@
+// Oracles of matmul, matmul_relu, its gradients and grouped_matmul.
+#pragma once
+
+#include "reference/tensor.hpp"
+
+namespace tessera::reference {
+
+/// x (m, k) @ y (k, n).
+Expected matmul(const Tensor& x, const Tensor& y);
+/// max(x @ w, 0).
+Expected matmul_relu(const Tensor& x, const Tensor& w);
+/// (dy where y > 0, else 0) @ w^T: dy, y (m, n), w (k, n).
+Expected grad_x(const Tensor& dy, const Tensor& y, const Tensor& w);
+/// x^T @ (dy where y > 0, else 0): x (m, k), dy, y (m, n).
+Expected grad_w(const Tensor& x, const Tensor& dy, const Tensor& y);
+/// Rows [offsets[g], offsets[g + 1]) of x (m, k) times w[g], w (groups, k, n).
+Expected grouped_matmul(const Tensor& x, const Tensor& w, const std::vector<int>& offsets);
+
+}  // namespace tessera::reference

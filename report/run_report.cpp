@@ -1,0 +1,185 @@
+#include "report/run_report.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "sim/diagnostics/slugs.hpp"
+
+namespace tessera::report {
+
+Roofline roofline(const RunReport& r) {
+  Roofline line;
+  const auto bytes = static_cast<double>(r.ledger.hbm_read_bytes() + r.ledger.hbm_write_bytes());
+  const auto padded =
+      static_cast<double>(r.ledger.padded_hbm_read_bytes() + r.ledger.padded_hbm_write_bytes());
+  const double peak = r.device.peak(r.dtype);
+  if (bytes > 0) line.intensity = static_cast<double>(r.flops) / bytes;
+  line.memory_seconds = padded / r.device.hbm_bytes_per_s;
+  if (peak > 0) {
+    line.ridge = peak / r.device.hbm_bytes_per_s;
+    line.compute_seconds = static_cast<double>(r.flops) / peak;
+  }
+  return line;
+}
+
+namespace {
+
+std::string settings(const RunReport& r) {
+  std::string text;
+  for (const auto& [name, value] : r.sizes) text += fmt::format(" {}={:g}", name, value);
+  text += " ";
+  for (const auto& [name, value] : r.tiles) text += fmt::format(" {}={}", name, value);
+  return text;
+}
+
+std::string duration(double seconds) {
+  if (seconds < 1e-3) return fmt::format("{:.1f} us", seconds * 1e6);
+  if (seconds < 1) return fmt::format("{:.2f} ms", seconds * 1e3);
+  return fmt::format("{:.2f} s", seconds);
+}
+
+std::string traffic_table(const RunReport& r) {
+  std::size_t width = 3;
+  for (const auto& ref : r.ledger.refs()) width = std::max(width, ref.name.size());
+  const auto row = [&](const std::string& lead, const std::string& name, const std::string& direction,
+                       const std::string& transfers, const std::string& elided, const std::string& bytes,
+                       const std::string& padded) {
+    return fmt::format("{:<11} {:<{}}  {:<6} {:>11} {:>11} {:>16} {:>16}\n", lead, name, width, direction,
+                       transfers, elided, bytes, padded);
+  };
+  std::string text = row("traffic", "ref", "", "transfers", "elided", "bytes", "padded bytes");
+  for (const auto& ref : r.ledger.refs()) {
+    text += row("", ref.name, ref.direction, with_commas(ref.transfers), with_commas(ref.elided),
+                with_commas(ref.bytes), with_commas(ref.padded_bytes));
+  }
+  text += row("", "HBM", "read", "", "", with_commas(r.ledger.hbm_read_bytes()),
+              with_commas(r.ledger.padded_hbm_read_bytes()));
+  text += row("", "HBM", "write", "", "", with_commas(r.ledger.hbm_write_bytes()),
+              with_commas(r.ledger.padded_hbm_write_bytes()));
+  return text;
+}
+
+std::string memory_line(const RunReport& r, Space space, std::int64_t capacity) {
+  const std::int64_t used = bytes_in(r.allocations, space);
+  if (used == 0) return "";
+  std::string parts;
+  for (const auto& a : r.allocations) {
+    if (a.space != space) continue;
+    parts += fmt::format("{}{}", parts.empty() ? "" : ", ", a.name);
+    if (a.copies > 1) parts += fmt::format(" x{}", a.copies);
+  }
+  return fmt::format("{:<11} {} of {} ({:.1f} %): {}\n", name(space), human_bytes(used), human_bytes(capacity),
+                     100. * static_cast<double>(used) / static_cast<double>(capacity), parts);
+}
+
+std::string limits(const RunReport& r) {
+  const Roofline line = roofline(r);
+  std::string text = fmt::format("{:<11} {} FLOP, {} transcendental; {:.3g} FLOP per HBM byte", "work",
+                                 with_commas(r.flops), with_commas(r.transcendentals), line.intensity);
+  if (line.ridge == 0) {
+    return text + fmt::format("\n{:<11} {} has no peak rate for {}; HBM alone takes {}\n", "bound by",
+                              r.device.name, name(r.dtype), duration(line.memory_seconds));
+  }
+  text += fmt::format(", ridge of {} at {:.3g}\n", r.device.name, line.ridge);
+  const bool memory = line.memory_seconds >= line.compute_seconds;
+  text += fmt::format("{:<11} {}: {} for the bytes, {} for the {} FLOP, at full rates\n", "bound by",
+                      memory ? "HBM bandwidth" : "compute", duration(line.memory_seconds),
+                      duration(line.compute_seconds), name(r.dtype));
+  return text;
+}
+
+}  // namespace
+
+std::string text_of(const RunReport& r) {
+  std::string text = fmt::format("{}  {} {}", r.kernel, name(r.dtype), settings(r));
+  if (!r.case_name.empty()) text += "  " + r.case_name;
+  std::string grid;
+  for (const int extent : r.grid) grid += fmt::format("{}{}", grid.empty() ? "" : " x ", extent);
+  text += fmt::format("\n{} ({}), grid {}, {} steps, interpreted in {} on {} thread{}\n\n", r.device.name,
+                      r.device.title, grid, with_commas(r.steps), duration(r.seconds), r.threads,
+                      r.threads == 1 ? "" : "s");
+  if (r.validation && r.validation->passed) {
+    text += fmt::format("{:<11} agrees with reference::{}: off by at most {:.3g}, and by {:.0f} % of the error bound\n\n",
+                        "validated", r.validation->reference,
+                        r.validation->max_abs_err, 100 * r.validation->worst_of_bound);
+  } else if (!r.validation && r.diagnostics.empty()) {
+    text += fmt::format("{:<11} no: --no-check\n\n", "validated");
+  }
+  text += traffic_table(r) + "\n";
+  text += memory_line(r, Space::vmem, r.device.vmem_bytes);
+  text += memory_line(r, Space::smem, r.device.smem_bytes);
+  text += limits(r);
+  for (const auto& [region, totals] : r.scopes) {
+    text += fmt::format("{:<11} {}: entered {} times, {} FLOP, {} transcendental\n", "scope", region,
+                        with_commas(totals.entries), with_commas(totals.flops),
+                        with_commas(totals.transcendentals));
+  }
+  return text;
+}
+
+std::string json_of(const RunReport& r) {
+  using Json = nlohmann::ordered_json;
+  Json params = Json::object();
+  for (const auto& [name, value] : r.sizes) {
+    if (value == static_cast<double>(static_cast<std::int64_t>(value))) params[name] = static_cast<std::int64_t>(value);
+    else params[name] = value;
+  }
+  for (const auto& [name, value] : r.tiles) params[name] = value;
+  Json refs = Json::array();
+  for (const auto& ref : r.ledger.refs()) {
+    refs.push_back({{"name", ref.name},
+                    {"direction", ref.direction},
+                    {"transfers", ref.transfers},
+                    {"elided", ref.elided},
+                    {"bytes", ref.bytes},
+                    {"padded_bytes", ref.padded_bytes}});
+  }
+  Json diagnostics = Json::array();
+  for (const auto& d : r.diagnostics) {
+    diagnostics.push_back({{"slug", d.slug}, {"kind", name(d.kind)}, {"message", d.text()}});
+  }
+  Json scopes = Json::array();
+  for (const auto& [region, totals] : r.scopes) {
+    scopes.push_back({{"name", region},
+                      {"entries", totals.entries},
+                      {"flops", totals.flops},
+                      {"transcendentals", totals.transcendentals}});
+  }
+  Json json{
+      {"schema", "tessera.run/1"},
+      {"kernel", {{"name", r.kernel}, {"params", params}, {"dtype", name(r.dtype)}, {"frontend", "cpp"}}},
+      {"device", r.device.name},
+      {"backend", {{"requested", r.backend_requested}, {"ran", r.backend_ran}, {"why", r.backend_why}}},
+      {"numerics", "exact"},
+      {"grid", r.grid},
+      {"steps", r.steps},
+      {"traffic",
+       {{"hbm_read_bytes", r.ledger.hbm_read_bytes()},
+        {"hbm_write_bytes", r.ledger.hbm_write_bytes()},
+        {"remote_bytes", 0},
+        {"padded_hbm_read_bytes", r.ledger.padded_hbm_read_bytes()},
+        {"padded_hbm_write_bytes", r.ledger.padded_hbm_write_bytes()},
+        {"refs", refs}}},
+      {"memory",
+       {{"vmem_peak_bytes", bytes_in(r.allocations, Space::vmem)},
+        {"vmem_capacity_bytes", r.device.vmem_bytes},
+        {"smem_peak_bytes", bytes_in(r.allocations, Space::smem)}}},
+      {"ops", {{"flops", r.flops}, {"transcendentals", r.transcendentals}}},
+      {"scopes", scopes}};
+  if (r.validation) {
+    json["validation"] = {{"reference", r.validation->reference},
+                          {"passed", r.validation->passed},
+                          {"max_abs_err", r.validation->max_abs_err},
+                          {"max_rel_err", r.validation->max_rel_err},
+                          {"max_ulp", r.validation->max_ulp}};
+  } else {
+    json["validation"] = nullptr;
+  }
+  json["diagnostics"] = diagnostics;
+  json["seconds"] = r.seconds;
+  return json.dump(1) + "\n";
+}
+
+}  // namespace tessera::report

@@ -1,0 +1,64 @@
+// One run, as it is printed and as it is written to --json (schema tessera.run/1).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "memory_model/device_spec.hpp"
+#include "memory_model/ledger.hpp"
+#include "memory_model/space.hpp"
+#include "sim/diagnostics/diagnostic.hpp"
+#include "sim/env.hpp"
+
+namespace tessera::report {
+
+struct ValidationLine {
+  std::string reference;
+  bool passed = false;
+  double max_abs_err = 0;
+  double max_rel_err = 0;
+  std::int64_t max_ulp = 0;
+  double worst_of_bound = 0;
+};
+
+struct RunReport {
+  std::string kernel;
+  std::string case_name;  ///< "case 0 (aligned)", "" if sizes were given
+  std::vector<std::pair<std::string, double>> sizes;
+  std::vector<std::pair<std::string, int>> tiles;
+  DType dtype = DType::f32;
+  DeviceSpec device;
+  std::string backend_requested = "auto";
+  std::string backend_ran = "interpret";
+  std::string backend_why;
+  int threads = 1;
+  std::vector<int> grid;
+  std::int64_t steps = 0;
+  Ledger ledger;
+  std::vector<Allocation> allocations;
+  std::int64_t flops = 0;
+  std::int64_t transcendentals = 0;
+  Scopes scopes;
+  std::optional<ValidationLine> validation;
+  std::vector<Diagnostic> diagnostics;
+  double seconds = 0;
+};
+
+/// What the device spends, if every rate were reached: which limit binds.
+struct Roofline {
+  double intensity = 0;        ///< flops per byte of HBM traffic
+  double ridge = 0;            ///< intensity at which compute and bandwidth bind alike; 0 if unknown
+  double memory_seconds = 0;   ///< of the padded bytes
+  double compute_seconds = 0;  ///< 0 if the spec has no peak for the type
+};
+Roofline roofline(const RunReport& report);
+
+/// The report for people, ending in a newline.
+std::string text_of(const RunReport& report);
+/// The report for programs: tessera.run/1.
+std::string json_of(const RunReport& report);
+
+}  // namespace tessera::report

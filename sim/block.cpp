@@ -1,0 +1,42 @@
+#include "sim/block.hpp"
+
+namespace tessera {
+
+void fail_missing(const BlockPart& part, const Shadow& shadow, std::int64_t first) {
+  if (shadow.at(first) == Shadow::stale) throw KernelError(parallel_dependence_scratch(part, first));
+  throw KernelError(uninit_read(part, first, shadow.missing()));
+}
+
+void check_slice(const OperandPlan& op, const DeviceSpec& device, int row, int col, int rows, int cols,
+                 int of_rows, int of_cols, int base_row, int base_col) {
+  if (row < 0 || rows < 0 || row + rows > of_rows) {
+    throw KernelError(oob_index(op, "rows", row, rows, of_rows));
+  }
+  if (col < 0 || cols < 0 || col + cols > of_cols) {
+    throw KernelError(oob_index(op, "columns", col, cols, of_cols));
+  }
+  const NativeTile tile = device.tile(op.dtype);
+  if (tile.lanes == 1) return;
+  if ((base_col + col) % tile.lanes != 0) {
+    throw KernelError(misaligned_slice(op, "column", base_col + col, tile.lanes));
+  }
+  // 32-bit rows can be read from any sublane; packed ones share theirs.
+  if (bit_width(op.dtype) < 32 && (base_row + row) % tile.sublanes != 0) {
+    throw KernelError(misaligned_slice(op, "row", base_row + row, tile.sublanes));
+  }
+}
+
+void fail_scalar(const OperandPlan& op, std::int64_t index) {
+  throw KernelError(oob_index(op, "scalars", index, 1, op.cols));
+}
+
+void fail_absent(const OperandPlan& op) {
+  Diagnostic d{.slug = "uninit-read", .headline = op.name + " is read, but its .when() left it out"};
+  add_kernel_field(d);
+  d.fields.emplace_back("line", caller_excerpt());
+  d.fields.emplace_back("help", "guard the read with the condition that the spec gives to .when()");
+  add_replay_field(d);
+  throw KernelError(std::move(d));
+}
+
+}  // namespace tessera

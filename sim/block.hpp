@@ -1,0 +1,278 @@
+// Blocks in VMEM, and the refs through which a body reads and writes them.
+//
+// `*ref` is the block as a tile: its value at that moment, even if the block is written later. `*ref = x`,
+// `*ref += x` and the like write the whole block. ref.slice(ds(r, n), ds(c, m)) is a ref to part of it;
+// ref.store(x, mask) and ref.store_at(x, keep) write where the mask holds. Every read checks that what it reads was written
+// (uninit-read, parallel-dependence); slices check bounds (oob-index) and, on devices with a native
+// tile, alignment (misaligned-slice): columns start at multiples of the lanes, rows of packed types at
+// multiples of their sublanes.
+#pragma once
+
+#include <cstring>
+
+#include "sim/diagnostics/slugs.hpp"
+#include "sim/ops/add.hpp"
+#include "sim/ops/mul.hpp"
+#include "sim/ops/sub.hpp"
+#include "sim/plan.hpp"
+#include "sim/tile.hpp"
+
+namespace tessera {
+
+template <class T>
+struct Block {
+  const OperandPlan* plan = nullptr;
+  const DeviceSpec* device = nullptr;
+  T* data = nullptr;         ///< of `storage`, or of the array in HBM
+  std::int64_t stride = 0;   ///< between rows, in elements
+  StorageHandle storage;     ///< empty while the block views HBM
+  Shadow shadow;             ///< of rows x cols elements
+
+  /// Memory that this block alone uses; tiles that shared it keep the old values. `keep`: the old
+  /// values are wanted, since not all of the block is about to be written.
+  T* writable(bool keep) {
+    if (storage.shared()) {
+      StorageHandle fresh(Storage::allocate(bytes()));
+      if (keep) std::memcpy(fresh.bytes(), storage.bytes(), bytes());
+      storage = std::move(fresh);
+      data = reinterpret_cast<T*>(storage.bytes());
+    }
+    return data;
+  }
+  void allocate() {
+    storage = StorageHandle(Storage::allocate(bytes()));
+    data = reinterpret_cast<T*>(storage.bytes());
+    stride = plan->cols;
+  }
+  std::size_t bytes() const {
+    return sizeof(T) * static_cast<std::size_t>(std::int64_t{plan->rows} * plan->cols);
+  }
+};
+
+/// Raises uninit-read, or parallel-dependence if an earlier cell wrote the element.
+[[noreturn]] void fail_missing(const BlockPart& part, const Shadow& shadow, std::int64_t first);
+void check_slice(const OperandPlan& op, const DeviceSpec& device, int row, int col, int rows, int cols,
+                 int of_rows, int of_cols, int base_row, int base_col);
+[[noreturn]] void fail_scalar(const OperandPlan& op, std::int64_t index);
+[[noreturn]] void fail_absent(const OperandPlan& op);
+
+/// What `*ref` of a block that can be written gives: a tile to read, a place to assign.
+template <class T>
+class BlockTile {
+ public:
+  using Backend = Interpreter;
+  using Element = T;
+  int rows;
+  int cols;
+
+  BlockTile(Block<T>& block, int row, int col, int r, int c)
+      : rows(r),
+        cols(c),
+        block_(&block),
+        row_(row),
+        col_(col),
+        value_(block.data + row * block.stride + col, r, c, block.stride, block.storage) {
+    if (!block.shadow.all_init()) missing_ = block.shadow.first_missing(rect());
+  }
+
+  /// The value, once it is used.
+  const Tile<T>& checked() const {
+    if (missing_ >= 0) fail_missing({block_->plan, row_, col_, rows, cols}, block_->shadow, missing_);
+    return value_;
+  }
+  operator Tile<T>() const { return checked(); }  // NOLINT(google-explicit-constructor)
+
+  BlockTile(const BlockTile&) = default;
+
+  BlockTile& operator=(const BlockTile& x) && { return assign(x.checked()); }
+  template <class X>
+  BlockTile& operator=(X&& x) && {
+    using Plain = std::remove_cvref_t<X>;
+    if constexpr (ScalarLike<Plain>) {
+      T* to = target();
+      const T value = convert<T>(x);
+      for (int r = 0; r < rows; ++r) std::fill_n(to + r * block_->stride, cols, value);
+      block_->shadow.mark_init(rect());
+      return *this;
+    } else if constexpr (kIsDot<Plain>) {
+      static_assert(!std::is_lvalue_reference_v<X>, "assign the dot() itself, not a name for it");
+      std::move(*this) = typename Plain::Accumulator(0);
+      drop_value();
+      return accumulate(std::forward<X>(x));
+    } else {
+      return assign(detail::operand(x));
+    }
+  }
+  /// Give the value a name of its own instead: auto v = load(*ref).
+  template <class X>
+  BlockTile& operator=(X&&) & = delete;
+
+  template <class X>
+  BlockTile& operator+=(X&& x) && {
+    using Plain = std::remove_cvref_t<X>;
+    if constexpr (kIsDot<Plain>) {
+      static_assert(!std::is_lvalue_reference_v<X>,
+                    "dot() is a right-hand side: write *acc += dot(a, b), or name it with load(dot(a, b))");
+      checked();
+      drop_value();
+      return accumulate(std::forward<X>(x));
+    } else {
+      return std::move(*this) = Interpreter::map<Add>(*this, x);
+    }
+  }
+  template <class X>
+  BlockTile& operator-=(const X& x) && {
+    return std::move(*this) = Interpreter::map<Sub>(*this, x);
+  }
+  template <class X>
+  BlockTile& operator*=(const X& x) && {
+    return std::move(*this) = Interpreter::map<Mul>(*this, x);
+  }
+
+  /// Writes x where keep(r, c).
+  template <class Keep>
+  void store_at(const Tile<T>& x, Keep keep) && {
+    if (x.rows != rows || x.cols != cols) fail_shapes("store", {{rows, cols}, {x.rows, x.cols}});
+    const Tile<T> held = x;  // x may be this block's own old value
+    drop_value();
+    T* to = block_->writable(true) + row_ * block_->stride + col_;
+    for (int r = 0; r < rows; ++r) {
+      for (int c = 0; c < cols; ++c) {
+        if (!keep(r, c)) continue;
+        to[r * block_->stride + c] = held(r, c);
+        if (!block_->shadow.all_init()) {
+          block_->shadow.mark_init((row_ + r) * std::int64_t{block_->plan->cols} + col_ + c);
+        }
+      }
+    }
+  }
+
+ private:
+  Rect rect() const {
+    const std::int64_t stride = block_->plan->cols;
+    return {row_ * stride + col_, rows, cols, stride};
+  }
+  bool whole() const { return rows == block_->plan->rows && cols == block_->plan->cols; }
+  /// Lets go of the old value: an assignment does not read it.
+  void drop_value() { value_ = Tile<T>(); }
+  T* target() {
+    drop_value();
+    return block_->writable(!whole()) + row_ * block_->stride + col_;
+  }
+
+  BlockTile& assign(const Tile<T>& x) {
+    if (x.rows != rows || x.cols != cols) fail_shapes("assignment", {{rows, cols}, {x.rows, x.cols}});
+    const Tile<T> held = x;  // x may be this block's own old value
+    T* to = target();
+    for (int r = 0; r < rows; ++r) {
+      std::memcpy(to + r * block_->stride, held.data() + r * held.stride(),
+                  sizeof(T) * static_cast<std::size_t>(cols));
+    }
+    block_->shadow.mark_init(rect());
+    return *this;
+  }
+  template <class U>
+  BlockTile& assign(const Tile<U>&) {
+    static_assert(std::is_same_v<T, U>, "element types differ: assign cast<T>(value)");
+    return *this;
+  }
+  template <class D>
+  BlockTile& accumulate(D&& d) {
+    static_assert(std::is_same_v<T, typename std::remove_cvref_t<D>::Accumulator>,
+                  "dot() accumulates in f32 (f64 for f64, i32 for 8-bit integers): give it such a ref");
+    if (d.rows != rows || d.cols != cols) fail_shapes("dot", {{rows, cols}, {d.rows, d.cols}});
+    T* to = block_->writable(true) + row_ * block_->stride + col_;
+    std::forward<D>(d).accumulate(to, block_->stride);
+    return *this;
+  }
+
+  Block<T>* block_;
+  int row_;
+  int col_;
+  std::int64_t missing_ = -1;
+  Tile<T> value_;
+};
+
+/// What the body of a kernel is given for each operand of its spec.
+template <class T, Role kRole>
+class BlockRef {
+ public:
+  int rows;
+  int cols;
+
+  explicit BlockRef(Block<T>& block)
+      : rows(block.plan->rows), cols(block.plan->cols), block_(&block) {}
+
+  auto operator*() const {
+    static_assert(kRole != Role::smem, "SMEM is read by element: ref[i]");
+    if (!block_->plan->present) fail_absent(*block_->plan);
+    if constexpr (kRole == Role::in) {
+      return Tile<T>(block_->data + row_ * block_->stride + col_, rows, cols, block_->stride,
+                     block_->storage);
+    } else {
+      return BlockTile<T>(*block_, row_, col_, rows, cols);
+    }
+  }
+
+  template <class R0, class RN, class C0, class CN>
+  BlockRef slice(Ds<R0, RN> r, Ds<C0, CN> c) const {
+    static_assert(kRole != Role::accum, "an accumulator is read and written whole; use vmem scratch");
+    BlockRef part = *this;
+    part.row_ += static_cast<int>(r.start);
+    part.col_ += static_cast<int>(c.start);
+    part.rows = static_cast<int>(r.size);
+    part.cols = static_cast<int>(c.size);
+    check_slice(*block_->plan, *block_->device, static_cast<int>(r.start), static_cast<int>(c.start),
+                part.rows, part.cols, rows, cols, row_, col_);
+    return part;
+  }
+
+  /// Writes x where the mask holds; the rest of the block keeps what it has.
+  template <class X, class M>
+  void store(const X& x, const M& mask) const {
+    const Tile<bool> m = detail::operand(mask);
+    if ((m.rows != rows && m.rows != 1) || (m.cols != cols && m.cols != 1)) {
+      fail_shapes("store", {{rows, cols}, {m.rows, m.cols}});
+    }
+    store_at(x, [&m](int r, int c) { return m(m.rows == 1 ? 0 : r, m.cols == 1 ? 0 : c); });
+  }
+  /// Writes x where keep(r, c), rows and columns counted in the ref.
+  template <class X, class Keep>
+  void store_at(const X& x, Keep keep) const {
+    static_assert(kRole != Role::in, "an input block is read-only");
+    BlockTile<T>(*block_, row_, col_, rows, cols).store_at(detail::operand(x), keep);
+  }
+
+  /// A scalar of SMEM scratch.
+  class Scalar {
+   public:
+    Scalar(Block<T>& block, std::int64_t index) : block_(&block), index_(index) {}
+    operator T() const {  // NOLINT(google-explicit-constructor)
+      if (block_->shadow.at(index_) != Shadow::init) {
+        fail_missing({block_->plan, 0, static_cast<int>(index_), 1, 1}, block_->shadow, index_);
+      }
+      return block_->data[index_];
+    }
+    Scalar& operator=(T value) {
+      block_->data[index_] = value;
+      block_->shadow.mark_init(index_);
+      return *this;
+    }
+
+   private:
+    Block<T>* block_;
+    std::int64_t index_;
+  };
+  Scalar operator[](int index) const {
+    static_assert(kRole == Role::smem, "only SMEM is read by element; a block is a tile, *ref");
+    if (index < 0 || index >= cols) fail_scalar(*block_->plan, index);
+    return Scalar(*block_, index);
+  }
+
+ private:
+  Block<T>* block_;
+  int row_ = 0;
+  int col_ = 0;
+};
+
+}  // namespace tessera

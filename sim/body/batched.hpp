@@ -1,0 +1,107 @@
+// batched(kernel, n): the kernel over a leading dimension of n, as vmap does.
+//
+// The grid gains a parallel dimension in front, every array a leading dim, every block a squeezed one.
+// Scratch and scalars are as before; the body sees the same blocks and the same program ids.
+#pragma once
+
+#include "sim/body/kernel.hpp"
+#include "sim/body/spec.hpp"
+
+namespace tessera {
+
+namespace detail {
+
+/// The env that the inner body sees: dimension d is dimension d + 1 of the grid.
+template <class Env>
+struct InnerEnv {
+  Env& outer;
+  TESSERA_FN int program_id(int d) const { return outer.program_id(d + 1); }
+  TESSERA_FN int num_programs(int d) const { return outer.num_programs(d + 1); }
+  TESSERA_FN bool first(int d) const { return outer.first(d + 1); }
+  TESSERA_FN bool last(int d) const { return outer.last(d + 1); }
+  TESSERA_FN void check(bool condition, const char* message, Here at = Here::now()) const {
+    outer.check(condition, message, at);
+  }
+  template <class... X>
+  TESSERA_FN void print(const X&... x) const {
+    outer.print(x...);
+  }
+  TESSERA_FN auto scope(const char* region) const { return outer.scope(region); }
+};
+
+template <class... I>
+TESSERA_FN constexpr auto prepend_index(auto b, const BlockIndex<I...>& inner) {
+  BlockIndex<decltype(b), I...> index{};
+  index.index[0] = static_cast<int>(b);
+  for (int d = 0; d < BlockIndex<I...>::kRank; ++d) index.index[d + 1] = inner.index[d];
+  return index;
+}
+
+/// A bound of an arbitrary dimension that ignores the new outermost id.
+template <class Bound>
+TESSERA_FN constexpr auto inner_bound(Bound bound) {
+  if constexpr (std::is_convertible_v<Bound, int>) return bound;
+  else return [bound](auto, auto... ids) { return bound(ids...); };
+}
+TESSERA_FN constexpr auto inner_dim(Parallel d) { return d; }
+template <class Lo, class Hi>
+TESSERA_FN constexpr auto inner_dim(Arbitrary<Lo, Hi> d) {
+  return arbitrary(inner_bound(d.lo), inner_bound(d.hi)).as(d.label);
+}
+
+template <class T>
+TESSERA_FN constexpr auto batch_operand(const Scalars<T>& s, int) {
+  return s;
+}
+template <Role kRole, class T, class... E, class Map>
+TESSERA_FN constexpr auto batch_operand(const Operand<kRole, T, BlockDims<E...>, Map>& op, int n) {
+  if constexpr (std::is_same_v<Map, NoMap>) {
+    return op;
+  } else {
+    Shape array{n};
+    for (int d = 0; d < op.shape.rank; ++d) array.push_back(op.shape[d]);
+    auto map = [inner = op.map](auto b, auto... ids) { return prepend_index(b, inner(ids...)); };
+    using Block = BlockDims<Squeezed, E...>;
+    return Operand<kRole, T, Block, decltype(map)>{
+        op.name,    array,      Block{std::tuple_cat(std::tuple<Squeezed>{}, op.block.extents)},
+        map,        op.buffers, op.present,
+        op.padded,  op.pad_value};
+  }
+}
+
+}  // namespace detail
+
+template <class K>
+struct Batched {
+  static constexpr KernelInfo info = K::info;
+  static constexpr auto tiles = K::tiles;
+  K kernel;
+  int n = 1;
+
+  TESSERA_FN auto spec(auto... tile_sizes) const {
+    const auto inner = kernel.spec(tile_sizes...);
+    const int count = n;
+    return std::apply(
+        [&](const auto&... op) {
+          return std::apply(
+              [&](const auto&... dim) {
+                return tessera::spec(grid(parallel(count).as("batch"), detail::inner_dim(dim)...),
+                                     detail::batch_operand(op, count)...);
+              },
+              inner.grid.dims);
+        },
+        inner.operands);
+  }
+
+  TESSERA_FN void operator()(auto& env, auto... refs) const {
+    detail::InnerEnv<std::remove_reference_t<decltype(env)>> inner{env};
+    kernel(inner, refs...);
+  }
+};
+
+template <class K>
+TESSERA_FN constexpr auto batched(K kernel, int n) {
+  return Batched<K>{kernel, n};
+}
+
+}  // namespace tessera

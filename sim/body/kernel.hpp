@@ -1,0 +1,94 @@
+// What a kernel says about itself: name, equation, parameters, cases, closed-form bytes.
+//
+// A kernel is a struct with
+//   info     KernelInfo
+//   sizes    parameters: params(size("m", &K::m, "rows of x"), ...)
+//   tiles    names of the arguments of spec(): tile_names(tile("bm"), ...)
+//   cases    std::array of Case: sizes, then tiles, in the orders above; the first is the default
+//   spec(tiles...), operator()(env, refs...), hbm_bytes(Tiles, Target)
+// and may have
+//   valid(Tiles)      const char*: why these sizes cannot run, or nullptr
+//   prepare(host)     builds scalar-prefetched arrays on the host
+//   fill(name, rng)   a generator of input values other than uniform in [-1, 1)
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "memory_model/dtype.hpp"
+#include "sim/body/extent.hpp"
+
+namespace tessera {
+
+struct KernelInfo {
+  const char* name;
+  const char* summary;
+  const char* math;
+  const char* cites = "";
+};
+
+inline constexpr int kMaxParams = 12;
+inline constexpr int kMaxTiles = 4;
+
+template <class K>
+struct SizeParam {
+  const char* name;
+  int K::*integer;
+  float K::*real;
+  const char* what;
+};
+template <class K>
+constexpr SizeParam<K> size(const char* name, int K::*member, const char* what) {
+  return {name, member, nullptr, what};
+}
+template <class K>
+constexpr SizeParam<K> size(const char* name, float K::*member, const char* what) {
+  return {name, nullptr, member, what};
+}
+template <class First, class... Rest>
+constexpr auto params(First first, Rest... rest) {
+  return std::array<First, 1 + sizeof...(Rest)>{first, rest...};
+}
+
+struct TileParam {
+  const char* name;
+  const char* follows;  ///< size that this one equals unless given, or nullptr
+};
+constexpr TileParam tile(const char* name, const char* follows = nullptr) { return {name, follows}; }
+template <class... Rest>
+constexpr auto tile_names(TileParam first, Rest... rest) {
+  return std::array<TileParam, 1 + sizeof...(Rest)>{first, rest...};
+}
+
+struct Case {
+  const char* what;  ///< "aligned", "ragged", "degenerate", ...
+  std::array<double, kMaxParams> sizes;
+  std::array<int, kMaxTiles> tiles;
+};
+
+struct Tiles {
+  std::array<int, kMaxTiles> size{};
+  constexpr int operator[](int i) const { return size[static_cast<std::size_t>(i)]; }
+};
+template <class... T>
+constexpr Tiles tiles(T... sizes) {
+  return Tiles{{static_cast<int>(sizes)...}};
+}
+
+/// Bytes between HBM and the cores.
+struct Bytes {
+  std::int64_t read = 0;
+  std::int64_t write = 0;
+  constexpr bool operator==(const Bytes&) const = default;
+};
+
+/// What the elision of fetches depends on: a TPU core keeps its blocks from one parallel cell to the
+/// next, a GPU's CTA starts empty.
+struct Target {
+  bool keeps_blocks = true;
+};
+
+template <class T>
+inline constexpr std::int64_t kBytes = bit_width(kDTypeOf<T>) / 8;
+
+}  // namespace tessera

@@ -1,0 +1,34 @@
+// Scalar-prefetched arrays: copied to SMEM before the first grid step, read by index maps, grid bounds
+// and bodies. A kernel holds them as members; its spec lists them with scalars("name", member).
+//
+// Does not own its data. Indexing checks bounds in the interpreter (oob-index) and not under nvcc.
+#pragma once
+
+#include "memory_model/here.hpp"
+#include "sim/body/extent.hpp"
+
+namespace tessera {
+
+#if !defined(__CUDACC__)
+/// Raises oob-index (sim/diagnostics/oob_index.cpp).
+[[noreturn]] void fail_scalar_index(const char* name, long long index, long long size);
+#endif
+
+template <class T>
+struct Smem {
+  const T* data = nullptr;
+  int size = 0;
+  const char* name = "";
+
+  template <class I>
+  TESSERA_FN constexpr auto operator[](I i) const {
+    const int at = static_cast<int>(i);
+#if !defined(__CUDACC__)
+    if (at < 0 || at >= size) fail_scalar_index(name, at, size);
+#endif
+    if constexpr (kIsId<I>) return I{static_cast<int>(data[at])};
+    else return data[at];
+  }
+};
+
+}  // namespace tessera

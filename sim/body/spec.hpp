@@ -1,0 +1,217 @@
+// What a kernel takes: its grid, its operands and its scratch.
+//
+//   spec(grid(...),
+//        in<T>("x", shape(m, k), block(bm, bk), [](auto i, auto j, auto k) { return at(i, k); }),
+//        out<T>("o", shape(m, n), block(bm, bn), [](auto i, auto j, auto) { return at(i, j); }),
+//        accum<float>("acc", bm, bn));
+//
+// The body receives one ref per operand, in this order, as a 2-D block: the last block dim is its
+// columns, the others its rows; `squeezed` dims vanish (one index, no extent); a 1-D block is one row.
+// Index maps take the program ids and return block indices, as Pallas's do. `scalars` are listed, not
+// passed: the kernel holds them as Smem members.
+//
+// Modifiers: .buffered(n) slots (2 unless said), .pad(v) value of the out-of-bounds part of a ragged
+// input block (poison unless said: NaN, or an implausible integer), .when(c) operand absent unless c.
+#pragma once
+
+#include <cstdint>
+#include <tuple>
+#include <type_traits>
+
+#include "memory_model/dtype.hpp"
+#include "memory_model/here.hpp"
+#include "memory_model/layout.hpp"
+#include "sim/body/extent.hpp"
+#include "sim/body/grid.hpp"
+#include "sim/body/smem.hpp"
+
+namespace tessera {
+
+/// An operand's name, with the source line that it stands on.
+struct Name {
+  const char* text;
+  Here at;
+  TESSERA_FN constexpr Name(const char* s, Here here = Here::now())  // NOLINT(google-explicit-constructor)
+      : text(s), at(here) {}
+};
+
+/// A block dim of one index, dropped from the block.
+struct Squeezed {};
+inline constexpr Squeezed squeezed{};
+
+/// A block index: one entry per dim of the array.
+template <class... I>
+struct BlockIndex {
+  static constexpr bool kArbitraryIndex = (kIsArbitrary<I> || ... || false);
+  static constexpr int kRank = sizeof...(I);
+  std::int64_t index[sizeof...(I)];
+};
+template <class... I>
+TESSERA_FN constexpr auto at(I... i) {
+  static_assert(sizeof...(I) >= 1 && sizeof...(I) <= kMaxRank, "an array has 1 to 8 dims");
+  return BlockIndex<I...>{{static_cast<std::int64_t>(static_cast<int>(i))...}};
+}
+
+/// Array extents.
+template <class... E>
+TESSERA_FN constexpr Shape shape(E... extents) {
+  return Shape{static_cast<std::int64_t>(static_cast<int>(extents))...};
+}
+
+/// Block extents, one per array dim: int, Int<N> or `squeezed`.
+template <class... E>
+struct BlockDims {
+  static constexpr int kRank = sizeof...(E);
+  /// Dims that the body sees.
+  static constexpr int kKept = (0 + ... + (std::is_same_v<E, Squeezed> ? 0 : 1));
+  std::tuple<E...> extents;
+};
+template <class... E>
+TESSERA_FN constexpr auto block(E... extents) {
+  return BlockDims<E...>{{extents...}};
+}
+
+namespace detail {
+template <class E>
+TESSERA_FN constexpr int block_extent(E e) {
+  if constexpr (std::is_same_v<E, Squeezed>) return 1;
+  else return static_cast<int>(e);
+}
+template <class A, class B>
+TESSERA_FN constexpr auto extent_product(A a, B b) {
+  if constexpr (std::is_same_v<A, int> || std::is_same_v<B, int>) {
+    return static_cast<int>(a) * static_cast<int>(b);
+  } else {
+    return Int<A::value * B::value>{};
+  }
+}
+template <class E>
+TESSERA_FN constexpr auto kept_extent(E e) {
+  if constexpr (std::is_same_v<E, Squeezed>) return Int<1>{};
+  else return e;
+}
+template <class Tuple, std::size_t... I>
+TESSERA_FN constexpr int last_kept(std::index_sequence<I...>) {
+  int last = -1;
+  ((std::is_same_v<std::tuple_element_t<I, Tuple>, Squeezed> ? 0 : last = static_cast<int>(I)), ...);
+  return last;
+}
+template <int kUpTo, class Tuple>
+TESSERA_FN constexpr auto product_before(const Tuple& t) {
+  if constexpr (kUpTo == 0) return Int<1>{};
+  else return extent_product(product_before<kUpTo - 1>(t), kept_extent(std::get<kUpTo - 1>(t)));
+}
+}  // namespace detail
+
+/// Columns and rows of a block as the body sees it: Int<N> if the extents are.
+template <class... E>
+TESSERA_FN constexpr auto block_cols(const BlockDims<E...>& b) {
+  constexpr int kLast = detail::last_kept<std::tuple<E...>>(std::index_sequence_for<E...>{});
+  if constexpr (kLast < 0) return Int<1>{};
+  else return std::get<kLast>(b.extents);
+}
+template <class... E>
+TESSERA_FN constexpr auto block_rows(const BlockDims<E...>& b) {
+  constexpr int kLast = detail::last_kept<std::tuple<E...>>(std::index_sequence_for<E...>{});
+  return detail::product_before<(kLast < 0 ? 0 : kLast)>(b.extents);
+}
+
+enum class Role : std::uint8_t { in, out, accum, vmem, smem };
+
+template <Role kRoleOf, class T, class Block, class Map>
+struct Operand {
+  using Element = T;
+  static constexpr Role kRole = kRoleOf;
+  static constexpr bool kPassed = true;
+  Name name;
+  Shape shape;
+  Block block;
+  Map map;
+  int buffers = 2;
+  bool present = true;
+  bool padded = false;
+  double pad_value = 0;
+
+  TESSERA_FN constexpr Operand buffered(int slots) const {
+    Operand o = *this;
+    o.buffers = slots;
+    return o;
+  }
+  TESSERA_FN constexpr Operand pad(double value) const {
+    Operand o = *this;
+    o.padded = true;
+    o.pad_value = value;
+    return o;
+  }
+  TESSERA_FN constexpr Operand when(bool condition) const {
+    Operand o = *this;
+    o.present = condition;
+    return o;
+  }
+};
+
+/// Scratch has no index map.
+struct NoMap {};
+
+/// A scalar-prefetched array, as listed in a spec.
+template <class T>
+struct Scalars {
+  using Element = T;
+  static constexpr bool kPassed = false;
+  Name name;
+  Smem<T> array;
+};
+
+template <class T, class Block, class Map>
+TESSERA_FN constexpr auto in(Name name, Shape array, Block block, Map map) {
+  return Operand<Role::in, T, Block, Map>{name, array, block, map};
+}
+template <class T, class Block, class Map>
+TESSERA_FN constexpr auto out(Name name, Shape array, Block block, Map map) {
+  return Operand<Role::out, T, Block, Map>{name, array, block, map};
+}
+/// Scratch that the CUDA build keeps in registers: read and written whole.
+template <class T, class R, class C>
+TESSERA_FN constexpr auto accum(Name name, R rows, C cols) {
+  return Operand<Role::accum, T, BlockDims<R, C>, NoMap>{name, shape(rows, cols), block(rows, cols),
+                                                         {}, 1};
+}
+/// Scratch in VMEM (shared memory).
+template <class T, class R, class C>
+TESSERA_FN constexpr auto vmem(Name name, R rows, C cols) {
+  return Operand<Role::vmem, T, BlockDims<R, C>, NoMap>{name, shape(rows, cols), block(rows, cols),
+                                                        {}, 1};
+}
+/// Scalar scratch in SMEM, read and written by element: ref[i].
+template <class T, class N>
+TESSERA_FN constexpr auto smem(Name name, N elems) {
+  return Operand<Role::smem, T, BlockDims<N>, NoMap>{name, shape(elems), block(elems), {}, 1};
+}
+template <class T>
+TESSERA_FN constexpr auto scalars(Name name, Smem<T> array) {
+  return Scalars<T>{name, array};
+}
+
+template <class G, class... Op>
+struct Spec {
+  using GridType = G;
+  G grid;
+  std::tuple<Op...> operands;
+};
+template <class G, class... Op>
+TESSERA_FN constexpr auto spec(G grid, Op... operands) {
+  return Spec<G, Op...>{grid, {operands...}};
+}
+
+/// A run of `size` indices from `start`: what Pallas writes pl.ds(start, size).
+template <class Start, class Size>
+struct Ds {
+  Start start;
+  Size size;
+};
+template <class Start, class Size>
+TESSERA_FN constexpr auto ds(Start start, Size size) {
+  return Ds<Start, Size>{start, size};
+}
+
+}  // namespace tessera

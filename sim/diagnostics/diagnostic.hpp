@@ -1,0 +1,55 @@
+// A diagnostic: one thing that is wrong, where, and what to do next.
+//
+// Four kinds: the kernel is wrong; `unmodelled`, nobody has measured what hardware does; `unsupported`,
+// not built yet; `internal`, our bug. What a person typed wrong is no diagnostic but an InputError.
+// sim/diagnostics/slugs.hpp has one function per slug.
+#pragma once
+
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "memory_model/here.hpp"
+
+namespace tessera {
+
+struct Diagnostic {
+  enum class Kind { kernel, unmodelled, unsupported, internal };
+  std::string slug = {};
+  Kind kind = Kind::kernel;
+  std::string headline = {};
+  std::vector<std::pair<std::string, std::string>> fields = {};  ///< in print order: "kernel", "line", ...
+
+  /// The message as it is printed, ending in a newline.
+  std::string text() const;
+};
+
+const char* name(Diagnostic::Kind kind);
+
+/// Ends the run of a kernel; tessera::run() turns it into a RunResult's diagnostic.
+struct KernelError : std::runtime_error {
+  explicit KernelError(Diagnostic d) : std::runtime_error(d.headline), diagnostic(std::move(d)) {}
+  Diagnostic diagnostic;
+};
+
+/// Bad usage or bad input: exit code 2. `slug` as in "unknown-kernel".
+struct InputError : std::runtime_error {
+  InputError(std::string slug_, const std::string& what, std::string help_ = "")
+      : std::runtime_error(what), slug(std::move(slug_)), help(std::move(help_)) {}
+  std::string slug = {};
+  std::string help;
+  std::string text() const;
+};
+
+/// "; did you mean 'matmul'?" if one of `known` is near, else "; known: a, b, c".
+std::string suggest(const std::string& wrong, const std::vector<std::string>& known);
+
+/// "kernels/matmul.hpp:57  *acc += dot(*x, *y);", the source text if the file can be read.
+std::string source_excerpt(Here at);
+
+/// The same for the innermost caller outside tessera's own headers, from the debug information of the
+/// running program; "" if it has none.
+std::string caller_excerpt();
+
+}  // namespace tessera

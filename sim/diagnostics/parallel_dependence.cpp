@@ -1,0 +1,41 @@
+#include "sim/diagnostics/slugs.hpp"
+
+namespace tessera {
+
+Diagnostic parallel_dependence_scratch(const BlockPart& part, std::int64_t first_stale) {
+  const OperandPlan& op = *part.op;
+  Diagnostic d{.slug = "parallel-dependence",
+               .headline = op.name + "[" + std::to_string(first_stale / op.cols) + ", " +
+                           std::to_string(first_stale % op.cols) +
+                           "] is read, but only another parallel cell has written it"};
+  add_kernel_field(d);
+  d.fields.emplace_back("line", caller_excerpt());
+  d.fields.emplace_back("ref", describe_ref(op));
+  const std::int64_t first = packed_bytes(op.dtype, first_stale);
+  d.fields.emplace_back("bytes", "[" + std::to_string(first) + ", " +
+                                     std::to_string(first + packed_bytes(op.dtype, 1)) + ")");
+  d.fields.emplace_back("help",
+                        "cells of a parallel dimension may run on different cores, in any order: "
+                        "initialise scratch in every cell, or make the dimension arbitrary");
+  add_replay_field(d);
+  return d;
+}
+
+Diagnostic parallel_dependence_output(const OperandPlan& op, const std::int64_t* index,
+                                      std::int64_t earlier_cell) {
+  Diagnostic d{.slug = "parallel-dependence",
+               .headline = "two parallel cells write block " + index_string(index, op.block.rank) +
+                           " of " + op.name};
+  add_kernel_field(d);
+  d.fields.emplace_back("line", source_excerpt(op.at));
+  d.fields.emplace_back("ref", describe_ref(op));
+  d.fields.emplace_back("other", "parallel cell " + std::to_string(earlier_cell) +
+                                     " (in row-major order) wrote it before");
+  d.fields.emplace_back("help",
+                        "the index map must use every parallel dimension, or the dimension that it "
+                        "ignores must be arbitrary");
+  add_replay_field(d);
+  return d;
+}
+
+}  // namespace tessera

@@ -1,0 +1,65 @@
+// One function per way in which a kernel can be wrong. Each builds the whole message; its text is golden
+// in tests/diagnostics/<slug>.txt. The grid step comes from the running thread's StepContext.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "memory_model/shadow.hpp"
+#include "sim/diagnostics/diagnostic.hpp"
+#include "sim/plan.hpp"
+
+namespace tessera {
+
+/// Where the running thread is: set by the interpreter, read by diagnostics.
+struct StepContext {
+  const Plan* plan = nullptr;
+  const int* ids = nullptr;  ///< program ids, plan->grid_rank of them; null outside a step
+  std::string who;           ///< "matmul, case 1 (m=41, n=300)": kernel and parameters
+  std::string command;       ///< "tessera run matmul --case 1": what reproduces it, "" if nothing does
+};
+inline thread_local const StepContext* step_context = nullptr;
+
+/// Part of a block: rows x cols from (row, col).
+struct BlockPart {
+  const OperandPlan* op = nullptr;
+  int row = 0;
+  int col = 0;
+  int rows = 0;
+  int cols = 0;
+};
+
+Diagnostic oob_block(const OperandPlan& op, const std::int64_t* index);
+Diagnostic oob_index(const OperandPlan& op, const char* dim, std::int64_t start, std::int64_t size,
+                     std::int64_t extent);
+Diagnostic uninit_read(const BlockPart& part, std::int64_t first_missing, std::int64_t missing);
+Diagnostic output_not_covered(const Plan& plan, const OperandPlan& op, std::int64_t first_missing,
+                              std::int64_t missing);
+Diagnostic output_revisit(const OperandPlan& op, const std::int64_t* index);
+Diagnostic parallel_dependence_scratch(const BlockPart& part, std::int64_t first_stale);
+Diagnostic parallel_dependence_output(const OperandPlan& op, const std::int64_t* index,
+                                      std::int64_t earlier_cell);
+Diagnostic vmem_capacity(const Plan& plan);
+Diagnostic smem_capacity(const Plan& plan);
+Diagnostic illegal_block_shape(const Plan& plan, const OperandPlan& op, const std::string& fault);
+Diagnostic misaligned_slice(const OperandPlan& op, const char* dim, int start, int unit);
+Diagnostic nan_born(const char* op, int row, int col, const std::string& operands);
+Diagnostic shape_mismatch(const char* op, const std::string& operands);
+Diagnostic check_failed(const char* message, Here at);
+
+// The parts that messages share.
+
+/// "kernel" field: who, with the grid step if there is one.
+void add_kernel_field(Diagnostic& d);
+/// "replay" field: the command with the grid step, if there is a command.
+void add_replay_field(Diagnostic& d);
+/// "x_ref: VMEM f32[8, 128] <- x: HBM f32[64, 300]"
+std::string describe_ref(const OperandPlan& op);
+/// "(i=0, k=3)"
+std::string describe_step(const Plan& plan, const int* ids);
+/// "12,345"
+std::string with_commas(std::int64_t n);
+/// "1.5 MiB"
+std::string human_bytes(std::int64_t n);
+
+}  // namespace tessera

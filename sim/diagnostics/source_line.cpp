@@ -1,0 +1,85 @@
+// Where in the user's source an error arose. operator* of a ref cannot take a default argument that
+// would carry its caller's line, so the line comes from the debug information (-g1 is enough), inlined
+// frames included.
+#include <array>
+#include <filesystem>
+#include <fstream>
+#include <string_view>
+
+#define BACKWARD_HAS_DW 1
+#include <backward.hpp>
+
+#include "sim/diagnostics/diagnostic.hpp"
+
+namespace tessera {
+
+namespace {
+
+std::string library_root() {
+  std::string_view file = __FILE__;
+  return std::string(file.substr(0, file.rfind("sim/diagnostics/")));
+}
+
+/// Paths are shown relative to tessera's sources or to the working directory.
+std::string shorten(const std::string& path) {
+  const std::string normal = std::filesystem::path(path).lexically_normal().string();
+  std::error_code error;
+  const std::array<std::string, 2> roots{library_root(), std::filesystem::current_path(error).string() + "/"};
+  for (const auto& root : roots) {
+    if (!root.empty() && normal.starts_with(root)) return normal.substr(root.size());
+  }
+  return normal;
+}
+
+bool in_library(const std::string& path) {
+  const std::string normal = std::filesystem::path(path).lexically_normal().string();
+  const std::string root = library_root();
+  for (const char* folder : {"sim/", "memory_model/"}) {
+    if (!root.empty() && normal.starts_with(root + folder)) return true;
+    if (normal.find(std::string("/include/tessera/") + folder) != std::string::npos) return true;
+  }
+  return normal.find("/include/c++/") != std::string::npos;
+}
+
+std::string excerpt(const std::string& path, unsigned line) {
+  std::string text = shorten(path) + ":" + std::to_string(line);
+  std::ifstream file(path);
+  std::string content;
+  for (unsigned i = 0; i < line; ++i) {
+    if (!std::getline(file, content)) return text;
+  }
+  const std::size_t first = content.find_first_not_of(" \t");
+  if (first == std::string::npos) return text;
+  content = content.substr(first);
+  const std::size_t last = content.find_last_not_of(" \t\r");
+  return text + "  " + content.substr(0, last + 1);
+}
+
+}  // namespace
+
+std::string source_excerpt(Here at) {
+  if (at.line == 0) return "";
+  return excerpt(at.file, static_cast<unsigned>(at.line));
+}
+
+std::string caller_excerpt() {
+  backward::StackTrace stack;
+  stack.load_here(64);
+  backward::TraceResolver resolver;
+  resolver.load_stacktrace(stack);
+  for (std::size_t i = 0; i < stack.size(); ++i) {
+    const backward::ResolvedTrace trace = resolver.resolve(stack[i]);
+    // The innermost position of a frame is its source; the calls that inlined it follow, inner first.
+    if (!trace.source.filename.empty() && !in_library(trace.source.filename)) {
+      return excerpt(trace.source.filename, trace.source.line);
+    }
+    for (const auto& call : trace.inliners) {
+      if (!call.filename.empty() && !in_library(call.filename)) {
+        return excerpt(call.filename, call.line);
+      }
+    }
+  }
+  return "";
+}
+
+}  // namespace tessera

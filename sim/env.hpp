@@ -1,0 +1,97 @@
+// What a body knows about where it runs, and what it may say: the interpreter's env.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "sim/block.hpp"
+
+namespace tessera {
+
+/// A named region of a body, summed over the run.
+struct ScopeTotals {
+  std::int64_t entries = 0;
+  std::int64_t flops = 0;
+  std::int64_t transcendentals = 0;
+};
+using Scopes = std::map<std::string, ScopeTotals>;
+
+namespace detail {
+std::string print_value(double v);
+template <class X>
+std::string to_text(const X& x) {
+  if constexpr (TileLike<X>) {
+    const auto& tile = operand(x);
+    std::string text = std::string(name(kDTypeOf<typename X::Element>)) + "(" +
+                       std::to_string(tile.rows) + ", " + std::to_string(tile.cols) + ")";
+    constexpr int kShown = 8;
+    for (int r = 0; r < tile.rows && r < kShown; ++r) {
+      text += "\n  ";
+      for (int c = 0; c < tile.cols && c < kShown; ++c) {
+        text += (c > 0 ? " " : "") + print_value(convert<double>(tile(r, c)));
+      }
+      if (tile.cols > kShown) text += " ...";
+    }
+    if (tile.rows > kShown) text += "\n  ...";
+    return text;
+  } else if constexpr (std::is_convertible_v<X, std::string>) {
+    return x;
+  } else {
+    return print_value(convert<double>(x));
+  }
+}
+}  // namespace detail
+
+class Env {
+ public:
+  Env(const int* ids, const int* lo, const int* hi, std::string* printed, Scopes* scopes)
+      : ids_(ids), lo_(lo), hi_(hi), printed_(printed), scopes_(scopes) {}
+
+  int program_id(int dim) const { return ids_[dim]; }
+  /// Steps of a dimension; of an arbitrary one with bounds, at the current outer ids.
+  int num_programs(int dim) const { return hi_[dim] - lo_[dim]; }
+  bool first(int dim) const { return ids_[dim] == lo_[dim]; }
+  bool last(int dim) const { return ids_[dim] == hi_[dim] - 1; }
+
+  /// Stops the run with error[check] unless the condition holds.
+  void check(bool condition, const char* message, Here at = Here::now()) const {
+    if (!condition) throw KernelError(check_failed(message, at));
+  }
+  /// Prints its arguments on a line, in grid order for every thread count. Tiles print their corner.
+  template <class... X>
+  void print(const X&... x) const {
+    bool first_value = true;
+    ((*printed_ += (std::exchange(first_value, false) ? "" : " ") + detail::to_text(x)), ...);
+    *printed_ += '\n';
+  }
+
+  class Scope {
+   public:
+    explicit Scope(ScopeTotals* totals)
+        : totals_(totals), flops_(op_state.flops), transcendentals_(op_state.transcendentals) {}
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+    ~Scope() {
+      ++totals_->entries;
+      totals_->flops += op_state.flops - flops_;
+      totals_->transcendentals += op_state.transcendentals - transcendentals_;
+    }
+
+   private:
+    ScopeTotals* totals_;
+    std::int64_t flops_;
+    std::int64_t transcendentals_;
+  };
+  /// Names the region until the end of the block: auto region = env.scope("softmax");
+  [[nodiscard]] Scope scope(const char* region) const { return Scope(&(*scopes_)[region]); }
+
+ private:
+  const int* ids_;
+  const int* lo_;
+  const int* hi_;
+  std::string* printed_;
+  Scopes* scopes_;
+};
+
+}  // namespace tessera

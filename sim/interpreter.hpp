@@ -1,0 +1,461 @@
+// One core of the machine, stepping a kernel's body through its part of the grid.
+//
+// The grid runs in row-major order. Before each step an input block whose index changed is fetched and
+// an output block whose index changed is written back; a block that stays is elided. On a device that
+// keeps blocks across cells (TPU) the accounting continues from the previous cell, whichever host thread
+// ran it: a core that starts at cell c asks the index maps what cell c - 1 left behind.
+// run.hpp has the call for users; run.cpp drives cores over OpenMP threads.
+#pragma once
+
+#include <atomic>
+#include <csignal>
+#include <functional>
+#include <memory>
+
+#include "sim/body/kernel.hpp"
+#include "sim/env.hpp"
+#include "sim/transfer.hpp"
+
+namespace tessera {
+
+/// What cores share during a run.
+struct CoreIo {
+  std::vector<std::byte*> hbm;         ///< per operand; null for scratch
+  std::vector<Shadow> coverage;        ///< per operand; of outputs
+  std::vector<std::vector<std::int32_t>> owner;  ///< per output block: 1 + the cell that wrote it
+  bool keeps_blocks = true;
+  bool trap_nan = false;
+  bool keep_movements = false;
+  const std::vector<int>* at = nullptr;  ///< the watched grid step
+  bool break_at = false;
+  const std::function<void(const std::string&)>* on_step = nullptr;
+  const std::function<void(double)>* progress = nullptr;
+  const StepContext* context = nullptr;
+  std::int64_t cells = 1;
+};
+
+class CoreBase {
+ public:
+  CoreBase() = default;
+  CoreBase(const CoreBase&) = delete;
+  CoreBase& operator=(const CoreBase&) = delete;
+  virtual ~CoreBase() = default;
+  /// Runs cells [first, last); throws KernelError.
+  virtual void run_cells(std::int64_t first, std::int64_t last) = 0;
+
+  Ledger ledger;
+  std::int64_t steps = 0;
+  std::int64_t flops = 0;
+  std::int64_t transcendentals = 0;
+  std::array<int, kMaxGridRank> extent{};
+  Scopes scopes;
+  std::string printed;
+};
+
+template <class K, std::size_t... I>
+auto spec_of(const K& kernel, Tiles tiles, std::index_sequence<I...>) {
+  return kernel.spec(tiles[static_cast<int>(I)]...);
+}
+template <class K>
+auto spec_of(const K& kernel, Tiles tiles) {
+  return spec_of(kernel, tiles, std::make_index_sequence<K::tiles.size()>{});
+}
+
+template <class... Dim, class... Op>
+std::int64_t cell_count(const Spec<Grid<Dim...>, Op...>& spec) {
+  std::int64_t cells = 1;
+  std::apply(
+      [&](const auto&... dim) {
+        const auto count = [&](const auto& d) {
+          if constexpr (!std::remove_cvref_t<decltype(d)>::kArbitraryDim) cells *= d.count;
+        };
+        (count(dim), ...);
+      },
+      spec.grid.dims);
+  return cells;
+}
+
+namespace detail {
+template <class Op>
+void add_operand(Plan& plan, const Op& op) {
+  if constexpr (!Op::kPassed) {
+    plan.scalars.push_back({op.name.text, kDTypeOf<typename Op::Element>, op.array.size, op.name.at});
+  } else {
+    OperandPlan p;
+    p.name = op.name.text;
+    p.role = Op::kRole;
+    p.dtype = kDTypeOf<typename Op::Element>;
+    p.at = op.name.at;
+    p.space = Op::kRole == Role::smem ? Space::smem
+              : Op::kRole == Role::accum && !plan.device.accumulators_in_vmem() ? Space::registers
+                                                                                 : Space::vmem;
+    p.array = op.shape;
+    std::apply(
+        [&](const auto&... e) {
+          const auto add = [&](const auto& extent) {
+            p.squeezed[static_cast<std::size_t>(p.block.rank)] =
+                std::is_same_v<std::remove_cvref_t<decltype(extent)>, Squeezed>;
+            p.block.push_back(detail::block_extent(extent));
+          };
+          (add(e), ...);
+        },
+        op.block.extents);
+    p.rows = static_cast<int>(block_rows(op.block));
+    p.cols = static_cast<int>(block_cols(op.block));
+    p.buffers = op.buffers;
+    p.present = op.present;
+    p.padded = op.padded;
+    p.pad_value = op.pad_value;
+    plan.operands.push_back(std::move(p));
+  }
+}
+}  // namespace detail
+
+template <class... Dim, class... Op>
+Plan plan_of(const char* kernel, const Spec<Grid<Dim...>, Op...>& spec, const DeviceSpec& device) {
+  Plan plan;
+  plan.kernel = kernel;
+  plan.device = device;
+  plan.grid_rank = sizeof...(Dim);
+  std::size_t d = 0;
+  std::apply([&](const auto&... dim) { ((plan.labels[d++] = dim.label), ...); }, spec.grid.dims);
+  std::apply([&](const auto&... op) { (detail::add_operand(plan, op), ...); }, spec.operands);
+  return plan;
+}
+
+template <class K, class S>
+class Core final : public CoreBase {
+  using G = typename S::GridType;
+  using Operands = decltype(S::operands);
+  static constexpr std::size_t kOperands = std::tuple_size_v<Operands>;
+  template <std::size_t I>
+  using OpAt = std::tuple_element_t<I, Operands>;
+
+  /// Place of operand I among those that have a plan (scalars have none).
+  template <std::size_t I>
+  static constexpr std::size_t kPlace = [] {
+    return []<std::size_t... J>(std::index_sequence<J...>) {
+      return (std::size_t{0} + ... + (OpAt<J>::kPassed ? 1 : 0));
+    }(std::make_index_sequence<I>{});
+  }();
+  template <std::size_t I>
+  static constexpr bool kPipelined = [] {
+    if constexpr (!OpAt<I>::kPassed) return false;
+    else return OpAt<I>::kRole == Role::in || OpAt<I>::kRole == Role::out;
+  }();
+
+  template <std::size_t... I>
+  static auto block_tuple(std::index_sequence<I...>)
+      -> std::tuple<std::conditional_t<OpAt<I>::kPassed, Block<typename OpAt<I>::Element>, NoMap>...>;
+  using Blocks = decltype(block_tuple(std::make_index_sequence<kOperands>{}));
+
+  struct Position {
+    std::array<std::int64_t, kMaxRank> index{};
+    bool resident = false;  ///< as the device sees it
+    bool loaded = false;    ///< into this core's block
+  };
+
+ public:
+  Core(const K& kernel, const S& spec, const Plan& plan, CoreIo& io)
+      : kernel_(kernel), spec_(spec), plan_(plan), io_(io) {
+    ledger = plan.ledger;
+    ledger.keep_movements(io.keep_movements);
+    for_each_operand([&]<std::size_t I>() { prepare<I>(); });
+    int d = 0;
+    std::apply([&](const auto&... dim) { ((parallel_extent(dim, d++)), ...); }, spec_.grid.dims);
+  }
+
+  void run_cells(std::int64_t first, std::int64_t last) override {
+    const OpState outer = std::exchange(op_state, OpState{0, 0, io_.trap_nan});
+    StepContext context = *io_.context;
+    context.ids = ids_.data();
+    const StepContext* const outer_context = std::exchange(step_context, &context);
+    struct Restore {
+      Core* core;
+      OpState state;
+      const StepContext* context;
+      ~Restore() {
+        core->flops += op_state.flops;
+        core->transcendentals += op_state.transcendentals;
+        op_state = state;
+        step_context = context;
+      }
+    } restore{this, outer, outer_context};
+
+    if (io_.keeps_blocks) recall(first);
+    for (std::int64_t cell = first; cell < last; ++cell) {
+      if (!io_.keeps_blocks) for_each_operand([&]<std::size_t I>() { position_[I].resident = false; });
+      set_cell(cell);
+      cell_ = cell;
+      for_each_operand([&]<std::size_t I>() { begin_cell<I>(); });
+      cell_start_ = true;
+      loop<G::kParallel>();
+      for_each_operand([&]<std::size_t I>() { end_cell<I>(); });
+      if (io_.progress != nullptr) report(static_cast<double>(cell + 1) / static_cast<double>(io_.cells));
+    }
+  }
+
+ private:
+  template <class F>
+  static void for_each_operand(F&& f) {
+    [&]<std::size_t... I>(std::index_sequence<I...>) {
+      (f.template operator()<I>(), ...);
+    }(std::make_index_sequence<kOperands>{});
+  }
+
+  template <class Dim>
+  void parallel_extent(const Dim& dim, int d) {
+    if constexpr (!Dim::kArbitraryDim) {
+      extent[static_cast<std::size_t>(d)] = dim.count;
+      lo_[static_cast<std::size_t>(d)] = 0;
+      hi_[static_cast<std::size_t>(d)] = dim.count;
+    }
+  }
+
+  template <std::size_t I>
+  void prepare() {
+    if constexpr (OpAt<I>::kPassed) {
+      auto& block = std::get<I>(blocks_);
+      block.plan = &plan_.operands[kPlace<I>];
+      block.device = &plan_.device;
+      if constexpr (OpAt<I>::kRole != Role::in) {
+        if (block.plan->present) {
+          block.allocate();
+          block.shadow = Shadow(std::int64_t{block.plan->rows} * block.plan->cols, Shadow::uninit);
+        }
+      }
+    }
+  }
+
+  void set_cell(std::int64_t cell) {
+    for (int d = G::kParallel - 1; d >= 0; --d) {
+      const int count = hi_[static_cast<std::size_t>(d)];
+      ids_[static_cast<std::size_t>(d)] = static_cast<int>(cell % count);
+      cell /= count;
+    }
+  }
+
+  /// Sets ids_ to the last step of the cell whose parallel ids they hold; false if it has none.
+  template <int D>
+  bool last_step() {
+    if constexpr (D == G::kRank) {
+      return true;
+    } else {
+      const auto& dim = std::get<D>(spec_.grid.dims);
+      const int lo = bound_at<G, D>(dim.lo, ids_);
+      for (int i = bound_at<G, D>(dim.hi, ids_) - 1; i >= lo; --i) {
+        ids_[D] = i;
+        if (last_step<D + 1>()) return true;
+      }
+      return false;
+    }
+  }
+
+  /// The inputs that the device still holds before cell `first`.
+  void recall(std::int64_t first) {
+    for_each_operand([&]<std::size_t I>() { position_[I] = Position{}; });
+    for (std::int64_t cell = first - 1; cell >= 0; --cell) {
+      set_cell(cell);
+      if (!last_step<G::kParallel>()) continue;
+      for_each_operand([&]<std::size_t I>() {
+        if constexpr (kPipelined<I>) {
+          if constexpr (OpAt<I>::kRole == Role::in) {
+            if (!std::get<I>(spec_.operands).present) return;
+            const auto index = with_ids<G, G::kRank>(std::get<I>(spec_.operands).map, ids_);
+            std::copy_n(index.index, decltype(index)::kRank, position_[I].index.begin());
+            position_[I].resident = true;
+          }
+        }
+      });
+      return;
+    }
+  }
+
+  template <std::size_t I>
+  void begin_cell() {
+    if constexpr (OpAt<I>::kPassed && !kPipelined<I>) {
+      Shadow& shadow = std::get<I>(blocks_).shadow;
+      // Scratch that an earlier cell wrote is there, but not for this cell.
+      scratch_written_[I] = scratch_written_[I] || shadow.missing() < shadow.elems();
+      shadow.fill(scratch_written_[I] ? Shadow::stale : Shadow::uninit);
+    }
+  }
+
+  template <std::size_t I>
+  void end_cell() {
+    if constexpr (kPipelined<I>) {
+      if constexpr (OpAt<I>::kRole == Role::out) {
+        if (position_[I].resident) leave<I>();
+        position_[I] = Position{};
+      }
+    }
+  }
+
+  template <int D>
+  void loop() {
+    if constexpr (D == G::kRank) {
+      step();
+    } else {
+      const auto& dim = std::get<D>(spec_.grid.dims);
+      const int lo = bound_at<G, D>(dim.lo, ids_);
+      const int hi = bound_at<G, D>(dim.hi, ids_);
+      lo_[D] = lo;
+      hi_[D] = hi;
+      extent[D] = std::max(extent[D], hi);
+      for (ids_[D] = lo; ids_[D] < hi; ++ids_[D]) loop<D + 1>();
+      ids_[D] = lo;
+    }
+  }
+
+  void step() {
+    for_each_operand([&]<std::size_t I>() { advance<I>(); });
+    cell_start_ = false;
+    if (io_.at != nullptr) watch();
+    if (io_.progress != nullptr && (steps & 0xfff) == 0xfff && G::kParallel < G::kRank) report_step();
+    const Env env(ids_.data(), lo_.data(), hi_.data(), &printed, &scopes);
+    call_body(env, std::make_index_sequence<kOperands>{});
+    ++steps;
+  }
+
+  /// Operands of the body: refs to the blocks, without the scalars.
+  template <std::size_t... I>
+  void call_body(const Env& env, std::index_sequence<I...>) {
+    auto refs = std::tuple_cat(ref<I>()...);
+    Env mutable_env = env;
+    std::apply([&](auto&... r) { kernel_(mutable_env, r...); }, refs);
+  }
+  template <std::size_t I>
+  auto ref() {
+    if constexpr (OpAt<I>::kPassed) {
+      return std::tuple{BlockRef<typename OpAt<I>::Element, OpAt<I>::kRole>(std::get<I>(blocks_))};
+    } else {
+      return std::tuple<>{};
+    }
+  }
+
+  template <std::size_t I>
+  void advance() {
+    if constexpr (kPipelined<I>) {
+      const auto& op = std::get<I>(spec_.operands);
+      using Index = decltype(with_ids<G, G::kRank>(op.map, ids_));
+      static_assert(Index::kRank == decltype(op.block)::kRank,
+                    "an index map returns one block index per dim of its array");
+      if constexpr (!Index::kArbitraryIndex) {
+        if (!cell_start_) return;
+      }
+      if (!op.present) return;
+      const Index index = with_ids<G, G::kRank>(op.map, ids_);
+      Position& p = position_[I];
+      bool same = p.resident;
+      for (int d = 0; d < Index::kRank; ++d) same = same && p.index[static_cast<std::size_t>(d)] == index.index[d];
+      if (same && p.loaded) return;
+      move_to<I>(index.index, same);
+    }
+  }
+
+  template <std::size_t I>
+  void move_to(const std::int64_t* index, bool elided) {
+    auto& block = std::get<I>(blocks_);
+    const OperandPlan& op = *block.plan;
+    Position& p = position_[I];
+    for (int d = 0; d < op.block.rank; ++d) {
+      if (index[d] < 0 || index[d] >= op.blocks[d]) throw KernelError(oob_block(op, index));
+    }
+    if constexpr (OpAt<I>::kRole == Role::out) {
+      if (p.resident) leave<I>();
+      claim<I>(index);
+      block.shadow.fill(Shadow::uninit);
+      if (block.storage.shared()) block.allocate();
+    } else {
+      const Shape inside = op.in_bounds(index);
+      fetch_block(block, io_.hbm[kPlace<I>], index, inside);
+      if (!elided) record(op, inside, Space::hbm, op.space, Why::fetch);
+    }
+    std::copy_n(index, op.block.rank, p.index.begin());
+    p.resident = true;
+    p.loaded = true;
+  }
+
+  /// Writes the output block back that operand I holds.
+  template <std::size_t I>
+  void leave() {
+    const auto& block = std::get<I>(blocks_);
+    const OperandPlan& op = *block.plan;
+    const Shape inside = op.in_bounds(position_[I].index.data());
+    write_back(block, io_.hbm[kPlace<I>], io_.coverage[kPlace<I>], position_[I].index.data(), inside);
+    record(op, inside, op.space, Space::hbm, Why::writeback);
+  }
+
+  /// Takes an output block for this cell: once in the whole run.
+  template <std::size_t I>
+  void claim(const std::int64_t* index) {
+    const OperandPlan& op = plan_.operands[kPlace<I>];
+    std::int64_t linear = 0;
+    for (int d = 0; d < op.blocks.rank; ++d) linear = linear * op.blocks[d] + index[d];
+    std::atomic_ref<std::int32_t> owner(io_.owner[kPlace<I>][static_cast<std::size_t>(linear)]);
+    const std::int32_t before = owner.exchange(static_cast<std::int32_t>(cell_) + 1);
+    if (before == 0) return;
+    if (before == cell_ + 1) throw KernelError(output_revisit(op, index));
+    throw KernelError(parallel_dependence_output(op, index, before - 1));
+  }
+
+  void record(const OperandPlan& op, const Shape& inside, Space from, Space to, Why why) {
+    const bool full = inside == op.block;
+    Movement m;
+    m.ref = op.ledger_ref;
+    m.from = from;
+    m.to = to;
+    m.why = why;
+    m.step = steps;
+    m.bytes = full ? op.full_bytes : packed_bytes(op.dtype, inside.elems());
+    m.padded_bytes = full ? op.full_padded_bytes : plan_.device.padded_bytes(op.dtype, inside);
+    ledger.record(m);
+  }
+
+  void watch() {
+    if (!std::equal(io_.at->begin(), io_.at->end(), ids_.begin())) return;
+    if (io_.on_step != nullptr) {
+      std::string text;
+      for_each_operand([&]<std::size_t I>() {
+        if constexpr (OpAt<I>::kPassed) {
+          const auto& block = std::get<I>(blocks_);
+          if (!block.plan->present) return;
+          text += describe_ref(*block.plan) + "\n";
+          if (block.shadow.all_init()) {
+            text += detail::to_text(Tile<typename OpAt<I>::Element>(
+                        block.data, block.plan->rows, block.plan->cols, block.stride, block.storage)) +
+                    "\n";
+          } else {
+            text += "  undefined so far\n";
+          }
+        }
+      });
+      (*io_.on_step)(text);
+    }
+    if (io_.break_at) std::raise(SIGTRAP);  // the body is the next call from step()
+  }
+
+  void report_step() {
+    if constexpr (G::kParallel < G::kRank) {
+      constexpr std::size_t kDim = G::kParallel;
+      const double inner = static_cast<double>(ids_[kDim] - lo_[kDim]) / std::max(1, hi_[kDim] - lo_[kDim]);
+      report((static_cast<double>(cell_) + inner) / static_cast<double>(io_.cells));
+    }
+  }
+  void report(double done) { (*io_.progress)(done); }
+
+  const K& kernel_;
+  const S& spec_;
+  const Plan& plan_;
+  CoreIo& io_;
+  Blocks blocks_;
+  std::array<Position, kOperands> position_{};
+  std::array<bool, kOperands> scratch_written_{};
+  std::array<int, kMaxGridRank> ids_{};
+  std::array<int, kMaxGridRank> lo_{};
+  std::array<int, kMaxGridRank> hi_{};
+  std::int64_t cell_ = 0;
+  bool cell_start_ = true;
+};
+
+}  // namespace tessera

@@ -1,0 +1,56 @@
+// Every op, in alphabetical order of its name: the only list. Tables, loaders, tests and docs include it;
+// kernels include the ops they use, so that a new op does not rebuild them.
+#pragma once
+
+#include <tuple>
+
+#include "sim/ops/abs.hpp"
+#include "sim/ops/add.hpp"
+#include "sim/ops/and.hpp"
+#include "sim/ops/cast.hpp"
+#include "sim/ops/ceil.hpp"
+#include "sim/ops/cos.hpp"
+#include "sim/ops/div.hpp"
+#include "sim/ops/dot.hpp"
+#include "sim/ops/equal.hpp"
+#include "sim/ops/erf.hpp"
+#include "sim/ops/exp.hpp"
+#include "sim/ops/exp2.hpp"
+#include "sim/ops/expm1.hpp"
+#include "sim/ops/floor.hpp"
+#include "sim/ops/fma.hpp"
+#include "sim/ops/greater.hpp"
+#include "sim/ops/greater_equal.hpp"
+#include "sim/ops/less.hpp"
+#include "sim/ops/less_equal.hpp"
+#include "sim/ops/log.hpp"
+#include "sim/ops/log1p.hpp"
+#include "sim/ops/log2.hpp"
+#include "sim/ops/logistic.hpp"
+#include "sim/ops/max.hpp"
+#include "sim/ops/min.hpp"
+#include "sim/ops/mul.hpp"
+#include "sim/ops/negate.hpp"
+#include "sim/ops/not.hpp"
+#include "sim/ops/not_equal.hpp"
+#include "sim/ops/or.hpp"
+#include "sim/ops/pow.hpp"
+#include "sim/ops/reduce.hpp"
+#include "sim/ops/round_even.hpp"
+#include "sim/ops/rsqrt.hpp"
+#include "sim/ops/sin.hpp"
+#include "sim/ops/sqrt.hpp"
+#include "sim/ops/sub.hpp"
+#include "sim/ops/tanh.hpp"
+#include "sim/ops/where.hpp"
+#include "sim/ops/where_at.hpp"
+
+namespace tessera::ops {
+
+using All = std::tuple<
+    Abs, Add, LogicalAnd, Cast, Ceil, Cos, Div, Dot, Equal, Erf, Exp, Exp2, Expm1, Floor, Fma,
+    Greater, GreaterEqual, Less, LessEqual, Log, Log1p, Log2, Logistic, Maximum, Minimum, Mul,
+    Negate, LogicalNot, NotEqual, LogicalOr, Pow, RoundEven, RowMax, RowMin, RowSum, Rsqrt, Sin,
+    Sqrt, Sub, Tanh, Select, WhereAt>;
+
+}  // namespace tessera::ops

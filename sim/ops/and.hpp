@@ -1,0 +1,24 @@
+#pragma once
+
+#include "sim/ops/op.hpp"
+
+namespace tessera {
+
+/// True where both are.
+struct LogicalAnd {
+  static constexpr OpInfo info{
+      .name = "and", .math = "a and b", .mosaic = "arith.andi", .arity = 2, .max_ulp = 0};
+
+  template <class T>
+  TESSERA_FN static constexpr bool apply(T a, T b) {
+    return a && b;
+  }
+};
+
+template <class A, class B>
+  requires Operands<A, B>
+TESSERA_FN auto operator&&(const A& a, const B& b) {
+  return BackendOf<A, B>::template map<LogicalAnd>(a, b);
+}
+
+}  // namespace tessera

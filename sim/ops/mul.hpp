@@ -1,0 +1,24 @@
+#pragma once
+
+#include "sim/ops/op.hpp"
+
+namespace tessera {
+
+/// Product.
+struct Mul {
+  static constexpr OpInfo info{
+      .name = "mul", .math = "a * b", .mosaic = "arith.mulf", .arity = 2, .max_ulp = 0.5};
+
+  template <class T>
+  TESSERA_FN static constexpr T apply(T a, T b) {
+    return static_cast<T>(a * b);
+  }
+};
+
+template <class A, class B>
+  requires Operands<A, B>
+TESSERA_FN auto operator*(const A& a, const B& b) {
+  return BackendOf<A, B>::template map<Mul>(a, b);
+}
+
+}  // namespace tessera

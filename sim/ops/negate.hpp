@@ -1,0 +1,23 @@
+#pragma once
+
+#include "sim/ops/op.hpp"
+
+namespace tessera {
+
+/// Sign flipped, of a NaN too.
+struct Negate {
+  static constexpr OpInfo info{
+      .name = "negate", .math = "-a", .mosaic = "arith.negf", .arity = 1, .max_ulp = 0};
+
+  template <class T>
+  TESSERA_FN static constexpr T apply(T a) {
+    return static_cast<T>(-a);
+  }
+};
+
+template <TileLike A>
+TESSERA_FN auto operator-(const A& a) {
+  return A::Backend::template map<Negate>(a);
+}
+
+}  // namespace tessera

@@ -1,0 +1,69 @@
+// How an op is declared, and how a body calls it on whatever tiles the build uses.
+//
+// An op is a struct with `info` and a scalar `apply`: its whole meaning. A body calls a function of the
+// op's name; that function hands the op to the tiles' backend (the interpreter's sim/tile.hpp, or the
+// CUDA build's), which applies it element by element with the broadcasting below. Nothing else knows
+// what an op computes.
+//
+// Broadcasting: operands agree in rows and in columns, or have 1 there; a scalar is a 1 x 1 operand
+// converted to the tile's type. Element types must agree: cast<T>() first. bf16, f16 and fp8 arithmetic
+// is done in f32 and rounded once.
+//
+// Elementary functions of f32 are evaluated in f64 and rounded: wrong only where the f64 result lies
+// within its own error of the midpoint of two floats.
+#pragma once
+
+#include <cmath>
+#include <concepts>
+#include <cstdint>
+#include <type_traits>
+
+#include "memory_model/dtype.hpp"
+#include "memory_model/tessera_fn.hpp"
+
+namespace tessera {
+
+struct OpInfo {
+  const char* name;
+  const char* math;
+  const char* mosaic;  ///< the op of a Mosaic module with this meaning, "" where there is none
+  int arity;
+  double max_ulp;               ///< of the f32 result, against the exact one
+  int flops = 1;                ///< per element
+  bool transcendental = false;  ///< counted apart
+};
+
+/// A tile of some backend: has `using Backend`, `Element`, and members rows and cols.
+template <class X>
+concept TileLike = requires {
+  typename std::remove_cvref_t<X>::Backend;
+  typename std::remove_cvref_t<X>::Element;
+};
+
+template <class X>
+concept ScalarLike = std::is_arithmetic_v<std::remove_cvref_t<X>> || kIsSmallFloat<std::remove_cvref_t<X>>;
+
+namespace detail {
+template <class... X>
+struct FirstBackend;
+template <class X, class... Rest>
+struct FirstBackend<X, Rest...> {
+  static auto pick() {
+    if constexpr (TileLike<X>) return std::type_identity<typename X::Backend>{};
+    else return FirstBackend<Rest...>::pick();
+  }
+};
+}  // namespace detail
+
+template <class... X>
+using BackendOf = typename decltype(detail::FirstBackend<X...>::pick())::type;
+
+/// Operands of an elementwise op: tiles and scalars, at least one tile.
+template <class... X>
+concept Operands = ((TileLike<X> || ScalarLike<X>) && ...) && (TileLike<X> || ...);
+
+/// f(x) computed in f64 for f32 operands and in the type itself for f64.
+template <class T>
+using Wide = std::conditional_t<std::is_same_v<T, float>, double, T>;
+
+}  // namespace tessera

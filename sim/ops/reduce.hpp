@@ -1,0 +1,77 @@
+// Row reductions. One order, on every backend of the exact profile:
+//
+//   lane[l] = the identity, combined with x[l], x[l + 32], x[l + 64], ... in increasing column, l < 32
+//   then lane[l] combined with lane[l + s] for s = 16, 8, 4, 2, 1; the result is lane[0]
+//
+// It is a warp's butterfly, a few vector registers on a CPU, and independent of SIMD width. A row of
+// fewer than 32 columns leaves the identity in its other lanes.
+#pragma once
+
+#include <limits>
+
+#include "sim/ops/add.hpp"
+#include "sim/ops/max.hpp"
+#include "sim/ops/min.hpp"
+
+namespace tessera {
+
+inline constexpr int kReduceLanes = 32;
+
+/// Sum of each row, from +0: (R, C) to (R, 1).
+struct RowSum {
+  static constexpr OpInfo info{.name = "row_sum",
+                               .math = "sum_j a[i,j]",
+                               .mosaic = "vector.multi_reduction",
+                               .arity = 1,
+                               .max_ulp = 0.5};
+  using Combine = Add;
+  template <class T>
+  TESSERA_FN static constexpr T identity() {
+    return T(0);
+  }
+};
+
+/// Largest element of each row, NaN if the row has one: (R, C) to (R, 1).
+struct RowMax {
+  static constexpr OpInfo info{.name = "row_max",
+                               .math = "max_j a[i,j]",
+                               .mosaic = "vector.multi_reduction",
+                               .arity = 1,
+                               .max_ulp = 0};
+  using Combine = Maximum;
+  template <class T>
+  TESSERA_FN static constexpr T identity() {
+    if constexpr (std::is_floating_point_v<T>) return -std::numeric_limits<T>::infinity();
+    else return std::numeric_limits<T>::lowest();
+  }
+};
+
+/// Smallest element of each row, NaN if the row has one: (R, C) to (R, 1).
+struct RowMin {
+  static constexpr OpInfo info{.name = "row_min",
+                               .math = "min_j a[i,j]",
+                               .mosaic = "vector.multi_reduction",
+                               .arity = 1,
+                               .max_ulp = 0};
+  using Combine = Minimum;
+  template <class T>
+  TESSERA_FN static constexpr T identity() {
+    if constexpr (std::is_floating_point_v<T>) return std::numeric_limits<T>::infinity();
+    else return std::numeric_limits<T>::max();
+  }
+};
+
+template <TileLike A>
+TESSERA_FN auto row_sum(const A& a) {
+  return A::Backend::template reduce_rows<RowSum>(a);
+}
+template <TileLike A>
+TESSERA_FN auto row_max(const A& a) {
+  return A::Backend::template reduce_rows<RowMax>(a);
+}
+template <TileLike A>
+TESSERA_FN auto row_min(const A& a) {
+  return A::Backend::template reduce_rows<RowMin>(a);
+}
+
+}  // namespace tessera

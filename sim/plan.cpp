@@ -1,0 +1,84 @@
+#include "sim/plan.hpp"
+
+#include "sim/diagnostics/slugs.hpp"
+
+namespace tessera {
+
+Shape OperandPlan::in_bounds(const std::int64_t* index) const {
+  Shape s = block;
+  for (int d = 0; d < s.rank; ++d) {
+    const std::int64_t left = array[d] - index[d] * block[d];
+    if (left < s[d]) s[d] = left;
+  }
+  return s;
+}
+
+std::int64_t OperandPlan::offset(const std::int64_t* index) const {
+  std::int64_t first = 0;
+  for (int d = 0; d < block.rank; ++d) first += index[d] * block[d] * strides[d];
+  return first;
+}
+
+namespace {
+
+/// The rules of Pallas's TPU lowering (jax 0.10.2, pallas/mosaic/lowering.py, _check_block_mappings):
+/// the last two dims are multiples of 8 and 128, or the array's own; a 1-D block is the whole array, a
+/// multiple of 1024, or a power of two of at least 128 x (32 / bit width).
+std::string block_shape_fault(const OperandPlan& op, const DeviceSpec& device) {
+  if (device.kind != DeviceSpec::Kind::tpu) return "";
+  const int last = op.block.rank - 1;
+  const auto fits = [&](int dim, std::int64_t unit) {
+    return op.block[dim] == op.array[dim] || op.block[dim] % unit == 0;
+  };
+  if (op.block.rank >= 2) {
+    if (fits(last, device.lanes) && fits(last - 1, device.sublanes32)) return "";
+    const bool columns = !fits(last, device.lanes);
+    const int dim = columns ? last : last - 1;
+    const int unit = columns ? device.lanes : device.sublanes32;
+    return "dim " + std::to_string(dim) + " of the block must be a multiple of " +
+           std::to_string(unit) + " or the array's " + std::to_string(op.array[dim]);
+  }
+  const std::int64_t chunk = std::int64_t{device.sublanes32} * device.lanes;
+  const std::int64_t line = line_elems(op.dtype, device.tile(op.dtype));
+  const std::int64_t b = op.block[0];
+  if (b == op.array[0] || b % chunk == 0 || (b >= line && (b & (b - 1)) == 0)) return "";
+  return "a 1-D block must be the array's " + std::to_string(op.array[0]) + ", a multiple of " +
+         std::to_string(chunk) + ", or a power of two of at least " + std::to_string(line);
+}
+
+void finish_operand(OperandPlan& op, Plan& plan) {
+  op.strides = row_major_strides(op.array);
+  op.blocks = op.array;
+  for (int d = 0; d < op.block.rank; ++d) {
+    op.blocks[d] = (op.array[d] + op.block[d] - 1) / op.block[d];
+    if (!op.squeezed[static_cast<std::size_t>(d)]) op.kept.push_back(op.block[d]);
+  }
+  op.full_bytes = packed_bytes(op.dtype, op.block.elems());
+  op.full_padded_bytes = plan.device.padded_bytes(op.dtype, op.block);
+  if (!op.present) return;
+  if (op.pipelined()) {
+    const std::string fault = block_shape_fault(op, plan.device);
+    if (!fault.empty()) throw KernelError(illegal_block_shape(plan, op, fault));
+    op.ledger_ref = plan.ledger.add_ref(op.name, op.role == Role::in ? "in" : "out");
+  }
+  if (op.space == Space::registers) return;
+  Allocation a{op.name, op.space, op.dtype, op.kept, op.buffers, 0};
+  a.bytes = op.space == Space::smem ? packed_bytes(op.dtype, op.kept.elems())
+                                    : plan.device.padded_bytes(op.dtype, op.kept);
+  plan.allocations.push_back(std::move(a));
+}
+
+}  // namespace
+
+void finish_plan(Plan& plan) {
+  for (auto& op : plan.operands) finish_operand(op, plan);
+  for (auto& s : plan.scalars) {
+    s.ledger_ref = plan.ledger.add_ref(s.name, "scalar");
+    plan.allocations.push_back(
+        {s.name, Space::smem, s.dtype, Shape{s.elems}, 1, packed_bytes(s.dtype, s.elems)});
+  }
+  if (plan.vmem_bytes() > plan.device.vmem_bytes) throw KernelError(vmem_capacity(plan));
+  if (plan.smem_bytes() > plan.device.smem_bytes) throw KernelError(smem_capacity(plan));
+}
+
+}  // namespace tessera

@@ -1,0 +1,72 @@
+// What a spec says, with its types erased: operands, scalars, memory use. Checked against a device once,
+// before the first step.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "memory_model/array.hpp"
+#include "memory_model/device_spec.hpp"
+#include "memory_model/ledger.hpp"
+#include "sim/body/spec.hpp"
+
+namespace tessera {
+
+struct OperandPlan {
+  std::string name;
+  Role role = Role::in;
+  DType dtype = DType::f32;
+  Here at;
+  Space space = Space::vmem;  ///< where the block lives
+  Shape array;                ///< extents in HBM; of scratch, its own
+  Shape block;                ///< one extent per array dim, 1 where squeezed
+  std::array<bool, kMaxRank> squeezed{};
+  Shape kept;    ///< the block without its squeezed dims
+  Shape blocks;  ///< blocks per array dim
+  int rows = 0;  ///< of the block as the body sees it
+  int cols = 0;
+  int buffers = 1;
+  bool present = true;
+  bool padded = false;
+  double pad_value = 0;
+  int ledger_ref = -1;
+  std::int64_t full_bytes = 0;         ///< of a whole block
+  std::int64_t full_padded_bytes = 0;  ///< what moving a whole block moves
+  Shape strides;                       ///< of the array, in elements
+
+  bool pipelined() const { return role == Role::in || role == Role::out; }
+  /// Elements of block `index` that lie inside the array, per dim.
+  Shape in_bounds(const std::int64_t* index) const;
+  /// First element of block `index`.
+  std::int64_t offset(const std::int64_t* index) const;
+};
+
+struct ScalarPlan {
+  std::string name;
+  DType dtype = DType::i32;
+  std::int64_t elems = 0;
+  Here at;
+  int ledger_ref = -1;
+};
+
+struct Plan {
+  std::string kernel;
+  DeviceSpec device;
+  std::vector<OperandPlan> operands;
+  std::vector<ScalarPlan> scalars;
+  std::vector<Allocation> allocations;
+  std::array<const char*, kMaxGridRank> labels{};
+  int grid_rank = 0;
+  Ledger ledger;  ///< the refs, no movements yet
+
+  std::int64_t vmem_bytes() const { return bytes_in(allocations, Space::vmem); }
+  std::int64_t smem_bytes() const { return bytes_in(allocations, Space::smem); }
+};
+
+/// Derives extents, bytes and allocations; checks block shapes and capacities (illegal-block-shape,
+/// vmem-capacity, smem-capacity). Throws KernelError.
+void finish_plan(Plan& plan);
+
+}  // namespace tessera

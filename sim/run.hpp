@@ -1,0 +1,122 @@
+// Running a kernel from a program of your own.
+//
+//   auto result = tessera::run(Matmul<float>{.m = 512, .n = 512, .k = 512}, tiles(128, 128, 128),
+//                              arrays(x, y), {.device = load_device("tpu-v5e")});
+//   if (!result.ok()) std::cerr << result.diagnostics[0].text();
+//   result.outputs[0];                       // the first out() of the spec
+//   result.ledger().hbm_read_bytes();        // every byte, per ref in result.ledger().refs()
+//
+// Inputs are given in the order of the spec's in() operands that are present. A kernel that is wrong is
+// no exception but a diagnostic (the first in grid order, for every thread count); inputs of the wrong
+// number, shape or dtype throw InputError.
+// Results, ledger and diagnostics are the same bits for every thread count.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "memory_model/array.hpp"
+#include "memory_model/device_spec.hpp"
+#include "sim/body/kernel.hpp"
+#include "sim/diagnostics/diagnostic.hpp"
+#include "sim/interpreter.hpp"
+
+namespace tessera {
+
+struct RunOptions {
+  DeviceSpec device = load_device("tpu-v5e");
+  int threads = 0;              ///< 0: what OpenMP offers
+  bool trap_nan = false;        ///< stop at the first op that makes a NaN from numbers
+  bool keep_movements = false;  ///< keep every ledger record; implies one thread
+  std::vector<int> at;          ///< a grid step to watch; implies one thread
+  bool break_at = false;        ///< raise SIGTRAP there, before the body
+  std::function<void(const std::string&)> on_step;  ///< at that step: its blocks as text
+  std::function<void(double)> progress;             ///< called now and then with the fraction done
+  std::function<void(const std::string&)> print;    ///< takes env.print's lines; standard output if empty
+  std::string who;      ///< for messages: "matmul, case 1 (m=41)"; the kernel's name if empty
+  std::string command;  ///< for messages: the command that reproduces this run
+};
+
+struct RunResult {
+  std::vector<Array> outputs;  ///< in spec order; undefined if there is a diagnostic
+  Plan plan;                   ///< operands, allocations, and the final ledger
+  std::vector<int> grid;       ///< extents; of an arbitrary dimension with bounds, the largest upper bound
+  std::int64_t steps = 0;
+  std::int64_t flops = 0;
+  std::int64_t transcendentals = 0;
+  Scopes scopes;
+  std::vector<Diagnostic> diagnostics;
+  double seconds = 0;
+
+  bool ok() const { return diagnostics.empty(); }
+  const Ledger& ledger() const { return plan.ledger; }
+};
+
+using Inputs = std::vector<const Array*>;
+template <class... A>
+Inputs arrays(const A&... a) {
+  return {&a...};
+}
+
+namespace detail {
+/// Everything about a run that does not depend on the kernel's type.
+class RunDriver {
+ public:
+  RunDriver(Plan plan, const Inputs& inputs, const RunOptions& options);
+  RunDriver(const RunDriver&) = delete;
+  RunDriver& operator=(const RunDriver&) = delete;
+
+  /// Runs every cell with cores from `make_core`, then the checks that need the whole run.
+  RunResult execute(std::int64_t cells, const std::function<std::unique_ptr<CoreBase>(CoreIo&)>& make_core);
+
+  const Plan& plan() const { return plan_; }
+
+ private:
+  bool run_parallel(std::int64_t cells, int threads,
+                    const std::function<std::unique_ptr<CoreBase>(CoreIo&)>& make_core, RunResult& result);
+  void run_serial(std::int64_t cells,
+                  const std::function<std::unique_ptr<CoreBase>(CoreIo&)>& make_core, RunResult& result);
+  void reset();
+  void collect(const CoreBase& core, RunResult& result) const;
+  void finish(RunResult& result);
+
+  Plan plan_;
+  const RunOptions& options_;
+  Inputs inputs_;
+  std::vector<Array> outputs_;
+  std::function<void(double)> progress_;
+  CoreIo io_;
+};
+}  // namespace detail
+
+template <class K>
+RunResult run(const K& kernel, Tiles tiles, const Inputs& inputs, const RunOptions& options = {}) {
+  const auto spec = spec_of(kernel, tiles);
+  using Spec = std::remove_const_t<decltype(spec)>;
+  Plan plan = plan_of(K::info.name, spec, options.device);
+  StepContext context{&plan, nullptr, options.who.empty() ? plan.kernel : options.who, options.command};
+  step_context = &context;
+  RunResult result;
+  try {
+    finish_plan(plan);
+    detail::RunDriver driver(std::move(plan), inputs, options);
+    context.plan = &driver.plan();
+    const std::int64_t cells = cell_count(spec);
+    result = driver.execute(cells, [&](CoreIo& io) -> std::unique_ptr<CoreBase> {
+      return std::make_unique<Core<K, Spec>>(kernel, spec, driver.plan(), io);
+    });
+  } catch (const KernelError& error) {
+    // Only what precedes the first step lands here: the plan.
+    result.plan = std::move(plan);
+    result.diagnostics.push_back(error.diagnostic);
+  } catch (...) {
+    step_context = nullptr;
+    throw;
+  }
+  step_context = nullptr;
+  return result;
+}
+
+}  // namespace tessera

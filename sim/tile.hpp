@@ -1,0 +1,401 @@
+// The interpreter's tiles: what a body computes with, evaluated eagerly.
+//
+// A Tile<T> is a value: rows x cols elements in row-major order. Copies share memory until a block is
+// written (Block::writable); rows of a tile that views an HBM block may lie apart (stride). Broadcasting
+// and element types are those of sim/ops/op.hpp. Errors: shape-mismatch; nan-born if trapped.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include "memory_model/dtype.hpp"
+#include "sim/dot.hpp"
+#include "sim/ops/dot.hpp"
+#include "sim/ops/op.hpp"
+#include "sim/ops/reduce.hpp"
+#include "sim/storage.hpp"
+
+namespace tessera {
+
+struct Interpreter;
+
+/// Work done on the running thread, and whether to stop at a NaN.
+struct OpState {
+  std::int64_t flops = 0;
+  std::int64_t transcendentals = 0;
+  bool trap_nan = false;
+};
+inline thread_local constinit OpState op_state{};
+
+template <class T>
+class Tile {
+ public:
+  using Backend = Interpreter;
+  using Element = T;
+
+  int rows = 0;
+  int cols = 0;
+
+  Tile() = default;
+  /// A view; `owner` keeps the memory alive, or is empty for memory that outlives the tile.
+  Tile(const T* data, int r, int c, std::int64_t stride, StorageHandle owner)
+      : rows(r), cols(c), data_(data), stride_(stride), owner_(std::move(owner)) {}
+
+  T operator()(int r, int c) const { return data_[r * stride_ + c]; }
+  const T* data() const { return data_; }
+  std::int64_t stride() const { return stride_; }
+  bool contiguous() const { return stride_ == cols || rows == 1; }
+
+ private:
+  const T* data_ = nullptr;
+  std::int64_t stride_ = 0;
+  StorageHandle owner_;
+};
+
+/// A tile being computed: write through data(), then move it into a Tile.
+template <class T>
+class FreshTile {
+ public:
+  FreshTile(int rows, int cols)
+      : rows_(rows),
+        cols_(cols),
+        storage_(Storage::allocate(sizeof(T) * static_cast<std::size_t>(std::int64_t{rows} * cols))) {}
+  T* data() { return reinterpret_cast<T*>(storage_.bytes()); }
+  Tile<T> finish() && {
+    const T* d = data();
+    return Tile<T>(d, rows_, cols_, cols_, std::move(storage_));
+  }
+
+ private:
+  int rows_;
+  int cols_;
+  StorageHandle storage_;
+};
+
+/// transpose(tile): an operand of dot.
+template <class T>
+struct TransposedTile {
+  using Backend = Interpreter;
+  using Element = T;
+  Tile<T> tile;
+  int rows;
+  int cols;
+};
+
+/// dot(a, b) before it has somewhere to go.
+template <class T>
+class DotExpression {
+ public:
+  using Backend = Interpreter;
+  using Element = T;
+  using Accumulator = std::conditional_t<std::is_same_v<T, double>, double,
+                                         std::conditional_t<kIsFloat<T>, float, std::int32_t>>;
+  int rows;
+  int cols;
+
+  DotExpression(Tile<T> a, bool a_transposed, Tile<T> b, bool b_transposed, int r, int c, int depth)
+      : rows(r), cols(c), a_(std::move(a)), b_(std::move(b)), at_(a_transposed), bt_(b_transposed), depth_(depth) {}
+  DotExpression(const DotExpression&) = delete;
+  DotExpression& operator=(const DotExpression&) = delete;
+
+  void accumulate(Accumulator* c, std::int64_t ldc) && {
+    dot_accumulate(c, ldc, operand(a_, at_), operand(b_, bt_), rows, cols, depth_);
+    op_state.flops += 2 * std::int64_t{rows} * cols * depth_;
+  }
+
+ private:
+  static Operand2d<T> operand(const Tile<T>& t, bool transposed) {
+    return transposed ? Operand2d<T>{t.data(), 1, t.stride()} : Operand2d<T>{t.data(), t.stride(), 1};
+  }
+  Tile<T> a_;
+  Tile<T> b_;
+  bool at_;
+  bool bt_;
+  int depth_;
+};
+
+template <class X>
+inline constexpr bool kIsDot = false;
+template <class T>
+inline constexpr bool kIsDot<DotExpression<T>> = true;
+template <class X>
+inline constexpr bool kIsTransposed = false;
+template <class T>
+inline constexpr bool kIsTransposed<TransposedTile<T>> = true;
+
+[[noreturn]] void fail_shapes(const char* op, std::initializer_list<std::pair<int, int>> extents);
+[[noreturn]] void fail_nan_born(const char* op, int row, int col, std::initializer_list<double> operands);
+
+namespace detail {
+
+/// An operand of an elementwise op as the inner loop sees it.
+template <class T>
+struct Lane {
+  const T* data;
+  int rows;
+  int cols;
+  std::int64_t stride;
+};
+
+template <class X>
+const auto& operand(const X& x) {
+  static_assert(!kIsDot<X>,
+                "dot() is a right-hand side: write *acc += dot(a, b), or name it with load(dot(a, b))");
+  static_assert(!kIsTransposed<X>, "transpose() is an operand of dot; name it with load(transpose(a))");
+  if constexpr (requires { x.checked(); }) return x.checked();
+  else return x;
+}
+
+/// The element type that scalars of an op are converted to: the first tile's whose type is not a mask.
+template <class... X>
+struct ValueType {
+  using type = bool;
+};
+template <class X, class... Rest>
+struct ValueType<X, Rest...> {
+  static auto pick() {
+    if constexpr (TileLike<X>) {
+      if constexpr (!std::is_same_v<typename X::Element, bool>) {
+        return std::type_identity<typename X::Element>{};
+      } else {
+        return std::type_identity<typename ValueType<Rest...>::type>{};
+      }
+    } else {
+      return std::type_identity<typename ValueType<Rest...>::type>{};
+    }
+  }
+  using type = typename decltype(pick())::type;
+};
+template <class... X>
+using ScalarOf = std::conditional_t<
+    (TileLike<X> && ...) || !std::is_same_v<typename ValueType<X...>::type, bool>,
+    typename ValueType<X...>::type, float>;
+
+template <class S, class X>
+auto lane_of(const X& x, S& held) {
+  if constexpr (ScalarLike<X>) {
+    held = convert<S>(x);
+    return Lane<S>{&held, 1, 1, 0};
+  } else {
+    return Lane<typename X::Element>{x.data(), x.rows, x.cols, x.stride()};
+  }
+}
+
+/// Op on values of one position; small floats go through f32 and are rounded once.
+template <class Op, class... T>
+auto apply_lifted(T... v) {
+  if constexpr ((kIsSmallFloat<T> || ...)) {
+    const auto widen = []<class V>(V x) {
+      if constexpr (kIsSmallFloat<V>) return static_cast<float>(x);
+      else return x;
+    };
+    const auto result = Op::apply(widen(v)...);
+    if constexpr (std::is_same_v<std::remove_const_t<decltype(result)>, bool>) {
+      return result;
+    } else {
+      using Small = std::conditional_t<kIsSmallFloat<std::tuple_element_t<sizeof...(T) - 1, std::tuple<T...>>>,
+                                       std::tuple_element_t<sizeof...(T) - 1, std::tuple<T...>>,
+                                       std::tuple_element_t<0, std::tuple<T...>>>;
+      return Small(result);
+    }
+  } else {
+    return Op::apply(v...);
+  }
+}
+
+template <class Op, bool... kStep, class R, class... T>
+void apply_row(R* __restrict out, int n, const T* __restrict... in) {
+  for (int i = 0; i < n; ++i) out[i] = apply_lifted<Op>(in[kStep ? i : 0]...);
+}
+
+/// Fixes, operand by operand, whether it steps along a row; then runs the rows.
+template <class Op, bool... kStep, class R, class... T>
+void apply_rows(R* out, int rows, int cols, const Lane<T>&... lanes) {
+  constexpr std::size_t kKnown = sizeof...(kStep);
+  if constexpr (kKnown == sizeof...(T)) {
+    const bool flat = ((kStep ? lanes.stride == cols && lanes.rows == rows : lanes.rows * lanes.cols == 1) && ...);
+    if (flat) {
+      apply_row<Op, kStep...>(out, rows * cols, lanes.data...);
+      return;
+    }
+    for (int r = 0; r < rows; ++r) {
+      apply_row<Op, kStep...>(out + std::int64_t{r} * cols, cols,
+                              (lanes.data + (lanes.rows == 1 ? 0 : r * lanes.stride))...);
+    }
+  } else {
+    const int lane_cols = std::get<kKnown>(std::tie(lanes...)).cols;
+    if (lane_cols == 1 && cols != 1) apply_rows<Op, kStep..., false>(out, rows, cols, lanes...);
+    else apply_rows<Op, kStep..., true>(out, rows, cols, lanes...);
+  }
+}
+
+template <class T>
+bool is_nan(T v) {
+  if constexpr (std::is_floating_point_v<T>) return v != v;
+  else if constexpr (kIsSmallFloat<T>) return is_nan(static_cast<float>(v));
+  else return false;
+}
+template <class T>
+T lane_at(const Lane<T>& l, int r, int c) {
+  return l.data[(l.rows == 1 ? 0 : r) * l.stride + (l.cols == 1 ? 0 : c)];
+}
+
+template <class R, class... T>
+void trap_nan(const char* op, const R* out, int rows, int cols, const Lane<T>&... lanes) {
+  if constexpr (kIsFloat<R>) {
+    for (int r = 0; r < rows; ++r) {
+      for (int c = 0; c < cols; ++c) {
+        if (!is_nan(out[std::int64_t{r} * cols + c]) || (is_nan(lane_at(lanes, r, c)) || ...)) continue;
+        fail_nan_born(op, r, c, {convert<double>(lane_at(lanes, r, c))...});
+      }
+    }
+  }
+}
+
+}  // namespace detail
+
+/// The backend that the ops of a body reach when their tiles are Tile<T>.
+struct Interpreter {
+  template <class Op, class... X>
+  static auto map(const X&... x) {
+    return map_values<Op>(detail::operand(x)...);
+  }
+
+  template <class To, class A>
+  static Tile<To> cast(const A& a) {
+    const auto& tile = detail::operand(a);
+    using From = typename A::Element;
+    if constexpr (std::is_same_v<To, From>) {
+      return tile;
+    } else {
+      FreshTile<To> result(tile.rows, tile.cols);
+      for (int r = 0; r < tile.rows; ++r) {
+        const From* from = tile.data() + r * tile.stride();
+        To* to = result.data() + std::int64_t{r} * tile.cols;
+        for (int c = 0; c < tile.cols; ++c) to[c] = convert<To>(from[c]);
+      }
+      return std::move(result).finish();
+    }
+  }
+
+  template <class Reduction, class A>
+  static auto reduce_rows(const A& a) {
+    const auto& tile = detail::operand(a);
+    using T = typename A::Element;
+    static_assert(!kIsSmallFloat<T>, "reduce in f32: row_sum(cast<float>(x))");
+    using Combine = typename Reduction::Combine;
+    FreshTile<T> result(tile.rows, 1);
+    for (int r = 0; r < tile.rows; ++r) {
+      const T* row = tile.data() + r * tile.stride();
+      alignas(64) T lanes[kReduceLanes];
+      for (int l = 0; l < kReduceLanes; ++l) lanes[l] = Reduction::template identity<T>();
+      int c = 0;
+      for (; c + kReduceLanes <= tile.cols; c += kReduceLanes) {
+        for (int l = 0; l < kReduceLanes; ++l) lanes[l] = Combine::template apply<T>(lanes[l], row[c + l]);
+      }
+      for (int l = 0; c + l < tile.cols; ++l) lanes[l] = Combine::template apply<T>(lanes[l], row[c + l]);
+      for (int s = kReduceLanes / 2; s > 0; s /= 2) {
+        for (int l = 0; l < s; ++l) lanes[l] = Combine::template apply<T>(lanes[l], lanes[l + s]);
+      }
+      result.data()[r] = lanes[0];
+      if (op_state.trap_nan && detail::is_nan(lanes[0])) {
+        const bool carried = std::any_of(row, row + tile.cols, [](T v) { return detail::is_nan(v); });
+        if (!carried) fail_nan_born(Reduction::info.name, r, 0, {});
+      }
+    }
+    op_state.flops += std::int64_t{tile.rows} * tile.cols;
+    return std::move(result).finish();
+  }
+
+  template <class A, class Keep, class B>
+  static auto where_at(const A& a, Keep keep, B otherwise) {
+    const auto& tile = detail::operand(a);
+    using T = typename A::Element;
+    const T other = convert<T>(otherwise);
+    FreshTile<T> result(tile.rows, tile.cols);
+    for (int r = 0; r < tile.rows; ++r) {
+      const T* from = tile.data() + r * tile.stride();
+      T* to = result.data() + std::int64_t{r} * tile.cols;
+      for (int c = 0; c < tile.cols; ++c) to[c] = keep(r, c) ? from[c] : other;
+    }
+    return std::move(result).finish();
+  }
+
+  template <class A>
+  static auto transpose(const A& a) {
+    const auto& tile = detail::operand(a);
+    return TransposedTile<typename A::Element>{tile, tile.cols, tile.rows};
+  }
+
+  template <class A, class B>
+  static auto dot(const A& a, const B& b) {
+    using T = typename A::Element;
+    static_assert(std::is_same_v<T, typename B::Element>, "dot of two element types: cast<T>() one of them");
+    if (a.cols != b.rows) fail_shapes("dot", {{a.rows, a.cols}, {b.rows, b.cols}});
+    return DotExpression<T>(dot_tile(a), kIsTransposed<A>, dot_tile(b), kIsTransposed<B>, a.rows, b.cols,
+                            a.cols);
+  }
+
+  template <class X>
+  static auto load(X&& x) {
+    using Plain = std::remove_cvref_t<X>;
+    using T = typename Plain::Element;
+    if constexpr (kIsDot<Plain>) {
+      static_assert(!std::is_lvalue_reference_v<X>, "wrap the dot() itself: load(dot(a, b))");
+      using Acc = typename Plain::Accumulator;
+      FreshTile<Acc> result(x.rows, x.cols);
+      std::fill_n(result.data(), std::int64_t{x.rows} * x.cols, Acc(0));
+      std::move(x).accumulate(result.data(), x.cols);
+      return std::move(result).finish();
+    } else if constexpr (kIsTransposed<Plain>) {
+      FreshTile<T> result(x.rows, x.cols);
+      for (int r = 0; r < x.rows; ++r) {
+        for (int c = 0; c < x.cols; ++c) result.data()[std::int64_t{r} * x.cols + c] = x.tile(c, r);
+      }
+      return std::move(result).finish();
+    } else {
+      return Tile<T>(detail::operand(x));
+    }
+  }
+
+ private:
+  template <class A>
+  static auto dot_tile(const A& a) {
+    static_assert(!kIsDot<A>, "a dot() of a dot(): name the inner one with load(dot(a, b))");
+    if constexpr (kIsTransposed<A>) return a.tile;
+    else return Tile<typename A::Element>(detail::operand(a));
+  }
+
+  template <class Op, class... X>
+  static auto map_values(const X&... x) {
+    return map_values<Op>(std::index_sequence_for<X...>{}, x...);
+  }
+  template <class Op, std::size_t... I, class... X>
+  static auto map_values(std::index_sequence<I...>, const X&... x) {
+    using S = detail::ScalarOf<X...>;
+    S held[sizeof...(X)]{};  // scalars, each in a slot of its own
+    return map_lanes<Op>(detail::lane_of<S>(x, held[I])...);
+  }
+
+  template <class Op, class... T>
+  static auto map_lanes(const detail::Lane<T>&... lanes) {
+    const int rows = std::max({lanes.rows...});
+    const int cols = std::max({lanes.cols...});
+    if ((((lanes.rows != rows && lanes.rows != 1) || (lanes.cols != cols && lanes.cols != 1)) || ...)) {
+      fail_shapes(Op::info.name, {{lanes.rows, lanes.cols}...});
+    }
+    using R = decltype(detail::apply_lifted<Op>(std::declval<T>()...));
+    FreshTile<R> result(rows, cols);
+    detail::apply_rows<Op>(result.data(), rows, cols, lanes...);
+    const std::int64_t elems = std::int64_t{rows} * cols;
+    op_state.flops += elems * Op::info.flops;
+    if constexpr (Op::info.transcendental) op_state.transcendentals += elems;
+    if (op_state.trap_nan) detail::trap_nan(Op::info.name, result.data(), rows, cols, lanes...);
+    return std::move(result).finish();
+  }
+};
+
+}  // namespace tessera
