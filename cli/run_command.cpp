@@ -93,6 +93,25 @@ int exit_code(const std::vector<Diagnostic>& diagnostics) {
   return code;
 }
 
+/// The smallest change of one tile that makes the blocks fit: halved until they do.
+std::string fitting_tile(const KernelHandle& kernel, const Request& request, const Setting& setting) {
+  constexpr int kHalvings = 6;
+  for (int halvings = 1; halvings <= kHalvings; ++halvings) {
+    for (const auto& [name, extent] : setting.tiles) {
+      Request smaller = request;
+      smaller.assignments.emplace_back(name, std::to_string(extent >> halvings));
+      try {
+        Plan plan = kernel.describe(smaller).plan;
+        finish_plan(plan);
+        return name + "=" + std::to_string(extent >> halvings);
+      } catch (const KernelError&) {
+      } catch (const InputError&) {
+      }
+    }
+  }
+  return "";
+}
+
 }  // namespace
 
 int run_command(const Kernels& kernels, const RunArguments& a) {
@@ -128,6 +147,10 @@ int run_command(const Kernels& kernels, const RunArguments& a) {
   }
   if (!a.at.empty() && !reached && outcome.result.ok()) {
     throw InputError("bad-input", "the grid has no step " + a.at);
+  }
+  if (!outcome.result.ok() && outcome.result.diagnostics[0].slug == "vmem-capacity") {
+    const std::string fits = fitting_tile(kernel, request, outcome.setting);
+    if (!fits.empty()) outcome.result.diagnostics[0].fields.emplace_back("fits", fits);
   }
   const report::RunReport report = report_of(kernel, request, outcome);
   if (outcome.result.ok() || outcome.validation) {

@@ -164,9 +164,38 @@ struct FlashAttention {
     return {read, queries * head_dim * kBytes<T>};
   }
 
-  TESSERA_FN void operator()(auto& env, auto q, auto k, auto v, auto q_seg, auto kv_seg, auto o,
-                             auto... scratch) const {
-    attend(env, q, k, v, q_seg, kv_seg, o, scratch...);
+  // Named template parameters: nvcc 13.0 crashes on ten `auto` ones.
+  template <class Env, class Q, class K, class V, class QSeg, class KvSeg, class O, class Acc, class M, class L>
+  TESSERA_FN void operator()(Env& env, Q q, K k, V v, QSeg q_seg, KvSeg kv_seg, O o, Acc acc, M m, L l) const {
+    constexpr float kMinusInf = -std::numeric_limits<float>::infinity();
+    const int q0 = env.program_id(2) * q.rows;
+    const int k0 = env.program_id(3) * k.rows;
+    const int length = static_cast<int>(kv_lengths[env.program_id(0)]);
+    if (env.first(3)) {
+      *acc = 0.f;       // (bq, bd) f32
+      *m = kMinusInf;   // (bq, 1)
+      *l = 0.f;         // (bq, 1)
+    }
+    const float scale = 1.f / std::sqrt(static_cast<float>(head_dim));
+    auto s = load(dot(*q, transpose(*k))) * scale;                       // (bq, bk) f32
+    if (softcap > 0) s = tanh(s * (1.f / softcap)) * softcap;
+    const bool is_causal = causal != 0;
+    const int w = window > 0 ? window : q_len + kv_len;
+    s = where_at(s, [=](int r, int c) {
+      const int i = q0 + r;
+      const int j = k0 + c;
+      return j < length && j > i - w && (is_causal ? j <= i : j < i + w);
+    }, kMinusInf);
+    if (segments != 0) s = where(*q_seg == *kv_seg, s, kMinusInf);        // (bq, 1) == (1, bk)
+    auto m_new = load(max(*m, row_max(s)));                              // (bq, 1)
+    auto shift = where(m_new == kMinusInf, 0.f, m_new);                   // a row with no key yet
+    auto p = exp(s - shift);                                             // (bq, bk), in [0, 1]
+    auto rescale = exp(*m - shift);                                      // (bq, 1)
+    *l = *l * rescale + row_sum(p);
+    *acc = *acc * rescale;
+    *acc += dot(cast<T>(p), *v);                                         // (bq, bd) f32
+    *m = m_new;
+    if (env.last(3)) *o = cast<T>(*acc / where(*l == 0.f, 1.f, *l));      // (bq, bd) T
   }
 
   /// Sorted segment ids of each entry, and the keys that each block of queries may see by them.
@@ -211,39 +240,6 @@ struct FlashAttention {
   }
 
  private:
-  TESSERA_FN void attend(auto& env, auto& q, auto& k, auto& v, auto& q_seg, auto& kv_seg, auto& o, auto& acc,
-                         auto& m, auto& l) const {
-    constexpr float kMinusInf = -std::numeric_limits<float>::infinity();
-    const int q0 = env.program_id(2) * q.rows;
-    const int k0 = env.program_id(3) * k.rows;
-    const int length = static_cast<int>(kv_lengths[env.program_id(0)]);
-    if (env.first(3)) {
-      *acc = 0.f;       // (bq, bd) f32
-      *m = kMinusInf;   // (bq, 1)
-      *l = 0.f;         // (bq, 1)
-    }
-    const float scale = 1.f / std::sqrt(static_cast<float>(head_dim));
-    auto s = load(dot(*q, transpose(*k))) * scale;                       // (bq, bk) f32
-    if (softcap > 0) s = tanh(s * (1.f / softcap)) * softcap;
-    const bool is_causal = causal != 0;
-    const int w = window > 0 ? window : q_len + kv_len;
-    s = where_at(s, [=](int r, int c) {
-      const int i = q0 + r;
-      const int j = k0 + c;
-      return j < length && j > i - w && (is_causal ? j <= i : j < i + w);
-    }, kMinusInf);
-    if (segments != 0) s = where(*q_seg == *kv_seg, s, kMinusInf);        // (bq, 1) == (1, bk)
-    auto m_new = load(max(*m, row_max(s)));                              // (bq, 1)
-    auto shift = where(m_new == kMinusInf, 0.f, m_new);                   // a row with no key yet
-    auto p = exp(s - shift);                                             // (bq, bk), in [0, 1]
-    auto rescale = exp(*m - shift);                                      // (bq, 1)
-    *l = *l * rescale + row_sum(p);
-    *acc = *acc * rescale;
-    *acc += dot(cast<T>(p), *v);                                         // (bq, bd) f32
-    *m = m_new;
-    if (env.last(3)) *o = cast<T>(*acc / where(*l == 0.f, 1.f, *l));      // (bq, bd) T
-  }
-
   template <class Host>
   std::vector<int> sorted_ids(Host& host, int length) const {
     constexpr int kSegments = 4;

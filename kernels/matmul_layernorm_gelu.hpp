@@ -51,8 +51,8 @@ struct MatmulLayernormGelu {
         grid(parallel(ceil_div(m, bm)).as("i"), arbitrary(ceil_div(k, bk)).as("k")),
         in<T>("x", shape(m, k), block(bm, bk), [](auto i, auto kk) { return at(i, kk); }).pad(0),
         in<T>("w", shape(k, n), block(bk, bn), [](auto, auto kk) { return at(kk, 0); }).pad(0),
-        in<float>("gamma", shape(1, n), block(1, bn), row_vector),
-        in<float>("beta", shape(1, n), block(1, bn), row_vector),
+        in<float>("gamma", shape(1, n), block(Int<1>{}, bn), row_vector),
+        in<float>("beta", shape(1, n), block(Int<1>{}, bn), row_vector),
         out<T>("o", shape(m, n), block(bm, bn), [](auto i, auto) { return at(i, 0); }),
         accum<float>("acc", bm, bn));
   }

@@ -62,7 +62,9 @@ void finish_operand(OperandPlan& op, Plan& plan) {
     op.ledger_ref = plan.ledger.add_ref(op.name, op.role == Role::in ? "in" : "out");
   }
   if (op.space == Space::registers) return;
-  Allocation a{op.name, op.space, op.dtype, op.kept, op.buffers, 0};
+  // A CTA writes its output once, through one staging buffer.
+  const bool staged = op.role == Role::out && plan.device.kind == DeviceSpec::Kind::gpu;
+  Allocation a{op.name, op.space, op.dtype, op.kept, staged ? 1 : op.buffers, 0};
   a.bytes = op.space == Space::smem ? packed_bytes(op.dtype, op.kept.elems())
                                     : plan.device.padded_bytes(op.dtype, op.kept);
   plan.allocations.push_back(std::move(a));

@@ -90,10 +90,12 @@ TESSERA_FN constexpr auto kept_extent(E e) {
   if constexpr (std::is_same_v<E, Squeezed>) return Int<1>{};
   else return e;
 }
-template <class Tuple, std::size_t... I>
-TESSERA_FN constexpr int last_kept(std::index_sequence<I...>) {
-  int last = -1;
-  ((std::is_same_v<std::tuple_element_t<I, Tuple>, Squeezed> ? 0 : last = static_cast<int>(I)), ...);
+/// Place of the last extent that is not squeezed, or -1.
+template <class... E>
+TESSERA_FN constexpr int last_kept() {
+  constexpr bool kSqueezed[] = {std::is_same_v<E, Squeezed>...};
+  int last = static_cast<int>(sizeof...(E)) - 1;
+  while (last >= 0 && kSqueezed[last]) --last;
   return last;
 }
 template <int kUpTo, class Tuple>
@@ -106,13 +108,13 @@ TESSERA_FN constexpr auto product_before(const Tuple& t) {
 /// Columns and rows of a block as the body sees it: Int<N> if the extents are.
 template <class... E>
 TESSERA_FN constexpr auto block_cols(const BlockDims<E...>& b) {
-  constexpr int kLast = detail::last_kept<std::tuple<E...>>(std::index_sequence_for<E...>{});
+  constexpr int kLast = detail::last_kept<E...>();
   if constexpr (kLast < 0) return Int<1>{};
   else return std::get<kLast>(b.extents);
 }
 template <class... E>
 TESSERA_FN constexpr auto block_rows(const BlockDims<E...>& b) {
-  constexpr int kLast = detail::last_kept<std::tuple<E...>>(std::index_sequence_for<E...>{});
+  constexpr int kLast = detail::last_kept<E...>();
   return detail::product_before<(kLast < 0 ? 0 : kLast)>(b.extents);
 }
 

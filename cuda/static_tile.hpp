@@ -1,0 +1,169 @@
+// The language of bodies over compile-time extents, as nvcc sees it: declarations only.
+//
+// Instantiating a body over these types proves that it compiles for a device: its ops exist there, its
+// extents are static, nothing of the interpreter leaks in. Nothing here computes; the CUDA build replaces
+// the types with ones that do.
+#pragma once
+
+#include "sim/body/kernel.hpp"
+#include "sim/body/spec.hpp"
+#include "sim/ops/dot.hpp"
+#include "sim/ops/op.hpp"
+
+namespace tessera::cuda {
+
+struct Declared;
+
+template <class T, int kRows, int kCols>
+struct StaticTile {
+  using Backend = Declared;
+  using Element = T;
+  static constexpr Int<kRows> rows{};
+  static constexpr Int<kCols> cols{};
+};
+
+template <class T, int kRows, int kCols>
+struct StaticDot {
+  using Backend = Declared;
+  using Element = T;
+  static constexpr Int<kRows> rows{};
+  static constexpr Int<kCols> cols{};
+};
+
+template <class X>
+inline constexpr int kRowsOf = 1;
+template <class X>
+inline constexpr int kColsOf = 1;
+template <template <class, int, int> class X, class T, int kR, int kC>
+inline constexpr int kRowsOf<X<T, kR, kC>> = kR;
+template <template <class, int, int> class X, class T, int kR, int kC>
+inline constexpr int kColsOf<X<T, kR, kC>> = kC;
+
+template <class T>
+using Value = T (*)();
+
+namespace detail {
+template <class... X>
+constexpr int broadcast_extent(const int (&extents)[sizeof...(X)]) {
+  int extent = 1;
+  for (const int e : extents) extent = e > extent ? e : extent;
+  return extent;
+}
+constexpr bool agree(int extent, int result) { return extent == result || extent == 1; }
+
+/// The element type of the first tile that is not a mask, or float.
+template <class... X>
+struct ElementOf {
+  using type = float;
+};
+template <class X, class... Rest>
+struct ElementOf<X, Rest...> {
+  static auto pick() {
+    if constexpr (TileLike<X>) {
+      if constexpr (!std::is_same_v<typename X::Element, bool>) return std::type_identity<typename X::Element>{};
+      else return std::type_identity<typename ElementOf<Rest...>::type>{};
+    } else {
+      return std::type_identity<typename ElementOf<Rest...>::type>{};
+    }
+  }
+  using type = typename decltype(pick())::type;
+};
+template <class S, class X>
+struct OperandElement {
+  using type = S;
+};
+template <class S, class X>
+  requires TileLike<X>
+struct OperandElement<S, X> {
+  using type = typename X::Element;
+};
+}  // namespace detail
+
+struct Declared {
+  template <class Op, class... X>
+  static __device__ auto map(const X&...) {
+    constexpr int kR = detail::broadcast_extent<X...>({kRowsOf<X>...});
+    constexpr int kC = detail::broadcast_extent<X...>({kColsOf<X>...});
+    static_assert((detail::agree(kRowsOf<X>, kR) && ...), "rows agree or are 1");
+    static_assert((detail::agree(kColsOf<X>, kC) && ...), "columns agree or are 1");
+    using S = typename detail::ElementOf<X...>::type;
+    using R = decltype(Op::apply(std::declval<typename detail::OperandElement<S, X>::type>()...));
+    return StaticTile<R, kR, kC>{};
+  }
+  template <class To, class A>
+  static __device__ auto cast(const A&) {
+    return StaticTile<To, kRowsOf<A>, kColsOf<A>>{};
+  }
+  template <class Reduction, class A>
+  static __device__ auto reduce_rows(const A&) {
+    return StaticTile<typename A::Element, kRowsOf<A>, 1>{};
+  }
+  template <class A, class Keep, class B>
+  static __device__ auto where_at(const A&, Keep keep, B) {
+    static_assert(std::is_convertible_v<decltype(keep(0, 0)), bool>);
+    (void)keep(0, 0);
+    return StaticTile<typename A::Element, kRowsOf<A>, kColsOf<A>>{};
+  }
+  template <class A>
+  static __device__ auto transpose(const A&) {
+    return StaticTile<typename A::Element, kColsOf<A>, kRowsOf<A>>{};
+  }
+  template <class A, class B>
+  static __device__ auto dot(const A&, const B&) {
+    static_assert(kColsOf<A> == kRowsOf<B>, "the columns of a are the rows of b");
+    static_assert(std::is_same_v<typename A::Element, typename B::Element>, "one element type");
+    return StaticDot<float, kRowsOf<A>, kColsOf<B>>{};
+  }
+  template <class X>
+  static __device__ auto load(const X&) {
+    return StaticTile<typename X::Element, kRowsOf<X>, kColsOf<X>>{};
+  }
+};
+
+/// `*ref` of a block that can be written.
+template <class T, int kRows, int kCols>
+struct StaticPlace : StaticTile<T, kRows, kCols> {
+  template <class X>
+  __device__ void operator=(const X&) && {
+    static_assert(ScalarLike<X> || (kRowsOf<X> == kRows && kColsOf<X> == kCols), "extents differ");
+  }
+  template <class X>
+  __device__ void operator+=(const X&) && {}
+};
+
+template <class T, Role kRole, int kRows, int kCols>
+struct StaticRef {
+  static constexpr Int<kRows> rows{};
+  static constexpr Int<kCols> cols{};
+  __device__ auto operator*() const {
+    if constexpr (kRole == Role::in) return StaticTile<T, kRows, kCols>{};
+    else return StaticPlace<T, kRows, kCols>{};
+  }
+  template <class X, class M>
+  __device__ void store(const X&, const M&) const {}
+  template <class X, class Keep>
+  __device__ void store_at(const X&, Keep keep) const {
+    (void)keep(0, 0);
+  }
+};
+template <class T, int kR, int kC>
+inline constexpr int kRowsOf<StaticPlace<T, kR, kC>> = kR;
+template <class T, int kR, int kC>
+inline constexpr int kColsOf<StaticPlace<T, kR, kC>> = kC;
+
+struct DeviceEnv {
+  int ids[kMaxGridRank];
+  __device__ int program_id(int dim) const { return ids[dim]; }
+  __device__ int num_programs(int dim) const { return ids[dim] + 1; }
+  __device__ bool first(int dim) const { return ids[dim] == 0; }
+  __device__ bool last(int dim) const { return ids[dim] == 0; }
+  __device__ void check(bool, const char*) const {}
+  template <class... X>
+  __device__ void print(const X&...) const {}
+  struct Scope {
+    __device__ ~Scope() {}
+  };
+  __device__ Scope scope(const char*) const { return {}; }
+};
+
+}  // namespace tessera::cuda

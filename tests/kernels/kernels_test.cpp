@@ -1,0 +1,121 @@
+// Every kernel, every case, f32 and bf16, on a TPU and on a GPU: the oracle, and the closed form of its
+// bytes against the ledger.
+#include <catch2/catch.hpp>
+#include <cstring>
+
+#include "cli/registry.hpp"
+
+using namespace tessera;
+using namespace tessera::cli;
+
+namespace {
+
+/// Shared memory would reject most of the cases' blocks; the accounting is what is compared.
+DeviceSpec roomy_gpu() {
+  DeviceSpec d = load_device("h200");
+  d.vmem_bytes = std::int64_t{1} << 30;
+  return d;
+}
+
+}  // namespace
+
+TEST_CASE("every case of every kernel agrees with its oracle and its closed form", "[kernels]") {
+  for (const auto& kernel : builtin_kernels()) {
+    for (std::size_t c = 0; c < kernel.cases.size(); ++c) {
+      for (const DType dtype : kernel.dtypes) {
+        for (const bool gpu : {false, true}) {
+          Request request;
+          request.case_index = static_cast<int>(c);
+          request.dtype = dtype;
+          request.device = gpu ? roomy_gpu() : load_device("tpu-v5e");
+          request.seed = c;
+          const Outcome outcome = kernel.run(request);
+          CAPTURE(kernel.info.name, kernel.cases[c], name(dtype), gpu);
+          for (const auto& d : outcome.result.diagnostics) FAIL_CHECK(d.text());
+          REQUIRE(outcome.validation);
+          CHECK(outcome.validation->passed);
+          REQUIRE(outcome.closed_form);
+          CHECK(outcome.closed_form->read == outcome.result.ledger().hbm_read_bytes());
+          CHECK(outcome.closed_form->write == outcome.result.ledger().hbm_write_bytes());
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("every kernel has an aligned, a ragged and a degenerate case", "[kernels]") {
+  for (const auto& kernel : builtin_kernels()) {
+    CAPTURE(kernel.info.name);
+    for (const char* what : {"aligned", "ragged", "degenerate"}) {
+      bool found = false;
+      for (const auto& c : kernel.cases) found = found || c.find(what) != std::string::npos;
+      CHECK(found);
+    }
+  }
+}
+
+TEST_CASE("closed forms hold over odd sizes and tiles", "[kernels]") {
+  const auto kernels = builtin_kernels();
+  using Settings = std::vector<std::pair<std::string, std::string>>;
+  const std::vector<std::pair<const char*, Settings>> table{
+      {"matmul", {{"m", "100"}, {"n", "90"}, {"k", "128"}, {"bm", "16"}}},
+      {"matmul", {{"m", "100"}, {"n", "290"}, {"k", "77"}, {"bm", "104"}}},
+      {"grad_x", {{"m", "33"}, {"n", "128"}, {"k", "300"}, {"bm", "8"}}},
+      {"grad_w", {{"m", "128"}, {"n", "70"}, {"k", "300"}}},
+      {"grouped_matmul", {{"m", "257"}, {"n", "128"}, {"k", "256"}, {"groups", "7"}, {"bm", "16"}}},
+      {"grouped_matmul", {{"m", "257"}, {"n", "384"}, {"k", "100"}, {"groups", "1"}, {"bm", "16"}}},
+      {"flash_attention", {{"heads", "6"}, {"kv_heads", "2"}, {"q_len", "64"}, {"kv_len", "128"}, {"causal", "0"}}},
+      {"flash_attention", {{"heads", "3"}, {"kv_heads", "1"}, {"q_len", "500"}, {"kv_len", "200"}, {"window", "30"}, {"bq", "32"}}},
+      {"flash_attention", {{"q_len", "100"}, {"kv_len", "700"}, {"segments", "1"}, {"batch", "2"}, {"bq", "64"}}},
+      {"flash_attention", {{"q_len", "64"}, {"kv_len", "128"}, {"segments", "1"}, {"ragged", "1"}, {"causal", "0"}, {"batch", "3"}}},
+      {"flash_attention", {{"q_len", "300"}, {"kv_len", "300"}, {"segments", "1"}, {"window", "50"}, {"softcap", "5.5"}}},
+  };
+  for (const auto& [name, settings] : table) {
+    for (const bool gpu : {false, true}) {
+      for (const std::uint64_t seed : {1, 2, 3}) {
+        Request request;
+        request.assignments = settings;
+        request.device = gpu ? roomy_gpu() : load_device("tpu-v5e");
+        request.seed = seed;
+        const Outcome outcome = find_kernel(kernels, name).run(request);
+        CAPTURE(name, gpu, seed);
+        for (const auto& d : outcome.result.diagnostics) FAIL_CHECK(d.text());
+      }
+    }
+  }
+}
+
+TEST_CASE("a causal kernel neither fetches nor computes blocks that are masked whole", "[kernels][flash_attention]") {
+  const auto kernels = builtin_kernels();
+  Request request;
+  request.device = load_device("tpu-v5e");
+  request.assignments = {{"heads", "1"}, {"kv_heads", "1"}, {"q_len", "1024"}, {"kv_len", "1024"}};
+  const auto causal = find_kernel(kernels, "flash_attention").run(request);
+  request.assignments.emplace_back("causal", "0");
+  const auto full = find_kernel(kernels, "flash_attention").run(request);
+  CHECK(causal.result.steps == 8 * 9 / 2);
+  CHECK(full.result.steps == 8 * 8);
+  // Every block of queries starts at k block 0; only the second finds it in place.
+  CHECK(causal.result.ledger().refs()[1].transfers == 8 * 9 / 2 - 1);
+}
+
+TEST_CASE("the oracle notices a kernel that is wrong by a little", "[kernels][validate]") {
+  const auto kernels = builtin_kernels();
+  Request request;
+  request.device = load_device("tpu-v5e");
+  request.case_index = 1;
+  for (const char* name : {"matmul", "softmax_rows", "add_vectors"}) {
+    const Outcome good = find_kernel(kernels, name).run(request);
+    std::vector<reference::Expected> expected(1);
+    expected[0].value = golden::to_tensor(good.result.outputs[0]);
+    expected[0].error = expected[0].value;
+    for (double& e : expected[0].error.values) e = 0;
+    CHECK(golden::validate(good.result.plan, good.result.outputs, expected, name).passed);
+    auto wrong = good.result.outputs;
+    wrong[0].data<float>()[17] = std::nextafter(wrong[0].data<float>()[17], 100.f);
+    wrong[0].data<float>()[17] = std::nextafter(wrong[0].data<float>()[17], 100.f);
+    const auto verdict = golden::validate(good.result.plan, wrong, expected, name);
+    CHECK_FALSE(verdict.passed);
+    CHECK(verdict.max_ulp == 2);
+  }
+}

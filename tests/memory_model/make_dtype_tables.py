@@ -1,0 +1,75 @@
+"""Writes what ml_dtypes and numpy convert to what: the oracle of dtype_tables_test.cpp.
+
+usage: make_dtype_tables.py FOLDER. For every pair of types, FOLDER/SRC.DST.in.npy and .out.npy hold bit
+patterns (4-bit integers: values), one per element.
+"""
+import sys
+import warnings
+
+import ml_dtypes
+import numpy as np
+
+warnings.simplefilter("ignore")
+folder = sys.argv[1]
+
+TYPES = {
+    "f64": np.float64, "f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16,
+    "f8e4m3fn": ml_dtypes.float8_e4m3fn, "f8e5m2": ml_dtypes.float8_e5m2, "i64": np.int64, "i32": np.int32,
+    "i16": np.int16, "i8": np.int8, "i4": ml_dtypes.int4, "u32": np.uint32, "u8": np.uint8,
+    "u4": ml_dtypes.uint4, "bool": np.bool_,
+}
+FLOATS = ["f64", "f32", "f16", "bf16", "f8e4m3fn", "f8e5m2"]
+RANGE = {"i64": 2.0**62, "i32": 2.0**31, "i16": 2.0**15, "i8": 2.0**7, "i4": 2.0**3, "u32": 2.0**32, "u8": 2.0**8,
+         "u4": 2.0**4}
+rng = np.random.default_rng(7)
+
+
+def bits(a):
+    if a.dtype in (ml_dtypes.int4, ml_dtypes.uint4):
+        return a.astype(np.int64).astype(np.uint8) & 15
+    return a.view({1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}[a.dtype.itemsize])
+
+
+def source(name):
+    t = TYPES[name]
+    size = np.dtype(t).itemsize
+    if name in ("i4", "u4"):
+        return np.arange(-8 if name == "i4" else 0, 8 if name == "i4" else 16).astype(t)
+    if name == "bool":
+        return np.array([False, True])
+    if size == 1:
+        return np.arange(256, dtype=np.uint8).view(t)
+    if size == 2:
+        return np.arange(65536, dtype=np.uint16).view(t)  # every pattern
+    if name == "f32":
+        high = np.arange(65536, dtype=np.uint32) << 16
+        low = np.array([0, 1, 0x0FFF, 0x1000, 0x1001, 0x7FFF, 0x8000, 0x8001, 0xFFFF], dtype=np.uint32)
+        return (high[:, None] | low[None, :]).reshape(-1).view(np.float32)
+    if name == "f64":
+        mantissa = rng.integers(0, 2**52, 100_000, dtype=np.uint64)
+        exponent = rng.integers(1023 - 160, 1023 + 140, 100_000, dtype=np.uint64)
+        a = ((exponent << np.uint64(52)) | mantissa).view(np.float64)
+        # Midpoints of the narrower types and their neighbours.
+        f = source("f16")[: 0x7C00].astype(np.float64)
+        mid = (f[:-1] + f[1:]) / 2
+        g = source("bf16")[: 0x7F80].astype(np.float64)
+        mid2 = (g[:-1] + g[1:]) / 2
+        parts = [a, -a] + [np.nextafter(m, w) for m in (mid, mid2) for w in (-np.inf, np.inf)] + [mid, mid2]
+        return np.concatenate(parts + [np.array([0.0, -0.0, np.inf, -np.inf, np.nan])])
+    info = np.iinfo(t)
+    a = rng.integers(info.min, info.max, 100_000, dtype=t, endpoint=True)
+    small = (a >> (a % 61 if size == 8 else a % 31)).astype(t)
+    return np.concatenate([a, small, np.array([info.min, info.max, 0, 1], dtype=t)])
+
+
+for src in TYPES:
+    for dst in TYPES:
+        a = source(src)
+        if src in FLOATS and dst in RANGE:  # out of range is undefined in numpy, defined in tessera
+            v = a.astype(np.float64)
+            inside = np.isfinite(v) & (v < RANGE[dst]) & (v > (-RANGE[dst] if dst[0] == "i" else -1.0))
+            a = a[inside]
+        with np.errstate(all="ignore"):
+            b = a.astype(TYPES[dst])
+        np.save(f"{folder}/{src}.{dst}.in.npy", bits(a))
+        np.save(f"{folder}/{src}.{dst}.out.npy", bits(b))

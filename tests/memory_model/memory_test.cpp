@@ -1,0 +1,134 @@
+// Layouts, shadow state, refs, the ledger.
+#include <catch2/catch.hpp>
+#include <cstring>
+
+#include "memory_model/array.hpp"
+#include "memory_model/ledger.hpp"
+#include "memory_model/ref.hpp"
+#include "memory_model/shadow.hpp"
+
+using namespace tessera;
+
+TEST_CASE("the last two dims are padded to the native tile of the element width", "[memory_model][layout]") {
+  CHECK(padded_bytes(DType::f32, {8, 128}, native_tile(8, 128, DType::f32)) == 8 * 128 * 4);
+  CHECK(padded_bytes(DType::f32, {9, 129}, native_tile(8, 128, DType::f32)) == 16 * 256 * 4);
+  CHECK(padded_bytes(DType::bf16, {8, 128}, native_tile(8, 128, DType::bf16)) == 16 * 128 * 2);
+  CHECK(padded_bytes(DType::i8, {1, 1}, native_tile(8, 128, DType::i8)) == 32 * 128);
+  CHECK(padded_bytes(DType::i4, {3, 5, 7}, native_tile(8, 128, DType::i4)) == 3 * 64 * 128 / 2);
+  CHECK(padded_bytes(DType::f32, {1}, native_tile(8, 128, DType::f32)) == 512);
+  CHECK(padded_bytes(DType::bf16, {257}, native_tile(8, 128, DType::bf16)) == 1024);
+  CHECK(padded_bytes(DType::f32, {9, 129}, native_tile(1, 1, DType::f32)) == 9 * 129 * 4);
+}
+
+TEST_CASE("4-bit elements are packed and counted packed", "[memory_model][dtype]") {
+  Array a(DType::i4, {3});
+  CHECK(a.size_bytes() == 2);
+  a.set(0, -8);
+  a.set(1, 7);
+  a.set(2, -1);
+  CHECK(a.at(0) == -8);
+  CHECK(a.at(1) == 7);
+  CHECK(a.at(2) == -1);
+  CHECK(std::to_integer<int>(a.bytes()[0]) == 0x78);  // the lower index in the low nibble
+}
+
+TEST_CASE("floats beyond an integer's range saturate and NaN is 0", "[memory_model][dtype]") {
+  CHECK(convert<std::int8_t>(1e9f) == 127);
+  CHECK(convert<std::int32_t>(-1e30f) == std::numeric_limits<std::int32_t>::min());
+  CHECK(convert<std::uint8_t>(-3.f) == 0);
+  CHECK(convert<std::int64_t>(std::numeric_limits<double>::quiet_NaN()) == 0);
+}
+
+TEST_CASE("shadow state is exact for rectangles", "[memory_model][shadow]") {
+  Shadow s(6 * 10, Shadow::uninit);
+  CHECK(s.first_missing() == 0);
+  s.mark_init(Rect{12, 2, 3, 10});  // rows 1 and 2, columns 2 to 4
+  CHECK(s.missing() == 54);
+  CHECK(s.at(12) == Shadow::init);
+  CHECK(s.at(15) == Shadow::uninit);
+  CHECK(s.first_missing(Rect{12, 2, 3, 10}) == -1);
+  CHECK(s.first_missing(Rect{12, 2, 4, 10}) == 15);
+  s.mark_init(Rect{12, 2, 3, 10});
+  CHECK(s.missing() == 54);
+  s.mark_init(Rect{0, 6, 10, 10});
+  CHECK(s.all_init());
+  s.fill(Shadow::stale);
+  CHECK(s.at(59) == Shadow::stale);
+}
+
+TEST_CASE("a ref slices with steps, squeezes and bitcasts", "[memory_model][ref]") {
+  Array a(DType::f32, {4, 6});
+  for (int i = 0; i < 24; ++i) a.data<float>()[i] = static_cast<float>(i);
+  Buffer buffer{"a", Space::hbm, DType::f32, {4, 6}, a.bytes()};
+  const Ref odd = Ref(buffer).slice(0, 1, 2, 2).slice(1, 2, 3);  // rows 1 and 3, columns 2 to 4
+  CHECK(odd.bytes() == 6 * 4);
+  CHECK(odd.span().begin == (6 + 2) * 4);
+  CHECK(odd.span().end == (18 + 5) * 4);
+  float value = 0;
+  std::memcpy(&value, odd.address({1, 2}), 4);
+  CHECK(value == 22);
+
+  const Ref row = Ref(buffer).squeeze(0, 2);
+  CHECK(row.extents() == Shape{6});
+  Array b(DType::f32, {6});
+  Buffer row_buffer{"b", Space::vmem, DType::f32, {6}, b.bytes()};
+  copy(row, Ref(row_buffer));
+  CHECK(b.at(5) == 17);
+
+  const Ref halves = Ref(buffer).bitcast(DType::bf16);
+  CHECK(halves.extents() == Shape{4, 12});
+  CHECK(halves.bytes() == Ref(buffer).bytes());
+  CHECK(Ref(buffer).slice(1, 1, 2).bitcast(DType::i32).offset() == 1);
+  CHECK_THROWS_AS(Ref(buffer).slice(1, 0, 3, 2).bitcast(DType::bf16), RefError);
+  CHECK_THROWS_AS(Ref(buffer).slice(1, 1, 3).bitcast(DType::f64), RefError);
+}
+
+TEST_CASE("a slice may end at the last element and not one after", "[memory_model][ref]") {
+  Buffer buffer{"a", Space::hbm, DType::f32, {4, 6}, nullptr};
+  CHECK_NOTHROW(Ref(buffer).slice(1, 1, 3, 2));
+  CHECK_THROWS_AS(Ref(buffer).slice(1, 2, 3, 2), RefError);
+  CHECK_NOTHROW(Ref(buffer).squeeze(0, 3));
+  CHECK_THROWS_AS(Ref(buffer).squeeze(0, 4), RefError);
+}
+
+TEST_CASE("copies go through any strides", "[memory_model][ref]") {
+  Array from(DType::i16, {3, 4, 5});
+  for (int i = 0; i < 60; ++i) from.data<std::int16_t>()[i] = static_cast<std::int16_t>(i);
+  Array to(DType::i16, {3, 2, 5});
+  Buffer from_buffer{"from", Space::hbm, DType::i16, {3, 4, 5}, from.bytes()};
+  Buffer to_buffer{"to", Space::vmem, DType::i16, {3, 2, 5}, to.bytes()};
+  copy(Ref(from_buffer).slice(1, 1, 2, 2), Ref(to_buffer));
+  for (int i = 0; i < 3; ++i) {
+    for (int j = 0; j < 2; ++j) {
+      for (int k = 0; k < 5; ++k) CHECK(to.at(i * 10 + j * 5 + k) == i * 20 + (1 + 2 * j) * 5 + k);
+    }
+  }
+  CHECK_THROWS_AS(copy(Ref(from_buffer), Ref(to_buffer)), RefError);
+}
+
+TEST_CASE("totals are the sums of the movements", "[memory_model][ledger]") {
+  Ledger ledger;
+  const int x = ledger.add_ref("x", "in");
+  const int o = ledger.add_ref("o", "out");
+  ledger.keep_movements(true);
+  for (int i = 1; i <= 5; ++i) {
+    Movement m;
+    m.ref = i % 2 == 0 ? o : x;
+    if (m.ref == o) {
+      m.from = Space::vmem;
+      m.to = Space::hbm;
+      m.why = Why::writeback;
+    }
+    m.bytes = i;
+    m.padded_bytes = 10 * i;
+    ledger.record(m);
+  }
+  CHECK(ledger.hbm_read_bytes() == 1 + 3 + 5);
+  CHECK(ledger.hbm_write_bytes() == 2 + 4);
+  std::int64_t padded = 0;
+  for (const auto& m : ledger.movements()) padded += m.padded_bytes;
+  CHECK(ledger.padded_hbm_read_bytes() + ledger.padded_hbm_write_bytes() == padded);
+  Ledger twice = ledger;
+  twice.add(ledger);
+  CHECK(twice.refs()[0].transfers == 2 * ledger.refs()[0].transfers);
+}
