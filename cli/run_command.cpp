@@ -133,6 +133,13 @@ int run_command(const Kernels& kernels, const RunArguments& a) {
   if (!a.output.empty()) std::filesystem::create_directories(a.output, error);
   if (error) throw InputError("bad-input", "--output " + a.output + ": " + error.message());
 
+  if (!a.json.empty() && a.json != "-") {
+    const std::filesystem::path parent = std::filesystem::path(a.json).parent_path();
+    if (!parent.empty() && !std::filesystem::is_directory(parent, error)) {
+      throw InputError("bad-input", "--json " + a.json + ": no folder " + parent.string());
+    }
+  }
+
   bool reached = false;
   request.options.on_step = [&](const std::string& blocks) {
     reached = true;

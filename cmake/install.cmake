@@ -1,1 +1,22 @@
+# cmake --install: headers under include/tessera, libraries, the program, a package for find_package(tessera).
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
 
+set(package ${CMAKE_INSTALL_LIBDIR}/cmake/tessera)
+install(TARGETS tessera_flags tessera_memory_model tessera_sim tessera_reference tessera_kernels tessera_golden
+  tessera_report tessera_cli
+  EXPORT tesseraTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(TARGETS tessera RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+foreach(folder memory_model sim reference kernels golden report cli)
+  install(DIRECTORY ${folder}/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tessera/${folder}
+    FILES_MATCHING PATTERN "*.hpp" PATTERN "templates" EXCLUDE)
+endforeach()
+install(FILES scripts/tessera_gdb.py DESTINATION ${CMAKE_INSTALL_DATADIR}/tessera)
+install(EXPORT tesseraTargets NAMESPACE tessera:: DESTINATION ${package})
+set_target_properties(tessera_flags PROPERTIES EXPORT_NAME flags)
+configure_package_config_file(cmake/tesseraConfig.cmake.in ${CMAKE_CURRENT_BINARY_DIR}/tesseraConfig.cmake
+  INSTALL_DESTINATION ${package})
+write_basic_package_version_file(${CMAKE_CURRENT_BINARY_DIR}/tesseraConfigVersion.cmake
+  COMPATIBILITY SameMinorVersion)
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/tesseraConfig.cmake ${CMAKE_CURRENT_BINARY_DIR}/tesseraConfigVersion.cmake
+  DESTINATION ${package})

@@ -24,6 +24,15 @@ struct CacheAligned {
   CacheAligned() = default;
   template <class U>
   explicit(false) CacheAligned(const CacheAligned<U>&) {}
+  /// Leaves elements that are default-constructed undefined.
+  template <class U>
+  void construct(U* p) {
+    ::new (static_cast<void*>(p)) U;
+  }
+  template <class U, class... A>
+  void construct(U* p, A&&... a) {
+    ::new (static_cast<void*>(p)) U(static_cast<A&&>(a)...);
+  }
   T* allocate(std::size_t n) {
     return static_cast<T*>(::operator new (n * sizeof(T), std::align_val_t{64}));
   }
@@ -38,7 +47,15 @@ class Array {
   Array(DType dtype, Shape shape)
       : dtype_(dtype),
         shape_(shape),
-        bytes_(static_cast<std::size_t>(packed_bytes(dtype, shape.elems()))) {}
+        bytes_(static_cast<std::size_t>(packed_bytes(dtype, shape.elems())), std::byte{0}) {}
+  /// Holds anything, until it is written.
+  static Array undefined(DType dtype, Shape shape) {
+    Array a;
+    a.dtype_ = dtype;
+    a.shape_ = shape;
+    a.bytes_.resize(static_cast<std::size_t>(packed_bytes(dtype, shape.elems())));
+    return a;
+  }
 
   DType dtype() const { return dtype_; }
   const Shape& shape() const { return shape_; }

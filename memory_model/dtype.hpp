@@ -31,7 +31,6 @@ TESSERA_FN constexpr std::uint32_t encode_small_float(float f) {
   constexpr std::uint32_t kInf = ((1u << kExp) - 1) << kMan;
   constexpr std::uint32_t kMax = kFinite ? (kInf | ((1u << kMan) - 2)) : kInf - 1;
   constexpr std::uint32_t kNan = kFinite ? (kInf | ((1u << kMan) - 1)) : (kInf | (1u << (kMan - 1)));
-  // f8e5m2 takes ml_dtypes' quiet NaN, 0x7e.
   const std::uint32_t bits = std::bit_cast<std::uint32_t>(f);
   const std::uint32_t sign = (bits >> 31) << (kExp + kMan);
   const std::uint32_t magnitude = bits & 0x7fffffffu;
@@ -65,6 +64,8 @@ TESSERA_FN constexpr float decode_small_float(std::uint32_t bits) {
   const std::uint32_t mantissa = bits & ((1u << kMan) - 1);
   constexpr std::uint32_t kTop = (1u << kExp) - 1;
   if (exponent == kTop && !kFinite) {
+    // numpy's f16 keeps a NaN's payload; ml_dtypes' fp8 does not.
+    if (kMan == 2 && mantissa != 0) return std::bit_cast<float>(sign | 0x7fc00000u);
     return std::bit_cast<float>(sign | 0x7f800000u | (mantissa << (23 - kMan)));
   }
   if (exponent == kTop && kFinite && mantissa == (1u << kMan) - 1) {

@@ -25,20 +25,6 @@ void Shadow::mark_init(const Rect& r) {
   }
 }
 
-void Shadow::share() { materialise(); }
-
-void Shadow::mark_shared(const Rect& r) {
-  for (std::int64_t row = 0; row < r.rows; ++row) {
-    const auto first = states_.begin() + (r.offset + row * r.stride);
-    std::fill(first, first + r.cols, init);
-  }
-}
-
-void Shadow::recount() {
-  missing_ = elems_ - std::count(states_.begin(), states_.end(), init);
-  if (missing_ == 0) fill(init);
-}
-
 std::int64_t Shadow::first_missing(const Rect& r) const {
   if (missing_ == 0) return -1;
   if (!mixed_) return all_ == init || r.rows * r.cols == 0 ? -1 : r.offset;

@@ -2,7 +2,7 @@
 //
 // A rectangle is `rows` runs of `cols` elements, `stride` elements apart, from element `offset`.
 // `stale` marks what an earlier parallel cell left behind: undefined for this one, and worth its own
-// message. Not thread-safe, but for mark_shared: cells may mark disjoint elements at the same time.
+// message. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -37,10 +37,6 @@ class Shadow {
   void mark_init(const Rect& r);
   /// Marks one element.
   void mark_init(std::int64_t i) { mark_init(Rect{i, 1, 1, 1}); }
-  /// As mark_init, for disjoint rectangles from several threads; call share() before, recount() after.
-  void mark_shared(const Rect& r);
-  void share();
-  void recount();
 
   /// First element of `r` that is not init, or -1.
   std::int64_t first_missing(const Rect& r) const;

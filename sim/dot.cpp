@@ -1,7 +1,6 @@
 #include "sim/dot.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstring>
 #include <memory>
@@ -83,31 +82,81 @@ void run_rows(float* c, std::int64_t ldc, const float* a, std::int64_t a_row, st
   }
 }
 
+/// b's columns [j0, j0 + cols) of rows [k0, k0 + depth) as panels of kPanel columns, the last one padded
+/// with zeros (its surplus columns are computed and dropped).
 template <class T>
-void pack_panel(float* panel, Operand2d<T> b, int k0, int depth, int j0, int cols) {
-  if (cols < kPanel) std::memset(panel, 0, sizeof(float) * static_cast<std::size_t>(depth * kPanel));
+void pack_right(float* panels, Operand2d<T> b, int k0, int depth, int j0, int cols) {
+  const int whole = cols / kPanel;
+  const int rest = cols % kPanel;
+  const std::int64_t panel = std::int64_t{depth} * kPanel;
+  if (rest > 0) std::memset(panels + whole * panel, 0, sizeof(float) * static_cast<std::size_t>(panel));
   if (b.col == 1) {
     for (int p = 0; p < depth; ++p) {
       const T* from = b.data + (k0 + p) * b.row + j0;
-      float* to = panel + p * kPanel;
-      if (cols == kPanel) {
+      float* to = panels + p * kPanel;
+      for (int w = 0; w < whole; ++w, from += kPanel, to += panel) {
         for (int j = 0; j < kPanel; ++j) to[j] = convert<float>(from[j]);
-      } else {
-        for (int j = 0; j < cols; ++j) to[j] = convert<float>(from[j]);
       }
+      for (int j = 0; j < rest; ++j) to[j] = convert<float>(from[j]);
     }
-  } else {
-    for (int j = 0; j < cols; ++j) {
-      const T* from = b.data + (j0 + j) * b.col + k0 * b.row;
-      for (int p = 0; p < depth; ++p) panel[p * kPanel + j] = convert<float>(from[p * b.row]);
+    return;
+  }
+  for (int j = 0; j < cols; ++j) {
+    const T* from = b.data + (j0 + j) * b.col + k0 * b.row;
+    float* to = panels + j / kPanel * panel + j % kPanel;
+    for (int p = 0; p < depth; ++p) to[p * kPanel] = convert<float>(from[p * b.row]);
+  }
+}
+
+/// a's columns [k0, k0 + depth), as floats and with rows close together: a view, or a copy in `buffer`.
+template <class T>
+Operand2d<float> pack_left(std::vector<float, CacheAligned<float>>& buffer, Operand2d<T> a, int k0, int m, int depth) {
+  constexpr std::int64_t kNear = 512;  // farther apart, the rows of a block share too few pages
+  if constexpr (std::is_same_v<T, float>) {
+    if (a.row <= kNear && a.col <= kNear) return {a.data + k0 * a.col, a.row, a.col};
+  }
+  buffer.resize(static_cast<std::size_t>(m) * static_cast<std::size_t>(depth));
+  float* to = buffer.data();
+  if (a.row == 1 && a.col != 1) {
+    for (int p = 0; p < depth; ++p, to += m) {
+      const T* from = a.data + (k0 + p) * a.col;
+      for (int i = 0; i < m; ++i) to[i] = convert<float>(from[i]);
     }
+    return {buffer.data(), 1, m};
+  }
+  for (int i = 0; i < m; ++i, to += depth) {
+    const T* from = a.data + i * a.row + k0 * a.col;
+    if (a.col == 1) {
+      for (int p = 0; p < depth; ++p) to[p] = convert<float>(from[p]);
+    } else {
+      for (int p = 0; p < depth; ++p) to[p] = convert<float>(from[p * a.col]);
+    }
+  }
+  return {buffer.data(), depth, 1};
+}
+
+/// c's rows by one panel of b; `cols` of its kPanel columns are wanted.
+void run_panel(float* c, std::int64_t ldc, Operand2d<float> a, const float* panel, int m, int cols, int depth) {
+  alignas(64) float edge[kRows * kPanel];
+  for (int i0 = 0; i0 < m; i0 += kRows) {
+    const int rows = std::min(kRows, m - i0);
+    const float* left = a.data + i0 * a.row;
+    float* to = c + i0 * ldc;
+    if (cols == kPanel) {
+      run_rows(to, ldc, left, a.row, a.col, panel, rows, depth);
+      continue;
+    }
+    const std::size_t bytes = sizeof(float) * static_cast<std::size_t>(cols);
+    std::memset(edge, 0, sizeof(edge));
+    for (int r = 0; r < rows; ++r) std::memcpy(edge + r * kPanel, to + r * ldc, bytes);
+    run_rows(edge, kPanel, left, a.row, a.col, panel, rows, depth);
+    for (int r = 0; r < rows; ++r) std::memcpy(to + r * ldc, edge + r * kPanel, bytes);
   }
 }
 
 struct Scratch {
-  std::vector<float, CacheAligned<float>> panel;
+  std::vector<float, CacheAligned<float>> panels;
   std::vector<float, CacheAligned<float>> left;
-  std::array<float, static_cast<std::size_t>(kRows * kPanel)> edge{};
 };
 
 Scratch& scratch() {
@@ -119,48 +168,17 @@ Scratch& scratch() {
 
 template <class T>
 void dot_accumulate(float* c, std::int64_t ldc, Operand2d<T> a, Operand2d<T> b, int m, int n, int k) {
+  constexpr int kColumns = 256;  // packed at once: 256 x 256 x 4 bytes is half of a 512 KiB L2
   Scratch& s = scratch();
-  s.panel.resize(static_cast<std::size_t>(kDepth * kPanel));
+  s.panels.resize(static_cast<std::size_t>(kDepth * kColumns));
   for (int k0 = 0; k0 < k; k0 += kDepth) {
     const int depth = std::min(kDepth, k - k0);
-    const float* left = nullptr;
-    std::int64_t left_row = a.row;
-    std::int64_t left_col = a.col;
-    if constexpr (std::is_same_v<T, float>) {
-      left = a.data + k0 * a.col;
-    } else {
-      s.left.resize(static_cast<std::size_t>(m) * static_cast<std::size_t>(depth));
-      for (int i = 0; i < m; ++i) {
-        const T* from = a.data + i * a.row + k0 * a.col;
-        float* to = s.left.data() + static_cast<std::int64_t>(i) * depth;
-        if (a.col == 1) {
-          for (int p = 0; p < depth; ++p) to[p] = convert<float>(from[p]);
-        } else {
-          for (int p = 0; p < depth; ++p) to[p] = convert<float>(from[p * a.col]);
-        }
-      }
-      left = s.left.data();
-      left_row = depth;
-      left_col = 1;
-    }
-    for (int j0 = 0; j0 < n; j0 += kPanel) {
-      const int cols = std::min(kPanel, n - j0);
-      pack_panel(s.panel.data(), b, k0, depth, j0, cols);
-      for (int i0 = 0; i0 < m; i0 += kRows) {
-        const int rows = std::min(kRows, m - i0);
-        float* to = c + i0 * ldc + j0;
-        if (cols == kPanel) {
-          run_rows(to, ldc, left + i0 * left_row, left_row, left_col, s.panel.data(), rows, depth);
-          continue;
-        }
-        for (int r = 0; r < rows; ++r) {
-          std::memcpy(s.edge.data() + r * kPanel, to + r * ldc, sizeof(float) * static_cast<std::size_t>(cols));
-        }
-        run_rows(s.edge.data(), kPanel, left + i0 * left_row, left_row, left_col, s.panel.data(), rows,
-                 depth);
-        for (int r = 0; r < rows; ++r) {
-          std::memcpy(to + r * ldc, s.edge.data() + r * kPanel, sizeof(float) * static_cast<std::size_t>(cols));
-        }
+    const Operand2d<float> left = pack_left(s.left, a, k0, m, depth);
+    for (int jc = 0; jc < n; jc += kColumns) {
+      const int width = std::min(kColumns, n - jc);
+      pack_right(s.panels.data(), b, k0, depth, jc, width);
+      for (int j = 0; j < width; j += kPanel) {
+        run_panel(c + jc + j, ldc, left, s.panels.data() + std::int64_t{j} * depth, m, std::min(kPanel, width - j), depth);
       }
     }
   }

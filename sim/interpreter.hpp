@@ -20,8 +20,7 @@ namespace tessera {
 
 /// What cores share during a run.
 struct CoreIo {
-  std::vector<std::byte*> hbm;         ///< per operand; null for scratch
-  std::vector<Shadow> coverage;        ///< per operand; of outputs
+  std::vector<std::byte*> hbm;                   ///< per operand; null for scratch
   std::vector<std::vector<std::int32_t>> owner;  ///< per output block: 1 + the cell that wrote it
   bool keeps_blocks = true;
   bool trap_nan = false;
@@ -44,6 +43,7 @@ class CoreBase {
   virtual void run_cells(std::int64_t first, std::int64_t last) = 0;
 
   Ledger ledger;
+  std::vector<Missing> missing;  ///< per operand: of the output blocks that were written back
   std::int64_t steps = 0;
   std::int64_t flops = 0;
   std::int64_t transcendentals = 0;
@@ -159,6 +159,7 @@ class Core final : public CoreBase {
   Core(const K& kernel, const S& spec, const Plan& plan, CoreIo& io)
       : kernel_(kernel), spec_(spec), plan_(plan), io_(io) {
     ledger = plan.ledger;
+    missing.resize(plan.operands.size());
     ledger.keep_movements(io.keep_movements);
     for_each_operand([&]<std::size_t I>() { prepare<I>(); });
     int d = 0;
@@ -382,7 +383,7 @@ class Core final : public CoreBase {
     const auto& block = std::get<I>(blocks_);
     const OperandPlan& op = *block.plan;
     const Shape inside = op.in_bounds(position_[I].index.data());
-    write_back(block, io_.hbm[kPlace<I>], io_.coverage[kPlace<I>], position_[I].index.data(), inside);
+    missing[kPlace<I>].add(write_back(block, io_.hbm[kPlace<I>], position_[I].index.data(), inside));
     record(op, inside, op.space, Space::hbm, Why::writeback);
   }
 

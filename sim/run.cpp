@@ -47,7 +47,7 @@ RunDriver::RunDriver(Plan plan, const Inputs& inputs, const RunOptions& options)
                                       std::to_string(inputs.size()));
   }
   io_.hbm.resize(plan_.operands.size());
-  io_.coverage.resize(plan_.operands.size());
+  missing_.resize(plan_.operands.size());
   io_.owner.resize(plan_.operands.size());
   for (std::size_t i = 0; i < plan_.operands.size(); ++i) {
     const OperandPlan& op = plan_.operands[i];
@@ -57,7 +57,7 @@ RunDriver::RunDriver(Plan plan, const Inputs& inputs, const RunOptions& options)
       io_.hbm[i] = const_cast<std::byte*>(inputs[next]->bytes());
       ++next;
     } else if (op.role == Role::out && op.present) {
-      outputs_.emplace_back(op.dtype, op.array);
+      outputs_.push_back(Array::undefined(op.dtype, op.array));
     }
   }
   io_.keeps_blocks = options.device.keeps_blocks_across_cells();
@@ -81,16 +81,14 @@ void RunDriver::reset() {
   for (std::size_t i = 0; i < plan_.operands.size(); ++i) {
     const OperandPlan& op = plan_.operands[i];
     if (op.role != Role::out || !op.present) continue;
-    Array& array = outputs_[next++];
-    std::memset(array.bytes(), 0, static_cast<std::size_t>(array.size_bytes()));
-    io_.hbm[i] = array.bytes();
-    io_.coverage[i] = Shadow(array.elems(), Shadow::uninit);
-    io_.coverage[i].share();
+    io_.hbm[i] = outputs_[next++].bytes();
+    missing_[i] = Missing{};
     io_.owner[i].assign(static_cast<std::size_t>(op.blocks.elems()), 0);
   }
 }
 
-void RunDriver::collect(const CoreBase& core, RunResult& result) const {
+void RunDriver::collect(const CoreBase& core, RunResult& result) {
+  for (std::size_t i = 0; i < missing_.size(); ++i) missing_[i].add(core.missing[i]);
   result.plan.ledger.add(core.ledger);
   result.steps += core.steps;
   result.flops += core.flops;
@@ -210,10 +208,19 @@ void RunDriver::finish(RunResult& result) {
   for (std::size_t i = 0; i < plan_.operands.size() && result.ok(); ++i) {
     const OperandPlan& op = plan_.operands[i];
     if (op.role != Role::out || !op.present) continue;
-    io_.coverage[i].recount();
-    const std::int64_t missing = io_.coverage[i].first_missing();
-    if (missing >= 0) {
-      result.diagnostics.push_back(output_not_covered(plan_, op, missing, io_.coverage[i].missing()));
+    // Besides what written blocks lack: the blocks that no step visited.
+    Shape index = op.blocks;
+    for (std::size_t linear = 0; linear < io_.owner[i].size(); ++linear) {
+      if (io_.owner[i][linear] != 0) continue;
+      auto rest = static_cast<std::int64_t>(linear);
+      for (int d = index.rank - 1; d >= 0; --d) {
+        index[d] = rest % op.blocks[d];
+        rest /= op.blocks[d];
+      }
+      missing_[i].add(op.in_bounds(index.dims.data()).elems(), op.offset(index.dims.data()));
+    }
+    if (missing_[i].count > 0) {
+      result.diagnostics.push_back(output_not_covered(plan_, op, missing_[i].first, missing_[i].count));
     }
   }
   result.outputs = std::move(outputs_);

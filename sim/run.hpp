@@ -30,13 +30,13 @@ struct RunOptions {
   int threads = 0;              ///< 0: what OpenMP offers
   bool trap_nan = false;        ///< stop at the first op that makes a NaN from numbers
   bool keep_movements = false;  ///< keep every ledger record; implies one thread
-  std::vector<int> at;          ///< a grid step to watch; implies one thread
+  std::vector<int> at = {};     ///< a grid step to watch; implies one thread
   bool break_at = false;        ///< raise SIGTRAP there, before the body
-  std::function<void(const std::string&)> on_step;  ///< at that step: its blocks as text
-  std::function<void(double)> progress;             ///< called now and then with the fraction done
-  std::function<void(const std::string&)> print;    ///< takes env.print's lines; standard output if empty
-  std::string who;      ///< for messages: "matmul, case 1 (m=41)"; the kernel's name if empty
-  std::string command;  ///< for messages: the command that reproduces this run
+  std::function<void(const std::string&)> on_step = {};  ///< at that step: its blocks as text
+  std::function<void(double)> progress = {};             ///< called now and then with the fraction done
+  std::function<void(const std::string&)> print = {};    ///< takes env.print's lines; standard output if empty
+  std::string who = {};      ///< for messages: "matmul, case 1 (m=41)"; the kernel's name if empty
+  std::string command = {};  ///< for messages: the command that reproduces this run
 };
 
 struct RunResult {
@@ -79,13 +79,14 @@ class RunDriver {
   void run_serial(std::int64_t cells,
                   const std::function<std::unique_ptr<CoreBase>(CoreIo&)>& make_core, RunResult& result);
   void reset();
-  void collect(const CoreBase& core, RunResult& result) const;
+  void collect(const CoreBase& core, RunResult& result);
   void finish(RunResult& result);
 
   Plan plan_;
   const RunOptions& options_;
   Inputs inputs_;
   std::vector<Array> outputs_;
+  std::vector<Missing> missing_;  ///< per operand
   std::function<void(double)> progress_;
   CoreIo io_;
 };

@@ -112,24 +112,35 @@ void fetch_block(Block<T>& block, const std::byte* hbm, const std::int64_t* inde
   });
 }
 
-/// Writes block `index` of an output back and marks what it covered.
+/// Elements of an output that no step wrote.
+struct Missing {
+  std::int64_t count = 0;
+  std::int64_t first = std::numeric_limits<std::int64_t>::max();  ///< in row-major order
+  void add(std::int64_t elems, std::int64_t at) {
+    count += elems;
+    if (elems > 0 && at < first) first = at;
+  }
+  void add(const Missing& other) { add(other.count, other.first); }
+};
+
+/// Writes block `index` of an output back; what the block does not hold is missing for good, since a block
+/// is written back once.
 template <class T>
-void write_back(const Block<T>& block, std::byte* hbm, Shadow& coverage, const std::int64_t* index,
-                const Shape& in_bounds) {
+Missing write_back(const Block<T>& block, std::byte* hbm, const std::int64_t* index, const Shape& in_bounds) {
   const OperandPlan& op = *block.plan;
   const bool whole = block.shadow.all_init();
+  Missing missing;
   for_each_run(op, index, in_bounds, [&](std::int64_t to, std::int64_t from, std::int64_t n) {
     if (whole) {
       store_elements(hbm, to, block.data + from, n);
-      coverage.mark_shared({to, 1, n, n});
       return;
     }
     for (std::int64_t i = 0; i < n; ++i) {
-      if (block.shadow.at(from + i) != Shadow::init) continue;
-      store_elements(hbm, to + i, block.data + from + i, 1);
-      coverage.mark_shared({to + i, 1, 1, 1});
+      if (block.shadow.at(from + i) == Shadow::init) store_elements(hbm, to + i, block.data + from + i, 1);
+      else missing.add(1, to + i);
     }
   });
+  return missing;
 }
 
 }  // namespace tessera

@@ -26,20 +26,21 @@ std::string InputError::text() const {
 }
 
 namespace {
+/// Insertions, deletions, changes and swaps of neighbours (optimal string alignment).
 std::size_t edit_distance(const std::string& a, const std::string& b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    std::size_t diagonal = row[0];
-    row[0] = i;
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      const std::size_t above = row[j];
-      const std::size_t change = diagonal + (std::tolower(a[i - 1]) == std::tolower(b[j - 1]) ? 0 : 1);
-      row[j] = std::min({above + 1, row[j - 1] + 1, change});
-      diagonal = above;
+  std::vector<std::vector<std::size_t>> d(a.size() + 1, std::vector<std::size_t>(b.size() + 1));
+  const auto same = [&](std::size_t i, std::size_t j) { return std::tolower(a[i]) == std::tolower(b[j]); };
+  for (std::size_t i = 0; i <= a.size(); ++i) {
+    for (std::size_t j = 0; j <= b.size(); ++j) {
+      if (i == 0 || j == 0) {
+        d[i][j] = i + j;
+        continue;
+      }
+      d[i][j] = std::min({d[i - 1][j] + 1, d[i][j - 1] + 1, d[i - 1][j - 1] + (same(i - 1, j - 1) ? 0 : 1)});
+      if (i > 1 && j > 1 && same(i - 1, j - 2) && same(i - 2, j - 1)) d[i][j] = std::min(d[i][j], d[i - 2][j - 2] + 1);
     }
   }
-  return row[b.size()];
+  return d[a.size()][b.size()];
 }
 }  // namespace
 
@@ -48,7 +49,8 @@ std::string suggest(const std::string& wrong, const std::vector<std::string>& kn
   std::size_t distance = 0;
   for (const auto& candidate : known) {
     const std::size_t d = edit_distance(wrong, candidate);
-    if (best == nullptr || d < distance) {
+    const bool completes = best != nullptr && d == distance && candidate.starts_with(wrong) && !best->starts_with(wrong);
+    if (best == nullptr || d < distance || completes) {
       best = &candidate;
       distance = d;
     }

@@ -40,7 +40,7 @@ T from_bits(std::uint64_t bits) {
     return T(static_cast<std::int64_t>(bits));
   } else {
     T v;
-    std::memcpy(&v, &bits, sizeof(T));
+    std::memcpy(static_cast<void*>(&v), &bits, sizeof(T));
     return v;
   }
 }

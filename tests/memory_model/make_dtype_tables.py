@@ -70,6 +70,9 @@ for src in TYPES:
             inside = np.isfinite(v) & (v < RANGE[dst]) & (v > (-RANGE[dst] if dst[0] == "i" else -1.0))
             a = a[inside]
         with np.errstate(all="ignore"):
-            b = a.astype(TYPES[dst])
+            try:
+                b = a.astype(TYPES[dst])
+            except TypeError:  # int4 and uint4 know each other through int64 only
+                b = a.astype(np.int64).astype(TYPES[dst])
         np.save(f"{folder}/{src}.{dst}.in.npy", bits(a))
         np.save(f"{folder}/{src}.{dst}.out.npy", bits(b))

@@ -1,0 +1,116 @@
+"""Pretty-printers for gdb: tiles, blocks and refs as tables of numbers, small floats as numbers.
+
+gdb -x scripts/tessera_gdb.py --args build/dev/cli/tessera run matmul --at 0,0,1 --break
+(tessera run ... --break starts gdb with this file.) Needs debug information: a Debug build.
+"""
+import struct
+
+import gdb
+import gdb.printing
+import gdb.types
+
+SHOWN = 8
+
+
+def small_float(bits, exponent, mantissa, finite):
+    bias = (1 << (exponent - 1)) - 1
+    sign = -1.0 if bits >> (exponent + mantissa) else 1.0
+    e = (bits >> mantissa) & ((1 << exponent) - 1)
+    m = bits & ((1 << mantissa) - 1)
+    top = (1 << exponent) - 1
+    if e == top and (not finite or m == (1 << mantissa) - 1):
+        return float("nan") if m else sign * float("inf")
+    if e == 0:
+        return sign * m * 2.0 ** (1 - bias - mantissa)
+    return sign * (1 + m / (1 << mantissa)) * 2.0 ** (e - bias)
+
+
+def number(value):
+    name = gdb.types.get_basic_type(value.type).name or str(value.type)
+    short = name.split("::")[-1]
+    if short == "bf16":
+        return "%g" % struct.unpack("<f", struct.pack("<I", int(value["bits"]) << 16))[0]
+    formats = {"f16": (5, 10, False), "f8e4m3fn": (4, 3, True), "f8e5m2": (5, 2, False)}
+    if short in formats:
+        return "%g" % small_float(int(value["bits"]), *formats[short])
+    if short in ("i4", "u4"):
+        return str(int(value["value"]))
+    if value.type.strip_typedefs().code == gdb.TYPE_CODE_FLT:
+        return "%g" % float(value)
+    return str(int(value))
+
+
+def table(element, data, rows, cols, stride):
+    lines = ["%s (%d, %d)" % (element, rows, cols)]
+    for r in range(min(rows, SHOWN)):
+        row = [number((data + r * stride + c).dereference()) for c in range(min(cols, SHOWN))]
+        lines.append("  " + " ".join("%10s" % v for v in row) + (" ..." if cols > SHOWN else ""))
+    if rows > SHOWN:
+        lines.append("  ...")
+    return "\n".join(lines)
+
+
+class TilePrinter:
+    def __init__(self, value):
+        self.value = value
+
+    def to_string(self):
+        v = self.value
+        data = v["data_"]
+        if int(data) == 0:
+            return "no tile"
+        return "Tile of " + table(str(v.type.template_argument(0)), data, int(v["rows"]), int(v["cols"]), int(v["stride_"]))
+
+
+class BlockTilePrinter:
+    def __init__(self, value):
+        self.value = value
+
+    def to_string(self):
+        missing = int(self.value["missing_"])
+        undefined = "" if missing < 0 else "(element %d holds no value) " % missing
+        return undefined + TilePrinter(self.value["value_"]).to_string()
+
+
+class BlockRefPrinter:
+    def __init__(self, value):
+        self.value = value
+
+    def to_string(self):
+        v = self.value
+        block = v["block_"].dereference()
+        if int(block["data"]) == 0:
+            return "ref to nothing"
+        stride = int(block["stride"])
+        data = block["data"] + int(v["row_"]) * stride + int(v["col_"])
+        return "ref to " + table(str(v.type.template_argument(0)), data, int(v["rows"]), int(v["cols"]), stride)
+
+
+class NumberPrinter:
+    def __init__(self, value):
+        self.value = value
+
+    def to_string(self):
+        return number(self.value)
+
+
+class ShapePrinter:
+    def __init__(self, value):
+        self.value = value
+
+    def to_string(self):
+        dims = self.value["dims"]["_M_elems"]
+        return "[" + ", ".join(str(int(dims[i])) for i in range(int(self.value["rank"]))) + "]"
+
+
+def printers():
+    p = gdb.printing.RegexpCollectionPrettyPrinter("tessera")
+    p.add_printer("Tile", "^tessera::Tile<.*>$", TilePrinter)
+    p.add_printer("BlockTile", "^tessera::BlockTile<.*>$", BlockTilePrinter)
+    p.add_printer("BlockRef", "^tessera::BlockRef<.*>$", BlockRefPrinter)
+    p.add_printer("Shape", "^tessera::Shape$", ShapePrinter)
+    p.add_printer("number", "^tessera::(bf16|f16|f8e4m3fn|f8e5m2|i4|u4)$", NumberPrinter)
+    return p
+
+
+gdb.printing.register_pretty_printer(None, printers(), replace=True)

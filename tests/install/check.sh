@@ -1,0 +1,25 @@
+#!/bin/bash
+# usage: check.sh BUILD: installs into a clean prefix, starts a project with `tessera new`, builds it
+# against the installed library alone, runs it and its tests.
+set -eu
+build=$1
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+cmake --install "$build" --prefix "$folder/prefix" >/dev/null
+cd "$folder"
+prefix/bin/tessera new scaled_sum
+(prefix/bin/tessera new scaled_sum 2>&1 || true) | grep -q 'exists already'
+cmake -S scaled_sum -B build -G Ninja -DCMAKE_PREFIX_PATH="$folder/prefix" >/dev/null
+cmake --build build
+build/scaled_sum run scaled_sum | grep 'agrees with reference::scaled_sum'
+build/scaled_sum show scaled_sum >/dev/null
+build/scaled_sum run scaled_sum --case 1 --json run.json >/dev/null
+grep -q '"schema": "tessera.run/1"' run.json
+ctest --test-dir build --output-on-failure
+# An error in the user's kernel names the user's line.
+sed -i 's/\*o = cast/*o = *o; *o = cast/' scaled_sum/scaled_sum.hpp
+sed -i 's/\*o = \*o;/*o += cast<T>(0.f * cast<float>(*x));/' scaled_sum/scaled_sum.hpp
+cmake --build build
+if build/scaled_sum run scaled_sum 2>err.txt; then exit 1; fi
+grep -q 'error\[uninit-read\]' err.txt
+grep -q 'scaled_sum/scaled_sum.hpp:[0-9]*  \*o += cast' err.txt || { cat err.txt; exit 1; }
