@@ -1,10 +1,10 @@
-// The two calls of OpenBLAS that we compare with. (Its cblas.h clashes with nothing, but is not installed
-// in one place on every Debian.)
+// The two calls of OpenBLAS that we compare with. (Its cblas.h clashes with nothing, but is not
+// installed in one place on every Debian.)
 #pragma once
 
 extern "C" {
-void cblas_sgemm(int order, int transpose_a, int transpose_b, int m, int n, int k, float alpha, const float* a, int lda,
-                 const float* b, int ldb, float beta, float* c, int ldc);
+void cblas_sgemm(int order, int transpose_a, int transpose_b, int m, int n, int k, float alpha,
+                 const float* a, int lda, const float* b, int ldb, float beta, float* c, int ldc);
 void openblas_set_num_threads(int threads);
 }
 

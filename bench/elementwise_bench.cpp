@@ -22,8 +22,10 @@ struct Elementwise {
                          out<float>("o", shape(m, n), block(bm, bn), tile_block));
   }
   void operator()(auto&, auto x, auto o) const {
-    if constexpr (kChain) *o = max(*x * 1.5f + 0.25f, 0.f);
-    else *o = *x;
+    if constexpr (kChain)
+      *o = max(*x * 1.5f + 0.25f, 0.f);
+    else
+      *o = *x;
   }
 };
 
@@ -39,7 +41,8 @@ void against_memcpy(benchmark::State& state) {
   side_by_side(
       state,
       [&] {
-        const RunResult r = run(Elementwise<kChain>{kSize, kSize}, tiles(128, 256), arrays(x), options);
+        const RunResult r =
+            run(Elementwise<kChain>{kSize, kSize}, tiles(128, 256), arrays(x), options);
         ours = r.seconds;
         times.push_back(ours);
       },
@@ -49,7 +52,9 @@ void against_memcpy(benchmark::State& state) {
       });
   state.counters["ours_GBps"] = 2e-9 * static_cast<double>(x.size_bytes()) / median(times);
 }
-BENCHMARK(against_memcpy<true>)->Name("chain max(x * a + b, 0), 16 MiB / memcpy, 1 thread")->Iterations(30);
+BENCHMARK(against_memcpy<true>)
+    ->Name("chain max(x * a + b, 0), 16 MiB / memcpy, 1 thread")
+    ->Iterations(30);
 BENCHMARK(against_memcpy<false>)->Name("copy kernel, 16 MiB / memcpy, 1 thread")->Iterations(30);
 
 }  // namespace

@@ -11,7 +11,8 @@ namespace {
 
 void whole_matmul(benchmark::State& state) {
   constexpr int kN = 1024;
-  const int threads = static_cast<int>(state.range(0)) == 0 ? omp_get_max_threads() : static_cast<int>(state.range(0));
+  const int threads = static_cast<int>(state.range(0)) == 0 ? omp_get_max_threads()
+                                                            : static_cast<int>(state.range(0));
   openblas_set_num_threads(threads);
   Array x(DType::f32, {kN, kN});
   Array y(DType::f32, {kN, kN});
@@ -23,11 +24,19 @@ void whole_matmul(benchmark::State& state) {
   RunOptions options;
   options.threads = threads;
   side_by_side(
-      state, [&] { benchmark::DoNotOptimize(run(kernels::Matmul<float>{kN, kN, kN}, tiles(128, 128, 128), arrays(x, y), options)); },
+      state,
+      [&] {
+        benchmark::DoNotOptimize(
+            run(kernels::Matmul<float>{kN, kN, kN}, tiles(128, 128, 128), arrays(x, y), options));
+      },
       [&] { sgemm(kN, x.data<float>(), y.data<float>(), c.data()); }, 2. * kN * kN * kN);
   state.counters["threads"] = threads;
 }
-BENCHMARK(whole_matmul)->Name("matmul 1024^3 f32, 128 tiles / sgemm")->Arg(1)->Arg(0)->Iterations(15);
+BENCHMARK(whole_matmul)
+    ->Name("matmul 1024^3 f32, 128 tiles / sgemm")
+    ->Arg(1)
+    ->Arg(0)
+    ->Iterations(15);
 
 }  // namespace
 }  // namespace tessera::bench

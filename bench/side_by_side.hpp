@@ -21,7 +21,8 @@ inline double median(std::vector<double> v) {
   return v[v.size() / 2];
 }
 
-/// Counters ours_us, peer_us, and `ratio`: our rate over the peer's, each from the median of the rounds.
+/// Counters ours_us, peer_us, and `ratio`: our rate over the peer's, each from the median of the
+/// rounds.
 template <class Ours, class Peer>
 void side_by_side(benchmark::State& state, Ours&& ours, Peer&& peer, double flops = 0) {
   std::vector<double> our_times;

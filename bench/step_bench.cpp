@@ -12,9 +12,11 @@ struct EmptySteps {
   static constexpr auto tiles = tile_names(tile("bn"));
   int steps;
   auto spec(auto bn) const {
-    return tessera::spec(grid(parallel(1), arbitrary(steps)),
-                         in<float>("x", shape(8, 4 * bn), block(8, bn), [](auto, auto i) { return at(0, kMoving ? i % 4 : i * 0); }),
-                         in<float>("y", shape(8, bn), block(8, bn), [](auto, auto) { return at(0, 0); }));
+    return tessera::spec(
+        grid(parallel(1), arbitrary(steps)),
+        in<float>("x", shape(8, 4 * bn), block(8, bn),
+                  [](auto, auto i) { return at(0, kMoving ? i % 4 : i * 0); }),
+        in<float>("y", shape(8, bn), block(8, bn), [](auto, auto) { return at(0, 0); }));
   }
   void operator()(auto&, auto, auto) const {}
 };
@@ -34,8 +36,17 @@ void empty_step(benchmark::State& state) {
   }
   state.counters["ns_per_step"] = median(times) * 1e9 / steps;
 }
-BENCHMARK(empty_step<true>)->Name("empty step, one block moving")->Arg(1'000)->Arg(100'000)->Arg(10'000'000)->Iterations(5);
-BENCHMARK(empty_step<false>)->Name("empty step, all blocks resident")->Arg(100'000)->Arg(10'000'000)->Iterations(5);
+BENCHMARK(empty_step<true>)
+    ->Name("empty step, one block moving")
+    ->Arg(1'000)
+    ->Arg(100'000)
+    ->Arg(10'000'000)
+    ->Iterations(5);
+BENCHMARK(empty_step<false>)
+    ->Name("empty step, all blocks resident")
+    ->Arg(100'000)
+    ->Arg(10'000'000)
+    ->Iterations(5);
 
 }  // namespace
 }  // namespace tessera::bench

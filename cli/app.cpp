@@ -14,14 +14,17 @@ void add_setting_options(CLI::App& command, RunArguments& a) {
   command.add_option("kernel", a.kernel, "kernel name (tessera list)")->required();
   command.add_option("parameters", a.assignments, "sizes and tiles, as in m=512 bm=128");
   command.add_option("--case", a.case_index, "start from this case of the kernel (tessera show)");
-  command.add_option("--device", a.device, "device name (tessera devices) or spec file")->capture_default_str();
+  command.add_option("--device", a.device, "device name (tessera devices) or spec file")
+      ->capture_default_str();
   command.add_option("--dtype", a.dtype, "element type of the operands")->capture_default_str();
   command.add_option("--seed", a.seed, "seed of the inputs that are made")->capture_default_str();
-  command.add_option("--input", a.inputs, "ref=file.npy: an input or a prefetched array from a file");
+  command.add_option("--input", a.inputs,
+                     "ref=file.npy: an input or a prefetched array from a file");
 }
 
 int dispatch(int argc, char** argv, const Kernels& kernels) {
-  CLI::App app{"tessera: runs tiled accelerator kernels on a simulated memory hierarchy", "tessera"};
+  CLI::App app{"tessera: runs tiled accelerator kernels on a simulated memory hierarchy",
+               "tessera"};
   app.require_subcommand(1);
   RunArguments a;
   bool markdown = false;
@@ -30,7 +33,8 @@ int dispatch(int argc, char** argv, const Kernels& kernels) {
 
   CLI::App* list = app.add_subcommand("list", "the kernels there are");
   list->add_flag("--markdown", markdown, "as a table for docs/");
-  CLI::App* show = app.add_subcommand("show", "a kernel's equation, parameters, signature, cases and bytes");
+  CLI::App* show =
+      app.add_subcommand("show", "a kernel's equation, parameters, signature, cases and bytes");
   add_setting_options(*show, a);
   CLI::App* run = app.add_subcommand("run", "run a kernel: validate it, count its bytes");
   add_setting_options(*run, a);
@@ -55,7 +59,8 @@ int dispatch(int argc, char** argv, const Kernels& kernels) {
     std::vector<std::string> known;
     for (const auto* command : app.get_subcommands({})) known.push_back(command->get_name());
     if (std::find(known.begin(), known.end(), word) == known.end()) {
-      throw InputError("unknown-command", "no command '" + word + "'" + suggest(word, known), "tessera --help");
+      throw InputError("unknown-command", "no command '" + word + "'" + suggest(word, known),
+                       "tessera --help");
     }
   }
   try {
@@ -86,13 +91,16 @@ int run_app(int argc, char** argv, const Kernels& kernels) {
     std::fputs(InputError("bad-input", error.what()).text().c_str(), stderr);
     return 2;
   } catch (const std::bad_alloc&) {
-    std::fputs(InputError("bad-input", "these arrays do not fit in this machine's memory").text().c_str(), stderr);
+    std::fputs(
+        InputError("bad-input", "these arrays do not fit in this machine's memory").text().c_str(),
+        stderr);
     return 2;
   } catch (const KernelError& error) {
     std::fputs(error.diagnostic.text().c_str(), stderr);
     return 1;
   } catch (const std::exception& error) {
-    const Diagnostic d{.slug = "internal", .kind = Diagnostic::Kind::internal, .headline = error.what()};
+    const Diagnostic d{
+        .slug = "internal", .kind = Diagnostic::Kind::internal, .headline = error.what()};
     std::fputs(d.text().c_str(), stderr);
     return 70;
   }

@@ -1,5 +1,5 @@
-// Entry I of kernels/all.hpp as a handle. Each is compiled in a file of its own (cli/CMakeLists.txt), so
-// that a change to one kernel compiles one kernel.
+// Entry I of kernels/all.hpp as a handle. Each is compiled in a file of its own
+// (cli/CMakeLists.txt), so that a change to one kernel compiles one kernel.
 #pragma once
 
 #include <cstddef>

@@ -7,7 +7,8 @@ std::vector<KernelHandle> builtin_kernels() {
   constexpr std::size_t kKernels = std::tuple_size_v<decltype(kernels::all())>;
   return []<std::size_t... I>(std::index_sequence<I...>) {
     return std::vector<KernelHandle>{builtin_kernel<I>()...};
-  }(std::make_index_sequence<kKernels>{});
+  }
+  (std::make_index_sequence<kKernels>{});
 }
 
 }  // namespace tessera::cli

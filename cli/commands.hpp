@@ -37,8 +37,8 @@ int new_command(const std::string& name, const std::string& folder);
 /// A spec by name or file; throws InputError[unknown-device].
 DeviceSpec find_device(const std::string& name);
 /// name=value pairs; throws InputError.
-std::vector<std::pair<std::string, std::string>> split_assignments(const std::vector<std::string>& words,
-                                                                   const char* what);
+std::vector<std::pair<std::string, std::string>> split_assignments(
+    const std::vector<std::string>& words, const char* what);
 Request request_of(const KernelHandle& kernel, const RunArguments& arguments);
 
 }  // namespace tessera::cli

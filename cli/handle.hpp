@@ -1,4 +1,5 @@
-// From an entry (a kernel template and its oracle) to a handle: parses sizes, makes inputs, runs, compares.
+// From an entry (a kernel template and its oracle) to a handle: parses sizes, makes inputs, runs,
+// compares.
 #pragma once
 
 #include <algorithm>
@@ -33,8 +34,9 @@ template <class K>
 void resolve(const Request& request, Prepared<K>& p) {
   const auto cases = static_cast<int>(K::cases.size());
   if (request.case_index < 0 || request.case_index >= cases) {
-    throw InputError("bad-input", std::string(K::info.name) + " has cases 0 to " + std::to_string(cases - 1) +
-                                      ", not " + std::to_string(request.case_index));
+    throw InputError("bad-input", std::string(K::info.name) + " has cases 0 to " +
+                                      std::to_string(cases - 1) + ", not " +
+                                      std::to_string(request.case_index));
   }
   const Case& base = K::cases[static_cast<std::size_t>(request.case_index)];
   std::vector<std::string> known;
@@ -43,9 +45,10 @@ void resolve(const Request& request, Prepared<K>& p) {
   for (const auto& t : K::tiles) known.emplace_back(t.name);
   for (const auto& [name, text] : request.assignments) {
     if (std::find(known.begin(), known.end(), name) == known.end()) {
-      throw InputError("unknown-parameter",
-                       std::string(K::info.name) + " has no parameter '" + name + "'" + suggest(name, known),
-                       std::string("tessera show ") + K::info.name);
+      throw InputError(
+          "unknown-parameter",
+          std::string(K::info.name) + " has no parameter '" + name + "'" + suggest(name, known),
+          std::string("tessera show ") + K::info.name);
     }
     given.push_back(name);
   }
@@ -60,7 +63,8 @@ void resolve(const Request& request, Prepared<K>& p) {
   const auto number = [&](const char* name, const std::string& text, bool real, double least) {
     const double value = parse_number(name, text, real);
     if (value < least || value > kLargest) {
-      throw InputError("bad-input", std::string(name) + " is at least " + std::to_string(static_cast<int>(least)) +
+      throw InputError("bad-input", std::string(name) + " is at least " +
+                                        std::to_string(static_cast<int>(least)) +
                                         " and at most 2^30, not " + text);
     }
     return value;
@@ -69,15 +73,19 @@ void resolve(const Request& request, Prepared<K>& p) {
     const auto& s = K::sizes[i];
     double value = base.sizes[i];
     const double least = smallest_in_cases<K>(i) >= 1 ? 1 : 0;
-    if (const auto* text = assigned(s.name)) value = number(s.name, *text, s.real != nullptr, least);
-    if (s.integer != nullptr) p.kernel.*s.integer = static_cast<int>(value);
-    else p.kernel.*s.real = static_cast<float>(value);
+    if (const auto* text = assigned(s.name))
+      value = number(s.name, *text, s.real != nullptr, least);
+    if (s.integer != nullptr)
+      p.kernel.*s.integer = static_cast<int>(value);
+    else
+      p.kernel.*s.real = static_cast<float>(value);
     p.setting.sizes.push_back({s.name, s.what, value});
   }
   for (std::size_t i = 0; i < K::tiles.size(); ++i) {
     const TileParam& t = K::tiles[i];
     double value = base.tiles[i];
-    const bool follows = t.follows != nullptr && std::find(given.begin(), given.end(), t.follows) != given.end();
+    const bool follows =
+        t.follows != nullptr && std::find(given.begin(), given.end(), t.follows) != given.end();
     for (const auto& s : p.setting.sizes) {
       if (follows && s.name == t.follows) value = s.value;
     }
@@ -98,7 +106,8 @@ Prepared<K> prepare(const Request& request) {
   Prepared<K> p;
   resolve(request, p);
   p.host = std::make_unique<Host>(K::info.name, request.seed, request.files);
-  if constexpr (requires { p.kernel.prepare(*p.host, p.tiles); }) p.kernel.prepare(*p.host, p.tiles);
+  if constexpr (requires { p.kernel.prepare(*p.host, p.tiles); })
+    p.kernel.prepare(*p.host, p.tiles);
   return p;
 }
 
@@ -170,16 +179,21 @@ Outcome run_entry(const E& entry, const Request& request) {
   if (outcome.closed_form) check_closed_form(*outcome.closed_form, K::info.name, outcome.result);
   if (!request.check) return outcome;
 
-  for (std::size_t i = 0; i < arrays.size(); ++i) oracle_inputs.add(names[i], golden::to_tensor(arrays[i]));
+  for (std::size_t i = 0; i < arrays.size(); ++i)
+    oracle_inputs.add(names[i], golden::to_tensor(arrays[i]));
   auto expected = entry.oracle(p.kernel, oracle_inputs);
   std::vector<reference::Expected> results;
-  if constexpr (std::is_same_v<decltype(expected), reference::Expected>) results.push_back(std::move(expected));
-  else results = std::move(expected);
+  if constexpr (std::is_same_v<decltype(expected), reference::Expected>)
+    results.push_back(std::move(expected));
+  else
+    results = std::move(expected);
   const StepContext context{&outcome.result.plan, nullptr, options.who, options.command};
   step_context = &context;
-  outcome.validation = golden::validate(outcome.result.plan, outcome.result.outputs, results, K::info.name);
+  outcome.validation =
+      golden::validate(outcome.result.plan, outcome.result.outputs, results, K::info.name);
   step_context = nullptr;
-  if (outcome.validation->mismatch) outcome.result.diagnostics.push_back(*outcome.validation->mismatch);
+  if (outcome.validation->mismatch)
+    outcome.result.diagnostics.push_back(*outcome.validation->mismatch);
   return outcome;
 }
 

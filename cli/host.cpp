@@ -19,7 +19,8 @@ Array random_array(DType d, const Shape& shape, std::uint64_t seed, const std::s
       if constexpr (kIsNibble<T>) {
         array.set(i, static_cast<double>(bits >> 61));
       } else if constexpr (kIsFloat<T>) {
-        array.data<T>()[i] = convert<T>(static_cast<float>(static_cast<std::int64_t>(bits >> 40) - (1 << 23)) * 0x1p-23f);
+        array.data<T>()[i] = convert<T>(
+            static_cast<float>(static_cast<std::int64_t>(bits >> 40) - (1 << 23)) * 0x1p-23f);
       } else if constexpr (std::is_same_v<T, bool>) {
         array.data<T>()[i] = (bits >> 63) != 0;
       } else {
@@ -44,8 +45,9 @@ const std::string* Host::take_file(const std::string& name) {
 
 void Host::check_shape(const std::string& name, const Array& array, const Shape& wanted) const {
   if (array.shape() == wanted) return;
-  throw InputError("bad-input", "--input " + name + " is " + describe(array.dtype(), array.shape()) + "; " +
-                                    kernel_ + " takes " + describe(array.dtype(), wanted));
+  throw InputError("bad-input", "--input " + name + " is " +
+                                    describe(array.dtype(), array.shape()) + "; " + kernel_ +
+                                    " takes " + describe(array.dtype(), wanted));
 }
 
 Smem<int> Host::scalars(const char* name, std::vector<int> made) {
@@ -75,7 +77,8 @@ Array Host::operand(const std::string& name, DType d, const Shape& shape) {
 void Host::check_files_used(const std::vector<std::string>& known) const {
   for (const auto& [name, path] : files_) {
     if (used_.contains(name)) continue;
-    throw InputError("unknown-parameter", kernel_ + " has no input '" + name + "'" + suggest(name, known));
+    throw InputError("unknown-parameter",
+                     kernel_ + " has no input '" + name + "'" + suggest(name, known));
   }
 }
 

@@ -1,5 +1,5 @@
-// What a kernel's prepare(host, tiles) may ask of the machine that starts it: scalar-prefetched arrays and
-// inputs with a meaning, made from the seed unless the user gave a file.
+// What a kernel's prepare(host, tiles) may ask of the machine that starts it: scalar-prefetched
+// arrays and inputs with a meaning, made from the seed unless the user gave a file.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,8 @@
 
 namespace tessera::cli {
 
-/// A counter-based generator (splitmix64): value i of stream `name` under `seed`, the same everywhere.
+/// A counter-based generator (splitmix64): value i of stream `name` under `seed`, the same
+/// everywhere.
 std::uint64_t random_bits(std::uint64_t seed, const std::string& name, std::uint64_t i);
 
 /// Uniform in [-1, 1) in steps of 2^-23 for float types, 0 to 7 for integers (0 and 1 for bool).
@@ -38,15 +39,20 @@ class Host {
   template <class T>
   std::vector<T> input(const char* name, const Shape& shape, const std::vector<T>& made) {
     Array array(kDTypeOf<T>, shape);
-    if (const auto file = take_file(name)) array = read_npy(*file, kDTypeOf<T>);
-    else for (std::int64_t i = 0; i < array.elems(); ++i) array.data<T>()[i] = made[static_cast<std::size_t>(i)];
+    if (const auto file = take_file(name))
+      array = read_npy(*file, kDTypeOf<T>);
+    else
+      for (std::int64_t i = 0; i < array.elems(); ++i)
+        array.data<T>()[i] = made[static_cast<std::size_t>(i)];
     check_shape(name, array, shape);
     const T* data = array.data<T>();
     std::vector<T> values(data, data + array.elems());
     inputs_.insert_or_assign(name, std::move(array));
     return values;
   }
-  [[noreturn]] void fail(const std::string& what) const { throw InputError("bad-input", kernel_ + ": " + what); }
+  [[noreturn]] void fail(const std::string& what) const {
+    throw InputError("bad-input", kernel_ + ": " + what);
+  }
 
   /// The input of an operand: prepared, from a file, or random.
   Array operand(const std::string& name, DType d, const Shape& shape);

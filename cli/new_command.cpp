@@ -29,9 +29,11 @@ std::string pascal_case(const std::string& snake) {
 
 std::string fill(std::string_view text, const std::string& name) {
   std::string result(text);
-  const std::pair<std::string, std::string> words[] = {{"my_kernel", name}, {"MyKernel", pascal_case(name)}};
+  const std::pair<std::string, std::string> words[] = {{"my_kernel", name},
+                                                       {"MyKernel", pascal_case(name)}};
   for (const auto& [from, to] : words) {
-    for (std::size_t at = result.find(from); at != std::string::npos; at = result.find(from, at + to.size())) {
+    for (std::size_t at = result.find(from); at != std::string::npos;
+         at = result.find(from, at + to.size())) {
       result.replace(at, from.size(), to);
     }
   }
@@ -42,18 +44,24 @@ std::string fill(std::string_view text, const std::string& name) {
 
 int new_command(const std::string& name, const std::string& folder) {
   bool ok = !name.empty() && std::islower(static_cast<unsigned char>(name[0])) != 0;
-  for (const char c : name) ok = ok && (std::islower(static_cast<unsigned char>(c)) != 0 ||
-                                        std::isdigit(static_cast<unsigned char>(c)) != 0 || c == '_');
-  if (!ok) throw InputError("bad-input", "a kernel's name is snake_case, as in my_kernel, not '" + name + "'");
+  for (const char c : name)
+    ok = ok && (std::islower(static_cast<unsigned char>(c)) != 0 ||
+                std::isdigit(static_cast<unsigned char>(c)) != 0 || c == '_');
+  if (!ok)
+    throw InputError("bad-input",
+                     "a kernel's name is snake_case, as in my_kernel, not '" + name + "'");
   const std::filesystem::path root = folder.empty() ? name : folder;
-  if (std::filesystem::exists(root)) throw InputError("bad-input", root.string() + " exists already");
+  if (std::filesystem::exists(root))
+    throw InputError("bad-input", root.string() + " exists already");
   std::filesystem::create_directories(root);
   for (const auto& file : templates()) {
     write_file_atomically((root / fill(file.path, name)).string(), fill(file.text, name));
     fmt::print("wrote {}\n", (root / fill(file.path, name)).string());
   }
-  fmt::print("\nnext: cd {} && cmake -B build -DCMAKE_BUILD_TYPE=Release && cmake --build build\n"
-             "      ./build/{} run {}\n      ctest --test-dir build\n", root.string(), name, name);
+  fmt::print(
+      "\nnext: cd {} && cmake -B build -DCMAKE_BUILD_TYPE=Release && cmake --build build\n"
+      "      ./build/{} run {}\n      ctest --test-dir build\n",
+      root.string(), name, name);
   return 0;
 }
 

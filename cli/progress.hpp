@@ -1,4 +1,5 @@
-// A progress line on a terminal, nothing in a pipe; shown only when work takes longer than half a second.
+// A progress line on a terminal, nothing in a pipe; shown only when work takes longer than half a
+// second.
 #pragma once
 
 #include <chrono>

@@ -14,7 +14,8 @@ const KernelHandle& find_kernel(const std::vector<KernelHandle>& kernels, const 
     if (name == kernel.info.name) return kernel;
     known.emplace_back(kernel.info.name);
   }
-  throw InputError("unknown-kernel", "no kernel '" + name + "'" + suggest(name, known), "tessera list");
+  throw InputError("unknown-kernel", "no kernel '" + name + "'" + suggest(name, known),
+                   "tessera list");
 }
 
 DType parse_dtype(const std::string& text, const KernelHandle& kernel) {
@@ -23,8 +24,8 @@ DType parse_dtype(const std::string& text, const KernelHandle& kernel) {
     if (text == name(d)) return d;
     known.emplace_back(name(d));
   }
-  throw InputError("unknown-dtype",
-                   std::string(kernel.info.name) + " is not built for '" + text + "'" + suggest(text, known));
+  throw InputError("unknown-dtype", std::string(kernel.info.name) + " is not built for '" + text +
+                                        "'" + suggest(text, known));
 }
 
 void detail::check_closed_form(const Bytes& closed_form, const char* kernel, RunResult& result) {
@@ -33,9 +34,12 @@ void detail::check_closed_form(const Bytes& closed_form, const char* kernel, Run
   if (closed_form == moved) return;
   Diagnostic d{.slug = "closed-form",
                .headline = std::string(kernel) + "'s hbm_bytes() is not what moved"};
-  d.fields.emplace_back("read", with_commas(closed_form.read) + " derived, " + with_commas(moved.read) + " moved");
-  d.fields.emplace_back("write", with_commas(closed_form.write) + " derived, " + with_commas(moved.write) + " moved");
-  d.fields.emplace_back("help", "the ledger counts what ran; the derivation or the index maps are wrong");
+  d.fields.emplace_back(
+      "read", with_commas(closed_form.read) + " derived, " + with_commas(moved.read) + " moved");
+  d.fields.emplace_back(
+      "write", with_commas(closed_form.write) + " derived, " + with_commas(moved.write) + " moved");
+  d.fields.emplace_back("help",
+                        "the ledger counts what ran; the derivation or the index maps are wrong");
   result.diagnostics.push_back(std::move(d));
 }
 
@@ -53,8 +57,8 @@ double parse_number(const std::string& name, const std::string& text, bool real)
     value = whole;
   }
   if (ok) return value;
-  throw InputError("bad-input",
-                   name + " takes a " + (real ? "number" : "whole number") + ", not '" + text + "'");
+  throw InputError("bad-input", name + " takes a " + (real ? "number" : "whole number") +
+                                    ", not '" + text + "'");
 }
 
 }  // namespace tessera::cli

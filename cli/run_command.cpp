@@ -39,12 +39,15 @@ bool debugger_attached() {
 /// --break stops in gdb. Without a debugger, start this very command under one.
 void start_debugger() {
   std::ifstream command_line("/proc/self/cmdline", std::ios::binary);
-  std::vector<std::string> words{"gdb", "-q", "-x", kGdbScript, "-ex", "run", "--args"};
+  const bool installed = std::filesystem::exists(kInstalledGdbScript);
+  std::vector<std::string> words{
+      "gdb", "-q", "-x", installed ? kInstalledGdbScript : kGdbScript, "-ex", "run", "--args"};
   for (std::string word; std::getline(command_line, word, '\0');) words.push_back(word);
   if (isatty(STDIN_FILENO) == 0) {
     std::string command;
     for (const auto& word : words) command += (command.empty() ? "" : " ") + word;
-    throw InputError("bad-input", "--break needs a debugger, and there is no terminal to start one in", command);
+    throw InputError("bad-input",
+                     "--break needs a debugger, and there is no terminal to start one in", command);
   }
   std::vector<char*> argv;
   for (auto& word : words) argv.push_back(word.data());
@@ -53,7 +56,8 @@ void start_debugger() {
   throw InputError("bad-input", "--break needs gdb, which is not installed", "apt-get install gdb");
 }
 
-report::RunReport report_of(const KernelHandle& kernel, const Request& request, const Outcome& outcome) {
+report::RunReport report_of(const KernelHandle& kernel, const Request& request,
+                            const Outcome& outcome) {
   report::RunReport r;
   r.kernel = kernel.info.name;
   r.case_name = outcome.setting.case_name;
@@ -73,7 +77,8 @@ report::RunReport report_of(const KernelHandle& kernel, const Request& request, 
   r.scopes = outcome.result.scopes;
   if (outcome.validation) {
     const auto& v = *outcome.validation;
-    r.validation = {v.reference, v.passed, v.max_abs_err, v.max_rel_err, v.max_ulp, v.worst_of_bound};
+    r.validation = {v.reference,   v.passed,  v.max_abs_err,
+                    v.max_rel_err, v.max_ulp, v.worst_of_bound};
   }
   r.diagnostics = outcome.result.diagnostics;
   r.seconds = outcome.result.seconds;
@@ -84,17 +89,24 @@ int exit_code(const std::vector<Diagnostic>& diagnostics) {
   int code = 0;
   for (const auto& d : diagnostics) {
     switch (d.kind) {
-      case Diagnostic::Kind::kernel: code = std::max(code, 1); break;
+      case Diagnostic::Kind::kernel:
+        code = std::max(code, 1);
+        break;
       case Diagnostic::Kind::unsupported:
-      case Diagnostic::Kind::unmodelled: code = std::max(code, 3); break;
-      case Diagnostic::Kind::internal: code = 70; break;
+      case Diagnostic::Kind::unmodelled:
+        code = std::max(code, 3);
+        break;
+      case Diagnostic::Kind::internal:
+        code = 70;
+        break;
     }
   }
   return code;
 }
 
 /// The smallest change of one tile that makes the blocks fit: halved until they do.
-std::string fitting_tile(const KernelHandle& kernel, const Request& request, const Setting& setting) {
+std::string fitting_tile(const KernelHandle& kernel, const Request& request,
+                         const Setting& setting) {
   constexpr int kHalvings = 6;
   for (int halvings = 1; halvings <= kHalvings; ++halvings) {
     for (const auto& [name, extent] : setting.tiles) {
@@ -117,13 +129,15 @@ std::string fitting_tile(const KernelHandle& kernel, const Request& request, con
 int run_command(const Kernels& kernels, const RunArguments& a) {
   const KernelHandle& kernel = find_kernel(kernels, a.kernel);
   Request request = request_of(kernel, a);
-  if (!a.trap.empty() && a.trap != "nan") throw InputError("bad-input", "--trap takes 'nan', not '" + a.trap + "'");
+  if (!a.trap.empty() && a.trap != "nan")
+    throw InputError("bad-input", "--trap takes 'nan', not '" + a.trap + "'");
   request.options.trap_nan = a.trap == "nan";
   if (!a.at.empty()) {
     request.options.at = parse_step(a.at);
     const auto rank = static_cast<std::size_t>(kernel.describe(request).plan.grid_rank);
     if (request.options.at.size() != rank) {
-      throw InputError("bad-input", fmt::format("--at takes {} program ids, the rank of the grid", rank));
+      throw InputError("bad-input",
+                       fmt::format("--at takes {} program ids, the rank of the grid", rank));
     }
   }
   if (a.break_at && a.at.empty()) throw InputError("bad-input", "--break needs --at i,j,...");
@@ -170,8 +184,10 @@ int run_command(const Kernels& kernels, const RunArguments& a) {
       write_npy(a.output + "/" + outcome.output_names[i] + ".npy", outcome.result.outputs[i]);
     }
   }
-  if (a.json == "-") fmt::print("{}", report::json_of(report));
-  else if (!a.json.empty()) write_file_atomically(a.json, report::json_of(report));
+  if (a.json == "-")
+    fmt::print("{}", report::json_of(report));
+  else if (!a.json.empty())
+    write_file_atomically(a.json, report::json_of(report));
   return exit_code(outcome.result.diagnostics);
 }
 

@@ -12,11 +12,14 @@ namespace tessera::cli {
 
 int list_command(const Kernels& kernels, bool markdown) {
   if (markdown) {
-    fmt::print("| kernel | what it does | equation | interpreter | source |\n|---|---|---|---|---|\n");
+    fmt::print(
+        "| kernel | what it does | equation | interpreter | source |\n|---|---|---|---|---|\n");
     for (const auto& k : kernels) {
       std::string types;
-      for (const DType d : k.dtypes) types += fmt::format("{}{}", types.empty() ? "" : ", ", name(d));
-      fmt::print("| `{}` | {} | `{}` | {} | {} |\n", k.info.name, k.info.summary, k.info.math, types, k.info.cites);
+      for (const DType d : k.dtypes)
+        types += fmt::format("{}{}", types.empty() ? "" : ", ", name(d));
+      fmt::print("| `{}` | {} | `{}` | {} | {} |\n", k.info.name, k.info.summary, k.info.math,
+                 types, k.info.cites);
     }
     return 0;
   }
@@ -33,7 +36,8 @@ int show_command(const Kernels& kernels, const RunArguments& a) {
   if (*kernel.info.cites != '\0') fmt::print("  {}\n", kernel.info.cites);
   fmt::print("\nparameters, with their defaults\n");
   for (const auto& s : d.setting.sizes) fmt::print("  {:<10} {:<8g} {}\n", s.name, s.value, s.what);
-  for (const auto& [name, value] : d.setting.tiles) fmt::print("  {:<10} {:<8} block extent\n", name, value);
+  for (const auto& [name, value] : d.setting.tiles)
+    fmt::print("  {:<10} {:<8} block extent\n", name, value);
   std::string grid;
   for (int i = 0; i < d.plan.grid_rank; ++i) {
     grid += fmt::format("{}{}", i > 0 ? ", " : "", d.plan.labels[static_cast<std::size_t>(i)]);
@@ -43,8 +47,9 @@ int show_command(const Kernels& kernels, const RunArguments& a) {
     constexpr const char* kRoles[] = {"in", "out", "accumulator", "VMEM scratch", "SMEM scratch"};
     const std::string block = describe(op.dtype, op.block);
     if (op.role == Role::in || op.role == Role::out) {
-      fmt::print("  {:<10} {:<12} {:<24} in blocks {}{}\n", op.name, kRoles[static_cast<int>(op.role)],
-                 describe(op.dtype, op.array), to_string(op.block), op.present ? "" : ", absent here");
+      fmt::print("  {:<10} {:<12} {:<24} in blocks {}{}\n", op.name,
+                 kRoles[static_cast<int>(op.role)], describe(op.dtype, op.array),
+                 to_string(op.block), op.present ? "" : ", absent here");
     } else {
       fmt::print("  {:<10} {:<12} {}\n", op.name, kRoles[static_cast<int>(op.role)], block);
     }
@@ -62,7 +67,8 @@ int show_command(const Kernels& kernels, const RunArguments& a) {
     for (const auto& [name, value] : c.setting.tiles) sizes += fmt::format(" {}={}", name, value);
     fmt::print("  {} {:<34}{}\n", i, kernel.cases[i], sizes);
     if (c.closed_form) {
-      fmt::print("    read {}, write {}\n", with_commas(c.closed_form->read), with_commas(c.closed_form->write));
+      fmt::print("    read {}, write {}\n", with_commas(c.closed_form->read),
+                 with_commas(c.closed_form->write));
     }
   }
   return 0;
@@ -70,11 +76,13 @@ int show_command(const Kernels& kernels, const RunArguments& a) {
 
 int devices_command(const std::string& name) {
   if (name.empty()) {
-    fmt::print("{:<10} {:>12} {:>12} {:>10} {:>11}   {}\n", "device", "HBM", "VMEM", "SMEM", "bandwidth", "");
+    fmt::print("{:<10} {:>12} {:>12} {:>10} {:>11}   {}\n", "device", "HBM", "VMEM", "SMEM",
+               "bandwidth", "");
     for (const auto& device : device_names()) {
       const DeviceSpec d = load_device(device);
-      fmt::print("{:<10} {:>12} {:>12} {:>10} {:>6.0f} GB/s   {}\n", d.name, human_bytes(d.hbm_bytes),
-                 human_bytes(d.vmem_bytes), human_bytes(d.smem_bytes), d.hbm_bytes_per_s * 1e-9, d.title);
+      fmt::print("{:<10} {:>12} {:>12} {:>10} {:>6.0f} GB/s   {}\n", d.name,
+                 human_bytes(d.hbm_bytes), human_bytes(d.vmem_bytes), human_bytes(d.smem_bytes),
+                 d.hbm_bytes_per_s * 1e-9, d.title);
     }
     fmt::print("\ntessera devices NAME for every figure with its source\n");
     return 0;
@@ -82,7 +90,8 @@ int devices_command(const std::string& name) {
   const DeviceSpec d = find_device(name);
   fmt::print("{}: {}\n\n", d.name, d.title);
   for (const auto& f : d.figures) {
-    fmt::print("  {:<22} {:>16.6g} {:<7} {}\n", f.name, f.value, f.unit == "1" ? "" : f.unit, f.source);
+    fmt::print("  {:<22} {:>16.6g} {:<7} {}\n", f.name, f.value, f.unit == "1" ? "" : f.unit,
+               f.source);
   }
   return 0;
 }
@@ -96,11 +105,14 @@ int ops_command(bool markdown) {
       fmt::print("{:<14} {:<46} {:<24} {}\n", op.name, op.math, op.mosaic, op.max_ulp);
     }
   };
-  if (markdown) fmt::print("| op | meaning | Mosaic | max ulp (f32) |\n|---|---|---|---|\n");
-  else fmt::print("{:<14} {:<46} {:<24} {}\n", "op", "meaning", "Mosaic", "max ulp (f32)");
+  if (markdown)
+    fmt::print("| op | meaning | Mosaic | max ulp (f32) |\n|---|---|---|---|\n");
+  else
+    fmt::print("{:<14} {:<46} {:<24} {}\n", "op", "meaning", "Mosaic", "max ulp (f32)");
   [&]<std::size_t... I>(std::index_sequence<I...>) {
     (print(std::tuple_element_t<I, ops::All>::info), ...);
-  }(std::make_index_sequence<std::tuple_size_v<ops::All>>{});
+  }
+  (std::make_index_sequence<std::tuple_size_v<ops::All>>{});
   return 0;
 }
 

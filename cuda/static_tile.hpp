@@ -1,8 +1,8 @@
 // The language of bodies over compile-time extents, as nvcc sees it: declarations only.
 //
-// Instantiating a body over these types proves that it compiles for a device: its ops exist there, its
-// extents are static, nothing of the interpreter leaks in. Nothing here computes; the CUDA build replaces
-// the types with ones that do.
+// Instantiating a body over these types proves that it compiles for a device: its ops exist there,
+// its extents are static, nothing of the interpreter leaks in. Nothing here computes; the CUDA
+// build replaces the types with ones that do.
 #pragma once
 
 #include "sim/body/kernel.hpp"
@@ -60,8 +60,10 @@ template <class X, class... Rest>
 struct ElementOf<X, Rest...> {
   static auto pick() {
     if constexpr (TileLike<X>) {
-      if constexpr (!std::is_same_v<typename X::Element, bool>) return std::type_identity<typename X::Element>{};
-      else return std::type_identity<typename ElementOf<Rest...>::type>{};
+      if constexpr (!std::is_same_v<typename X::Element, bool>)
+        return std::type_identity<typename X::Element>{};
+      else
+        return std::type_identity<typename ElementOf<Rest...>::type>{};
     } else {
       return std::type_identity<typename ElementOf<Rest...>::type>{};
     }
@@ -73,7 +75,7 @@ struct OperandElement {
   using type = S;
 };
 template <class S, class X>
-  requires TileLike<X>
+requires TileLike<X>
 struct OperandElement<S, X> {
   using type = typename X::Element;
 };
@@ -136,8 +138,10 @@ struct StaticRef {
   static constexpr Int<kRows> rows{};
   static constexpr Int<kCols> cols{};
   __device__ auto operator*() const {
-    if constexpr (kRole == Role::in) return StaticTile<T, kRows, kCols>{};
-    else return StaticPlace<T, kRows, kCols>{};
+    if constexpr (kRole == Role::in)
+      return StaticTile<T, kRows, kCols>{};
+    else
+      return StaticPlace<T, kRows, kCols>{};
   }
   template <class X, class M>
   __device__ void store(const X&, const M&) const {}

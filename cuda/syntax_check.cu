@@ -1,5 +1,5 @@
-// Instantiates every body for a device, over compile-time extents. Compiled, never linked or run: see
-// cuda/CMakeLists.txt.
+// Instantiates every body for a device, over compile-time extents. Compiled, never linked or run:
+// see cuda/CMakeLists.txt.
 #include "cuda/static_tile.hpp"
 #include "kernels/add_blocked.hpp"
 #include "kernels/add_vectors.hpp"
@@ -36,8 +36,10 @@ __device__ long long touch(const Scalars<T>&, const int*) {
 }
 template <class G, Role kRole, class T, class Block, class Map>
 __device__ long long touch(const Operand<kRole, T, Block, Map>& op, const int* ids) {
-  if constexpr (std::is_same_v<Map, NoMap>) return 0;
-  else return first_index<G>(op.map, ids);
+  if constexpr (std::is_same_v<Map, NoMap>)
+    return 0;
+  else
+    return first_index<G>(op.map, ids);
 }
 
 /// Evaluates the index maps and calls the body once.
@@ -46,8 +48,10 @@ __global__ void instantiate(K kernel, long long* sink, Extent... extents) {
   const auto spec = kernel.spec(extents...);
   using G = typename decltype(spec)::GridType;
   DeviceEnv env{};
-  *sink = std::apply([&](const auto&... op) { return (0LL + ... + touch<G>(op, env.ids)); }, spec.operands);
-  auto refs = std::apply([](const auto&... op) { return std::tuple_cat(refs_of(op)...); }, spec.operands);
+  *sink = std::apply([&](const auto&... op) { return (0LL + ... + touch<G>(op, env.ids)); },
+                     spec.operands);
+  auto refs =
+      std::apply([](const auto&... op) { return std::tuple_cat(refs_of(op)...); }, spec.operands);
   std::apply([&](auto... ref) { kernel(env, ref...); }, refs);
 }
 

@@ -18,11 +18,12 @@ int main() {
     std::fputs(result.diagnostics[0].text().c_str(), stderr);
     return 1;
   }
-  std::printf("o[999] = %g after %lld grid steps\n", result.outputs[0].at(999), static_cast<long long>(result.steps));
+  std::printf("o[999] = %g after %lld grid steps\n", result.outputs[0].at(999),
+              static_cast<long long>(result.steps));
   for (const auto& ref : result.ledger().refs()) {
-    std::printf("%-3s %-3s %lld transfers, %lld bytes, %lld padded\n", ref.name.c_str(), ref.direction,
-                static_cast<long long>(ref.transfers), static_cast<long long>(ref.bytes),
-                static_cast<long long>(ref.padded_bytes));
+    std::printf("%-3s %-3s %lld transfers, %lld bytes, %lld padded\n", ref.name.c_str(),
+                ref.direction, static_cast<long long>(ref.transfers),
+                static_cast<long long>(ref.bytes), static_cast<long long>(ref.padded_bytes));
   }
 }
 /* expected output

@@ -1,6 +1,7 @@
 // A kernel that is right on one core and wrong on two: find it on a laptop.
 //
-// The accumulator is cleared in the first step of the grid, not in the first step of each row of blocks.
+// The accumulator is cleared in the first step of the grid, not in the first step of each row of
+// blocks.
 #include <cstdio>
 
 #include "sim/body/kernel.hpp"
@@ -12,7 +13,8 @@
 using namespace tessera;
 
 struct RowSums {
-  static constexpr KernelInfo info{.name = "row_sums", .summary = "", .math = "o[i] = sum_j x[i,j]"};
+  static constexpr KernelInfo info{
+      .name = "row_sums", .summary = "", .math = "o[i] = sum_j x[i,j]"};
   static constexpr auto tiles = tile_names(tile("bm"), tile("bn"));
   int m, n;
 
@@ -36,4 +38,10 @@ int main() {
   for (const auto& d : result.diagnostics) std::fputs(d.text().c_str(), stdout);
 }
 /* expected output
+error[parallel-dependence]: acc[0, 0] is read, but only another parallel cell has written it
+  kernel  row_sums, grid (i=1, j=0)
+  line    examples/30_find_stale_scratch.cpp:30  *acc += row_sum(*x);
+  ref     acc: VMEM f32[16, 1], scratch
+  bytes   [0, 4)
+  help    cells of a parallel dimension may run on different cores, in any order: initialise scratch in every cell, or make the dimension arbitrary
 */

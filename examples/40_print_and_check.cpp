@@ -48,4 +48,15 @@ int main() {
   }
 }
 /* expected output
+row sums at step 0 f32(8, 1)
+  28.4588
+  28.5177
+  28.9528
+  29.4521
+  28.4747
+  28.6347
+  29.8175
+  28.4588
+exponentials: entered 2 times, 2048 flop, 2048 transcendental
+normalise: entered 2 times, 4096 flop, 0 transcendental
 */

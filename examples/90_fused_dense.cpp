@@ -1,9 +1,9 @@
 // Train a network whose every product runs through the simulator.
 //
 // Two dense layers on the 1,797 handwritten digits (8 x 8) that scikit-learn ships: forward through
-// matmul_relu and matmul, backward through grad_x and grad_w, softmax through softmax_rows, SGD on the host.
-// The split is fixed: every fifth image is in the test set. Numerics are exact, so the figures below are
-// the same on every machine. usage: 90_fused_dense digits.csv
+// matmul_relu and matmul, backward through grad_x and grad_w, softmax through softmax_rows, SGD on
+// the host. The split is fixed: every fifth image is in the test set. Numerics are exact, so the
+// figures below are the same on every machine. usage: 90_fused_dense digits.csv
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -50,7 +50,8 @@ class Dense {
  public:
   enum class Activation { relu, none };
 
-  Dense(int in, int out, Activation activation, unsigned seed) : w_(DType::f32, {in + 1, out}), activation_(activation) {
+  Dense(int in, int out, Activation activation, unsigned seed)
+      : w_(DType::f32, {in + 1, out}), activation_(activation) {
     std::mt19937 rng(seed);
     const float scale = std::sqrt(6.f / static_cast<float>(in));
     for (int i = 0; i < in * out; ++i) {
@@ -64,8 +65,9 @@ class Dense {
     const int n = cols_of(w_);
     const int k = cols_of(x_);
     const Tiles t = tiles(128, 128, 128);
-    y_ = activation_ == Activation::relu ? run_kernel(kernels::MatmulRelu<float>{m, n, k}, t, arrays(x_, w_))
-                                         : run_kernel(kernels::Matmul<float>{m, n, k}, t, arrays(x_, w_));
+    y_ = activation_ == Activation::relu
+             ? run_kernel(kernels::MatmulRelu<float>{m, n, k}, t, arrays(x_, w_))
+             : run_kernel(kernels::Matmul<float>{m, n, k}, t, arrays(x_, w_));
     return y_;
   }
 
@@ -74,7 +76,8 @@ class Dense {
     const int m = rows_of(x_);
     const int n = cols_of(w_);
     const int k = cols_of(x_);
-    Array mask = y_;  // the gradient kernels mask by the forward's output; without ReLU nothing is masked
+    Array mask =
+        y_;  // the gradient kernels mask by the forward's output; without ReLU nothing is masked
     if (activation_ == Activation::none) std::fill_n(mask.data<float>(), mask.elems(), 1.f);
     const Tiles t = tiles(128, 128, 128);
     dw_ = run_kernel(kernels::GradW<float>{m, n, k}, t, arrays(x_, dy, mask));
@@ -83,7 +86,8 @@ class Dense {
   }
 
   void step(float rate) {
-    for (std::int64_t i = 0; i < w_.elems(); ++i) w_.data<float>()[i] -= rate * dw_.data<float>()[i];
+    for (std::int64_t i = 0; i < w_.elems(); ++i)
+      w_.data<float>()[i] -= rate * dw_.data<float>()[i];
   }
   float* weight(std::int64_t i) { return w_.data<float>() + i; }
   float gradient(std::int64_t i) const { return dw_.data<float>()[i]; }
@@ -104,7 +108,8 @@ class Dense {
     const int m = rows_of(x);
     const int k = cols_of(x) - 1;
     Array a(DType::f32, {m, k});
-    for (int i = 0; i < m; ++i) std::copy_n(x.data<float>() + i * (k + 1), k, a.data<float>() + i * k);
+    for (int i = 0; i < m; ++i)
+      std::copy_n(x.data<float>() + i * (k + 1), k, a.data<float>() + i * k);
     return a;
   }
 
@@ -155,7 +160,8 @@ class Network {
 
   Array probabilities(const Array& images) {
     const Array& logits = output.forward(hidden.forward(images));
-    return run_kernel(kernels::SoftmaxRows<float>{rows_of(logits), 10}, tiles(128, 10), arrays(logits));
+    return run_kernel(kernels::SoftmaxRows<float>{rows_of(logits), 10}, tiles(128, 10),
+                      arrays(logits));
   }
   /// Mean cross entropy.
   double loss(const Digits& d) {
@@ -168,8 +174,10 @@ class Network {
   }
   void backward(const Digits& d) {
     Array g = probabilities(d.images);  // dL/dlogits = (p - onehot) / batch
-    for (std::size_t i = 0; i < d.labels.size(); ++i) g.data<float>()[i * 10 + static_cast<std::size_t>(d.labels[i])] -= 1.f;
-    for (std::int64_t i = 0; i < g.elems(); ++i) g.data<float>()[i] /= static_cast<float>(d.labels.size());
+    for (std::size_t i = 0; i < d.labels.size(); ++i)
+      g.data<float>()[i * 10 + static_cast<std::size_t>(d.labels[i])] -= 1.f;
+    for (std::int64_t i = 0; i < g.elems(); ++i)
+      g.data<float>()[i] /= static_cast<float>(d.labels.size());
     hidden.backward(output.backward(g));
   }
   double accuracy(const Digits& d) {
@@ -183,7 +191,8 @@ class Network {
   }
 };
 
-/// Largest difference between a gradient and the central difference of the loss, over the largest gradient.
+/// Largest difference between a gradient and the central difference of the loss, over the largest
+/// gradient.
 double check_gradients(Network& net, const Digits& d) {
   net.backward(d);
   double worst = 0;
@@ -228,7 +237,8 @@ int main(int argc, char** argv) {
 
   Network net;
   const double gradient_error = check_gradients(net, select(digits, order, 0, 32));
-  std::printf("gradients agree with finite differences: %s\n", gradient_error < 0.002 ? "yes" : "no");
+  std::printf("gradients agree with finite differences: %s\n",
+              gradient_error < 0.002 ? "yes" : "no");
   std::mt19937 rng(3);
   for (int epoch = 1; epoch <= 30; ++epoch) {
     for (std::size_t i = order.size() - 1; i > 0; --i) std::swap(order[i], order[rng() % (i + 1)]);
@@ -237,12 +247,20 @@ int main(int argc, char** argv) {
       net.hidden.step(0.25f);
       net.output.step(0.25f);
     }
-    if (epoch % 10 == 0) std::printf("epoch %2d: test loss %.4f, accuracy %.4f\n", epoch, net.loss(test), net.accuracy(test));
+    if (epoch % 10 == 0)
+      std::printf("epoch %2d: test loss %.4f, accuracy %.4f\n", epoch, net.loss(test),
+                  net.accuracy(test));
   }
   const bool learnt = net.accuracy(test) >= 0.95;
-  std::printf("%lld kernel runs moved %lld bytes; at least 95 %% right: %s\n", static_cast<long long>(kernel_runs),
-              static_cast<long long>(hbm_bytes), learnt ? "yes" : "no");
+  std::printf("%lld kernel runs moved %lld bytes; at least 95 %% right: %s\n",
+              static_cast<long long>(kernel_runs), static_cast<long long>(hbm_bytes),
+              learnt ? "yes" : "no");
   return learnt && gradient_error < 0.002 ? 0 : 1;
 }
 /* expected output
+gradients agree with finite differences: yes
+epoch 10: test loss 0.1951, accuracy 0.9528
+epoch 20: test loss 0.1453, accuracy 0.9667
+epoch 30: test loss 0.1160, accuracy 0.9722
+4954 kernel runs moved 177321184 bytes; at least 95 % right: yes
 */

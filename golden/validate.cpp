@@ -20,23 +20,35 @@ std::int64_t ordinal(DType d, std::uint64_t bits) {
 
 int mantissa_bits(DType d) {
   switch (d) {
-    case DType::f64: return 52;
-    case DType::f32: return 23;
-    case DType::f16: return 10;
-    case DType::bf16: return 7;
-    case DType::f8e4m3fn: return 3;
-    case DType::f8e5m2: return 2;
-    default: return 0;
+    case DType::f64:
+      return 52;
+    case DType::f32:
+      return 23;
+    case DType::f16:
+      return 10;
+    case DType::bf16:
+      return 7;
+    case DType::f8e4m3fn:
+      return 3;
+    case DType::f8e5m2:
+      return 2;
+    default:
+      return 0;
   }
 }
 
 int smallest_exponent(DType d) {
   switch (d) {
-    case DType::f64: return -1022;
-    case DType::f16: return -14;
-    case DType::f8e4m3fn: return -6;
-    case DType::f8e5m2: return -14;
-    default: return -126;
+    case DType::f64:
+      return -1022;
+    case DType::f16:
+      return -14;
+    case DType::f8e4m3fn:
+      return -6;
+    case DType::f8e5m2:
+      return -14;
+    default:
+      return -126;
   }
 }
 
@@ -88,14 +100,16 @@ std::string hex_of(const Array& a, std::int64_t i) {
 
 Diagnostic mismatch(const Plan& plan, const OperandPlan& op, const Array& got, const Array& wanted,
                     const Tally& tally, double bound, const std::string& oracle) {
-  Diagnostic d{.slug = "mismatch",
-               .headline = fmt::format("{} of {} elements of {} differ from reference::{}",
-                                       with_commas(tally.wrong), with_commas(got.elems()), op.name, oracle)};
+  Diagnostic d{
+      .slug = "mismatch",
+      .headline = fmt::format("{} of {} elements of {} differ from reference::{}",
+                              with_commas(tally.wrong), with_commas(got.elems()), op.name, oracle)};
   add_kernel_field(d);
   const std::int64_t w = tally.worst;
   const Shape index = index_of(got.shape(), w);
-  std::string worst = fmt::format("{}{} = {:.9g} ({}), expected {:.9g} ({})", op.name, to_string(index),
-                                  got.at(w), hex_of(got, w), wanted.at(w), hex_of(wanted, w));
+  std::string worst =
+      fmt::format("{}{} = {:.9g} ({}), expected {:.9g} ({})", op.name, to_string(index), got.at(w),
+                  hex_of(got, w), wanted.at(w), hex_of(wanted, w));
   if (is_float(got.dtype()) && std::isfinite(got.at(w)) && std::isfinite(wanted.at(w))) {
     const std::int64_t ulp =
         std::abs(ordinal(got.dtype(), got.bits(w)) - ordinal(got.dtype(), wanted.bits(w)));
@@ -125,9 +139,10 @@ Diagnostic mismatch(const Plan& plan, const OperandPlan& op, const Array& got, c
         ragged = ragged || (!in.padded && in.array[dim] % in.block[dim] != 0);
       }
     }
-    d.fields.emplace_back("help", ragged ? "a ragged input block without .pad(value) holds NaN beyond the "
-                                           "array; mask it, or declare its padding"
-                                         : "run again with --trap nan to stop where the NaN is made");
+    d.fields.emplace_back("help",
+                          ragged ? "a ragged input block without .pad(value) holds NaN beyond the "
+                                   "array; mask it, or declare its padding"
+                                 : "run again with --trap nan to stop where the NaN is made");
   }
   add_replay_field(d);
   return d;
@@ -137,7 +152,8 @@ Diagnostic mismatch(const Plan& plan, const OperandPlan& op, const Array& got, c
 
 reference::Tensor to_tensor(const Array& array) {
   reference::Tensor t;
-  for (int d = 0; d < array.shape().rank; ++d) t.shape.push_back(static_cast<std::size_t>(array.shape()[d]));
+  for (int d = 0; d < array.shape().rank; ++d)
+    t.shape.push_back(static_cast<std::size_t>(array.shape()[d]));
   t.values = array.to_doubles();
   return t;
 }
@@ -168,8 +184,9 @@ Validation validate(const Plan& plan, const std::vector<Array>& outputs,
       if (std::isnan(want) && std::isnan(value)) continue;
       if (value == want) continue;
       const double off = std::abs(value - want);
-      const double bound = e.error.values[static_cast<std::size_t>(i)] * (1 + 1e-12) +
-                           half_ulp(got.dtype(), std::abs(want) + e.error.values[static_cast<std::size_t>(i)]);
+      const double bound =
+          e.error.values[static_cast<std::size_t>(i)] * (1 + 1e-12) +
+          half_ulp(got.dtype(), std::abs(want) + e.error.values[static_cast<std::size_t>(i)]);
       if (std::isfinite(off)) {
         v.max_abs_err = std::max(v.max_abs_err, off);
         if (want != 0) v.max_rel_err = std::max(v.max_rel_err, off / std::abs(want));

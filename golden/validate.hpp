@@ -1,7 +1,7 @@
 // A kernel's output against its oracle, element by element.
 //
-// An element passes if it lies within the oracle's bound on f32 error plus half a unit in the last place
-// of the output's type. NaN and infinities must be where the oracle has them.
+// An element passes if it lies within the oracle's bound on f32 error plus half a unit in the last
+// place of the output's type. NaN and infinities must be where the oracle has them.
 #pragma once
 
 #include <cstdint>
@@ -20,13 +20,15 @@ struct Validation {
   std::string reference;  ///< the oracle's name
   bool passed = true;
   double max_abs_err = 0;
-  double max_rel_err = 0;      ///< where the expected value is not 0
-  std::int64_t max_ulp = 0;    ///< units in the last place, against the expected value rounded to the type
-  double worst_of_bound = 0;   ///< largest |error| / bound; 0 if every element is exact
+  double max_rel_err = 0;  ///< where the expected value is not 0
+  std::int64_t max_ulp =
+      0;  ///< units in the last place, against the expected value rounded to the type
+  double worst_of_bound = 0;  ///< largest |error| / bound; 0 if every element is exact
   std::optional<Diagnostic> mismatch;
 };
 
-/// Compares outputs (in spec order) with what the oracle expects. `plan` names them and their blocks.
+/// Compares outputs (in spec order) with what the oracle expects. `plan` names them and their
+/// blocks.
 Validation validate(const Plan& plan, const std::vector<Array>& outputs,
                     const std::vector<reference::Expected>& expected, const std::string& oracle);
 

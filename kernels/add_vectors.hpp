@@ -19,8 +19,8 @@ struct AddVectors {
 
   static constexpr auto sizes = params(size("n", &AddVectors::n, "elements"));
   static constexpr auto tiles = tile_names(tile("bn"));
-  static constexpr std::array cases{Case{"aligned", {1 << 20}, {8192}}, Case{"ragged", {10'000}, {1024}},
-                                    Case{"degenerate", {1}, {1}}};
+  static constexpr std::array cases{Case{"aligned", {1 << 20}, {8192}},
+                                    Case{"ragged", {10'000}, {1024}}, Case{"degenerate", {1}, {1}}};
 
   TESSERA_FN auto spec(auto bn) const {
     auto element_block = [](auto i) { return at(i); };

@@ -1,6 +1,6 @@
-// Every kernel with its oracle. One line here makes a kernel exist: the CLI lists it, the tests hold every
-// case to the oracle and to hbm_bytes, the CUDA build instantiates its body. Host only: nvcc never sees
-// this file.
+// Every kernel with its oracle. One line here makes a kernel exist: the CLI lists it, the tests
+// hold every case to the oracle and to hbm_bytes, the CUDA build instantiates its body. Host only:
+// nvcc never sees this file.
 #pragma once
 
 #include <tuple>

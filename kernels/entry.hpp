@@ -28,8 +28,8 @@ class OracleInputs {
   std::vector<std::pair<std::string, reference::Tensor>> tensors_;
 };
 
-/// K is a kernel template over its element type; the oracle takes (const K<T>&, const OracleInputs&) and
-/// gives an Expected, or a vector of them in the order of the spec's outputs.
+/// K is a kernel template over its element type; the oracle takes (const K<T>&, const
+/// OracleInputs&) and gives an Expected, or a vector of them in the order of the spec's outputs.
 template <template <class> class K, class Oracle>
 struct Entry {
   template <class T>

@@ -1,13 +1,15 @@
 // Attention forward with an online softmax: no score matrix leaves VMEM.
 //
 //   o[b,h,i] = sum_j p[i,j] v[j] / sum_j p[i,j],   p[i,j] = exp(s[i,j] - max_j s[i,j])
-//   s[i,j] = cap(scale q[i] . k[j]), -inf where masked;   cap(x) = softcap tanh(x / softcap) if softcap > 0
+//   s[i,j] = cap(scale q[i] . k[j]), -inf where masked;   cap(x) = softcap tanh(x / softcap) if
+//   softcap > 0
 //
 // Dao et al., arXiv:2205.14135; Milakov & Gimelshein, arXiv:1805.02867. Query head h reads key head
-// h / (heads / kv_heads). Masks, all optional: key j is seen by query i if j < kv_lengths[b]; causal:
-// j <= i; window: j > i - window, and j < i + window unless causal; segments: equal segment ids.
-// The kv dimension of the grid runs only over blocks with a key that some query of the block sees; they
-// alone are fetched and computed. A block of queries that sees no key takes one step, to write zeros.
+// h / (heads / kv_heads). Masks, all optional: key j is seen by query i if j < kv_lengths[b];
+// causal: j <= i; window: j > i - window, and j < i + window unless causal; segments: equal segment
+// ids. The kv dimension of the grid runs only over blocks with a key that some query of the block
+// sees; they alone are fetched and computed. A block of queries that sees no key takes one step, to
+// write zeros.
 #pragma once
 
 #include <cmath>
@@ -56,22 +58,27 @@ struct FlashAttention {
   Smem<int> kv_begin;    ///< first key that a block of queries may see by its segments
   Smem<int> kv_end;      ///< one past the last
 
-  static constexpr auto sizes =
-      params(size("batch", &FlashAttention::batch, "sequences"), size("heads", &FlashAttention::heads, "query heads"),
-             size("kv_heads", &FlashAttention::kv_heads, "key and value heads; divides heads"),
-             size("q_len", &FlashAttention::q_len, "queries"), size("kv_len", &FlashAttention::kv_len, "keys"),
-             size("head_dim", &FlashAttention::head_dim, "columns of q, k, v and o"),
-             size("causal", &FlashAttention::causal, "1: no key after the query"),
-             size("window", &FlashAttention::window, "keys seen on each side, itself included; 0: all"),
-             size("softcap", &FlashAttention::softcap, "bound of the scores; 0: none"),
-             size("segments", &FlashAttention::segments, "1: equal segment ids only (inputs q_seg, kv_seg)"),
-             size("ragged", &FlashAttention::ragged, "1: uneven kv_lengths (or --input kv_lengths=)"));
+  static constexpr auto sizes = params(
+      size("batch", &FlashAttention::batch, "sequences"),
+      size("heads", &FlashAttention::heads, "query heads"),
+      size("kv_heads", &FlashAttention::kv_heads, "key and value heads; divides heads"),
+      size("q_len", &FlashAttention::q_len, "queries"),
+      size("kv_len", &FlashAttention::kv_len, "keys"),
+      size("head_dim", &FlashAttention::head_dim, "columns of q, k, v and o"),
+      size("causal", &FlashAttention::causal, "1: no key after the query"),
+      size("window", &FlashAttention::window, "keys seen on each side, itself included; 0: all"),
+      size("softcap", &FlashAttention::softcap, "bound of the scores; 0: none"),
+      size("segments", &FlashAttention::segments,
+           "1: equal segment ids only (inputs q_seg, kv_seg)"),
+      size("ragged", &FlashAttention::ragged, "1: uneven kv_lengths (or --input kv_lengths=)"));
   static constexpr auto tiles = tile_names(tile("bq"), tile("bk"), tile("bd", "head_dim"));
   static constexpr std::array cases{
       Case{"aligned, causal", {1, 4, 4, 512, 512, 64, 1, 0, 0, 0, 0}, {128, 128, 64}},
       Case{"full", {1, 2, 2, 256, 384, 128, 0, 0, 0, 0, 0}, {128, 128, 128}},
       Case{"ragged blocks", {1, 2, 2, 200, 300, 72, 0, 0, 0, 0, 0}, {128, 128, 72}},
-      Case{"grouped queries, causal window", {1, 4, 2, 400, 400, 64, 1, 100, 0, 0, 0}, {64, 128, 64}},
+      Case{"grouped queries, causal window",
+           {1, 4, 2, 400, 400, 64, 1, 100, 0, 0, 0},
+           {64, 128, 64}},
       Case{"two-sided window, softcap", {1, 2, 1, 256, 256, 64, 0, 64, 20, 0, 0}, {64, 128, 64}},
       Case{"segments", {2, 2, 2, 256, 256, 64, 1, 0, 0, 1, 0}, {64, 128, 64}},
       Case{"ragged lengths", {3, 2, 2, 128, 300, 64, 0, 0, 0, 0, 1}, {64, 128, 64}},
@@ -84,12 +91,16 @@ struct FlashAttention {
   }
 
   /// First and one past the last key that queries [q0, q0 + rows) of entry b see, before segments.
-  TESSERA_FN int first_key(int q0) const { return window > 0 && q0 >= window ? q0 - window + 1 : 0; }
+  TESSERA_FN int first_key(int q0) const {
+    return window > 0 && q0 >= window ? q0 - window + 1 : 0;
+  }
   TESSERA_FN int end_key(int b, int q0, int rows) const {
     const int last_query = lesser(q0 + rows, q_len) - 1;
     int end = static_cast<int>(kv_lengths[b]);
-    if (causal != 0) end = lesser(end, last_query + 1);
-    else if (window > 0) end = lesser(end, last_query + window);
+    if (causal != 0)
+      end = lesser(end, last_query + 1);
+    else if (window > 0)
+      end = lesser(end, last_query + window);
     return end;
   }
   /// The kv blocks [lo, hi) of a block of queries; at least one.
@@ -110,15 +121,20 @@ struct FlashAttention {
     auto q_block = [](auto b, auto h, auto qi, auto) { return at(b, h, qi, 0); };
     auto kv_block = [group](auto b, auto h, auto, auto kv) { return at(b, h / group, kv, 0); };
     return tessera::spec(
-        grid(parallel(batch).as("b"), parallel(heads).as("h"), parallel(ceil_div(q_len, bq)).as("q"),
-             arbitrary([self, bq, bk](auto b, auto, auto qi) { return self.first_block(b, qi, bq, bk); },
-                       [self, bq, bk](auto b, auto, auto qi) { return self.end_block(b, qi, bq, bk); })
+        grid(parallel(batch).as("b"), parallel(heads).as("h"),
+             parallel(ceil_div(q_len, bq)).as("q"),
+             arbitrary(
+                 [self, bq, bk](auto b, auto, auto qi) { return self.first_block(b, qi, bq, bk); },
+                 [self, bq, bk](auto b, auto, auto qi) { return self.end_block(b, qi, bq, bk); })
                  .as("kv")),
         scalars("kv_lengths", kv_lengths), scalars("kv_begin", kv_begin), scalars("kv_end", kv_end),
-        in<T>("q", shape(batch, heads, q_len, head_dim), block(squeezed, squeezed, bq, bd), q_block).pad(0),
-        in<T>("k", shape(batch, kv_heads, kv_len, head_dim), block(squeezed, squeezed, bk, bd), kv_block)
+        in<T>("q", shape(batch, heads, q_len, head_dim), block(squeezed, squeezed, bq, bd), q_block)
             .pad(0),
-        in<T>("v", shape(batch, kv_heads, kv_len, head_dim), block(squeezed, squeezed, bk, bd), kv_block)
+        in<T>("k", shape(batch, kv_heads, kv_len, head_dim), block(squeezed, squeezed, bk, bd),
+              kv_block)
+            .pad(0),
+        in<T>("v", shape(batch, kv_heads, kv_len, head_dim), block(squeezed, squeezed, bk, bd),
+              kv_block)
             .pad(0),
         in<int>("q_seg", shape(batch, q_len, 1), block(squeezed, bq, Int<1>{}),
                 [](auto b, auto, auto qi, auto) { return at(b, qi, 0); })
@@ -126,12 +142,15 @@ struct FlashAttention {
         in<int>("kv_seg", shape(batch, 1, kv_len), block(squeezed, Int<1>{}, bk),
                 [](auto b, auto, auto, auto kv) { return at(b, 0, kv); })
             .when(segments != 0),
-        out<T>("o", shape(batch, heads, q_len, head_dim), block(squeezed, squeezed, bq, bd), q_block),
-        accum<float>("acc", bq, bd), accum<float>("m", bq, Int<1>{}), accum<float>("l", bq, Int<1>{}));
+        out<T>("o", shape(batch, heads, q_len, head_dim), block(squeezed, squeezed, bq, bd),
+               q_block),
+        accum<float>("acc", bq, bd), accum<float>("m", bq, Int<1>{}),
+        accum<float>("l", bq, Int<1>{}));
   }
 
-  /// q and o once. k and v: the visited blocks of each block of queries, less a first block that is still
-  /// there from the block of queries (or head of the group) before. Segment ids likewise, for all heads.
+  /// q and o once. k and v: the visited blocks of each block of queries, less a first block that is
+  /// still there from the block of queries (or head of the group) before. Segment ids likewise, for
+  /// all heads.
   Bytes hbm_bytes(Tiles t, Target target) const {
     const int bq = t[0];
     const int bk = t[1];
@@ -146,7 +165,8 @@ struct FlashAttention {
           const int keys = lesser(hi * bk, kv_len) - lo * bk;
           const int first_keys = lesser((lo + 1) * bk, kv_len) - lo * bk;
           const bool start = h == 0 && qi == 0;
-          const int before = qi > 0 ? end_block(b, qi - 1, bq, bk) : end_block(b, q_blocks - 1, bq, bk);
+          const int before =
+              qi > 0 ? end_block(b, qi - 1, bq, bk) : end_block(b, q_blocks - 1, bq, bk);
           const bool block_there = target.keeps_blocks && !start && before - 1 == lo;
           const bool same_head = qi > 0 || h % (heads / kv_heads) != 0;
           kv_rows += keys - (block_there && same_head ? first_keys : 0);
@@ -165,37 +185,42 @@ struct FlashAttention {
   }
 
   // Named template parameters: nvcc 13.0 crashes on ten `auto` ones.
-  template <class Env, class Q, class K, class V, class QSeg, class KvSeg, class O, class Acc, class M, class L>
-  TESSERA_FN void operator()(Env& env, Q q, K k, V v, QSeg q_seg, KvSeg kv_seg, O o, Acc acc, M m, L l) const {
+  template <class Env, class Q, class K, class V, class QSeg, class KvSeg, class O, class Acc,
+            class M, class L>
+  TESSERA_FN void operator()(Env& env, Q q, K k, V v, QSeg q_seg, KvSeg kv_seg, O o, Acc acc, M m,
+                             L l) const {
     constexpr float kMinusInf = -std::numeric_limits<float>::infinity();
     const int q0 = env.program_id(2) * q.rows;
     const int k0 = env.program_id(3) * k.rows;
     const int length = static_cast<int>(kv_lengths[env.program_id(0)]);
     if (env.first(3)) {
-      *acc = 0.f;       // (bq, bd) f32
-      *m = kMinusInf;   // (bq, 1)
-      *l = 0.f;         // (bq, 1)
+      *acc = 0.f;      // (bq, bd) f32
+      *m = kMinusInf;  // (bq, 1)
+      *l = 0.f;        // (bq, 1)
     }
     const float scale = 1.f / std::sqrt(static_cast<float>(head_dim));
-    auto s = load(dot(*q, transpose(*k))) * scale;                       // (bq, bk) f32
+    auto s = load(dot(*q, transpose(*k))) * scale;  // (bq, bk) f32
     if (softcap > 0) s = tanh(s * (1.f / softcap)) * softcap;
     const bool is_causal = causal != 0;
     const int w = window > 0 ? window : q_len + kv_len;
-    s = where_at(s, [=](int r, int c) {
-      const int i = q0 + r;
-      const int j = k0 + c;
-      return j < length && j > i - w && (is_causal ? j <= i : j < i + w);
-    }, kMinusInf);
-    if (segments != 0) s = where(*q_seg == *kv_seg, s, kMinusInf);        // (bq, 1) == (1, bk)
-    auto m_new = load(max(*m, row_max(s)));                              // (bq, 1)
-    auto shift = where(m_new == kMinusInf, 0.f, m_new);                   // a row with no key yet
-    auto p = exp(s - shift);                                             // (bq, bk), in [0, 1]
-    auto rescale = exp(*m - shift);                                      // (bq, 1)
+    s = where_at(
+        s,
+        [=](int r, int c) {
+          const int i = q0 + r;
+          const int j = k0 + c;
+          return j < length && j > i - w && (is_causal ? j <= i : j < i + w);
+        },
+        kMinusInf);
+    if (segments != 0) s = where(*q_seg == *kv_seg, s, kMinusInf);  // (bq, 1) == (1, bk)
+    auto m_new = load(max(*m, row_max(s)));                         // (bq, 1)
+    auto shift = where(m_new == kMinusInf, 0.f, m_new);             // a row with no key yet
+    auto p = exp(s - shift);                                        // (bq, bk), in [0, 1]
+    auto rescale = exp(*m - shift);                                 // (bq, 1)
     *l = *l * rescale + row_sum(p);
     *acc = *acc * rescale;
-    *acc += dot(cast<T>(p), *v);                                         // (bq, bd) f32
+    *acc += dot(cast<T>(p), *v);  // (bq, bd) f32
     *m = m_new;
-    if (env.last(3)) *o = cast<T>(*acc / where(*l == 0.f, 1.f, *l));      // (bq, bd) T
+    if (env.last(3)) *o = cast<T>(*acc / where(*l == 0.f, 1.f, *l));  // (bq, bd) T
   }
 
   /// Sorted segment ids of each entry, and the keys that each block of queries may see by them.
@@ -204,7 +229,8 @@ struct FlashAttention {
     const int q_blocks = ceil_div(q_len, t[0]);
     std::vector<int> lengths(static_cast<std::size_t>(batch), kv_len);
     if (ragged != 0) {
-      for (std::size_t b = 0; b < lengths.size(); ++b) lengths[b] = host.random(b == 0 ? 0 : kv_len / 4, kv_len);
+      for (std::size_t b = 0; b < lengths.size(); ++b)
+        lengths[b] = host.random(b == 0 ? 0 : kv_len / 4, kv_len);
     }
     kv_lengths = host.scalars("kv_lengths", std::move(lengths));
     if (kv_lengths.size != batch) host.fail("kv_lengths has one entry per batch entry");
@@ -214,8 +240,10 @@ struct FlashAttention {
     std::vector<int> begins;
     std::vector<int> ends;
     if (segments != 0) {
-      const auto q_ids = host.template input<int>("q_seg", shape(batch, q_len, 1), sorted_ids(host, q_len));
-      const auto kv_ids = host.template input<int>("kv_seg", shape(batch, 1, kv_len), sorted_ids(host, kv_len));
+      const auto q_ids =
+          host.template input<int>("q_seg", shape(batch, q_len, 1), sorted_ids(host, q_len));
+      const auto kv_ids =
+          host.template input<int>("kv_seg", shape(batch, 1, kv_len), sorted_ids(host, kv_len));
       for (int b = 0; b < batch; ++b) {
         for (int qi = 0; qi < q_blocks; ++qi) {
           int begin = kv_len;

@@ -37,7 +37,8 @@ struct GradW {
     return tessera::spec(
         grid(parallel(ceil_div(k, bk)).as("k"), parallel(ceil_div(n, bn)).as("j"),
              arbitrary(ceil_div(m, bm)).as("i")),
-        in<T>("x", shape(m, k), block(bm, bk), [](auto kk, auto, auto i) { return at(i, kk); }).pad(0),
+        in<T>("x", shape(m, k), block(bm, bk), [](auto kk, auto, auto i) { return at(i, kk); })
+            .pad(0),
         in<T>("dy", shape(m, n), block(bm, bn), activation_block).pad(0),
         in<T>("y", shape(m, n), block(bm, bn), activation_block).pad(0),
         out<T>("dw", shape(k, n), block(bk, bn), [](auto kk, auto j, auto) { return at(kk, j); }),
@@ -51,10 +52,10 @@ struct GradW {
   }
 
   TESSERA_FN void operator()(auto& env, auto x, auto dy, auto y, auto dw, auto acc) const {
-    if (env.first(2)) *acc = 0.f;                                          // (bk, bn) f32
+    if (env.first(2)) *acc = 0.f;                                           // (bk, bn) f32
     auto g = cast<T>(where(cast<float>(*y) > 0.f, cast<float>(*dy), 0.f));  // (bm, bn) T
-    *acc += dot(transpose(*x), g);                                         // one FMA chain over m
-    if (env.last(2)) *dw = cast<T>(*acc);                                  // (bk, bn) T
+    *acc += dot(transpose(*x), g);                                          // one FMA chain over m
+    if (env.last(2)) *dw = cast<T>(*acc);                                   // (bk, bn) T
   }
 };
 

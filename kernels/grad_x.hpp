@@ -39,7 +39,8 @@ struct GradX {
              arbitrary(ceil_div(n, bn)).as("j")),
         in<T>("dy", shape(m, n), block(bm, bn), activation_block).pad(0),
         in<T>("y", shape(m, n), block(bm, bn), activation_block).pad(0),
-        in<T>("w", shape(k, n), block(bk, bn), [](auto, auto kk, auto j) { return at(kk, j); }).pad(0),
+        in<T>("w", shape(k, n), block(bk, bn), [](auto, auto kk, auto j) { return at(kk, j); })
+            .pad(0),
         out<T>("dx", shape(m, k), block(bm, bk), [](auto i, auto kk, auto) { return at(i, kk); }),
         accum<float>("acc", bm, bk));
   }
@@ -51,10 +52,10 @@ struct GradX {
   }
 
   TESSERA_FN void operator()(auto& env, auto dy, auto y, auto w, auto dx, auto acc) const {
-    if (env.first(2)) *acc = 0.f;                                          // (bm, bk) f32
+    if (env.first(2)) *acc = 0.f;                                           // (bm, bk) f32
     auto g = cast<T>(where(cast<float>(*y) > 0.f, cast<float>(*dy), 0.f));  // (bm, bn) T
-    *acc += dot(g, transpose(*w));                                         // one FMA chain over n
-    if (env.last(2)) *dx = cast<T>(*acc);                                  // (bm, bk) T
+    *acc += dot(g, transpose(*w));                                          // one FMA chain over n
+    if (env.last(2)) *dx = cast<T>(*acc);                                   // (bm, bk) T
   }
 };
 

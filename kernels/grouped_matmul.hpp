@@ -2,9 +2,9 @@
 //
 //   o[i] = x[i] @ w[g(i)],   g(i): the group with offsets[g] <= i < offsets[g + 1]
 //
-// As megablox's gmm (Gale et al., arXiv:2211.15841). The host lists, for each block of rows, the groups
-// that have rows in it (visits); the grid runs over them, so empty groups cost nothing and no weight is
-// fetched without need. A block that several groups share is stored in parts.
+// As megablox's gmm (Gale et al., arXiv:2211.15841). The host lists, for each block of rows, the
+// groups that have rows in it (visits); the grid runs over them, so empty groups cost nothing and
+// no weight is fetched without need. A block that several groups share is stored in parts.
 #pragma once
 
 #include <vector>
@@ -18,10 +18,11 @@ namespace tessera::kernels {
 
 template <class T>
 struct GroupedMatmul {
-  static constexpr KernelInfo info{.name = "grouped_matmul",
-                                   .summary = "matrix product with a right operand per group of rows",
-                                   .math = "o[i,j] = sum_k x[i,k] w[g(i),k,j],  offsets[g(i)] <= i < offsets[g(i) + 1]",
-                                   .cites = "arXiv:2211.15841"};
+  static constexpr KernelInfo info{
+      .name = "grouped_matmul",
+      .summary = "matrix product with a right operand per group of rows",
+      .math = "o[i,j] = sum_k x[i,k] w[g(i),k,j],  offsets[g(i)] <= i < offsets[g(i) + 1]",
+      .cites = "arXiv:2211.15841"};
 
   int m = 0;
   int n = 0;
@@ -32,10 +33,11 @@ struct GroupedMatmul {
   Smem<int> visit_start;  ///< first visit of each block of rows, and their number: ceil(m / bm) + 1
   Smem<int> visit_group;  ///< the group of each visit
 
-  static constexpr auto sizes =
-      params(size("m", &GroupedMatmul::m, "rows of x and o"), size("n", &GroupedMatmul::n, "columns of w and o"),
-             size("k", &GroupedMatmul::k, "columns of x, rows of w"),
-             size("groups", &GroupedMatmul::groups, "right operands (sizes: --input group_sizes=)"));
+  static constexpr auto sizes = params(
+      size("m", &GroupedMatmul::m, "rows of x and o"),
+      size("n", &GroupedMatmul::n, "columns of w and o"),
+      size("k", &GroupedMatmul::k, "columns of x, rows of w"),
+      size("groups", &GroupedMatmul::groups, "right operands (sizes: --input group_sizes=)"));
   static constexpr auto tiles = tile_names(tile("bm"), tile("bn"), tile("bk"));
   static constexpr std::array cases{Case{"aligned", {512, 512, 512, 8}, {128, 128, 128}},
                                     Case{"ragged", {300, 200, 260, 5}, {64, 128, 128}},
@@ -47,20 +49,26 @@ struct GroupedMatmul {
     const auto group = visit_group;
     return tessera::spec(
         grid(parallel(ceil_div(m, bm)).as("i"), parallel(ceil_div(n, bn)).as("j"),
-             arbitrary([start](auto i, auto) { return start[i]; }, [start](auto i, auto) { return start[i + 1]; })
+             arbitrary([start](auto i, auto) { return start[i]; },
+                       [start](auto i, auto) { return start[i + 1]; })
                  .as("visit"),
              arbitrary(ceil_div(k, bk)).as("k")),
-        scalars("offsets", offsets), scalars("visit_start", visit_start), scalars("visit_group", visit_group),
-        in<T>("x", shape(m, k), block(bm, bk), [](auto i, auto, auto, auto kk) { return at(i, kk); }).pad(0),
+        scalars("offsets", offsets), scalars("visit_start", visit_start),
+        scalars("visit_group", visit_group),
+        in<T>("x", shape(m, k), block(bm, bk),
+              [](auto i, auto, auto, auto kk) { return at(i, kk); })
+            .pad(0),
         in<T>("w", shape(groups, k, n), block(squeezed, bk, bn),
               [group](auto, auto j, auto visit, auto kk) { return at(group[visit], kk, j); })
             .pad(0),
-        out<T>("o", shape(m, n), block(bm, bn), [](auto i, auto j, auto, auto) { return at(i, j); }),
+        out<T>("o", shape(m, n), block(bm, bn),
+               [](auto i, auto j, auto, auto) { return at(i, j); }),
         accum<float>("acc", bm, bn));
   }
 
-  /// x: its block for every visit and column of blocks; one whole k stays. w: a (k, n) matrix for every
-  /// visit, less one that stays from block to block of rows when there is nothing else to walk over.
+  /// x: its block for every visit and column of blocks; one whole k stays. w: a (k, n) matrix for
+  /// every visit, less one that stays from block to block of rows when there is nothing else to
+  /// walk over.
   Bytes hbm_bytes(Tiles t, Target target) const {
     const int rows = ceil_div(m, t[0]);
     const int columns = ceil_div(n, t[1]);
@@ -88,7 +96,8 @@ struct GroupedMatmul {
       const int row0 = env.program_id(0) * x.rows;
       const int begin = static_cast<int>(offsets[group]) - row0;
       const int end = static_cast<int>(offsets[group + 1]) - row0;
-      o.store_at(cast<T>(*acc), [=](int r, int) { return begin <= r && r < end; });  // rows of the group
+      o.store_at(cast<T>(*acc),
+                 [=](int r, int) { return begin <= r && r < end; });  // rows of the group
     }
   }
 

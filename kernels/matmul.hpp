@@ -34,8 +34,10 @@ struct Matmul {
     return tessera::spec(
         grid(parallel(ceil_div(m, bm)).as("i"), parallel(ceil_div(n, bn)).as("j"),
              arbitrary(ceil_div(k, bk)).as("k")),
-        in<T>("x", shape(m, k), block(bm, bk), [](auto i, auto, auto kk) { return at(i, kk); }).pad(0),
-        in<T>("y", shape(k, n), block(bk, bn), [](auto, auto j, auto kk) { return at(kk, j); }).pad(0),
+        in<T>("x", shape(m, k), block(bm, bk), [](auto i, auto, auto kk) { return at(i, kk); })
+            .pad(0),
+        in<T>("y", shape(k, n), block(bk, bn), [](auto, auto j, auto kk) { return at(kk, j); })
+            .pad(0),
         out<T>("o", shape(m, n), block(bm, bn), [](auto i, auto j, auto) { return at(i, j); }),
         accum<float>("acc", bm, bn));
   }
@@ -46,9 +48,9 @@ struct Matmul {
   }
 
   TESSERA_FN void operator()(auto& env, auto x, auto y, auto o, auto acc) const {
-    if (env.first(2)) *acc = 0.f;             // (bm, bn) f32
-    *acc += dot(*x, *y);                      // one FMA chain over all of k
-    if (env.last(2)) *o = cast<T>(*acc);      // (bm, bn) T
+    if (env.first(2)) *acc = 0.f;         // (bm, bn) f32
+    *acc += dot(*x, *y);                  // one FMA chain over all of k
+    if (env.last(2)) *o = cast<T>(*acc);  // (bm, bn) T
   }
 };
 

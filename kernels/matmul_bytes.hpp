@@ -5,10 +5,10 @@
 
 namespace tessera::kernels {
 
-/// HBM reads of the operands of an (m, k) x (k, n) product on the grid (i, j, k), k innermost. The left
-/// block (i, k) is brought at every step, for all n / bn columns of blocks, unless k has one block: then it
-/// stays while j runs (on a device that keeps blocks across cells). The right block (k, j) is brought at
-/// every step unless k and j have one block each: then it stays while i runs.
+/// HBM reads of the operands of an (m, k) x (k, n) product on the grid (i, j, k), k innermost. The
+/// left block (i, k) is brought at every step, for all n / bn columns of blocks, unless k has one
+/// block: then it stays while j runs (on a device that keeps blocks across cells). The right block
+/// (k, j) is brought at every step unless k and j have one block each: then it stays while i runs.
 struct MatmulReads {
   std::int64_t left;   ///< elements
   std::int64_t right;  ///< elements

@@ -1,10 +1,11 @@
-// A matrix product, layer normalisation of its rows and GELU, fused: the row statistics are taken in the
-// epilogue, from the accumulator.
+// A matrix product, layer normalisation of its rows and GELU, fused: the row statistics are taken
+// in the epilogue, from the accumulator.
 //
-//   h = x @ w,  z = (h - mean(h)) / sqrt(var(h) + eps) * gamma + beta,  o = z (1 + erf(z / sqrt 2)) / 2
+//   h = x @ w,  z = (h - mean(h)) / sqrt(var(h) + eps) * gamma + beta,  o = z (1 + erf(z / sqrt 2))
+//   / 2
 //
-// Layer normalisation: arXiv:1607.06450. GELU: arXiv:1606.08415. Blocks of o hold whole rows, possibly
-// wider than the row: w's tail is zero, so the sum of h is exact; squares are masked.
+// Layer normalisation: arXiv:1607.06450. GELU: arXiv:1606.08415. Blocks of o hold whole rows,
+// possibly wider than the row: w's tail is zero, so the sum of h is exact; squares are masked.
 #pragma once
 
 #include "kernels/matmul_bytes.hpp"
@@ -23,27 +24,31 @@ namespace tessera::kernels {
 
 template <class T>
 struct MatmulLayernormGelu {
-  static constexpr KernelInfo info{
-      .name = "matmul_layernorm_gelu",
-      .summary = "matrix product, layer norm of its rows, GELU",
-      .math = "h = x @ w;  z = (h - mean_j h) rsqrt(var_j h + eps) gamma + beta;  o = z (1 + erf(z / sqrt 2)) / 2",
-      .cites = "arXiv:1607.06450, arXiv:1606.08415"};
+  static constexpr KernelInfo info{.name = "matmul_layernorm_gelu",
+                                   .summary = "matrix product, layer norm of its rows, GELU",
+                                   .math =
+                                       "h = x @ w;  z = (h - mean_j h) rsqrt(var_j h + eps) gamma "
+                                       "+ beta;  o = z (1 + erf(z / sqrt 2)) / 2",
+                                   .cites = "arXiv:1607.06450, arXiv:1606.08415"};
 
   int m = 0;
   int n = 0;
   int k = 0;
   float eps = 1e-5f;
 
-  static constexpr auto sizes = params(size("m", &MatmulLayernormGelu::m, "rows of x and o"),
-                                       size("n", &MatmulLayernormGelu::n, "columns of w and o"),
-                                       size("k", &MatmulLayernormGelu::k, "columns of x, rows of w"),
-                                       size("eps", &MatmulLayernormGelu::eps, "added to the variance"));
+  static constexpr auto sizes =
+      params(size("m", &MatmulLayernormGelu::m, "rows of x and o"),
+             size("n", &MatmulLayernormGelu::n, "columns of w and o"),
+             size("k", &MatmulLayernormGelu::k, "columns of x, rows of w"),
+             size("eps", &MatmulLayernormGelu::eps, "added to the variance"));
   static constexpr auto tiles = tile_names(tile("bm"), tile("bn", "n"), tile("bk"));
   static constexpr std::array cases{Case{"aligned", {512, 512, 512, 1e-5}, {128, 512, 128}},
                                     Case{"ragged", {100, 200, 260, 1e-5}, {64, 256, 128}},
                                     Case{"degenerate", {1, 1, 1, 1e-5}, {8, 1, 128}}};
 
-  const char* valid(Tiles t) const { return t[1] < n ? "bn must hold a whole row: bn >= n" : nullptr; }
+  const char* valid(Tiles t) const {
+    return t[1] < n ? "bn must hold a whole row: bn >= n" : nullptr;
+  }
 
   TESSERA_FN auto spec(auto bm, auto bn, auto bk) const {
     auto row_vector = [](auto, auto) { return at(0, 0); };
@@ -57,7 +62,8 @@ struct MatmulLayernormGelu {
         accum<float>("acc", bm, bn));
   }
 
-  /// A product with one column of blocks; gamma and beta stay, in each cell of a device that empties it.
+  /// A product with one column of blocks; gamma and beta stay, in each cell of a device that
+  /// empties it.
   Bytes hbm_bytes(Tiles t, Target target) const {
     const auto reads = matmul_reads(m, n, k, t[0], t[1], t[2], target);
     const std::int64_t vectors = target.keeps_blocks ? 1 : ceil_div(m, t[0]);
@@ -65,18 +71,20 @@ struct MatmulLayernormGelu {
             std::int64_t{m} * n * kBytes<T>};
   }
 
-  TESSERA_FN void operator()(auto& env, auto x, auto w, auto gamma, auto beta, auto o, auto acc) const {
+  TESSERA_FN void operator()(auto& env, auto x, auto w, auto gamma, auto beta, auto o,
+                             auto acc) const {
     if (env.first(1)) *acc = 0.f;  // (bm, bn) f32
     *acc += dot(*x, *w);           // one FMA chain over all of k
     if (env.last(1)) {
       auto region = env.scope("epilogue");
       const int columns = n;
       const float inverse_n = 1.f / static_cast<float>(n);
-      auto mean = row_sum(*acc) * inverse_n;                                             // (bm, 1)
-      auto centred = where_at(*acc - mean, [=](int, int c) { return c < columns; }, 0.f);  // (bm, bn)
-      auto variance = row_sum(centred * centred) * inverse_n;                            // (bm, 1)
-      auto z = centred * rsqrt(variance + eps) * *gamma + *beta;                         // (bm, bn)
-      *o = cast<T>(z * 0.5f * (erf(z * 0.70710678f) + 1.f));                             // (bm, bn) T
+      auto mean = row_sum(*acc) * inverse_n;  // (bm, 1)
+      auto centred = where_at(
+          *acc - mean, [=](int, int c) { return c < columns; }, 0.f);  // (bm, bn)
+      auto variance = row_sum(centred * centred) * inverse_n;          // (bm, 1)
+      auto z = centred * rsqrt(variance + eps) * *gamma + *beta;       // (bm, bn)
+      *o = cast<T>(z * 0.5f * (erf(z * 0.70710678f) + 1.f));           // (bm, bn) T
     }
   }
 };

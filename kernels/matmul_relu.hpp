@@ -21,9 +21,9 @@ struct MatmulRelu {
   int n = 0;
   int k = 0;
 
-  static constexpr auto sizes =
-      params(size("m", &MatmulRelu::m, "rows of x and y"), size("n", &MatmulRelu::n, "columns of w and y"),
-             size("k", &MatmulRelu::k, "columns of x, rows of w"));
+  static constexpr auto sizes = params(size("m", &MatmulRelu::m, "rows of x and y"),
+                                       size("n", &MatmulRelu::n, "columns of w and y"),
+                                       size("k", &MatmulRelu::k, "columns of x, rows of w"));
   static constexpr auto tiles = tile_names(tile("bm"), tile("bn"), tile("bk"));
   static constexpr std::array cases{Case{"aligned", {512, 512, 512}, {128, 128, 128}},
                                     Case{"ragged", {200, 300, 260}, {128, 128, 128}},
@@ -33,8 +33,10 @@ struct MatmulRelu {
     return tessera::spec(
         grid(parallel(ceil_div(m, bm)).as("i"), parallel(ceil_div(n, bn)).as("j"),
              arbitrary(ceil_div(k, bk)).as("k")),
-        in<T>("x", shape(m, k), block(bm, bk), [](auto i, auto, auto kk) { return at(i, kk); }).pad(0),
-        in<T>("w", shape(k, n), block(bk, bn), [](auto, auto j, auto kk) { return at(kk, j); }).pad(0),
+        in<T>("x", shape(m, k), block(bm, bk), [](auto i, auto, auto kk) { return at(i, kk); })
+            .pad(0),
+        in<T>("w", shape(k, n), block(bk, bn), [](auto, auto j, auto kk) { return at(kk, j); })
+            .pad(0),
         out<T>("y", shape(m, n), block(bm, bn), [](auto i, auto j, auto) { return at(i, j); }),
         accum<float>("acc", bm, bn));
   }
@@ -45,9 +47,9 @@ struct MatmulRelu {
   }
 
   TESSERA_FN void operator()(auto& env, auto x, auto w, auto y, auto acc) const {
-    if (env.first(2)) *acc = 0.f;                      // (bm, bn) f32
-    *acc += dot(*x, *w);                               // one FMA chain over all of k
-    if (env.last(2)) *y = cast<T>(max(*acc, 0.f));     // (bm, bn) T
+    if (env.first(2)) *acc = 0.f;                   // (bm, bn) f32
+    *acc += dot(*x, *w);                            // one FMA chain over all of k
+    if (env.last(2)) *y = cast<T>(max(*acc, 0.f));  // (bm, bn) T
   }
 };
 

@@ -2,8 +2,8 @@
 //
 //   y[i,j] = exp(x[i,j] - m[i]) / sum_k exp(x[i,k] - m[i]),   m[i] = max_k x[i,k]
 //
-// Shifting by m keeps every exponent <= 0. Milakov & Gimelshein, arXiv:1805.02867. A block may be wider
-// than the row: its tail is -inf, which adds nothing to either reduction.
+// Shifting by m keeps every exponent <= 0. Milakov & Gimelshein, arXiv:1805.02867. A block may be
+// wider than the row: its tail is -inf, which adds nothing to either reduction.
 #pragma once
 
 #include <limits>
@@ -20,10 +20,11 @@ namespace tessera::kernels {
 
 template <class T>
 struct SoftmaxRows {
-  static constexpr KernelInfo info{.name = "softmax_rows",
-                                   .summary = "softmax of each row",
-                                   .math = "y[i,j] = exp(x[i,j] - m[i]) / sum_k exp(x[i,k] - m[i]),  m[i] = max_k x[i,k]",
-                                   .cites = "arXiv:1805.02867"};
+  static constexpr KernelInfo info{
+      .name = "softmax_rows",
+      .summary = "softmax of each row",
+      .math = "y[i,j] = exp(x[i,j] - m[i]) / sum_k exp(x[i,k] - m[i]),  m[i] = max_k x[i,k]",
+      .cites = "arXiv:1805.02867"};
 
   int m = 0;
   int n = 0;
@@ -35,7 +36,9 @@ struct SoftmaxRows {
                                     Case{"ragged", {41, 300}, {16, 384}},
                                     Case{"degenerate", {1, 1}, {1, 1}}};
 
-  const char* valid(Tiles t) const { return t[1] < n ? "bn must hold a whole row: bn >= n" : nullptr; }
+  const char* valid(Tiles t) const {
+    return t[1] < n ? "bn must hold a whole row: bn >= n" : nullptr;
+  }
 
   TESSERA_FN auto spec(auto bm, auto bn) const {
     auto row_block = [](auto i) { return at(i, 0); };
@@ -52,9 +55,9 @@ struct SoftmaxRows {
   }
 
   TESSERA_FN void operator()(auto&, auto x, auto y) const {
-    auto v = cast<float>(*x);            // (bm, bn) f32
-    auto e = exp(v - row_max(v));        // (bm, bn) f32, in [0, 1]
-    *y = cast<T>(e / row_sum(e));        // (bm, bn) T
+    auto v = cast<float>(*x);      // (bm, bn) f32
+    auto e = exp(v - row_max(v));  // (bm, bn) f32, in [0, 1]
+    *y = cast<T>(e / row_sum(e));  // (bm, bn) T
   }
 };
 

@@ -1,9 +1,10 @@
 // What a device is made of: capacities, bandwidths, peak rates, native tile, alignment rules.
 //
-// The figures live in memory_model/devices/<name>.json, each as {"value", "unit", "source"}; they are
-// embedded in the library at build time. A spec of the user's own is a file of the same form.
+// The figures live in memory_model/devices/<name>.json, each as {"value", "unit", "source"}; they
+// are embedded in the library at build time. A spec of the user's own is a file of the same form.
 // Errors: SpecError names the file, the figure and what was wrong with it.
-// Left out: anything that changes results. A spec changes bytes, limits and predicted time, never bits.
+// Left out: anything that changes results. A spec changes bytes, limits and predicted time, never
+// bits.
 #pragma once
 
 #include <cstdint>

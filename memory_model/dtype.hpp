@@ -2,12 +2,12 @@
 //
 // Modelled: f64 f32 f16 bf16 f8e4m3fn f8e5m2, i64 i32 i16 i8 i4, u32 u8 u4, bool. Conversions to a
 // float type round to nearest even; they agree bit for bit with ml_dtypes 0.6 (and numpy for f16),
-// the oracle of tests/memory_model/dtype_tables_test.cpp. As there, a double or an integer reaches a
-// type narrower than f32 through f32 (two roundings), except f16, which takes a double directly.
-// Overflow gives infinity, or NaN in f8e4m3fn, which has none. A NaN becomes the quiet NaN of its sign.
-// A float outside an integer's range saturates and NaN gives 0 (as XLA and CUDA do; C++ leaves it
-// undefined); integers wrap.
-// i4 and u4 are packed two to a byte, the lower index in the low nibble, and counted packed.
+// the oracle of tests/memory_model/dtype_tables_test.cpp. As there, a double or an integer reaches
+// a type narrower than f32 through f32 (two roundings), except f16, which takes a double directly.
+// Overflow gives infinity, or NaN in f8e4m3fn, which has none. A NaN becomes the quiet NaN of its
+// sign. A float outside an integer's range saturates and NaN gives 0 (as XLA and CUDA do; C++
+// leaves it undefined); integers wrap. i4 and u4 are packed two to a byte, the lower index in the
+// low nibble, and counted packed.
 //
 // Left out: f4e2m1fn, e8m0 scales.
 #pragma once
@@ -30,7 +30,8 @@ TESSERA_FN constexpr std::uint32_t encode_small_float(float f) {
   constexpr int kBias = (1 << (kExp - 1)) - 1;
   constexpr std::uint32_t kInf = ((1u << kExp) - 1) << kMan;
   constexpr std::uint32_t kMax = kFinite ? (kInf | ((1u << kMan) - 2)) : kInf - 1;
-  constexpr std::uint32_t kNan = kFinite ? (kInf | ((1u << kMan) - 1)) : (kInf | (1u << (kMan - 1)));
+  constexpr std::uint32_t kNan =
+      kFinite ? (kInf | ((1u << kMan) - 1)) : (kInf | (1u << (kMan - 1)));
   const std::uint32_t bits = std::bit_cast<std::uint32_t>(f);
   const std::uint32_t sign = (bits >> 31) << (kExp + kMan);
   const std::uint32_t magnitude = bits & 0x7fffffffu;
@@ -72,11 +73,11 @@ TESSERA_FN constexpr float decode_small_float(std::uint32_t bits) {
     return std::bit_cast<float>(sign | 0x7fc00000u);
   }
   if (exponent != 0) {
-    return std::bit_cast<float>(sign | ((exponent + 127 - kBias) << 23) | (mantissa << (23 - kMan)));
+    return std::bit_cast<float>(sign | ((exponent + 127 - kBias) << 23) |
+                                (mantissa << (23 - kMan)));
   }
   // Subnormal: mantissa x 2^(1 - bias - kMan), exact in f32.
-  const float unit =
-      std::bit_cast<float>(static_cast<std::uint32_t>(1 - kBias - kMan + 127) << 23);
+  const float unit = std::bit_cast<float>(static_cast<std::uint32_t>(1 - kBias - kMan + 127) << 23);
   const float value = static_cast<float>(mantissa) * unit;
   return sign != 0 ? -value : value;
 }
@@ -117,7 +118,8 @@ struct f16 {
     const auto u = std::bit_cast<std::uint32_t>(nearest);
     if (nearest != nearest || static_cast<double>(nearest) == d || (u & 1u) != 0) return nearest;
     if ((u & 0x7fffffffu) == 0x7f800000u) return nearest;
-    const bool away = nearest < 0 ? static_cast<double>(nearest) < d : static_cast<double>(nearest) > d;
+    const bool away =
+        nearest < 0 ? static_cast<double>(nearest) < d : static_cast<double>(nearest) > d;
     if (u == 0x80000000u || u == 0) return std::bit_cast<float>((u & 0x80000000u) | 1u);
     return std::bit_cast<float>(away ? u - 1 : u + 1);
   }
@@ -161,7 +163,21 @@ struct u4 {
 };
 
 enum class DType : std::uint8_t {
-  f64, f32, f16, bf16, f8e4m3fn, f8e5m2, i64, i32, i16, i8, i4, u32, u8, u4, boolean
+  f64,
+  f32,
+  f16,
+  bf16,
+  f8e4m3fn,
+  f8e5m2,
+  i64,
+  i32,
+  i16,
+  i8,
+  i4,
+  u32,
+  u8,
+  u4,
+  boolean
 };
 inline constexpr int kDTypes = 15;
 
@@ -174,41 +190,70 @@ struct TypeTag {
 template <class F>
 constexpr decltype(auto) visit_dtype(DType d, F&& f) {
   switch (d) {
-    case DType::f64: return f(TypeTag<double>{});
-    case DType::f32: return f(TypeTag<float>{});
-    case DType::f16: return f(TypeTag<f16>{});
-    case DType::bf16: return f(TypeTag<bf16>{});
-    case DType::f8e4m3fn: return f(TypeTag<f8e4m3fn>{});
-    case DType::f8e5m2: return f(TypeTag<f8e5m2>{});
-    case DType::i64: return f(TypeTag<std::int64_t>{});
-    case DType::i32: return f(TypeTag<std::int32_t>{});
-    case DType::i16: return f(TypeTag<std::int16_t>{});
-    case DType::i8: return f(TypeTag<std::int8_t>{});
-    case DType::i4: return f(TypeTag<i4>{});
-    case DType::u32: return f(TypeTag<std::uint32_t>{});
-    case DType::u8: return f(TypeTag<std::uint8_t>{});
-    case DType::u4: return f(TypeTag<u4>{});
-    case DType::boolean: break;
+    case DType::f64:
+      return f(TypeTag<double>{});
+    case DType::f32:
+      return f(TypeTag<float>{});
+    case DType::f16:
+      return f(TypeTag<f16>{});
+    case DType::bf16:
+      return f(TypeTag<bf16>{});
+    case DType::f8e4m3fn:
+      return f(TypeTag<f8e4m3fn>{});
+    case DType::f8e5m2:
+      return f(TypeTag<f8e5m2>{});
+    case DType::i64:
+      return f(TypeTag<std::int64_t>{});
+    case DType::i32:
+      return f(TypeTag<std::int32_t>{});
+    case DType::i16:
+      return f(TypeTag<std::int16_t>{});
+    case DType::i8:
+      return f(TypeTag<std::int8_t>{});
+    case DType::i4:
+      return f(TypeTag<i4>{});
+    case DType::u32:
+      return f(TypeTag<std::uint32_t>{});
+    case DType::u8:
+      return f(TypeTag<std::uint8_t>{});
+    case DType::u4:
+      return f(TypeTag<u4>{});
+    case DType::boolean:
+      break;
   }
   return f(TypeTag<bool>{});
 }
 
 template <class T>
 inline constexpr DType kDTypeOf = [] {
-  if constexpr (std::is_same_v<T, double>) return DType::f64;
-  else if constexpr (std::is_same_v<T, float>) return DType::f32;
-  else if constexpr (std::is_same_v<T, f16>) return DType::f16;
-  else if constexpr (std::is_same_v<T, bf16>) return DType::bf16;
-  else if constexpr (std::is_same_v<T, f8e4m3fn>) return DType::f8e4m3fn;
-  else if constexpr (std::is_same_v<T, f8e5m2>) return DType::f8e5m2;
-  else if constexpr (std::is_same_v<T, std::int64_t>) return DType::i64;
-  else if constexpr (std::is_same_v<T, std::int32_t>) return DType::i32;
-  else if constexpr (std::is_same_v<T, std::int16_t>) return DType::i16;
-  else if constexpr (std::is_same_v<T, std::int8_t>) return DType::i8;
-  else if constexpr (std::is_same_v<T, i4>) return DType::i4;
-  else if constexpr (std::is_same_v<T, std::uint32_t>) return DType::u32;
-  else if constexpr (std::is_same_v<T, std::uint8_t>) return DType::u8;
-  else if constexpr (std::is_same_v<T, u4>) return DType::u4;
+  if constexpr (std::is_same_v<T, double>)
+    return DType::f64;
+  else if constexpr (std::is_same_v<T, float>)
+    return DType::f32;
+  else if constexpr (std::is_same_v<T, f16>)
+    return DType::f16;
+  else if constexpr (std::is_same_v<T, bf16>)
+    return DType::bf16;
+  else if constexpr (std::is_same_v<T, f8e4m3fn>)
+    return DType::f8e4m3fn;
+  else if constexpr (std::is_same_v<T, f8e5m2>)
+    return DType::f8e5m2;
+  else if constexpr (std::is_same_v<T, std::int64_t>)
+    return DType::i64;
+  else if constexpr (std::is_same_v<T, std::int32_t>)
+    return DType::i32;
+  else if constexpr (std::is_same_v<T, std::int16_t>)
+    return DType::i16;
+  else if constexpr (std::is_same_v<T, std::int8_t>)
+    return DType::i8;
+  else if constexpr (std::is_same_v<T, i4>)
+    return DType::i4;
+  else if constexpr (std::is_same_v<T, std::uint32_t>)
+    return DType::u32;
+  else if constexpr (std::is_same_v<T, std::uint8_t>)
+    return DType::u8;
+  else if constexpr (std::is_same_v<T, u4>)
+    return DType::u4;
   else {
     static_assert(std::is_same_v<T, bool>, "not an element type of tessera");
     return DType::boolean;
@@ -217,11 +262,22 @@ inline constexpr DType kDTypeOf = [] {
 
 constexpr int bit_width(DType d) {
   switch (d) {
-    case DType::f64: case DType::i64: return 64;
-    case DType::f32: case DType::i32: case DType::u32: return 32;
-    case DType::f16: case DType::bf16: case DType::i16: return 16;
-    case DType::i4: case DType::u4: return 4;
-    default: return 8;
+    case DType::f64:
+    case DType::i64:
+      return 64;
+    case DType::f32:
+    case DType::i32:
+    case DType::u32:
+      return 32;
+    case DType::f16:
+    case DType::bf16:
+    case DType::i16:
+      return 16;
+    case DType::i4:
+    case DType::u4:
+      return 4;
+    default:
+      return 8;
   }
 }
 
@@ -233,9 +289,9 @@ constexpr std::int64_t packed_bytes(DType d, std::int64_t elems) {
 constexpr bool is_float(DType d) { return d <= DType::f8e5m2; }
 
 constexpr const char* name(DType d) {
-  constexpr const char* kNames[kDTypes] = {"f64", "f32", "f16", "bf16", "f8e4m3fn",
-                                           "f8e5m2", "i64", "i32", "i16", "i8",
-                                           "i4", "u32", "u8", "u4", "bool"};
+  constexpr const char* kNames[kDTypes] = {"f64",    "f32", "f16", "bf16", "f8e4m3fn",
+                                           "f8e5m2", "i64", "i32", "i16",  "i8",
+                                           "i4",     "u32", "u8",  "u4",   "bool"};
   return kNames[static_cast<int>(d)];
 }
 

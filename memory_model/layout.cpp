@@ -24,7 +24,9 @@ std::string join(const std::int64_t* values, int count, char open, char close) {
 }  // namespace
 
 std::string to_string(const Shape& s) { return join(s.dims.data(), s.rank, '[', ']'); }
-std::string index_string(const std::int64_t* index, int rank) { return join(index, rank, '(', ')'); }
+std::string index_string(const std::int64_t* index, int rank) {
+  return join(index, rank, '(', ')');
+}
 std::string describe(DType d, const Shape& s) { return name(d) + to_string(s); }
 
 }  // namespace tessera

@@ -1,8 +1,9 @@
 // The ledger: every movement of bytes between spaces, and nothing else.
 //
-// A Movement is the one record type. Totals per ref are sums of movements; `elided` counts the grid steps
-// at which a resident block made a transfer unnecessary. Records themselves are kept only if asked for: a run of 10^7
-// steps must not grow. Sums of integers: adding ledgers in any order gives the same ledger.
+// A Movement is the one record type. Totals per ref are sums of movements; `elided` counts the grid
+// steps at which a resident block made a transfer unnecessary. Records themselves are kept only if
+// asked for: a run of 10^7 steps must not grow. Sums of integers: adding ledgers in any order gives
+// the same ledger.
 #pragma once
 
 #include <cstdint>

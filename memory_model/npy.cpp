@@ -14,18 +14,30 @@ namespace {
 
 std::string descr_of(DType d) {
   switch (d) {
-    case DType::f64: return "<f8";
-    case DType::f32: return "<f4";
-    case DType::f16: return "<f2";
-    case DType::bf16: return "<V2";
-    case DType::i64: return "<i8";
-    case DType::i32: return "<i4";
-    case DType::i16: return "<i2";
-    case DType::i8: return "|i1";
-    case DType::u32: return "<u4";
-    case DType::u8: return "|u1";
-    case DType::boolean: return "|b1";
-    default: return "<V1";
+    case DType::f64:
+      return "<f8";
+    case DType::f32:
+      return "<f4";
+    case DType::f16:
+      return "<f2";
+    case DType::bf16:
+      return "<V2";
+    case DType::i64:
+      return "<i8";
+    case DType::i32:
+      return "<i4";
+    case DType::i16:
+      return "<i2";
+    case DType::i8:
+      return "|i1";
+    case DType::u32:
+      return "<u4";
+    case DType::u8:
+      return "|u1";
+    case DType::boolean:
+      return "|b1";
+    default:
+      return "<V1";
   }
 }
 
@@ -54,7 +66,8 @@ Header parse_header(const std::string& path, const std::string& file, DType expe
     return static_cast<std::size_t>(static_cast<unsigned char>(file[i]));
   };
   const std::size_t major = byte(6);
-  if (major < 1 || major > 3) fail(path, "has .npy format " + std::to_string(major) + ", not 1 to 3");
+  if (major < 1 || major > 3)
+    fail(path, "has .npy format " + std::to_string(major) + ", not 1 to 3");
   std::size_t length = byte(8) | byte(9) << 8;
   std::size_t at = 10;
   if (major > 1) {
@@ -68,10 +81,12 @@ Header parse_header(const std::string& path, const std::string& file, DType expe
   static const std::regex kDescr(R"('descr'\s*:\s*'([^']*)')");
   static const std::regex kOrder(R"('fortran_order'\s*:\s*(True|False))");
   static const std::regex kShape(R"('shape'\s*:\s*\(([0-9,\s]*)\))");
-  if (!std::regex_search(header, match, kDescr)) fail(path, "holds records or objects, not numbers");
+  if (!std::regex_search(header, match, kDescr))
+    fail(path, "holds records or objects, not numbers");
   const std::string descr = match[1];
   if (!accepts(expected, descr)) {
-    fail(path, "holds '" + descr + "'; wanted " + name(expected) + " ('" + descr_of(expected) + "')");
+    fail(path,
+         "holds '" + descr + "'; wanted " + name(expected) + " ('" + descr_of(expected) + "')");
   }
   if (!std::regex_search(header, match, kOrder)) fail(path, "has no fortran_order in its header");
   const bool fortran = match[1] == "True";

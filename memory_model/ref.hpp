@@ -1,10 +1,10 @@
 // A ref: a view of a buffer, by offset, extents and strides.
 //
-// Units are elements of the ref's dtype. Slices may step; `squeeze` fixes an index and drops the dim;
-// `bitcast` reads the same bytes as another type: of the same width with any strides, of another width
-// if the last dim is contiguous, which then shrinks or grows (numpy's `view`). Packed 4-bit refs cannot
-// be copied at odd offsets. Errors: RefError, with the dim and its extent.
-// Left out: Mosaic's bitcast, which repacks along sublanes.
+// Units are elements of the ref's dtype. Slices may step; `squeeze` fixes an index and drops the
+// dim; `bitcast` reads the same bytes as another type: of the same width with any strides, of
+// another width if the last dim is contiguous, which then shrinks or grows (numpy's `view`). Packed
+// 4-bit refs cannot be copied at odd offsets. Errors: RefError, with the dim and its extent. Left
+// out: Mosaic's bitcast, which repacks along sublanes.
 #pragma once
 
 #include <cstddef>

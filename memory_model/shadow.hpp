@@ -1,8 +1,8 @@
 // Which elements of a buffer hold a value: one byte of state per element, uniform buffers for free.
 //
 // A rectangle is `rows` runs of `cols` elements, `stride` elements apart, from element `offset`.
-// `stale` marks what an earlier parallel cell left behind: undefined for this one, and worth its own
-// message. Not thread-safe.
+// `stale` marks what an earlier parallel cell left behind: undefined for this one, and worth its
+// own message. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,8 @@ class Shadow {
   enum State : std::uint8_t { uninit = 0, stale = 1, init = 2 };
 
   Shadow() = default;
-  Shadow(std::int64_t elems, State state) : elems_(elems), missing_(state == init ? 0 : elems), all_(state) {}
+  Shadow(std::int64_t elems, State state)
+      : elems_(elems), missing_(state == init ? 0 : elems), all_(state) {}
 
   std::int64_t elems() const { return elems_; }
   /// True if every element is init. Constant time.

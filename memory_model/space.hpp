@@ -19,7 +19,8 @@ constexpr const char* name(Space s) {
   return kNames[static_cast<int>(s)];
 }
 
-/// Something placed in a space: `copies` buffers (2 for a double-buffered block) of `bytes` padded bytes.
+/// Something placed in a space: `copies` buffers (2 for a double-buffered block) of `bytes` padded
+/// bytes.
 struct Allocation {
   std::string name;
   Space space = Space::vmem;

@@ -15,7 +15,8 @@ struct Score {
   double error;
 };
 
-bool sees(const AttentionMask& mask, std::size_t b, int i, int j, std::size_t q_len, std::size_t kv_len) {
+bool sees(const AttentionMask& mask, std::size_t b, int i, int j, std::size_t q_len,
+          std::size_t kv_len) {
   if (j >= mask.kv_lengths[b]) return false;
   if (mask.causal && j > i) return false;
   if (mask.window > 0 && j <= i - mask.window) return false;
@@ -89,7 +90,8 @@ Expected attention(const Tensor& q, const Tensor& k, const Tensor& v, const Atte
       for (const auto& x : scores) {
         const double pv = std::exp(x.s - top) * v.values[(kv_head * kv_len + x.key) * d + c];
         o += pv;
-        o_error += std::abs(pv) * (x.error + (keys + 8) * kU32 + (mask.probabilities_in_bf16 ? kUBf16 : 0));
+        o_error += std::abs(pv) *
+                   (x.error + (keys + 8) * kU32 + (mask.probabilities_in_bf16 ? kUBf16 : 0));
       }
       value[c] = o / sum;
       error[c] = o_error / sum + std::abs(o) * sum_error / (sum * sum) + 0x1p-140;

@@ -7,8 +7,8 @@
 namespace tessera::reference {
 
 namespace {
-/// Roundings of a sum of n terms in any tree no deeper than a chain would be conservative by n; a sum in
-/// several lanes is at least this good: n / 8 + 8 covers 8 lanes and more.
+/// Roundings of a sum of n terms in any tree no deeper than a chain would be conservative by n; a
+/// sum in several lanes is at least this good: n / 8 + 8 covers 8 lanes and more.
 double sum_roundings(std::size_t n) { return static_cast<double>(n) / 8 + 8; }
 constexpr double kTiny = 0x1p-140;  // a few of the smallest f32 subnormals
 }  // namespace
@@ -33,8 +33,8 @@ Expected softmax(const Tensor& x) {
   return {to_tensor(value), to_tensor(error)};
 }
 
-Expected matmul_layernorm_gelu(const Tensor& x, const Tensor& w, const Tensor& gamma, const Tensor& beta,
-                               double eps) {
+Expected matmul_layernorm_gelu(const Tensor& x, const Tensor& w, const Tensor& gamma,
+                               const Tensor& beta, double eps) {
   const Matrix a = to_matrix(x);
   const Matrix b = to_matrix(w);
   const Matrix h = product(a, b);
@@ -58,19 +58,22 @@ Expected matmul_layernorm_gelu(const Tensor& x, const Tensor& w, const Tensor& g
       const double d = h_error(i, j) + mean_error + kU32 * std::abs(c);
       centred_error[j] = d;
       variance += c * c / count;
-      variance_error += (2 * std::abs(c) * d + d * d + (sum_roundings(n) + 3) * kU32 * c * c) / count;
+      variance_error +=
+          (2 * std::abs(c) * d + d * d + (sum_roundings(n) + 3) * kU32 * c * c) / count;
     }
     const double inverse = 1 / std::sqrt(variance + eps);
     // d(v^-1/2) <= v^-3/2 / 2 at the smaller end; a row whose variance is all error keeps eps.
     const double low = std::max(variance - variance_error, 0.) + eps * (1 - 2 * kU32);
-    const double inverse_error = 0.5 * (variance_error + eps * kU32) / (low * std::sqrt(low)) + 3 * kU32 * inverse;
+    const double inverse_error =
+        0.5 * (variance_error + eps * kU32) / (low * std::sqrt(low)) + 3 * kU32 * inverse;
     for (std::size_t j = 0; j < n; ++j) {
       const double c = h(i, j) - mean;
       const double g = gamma.values[j];
       const double z = c * inverse * g + beta.values[j];
       const double scaled = std::abs(c * inverse * g);
       const double z_error = centred_error[j] * (inverse + inverse_error) * std::abs(g) +
-                             std::abs(c * g) * inverse_error + 3 * kU32 * scaled + kU32 * std::abs(z);
+                             std::abs(c * g) * inverse_error + 3 * kU32 * scaled +
+                             kU32 * std::abs(z);
       value(i, j) = z * 0.5 * (1 + std::erf(z / std::sqrt(2.)));
       // |gelu'| <= 1.13; the rest is the rounding of its own five operations and of 1 / sqrt 2.
       error(i, j) = 1.13 * z_error + 8 * kU32 * std::abs(z) + kTiny;

@@ -1,9 +1,9 @@
 // What oracles take and give: plain f64 arrays.
 //
-// An oracle computes in f64 what a kernel computes in f32, and says how far an f32 computation may lie
-// from it: `error` bounds |kernel - value| for every order of summation (Higham, Accuracy and Stability of
-// Numerical Algorithms, 2002, ch. 3 and 4), before the result is rounded to the output's type.
-// Nothing here sees sim/.
+// An oracle computes in f64 what a kernel computes in f32, and says how far an f32 computation may
+// lie from it: `error` bounds |kernel - value| for every order of summation (Higham, Accuracy and
+// Stability of Numerical Algorithms, 2002, ch. 3 and 4), before the result is rounded to the
+// output's type. Nothing here sees sim/.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,6 @@
-// Tensors as xtensor containers, inside reference/ alone. Built as C++17: xtensor 0.24.3 evaluates some
-// lazy reducers wrongly under g++ 12 in C++20 (tests/reference/xtensor_test.cpp has the expression).
+// Tensors as xtensor containers, inside reference/ alone. Built as C++17: xtensor 0.24.3 evaluates
+// some lazy reducers wrongly under g++ 12 in C++20 (tests/reference/xtensor_test.cpp has the
+// expression).
 #pragma once
 
 #include <xtensor/xadapt.hpp>

@@ -43,11 +43,12 @@ std::string duration(double seconds) {
 std::string traffic_table(const RunReport& r) {
   std::size_t width = 3;
   for (const auto& ref : r.ledger.refs()) width = std::max(width, ref.name.size());
-  const auto row = [&](const std::string& lead, const std::string& name, const std::string& direction,
-                       const std::string& transfers, const std::string& elided, const std::string& bytes,
+  const auto row = [&](const std::string& lead, const std::string& name,
+                       const std::string& direction, const std::string& transfers,
+                       const std::string& elided, const std::string& bytes,
                        const std::string& padded) {
-    return fmt::format("{:<11} {:<{}}  {:<6} {:>11} {:>11} {:>16} {:>16}\n", lead, name, width, direction,
-                       transfers, elided, bytes, padded);
+    return fmt::format("{:<11} {:<{}}  {:<6} {:>11} {:>11} {:>16} {:>16}\n", lead, name, width,
+                       direction, transfers, elided, bytes, padded);
   };
   std::string text = row("traffic", "ref", "", "transfers", "elided", "bytes", "padded bytes");
   for (const auto& ref : r.ledger.refs()) {
@@ -70,23 +71,26 @@ std::string memory_line(const RunReport& r, Space space, std::int64_t capacity) 
     parts += fmt::format("{}{}", parts.empty() ? "" : ", ", a.name);
     if (a.copies > 1) parts += fmt::format(" x{}", a.copies);
   }
-  return fmt::format("{:<11} {} of {} ({:.1f} %): {}\n", name(space), human_bytes(used), human_bytes(capacity),
+  return fmt::format("{:<11} {} of {} ({:.1f} %): {}\n", name(space), human_bytes(used),
+                     human_bytes(capacity),
                      100. * static_cast<double>(used) / static_cast<double>(capacity), parts);
 }
 
 std::string limits(const RunReport& r) {
   const Roofline line = roofline(r);
-  std::string text = fmt::format("{:<11} {} FLOP, {} transcendental; {:.3g} FLOP per HBM byte", "work",
-                                 with_commas(r.flops), with_commas(r.transcendentals), line.intensity);
+  std::string text =
+      fmt::format("{:<11} {} FLOP, {} transcendental; {:.3g} FLOP per HBM byte", "work",
+                  with_commas(r.flops), with_commas(r.transcendentals), line.intensity);
   if (line.ridge == 0) {
-    return text + fmt::format("\n{:<11} {} has no peak rate for {}; HBM alone takes {}\n", "bound by",
-                              r.device.name, name(r.dtype), duration(line.memory_seconds));
+    return text + fmt::format("\n{:<11} {} has no peak rate for {}; HBM alone takes {}\n",
+                              "bound by", r.device.name, name(r.dtype),
+                              duration(line.memory_seconds));
   }
   text += fmt::format(", ridge of {} at {:.3g}\n", r.device.name, line.ridge);
   const bool memory = line.memory_seconds >= line.compute_seconds;
-  text += fmt::format("{:<11} {}: {} for the bytes, {} for the {} FLOP, at full rates\n", "bound by",
-                      memory ? "HBM bandwidth" : "compute", duration(line.memory_seconds),
-                      duration(line.compute_seconds), name(r.dtype));
+  text += fmt::format("{:<11} {}: {} for the bytes, {} for the {} FLOP, at full rates\n",
+                      "bound by", memory ? "HBM bandwidth" : "compute",
+                      duration(line.memory_seconds), duration(line.compute_seconds), name(r.dtype));
   return text;
 }
 
@@ -97,13 +101,15 @@ std::string text_of(const RunReport& r) {
   if (!r.case_name.empty()) text += "  " + r.case_name;
   std::string grid;
   for (const int extent : r.grid) grid += fmt::format("{}{}", grid.empty() ? "" : " x ", extent);
-  text += fmt::format("\n{} ({}), grid {}, {} steps, interpreted in {} on {} thread{}\n\n", r.device.name,
-                      r.device.title, grid, with_commas(r.steps), duration(r.seconds), r.threads,
-                      r.threads == 1 ? "" : "s");
+  text += fmt::format("\n{} ({}), grid {}, {} steps, interpreted in {} on {} thread{}\n\n",
+                      r.device.name, r.device.title, grid, with_commas(r.steps),
+                      duration(r.seconds), r.threads, r.threads == 1 ? "" : "s");
   if (r.validation && r.validation->passed) {
-    text += fmt::format("{:<11} agrees with reference::{}: off by at most {:.3g}, and by {:.0f} % of the error bound\n\n",
-                        "validated", r.validation->reference,
-                        r.validation->max_abs_err, 100 * r.validation->worst_of_bound);
+    text += fmt::format(
+        "{:<11} agrees with reference::{}: off by at most {:.3g}, and by {:.0f} % of the error "
+        "bound\n\n",
+        "validated", r.validation->reference, r.validation->max_abs_err,
+        100 * r.validation->worst_of_bound);
   } else if (!r.validation && r.diagnostics.empty()) {
     text += fmt::format("{:<11} no: --no-check\n\n", "validated");
   }
@@ -112,8 +118,8 @@ std::string text_of(const RunReport& r) {
   text += memory_line(r, Space::smem, r.device.smem_bytes);
   text += limits(r);
   for (const auto& [region, totals] : r.scopes) {
-    text += fmt::format("{:<11} {}: entered {} times, {} FLOP, {} transcendental\n", "scope", region,
-                        with_commas(totals.entries), with_commas(totals.flops),
+    text += fmt::format("{:<11} {}: entered {} times, {} FLOP, {} transcendental\n", "scope",
+                        region, with_commas(totals.entries), with_commas(totals.flops),
                         with_commas(totals.transcendentals));
   }
   return text;
@@ -123,8 +129,10 @@ std::string json_of(const RunReport& r) {
   using Json = nlohmann::ordered_json;
   Json params = Json::object();
   for (const auto& [name, value] : r.sizes) {
-    if (value == static_cast<double>(static_cast<std::int64_t>(value))) params[name] = static_cast<std::int64_t>(value);
-    else params[name] = value;
+    if (value == static_cast<double>(static_cast<std::int64_t>(value)))
+      params[name] = static_cast<std::int64_t>(value);
+    else
+      params[name] = value;
   }
   for (const auto& [name, value] : r.tiles) params[name] = value;
   Json refs = Json::array();
@@ -149,9 +157,11 @@ std::string json_of(const RunReport& r) {
   }
   Json json{
       {"schema", "tessera.run/1"},
-      {"kernel", {{"name", r.kernel}, {"params", params}, {"dtype", name(r.dtype)}, {"frontend", "cpp"}}},
+      {"kernel",
+       {{"name", r.kernel}, {"params", params}, {"dtype", name(r.dtype)}, {"frontend", "cpp"}}},
       {"device", r.device.name},
-      {"backend", {{"requested", r.backend_requested}, {"ran", r.backend_ran}, {"why", r.backend_why}}},
+      {"backend",
+       {{"requested", r.backend_requested}, {"ran", r.backend_ran}, {"why", r.backend_why}}},
       {"numerics", "exact"},
       {"grid", r.grid},
       {"steps", r.steps},

@@ -49,9 +49,9 @@ struct RunReport {
 
 /// What the device spends, if every rate were reached: which limit binds.
 struct Roofline {
-  double intensity = 0;        ///< flops per byte of HBM traffic
-  double ridge = 0;            ///< intensity at which compute and bandwidth bind alike; 0 if unknown
-  double memory_seconds = 0;   ///< of the padded bytes
+  double intensity = 0;       ///< flops per byte of HBM traffic
+  double ridge = 0;           ///< intensity at which compute and bandwidth bind alike; 0 if unknown
+  double memory_seconds = 0;  ///< of the padded bytes
   double compute_seconds = 0;  ///< 0 if the spec has no peak for the type
 };
 Roofline roofline(const RunReport& report);

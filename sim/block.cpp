@@ -3,12 +3,13 @@
 namespace tessera {
 
 void fail_missing(const BlockPart& part, const Shadow& shadow, std::int64_t first) {
-  if (shadow.at(first) == Shadow::stale) throw KernelError(parallel_dependence_scratch(part, first));
+  if (shadow.at(first) == Shadow::stale)
+    throw KernelError(parallel_dependence_scratch(part, first));
   throw KernelError(uninit_read(part, first, shadow.missing()));
 }
 
-void check_slice(const OperandPlan& op, const DeviceSpec& device, int row, int col, int rows, int cols,
-                 int of_rows, int of_cols, int base_row, int base_col) {
+void check_slice(const OperandPlan& op, const DeviceSpec& device, int row, int col, int rows,
+                 int cols, int of_rows, int of_cols, int base_row, int base_col) {
   if (row < 0 || rows < 0 || row + rows > of_rows) {
     throw KernelError(oob_index(op, "rows", row, rows, of_rows));
   }
@@ -31,7 +32,8 @@ void fail_scalar(const OperandPlan& op, std::int64_t index) {
 }
 
 void fail_absent(const OperandPlan& op) {
-  Diagnostic d{.slug = "uninit-read", .headline = op.name + " is read, but its .when() left it out"};
+  Diagnostic d{.slug = "uninit-read",
+               .headline = op.name + " is read, but its .when() left it out"};
   add_kernel_field(d);
   d.fields.emplace_back("line", caller_excerpt());
   d.fields.emplace_back("help", "guard the read with the condition that the spec gives to .when()");

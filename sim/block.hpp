@@ -1,11 +1,12 @@
 // Blocks in VMEM, and the refs through which a body reads and writes them.
 //
-// `*ref` is the block as a tile: its value at that moment, even if the block is written later. `*ref = x`,
-// `*ref += x` and the like write the whole block. ref.slice(ds(r, n), ds(c, m)) is a ref to part of it;
-// ref.store(x, mask) and ref.store_at(x, keep) write where the mask holds. Every read checks that what it reads was written
-// (uninit-read, parallel-dependence); slices check bounds (oob-index) and, on devices with a native
-// tile, alignment (misaligned-slice): columns start at multiples of the lanes, rows of packed types at
-// multiples of their sublanes.
+// `*ref` is the block as a tile: its value at that moment, even if the block is written later.
+// `*ref = x`,
+// `*ref += x` and the like write the whole block. ref.slice(ds(r, n), ds(c, m)) is a ref to part of
+// it; ref.store(x, mask) and ref.store_at(x, keep) write where the mask holds. Every read checks
+// that what it reads was written (uninit-read, parallel-dependence); slices check bounds
+// (oob-index) and, on devices with a native tile, alignment (misaligned-slice): columns start at
+// multiples of the lanes, rows of packed types at multiples of their sublanes.
 #pragma once
 
 #include <cstring>
@@ -23,10 +24,10 @@ template <class T>
 struct Block {
   const OperandPlan* plan = nullptr;
   const DeviceSpec* device = nullptr;
-  T* data = nullptr;         ///< of `storage`, or of the array in HBM
-  std::int64_t stride = 0;   ///< between rows, in elements
-  StorageHandle storage;     ///< empty while the block views HBM
-  Shadow shadow;             ///< of rows x cols elements
+  T* data = nullptr;        ///< of `storage`, or of the array in HBM
+  std::int64_t stride = 0;  ///< between rows, in elements
+  StorageHandle storage;    ///< empty while the block views HBM
+  Shadow shadow;            ///< of rows x cols elements
 
   /// Memory that this block alone uses; tiles that shared it keep the old values. `keep`: the old
   /// values are wanted, since not all of the block is about to be written.
@@ -51,8 +52,8 @@ struct Block {
 
 /// Raises uninit-read, or parallel-dependence if an earlier cell wrote the element.
 [[noreturn]] void fail_missing(const BlockPart& part, const Shadow& shadow, std::int64_t first);
-void check_slice(const OperandPlan& op, const DeviceSpec& device, int row, int col, int rows, int cols,
-                 int of_rows, int of_cols, int base_row, int base_col);
+void check_slice(const OperandPlan& op, const DeviceSpec& device, int row, int col, int rows,
+                 int cols, int of_rows, int of_cols, int base_row, int base_col);
 [[noreturn]] void fail_scalar(const OperandPlan& op, std::int64_t index);
 [[noreturn]] void fail_absent(const OperandPlan& op);
 
@@ -77,7 +78,8 @@ class BlockTile {
 
   /// The value, once it is used.
   const Tile<T>& checked() const {
-    if (missing_ >= 0) fail_missing({block_->plan, row_, col_, rows, cols}, block_->shadow, missing_);
+    if (missing_ >= 0)
+      fail_missing({block_->plan, row_, col_, rows, cols}, block_->shadow, missing_);
     return value_;
   }
   operator Tile<T>() const { return checked(); }  // NOLINT(google-explicit-constructor)
@@ -111,8 +113,9 @@ class BlockTile {
   BlockTile& operator+=(X&& x) && {
     using Plain = std::remove_cvref_t<X>;
     if constexpr (kIsDot<Plain>) {
-      static_assert(!std::is_lvalue_reference_v<X>,
-                    "dot() is a right-hand side: write *acc += dot(a, b), or name it with load(dot(a, b))");
+      static_assert(
+          !std::is_lvalue_reference_v<X>,
+          "dot() is a right-hand side: write *acc += dot(a, b), or name it with load(dot(a, b))");
       checked();
       drop_value();
       return accumulate(std::forward<X>(x));
@@ -161,7 +164,8 @@ class BlockTile {
   }
 
   BlockTile& assign(const Tile<T>& x) {
-    if (x.rows != rows || x.cols != cols) fail_shapes("assignment", {{rows, cols}, {x.rows, x.cols}});
+    if (x.rows != rows || x.cols != cols)
+      fail_shapes("assignment", {{rows, cols}, {x.rows, x.cols}});
     const Tile<T> held = x;  // x may be this block's own old value
     T* to = target();
     for (int r = 0; r < rows; ++r) {
@@ -178,8 +182,9 @@ class BlockTile {
   }
   template <class D>
   BlockTile& accumulate(D&& d) {
-    static_assert(std::is_same_v<T, typename std::remove_cvref_t<D>::Accumulator>,
-                  "dot() accumulates in f32 (f64 for f64, i32 for 8-bit integers): give it such a ref");
+    static_assert(
+        std::is_same_v<T, typename std::remove_cvref_t<D>::Accumulator>,
+        "dot() accumulates in f32 (f64 for f64, i32 for 8-bit integers): give it such a ref");
     if (d.rows != rows || d.cols != cols) fail_shapes("dot", {{rows, cols}, {d.rows, d.cols}});
     T* to = block_->writable(true) + row_ * block_->stride + col_;
     std::forward<D>(d).accumulate(to, block_->stride);
@@ -216,14 +221,15 @@ class BlockRef {
 
   template <class R0, class RN, class C0, class CN>
   BlockRef slice(Ds<R0, RN> r, Ds<C0, CN> c) const {
-    static_assert(kRole != Role::accum, "an accumulator is read and written whole; use vmem scratch");
+    static_assert(kRole != Role::accum,
+                  "an accumulator is read and written whole; use vmem scratch");
     BlockRef part = *this;
     part.row_ += static_cast<int>(r.start);
     part.col_ += static_cast<int>(c.start);
     part.rows = static_cast<int>(r.size);
     part.cols = static_cast<int>(c.size);
-    check_slice(*block_->plan, *block_->device, static_cast<int>(r.start), static_cast<int>(c.start),
-                part.rows, part.cols, rows, cols, row_, col_);
+    check_slice(*block_->plan, *block_->device, static_cast<int>(r.start),
+                static_cast<int>(c.start), part.rows, part.cols, rows, cols, row_, col_);
     return part;
   }
 

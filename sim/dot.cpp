@@ -23,14 +23,14 @@ using Vector = xsimd::batch<float>;
 constexpr int kLanes = static_cast<int>(Vector::size);
 // Registers: 16 with AVX2 and before, 32 with AVX-512 and NEON. kRows x kPanel accumulators, kPanel
 // vectors of b and one broadcast of a must fit.
-constexpr int kVectors = 2;                                  // vectors in a row of a panel
+constexpr int kVectors = 2;  // vectors in a row of a panel
 constexpr int kRows = kLanes == 16 ? 12 : 6;
 constexpr int kPanel = kVectors * kLanes;
 constexpr int kDepth = 256;  // k per packed panel: 256 x 16 x 4 bytes is half of a 32 KiB L1
 
 template <int kR>
-void micro_kernel(float* c, std::int64_t ldc, const float* a, std::int64_t a_row, std::int64_t a_col,
-                  const float* panel, int k) {
+void micro_kernel(float* c, std::int64_t ldc, const float* a, std::int64_t a_row,
+                  std::int64_t a_col, const float* panel, int k) {
   Vector acc[kR][kVectors];
   for (int r = 0; r < kR; ++r) {
     for (int v = 0; v < kVectors; ++v) acc[r][v] = Vector::load_unaligned(c + r * ldc + v * kLanes);
@@ -49,12 +49,13 @@ void micro_kernel(float* c, std::int64_t ldc, const float* a, std::int64_t a_row
 }
 
 /// Without a hardware fma the chain is the same, element by element.
-void plain_kernel(float* c, std::int64_t ldc, const float* a, std::int64_t a_row, std::int64_t a_col,
-                  const float* panel, int rows, int k) {
+void plain_kernel(float* c, std::int64_t ldc, const float* a, std::int64_t a_row,
+                  std::int64_t a_col, const float* panel, int rows, int k) {
   for (int r = 0; r < rows; ++r) {
     for (int j = 0; j < kPanel; ++j) {
       float sum = c[r * ldc + j];
-      for (int p = 0; p < k; ++p) sum = std::fma(a[r * a_row + p * a_col], panel[p * kPanel + j], sum);
+      for (int p = 0; p < k; ++p)
+        sum = std::fma(a[r * a_row + p * a_col], panel[p * kPanel + j], sum);
       c[r * ldc + j] = sum;
     }
   }
@@ -67,12 +68,18 @@ void run_rows(float* c, std::int64_t ldc, const float* a, std::int64_t a_row, st
     return;
   }
   switch (rows) {
-    case 1: return micro_kernel<1>(c, ldc, a, a_row, a_col, panel, k);
-    case 2: return micro_kernel<2>(c, ldc, a, a_row, a_col, panel, k);
-    case 3: return micro_kernel<3>(c, ldc, a, a_row, a_col, panel, k);
-    case 4: return micro_kernel<4>(c, ldc, a, a_row, a_col, panel, k);
-    case 5: return micro_kernel<5>(c, ldc, a, a_row, a_col, panel, k);
-    default: break;
+    case 1:
+      return micro_kernel<1>(c, ldc, a, a_row, a_col, panel, k);
+    case 2:
+      return micro_kernel<2>(c, ldc, a, a_row, a_col, panel, k);
+    case 3:
+      return micro_kernel<3>(c, ldc, a, a_row, a_col, panel, k);
+    case 4:
+      return micro_kernel<4>(c, ldc, a, a_row, a_col, panel, k);
+    case 5:
+      return micro_kernel<5>(c, ldc, a, a_row, a_col, panel, k);
+    default:
+      break;
   }
   if (rows == kRows) {
     micro_kernel<kRows>(c, ldc, a, a_row, a_col, panel, k);
@@ -82,14 +89,15 @@ void run_rows(float* c, std::int64_t ldc, const float* a, std::int64_t a_row, st
   }
 }
 
-/// b's columns [j0, j0 + cols) of rows [k0, k0 + depth) as panels of kPanel columns, the last one padded
-/// with zeros (its surplus columns are computed and dropped).
+/// b's columns [j0, j0 + cols) of rows [k0, k0 + depth) as panels of kPanel columns, the last one
+/// padded with zeros (its surplus columns are computed and dropped).
 template <class T>
 void pack_right(float* panels, Operand2d<T> b, int k0, int depth, int j0, int cols) {
   const int whole = cols / kPanel;
   const int rest = cols % kPanel;
   const std::int64_t panel = std::int64_t{depth} * kPanel;
-  if (rest > 0) std::memset(panels + whole * panel, 0, sizeof(float) * static_cast<std::size_t>(panel));
+  if (rest > 0)
+    std::memset(panels + whole * panel, 0, sizeof(float) * static_cast<std::size_t>(panel));
   if (b.col == 1) {
     for (int p = 0; p < depth; ++p) {
       const T* from = b.data + (k0 + p) * b.row + j0;
@@ -108,9 +116,11 @@ void pack_right(float* panels, Operand2d<T> b, int k0, int depth, int j0, int co
   }
 }
 
-/// a's columns [k0, k0 + depth), as floats and with rows close together: a view, or a copy in `buffer`.
+/// a's columns [k0, k0 + depth), as floats and with rows close together: a view, or a copy in
+/// `buffer`.
 template <class T>
-Operand2d<float> pack_left(std::vector<float, CacheAligned<float>>& buffer, Operand2d<T> a, int k0, int m, int depth) {
+Operand2d<float> pack_left(std::vector<float, CacheAligned<float>>& buffer, Operand2d<T> a, int k0,
+                           int m, int depth) {
   constexpr std::int64_t kNear = 512;  // farther apart, the rows of a block share too few pages
   if constexpr (std::is_same_v<T, float>) {
     if (a.row <= kNear && a.col <= kNear) return {a.data + k0 * a.col, a.row, a.col};
@@ -136,7 +146,8 @@ Operand2d<float> pack_left(std::vector<float, CacheAligned<float>>& buffer, Oper
 }
 
 /// c's rows by one panel of b; `cols` of its kPanel columns are wanted.
-void run_panel(float* c, std::int64_t ldc, Operand2d<float> a, const float* panel, int m, int cols, int depth) {
+void run_panel(float* c, std::int64_t ldc, Operand2d<float> a, const float* panel, int m, int cols,
+               int depth) {
   alignas(64) float edge[kRows * kPanel];
   for (int i0 = 0; i0 < m; i0 += kRows) {
     const int rows = std::min(kRows, m - i0);
@@ -167,7 +178,8 @@ Scratch& scratch() {
 }  // namespace
 
 template <class T>
-void dot_accumulate(float* c, std::int64_t ldc, Operand2d<T> a, Operand2d<T> b, int m, int n, int k) {
+void dot_accumulate(float* c, std::int64_t ldc, Operand2d<T> a, Operand2d<T> b, int m, int n,
+                    int k) {
   constexpr int kColumns = 256;  // packed at once: 256 x 256 x 4 bytes is half of a 512 KiB L2
   Scratch& s = scratch();
   s.panels.resize(static_cast<std::size_t>(kDepth * kColumns));
@@ -178,20 +190,24 @@ void dot_accumulate(float* c, std::int64_t ldc, Operand2d<T> a, Operand2d<T> b, 
       const int width = std::min(kColumns, n - jc);
       pack_right(s.panels.data(), b, k0, depth, jc, width);
       for (int j = 0; j < width; j += kPanel) {
-        run_panel(c + jc + j, ldc, left, s.panels.data() + std::int64_t{j} * depth, m, std::min(kPanel, width - j), depth);
+        run_panel(c + jc + j, ldc, left, s.panels.data() + std::int64_t{j} * depth, m,
+                  std::min(kPanel, width - j), depth);
       }
     }
   }
 }
 
-template void dot_accumulate(float*, std::int64_t, Operand2d<float>, Operand2d<float>, int, int, int);
+template void dot_accumulate(float*, std::int64_t, Operand2d<float>, Operand2d<float>, int, int,
+                             int);
 template void dot_accumulate(float*, std::int64_t, Operand2d<bf16>, Operand2d<bf16>, int, int, int);
 template void dot_accumulate(float*, std::int64_t, Operand2d<f16>, Operand2d<f16>, int, int, int);
-template void dot_accumulate(float*, std::int64_t, Operand2d<f8e4m3fn>, Operand2d<f8e4m3fn>, int, int, int);
-template void dot_accumulate(float*, std::int64_t, Operand2d<f8e5m2>, Operand2d<f8e5m2>, int, int, int);
+template void dot_accumulate(float*, std::int64_t, Operand2d<f8e4m3fn>, Operand2d<f8e4m3fn>, int,
+                             int, int);
+template void dot_accumulate(float*, std::int64_t, Operand2d<f8e5m2>, Operand2d<f8e5m2>, int, int,
+                             int);
 
-void dot_accumulate(double* c, std::int64_t ldc, Operand2d<double> a, Operand2d<double> b, int m, int n,
-                    int k) {
+void dot_accumulate(double* c, std::int64_t ldc, Operand2d<double> a, Operand2d<double> b, int m,
+                    int n, int k) {
   for (int i = 0; i < m; ++i) {
     for (int p = 0; p < k; ++p) {
       const double x = a.data[i * a.row + p * a.col];
@@ -212,8 +228,8 @@ void dot_accumulate(std::int32_t* c, std::int64_t ldc, Operand2d<T> a, Operand2d
     }
   }
 }
-template void dot_accumulate(std::int32_t*, std::int64_t, Operand2d<std::int8_t>, Operand2d<std::int8_t>,
-                             int, int, int);
+template void dot_accumulate(std::int32_t*, std::int64_t, Operand2d<std::int8_t>,
+                             Operand2d<std::int8_t>, int, int, int);
 template void dot_accumulate(std::int32_t*, std::int64_t, Operand2d<std::uint8_t>,
                              Operand2d<std::uint8_t>, int, int, int);
 

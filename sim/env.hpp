@@ -58,7 +58,8 @@ class Env {
   void check(bool condition, const char* message, Here at = Here::now()) const {
     if (!condition) throw KernelError(check_failed(message, at));
   }
-  /// Prints its arguments on a line, in grid order for every thread count. Tiles print their corner.
+  /// Prints its arguments on a line, in grid order for every thread count. Tiles print their
+  /// corner.
   template <class... X>
   void print(const X&... x) const {
     bool first_value = true;

@@ -1,10 +1,10 @@
 // One core of the machine, stepping a kernel's body through its part of the grid.
 //
-// The grid runs in row-major order. Before each step an input block whose index changed is fetched and
-// an output block whose index changed is written back; a block that stays is elided. On a device that
-// keeps blocks across cells (TPU) the accounting continues from the previous cell, whichever host thread
-// ran it: a core that starts at cell c asks the index maps what cell c - 1 left behind.
-// run.hpp has the call for users; run.cpp drives cores over OpenMP threads.
+// The grid runs in row-major order. Before each step an input block whose index changed is fetched
+// and an output block whose index changed is written back; a block that stays is elided. On a
+// device that keeps blocks across cells (TPU) the accounting continues from the previous cell,
+// whichever host thread ran it: a core that starts at cell c asks the index maps what cell c - 1
+// left behind. run.hpp has the call for users; run.cpp drives cores over OpenMP threads.
 #pragma once
 
 #include <atomic>
@@ -79,16 +79,17 @@ namespace detail {
 template <class Op>
 void add_operand(Plan& plan, const Op& op) {
   if constexpr (!Op::kPassed) {
-    plan.scalars.push_back({op.name.text, kDTypeOf<typename Op::Element>, op.array.size, op.name.at});
+    plan.scalars.push_back(
+        {op.name.text, kDTypeOf<typename Op::Element>, op.array.size, op.name.at});
   } else {
     OperandPlan p;
     p.name = op.name.text;
     p.role = Op::kRole;
     p.dtype = kDTypeOf<typename Op::Element>;
     p.at = op.name.at;
-    p.space = Op::kRole == Role::smem ? Space::smem
+    p.space = Op::kRole == Role::smem                                           ? Space::smem
               : Op::kRole == Role::accum && !plan.device.accumulators_in_vmem() ? Space::registers
-                                                                                 : Space::vmem;
+                                                                                : Space::vmem;
     p.array = op.shape;
     std::apply(
         [&](const auto&... e) {
@@ -136,17 +137,20 @@ class Core final : public CoreBase {
   static constexpr std::size_t kPlace = [] {
     return []<std::size_t... J>(std::index_sequence<J...>) {
       return (std::size_t{0} + ... + (OpAt<J>::kPassed ? 1 : 0));
-    }(std::make_index_sequence<I>{});
+    }
+    (std::make_index_sequence<I>{});
   }();
   template <std::size_t I>
   static constexpr bool kPipelined = [] {
-    if constexpr (!OpAt<I>::kPassed) return false;
-    else return OpAt<I>::kRole == Role::in || OpAt<I>::kRole == Role::out;
+    if constexpr (!OpAt<I>::kPassed)
+      return false;
+    else
+      return OpAt<I>::kRole == Role::in || OpAt<I>::kRole == Role::out;
   }();
 
   template <std::size_t... I>
-  static auto block_tuple(std::index_sequence<I...>)
-      -> std::tuple<std::conditional_t<OpAt<I>::kPassed, Block<typename OpAt<I>::Element>, NoMap>...>;
+  static auto block_tuple(std::index_sequence<I...>) -> std::tuple<
+      std::conditional_t<OpAt<I>::kPassed, Block<typename OpAt<I>::Element>, NoMap>...>;
   using Blocks = decltype(block_tuple(std::make_index_sequence<kOperands>{}));
 
   struct Position {
@@ -185,23 +189,24 @@ class Core final : public CoreBase {
 
     if (io_.keeps_blocks) recall(first);
     for (std::int64_t cell = first; cell < last; ++cell) {
-      if (!io_.keeps_blocks) for_each_operand([&]<std::size_t I>() { position_[I].resident = false; });
+      if (!io_.keeps_blocks)
+        for_each_operand([&]<std::size_t I>() { position_[I].resident = false; });
       set_cell(cell);
       cell_ = cell;
       for_each_operand([&]<std::size_t I>() { begin_cell<I>(); });
       cell_start_ = true;
       loop<G::kParallel>();
       for_each_operand([&]<std::size_t I>() { end_cell<I>(); });
-      if (io_.progress != nullptr) report(static_cast<double>(cell + 1) / static_cast<double>(io_.cells));
+      if (io_.progress != nullptr)
+        report(static_cast<double>(cell + 1) / static_cast<double>(io_.cells));
     }
   }
 
  private:
   template <class F>
   static void for_each_operand(F&& f) {
-    [&]<std::size_t... I>(std::index_sequence<I...>) {
-      (f.template operator()<I>(), ...);
-    }(std::make_index_sequence<kOperands>{});
+    [&]<std::size_t... I>(std::index_sequence<I...>) { (f.template operator()<I>(), ...); }
+    (std::make_index_sequence<kOperands>{});
   }
 
   template <class Dim>
@@ -312,7 +317,8 @@ class Core final : public CoreBase {
     for_each_operand([&]<std::size_t I>() { advance<I>(); });
     cell_start_ = false;
     if (io_.at != nullptr) watch();
-    if (io_.progress != nullptr && (steps & 0xfff) == 0xfff && G::kParallel < G::kRank) report_step();
+    if (io_.progress != nullptr && (steps & 0xfff) == 0xfff && G::kParallel < G::kRank)
+      report_step();
     const Env env(ids_.data(), lo_.data(), hi_.data(), &printed, &scopes);
     call_body(env, std::make_index_sequence<kOperands>{});
     ++steps;
@@ -348,7 +354,8 @@ class Core final : public CoreBase {
       const Index index = with_ids<G, G::kRank>(op.map, ids_);
       Position& p = position_[I];
       bool same = p.resident;
-      for (int d = 0; d < Index::kRank; ++d) same = same && p.index[static_cast<std::size_t>(d)] == index.index[d];
+      for (int d = 0; d < Index::kRank; ++d)
+        same = same && p.index[static_cast<std::size_t>(d)] == index.index[d];
       if (same && p.loaded) return;
       move_to<I>(index.index, same);
     }
@@ -383,7 +390,8 @@ class Core final : public CoreBase {
     const auto& block = std::get<I>(blocks_);
     const OperandPlan& op = *block.plan;
     const Shape inside = op.in_bounds(position_[I].index.data());
-    missing[kPlace<I>].add(write_back(block, io_.hbm[kPlace<I>], position_[I].index.data(), inside));
+    missing[kPlace<I>].add(
+        write_back(block, io_.hbm[kPlace<I>], position_[I].index.data(), inside));
     record(op, inside, op.space, Space::hbm, Why::writeback);
   }
 
@@ -423,9 +431,10 @@ class Core final : public CoreBase {
           if (!block.plan->present) return;
           text += describe_ref(*block.plan) + "\n";
           if (block.shadow.all_init()) {
-            text += detail::to_text(Tile<typename OpAt<I>::Element>(
-                        block.data, block.plan->rows, block.plan->cols, block.stride, block.storage)) +
-                    "\n";
+            text +=
+                detail::to_text(Tile<typename OpAt<I>::Element>(
+                    block.data, block.plan->rows, block.plan->cols, block.stride, block.storage)) +
+                "\n";
           } else {
             text += "  undefined so far\n";
           }
@@ -439,7 +448,8 @@ class Core final : public CoreBase {
   void report_step() {
     if constexpr (G::kParallel < G::kRank) {
       constexpr std::size_t kDim = G::kParallel;
-      const double inner = static_cast<double>(ids_[kDim] - lo_[kDim]) / std::max(1, hi_[kDim] - lo_[kDim]);
+      const double inner =
+          static_cast<double>(ids_[kDim] - lo_[kDim]) / std::max(1, hi_[kDim] - lo_[kDim]);
       report((static_cast<double>(cell_) + inner) / static_cast<double>(io_.cells));
     }
   }

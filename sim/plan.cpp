@@ -21,9 +21,10 @@ std::int64_t OperandPlan::offset(const std::int64_t* index) const {
 
 namespace {
 
-/// The rules of Pallas's TPU lowering (jax 0.10.2, pallas/mosaic/lowering.py, _check_block_mappings):
-/// the last two dims are multiples of 8 and 128, or the array's own; a 1-D block is the whole array, a
-/// multiple of 1024, or a power of two of at least 128 x (32 / bit width).
+/// The rules of Pallas's TPU lowering (jax 0.10.2, pallas/mosaic/lowering.py,
+/// _check_block_mappings): the last two dims are multiples of 8 and 128, or the array's own; a 1-D
+/// block is the whole array, a multiple of 1024, or a power of two of at least 128 x (32 / bit
+/// width).
 std::string block_shape_fault(const OperandPlan& op, const DeviceSpec& device) {
   if (device.kind != DeviceSpec::Kind::tpu) return "";
   const int last = op.block.rank - 1;

@@ -1,5 +1,5 @@
-// What a spec says, with its types erased: operands, scalars, memory use. Checked against a device once,
-// before the first step.
+// What a spec says, with its types erased: operands, scalars, memory use. Checked against a device
+// once, before the first step.
 #pragma once
 
 #include <array>

@@ -43,8 +43,8 @@ RunDriver::RunDriver(Plan plan, const Inputs& inputs, const RunOptions& options)
   std::size_t wanted = 0;
   for (const auto& op : plan_.operands) wanted += op.role == Role::in && op.present ? 1 : 0;
   if (inputs.size() != wanted) {
-    throw InputError("bad-input", plan_.kernel + " takes " + std::to_string(wanted) + " inputs, got " +
-                                      std::to_string(inputs.size()));
+    throw InputError("bad-input", plan_.kernel + " takes " + std::to_string(wanted) +
+                                      " inputs, got " + std::to_string(inputs.size()));
   }
   io_.hbm.resize(plan_.operands.size());
   missing_.resize(plan_.operands.size());
@@ -104,8 +104,10 @@ void RunDriver::collect(const CoreBase& core, RunResult& result) {
     sum.transcendentals += totals.transcendentals;
   }
   if (core.printed.empty()) return;
-  if (options_.print) options_.print(core.printed);
-  else std::fputs(core.printed.c_str(), stdout);
+  if (options_.print)
+    options_.print(core.printed);
+  else
+    std::fputs(core.printed.c_str(), stdout);
 }
 
 void RunDriver::run_serial(std::int64_t cells,
@@ -176,15 +178,16 @@ RunResult RunDriver::execute(std::int64_t cells,
   int threads = options_.threads > 0 ? options_.threads : omp_get_max_threads();
   if (options_.keep_movements || !options_.at.empty() || packed_output || cells < 2) threads = 1;
   begin();
-  // A kernel that fails on several threads runs again on one: the first error in grid order is then the
-  // one reported, with what scratch held at that step.
+  // A kernel that fails on several threads runs again on one: the first error in grid order is then
+  // the one reported, with what scratch held at that step.
   if (threads == 1 || !run_parallel(cells, threads, make_core, result)) {
     if (threads != 1) begin();
     run_serial(cells, make_core, result);
     if (threads != 1 && result.ok()) {
-      result.diagnostics.push_back({.slug = "internal",
-                                    .kind = Diagnostic::Kind::internal,
-                                    .headline = "a failure on several threads did not recur on one"});
+      result.diagnostics.push_back(
+          {.slug = "internal",
+           .kind = Diagnostic::Kind::internal,
+           .headline = "a failure on several threads did not recur on one"});
     }
   }
   finish(result);
@@ -220,7 +223,8 @@ void RunDriver::finish(RunResult& result) {
       missing_[i].add(op.in_bounds(index.dims.data()).elems(), op.offset(index.dims.data()));
     }
     if (missing_[i].count > 0) {
-      result.diagnostics.push_back(output_not_covered(plan_, op, missing_[i].first, missing_[i].count));
+      result.diagnostics.push_back(
+          output_not_covered(plan_, op, missing_[i].first, missing_[i].count));
     }
   }
   result.outputs = std::move(outputs_);

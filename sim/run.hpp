@@ -6,10 +6,10 @@
 //   result.outputs[0];                       // the first out() of the spec
 //   result.ledger().hbm_read_bytes();        // every byte, per ref in result.ledger().refs()
 //
-// Inputs are given in the order of the spec's in() operands that are present. A kernel that is wrong is
-// no exception but a diagnostic (the first in grid order, for every thread count); inputs of the wrong
-// number, shape or dtype throw InputError.
-// Results, ledger and diagnostics are the same bits for every thread count.
+// Inputs are given in the order of the spec's in() operands that are present. A kernel that is
+// wrong is no exception but a diagnostic (the first in grid order, for every thread count); inputs
+// of the wrong number, shape or dtype throw InputError. Results, ledger and diagnostics are the
+// same bits for every thread count.
 #pragma once
 
 #include <functional>
@@ -33,8 +33,9 @@ struct RunOptions {
   std::vector<int> at = {};     ///< a grid step to watch; implies one thread
   bool break_at = false;        ///< raise SIGTRAP there, before the body
   std::function<void(const std::string&)> on_step = {};  ///< at that step: its blocks as text
-  std::function<void(double)> progress = {};             ///< called now and then with the fraction done
-  std::function<void(const std::string&)> print = {};    ///< takes env.print's lines; standard output if empty
+  std::function<void(double)> progress = {};  ///< called now and then with the fraction done
+  std::function<void(const std::string&)> print =
+      {};                    ///< takes env.print's lines; standard output if empty
   std::string who = {};      ///< for messages: "matmul, case 1 (m=41)"; the kernel's name if empty
   std::string command = {};  ///< for messages: the command that reproduces this run
 };
@@ -42,7 +43,8 @@ struct RunOptions {
 struct RunResult {
   std::vector<Array> outputs;  ///< in spec order; undefined if there is a diagnostic
   Plan plan;                   ///< operands, allocations, and the final ledger
-  std::vector<int> grid;       ///< extents; of an arbitrary dimension with bounds, the largest upper bound
+  std::vector<int>
+      grid;  ///< extents; of an arbitrary dimension with bounds, the largest upper bound
   std::int64_t steps = 0;
   std::int64_t flops = 0;
   std::int64_t transcendentals = 0;
@@ -69,15 +71,18 @@ class RunDriver {
   RunDriver& operator=(const RunDriver&) = delete;
 
   /// Runs every cell with cores from `make_core`, then the checks that need the whole run.
-  RunResult execute(std::int64_t cells, const std::function<std::unique_ptr<CoreBase>(CoreIo&)>& make_core);
+  RunResult execute(std::int64_t cells,
+                    const std::function<std::unique_ptr<CoreBase>(CoreIo&)>& make_core);
 
   const Plan& plan() const { return plan_; }
 
  private:
   bool run_parallel(std::int64_t cells, int threads,
-                    const std::function<std::unique_ptr<CoreBase>(CoreIo&)>& make_core, RunResult& result);
+                    const std::function<std::unique_ptr<CoreBase>(CoreIo&)>& make_core,
+                    RunResult& result);
   void run_serial(std::int64_t cells,
-                  const std::function<std::unique_ptr<CoreBase>(CoreIo&)>& make_core, RunResult& result);
+                  const std::function<std::unique_ptr<CoreBase>(CoreIo&)>& make_core,
+                  RunResult& result);
   void reset();
   void collect(const CoreBase& core, RunResult& result);
   void finish(RunResult& result);
@@ -97,7 +102,8 @@ RunResult run(const K& kernel, Tiles tiles, const Inputs& inputs, const RunOptio
   const auto spec = spec_of(kernel, tiles);
   using Spec = std::remove_const_t<decltype(spec)>;
   Plan plan = plan_of(K::info.name, spec, options.device);
-  StepContext context{&plan, nullptr, options.who.empty() ? plan.kernel : options.who, options.command};
+  StepContext context{&plan, nullptr, options.who.empty() ? plan.kernel : options.who,
+                      options.command};
   step_context = &context;
   RunResult result;
   try {

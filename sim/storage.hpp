@@ -1,7 +1,8 @@
 // Memory of tiles: reference-counted chunks from a free list per thread.
 //
-// Tiles are values that share a chunk until one of them is written. A chunk never leaves the thread that
-// made it, so counts are plain integers. Sizes are powers of two from 256 bytes; 64-byte aligned.
+// Tiles are values that share a chunk until one of them is written. A chunk never leaves the thread
+// that made it, so counts are plain integers. Sizes are powers of two from 256 bytes; 64-byte
+// aligned.
 #pragma once
 
 #include <array>

@@ -1,8 +1,9 @@
 // The interpreter's tiles: what a body computes with, evaluated eagerly.
 //
-// A Tile<T> is a value: rows x cols elements in row-major order. Copies share memory until a block is
-// written (Block::writable); rows of a tile that views an HBM block may lie apart (stride). Broadcasting
-// and element types are those of sim/ops/op.hpp. Errors: shape-mismatch; nan-born if trapped.
+// A Tile<T> is a value: rows x cols elements in row-major order. Copies share memory until a block
+// is written (Block::writable); rows of a tile that views an HBM block may lie apart (stride).
+// Broadcasting and element types are those of sim/ops/op.hpp. Errors: shape-mismatch; nan-born if
+// trapped.
 #pragma once
 
 #include <algorithm>
@@ -62,7 +63,8 @@ class FreshTile {
   FreshTile(int rows, int cols)
       : rows_(rows),
         cols_(cols),
-        storage_(Storage::allocate(sizeof(T) * static_cast<std::size_t>(std::int64_t{rows} * cols))) {}
+        storage_(
+            Storage::allocate(sizeof(T) * static_cast<std::size_t>(std::int64_t{rows} * cols))) {}
   T* data() { return reinterpret_cast<T*>(storage_.bytes()); }
   Tile<T> finish() && {
     const T* d = data();
@@ -97,7 +99,13 @@ class DotExpression {
   int cols;
 
   DotExpression(Tile<T> a, bool a_transposed, Tile<T> b, bool b_transposed, int r, int c, int depth)
-      : rows(r), cols(c), a_(std::move(a)), b_(std::move(b)), at_(a_transposed), bt_(b_transposed), depth_(depth) {}
+      : rows(r),
+        cols(c),
+        a_(std::move(a)),
+        b_(std::move(b)),
+        at_(a_transposed),
+        bt_(b_transposed),
+        depth_(depth) {}
   DotExpression(const DotExpression&) = delete;
   DotExpression& operator=(const DotExpression&) = delete;
 
@@ -108,7 +116,8 @@ class DotExpression {
 
  private:
   static Operand2d<T> operand(const Tile<T>& t, bool transposed) {
-    return transposed ? Operand2d<T>{t.data(), 1, t.stride()} : Operand2d<T>{t.data(), t.stride(), 1};
+    return transposed ? Operand2d<T>{t.data(), 1, t.stride()}
+                      : Operand2d<T>{t.data(), t.stride(), 1};
   }
   Tile<T> a_;
   Tile<T> b_;
@@ -127,7 +136,8 @@ template <class T>
 inline constexpr bool kIsTransposed<TransposedTile<T>> = true;
 
 [[noreturn]] void fail_shapes(const char* op, std::initializer_list<std::pair<int, int>> extents);
-[[noreturn]] void fail_nan_born(const char* op, int row, int col, std::initializer_list<double> operands);
+[[noreturn]] void fail_nan_born(const char* op, int row, int col,
+                                std::initializer_list<double> operands);
 
 namespace detail {
 
@@ -142,14 +152,19 @@ struct Lane {
 
 template <class X>
 const auto& operand(const X& x) {
-  static_assert(!kIsDot<X>,
-                "dot() is a right-hand side: write *acc += dot(a, b), or name it with load(dot(a, b))");
-  static_assert(!kIsTransposed<X>, "transpose() is an operand of dot; name it with load(transpose(a))");
-  if constexpr (requires { x.checked(); }) return x.checked();
-  else return x;
+  static_assert(
+      !kIsDot<X>,
+      "dot() is a right-hand side: write *acc += dot(a, b), or name it with load(dot(a, b))");
+  static_assert(!kIsTransposed<X>,
+                "transpose() is an operand of dot; name it with load(transpose(a))");
+  if constexpr (requires { x.checked(); })
+    return x.checked();
+  else
+    return x;
 }
 
-/// The element type that scalars of an op are converted to: the first tile's whose type is not a mask.
+/// The element type that scalars of an op are converted to: the first tile's whose type is not a
+/// mask.
 template <class... X>
 struct ValueType {
   using type = bool;
@@ -170,9 +185,9 @@ struct ValueType<X, Rest...> {
   using type = typename decltype(pick())::type;
 };
 template <class... X>
-using ScalarOf = std::conditional_t<
-    (TileLike<X> && ...) || !std::is_same_v<typename ValueType<X...>::type, bool>,
-    typename ValueType<X...>::type, float>;
+using ScalarOf = std::conditional_t<(TileLike<X> && ...) ||
+                                        !std::is_same_v<typename ValueType<X...>::type, bool>,
+                                    typename ValueType<X...>::type, float>;
 
 template <class S, class X>
 auto lane_of(const X& x, S& held) {
@@ -189,16 +204,19 @@ template <class Op, class... T>
 auto apply_lifted(T... v) {
   if constexpr ((kIsSmallFloat<T> || ...)) {
     const auto widen = []<class V>(V x) {
-      if constexpr (kIsSmallFloat<V>) return static_cast<float>(x);
-      else return x;
+      if constexpr (kIsSmallFloat<V>)
+        return static_cast<float>(x);
+      else
+        return x;
     };
     const auto result = Op::apply(widen(v)...);
     if constexpr (std::is_same_v<std::remove_const_t<decltype(result)>, bool>) {
       return result;
     } else {
-      using Small = std::conditional_t<kIsSmallFloat<std::tuple_element_t<sizeof...(T) - 1, std::tuple<T...>>>,
-                                       std::tuple_element_t<sizeof...(T) - 1, std::tuple<T...>>,
-                                       std::tuple_element_t<0, std::tuple<T...>>>;
+      using Small = std::conditional_t<
+          kIsSmallFloat<std::tuple_element_t<sizeof...(T) - 1, std::tuple<T...>>>,
+          std::tuple_element_t<sizeof...(T) - 1, std::tuple<T...>>,
+          std::tuple_element_t<0, std::tuple<T...>>>;
       return Small(result);
     }
   } else {
@@ -216,7 +234,9 @@ template <class Op, bool... kStep, class R, class... T>
 void apply_rows(R* out, int rows, int cols, const Lane<T>&... lanes) {
   constexpr std::size_t kKnown = sizeof...(kStep);
   if constexpr (kKnown == sizeof...(T)) {
-    const bool flat = ((kStep ? lanes.stride == cols && lanes.rows == rows : lanes.rows * lanes.cols == 1) && ...);
+    const bool flat =
+        ((kStep ? lanes.stride == cols && lanes.rows == rows : lanes.rows * lanes.cols == 1) &&
+         ...);
     if (flat) {
       apply_row<Op, kStep...>(out, rows * cols, lanes.data...);
       return;
@@ -227,16 +247,21 @@ void apply_rows(R* out, int rows, int cols, const Lane<T>&... lanes) {
     }
   } else {
     const int lane_cols = std::get<kKnown>(std::tie(lanes...)).cols;
-    if (lane_cols == 1 && cols != 1) apply_rows<Op, kStep..., false>(out, rows, cols, lanes...);
-    else apply_rows<Op, kStep..., true>(out, rows, cols, lanes...);
+    if (lane_cols == 1 && cols != 1)
+      apply_rows<Op, kStep..., false>(out, rows, cols, lanes...);
+    else
+      apply_rows<Op, kStep..., true>(out, rows, cols, lanes...);
   }
 }
 
 template <class T>
 bool is_nan(T v) {
-  if constexpr (std::is_floating_point_v<T>) return v != v;
-  else if constexpr (kIsSmallFloat<T>) return is_nan(static_cast<float>(v));
-  else return false;
+  if constexpr (std::is_floating_point_v<T>)
+    return v != v;
+  else if constexpr (kIsSmallFloat<T>)
+    return is_nan(static_cast<float>(v));
+  else
+    return false;
 }
 template <class T>
 T lane_at(const Lane<T>& l, int r, int c) {
@@ -248,7 +273,8 @@ void trap_nan(const char* op, const R* out, int rows, int cols, const Lane<T>&..
   if constexpr (kIsFloat<R>) {
     for (int r = 0; r < rows; ++r) {
       for (int c = 0; c < cols; ++c) {
-        if (!is_nan(out[std::int64_t{r} * cols + c]) || (is_nan(lane_at(lanes, r, c)) || ...)) continue;
+        if (!is_nan(out[std::int64_t{r} * cols + c]) || (is_nan(lane_at(lanes, r, c)) || ...))
+          continue;
         fail_nan_born(op, r, c, {convert<double>(lane_at(lanes, r, c))...});
       }
     }
@@ -294,15 +320,18 @@ struct Interpreter {
       for (int l = 0; l < kReduceLanes; ++l) lanes[l] = Reduction::template identity<T>();
       int c = 0;
       for (; c + kReduceLanes <= tile.cols; c += kReduceLanes) {
-        for (int l = 0; l < kReduceLanes; ++l) lanes[l] = Combine::template apply<T>(lanes[l], row[c + l]);
+        for (int l = 0; l < kReduceLanes; ++l)
+          lanes[l] = Combine::template apply<T>(lanes[l], row[c + l]);
       }
-      for (int l = 0; c + l < tile.cols; ++l) lanes[l] = Combine::template apply<T>(lanes[l], row[c + l]);
+      for (int l = 0; c + l < tile.cols; ++l)
+        lanes[l] = Combine::template apply<T>(lanes[l], row[c + l]);
       for (int s = kReduceLanes / 2; s > 0; s /= 2) {
         for (int l = 0; l < s; ++l) lanes[l] = Combine::template apply<T>(lanes[l], lanes[l + s]);
       }
       result.data()[r] = lanes[0];
       if (op_state.trap_nan && detail::is_nan(lanes[0])) {
-        const bool carried = std::any_of(row, row + tile.cols, [](T v) { return detail::is_nan(v); });
+        const bool carried =
+            std::any_of(row, row + tile.cols, [](T v) { return detail::is_nan(v); });
         if (!carried) fail_nan_born(Reduction::info.name, r, 0, {});
       }
     }
@@ -333,10 +362,11 @@ struct Interpreter {
   template <class A, class B>
   static auto dot(const A& a, const B& b) {
     using T = typename A::Element;
-    static_assert(std::is_same_v<T, typename B::Element>, "dot of two element types: cast<T>() one of them");
+    static_assert(std::is_same_v<T, typename B::Element>,
+                  "dot of two element types: cast<T>() one of them");
     if (a.cols != b.rows) fail_shapes("dot", {{a.rows, a.cols}, {b.rows, b.cols}});
-    return DotExpression<T>(dot_tile(a), kIsTransposed<A>, dot_tile(b), kIsTransposed<B>, a.rows, b.cols,
-                            a.cols);
+    return DotExpression<T>(dot_tile(a), kIsTransposed<A>, dot_tile(b), kIsTransposed<B>, a.rows,
+                            b.cols, a.cols);
   }
 
   template <class X>
@@ -365,8 +395,10 @@ struct Interpreter {
   template <class A>
   static auto dot_tile(const A& a) {
     static_assert(!kIsDot<A>, "a dot() of a dot(): name the inner one with load(dot(a, b))");
-    if constexpr (kIsTransposed<A>) return a.tile;
-    else return Tile<typename A::Element>(detail::operand(a));
+    if constexpr (kIsTransposed<A>)
+      return a.tile;
+    else
+      return Tile<typename A::Element>(detail::operand(a));
   }
 
   template <class Op, class... X>
@@ -384,7 +416,8 @@ struct Interpreter {
   static auto map_lanes(const detail::Lane<T>&... lanes) {
     const int rows = std::max({lanes.rows...});
     const int cols = std::max({lanes.cols...});
-    if ((((lanes.rows != rows && lanes.rows != 1) || (lanes.cols != cols && lanes.cols != 1)) || ...)) {
+    if ((((lanes.rows != rows && lanes.rows != 1) || (lanes.cols != cols && lanes.cols != 1)) ||
+         ...)) {
       fail_shapes(Op::info.name, {{lanes.rows, lanes.cols}...});
     }
     using R = decltype(detail::apply_lifted<Op>(std::declval<T>()...));

@@ -1,4 +1,5 @@
-// Blocks between HBM and VMEM: where a block lies in its array, and the copies of its in-bounds part.
+// Blocks between HBM and VMEM: where a block lies in its array, and the copies of its in-bounds
+// part.
 #pragma once
 
 #include <cstring>
@@ -8,8 +9,8 @@
 
 namespace tessera {
 
-/// Calls f(element offset in the array, element offset in the block, run length) for every run of the
-/// in-bounds part of a block.
+/// Calls f(element offset in the array, element offset in the block, run length) for every run of
+/// the in-bounds part of a block.
 template <class F>
 void for_each_run(const OperandPlan& op, const std::int64_t* index, const Shape& in_bounds, F&& f) {
   Shape tile_strides = op.block;
@@ -38,8 +39,9 @@ void for_each_run(const OperandPlan& op, const std::int64_t* index, const Shape&
   }
 }
 
-/// True if the rows of a whole block lie a constant stride apart in HBM, elements adjacent: then a block
-/// of an input is that view, not a copy. (Nothing else can write an input while the kernel runs.)
+/// True if the rows of a whole block lie a constant stride apart in HBM, elements adjacent: then a
+/// block of an input is that view, not a copy. (Nothing else can write an input while the kernel
+/// runs.)
 inline bool viewable(const OperandPlan& op) {
   if (bit_width(op.dtype) < 8 || op.kept.rank > 2) return false;
   return op.kept.rank == 0 || !op.squeezed[static_cast<std::size_t>(op.block.rank - 1)];
@@ -55,9 +57,12 @@ inline std::int64_t row_stride(const OperandPlan& op) {
 template <class T>
 T pad_of(const OperandPlan& op) {
   if (op.padded) return convert<T>(op.pad_value);
-  if constexpr (kIsFloat<T>) return convert<T>(std::numeric_limits<float>::quiet_NaN());
-  else if constexpr (std::is_same_v<T, bool>) return true;
-  else return convert<T>(std::int64_t{-0x5a5a5a5a});
+  if constexpr (kIsFloat<T>)
+    return convert<T>(std::numeric_limits<float>::quiet_NaN());
+  else if constexpr (std::is_same_v<T, bool>)
+    return true;
+  else
+    return convert<T>(std::int64_t{-0x5a5a5a5a});
 }
 
 template <class T>
@@ -123,10 +128,11 @@ struct Missing {
   void add(const Missing& other) { add(other.count, other.first); }
 };
 
-/// Writes block `index` of an output back; what the block does not hold is missing for good, since a block
-/// is written back once.
+/// Writes block `index` of an output back; what the block does not hold is missing for good, since
+/// a block is written back once.
 template <class T>
-Missing write_back(const Block<T>& block, std::byte* hbm, const std::int64_t* index, const Shape& in_bounds) {
+Missing write_back(const Block<T>& block, std::byte* hbm, const std::int64_t* index,
+                   const Shape& in_bounds) {
   const OperandPlan& op = *block.plan;
   const bool whole = block.shadow.all_init();
   Missing missing;
@@ -136,8 +142,10 @@ Missing write_back(const Block<T>& block, std::byte* hbm, const std::int64_t* in
       return;
     }
     for (std::int64_t i = 0; i < n; ++i) {
-      if (block.shadow.at(from + i) == Shadow::init) store_elements(hbm, to + i, block.data + from + i, 1);
-      else missing.add(1, to + i);
+      if (block.shadow.at(from + i) == Shadow::init)
+        store_elements(hbm, to + i, block.data + from + i, 1);
+      else
+        missing.add(1, to + i);
     }
   });
   return missing;

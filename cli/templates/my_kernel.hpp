@@ -18,9 +18,9 @@ struct MyKernel {
   int n = 0;
   float alpha = 1;
 
-  static constexpr auto sizes = tessera::params(tessera::size("m", &MyKernel::m, "rows"),
-                                                tessera::size("n", &MyKernel::n, "columns"),
-                                                tessera::size("alpha", &MyKernel::alpha, "scale of x"));
+  static constexpr auto sizes = tessera::params(
+      tessera::size("m", &MyKernel::m, "rows"), tessera::size("n", &MyKernel::n, "columns"),
+      tessera::size("alpha", &MyKernel::alpha, "scale of x"));
   static constexpr auto tiles = tessera::tile_names(tessera::tile("bm"), tessera::tile("bn"));
   // Sizes, then tiles. The first case is the default; every case is a test.
   static constexpr std::array cases{tessera::Case{"aligned", {256, 512, 2}, {128, 128}},

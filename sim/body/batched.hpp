@@ -1,7 +1,7 @@
 // batched(kernel, n): the kernel over a leading dimension of n, as vmap does.
 //
-// The grid gains a parallel dimension in front, every array a leading dim, every block a squeezed one.
-// Scratch and scalars are as before; the body sees the same blocks and the same program ids.
+// The grid gains a parallel dimension in front, every array a leading dim, every block a squeezed
+// one. Scratch and scalars are as before; the body sees the same blocks and the same program ids.
 #pragma once
 
 #include "sim/body/kernel.hpp"
@@ -40,8 +40,10 @@ TESSERA_FN constexpr auto prepend_index(auto b, const BlockIndex<I...>& inner) {
 /// A bound of an arbitrary dimension that ignores the new outermost id.
 template <class Bound>
 TESSERA_FN constexpr auto inner_bound(Bound bound) {
-  if constexpr (std::is_convertible_v<Bound, int>) return bound;
-  else return [bound](auto, auto... ids) { return bound(ids...); };
+  if constexpr (std::is_convertible_v<Bound, int>)
+    return bound;
+  else
+    return [bound](auto, auto... ids) { return bound(ids...); };
 }
 TESSERA_FN constexpr auto inner_dim(Parallel d) { return d; }
 template <class Lo, class Hi>
@@ -63,9 +65,9 @@ TESSERA_FN constexpr auto batch_operand(const Operand<kRole, T, BlockDims<E...>,
     auto map = [inner = op.map](auto b, auto... ids) { return prepend_index(b, inner(ids...)); };
     using Block = BlockDims<Squeezed, E...>;
     return Operand<kRole, T, Block, decltype(map)>{
-        op.name,    array,      Block{std::tuple_cat(std::tuple<Squeezed>{}, op.block.extents)},
-        map,        op.buffers, op.present,
-        op.padded,  op.pad_value};
+        op.name,   array,       Block{std::tuple_cat(std::tuple<Squeezed>{}, op.block.extents)},
+        map,       op.buffers,  op.present,
+        op.padded, op.pad_value};
   }
 }
 

@@ -1,4 +1,5 @@
-// Extents and program ids: numbers that are compile-time under nvcc and run-time in the interpreter.
+// Extents and program ids: numbers that are compile-time under nvcc and run-time in the
+// interpreter.
 #pragma once
 
 #include <type_traits>
@@ -18,12 +19,14 @@ struct Int {
 TESSERA_FN constexpr int ceil_div(int a, int b) { return (a + b - 1) / b; }
 
 /// A program id, or a number computed from program ids. kArbitrary says whether an `arbitrary`
-/// dimension is among them: such an operand changes inside a parallel cell, so a pipeline must fetch it
-/// there; any other is fetched once per cell.
+/// dimension is among them: such an operand changes inside a parallel cell, so a pipeline must
+/// fetch it there; any other is fetched once per cell.
 template <bool kArbitrary>
 struct Id {
   int value = 0;
-  TESSERA_FN constexpr operator int() const { return value; }  // NOLINT(google-explicit-constructor)
+  TESSERA_FN constexpr operator int() const {
+    return value;
+  }  // NOLINT(google-explicit-constructor)
 };
 
 template <class T>
@@ -36,51 +39,52 @@ template <>
 inline constexpr bool kIsArbitrary<Id<true>> = true;
 
 template <class A, class B>
-concept IdArithmetic = (kIsId<A> || kIsId<B>) && std::is_convertible_v<A, int> &&
-                       std::is_convertible_v<B, int>;
+concept IdArithmetic = (kIsId<A> ||
+                        kIsId<B>)&&std::is_convertible_v<A, int>&& std::is_convertible_v<B, int>;
 template <class... T>
 using IdOf = Id<(kIsArbitrary<T> || ...)>;
 
 template <class A, class B>
-  requires IdArithmetic<A, B>
-TESSERA_FN constexpr auto operator+(A a, B b) {
+requires IdArithmetic<A, B> TESSERA_FN constexpr auto operator+(A a, B b) {
   return IdOf<A, B>{static_cast<int>(a) + static_cast<int>(b)};
 }
 template <class A, class B>
-  requires IdArithmetic<A, B>
-TESSERA_FN constexpr auto operator-(A a, B b) {
+requires IdArithmetic<A, B> TESSERA_FN constexpr auto operator-(A a, B b) {
   return IdOf<A, B>{static_cast<int>(a) - static_cast<int>(b)};
 }
 template <class A, class B>
-  requires IdArithmetic<A, B>
-TESSERA_FN constexpr auto operator*(A a, B b) {
+requires IdArithmetic<A, B> TESSERA_FN constexpr auto operator*(A a, B b) {
   return IdOf<A, B>{static_cast<int>(a) * static_cast<int>(b)};
 }
 template <class A, class B>
-  requires IdArithmetic<A, B>
-TESSERA_FN constexpr auto operator/(A a, B b) {
+requires IdArithmetic<A, B> TESSERA_FN constexpr auto operator/(A a, B b) {
   return IdOf<A, B>{static_cast<int>(a) / static_cast<int>(b)};
 }
 template <class A, class B>
-  requires IdArithmetic<A, B>
-TESSERA_FN constexpr auto operator%(A a, B b) {
+requires IdArithmetic<A, B> TESSERA_FN constexpr auto operator%(A a, B b) {
   return IdOf<A, B>{static_cast<int>(a) % static_cast<int>(b)};
 }
 
 /// The smaller and the larger of two extents or ids; ids keep their dependence.
 template <class A, class B>
-  requires(std::is_convertible_v<A, int> && std::is_convertible_v<B, int>)
-TESSERA_FN constexpr auto lesser(A a, B b) {
-  const int v = static_cast<int>(a) < static_cast<int>(b) ? static_cast<int>(a) : static_cast<int>(b);
-  if constexpr (kIsId<A> || kIsId<B>) return IdOf<A, B>{v};
-  else return v;
+requires(std::is_convertible_v<A, int>&& std::is_convertible_v<B, int>) TESSERA_FN
+    constexpr auto lesser(A a, B b) {
+  const int v =
+      static_cast<int>(a) < static_cast<int>(b) ? static_cast<int>(a) : static_cast<int>(b);
+  if constexpr (kIsId<A> || kIsId<B>)
+    return IdOf<A, B>{v};
+  else
+    return v;
 }
 template <class A, class B>
-  requires(std::is_convertible_v<A, int> && std::is_convertible_v<B, int>)
-TESSERA_FN constexpr auto greater(A a, B b) {
-  const int v = static_cast<int>(a) > static_cast<int>(b) ? static_cast<int>(a) : static_cast<int>(b);
-  if constexpr (kIsId<A> || kIsId<B>) return IdOf<A, B>{v};
-  else return v;
+requires(std::is_convertible_v<A, int>&& std::is_convertible_v<B, int>) TESSERA_FN
+    constexpr auto greater(A a, B b) {
+  const int v =
+      static_cast<int>(a) > static_cast<int>(b) ? static_cast<int>(a) : static_cast<int>(b);
+  if constexpr (kIsId<A> || kIsId<B>)
+    return IdOf<A, B>{v};
+  else
+    return v;
 }
 
 }  // namespace tessera

@@ -1,10 +1,11 @@
-// Grids: `parallel` dimensions, whose cells are independent, then `arbitrary` ones, which run in order.
+// Grids: `parallel` dimensions, whose cells are independent, then `arbitrary` ones, which run in
+// order.
 //
 //   grid(parallel(ceil_div(m, bm)).as("i"), arbitrary(ceil_div(k, bk)).as("k"))
 //
-// The last dimension runs fastest. An arbitrary dimension may take its bounds from the ids before it
-// (grid shrinking): arbitrary(lo, hi), each a number or a callable of the outer ids. Parallel dimensions
-// come first; at most kMaxGridRank in all.
+// The last dimension runs fastest. An arbitrary dimension may take its bounds from the ids before
+// it (grid shrinking): arbitrary(lo, hi), each a number or a callable of the outer ids. Parallel
+// dimensions come first; at most kMaxGridRank in all.
 #pragma once
 
 #include <tuple>
@@ -65,16 +66,19 @@ TESSERA_FN constexpr auto grid(Dim... dims) {
 /// Calls f with the first `kCount` program ids, each typed by its dimension.
 template <class G, int kCount, class F, class Ids>
 TESSERA_FN constexpr decltype(auto) with_ids(F&& f, const Ids& ids) {
-  return [&]<std::size_t... I>(std::index_sequence<I...>) -> decltype(auto) {
+  return [&]<std::size_t... I>(std::index_sequence<I...>)->decltype(auto) {
     return f(Id<G::kArbitraryDim[I]>{static_cast<int>(ids[I])}...);
-  }(std::make_index_sequence<static_cast<std::size_t>(kCount)>{});
+  }
+  (std::make_index_sequence<static_cast<std::size_t>(kCount)>{});
 }
 
 /// A bound of an arbitrary dimension: a number, or a callable of the ids before it.
 template <class G, int kDim, class Bound, class Ids>
 TESSERA_FN constexpr int bound_at(const Bound& bound, const Ids& ids) {
-  if constexpr (std::is_convertible_v<Bound, int>) return static_cast<int>(bound);
-  else return static_cast<int>(with_ids<G, kDim>(bound, ids));
+  if constexpr (std::is_convertible_v<Bound, int>)
+    return static_cast<int>(bound);
+  else
+    return static_cast<int>(with_ids<G, kDim>(bound, ids));
 }
 
 }  // namespace tessera

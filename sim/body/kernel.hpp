@@ -54,7 +54,9 @@ struct TileParam {
   const char* name;
   const char* follows;  ///< size that this one equals unless given, or nullptr
 };
-constexpr TileParam tile(const char* name, const char* follows = nullptr) { return {name, follows}; }
+constexpr TileParam tile(const char* name, const char* follows = nullptr) {
+  return {name, follows};
+}
 template <class... Rest>
 constexpr auto tile_names(TileParam first, Rest... rest) {
   return std::array<TileParam, 1 + sizeof...(Rest)>{first, rest...};
@@ -82,8 +84,8 @@ struct Bytes {
   constexpr bool operator==(const Bytes&) const = default;
 };
 
-/// What the elision of fetches depends on: a TPU core keeps its blocks from one parallel cell to the
-/// next, a GPU's CTA starts empty.
+/// What the elision of fetches depends on: a TPU core keeps its blocks from one parallel cell to
+/// the next, a GPU's CTA starts empty.
 struct Target {
   bool keeps_blocks = true;
 };

@@ -1,5 +1,6 @@
-// Scalar-prefetched arrays: copied to SMEM before the first grid step, read by index maps, grid bounds
-// and bodies. A kernel holds them as members; its spec lists them with scalars("name", member).
+// Scalar-prefetched arrays: copied to SMEM before the first grid step, read by index maps, grid
+// bounds and bodies. A kernel holds them as members; its spec lists them with scalars("name",
+// member).
 //
 // Does not own its data. Indexing checks bounds in the interpreter (oob-index) and not under nvcc.
 #pragma once
@@ -26,8 +27,10 @@ struct Smem {
 #if !defined(__CUDACC__)
     if (at < 0 || at >= size) fail_scalar_index(name, at, size);
 #endif
-    if constexpr (kIsId<I>) return I{static_cast<int>(data[at])};
-    else return data[at];
+    if constexpr (kIsId<I>)
+      return I{static_cast<int>(data[at])};
+    else
+      return data[at];
   }
 };
 

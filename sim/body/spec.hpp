@@ -6,12 +6,13 @@
 //        accum<float>("acc", bm, bn));
 //
 // The body receives one ref per operand, in this order, as a 2-D block: the last block dim is its
-// columns, the others its rows; `squeezed` dims vanish (one index, no extent); a 1-D block is one row.
-// Index maps take the program ids and return block indices, as Pallas's do. `scalars` are listed, not
-// passed: the kernel holds them as Smem members.
+// columns, the others its rows; `squeezed` dims vanish (one index, no extent); a 1-D block is one
+// row. Index maps take the program ids and return block indices, as Pallas's do. `scalars` are
+// listed, not passed: the kernel holds them as Smem members.
 //
-// Modifiers: .buffered(n) slots (2 unless said), .pad(v) value of the out-of-bounds part of a ragged
-// input block (poison unless said: NaN, or an implausible integer), .when(c) operand absent unless c.
+// Modifiers: .buffered(n) slots (2 unless said), .pad(v) value of the out-of-bounds part of a
+// ragged input block (poison unless said: NaN, or an implausible integer), .when(c) operand absent
+// unless c.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +32,8 @@ namespace tessera {
 struct Name {
   const char* text;
   Here at;
-  TESSERA_FN constexpr Name(const char* s, Here here = Here::now())  // NOLINT(google-explicit-constructor)
+  TESSERA_FN constexpr Name(const char* s,
+                            Here here = Here::now())  // NOLINT(google-explicit-constructor)
       : text(s), at(here) {}
 };
 
@@ -74,8 +76,10 @@ TESSERA_FN constexpr auto block(E... extents) {
 namespace detail {
 template <class E>
 TESSERA_FN constexpr int block_extent(E e) {
-  if constexpr (std::is_same_v<E, Squeezed>) return 1;
-  else return static_cast<int>(e);
+  if constexpr (std::is_same_v<E, Squeezed>)
+    return 1;
+  else
+    return static_cast<int>(e);
 }
 template <class A, class B>
 TESSERA_FN constexpr auto extent_product(A a, B b) {
@@ -87,8 +91,10 @@ TESSERA_FN constexpr auto extent_product(A a, B b) {
 }
 template <class E>
 TESSERA_FN constexpr auto kept_extent(E e) {
-  if constexpr (std::is_same_v<E, Squeezed>) return Int<1>{};
-  else return e;
+  if constexpr (std::is_same_v<E, Squeezed>)
+    return Int<1>{};
+  else
+    return e;
 }
 /// Place of the last extent that is not squeezed, or -1.
 template <class... E>
@@ -100,8 +106,10 @@ TESSERA_FN constexpr int last_kept() {
 }
 template <int kUpTo, class Tuple>
 TESSERA_FN constexpr auto product_before(const Tuple& t) {
-  if constexpr (kUpTo == 0) return Int<1>{};
-  else return extent_product(product_before<kUpTo - 1>(t), kept_extent(std::get<kUpTo - 1>(t)));
+  if constexpr (kUpTo == 0)
+    return Int<1>{};
+  else
+    return extent_product(product_before<kUpTo - 1>(t), kept_extent(std::get<kUpTo - 1>(t)));
 }
 }  // namespace detail
 
@@ -109,8 +117,10 @@ TESSERA_FN constexpr auto product_before(const Tuple& t) {
 template <class... E>
 TESSERA_FN constexpr auto block_cols(const BlockDims<E...>& b) {
   constexpr int kLast = detail::last_kept<E...>();
-  if constexpr (kLast < 0) return Int<1>{};
-  else return std::get<kLast>(b.extents);
+  if constexpr (kLast < 0)
+    return Int<1>{};
+  else
+    return std::get<kLast>(b.extents);
 }
 template <class... E>
 TESSERA_FN constexpr auto block_rows(const BlockDims<E...>& b) {
@@ -175,14 +185,14 @@ TESSERA_FN constexpr auto out(Name name, Shape array, Block block, Map map) {
 /// Scratch that the CUDA build keeps in registers: read and written whole.
 template <class T, class R, class C>
 TESSERA_FN constexpr auto accum(Name name, R rows, C cols) {
-  return Operand<Role::accum, T, BlockDims<R, C>, NoMap>{name, shape(rows, cols), block(rows, cols),
-                                                         {}, 1};
+  return Operand<Role::accum, T, BlockDims<R, C>, NoMap>{
+      name, shape(rows, cols), block(rows, cols), {}, 1};
 }
 /// Scratch in VMEM (shared memory).
 template <class T, class R, class C>
 TESSERA_FN constexpr auto vmem(Name name, R rows, C cols) {
-  return Operand<Role::vmem, T, BlockDims<R, C>, NoMap>{name, shape(rows, cols), block(rows, cols),
-                                                        {}, 1};
+  return Operand<Role::vmem, T, BlockDims<R, C>, NoMap>{
+      name, shape(rows, cols), block(rows, cols), {}, 1};
 }
 /// Scalar scratch in SMEM, read and written by element: ref[i].
 template <class T, class N>

@@ -1,8 +1,8 @@
 // A diagnostic: one thing that is wrong, where, and what to do next.
 //
-// Four kinds: the kernel is wrong; `unmodelled`, nobody has measured what hardware does; `unsupported`,
-// not built yet; `internal`, our bug. What a person typed wrong is no diagnostic but an InputError.
-// sim/diagnostics/slugs.hpp has one function per slug.
+// Four kinds: the kernel is wrong; `unmodelled`, nobody has measured what hardware does;
+// `unsupported`, not built yet; `internal`, our bug. What a person typed wrong is no diagnostic but
+// an InputError. sim/diagnostics/slugs.hpp has one function per slug.
 #pragma once
 
 #include <stdexcept>
@@ -19,7 +19,8 @@ struct Diagnostic {
   std::string slug = {};
   Kind kind = Kind::kernel;
   std::string headline = {};
-  std::vector<std::pair<std::string, std::string>> fields = {};  ///< in print order: "kernel", "line", ...
+  std::vector<std::pair<std::string, std::string>> fields =
+      {};  ///< in print order: "kernel", "line", ...
 
   /// The message as it is printed, ending in a newline.
   std::string text() const;
@@ -48,8 +49,8 @@ std::string suggest(const std::string& wrong, const std::vector<std::string>& kn
 /// "kernels/matmul.hpp:57  *acc += dot(*x, *y);", the source text if the file can be read.
 std::string source_excerpt(Here at);
 
-/// The same for the innermost caller outside tessera's own headers, from the debug information of the
-/// running program; "" if it has none.
+/// The same for the innermost caller outside tessera's own headers, from the debug information of
+/// the running program; "" if it has none.
 std::string caller_excerpt();
 
 }  // namespace tessera

@@ -38,10 +38,11 @@ void add_replay_field(Diagnostic& d) {
 }
 
 std::string describe_ref(const OperandPlan& op) {
-  const std::string block =
-      op.name + "_ref: " + name(op.space) + " " + describe(op.dtype, op.kept);
-  if (op.role == Role::in) return block + " <- " + op.name + ": HBM " + describe(op.dtype, op.array);
-  if (op.role == Role::out) return block + " -> " + op.name + ": HBM " + describe(op.dtype, op.array);
+  const std::string block = op.name + "_ref: " + name(op.space) + " " + describe(op.dtype, op.kept);
+  if (op.role == Role::in)
+    return block + " <- " + op.name + ": HBM " + describe(op.dtype, op.array);
+  if (op.role == Role::out)
+    return block + " -> " + op.name + ": HBM " + describe(op.dtype, op.array);
   return op.name + ": " + name(op.space) + " " + describe(op.dtype, op.kept) + ", scratch";
 }
 

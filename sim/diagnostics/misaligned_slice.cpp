@@ -4,8 +4,8 @@ namespace tessera {
 
 Diagnostic misaligned_slice(const OperandPlan& op, const char* dim, int start, int unit) {
   Diagnostic d{.slug = "misaligned-slice",
-               .headline = "a slice of " + op.name + " starts at " + dim + " " + std::to_string(start) +
-                           ", inside a native tile"};
+               .headline = "a slice of " + op.name + " starts at " + dim + " " +
+                           std::to_string(start) + ", inside a native tile"};
   add_kernel_field(d);
   d.fields.emplace_back("line", caller_excerpt());
   d.fields.emplace_back("ref", describe_ref(op));

@@ -19,8 +19,8 @@ Diagnostic oob_block(const OperandPlan& op, const std::int64_t* index) {
     const std::int64_t first = packed_bytes(op.dtype, op.offset(index));
     const std::int64_t run = packed_bytes(op.dtype, op.block[bad] * op.strides[bad]);
     d.fields.emplace_back("bytes", "wanted from " + std::to_string(first) + ", " +
-                                       std::to_string(run) + " per block of dim " + std::to_string(bad) +
-                                       "; " + op.name + " ends at " +
+                                       std::to_string(run) + " per block of dim " +
+                                       std::to_string(bad) + "; " + op.name + " ends at " +
                                        std::to_string(packed_bytes(op.dtype, op.array.elems())));
   }
   d.fields.emplace_back("help", "dim " + std::to_string(bad) + " of " + op.name + " has " +

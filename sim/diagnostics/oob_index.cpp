@@ -14,7 +14,8 @@ Diagnostic oob_index(const OperandPlan& op, const char* dim, std::int64_t start,
   add_kernel_field(d);
   d.fields.emplace_back("line", caller_excerpt());
   d.fields.emplace_back("ref", describe_ref(op));
-  d.fields.emplace_back("help", "valid " + std::string(dim) + " are [0, " + std::to_string(extent) + ")");
+  d.fields.emplace_back("help",
+                        "valid " + std::string(dim) + " are [0, " + std::to_string(extent) + ")");
   add_replay_field(d);
   return d;
 }

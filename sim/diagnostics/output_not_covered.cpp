@@ -20,10 +20,11 @@ Diagnostic output_not_covered(const Plan& plan, const OperandPlan& op, std::int6
   d.fields.emplace_back("ref", describe_ref(op));
   const std::int64_t first = packed_bytes(op.dtype, first_missing);
   d.fields.emplace_back("bytes", "first [" + std::to_string(first) + ", " +
-                                     std::to_string(first + packed_bytes(op.dtype, 1)) + "): element " +
-                                     to_string(element) + ", block " +
+                                     std::to_string(first + packed_bytes(op.dtype, 1)) +
+                                     "): element " + to_string(element) + ", block " +
                                      index_string(block.dims.data(), block.rank));
-  d.fields.emplace_back("help", "every block of an output must be visited by the grid and written whole");
+  d.fields.emplace_back("help",
+                        "every block of an output must be visited by the grid and written whole");
   (void)plan;
   add_replay_field(d);
   return d;

@@ -9,9 +9,10 @@ Diagnostic output_revisit(const OperandPlan& op, const std::int64_t* index) {
   add_kernel_field(d);
   d.fields.emplace_back("line", source_excerpt(op.at));
   d.fields.emplace_back("ref", describe_ref(op));
-  d.fields.emplace_back("help",
-                        "steps that share an output block must follow one another: put the dimension "
-                        "that its index map ignores last in the grid");
+  d.fields.emplace_back(
+      "help",
+      "steps that share an output block must follow one another: put the dimension "
+      "that its index map ignores last in the grid");
   add_replay_field(d);
   return d;
 }

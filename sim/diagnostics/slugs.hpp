@@ -1,5 +1,6 @@
-// One function per way in which a kernel can be wrong. Each builds the whole message; its text is golden
-// in tests/diagnostics/<slug>.txt. The grid step comes from the running thread's StepContext.
+// One function per way in which a kernel can be wrong. Each builds the whole message; its text is
+// golden in tests/diagnostics/<slug>.txt. The grid step comes from the running thread's
+// StepContext.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +17,7 @@ struct StepContext {
   const Plan* plan = nullptr;
   const int* ids = nullptr;  ///< program ids, plan->grid_rank of them; null outside a step
   std::string who;           ///< "matmul, case 1 (m=41, n=300)": kernel and parameters
-  std::string command;       ///< "tessera run matmul --case 1": what reproduces it, "" if nothing does
+  std::string command;  ///< "tessera run matmul --case 1": what reproduces it, "" if nothing does
 };
 inline thread_local const StepContext* step_context = nullptr;
 

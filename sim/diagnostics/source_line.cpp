@@ -1,6 +1,6 @@
 // Where in the user's source an error arose. operator* of a ref cannot take a default argument that
-// would carry its caller's line, so the line comes from the debug information (-g1 is enough), inlined
-// frames included.
+// would carry its caller's line, so the line comes from the debug information (-g1 is enough),
+// inlined frames included.
 #include <array>
 #include <filesystem>
 #include <fstream>
@@ -24,7 +24,8 @@ std::string library_root() {
 std::string shorten(const std::string& path) {
   const std::string normal = std::filesystem::path(path).lexically_normal().string();
   std::error_code error;
-  const std::array<std::string, 2> roots{library_root(), std::filesystem::current_path(error).string() + "/"};
+  const std::array<std::string, 2> roots{library_root(),
+                                         std::filesystem::current_path(error).string() + "/"};
   for (const auto& root : roots) {
     if (!root.empty() && normal.starts_with(root)) return normal.substr(root.size());
   }
@@ -69,7 +70,8 @@ std::string caller_excerpt() {
   resolver.load_stacktrace(stack);
   for (std::size_t i = 0; i < stack.size(); ++i) {
     const backward::ResolvedTrace trace = resolver.resolve(stack[i]);
-    // The innermost position of a frame is its source; the calls that inlined it follow, inner first.
+    // The innermost position of a frame is its source; the calls that inlined it follow, inner
+    // first.
     if (!trace.source.filename.empty() && !in_library(trace.source.filename)) {
       return excerpt(trace.source.filename, trace.source.line);
     }

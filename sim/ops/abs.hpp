@@ -11,8 +11,10 @@ struct Abs {
 
   template <class T>
   TESSERA_FN static T apply(T a) {
-    if constexpr (std::is_floating_point_v<T>) return std::fabs(a);
-    else return a < T(0) ? static_cast<T>(-a) : a;
+    if constexpr (std::is_floating_point_v<T>)
+      return std::fabs(a);
+    else
+      return a < T(0) ? static_cast<T>(-a) : a;
   }
 };
 

@@ -1,5 +1,5 @@
-// Every op, in alphabetical order of its name: the only list. Tables, loaders, tests and docs include it;
-// kernels include the ops they use, so that a new op does not rebuild them.
+// Every op, in alphabetical order of its name: the only list. Tables, loaders, tests and docs
+// include it; kernels include the ops they use, so that a new op does not rebuild them.
 #pragma once
 
 #include <tuple>
@@ -47,10 +47,10 @@
 
 namespace tessera::ops {
 
-using All = std::tuple<
-    Abs, Add, LogicalAnd, Cast, Ceil, Cos, Div, Dot, Equal, Erf, Exp, Exp2, Expm1, Floor, Fma,
-    Greater, GreaterEqual, Less, LessEqual, Log, Log1p, Log2, Logistic, Maximum, Minimum, Mul,
-    Negate, LogicalNot, NotEqual, LogicalOr, Pow, RoundEven, RowMax, RowMin, RowSum, Rsqrt, Sin,
-    Sqrt, Sub, Tanh, Select, WhereAt>;
+using All =
+    std::tuple<Abs, Add, LogicalAnd, Cast, Ceil, Cos, Div, Dot, Equal, Erf, Exp, Exp2, Expm1, Floor,
+               Fma, Greater, GreaterEqual, Less, LessEqual, Log, Log1p, Log2, Logistic, Maximum,
+               Minimum, Mul, Negate, LogicalNot, NotEqual, LogicalOr, Pow, RoundEven, RowMax,
+               RowMin, RowSum, Rsqrt, Sin, Sqrt, Sub, Tanh, Select, WhereAt>;
 
 }  // namespace tessera::ops

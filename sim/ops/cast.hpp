@@ -6,8 +6,12 @@ namespace tessera {
 
 /// The value in another type, by the rules of memory_model/dtype.hpp.
 struct Cast {
-  static constexpr OpInfo info{
-      .name = "cast", .math = "T(a)", .mosaic = "arith.truncf", .arity = 1, .max_ulp = 0.5, .flops = 0};
+  static constexpr OpInfo info{.name = "cast",
+                               .math = "T(a)",
+                               .mosaic = "arith.truncf",
+                               .arity = 1,
+                               .max_ulp = 0.5,
+                               .flops = 0};
 
   template <class To, class From>
   TESSERA_FN static constexpr To apply(From a) {

@@ -6,9 +6,12 @@ namespace tessera {
 
 /// Cosine of a in radians.
 struct Cos {
-  static constexpr OpInfo info{
-      .name = "cos", .math = "cos(a)", .mosaic = "math.cos", .arity = 1, .max_ulp = 0.5,
-      .transcendental = true};
+  static constexpr OpInfo info{.name = "cos",
+                               .math = "cos(a)",
+                               .mosaic = "math.cos",
+                               .arity = 1,
+                               .max_ulp = 0.5,
+                               .transcendental = true};
 
   template <class T>
   TESSERA_FN static T apply(T a) {

@@ -4,9 +4,9 @@
 
 namespace tessera {
 
-/// Matrix product: one fused multiply-add per k, in increasing k, starting from the accumulator (from +0
-/// where there is none). f32 accumulation for float operands, f64 for f64, i32 for 8-bit integers. The
-/// order makes the bits independent of tile sizes, SIMD width and threads.
+/// Matrix product: one fused multiply-add per k, in increasing k, starting from the accumulator
+/// (from +0 where there is none). f32 accumulation for float operands, f64 for f64, i32 for 8-bit
+/// integers. The order makes the bits independent of tile sizes, SIMD width and threads.
 struct Dot {
   static constexpr OpInfo info{.name = "dot",
                                .math = "o[i,j] = fma(a[i,k], b[k,j], o[i,j]) for k = 0, 1, ...",
@@ -16,13 +16,15 @@ struct Dot {
                                .flops = 2};
   template <class T>
   TESSERA_FN static T apply(T a, T b, T accumulator) {
-    if constexpr (std::is_floating_point_v<T>) return std::fma(a, b, accumulator);
-    else return static_cast<T>(accumulator + a * b);
+    if constexpr (std::is_floating_point_v<T>)
+      return std::fma(a, b, accumulator);
+    else
+      return static_cast<T>(accumulator + a * b);
   }
 };
 
-/// a (m, k) times b (k, n): a right-hand side for `*acc = `, `*acc += ` and load(); transpose() marks
-/// either operand. Give it a name only through load(dot(a, b)).
+/// a (m, k) times b (k, n): a right-hand side for `*acc = `, `*acc += ` and load(); transpose()
+/// marks either operand. Give it a name only through load(dot(a, b)).
 template <TileLike A, TileLike B>
 TESSERA_FN auto dot(const A& a, const B& b) {
   return A::Backend::dot(a, b);

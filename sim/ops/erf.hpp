@@ -6,9 +6,12 @@ namespace tessera {
 
 /// The error function.
 struct Erf {
-  static constexpr OpInfo info{
-      .name = "erf", .math = "2/sqrt(pi) integral_0^a exp(-t^2) dt", .mosaic = "math.erf", .arity = 1, .max_ulp = 0.5,
-      .transcendental = true};
+  static constexpr OpInfo info{.name = "erf",
+                               .math = "2/sqrt(pi) integral_0^a exp(-t^2) dt",
+                               .mosaic = "math.erf",
+                               .arity = 1,
+                               .max_ulp = 0.5,
+                               .transcendental = true};
 
   template <class T>
   TESSERA_FN static T apply(T a) {

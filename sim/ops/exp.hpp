@@ -6,9 +6,12 @@ namespace tessera {
 
 /// e to the a.
 struct Exp {
-  static constexpr OpInfo info{
-      .name = "exp", .math = "e^a", .mosaic = "math.exp", .arity = 1, .max_ulp = 0.5,
-      .transcendental = true};
+  static constexpr OpInfo info{.name = "exp",
+                               .math = "e^a",
+                               .mosaic = "math.exp",
+                               .arity = 1,
+                               .max_ulp = 0.5,
+                               .transcendental = true};
 
   template <class T>
   TESSERA_FN static T apply(T a) {

@@ -6,9 +6,12 @@ namespace tessera {
 
 /// 2 to the a.
 struct Exp2 {
-  static constexpr OpInfo info{
-      .name = "exp2", .math = "2^a", .mosaic = "math.exp2", .arity = 1, .max_ulp = 0.5,
-      .transcendental = true};
+  static constexpr OpInfo info{.name = "exp2",
+                               .math = "2^a",
+                               .mosaic = "math.exp2",
+                               .arity = 1,
+                               .max_ulp = 0.5,
+                               .transcendental = true};
 
   template <class T>
   TESSERA_FN static T apply(T a) {

@@ -6,9 +6,12 @@ namespace tessera {
 
 /// e to the a, less 1, exact near 0.
 struct Expm1 {
-  static constexpr OpInfo info{
-      .name = "expm1", .math = "e^a - 1", .mosaic = "math.expm1", .arity = 1, .max_ulp = 0.5,
-      .transcendental = true};
+  static constexpr OpInfo info{.name = "expm1",
+                               .math = "e^a - 1",
+                               .mosaic = "math.expm1",
+                               .arity = 1,
+                               .max_ulp = 0.5,
+                               .transcendental = true};
 
   template <class T>
   TESSERA_FN static T apply(T a) {

@@ -6,8 +6,12 @@ namespace tessera {
 
 /// Fused multiply-add: one rounding.
 struct Fma {
-  static constexpr OpInfo info{
-      .name = "fma", .math = "a * b + c", .mosaic = "math.fma", .arity = 3, .max_ulp = 0.5, .flops = 2};
+  static constexpr OpInfo info{.name = "fma",
+                               .math = "a * b + c",
+                               .mosaic = "math.fma",
+                               .arity = 3,
+                               .max_ulp = 0.5,
+                               .flops = 2};
 
   template <class T>
   TESSERA_FN static T apply(T a, T b, T c) {
@@ -16,8 +20,7 @@ struct Fma {
 };
 
 template <class A, class B, class C>
-  requires Operands<A, B, C>
-TESSERA_FN auto fma(const A& a, const B& b, const C& c) {
+requires Operands<A, B, C> TESSERA_FN auto fma(const A& a, const B& b, const C& c) {
   return BackendOf<A, B, C>::template map<Fma>(a, b, c);
 }
 

@@ -6,9 +6,12 @@ namespace tessera {
 
 /// Natural logarithm; NaN below 0.
 struct Log {
-  static constexpr OpInfo info{
-      .name = "log", .math = "ln a", .mosaic = "math.log", .arity = 1, .max_ulp = 0.5,
-      .transcendental = true};
+  static constexpr OpInfo info{.name = "log",
+                               .math = "ln a",
+                               .mosaic = "math.log",
+                               .arity = 1,
+                               .max_ulp = 0.5,
+                               .transcendental = true};
 
   template <class T>
   TESSERA_FN static T apply(T a) {

@@ -6,9 +6,12 @@ namespace tessera {
 
 /// Natural logarithm of 1 + a, exact near 0.
 struct Log1p {
-  static constexpr OpInfo info{
-      .name = "log1p", .math = "ln(1 + a)", .mosaic = "math.log1p", .arity = 1, .max_ulp = 0.5,
-      .transcendental = true};
+  static constexpr OpInfo info{.name = "log1p",
+                               .math = "ln(1 + a)",
+                               .mosaic = "math.log1p",
+                               .arity = 1,
+                               .max_ulp = 0.5,
+                               .transcendental = true};
 
   template <class T>
   TESSERA_FN static T apply(T a) {

@@ -6,9 +6,12 @@ namespace tessera {
 
 /// Logarithm to base 2; NaN below 0.
 struct Log2 {
-  static constexpr OpInfo info{
-      .name = "log2", .math = "log2 a", .mosaic = "math.log2", .arity = 1, .max_ulp = 0.5,
-      .transcendental = true};
+  static constexpr OpInfo info{.name = "log2",
+                               .math = "log2 a",
+                               .mosaic = "math.log2",
+                               .arity = 1,
+                               .max_ulp = 0.5,
+                               .transcendental = true};
 
   template <class T>
   TESSERA_FN static T apply(T a) {

@@ -6,9 +6,13 @@ namespace tessera {
 
 /// The logistic function.
 struct Logistic {
-  static constexpr OpInfo info{
-      .name = "logistic", .math = "1 / (1 + e^-a)", .mosaic = "", .arity = 1, .max_ulp = 0.5, .flops = 3,
-      .transcendental = true};
+  static constexpr OpInfo info{.name = "logistic",
+                               .math = "1 / (1 + e^-a)",
+                               .mosaic = "",
+                               .arity = 1,
+                               .max_ulp = 0.5,
+                               .flops = 3,
+                               .transcendental = true};
 
   template <class T>
   TESSERA_FN static T apply(T a) {

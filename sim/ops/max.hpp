@@ -16,8 +16,7 @@ struct Maximum {
 };
 
 template <class A, class B>
-  requires Operands<A, B>
-TESSERA_FN auto max(const A& a, const B& b) {
+requires Operands<A, B> TESSERA_FN auto max(const A& a, const B& b) {
   return BackendOf<A, B>::template map<Maximum>(a, b);
 }
 

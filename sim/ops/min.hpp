@@ -16,8 +16,7 @@ struct Minimum {
 };
 
 template <class A, class B>
-  requires Operands<A, B>
-TESSERA_FN auto min(const A& a, const B& b) {
+requires Operands<A, B> TESSERA_FN auto min(const A& a, const B& b) {
   return BackendOf<A, B>::template map<Minimum>(a, b);
 }
 

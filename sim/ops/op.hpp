@@ -1,16 +1,16 @@
 // How an op is declared, and how a body calls it on whatever tiles the build uses.
 //
-// An op is a struct with `info` and a scalar `apply`: its whole meaning. A body calls a function of the
-// op's name; that function hands the op to the tiles' backend (the interpreter's sim/tile.hpp, or the
-// CUDA build's), which applies it element by element with the broadcasting below. Nothing else knows
-// what an op computes.
+// An op is a struct with `info` and a scalar `apply`: its whole meaning. A body calls a function of
+// the op's name; that function hands the op to the tiles' backend (the interpreter's sim/tile.hpp,
+// or the CUDA build's), which applies it element by element with the broadcasting below. Nothing
+// else knows what an op computes.
 //
 // Broadcasting: operands agree in rows and in columns, or have 1 there; a scalar is a 1 x 1 operand
-// converted to the tile's type. Element types must agree: cast<T>() first. bf16, f16 and fp8 arithmetic
-// is done in f32 and rounded once.
+// converted to the tile's type. Element types must agree: cast<T>() first. bf16, f16 and fp8
+// arithmetic is done in f32 and rounded once.
 //
-// Elementary functions of f32 are evaluated in f64 and rounded: wrong only where the f64 result lies
-// within its own error of the midpoint of two floats.
+// Elementary functions of f32 are evaluated in f64 and rounded: wrong only where the f64 result
+// lies within its own error of the midpoint of two floats.
 #pragma once
 
 #include <cmath>
@@ -41,7 +41,8 @@ concept TileLike = requires {
 };
 
 template <class X>
-concept ScalarLike = std::is_arithmetic_v<std::remove_cvref_t<X>> || kIsSmallFloat<std::remove_cvref_t<X>>;
+concept ScalarLike =
+    std::is_arithmetic_v<std::remove_cvref_t<X>> || kIsSmallFloat<std::remove_cvref_t<X>>;
 
 namespace detail {
 template <class... X>
@@ -49,8 +50,10 @@ struct FirstBackend;
 template <class X, class... Rest>
 struct FirstBackend<X, Rest...> {
   static auto pick() {
-    if constexpr (TileLike<X>) return std::type_identity<typename X::Backend>{};
-    else return FirstBackend<Rest...>::pick();
+    if constexpr (TileLike<X>)
+      return std::type_identity<typename X::Backend>{};
+    else
+      return FirstBackend<Rest...>::pick();
   }
 };
 }  // namespace detail
@@ -60,7 +63,7 @@ using BackendOf = typename decltype(detail::FirstBackend<X...>::pick())::type;
 
 /// Operands of an elementwise op: tiles and scalars, at least one tile.
 template <class... X>
-concept Operands = ((TileLike<X> || ScalarLike<X>) && ...) && (TileLike<X> || ...);
+concept Operands = ((TileLike<X> || ScalarLike<X>)&&...) && (TileLike<X> || ...);
 
 /// f(x) computed in f64 for f32 operands and in the type itself for f64.
 template <class T>

@@ -6,9 +6,12 @@ namespace tessera {
 
 /// a to the b (IEEE 754 pow).
 struct Pow {
-  static constexpr OpInfo info{
-      .name = "pow", .math = "a^b", .mosaic = "math.powf", .arity = 2, .max_ulp = 0.5,
-      .transcendental = true};
+  static constexpr OpInfo info{.name = "pow",
+                               .math = "a^b",
+                               .mosaic = "math.powf",
+                               .arity = 2,
+                               .max_ulp = 0.5,
+                               .transcendental = true};
 
   template <class T>
   TESSERA_FN static T apply(T a, T b) {
@@ -17,8 +20,7 @@ struct Pow {
 };
 
 template <class A, class B>
-  requires Operands<A, B>
-TESSERA_FN auto pow(const A& a, const B& b) {
+requires Operands<A, B> TESSERA_FN auto pow(const A& a, const B& b) {
   return BackendOf<A, B>::template map<Pow>(a, b);
 }
 

@@ -1,10 +1,10 @@
 // Row reductions. One order, on every backend of the exact profile:
 //
-//   lane[l] = the identity, combined with x[l], x[l + 32], x[l + 64], ... in increasing column, l < 32
-//   then lane[l] combined with lane[l + s] for s = 16, 8, 4, 2, 1; the result is lane[0]
+//   lane[l] = the identity, combined with x[l], x[l + 32], x[l + 64], ... in increasing column, l <
+//   32 then lane[l] combined with lane[l + s] for s = 16, 8, 4, 2, 1; the result is lane[0]
 //
-// It is a warp's butterfly, a few vector registers on a CPU, and independent of SIMD width. A row of
-// fewer than 32 columns leaves the identity in its other lanes.
+// It is a warp's butterfly, a few vector registers on a CPU, and independent of SIMD width. A row
+// of fewer than 32 columns leaves the identity in its other lanes.
 #pragma once
 
 #include <limits>
@@ -41,8 +41,10 @@ struct RowMax {
   using Combine = Maximum;
   template <class T>
   TESSERA_FN static constexpr T identity() {
-    if constexpr (std::is_floating_point_v<T>) return -std::numeric_limits<T>::infinity();
-    else return std::numeric_limits<T>::lowest();
+    if constexpr (std::is_floating_point_v<T>)
+      return -std::numeric_limits<T>::infinity();
+    else
+      return std::numeric_limits<T>::lowest();
   }
 };
 
@@ -56,8 +58,10 @@ struct RowMin {
   using Combine = Minimum;
   template <class T>
   TESSERA_FN static constexpr T identity() {
-    if constexpr (std::is_floating_point_v<T>) return std::numeric_limits<T>::infinity();
-    else return std::numeric_limits<T>::max();
+    if constexpr (std::is_floating_point_v<T>)
+      return std::numeric_limits<T>::infinity();
+    else
+      return std::numeric_limits<T>::max();
   }
 };
 

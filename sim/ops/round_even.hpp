@@ -6,8 +6,11 @@ namespace tessera {
 
 /// The nearest integer, ties to even (in the default rounding mode).
 struct RoundEven {
-  static constexpr OpInfo info{
-      .name = "round_even", .math = "rint(a)", .mosaic = "math.roundeven", .arity = 1, .max_ulp = 0};
+  static constexpr OpInfo info{.name = "round_even",
+                               .math = "rint(a)",
+                               .mosaic = "math.roundeven",
+                               .arity = 1,
+                               .max_ulp = 0};
 
   template <class T>
   TESSERA_FN static T apply(T a) {

@@ -6,9 +6,12 @@ namespace tessera {
 
 /// Reciprocal of the square root, rounded once.
 struct Rsqrt {
-  static constexpr OpInfo info{
-      .name = "rsqrt", .math = "1 / sqrt(a)", .mosaic = "math.rsqrt", .arity = 1, .max_ulp = 0.5,
-      .transcendental = true};
+  static constexpr OpInfo info{.name = "rsqrt",
+                               .math = "1 / sqrt(a)",
+                               .mosaic = "math.rsqrt",
+                               .arity = 1,
+                               .max_ulp = 0.5,
+                               .transcendental = true};
 
   template <class T>
   TESSERA_FN static T apply(T a) {

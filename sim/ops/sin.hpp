@@ -6,9 +6,12 @@ namespace tessera {
 
 /// Sine of a in radians.
 struct Sin {
-  static constexpr OpInfo info{
-      .name = "sin", .math = "sin(a)", .mosaic = "math.sin", .arity = 1, .max_ulp = 0.5,
-      .transcendental = true};
+  static constexpr OpInfo info{.name = "sin",
+                               .math = "sin(a)",
+                               .mosaic = "math.sin",
+                               .arity = 1,
+                               .max_ulp = 0.5,
+                               .transcendental = true};
 
   template <class T>
   TESSERA_FN static T apply(T a) {

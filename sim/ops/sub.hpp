@@ -16,8 +16,7 @@ struct Sub {
 };
 
 template <class A, class B>
-  requires Operands<A, B>
-TESSERA_FN auto operator-(const A& a, const B& b) {
+requires Operands<A, B> TESSERA_FN auto operator-(const A& a, const B& b) {
   return BackendOf<A, B>::template map<Sub>(a, b);
 }
 

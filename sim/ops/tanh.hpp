@@ -6,9 +6,12 @@ namespace tessera {
 
 /// Hyperbolic tangent.
 struct Tanh {
-  static constexpr OpInfo info{
-      .name = "tanh", .math = "tanh(a)", .mosaic = "math.tanh", .arity = 1, .max_ulp = 0.5,
-      .transcendental = true};
+  static constexpr OpInfo info{.name = "tanh",
+                               .math = "tanh(a)",
+                               .mosaic = "math.tanh",
+                               .arity = 1,
+                               .max_ulp = 0.5,
+                               .transcendental = true};
 
   template <class T>
   TESSERA_FN static T apply(T a) {

@@ -6,8 +6,12 @@ namespace tessera {
 
 /// a where the mask holds, b elsewhere.
 struct Select {
-  static constexpr OpInfo info{
-      .name = "where", .math = "mask ? a : b", .mosaic = "arith.select", .arity = 3, .max_ulp = 0, .flops = 0};
+  static constexpr OpInfo info{.name = "where",
+                               .math = "mask ? a : b",
+                               .mosaic = "arith.select",
+                               .arity = 3,
+                               .max_ulp = 0,
+                               .flops = 0};
 
   template <class T>
   TESSERA_FN static constexpr T apply(bool mask, T a, T b) {
@@ -16,8 +20,7 @@ struct Select {
 };
 
 template <TileLike M, class A, class B>
-  requires(Operands<M, A, B>)
-TESSERA_FN auto where(const M& mask, const A& a, const B& b) {
+requires(Operands<M, A, B>) TESSERA_FN auto where(const M& mask, const A& a, const B& b) {
   return M::Backend::template map<Select>(mask, a, b);
 }
 

@@ -4,8 +4,9 @@
 
 namespace tessera {
 
-/// A function of the position: result[r,c] = f(r, c, a[r,c]), rows and columns counted in the tile. For
-/// masks by position: where_at(s, [=](int r, int c) { return r >= c; }, -inf) keeps s where f holds.
+/// A function of the position: result[r,c] = f(r, c, a[r,c]), rows and columns counted in the tile.
+/// For masks by position: where_at(s, [=](int r, int c) { return r >= c; }, -inf) keeps s where f
+/// holds.
 struct WhereAt {
   static constexpr OpInfo info{.name = "where_at",
                                .math = "keep(r, c) ? a[r,c] : b",

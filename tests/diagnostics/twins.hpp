@@ -22,7 +22,8 @@ struct OobBlock : Tile8x128 {
     return tessera::spec(grid(parallel(8).as("i"), parallel(2).as("j")),
                          in<float>("x", shape(kRows, kCols), block(bm, bn),
                                    [](auto i, auto j) { return at(i + (kBad ? 1 : 0), j); }),
-                         out<float>("o", shape(kRows, kCols), block(bm, bn), [](auto i, auto j) { return at(i, j); }));
+                         out<float>("o", shape(kRows, kCols), block(bm, bn),
+                                    [](auto i, auto j) { return at(i, j); }));
   }
   void operator()(auto&, auto x, auto o) const { *o = *x; }
 };
@@ -31,9 +32,10 @@ template <bool kBad>
 struct OobSlice : Tile8x128 {
   static constexpr KernelInfo info{.name = "oob_slice", .summary = "", .math = ""};
   auto spec(auto bm, auto bn) const {
-    return tessera::spec(grid(parallel(8).as("i")),
-                         in<float>("x", shape(kRows, kCols), block(bm, 2 * bn), [](auto i) { return at(i, 0); }),
-                         out<float>("o", shape(kRows, 128), block(bm, bn), [](auto i) { return at(i, 0); }));
+    return tessera::spec(
+        grid(parallel(8).as("i")),
+        in<float>("x", shape(kRows, kCols), block(bm, 2 * bn), [](auto i) { return at(i, 0); }),
+        out<float>("o", shape(kRows, 128), block(bm, bn), [](auto i) { return at(i, 0); }));
   }
   void operator()(auto&, auto x, auto o) const {
     *o = *x.slice(ds(0, 8), ds(kBad ? 256 : 128, 128));
@@ -46,8 +48,9 @@ struct OobScalar : Tile8x128 {
   static constexpr int kTable[3] = {0, 1, 2};
   Smem<int> table{kTable, 3, "table"};
   auto spec(auto bm, auto bn) const {
-    return tessera::spec(grid(parallel(3).as("i")), scalars("table", table),
-                         out<float>("o", shape(24, 128), block(bm, bn), [](auto i) { return at(i, 0); }));
+    return tessera::spec(
+        grid(parallel(3).as("i")), scalars("table", table),
+        out<float>("o", shape(24, 128), block(bm, bn), [](auto i) { return at(i, 0); }));
   }
   void operator()(auto& env, auto o) const {
     const int next = table[env.program_id(0) + (kBad ? 1 : 0)];
@@ -59,10 +62,11 @@ template <bool kBad>
 struct UninitScratch : Tile8x128 {
   static constexpr KernelInfo info{.name = "uninit_scratch", .summary = "", .math = ""};
   auto spec(auto bm, auto bn) const {
-    return tessera::spec(grid(parallel(8).as("i"), arbitrary(2).as("k")),
-                         in<float>("x", shape(kRows, kCols), block(bm, bn), [](auto i, auto k) { return at(i, k); }),
-                         out<float>("o", shape(kRows, 128), block(bm, bn), [](auto i, auto) { return at(i, 0); }),
-                         accum<float>("acc", bm, bn));
+    return tessera::spec(
+        grid(parallel(8).as("i"), arbitrary(2).as("k")),
+        in<float>("x", shape(kRows, kCols), block(bm, bn), [](auto i, auto k) { return at(i, k); }),
+        out<float>("o", shape(kRows, 128), block(bm, bn), [](auto i, auto) { return at(i, 0); }),
+        accum<float>("acc", bm, bn));
   }
   void operator()(auto& env, auto x, auto o, auto acc) const {
     if (kBad ? env.last(1) : env.first(1)) *acc = 0.f;
@@ -75,9 +79,10 @@ template <bool kBad>
 struct UninitOutput : Tile8x128 {
   static constexpr KernelInfo info{.name = "uninit_output", .summary = "", .math = ""};
   auto spec(auto bm, auto bn) const {
-    return tessera::spec(grid(parallel(8).as("i"), arbitrary(2).as("k")),
-                         in<float>("x", shape(kRows, kCols), block(bm, bn), [](auto i, auto k) { return at(i, k); }),
-                         out<float>("o", shape(kRows, 128), block(bm, bn), [](auto i, auto) { return at(i, 0); }));
+    return tessera::spec(
+        grid(parallel(8).as("i"), arbitrary(2).as("k")),
+        in<float>("x", shape(kRows, kCols), block(bm, bn), [](auto i, auto k) { return at(i, k); }),
+        out<float>("o", shape(kRows, 128), block(bm, bn), [](auto i, auto) { return at(i, 0); }));
   }
   void operator()(auto& env, auto x, auto o) const {
     if (!kBad && env.first(1)) *o = 0.f;
@@ -89,9 +94,11 @@ template <bool kBad>
 struct NotCovered : Tile8x128 {
   static constexpr KernelInfo info{.name = "not_covered", .summary = "", .math = ""};
   auto spec(auto bm, auto bn) const {
-    return tessera::spec(grid(parallel(kBad ? 7 : 8).as("i"), parallel(2).as("j")),
-                         in<float>("x", shape(kRows, kCols), block(bm, bn), [](auto i, auto j) { return at(i, j); }),
-                         out<float>("o", shape(kRows, kCols), block(bm, bn), [](auto i, auto j) { return at(i, j); }));
+    return tessera::spec(
+        grid(parallel(kBad ? 7 : 8).as("i"), parallel(2).as("j")),
+        in<float>("x", shape(kRows, kCols), block(bm, bn), [](auto i, auto j) { return at(i, j); }),
+        out<float>("o", shape(kRows, kCols), block(bm, bn),
+                   [](auto i, auto j) { return at(i, j); }));
   }
   void operator()(auto&, auto x, auto o) const { *o = *x; }
 };
@@ -101,9 +108,11 @@ template <bool kBad>
 struct PartlyCovered : Tile8x128 {
   static constexpr KernelInfo info{.name = "partly_covered", .summary = "", .math = ""};
   auto spec(auto bm, auto bn) const {
-    return tessera::spec(grid(parallel(8).as("i"), parallel(2).as("j")),
-                         in<float>("x", shape(kRows, kCols), block(bm, bn), [](auto i, auto j) { return at(i, j); }),
-                         out<float>("o", shape(kRows, kCols), block(bm, bn), [](auto i, auto j) { return at(i, j); }));
+    return tessera::spec(
+        grid(parallel(8).as("i"), parallel(2).as("j")),
+        in<float>("x", shape(kRows, kCols), block(bm, bn), [](auto i, auto j) { return at(i, j); }),
+        out<float>("o", shape(kRows, kCols), block(bm, bn),
+                   [](auto i, auto j) { return at(i, j); }));
   }
   void operator()(auto&, auto x, auto o) const {
     o.store_at(*x, [](int r, int) { return r < (kBad ? 7 : 8); });
@@ -115,8 +124,10 @@ struct Revisit : Tile8x128 {
   static constexpr KernelInfo info{.name = "revisit", .summary = "", .math = ""};
   auto spec(auto bm, auto bn) const {
     return tessera::spec(grid(arbitrary(2).as("a"), arbitrary(2).as("b")),
-                         in<float>("x", shape(32, 128), block(bm, bn), [](auto a, auto b) { return at(2 * a + b, 0); }),
-                         out<float>("o", shape(16, 128), block(bm, bn), [](auto a, auto b) { return at(kBad ? b : a, 0); }));
+                         in<float>("x", shape(32, 128), block(bm, bn),
+                                   [](auto a, auto b) { return at(2 * a + b, 0); }),
+                         out<float>("o", shape(16, 128), block(bm, bn),
+                                    [](auto a, auto b) { return at(kBad ? b : a, 0); }));
   }
   void operator()(auto&, auto x, auto o) const { *o = *x; }
 };
@@ -125,10 +136,11 @@ template <bool kBad>
 struct StaleScratch : Tile8x128 {
   static constexpr KernelInfo info{.name = "stale_scratch", .summary = "", .math = ""};
   auto spec(auto bm, auto bn) const {
-    return tessera::spec(grid(parallel(8).as("i"), arbitrary(2).as("k")),
-                         in<float>("x", shape(kRows, kCols), block(bm, bn), [](auto i, auto k) { return at(i, k); }),
-                         out<float>("o", shape(kRows, 128), block(bm, bn), [](auto i, auto) { return at(i, 0); }),
-                         accum<float>("acc", bm, bn));
+    return tessera::spec(
+        grid(parallel(8).as("i"), arbitrary(2).as("k")),
+        in<float>("x", shape(kRows, kCols), block(bm, bn), [](auto i, auto k) { return at(i, k); }),
+        out<float>("o", shape(kRows, 128), block(bm, bn), [](auto i, auto) { return at(i, 0); }),
+        accum<float>("acc", bm, bn));
   }
   void operator()(auto& env, auto x, auto o, auto acc) const {
     if (env.first(kBad ? 0 : 1)) *acc = 0.f;
@@ -141,14 +153,17 @@ template <bool kBad>
 struct SharedOutput : Tile8x128 {
   static constexpr KernelInfo info{.name = "shared_output", .summary = "", .math = ""};
   auto spec(auto bm, auto bn) const {
-    return tessera::spec(grid(parallel(8).as("i"), parallel(2).as("j")),
-                         in<float>("x", shape(kRows, kCols), block(bm, bn), [](auto i, auto j) { return at(i, j); }),
-                         out<float>("o", shape(kRows, kCols), block(bm, kBad ? 2 * bn : bn),
-                                    [](auto i, auto j) { return at(i, j * (kBad ? 0 : 1)); }));
+    return tessera::spec(
+        grid(parallel(8).as("i"), parallel(2).as("j")),
+        in<float>("x", shape(kRows, kCols), block(bm, bn), [](auto i, auto j) { return at(i, j); }),
+        out<float>("o", shape(kRows, kCols), block(bm, kBad ? 2 * bn : bn),
+                   [](auto i, auto j) { return at(i, j * (kBad ? 0 : 1)); }));
   }
   void operator()(auto&, auto x, auto o) const {
-    if constexpr (kBad) *o = 1.f;
-    else *o = *x;
+    if constexpr (kBad)
+      *o = 1.f;
+    else
+      *o = *x;
   }
 };
 
@@ -156,9 +171,10 @@ template <bool kBad>
 struct VmemCapacity : Tile8x128 {
   static constexpr KernelInfo info{.name = "vmem_capacity", .summary = "", .math = ""};
   auto spec(auto bm, auto bn) const {
-    return tessera::spec(grid(parallel(1).as("i")),
-                         out<float>("o", shape(8, 128), block(bm, bn), [](auto) { return at(0, 0); }),
-                         vmem<float>("table", kBad ? 262'144 : 131'072, 128));
+    return tessera::spec(
+        grid(parallel(1).as("i")),
+        out<float>("o", shape(8, 128), block(bm, bn), [](auto) { return at(0, 0); }),
+        vmem<float>("table", kBad ? 262'144 : 131'072, 128));
   }
   void operator()(auto&, auto o, auto) const { *o = 1.f; }
 };
@@ -167,9 +183,10 @@ template <bool kBad>
 struct SmemCapacity : Tile8x128 {
   static constexpr KernelInfo info{.name = "smem_capacity", .summary = "", .math = ""};
   auto spec(auto bm, auto bn) const {
-    return tessera::spec(grid(parallel(1).as("i")),
-                         out<float>("o", shape(8, 128), block(bm, bn), [](auto) { return at(0, 0); }),
-                         smem<int>("counts", kBad ? 262'145 : 262'144));
+    return tessera::spec(
+        grid(parallel(1).as("i")),
+        out<float>("o", shape(8, 128), block(bm, bn), [](auto) { return at(0, 0); }),
+        smem<int>("counts", kBad ? 262'145 : 262'144));
   }
   void operator()(auto&, auto o, auto) const { *o = 1.f; }
 };
@@ -179,7 +196,8 @@ struct IllegalBlock : Tile8x128 {
   static constexpr KernelInfo info{.name = "illegal_block", .summary = "", .math = ""};
   auto spec(auto bm, auto) const {
     return tessera::spec(grid(parallel(8).as("i"), parallel(kBad ? 4 : 2).as("j")),
-                         out<float>("o", shape(kRows, kCols), block(bm, kBad ? 64 : 128), [](auto i, auto j) { return at(i, j); }));
+                         out<float>("o", shape(kRows, kCols), block(bm, kBad ? 64 : 128),
+                                    [](auto i, auto j) { return at(i, j); }));
   }
   void operator()(auto&, auto o) const { *o = 1.f; }
 };
@@ -188,9 +206,10 @@ template <bool kBad>
 struct Misaligned : Tile8x128 {
   static constexpr KernelInfo info{.name = "misaligned", .summary = "", .math = ""};
   auto spec(auto bm, auto bn) const {
-    return tessera::spec(grid(parallel(8).as("i")),
-                         in<float>("x", shape(kRows, 3 * kCols), block(bm, 6 * bn), [](auto i) { return at(i, 0); }),
-                         out<float>("o", shape(kRows, 128), block(bm, bn), [](auto i) { return at(i, 0); }));
+    return tessera::spec(
+        grid(parallel(8).as("i")),
+        in<float>("x", shape(kRows, 3 * kCols), block(bm, 6 * bn), [](auto i) { return at(i, 0); }),
+        out<float>("o", shape(kRows, 128), block(bm, bn), [](auto i) { return at(i, 0); }));
   }
   void operator()(auto&, auto x, auto o) const {
     *o = *x.slice(ds(0, 8), ds(kBad ? 200 : 256, 128));
@@ -202,9 +221,11 @@ template <bool kBad>
 struct MisalignedRow : Tile8x128 {
   static constexpr KernelInfo info{.name = "misaligned_row", .summary = "", .math = ""};
   auto spec(auto, auto bn) const {
-    return tessera::spec(grid(parallel(1).as("i")), out<bf16>("o", shape(32, 128), block(16, bn), [](auto) { return at(0, 0); }),
-                         out<bf16>("p", shape(16, 128), block(16, bn), [](auto) { return at(0, 0); }),
-                         vmem<bf16>("buf", 32, bn));
+    return tessera::spec(
+        grid(parallel(1).as("i")),
+        out<bf16>("o", shape(32, 128), block(16, bn), [](auto) { return at(0, 0); }),
+        out<bf16>("p", shape(16, 128), block(16, bn), [](auto) { return at(0, 0); }),
+        vmem<bf16>("buf", 32, bn));
   }
   void operator()(auto&, auto, auto p, auto buf) const {
     *buf = 1.f;
@@ -216,9 +237,11 @@ template <bool kBad>
 struct NanBorn : Tile8x128 {
   static constexpr KernelInfo info{.name = "nan_born", .summary = "", .math = ""};
   auto spec(auto bm, auto bn) const {
-    return tessera::spec(grid(parallel(8).as("i"), parallel(2).as("j")),
-                         in<float>("x", shape(kRows, kCols), block(bm, bn), [](auto i, auto j) { return at(i, j); }),
-                         out<float>("o", shape(kRows, kCols), block(bm, bn), [](auto i, auto j) { return at(i, j); }));
+    return tessera::spec(
+        grid(parallel(8).as("i"), parallel(2).as("j")),
+        in<float>("x", shape(kRows, kCols), block(bm, bn), [](auto i, auto j) { return at(i, j); }),
+        out<float>("o", shape(kRows, kCols), block(bm, bn),
+                   [](auto i, auto j) { return at(i, j); }));
   }
   void operator()(auto&, auto x, auto o) const {
     auto shifted = *x - (kBad ? 9.f : 0.f);
@@ -230,10 +253,12 @@ template <bool kBad>
 struct Shapes : Tile8x128 {
   static constexpr KernelInfo info{.name = "shapes", .summary = "", .math = ""};
   auto spec(auto bm, auto bn) const {
-    return tessera::spec(grid(parallel(8).as("i"), parallel(2).as("j")),
-                         in<float>("x", shape(kRows, kCols), block(bm, bn), [](auto i, auto j) { return at(i, j); }),
-                         out<float>("o", shape(kRows, kCols), block(bm, bn), [](auto i, auto j) { return at(i, j); }),
-                         vmem<float>("bias", kBad ? 4 : 1, bn));
+    return tessera::spec(
+        grid(parallel(8).as("i"), parallel(2).as("j")),
+        in<float>("x", shape(kRows, kCols), block(bm, bn), [](auto i, auto j) { return at(i, j); }),
+        out<float>("o", shape(kRows, kCols), block(bm, bn),
+                   [](auto i, auto j) { return at(i, j); }),
+        vmem<float>("bias", kBad ? 4 : 1, bn));
   }
   void operator()(auto&, auto x, auto o, auto bias) const {
     *bias = 1.f;
@@ -246,7 +271,8 @@ struct Checks : Tile8x128 {
   static constexpr KernelInfo info{.name = "checks", .summary = "", .math = ""};
   auto spec(auto bm, auto bn) const {
     return tessera::spec(grid(parallel(8).as("i"), parallel(2).as("j")),
-                         out<float>("o", shape(kRows, kCols), block(bm, bn), [](auto i, auto j) { return at(i, j); }));
+                         out<float>("o", shape(kRows, kCols), block(bm, bn),
+                                    [](auto i, auto j) { return at(i, j); }));
   }
   void operator()(auto& env, auto o) const {
     env.check(env.program_id(0) < (kBad ? 3 : 8), "only three rows were promised");
@@ -257,16 +283,19 @@ struct Checks : Tile8x128 {
 /// The sum of each row, over a block wider than the row: its tail needs a padding.
 template <class T, bool kBad>
 struct RaggedSum {
-  static constexpr KernelInfo info{.name = "ragged_sum", .summary = "", .math = "o[i] = sum_j x[i,j]"};
+  static constexpr KernelInfo info{
+      .name = "ragged_sum", .summary = "", .math = "o[i] = sum_j x[i,j]"};
   int m = 0;
   int n = 0;
-  static constexpr auto sizes = params(size("m", &RaggedSum::m, "rows"), size("n", &RaggedSum::n, "columns"));
+  static constexpr auto sizes =
+      params(size("m", &RaggedSum::m, "rows"), size("n", &RaggedSum::n, "columns"));
   static constexpr auto tiles = tile_names(tile("bm"), tile("bn"));
   static constexpr std::array cases{Case{"ragged", {20, 200}, {8, 256}}};
   auto spec(auto bm, auto bn) const {
     auto x = in<T>("x", shape(m, n), block(bm, bn), [](auto i) { return at(i, 0); });
-    return tessera::spec(grid(parallel(ceil_div(m, bm)).as("i")), kBad ? x : x.pad(0),
-                         out<float>("o", shape(m, 1), block(bm, Int<1>{}), [](auto i) { return at(i, 0); }));
+    return tessera::spec(
+        grid(parallel(ceil_div(m, bm)).as("i")), kBad ? x : x.pad(0),
+        out<float>("o", shape(m, 1), block(bm, Int<1>{}), [](auto i) { return at(i, 0); }));
   }
   void operator()(auto&, auto x, auto o) const { *o = row_sum(cast<float>(*x)); }
 };

@@ -1,5 +1,5 @@
-// The whole text of every diagnostic, golden in tests/diagnostics/<twin>.txt (TESSERA_BLESS=1 rewrites
-// them), and the silence of every good twin.
+// The whole text of every diagnostic, golden in tests/diagnostics/<twin>.txt (TESSERA_BLESS=1
+// rewrites them), and the silence of every good twin.
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <filesystem>
@@ -17,9 +17,11 @@ namespace {
 struct Swap : twins::Tile8x128 {
   static constexpr KernelInfo info{.name = "swap", .summary = "", .math = ""};
   auto spec(auto bm, auto bn) const {
-    return tessera::spec(grid(parallel(1)), out<float>("a", shape(8, 128), block(bm, bn), [](auto) { return at(0, 0); }),
-                         out<float>("b", shape(8, 128), block(bm, bn), [](auto) { return at(0, 0); }),
-                         vmem<float>("buf", 16, bn));
+    return tessera::spec(
+        grid(parallel(1)),
+        out<float>("a", shape(8, 128), block(bm, bn), [](auto) { return at(0, 0); }),
+        out<float>("b", shape(8, 128), block(bm, bn), [](auto) { return at(0, 0); }),
+        vmem<float>("buf", 16, bn));
   }
   void operator()(auto&, auto a, auto b, auto buf) const {
     *a = 1.f;
@@ -35,7 +37,9 @@ struct Swap : twins::Tile8x128 {
   }
 };
 
-std::string folder() { return std::string(__FILE__).substr(0, std::string(__FILE__).rfind('/')) + "/"; }
+std::string folder() {
+  return std::string(__FILE__).substr(0, std::string(__FILE__).rfind('/')) + "/";
+}
 
 void compare(const std::string& twin, const std::string& text) {
   const std::string path = folder() + twin + ".txt";
@@ -64,7 +68,9 @@ RunResult run_twin(const K& kernel, int threads, bool trap_nan) {
   Inputs pointers;
   for (const auto& a : inputs) pointers.push_back(&a);
   return run(kernel, tiles(8, 128), pointers,
-             {.threads = threads, .trap_nan = trap_nan, .command = std::string("tessera run ") + K::info.name});
+             {.threads = threads,
+              .trap_nan = trap_nan,
+              .command = std::string("tessera run ") + K::info.name});
 }
 
 template <template <bool> class Twin>

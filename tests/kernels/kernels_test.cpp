@@ -1,5 +1,5 @@
-// Every kernel, every case, f32 and bf16, on a TPU and on a GPU: the oracle, and the closed form of its
-// bytes against the ledger.
+// Every kernel, every case, f32 and bf16, on a TPU and on a GPU: the oracle, and the closed form of
+// its bytes against the ledger.
 #include <catch2/catch.hpp>
 #include <cstring>
 
@@ -64,11 +64,30 @@ TEST_CASE("closed forms hold over odd sizes and tiles", "[kernels]") {
       {"grad_w", {{"m", "128"}, {"n", "70"}, {"k", "300"}}},
       {"grouped_matmul", {{"m", "257"}, {"n", "128"}, {"k", "256"}, {"groups", "7"}, {"bm", "16"}}},
       {"grouped_matmul", {{"m", "257"}, {"n", "384"}, {"k", "100"}, {"groups", "1"}, {"bm", "16"}}},
-      {"flash_attention", {{"heads", "6"}, {"kv_heads", "2"}, {"q_len", "64"}, {"kv_len", "128"}, {"causal", "0"}}},
-      {"flash_attention", {{"heads", "3"}, {"kv_heads", "1"}, {"q_len", "500"}, {"kv_len", "200"}, {"window", "30"}, {"bq", "32"}}},
-      {"flash_attention", {{"q_len", "100"}, {"kv_len", "700"}, {"segments", "1"}, {"batch", "2"}, {"bq", "64"}}},
-      {"flash_attention", {{"q_len", "64"}, {"kv_len", "128"}, {"segments", "1"}, {"ragged", "1"}, {"causal", "0"}, {"batch", "3"}}},
-      {"flash_attention", {{"q_len", "300"}, {"kv_len", "300"}, {"segments", "1"}, {"window", "50"}, {"softcap", "5.5"}}},
+      {"flash_attention",
+       {{"heads", "6"}, {"kv_heads", "2"}, {"q_len", "64"}, {"kv_len", "128"}, {"causal", "0"}}},
+      {"flash_attention",
+       {{"heads", "3"},
+        {"kv_heads", "1"},
+        {"q_len", "500"},
+        {"kv_len", "200"},
+        {"window", "30"},
+        {"bq", "32"}}},
+      {"flash_attention",
+       {{"q_len", "100"}, {"kv_len", "700"}, {"segments", "1"}, {"batch", "2"}, {"bq", "64"}}},
+      {"flash_attention",
+       {{"q_len", "64"},
+        {"kv_len", "128"},
+        {"segments", "1"},
+        {"ragged", "1"},
+        {"causal", "0"},
+        {"batch", "3"}}},
+      {"flash_attention",
+       {{"q_len", "300"},
+        {"kv_len", "300"},
+        {"segments", "1"},
+        {"window", "50"},
+        {"softcap", "5.5"}}},
   };
   for (const auto& [name, settings] : table) {
     for (const bool gpu : {false, true}) {
@@ -85,7 +104,8 @@ TEST_CASE("closed forms hold over odd sizes and tiles", "[kernels]") {
   }
 }
 
-TEST_CASE("a causal kernel neither fetches nor computes blocks that are masked whole", "[kernels][flash_attention]") {
+TEST_CASE("a causal kernel neither fetches nor computes blocks that are masked whole",
+          "[kernels][flash_attention]") {
   const auto kernels = builtin_kernels();
   Request request;
   request.device = load_device("tpu-v5e");

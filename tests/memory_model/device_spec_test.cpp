@@ -5,9 +5,11 @@
 using namespace tessera;
 using Catch::Matchers::Contains;
 
-TEST_CASE("every device has capacities, a bandwidth and a source for each figure", "[memory_model][device]") {
+TEST_CASE("every device has capacities, a bandwidth and a source for each figure",
+          "[memory_model][device]") {
   const auto names = device_names();
-  CHECK(names == std::vector<std::string>{"a100", "h100", "h200", "tpu-v4", "tpu-v5e", "tpu-v5p", "tpu-v6e", "tpu-v7x"});
+  CHECK(names == std::vector<std::string>{"a100", "h100", "h200", "tpu-v4", "tpu-v5e", "tpu-v5p",
+                                          "tpu-v6e", "tpu-v7x"});
   for (const auto& name : names) {
     const DeviceSpec d = load_device(name);
     CHECK(d.name == name);
@@ -21,15 +23,19 @@ TEST_CASE("every device has capacities, a bandwidth and a source for each figure
   }
 }
 
-TEST_CASE("a spec with a figure missing, unsourced or unknown is refused by name", "[memory_model][device]") {
+TEST_CASE("a spec with a figure missing, unsourced or unknown is refused by name",
+          "[memory_model][device]") {
   CHECK_THROWS_WITH(load_device("tpu-v9"), Contains("no device 'tpu-v9'"));
   CHECK_THROWS_WITH(parse_device("{", "my.json"), Contains("my.json: not a JSON object"));
   const std::string head = R"({"name": "d", "title": "t", "kind": "tpu", "figures": {)";
-  CHECK_THROWS_WITH(parse_device(head + "}}", "my.json"), Contains("figure 'hbm_capacity' is missing"));
+  CHECK_THROWS_WITH(parse_device(head + "}}", "my.json"),
+                    Contains("figure 'hbm_capacity' is missing"));
   CHECK_THROWS_WITH(parse_device(head + R"("cores": {"value": 1, "unit": "1"}}})", "my.json"),
                     Contains("figure 'cores' needs a \"source\""));
-  CHECK_THROWS_WITH(parse_device(head + R"("core": {"value": 1, "unit": "1", "source": "s"}}})", "my.json"),
-                    Contains("figure 'core' is not one that tessera knows"));
-  CHECK_THROWS_WITH(parse_device(head + R"("cores": {"value": 1, "unit": "B", "source": "s"}}})", "my.json"),
-                    Contains("must have the unit 1"));
+  CHECK_THROWS_WITH(
+      parse_device(head + R"("core": {"value": 1, "unit": "1", "source": "s"}}})", "my.json"),
+      Contains("figure 'core' is not one that tessera knows"));
+  CHECK_THROWS_WITH(
+      parse_device(head + R"("cores": {"value": 1, "unit": "B", "source": "s"}}})", "my.json"),
+      Contains("must have the unit 1"));
 }

@@ -1,5 +1,5 @@
-// Conversions against tables that ml_dtypes and numpy made (make_dtype_tables.py): every pair of types,
-// every pattern of the 8- and 16-bit ones.
+// Conversions against tables that ml_dtypes and numpy made (make_dtype_tables.py): every pair of
+// types, every pattern of the 8- and 16-bit ones.
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <cstdlib>
@@ -12,9 +12,12 @@ using namespace tessera;
 
 namespace {
 
-DType unsigned_of(DType d) { return bit_width(d) <= 8 ? DType::u8 : bit_width(d) == 32 ? DType::u32 : DType::i64; }
+DType unsigned_of(DType d) {
+  return bit_width(d) <= 8 ? DType::u8 : bit_width(d) == 32 ? DType::u32 : DType::i64;
+}
 
-/// Bits as np.save wrote them: u8, u16, u32 or u64, which our reader knows as other types of that width.
+/// Bits as np.save wrote them: u8, u16, u32 or u64, which our reader knows as other types of that
+/// width.
 std::vector<std::uint64_t> read_bits(const std::string& path, DType d) {
   if (bit_width(d) == 16 || bit_width(d) == 64) {
     std::FILE* file = std::fopen(path.c_str(), "rb");
@@ -24,7 +27,8 @@ std::vector<std::uint64_t> read_bits(const std::string& path, DType d) {
     std::fseek(file, 10 + head[8] + 256 * head[9], SEEK_SET);
     std::vector<std::uint64_t> bits;
     std::uint64_t value = 0;
-    while (std::fread(&value, static_cast<std::size_t>(bit_width(d) / 8), 1, file) == 1) bits.push_back(value);
+    while (std::fread(&value, static_cast<std::size_t>(bit_width(d) / 8), 1, file) == 1)
+      bits.push_back(value);
     std::fclose(file);
     return bits;
   }
@@ -56,8 +60,10 @@ std::uint64_t to_bits(T v) {
 }
 template <class T>
 bool is_nan(T v) {
-  if constexpr (kIsFloat<T>) return std::isnan(convert<double>(v));
-  else return false;
+  if constexpr (kIsFloat<T>)
+    return std::isnan(convert<double>(v));
+  else
+    return false;
 }
 
 }  // namespace
@@ -85,13 +91,14 @@ TEST_CASE("conversions agree with ml_dtypes bit for bit", "[memory_model][dtype]
             const S from = from_bits<S>(in[i]);
             const D got = convert<D>(from);
             const D want = from_bits<D>(out[i]);
-            // A NaN's payload: numpy's own casts keep it, ml_dtypes' do not; tessera keeps its sign alone.
+            // A NaN's payload: numpy's own casts keep it, ml_dtypes' do not; tessera keeps its sign
+            // alone.
             const bool payload = (src == DType::f16 || dst == DType::f16 || bit_width(src) >= 32) &&
                                  is_nan(got) && is_nan(want);
             if (to_bits(got) != to_bits(want) && !payload) {
               if (wrong == 0) {
-                UNSCOPED_INFO("first: 0x" << std::hex << in[i] << " gives 0x" << to_bits(got) << ", ml_dtypes 0x"
-                                          << to_bits(want));
+                UNSCOPED_INFO("first: 0x" << std::hex << in[i] << " gives 0x" << to_bits(got)
+                                          << ", ml_dtypes 0x" << to_bits(want));
               }
               ++wrong;
             }

@@ -9,7 +9,8 @@
 
 using namespace tessera;
 
-TEST_CASE("the last two dims are padded to the native tile of the element width", "[memory_model][layout]") {
+TEST_CASE("the last two dims are padded to the native tile of the element width",
+          "[memory_model][layout]") {
   CHECK(padded_bytes(DType::f32, {8, 128}, native_tile(8, 128, DType::f32)) == 8 * 128 * 4);
   CHECK(padded_bytes(DType::f32, {9, 129}, native_tile(8, 128, DType::f32)) == 16 * 256 * 4);
   CHECK(padded_bytes(DType::bf16, {8, 128}, native_tile(8, 128, DType::bf16)) == 16 * 128 * 2);

@@ -12,7 +12,8 @@ using Catch::Matchers::Contains;
 namespace {
 
 struct Folder {
-  std::filesystem::path path = std::filesystem::temp_directory_path() / ("tessera_npy_" + std::to_string(::getpid()));
+  std::filesystem::path path =
+      std::filesystem::temp_directory_path() / ("tessera_npy_" + std::to_string(::getpid()));
   Folder() { std::filesystem::create_directories(path); }
   Folder(const Folder&) = delete;
   Folder& operator=(const Folder&) = delete;
@@ -24,7 +25,9 @@ std::string contents(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(in), {}};
 }
-void put(const std::string& path, const std::string& text) { std::ofstream(path, std::ios::binary) << text; }
+void put(const std::string& path, const std::string& text) {
+  std::ofstream(path, std::ios::binary) << text;
+}
 
 }  // namespace
 
@@ -50,7 +53,8 @@ TEST_CASE("a file that is not what it should be is refused in one line", "[memor
   CHECK_THROWS_WITH(read_npy(folder.file("none.npy"), DType::f32), Contains("cannot be read"));
   CHECK_THROWS_WITH(read_npy(path, DType::bf16), Contains("holds '<f4'; wanted bf16"));
   put(path, good.substr(0, good.size() - 1));
-  CHECK_THROWS_WITH(read_npy(path, DType::f32), Contains("is truncated: [2, 3] needs 24 bytes of data, it has 23"));
+  CHECK_THROWS_WITH(read_npy(path, DType::f32),
+                    Contains("is truncated: [2, 3] needs 24 bytes of data, it has 23"));
   put(path, good + "x");
   CHECK_THROWS_WITH(read_npy(path, DType::f32), Contains("has 1 bytes after its data"));
   put(path, good.substr(0, 20));
@@ -74,10 +78,12 @@ TEST_CASE("a file that is not what it should be is refused in one line", "[memor
 
 TEST_CASE("a file that cannot be written leaves nothing behind", "[memory_model][npy]") {
   const Folder folder;
-  CHECK_THROWS_WITH(write_npy(folder.file("no/such/a.npy"), f32_array({1}, {1})), Contains("cannot be written"));
+  CHECK_THROWS_WITH(write_npy(folder.file("no/such/a.npy"), f32_array({1}, {1})),
+                    Contains("cannot be written"));
   std::filesystem::create_directories(folder.file("taken.npy"));
   CHECK_THROWS_AS(write_npy(folder.file("taken.npy"), f32_array({1}, {1})), NpyError);
   int files = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(folder.path)) files += entry.is_regular_file() ? 1 : 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder.path))
+    files += entry.is_regular_file() ? 1 : 0;
   CHECK(files == 0);
 }

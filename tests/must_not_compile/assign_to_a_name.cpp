@@ -4,7 +4,9 @@ int main() {
   probe([](auto&, auto x, auto h, auto o, auto acc) {
     (void)x, (void)h, (void)acc;
 #ifdef BAD
-    auto v = *o; v = *x; *o = v;
+    auto v = *o;
+    v = *x;
+    *o = v;
 #else
     *o = *x;
 #endif

@@ -4,9 +4,13 @@ int main() {
   probe([](auto&, auto x, auto h, auto o, auto acc) {
     (void)x, (void)h, (void)acc;
 #ifdef BAD
-    auto d = dot(*x, *x); *acc += d; *o = *acc;
+    auto d = dot(*x, *x);
+    *acc += d;
+    *o = *acc;
 #else
-    auto d = load(dot(*x, *x)); *acc = d; *o = *acc;
+    auto d = load(dot(*x, *x));
+    *acc = d;
+    *o = *acc;
 #endif
   });
 }

@@ -11,8 +11,8 @@ struct Probe {
   auto spec(auto b) const {
     auto map = [](auto) { return at(0, 0); };
     return tessera::spec(grid(parallel(1)), in<float>("x", shape(b, b), block(b, b), map),
-                         in<bf16>("h", shape(b, b), block(b, b), map), out<float>("o", shape(b, b), block(b, b), map),
-                         accum<float>("acc", b, b));
+                         in<bf16>("h", shape(b, b), block(b, b), map),
+                         out<float>("o", shape(b, b), block(b, b), map), accum<float>("acc", b, b));
   }
   void operator()(auto& env, auto x, auto h, auto o, auto acc) const { body(env, x, h, o, acc); }
 };

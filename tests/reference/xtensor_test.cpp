@@ -1,5 +1,5 @@
-// The expression that xtensor 0.24.3 gets wrong under g++ 12 in C++20 mode; this folder is built as C++17,
-// as reference/ is.
+// The expression that xtensor 0.24.3 gets wrong under g++ 12 in C++20 mode; this folder is built as
+// C++17, as reference/ is.
 #include <catch2/catch.hpp>
 #include <xtensor/xarray.hpp>
 #include <xtensor/xmath.hpp>

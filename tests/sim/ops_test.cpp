@@ -1,5 +1,5 @@
-// Every op of sim/ops/all.hpp against an oracle of its own: MPFR for what rounds, the definition for what
-// does not.
+// Every op of sim/ops/all.hpp against an oracle of its own: MPFR for what rounds, the definition
+// for what does not.
 #include <mpfr.h>
 
 #include <algorithm>
@@ -63,16 +63,33 @@ int inverse_sqrt(mpfr_t r, const mpfr_t a, mpfr_rnd_t rnd) {
 }
 
 const std::map<std::string, Unary> kUnary{
-    {"cos", mpfr_cos}, {"sin", mpfr_sin}, {"erf", mpfr_erf}, {"exp", mpfr_exp}, {"exp2", mpfr_exp2},
-    {"expm1", mpfr_expm1}, {"log", mpfr_log}, {"log1p", mpfr_log1p}, {"log2", mpfr_log2},
-    {"logistic", logistic}, {"rsqrt", inverse_sqrt}, {"sqrt", mpfr_sqrt}, {"tanh", mpfr_tanh}};
+    {"cos", mpfr_cos},   {"sin", mpfr_sin},      {"erf", mpfr_erf},       {"exp", mpfr_exp},
+    {"exp2", mpfr_exp2}, {"expm1", mpfr_expm1},  {"log", mpfr_log},       {"log1p", mpfr_log1p},
+    {"log2", mpfr_log2}, {"logistic", logistic}, {"rsqrt", inverse_sqrt}, {"sqrt", mpfr_sqrt},
+    {"tanh", mpfr_tanh}};
 const std::map<std::string, Binary> kBinary{
     {"add", mpfr_add}, {"sub", mpfr_sub}, {"mul", mpfr_mul}, {"div", mpfr_div}, {"pow", mpfr_pow}};
 
 std::vector<float> samples(int random) {
-  std::vector<float> values{0.f, -0.f, 1.f, -1.f, 0.5f, 2.f, 3.f, 100.f, -100.f, 88.72284f, -103.97208f, 1e-45f,
-                            -1e-45f, 1e-38f, 1e38f, -1e38f, std::numeric_limits<float>::infinity(),
-                            -std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()};
+  std::vector<float> values{0.f,
+                            -0.f,
+                            1.f,
+                            -1.f,
+                            0.5f,
+                            2.f,
+                            3.f,
+                            100.f,
+                            -100.f,
+                            88.72284f,
+                            -103.97208f,
+                            1e-45f,
+                            -1e-45f,
+                            1e-38f,
+                            1e38f,
+                            -1e38f,
+                            std::numeric_limits<float>::infinity(),
+                            -std::numeric_limits<float>::infinity(),
+                            std::numeric_limits<float>::quiet_NaN()};
   std::mt19937 rng(1);
   for (int i = 0; i < random; ++i) {
     values.push_back(std::bit_cast<float>(static_cast<std::uint32_t>(rng())));
@@ -88,7 +105,8 @@ Tile<float> tile_of(const std::vector<float>& values) {
 }
 
 bool same(float a, float b) {
-  return (std::isnan(a) && std::isnan(b)) || std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b);
+  return (std::isnan(a) && std::isnan(b)) ||
+         std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b);
 }
 
 std::set<std::string> checked;
@@ -101,7 +119,9 @@ void check_unary(const std::function<float(float)>& oracle) {
   for (std::size_t i = 0; i < in.size(); ++i) {
     const float want = oracle(in[i]);
     if (same(got(0, static_cast<int>(i)), want)) continue;
-    if (wrong++ == 0) UNSCOPED_INFO(Op::info.name << "(" << in[i] << ") = " << got(0, static_cast<int>(i)) << ", exactly " << want);
+    if (wrong++ == 0)
+      UNSCOPED_INFO(Op::info.name << "(" << in[i] << ") = " << got(0, static_cast<int>(i))
+                                  << ", exactly " << want);
   }
   CHECK(wrong == 0);
 }
@@ -116,10 +136,14 @@ void check_binary(const std::function<R(float, float)>& oracle) {
     const R want = oracle(a[i], b[i]);
     const R value = got(0, static_cast<int>(i));
     bool equal = false;
-    if constexpr (std::is_same_v<R, float>) equal = same(value, want);
-    else equal = value == want;
+    if constexpr (std::is_same_v<R, float>)
+      equal = same(value, want);
+    else
+      equal = value == want;
     if (equal) continue;
-    if (wrong++ == 0) UNSCOPED_INFO(Op::info.name << "(" << a[i] << ", " << b[i] << ") = " << value << ", exactly " << want);
+    if (wrong++ == 0)
+      UNSCOPED_INFO(Op::info.name << "(" << a[i] << ", " << b[i] << ") = " << value << ", exactly "
+                                  << want);
   }
   CHECK(wrong == 0);
 }
@@ -135,11 +159,20 @@ TEMPLATE_LIST_TEST_CASE("an op agrees with its oracle", "[sim][ops]", ops::All) 
       check_unary<TestType>([&](float a) { return mpfr_unary(it->second, a); });
       return;
     }
-    if (op == "abs") return check_unary<TestType>([](float a) { return std::bit_cast<float>(std::bit_cast<std::uint32_t>(a) & 0x7fffffffu); });
-    if (op == "negate") return check_unary<TestType>([](float a) { return std::bit_cast<float>(std::bit_cast<std::uint32_t>(a) ^ 0x80000000u); });
+    if (op == "abs")
+      return check_unary<TestType>([](float a) {
+        return std::bit_cast<float>(std::bit_cast<std::uint32_t>(a) & 0x7fffffffu);
+      });
+    if (op == "negate")
+      return check_unary<TestType>([](float a) {
+        return std::bit_cast<float>(std::bit_cast<std::uint32_t>(a) ^ 0x80000000u);
+      });
     const auto rint = [](mpfr_rnd_t mode) {
       return [mode](float a) {
-        const float r = rounded([&](mpfr_t x) { mpfr_set_flt(x, a, MPFR_RNDN); mpfr_rint(x, x, mode); });
+        const float r = rounded([&](mpfr_t x) {
+          mpfr_set_flt(x, a, MPFR_RNDN);
+          mpfr_rint(x, x, mode);
+        });
         return std::isnan(a) ? a : std::copysign(r, a);
       };
     };
@@ -154,7 +187,8 @@ TEMPLATE_LIST_TEST_CASE("an op agrees with its oracle", "[sim][ops]", ops::All) 
   }
   if constexpr (requires { TestType::apply(1.f, 1.f); }) {
     if (const auto it = kBinary.find(op); it != kBinary.end()) {
-      return check_binary<TestType, float>([&](float a, float b) { return mpfr_binary(it->second, a, b); });
+      return check_binary<TestType, float>(
+          [&](float a, float b) { return mpfr_binary(it->second, a, b); });
     }
     const auto nan = std::numeric_limits<float>::quiet_NaN();
     if (op == "max" || op == "min") {
@@ -165,25 +199,31 @@ TEMPLATE_LIST_TEST_CASE("an op agrees with its oracle", "[sim][ops]", ops::All) 
       });
     }
     const std::map<std::string, std::function<bool(float, float)>> compare{
-        {"less", std::less<>()}, {"less_equal", std::less_equal<>()}, {"greater", std::greater<>()},
-        {"greater_equal", std::greater_equal<>()}, {"equal", std::equal_to<>()}, {"not_equal", std::not_equal_to<>()}};
+        {"less", std::less<>()},       {"less_equal", std::less_equal<>()},
+        {"greater", std::greater<>()}, {"greater_equal", std::greater_equal<>()},
+        {"equal", std::equal_to<>()},  {"not_equal", std::not_equal_to<>()}};
     if constexpr (std::is_same_v<decltype(TestType::apply(1.f, 1.f)), bool>) {
-      if (const auto it = compare.find(op); it != compare.end()) return check_binary<TestType, bool>(it->second);
+      if (const auto it = compare.find(op); it != compare.end())
+        return check_binary<TestType, bool>(it->second);
       for (const bool a : {false, true}) {
-        for (const bool b : {false, true}) CHECK(TestType::apply(a, b) == (op == "and" ? (a && b) : (a || b)));
+        for (const bool b : {false, true})
+          CHECK(TestType::apply(a, b) == (op == "and" ? (a && b) : (a || b)));
       }
       return;
     }
   }
   // The others have tests of their own: tile_test.cpp, dtype_tables_test.cpp.
-  CHECK(std::set<std::string>{"cast", "dot", "fma", "row_max", "row_min", "row_sum", "where", "where_at"}.contains(op));
+  CHECK(std::set<std::string>{"cast", "dot", "fma", "row_max", "row_min", "row_sum", "where",
+                              "where_at"}
+            .contains(op));
 }
 
 TEST_CASE("op names are unique and in alphabetical order", "[sim][ops]") {
   std::vector<std::string> names;
   [&]<std::size_t... I>(std::index_sequence<I...>) {
     (names.emplace_back(std::tuple_element_t<I, ops::All>::info.name), ...);
-  }(std::make_index_sequence<std::tuple_size_v<ops::All>>{});
+  }
+  (std::make_index_sequence<std::tuple_size_v<ops::All>>{});
   CHECK(std::is_sorted(names.begin(), names.end()));
   CHECK(std::adjacent_find(names.begin(), names.end()) == names.end());
 }

@@ -14,11 +14,13 @@ namespace {
 
 Array counting(Shape shape, int modulus = 1000) {
   Array a(DType::f32, shape);
-  for (std::int64_t i = 0; i < a.elems(); ++i) a.data<float>()[i] = static_cast<float>(i % modulus) / 8.f;
+  for (std::int64_t i = 0; i < a.elems(); ++i)
+    a.data<float>()[i] = static_cast<float>(i % modulus) / 8.f;
   return a;
 }
 bool same_bits(const Array& a, const Array& b) {
-  return a.size_bytes() == b.size_bytes() && std::memcmp(a.bytes(), b.bytes(), static_cast<std::size_t>(a.size_bytes())) == 0;
+  return a.size_bytes() == b.size_bytes() &&
+         std::memcmp(a.bytes(), b.bytes(), static_cast<std::size_t>(a.size_bytes())) == 0;
 }
 
 /// o[i] = sum over the blocks j in [lo(i), hi(i)) of x[i, j]: an arbitrary dimension that shrinks.
@@ -52,8 +54,10 @@ struct Gather {
   auto spec(auto bn) const {
     const auto t = table;
     return tessera::spec(grid(parallel(1), arbitrary(t.size).as("i")), scalars("table", t),
-                         in<float>("x", shape(rows, n), block(squeezed, bn), [t](auto, auto i) { return at(t[i], 0); }),
-                         out<float>("o", shape(t.size, n), block(squeezed, bn), [](auto, auto i) { return at(i, 0); }),
+                         in<float>("x", shape(rows, n), block(squeezed, bn),
+                                   [t](auto, auto i) { return at(t[i], 0); }),
+                         out<float>("o", shape(t.size, n), block(squeezed, bn),
+                                    [](auto, auto i) { return at(i, 0); }),
                          smem<int>("count", 1));
   }
   void operator()(auto& env, auto x, auto o, auto count) const {
@@ -63,17 +67,20 @@ struct Gather {
   }
 };
 
-/// One output block that stays while the grid accumulates into it; x has three dims and a middle squeeze.
+/// One output block that stays while the grid accumulates into it; x has three dims and a middle
+/// squeeze.
 struct Columns {
   static constexpr KernelInfo info{.name = "columns", .summary = "", .math = ""};
   static constexpr auto tiles = tile_names(tile("bm"));
   int m = 0;
   auto spec(auto bm) const {
-    return tessera::spec(
-        grid(parallel(3).as("h"), arbitrary(ceil_div(m, bm)).as("i")),
-        in<float>("x", shape(m, 3, 128), block(bm, squeezed, 128), [](auto h, auto i) { return at(i, h, 0); }).pad(0),
-        out<float>("o", shape(3, 1, 128), block(squeezed, 1, 128), [](auto h, auto) { return at(h, 0, 0); }),
-        vmem<float>("ones", 1, bm));
+    return tessera::spec(grid(parallel(3).as("h"), arbitrary(ceil_div(m, bm)).as("i")),
+                         in<float>("x", shape(m, 3, 128), block(bm, squeezed, 128),
+                                   [](auto h, auto i) { return at(i, h, 0); })
+                             .pad(0),
+                         out<float>("o", shape(3, 1, 128), block(squeezed, 1, 128),
+                                    [](auto h, auto) { return at(h, 0, 0); }),
+                         vmem<float>("ones", 1, bm));
   }
   void operator()(auto& env, auto x, auto o, auto ones) const {
     if (env.first(1)) {
@@ -91,8 +98,9 @@ struct Empty {
   int cells = 0;
   int steps = 0;
   auto spec(auto) const {
-    return tessera::spec(grid(parallel(cells), arbitrary(steps)),
-                         in<float>("x", shape(8, 128), block(8, 128), [](auto, auto) { return at(0, 0); }));
+    return tessera::spec(
+        grid(parallel(cells), arbitrary(steps)),
+        in<float>("x", shape(8, 128), block(8, 128), [](auto, auto) { return at(0, 0); }));
   }
   void operator()(auto&, auto) const {}
 };
@@ -131,7 +139,8 @@ TEST_CASE("an arbitrary dimension's bounds depend on the outer ids", "[sim][grid
   }
 }
 
-TEST_CASE("prefetched scalars drive an index map, and a repeated block is elided", "[sim][scalars]") {
+TEST_CASE("prefetched scalars drive an index map, and a repeated block is elided",
+          "[sim][scalars]") {
   const std::vector<int> table{3, 3, 0, 4, 4, 4};
   const Array x = counting({5, 128});
   Gather kernel{{table.data(), static_cast<int>(table.size()), "table"}, 5, 128};
@@ -140,7 +149,8 @@ TEST_CASE("prefetched scalars drive an index map, and a repeated block is elided
   REQUIRE(result.ok());
   for (int i = 0; i < 6; ++i) {
     for (int c = 0; c < 128; ++c) {
-      CHECK(result.outputs[0].at(i * 128 + c) == x.at(table[static_cast<std::size_t>(i)] * 128 + c) + i + 1);
+      CHECK(result.outputs[0].at(i * 128 + c) ==
+            x.at(table[static_cast<std::size_t>(i)] * 128 + c) + i + 1);
     }
   }
   const auto& refs = result.ledger().refs();
@@ -166,7 +176,8 @@ TEST_CASE("a squeezed middle dim gives a strided block, ragged ones their pad", 
   CHECK(result.ledger().refs()[1].transfers == 3);  // the output block stayed for three steps
 }
 
-TEST_CASE("results and ledgers are the same for every thread count and device order", "[sim][threads]") {
+TEST_CASE("results and ledgers are the same for every thread count and device order",
+          "[sim][threads]") {
   const Array x = counting({200, 260});
   const Array y = counting({260, 300}, 777);
   for (const char* device : {"tpu-v5e", "h100"}) {
@@ -216,7 +227,8 @@ TEST_CASE("a TPU core keeps its blocks between cells and a CTA starts empty", "[
 TEST_CASE("kept movements add up to the totals", "[sim][accounting]") {
   const Array x = counting({200, 260});
   const Array y = counting({260, 300});
-  const auto result = run(kernels::Matmul<float>{200, 300, 260}, tiles(64, 128, 128), arrays(x, y), {.keep_movements = true});
+  const auto result = run(kernels::Matmul<float>{200, 300, 260}, tiles(64, 128, 128), arrays(x, y),
+                          {.keep_movements = true});
   std::int64_t read = 0;
   std::int64_t write = 0;
   std::int64_t padded = 0;
@@ -229,7 +241,8 @@ TEST_CASE("kept movements add up to the totals", "[sim][accounting]") {
   }
   CHECK(read == result.ledger().hbm_read_bytes());
   CHECK(write == result.ledger().hbm_write_bytes());
-  CHECK(padded == result.ledger().padded_hbm_read_bytes() + result.ledger().padded_hbm_write_bytes());
+  CHECK(padded ==
+        result.ledger().padded_hbm_read_bytes() + result.ledger().padded_hbm_write_bytes());
 }
 
 TEST_CASE("a batched kernel is the kernel on every slice", "[sim][batched]") {
@@ -243,10 +256,13 @@ TEST_CASE("a batched kernel is the kernel on every slice", "[sim][batched]") {
   for (int b = 0; b < n; ++b) {
     Array xb(DType::f32, {40, 260});
     Array yb(DType::f32, {260, 140});
-    std::memcpy(xb.bytes(), x.bytes() + b * xb.size_bytes(), static_cast<std::size_t>(xb.size_bytes()));
-    std::memcpy(yb.bytes(), y.bytes() + b * yb.size_bytes(), static_cast<std::size_t>(yb.size_bytes()));
+    std::memcpy(xb.bytes(), x.bytes() + b * xb.size_bytes(),
+                static_cast<std::size_t>(xb.size_bytes()));
+    std::memcpy(yb.bytes(), y.bytes() + b * yb.size_bytes(),
+                static_cast<std::size_t>(yb.size_bytes()));
     const auto one = run(kernel, tiles(16, 128, 128), arrays(xb, yb));
-    CHECK(std::memcmp(all.outputs[0].bytes() + b * one.outputs[0].size_bytes(), one.outputs[0].bytes(),
+    CHECK(std::memcmp(all.outputs[0].bytes() + b * one.outputs[0].size_bytes(),
+                      one.outputs[0].bytes(),
                       static_cast<std::size_t>(one.outputs[0].size_bytes())) == 0);
     bytes += one.ledger().hbm_read_bytes();
   }
@@ -266,7 +282,9 @@ TEST_CASE("prints come in grid order and scopes count for every thread count", "
   for (int i = 0; i < 40; ++i) expected += "cell " + std::to_string(i) + " of 40\n";
   for (const int threads : {1, 4}) {
     std::string printed;
-    const auto result = run(Talkative{}, tiles(128), {}, {.threads = threads, .print = [&](const std::string& s) { printed += s; }});
+    const auto result =
+        run(Talkative{}, tiles(128), {},
+            {.threads = threads, .print = [&](const std::string& s) { printed += s; }});
     REQUIRE(result.ok());
     CHECK(printed == expected);
     CHECK(result.scopes.at("write").entries == 40);
@@ -280,7 +298,8 @@ TEST_CASE("a watched step shows its blocks", "[sim][env]") {
   RunOptions options;
   options.at = {1, 0, 1};
   options.on_step = [&](const std::string& s) { seen += s; };
-  const auto result = run(kernels::Matmul<float>{200, 300, 260}, tiles(128, 128, 128), arrays(x, y), options);
+  const auto result =
+      run(kernels::Matmul<float>{200, 300, 260}, tiles(128, 128, 128), arrays(x, y), options);
   REQUIRE(result.ok());
   CHECK_THAT(seen, Catch::Matchers::Contains("x_ref: VMEM f32[128, 128] <- x: HBM f32[200, 260]"));
   CHECK_THAT(seen, Catch::Matchers::Contains("undefined so far"));  // o, before its last step
@@ -289,11 +308,14 @@ TEST_CASE("a watched step shows its blocks", "[sim][env]") {
 TEST_CASE("inputs of the wrong number, shape or type are bad input", "[sim][input]") {
   const Array x = counting({200, 260});
   const kernels::Matmul<float> kernel{200, 300, 260};
-  CHECK_THROWS_WITH(run(kernel, tiles(128, 128, 128), arrays(x)), Catch::Matchers::Contains("takes 2 inputs, got 1"));
-  CHECK_THROWS_WITH(run(kernel, tiles(128, 128, 128), arrays(x, x)),
-                    Catch::Matchers::Contains("y is f32[200, 260]; the kernel takes f32[260, 300]"));
+  CHECK_THROWS_WITH(run(kernel, tiles(128, 128, 128), arrays(x)),
+                    Catch::Matchers::Contains("takes 2 inputs, got 1"));
+  CHECK_THROWS_WITH(
+      run(kernel, tiles(128, 128, 128), arrays(x, x)),
+      Catch::Matchers::Contains("y is f32[200, 260]; the kernel takes f32[260, 300]"));
   const Array half(DType::bf16, {260, 300});
-  CHECK_THROWS_WITH(run(kernel, tiles(128, 128, 128), arrays(x, half)), Catch::Matchers::Contains("y is bf16[260, 300]"));
+  CHECK_THROWS_WITH(run(kernel, tiles(128, 128, 128), arrays(x, half)),
+                    Catch::Matchers::Contains("y is bf16[260, 300]"));
 }
 
 TEST_CASE("ten million steps count exactly", "[sim][steps]") {

@@ -1,11 +1,12 @@
-// Tiles: broadcasting, the documented orders of dot and of reductions, values that stay what they were.
+// Tiles: broadcasting, the documented orders of dot and of reductions, values that stay what they
+// were.
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <random>
 
+#include "sim/diagnostics/diagnostic.hpp"
 #include "sim/ops/all.hpp"
 #include "sim/tile.hpp"
-#include "sim/diagnostics/diagnostic.hpp"
 
 using namespace tessera;
 
@@ -42,8 +43,10 @@ TEST_CASE("operands broadcast over rows, columns and scalars", "[sim][tile]") {
   const Tile<bool> mask = column == 100.f;
   CHECK(where(mask, m, -1.f)(1, 3) == 13);
   CHECK(where(mask, m, -1.f)(0, 3) == -1);
-  CHECK(where_at(m, [](int r, int c) { return r == c; }, 7.f)(2, 2) == 22);
-  CHECK(where_at(m, [](int r, int c) { return r == c; }, 7.f)(2, 1) == 7);
+  CHECK(where_at(
+            m, [](int r, int c) { return r == c; }, 7.f)(2, 2) == 22);
+  CHECK(where_at(
+            m, [](int r, int c) { return r == c; }, 7.f)(2, 1) == 7);
   CHECK_THROWS_AS(m + make<float>(3, 4, [](int, int) { return 0; }), KernelError);
   CHECK_THROWS_AS(m + make<float>(2, 5, [](int, int) { return 0; }), KernelError);
 }
@@ -52,19 +55,22 @@ TEST_CASE("bf16 arithmetic happens in f32 and rounds once", "[sim][tile]") {
   const auto a = make<bf16>(1, 64, [](int, int c) { return 1 + c / 128.; });
   const Tile<bf16> sum = a + 0.00390625f;
   for (int c = 0; c < 64; ++c) {
-    CHECK(sum(0, c).bits == bf16(static_cast<float>(a(0, c)) + static_cast<float>(bf16(0.00390625f))).bits);
+    CHECK(sum(0, c).bits ==
+          bf16(static_cast<float>(a(0, c)) + static_cast<float>(bf16(0.00390625f))).bits);
   }
   CHECK(cast<float>(a)(0, 3) == static_cast<float>(a(0, 3)));
 }
 
 TEST_CASE("dot is one fma chain per element in increasing k", "[sim][dot]") {
-  for (const auto [m, n, k] : {std::array{128, 128, 128}, std::array{1, 1, 1}, std::array{7, 33, 300}, std::array{13, 17, 5},
-                               std::array{6, 16, 257}, std::array{2, 100, 64}}) {
+  for (const auto [m, n, k] :
+       {std::array{128, 128, 128}, std::array{1, 1, 1}, std::array{7, 33, 300},
+        std::array{13, 17, 5}, std::array{6, 16, 257}, std::array{2, 100, 64}}) {
     const auto a = random_tile(m, k, 1);
     const auto b = random_tile(k, n, 2);
     const auto at = make<float>(k, m, [&](int r, int c) { return a(c, r); });
     const auto bt = make<float>(n, k, [&](int r, int c) { return b(c, r); });
-    const Tile<float> results[] = {load(dot(a, b)), load(dot(transpose(at), b)), load(dot(a, transpose(bt))),
+    const Tile<float> results[] = {load(dot(a, b)), load(dot(transpose(at), b)),
+                                   load(dot(a, transpose(bt))),
                                    load(dot(transpose(at), transpose(bt)))};
     const auto ah = cast<bf16>(a);
     const auto bh = cast<bf16>(b);
@@ -76,7 +82,8 @@ TEST_CASE("dot is one fma chain per element in increasing k", "[sim][dot]") {
         float half_chain = 0;
         for (int p = 0; p < k; ++p) {
           chain = std::fma(a(i, p), b(p, j), chain);
-          half_chain = std::fma(static_cast<float>(ah(i, p)), static_cast<float>(bh(p, j)), half_chain);
+          half_chain =
+              std::fma(static_cast<float>(ah(i, p)), static_cast<float>(bh(p, j)), half_chain);
         }
         for (const auto& r : results) wrong += r(i, j) == chain ? 0 : 1;
         wrong += half(i, j) == half_chain ? 0 : 1;
