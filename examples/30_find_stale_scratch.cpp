@@ -37,6 +37,7 @@ int main() {
   const RunResult result = run(RowSums{64, 300}, tiles(16, 128), arrays(x));
   for (const auto& d : result.diagnostics) std::fputs(d.text().c_str(), stdout);
 }
+// clang-format off
 /* expected output
 error[parallel-dependence]: acc[0, 0] is read, but only another parallel cell has written it
   kernel  row_sums, grid (i=1, j=0)

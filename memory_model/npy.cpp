@@ -2,10 +2,10 @@
 
 #include <unistd.h>
 
+#include <charconv>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
-#include <regex>
 #include <sstream>
 
 namespace tessera {
@@ -60,6 +60,24 @@ struct Header {
   std::size_t data_at = 0;
 };
 
+/// What follows 'key': in the header, which is a Python dictionary of literals.
+std::string value_of(const std::string& header, const std::string& key) {
+  const std::size_t at = header.find("'" + key + "'");
+  if (at == std::string::npos) return "";
+  const std::size_t colon = header.find(':', at);
+  if (colon == std::string::npos) return "";
+  const std::size_t value = header.find_first_not_of(' ', colon + 1);
+  return value == std::string::npos ? "" : header.substr(value);
+}
+
+/// The text between an opening mark, which must come first, and the next closing one; "" without
+/// them.
+std::string between(const std::string& text, char open, char close) {
+  if (text.empty() || text[0] != open) return "";
+  const std::size_t end = text.find(close, 1);
+  return end == std::string::npos ? "" : text.substr(1, end - 1);
+}
+
 Header parse_header(const std::string& path, const std::string& file, DType expected) {
   if (file.size() < 10 || file.compare(0, 6, "\x93NUMPY") != 0) fail(path, "is not a .npy file");
   const auto byte = [&](std::size_t i) {
@@ -77,31 +95,28 @@ Header parse_header(const std::string& path, const std::string& file, DType expe
   }
   if (file.size() - at < length) fail(path, "is truncated in its header");
   const std::string header = file.substr(at, length);
-  std::smatch match;
-  static const std::regex kDescr(R"('descr'\s*:\s*'([^']*)')");
-  static const std::regex kOrder(R"('fortran_order'\s*:\s*(True|False))");
-  static const std::regex kShape(R"('shape'\s*:\s*\(([0-9,\s]*)\))");
-  if (!std::regex_search(header, match, kDescr))
-    fail(path, "holds records or objects, not numbers");
-  const std::string descr = match[1];
+  const std::string descr = between(value_of(header, "descr"), '\'', '\'');
+  if (descr.empty()) fail(path, "holds records or objects, not numbers");
   if (!accepts(expected, descr)) {
     fail(path,
          "holds '" + descr + "'; wanted " + name(expected) + " ('" + descr_of(expected) + "')");
   }
-  if (!std::regex_search(header, match, kOrder)) fail(path, "has no fortran_order in its header");
-  const bool fortran = match[1] == "True";
-  if (!std::regex_search(header, match, kShape)) fail(path, "has no shape in its header");
+  const std::string order = value_of(header, "fortran_order");
+  const bool fortran = order.starts_with("True");
+  if (!fortran && !order.starts_with("False")) fail(path, "has no fortran_order in its header");
+  const std::string tuple = value_of(header, "shape");
+  if (!tuple.starts_with("(") || tuple.find(')') == std::string::npos) {
+    fail(path, "has no shape in its header");
+  }
   Header result;
-  std::istringstream extents(match[1]);
+  std::istringstream extents(between(tuple, '(', ')'));
   for (std::string item; std::getline(extents, item, ',');) {
     if (item.find_first_not_of(" \t") == std::string::npos) continue;
     if (result.shape.rank == kMaxRank) fail(path, "has more than 8 dimensions");
     std::int64_t extent = 0;
-    try {
-      extent = std::stoll(item);
-    } catch (const std::exception&) {
-      fail(path, "has an unreadable shape");
-    }
+    const char* first = item.data() + item.find_first_not_of(' ');
+    const auto parsed = std::from_chars(first, item.data() + item.size(), extent);
+    if (parsed.ec != std::errc() || extent < 0) fail(path, "has an unreadable shape");
     // 2^44 elements in all is past any machine; it also keeps the products below from overflowing.
     if (extent > (1LL << 44) || (extent > 0 && result.shape.elems() > (1LL << 44) / extent)) {
       fail(path, "claims an impossible shape");

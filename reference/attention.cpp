@@ -41,14 +41,14 @@ Expected attention(const Tensor& q, const Tensor& k, const Tensor& v, const Atte
   e.value.shape = e.error.shape = q.shape;
   e.value.values.assign(q.values.size(), 0);
   e.error.values.assign(q.values.size(), 0);
-  std::vector<Score> scores;
+#pragma omp parallel for schedule(dynamic, 16)
   for (std::size_t row = 0; row < batch * heads * q_len; ++row) {
     const std::size_t i = row % q_len;
     const std::size_t h = row / q_len % heads;
     const std::size_t b = row / q_len / heads;
     const std::size_t kv_head = b * kv_heads + h / (heads / kv_heads);
     const double* query = q.values.data() + row * d;
-    scores.clear();
+    std::vector<Score> scores;
     double top = -INFINITY;
     double bottom = INFINITY;
     for (std::size_t j = 0; j < kv_len; ++j) {

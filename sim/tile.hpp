@@ -376,9 +376,10 @@ struct Interpreter {
     if constexpr (kIsDot<Plain>) {
       static_assert(!std::is_lvalue_reference_v<X>, "wrap the dot() itself: load(dot(a, b))");
       using Acc = typename Plain::Accumulator;
-      FreshTile<Acc> result(x.rows, x.cols);
-      std::fill_n(result.data(), std::int64_t{x.rows} * x.cols, Acc(0));
-      std::move(x).accumulate(result.data(), x.cols);
+      const int cols = x.cols;
+      FreshTile<Acc> result(x.rows, cols);
+      std::fill_n(result.data(), std::int64_t{x.rows} * cols, Acc(0));
+      std::forward<X>(x).accumulate(result.data(), cols);
       return std::move(result).finish();
     } else if constexpr (kIsTransposed<Plain>) {
       FreshTile<T> result(x.rows, x.cols);
