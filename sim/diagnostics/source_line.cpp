@@ -22,7 +22,7 @@ std::string library_root() {
 
 /// Paths are shown relative to tessera's sources or to the working directory.
 std::string shorten(const std::string& path) {
-  const std::string normal = std::filesystem::path(path).lexically_normal().string();
+  std::string normal = std::filesystem::path(path).lexically_normal().string();
   std::error_code error;
   const std::array<std::string, 2> roots{library_root(),
                                          std::filesystem::current_path(error).string() + "/"};
