@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <new>
+#include <stdexcept>
 
 #include "cli/commands.hpp"
 
@@ -94,6 +95,9 @@ int run_app(int argc, char** argv, const Kernels& kernels) {
     std::fputs(
         InputError("bad-input", "these arrays do not fit in this machine's memory").text().c_str(),
         stderr);
+    return 2;
+  } catch (const std::length_error&) {
+    std::fputs(InputError("bad-input", "these sizes are beyond any array").text().c_str(), stderr);
     return 2;
   } catch (const KernelError& error) {
     std::fputs(error.diagnostic.text().c_str(), stderr);

@@ -120,6 +120,8 @@ std::optional<Bytes> closed_form_of(const Prepared<K>& p, const DeviceSpec& devi
     return std::nullopt;
   }
 }
+/// Throws InputError if the arrays are larger than this machine's memory.
+void check_memory(const Plan& plan);
 void check_closed_form(const Bytes& closed_form, const char* kernel, RunResult& result);
 
 inline std::string command_of(const char* kernel, const Request& request, const Setting& setting) {
@@ -155,6 +157,7 @@ Outcome run_entry(const E& entry, const Request& request) {
   Outcome outcome;
   outcome.setting = p.setting;
   const Plan operands = plan_of(K::info.name, spec_of(p.kernel, p.tiles), request.device);
+  check_memory(operands);
   std::vector<Array> arrays;
   std::vector<std::string> names;
   OracleInputs oracle_inputs;

@@ -1,5 +1,8 @@
 #include "cli/registry.hpp"
 
+#include <fmt/format.h>
+#include <unistd.h>
+
 #include <charconv>
 #include <cmath>
 
@@ -26,6 +29,22 @@ DType parse_dtype(const std::string& text, const KernelHandle& kernel) {
   }
   throw InputError("unknown-dtype", std::string(kernel.info.name) + " is not built for '" + text +
                                         "'" + suggest(text, known));
+}
+
+void detail::check_memory(const Plan& plan) {
+  double bytes = 0;
+  for (const auto& op : plan.operands) {
+    if (!op.present || !op.pipelined()) continue;
+    double array = bit_width(op.dtype) / 8.;
+    for (int d = 0; d < op.array.rank; ++d) array *= static_cast<double>(op.array[d]);
+    bytes += array;
+  }
+  const double have =
+      static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGE_SIZE));
+  if (bytes <= have) return;
+  throw InputError("bad-input",
+                   fmt::format("the arrays of {} take {:.3g} GiB, more than this machine's memory",
+                               plan.kernel, bytes / (1 << 30)));
 }
 
 void detail::check_closed_form(const Bytes& closed_form, const char* kernel, RunResult& result) {

@@ -31,7 +31,7 @@ struct AddVectors {
   }
 
   /// Each vector once.
-  Bytes hbm_bytes(Tiles, Target) const { return {2 * n * kBytes<T>, n * kBytes<T>}; }
+  Bytes hbm_bytes(Tiles, Target) const { return {2 * kBytes<T> * n, kBytes<T> * n}; }
 
   TESSERA_FN void operator()(auto&, auto x, auto y, auto o) const {
     *o = cast<T>(cast<float>(*x) + cast<float>(*y));  // (1, bn)

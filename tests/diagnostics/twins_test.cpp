@@ -108,6 +108,7 @@ TEST_CASE("every bad program is named, and its twin passes without a word", "[di
   check_twin<twins::SmemCapacity>("smem-capacity", "smem-capacity");
   check_twin<twins::IllegalBlock>("illegal-block-shape", "illegal-block-shape");
   check_twin<twins::Misaligned>("misaligned-slice", "misaligned-slice");
+  check_twin<twins::MisalignedRow>("misaligned-slice.row", "misaligned-slice");
   check_twin<twins::NanBorn>("nan-born", "nan-born");
   check_twin<twins::Shapes>("shape-mismatch", "shape-mismatch");
   check_twin<twins::Checks>("check", "check");

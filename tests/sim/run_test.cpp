@@ -105,6 +105,20 @@ struct Empty {
   void operator()(auto&, auto) const {}
 };
 
+/// Slots of a pipelined block: what they cost.
+struct Slots {
+  static constexpr KernelInfo info{.name = "slots", .summary = "", .math = ""};
+  static constexpr auto tiles = tile_names(tile("bn"));
+  int slots = 2;
+  auto spec(auto bn) const {
+    auto map = [](auto i) { return at(0, i); };
+    return tessera::spec(grid(parallel(4)),
+                         in<float>("x", shape(8, 4 * bn), block(8, bn), map).buffered(slots),
+                         out<float>("o", shape(8, 4 * bn), block(8, bn), map));
+  }
+  void operator()(auto&, auto x, auto o) const { *o = *x; }
+};
+
 struct Talkative {
   static constexpr KernelInfo info{.name = "talkative", .summary = "", .math = ""};
   static constexpr auto tiles = tile_names(tile("bn"));
@@ -243,6 +257,19 @@ TEST_CASE("kept movements add up to the totals", "[sim][accounting]") {
   CHECK(write == result.ledger().hbm_write_bytes());
   CHECK(padded ==
         result.ledger().padded_hbm_read_bytes() + result.ledger().padded_hbm_write_bytes());
+}
+
+TEST_CASE("more buffers cost VMEM and no bytes", "[sim][accounting]") {
+  const Array x = counting({8, 512});
+  const std::int64_t block = 8 * 128 * 4;
+  for (const int slots : {1, 2, 3}) {
+    const auto result = run(Slots{slots}, tiles(128), arrays(x));
+    REQUIRE(result.ok());
+    CHECK(result.plan.vmem_bytes() == (slots + 2) * block);
+    CHECK(result.ledger().hbm_read_bytes() == 4 * block);
+  }
+  const auto staged = run(Slots{3}, tiles(128), arrays(x), {.device = load_device("h100")});
+  CHECK(staged.plan.vmem_bytes() == (3 + 1) * block);  // a CTA stages its output once
 }
 
 TEST_CASE("a batched kernel is the kernel on every slice", "[sim][batched]") {
