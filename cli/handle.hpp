@@ -184,6 +184,7 @@ Outcome run_entry(const E& entry, const Request& request) {
 
   for (std::size_t i = 0; i < arrays.size(); ++i)
     oracle_inputs.add(names[i], golden::to_tensor(arrays[i]));
+  if (request.phase) request.phase("comparing with the reference");
   auto expected = entry.oracle(p.kernel, oracle_inputs);
   std::vector<reference::Expected> results;
   if constexpr (std::is_same_v<decltype(expected), reference::Expected>)

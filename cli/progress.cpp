@@ -30,4 +30,10 @@ void Progress::show(double done) {
   std::fflush(stderr);
 }
 
+void Progress::phase(const char* what) {
+  if (!drawn_) return;  // the work so far was short
+  std::fprintf(stderr, "\r\x1b[K%s: %s", label_.c_str(), what);
+  std::fflush(stderr);
+}
+
 }  // namespace tessera::cli

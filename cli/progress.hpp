@@ -15,6 +15,8 @@ class Progress {
   ~Progress();
   /// `done` from 0 to 1.
   void show(double done);
+  /// Work whose end cannot be foreseen begins.
+  void phase(const char* what);
 
  private:
   std::string label_;

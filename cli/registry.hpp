@@ -25,7 +25,8 @@ struct Request {
   std::map<std::string, std::string> files;  ///< ref -> .npy
   std::uint64_t seed = 0;
   bool check = true;
-  RunOptions options;  ///< device, who and command are filled in
+  std::function<void(const char*)> phase = {};  ///< called when another phase of the work begins
+  RunOptions options;                           ///< device, who and command are filled in
 };
 
 struct Parameter {

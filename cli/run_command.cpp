@@ -41,7 +41,8 @@ void start_debugger() {
   std::ifstream command_line("/proc/self/cmdline", std::ios::binary);
   const bool installed = std::filesystem::exists(kInstalledGdbScript);
   std::vector<std::string> words{
-      "gdb", "-q", "-x", installed ? kInstalledGdbScript : kGdbScript, "-ex", "run", "--args"};
+      "gdb", "-q",           "-x",    installed ? kInstalledGdbScript : kGdbScript, "-ex", "run",
+      "-ex", "tessera-body", "--args"};
   for (std::string word; std::getline(command_line, word, '\0');) words.push_back(word);
   if (isatty(STDIN_FILENO) == 0) {
     std::string command;
@@ -164,6 +165,7 @@ int run_command(const Kernels& kernels, const RunArguments& a) {
   {
     Progress progress(kernel.info.name);
     request.options.progress = [&](double done) { progress.show(done); };
+    request.phase = [&](const char* what) { progress.phase(what); };
     outcome = kernel.run(request);
   }
   if (!a.at.empty() && !reached && outcome.result.ok()) {

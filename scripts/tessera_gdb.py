@@ -1,7 +1,6 @@
 """Pretty-printers for gdb: tiles, blocks and refs as tables of numbers, small floats as numbers.
 
-gdb -x scripts/tessera_gdb.py --args build/dev/cli/tessera run matmul --at 0,0,1 --break
-(tessera run ... --break starts gdb with this file.) Needs debug information: a Debug build.
+./tessera --preset debug run matmul --at 0,0,1 --break starts gdb with this file and stops in the body.
 """
 import struct
 
@@ -114,3 +113,27 @@ def printers():
 
 
 gdb.printing.register_pretty_printer(None, printers(), replace=True)
+
+
+class Body(gdb.Command):
+    """tessera-body: from the signal that --break raises, go on to the first line of the kernel's body."""
+
+    def __init__(self):
+        super().__init__("tessera-body", gdb.COMMAND_RUNNING)
+
+    def invoke(self, argument, from_tty):
+        frame = gdb.newest_frame()
+        while frame is not None and "tessera::Core<" not in (frame.name() or ""):
+            frame = frame.older()
+        if frame is None:
+            raise gdb.GdbError("not stopped before a body: run with --at i,j,k --break")
+        frame.select()
+        try:
+            kernel = str(gdb.parse_and_eval("*this").type.template_argument(0))
+        except (gdb.error, RuntimeError):
+            raise gdb.GdbError("no debug information here: ./tessera --preset debug run ... --break")
+        gdb.Breakpoint(function=kernel + "::operator()", temporary=True)
+        gdb.execute("continue")
+
+
+Body()
