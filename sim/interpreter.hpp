@@ -33,15 +33,8 @@ struct CoreIo {
   std::int64_t cells = 1;
 };
 
-class CoreBase {
- public:
-  CoreBase() = default;
-  CoreBase(const CoreBase&) = delete;
-  CoreBase& operator=(const CoreBase&) = delete;
-  virtual ~CoreBase() = default;
-  /// Runs cells [first, last); throws KernelError.
-  virtual void run_cells(std::int64_t first, std::int64_t last) = 0;
-
+/// What a core counted.
+struct CoreTotals {
   Ledger ledger;
   std::vector<Missing> missing;  ///< per operand: of the output blocks that were written back
   std::int64_t steps = 0;
@@ -50,6 +43,17 @@ class CoreBase {
   std::array<int, kMaxGridRank> extent{};
   Scopes scopes;
   std::string printed;
+};
+
+/// Made, run and destroyed on one thread: its blocks are that thread's memory.
+class CoreBase : public CoreTotals {
+ public:
+  CoreBase() = default;
+  CoreBase(const CoreBase&) = delete;
+  CoreBase& operator=(const CoreBase&) = delete;
+  virtual ~CoreBase() = default;
+  /// Runs cells [first, last); throws KernelError.
+  virtual void run_cells(std::int64_t first, std::int64_t last) = 0;
 };
 
 template <class K, std::size_t... I>

@@ -87,7 +87,7 @@ void RunDriver::reset() {
   }
 }
 
-void RunDriver::collect(const CoreBase& core, RunResult& result) {
+void RunDriver::collect(const CoreTotals& core, RunResult& result) {
   for (std::size_t i = 0; i < missing_.size(); ++i) missing_[i].add(core.missing[i]);
   result.plan.ledger.add(core.ledger);
   result.steps += core.steps;
@@ -128,7 +128,7 @@ bool RunDriver::run_parallel(std::int64_t cells, int threads,
   constexpr std::int64_t kChunksPerThread = 8;
   const std::int64_t chunk = std::max<std::int64_t>(1, cells / (threads * kChunksPerThread));
   const std::int64_t chunks = (cells + chunk - 1) / chunk;
-  std::vector<std::unique_ptr<CoreBase>> cores(static_cast<std::size_t>(chunks));
+  std::vector<CoreTotals> totals(static_cast<std::size_t>(chunks));
   std::atomic<bool> failed = false;
   Fence fork;
   Fence join;
@@ -139,19 +139,19 @@ bool RunDriver::run_parallel(std::int64_t cells, int threads,
 #pragma omp for schedule(dynamic)
     for (std::int64_t i = 0; i < chunks; ++i) {
       if (failed.load(std::memory_order_relaxed)) continue;
-      auto core = make_core(io_);
+      const auto core = make_core(io_);
       try {
         core->run_cells(i * chunk, std::min(cells, (i + 1) * chunk));
       } catch (const KernelError&) {
         failed = true;
       }
-      cores[static_cast<std::size_t>(i)] = std::move(core);
+      totals[static_cast<std::size_t>(i)] = std::move(static_cast<CoreTotals&>(*core));
     }
     join.release();
   }
   join.acquire();
   if (failed) return false;
-  for (const auto& core : cores) collect(*core, result);
+  for (const auto& core : totals) collect(core, result);
   return true;
 }
 

@@ -84,7 +84,7 @@ class RunDriver {
                   const std::function<std::unique_ptr<CoreBase>(CoreIo&)>& make_core,
                   RunResult& result);
   void reset();
-  void collect(const CoreBase& core, RunResult& result);
+  void collect(const CoreTotals& core, RunResult& result);
   void finish(RunResult& result);
 
   Plan plan_;
