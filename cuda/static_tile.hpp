@@ -23,12 +23,7 @@ struct StaticTile {
 };
 
 template <class T, int kRows, int kCols>
-struct StaticDot {
-  using Backend = Declared;
-  using Element = T;
-  static constexpr Int<kRows> rows{};
-  static constexpr Int<kCols> cols{};
-};
+struct StaticDot : StaticTile<T, kRows, kCols> {};
 
 template <class X>
 inline constexpr int kRowsOf = 1;
@@ -39,9 +34,6 @@ inline constexpr int kRowsOf<X<T, kR, kC>> = kR;
 template <template <class, int, int> class X, class T, int kR, int kC>
 inline constexpr int kColsOf<X<T, kR, kC>> = kC;
 
-template <class T>
-using Value = T (*)();
-
 namespace detail {
 template <class... X>
 constexpr int broadcast_extent(const int (&extents)[sizeof...(X)]) {
@@ -51,25 +43,7 @@ constexpr int broadcast_extent(const int (&extents)[sizeof...(X)]) {
 }
 constexpr bool agree(int extent, int result) { return extent == result || extent == 1; }
 
-/// The element type of the first tile that is not a mask, or float.
-template <class... X>
-struct ElementOf {
-  using type = float;
-};
-template <class X, class... Rest>
-struct ElementOf<X, Rest...> {
-  static auto pick() {
-    if constexpr (TileLike<X>) {
-      if constexpr (!std::is_same_v<typename X::Element, bool>)
-        return std::type_identity<typename X::Element>{};
-      else
-        return std::type_identity<typename ElementOf<Rest...>::type>{};
-    } else {
-      return std::type_identity<typename ElementOf<Rest...>::type>{};
-    }
-  }
-  using type = typename decltype(pick())::type;
-};
+/// What an operand contributes per position.
 template <class S, class X>
 struct OperandElement {
   using type = S;
@@ -88,8 +62,9 @@ struct Declared {
     constexpr int kC = detail::broadcast_extent<X...>({kColsOf<X>...});
     static_assert((detail::agree(kRowsOf<X>, kR) && ...), "rows agree or are 1");
     static_assert((detail::agree(kColsOf<X>, kC) && ...), "columns agree or are 1");
-    using S = typename detail::ElementOf<X...>::type;
-    using R = decltype(Op::apply(std::declval<typename detail::OperandElement<S, X>::type>()...));
+    using S = ScalarOf<X...>;
+    using R =
+        decltype(apply_element<Op>(std::declval<typename detail::OperandElement<S, X>::type>()...));
     return StaticTile<R, kR, kC>{};
   }
   template <class To, class A>
@@ -150,10 +125,6 @@ struct StaticRef {
     (void)keep(0, 0);
   }
 };
-template <class T, int kR, int kC>
-inline constexpr int kRowsOf<StaticPlace<T, kR, kC>> = kR;
-template <class T, int kR, int kC>
-inline constexpr int kColsOf<StaticPlace<T, kR, kC>> = kC;
 
 struct DeviceEnv {
   int ids[kMaxGridRank];
@@ -161,7 +132,7 @@ struct DeviceEnv {
   __device__ int num_programs(int dim) const { return ids[dim] + 1; }
   __device__ bool first(int dim) const { return ids[dim] == 0; }
   __device__ bool last(int dim) const { return ids[dim] == 0; }
-  __device__ void check(bool, const char*) const {}
+  __device__ void check(bool, const char*, Here = Here::now()) const {}
   template <class... X>
   __device__ void print(const X&...) const {}
   struct Scope {

@@ -12,6 +12,7 @@
 #include "kernels/matmul_layernorm_gelu.hpp"
 #include "kernels/matmul_relu.hpp"
 #include "kernels/softmax_rows.hpp"
+#include "sim/body/batched.hpp"
 
 namespace tessera::cuda {
 
@@ -57,8 +58,9 @@ __global__ void instantiate(K kernel, long long* sink, Extent... extents) {
 
 template <template <class> class K, class... Extent>
 void check(Extent... extents) {
-  instantiate<K<float>><<<1, 1>>>(K<float>{}, nullptr, extents...);
-  instantiate<K<bf16>><<<1, 1>>>(K<bf16>{}, nullptr, extents...);
+  instantiate<<<1, 1>>>(K<float>{}, nullptr, extents...);
+  instantiate<<<1, 1>>>(K<bf16>{}, nullptr, extents...);
+  instantiate<<<1, 1>>>(batched(K<float>{}, 2), nullptr, extents...);
 }
 
 void check_all() {

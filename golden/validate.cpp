@@ -69,17 +69,8 @@ struct Tally {
   std::vector<bool> shared;  ///< dims in which every wrong element has one index
 };
 
-Shape index_of(const Shape& shape, std::int64_t linear) {
-  Shape index = shape;
-  for (int d = shape.rank - 1; d >= 0; --d) {
-    index[d] = linear % shape[d];
-    linear /= shape[d];
-  }
-  return index;
-}
-
 void count_wrong(Tally& tally, const Shape& shape, std::int64_t i, double excess) {
-  const Shape index = index_of(shape, i);
+  const Shape index = unravel(shape, i);
   if (tally.wrong == 0) {
     tally.first_index = index;
     tally.shared.assign(static_cast<std::size_t>(shape.rank), true);
@@ -106,7 +97,7 @@ Diagnostic mismatch(const Plan& plan, const OperandPlan& op, const Array& got, c
                               with_commas(tally.wrong), with_commas(got.elems()), op.name, oracle)};
   add_kernel_field(d);
   const std::int64_t w = tally.worst;
-  const Shape index = index_of(got.shape(), w);
+  const Shape index = unravel(got.shape(), w);
   std::string worst =
       fmt::format("{}{} = {:.9g} ({}), expected {:.9g} ({})", op.name, to_string(index), got.at(w),
                   hex_of(got, w), wanted.at(w), hex_of(wanted, w));

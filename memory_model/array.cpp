@@ -2,20 +2,6 @@
 
 namespace tessera {
 
-namespace {
-template <class T>
-T load_element(const std::byte* bytes, std::int64_t i) {
-  if constexpr (kIsNibble<T>) {
-    const auto byte = std::to_integer<unsigned>(bytes[i / 2]);
-    return T(static_cast<std::int64_t>(i % 2 == 0 ? byte & 15u : byte >> 4));
-  } else {
-    T value;
-    std::memcpy(&value, bytes + i * static_cast<std::int64_t>(sizeof(T)), sizeof(T));
-    return value;
-  }
-}
-}  // namespace
-
 double Array::at(std::int64_t i) const {
   return visit_dtype(dtype_, [&]<class T>(TypeTag<T>) {
     return convert<double>(load_element<T>(bytes_.data(), i));
@@ -23,17 +9,8 @@ double Array::at(std::int64_t i) const {
 }
 
 void Array::set(std::int64_t i, double value) {
-  visit_dtype(dtype_, [&]<class T>(TypeTag<T>) {
-    const T v = convert<T>(value);
-    if constexpr (kIsNibble<T>) {
-      auto byte = std::to_integer<unsigned>(bytes_[static_cast<std::size_t>(i / 2)]);
-      const auto nibble = static_cast<unsigned>(v.value) & 15u;
-      byte = i % 2 == 0 ? (byte & 0xf0u) | nibble : (byte & 0x0fu) | (nibble << 4);
-      bytes_[static_cast<std::size_t>(i / 2)] = static_cast<std::byte>(byte);
-    } else {
-      std::memcpy(bytes_.data() + i * static_cast<std::int64_t>(sizeof(T)), &v, sizeof(T));
-    }
-  });
+  visit_dtype(dtype_,
+              [&]<class T>(TypeTag<T>) { store_element(bytes_.data(), i, convert<T>(value)); });
 }
 
 std::uint64_t Array::bits(std::int64_t i) const {

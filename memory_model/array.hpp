@@ -40,6 +40,30 @@ struct CacheAligned {
   bool operator==(const CacheAligned&) const { return true; }
 };
 
+/// Element `i` of packed row-major memory: 4-bit types two to a byte, the lower index low.
+template <class T>
+T load_element(const std::byte* bytes, std::int64_t i) {
+  if constexpr (kIsNibble<T>) {
+    const auto byte = std::to_integer<unsigned>(bytes[i / 2]);
+    return T(static_cast<std::int64_t>(i % 2 == 0 ? byte & 15u : byte >> 4));
+  } else {
+    T value;
+    std::memcpy(&value, bytes + i * static_cast<std::int64_t>(sizeof(T)), sizeof(T));
+    return value;
+  }
+}
+template <class T>
+void store_element(std::byte* bytes, std::int64_t i, T value) {
+  if constexpr (kIsNibble<T>) {
+    const auto nibble = static_cast<unsigned>(value.value) & 15u;
+    const auto old = std::to_integer<unsigned>(bytes[i / 2]);
+    bytes[i / 2] =
+        static_cast<std::byte>(i % 2 == 0 ? (old & 0xf0u) | nibble : (old & 0x0fu) | (nibble << 4));
+  } else {
+    std::memcpy(bytes + i * static_cast<std::int64_t>(sizeof(T)), &value, sizeof(T));
+  }
+}
+
 class Array {
  public:
   Array() = default;

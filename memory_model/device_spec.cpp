@@ -123,4 +123,9 @@ DeviceSpec load_device(const std::string& name) {
   throw SpecError("no device '" + name + "'");
 }
 
+const DeviceSpec& default_device() {
+  static const DeviceSpec kDefault = load_device("tpu-v5e");
+  return kDefault;
+}
+
 }  // namespace tessera

@@ -65,6 +65,8 @@ struct DeviceSpec {
 std::vector<std::string> device_names();
 /// An embedded spec by name, or a file if `name` ends in ".json". Throws SpecError.
 DeviceSpec load_device(const std::string& name);
+/// tpu-v5e, parsed once.
+const DeviceSpec& default_device();
 /// Throws SpecError naming `origin`.
 DeviceSpec parse_device(std::string_view json, const std::string& origin);
 

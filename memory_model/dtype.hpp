@@ -147,7 +147,7 @@ struct f8e5m2 {
   }
 };
 
-/// A four-bit integer, alone in its byte; arrays pack two (pack_nibbles).
+/// A four-bit integer, alone in its byte; arrays pack two (load_element, in array.hpp).
 struct i4 {
   std::int8_t value = 0;
   i4() = default;

@@ -12,6 +12,15 @@ Shape row_major_strides(const Shape& s) {
   return strides;
 }
 
+Shape unravel(const Shape& s, std::int64_t linear) {
+  Shape index = s;
+  for (int d = s.rank - 1; d >= 0; --d) {
+    index[d] = linear % s[d];
+    linear /= s[d];
+  }
+  return index;
+}
+
 namespace {
 std::string join(const std::int64_t* values, int count, char open, char close) {
   std::string text(1, open);

@@ -48,6 +48,9 @@ struct Shape {
 /// Row-major strides of `s`, in elements.
 Shape row_major_strides(const Shape& s);
 
+/// The index of element `linear`, counted row by row.
+Shape unravel(const Shape& s, std::int64_t linear);
+
 /// "[512, 128]"
 std::string to_string(const Shape& s);
 /// "(5, 0)"

@@ -323,17 +323,16 @@ class Core final : public CoreBase {
     if (io_.at != nullptr) watch();
     if (io_.progress != nullptr && (steps & 0xfff) == 0xfff && G::kParallel < G::kRank)
       report_step();
-    const Env env(ids_.data(), lo_.data(), hi_.data(), &printed, &scopes);
+    Env env(ids_.data(), lo_.data(), hi_.data(), &printed, &scopes);
     call_body(env, std::make_index_sequence<kOperands>{});
     ++steps;
   }
 
   /// Operands of the body: refs to the blocks, without the scalars.
   template <std::size_t... I>
-  void call_body(const Env& env, std::index_sequence<I...>) {
+  void call_body(Env& env, std::index_sequence<I...>) {
     auto refs = std::tuple_cat(ref<I>()...);
-    Env mutable_env = env;
-    std::apply([&](auto&... r) { kernel_(mutable_env, r...); }, refs);
+    std::apply([&](auto&... r) { kernel_(env, r...); }, refs);
   }
   template <std::size_t I>
   auto ref() {

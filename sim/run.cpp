@@ -38,7 +38,7 @@ void check_input(const OperandPlan& op, const Array& array) {
 }  // namespace
 
 RunDriver::RunDriver(Plan plan, const Inputs& inputs, const RunOptions& options)
-    : plan_(std::move(plan)), options_(options), inputs_(inputs) {
+    : plan_(std::move(plan)), options_(options) {
   std::size_t next = 0;
   std::size_t wanted = 0;
   for (const auto& op : plan_.operands) wanted += op.role == Role::in && op.present ? 1 : 0;
@@ -139,13 +139,14 @@ bool RunDriver::run_parallel(std::int64_t cells, int threads,
 #pragma omp for schedule(dynamic)
     for (std::int64_t i = 0; i < chunks; ++i) {
       if (failed.load(std::memory_order_relaxed)) continue;
-      const auto core = make_core(io_);
+      // Whatever is thrown, the run on one thread throws it again, where it can be caught.
       try {
+        const auto core = make_core(io_);
         core->run_cells(i * chunk, std::min(cells, (i + 1) * chunk));
-      } catch (const KernelError&) {
+        totals[static_cast<std::size_t>(i)] = std::move(static_cast<CoreTotals&>(*core));
+      } catch (...) {
         failed = true;
       }
-      totals[static_cast<std::size_t>(i)] = std::move(static_cast<CoreTotals&>(*core));
     }
     join.release();
   }
@@ -212,19 +213,13 @@ void RunDriver::finish(RunResult& result) {
     const OperandPlan& op = plan_.operands[i];
     if (op.role != Role::out || !op.present) continue;
     // Besides what written blocks lack: the blocks that no step visited.
-    Shape index = op.blocks;
     for (std::size_t linear = 0; linear < io_.owner[i].size(); ++linear) {
       if (io_.owner[i][linear] != 0) continue;
-      auto rest = static_cast<std::int64_t>(linear);
-      for (int d = index.rank - 1; d >= 0; --d) {
-        index[d] = rest % op.blocks[d];
-        rest /= op.blocks[d];
-      }
+      const Shape index = unravel(op.blocks, static_cast<std::int64_t>(linear));
       missing_[i].add(op.in_bounds(index.dims.data()).elems(), op.offset(index.dims.data()));
     }
     if (missing_[i].count > 0) {
-      result.diagnostics.push_back(
-          output_not_covered(plan_, op, missing_[i].first, missing_[i].count));
+      result.diagnostics.push_back(output_not_covered(op, missing_[i].first, missing_[i].count));
     }
   }
   result.outputs = std::move(outputs_);

@@ -26,7 +26,7 @@
 namespace tessera {
 
 struct RunOptions {
-  DeviceSpec device = load_device("tpu-v5e");
+  DeviceSpec device = default_device();
   int threads = 0;              ///< 0: what OpenMP offers
   bool trap_nan = false;        ///< stop at the first op that makes a NaN from numbers
   bool keep_movements = false;  ///< keep every ledger record; implies one thread
@@ -89,7 +89,6 @@ class RunDriver {
 
   Plan plan_;
   const RunOptions& options_;
-  Inputs inputs_;
   std::vector<Array> outputs_;
   std::vector<Missing> missing_;  ///< per operand
   std::function<void(double)> progress_;

@@ -163,32 +163,6 @@ const auto& operand(const X& x) {
     return x;
 }
 
-/// The element type that scalars of an op are converted to: the first tile's whose type is not a
-/// mask.
-template <class... X>
-struct ValueType {
-  using type = bool;
-};
-template <class X, class... Rest>
-struct ValueType<X, Rest...> {
-  static auto pick() {
-    if constexpr (TileLike<X>) {
-      if constexpr (!std::is_same_v<typename X::Element, bool>) {
-        return std::type_identity<typename X::Element>{};
-      } else {
-        return std::type_identity<typename ValueType<Rest...>::type>{};
-      }
-    } else {
-      return std::type_identity<typename ValueType<Rest...>::type>{};
-    }
-  }
-  using type = typename decltype(pick())::type;
-};
-template <class... X>
-using ScalarOf = std::conditional_t<(TileLike<X> && ...) ||
-                                        !std::is_same_v<typename ValueType<X...>::type, bool>,
-                                    typename ValueType<X...>::type, float>;
-
 template <class S, class X>
 auto lane_of(const X& x, S& held) {
   if constexpr (ScalarLike<X>) {
@@ -199,34 +173,9 @@ auto lane_of(const X& x, S& held) {
   }
 }
 
-/// Op on values of one position; small floats go through f32 and are rounded once.
-template <class Op, class... T>
-auto apply_lifted(T... v) {
-  if constexpr ((kIsSmallFloat<T> || ...)) {
-    const auto widen = []<class V>(V x) {
-      if constexpr (kIsSmallFloat<V>)
-        return static_cast<float>(x);
-      else
-        return x;
-    };
-    const auto result = Op::apply(widen(v)...);
-    if constexpr (std::is_same_v<std::remove_const_t<decltype(result)>, bool>) {
-      return result;
-    } else {
-      using Small = std::conditional_t<
-          kIsSmallFloat<std::tuple_element_t<sizeof...(T) - 1, std::tuple<T...>>>,
-          std::tuple_element_t<sizeof...(T) - 1, std::tuple<T...>>,
-          std::tuple_element_t<0, std::tuple<T...>>>;
-      return Small(result);
-    }
-  } else {
-    return Op::apply(v...);
-  }
-}
-
 template <class Op, bool... kStep, class R, class... T>
 void apply_row(R* __restrict out, int n, const T* __restrict... in) {
-  for (int i = 0; i < n; ++i) out[i] = apply_lifted<Op>(in[kStep ? i : 0]...);
+  for (int i = 0; i < n; ++i) out[i] = apply_element<Op>(in[kStep ? i : 0]...);
 }
 
 /// Fixes, operand by operand, whether it steps along a row; then runs the rows.
@@ -408,7 +357,7 @@ struct Interpreter {
   }
   template <class Op, std::size_t... I, class... X>
   static auto map_values(std::index_sequence<I...>, const X&... x) {
-    using S = detail::ScalarOf<X...>;
+    using S = ScalarOf<X...>;
     S held[sizeof...(X)]{};  // scalars, each in a slot of its own
     return map_lanes<Op>(detail::lane_of<S>(x, held[I])...);
   }
@@ -421,7 +370,7 @@ struct Interpreter {
          ...)) {
       fail_shapes(Op::info.name, {{lanes.rows, lanes.cols}...});
     }
-    using R = decltype(detail::apply_lifted<Op>(std::declval<T>()...));
+    using R = decltype(apply_element<Op>(std::declval<T>()...));
     FreshTile<R> result(rows, cols);
     detail::apply_rows<Op>(result.data(), rows, cols, lanes...);
     const std::int64_t elems = std::int64_t{rows} * cols;

@@ -65,29 +65,20 @@ T pad_of(const OperandPlan& op) {
     return convert<T>(std::int64_t{-0x5a5a5a5a});
 }
 
+/// n elements from `at` on, out of packed memory and into it.
 template <class T>
 void load_elements(const std::byte* hbm, std::int64_t at, T* to, std::int64_t n) {
   if constexpr (kIsNibble<T>) {
-    for (std::int64_t i = 0; i < n; ++i) {
-      const auto byte = std::to_integer<unsigned>(hbm[(at + i) / 2]);
-      to[i] = T(static_cast<std::int64_t>((at + i) % 2 == 0 ? byte & 15u : byte >> 4));
-    }
+    for (std::int64_t i = 0; i < n; ++i) to[i] = load_element<T>(hbm, at + i);
   } else {
     std::memcpy(to, hbm + at * static_cast<std::int64_t>(sizeof(T)),
                 sizeof(T) * static_cast<std::size_t>(n));
   }
 }
-
 template <class T>
 void store_elements(std::byte* hbm, std::int64_t at, const T* from, std::int64_t n) {
   if constexpr (kIsNibble<T>) {
-    for (std::int64_t i = 0; i < n; ++i) {
-      std::byte& byte = hbm[(at + i) / 2];
-      const auto nibble = static_cast<unsigned>(from[i].value) & 15u;
-      const auto old = std::to_integer<unsigned>(byte);
-      byte = static_cast<std::byte>((at + i) % 2 == 0 ? (old & 0xf0u) | nibble
-                                                      : (old & 0x0fu) | (nibble << 4));
-    }
+    for (std::int64_t i = 0; i < n; ++i) store_element(hbm, at + i, from[i]);
   } else {
     std::memcpy(hbm + at * static_cast<std::int64_t>(sizeof(T)), from,
                 sizeof(T) * static_cast<std::size_t>(n));

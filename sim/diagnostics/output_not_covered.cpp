@@ -2,16 +2,11 @@
 
 namespace tessera {
 
-Diagnostic output_not_covered(const Plan& plan, const OperandPlan& op, std::int64_t first_missing,
+Diagnostic output_not_covered(const OperandPlan& op, std::int64_t first_missing,
                               std::int64_t missing) {
-  Shape element = op.array;
-  Shape block = op.array;
-  std::int64_t rest = first_missing;
-  for (int i = 0; i < op.array.rank; ++i) {
-    element[i] = rest / op.strides[i];
-    rest %= op.strides[i];
-    block[i] = element[i] / op.block[i];
-  }
+  const Shape element = unravel(op.array, first_missing);
+  Shape block = element;
+  for (int i = 0; i < block.rank; ++i) block[i] /= op.block[i];
   Diagnostic d{.slug = "output-not-covered",
                .headline = with_commas(missing) + " of " + with_commas(op.array.elems()) +
                            " elements of " + op.name + " were never written"};
@@ -25,7 +20,6 @@ Diagnostic output_not_covered(const Plan& plan, const OperandPlan& op, std::int6
                                      index_string(block.dims.data(), block.rank));
   d.fields.emplace_back("help",
                         "every block of an output must be visited by the grid and written whole");
-  (void)plan;
   add_replay_field(d);
   return d;
 }

@@ -34,7 +34,7 @@ Diagnostic oob_block(const OperandPlan& op, const std::int64_t* index);
 Diagnostic oob_index(const OperandPlan& op, const char* dim, std::int64_t start, std::int64_t size,
                      std::int64_t extent);
 Diagnostic uninit_read(const BlockPart& part, std::int64_t first_missing, std::int64_t missing);
-Diagnostic output_not_covered(const Plan& plan, const OperandPlan& op, std::int64_t first_missing,
+Diagnostic output_not_covered(const OperandPlan& op, std::int64_t first_missing,
                               std::int64_t missing);
 Diagnostic output_revisit(const OperandPlan& op, const std::int64_t* index);
 Diagnostic parallel_dependence_scratch(const BlockPart& part, std::int64_t first_stale);

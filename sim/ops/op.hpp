@@ -16,6 +16,7 @@
 #include <cmath>
 #include <concepts>
 #include <cstdint>
+#include <tuple>
 #include <type_traits>
 
 #include "memory_model/dtype.hpp"
@@ -64,6 +65,60 @@ using BackendOf = typename decltype(detail::FirstBackend<X...>::pick())::type;
 /// Operands of an elementwise op: tiles and scalars, at least one tile.
 template <class... X>
 concept Operands = ((TileLike<X> || ScalarLike<X>)&&...) && (TileLike<X> || ...);
+
+namespace detail {
+/// The element type of the first tile that is not a mask; bool if there is none.
+template <class... X>
+struct ValueType {
+  using type = bool;
+};
+template <class X, class... Rest>
+struct ValueType<X, Rest...> {
+  static auto pick() {
+    if constexpr (TileLike<X>) {
+      if constexpr (!std::is_same_v<typename X::Element, bool>) {
+        return std::type_identity<typename X::Element>{};
+      } else {
+        return std::type_identity<typename ValueType<Rest...>::type>{};
+      }
+    } else {
+      return std::type_identity<typename ValueType<Rest...>::type>{};
+    }
+  }
+  using type = typename decltype(pick())::type;
+};
+}  // namespace detail
+
+/// What an op's scalars are converted to: the type of its tiles, masks aside; float beside masks
+/// alone.
+template <class... X>
+using ScalarOf =
+    std::conditional_t<(TileLike<X> && ...) ||
+                           !std::is_same_v<typename detail::ValueType<X...>::type, bool>,
+                       typename detail::ValueType<X...>::type, float>;
+
+/// Op on the values of one position: its apply, small floats through f32 and rounded once.
+template <class Op, class... T>
+TESSERA_FN constexpr auto apply_element(T... v) {
+  if constexpr ((kIsSmallFloat<T> || ...)) {
+    const auto widen = []<class V>(V x) {
+      if constexpr (kIsSmallFloat<V>)
+        return static_cast<float>(x);
+      else
+        return x;
+    };
+    const auto result = Op::apply(widen(v)...);
+    if constexpr (std::is_same_v<std::remove_const_t<decltype(result)>, bool>) {
+      return result;
+    } else {
+      using First = std::tuple_element_t<0, std::tuple<T...>>;
+      using Last = std::tuple_element_t<sizeof...(T) - 1, std::tuple<T...>>;
+      return std::conditional_t<kIsSmallFloat<Last>, Last, First>(result);
+    }
+  } else {
+    return Op::apply(v...);
+  }
+}
 
 /// f(x) computed in f64 for f32 operands and in the type itself for f64.
 template <class T>
