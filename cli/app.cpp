@@ -19,6 +19,9 @@ void add_setting_options(CLI::App& command, RunArguments& a) {
       ->capture_default_str();
   command.add_option("--dtype", a.dtype, "element type of the operands")->capture_default_str();
   command.add_option("--seed", a.seed, "seed of the inputs that are made")->capture_default_str();
+  command.add_option("--devices", a.mesh, "devices of the mesh, as in 8 or 2x4");
+  command.add_option("--cores", a.cores, "cores of a device, which share its parallel cells")
+      ->capture_default_str();
   command.add_option("--input", a.inputs,
                      "ref=file.npy: an input or a prefetched array from a file");
 }
@@ -41,6 +44,9 @@ int dispatch(int argc, char** argv, const Kernels& kernels) {
   add_setting_options(*run, a);
   run->add_option("--output", a.output, "write the outputs to this folder as .npy");
   run->add_option("--threads", a.threads, "host threads; 0 takes all")->capture_default_str();
+  run->add_option("--schedule", a.schedule,
+                  "eager, on_wait, adversarial, random:SEED or explore:N (N of them)");
+  run->add_flag("--no-races", a.no_races, "do not look for races");
   run->add_option("--json", a.json, "write the report here (tessera.run/1); - for standard output");
   run->add_option("--at", a.at, "i,j,k: print every block before this grid step");
   run->add_flag("--break", a.break_at, "stop in gdb there, before the body");

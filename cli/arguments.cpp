@@ -30,6 +30,27 @@ std::vector<std::pair<std::string, std::string>> split_assignments(
   return pairs;
 }
 
+namespace {
+/// "8" or "2x4": devices along each axis.
+std::vector<int> parse_mesh(const std::string& text) {
+  constexpr int kMostDevices = 4096;
+  std::vector<int> mesh;
+  double devices = 1;
+  for (std::size_t start = 0; start <= text.size();) {
+    const std::size_t x = std::min(text.find('x', start), text.size());
+    const double extent = parse_number("--devices", text.substr(start, x - start), false);
+    devices *= extent;
+    if (extent < 1 || devices > kMostDevices) {
+      throw InputError("bad-input", "--devices takes 1 to " + std::to_string(kMostDevices) +
+                                        ", or a mesh as in 2x4, not '" + text + "'");
+    }
+    mesh.push_back(static_cast<int>(extent));
+    start = x + 1;
+  }
+  return mesh;
+}
+}  // namespace
+
 Request request_of(const KernelHandle& kernel, const RunArguments& a) {
   Request request;
   request.case_index = a.case_index;
@@ -42,6 +63,18 @@ Request request_of(const KernelHandle& kernel, const RunArguments& a) {
   if (a.threads < 0 || a.threads > 1024)
     throw InputError("bad-input", "--threads takes 1 to 1024, or 0 for all");
   request.options.threads = a.threads;
+  request.options.mesh.clear();
+  if (!a.mesh.empty()) {
+    request.options.mesh = parse_mesh(a.mesh);
+    request.devices = 1;
+    for (const int extent : request.options.mesh) request.devices *= extent;
+  }
+  constexpr int kMostCores = 64;
+  if (a.cores < 1 || a.cores > kMostCores)
+    throw InputError("bad-input", "--cores takes 1 to " + std::to_string(kMostCores));
+  request.options.cores = a.cores;
+  if (!a.schedule.empty()) request.options.schedule = parse_schedule(a.schedule);
+  request.options.find_races = !a.no_races;
   return request;
 }
 

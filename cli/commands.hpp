@@ -23,6 +23,10 @@ struct RunArguments {
   std::uint64_t seed = 0;
   int case_index = 0;
   int threads = 0;
+  std::string mesh;  ///< "8", "2x4"
+  int cores = 1;
+  std::string schedule;  ///< "random:7"; the machine's default if empty
+  bool no_races = false;
   bool break_at = false;
   bool no_check = false;
 };

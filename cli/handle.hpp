@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <string_view>
 
 #include "cli/host.hpp"
 #include "cli/registry.hpp"
@@ -73,6 +74,8 @@ void resolve(const Request& request, Prepared<K>& p) {
     const auto& s = K::sizes[i];
     double value = base.sizes[i];
     const double least = smallest_in_cases<K>(i) >= 1 ? 1 : 0;
+    const bool devices = std::string_view(s.name) == "devices";
+    if (devices && request.devices > 0) value = request.devices;
     if (const auto* text = assigned(s.name))
       value = number(s.name, *text, s.real != nullptr, least);
     if (s.integer != nullptr)
@@ -101,6 +104,16 @@ void resolve(const Request& request, Prepared<K>& p) {
   }
 }
 
+/// Devices of the run: a size of a kernel on a mesh; of any other, as many as are asked for, each
+/// with inputs of its own.
+template <class K>
+int devices_of(const Prepared<K>& p, const Request& request) {
+  if constexpr (requires { p.kernel.devices; })
+    return p.kernel.devices;
+  else
+    return std::max(1, request.devices);
+}
+
 template <class K>
 Prepared<K> prepare(const Request& request) {
   Prepared<K> p;
@@ -111,17 +124,27 @@ Prepared<K> prepare(const Request& request) {
   return p;
 }
 
-/// The kernel's own count of its bytes, if it has one.
+/// The kernel's own count of its bytes, if it has one. Several cores of a device begin with empty
+/// blocks each: no closed form tells how their cells fall.
 template <class K>
-std::optional<Bytes> closed_form_of(const Prepared<K>& p, const DeviceSpec& device) {
+std::optional<Bytes> closed_form_of(const Prepared<K>& p, const Request& request) {
   if constexpr (requires { p.kernel.hbm_bytes(p.tiles, Target{}); }) {
-    return p.kernel.hbm_bytes(p.tiles, Target{device.keeps_blocks_across_cells()});
+    if (request.options.cores > 1) return std::nullopt;
+    Bytes bytes = p.kernel.hbm_bytes(p.tiles, Target{request.device.keeps_blocks_across_cells()});
+    if constexpr (!requires { p.kernel.devices; }) {
+      const int n = devices_of(p, request);
+      bytes = {bytes.read * n, bytes.write * n, bytes.remote * n};
+    }
+    return bytes;
   } else {
     return std::nullopt;
   }
 }
+/// Device d's part of an array, and the array with one more part.
+reference::Tensor shard(const reference::Tensor& whole, int d, int devices);
+void append_shard(reference::Expected& whole, const reference::Expected& part);
 /// Throws InputError if the arrays are larger than this machine's memory.
-void check_memory(const Plan& plan);
+void check_memory(const Plan& plan, int devices);
 void check_closed_form(const Bytes& closed_form, const char* kernel, RunResult& result);
 
 inline std::string command_of(const char* kernel, const Request& request, const Setting& setting) {
@@ -133,6 +156,8 @@ inline std::string command_of(const char* kernel, const Request& request, const 
   if (request.dtype != DType::f32) command += std::string(" --dtype ") + name(request.dtype);
   if (request.device.name != "tpu-v5e") command += " --device " + request.device.name;
   if (request.seed != 0) command += " --seed " + std::to_string(request.seed);
+  if (request.devices > 0) command += " --devices " + std::to_string(request.devices);
+  if (request.options.cores > 1) command += " --cores " + std::to_string(request.options.cores);
   for (const auto& [name, file] : request.files) command += " --input " + name + "=" + file;
   return command;
 }
@@ -150,6 +175,36 @@ inline std::string who_of(const char* kernel, const Request& request, const Sett
   return who + ")";
 }
 
+/// What the oracle says. That of a kernel on a mesh sees the arrays of all devices; any other
+/// kernel runs on each device alone, and so does its oracle.
+template <class E, class K>
+std::vector<reference::Expected> expected_of(const E& entry, const K& kernel,
+                                             const std::vector<Array>& arrays,
+                                             const std::vector<std::string>& names, int devices) {
+  constexpr bool kMesh = requires { kernel.devices; };
+  std::vector<reference::Expected> results;
+  for (int d = 0; d < (kMesh ? 1 : devices); ++d) {
+    OracleInputs inputs;
+    for (std::size_t i = 0; i < arrays.size(); ++i) {
+      reference::Tensor whole = golden::to_tensor(arrays[i]);
+      inputs.add(names[i], kMesh || devices == 1 ? std::move(whole) : shard(whole, d, devices));
+    }
+    auto expected = entry.oracle(kernel, inputs);
+    std::vector<reference::Expected> each;
+    if constexpr (std::is_same_v<decltype(expected), reference::Expected>)
+      each.push_back(std::move(expected));
+    else
+      each = std::move(expected);
+    for (std::size_t o = 0; o < each.size(); ++o) {
+      if (o == results.size())
+        results.push_back(std::move(each[o]));
+      else
+        append_shard(results[o], each[o]);
+    }
+  }
+  return results;
+}
+
 template <class E, class T>
 Outcome run_entry(const E& entry, const Request& request) {
   using K = typename E::template Kernel<T>;
@@ -157,15 +212,17 @@ Outcome run_entry(const E& entry, const Request& request) {
   Outcome outcome;
   outcome.setting = p.setting;
   const Plan operands = plan_of(K::info.name, spec_of(p.kernel, p.tiles), request.device);
-  check_memory(operands);
+  const int devices = devices_of(p, request);
+  check_memory(operands, devices);
   std::vector<Array> arrays;
   std::vector<std::string> names;
-  OracleInputs oracle_inputs;
   for (const auto& op : operands.operands) {
-    if (op.role == Role::out && op.present) outcome.output_names.push_back(op.name);
-    if (op.role != Role::in || !op.present) continue;
+    if (op.is_output() && op.present) outcome.output_names.push_back(op.name);
+    if (!op.is_input() || !op.present) continue;
     names.push_back(op.name);
-    arrays.push_back(p.host->operand(op.name, op.dtype, op.array));
+    Shape all = op.array;
+    if (devices > 1) all[0] *= devices;
+    arrays.push_back(p.host->operand(op.name, op.dtype, all));
   }
   for (const auto& s : operands.scalars) names.push_back(s.name);
   p.host->check_files_used(names);
@@ -174,23 +231,18 @@ Outcome run_entry(const E& entry, const Request& request) {
 
   RunOptions options = request.options;
   options.device = request.device;
+  if (request.devices == 0) options.mesh = {devices};
+  outcome.mesh = options.mesh;
   options.who = who_of(K::info.name, request, p.setting);
   options.command = command_of(K::info.name, request, p.setting);
   outcome.result = tessera::run(p.kernel, p.tiles, inputs, options);
   if (!outcome.result.ok()) return outcome;
-  outcome.closed_form = closed_form_of(p, request.device);
+  outcome.closed_form = closed_form_of(p, request);
   if (outcome.closed_form) check_closed_form(*outcome.closed_form, K::info.name, outcome.result);
   if (!request.check) return outcome;
 
-  for (std::size_t i = 0; i < arrays.size(); ++i)
-    oracle_inputs.add(names[i], golden::to_tensor(arrays[i]));
   if (request.phase) request.phase("comparing with the reference");
-  auto expected = entry.oracle(p.kernel, oracle_inputs);
-  std::vector<reference::Expected> results;
-  if constexpr (std::is_same_v<decltype(expected), reference::Expected>)
-    results.push_back(std::move(expected));
-  else
-    results = std::move(expected);
+  const auto results = expected_of(entry, p.kernel, arrays, names, devices);
   const StepContext context{&outcome.result.plan, nullptr, options.who, options.command};
   step_context = &context;
   outcome.validation =
@@ -207,7 +259,7 @@ Description describe_entry(const Request& request) {
   Prepared<K> p = prepare<K>(request);
   Description d;
   d.plan = plan_of(K::info.name, spec_of(p.kernel, p.tiles), request.device);
-  d.closed_form = closed_form_of(p, request.device);
+  d.closed_form = closed_form_of(p, request);
   d.setting = std::move(p.setting);
   return d;
 }

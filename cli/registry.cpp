@@ -31,13 +31,30 @@ DType parse_dtype(const std::string& text, const KernelHandle& kernel) {
                                         "'" + suggest(text, known));
 }
 
-void detail::check_memory(const Plan& plan) {
+reference::Tensor detail::shard(const reference::Tensor& whole, int d, int devices) {
+  reference::Tensor part = whole;
+  part.shape[0] /= static_cast<std::size_t>(devices);
+  const auto n = static_cast<std::ptrdiff_t>(whole.values.size()) / devices;
+  part.values.assign(whole.values.begin() + d * n, whole.values.begin() + (d + 1) * n);
+  return part;
+}
+
+void detail::append_shard(reference::Expected& whole, const reference::Expected& part) {
+  for (const auto member : {&reference::Expected::value, &reference::Expected::error}) {
+    reference::Tensor& to = whole.*member;
+    const reference::Tensor& from = part.*member;
+    to.shape[0] += from.shape[0];
+    to.values.insert(to.values.end(), from.values.begin(), from.values.end());
+  }
+}
+
+void detail::check_memory(const Plan& plan, int devices) {
   double bytes = 0;
   for (const auto& op : plan.operands) {
-    if (!op.present || !op.pipelined()) continue;
+    if (!op.present || !(op.pipelined() || in_hbm(op.role))) continue;
     double array = bit_width(op.dtype) / 8.;
     for (int d = 0; d < op.array.rank; ++d) array *= static_cast<double>(op.array[d]);
-    bytes += array;
+    bytes += array * devices;
   }
   const double have =
       static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGE_SIZE));
@@ -49,7 +66,7 @@ void detail::check_memory(const Plan& plan) {
 
 void detail::check_closed_form(const Bytes& closed_form, const char* kernel, RunResult& result) {
   const Ledger& ledger = result.ledger();
-  const Bytes moved{ledger.hbm_read_bytes(), ledger.hbm_write_bytes()};
+  const Bytes moved{ledger.hbm_read_bytes(), ledger.hbm_write_bytes(), ledger.remote_bytes()};
   if (closed_form == moved) return;
   Diagnostic d{.slug = "closed-form",
                .headline = std::string(kernel) + "'s hbm_bytes() is not what moved"};
@@ -57,6 +74,10 @@ void detail::check_closed_form(const Bytes& closed_form, const char* kernel, Run
       "read", with_commas(closed_form.read) + " derived, " + with_commas(moved.read) + " moved");
   d.fields.emplace_back(
       "write", with_commas(closed_form.write) + " derived, " + with_commas(moved.write) + " moved");
+  if (closed_form.remote != moved.remote) {
+    d.fields.emplace_back("remote", with_commas(closed_form.remote) + " derived, " +
+                                        with_commas(moved.remote) + " moved");
+  }
   d.fields.emplace_back("help",
                         "the ledger counts what ran; the derivation or the index maps are wrong");
   result.diagnostics.push_back(std::move(d));

@@ -25,6 +25,7 @@ struct Request {
   std::map<std::string, std::string> files;  ///< ref -> .npy
   std::uint64_t seed = 0;
   bool check = true;
+  int devices = 0;                              ///< 0: the kernel's size of that name, or one
   std::function<void(const char*)> phase = {};  ///< called when another phase of the work begins
   RunOptions options;                           ///< device, who and command are filled in
 };
@@ -45,6 +46,7 @@ struct Setting {
 struct Outcome {
   Setting setting;
   RunResult result;
+  std::vector<int> mesh = {1};
   std::optional<golden::Validation> validation;
   std::optional<Bytes> closed_form;  ///< kernel.hbm_bytes for this setting and device
   std::vector<std::string> output_names;

@@ -69,6 +69,13 @@ report::RunReport report_of(const KernelHandle& kernel, const Request& request,
   r.backend_why = "this build has no CUDA backend";
   const int offered = request.options.threads > 0 ? request.options.threads : omp_get_max_threads();
   r.threads = offered;
+  if (outcome.result.on_machine) {
+    r.threads = 1;
+    r.schedule = to_string(outcome.result.schedule);
+    r.schedules = outcome.result.schedules;
+  }
+  r.mesh = outcome.mesh;
+  r.cores = request.options.cores;
   r.grid = outcome.result.grid;
   r.steps = outcome.result.steps;
   r.ledger = outcome.result.ledger();

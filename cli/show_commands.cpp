@@ -44,18 +44,22 @@ int show_command(const Kernels& kernels, const RunArguments& a) {
   }
   fmt::print("\nsignature in {}, grid ({})\n", name(request.dtype), grid);
   for (const auto& op : d.plan.operands) {
-    constexpr const char* kRoles[] = {"in", "out", "accumulator", "VMEM scratch", "SMEM scratch"};
-    const std::string block = describe(op.dtype, op.block);
+    constexpr const char* kRoles[] = {
+        "in",         "out",         "accumulator", "VMEM scratch",   "SMEM scratch",
+        "in, in HBM", "out, in HBM", "HBM scratch", "DMA semaphores", "semaphores"};
+    const char* const role = kRoles[static_cast<int>(op.role)];
     if (op.role == Role::in || op.role == Role::out) {
-      fmt::print("  {:<10} {:<12} {:<24} in blocks {}{}\n", op.name,
-                 kRoles[static_cast<int>(op.role)], describe(op.dtype, op.array),
-                 to_string(op.block), op.present ? "" : ", absent here");
+      fmt::print("  {:<10} {:<14} {:<24} in blocks {}{}\n", op.name, role,
+                 describe(op.dtype, op.array), to_string(op.block),
+                 op.present ? "" : ", absent here");
+    } else if (is_semaphore(op.role)) {
+      fmt::print("  {:<10} {:<14} {}\n", op.name, role, op.array[0]);
     } else {
-      fmt::print("  {:<10} {:<12} {}\n", op.name, kRoles[static_cast<int>(op.role)], block);
+      fmt::print("  {:<10} {:<14} {}\n", op.name, role, describe(op.dtype, op.array));
     }
   }
   for (const auto& s : d.plan.scalars) {
-    fmt::print("  {:<10} {:<12} {}\n", s.name, "prefetched", describe(s.dtype, Shape{s.elems}));
+    fmt::print("  {:<10} {:<14} {}\n", s.name, "prefetched", describe(s.dtype, Shape{s.elems}));
   }
   fmt::print("\ncases on {}, with the HBM bytes of their closed form\n", request.device.name);
   request.assignments.clear();

@@ -108,14 +108,21 @@ Diagnostic mismatch(const Plan& plan, const OperandPlan& op, const Array& got, c
                          std::abs(got.at(w) - wanted.at(w)), bound);
   }
   d.fields.emplace_back("worst", worst);
-  Shape block = index;
-  Shape within = index;
-  for (int dim = 0; dim < index.rank; ++dim) {
-    block[dim] = index[dim] / op.block[dim];
-    within[dim] = index[dim] % op.block[dim];
+  std::string where;
+  if (op.block.rank == index.rank) {
+    Shape block = index;
+    Shape within = index;
+    for (int dim = 0; dim < index.rank; ++dim) {
+      block[dim] = index[dim] / op.block[dim];
+      within[dim] = index[dim] % op.block[dim];
+    }
+    where = "block " + index_string(block.dims.data(), block.rank) + ", element " +
+            to_string(within) + " of the block";
   }
-  std::string where = "block " + index_string(block.dims.data(), block.rank) + ", element " +
-                      to_string(within) + " of the block";
+  if (got.shape().rank > 0 && got.shape()[0] != op.array[0]) {
+    where =
+        "device " + std::to_string(index[0] / op.array[0]) + (where.empty() ? "" : ", " + where);
+  }
   if (tally.wrong > 1) {
     for (int dim = 0; dim < index.rank; ++dim) {
       if (!tally.shared[static_cast<std::size_t>(dim)] || got.shape()[dim] == 1) continue;

@@ -22,7 +22,14 @@ void Ledger::add(const Ledger& other) {
       refs_[i].*member += other.refs_[i].*member;
     }
   }
+  for (const auto& [link, bytes] : other.links_) links_[link] += bytes;
   movements_.insert(movements_.end(), other.movements_.begin(), other.movements_.end());
+}
+
+std::int64_t Ledger::remote_bytes() const {
+  std::int64_t total = 0;
+  for (const auto& [link, bytes] : links_) total += bytes;
+  return total;
 }
 
 std::int64_t Ledger::sum(std::int64_t RefTotals::*member) const {

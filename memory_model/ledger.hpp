@@ -7,7 +7,9 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "memory_model/space.hpp"
@@ -22,11 +24,13 @@ constexpr const char* name(Why w) {
 }
 
 struct Movement {
-  int ref = 0;  ///< index into Ledger::refs()
+  int ref = 0;      ///< index into Ledger::refs()
+  int to_ref = -1;  ///< of a copy between two refs that both count it: the destination
   Space from = Space::hbm;
   Space to = Space::vmem;
   Why why = Why::fetch;
   int device = 0;
+  int to_device = -1;  ///< of remote_dma
   int core = 0;
   std::int64_t step = 0;  ///< grid step, in the order of the grid
   std::int64_t transfers = 1;
@@ -36,7 +40,7 @@ struct Movement {
 
 struct RefTotals {
   std::string name;
-  const char* direction = "in";  ///< "in", "out" or "scalar"
+  const char* direction = "in";  ///< "in", "out", "scalar" or "scratch"
   std::int64_t transfers = 0;
   std::int64_t elided = 0;
   std::int64_t bytes = 0;
@@ -52,12 +56,10 @@ class Ledger {
   int add_ref(std::string name, const char* direction);
 
   void record(const Movement& m) {
-    RefTotals& t = refs_[static_cast<std::size_t>(m.ref)];
-    t.transfers += m.transfers;
-    t.bytes += m.bytes;
-    t.padded_bytes += m.padded_bytes;
-    (m.from == Space::hbm ? t.read_bytes : t.write_bytes) += m.bytes;
-    (m.from == Space::hbm ? t.padded_read_bytes : t.padded_write_bytes) += m.padded_bytes;
+    const bool twice = m.to_ref >= 0 && m.to_ref != m.ref;
+    charge(m.ref, m, m.from == Space::hbm, m.to == Space::hbm && !twice);
+    if (twice) charge(m.to_ref, m, false, m.to == Space::hbm);
+    if (m.to_device >= 0) links_[{m.device, m.to_device}] += m.bytes;
     if (keep_) movements_.push_back(m);
   }
   /// Of `steps` grid steps, those at which the ref's block stayed where it was.
@@ -71,6 +73,10 @@ class Ledger {
   const std::vector<Movement>& movements() const { return movements_; }
   const std::vector<RefTotals>& refs() const { return refs_; }
 
+  /// Bytes from device to device.
+  const std::map<std::pair<int, int>, std::int64_t>& links() const { return links_; }
+  std::int64_t remote_bytes() const;
+
   /// Adds another ledger over the same refs.
   void add(const Ledger& other);
 
@@ -80,9 +86,24 @@ class Ledger {
   std::int64_t padded_hbm_write_bytes() const { return sum(&RefTotals::padded_write_bytes); }
 
  private:
+  void charge(int ref, const Movement& m, bool reads, bool writes) {
+    RefTotals& t = refs_[static_cast<std::size_t>(ref)];
+    t.transfers += m.transfers;
+    t.bytes += m.bytes;
+    t.padded_bytes += m.padded_bytes;
+    if (reads) {
+      t.read_bytes += m.bytes;
+      t.padded_read_bytes += m.padded_bytes;
+    }
+    if (writes) {
+      t.write_bytes += m.bytes;
+      t.padded_write_bytes += m.padded_bytes;
+    }
+  }
   std::int64_t sum(std::int64_t RefTotals::*member) const;
 
   std::vector<RefTotals> refs_;
+  std::map<std::pair<int, int>, std::int64_t> links_;
   std::vector<Movement> movements_;
   bool keep_ = false;
 };

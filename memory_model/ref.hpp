@@ -8,10 +8,15 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <stdexcept>
 #include <string>
+#include <utility>
+#include <vector>
 
+#include "memory_model/history.hpp"
 #include "memory_model/layout.hpp"
+#include "memory_model/shadow.hpp"
 #include "memory_model/space.hpp"
 
 namespace tessera {
@@ -20,14 +25,45 @@ struct RefError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// Named memory in a space. Does not own it.
-struct Buffer {
+/// Named memory in a space, in row-major order, with the state of its elements and its accesses.
+class Buffer {
+ public:
+  Buffer(std::string name_, Space space_, DType dtype_, Shape shape_)
+      : name(std::move(name_)), space(space_), dtype(dtype_), shape(shape_) {}
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+  virtual ~Buffer() = default;
+
+  virtual const std::byte* bytes() = 0;
+  /// The memory to write to; values that were handed out before keep what they had.
+  virtual std::byte* writable() = 0;
+
   std::string name;
-  Space space = Space::hbm;
-  DType dtype = DType::f32;
+  Space space;
+  DType dtype;
   Shape shape;
-  std::byte* data = nullptr;
-  std::int64_t size_bytes() const { return packed_bytes(dtype, shape.elems()); }
+  int device = 0;
+  int core = -1;        ///< global; -1: the device's own (HBM)
+  int place = -1;       ///< what SPMD code calls it: the same number on every core (machine.hpp)
+  int ledger_ref = -1;  ///< row of the ledger
+  bool written = true;  ///< false: nothing ever writes it, so its reads cannot race
+  bool shared = true;   ///< false: only its own core reaches it
+  bool prefetched = false;  ///< a pipeline reads it ahead: nothing it knows now is known to that
+  std::uint32_t generation = 0;  ///< counts the scopes that have used this object
+  Shadow shadow;                 ///< which elements hold a value
+  AccessHistory history;
+};
+
+/// Memory that somebody else owns.
+class BorrowedBuffer final : public Buffer {
+ public:
+  BorrowedBuffer(std::string name_, Space space_, DType dtype_, Shape shape_, std::byte* data)
+      : Buffer(std::move(name_), space_, dtype_, shape_), data_(data) {}
+  const std::byte* bytes() override { return data_; }
+  std::byte* writable() override { return data_; }
+
+ private:
+  std::byte* data_;
 };
 
 struct ByteRange {
@@ -37,13 +73,21 @@ struct ByteRange {
 
 class Ref {
  public:
-  explicit Ref(const Buffer& buffer)
+  explicit Ref(Buffer& buffer)
       : buffer_(&buffer),
         dtype_(buffer.dtype),
         extents_(buffer.shape),
-        strides_(row_major_strides(buffer.shape)) {}
+        strides_(row_major_strides(buffer.shape)) {
+    for (int d = 0; d < kMaxRank; ++d) base_[static_cast<std::size_t>(d)] = d;
+  }
 
-  const Buffer& buffer() const { return *buffer_; }
+  Buffer& buffer() const { return *buffer_; }
+  /// The same part of another buffer of the same shape: a remote device's.
+  Ref in(Buffer& other) const {
+    Ref r = *this;
+    r.buffer_ = &other;
+    return r;
+  }
   DType dtype() const { return dtype_; }
   const Shape& extents() const { return extents_; }
   const Shape& strides() const { return strides_; }
@@ -57,20 +101,32 @@ class Ref {
   std::int64_t bytes() const { return packed_bytes(dtype_, extents_.elems()); }
   /// The smallest range of the buffer's bytes that holds every element.
   ByteRange span() const;
-  /// First byte of element (i, j, ...); 4-bit elements: of the byte that holds it.
-  std::byte* address(const Shape& index) const;
+  /// Exactly what it touches.
+  Box box() const;
+  /// Offset in bytes of element (i, j, ...); 4-bit elements: of the byte that holds it.
+  std::int64_t byte_offset(const Shape& index) const;
 
  private:
   void check_dim(int dim) const;
 
-  const Buffer* buffer_;
+  Buffer* buffer_;
   DType dtype_;
   Shape extents_;
   Shape strides_;
   std::int64_t offset_ = 0;
+  std::array<int, kMaxRank> base_{};  ///< per dim: the dim of the buffer that it slices
 };
 
-/// Copies element by element, row runs at a time. Throws RefError unless types and extents agree.
+/// Throws RefError unless the types and the extents (but for dims of 1) agree.
+void check_copy(const Ref& from, const Ref& to);
+/// Copies the elements, and which of them hold a value. As check_copy().
 void copy(const Ref& from, const Ref& to);
+/// What copy() moves, held in between: bytes, then one state per byte where not all are defined.
+struct Staged {
+  std::vector<std::byte> bytes;
+  std::vector<Shadow::State> states;  ///< empty: every byte holds a value
+};
+Staged gather(const Ref& from);
+void scatter(const Staged& staged, const Ref& to);
 
 }  // namespace tessera

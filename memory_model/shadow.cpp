@@ -25,6 +25,14 @@ void Shadow::mark_init(const Rect& r) {
   }
 }
 
+void Shadow::set(std::int64_t i, State state) {
+  if (at(i) == state) return;
+  materialise();
+  State& s = states_[static_cast<std::size_t>(i)];
+  missing_ += (state == init ? 0 : 1) - (s == init ? 0 : 1);
+  s = state;
+}
+
 std::int64_t Shadow::first_missing(const Rect& r) const {
   if (missing_ == 0) return -1;
   if (!mixed_) return all_ == init || r.rows * r.cols == 0 ? -1 : r.offset;

@@ -36,6 +36,8 @@ class Shadow {
   State at(std::int64_t i) const { return mixed_ ? states_[static_cast<std::size_t>(i)] : all_; }
 
   void mark_init(const Rect& r);
+  /// Sets one element to any state.
+  void set(std::int64_t i, State state);
   /// Marks one element.
   void mark_init(std::int64_t i) { mark_init(Rect{i, 1, 1, 1}); }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <string_view>
 
 #include "sim/diagnostics/slugs.hpp"
 
@@ -40,9 +41,15 @@ std::string duration(double seconds) {
   return fmt::format("{:.2f} s", seconds);
 }
 
+/// Scratch that no copy counts on: a row that says nothing.
+bool unused(const RefTotals& ref) {
+  return ref.transfers == 0 && std::string_view(ref.direction) == "scratch";
+}
+
 std::string traffic_table(const RunReport& r) {
   std::size_t width = 3;
-  for (const auto& ref : r.ledger.refs()) width = std::max(width, ref.name.size());
+  for (const auto& ref : r.ledger.refs())
+    if (!unused(ref)) width = std::max(width, ref.name.size());
   const auto row = [&](const std::string& lead, const std::string& name,
                        const std::string& direction, const std::string& transfers,
                        const std::string& elided, const std::string& bytes,
@@ -52,6 +59,7 @@ std::string traffic_table(const RunReport& r) {
   };
   std::string text = row("traffic", "ref", "", "transfers", "elided", "bytes", "padded bytes");
   for (const auto& ref : r.ledger.refs()) {
+    if (unused(ref)) continue;
     text += row("", ref.name, ref.direction, with_commas(ref.transfers), with_commas(ref.elided),
                 with_commas(ref.bytes), with_commas(ref.padded_bytes));
   }
@@ -59,7 +67,12 @@ std::string traffic_table(const RunReport& r) {
               with_commas(r.ledger.padded_hbm_read_bytes()));
   text += row("", "HBM", "write", "", "", with_commas(r.ledger.hbm_write_bytes()),
               with_commas(r.ledger.padded_hbm_write_bytes()));
-  return text;
+  if (r.ledger.links().empty()) return text;
+  std::int64_t most = 0;
+  for (const auto& [link, bytes] : r.ledger.links()) most = std::max(most, bytes);
+  return text + fmt::format("{:<11} {} bytes over {} links between devices, {} over the busiest\n",
+                            "remote", with_commas(r.ledger.remote_bytes()), r.ledger.links().size(),
+                            with_commas(most));
 }
 
 std::string memory_line(const RunReport& r, Space space, std::int64_t capacity) {
@@ -94,6 +107,20 @@ std::string limits(const RunReport& r) {
   return text;
 }
 
+/// "on a mesh of 2x4 devices, schedule on_wait"
+std::string machine_of(const RunReport& r) {
+  std::string mesh;
+  int devices = 1;
+  for (const int extent : r.mesh) {
+    mesh += fmt::format("{}{}", mesh.empty() ? "" : "x", extent);
+    devices *= extent;
+  }
+  std::string text = devices == 1 ? "on the asynchronous machine" : "on " + mesh + " devices";
+  if (r.cores > 1) text += fmt::format(" of {} cores", r.cores);
+  return text + (r.schedules > 1 ? fmt::format(", {} schedules", r.schedules)
+                                 : ", schedule " + r.schedule);
+}
+
 }  // namespace
 
 std::string text_of(const RunReport& r) {
@@ -101,9 +128,11 @@ std::string text_of(const RunReport& r) {
   if (!r.case_name.empty()) text += "  " + r.case_name;
   std::string grid;
   for (const int extent : r.grid) grid += fmt::format("{}{}", grid.empty() ? "" : " x ", extent);
-  text += fmt::format("\n{} ({}), grid {}, {} steps, interpreted in {} on {} thread{}\n\n",
-                      r.device.name, r.device.title, grid, with_commas(r.steps),
-                      duration(r.seconds), r.threads, r.threads == 1 ? "" : "s");
+  const std::string where =
+      r.schedule.empty() ? fmt::format("on {} thread{}", r.threads, r.threads == 1 ? "" : "s")
+                         : machine_of(r);
+  text += fmt::format("\n{} ({}), grid {}, {} steps, interpreted in {} {}\n\n", r.device.name,
+                      r.device.title, grid, with_commas(r.steps), duration(r.seconds), where);
   if (r.validation && r.validation->passed) {
     text += fmt::format(
         "{:<11} agrees with reference::{}: off by at most {:.3g}, and by {:.0f} % of the error "
@@ -137,12 +166,17 @@ std::string json_of(const RunReport& r) {
   for (const auto& [name, value] : r.tiles) params[name] = value;
   Json refs = Json::array();
   for (const auto& ref : r.ledger.refs()) {
+    if (unused(ref)) continue;
     refs.push_back({{"name", ref.name},
                     {"direction", ref.direction},
                     {"transfers", ref.transfers},
                     {"elided", ref.elided},
                     {"bytes", ref.bytes},
                     {"padded_bytes", ref.padded_bytes}});
+  }
+  Json links = Json::array();
+  for (const auto& [link, bytes] : r.ledger.links()) {
+    links.push_back({{"from", link.first}, {"to", link.second}, {"remote_bytes", bytes}});
   }
   Json diagnostics = Json::array();
   for (const auto& d : r.diagnostics) {
@@ -163,12 +197,17 @@ std::string json_of(const RunReport& r) {
       {"backend",
        {{"requested", r.backend_requested}, {"ran", r.backend_ran}, {"why", r.backend_why}}},
       {"numerics", "exact"},
+      {"mesh", r.mesh},
+      {"cores", r.cores},
+      {"schedule", r.schedule.empty() ? Json(nullptr) : Json(r.schedule)},
+      {"schedules", r.schedules},
       {"grid", r.grid},
       {"steps", r.steps},
       {"traffic",
        {{"hbm_read_bytes", r.ledger.hbm_read_bytes()},
         {"hbm_write_bytes", r.ledger.hbm_write_bytes()},
-        {"remote_bytes", 0},
+        {"remote_bytes", r.ledger.remote_bytes()},
+        {"links", links},
         {"padded_hbm_read_bytes", r.ledger.padded_hbm_read_bytes()},
         {"padded_hbm_write_bytes", r.ledger.padded_hbm_write_bytes()},
         {"refs", refs}}},

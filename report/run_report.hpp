@@ -35,6 +35,10 @@ struct RunReport {
   std::string backend_ran = "interpret";
   std::string backend_why;
   int threads = 1;
+  std::vector<int> mesh = {1};
+  int cores = 1;         ///< of a device
+  std::string schedule;  ///< of the asynchronous machine, "" if it was not used
+  int schedules = 0;     ///< how many were run
   std::vector<int> grid;
   std::int64_t steps = 0;
   Ledger ledger;

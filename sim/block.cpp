@@ -31,6 +31,26 @@ void fail_scalar(const OperandPlan& op, std::int64_t index) {
   throw KernelError(oob_index(op, "scalars", index, 1, op.cols));
 }
 
+void fail_step(const OperandPlan& op) {
+  Diagnostic d{.slug = "unsupported",
+               .kind = Diagnostic::Kind::unsupported,
+               .headline = "a slice of " + op.name + " with a step: only refs in HBM take one"};
+  add_kernel_field(d);
+  d.fields.emplace_back("line", caller_excerpt());
+  throw KernelError(std::move(d));
+}
+void fail_no_slots(const OperandPlan& op) {
+  Diagnostic d{.slug = "shape-mismatch",
+               .headline = op.name + " has no slots: it was declared as vmem(name, rows, columns)"};
+  add_kernel_field(d);
+  d.fields.emplace_back("line", caller_excerpt());
+  d.fields.emplace_back("help", "vmem<T>(\"" + op.name + "\", slots, rows, columns)");
+  throw KernelError(std::move(d));
+}
+void fail_slot(const OperandPlan& op, int slot, int slots) {
+  throw KernelError(oob_index(op, "slots", slot, 1, slots));
+}
+
 void fail_absent(const OperandPlan& op) {
   Diagnostic d{.slug = "uninit-read",
                .headline = op.name + " is read, but its .when() left it out"};

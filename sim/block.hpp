@@ -11,6 +11,7 @@
 
 #include <cstring>
 
+#include "memory_model/ref.hpp"
 #include "sim/diagnostics/slugs.hpp"
 #include "sim/ops/add.hpp"
 #include "sim/ops/mul.hpp"
@@ -20,33 +21,64 @@
 
 namespace tessera {
 
+/// Tells the machine of an access to part of a block (sim/async.cpp).
+void track_block(MachineCore& core, Buffer& block, int row, int col, int rows, int cols,
+                 bool write);
+/// Raises use-after-scope (sim/async.cpp).
+[[noreturn]] void fail_scope(MachineCore& core, const Buffer& block);
+
 template <class T>
-struct Block {
+struct Block final : Buffer {
+  Block() : Buffer("", Space::vmem, kDTypeOf<T>, {}) {}
+
   const OperandPlan* plan = nullptr;
-  const DeviceSpec* device = nullptr;
-  T* data = nullptr;        ///< of `storage`, or of the array in HBM
-  std::int64_t stride = 0;  ///< between rows, in elements
-  StorageHandle storage;    ///< empty while the block views HBM
-  Shadow shadow;            ///< of rows x cols elements
+  const DeviceSpec* device_spec = nullptr;
+  T* data = nullptr;          ///< of `storage`, or of the array in HBM
+  std::int64_t stride = 0;    ///< between rows, in elements
+  StorageHandle storage;      ///< empty while the block views HBM
+  MachineCore* on = nullptr;  ///< on the asynchronous machine: the core that it belongs to
 
   /// Memory that this block alone uses; tiles that shared it keep the old values. `keep`: the old
   /// values are wanted, since not all of the block is about to be written.
   T* writable(bool keep) {
     if (storage.shared()) {
-      StorageHandle fresh(Storage::allocate(bytes()));
-      if (keep) std::memcpy(fresh.bytes(), storage.bytes(), bytes());
+      StorageHandle fresh(Storage::allocate(byte_size()));
+      if (keep) std::memcpy(fresh.bytes(), storage.bytes(), byte_size());
       storage = std::move(fresh);
       data = reinterpret_cast<T*>(storage.bytes());
     }
     return data;
   }
   void allocate() {
-    storage = StorageHandle(Storage::allocate(bytes()));
+    storage = StorageHandle(Storage::allocate(byte_size()));
     data = reinterpret_cast<T*>(storage.bytes());
     stride = plan->cols;
   }
-  std::size_t bytes() const {
+  std::size_t byte_size() const {
     return sizeof(T) * static_cast<std::size_t>(std::int64_t{plan->rows} * plan->cols);
+  }
+
+  // As a buffer of rows x cols, for copies.
+  const std::byte* bytes() override {
+    if (!storage) own_copy();
+    return reinterpret_cast<const std::byte*>(data);
+  }
+  std::byte* writable() override { return reinterpret_cast<std::byte*>(writable(true)); }
+
+  void track(int row, int col, int rows, int cols, bool write) {
+    if (on != nullptr) track_block(*on, *this, row, col, rows, cols, write);
+  }
+
+ private:
+  /// A view of HBM becomes memory of its own.
+  void own_copy() {
+    const T* const from = data;
+    const std::int64_t apart = stride;
+    allocate();
+    for (int r = 0; r < plan->rows; ++r) {
+      std::memcpy(data + r * stride, from + r * apart,
+                  sizeof(T) * static_cast<std::size_t>(plan->cols));
+    }
   }
 };
 
@@ -56,6 +88,9 @@ void check_slice(const OperandPlan& op, const DeviceSpec& device, int row, int c
                  int cols, int of_rows, int of_cols, int base_row, int base_col);
 [[noreturn]] void fail_scalar(const OperandPlan& op, std::int64_t index);
 [[noreturn]] void fail_absent(const OperandPlan& op);
+[[noreturn]] void fail_step(const OperandPlan& op);
+[[noreturn]] void fail_no_slots(const OperandPlan& op);
+[[noreturn]] void fail_slot(const OperandPlan& op, int slot, int slots);
 
 /// What `*ref` of a block that can be written gives: a tile to read, a place to assign.
 template <class T>
@@ -78,6 +113,7 @@ class BlockTile {
 
   /// The value, once it is used.
   const Tile<T>& checked() const {
+    block_->track(row_, col_, rows, cols, false);
     if (missing_ >= 0)
       fail_missing({block_->plan, row_, col_, rows, cols}, block_->shadow, missing_);
     return value_;
@@ -136,6 +172,7 @@ class BlockTile {
   template <class Keep>
   void store_at(const Tile<T>& x, Keep keep) && {
     if (x.rows != rows || x.cols != cols) fail_shapes("store", {{rows, cols}, {x.rows, x.cols}});
+    block_->track(row_, col_, rows, cols, true);
     const Tile<T> held = x;  // x may be this block's own old value
     drop_value();
     T* to = block_->writable(true) + row_ * block_->stride + col_;
@@ -159,6 +196,7 @@ class BlockTile {
   /// Lets go of the old value: an assignment does not read it.
   void drop_value() { value_ = Tile<T>(); }
   T* target() {
+    block_->track(row_, col_, rows, cols, true);
     drop_value();
     return block_->writable(!whole()) + row_ * block_->stride + col_;
   }
@@ -186,6 +224,7 @@ class BlockTile {
         std::is_same_v<T, typename std::remove_cvref_t<D>::Accumulator>,
         "dot() accumulates in f32 (f64 for f64, i32 for 8-bit integers): give it such a ref");
     if (d.rows != rows || d.cols != cols) fail_shapes("dot", {{rows, cols}, {d.rows, d.cols}});
+    block_->track(row_, col_, rows, cols, true);
     T* to = block_->writable(true) + row_ * block_->stride + col_;
     std::forward<D>(d).accumulate(to, block_->stride);
     return *this;
@@ -206,12 +245,17 @@ class BlockRef {
   int cols;
 
   explicit BlockRef(Block<T>& block)
-      : rows(block.plan->rows), cols(block.plan->cols), block_(&block) {}
+      : rows(block.plan->rows),
+        cols(block.plan->cols),
+        block_(&block),
+        generation_(block.generation) {}
 
   auto operator*() const {
     static_assert(kRole != Role::smem, "SMEM is read by element: ref[i]");
+    check_scope();
     if (!block_->plan->present) fail_absent(*block_->plan);
     if constexpr (kRole == Role::in) {
+      block_->track(row_, col_, rows, cols, false);
       return Tile<T>(block_->data + row_ * block_->stride + col_, rows, cols, block_->stride,
                      block_->storage);
     } else {
@@ -223,15 +267,40 @@ class BlockRef {
   BlockRef slice(Ds<R0, RN> r, Ds<C0, CN> c) const {
     static_assert(kRole != Role::accum,
                   "an accumulator is read and written whole; use vmem scratch");
+    check_scope();
+    if (r.step != 1 || c.step != 1) fail_step(*block_->plan);
     BlockRef part = *this;
     part.row_ += static_cast<int>(r.start);
     part.col_ += static_cast<int>(c.start);
     part.rows = static_cast<int>(r.size);
     part.cols = static_cast<int>(c.size);
-    check_slice(*block_->plan, *block_->device, static_cast<int>(r.start),
+    check_slice(*block_->plan, *block_->device_spec, static_cast<int>(r.start),
                 static_cast<int>(c.start), part.rows, part.cols, rows, cols, row_, col_);
     return part;
   }
+
+  int slots() const { return static_cast<int>(block_->plan->block[0]); }
+  /// One of the slots of vmem(name, slots, rows, cols).
+  BlockRef slot(int i) const {
+    static_assert(kRole == Role::vmem, "only vmem scratch has slots");
+    check_scope();
+    if (block_->plan->block.rank != 3) fail_no_slots(*block_->plan);
+    if (i < 0 || i >= slots()) fail_slot(*block_->plan, i, slots());
+    BlockRef part = *this;
+    part.rows = rows / slots();
+    part.row_ += i * part.rows;
+    return part;
+  }
+
+  /// Its part of the block as a source or destination of copies.
+  Ref ref() const {
+    static_assert(kRole != Role::accum && kRole != Role::smem, "copies go between HBM and VMEM");
+    static_assert(!kIsNibble<T>, "copies of 4-bit types are not supported");
+    check_scope();
+    return Ref(*block_).slice(0, row_, rows).slice(1, col_, cols);
+  }
+  static constexpr bool kWritable = kRole != Role::in;
+  using Element = T;
 
   /// Writes x where the mask holds; the rest of the block keeps what it has.
   template <class X, class M>
@@ -246,6 +315,7 @@ class BlockRef {
   template <class X, class Keep>
   void store_at(const X& x, Keep keep) const {
     static_assert(kRole != Role::in, "an input block is read-only");
+    check_scope();
     BlockTile<T>(*block_, row_, col_, rows, cols).store_at(detail::operand(x), keep);
   }
 
@@ -254,12 +324,14 @@ class BlockRef {
    public:
     Scalar(Block<T>& block, std::int64_t index) : block_(&block), index_(index) {}
     operator T() const {  // NOLINT(google-explicit-constructor)
+      block_->track(0, static_cast<int>(index_), 1, 1, false);
       if (block_->shadow.at(index_) != Shadow::init) {
         fail_missing({block_->plan, 0, static_cast<int>(index_), 1, 1}, block_->shadow, index_);
       }
       return block_->data[index_];
     }
     Scalar& operator=(T value) {
+      block_->track(0, static_cast<int>(index_), 1, 1, true);
       block_->data[index_] = value;
       block_->shadow.mark_init(index_);
       return *this;
@@ -271,12 +343,18 @@ class BlockRef {
   };
   Scalar operator[](int index) const {
     static_assert(kRole == Role::smem, "only SMEM is read by element; a block is a tile, *ref");
+    check_scope();
     if (index < 0 || index >= cols) fail_scalar(*block_->plan, index);
     return Scalar(*block_, index);
   }
 
  private:
+  void check_scope() const {
+    if (block_->generation != generation_) fail_scope(*block_->on, *block_);
+  }
+
   Block<T>* block_;
+  std::uint32_t generation_;
   int row_ = 0;
   int col_ = 0;
 };

@@ -1,11 +1,13 @@
 // What a body knows about where it runs, and what it may say: the interpreter's env.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
+#include <span>
 #include <string>
 
-#include "sim/block.hpp"
+#include "sim/async.hpp"
 
 namespace tessera {
 
@@ -45,8 +47,10 @@ std::string to_text(const X& x) {
 
 class Env {
  public:
-  Env(const int* ids, const int* lo, const int* hi, std::string* printed, Scopes* scopes)
-      : ids_(ids), lo_(lo), hi_(hi), printed_(printed), scopes_(scopes) {}
+  /// `core`: of the asynchronous machine, or null.
+  Env(const int* ids, const int* lo, const int* hi, std::string* printed, Scopes* scopes,
+      MachineCore* core = nullptr)
+      : ids_(ids), lo_(lo), hi_(hi), printed_(printed), scopes_(scopes), core_(core) {}
 
   int program_id(int dim) const { return ids_[dim]; }
   /// Steps of a dimension; of an arbitrary one with bounds, at the current outer ids.
@@ -87,12 +91,37 @@ class Env {
   /// Names the region until the end of the block: auto region = env.scope("softmax");
   [[nodiscard]] Scope scope(const char* region) const { return Scope(&(*scopes_)[region]); }
 
+  int device_id() const { return core_ == nullptr ? 0 : core_->device; }
+  int num_devices() const { return core_ == nullptr ? 1 : core_->machine->devices(); }
+  int core_id() const { return core_ == nullptr ? 0 : core_->core; }
+  int num_cores() const { return core_ == nullptr ? 1 : core_->machine->cores_per_device(); }
+  /// Devices along an axis of the mesh, and where this one is on it.
+  int mesh_extent(int axis) const;
+  int mesh_coordinate(int axis) const;
+  /// The id of the device at these mesh coordinates, one per axis.
+  template <class... I>
+  int device_at(I... coordinates) const {
+    return device_of(std::array<int, sizeof...(I)>{static_cast<int>(coordinates)...});
+  }
+  /// Calls body(refs...) with scratch that lives until it returns: run_scoped(body,
+  /// vmem<float>("t", 8, 128), dma_sem("s")).
+  template <class Body, class... Op>
+  void run_scoped(Body&& body, const Op&... scratch) const;
+  /// A semaphore that every device has, by collective id.
+  SemRef barrier_semaphore(int collective_id = 0) const;
+
  private:
+  int device_of(std::span<const int> coordinates) const;
+  MachineCore& machine_core() const {
+    if (core_ == nullptr) throw NeedsMachine{};
+    return *core_;
+  }
   const int* ids_;
   const int* lo_;
   const int* hi_;
   std::string* printed_;
   Scopes* scopes_;
+  MachineCore* core_;
 };
 
 }  // namespace tessera

@@ -9,19 +9,27 @@
 
 #include <atomic>
 #include <csignal>
+#include <deque>
 #include <functional>
 #include <memory>
 
 #include "sim/body/kernel.hpp"
 #include "sim/env.hpp"
+#include "sim/scoped.hpp"
 #include "sim/transfer.hpp"
 
 namespace tessera {
 
-/// What cores share during a run.
-struct CoreIo {
-  std::vector<std::byte*> hbm;                   ///< per operand; null for scratch
+/// What the cores of a device share: per operand, its array in HBM.
+struct DeviceIo {
+  std::vector<std::byte*> hbm;                   ///< null for scratch
   std::vector<std::vector<std::int32_t>> owner;  ///< per output block: 1 + the cell that wrote it
+  std::vector<Buffer*> arrays;                   ///< on the machine: what copies or aliases reach
+};
+
+/// What a core is given.
+struct CoreIo {
+  DeviceIo* device = nullptr;
   bool keeps_blocks = true;
   bool trap_nan = false;
   bool keep_movements = false;
@@ -31,6 +39,7 @@ struct CoreIo {
   const std::function<void(double)>* progress = nullptr;
   const StepContext* context = nullptr;
   std::int64_t cells = 1;
+  MachineCore* core = nullptr;  ///< on the asynchronous machine; else null
 };
 
 /// What a core counted.
@@ -57,7 +66,7 @@ class CoreBase : public CoreTotals {
 };
 
 template <class K, std::size_t... I>
-auto spec_of(const K& kernel, Tiles tiles, std::index_sequence<I...>) {
+auto spec_of(const K& kernel, [[maybe_unused]] Tiles tiles, std::index_sequence<I...>) {
   return kernel.spec(tiles[static_cast<int>(I)]...);
 }
 template <class K>
@@ -80,6 +89,13 @@ std::int64_t cell_count(const Spec<Grid<Dim...>, Op...>& spec) {
 }
 
 namespace detail {
+constexpr Space space_of(Role role, const DeviceSpec& device) {
+  if (in_hbm(role)) return Space::hbm;
+  if (is_semaphore(role)) return Space::semaphore;
+  if (role == Role::smem) return Space::smem;
+  return role == Role::accum && !device.accumulators_in_vmem() ? Space::registers : Space::vmem;
+}
+
 template <class Op>
 void add_operand(Plan& plan, const Op& op) {
   if constexpr (!Op::kPassed) {
@@ -91,13 +107,11 @@ void add_operand(Plan& plan, const Op& op) {
     p.role = Op::kRole;
     p.dtype = kDTypeOf<typename Op::Element>;
     p.at = op.name.at;
-    p.space = Op::kRole == Role::smem                                           ? Space::smem
-              : Op::kRole == Role::accum && !plan.device.accumulators_in_vmem() ? Space::registers
-                                                                                : Space::vmem;
+    p.space = space_of(Op::kRole, plan.device);
     p.array = op.shape;
     std::apply(
         [&](const auto&... e) {
-          const auto add = [&](const auto& extent) {
+          [[maybe_unused]] const auto add = [&](const auto& extent) {
             p.squeezed[static_cast<std::size_t>(p.block.rank)] =
                 std::is_same_v<std::remove_cvref_t<decltype(extent)>, Squeezed>;
             p.block.push_back(detail::block_extent(extent));
@@ -111,10 +125,22 @@ void add_operand(Plan& plan, const Op& op) {
     p.present = op.present;
     p.padded = op.padded;
     p.pad_value = op.pad_value;
+    p.alias = op.alias;
     plan.operands.push_back(std::move(p));
   }
 }
 }  // namespace detail
+
+template <class Op>
+OperandPlan scratch_plan(const Op& op, const DeviceSpec& device) {
+  Plan plan;
+  plan.device = device;
+  detail::add_operand(plan, op);
+  OperandPlan p = std::move(plan.operands.front());
+  p.strides = row_major_strides(p.array);
+  p.kept = p.block.rank > 0 ? p.block : p.array;
+  return p;
+}
 
 template <class... Dim, class... Op>
 Plan plan_of(const char* kernel, const Spec<Grid<Dim...>, Op...>& spec, const DeviceSpec& device) {
@@ -152,9 +178,17 @@ class Core final : public CoreBase {
       return OpAt<I>::kRole == Role::in || OpAt<I>::kRole == Role::out;
   }();
 
+  template <std::size_t I>
+  static constexpr bool kBlock = [] {
+    if constexpr (!OpAt<I>::kPassed)
+      return false;
+    else
+      return is_block(OpAt<I>::kRole);
+  }();
+
   template <std::size_t... I>
-  static auto block_tuple(std::index_sequence<I...>) -> std::tuple<
-      std::conditional_t<OpAt<I>::kPassed, Block<typename OpAt<I>::Element>, NoMap>...>;
+  static auto block_tuple(std::index_sequence<I...>)
+      -> std::tuple<std::conditional_t<kBlock<I>, Block<typename OpAt<I>::Element>, NoMap>...>;
   using Blocks = decltype(block_tuple(std::make_index_sequence<kOperands>{}));
 
   struct Position {
@@ -169,6 +203,11 @@ class Core final : public CoreBase {
     ledger = plan.ledger;
     missing.resize(plan.operands.size());
     ledger.keep_movements(io.keep_movements);
+    if (io.core != nullptr) {
+      io.core->ledger = &ledger;
+      io.core->step = &steps;
+      for (const auto& op : plan.operands) aliases_ = aliases_ || op.aliased >= 0;
+    }
     for_each_operand([&]<std::size_t I>() { prepare<I>(); });
     int d = 0;
     std::apply([&](const auto&... dim) { ((parallel_extent(dim, d++)), ...); }, spec_.grid.dims);
@@ -178,6 +217,11 @@ class Core final : public CoreBase {
     const OpState outer = std::exchange(op_state, OpState{0, 0, io_.trap_nan});
     StepContext context = *io_.context;
     context.ids = ids_.data();
+    if (io_.core != nullptr) {
+      const Machine& machine = *io_.core->machine;
+      if (machine.devices() > 1) context.device = io_.core->device;
+      if (machine.cores_per_device() > 1) context.core = io_.core->core;
+    }
     const StepContext* const outer_context = std::exchange(step_context, &context);
     struct Restore {
       Core* core;
@@ -191,13 +235,13 @@ class Core final : public CoreBase {
       }
     } restore{this, outer, outer_context};
 
-    if (io_.keeps_blocks) recall(first);
+    // On the machine this core has no predecessor: its part of the cells begins with empty blocks.
+    if (io_.keeps_blocks && io_.core == nullptr) recall(first);
     for (std::int64_t cell = first; cell < last; ++cell) {
       if (!io_.keeps_blocks)
         for_each_operand([&]<std::size_t I>() { position_[I].resident = false; });
       set_cell(cell);
       cell_ = cell;
-      for_each_operand([&]<std::size_t I>() { begin_cell<I>(); });
       cell_start_ = true;
       loop<G::kParallel>();
       for_each_operand([&]<std::size_t I>() { end_cell<I>(); });
@@ -224,16 +268,49 @@ class Core final : public CoreBase {
 
   template <std::size_t I>
   void prepare() {
-    if constexpr (OpAt<I>::kPassed) {
+    if constexpr (kBlock<I>) {
       auto& block = std::get<I>(blocks_);
       block.plan = &plan_.operands[kPlace<I>];
-      block.device = &plan_.device;
+      block.device_spec = &plan_.device;
       if constexpr (OpAt<I>::kRole != Role::in) {
         if (block.plan->present) {
           block.allocate();
           block.shadow = Shadow(std::int64_t{block.plan->rows} * block.plan->cols, Shadow::uninit);
         }
       }
+      if (io_.core != nullptr) place(block, OpAt<I>::kRole);
+    } else if constexpr (OpAt<I>::kPassed) {
+      if constexpr (is_semaphore(OpAt<I>::kRole)) make_semaphores(kPlace<I>);
+    }
+  }
+
+  /// Makes a block known to the machine.
+  template <class T>
+  void place(Block<T>& block, Role role) {
+    const OperandPlan& op = *block.plan;
+    block.name = op.name;
+    block.space = op.space;
+    block.shape = {op.rows, op.cols};
+    block.device = io_.core->device;
+    block.core = io_.core->id;
+    block.ledger_ref = role == Role::vmem ? op.ledger_ref : plan_.scoped_ref;
+    block.shared = role == Role::vmem || role == Role::out;
+    block.on = io_.core;
+    io_.core->machine->place(block);
+  }
+
+  void make_semaphores(std::size_t place) {
+    const OperandPlan& op = plan_.operands[place];
+    if (io_.core == nullptr) throw NeedsMachine{};
+    const auto n = op.array[0];
+    semaphores_.resize(plan_.operands.size());
+    for (std::int64_t i = 0; i < n; ++i) {
+      own_semaphores_.push_back(std::make_unique<Semaphore>(
+          n == 1 ? op.name : op.name + "[" + std::to_string(i) + "]",
+          op.role == Role::dma_sem ? Semaphore::Kind::dma : Semaphore::Kind::regular,
+          io_.core->id));
+      io_.core->machine->place(*own_semaphores_.back());
+      semaphores_[place].push_back(own_semaphores_.back().get());
     }
   }
 
@@ -282,22 +359,16 @@ class Core final : public CoreBase {
   }
 
   template <std::size_t I>
-  void begin_cell() {
-    if constexpr (OpAt<I>::kPassed && !kPipelined<I>) {
-      Shadow& shadow = std::get<I>(blocks_).shadow;
-      // Scratch that an earlier cell wrote is there, but not for this cell.
-      scratch_written_[I] = scratch_written_[I] || shadow.missing() < shadow.elems();
-      shadow.fill(scratch_written_[I] ? Shadow::stale : Shadow::uninit);
-    }
-  }
-
-  template <std::size_t I>
   void end_cell() {
     if constexpr (kPipelined<I>) {
       if constexpr (OpAt<I>::kRole == Role::out) {
         if (position_[I].resident) leave<I>();
         position_[I] = Position{};
       }
+    } else if constexpr (kBlock<I>) {
+      // Scratch that this cell wrote stays there, but not for the next one.
+      Shadow& shadow = std::get<I>(blocks_).shadow;
+      if (shadow.missing() < shadow.elems()) shadow.fill(Shadow::stale);
     }
   }
 
@@ -318,12 +389,16 @@ class Core final : public CoreBase {
   }
 
   void step() {
+    if (aliases_) {
+      pass_time();
+      for_each_operand([&]<std::size_t I>() { advance_output<I>(); });
+    }
     for_each_operand([&]<std::size_t I>() { advance<I>(); });
     cell_start_ = false;
     if (io_.at != nullptr) watch();
     if (io_.progress != nullptr && (steps & 0xfff) == 0xfff && G::kParallel < G::kRank)
       report_step();
-    Env env(ids_.data(), lo_.data(), hi_.data(), &printed, &scopes);
+    Env env(ids_.data(), lo_.data(), hi_.data(), &printed, &scopes, io_.core);
     call_body(env, std::make_index_sequence<kOperands>{});
     ++steps;
   }
@@ -336,10 +411,26 @@ class Core final : public CoreBase {
   }
   template <std::size_t I>
   auto ref() {
-    if constexpr (OpAt<I>::kPassed) {
+    if constexpr (kBlock<I>) {
       return std::tuple{BlockRef<typename OpAt<I>::Element, OpAt<I>::kRole>(std::get<I>(blocks_))};
+    } else if constexpr (OpAt<I>::kPassed) {
+      const OperandPlan& op = plan_.operands[kPlace<I>];
+      if constexpr (is_semaphore(OpAt<I>::kRole)) {
+        return std::tuple{SemRef(semaphores_[kPlace<I>], *io_.core, op.name.c_str())};
+      } else {
+        return std::tuple{HbmRef<typename OpAt<I>::Element, OpAt<I>::kRole>(
+            io_.device->arrays[kPlace<I>], op, *io_.core)};
+      }
     } else {
       return std::tuple<>{};
+    }
+  }
+
+  /// A block leaves before the next step's blocks are looked at: what aliases it may be among them.
+  template <std::size_t I>
+  void advance_output() {
+    if constexpr (kPipelined<I>) {
+      if constexpr (OpAt<I>::kRole == Role::out) advance<I>();
     }
   }
 
@@ -374,12 +465,17 @@ class Core final : public CoreBase {
     }
     if constexpr (OpAt<I>::kRole == Role::out) {
       if (p.resident) leave<I>();
+      if (io_.core != nullptr) touch(op, block, true, "fetch");
       claim<I>(index);
       block.shadow.fill(Shadow::uninit);
       if (block.storage.shared()) block.allocate();
     } else {
       const Shape inside = op.in_bounds(index);
-      fetch_block(block, io_.hbm[kPlace<I>], index, inside);
+      if (io_.core != nullptr) {
+        touch(op, block, true, "fetch");
+        if (op.aliased >= 0) fetched(op, index, inside);
+      }
+      fetch_block(block, io_.device->hbm[kPlace<I>], index, inside);
       if (!elided) record(op, inside, Space::hbm, op.space, Why::fetch);
     }
     std::copy_n(index, op.block.rank, p.index.begin());
@@ -390,12 +486,68 @@ class Core final : public CoreBase {
   /// Writes the output block back that operand I holds.
   template <std::size_t I>
   void leave() {
-    const auto& block = std::get<I>(blocks_);
+    auto& block = std::get<I>(blocks_);
     const OperandPlan& op = *block.plan;
     const Shape inside = op.in_bounds(position_[I].index.data());
+    if (io_.core != nullptr) {
+      touch(op, block, false, "write-back");
+      if (op.aliased >= 0) written_back(op, position_[I].index.data(), inside);
+    }
     missing[kPlace<I>].add(
-        write_back(block, io_.hbm[kPlace<I>], position_[I].index.data(), inside));
+        write_back(block, io_.device->hbm[kPlace<I>], position_[I].index.data(), inside));
     record(op, inside, op.space, Space::hbm, Why::writeback);
+  }
+
+  // Of the automatic pipeline, on the machine.
+
+  /// The pipeline reads or writes a whole block in VMEM.
+  void touch(const OperandPlan& op, Buffer& block, bool write, const char* kind) {
+    if (io_.core->machine->tracks(block)) {
+      access(op, block, Ref(block).box(), write, kind, io_.core->clock, nullptr);
+    }
+  }
+  void access(const OperandPlan& op, Buffer& buffer, const Box& box, bool write, const char* kind,
+              const Clock& clock, std::shared_ptr<TransferHalf> half) {
+    Access a;
+    a.box = box;
+    a.write = write;
+    a.when = io_.core->now();
+    a.half = std::move(half);
+    a.site = site_of(*io_.core, op.at);
+    a.kind = kind;
+    io_.core->machine->access(*io_.core, buffer, std::move(a), clock);
+  }
+
+  /// A step begins: what was written back `buffers` steps ago is known to have landed, and
+  /// prefetches that are issued now know what is known now.
+  void pass_time() {
+    MachineCore& core = *io_.core;
+    core.machine->tick(core);
+    while (!writing_back_.empty() && writing_back_.front().first <= steps) {
+      writing_back_.front().second->seen = core.now();
+      writing_back_.pop_front();
+    }
+    known_.push_back(core.clock);
+    if (known_.size() > kKnownSteps) known_.pop_front();
+  }
+  Ref array_ref(const OperandPlan& op, const std::int64_t* index, const Shape& inside) {
+    Ref ref(*io_.device->arrays[static_cast<std::size_t>(&op - plan_.operands.data())]);
+    for (int d = 0; d < op.block.rank; ++d) ref = ref.slice(d, index[d] * op.block[d], inside[d]);
+    return ref;
+  }
+  /// A block of an aliased input was fetched: issued buffers - 1 steps ago.
+  void fetched(const OperandPlan& op, const std::int64_t* index, const Shape& inside) {
+    const Ref ref = array_ref(op, index, inside);
+    const auto ahead =
+        std::min<std::size_t>(static_cast<std::size_t>(op.buffers) - 1, known_.size() - 1);
+    access(op, ref.buffer(), ref.box(), false, "fetch", known_[known_.size() - 1 - ahead], nullptr);
+  }
+  /// A block of an aliased output leaves, and has landed buffers - 1 steps later.
+  void written_back(const OperandPlan& op, const std::int64_t* index, const Shape& inside) {
+    const Ref ref = array_ref(op, index, inside);
+    auto half = std::make_shared<TransferHalf>();
+    writing_back_.emplace_back(steps + op.buffers - 1, half);
+    access(op, ref.buffer(), ref.box(), true, "write-back", io_.core->clock, std::move(half));
   }
 
   /// Takes an output block for this cell: once in the whole run.
@@ -404,7 +556,8 @@ class Core final : public CoreBase {
     const OperandPlan& op = plan_.operands[kPlace<I>];
     std::int64_t linear = 0;
     for (int d = 0; d < op.blocks.rank; ++d) linear = linear * op.blocks[d] + index[d];
-    std::atomic_ref<std::int32_t> owner(io_.owner[kPlace<I>][static_cast<std::size_t>(linear)]);
+    std::atomic_ref<std::int32_t> owner(
+        io_.device->owner[kPlace<I>][static_cast<std::size_t>(linear)]);
     const std::int32_t before = owner.exchange(static_cast<std::int32_t>(cell_) + 1);
     if (before == 0) return;
     if (before == cell_ + 1) throw KernelError(output_revisit(op, index));
@@ -418,6 +571,10 @@ class Core final : public CoreBase {
     m.from = from;
     m.to = to;
     m.why = why;
+    if (io_.core != nullptr) {
+      m.device = io_.core->device;
+      m.core = io_.core->core;
+    }
     m.step = steps;
     m.bytes = full ? op.full_bytes : packed_bytes(op.dtype, inside.elems());
     m.padded_bytes = full ? op.full_padded_bytes : plan_.device.padded_bytes(op.dtype, inside);
@@ -429,7 +586,7 @@ class Core final : public CoreBase {
     if (io_.on_step != nullptr) {
       std::string text;
       for_each_operand([&]<std::size_t I>() {
-        if constexpr (OpAt<I>::kPassed) {
+        if constexpr (kBlock<I>) {
           const auto& block = std::get<I>(blocks_);
           if (!block.plan->present) return;
           text += describe_ref(*block.plan) + "\n";
@@ -464,12 +621,20 @@ class Core final : public CoreBase {
   CoreIo& io_;
   Blocks blocks_;
   std::array<Position, kOperands> position_{};
-  std::array<bool, kOperands> scratch_written_{};
   std::array<int, kMaxGridRank> ids_{};
   std::array<int, kMaxGridRank> lo_{};
   std::array<int, kMaxGridRank> hi_{};
   std::int64_t cell_ = 0;
   bool cell_start_ = true;
+  std::vector<std::vector<Semaphore*>> semaphores_;  ///< per operand
+  std::vector<std::unique_ptr<Semaphore>> own_semaphores_;
+
+  // Aliased operands: what the core knew at the start of its last steps, and write-backs on their
+  // way with the step by which they have landed.
+  static constexpr std::size_t kKnownSteps = 16;
+  bool aliases_ = false;
+  std::deque<Clock> known_;
+  std::deque<std::pair<std::int64_t, std::shared_ptr<TransferHalf>>> writing_back_;
 };
 
 }  // namespace tessera

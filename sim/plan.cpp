@@ -1,5 +1,7 @@
 #include "sim/plan.hpp"
 
+#include <algorithm>
+
 #include "sim/diagnostics/slugs.hpp"
 
 namespace tessera {
@@ -62,7 +64,12 @@ void finish_operand(OperandPlan& op, Plan& plan) {
     if (!fault.empty()) throw KernelError(illegal_block_shape(plan, op, fault));
     op.ledger_ref = plan.ledger.add_ref(op.name, op.role == Role::in ? "in" : "out");
   }
-  if (op.space == Space::registers) return;
+  if (in_hbm(op.role)) {
+    op.ledger_ref = plan.ledger.add_ref(op.name, op.role == Role::hbm_in    ? "in"
+                                                 : op.role == Role::hbm_out ? "out"
+                                                                            : "scratch");
+  }
+  if (in_hbm(op.role) || is_semaphore(op.role) || op.space == Space::registers) return;
   // A CTA writes its output once, through one staging buffer.
   const bool staged = op.role == Role::out && plan.device.kind == DeviceSpec::Kind::gpu;
   Allocation a{op.name, op.space, op.dtype, op.kept, staged ? 1 : op.buffers, 0};
@@ -73,8 +80,41 @@ void finish_operand(OperandPlan& op, Plan& plan) {
 
 }  // namespace
 
+bool Plan::asynchronous() const {
+  return std::any_of(operands.begin(), operands.end(), [](const OperandPlan& op) {
+    return op.present && (!is_block(op.role) || op.aliased >= 0);
+  });
+}
+
+void count_scratch(Plan& plan) {
+  if (plan.scoped_ref >= 0) return;
+  for (auto& op : plan.operands) {
+    if (op.role == Role::vmem) op.ledger_ref = plan.ledger.add_ref(op.name, "scratch");
+  }
+  plan.scoped_ref = plan.ledger.add_ref("run_scoped", "scratch");
+}
+
 void finish_plan(Plan& plan) {
   for (auto& op : plan.operands) finish_operand(op, plan);
+  for (std::size_t i = 0; i < plan.operands.size(); ++i) {
+    OperandPlan& op = plan.operands[i];
+    if (op.alias == nullptr || !op.present) continue;
+    for (std::size_t j = 0; j < plan.operands.size(); ++j) {
+      OperandPlan& in = plan.operands[j];
+      if (!in.is_input() || in.name != op.alias) continue;
+      op.aliased = static_cast<int>(j);
+      in.aliased = static_cast<int>(i);
+    }
+    if (op.aliased < 0) {
+      throw InputError("bad-input", op.name + " aliases '" + op.alias + "', which is no input");
+    }
+    const OperandPlan& in = plan.operands[static_cast<std::size_t>(op.aliased)];
+    if (in.dtype != op.dtype || !(in.array == op.array)) {
+      throw InputError("bad-input", op.name + " is " + describe(op.dtype, op.array) +
+                                        " and aliases " + in.name + ", which is " +
+                                        describe(in.dtype, in.array));
+    }
+  }
   for (auto& s : plan.scalars) {
     s.ledger_ref = plan.ledger.add_ref(s.name, "scalar");
     plan.allocations.push_back(

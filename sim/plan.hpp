@@ -31,12 +31,17 @@ struct OperandPlan {
   bool present = true;
   bool padded = false;
   double pad_value = 0;
+  const char* alias = nullptr;  ///< of an output: the input whose array it overwrites
+  int aliased = -1;             ///< the operand that shares its array, of an aliased pair
   int ledger_ref = -1;
   std::int64_t full_bytes = 0;         ///< of a whole block
   std::int64_t full_padded_bytes = 0;  ///< what moving a whole block moves
   Shape strides;                       ///< of the array, in elements
 
   bool pipelined() const { return role == Role::in || role == Role::out; }
+  /// The user's arrays: given to the run, or given back.
+  bool is_input() const { return role == Role::in || role == Role::hbm_in; }
+  bool is_output() const { return role == Role::out || role == Role::hbm_out; }
   /// Elements of block `index` that lie inside the array, per dim.
   Shape in_bounds(const std::int64_t* index) const;
   /// First element of block `index`.
@@ -59,7 +64,11 @@ struct Plan {
   std::vector<Allocation> allocations;
   std::array<const char*, kMaxGridRank> labels{};
   int grid_rank = 0;
-  Ledger ledger;  ///< the refs, no movements yet
+  int scoped_ref = -1;  ///< row of the ledger for buffers of run_scoped
+  Ledger ledger;        ///< the refs, no movements yet
+
+  /// True if the spec asks for what only the asynchronous machine has.
+  bool asynchronous() const;
 
   std::int64_t vmem_bytes() const { return bytes_in(allocations, Space::vmem); }
   std::int64_t smem_bytes() const { return bytes_in(allocations, Space::smem); }
@@ -68,5 +77,7 @@ struct Plan {
 /// Derives extents, bytes and allocations; checks block shapes and capacities (illegal-block-shape,
 /// vmem-capacity, smem-capacity). Throws KernelError.
 void finish_plan(Plan& plan);
+/// Gives scratch in VMEM rows in the ledger: on the asynchronous machine copies may count on them.
+void count_scratch(Plan& plan);
 
 }  // namespace tessera

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstdio>
+#include <cstring>
 #include <limits>
 
 #if defined(__SANITIZE_THREAD__)
@@ -29,37 +30,47 @@ struct Fence {
   char byte = 0;
 };
 
-void check_input(const OperandPlan& op, const Array& array) {
-  if (array.dtype() == op.dtype && array.shape() == op.array) return;
+/// The array of all devices.
+Shape global_shape(const Shape& shard, int devices) {
+  Shape s = shard;
+  if (devices > 1 && s.rank > 0) s[0] *= devices;
+  return s;
+}
+
+void check_input(const OperandPlan& op, const Array& array, int devices) {
+  const Shape wanted = global_shape(op.array, devices);
+  if (array.dtype() == op.dtype && array.shape() == wanted) return;
   throw InputError("bad-input", op.name + " is " + describe(array.dtype(), array.shape()) +
-                                    "; the kernel takes " + describe(op.dtype, op.array));
+                                    "; the kernel takes " + describe(op.dtype, wanted));
 }
 
 }  // namespace
 
 RunDriver::RunDriver(Plan plan, const Inputs& inputs, const RunOptions& options)
-    : plan_(std::move(plan)), options_(options) {
-  std::size_t next = 0;
+    : plan_(std::move(plan)), options_(options), inputs_(inputs) {
+  for (const int extent : options.mesh) devices_ *= extent;
   std::size_t wanted = 0;
-  for (const auto& op : plan_.operands) wanted += op.role == Role::in && op.present ? 1 : 0;
+  for (const auto& op : plan_.operands) wanted += op.is_input() && op.present ? 1 : 0;
   if (inputs.size() != wanted) {
     throw InputError("bad-input", plan_.kernel + " takes " + std::to_string(wanted) +
                                       " inputs, got " + std::to_string(inputs.size()));
   }
-  io_.hbm.resize(plan_.operands.size());
-  missing_.resize(plan_.operands.size());
-  io_.owner.resize(plan_.operands.size());
-  for (std::size_t i = 0; i < plan_.operands.size(); ++i) {
-    const OperandPlan& op = plan_.operands[i];
-    if (op.role == Role::in && op.present) {
-      check_input(op, *inputs[next]);
-      // Cores read inputs through this pointer and never write them.
-      io_.hbm[i] = const_cast<std::byte*>(inputs[next]->bytes());
-      ++next;
-    } else if (op.role == Role::out && op.present) {
-      outputs_.push_back(Array::undefined(op.dtype, op.array));
+  std::size_t next = 0;
+  for (const auto& op : plan_.operands) {
+    if (!op.present) continue;
+    if (op.is_input()) check_input(op, *inputs[next++], devices_);
+    if (op.is_output()) {
+      outputs_.push_back(Array::undefined(op.dtype, global_shape(op.array, devices_)));
     }
   }
+  device_io_.resize(static_cast<std::size_t>(devices_));
+  missing_.resize(static_cast<std::size_t>(devices_));
+  for (auto& io : device_io_) {
+    io.hbm.resize(plan_.operands.size());
+    io.owner.resize(plan_.operands.size());
+    io.arrays.resize(plan_.operands.size());
+  }
+  io_.device = device_io_.data();
   io_.keeps_blocks = options.device.keeps_blocks_across_cells();
   io_.trap_nan = options.trap_nan;
   io_.keep_movements = options.keep_movements;
@@ -77,18 +88,37 @@ RunDriver::RunDriver(Plan plan, const Inputs& inputs, const RunOptions& options)
 }
 
 void RunDriver::reset() {
-  std::size_t next = 0;
-  for (std::size_t i = 0; i < plan_.operands.size(); ++i) {
-    const OperandPlan& op = plan_.operands[i];
-    if (op.role != Role::out || !op.present) continue;
-    io_.hbm[i] = outputs_[next++].bytes();
-    missing_[i] = Missing{};
-    io_.owner[i].assign(static_cast<std::size_t>(op.blocks.elems()), 0);
+  for (int d = 0; d < devices_; ++d) {
+    DeviceIo& io = device_io_[static_cast<std::size_t>(d)];
+    missing_[static_cast<std::size_t>(d)].assign(plan_.operands.size(), Missing{});
+    std::size_t in = 0;
+    std::size_t out = 0;
+    for (std::size_t i = 0; i < plan_.operands.size(); ++i) {
+      const OperandPlan& op = plan_.operands[i];
+      if (!op.present) continue;
+      const std::int64_t shard = d * packed_bytes(op.dtype, op.array.elems());
+      // Cores read inputs through this pointer and never write them.
+      if (op.is_input()) io.hbm[i] = const_cast<std::byte*>(inputs_[in++]->bytes()) + shard;
+      if (op.is_output()) io.hbm[i] = outputs_[out++].bytes() + shard;
+      if (op.role == Role::out) {
+        io.owner[i].assign(static_cast<std::size_t>(op.blocks.elems()), 0);
+      }
+    }
+    // An aliased input is the output's array, which begins as what the input holds.
+    for (std::size_t i = 0; i < plan_.operands.size(); ++i) {
+      const OperandPlan& op = plan_.operands[i];
+      if (!op.is_output() || op.aliased < 0) continue;
+      std::byte*& input = io.hbm[static_cast<std::size_t>(op.aliased)];
+      std::memcpy(io.hbm[i], input,
+                  static_cast<std::size_t>(packed_bytes(op.dtype, op.array.elems())));
+      input = io.hbm[i];
+    }
   }
 }
 
-void RunDriver::collect(const CoreTotals& core, RunResult& result) {
-  for (std::size_t i = 0; i < missing_.size(); ++i) missing_[i].add(core.missing[i]);
+void RunDriver::collect(const CoreTotals& core, int device, RunResult& result) {
+  auto& missing = missing_[static_cast<std::size_t>(device)];
+  for (std::size_t i = 0; i < missing.size(); ++i) missing[i].add(core.missing[i]);
   result.plan.ledger.add(core.ledger);
   result.steps += core.steps;
   result.flops += core.flops;
@@ -119,7 +149,7 @@ void RunDriver::run_serial(std::int64_t cells,
   } catch (const KernelError& error) {
     result.diagnostics.push_back(error.diagnostic);
   }
-  collect(*core, result);
+  collect(*core, 0, result);
 }
 
 bool RunDriver::run_parallel(std::int64_t cells, int threads,
@@ -152,8 +182,15 @@ bool RunDriver::run_parallel(std::int64_t cells, int threads,
   }
   join.acquire();
   if (failed) return false;
-  for (const auto& core : totals) collect(core, result);
+  for (const auto& core : totals) collect(core, 0, result);
   return true;
+}
+
+void RunDriver::begin(RunResult& result) {
+  reset();
+  result = RunResult{};
+  result.plan = plan_;
+  result.grid.assign(static_cast<std::size_t>(plan_.grid_rank), 0);
 }
 
 RunResult RunDriver::execute(std::int64_t cells,
@@ -166,32 +203,37 @@ RunResult RunDriver::execute(std::int64_t cells,
   }
   io_.cells = cells;
   RunResult result;
-  const auto begin = [&] {
-    reset();
-    result = RunResult{};
-    result.plan = plan_;
-    result.grid.assign(static_cast<std::size_t>(plan_.grid_rank), 0);
-  };
   bool packed_output = false;
   for (const auto& op : plan_.operands) {
     packed_output = packed_output || (op.role == Role::out && bit_width(op.dtype) < 8);
   }
   int threads = options_.threads > 0 ? options_.threads : omp_get_max_threads();
   if (options_.keep_movements || !options_.at.empty() || packed_output || cells < 2) threads = 1;
-  begin();
+  bool machine = devices_ > 1 || options_.cores > 1 || options_.schedule || plan_.asynchronous();
   // A kernel that fails on several threads runs again on one: the first error in grid order is then
   // the one reported, with what scratch held at that step.
-  if (threads == 1 || !run_parallel(cells, threads, make_core, result)) {
-    if (threads != 1) begin();
-    run_serial(cells, make_core, result);
-    if (threads != 1 && result.ok()) {
+  bool done = false;
+  if (!machine) begin(result);
+  if (!machine && threads > 1) done = run_parallel(cells, threads, make_core, result);
+  if (!machine && !done) {
+    if (threads > 1) begin(result);
+    try {
+      run_serial(cells, make_core, result);
+    } catch (const NeedsMachine&) {
+      machine = true;
+    }
+    if (threads > 1 && !machine && result.ok()) {
       result.diagnostics.push_back(
           {.slug = "internal",
            .kind = Diagnostic::Kind::internal,
            .headline = "a failure on several threads did not recur on one"});
     }
   }
-  finish(result);
+  if (machine)
+    run_on_machine(cells, make_core, result);
+  else
+    finish(result);
+  result.outputs = std::move(outputs_);
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return result;
 }
@@ -204,25 +246,31 @@ void RunDriver::finish(RunResult& result) {
     m.to = Space::smem;
     m.bytes = packed_bytes(s.dtype, s.elems);
     m.padded_bytes = m.bytes;
-    ledger.record(m);
+    for (m.device = 0; m.device < devices_; ++m.device) ledger.record(m);
   }
   for (const auto& op : plan_.operands) {
-    if (op.ledger_ref >= 0) ledger.set_elided(op.ledger_ref, result.steps);
+    if (op.pipelined() && op.ledger_ref >= 0) ledger.set_elided(op.ledger_ref, result.steps);
   }
-  for (std::size_t i = 0; i < plan_.operands.size() && result.ok(); ++i) {
-    const OperandPlan& op = plan_.operands[i];
-    if (op.role != Role::out || !op.present) continue;
-    // Besides what written blocks lack: the blocks that no step visited.
-    for (std::size_t linear = 0; linear < io_.owner[i].size(); ++linear) {
-      if (io_.owner[i][linear] != 0) continue;
-      const Shape index = unravel(op.blocks, static_cast<std::int64_t>(linear));
-      missing_[i].add(op.in_bounds(index.dims.data()).elems(), op.offset(index.dims.data()));
-    }
-    if (missing_[i].count > 0) {
-      result.diagnostics.push_back(output_not_covered(op, missing_[i].first, missing_[i].count));
+  for (int d = 0; d < devices_ && result.ok(); ++d) {
+    const DeviceIo& io = device_io_[static_cast<std::size_t>(d)];
+    for (std::size_t i = 0; i < plan_.operands.size() && result.ok(); ++i) {
+      const OperandPlan& op = plan_.operands[i];
+      if (!op.is_output() || !op.present) continue;
+      Missing& missing = missing_[static_cast<std::size_t>(d)][i];
+      // Besides what written blocks lack: the blocks that no step visited.
+      for (std::size_t linear = 0; op.aliased < 0 && linear < io.owner[i].size(); ++linear) {
+        if (io.owner[i][linear] != 0) continue;
+        const Shape index = unravel(op.blocks, static_cast<std::int64_t>(linear));
+        missing.add(op.in_bounds(index.dims.data()).elems(), op.offset(index.dims.data()));
+      }
+      if (missing.count == 0) continue;
+      StepContext context = *step_context;
+      if (devices_ > 1) context.device = d;
+      const StepContext* const outer = std::exchange(step_context, &context);
+      result.diagnostics.push_back(output_not_covered(op, missing.first, missing.count));
+      step_context = outer;
     }
   }
-  result.outputs = std::move(outputs_);
 }
 
 }  // namespace tessera::detail

@@ -6,6 +6,11 @@
 //   result.outputs[0];                       // the first out() of the spec
 //   result.ledger().hbm_read_bytes();        // every byte, per ref in result.ledger().refs()
 //
+// On a mesh of several devices every array has the devices' parts along its first dim: device d of
+// D holds rows [d * rows, (d + 1) * rows) of an array of D * rows. A kernel that copies, signals or
+// aliases, a mesh, several cores or a schedule make the run use the asynchronous machine
+// (sim/machine/machine.hpp), on one host thread.
+//
 // Inputs are given in the order of the spec's in() operands that are present. A kernel that is
 // wrong is no exception but a diagnostic (the first in grid order, for every thread count); inputs
 // of the wrong number, shape or dtype throw InputError. Results, ledger and diagnostics are the
@@ -14,6 +19,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,11 +33,15 @@ namespace tessera {
 
 struct RunOptions {
   DeviceSpec device = default_device();
-  int threads = 0;              ///< 0: what OpenMP offers
-  bool trap_nan = false;        ///< stop at the first op that makes a NaN from numbers
-  bool keep_movements = false;  ///< keep every ledger record; implies one thread
-  std::vector<int> at = {};     ///< a grid step to watch; implies one thread
-  bool break_at = false;        ///< raise SIGTRAP there, before the body
+  std::vector<int> mesh = {1};  ///< devices along each axis; arrays are sharded over dim 0
+  int cores = 1;                ///< of a device; they share the parallel cells and the HBM
+  std::optional<Schedule> schedule = {};  ///< of the asynchronous machine; eager unless given
+  bool find_races = true;                 ///< on the asynchronous machine
+  int threads = 0;                        ///< 0: what OpenMP offers
+  bool trap_nan = false;                  ///< stop at the first op that makes a NaN from numbers
+  bool keep_movements = false;            ///< keep every ledger record; implies one thread
+  std::vector<int> at = {};               ///< a grid step to watch; implies one thread
+  bool break_at = false;                  ///< raise SIGTRAP there, before the body
   std::function<void(const std::string&)> on_step = {};  ///< at that step: its blocks as text
   std::function<void(double)> progress = {};  ///< called now and then with the fraction done
   std::function<void(const std::string&)> print =
@@ -50,6 +60,10 @@ struct RunResult {
   std::int64_t transcendentals = 0;
   Scopes scopes;
   std::vector<Diagnostic> diagnostics;
+  bool on_machine = false;    ///< true if cores ran as fibers of the asynchronous machine
+  Schedule schedule;          ///< on it: the one that failed, or the last
+  int schedules = 0;          ///< on it: how many were run
+  std::int64_t switches = 0;  ///< on it: times that a core was resumed
   double seconds = 0;
 
   bool ok() const { return diagnostics.empty(); }
@@ -83,14 +97,24 @@ class RunDriver {
   void run_serial(std::int64_t cells,
                   const std::function<std::unique_ptr<CoreBase>(CoreIo&)>& make_core,
                   RunResult& result);
+  void run_on_machine(std::int64_t cells,
+                      const std::function<std::unique_ptr<CoreBase>(CoreIo&)>& make_core,
+                      RunResult& result);
+  std::uint64_t run_schedule(std::int64_t cells, const Schedule& schedule,
+                             const std::function<std::unique_ptr<CoreBase>(CoreIo&)>& make_core,
+                             RunResult& result);
+  void begin(RunResult& result);
   void reset();
-  void collect(const CoreTotals& core, RunResult& result);
+  void collect(const CoreTotals& core, int device, RunResult& result);
   void finish(RunResult& result);
 
   Plan plan_;
   const RunOptions& options_;
+  int devices_ = 1;
+  Inputs inputs_;
   std::vector<Array> outputs_;
-  std::vector<Missing> missing_;  ///< per operand
+  std::vector<DeviceIo> device_io_;
+  std::vector<std::vector<Missing>> missing_;  ///< per device and operand
   std::function<void(double)> progress_;
   CoreIo io_;
 };

@@ -41,9 +41,9 @@ void for_each_run(const OperandPlan& op, const std::int64_t* index, const Shape&
 
 /// True if the rows of a whole block lie a constant stride apart in HBM, elements adjacent: then a
 /// block of an input is that view, not a copy. (Nothing else can write an input while the kernel
-/// runs.)
+/// runs, unless an output aliases it.)
 inline bool viewable(const OperandPlan& op) {
-  if (bit_width(op.dtype) < 8 || op.kept.rank > 2) return false;
+  if (bit_width(op.dtype) < 8 || op.kept.rank > 2 || op.aliased >= 0) return false;
   return op.kept.rank == 0 || !op.squeezed[static_cast<std::size_t>(op.block.rank - 1)];
 }
 inline std::int64_t row_stride(const OperandPlan& op) {

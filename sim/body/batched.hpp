@@ -27,6 +27,17 @@ struct InnerEnv {
     outer.print(x...);
   }
   TESSERA_FN auto scope(const char* region) const { return outer.scope(region); }
+  TESSERA_FN int device_id() const { return outer.device_id(); }
+  TESSERA_FN int num_devices() const { return outer.num_devices(); }
+  TESSERA_FN int core_id() const { return outer.core_id(); }
+  TESSERA_FN int num_cores() const { return outer.num_cores(); }
+  template <class Body, class... Scratch>
+  TESSERA_FN void run_scoped(Body&& body, const Scratch&... scratch) const {
+    outer.run_scoped(static_cast<Body&&>(body), scratch...);
+  }
+  TESSERA_FN auto barrier_semaphore(int collective_id = 0) const {
+    return outer.barrier_semaphore(collective_id);
+  }
 };
 
 template <class... I>
@@ -65,9 +76,9 @@ TESSERA_FN constexpr auto batch_operand(const Operand<kRole, T, BlockDims<E...>,
     auto map = [inner = op.map](auto b, auto... ids) { return prepend_index(b, inner(ids...)); };
     using Block = BlockDims<Squeezed, E...>;
     return Operand<kRole, T, Block, decltype(map)>{
-        op.name,   array,       Block{std::tuple_cat(std::tuple<Squeezed>{}, op.block.extents)},
-        map,       op.buffers,  op.present,
-        op.padded, op.pad_value};
+        op.name,   array,        Block{std::tuple_cat(std::tuple<Squeezed>{}, op.block.extents)},
+        map,       op.buffers,   op.present,
+        op.padded, op.pad_value, op.alias};
   }
 }
 

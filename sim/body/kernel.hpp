@@ -4,6 +4,8 @@
 //   info     KernelInfo
 //   sizes    parameters: params(size("m", &K::m, "rows of x"), ...)
 //   tiles    names of the arguments of spec(): tile_names(tile("bm"), ...)
+//   devices  int, on a mesh: how many, a size of that name; the arrays of its spec are one
+//            device's shards, cut along dim 0
 //   cases    std::array of Case: sizes, then tiles, in the orders above; the first is the default
 //   spec(tiles...), operator()(env, refs...), hbm_bytes(Tiles, Target)
 // and may have
@@ -62,6 +64,9 @@ constexpr auto tile_names(TileParam first, Rest... rest) {
   return std::array<TileParam, 1 + sizeof...(Rest)>{first, rest...};
 }
 
+/// Of a kernel whose spec() takes no arguments.
+inline constexpr std::array<TileParam, 0> kNoTiles{};
+
 struct Case {
   const char* what;  ///< "aligned", "ragged", "degenerate", ...
   std::array<double, kMaxParams> sizes;
@@ -77,10 +82,11 @@ constexpr Tiles tiles(T... sizes) {
   return Tiles{{static_cast<int>(sizes)...}};
 }
 
-/// Bytes between HBM and the cores.
+/// Bytes out of HBM, into HBM, and from device to device, summed over the mesh.
 struct Bytes {
   std::int64_t read = 0;
   std::int64_t write = 0;
+  std::int64_t remote = 0;
   constexpr bool operator==(const Bytes&) const = default;
 };
 

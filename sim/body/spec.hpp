@@ -8,11 +8,12 @@
 // The body receives one ref per operand, in this order, as a 2-D block: the last block dim is its
 // columns, the others its rows; `squeezed` dims vanish (one index, no extent); a 1-D block is one
 // row. Index maps take the program ids and return block indices, as Pallas's do. `scalars` are
-// listed, not passed: the kernel holds them as Smem members.
+// listed, not passed: the kernel holds them as Smem members. Arrays left in HBM (hbm_in, hbm_out,
+// hbm) and semaphores (dma_sem, sem) are refs for explicit copies: sim/async.hpp has the calls.
 //
 // Modifiers: .buffered(n) slots (2 unless said), .pad(v) value of the out-of-bounds part of a
 // ragged input block (poison unless said: NaN, or an implausible integer), .when(c) operand absent
-// unless c.
+// unless c, .aliases("x") an output that overwrites the array of input x.
 #pragma once
 
 #include <cstdint>
@@ -128,7 +129,13 @@ TESSERA_FN constexpr auto block_rows(const BlockDims<E...>& b) {
   return detail::product_before<(kLast < 0 ? 0 : kLast)>(b.extents);
 }
 
-enum class Role : std::uint8_t { in, out, accum, vmem, smem };
+enum class Role : std::uint8_t { in, out, accum, vmem, smem, hbm_in, hbm_out, hbm, dma_sem, sem };
+
+/// Arrays that stay in HBM, for explicit copies.
+constexpr bool in_hbm(Role r) { return r == Role::hbm_in || r == Role::hbm_out || r == Role::hbm; }
+constexpr bool is_semaphore(Role r) { return r == Role::dma_sem || r == Role::sem; }
+/// Operands that the body sees as a block: a tile to load and store.
+constexpr bool is_block(Role r) { return !in_hbm(r) && !is_semaphore(r); }
 
 template <Role kRoleOf, class T, class Block, class Map>
 struct Operand {
@@ -143,6 +150,7 @@ struct Operand {
   bool present = true;
   bool padded = false;
   double pad_value = 0;
+  const char* alias = nullptr;  ///< of an output: the input whose array it overwrites
 
   TESSERA_FN constexpr Operand buffered(int slots) const {
     Operand o = *this;
@@ -153,6 +161,12 @@ struct Operand {
     Operand o = *this;
     o.padded = true;
     o.pad_value = value;
+    return o;
+  }
+  TESSERA_FN constexpr Operand aliases(const char* input) const {
+    static_assert(kRole == Role::out || kRole == Role::hbm_out, "an output aliases an input");
+    Operand o = *this;
+    o.alias = input;
     return o;
   }
   TESSERA_FN constexpr Operand when(bool condition) const {
@@ -194,6 +208,38 @@ TESSERA_FN constexpr auto vmem(Name name, R rows, C cols) {
   return Operand<Role::vmem, T, BlockDims<R, C>, NoMap>{
       name, shape(rows, cols), block(rows, cols), {}, 1};
 }
+/// Scratch in VMEM in slots of rows x cols: the body takes ref.slot(i).
+template <class T, class S, class R, class C>
+TESSERA_FN constexpr auto vmem(Name name, S slots, R rows, C cols) {
+  return Operand<Role::vmem, T, BlockDims<S, R, C>, NoMap>{
+      name, shape(slots, rows, cols), block(slots, rows, cols), {}, 1};
+}
+/// Arrays left in HBM: the body copies what it needs. Of any rank.
+template <class T>
+TESSERA_FN constexpr auto hbm_in(Name name, Shape array) {
+  return Operand<Role::hbm_in, T, BlockDims<>, NoMap>{name, array, {}, {}, 1};
+}
+template <class T>
+TESSERA_FN constexpr auto hbm_out(Name name, Shape array) {
+  return Operand<Role::hbm_out, T, BlockDims<>, NoMap>{name, array, {}, {}, 1};
+}
+/// Scratch in HBM; it starts undefined.
+template <class T>
+TESSERA_FN constexpr auto hbm(Name name, Shape array) {
+  return Operand<Role::hbm, T, BlockDims<>, NoMap>{name, array, {}, {}, 1};
+}
+/// An array of `count` semaphores that count the bytes of transfers, or signals: ref[i], or ref
+/// itself if there is one.
+template <class N = Int<1>>
+TESSERA_FN constexpr auto dma_sem(Name name, N count = {}) {
+  return Operand<Role::dma_sem, std::int32_t, BlockDims<N>, NoMap>{
+      name, shape(count), block(count), {}, 1};
+}
+template <class N = Int<1>>
+TESSERA_FN constexpr auto sem(Name name, N count = {}) {
+  return Operand<Role::sem, std::int32_t, BlockDims<N>, NoMap>{
+      name, shape(count), block(count), {}, 1};
+}
 /// Scalar scratch in SMEM, read and written by element: ref[i].
 template <class T, class N>
 TESSERA_FN constexpr auto smem(Name name, N elems) {
@@ -215,15 +261,16 @@ TESSERA_FN constexpr auto spec(G grid, Op... operands) {
   return Spec<G, Op...>{grid, {operands...}};
 }
 
-/// A run of `size` indices from `start`: what Pallas writes pl.ds(start, size).
+/// A run of `size` indices from `start`, `step` apart: what Pallas writes pl.ds(start, size, step).
 template <class Start, class Size>
 struct Ds {
   Start start;
   Size size;
+  int step = 1;
 };
 template <class Start, class Size>
-TESSERA_FN constexpr auto ds(Start start, Size size) {
-  return Ds<Start, Size>{start, size};
+TESSERA_FN constexpr auto ds(Start start, Size size, int step = 1) {
+  return Ds<Start, Size>{start, size, step};
 }
 
 }  // namespace tessera

@@ -5,6 +5,7 @@
 // an InputError. sim/diagnostics/slugs.hpp has one function per slug.
 #pragma once
 
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -52,5 +53,8 @@ std::string source_excerpt(Here at);
 /// The same for the innermost caller outside tessera's own headers, from the debug information of
 /// the running program; "" if it has none.
 std::string caller_excerpt();
+
+/// The same for return addresses that were kept, innermost first; null ends them.
+std::string trace_excerpt(std::span<const void* const> addresses);
 
 }  // namespace tessera

@@ -19,6 +19,8 @@ void add_kernel_field(Diagnostic& d) {
   const StepContext* c = step_context;
   if (c == nullptr) return;
   std::string text = c->who;
+  if (c->device >= 0) text += ", device " + std::to_string(c->device);
+  if (c->core >= 0) text += ", core " + std::to_string(c->core);
   if (c->ids != nullptr) text += ", grid " + describe_step(*c->plan, c->ids);
   d.fields.emplace_back("kernel", text);
 }

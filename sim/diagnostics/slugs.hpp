@@ -6,11 +6,16 @@
 #include <cstdint>
 #include <string>
 
+#include "memory_model/ref.hpp"
+#include "memory_model/semaphore.hpp"
 #include "memory_model/shadow.hpp"
 #include "sim/diagnostics/diagnostic.hpp"
 #include "sim/plan.hpp"
 
 namespace tessera {
+
+class Machine;
+struct MachineCore;
 
 /// Where the running thread is: set by the interpreter, read by diagnostics.
 struct StepContext {
@@ -18,6 +23,8 @@ struct StepContext {
   const int* ids = nullptr;  ///< program ids, plan->grid_rank of them; null outside a step
   std::string who;           ///< "matmul, case 1 (m=41, n=300)": kernel and parameters
   std::string command;  ///< "tessera run matmul --case 1": what reproduces it, "" if nothing does
+  int device = -1;      ///< on a mesh: the device; -1 if there is one only
+  int core = -1;        ///< of several cores of a device; -1 if there is one only
 };
 inline thread_local const StepContext* step_context = nullptr;
 
@@ -47,6 +54,28 @@ Diagnostic misaligned_slice(const OperandPlan& op, const char* dim, int start, i
 Diagnostic nan_born(const char* op, int row, int col, const std::string& operands);
 Diagnostic shape_mismatch(const char* op, const std::string& operands);
 Diagnostic check_failed(const char* message, Here at);
+
+// Of the asynchronous machine.
+Diagnostic race(const MachineCore& c, const Buffer& buffer, const Access& earlier,
+                const Access& later);
+Diagnostic alias_hazard(const MachineCore& c, const Buffer& buffer, const Access& earlier,
+                        const Access& later);
+/// Every core is blocked or finished, some are blocked, and nothing under way helps. On a DMA
+/// semaphore that holds too few bytes: dma-size-mismatch; on a barrier: barrier-divergence.
+Diagnostic deadlock(const Machine& machine);
+Diagnostic dma_not_awaited(const MachineCore& c, const Access& access);
+/// Copies between refs that do not agree.
+Diagnostic dma_size_mismatch(const std::string& what, const Site& site);
+/// A count that is not back to zero: by kind and cause dma-not-awaited, dma-size-mismatch,
+/// barrier-divergence or semaphore-leak.
+Diagnostic semaphore_left(const MachineCore& c, const Semaphore& semaphore);
+Diagnostic semaphore_underflow(const MachineCore& c, const Semaphore& semaphore,
+                               std::int64_t amount, const Site& site);
+Diagnostic bad_device_id(const MachineCore& c, std::int64_t device, std::int64_t core,
+                         const Site& site);
+Diagnostic oob_mesh_axis(int axis, int axes);
+Diagnostic oob_mesh_coordinate(int axis, int coordinate, int extent);
+Diagnostic use_after_scope(const std::string& name, const Site& site);
 
 // The parts that messages share.
 

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string_view>
+#include <vector>
 
 #define BACKWARD_HAS_DW 1
 #include <backward.hpp>
@@ -63,23 +64,52 @@ std::string source_excerpt(Here at) {
   return excerpt(at.file, static_cast<unsigned>(at.line));
 }
 
+namespace {
+/// Reads the debug information once a thread.
+backward::TraceResolver& the_resolver() {
+  static thread_local backward::TraceResolver resolver;
+  return resolver;
+}
+
+/// The first line outside tessera's own headers.
+std::string first_outside(const backward::ResolvedTrace& trace) {
+  // The innermost position of a frame is its source; the calls that inlined it follow, inner first.
+  if (!trace.source.filename.empty() && !in_library(trace.source.filename)) {
+    return excerpt(trace.source.filename, trace.source.line);
+  }
+  for (const auto& call : trace.inliners) {
+    if (!call.filename.empty() && !in_library(call.filename)) {
+      return excerpt(call.filename, call.line);
+    }
+  }
+  return "";
+}
+}  // namespace
+
 std::string caller_excerpt() {
   backward::StackTrace stack;
   stack.load_here(64);
-  backward::TraceResolver resolver;
+  backward::TraceResolver& resolver = the_resolver();
   resolver.load_stacktrace(stack);
   for (std::size_t i = 0; i < stack.size(); ++i) {
-    const backward::ResolvedTrace trace = resolver.resolve(stack[i]);
-    // The innermost position of a frame is its source; the calls that inlined it follow, inner
-    // first.
-    if (!trace.source.filename.empty() && !in_library(trace.source.filename)) {
-      return excerpt(trace.source.filename, trace.source.line);
-    }
-    for (const auto& call : trace.inliners) {
-      if (!call.filename.empty() && !in_library(call.filename)) {
-        return excerpt(call.filename, call.line);
-      }
-    }
+    const std::string line = first_outside(resolver.resolve(stack[i]));
+    if (!line.empty()) return line;
+  }
+  return "";
+}
+
+std::string trace_excerpt(std::span<const void* const> addresses) {
+  std::vector<void*> calls;
+  for (const void* address : addresses) {
+    if (address == nullptr) break;
+    // A return address follows its call.
+    calls.push_back(static_cast<std::byte*>(const_cast<void*>(address)) - 1);
+  }
+  backward::TraceResolver& resolver = the_resolver();
+  resolver.load_addresses(calls.data(), static_cast<int>(calls.size()));
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    const std::string line = first_outside(resolver.resolve(backward::Trace(calls[i], i)));
+    if (!line.empty()) return line;
   }
   return "";
 }

@@ -1,0 +1,45 @@
+// A transfer: bytes on their way from one ref to another, local or to another device.
+//
+// `start` fixes source and destination; the bytes are read and land when the schedule says so, at
+// the latest when a wait needs them. A local transfer adds its bytes to one semaphore when it has
+// landed. A remote one adds them to the sender's semaphore when its source has been read, and to
+// the receiver's when its destination is written.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "memory_model/history.hpp"
+#include "memory_model/ref.hpp"
+#include "memory_model/semaphore.hpp"
+
+namespace tessera {
+
+struct Transfer {
+  Transfer(Ref from_, Ref to_) : from(std::move(from_)), to(std::move(to_)) {}
+
+  std::int64_t id = 0;  ///< in the order of the starts
+  int core = 0;         ///< that started it
+  Ref from;
+  Ref to;
+  Semaphore* sent = nullptr;    ///< remote only
+  Semaphore* landed = nullptr;  ///< of the destination's core
+  int priority = 0;
+  Clock clock;  ///< of its core at the start
+  Site site;
+  TransferHalf source{this, {}};       ///< of a local transfer: both halves
+  TransferHalf destination{this, {}};  ///< remote only
+  Staged staged;                       ///< between the reading and the writing of a remote transfer
+  bool read = false;
+  bool done = false;
+
+  bool remote() const { return sent != nullptr; }
+  std::int64_t bytes() const { return from.bytes(); }
+};
+
+/// A half that keeps the whole transfer: a message may have to tell where it started.
+inline std::shared_ptr<TransferHalf> half_of(const std::shared_ptr<Transfer>& t, bool destination) {
+  return {t, destination && t->remote() ? &t->destination : &t->source};
+}
+
+}  // namespace tessera

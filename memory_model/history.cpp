@@ -1,0 +1,43 @@
+#include "memory_model/history.hpp"
+
+namespace tessera {
+
+const Access* AccessHistory::check(const Access& a, const Clock& clock) {
+  const Progression& outer = a.box.dims[0];
+  for (auto it = accesses_.lower_bound(outer.start - longest_);
+       it != accesses_.end() && it->first < outer.end();) {
+    const Access& kept = it->second;
+    if (kept.known_to(clock)) {
+      const bool dominated = (a.write || !kept.write) && covers(a.box, kept.box);
+      it = dominated ? accesses_.erase(it) : std::next(it);
+      continue;
+    }
+    if ((a.write || kept.write) && overlap(a.box, kept.box)) return &kept;
+    ++it;
+  }
+  return nullptr;
+}
+
+void AccessHistory::add(Access a) {
+  const Progression outer = a.box.dims[0];
+  longest_ = std::max(longest_, outer.end() - outer.start);
+  accesses_.emplace(outer.start, std::move(a));
+}
+
+const Access* AccessHistory::unseen() const {
+  for (const auto& [start, a] : accesses_) {
+    if (a.half && a.half->seen.core < 0) return &a;
+  }
+  return nullptr;
+}
+
+void AccessHistory::forget(const TransferHalf& half) {
+  std::erase_if(accesses_, [&](const auto& entry) { return entry.second.half.get() == &half; });
+}
+
+void AccessHistory::forget_known(const Clock& everybody) {
+  std::erase_if(accesses_, [&](const auto& entry) { return entry.second.known_to(everybody); });
+  next_cleanup_ = std::max<std::size_t>(64, 2 * accesses_.size());
+}
+
+}  // namespace tessera

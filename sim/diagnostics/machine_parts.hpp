@@ -1,0 +1,25 @@
+// What messages of the asynchronous machine share.
+#pragma once
+
+#include <string>
+
+#include "sim/machine/machine.hpp"
+
+namespace tessera {
+
+/// "device 2, core 1", as far as there are several
+std::string core_name(const Machine& machine, int id);
+/// "kernels/ring.hpp:57  copy.start();"
+std::string site_line(const Site& site);
+/// "device 1, grid (i=3)"
+std::string site_place(const MachineCore& c, const Site& site);
+/// "x: HBM f32[64, 300] of device 1"
+std::string describe_buffer(const MachineCore& c, const Buffer& buffer);
+/// "recv[1] of device 2"
+std::string describe_semaphore(const Machine& machine, const Semaphore& s);
+/// "4,096 bytes", "2"
+std::string amount_of(const Semaphore& s, std::int64_t amount);
+/// "replay" field: the command, without a grid step: the schedule decides what happens when.
+void add_command_field(Diagnostic& d);
+
+}  // namespace tessera

@@ -1,0 +1,367 @@
+#include "sim/machine/machine.hpp"
+
+#include <numeric>
+
+namespace tessera {
+
+Machine::Machine(std::vector<int> mesh, int cores_per_device, Schedule schedule, bool find_races)
+    : mesh_(std::move(mesh)),
+      devices_(std::accumulate(mesh_.begin(), mesh_.end(), 1, std::multiplies<>())),
+      cores_per_device_(cores_per_device),
+      schedule_(schedule),
+      find_races_(find_races),
+      random_(schedule.number) {
+  const int cores = devices_ * cores_per_device_;
+  for (int id = 0; id < cores; ++id) {
+    cores_.push_back(std::make_unique<MachineCore>(*this, id, id / cores_per_device_,
+                                                   id % cores_per_device_, cores));
+    cores_.back()->clock[id] = 1;  // an access at time 0 would be known to everybody
+  }
+}
+
+Machine::~Machine() { cancel(); }
+
+/// Unwinds what a failure left suspended.
+void Machine::cancel() {
+  const OpState state = op_state;
+  const StepContext* const context = step_context;
+  for (auto& c : cores_) c->fiber.reset();
+  op_state = state;
+  step_context = context;
+}
+
+void Machine::place(Buffer& buffer) {
+  const int first = buffer.core >= 0 ? buffer.core : buffer.device * cores_per_device_;
+  const int last = buffer.core >= 0 ? buffer.core + 1 : first + cores_per_device_;
+  for (int id = first; id < last; ++id) {
+    buffer.place = static_cast<int>(core(id).buffers.size());
+    core(id).buffers.push_back(&buffer);
+  }
+}
+void Machine::unplace(Buffer& buffer) { core(buffer.core).buffers.pop_back(); }
+
+void Machine::place(Semaphore& semaphore) {
+  MachineCore& c = core(semaphore.core);
+  semaphore.place = static_cast<int>(c.semaphores.size());
+  c.semaphores.push_back(&semaphore);
+}
+void Machine::unplace(Semaphore& semaphore) { core(semaphore.core).semaphores.pop_back(); }
+
+Buffer* Machine::on_core(const Buffer& buffer, int id) const {
+  const auto& places = core(id).buffers;
+  const auto place = static_cast<std::size_t>(buffer.place);
+  return place < places.size() ? places[place] : nullptr;
+}
+
+Semaphore* Machine::on_core(const Semaphore& semaphore, int id) const {
+  if (semaphore.kind == Semaphore::Kind::barrier) {
+    return core(id).barriers.at(semaphore.place);
+  }
+  const auto& places = core(id).semaphores;
+  const auto place = static_cast<std::size_t>(semaphore.place);
+  return place < places.size() ? places[place] : nullptr;
+}
+
+Semaphore& Machine::barrier(MachineCore& c, int collective_id) {
+  if (!c.barriers.contains(collective_id)) {
+    for (const auto& each : cores_) {
+      barriers_.push_back(std::make_unique<Semaphore>("barrier " + std::to_string(collective_id),
+                                                      Semaphore::Kind::barrier, each->id));
+      barriers_.back()->place = collective_id;
+      each->barriers[collective_id] = barriers_.back().get();
+    }
+  }
+  return *c.barriers.at(collective_id);
+}
+
+void Machine::note(std::uint64_t choice) {
+  choices_ = (choices_ ^ choice) * 0x9e3779b97f4a7c15ULL;
+  choices_ ^= choices_ >> 29;
+}
+
+void Machine::run_until_suspended(MachineCore& c) {
+  if (c.id != last_run_) note(static_cast<std::uint64_t>(c.id) + 1);
+  last_run_ = c.id;
+  ++switches_;
+  const OpState outer = std::exchange(op_state, c.op_state);
+  const StepContext* const outer_context = std::exchange(step_context, c.context);
+  c.fiber->resume();
+  c.op_state = std::exchange(op_state, outer);
+  c.context = std::exchange(step_context, outer_context);
+  if (c.fiber->finished()) c.state = MachineCore::State::finished;
+}
+
+void Machine::run(const std::function<void(MachineCore&)>& body) {
+  for (auto& c : cores_) {
+    c->context = step_context;
+    c->fiber = std::make_unique<Fiber>([this, &body, &c = *c] {
+      try {
+        body(c);
+      } catch (const KernelError& error) {
+        if (!failure_) failure_ = std::make_unique<Diagnostic>(error.diagnostic);
+      } catch (const Fiber::Cancelled&) {
+        throw;
+      } catch (...) {
+        if (!exception_) exception_ = std::current_exception();
+      }
+    });
+  }
+  while (!failure_ && !exception_ && choose()) {
+  }
+  const bool blocked = std::any_of(cores_.begin(), cores_.end(), [](const auto& c) {
+    return c->state == MachineCore::State::waiting;
+  });
+  if (!exception_ && !failure_ && blocked) {
+    failure_ = std::make_unique<Diagnostic>(deadlock(*this));
+  }
+  if (exception_ || failure_) {
+    cancel();
+    if (exception_) std::rethrow_exception(exception_);
+    throw KernelError(*failure_);
+  }
+  while (!under_way_.empty()) arrive_at(0);
+  check_left_behind();
+}
+
+bool Machine::helps(const UnderWay& u) const {
+  return std::any_of(cores_.begin(), cores_.end(), [&](const auto& c) {
+    return c->state == MachineCore::State::waiting && targets(u, *c->waits_for);
+  });
+}
+
+bool Machine::choose() {
+  if (schedule_.kind == Schedule::Kind::random) {
+    std::vector<int> runnable;
+    for (const auto& c : cores_) {
+      if (c->state == MachineCore::State::runnable) runnable.push_back(c->id);
+    }
+    const std::size_t options = runnable.size() + under_way_.size();
+    if (options == 0) return false;
+    if (runnable.empty() && std::none_of(cores_.begin(), cores_.end(), [](const auto& c) {
+          return c->state == MachineCore::State::waiting;
+        })) {
+      return false;
+    }
+    const auto drawn = static_cast<std::size_t>(random_() % options);
+    if (drawn < runnable.size())
+      run_until_suspended(core(runnable[drawn]));
+    else
+      arrive_at(drawn - runnable.size());
+    return true;
+  }
+  // The next core in turn that can run; the last one to run goes on while it can.
+  const int n = cores();
+  const bool backward = schedule_.kind == Schedule::Kind::adversarial;
+  for (int i = 0; i < n; ++i) {
+    const int from = std::max(last_run_, 0);
+    const int id = backward ? (from + n - i) % n : (from + i) % n;
+    if (core(id).state != MachineCore::State::runnable) continue;
+    run_until_suspended(core(id));
+    return true;
+  }
+  for (std::size_t i = 0; i < under_way_.size(); ++i) {
+    const std::size_t at = backward ? under_way_.size() - 1 - i : i;
+    if (!helps(under_way_[at])) continue;
+    arrive_at(at);
+    return true;
+  }
+  return false;
+}
+
+void Machine::pause(MachineCore& c) {
+  if (schedule_.kind == Schedule::Kind::random) c.fiber->suspend();
+}
+
+void Machine::arrive_at(std::size_t i) {
+  note(static_cast<std::uint64_t>(under_way_[i].id) << 20);
+  if (arrive(under_way_[i])) {
+    under_way_.erase(under_way_.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+}
+
+bool Machine::arrive(UnderWay& u) {
+  if (!u.transfer) {
+    land(*u.signal.target, u.signal.amount);
+    return true;
+  }
+  Transfer& t = *u.transfer;
+  if (!t.remote()) {
+    copy(t.from, t.to);
+    t.done = true;
+    land(*t.landed, t.bytes());
+    return true;
+  }
+  if (!t.read) {
+    t.staged = gather(t.from);
+    t.read = true;
+    land(*t.sent, t.bytes());
+    return false;
+  }
+  scatter(t.staged, t.to);
+  t.staged = {};
+  t.done = true;
+  land(*t.landed, t.bytes());
+  return true;
+}
+
+void Machine::land(Semaphore& s, std::int64_t amount) {
+  s.land(amount);
+  idle_reads_ = 0;
+  MachineCore& c = core(s.core);
+  if (c.state == MachineCore::State::waiting && c.waits_for == &s && s.value() >= c.needs) {
+    c.state = MachineCore::State::runnable;
+  }
+}
+
+void Machine::arrive_for(const Semaphore& s, std::int64_t amount) {
+  while (s.value() < amount) {
+    const auto it = std::find_if(under_way_.begin(), under_way_.end(),
+                                 [&](const UnderWay& u) { return targets(u, s); });
+    if (it == under_way_.end()) return;
+    arrive_at(static_cast<std::size_t>(it - under_way_.begin()));
+  }
+}
+
+bool Machine::targets(const UnderWay& u, const Semaphore& s) {
+  if (!u.transfer) return u.signal.target == &s;
+  return u.transfer->landed == &s || (!u.transfer->read && u.transfer->sent == &s);
+}
+
+void Machine::start(MachineCore& c, std::shared_ptr<Transfer> t) {
+  pause(c);
+  t->id = next_id_++;
+  t->core = c.id;
+  t->clock = c.clock;
+  if (find_races_) {
+    for (const bool write : {false, true}) {
+      Buffer& buffer = write ? t->to.buffer() : t->from.buffer();
+      if (!buffer.written) continue;
+      Access a;
+      a.box = write ? t->to.box() : t->from.box();
+      a.write = write;
+      a.half = half_of(t, write);
+      a.site = t->site;
+      a.kind = "DMA";
+      access(c, buffer, std::move(a), c.clock);
+    }
+  }
+  if (t->remote()) t->sent->issue(t->bytes(), t->clock, half_of(t, false), t->site);
+  t->landed->issue(t->bytes(), t->clock, half_of(t, true), t->site);
+  tick(c);
+  if (!delays()) {
+    copy(t->from, t->to);
+    t->read = t->done = true;
+    if (t->remote()) land(*t->sent, t->bytes());
+    land(*t->landed, t->bytes());
+  } else {
+    under_way_.push_back({next_id_++, std::move(t), {}});
+  }
+}
+
+void Machine::signal(MachineCore& c, Semaphore& target, std::int64_t amount, const Site& site) {
+  pause(c);
+  target.issue(amount, c.clock, nullptr, site);
+  tick(c);
+  const bool delayed =
+      schedule_.kind == Schedule::Kind::adversarial || schedule_.kind == Schedule::Kind::random;
+  if (delayed && target.core != c.id)
+    under_way_.push_back({next_id_++, nullptr, {&target, amount}});
+  else
+    land(target, amount);
+}
+
+void Machine::wait(MachineCore& c, Semaphore& s, std::int64_t amount, const Site& site) {
+  pause(c);
+  if (schedule_.kind == Schedule::Kind::on_wait) arrive_for(s, amount);
+  const auto blocked = [&] { return s.value() < amount; };
+  // The adversary lets everybody else go first, even if there is nothing to wait for.
+  const bool give_way = schedule_.kind == Schedule::Kind::adversarial && cores() > 1;
+  if (blocked() || give_way) {
+    c.waits_for = &s;
+    c.needs = amount;
+    c.wait_site = site;
+    c.state = blocked() ? MachineCore::State::waiting : MachineCore::State::runnable;
+    if (give_way && !blocked()) last_run_ = (c.id + cores() - 1) % cores();
+    c.fiber->suspend();
+    c.waits_for = nullptr;
+  }
+  for (const auto& half : s.take(amount, c.clock, c.now())) {
+    // Alone, a core that has seen a transfer complete is everybody.
+    if (cores_.size() > 1) continue;
+    for (Buffer* b : {&half->transfer->from.buffer(), &half->transfer->to.buffer()}) {
+      if (!b->prefetched) b->history.forget(*half);
+    }
+  }
+}
+
+std::int64_t Machine::read(MachineCore& c, Semaphore& s, const Site& site) {
+  // A loop that reads until something arrives must let it arrive, and must end if nothing can.
+  constexpr std::int64_t kIdle = 10000;
+  if (++idle_reads_ > kIdle * cores()) {
+    c.waits_for = &s;
+    c.needs = s.value() + 1;
+    c.wait_site = site;
+    c.state = MachineCore::State::waiting;
+    throw KernelError(deadlock(*this));
+  }
+  if (schedule_.kind == Schedule::Kind::random) {
+    pause(c);
+    return s.value();
+  }
+  arrive_for(s, s.value() + 1);
+  if (cores() > 1) {
+    last_run_ = (c.id + 1) % cores();
+    c.fiber->suspend();
+  }
+  return s.value();
+}
+
+void Machine::access(MachineCore& c, Buffer& buffer, Access a) {
+  a.when = c.now();
+  access(c, buffer, std::move(a), c.clock);
+}
+
+void Machine::access(MachineCore& c, Buffer& buffer, Access a, const Clock& clock) {
+  if (!find_races_ || !buffer.written) return;
+  if (const Access* earlier = buffer.history.check(a, clock)) {
+    const bool pipeline = earlier->half && earlier->half->transfer == nullptr;
+    throw KernelError(pipeline ? alias_hazard(c, buffer, *earlier, a)
+                               : race(c, buffer, *earlier, a));
+  }
+  // What only one core does, it knows.
+  if (!a.half && (cores_.size() == 1 || !buffer.shared)) return;
+  buffer.history.add(std::move(a));
+  if (buffer.history.worth_forgetting() && !buffer.prefetched) forget_known(buffer.history);
+}
+
+void Machine::forget_known(AccessHistory& history) {
+  Clock least;
+  for (const auto& c : cores_) {
+    if (c->state == MachineCore::State::finished) continue;
+    if (least.cores() == 0) least = c->clock;
+    for (int i = 0; i < least.cores(); ++i) least[i] = std::min(least[i], c->clock[i]);
+  }
+  if (least.cores() > 0) history.forget_known(least);
+}
+
+void Machine::end_of_scope(MachineCore& c, Buffer& buffer) {
+  if (const Access* a = buffer.history.unseen()) throw KernelError(dma_not_awaited(c, *a));
+  buffer.history.clear();
+}
+
+void Machine::end_of_scope(MachineCore& c, Semaphore& semaphore) {
+  if (semaphore.outstanding() != 0) throw KernelError(semaphore_left(c, semaphore));
+}
+
+void Machine::check_left_behind() {
+  for (const auto& c : cores_) {
+    for (const Semaphore* s : c->semaphores) {
+      if (s->outstanding() != 0) throw KernelError(semaphore_left(*c, *s));
+    }
+    for (const auto& [id, s] : c->barriers) {
+      if (s->outstanding() != 0) throw KernelError(semaphore_left(*c, *s));
+    }
+  }
+}
+
+}  // namespace tessera

@@ -1,0 +1,181 @@
+// The asynchronous machine: cores as fibers, transfers and signals under way between them, and who
+// knows of what.
+//
+// Devices are numbered from 0, cores of a device from 0; a core's global number is device * cores
+// per device + core. Everything runs on one host thread under one schedule, so the same schedule
+// gives the same bits, the same ledger and the same diagnostics. A blocked wait never hangs: when
+// no core can go on and nothing under way would help, the run ends with `deadlock`.
+//
+// Programs are SPMD: what a core calls its third buffer is the third buffer of every core. A place
+// is that number; remote copies and signals look the other core's buffer or semaphore up by it.
+//
+// Races are found by happens-before (memory_model/history.hpp, memory_model/semaphore.hpp), under
+// every schedule in which the two accesses occur, whether or not they collide in it.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "memory_model/dma.hpp"
+#include "memory_model/ledger.hpp"
+#include "sim/diagnostics/slugs.hpp"
+#include "sim/machine/fiber.hpp"
+#include "sim/machine/schedule.hpp"
+#include "sim/tile.hpp"
+
+namespace tessera {
+
+class Machine;
+
+/// Something that run_scoped makes (sim/scoped.hpp).
+struct ScopedObject {
+  ScopedObject() = default;
+  ScopedObject(const ScopedObject&) = delete;
+  ScopedObject& operator=(const ScopedObject&) = delete;
+  virtual ~ScopedObject() = default;
+};
+
+struct MachineCore {
+  MachineCore(Machine& m, int id_, int device_, int core_, int cores)
+      : machine(&m), id(id_), device(device_), core(core_), clock(cores) {}
+
+  Machine* machine;
+  int id;  ///< global
+  int device;
+  int core;  ///< of the device
+  Clock clock;
+
+  enum class State : std::uint8_t { runnable, waiting, finished };
+  State state = State::runnable;
+  Semaphore* waits_for = nullptr;
+  std::int64_t needs = 0;
+  Site wait_site;
+
+  Ledger* ledger = nullptr;            ///< of the core's totals
+  const std::int64_t* step = nullptr;  ///< of the core's totals
+
+  std::vector<Buffer*> buffers;        ///< by place
+  std::vector<Semaphore*> semaphores;  ///< by place
+  std::map<int, Semaphore*> barriers;  ///< by collective id
+
+  /// What run_scoped has given back, for the next one: refs to it outlive their scope.
+  std::vector<std::unique_ptr<ScopedObject>> scoped;
+  std::array<std::int64_t, 6> scoped_bytes{};  ///< in use, by space
+  std::array<std::int64_t, 6> scoped_peak{};
+
+  // Of the thread, while another core runs.
+  OpState op_state;
+  const StepContext* context = nullptr;
+  std::unique_ptr<Fiber> fiber;
+
+  Epoch now() const { return {id, clock[id]}; }
+};
+
+class Machine {
+ public:
+  /// `mesh`: devices along each axis, row-major.
+  Machine(std::vector<int> mesh, int cores_per_device, Schedule schedule, bool find_races);
+  Machine(const Machine&) = delete;
+  Machine& operator=(const Machine&) = delete;
+  ~Machine();
+
+  const std::vector<int>& mesh() const { return mesh_; }
+  int devices() const { return devices_; }
+  int cores_per_device() const { return cores_per_device_; }
+  int cores() const { return static_cast<int>(cores_.size()); }
+  MachineCore& core(int id) { return *cores_[static_cast<std::size_t>(id)]; }
+  const MachineCore& core(int id) const { return *cores_[static_cast<std::size_t>(id)]; }
+  const Schedule& schedule() const { return schedule_; }
+
+  /// Makes a buffer known at the end of its core's places, or of all cores of its device.
+  void place(Buffer& buffer);
+  void place(Semaphore& semaphore);
+  /// Takes the last place back.
+  void unplace(Buffer& buffer);
+  void unplace(Semaphore& semaphore);
+  /// The buffer or semaphore that another core has in the same place; null if it has none.
+  Buffer* on_core(const Buffer& buffer, int core) const;
+  Semaphore* on_core(const Semaphore& semaphore, int core) const;
+  Semaphore& barrier(MachineCore& c, int collective_id);
+
+  /// Runs `body` on every core to its end, then checks that nothing is left behind. Throws
+  /// KernelError.
+  void run(const std::function<void(MachineCore&)>& body);
+
+  // What a core does. Each call may let other cores run.
+  void start(MachineCore& c, std::shared_ptr<Transfer> transfer);
+  void wait(MachineCore& c, Semaphore& semaphore, std::int64_t amount, const Site& site);
+  void signal(MachineCore& c, Semaphore& target, std::int64_t amount, const Site& site);
+  std::int64_t read(MachineCore& c, Semaphore& semaphore, const Site& site);
+  /// Checks that no transfer and no signal is left on what a scope is about to free.
+  void end_of_scope(MachineCore& c, Buffer& buffer);
+  void end_of_scope(MachineCore& c, Semaphore& semaphore);
+
+  /// True if accesses of `buffer` must be reported.
+  bool tracks(const Buffer& buffer) const {
+    return find_races_ && buffer.written &&
+           (!buffer.history.empty() || (cores_.size() > 1 && buffer.shared));
+  }
+  /// Reports an access that a core makes itself; throws KernelError[race].
+  void access(MachineCore& c, Buffer& buffer, Access a);
+  /// As access(), by somebody who knows `clock` only: a prefetch that was issued earlier.
+  void access(MachineCore& c, Buffer& buffer, Access a, const Clock& clock);
+  /// Lets the core's time pass: later accesses are told from earlier ones.
+  void tick(MachineCore& c) { ++c.clock[c.id]; }
+
+  /// A number that two runs share if they made the same choices.
+  std::uint64_t choices() const { return choices_; }
+  std::int64_t switches() const { return switches_; }
+
+ private:
+  struct Signal {
+    Semaphore* target = nullptr;
+    std::int64_t amount = 0;
+  };
+  struct UnderWay {
+    std::int64_t id = 0;
+    std::shared_ptr<Transfer> transfer;  ///< or null
+    Signal signal;
+  };
+
+  void cancel();
+  void run_until_suspended(MachineCore& c);
+  void pause(MachineCore& c);  ///< a place where other cores may run
+  bool choose();               ///< one choice of the schedule; false if there is none
+  bool helps(const UnderWay& u) const;
+  static bool targets(const UnderWay& u, const Semaphore& s);
+  bool arrive(UnderWay& u);  ///< one step of it; true when it is over
+  void arrive_at(std::size_t i);
+  void land(Semaphore& s, std::int64_t amount);
+  void arrive_for(const Semaphore& s, std::int64_t amount);
+  void check_left_behind();
+  void forget_known(AccessHistory& history);
+  bool delays() const { return schedule_.kind != Schedule::Kind::eager; }
+  void note(std::uint64_t choice);
+
+  std::vector<int> mesh_;
+  int devices_;
+  int cores_per_device_;
+  Schedule schedule_;
+  bool find_races_;
+  std::vector<std::unique_ptr<MachineCore>> cores_;
+  std::vector<std::unique_ptr<Semaphore>> barriers_;
+  std::vector<UnderWay> under_way_;
+  std::mt19937_64 random_;
+  std::int64_t next_id_ = 0;
+  std::uint64_t choices_ = 0;
+  std::int64_t switches_ = 0;
+  int last_run_ = -1;
+  std::int64_t idle_reads_ = 0;
+  std::unique_ptr<Diagnostic> failure_;
+  std::exception_ptr exception_;
+};
+
+/// Where the running core is: program ids and return addresses, or the line that `at` carries.
+Site site_of(const MachineCore& c, Here at);
+[[gnu::noinline]] Site site_of_caller(const MachineCore& c);
+
+}  // namespace tessera

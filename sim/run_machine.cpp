@@ -1,0 +1,132 @@
+// A run on the asynchronous machine: one schedule, or as many as were asked for.
+#include <set>
+
+#include "sim/run.hpp"
+
+namespace tessera::detail {
+
+namespace {
+
+using MakeCore = std::function<std::unique_ptr<CoreBase>(CoreIo&)>;
+
+/// Puts what scopes took at most among the allocations.
+void add_scoped_peaks(const Machine& machine, Plan& plan) {
+  for (const Space space : {Space::vmem, Space::smem}) {
+    std::int64_t peak = 0;
+    for (int id = 0; id < machine.cores(); ++id) {
+      peak = std::max(peak, machine.core(id).scoped_peak[static_cast<std::size_t>(space)]);
+    }
+    if (peak > 0) plan.allocations.push_back({"run_scoped", space, DType::u8, {peak}, 1, peak});
+  }
+}
+
+}  // namespace
+
+std::uint64_t RunDriver::run_schedule(std::int64_t cells, const Schedule& schedule,
+                                      const MakeCore& make_core, RunResult& result) {
+  begin(result);
+  result.on_machine = true;
+  result.schedule = schedule;
+  StepContext context = *io_.context;
+  if (options_.schedule && !context.command.empty()) {
+    context.command += " --schedule " + to_string(schedule);
+  }
+  const StepContext* const outer = std::exchange(step_context, &context);
+
+  std::vector<Array> scratch;
+  std::vector<std::unique_ptr<Buffer>> arrays;
+  Machine machine(options_.mesh, options_.cores, schedule, options_.find_races);
+  for (int d = 0; d < devices_; ++d) {
+    DeviceIo& io = device_io_[static_cast<std::size_t>(d)];
+    for (std::size_t i = 0; i < plan_.operands.size(); ++i) {
+      const OperandPlan& op = plan_.operands[i];
+      io.arrays[i] = nullptr;
+      if (!op.present || (!in_hbm(op.role) && op.aliased < 0)) continue;
+      if (op.aliased >= 0 && static_cast<std::size_t>(op.aliased) < i) {
+        io.arrays[i] = io.arrays[static_cast<std::size_t>(op.aliased)];
+        continue;
+      }
+      std::byte* data = io.hbm[i];
+      if (op.role == Role::hbm) {
+        scratch.push_back(Array::undefined(op.dtype, op.array));
+        data = scratch.back().bytes();
+      }
+      arrays.push_back(
+          std::make_unique<BorrowedBuffer>(op.name, Space::hbm, op.dtype, op.array, data));
+      Buffer& array = *arrays.back();
+      array.device = d;
+      array.ledger_ref = op.ledger_ref;
+      array.prefetched = op.aliased >= 0;
+      array.written = op.role != Role::hbm_in || op.aliased >= 0;
+      const bool defined = op.is_input() || op.aliased >= 0;
+      array.shadow = Shadow(op.array.elems(), defined ? Shadow::init : Shadow::uninit);
+      machine.place(array);
+      io.arrays[i] = &array;
+    }
+  }
+  std::vector<CoreIo> core_io(static_cast<std::size_t>(machine.cores()), io_);
+  std::vector<std::unique_ptr<CoreBase>> cores;
+  for (int id = 0; id < machine.cores(); ++id) {
+    CoreIo& io = core_io[static_cast<std::size_t>(id)];
+    io.core = &machine.core(id);
+    io.device = &device_io_[static_cast<std::size_t>(machine.core(id).device)];
+    io.context = &context;
+    cores.push_back(make_core(io));
+  }
+  try {
+    machine.run([&](MachineCore& c) {
+      const std::int64_t part = c.core;
+      const std::int64_t parts = machine.cores_per_device();
+      cores[static_cast<std::size_t>(c.id)]->run_cells(cells * part / parts,
+                                                       cells * (part + 1) / parts);
+    });
+  } catch (const KernelError& error) {
+    result.diagnostics.push_back(error.diagnostic);
+  }
+  for (int id = 0; id < machine.cores(); ++id) {
+    collect(*cores[static_cast<std::size_t>(id)], machine.core(id).device, result);
+  }
+  for (int d = 0; d < devices_; ++d) {
+    for (std::size_t i = 0; i < plan_.operands.size(); ++i) {
+      const Buffer* array = device_io_[static_cast<std::size_t>(d)].arrays[i];
+      if (array == nullptr || plan_.operands[i].role != Role::hbm_out) continue;
+      Missing& missing = missing_[static_cast<std::size_t>(d)][i];
+      if (array->shadow.missing() > 0)
+        missing.add(array->shadow.missing(), array->shadow.first_missing());
+    }
+  }
+  add_scoped_peaks(machine, result.plan);
+  result.switches = machine.switches();
+  finish(result);
+  step_context = outer;
+  return machine.choices();
+}
+
+void RunDriver::run_on_machine(std::int64_t cells, const MakeCore& make_core, RunResult& result) {
+  count_scratch(plan_);
+  const Schedule asked = options_.schedule.value_or(Schedule{});
+  if (asked.kind != Schedule::Kind::explore) {
+    run_schedule(cells, asked, make_core, result);
+    result.schedules = 1;
+    return;
+  }
+  // A program may have fewer schedules that differ than were asked for.
+  constexpr std::uint64_t kTriesEach = 4;
+  std::set<std::uint64_t> seen;
+  int schedules = 0;
+  for (std::uint64_t i = 0; i < kTriesEach * asked.number && seen.size() < asked.number; ++i) {
+    constexpr Schedule::Kind kFirst[] = {Schedule::Kind::eager, Schedule::Kind::on_wait,
+                                         Schedule::Kind::adversarial};
+    const Schedule schedule =
+        i < std::size(kFirst) ? Schedule{kFirst[i], 0} : Schedule{Schedule::Kind::random, i - 3};
+    seen.insert(run_schedule(cells, schedule, make_core, result));
+    schedules = static_cast<int>(seen.size());
+    if (!result.ok()) break;
+    if (options_.progress) {
+      options_.progress(static_cast<double>(seen.size()) / static_cast<double>(asked.number));
+    }
+  }
+  result.schedules = schedules;
+}
+
+}  // namespace tessera::detail
