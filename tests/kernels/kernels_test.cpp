@@ -37,9 +37,67 @@ TEST_CASE("every case of every kernel agrees with its oracle and its closed form
           REQUIRE(outcome.closed_form);
           CHECK(outcome.closed_form->read == outcome.result.ledger().hbm_read_bytes());
           CHECK(outcome.closed_form->write == outcome.result.ledger().hbm_write_bytes());
+          CHECK(outcome.closed_form->remote == outcome.result.ledger().remote_bytes());
         }
       }
     }
+  }
+}
+
+TEST_CASE("collectives agree with their oracles on every mesh, under every schedule",
+          "[kernels][mesh]") {
+  const auto kernels = builtin_kernels();
+  for (const char* name : {"ring_all_gather", "reduce_scatter", "all_reduce", "all_to_all",
+                           "all_gather_matmul", "matmul_reduce_scatter", "halo_exchange"}) {
+    const KernelHandle& kernel = find_kernel(kernels, name);
+    for (const int devices : {2, 3, 4, 5, 13, 31, 64}) {
+      std::optional<RunResult> first;
+      for (const char* schedule : {"eager", "on_wait", "adversarial", "random:1", "random:2"}) {
+        CAPTURE(name, devices, schedule);
+        Request request;
+        request.case_index = 3;
+        request.device = default_device();
+        request.devices = devices;
+        request.options.mesh = {devices};
+        request.options.schedule = parse_schedule(schedule);
+        const Outcome outcome = kernel.run(request);
+        for (const auto& d : outcome.result.diagnostics) FAIL_CHECK(d.text());
+        REQUIRE(outcome.validation);
+        CHECK(outcome.validation->passed);
+        if (!first) first = outcome.result;
+        for (std::size_t o = 0; o < outcome.result.outputs.size(); ++o) {
+          const Array& a = outcome.result.outputs[o];
+          const Array& b = first->outputs[o];
+          CHECK(std::memcmp(a.bytes(), b.bytes(), static_cast<std::size_t>(a.size_bytes())) == 0);
+        }
+        CHECK(outcome.result.ledger().links() == first->ledger().links());
+      }
+    }
+  }
+}
+
+TEST_CASE("two cores share a device's cells, and any kernel runs on several devices",
+          "[kernels][mesh]") {
+  for (const auto& kernel : builtin_kernels()) {
+    if (kernel.info.name == std::string("all_to_all")) continue;  // its rows are per mesh
+    CAPTURE(kernel.info.name);
+    Request request;
+    request.device = default_device();
+    request.case_index = 1;
+    request.options.cores = 2;
+    const bool mesh = kernel.describe(request).setting.sizes[0].name == "devices";
+    const Outcome outcome = kernel.run(request);
+    // A collective's steps are not parallel: its second core has nothing to do.
+    if (!mesh) {
+      for (const auto& d : outcome.result.diagnostics) FAIL_CHECK(d.text());
+      CHECK(outcome.validation->passed);
+    }
+    request.options.cores = 1;
+    request.devices = 3;
+    request.options.mesh = {3};
+    const Outcome spread = kernel.run(request);
+    for (const auto& d : spread.result.diagnostics) FAIL_CHECK(d.text());
+    CHECK(spread.validation->passed);
   }
 }
 

@@ -1,0 +1,82 @@
+// An all-gather whose parts are multiplied as they pass: communication hidden behind products.
+//
+//   out_d = concatenate(x_0, ..., x_{n-1}) @ w_d  on every device d
+//
+// While the product of one part runs, the same part is on its way to the next device. As the
+// collective matmul of Wang et al., ASPLOS 2023.
+#pragma once
+
+#include "kernels/ring.hpp"
+#include "sim/ops/dot.hpp"
+
+namespace tessera::kernels {
+
+template <class T>
+struct AllGatherMatmul {
+  static constexpr KernelInfo info{.name = "all_gather_matmul",
+                                   .summary = "all-gather overlapped with a matrix product",
+                                   .math = "out_d[p,i,j] = sum_k x_p[i,k] w_d[k,j]",
+                                   .cites = "doi:10.1145/3567955.3567959"};
+
+  int devices = 1;
+  int m = 0;
+  int n = 0;
+  int k = 0;
+
+  static constexpr auto sizes =
+      params(size("devices", &AllGatherMatmul::devices, "devices of the ring"),
+             size("m", &AllGatherMatmul::m, "rows of a shard of x, a multiple of 16"),
+             size("n", &AllGatherMatmul::n, "columns of a device's w"),
+             size("k", &AllGatherMatmul::k, "columns of x, rows of w"));
+  static constexpr auto tiles = kNoTiles;
+  static constexpr std::array cases{
+      Case{"aligned", {4, 64, 128, 256}, {}}, Case{"ragged, prime ring", {7, 16, 100, 300}, {}},
+      Case{"two devices", {2, 32, 128, 128}, {}}, Case{"degenerate", {1, 16, 1, 1}, {}}};
+
+  const char* valid(Tiles) const { return m % 16 == 0 ? nullptr : "m is a multiple of 16"; }
+
+  TESSERA_FN auto spec() const {
+    return tessera::spec(grid(arbitrary(1)), hbm_in<T>("x", shape(m, k)),
+                         in<T>("w", shape(k, n), block(k, n), [](auto) { return at(0, 0); }),
+                         hbm_out<T>("out", shape(devices * m, n)), vmem<T>("part", Int<2>{}, m, k),
+                         vmem<T>("product", m, n), dma_sem("local"), dma_sem("send", Int<2>{}),
+                         dma_sem("recv", Int<2>{}), sem("freed"));
+  }
+
+  /// x and w once per device; out once; n - 1 shards of x over each link.
+  Bytes hbm_bytes(Tiles, Target) const {
+    const std::int64_t d = devices;
+    const std::int64_t shard = std::int64_t{m} * k * kBytes<T>;
+    return {d * (shard + std::int64_t{k} * n * kBytes<T>), d * d * m * n * kBytes<T>,
+            d * (d - 1) * shard};
+  }
+
+  // nvcc 13.0 crashes on ten `auto` parameters.
+  template <class Env, class X, class W, class Out, class Slots, class Product, class Local,
+            class Sems, class Freed>
+  TESSERA_FN void operator()(Env& env, X x, W w, Out out, Slots part, Product product, Local local,
+                             Sems send, Sems recv, Freed freed) const {
+    const int me = env.device_id();
+    ring_barrier(env);
+    async_copy(x, part.slot(0), local).wait();
+    for (int step = 0; step < devices; ++step) {
+      const int slot = step % 2;
+      const auto pass = make_async_remote_copy(part.slot(slot), part.slot(1 - slot), send[slot],
+                                               recv[1 - slot], ring_mod(me + 1, devices));
+      const bool passes = step + 1 < devices;
+      if (passes) {
+        if (step >= 1) semaphore_wait(freed, 1);  // the neighbour is done with that slot
+        pass.start();
+      }
+      *product = cast<T>(load(dot(*part.slot(slot), *w)));  // (m, n)
+      async_copy(product, out.slice(ds(ring_mod(me - step, devices) * m, m), ds(0, n)), local)
+          .wait();
+      if (!passes) continue;
+      pass.wait_send();
+      if (step + 2 < devices) semaphore_signal(freed, 1, ring_mod(me - 1, devices));
+      pass.wait_recv();
+    }
+  }
+};
+
+}  // namespace tessera::kernels

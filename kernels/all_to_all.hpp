@@ -1,0 +1,114 @@
+// Rows to the devices that their experts live on, in uneven numbers.
+//
+//   out_d = concatenate over s of the rows that device s holds for device d, then zeros
+//
+// counts[s, d] rows go from s to d, in units of 16; x_s holds them sorted by destination. Every
+// device knows all counts, so it knows where in the other's output its rows begin, and how many
+// bytes to expect from whom: a receive semaphore per sender.
+#pragma once
+
+#include <vector>
+
+#include "kernels/ring.hpp"
+
+namespace tessera::kernels {
+
+template <class T>
+struct AllToAll {
+  static constexpr KernelInfo info{.name = "all_to_all",
+                                   .summary = "expert dispatch: uneven all-to-all of rows",
+                                   .math = "out_d = concat_s x_s[rows of s for d], then zeros"};
+
+  int devices = 1;
+  int rows = 0;
+  int cols = 0;
+
+  Smem<int> counts;  ///< (devices, devices): rows from s to d
+  Smem<int> limits;  ///< one: rows of out, the most that any device receives
+
+  static constexpr int kUnit = 16;
+
+  static constexpr auto sizes =
+      params(size("devices", &AllToAll::devices, "devices"),
+             size("rows", &AllToAll::rows, "rows of a device, a multiple of 16"),
+             size("cols", &AllToAll::cols, "columns"));
+  static constexpr auto tiles = kNoTiles;
+  static constexpr std::array cases{
+      Case{"aligned", {4, 128, 256}, {}}, Case{"ragged, prime mesh", {7, 160, 300}, {}},
+      Case{"two devices", {2, 64, 128}, {}}, Case{"degenerate", {1, 16, 1}, {}}};
+
+  const char* valid(Tiles) const {
+    return rows % kUnit == 0 ? nullptr : "rows is a multiple of 16";
+  }
+
+  /// Counts at random: each unit of 16 rows goes somewhere.
+  void prepare(auto& host, Tiles) {
+    std::vector<int> made(static_cast<std::size_t>(devices) * static_cast<std::size_t>(devices));
+    for (int s = 0; s < devices; ++s) {
+      for (int unit = 0; unit < rows / kUnit; ++unit) {
+        made[static_cast<std::size_t>(s * devices + host.random(0, devices - 1))] += kUnit;
+      }
+    }
+    counts = host.scalars("counts", std::move(made));
+    int most = 0;
+    for (int d = 0; d < devices; ++d) {
+      int received = 0;
+      for (int s = 0; s < devices; ++s) received += counts[s * devices + d];
+      most = greater(most, received);
+    }
+    limits = host.keep("limits", {most});
+  }
+
+  TESSERA_FN auto spec() const {
+    return tessera::spec(grid(arbitrary(1)), scalars("counts", counts), scalars("limits", limits),
+                         hbm_in<T>("x", shape(rows, cols)),
+                         hbm_out<T>("out", shape(limits[0], cols)), vmem<T>("zeros", kUnit, cols),
+                         dma_sem("local"), dma_sem("send", devices), dma_sem("recv", devices));
+  }
+
+  /// Every row is read once and written once; out is padded with zeros from VMEM. Rows that change
+  /// devices are remote.
+  Bytes hbm_bytes(Tiles, Target) const {
+    std::int64_t moved = 0;
+    for (int s = 0; s < devices; ++s) {
+      for (int d = 0; d < devices; ++d) moved += s == d ? 0 : counts[s * devices + d];
+    }
+    const std::int64_t row = cols * kBytes<T>;
+    const std::int64_t scalars = std::int64_t{counts.size + limits.size} * kBytes<int>;
+    return {std::int64_t{devices} * (rows * row + scalars), std::int64_t{devices} * limits[0] * row,
+            moved * row};
+  }
+
+  TESSERA_FN int sum_of(int first, int count, int stride) const {
+    int sum = 0;
+    for (int i = 0; i < count; ++i) sum += counts[first + i * stride];
+    return sum;
+  }
+
+  TESSERA_FN void operator()(auto& env, auto x, auto out, auto zeros, auto local, auto send,
+                             auto recv) const {
+    const int me = env.device_id();
+    // The copy of the rows from s to d; s or d is this device.
+    const auto rows_of = [&](int s, int d) {
+      const int n = counts[s * devices + d];
+      const int from = s == me ? sum_of(s * devices, d, 1) : 0;
+      const int to = sum_of(d, s, devices);
+      return make_async_remote_copy(x.slice(ds(from, n), ds(0, cols)),
+                                    out.slice(ds(to, n), ds(0, cols)), send[d], recv[s], d);
+    };
+    for (int hop = 0; hop < devices; ++hop) {
+      const int d = ring_mod(me + hop, devices);
+      if (counts[me * devices + d] > 0) rows_of(me, d).start();
+    }
+    *zeros = T(0.f);
+    for (int r = sum_of(me, devices, devices); r < limits[0]; r += kUnit) {
+      async_copy(zeros, out.slice(ds(r, kUnit), ds(0, cols)), local).wait();
+    }
+    for (int other = 0; other < devices; ++other) {
+      if (counts[me * devices + other] > 0) rows_of(me, other).wait_send();
+      if (counts[other * devices + me] > 0) rows_of(other, me).wait_recv();
+    }
+  }
+};
+
+}  // namespace tessera::kernels

@@ -1,0 +1,70 @@
+// A matrix product whose parts are summed over devices as they are made.
+//
+//   out_p = sum_d x_d[p] @ w_d      x_d: n parts of m rows
+//
+// The product of the next part runs while the sum of the last one is on its way. As the collective
+// matmul of Wang et al., ASPLOS 2023.
+#pragma once
+
+#include "kernels/ring.hpp"
+#include "sim/ops/dot.hpp"
+
+namespace tessera::kernels {
+
+template <class T>
+struct MatmulReduceScatter {
+  static constexpr KernelInfo info{.name = "matmul_reduce_scatter",
+                                   .summary = "matrix product overlapped with a reduce-scatter",
+                                   .math = "out_p[i,j] = sum_d sum_k x_d[p,i,k] w_d[k,j]",
+                                   .cites = "doi:10.1145/3567955.3567959"};
+
+  int devices = 1;
+  int m = 0;
+  int n = 0;
+  int k = 0;
+
+  static constexpr auto sizes =
+      params(size("devices", &MatmulReduceScatter::devices, "devices of the ring"),
+             size("m", &MatmulReduceScatter::m, "rows of a part, a multiple of 16"),
+             size("n", &MatmulReduceScatter::n, "columns of w and out"),
+             size("k", &MatmulReduceScatter::k, "columns of a device's x, rows of its w"));
+  static constexpr auto tiles = kNoTiles;
+  static constexpr std::array cases{
+      Case{"aligned", {4, 64, 128, 256}, {}}, Case{"ragged, prime ring", {7, 16, 100, 300}, {}},
+      Case{"two devices", {2, 32, 128, 128}, {}}, Case{"degenerate", {1, 16, 1, 1}, {}}};
+
+  const char* valid(Tiles) const { return m % 16 == 0 ? nullptr : "m is a multiple of 16"; }
+
+  TESSERA_FN auto spec() const {
+    return tessera::spec(grid(arbitrary(1)), hbm_in<T>("x", shape(devices * m, k)),
+                         in<T>("w", shape(k, n), block(k, n), [](auto) { return at(0, 0); }),
+                         hbm_out<T>("out", shape(m, n)), vmem<T>("xbuf", m, k),
+                         vmem<float>("sum", Int<2>{}, m, n), vmem<float>("arrived", Int<2>{}, m, n),
+                         vmem<T>("result", m, n), dma_sem("sems", Int<5>{}), sem("freed"));
+  }
+
+  /// x and w once per device; a part of out each; n - 1 parts in f32 over each link.
+  Bytes hbm_bytes(Tiles, Target) const {
+    const std::int64_t d = devices;
+    return {d * (d * m * k + std::int64_t{k} * n) * kBytes<T>, d * m * n * kBytes<T>,
+            d * (d - 1) * m * n * kBytes<float>};
+  }
+
+  // nvcc 13.0 crashes on ten `auto` parameters.
+  template <class Env, class X, class W, class Out, class Part, class Slots, class Result,
+            class Sems, class Freed>
+  TESSERA_FN void operator()(Env& env, X x, W w, Out out, Part xbuf, Slots sum, Slots arrived,
+                             Result result, Sems sems, Freed freed) const {
+    ring_barrier(env);
+    const int slot =
+        ring_reduce(env, sum, arrived, SemsFrom<Sems>{sems, 1}, SemsFrom<Sems>{sems, 3}, freed,
+                    [&](int part, auto to) {
+                      async_copy(x.slice(ds(part * m, m), ds(0, k)), xbuf, sems[0]).wait();
+                      *to = dot(*xbuf, *w);  // (m, n) f32
+                    });
+    *result = cast<T>(*sum.slot(slot));
+    async_copy(result, out, sems[0]).wait();
+  }
+};
+
+}  // namespace tessera::kernels
