@@ -27,8 +27,8 @@ struct Transfer {
   int priority = 0;
   Clock clock;  ///< of its core at the start
   Site site;
-  TransferHalf source{this, {}};       ///< of a local transfer: both halves
-  TransferHalf destination{this, {}};  ///< remote only
+  TransferHalf source{this, {}, &destination};  ///< of a local transfer: both halves
+  TransferHalf destination{this, {}, nullptr};  ///< remote only
   Staged staged;                       ///< between the reading and the writing of a remote transfer
   bool read = false;
   bool done = false;

@@ -33,6 +33,10 @@ struct Transfer;
 struct TransferHalf {
   Transfer* transfer = nullptr;
   Epoch seen;  ///< the wait that had to see it complete; none yet if its core is -1
+  const TransferHalf* after = nullptr;  ///< a half that completes later: what has landed was read
+  bool known_to(const Clock& c) const {
+    return seen.known_to(c) || (after != nullptr && after->seen.known_to(c));
+  }
 };
 
 struct Access {
@@ -42,7 +46,7 @@ struct Access {
   std::shared_ptr<TransferHalf> half;  ///< of a transfer, or null
   Site site;
   const char* kind = "";  ///< "read", "write", "fetch", "write-back"
-  bool known_to(const Clock& c) const { return half ? half->seen.known_to(c) : when.known_to(c); }
+  bool known_to(const Clock& c) const { return half ? half->known_to(c) : when.known_to(c); }
 };
 
 class AccessHistory {

@@ -57,14 +57,26 @@ std::vector<std::shared_ptr<TransferHalf>> Semaphore::take(std::int64_t amount, 
   }
   // A signal is taken for certain if the others do not suffice, or (without bytes to land) if the
   // waiter knows all that its sender did when it sent.
+  const auto implying = [&](const Signal& s) {
+    // What has landed was read before: without the reading of a transfer there is no landing.
+    std::int64_t amounts = 0;
+    for (const auto& o : open_) {
+      if (s.half && o.half && s.half->after == o.half.get()) amounts += o.amount;
+    }
+    return amounts;
+  };
+  std::vector<bool> certain(open_.size());
+  for (std::size_t i = 0; i < open_.size(); ++i) {
+    const Signal& s = open_[i];
+    const bool needed = total - s.amount - implying(s) < need;
+    certain[i] = needed || (!s.half && s.clock.known_to(waiter));
+  }
   std::vector<Signal> still;
-  for (auto& s : open_) {
-    const bool needed = total - s.amount < need;
-    const bool certain = needed || (!s.half && s.clock.known_to(waiter));
-    if (certain)
-      settle(s);
+  for (std::size_t i = 0; i < open_.size(); ++i) {
+    if (certain[i])
+      settle(open_[i]);
     else
-      still.push_back(std::move(s));
+      still.push_back(std::move(open_[i]));
   }
   open_ = std::move(still);
   return complete;
