@@ -108,10 +108,51 @@ struct StaticPlace : StaticTile<T, kRows, kCols> {
   __device__ void operator+=(const X&) && {}
 };
 
-template <class T, Role kRole, int kRows, int kCols>
+/// Part of an array in HBM or of a block: an end of copies. Its extents may be dynamic.
+template <class T, bool kCanWrite>
+struct StaticEnd {
+  using Element = T;
+  static constexpr bool kWritable = kCanWrite;
+  template <class... Start, class... Size>
+  __device__ StaticEnd slice(Ds<Start, Size>...) const {
+    return {};
+  }
+  __device__ StaticEnd at(long long) const { return {}; }
+};
+
+struct StaticSems {
+  __device__ StaticSems operator[](int) const { return {}; }
+};
+
+struct StaticCopy {
+  __device__ void start(int = 0, Here = Here::now()) const {}
+  __device__ void wait(Here = Here::now()) const {}
+};
+template <class From, class To>
+__device__ StaticCopy make_async_copy(const From&, const To&, const StaticSems&,
+                                      Here = Here::now()) {
+  static_assert(std::is_same_v<typename From::Element, typename To::Element>, "one element type");
+  static_assert(To::kWritable, "the destination of a copy is an input");
+  return {};
+}
+template <class From, class To>
+__device__ StaticCopy async_copy(const From& from, const To& to, const StaticSems& sem, int = 0,
+                                 Here = Here::now()) {
+  return make_async_copy(from, to, sem);
+}
+
+template <class T, Role kRole, int kRows, int kCols, int kSlots = 1>
 struct StaticRef {
+  using Element = T;
+  static constexpr bool kWritable = kRole != Role::in;
   static constexpr Int<kRows> rows{};
   static constexpr Int<kCols> cols{};
+  __device__ Int<kSlots> slots() const { return {}; }
+  __device__ auto slot(int) const { return StaticRef<T, kRole, kRows / kSlots, kCols>{}; }
+  template <class R0, class RN, class C0, class CN>
+  __device__ auto slice(Ds<R0, RN>, Ds<C0, CN>) const {
+    return StaticEnd<T, kWritable>{};
+  }
   __device__ auto operator*() const {
     if constexpr (kRole == Role::in)
       return StaticTile<T, kRows, kCols>{};

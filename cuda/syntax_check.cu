@@ -3,6 +3,7 @@
 #include "cuda/static_tile.hpp"
 #include "kernels/add_blocked.hpp"
 #include "kernels/add_vectors.hpp"
+#include "kernels/dma_matmul.hpp"
 #include "kernels/flash_attention.hpp"
 #include "kernels/grad_relu.hpp"
 #include "kernels/grad_w.hpp"
@@ -11,6 +12,7 @@
 #include "kernels/matmul.hpp"
 #include "kernels/matmul_layernorm_gelu.hpp"
 #include "kernels/matmul_relu.hpp"
+#include "kernels/pipelined_add.hpp"
 #include "kernels/softmax_rows.hpp"
 #include "sim/body/batched.hpp"
 
@@ -20,11 +22,28 @@ template <class T>
 __device__ auto refs_of(const Scalars<T>&) {
   return std::tuple<>{};
 }
+/// The first extent of slots, 1 of anything else.
+template <class... E>
+__device__ constexpr int slots_of(const BlockDims<E...>& block) {
+  if constexpr (sizeof...(E) == 3)
+    return static_cast<int>(std::get<0>(block.extents));
+  else
+    return 1;
+}
 template <Role kRole, class T, class Block, class Map>
 __device__ auto refs_of(const Operand<kRole, T, Block, Map>& op) {
-  constexpr int kRows = decltype(block_rows(op.block))::value;
-  constexpr int kCols = decltype(block_cols(op.block))::value;
-  return std::tuple{StaticRef<T, kRole, kRows, kCols>{}};
+  if constexpr (in_hbm(kRole)) {
+    return std::tuple{StaticEnd<T, kRole != Role::hbm_in>{}};
+  } else if constexpr (is_semaphore(kRole)) {
+    return std::tuple{StaticSems{}};
+  } else {
+    constexpr int kRows = decltype(block_rows(op.block))::value;
+    constexpr int kCols = decltype(block_cols(op.block))::value;
+    if constexpr (kRole == Role::vmem)
+      return std::tuple{StaticRef<T, kRole, kRows, kCols, slots_of(Block{})>{}};
+    else
+      return std::tuple{StaticRef<T, kRole, kRows, kCols>{}};
+  }
 }
 
 template <class G, class Map>
@@ -69,6 +88,8 @@ void check_all() {
   check<kernels::AddVectors>(b128);
   check<kernels::AddBlocked>(b64, b128);
   check<kernels::Matmul>(b128, b128, b64);
+  check<kernels::DmaMatmul>(b128, b128, b64);
+  check<kernels::PipelinedAdd>(b64, b128, Int<3>{});
   check<kernels::MatmulRelu>(b128, b128, b64);
   check<kernels::GradRelu>(b64, b128);
   check<kernels::GradX>(b128, b128, b64);

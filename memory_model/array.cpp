@@ -1,6 +1,10 @@
 #include "memory_model/array.hpp"
 
+#include <sys/mman.h>
+
 namespace tessera {
+
+void advise_huge_pages(void* memory, std::size_t bytes) { madvise(memory, bytes, MADV_HUGEPAGE); }
 
 double Array::at(std::int64_t i) const {
   return visit_dtype(dtype_, [&]<class T>(TypeTag<T>) {

@@ -8,6 +8,7 @@ void Semaphore::issue(std::int64_t amount, Clock clock, std::shared_ptr<Transfer
                       Site site) {
   issued_ += amount;
   ++issues_;
+  last_issue_ = site;
   if (std::find(senders_.begin(), senders_.end(), site.core) == senders_.end()) {
     senders_.push_back(site.core);
   }

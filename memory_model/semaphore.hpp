@@ -58,6 +58,8 @@ class Semaphore {
   };
   /// Issued and not known to have been waited for.
   const std::vector<Signal>& open() const { return open_; }
+  /// Of the last signal or transfer issued.
+  const Site& last_issue() const { return last_issue_; }
 
  private:
   std::int64_t issued_ = 0;
@@ -66,6 +68,7 @@ class Semaphore {
   std::int64_t waits_ = 0;
   std::int64_t issues_ = 0;
   std::vector<int> senders_;
+  Site last_issue_;
   std::int64_t settled_ = 0;  ///< amounts of signals that are no longer open
   std::vector<Signal> open_;
 };

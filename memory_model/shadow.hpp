@@ -1,10 +1,12 @@
-// Which elements of a buffer hold a value: one byte of state per element, uniform buffers for free.
+// Which elements of a buffer hold a value: a byte of state per element, but pages of one state for
+// free.
 //
 // A rectangle is `rows` runs of `cols` elements, `stride` elements apart, from element `offset`.
 // `stale` marks what an earlier parallel cell left behind: undefined for this one, and worth its
 // own message. Not thread-safe.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -30,10 +32,14 @@ class Shadow {
   bool all_init() const { return missing_ == 0; }
   void fill(State state) {
     all_ = state;
-    mixed_ = false;
+    pages_.clear();
     missing_ = state == init ? 0 : elems_;
   }
-  State at(std::int64_t i) const { return mixed_ ? states_[static_cast<std::size_t>(i)] : all_; }
+  State at(std::int64_t i) const {
+    if (pages_.empty()) return all_;
+    const Page& page = pages_[static_cast<std::size_t>(i / kPage)];
+    return page.states.empty() ? page.all : page.states[static_cast<std::size_t>(i % kPage)];
+  }
 
   void mark_init(const Rect& r);
   /// Sets one element to any state.
@@ -48,13 +54,23 @@ class Shadow {
   std::int64_t missing() const { return missing_; }
 
  private:
+  static constexpr std::int64_t kPage = 4096;
+  struct Page {
+    State all = uninit;
+    std::vector<State> states;  ///< empty: all of one state
+  };
+
   void materialise();
+  Page& mixed_page(std::int64_t i);
+  void mark_run(std::int64_t first, std::int64_t last);
+  std::int64_t page_elems(std::int64_t i) const {
+    return std::min(kPage, elems_ - i / kPage * kPage);
+  }
 
   std::int64_t elems_ = 0;
   std::int64_t missing_ = 0;
   State all_ = uninit;
-  bool mixed_ = false;
-  std::vector<State> states_;
+  std::vector<Page> pages_;  ///< empty: all of one state
 };
 
 }  // namespace tessera

@@ -61,7 +61,7 @@ TESSERA_FN void unravel_step(int step, const int* extents, int* ids) {
 struct PipelineBlock {
   int row = -1;
   int col = -1;
-  TESSERA_FN bool operator==(const PipelineBlock&) const = default;
+  constexpr bool operator==(const PipelineBlock&) const = default;
 };
 
 /// One operand while the pipeline runs.

@@ -7,6 +7,9 @@
 #pragma once
 
 #include <catch2/catch.hpp>
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -101,6 +104,32 @@ inline std::string first_text(const RunResult& r) {
   return r.ok() ? "no diagnostic" : r.diagnostics[0].text();
 }
 
+/// The name of a pair: that of its type.
+template <class K>
+std::string name_of() {
+  const std::string text = __PRETTY_FUNCTION__;
+  const std::size_t last = text.find_first_of(";]", text.find("K = "));
+  const std::string type = text.substr(0, last);
+  return type.substr(type.rfind("::") + 2);
+}
+
+/// The message of a bad program under eager, golden in tests/hazards/messages/<pair>.txt
+/// (TESSERA_BLESS=1 rewrites it).
+template <class K>
+void compare_message(const std::string& text) {
+  const std::string here = __FILE__;
+  const std::string path = here.substr(0, here.rfind('/')) + "/messages/" + name_of<K>() + ".txt";
+  if (std::getenv("TESSERA_BLESS") != nullptr) {
+    std::ofstream(path) << text;
+    return;
+  }
+  std::ifstream file(path);
+  std::ostringstream golden;
+  golden << file.rdbuf();
+  CAPTURE(path);
+  CHECK(text == golden.str());
+}
+
 template <class K>
 void check_twin() {
   constexpr std::uint64_t kGoodSchedules = 200;
@@ -124,6 +153,7 @@ void check_twin() {
     INFO(first_text(bad));
     REQUIRE_FALSE(bad.ok());
     CHECK(bad.diagnostics[0].slug == K::slug);
+    compare_message<K>(first_text(bad));
     // The schedule that it names finds it again.
     const RunResult again = run_twin<K>(true, bad.schedule);
     CHECK(first_text(again) == first_text(bad));
@@ -136,6 +166,7 @@ void check_twin() {
     REQUIRE_FALSE(bad.ok());
     REQUIRE(bad.diagnostics[0].slug == K::slug);
     CHECK(first_text(bad).find("replay") != std::string::npos);
+    if (s == named[0]) compare_message<K>(first_text(bad));
   }
 }
 

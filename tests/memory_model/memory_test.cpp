@@ -1,6 +1,8 @@
 // Layouts, shadow state, refs, the ledger.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstring>
+#include <set>
 
 #include "memory_model/array.hpp"
 #include "memory_model/ledger.hpp"
@@ -55,6 +57,71 @@ TEST_CASE("shadow state is exact for rectangles", "[memory_model][shadow]") {
   CHECK(s.all_init());
   s.fill(Shadow::stale);
   CHECK(s.at(59) == Shadow::stale);
+}
+
+TEST_CASE("shadow state over many pages is that of a state per element", "[memory_model][shadow]") {
+  constexpr std::int64_t kElems = 5 * 4096 + 17;
+  Shadow s(kElems, Shadow::uninit);
+  std::vector<Shadow::State> plain(kElems, Shadow::uninit);
+  std::uint64_t seed = 1;
+  const auto random = [&](std::int64_t below) {
+    seed = seed * 6364136223846793005ULL + 1442695040888963407ULL;
+    return static_cast<std::int64_t>((seed >> 33) % static_cast<std::uint64_t>(below));
+  };
+  for (int round = 0; round < 300; ++round) {
+    const std::int64_t first = random(kElems);
+    const std::int64_t cols = 1 + random(std::min<std::int64_t>(kElems - first, 6000));
+    if (round % 3 == 0) {
+      s.set(first, Shadow::uninit);
+      plain[static_cast<std::size_t>(first)] = Shadow::uninit;
+    } else {
+      s.mark_init(Rect{first, 1, cols, cols});
+      std::fill_n(plain.begin() + first, cols, Shadow::init);
+    }
+    const auto missing = std::count(plain.begin(), plain.end(), Shadow::uninit);
+    REQUIRE(s.missing() == missing);
+    const auto found = std::find(plain.begin(), plain.end(), Shadow::uninit);
+    REQUIRE(s.first_missing() == (found == plain.end() ? -1 : found - plain.begin()));
+    const std::int64_t i = random(kElems);
+    REQUIRE(s.at(i) == plain[static_cast<std::size_t>(i)]);
+  }
+}
+
+TEST_CASE("boxes overlap as their elements do", "[memory_model][box]") {
+  // Every pair of progressions over a few elements, against sets.
+  std::vector<Progression> all;
+  for (std::int64_t start : {0, 1, 3}) {
+    for (std::int64_t count : {0, 1, 2, 4}) {
+      for (std::int64_t width : {1, 2}) {
+        for (std::int64_t step = width; step < 5; ++step)
+          all.push_back({start, count, step, width});
+      }
+    }
+  }
+  const auto elements = [](const Progression& p) {
+    std::set<std::int64_t> s;
+    for (std::int64_t i = 0; i < p.count; ++i) {
+      for (std::int64_t w = 0; w < p.width; ++w) s.insert(p.start + i * p.step + w);
+    }
+    return s;
+  };
+  for (const auto& a : all) {
+    for (const auto& b : all) {
+      const auto left = elements(a);
+      const auto right = elements(b);
+      const bool meet =
+          std::any_of(left.begin(), left.end(), [&](std::int64_t e) { return right.count(e) > 0; });
+      REQUIRE(overlap(a, b) == meet);
+      Box outer;
+      Box inner;
+      outer.rank = inner.rank = 1;
+      outer.dims[0] = a;
+      inner.dims[0] = b;
+      if (covers(outer, inner)) {
+        REQUIRE(std::includes(left.begin(), left.end(), right.begin(), right.end()));
+      }
+    }
+  }
 }
 
 TEST_CASE("a ref slices with steps, squeezes and bitcasts", "[memory_model][ref]") {
