@@ -71,8 +71,10 @@ int show_command(const Kernels& kernels, const RunArguments& a) {
     for (const auto& [name, value] : c.setting.tiles) sizes += fmt::format(" {}={}", name, value);
     fmt::print("  {} {:<34}{}\n", i, kernel.cases[i], sizes);
     if (c.closed_form) {
-      fmt::print("    read {}, write {}\n", with_commas(c.closed_form->read),
-                 with_commas(c.closed_form->write));
+      const std::int64_t remote = c.closed_form->remote;
+      fmt::print("    read {}, write {}{}\n", with_commas(c.closed_form->read),
+                 with_commas(c.closed_form->write),
+                 remote > 0 ? ", remote " + with_commas(remote) : "");
     }
   }
   return 0;

@@ -29,6 +29,8 @@ const std::vector<Wanted>& wanted_figures() {
       {"cores", "1", [](DeviceSpec& s, double v) { s.cores = static_cast<int>(v); }},
       {"semaphores", "1", [](DeviceSpec& s, double v) { s.semaphores = static_cast<int>(v); }},
       {"hbm_bandwidth", "B/s", [](DeviceSpec& s, double v) { s.hbm_bytes_per_s = v; }},
+      {"remote_bandwidth", "B/s", [](DeviceSpec& s, double v) { s.remote_bytes_per_s = v; }},
+      {"dma_latency", "s", [](DeviceSpec& s, double v) { s.dma_latency_s = v; }},
       {"tile_sublanes", "1", [](DeviceSpec& s, double v) { s.sublanes32 = static_cast<int>(v); }},
       {"tile_lanes", "1", [](DeviceSpec& s, double v) { s.lanes = static_cast<int>(v); }},
   };

@@ -43,6 +43,8 @@ struct DeviceSpec {
   int cores = 1;                ///< cores that share the HBM: TensorCores, or SMs
   int semaphores = 0;           ///< per core
   double hbm_bytes_per_s = 0;
+  double remote_bytes_per_s = 0;             ///< to other devices, all links together; 0: unknown
+  double dma_latency_s = 0;                  ///< from start to the first byte; 0: unknown
   std::map<std::string, double> peak_flops;  ///< by dtype name, dense, per chip
   int sublanes32 = 1;                        ///< native tile of 32-bit elements
   int lanes = 1;

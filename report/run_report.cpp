@@ -15,12 +15,14 @@ Roofline roofline(const RunReport& r) {
   const auto bytes = static_cast<double>(r.ledger.hbm_read_bytes() + r.ledger.hbm_write_bytes());
   const auto padded =
       static_cast<double>(r.ledger.padded_hbm_read_bytes() + r.ledger.padded_hbm_write_bytes());
+  double devices = 1;
+  for (const int extent : r.mesh) devices *= extent;
   const double peak = r.device.peak(r.dtype);
   if (bytes > 0) line.intensity = static_cast<double>(r.flops) / bytes;
-  line.memory_seconds = padded / r.device.hbm_bytes_per_s;
+  line.memory_seconds = padded / (devices * r.device.hbm_bytes_per_s);
   if (peak > 0) {
     line.ridge = peak / r.device.hbm_bytes_per_s;
-    line.compute_seconds = static_cast<double>(r.flops) / peak;
+    line.compute_seconds = static_cast<double>(r.flops) / (devices * peak);
   }
   return line;
 }

@@ -51,7 +51,7 @@ struct RunReport {
   double seconds = 0;
 };
 
-/// What the device spends, if every rate were reached: which limit binds.
+/// What each device spends, if the work is even and every rate were reached: which limit binds.
 struct Roofline {
   double intensity = 0;       ///< flops per byte of HBM traffic
   double ridge = 0;           ///< intensity at which compute and bandwidth bind alike; 0 if unknown

@@ -20,7 +20,7 @@ while IFS= read -r line; do
       ;;
     '#'*) echo "$line" ;;
   esac
-done <"$trace" | sed -E 's/interpreted in [0-9.]+ [a-z]+ on [0-9]+ threads?/interpreted in TIME/' >"$fresh"
+done <"$trace" | sed -E 's/interpreted in [0-9.]+ [a-z]+ on [0-9]+ threads?/interpreted in TIME/; s/interpreted in [0-9.]+ [a-z]+ on/interpreted in TIME on/' >"$fresh"
 if [[ -n ${TESSERA_BLESS-} ]]; then
   cp "$fresh" "$trace"
 else
