@@ -10,6 +10,7 @@
 #include "cli/commands.hpp"
 #include "cli/paths.hpp"
 #include "cli/progress.hpp"
+#include "cli/ranks.hpp"
 #include "memory_model/npy.hpp"
 #include "report/run_report.hpp"
 
@@ -135,8 +136,15 @@ std::string fitting_tile(const KernelHandle& kernel, const Request& request,
 }  // namespace
 
 int run_command(const Kernels& kernels, const RunArguments& a) {
+  const std::unique_ptr<Transport> ranks = connect_ranks();
+  const bool silent = ranks && ranks->rank() > 0;  // rank 0 has the whole result
   const KernelHandle& kernel = find_kernel(kernels, a.kernel);
   Request request = request_of(kernel, a);
+  request.options.transport = ranks.get();
+  if (ranks && request.options.schedule &&
+      request.options.schedule->kind == Schedule::Kind::explore) {
+    throw InputError("bad-input", "explore runs in one process, without mpirun");
+  }
   if (!a.trap.empty() && a.trap != "nan")
     throw InputError("bad-input", "--trap takes 'nan', not '" + a.trap + "'");
   request.options.trap_nan = a.trap == "nan";
@@ -171,8 +179,10 @@ int run_command(const Kernels& kernels, const RunArguments& a) {
   Outcome outcome;
   {
     Progress progress(kernel.info.name);
-    request.options.progress = [&](double done) { progress.show(done); };
-    request.phase = [&](const char* what) { progress.phase(what); };
+    if (!silent) {
+      request.options.progress = [&](double done) { progress.show(done); };
+      request.phase = [&](const char* what) { progress.phase(what); };
+    }
     outcome = kernel.run(request);
   }
   if (!a.at.empty() && !reached && outcome.result.ok()) {
@@ -182,6 +192,7 @@ int run_command(const Kernels& kernels, const RunArguments& a) {
     const std::string fits = fitting_tile(kernel, request, outcome.setting);
     if (!fits.empty()) outcome.result.diagnostics[0].fields.emplace_back("fits", fits);
   }
+  if (silent) return exit_code(outcome.result.diagnostics);
   const report::RunReport report = report_of(kernel, request, outcome);
   if (outcome.result.ok() || outcome.validation) {
     fmt::print("{}", report::text_of(report));

@@ -7,6 +7,9 @@ install(TARGETS tessera_flags tessera_memory_model tessera_sim tessera_reference
   tessera_report tessera_cli
   EXPORT tesseraTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS tessera RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+if(TARGET tessera_mpi)
+  install(TARGETS tessera_mpi LIBRARY DESTINATION lib)
+endif()
 foreach(folder memory_model sim reference kernels golden report cli)
   install(DIRECTORY ${folder}/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tessera/${folder}
     FILES_MATCHING PATTERN "*.hpp" PATTERN "templates" EXCLUDE)

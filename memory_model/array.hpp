@@ -38,11 +38,11 @@ struct CacheAligned {
     ::new (static_cast<void*>(p)) U(static_cast<A&&>(a)...);
   }
   T* allocate(std::size_t n) {
-    T* p = static_cast<T*>(::operator new (n * sizeof(T), alignment(n)));
+    T* p = static_cast<T*>(::operator new(n * sizeof(T), alignment(n)));
     if (n * sizeof(T) >= kHuge) advise_huge_pages(p, n * sizeof(T));
     return p;
   }
-  void deallocate(T* p, std::size_t n) { ::operator delete (p, alignment(n)); }
+  void deallocate(T* p, std::size_t n) { ::operator delete(p, alignment(n)); }
   bool operator==(const CacheAligned&) const { return true; }
 
  private:

@@ -24,12 +24,14 @@ struct Transfer {
   Ref to;
   Semaphore* sent = nullptr;    ///< remote only
   Semaphore* landed = nullptr;  ///< of the destination's core
+  int elsewhere =
+      -1;  ///< the target core, if another process has it: `to` and `landed` name places
   int priority = 0;
   Clock clock;  ///< of its core at the start
   Site site;
   TransferHalf source{this, {}, &destination};  ///< of a local transfer: both halves
   TransferHalf destination{this, {}, nullptr};  ///< remote only
-  Staged staged;                       ///< between the reading and the writing of a remote transfer
+  Staged staged;  ///< between the reading and the writing of a remote transfer
   bool read = false;
   bool done = false;
 

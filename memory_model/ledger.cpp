@@ -12,16 +12,13 @@ int Ledger::add_ref(std::string name, const char* direction) {
   return static_cast<int>(refs_.size()) - 1;
 }
 
+void Ledger::add_totals(std::size_t ref, const RefTotals& totals) {
+  for (const auto member : kCounts) refs_[ref].*member += totals.*member;
+}
+
 void Ledger::add(const Ledger& other) {
   if (other.refs_.size() != refs_.size()) throw std::logic_error("ledgers over different refs");
-  for (std::size_t i = 0; i < refs_.size(); ++i) {
-    for (const auto member :
-         {&RefTotals::transfers, &RefTotals::elided, &RefTotals::bytes, &RefTotals::padded_bytes,
-          &RefTotals::read_bytes, &RefTotals::write_bytes, &RefTotals::padded_read_bytes,
-          &RefTotals::padded_write_bytes}) {
-      refs_[i].*member += other.refs_[i].*member;
-    }
-  }
+  for (std::size_t i = 0; i < refs_.size(); ++i) add_totals(i, other.refs_[i]);
   for (const auto& [link, bytes] : other.links_) links_[link] += bytes;
   movements_.insert(movements_.end(), other.movements_.begin(), other.movements_.end());
 }

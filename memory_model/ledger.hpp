@@ -6,6 +6,7 @@
 // the same ledger.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -76,6 +77,19 @@ class Ledger {
   /// Bytes from device to device.
   const std::map<std::pair<int, int>, std::int64_t>& links() const { return links_; }
   std::int64_t remote_bytes() const;
+
+  /// Adds what another process counted.
+  void add_totals(std::size_t ref, const RefTotals& totals);
+  void add_link(int from, int to, std::int64_t bytes) { links_[{from, to}] += bytes; }
+  /// The counts of a RefTotals, in the order of their declaration.
+  static constexpr std::array kCounts{&RefTotals::transfers,
+                                      &RefTotals::elided,
+                                      &RefTotals::bytes,
+                                      &RefTotals::padded_bytes,
+                                      &RefTotals::read_bytes,
+                                      &RefTotals::write_bytes,
+                                      &RefTotals::padded_read_bytes,
+                                      &RefTotals::padded_write_bytes};
 
   /// Adds another ledger over the same refs.
   void add(const Ledger& other);

@@ -81,6 +81,23 @@ class Ref {
     for (int d = 0; d < kMaxRank; ++d) base_[static_cast<std::size_t>(d)] = d;
   }
 
+  /// A ref without its buffer.
+  struct View {
+    DType dtype = DType::f32;
+    Shape extents;
+    Shape strides;
+    std::int64_t offset = 0;
+    std::array<int, kMaxRank> base{};
+  };
+  View view() const { return {dtype_, extents_, strides_, offset_, base_}; }
+  Ref(Buffer& buffer, const View& v)
+      : buffer_(&buffer),
+        dtype_(v.dtype),
+        extents_(v.extents),
+        strides_(v.strides),
+        offset_(v.offset),
+        base_(v.base) {}
+
   Buffer& buffer() const { return *buffer_; }
   /// The same part of another buffer of the same shape: a remote device's.
   Ref in(Buffer& other) const {

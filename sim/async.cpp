@@ -69,7 +69,8 @@ void record(MachineCore& c, const Transfer& t) {
   if (from.space != Space::hbm && to.space == Space::hbm) m.ref = std::exchange(m.to_ref, -1);
   m.why = t.remote() ? Why::remote_dma : Why::dma;
   m.device = c.device;
-  if (t.remote() && to.device != c.device) m.to_device = to.device;
+  const int target = t.elsewhere >= 0 ? c.machine->core(t.elsewhere).device : to.device;
+  if (t.remote() && target != c.device) m.to_device = target;
   m.core = c.core;
   m.step = *c.step;
   m.bytes = t.bytes();
@@ -139,14 +140,18 @@ void AsyncCopy::start(int priority, Here at) const {
   t->landed = landed_;
   if (sent_ != nullptr) {
     const int target = detail::target_core(*core_, device_, remote_core_, site);
-    Buffer* const buffer = m.on_core(to_.buffer(), target);
-    Semaphore* const recv = m.on_core(*landed_, target);
-    if (buffer == nullptr || recv == nullptr || !(buffer->shape == to_.buffer().shape)) {
-      throw KernelError(use_after_scope(to_.buffer().name, site));
-    }
-    t->to = to_.in(*buffer);
     t->sent = sent_;
-    t->landed = recv;
+    if (m.here(target)) {
+      Buffer* const buffer = m.on_core(to_.buffer(), target);
+      Semaphore* const recv = m.on_core(*landed_, target);
+      if (buffer == nullptr || recv == nullptr || !(buffer->shape == to_.buffer().shape)) {
+        throw KernelError(use_after_scope(to_.buffer().name, site));
+      }
+      t->to = to_.in(*buffer);
+      t->landed = recv;
+    } else {
+      t->elsewhere = target;
+    }
   }
   detail::record(*core_, *t);
   m.start(*core_, std::move(t));
@@ -174,7 +179,12 @@ void semaphore_signal(const SemRef& sem, int n, int device, int core, Here at) {
   }
   Semaphore* target = &mine;
   if (device != kThis || core != kThis) {
-    target = c.machine->on_core(mine, detail::target_core(c, device, core, site));
+    const int id = detail::target_core(c, device, core, site);
+    if (!c.machine->here(id)) {
+      c.machine->signal_elsewhere(c, mine, id, n, site);
+      return;
+    }
+    target = c.machine->on_core(mine, id);
     if (target == nullptr) throw KernelError(use_after_scope(mine.name, site));
   }
   c.machine->signal(c, *target, n, site);

@@ -238,6 +238,12 @@ RunResult RunDriver::execute(std::int64_t cells,
   return result;
 }
 
+/// True if this process has the device.
+bool RunDriver::here(int device) const {
+  const Transport* t = options_.transport;
+  return t == nullptr || rank_of_device(device, devices_, t->ranks()) == t->rank();
+}
+
 void RunDriver::finish(RunResult& result) {
   Ledger& ledger = result.plan.ledger;
   for (const auto& s : plan_.scalars) {
@@ -246,12 +252,15 @@ void RunDriver::finish(RunResult& result) {
     m.to = Space::smem;
     m.bytes = packed_bytes(s.dtype, s.elems);
     m.padded_bytes = m.bytes;
-    for (m.device = 0; m.device < devices_; ++m.device) ledger.record(m);
+    for (m.device = 0; m.device < devices_; ++m.device) {
+      if (here(m.device)) ledger.record(m);
+    }
   }
   for (const auto& op : plan_.operands) {
     if (op.pipelined() && op.ledger_ref >= 0) ledger.set_elided(op.ledger_ref, result.steps);
   }
   for (int d = 0; d < devices_ && result.ok(); ++d) {
+    if (!here(d)) continue;
     const DeviceIo& io = device_io_[static_cast<std::size_t>(d)];
     for (std::size_t i = 0; i < plan_.operands.size() && result.ok(); ++i) {
       const OperandPlan& op = plan_.operands[i];

@@ -37,11 +37,14 @@ struct RunOptions {
   int cores = 1;                ///< of a device; they share the parallel cells and the HBM
   std::optional<Schedule> schedule = {};  ///< of the asynchronous machine; eager unless given
   bool find_races = true;                 ///< on the asynchronous machine
-  int threads = 0;                        ///< 0: what OpenMP offers
-  bool trap_nan = false;                  ///< stop at the first op that makes a NaN from numbers
-  bool keep_movements = false;            ///< keep every ledger record; implies one thread
-  std::vector<int> at = {};               ///< a grid step to watch; implies one thread
-  bool break_at = false;                  ///< raise SIGTRAP there, before the body
+  /// To the processes that share the mesh, or null. The whole result is rank 0's; the others have
+  /// their own part of it, and the same diagnostics.
+  Transport* transport = nullptr;
+  int threads = 0;              ///< 0: what OpenMP offers
+  bool trap_nan = false;        ///< stop at the first op that makes a NaN from numbers
+  bool keep_movements = false;  ///< keep every ledger record; implies one thread
+  std::vector<int> at = {};     ///< a grid step to watch; implies one thread
+  bool break_at = false;        ///< raise SIGTRAP there, before the body
   std::function<void(const std::string&)> on_step = {};  ///< at that step: its blocks as text
   std::function<void(double)> progress = {};  ///< called now and then with the fraction done
   std::function<void(const std::string&)> print =
@@ -103,6 +106,8 @@ class RunDriver {
   std::uint64_t run_schedule(std::int64_t cells, const Schedule& schedule,
                              const std::function<std::unique_ptr<CoreBase>(CoreIo&)>& make_core,
                              RunResult& result);
+  void merge_ranks(RunResult& result);
+  bool here(int device) const;
   void begin(RunResult& result);
   void reset();
   void collect(const CoreTotals& core, int device, RunResult& result);

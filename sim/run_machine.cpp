@@ -35,12 +35,13 @@ std::uint64_t RunDriver::run_schedule(std::int64_t cells, const Schedule& schedu
 
   std::vector<Array> scratch;
   std::vector<std::unique_ptr<Buffer>> arrays;
-  Machine machine(options_.mesh, options_.cores, schedule, options_.find_races);
+  Machine machine(options_.mesh, options_.cores, schedule, options_.find_races, options_.transport);
   for (int d = 0; d < devices_; ++d) {
     DeviceIo& io = device_io_[static_cast<std::size_t>(d)];
+    io.arrays.assign(plan_.operands.size(), nullptr);
+    if (!here(d)) continue;
     for (std::size_t i = 0; i < plan_.operands.size(); ++i) {
       const OperandPlan& op = plan_.operands[i];
-      io.arrays[i] = nullptr;
       if (!op.present || (!in_hbm(op.role) && op.aliased < 0)) continue;
       if (op.aliased >= 0 && static_cast<std::size_t>(op.aliased) < i) {
         io.arrays[i] = io.arrays[static_cast<std::size_t>(op.aliased)];
@@ -65,13 +66,14 @@ std::uint64_t RunDriver::run_schedule(std::int64_t cells, const Schedule& schedu
     }
   }
   std::vector<CoreIo> core_io(static_cast<std::size_t>(machine.cores()), io_);
-  std::vector<std::unique_ptr<CoreBase>> cores;
+  std::vector<std::unique_ptr<CoreBase>> cores(static_cast<std::size_t>(machine.cores()));
   for (int id = 0; id < machine.cores(); ++id) {
+    if (!machine.here(id)) continue;
     CoreIo& io = core_io[static_cast<std::size_t>(id)];
     io.core = &machine.core(id);
     io.device = &device_io_[static_cast<std::size_t>(machine.core(id).device)];
     io.context = &context;
-    cores.push_back(make_core(io));
+    cores[static_cast<std::size_t>(id)] = make_core(io);
   }
   try {
     machine.run([&](MachineCore& c) {
@@ -84,6 +86,7 @@ std::uint64_t RunDriver::run_schedule(std::int64_t cells, const Schedule& schedu
     result.diagnostics.push_back(error.diagnostic);
   }
   for (int id = 0; id < machine.cores(); ++id) {
+    if (!machine.here(id)) continue;
     collect(*cores[static_cast<std::size_t>(id)], machine.core(id).device, result);
   }
   for (int d = 0; d < devices_; ++d) {
@@ -98,6 +101,7 @@ std::uint64_t RunDriver::run_schedule(std::int64_t cells, const Schedule& schedu
   add_scoped_peaks(machine, result.plan);
   result.switches = machine.switches();
   finish(result);
+  if (options_.transport != nullptr) merge_ranks(result);
   step_context = outer;
   return machine.choices();
 }

@@ -44,8 +44,8 @@ Diagnostic semaphore_left(const MachineCore& c, const Semaphore& s) {
         .slug = "dma-size-mismatch",
         .headline = "the waits on " + what + " took " + left + " less than its transfers brought"};
     add_kernel_field(d);
-    d.fields.emplace_back("start", site_line(s.last_issue()) + "   the last, " +
-                                       site_place(c, s.last_issue()));
+    d.fields.emplace_back(
+        "start", site_line(s.last_issue()) + "   the last, " + site_place(c, s.last_issue()));
     d.fields.emplace_back("help", "wait for a ref as large as the one that was copied");
     add_command_field(d);
     return d;

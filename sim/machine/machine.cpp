@@ -4,18 +4,24 @@
 
 namespace tessera {
 
-Machine::Machine(std::vector<int> mesh, int cores_per_device, Schedule schedule, bool find_races)
+Machine::Machine(std::vector<int> mesh, int cores_per_device, Schedule schedule, bool find_races,
+                 Transport* transport)
     : mesh_(std::move(mesh)),
       devices_(std::accumulate(mesh_.begin(), mesh_.end(), 1, std::multiplies<>())),
       cores_per_device_(cores_per_device),
       schedule_(schedule),
       find_races_(find_races),
+      transport_(transport),
       random_(schedule.number) {
   const int cores = devices_ * cores_per_device_;
+  if (transport_ != nullptr) posted_.resize(static_cast<std::size_t>(transport_->ranks()));
   for (int id = 0; id < cores; ++id) {
     cores_.push_back(std::make_unique<MachineCore>(*this, id, id / cores_per_device_,
                                                    id % cores_per_device_, cores));
     cores_.back()->clock[id] = 1;  // an access at time 0 would be known to everybody
+    if (transport_ != nullptr && rank_of(id) != transport_->rank()) {
+      cores_.back()->state = MachineCore::State::elsewhere;
+    }
   }
 }
 
@@ -93,6 +99,7 @@ void Machine::run_until_suspended(MachineCore& c) {
 
 void Machine::run(const std::function<void(MachineCore&)>& body) {
   for (auto& c : cores_) {
+    if (c->state == MachineCore::State::elsewhere) continue;
     c->context = step_context;
     c->fiber = std::make_unique<Fiber>([this, &body, &c = *c] {
       try {
@@ -106,21 +113,45 @@ void Machine::run(const std::function<void(MachineCore&)>& body) {
       }
     });
   }
-  while (!failure_ && !exception_ && choose()) {
+  try {
+    do {
+      run_here();
+    } while (transport_ != nullptr && exchange_round());
+    const bool blocked = std::any_of(cores_.begin(), cores_.end(), [](const auto& c) {
+      return c->state == MachineCore::State::waiting;
+    });
+    if (!exception_ && !failure_ && blocked) {
+      failure_ = std::make_unique<Diagnostic>(deadlock(*this));
+    }
+    if (!exception_ && !failure_) check_left_behind();
+  } catch (const KernelError& error) {
+    failure_ = std::make_unique<Diagnostic>(error.diagnostic);
   }
-  const bool blocked = std::any_of(cores_.begin(), cores_.end(), [](const auto& c) {
-    return c->state == MachineCore::State::waiting;
-  });
-  if (!exception_ && !failure_ && blocked) {
-    failure_ = std::make_unique<Diagnostic>(deadlock(*this));
-  }
+  if (transport_ != nullptr && !exception_) agree_on_failure();
   if (exception_ || failure_) {
     cancel();
     if (exception_) std::rethrow_exception(exception_);
     throw KernelError(*failure_);
   }
-  while (!under_way_.empty()) arrive_at(0);
-  check_left_behind();
+}
+
+/// Until no core of this process can go on, and nothing under way would help.
+void Machine::run_here() {
+  const auto failed = [&] { return failure_ || exception_; };
+  while (!failed() && choose()) {
+  }
+  const bool finished = std::none_of(cores_.begin(), cores_.end(), [](const auto& c) {
+    return c->state == MachineCore::State::waiting || c->state == MachineCore::State::runnable;
+  });
+  while (!failed() && finished && !under_way_.empty()) arrive_at(0);
+  // Other processes may wait for what is still on its way to them.
+  for (std::size_t i = 0; i < under_way_.size() && !failed();) {
+    const auto& t = under_way_[i].transfer;
+    if (t && t->elsewhere >= 0)
+      arrive_at(i);
+    else
+      ++i;
+  }
 }
 
 bool Machine::helps(const UnderWay& u) const {
@@ -185,6 +216,13 @@ bool Machine::arrive(UnderWay& u) {
     return true;
   }
   Transfer& t = *u.transfer;
+  if (t.elsewhere >= 0) {
+    t.staged = gather(t.from);
+    t.read = t.done = true;
+    land(*t.sent, t.bytes());
+    post_copy(t);
+    return true;
+  }
   if (!t.remote()) {
     copy(t.from, t.to);
     t.done = true;
@@ -224,7 +262,8 @@ void Machine::arrive_for(const Semaphore& s, std::int64_t amount) {
 
 bool Machine::targets(const UnderWay& u, const Semaphore& s) {
   if (!u.transfer) return u.signal.target == &s;
-  return u.transfer->landed == &s || (!u.transfer->read && u.transfer->sent == &s);
+  const Transfer& t = *u.transfer;
+  return (t.elsewhere < 0 && t.landed == &s) || (!t.read && t.sent == &s);
 }
 
 void Machine::start(MachineCore& c, std::shared_ptr<Transfer> t) {
@@ -234,6 +273,7 @@ void Machine::start(MachineCore& c, std::shared_ptr<Transfer> t) {
   t->clock = c.clock;
   if (find_races_) {
     for (const bool write : {false, true}) {
+      if (write && t->elsewhere >= 0) continue;  // checked where it arrives
       Buffer& buffer = write ? t->to.buffer() : t->from.buffer();
       if (!buffer.written) continue;
       Access a;
@@ -246,9 +286,12 @@ void Machine::start(MachineCore& c, std::shared_ptr<Transfer> t) {
     }
   }
   if (t->remote()) t->sent->issue(t->bytes(), t->clock, half_of(t, false), t->site);
-  t->landed->issue(t->bytes(), t->clock, half_of(t, true), t->site);
+  if (t->elsewhere < 0) t->landed->issue(t->bytes(), t->clock, half_of(t, true), t->site);
   tick(c);
-  if (!delays()) {
+  if (!delays() && t->elsewhere >= 0) {
+    UnderWay u{next_id_++, std::move(t), {}};
+    arrive(u);
+  } else if (!delays()) {
     copy(t->from, t->to);
     t->read = t->done = true;
     if (t->remote()) land(*t->sent, t->bytes());

@@ -24,6 +24,7 @@
 #include "sim/diagnostics/slugs.hpp"
 #include "sim/machine/fiber.hpp"
 #include "sim/machine/schedule.hpp"
+#include "sim/machine/transport.hpp"
 #include "sim/tile.hpp"
 
 namespace tessera {
@@ -48,7 +49,7 @@ struct MachineCore {
   int core;  ///< of the device
   Clock clock;
 
-  enum class State : std::uint8_t { runnable, waiting, finished };
+  enum class State : std::uint8_t { runnable, waiting, finished, elsewhere };
   State state = State::runnable;
   Semaphore* waits_for = nullptr;
   std::int64_t needs = 0;
@@ -77,7 +78,9 @@ struct MachineCore {
 class Machine {
  public:
   /// `mesh`: devices along each axis, row-major.
-  Machine(std::vector<int> mesh, int cores_per_device, Schedule schedule, bool find_races);
+  /// `transport`: to the other processes that have devices of the mesh, or null.
+  Machine(std::vector<int> mesh, int cores_per_device, Schedule schedule, bool find_races,
+          Transport* transport = nullptr);
   Machine(const Machine&) = delete;
   Machine& operator=(const Machine&) = delete;
   ~Machine();
@@ -89,6 +92,8 @@ class Machine {
   MachineCore& core(int id) { return *cores_[static_cast<std::size_t>(id)]; }
   const MachineCore& core(int id) const { return *cores_[static_cast<std::size_t>(id)]; }
   const Schedule& schedule() const { return schedule_; }
+  /// True if this process runs the core.
+  bool here(int id) const { return core(id).state != MachineCore::State::elsewhere; }
 
   /// Makes a buffer known at the end of its core's places, or of all cores of its device.
   void place(Buffer& buffer);
@@ -109,6 +114,9 @@ class Machine {
   void start(MachineCore& c, std::shared_ptr<Transfer> transfer);
   void wait(MachineCore& c, Semaphore& semaphore, std::int64_t amount, const Site& site);
   void signal(MachineCore& c, Semaphore& target, std::int64_t amount, const Site& site);
+  /// As signal(), to the same semaphore of a core that another process has.
+  void signal_elsewhere(MachineCore& c, const Semaphore& mine, int target, std::int64_t amount,
+                        const Site& site);
   std::int64_t read(MachineCore& c, Semaphore& semaphore, const Site& site);
   /// Checks that no transfer and no signal is left on what a scope is about to free.
   void end_of_scope(MachineCore& c, Buffer& buffer);
@@ -142,6 +150,14 @@ class Machine {
   };
 
   void cancel();
+  void run_here();
+  bool exchange_round();
+  void deliver(const std::vector<std::uint8_t>& batch);
+  void post_copy(const Transfer& t);
+  void agree_on_failure();
+  int rank_of(int id) const {
+    return rank_of_device(core(id).device, devices_, transport_->ranks());
+  }
   void run_until_suspended(MachineCore& c);
   void pause(MachineCore& c);  ///< a place where other cores may run
   bool choose();               ///< one choice of the schedule; false if there is none
@@ -161,6 +177,8 @@ class Machine {
   int cores_per_device_;
   Schedule schedule_;
   bool find_races_;
+  Transport* transport_;
+  std::vector<std::vector<std::vector<std::uint8_t>>> posted_;  ///< per rank, CBOR
   std::vector<std::unique_ptr<MachineCore>> cores_;
   std::vector<std::unique_ptr<Semaphore>> barriers_;
   std::vector<UnderWay> under_way_;

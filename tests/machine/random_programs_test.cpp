@@ -4,8 +4,11 @@
 // nothing can go wrong in must be silent under every schedule; one in which something can must be
 // found by exploring.
 #include <rapidcheck.h>
+
+#include <barrier>
 #include <catch2/catch.hpp>
 #include <cstdlib>
+#include <thread>
 
 #include "memory_model/array.hpp"
 #include "sim/machine/machine.hpp"
@@ -17,9 +20,10 @@ using namespace tessera::tiny;
 namespace {
 
 /// The slug that the machine gives, "" if it is silent.
-std::string run_on_machine(const Program& program, const Schedule& schedule) {
+std::string run_on_machine(const Program& program, const Schedule& schedule,
+                           Transport* transport = nullptr) {
   const auto devices = static_cast<int>(program.size());
-  Machine machine({devices}, 1, schedule, true);
+  Machine machine({devices}, 1, schedule, true, transport);
   std::vector<std::unique_ptr<BorrowedBuffer>> memory;
   std::vector<std::unique_ptr<Semaphore>> dma;
   std::vector<std::unique_ptr<Semaphore>> regular;
@@ -62,11 +66,14 @@ std::string run_on_machine(const Program& program, const Schedule& schedule) {
           case Op::Kind::copy:
           case Op::Kind::remote_copy: {
             const bool remote = op.kind == Op::Kind::remote_copy;
-            const int to = remote ? op.device : c.id;
+            const int target = remote ? op.device : c.id;
+            const bool elsewhere = !machine.here(target);
+            const int to = elsewhere ? c.id : target;  // it is called the same there
             auto t = std::make_shared<Transfer>(cell(c.id, op.cell), cell(to, op.to));
             t->site = site;
             t->sent = remote ? dma_of(c.id, op.sem) : nullptr;
             t->landed = remote ? dma_of(to, op.recv) : dma_of(c.id, op.sem);
+            if (elsewhere) t->elsewhere = target;
             machine.start(c, std::move(t));
             break;
           }
@@ -74,7 +81,11 @@ std::string run_on_machine(const Program& program, const Schedule& schedule) {
             machine.wait(c, *dma_of(c.id, op.sem), op.amount * kUnit, site);
             break;
           case Op::Kind::signal:
-            machine.signal(c, *regular[static_cast<std::size_t>(op.device)], 1, site);
+            if (machine.here(op.device))
+              machine.signal(c, *regular[static_cast<std::size_t>(op.device)], 1, site);
+            else
+              machine.signal_elsewhere(c, *regular[static_cast<std::size_t>(c.id)], op.device, 1,
+                                       site);
             break;
           case Op::Kind::wait_signal:
             machine.wait(c, *regular[static_cast<std::size_t>(c.id)], op.amount, site);
@@ -84,8 +95,58 @@ std::string run_on_machine(const Program& program, const Schedule& schedule) {
     });
   } catch (const KernelError& error) {
     return error.diagnostic.slug;
+  } catch (const std::exception& error) {
+    return std::string("internal: ") + error.what();
   }
   return "";
+}
+
+/// Two ranks as two threads.
+struct Meeting {
+  std::barrier<> barrier{2};
+  std::vector<Transport::Message> given[2];
+};
+class ThreadTransport final : public Transport {
+ public:
+  ThreadTransport(Meeting& meeting, int rank) : meeting_(meeting), rank_(rank) {}
+  int rank() const override { return rank_; }
+  int ranks() const override { return 2; }
+  std::vector<Message> exchange(std::vector<Message> outgoing) override {
+    meeting_.given[rank_] = std::move(outgoing);
+    meeting_.barrier.arrive_and_wait();
+    const auto mine = static_cast<std::size_t>(rank_);
+    std::vector<Message> got{meeting_.given[0][mine], meeting_.given[1][mine]};
+    meeting_.barrier.arrive_and_wait();
+    return got;
+  }
+
+ private:
+  Meeting& meeting_;
+  int rank_;
+};
+
+/// The slug that both ranks give.
+std::string run_on_two_ranks(const Program& program, const Schedule& schedule) {
+  Meeting meeting;
+  std::string slugs[2];
+  const auto run_rank = [&](int rank) {
+    ThreadTransport transport(meeting, rank);
+    slugs[rank] = run_on_machine(program, schedule, &transport);
+  };
+  std::thread other(run_rank, 1);
+  run_rank(0);
+  other.join();
+  RC_ASSERT(slugs[0] == slugs[1]);
+  return slugs[0];
+}
+
+/// Nothing that brute force does not show.
+void check_possible(const std::string& slug, const Verdict& verdict) {
+  if (slug == "race") RC_ASSERT(verdict.race);
+  if (slug == "deadlock") RC_ASSERT(verdict.deadlock);
+  if (slug == "dma-not-awaited" || slug == "semaphore-leak") RC_ASSERT(verdict.left);
+  if (slug == "dma-size-mismatch") RC_ASSERT(verdict.left || verdict.deadlock);
+  RC_ASSERT(slug.empty() || !verdict.clean());
 }
 
 rc::Gen<Op> an_op(int devices) {
@@ -162,8 +223,10 @@ std::string describe_program(const Program& p) {
 
 }  // namespace
 
+/// 10,000 programs unless RC_PARAMS says otherwise.
+[[maybe_unused]] const int kParams = setenv("RC_PARAMS", "max_success=10000 seed=1 noshrink=0", 0);
+
 TEST_CASE("the machine finds what some interleaving shows, and nothing else", "[machine][random]") {
-  setenv("RC_PARAMS", "max_success=10000 seed=1 noshrink=0", 0);
   int clean = 0;
   int racy = 0;
   int stuck = 0;
@@ -186,11 +249,7 @@ TEST_CASE("the machine finds what some interleaving shows, and nothing else", "[
                << describe_program(program);
       found = found || !slug.empty();
       races += slug == "race" ? 1 : 0;
-      if (slug == "race") RC_ASSERT(verdict.race);
-      if (slug == "deadlock") RC_ASSERT(verdict.deadlock);
-      if (slug == "dma-not-awaited" || slug == "semaphore-leak") RC_ASSERT(verdict.left);
-      if (slug == "dma-size-mismatch") RC_ASSERT(verdict.left || verdict.deadlock);
-      RC_ASSERT(slug.empty() || !verdict.clean());
+      check_possible(slug, verdict);
     }
     RC_LOG() << "brute force: race " << verdict.race << ", deadlock " << verdict.deadlock
              << ", left " << verdict.left << "\n";
@@ -206,4 +265,29 @@ TEST_CASE("the machine finds what some interleaving shows, and nothing else", "[
   CHECK(clean > 500);
   CHECK(racy > 500);
   CHECK(stuck > 500);
+}
+
+TEST_CASE("two ranks find what some interleaving shows, and nothing else", "[machine][random]") {
+  int clean = 0;
+  int found = 0;
+  const bool ok = rc::check("random programs on two ranks", [&] {
+    constexpr int kWholeRange = 100;
+    const Program program = *rc::gen::resize(kWholeRange, a_program());
+    // Every sixteenth that has two devices: threads take their time.
+    if (program.size() != 2 || *rc::gen::resize(kWholeRange, rc::gen::inRange(0, 8)) != 0) return;
+    const Verdict verdict = BruteForce(program).verdict();
+    for (const Schedule& schedule :
+         {Schedule{Schedule::Kind::eager, 0}, Schedule{Schedule::Kind::on_wait, 0},
+          Schedule{Schedule::Kind::adversarial, 0}, Schedule{Schedule::Kind::random, 1}}) {
+      const std::string slug = run_on_two_ranks(program, schedule);
+      RC_LOG() << to_string(schedule) << ": " << (slug.empty() ? "silent" : slug) << "\n"
+               << describe_program(program);
+      check_possible(slug, verdict);
+      clean += slug.empty() ? 1 : 0;
+      found += slug.empty() ? 0 : 1;
+    }
+  });
+  CHECK(ok);
+  CHECK(clean > 100);
+  CHECK(found > 100);
 }

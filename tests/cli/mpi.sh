@@ -1,0 +1,36 @@
+#!/bin/bash
+# usage: mpi.sh TESSERA: a mesh spread over 2 and 4 ranks gives the bytes and the ledger of one process,
+# and a hazard is told alike.
+set -u
+tessera=$(realpath "$1")
+command -v mpirun >/dev/null || { echo "skipped: no mpirun"; exit 77; }
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+cd "$folder" || exit 1
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+failed=0
+for kernel in ring_all_gather reduce_scatter all_reduce all_to_all all_gather_matmul matmul_reduce_scatter halo_exchange matmul; do
+  for schedule in eager on_wait random:3; do
+    run=("$tessera" run "$kernel" --devices 6 --case 1 --schedule "$schedule")
+    rm -rf one
+    "${run[@]}" --output one --json one.json >/dev/null || failed=1
+    for ranks in 2 4; do
+      rm -rf many
+      if ! timeout 60 mpirun --oversubscribe -n "$ranks" "${run[@]}" --output many --json many.json >out 2>&1; then
+        echo "FAILED: $kernel, $schedule, $ranks ranks"
+        cat out
+        failed=1
+        continue
+      fi
+      for file in one/*; do cmp "$file" "many/${file#one/}" || failed=1; done
+      diff <(grep -v '"seconds"' one.json) <(grep -v '"seconds"' many.json) || failed=1
+    done
+  done
+done
+# What is wrong in one process is wrong in several: input that no rank takes, a schedule that needs one process.
+for bad in "matmul m=0" "ring_all_gather rows=10" "ring_all_gather --schedule explore:5"; do
+  # shellcheck disable=SC2086
+  timeout 60 mpirun --oversubscribe -n 2 "$tessera" run $bad --devices 4 >out 2>&1
+  [[ $? -eq 2 ]] && grep -q '^error\[bad-input\]' out || { echo "FAILED: $bad"; cat out; failed=1; }
+done
+exit $failed
