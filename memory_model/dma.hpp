@@ -16,7 +16,7 @@
 namespace tessera {
 
 struct Transfer {
-  Transfer(Ref from_, Ref to_) : from(std::move(from_)), to(std::move(to_)) {}
+  Transfer(Ref from_, Ref to_) : from(from_), to(to_) {}
 
   std::int64_t id = 0;  ///< in the order of the starts
   int core = 0;         ///< that started it

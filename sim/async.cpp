@@ -100,15 +100,15 @@ Semaphore& SemRef::one(Here at) const {
 }
 
 AsyncCopy::AsyncCopy(Ref from, Ref to, const SemRef& sem, Here at)
-    : core_(&sem.core()), from_(std::move(from)), to_(std::move(to)), landed_(&sem.one(at)) {
+    : core_(&sem.core()), from_(from), to_(to), landed_(&sem.one(at)) {
   check(at);
 }
 
 AsyncCopy::AsyncCopy(Ref from, Ref to, const SemRef& send, const SemRef& recv, int device, int core,
                      Here at)
     : core_(&send.core()),
-      from_(std::move(from)),
-      to_(std::move(to)),
+      from_(from),
+      to_(to),
       sent_(&send.one(at)),
       landed_(&recv.one(at)),
       device_(device),

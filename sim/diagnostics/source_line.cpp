@@ -92,7 +92,7 @@ std::string caller_excerpt() {
   backward::TraceResolver& resolver = the_resolver();
   resolver.load_stacktrace(stack);
   for (std::size_t i = 0; i < stack.size(); ++i) {
-    const std::string line = first_outside(resolver.resolve(stack[i]));
+    std::string line = first_outside(resolver.resolve(stack[i]));
     if (!line.empty()) return line;
   }
   return "";
@@ -108,7 +108,7 @@ std::string trace_excerpt(std::span<const void* const> addresses) {
   backward::TraceResolver& resolver = the_resolver();
   resolver.load_addresses(calls.data(), static_cast<int>(calls.size()));
   for (std::size_t i = 0; i < calls.size(); ++i) {
-    const std::string line = first_outside(resolver.resolve(backward::Trace(calls[i], i)));
+    std::string line = first_outside(resolver.resolve(backward::Trace(calls[i], i)));
     if (!line.empty()) return line;
   }
   return "";

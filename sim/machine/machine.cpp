@@ -289,7 +289,8 @@ void Machine::start(MachineCore& c, std::shared_ptr<Transfer> t) {
   if (t->elsewhere < 0) t->landed->issue(t->bytes(), t->clock, half_of(t, true), t->site);
   tick(c);
   if (!delays() && t->elsewhere >= 0) {
-    UnderWay u{next_id_++, std::move(t), {}};
+    UnderWay u;
+    u.transfer = std::move(t);
     arrive(u);
   } else if (!delays()) {
     copy(t->from, t->to);
@@ -297,7 +298,8 @@ void Machine::start(MachineCore& c, std::shared_ptr<Transfer> t) {
     if (t->remote()) land(*t->sent, t->bytes());
     land(*t->landed, t->bytes());
   } else {
-    under_way_.push_back({next_id_++, std::move(t), {}});
+    const std::int64_t id = t->id;
+    under_way_.push_back({id, std::move(t), {}});
   }
 }
 

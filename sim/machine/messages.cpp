@@ -1,5 +1,6 @@
 #include "sim/machine/messages.hpp"
 
+#include <mutex>
 #include <set>
 
 namespace tessera {
@@ -15,9 +16,11 @@ Shape shape_from(const Json& j) {
   return s;
 }
 
-/// File names of other ranks, kept: a Here does not own its own.
+/// File names of other ranks, kept: a Here does not own its own. Ranks may be threads, in tests.
 const char* keep(const std::string& name) {
+  static std::mutex mutex;
   static std::set<std::string> kept;
+  const std::lock_guard lock(mutex);
   return kept.insert(name).first->c_str();
 }
 

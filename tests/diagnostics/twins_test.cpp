@@ -1,14 +1,11 @@
 // The whole text of every diagnostic, golden in tests/diagnostics/<twin>.txt (TESSERA_BLESS=1
 // rewrites them), and the silence of every good twin.
 #include <catch2/catch.hpp>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <sstream>
 
 #include "cli/handle.hpp"
 #include "sim/run.hpp"
 #include "tests/diagnostics/twins.hpp"
+#include "tests/golden_text.hpp"
 
 using namespace tessera;
 
@@ -37,21 +34,8 @@ struct Swap : twins::Tile8x128 {
   }
 };
 
-std::string folder() {
-  return std::string(__FILE__).substr(0, std::string(__FILE__).rfind('/')) + "/";
-}
-
 void compare(const std::string& twin, const std::string& text) {
-  const std::string path = folder() + twin + ".txt";
-  if (std::getenv("TESSERA_BLESS") != nullptr) {
-    std::ofstream(path) << text;
-    return;
-  }
-  std::ifstream file(path);
-  std::ostringstream golden;
-  golden << file.rdbuf();
-  CAPTURE(path);
-  CHECK(text == golden.str());
+  tests::compare_with_golden(__FILE__, twin + ".txt", text);
 }
 
 template <class K>

@@ -7,9 +7,6 @@
 #pragma once
 
 #include <catch2/catch.hpp>
-#include <cstdlib>
-#include <fstream>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -17,6 +14,7 @@
 #include "sim/ops/add.hpp"
 #include "sim/ops/cast.hpp"
 #include "sim/run.hpp"
+#include "tests/golden_text.hpp"
 
 namespace tessera::hazards {
 
@@ -113,21 +111,10 @@ std::string name_of() {
   return type.substr(type.rfind("::") + 2);
 }
 
-/// The message of a bad program under eager, golden in tests/hazards/messages/<pair>.txt
-/// (TESSERA_BLESS=1 rewrites it).
+/// The message of a bad program under eager is golden.
 template <class K>
 void compare_message(const std::string& text) {
-  const std::string here = __FILE__;
-  const std::string path = here.substr(0, here.rfind('/')) + "/messages/" + name_of<K>() + ".txt";
-  if (std::getenv("TESSERA_BLESS") != nullptr) {
-    std::ofstream(path) << text;
-    return;
-  }
-  std::ifstream file(path);
-  std::ostringstream golden;
-  golden << file.rdbuf();
-  CAPTURE(path);
-  CHECK(text == golden.str());
+  tests::compare_with_golden(__FILE__, "messages/" + name_of<K>() + ".txt", text);
 }
 
 template <class K>
