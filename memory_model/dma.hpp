@@ -33,7 +33,6 @@ struct Transfer {
   TransferHalf destination{this, {}, nullptr};  ///< remote only
   Staged staged;  ///< between the reading and the writing of a remote transfer
   bool read = false;
-  bool done = false;
 
   bool remote() const { return sent != nullptr; }
   std::int64_t bytes() const { return from.bytes(); }

@@ -52,7 +52,6 @@ struct Access {
 class AccessHistory {
  public:
   bool empty() const { return accesses_.empty(); }
-  std::size_t size() const { return accesses_.size(); }
 
   /// The kept access that races with `a`, made by one who knows `clock`; null if there is none.
   /// Forgets what `a` dominates.

@@ -34,7 +34,6 @@ class Semaphore {
   std::uint32_t generation = 0;  ///< counts the scopes that have used this object
 
   std::int64_t value() const { return landed_ - waited_; }
-  std::int64_t landed() const { return landed_; }
   /// Signals and transfers issued, landed or not, less what waits took.
   std::int64_t outstanding() const { return issued_ - waited_; }
   std::int64_t waits() const { return waits_; }

@@ -218,14 +218,13 @@ bool Machine::arrive(UnderWay& u) {
   Transfer& t = *u.transfer;
   if (t.elsewhere >= 0) {
     t.staged = gather(t.from);
-    t.read = t.done = true;
+    t.read = true;
     land(*t.sent, t.bytes());
     post_copy(t);
     return true;
   }
   if (!t.remote()) {
     copy(t.from, t.to);
-    t.done = true;
     land(*t.landed, t.bytes());
     return true;
   }
@@ -237,7 +236,6 @@ bool Machine::arrive(UnderWay& u) {
   }
   scatter(t.staged, t.to);
   t.staged = {};
-  t.done = true;
   land(*t.landed, t.bytes());
   return true;
 }
@@ -294,7 +292,7 @@ void Machine::start(MachineCore& c, std::shared_ptr<Transfer> t) {
     arrive(u);
   } else if (!delays()) {
     copy(t->from, t->to);
-    t->read = t->done = true;
+    t->read = true;
     if (t->remote()) land(*t->sent, t->bytes());
     land(*t->landed, t->bytes());
   } else {
