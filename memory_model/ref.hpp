@@ -1,10 +1,11 @@
 // A ref: a view of a buffer, by offset, extents and strides.
 //
-// Units are elements of the ref's dtype. Slices may step; `squeeze` fixes an index and drops the
-// dim; `bitcast` reads the same bytes as another type: of the same width with any strides, of
-// another width if the last dim is contiguous, which then shrinks or grows (numpy's `view`). Packed
-// 4-bit refs cannot be copied at odd offsets. Errors: RefError, with the dim and its extent. Left
-// out: Mosaic's bitcast, which repacks along sublanes.
+// Slices may step; `squeeze` fixes an index and drops the dim; `reshape` keeps the elements and
+// their order, where strides can say so. `bitcast` reads the same bytes as another type: of the
+// same width with any strides, of another width if the last dim is contiguous, which then shrinks
+// or grows (numpy's `view`). `repack` is Mosaic's bitcast, along sublanes: a wider element is made
+// of elements in successive rows (dim rank - 2), the first row lowest, and a narrower one is cut
+// out of them. Errors: RefError, with the dim and its extent.
 #pragma once
 
 #include <cstddef>
@@ -75,63 +76,67 @@ class Ref {
  public:
   explicit Ref(Buffer& buffer)
       : buffer_(&buffer),
-        dtype_(buffer.dtype),
-        extents_(buffer.shape),
-        strides_(row_major_strides(buffer.shape)) {
-    for (int d = 0; d < kMaxRank; ++d) base_[static_cast<std::size_t>(d)] = d;
-  }
+        v_{.dtype = buffer.dtype,
+           .unit_bits = bit_width(buffer.dtype),
+           .extents = buffer.shape,
+           .strides = row_major_strides(buffer.shape)} {}
 
-  /// A ref without its buffer.
+  /// A ref without its buffer. Offset and strides count units: elements, or what repacked elements
+  /// are made of.
   struct View {
     DType dtype = DType::f32;
+    int unit_bits = 32;
     Shape extents;
     Shape strides;
     std::int64_t offset = 0;
-    std::array<int, kMaxRank> base{};
+    /// Units of an element, `pack_stride` apart, lowest first.
+    std::int64_t pack = 1;
+    std::int64_t pack_stride = 0;
+    /// Index r of dim `cut_dim` is unit r % cut of what lies strides[cut_dim] x (r / cut) away.
+    std::int64_t cut = 1;
+    int cut_dim = 0;
   };
-  View view() const { return {dtype_, extents_, strides_, offset_, base_}; }
-  Ref(Buffer& buffer, const View& v)
-      : buffer_(&buffer),
-        dtype_(v.dtype),
-        extents_(v.extents),
-        strides_(v.strides),
-        offset_(v.offset),
-        base_(v.base) {}
+  const View& view() const { return v_; }
+  Ref(Buffer& buffer, const View& v) : buffer_(&buffer), v_(v) {}
 
   Buffer& buffer() const { return *buffer_; }
   /// The same part of another buffer of the same shape: a remote device's.
-  Ref in(Buffer& other) const {
-    Ref r = *this;
-    r.buffer_ = &other;
-    return r;
-  }
-  DType dtype() const { return dtype_; }
-  const Shape& extents() const { return extents_; }
-  const Shape& strides() const { return strides_; }
-  std::int64_t offset() const { return offset_; }
+  Ref in(Buffer& other) const { return Ref(other, v_); }
+  DType dtype() const { return v_.dtype; }
+  const Shape& extents() const { return v_.extents; }
+  const Shape& strides() const { return v_.strides; }
+  std::int64_t offset() const { return v_.offset; }
+  /// True if elements lie one by one where offset and strides say.
+  bool plain() const { return v_.pack == 1 && v_.cut == 1; }
 
   Ref slice(int dim, std::int64_t start, std::int64_t size, std::int64_t step = 1) const;
   Ref squeeze(int dim, std::int64_t index) const;
+  Ref reshape(const Shape& to) const;
   Ref bitcast(DType to) const;
+  Ref repack(DType to) const;
 
   /// Bytes of the elements in it.
-  std::int64_t bytes() const { return packed_bytes(dtype_, extents_.elems()); }
+  std::int64_t bytes() const { return packed_bytes(v_.dtype, v_.extents.elems()); }
   /// The smallest range of the buffer's bytes that holds every element.
   ByteRange span() const;
-  /// Exactly what it touches.
+  /// What it touches: exactly, but for reshapes that cut across the buffer's dims.
   Box box() const;
-  /// Offset in bytes of element (i, j, ...); 4-bit elements: of the byte that holds it.
+  /// Offset in bytes of element (i, j, ...) of a plain ref; 4-bit elements: of the byte that holds
+  /// it.
   std::int64_t byte_offset(const Shape& index) const;
+
+  /// Extents and strides in units, in the order of the elements' units.
+  struct Dims {
+    Shape extents;
+    Shape strides;
+  };
+  Dims units() const;
 
  private:
   void check_dim(int dim) const;
 
   Buffer* buffer_;
-  DType dtype_;
-  Shape extents_;
-  Shape strides_;
-  std::int64_t offset_ = 0;
-  std::array<int, kMaxRank> base_{};  ///< per dim: the dim of the buffer that it slices
+  View v_;
 };
 
 /// Throws RefError unless the types and the extents (but for dims of 1) agree.
@@ -145,5 +150,34 @@ struct Staged {
 };
 Staged gather(const Ref& from);
 void scatter(const Staged& staged, const Ref& to);
+
+/// The bytes alone, packed, in element order.
+void gather_bytes(const Ref& from, std::byte* to);
+void scatter_bytes(const std::byte* from, const Ref& to);
+/// True if every element holds a value.
+bool all_defined(const Ref& r);
+void mark_defined(const Ref& r);
+
+/// Calls f(index of the unit in the buffer, in units of the view) for each unit of each element, in
+/// order: the slow way to do anything.
+template <class F>
+void for_each_unit(const Ref& r, F&& f) {
+  const Ref::Dims u = r.units();
+  if (u.extents.elems() == 0) return;
+  Shape index = u.extents;
+  for (int d = 0; d < index.rank; ++d) index[d] = 0;
+  std::int64_t at = r.offset();
+  for (;;) {
+    f(at);
+    int d = u.extents.rank - 1;
+    for (; d >= 0; --d) {
+      at += u.strides[d];
+      if (++index[d] < u.extents[d]) break;
+      at -= u.strides[d] * u.extents[d];
+      index[d] = 0;
+    }
+    if (d < 0) return;
+  }
+}
 
 }  // namespace tessera

@@ -12,6 +12,7 @@
 #include <utility>
 
 #if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
 #endif
 
@@ -26,6 +27,10 @@ class Fiber {
     boost::context::protected_fixedsize_stack allocator(kStackBytes);
     const boost::context::stack_context stack = allocator.allocate();
     top_ = static_cast<std::byte*>(stack.sp);
+#if defined(__SANITIZE_ADDRESS__)
+    // What a stack that was unmapped here left poisoned.
+    __asan_unpoison_memory_region(top_ - stack.size, stack.size);
+#endif
     inside_ = boost::context::fiber(std::allocator_arg,
                                     boost::context::preallocated(stack.sp, stack.size, stack),
                                     allocator, [this](boost::context::fiber&& caller) {

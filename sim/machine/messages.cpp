@@ -58,11 +58,10 @@ Diagnostic diagnostic_from(const Json& j) {
 }
 
 Json to_json(const Ref::View& v) {
-  return {{"dtype", static_cast<int>(v.dtype)},
-          {"extents", to_json(v.extents)},
-          {"strides", to_json(v.strides)},
-          {"offset", v.offset},
-          {"base", v.base}};
+  return {{"dtype", static_cast<int>(v.dtype)}, {"extents", to_json(v.extents)},
+          {"strides", to_json(v.strides)},      {"offset", v.offset},
+          {"unit_bits", v.unit_bits},           {"pack", {v.pack, v.pack_stride}},
+          {"cut", {v.cut, v.cut_dim}}};
 }
 Ref::View view_from(const Json& j) {
   Ref::View v;
@@ -70,7 +69,11 @@ Ref::View view_from(const Json& j) {
   v.extents = shape_from(j.at("extents"));
   v.strides = shape_from(j.at("strides"));
   v.offset = j.at("offset");
-  v.base = j.at("base");
+  v.unit_bits = j.at("unit_bits");
+  v.pack = j.at("pack").at(0);
+  v.pack_stride = j.at("pack").at(1);
+  v.cut = j.at("cut").at(0);
+  v.cut_dim = j.at("cut").at(1);
   return v;
 }
 
