@@ -12,7 +12,10 @@ namespace tessera::cli {
 namespace {
 
 void add_setting_options(CLI::App& command, RunArguments& a) {
-  command.add_option("kernel", a.kernel, "kernel name (tessera list)")->required();
+  command
+      .add_option("kernel", a.kernel,
+                  "kernel name (tessera list), or a Mosaic module or the folder of a call")
+      ->required();
   command.add_option("parameters", a.assignments, "sizes and tiles, as in m=512 bm=128");
   command.add_option("--case", a.case_index, "start from this case of the kernel (tessera show)");
   command.add_option("--device", a.device, "device name (tessera devices) or spec file")
@@ -23,7 +26,8 @@ void add_setting_options(CLI::App& command, RunArguments& a) {
   command.add_option("--cores", a.cores, "cores of a device, which share its parallel cells")
       ->capture_default_str();
   command.add_option("--input", a.inputs,
-                     "ref=file.npy: an input or a prefetched array from a file");
+                     "ref=file.npy: an input or a prefetched array from a file; of a module, the "
+                     "operand's number");
 }
 
 int dispatch(int argc, char** argv, const Kernels& kernels) {
@@ -78,8 +82,8 @@ int dispatch(int argc, char** argv, const Kernels& kernels) {
     throw InputError("bad-usage", error.what(), "tessera --help");
   }
   if (*list) return list_command(kernels, markdown);
-  if (*show) return show_command(kernels, a);
-  if (*run) return run_command(kernels, a);
+  if (*show) return is_module(a.kernel) ? show_module_command(a) : show_command(kernels, a);
+  if (*run) return is_module(a.kernel) ? run_module_command(a) : run_command(kernels, a);
   if (*devices) return devices_command(name);
   if (*ops) return ops_command(markdown);
   return new_command(name, folder);

@@ -51,6 +51,22 @@ std::vector<int> parse_mesh(const std::string& text) {
 }
 }  // namespace
 
+RunOptions run_options(const RunArguments& a) {
+  RunOptions options;
+  if (a.threads < 0 || a.threads > 1024)
+    throw InputError("bad-input", "--threads takes 1 to 1024, or 0 for all");
+  options.threads = a.threads;
+  options.mesh.clear();
+  if (!a.mesh.empty()) options.mesh = parse_mesh(a.mesh);
+  constexpr int kMostCores = 64;
+  if (a.cores < 1 || a.cores > kMostCores)
+    throw InputError("bad-input", "--cores takes 1 to " + std::to_string(kMostCores));
+  options.cores = a.cores;
+  if (!a.schedule.empty()) options.schedule = parse_schedule(a.schedule);
+  options.find_races = !a.no_races;
+  return options;
+}
+
 Request request_of(const KernelHandle& kernel, const RunArguments& a) {
   Request request;
   request.case_index = a.case_index;
@@ -60,21 +76,11 @@ Request request_of(const KernelHandle& kernel, const RunArguments& a) {
   for (auto& [name, file] : split_assignments(a.inputs, "--input")) request.files[name] = file;
   request.seed = a.seed;
   request.check = !a.no_check;
-  if (a.threads < 0 || a.threads > 1024)
-    throw InputError("bad-input", "--threads takes 1 to 1024, or 0 for all");
-  request.options.threads = a.threads;
-  request.options.mesh.clear();
+  request.options = run_options(a);
   if (!a.mesh.empty()) {
-    request.options.mesh = parse_mesh(a.mesh);
     request.devices = 1;
     for (const int extent : request.options.mesh) request.devices *= extent;
   }
-  constexpr int kMostCores = 64;
-  if (a.cores < 1 || a.cores > kMostCores)
-    throw InputError("bad-input", "--cores takes 1 to " + std::to_string(kMostCores));
-  request.options.cores = a.cores;
-  if (!a.schedule.empty()) request.options.schedule = parse_schedule(a.schedule);
-  request.options.find_races = !a.no_races;
   return request;
 }
 

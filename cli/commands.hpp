@@ -31,6 +31,17 @@ struct RunArguments {
   bool no_check = false;
 };
 
+/// True if what is to be run is no kernel's name but a Mosaic module, or a folder with one.
+bool is_module(const std::string& kernel);
+int run_module_command(const RunArguments& arguments);
+int show_module_command(const RunArguments& arguments);
+/// The exit code of a run.
+int exit_code(const std::vector<Diagnostic>& diagnostics);
+/// What the arguments say of the machine.
+RunOptions run_options(const RunArguments& arguments);
+/// Throws InputError unless --output and --json can be written.
+void check_destinations(const RunArguments& arguments);
+
 int run_command(const Kernels& kernels, const RunArguments& arguments);
 int list_command(const Kernels& kernels, bool markdown);
 int show_command(const Kernels& kernels, const RunArguments& arguments);

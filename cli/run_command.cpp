@@ -94,25 +94,6 @@ report::RunReport report_of(const KernelHandle& kernel, const Request& request,
   return r;
 }
 
-int exit_code(const std::vector<Diagnostic>& diagnostics) {
-  int code = 0;
-  for (const auto& d : diagnostics) {
-    switch (d.kind) {
-      case Diagnostic::Kind::kernel:
-        code = std::max(code, 1);
-        break;
-      case Diagnostic::Kind::unsupported:
-      case Diagnostic::Kind::unmodelled:
-        code = std::max(code, 3);
-        break;
-      case Diagnostic::Kind::internal:
-        code = 70;
-        break;
-    }
-  }
-  return code;
-}
-
 /// The smallest change of one tile that makes the blocks fit: halved until they do.
 std::string fitting_tile(const KernelHandle& kernel, const Request& request,
                          const Setting& setting) {
@@ -134,6 +115,37 @@ std::string fitting_tile(const KernelHandle& kernel, const Request& request,
 }
 
 }  // namespace
+
+int exit_code(const std::vector<Diagnostic>& diagnostics) {
+  int code = 0;
+  for (const auto& d : diagnostics) {
+    switch (d.kind) {
+      case Diagnostic::Kind::kernel:
+        code = std::max(code, 1);
+        break;
+      case Diagnostic::Kind::unsupported:
+      case Diagnostic::Kind::unmodelled:
+        code = std::max(code, 3);
+        break;
+      case Diagnostic::Kind::internal:
+        code = 70;
+        break;
+    }
+  }
+  return code;
+}
+
+void check_destinations(const RunArguments& a) {
+  std::error_code error;
+  if (!a.output.empty()) std::filesystem::create_directories(a.output, error);
+  if (error) throw InputError("bad-input", "--output " + a.output + ": " + error.message());
+  if (!a.json.empty() && a.json != "-") {
+    const std::filesystem::path parent = std::filesystem::path(a.json).parent_path();
+    if (!parent.empty() && !std::filesystem::is_directory(parent, error)) {
+      throw InputError("bad-input", "--json " + a.json + ": no folder " + parent.string());
+    }
+  }
+}
 
 int run_command(const Kernels& kernels, const RunArguments& a) {
   const std::unique_ptr<Transport> ranks = connect_ranks();
@@ -159,16 +171,7 @@ int run_command(const Kernels& kernels, const RunArguments& a) {
   if (a.break_at && a.at.empty()) throw InputError("bad-input", "--break needs --at i,j,...");
   if (a.break_at && !debugger_attached()) start_debugger();
   request.options.break_at = a.break_at;
-  std::error_code error;
-  if (!a.output.empty()) std::filesystem::create_directories(a.output, error);
-  if (error) throw InputError("bad-input", "--output " + a.output + ": " + error.message());
-
-  if (!a.json.empty() && a.json != "-") {
-    const std::filesystem::path parent = std::filesystem::path(a.json).parent_path();
-    if (!parent.empty() && !std::filesystem::is_directory(parent, error)) {
-      throw InputError("bad-input", "--json " + a.json + ": no folder " + parent.string());
-    }
-  }
+  check_destinations(a);
 
   bool reached = false;
   request.options.on_step = [&](const std::string& blocks) {

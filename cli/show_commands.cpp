@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "cli/commands.hpp"
+#include "pallas/planner.hpp"
 #include "sim/diagnostics/slugs.hpp"
 #include "sim/ops/all.hpp"
 
@@ -119,6 +120,16 @@ int ops_command(bool markdown) {
     (print(std::tuple_element_t<I, ops::All>::info), ...);
   }
   (std::make_index_sequence<std::tuple_size_v<ops::All>>{});
+  if (markdown)
+    fmt::print("\n| op of a Mosaic module | meaning |\n|---|---|\n");
+  else
+    fmt::print("\n{:<30} {}\n", "op of a Mosaic module", "meaning");
+  for (const auto& [mosaic, rule] : pallas::rules()) {
+    if (markdown)
+      fmt::print("| `{}` | {} |\n", mosaic, rule->meaning);
+    else
+      fmt::print("{:<30} {}\n", mosaic, rule->meaning);
+  }
   return 0;
 }
 

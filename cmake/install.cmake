@@ -4,13 +4,16 @@ include(CMakePackageConfigHelpers)
 
 set(package ${CMAKE_INSTALL_LIBDIR}/cmake/tessera)
 install(TARGETS tessera_flags tessera_memory_model tessera_sim tessera_reference tessera_kernels tessera_golden
-  tessera_report tessera_cli
+  tessera_report tessera_pallas tessera_cli
   EXPORT tesseraTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS tessera RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 if(TARGET tessera_mpi)
   install(TARGETS tessera_mpi LIBRARY DESTINATION lib)
 endif()
-foreach(folder memory_model sim reference kernels golden report cli)
+if(TARGET tessera_mlir)
+  install(TARGETS tessera_mlir LIBRARY DESTINATION lib)
+endif()
+foreach(folder memory_model sim reference kernels golden report pallas cli)
   install(DIRECTORY ${folder}/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tessera/${folder}
     FILES_MATCHING PATTERN "*.hpp" PATTERN "templates" EXCLUDE)
 endforeach()

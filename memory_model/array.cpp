@@ -2,6 +2,9 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
+#include <limits>
+
 namespace tessera {
 
 void advise_huge_pages(void* memory, std::size_t bytes) { madvise(memory, bytes, MADV_HUGEPAGE); }
@@ -48,6 +51,24 @@ Array f32_array(Shape shape, const std::vector<float>& values) {
   Array a(DType::f32, shape);
   std::copy(values.begin(), values.end(), a.data<float>());
   return a;
+}
+
+void poison(std::byte* to, DType dtype, std::int64_t elems) {
+  visit_dtype(dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    if constexpr (kIsNibble<T>) {
+      std::memset(to, 0x55, static_cast<std::size_t>(packed_bytes(dtype, elems)));
+    } else {
+      T value{};
+      if constexpr (kIsFloat<T>)
+        value = convert<T>(std::numeric_limits<float>::quiet_NaN());
+      else if constexpr (std::is_same_v<T, bool>)
+        value = true;
+      else
+        value = convert<T>(std::int64_t{-0x5a5a5a5a});
+      std::fill_n(reinterpret_cast<T*>(to), elems, value);
+    }
+  });
 }
 
 }  // namespace tessera

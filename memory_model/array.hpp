@@ -52,6 +52,9 @@ struct CacheAligned {
   }
 };
 
+/// Fills memory with what shows that nothing wrote it: NaN, an implausible integer, true.
+void poison(std::byte* to, DType dtype, std::int64_t elems);
+
 /// Element `i` of packed row-major memory: 4-bit types two to a byte, the lower index low.
 template <class T>
 T load_element(const std::byte* bytes, std::int64_t i) {
@@ -91,6 +94,12 @@ class Array {
     a.shape_ = shape;
     a.bytes_.resize(static_cast<std::size_t>(packed_bytes(dtype, shape.elems())));
     return a;
+  }
+
+  /// The same bytes as another type of one width: u32 as i32.
+  void retype(DType dtype) {
+    if (bit_width(dtype) != bit_width(dtype_)) throw std::logic_error("retype() keeps the width");
+    dtype_ = dtype;
   }
 
   DType dtype() const { return dtype_; }

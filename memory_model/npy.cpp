@@ -78,7 +78,13 @@ std::string between(const std::string& text, char open, char close) {
   return end == std::string::npos ? "" : text.substr(1, end - 1);
 }
 
-Header parse_header(const std::string& path, const std::string& file, DType expected) {
+/// True for any number type of the width.
+bool same_width(DType dtype, const std::string& descr) {
+  const std::int64_t width = bit_width(dtype) < 8 ? 1 : bit_width(dtype) / 8;
+  return descr.size() >= 3 && descr[0] != '>' && descr.substr(2) == std::to_string(width);
+}
+
+Header parse_header(const std::string& path, const std::string& file, DType expected, bool bits) {
   if (file.size() < 10 || file.compare(0, 6, "\x93NUMPY") != 0) fail(path, "is not a .npy file");
   const auto byte = [&](std::size_t i) {
     return static_cast<std::size_t>(static_cast<unsigned char>(file[i]));
@@ -97,7 +103,7 @@ Header parse_header(const std::string& path, const std::string& file, DType expe
   const std::string header = file.substr(at, length);
   const std::string descr = between(value_of(header, "descr"), '\'', '\'');
   if (descr.empty()) fail(path, "holds records or objects, not numbers");
-  if (!accepts(expected, descr)) {
+  if (!(bits ? same_width(expected, descr) : accepts(expected, descr))) {
     fail(path,
          "holds '" + descr + "'; wanted " + name(expected) + " ('" + descr_of(expected) + "')");
   }
@@ -130,14 +136,12 @@ Header parse_header(const std::string& path, const std::string& file, DType expe
   return result;
 }
 
-}  // namespace
-
-Array read_npy(const std::string& path, DType expected) {
+Array read(const std::string& path, DType expected, bool bits) {
   std::ifstream stream(path, std::ios::binary);
   std::error_code error;
   if (!stream || std::filesystem::is_directory(path, error)) fail(path, "cannot be read");
   std::string file((std::istreambuf_iterator<char>(stream)), std::istreambuf_iterator<char>());
-  const Header header = parse_header(path, file, expected);
+  const Header header = parse_header(path, file, expected, bits);
   const std::int64_t elems = header.shape.elems();
   const std::int64_t wanted = is_nibble(expected) ? elems : packed_bytes(expected, elems);
   const auto have = static_cast<std::int64_t>(file.size() - header.data_at);
@@ -158,6 +162,11 @@ Array read_npy(const std::string& path, DType expected) {
   }
   return array;
 }
+
+}  // namespace
+
+Array read_npy(const std::string& path, DType expected) { return read(path, expected, false); }
+Array read_npy_bits(const std::string& path, DType dtype) { return read(path, dtype, true); }
 
 void write_file_atomically(const std::string& path, const std::string& text) {
   const std::string temporary = path + ".tmp" + std::to_string(::getpid());

@@ -22,6 +22,9 @@ struct NpyError : std::runtime_error {
 /// longer than its header says, or of another type.
 Array read_npy(const std::string& path, DType expected);
 
+/// Reads `path` as bits of `dtype`, whatever type of that width it says: bf16 kept as uint16.
+Array read_npy_bits(const std::string& path, DType dtype);
+
 /// Writes through a temporary file in the same folder, then renames: a reader sees all of it or
 /// none.
 void write_npy(const std::string& path, const Array& array);

@@ -141,6 +141,8 @@ std::string text_of(const RunReport& r) {
         "bound\n\n",
         "validated", r.validation->reference, r.validation->max_abs_err,
         100 * r.validation->worst_of_bound);
+  } else if (!r.validated.empty()) {
+    text += fmt::format("{:<11} {}\n\n", "validated", r.validated);
   } else if (!r.validation && r.diagnostics.empty()) {
     text += fmt::format("{:<11} no: --no-check\n\n", "validated");
   }
@@ -191,34 +193,36 @@ std::string json_of(const RunReport& r) {
                       {"flops", totals.flops},
                       {"transcendentals", totals.transcendentals}});
   }
-  Json json{
-      {"schema", "tessera.run/1"},
-      {"kernel",
-       {{"name", r.kernel}, {"params", params}, {"dtype", name(r.dtype)}, {"frontend", "cpp"}}},
-      {"device", r.device.name},
-      {"backend",
-       {{"requested", r.backend_requested}, {"ran", r.backend_ran}, {"why", r.backend_why}}},
-      {"numerics", "exact"},
-      {"mesh", r.mesh},
-      {"cores", r.cores},
-      {"schedule", r.schedule.empty() ? Json(nullptr) : Json(r.schedule)},
-      {"schedules", r.schedules},
-      {"grid", r.grid},
-      {"steps", r.steps},
-      {"traffic",
-       {{"hbm_read_bytes", r.ledger.hbm_read_bytes()},
-        {"hbm_write_bytes", r.ledger.hbm_write_bytes()},
-        {"remote_bytes", r.ledger.remote_bytes()},
-        {"links", links},
-        {"padded_hbm_read_bytes", r.ledger.padded_hbm_read_bytes()},
-        {"padded_hbm_write_bytes", r.ledger.padded_hbm_write_bytes()},
-        {"refs", refs}}},
-      {"memory",
-       {{"vmem_peak_bytes", bytes_in(r.allocations, Space::vmem)},
-        {"vmem_capacity_bytes", r.device.vmem_bytes},
-        {"smem_peak_bytes", bytes_in(r.allocations, Space::smem)}}},
-      {"ops", {{"flops", r.flops}, {"transcendentals", r.transcendentals}}},
-      {"scopes", scopes}};
+  Json json{{"schema", "tessera.run/1"},
+            {"kernel",
+             {{"name", r.kernel},
+              {"params", params},
+              {"dtype", name(r.dtype)},
+              {"frontend", r.frontend}}},
+            {"device", r.device.name},
+            {"backend",
+             {{"requested", r.backend_requested}, {"ran", r.backend_ran}, {"why", r.backend_why}}},
+            {"numerics", "exact"},
+            {"mesh", r.mesh},
+            {"cores", r.cores},
+            {"schedule", r.schedule.empty() ? Json(nullptr) : Json(r.schedule)},
+            {"schedules", r.schedules},
+            {"grid", r.grid},
+            {"steps", r.steps},
+            {"traffic",
+             {{"hbm_read_bytes", r.ledger.hbm_read_bytes()},
+              {"hbm_write_bytes", r.ledger.hbm_write_bytes()},
+              {"remote_bytes", r.ledger.remote_bytes()},
+              {"links", links},
+              {"padded_hbm_read_bytes", r.ledger.padded_hbm_read_bytes()},
+              {"padded_hbm_write_bytes", r.ledger.padded_hbm_write_bytes()},
+              {"refs", refs}}},
+            {"memory",
+             {{"vmem_peak_bytes", bytes_in(r.allocations, Space::vmem)},
+              {"vmem_capacity_bytes", r.device.vmem_bytes},
+              {"smem_peak_bytes", bytes_in(r.allocations, Space::smem)}}},
+            {"ops", {{"flops", r.flops}, {"transcendentals", r.transcendentals}}},
+            {"scopes", scopes}};
   if (r.validation) {
     json["validation"] = {{"reference", r.validation->reference},
                           {"passed", r.validation->passed},

@@ -26,7 +26,8 @@ struct ValidationLine {
 
 struct RunReport {
   std::string kernel;
-  std::string case_name;  ///< "case 0 (aligned)", "" if sizes were given
+  std::string frontend = "cpp";  ///< "mosaic" of a module
+  std::string case_name;         ///< "case 0 (aligned)", "" if sizes were given
   std::vector<std::pair<std::string, double>> sizes;
   std::vector<std::pair<std::string, int>> tiles;
   DType dtype = DType::f32;
@@ -47,6 +48,7 @@ struct RunReport {
   std::int64_t transcendentals = 0;
   Scopes scopes;
   std::optional<ValidationLine> validation;
+  std::string validated;  ///< of a module: what its results were compared with, and how it went
   std::vector<Diagnostic> diagnostics;
   double seconds = 0;
 };

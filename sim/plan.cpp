@@ -60,7 +60,8 @@ void finish_operand(OperandPlan& op, Plan& plan) {
   op.full_padded_bytes = plan.device.padded_bytes(op.dtype, op.block);
   if (!op.present) return;
   if (op.pipelined()) {
-    const std::string fault = block_shape_fault(op, plan.device);
+    const bool tiled = op.space != Space::smem && op.block.rank > 0;
+    const std::string fault = tiled ? block_shape_fault(op, plan.device) : "";
     if (!fault.empty()) throw KernelError(illegal_block_shape(plan, op, fault));
     op.ledger_ref = plan.ledger.add_ref(op.name, op.role == Role::in ? "in" : "out");
   }

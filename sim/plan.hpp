@@ -64,8 +64,9 @@ struct Plan {
   std::vector<Allocation> allocations;
   std::array<const char*, kMaxGridRank> labels{};
   int grid_rank = 0;
-  int scoped_ref = -1;  ///< row of the ledger for buffers of run_scoped
-  Ledger ledger;        ///< the refs, no movements yet
+  bool leaves_undefined = false;  ///< outputs need not be written whole
+  int scoped_ref = -1;            ///< row of the ledger for buffers of run_scoped
+  Ledger ledger;                  ///< the refs, no movements yet
 
   /// True if the spec asks for what only the asynchronous machine has.
   bool asynchronous() const;

@@ -99,7 +99,10 @@ void RunDriver::reset() {
       const std::int64_t shard = d * packed_bytes(op.dtype, op.array.elems());
       // Cores read inputs through this pointer and never write them.
       if (op.is_input()) io.hbm[i] = const_cast<std::byte*>(inputs_[in++]->bytes()) + shard;
-      if (op.is_output()) io.hbm[i] = outputs_[out++].bytes() + shard;
+      if (op.is_output()) {
+        io.hbm[i] = outputs_[out++].bytes() + shard;
+        if (plan_.leaves_undefined) poison(io.hbm[i], op.dtype, op.array.elems());
+      }
       if (op.role == Role::out) {
         io.owner[i].assign(static_cast<std::size_t>(op.blocks.elems()), 0);
       }
@@ -259,8 +262,10 @@ void RunDriver::finish(RunResult& result) {
   for (const auto& op : plan_.operands) {
     if (op.pipelined() && op.ledger_ref >= 0) ledger.set_elided(op.ledger_ref, result.steps);
   }
+  result.undefined.assign(outputs_.size(), 0);
   for (int d = 0; d < devices_ && result.ok(); ++d) {
     if (!here(d)) continue;
+    std::size_t out = 0;
     const DeviceIo& io = device_io_[static_cast<std::size_t>(d)];
     for (std::size_t i = 0; i < plan_.operands.size() && result.ok(); ++i) {
       const OperandPlan& op = plan_.operands[i];
@@ -272,7 +277,8 @@ void RunDriver::finish(RunResult& result) {
         const Shape index = unravel(op.blocks, static_cast<std::int64_t>(linear));
         missing.add(op.in_bounds(index.dims.data()).elems(), op.offset(index.dims.data()));
       }
-      if (missing.count == 0) continue;
+      result.undefined[out++] += missing.count;
+      if (missing.count == 0 || plan_.leaves_undefined) continue;
       StepContext context = *step_context;
       if (devices_ > 1) context.device = d;
       const StepContext* const outer = std::exchange(step_context, &context);

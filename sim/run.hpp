@@ -55,7 +55,9 @@ struct RunOptions {
 
 struct RunResult {
   std::vector<Array> outputs;  ///< in spec order; undefined if there is a diagnostic
-  Plan plan;                   ///< operands, allocations, and the final ledger
+  /// Per output: elements that nothing wrote, of a kernel that may leave some (they hold poison).
+  std::vector<std::int64_t> undefined;
+  Plan plan;  ///< operands, allocations, and the final ledger
   std::vector<int>
       grid;  ///< extents; of an arbitrary dimension with bounds, the largest upper bound
   std::int64_t steps = 0;

@@ -25,6 +25,7 @@ struct StepContext {
   std::string command;  ///< "tessera run matmul --case 1": what reproduces it, "" if nothing does
   int device = -1;      ///< on a mesh: the device; -1 if there is one only
   int core = -1;        ///< of several cores of a device; -1 if there is one only
+  const Here* line = nullptr;  ///< where the body is, if it is no C++; null where it is
 };
 inline thread_local const StepContext* step_context = nullptr;
 

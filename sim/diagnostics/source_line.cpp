@@ -10,7 +10,7 @@
 #define BACKWARD_HAS_DW 1
 #include <backward.hpp>
 
-#include "sim/diagnostics/diagnostic.hpp"
+#include "sim/diagnostics/slugs.hpp"
 
 namespace tessera {
 
@@ -87,6 +87,8 @@ std::string first_outside(const backward::ResolvedTrace& trace) {
 }  // namespace
 
 std::string caller_excerpt() {
+  if (step_context != nullptr && step_context->line != nullptr)
+    return source_excerpt(*step_context->line);
   backward::StackTrace stack;
   stack.load_here(64);
   backward::TraceResolver& resolver = the_resolver();

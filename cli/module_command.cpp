@@ -1,0 +1,297 @@
+// tessera run and tessera show of Mosaic modules: a .mlirbc or .mlir file, or the folder of a
+// recorded call.
+#include <fmt/format.h>
+
+#include <cmath>
+#include <filesystem>
+#include <map>
+
+#include "cli/commands.hpp"
+#include "cli/progress.hpp"
+#include "cli/ranks.hpp"
+#include "memory_model/npy.hpp"
+#include "pallas/call_directory.hpp"
+#include "pallas/load.hpp"
+#include "report/run_report.hpp"
+#include "sim/diagnostics/slugs.hpp"
+
+namespace tessera::cli {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+bool is_folder(const std::string& path) {
+  std::error_code error;
+  return fs::is_directory(path, error);
+}
+
+/// Inputs come first: results are the operands at the end that the body writes.
+std::size_t inputs_of(const pallas::Program& p) {
+  std::size_t n = p.operands.size();
+  while (n > 0 && p.operands[n - 1].written) --n;
+  return n;
+}
+
+/// A module without a recorded call: arrays come from --input, by the number of the operand.
+pallas::RecordedCall call_of_file(const RunArguments& a) {
+  pallas::RecordedCall r;
+  r.program = pallas::plan_module(pallas::load_module_file(a.kernel));
+  const pallas::Program& p = *r.program;
+  r.call.program = r.program.get();
+  std::map<std::size_t, std::string> files;
+  for (const auto& [number, file] : split_assignments(a.inputs, "--input")) {
+    const double n = parse_number("--input", number, false);
+    if (n < 0 || n > 1e6) throw InputError("bad-input", "--input counts operands from 0");
+    files[static_cast<std::size_t>(n)] = file;
+  }
+  std::size_t dynamic = 0;
+  for (const std::int64_t extent : p.grid) dynamic += extent == pallas::kDynamic ? 1 : 0;
+  const std::size_t first = dynamic + p.prefetched.size();
+  const std::size_t wanted = first + inputs_of(p);
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    if (!files.contains(i)) {
+      throw InputError("bad-input", fmt::format("--input {} is missing", i),
+                       "tessera show " + a.kernel + " lists the operands");
+    }
+    if (i >= first + p.operands.size())
+      throw InputError("bad-input", fmt::format("{} has {} operands", p.name, wanted));
+    const DType dtype = i < dynamic ? DType::i32
+                        : i < first ? p.prefetched[i - dynamic].type.dtype
+                                    : p.operands[i - first].type.dtype;
+    Array array = read_npy_bits(files[i], dtype);
+    if (i < dynamic)
+      r.call.bounds.push_back(static_cast<std::int64_t>(array.at(0)));
+    else if (i < first)
+      r.call.prefetched.push_back(std::move(array));
+    else
+      r.call.inputs.push_back(std::move(array));
+  }
+  if (files.size() < wanted) {
+    throw InputError(
+        "bad-input",
+        fmt::format("{} takes {} operands, and {} are given", p.name, wanted, files.size()),
+        fmt::format("--input {}=file.npy; tessera show {} lists the operands", files.size(),
+                    a.kernel));
+  }
+  return r;
+}
+
+pallas::RecordedCall call_of(const RunArguments& a) {
+  return is_folder(a.kernel) ? pallas::read_call(a.kernel) : call_of_file(a);
+}
+
+struct Agreement {
+  bool passed = true;
+  std::string text;
+};
+
+/// Within rtol |wanted| + atol, where the recorded result means something.
+Agreement compare(const RunResult& result, const std::vector<pallas::ExpectedResult>& expected) {
+  Agreement a;
+  for (std::size_t j = 0; j < expected.size(); ++j) {
+    const auto& e = expected[j];
+    const auto against = [&](const Array& wanted, double rtol, double atol, bool recorded) {
+      const Array& got = result.outputs[j];
+      std::int64_t bad = 0;
+      std::int64_t first = -1;
+      double worst = 0;
+      for (std::int64_t i = 0; i < got.elems(); ++i) {
+        const double w = wanted.at(i);
+        const double g = got.at(i);
+        if (recorded && e.undefined && e.undefined->at(i) != 0) continue;
+        if (recorded && !e.undefined && std::isnan(w)) continue;
+        if (w == g || (std::isnan(w) && std::isnan(g))) continue;
+        worst = std::max(worst, std::fabs(w - g));
+        if (std::fabs(w - g) <= atol + rtol * std::fabs(w)) continue;
+        if (bad++ == 0) first = i;
+      }
+      const char* const what = recorded ? "interpreter" : "reference";
+      if (!a.text.empty()) a.text += "; ";
+      a.text +=
+          fmt::format("result {}: off by at most {:.3g} from the recorded {}", j, worst, what);
+      if (bad > 0) {
+        a.passed = false;
+        a.text += fmt::format(", {} of {} elements beyond rtol {:g}, atol {:g}, the first at {}",
+                              bad, got.elems(), rtol, atol, to_string(unravel(got.shape(), first)));
+      }
+    };
+    if (e.interpreted && e.interpreted->shape() == result.outputs[j].shape())
+      against(*e.interpreted, e.interpreted_rtol, e.interpreted_atol, true);
+    if (e.reference && e.reference->shape() == result.outputs[j].shape())
+      against(*e.reference, e.reference_rtol, e.reference_atol, false);
+  }
+  return a;
+}
+
+std::string command_of(const RunArguments& a) {
+  std::string command = "tessera run " + a.kernel;
+  for (const auto& input : a.inputs) command += " --input " + input;
+  if (!a.mesh.empty()) command += " --devices " + a.mesh;
+  if (a.cores > 1) command += fmt::format(" --cores {}", a.cores);
+  return command;
+}
+
+DeviceSpec device_of(const RunArguments& a, const pallas::RecordedCall& r) {
+  const bool said = a.device != RunArguments{}.device;
+  return find_device(said || r.device.empty() ? a.device : r.device);
+}
+
+}  // namespace
+
+bool is_module(const std::string& kernel) {
+  return kernel.ends_with(".mlirbc") || kernel.ends_with(".mlir") || is_folder(kernel);
+}
+
+int run_module_command(const RunArguments& a) {
+  const std::unique_ptr<Transport> ranks = connect_ranks();
+  const bool silent = ranks && ranks->rank() > 0;
+  check_destinations(a);
+  if (!a.assignments.empty())
+    throw InputError("bad-input", "a module has no parameters; its shapes are fixed");
+  if (!a.at.empty() || a.break_at)
+    throw InputError("bad-input", "--at and --break stop in C++ bodies; this is a module");
+  const pallas::RecordedCall r = call_of(a);
+  RunOptions options = run_options(a);
+  options.device = device_of(a, r);
+  options.transport = ranks.get();
+  options.trap_nan = false;
+  if (!a.trap.empty()) throw InputError("bad-input", "--trap is for C++ bodies; this is a module");
+  if (options.mesh.empty()) options.mesh = {r.devices};
+  int devices = 1;
+  for (const int extent : options.mesh) devices *= extent;
+  if (is_folder(a.kernel) && devices != r.devices) {
+    throw InputError("bad-input", fmt::format("the call was recorded on {} devices, not {}",
+                                              r.devices, devices));
+  }
+  if (a.cores == 1) options.cores = r.cores;
+  if (r.eager && !options.schedule) options.schedule = Schedule{};
+  options.command = command_of(a);
+  options.who = r.program->name;
+  RunResult result;
+  {
+    Progress progress(r.program->name);
+    if (!silent) options.progress = [&](double done) { progress.show(done); };
+    result = pallas::run_call(r.call, options);
+  }
+  if (silent) return exit_code(result.diagnostics);
+
+  report::RunReport report;
+  report.kernel = r.program->name;
+  report.frontend = "mosaic";
+  report.dtype = r.program->operands.empty() ? DType::f32 : r.program->operands[0].type.dtype;
+  report.device = options.device;
+  report.backend_why = "a TPU build runs on a TPU";
+  report.threads = result.on_machine ? 1 : options.threads;
+  if (result.on_machine) {
+    report.schedule = to_string(result.schedule);
+    report.schedules = result.schedules;
+  }
+  report.mesh = options.mesh;
+  report.cores = options.cores;
+  report.grid = result.grid;
+  report.steps = result.steps;
+  report.ledger = result.ledger();
+  report.allocations = result.plan.allocations;
+  report.flops = result.flops;
+  report.transcendentals = result.transcendentals;
+  report.seconds = result.seconds;
+  if (result.ok() && !a.no_check && !r.expected.empty()) {
+    const Agreement agreement = compare(result, r.expected);
+    report.validated = agreement.text;
+    if (!agreement.passed) {
+      result.diagnostics.push_back(
+          {.slug = "mismatch",
+           .headline = "the results are not those that were recorded",
+           .fields = {{"kernel", r.program->name}, {"results", agreement.text}}});
+    }
+  } else if (result.ok()) {
+    report.validated = "no: nothing to compare with";
+  }
+  for (std::size_t j = 0; j < result.undefined.size() && result.ok(); ++j) {
+    if (result.undefined[j] == 0) continue;
+    report.validated += fmt::format("; result {}: {} elements are left undefined", j,
+                                    with_commas(result.undefined[j]));
+  }
+  report.diagnostics = result.diagnostics;
+  if (result.ok()) fmt::print("{}", report::text_of(report));
+  std::fflush(stdout);
+  for (const auto& d : result.diagnostics) fmt::print(stderr, "{}", d.text());
+  if (!a.output.empty() && result.ok()) {
+    for (std::size_t j = 0; j < result.outputs.size(); ++j)
+      write_npy(fmt::format("{}/out{}.npy", a.output, j), result.outputs[j]);
+  }
+  if (a.json == "-")
+    fmt::print("{}", report::json_of(report));
+  else if (!a.json.empty())
+    write_file_atomically(a.json, report::json_of(report));
+  return exit_code(result.diagnostics);
+}
+
+int show_module_command(const RunArguments& a) {
+  const std::string file = !is_folder(a.kernel)                      ? a.kernel
+                           : fs::exists(a.kernel + "/kernel.mlirbc") ? a.kernel + "/kernel.mlirbc"
+                                                                     : a.kernel + "/kernel.mlir";
+  const pallas::Module module = pallas::load_module_file(file);
+  const auto program = pallas::plan_module(module);
+  const pallas::Program& p = *program;
+  fmt::print("{}  (stable_mosaic version {})\n\n", p.name, module.version);
+  std::string grid;
+  std::size_t number = 0;
+  for (std::size_t d = 0; d < p.grid.size(); ++d) {
+    grid += fmt::format("{}{}{}", d > 0 ? ", " : "",
+                        p.grid[d] == pallas::kDynamic ? "dynamic" : std::to_string(p.grid[d]),
+                        p.parallel[d] ? " parallel" : "");
+    number += p.grid[d] == pallas::kDynamic ? 1 : 0;
+  }
+  fmt::print("grid        {}\n", grid.empty() ? "one step" : grid);
+  if (number > 0)
+    fmt::print("\n  operands 0 to {}: the dynamic extents of the grid, i32\n", number - 1);
+  fmt::print("\n  {:<8} {:<11} {:<6} {:<24} {}\n", "operand", "role", "space", "block", "buffers");
+  const auto line = [&](const std::string& which, const char* role, const pallas::Window& w) {
+    fmt::print("  {:<8} {:<11} {:<6} {:<24} {}\n", which, role, w.type.space,
+               w.semaphores ? w.type.semaphore + to_string(w.type.shape)
+                            : describe(w.type.dtype, w.type.shape),
+               w.whole ? "" : std::to_string(w.slots));
+  };
+  for (const auto& w : p.prefetched) line(std::to_string(number++), "prefetched", w);
+  const std::size_t inputs = inputs_of(p);
+  for (std::size_t i = 0; i < p.operands.size(); ++i) {
+    const bool input = i < inputs;
+    line(input ? std::to_string(number++) : fmt::format("out{}", i - inputs), input ? "in" : "out",
+         p.operands[i]);
+  }
+  std::int64_t vmem = 0;
+  const DeviceSpec device = find_device(a.device);
+  for (const auto& list : {p.operands, p.scratch}) {
+    for (const auto& w : list) {
+      if (!w.any && !w.smem && !w.semaphores)
+        vmem += w.slots * device.padded_bytes(w.type.dtype, w.type.shape);
+    }
+  }
+  for (std::size_t i = 0; i < p.scratch.size(); ++i)
+    line(fmt::format("scratch{}", i), "scratch", p.scratch[i]);
+  fmt::print("\nVMEM        {} of {} on {}\n", human_bytes(vmem), human_bytes(device.vmem_bytes),
+             device.name);
+  std::map<std::string, int> counts;
+  std::map<std::string, std::pair<int, int>> lines;
+  const auto count = [&](const auto& self, const pallas::Region& r) -> void {
+    for (const auto& op : r.operations) {
+      ++counts[op.name];
+      const auto& at = module.locations[static_cast<std::size_t>(op.location)];
+      auto& range = lines.try_emplace(at.file, at.line, at.line).first->second;
+      range = {std::min(range.first, at.line), std::max(range.second, at.line)};
+      for (const auto& each : op.regions) self(self, each);
+    }
+  };
+  for (const auto& f : module.functions) count(count, f.body);
+  fmt::print("\nops\n");
+  for (const auto& [name, n] : counts) fmt::print("  {:<30} {:>6}\n", name, n);
+  fmt::print("\nlines\n");
+  for (const auto& [name, range] : lines) {
+    if (!name.empty()) fmt::print("  {}:{}-{}\n", name, range.first, range.second);
+  }
+  return 0;
+}
+
+}  // namespace tessera::cli

@@ -1,0 +1,265 @@
+#include "pallas/call.hpp"
+
+#include "pallas/core.hpp"
+#include "sim/diagnostics/slugs.hpp"
+
+namespace tessera::pallas {
+
+namespace {
+
+std::vector<std::int64_t> grid_of(const Call& call) {
+  std::vector<std::int64_t> grid = call.program->grid;
+  std::size_t next = 0;
+  for (std::int64_t& extent : grid) {
+    if (extent != kDynamic) continue;
+    if (next >= call.bounds.size()) {
+      throw InputError("bad-input", "the grid has more dynamic extents than the " +
+                                        std::to_string(call.bounds.size()) + " that are given");
+    }
+    extent = call.bounds[next++];
+    if (extent < 0 || extent > std::numeric_limits<std::int32_t>::max())
+      throw InputError("bad-input", "a grid extent of " + std::to_string(extent));
+  }
+  if (next != call.bounds.size()) {
+    throw InputError("bad-input", "the grid has " + std::to_string(next) + " dynamic extents; " +
+                                      std::to_string(call.bounds.size()) + " are given");
+  }
+  return grid;
+}
+
+Shape shape_of(const std::vector<std::int64_t>& bounds) {
+  Shape s;
+  for (const std::int64_t b : bounds) s.push_back(b);
+  return s;
+}
+
+/// The extents that hold every block a window takes.
+Shape inferred_shape(const Launch& launch, const Window& w, Exec& exec, IndexMaps& maps) {
+  static_cast<void>(exec);
+  Shape most = shape_of(w.bounds);
+  std::int64_t steps = 1;
+  for (const std::int64_t e : launch.grid) steps *= e;
+  std::array<int, kMaxGridRank> ids{};
+  std::array<std::int64_t, kMaxRank> index{};
+  for (std::int64_t s = 0; s < steps; ++s) {
+    std::int64_t left = s;
+    for (std::size_t d = launch.grid.size(); d-- > 0;) {
+      ids[d] = static_cast<int>(left % launch.grid[d]);
+      left /= launch.grid[d];
+    }
+    maps.evaluate(w, ids.data(), index.data());
+    for (int d = 0; d < most.rank; ++d) {
+      const auto i = static_cast<std::size_t>(d);
+      most[d] = std::max(most[d], (index[i] + 1) * w.bounds[i]);
+    }
+  }
+  return most;
+}
+
+struct Prepared {
+  Launch launch;
+  Plan plan;
+  std::vector<std::string> names;  ///< what the plan's aliases point to
+};
+
+Space space_of(const Window& w) {
+  if (w.semaphores) return Space::semaphore;
+  if (w.any) return Space::hbm;
+  return w.smem ? Space::smem : Space::vmem;
+}
+
+std::string name_of(const Call& call, std::size_t i) {
+  if (i < call.names.size() && !call.names[i].empty()) return call.names[i];
+  const std::size_t inputs = call.inputs.size();
+  return i < inputs ? "in" + std::to_string(i) : "out" + std::to_string(i - inputs);
+}
+
+void check_arrays(const Call& call, int devices) {
+  const Program& p = *call.program;
+  if (call.prefetched.size() != p.prefetched.size() ||
+      call.inputs.size() >= p.operands.size() + 1) {
+    throw InputError("bad-input", p.name + " takes " + std::to_string(p.prefetched.size()) +
+                                      " prefetched arrays and at most " +
+                                      std::to_string(p.operands.size()) + " inputs; " +
+                                      std::to_string(call.prefetched.size()) + " and " +
+                                      std::to_string(call.inputs.size()) + " are given");
+  }
+  if (!call.results.empty() && call.inputs.size() + call.results.size() != p.operands.size()) {
+    throw InputError("bad-input", p.name + " has " + std::to_string(p.operands.size()) +
+                                      " inputs and results; " + std::to_string(call.inputs.size()) +
+                                      " and " + std::to_string(call.results.size()) + " are given");
+  }
+  for (std::size_t i = 0; i < p.prefetched.size(); ++i) {
+    const Type& t = p.prefetched[i].type;
+    const Array& a = call.prefetched[i];
+    const std::int64_t elems = t.shape.elems();
+    if (a.dtype() != t.dtype || (a.elems() != elems && a.elems() != elems * devices)) {
+      throw InputError("bad-input", "prefetched array " + std::to_string(i) + " is " +
+                                        describe(a.dtype(), a.shape()) + "; " + p.name + " takes " +
+                                        describe(t.dtype, t.shape));
+    }
+  }
+}
+
+Prepared prepare(const Call& call, const DeviceSpec& device, int devices) {
+  check_arrays(call, devices);
+  const Program& p = *call.program;
+  Prepared r;
+  r.launch.call = &call;
+  r.launch.program = &p;
+  r.launch.grid = grid_of(call);
+  r.launch.devices = devices;
+  // Cells are the steps of leading parallel dims, each of which tells the blocks of every result
+  // apart: real kernels also declare dims parallel that all write to one block which nobody reads.
+  const auto tells_apart = [&](std::size_t d) {
+    for (std::size_t i = call.inputs.size(); i < p.operands.size(); ++i) {
+      const Window& w = p.operands[i];
+      if (!w.any && (w.whole || !w.uses[d])) return false;
+    }
+    return true;
+  };
+  while (static_cast<std::size_t>(r.launch.parallel) < p.grid.size()) {
+    const auto d = static_cast<std::size_t>(r.launch.parallel);
+    if (!p.parallel[d] || !tells_apart(d)) break;
+    ++r.launch.parallel;
+  }
+  Plan& plan = r.plan;
+  plan.kernel = p.name;
+  plan.device = device;
+  plan.leaves_undefined = true;
+  plan.grid_rank = static_cast<int>(p.grid.size());
+  plan.labels.fill("");
+  r.names.reserve(p.operands.size());
+  StepContext context;
+  context.plan = &plan;
+  Exec exec(p, nullptr, context);
+  IndexMaps maps(r.launch, exec, 0);
+  for (std::size_t i = 0; i < p.operands.size(); ++i) {
+    const Window& w = p.operands[i];
+    const bool input = i < call.inputs.size();
+    OperandPlan op;
+    r.names.push_back(name_of(call, i));
+    op.name = r.names.back();
+    op.role = w.any ? (input ? Role::hbm_in : Role::hbm_out) : input ? Role::in : Role::out;
+    op.dtype = w.type.dtype;
+    op.space = space_of(w);
+    op.block = shape_of(w.bounds);
+    const Location& at = p.locations.front();
+    op.at = {at.file.c_str(), at.line};
+    const std::string what =
+        (input ? "input " : "result ") + std::to_string(input ? i : i - call.inputs.size());
+    if (input || !call.results.empty()) {
+      const Array& a = input ? call.inputs[i] : call.results[i - call.inputs.size()];
+      op.array = a.shape();
+      if (devices > 1) {
+        if (op.array.rank == 0 || op.array[0] % devices != 0) {
+          throw InputError("bad-input", what + " is " + describe(a.dtype(), a.shape()) +
+                                            ", which does not divide among " +
+                                            std::to_string(devices) + " devices");
+        }
+        op.array[0] /= devices;
+      }
+      // Scalars and vectors of one element may come without dims.
+      if (op.array.rank != op.block.rank && op.array.elems() == op.block.elems())
+        op.array = op.block;
+      const bool fits = op.array.rank == op.block.rank && (!w.whole || op.array == op.block);
+      if (a.dtype() != op.dtype || !fits) {
+        throw InputError("bad-input", what + " is " + describe(a.dtype(), op.array) + "; " +
+                                          p.name + " takes " + (w.whole ? "" : "blocks of ") +
+                                          describe(op.dtype, op.block));
+      }
+    } else {
+      op.array = w.whole ? op.block : inferred_shape(r.launch, w, exec, maps);
+    }
+    // A block's dims of extent 1 that the memref lacks.
+    int next = 0;
+    for (int d = 0; d < op.block.rank; ++d) {
+      const bool kept = next < w.type.shape.rank && w.type.shape[next] == op.block[d] &&
+                        (op.block[d] != 1 || w.type.shape.rank - next >= op.block.rank - d);
+      if (kept)
+        ++next;
+      else
+        op.squeezed[static_cast<std::size_t>(d)] = true;
+    }
+    op.cols = op.block.rank > 0 ? static_cast<int>(op.block[op.block.rank - 1]) : 1;
+    op.rows = static_cast<int>(op.block.elems() / std::max(1, op.cols));
+    op.buffers = w.slots;
+    plan.operands.push_back(std::move(op));
+  }
+  for (const Alias& a : call.aliases) {
+    const auto out = call.inputs.size() + static_cast<std::size_t>(a.result);
+    if (a.input < 0 || static_cast<std::size_t>(a.input) >= call.inputs.size() || a.result < 0 ||
+        out >= plan.operands.size())
+      throw InputError("bad-input", "an alias of operands that there are not");
+    plan.operands[out].alias = r.names[static_cast<std::size_t>(a.input)].c_str();
+  }
+  for (std::size_t i = 0; i < p.scratch.size(); ++i) {
+    const Window& w = p.scratch[i];
+    OperandPlan op;
+    op.name = "scratch" + std::to_string(i);
+    op.dtype = w.type.dtype;
+    op.space = space_of(w);
+    op.array = w.type.shape;
+    if (w.semaphores) {
+      op.role = w.type.semaphore == "dma_semaphore" ? Role::dma_sem : Role::sem;
+      op.array = {w.type.shape.elems()};
+    } else {
+      op.role = w.any ? Role::hbm : w.smem ? Role::smem : Role::vmem;
+      op.block = w.type.shape;
+      op.buffers = 1;
+    }
+    plan.operands.push_back(std::move(op));
+  }
+  for (std::size_t i = 0; i < p.prefetched.size(); ++i) {
+    const Type& t = p.prefetched[i].type;
+    plan.scalars.push_back(
+        {"prefetched" + std::to_string(i), t.dtype, t.shape.elems(), Here{}, -1});
+  }
+  return r;
+}
+
+}  // namespace
+
+Plan plan_call(const Call& call, const DeviceSpec& device, int devices,
+               std::vector<std::int64_t>& grid) {
+  Prepared p = prepare(call, device, devices);
+  finish_plan(p.plan);
+  for (auto& op : p.plan.operands) op.alias = nullptr;
+  grid = p.launch.grid;
+  return p.plan;
+}
+
+RunResult run_call(const Call& call, const RunOptions& given) {
+  RunOptions options = given;
+  int devices = 1;
+  for (const int extent : options.mesh) devices *= extent;
+  Prepared p = prepare(call, options.device, devices);
+  if (call.program->asynchronous && !options.schedule) options.schedule = Schedule{};
+  StepContext context;
+  context.plan = &p.plan;
+  context.who = options.who.empty() ? p.plan.kernel : options.who;
+  context.command = options.command;
+  step_context = &context;
+  struct Clear {
+    ~Clear() { step_context = nullptr; }
+  } clear;
+  RunResult result;
+  try {
+    finish_plan(p.plan);
+    Inputs inputs;
+    for (const Array& a : call.inputs) inputs.push_back(&a);
+    detail::RunDriver driver(std::move(p.plan), inputs, options);
+    context.plan = &driver.plan();
+    std::int64_t cells = 1;
+    for (int d = 0; d < p.launch.parallel; ++d) cells *= p.launch.grid[static_cast<std::size_t>(d)];
+    result =
+        driver.execute(cells, [&](CoreIo& io) { return make_core(p.launch, driver.plan(), io); });
+  } catch (const KernelError& error) {
+    // Only what precedes the first step lands here: the plan.
+    result.plan = std::move(p.plan);
+    result.diagnostics.push_back(error.diagnostic);
+  }
+  return result;
+}
+
+}  // namespace tessera::pallas

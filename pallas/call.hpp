@@ -1,0 +1,44 @@
+// Running a planned kernel: a custom call with its arrays.
+//
+//   auto module = load_module_file("kernel.mlirbc");
+//   auto program = plan_module(module);
+//   Call call{.program = program.get()};
+//   call.inputs = ...;                     // after dynamic grid bounds and prefetched scalars
+//   RunResult r = run_call(call, options);
+//
+// Arrays are those of the custom call: first one i32 scalar per dynamic extent of the grid, then
+// the prefetched arrays, then the inputs. On a mesh each is sharded over dim 0, but for the
+// scalars. Results: what the kernel leaves undefined holds NaN, or -0x5a5a5a5a; RunResult::missing
+// says how many elements of each.
+#pragma once
+
+#include "memory_model/array.hpp"
+#include "pallas/planner.hpp"
+#include "sim/run.hpp"
+
+namespace tessera::pallas {
+
+struct Alias {
+  int input = 0;  ///< counted among the inputs
+  int result = 0;
+};
+
+struct Call {
+  const Program* program = nullptr;
+  std::vector<std::int64_t> bounds;  ///< of the grid's dynamic dims, in order
+  std::vector<Array> prefetched;
+  std::vector<Array> inputs;
+  std::vector<Array> results;  ///< shapes and types wanted; empty: inferred
+  std::vector<Alias> aliases;
+  int collective_id = 0;
+  std::vector<std::string> names;  ///< of inputs, then of results; made up if empty
+};
+
+/// Throws InputError for arrays that do not fit the module.
+RunResult run_call(const Call& call, const RunOptions& options);
+
+/// The plan of a call without running it: operands, allocations, grid.
+Plan plan_call(const Call& call, const DeviceSpec& device, int devices,
+               std::vector<std::int64_t>& grid);
+
+}  // namespace tessera::pallas

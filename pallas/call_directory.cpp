@@ -1,0 +1,151 @@
+#include "pallas/call_directory.hpp"
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "memory_model/npy.hpp"
+#include "pallas/load.hpp"
+#include "sim/diagnostics/diagnostic.hpp"
+
+namespace tessera::pallas {
+
+namespace {
+
+using Json = nlohmann::json;
+
+Json read_json(const std::string& path) {
+  std::ifstream file(path);
+  if (!file) return Json::object();
+  try {
+    return Json::parse(file);
+  } catch (const Json::exception& e) {
+    throw InputError("bad-input", path + ": " + e.what());
+  }
+}
+
+/// An array of all devices: their parts one after the other along dim 0.
+Array read_parts(const std::string& folder, const std::string& name, DType dtype, int devices) {
+  if (devices == 1) return read_npy_bits(folder + "/" + name, dtype);
+  std::vector<Array> parts;
+  for (int d = 0; d < devices; ++d) {
+    std::string path = folder;
+    path += "/dev";
+    path += std::to_string(d) + "_" + name;
+    parts.push_back(read_npy_bits(path, dtype));
+  }
+  Shape shape = parts[0].shape();
+  if (shape.rank == 0) return std::move(parts[0]);
+  shape[0] *= devices;
+  Array whole(dtype, shape);
+  std::int64_t at = 0;
+  for (const Array& part : parts) {
+    if (at + part.size_bytes() > whole.size_bytes())
+      throw InputError("bad-input", name + " has another shape on every device");
+    std::memcpy(whole.bytes() + at, part.bytes(), static_cast<std::size_t>(part.size_bytes()));
+    at += part.size_bytes();
+  }
+  return whole;
+}
+
+bool has(const std::string& folder, const std::string& name, int devices) {
+  std::error_code error;
+  return std::filesystem::exists(folder + "/" + (devices > 1 ? "dev0_" : "") + name, error);
+}
+
+void read_expected(const std::string& folder, const Json& meta, RecordedCall& r) {
+  const std::size_t inputs = r.call.inputs.size();
+  for (std::size_t j = 0; j < r.call.results.size(); ++j) {
+    ExpectedResult e;
+    const DType dtype = r.program->operands[inputs + j].type.dtype;
+    const std::string number = std::to_string(j);
+    if (has(folder, "out" + number + ".npy", r.devices))
+      e.interpreted = read_parts(folder, "out" + number + ".npy", dtype, r.devices);
+    if (has(folder, "ref" + number + ".npy", r.devices))
+      e.reference = read_parts(folder, "ref" + number + ".npy", dtype, r.devices);
+    if (has(folder, "out" + number + ".undef.npy", r.devices))
+      e.undefined = read_parts(folder, "out" + number + ".undef.npy", DType::i8, r.devices);
+    const Json tolerance = meta.value("tolerance", Json::object());
+    const Json of_reference = tolerance.value("vs_reference", Json::object());
+    e.reference_rtol = of_reference.value("rtol", 0.0);
+    e.reference_atol = of_reference.value("atol", 0.0);
+    const Json of_interpreter = tolerance.value("vs_interpret", Json::array());
+    if (j < of_interpreter.size()) {
+      e.interpreted_rtol = of_interpreter[j].value("rtol", 0.0);
+      e.interpreted_atol = of_interpreter[j].value("atol", 0.0);
+    }
+    r.expected.push_back(std::move(e));
+  }
+}
+
+RecordedCall read_checked(const std::string& folder) {
+  RecordedCall r;
+  const bool bytecode = std::filesystem::exists(folder + "/kernel.mlirbc");
+  const Module module = load_module_file(folder + (bytecode ? "/kernel.mlirbc" : "/kernel.mlir"));
+  r.program = plan_module(module);
+  r.call.program = r.program.get();
+  const Json meta = read_json(folder + "/meta.json");
+  const Json config = read_json(folder + "/config.json");
+  r.devices = meta.value("num_devices", 1);
+  r.cores = meta.value("cores", 1);
+  const std::string chip = meta.value("chip", std::string());
+  for (const char* known : {"v4", "v5e", "v5p", "v6e", "v7x"}) {
+    if (chip.starts_with(known)) r.device = std::string("tpu-") + known;
+  }
+  r.eager = meta.value("interpret_mode", std::string()).find("eager") != std::string::npos;
+  r.call.collective_id =
+      config.value("custom_call_config", Json::object()).value("collective_id", 0);
+  const std::size_t dynamic = meta.value("num_dynamic_grid_bounds", 0);
+  const std::size_t inputs = meta.value("num_inputs", 0);
+  const std::size_t prefetched = r.program->prefetched.size();
+  if (dynamic + prefetched + inputs != meta.value("operands", Json::array()).size() ||
+      inputs > r.program->operands.size())
+    throw InputError("bad-input", folder + "/meta.json does not fit the module");
+  for (std::size_t i = 0; i < dynamic + prefetched + inputs; ++i) {
+    const std::string name = "in" + std::to_string(i) + ".npy";
+    if (i < dynamic) {
+      const Array bound =
+          read_npy_bits(folder + (r.devices > 1 ? "/dev0_" : "/") + name, DType::i32);
+      r.call.bounds.push_back(static_cast<std::int64_t>(bound.at(0)));
+    } else if (i < dynamic + prefetched) {
+      r.call.prefetched.push_back(
+          read_parts(folder, name, r.program->prefetched[i - dynamic].type.dtype, r.devices));
+    } else {
+      r.call.inputs.push_back(read_parts(
+          folder, name, r.program->operands[i - dynamic - prefetched].type.dtype, r.devices));
+    }
+  }
+  const Json results = meta.value("results", Json::array());
+  for (std::size_t j = 0; j < results.size(); ++j) {
+    if (inputs + j >= r.program->operands.size())
+      throw InputError("bad-input", folder + "/meta.json does not fit the module");
+    Shape shape;
+    for (const auto& extent : results[j].at("shape")) shape.push_back(extent.get<std::int64_t>());
+    if (r.devices > 1 && shape.rank > 0) shape[0] *= r.devices;
+    r.call.results.push_back(Array::undefined(r.program->operands[inputs + j].type.dtype, shape));
+  }
+  for (const auto& alias :
+       meta.value("custom_call", Json::object()).value("aliases", Json::array())) {
+    const auto operand = alias.at("operand").get<std::size_t>();
+    if (operand < dynamic + prefetched) continue;
+    r.call.aliases.push_back(
+        {static_cast<int>(operand - dynamic - prefetched), alias.at("result").get<int>()});
+  }
+  read_expected(folder, meta, r);
+  return r;
+}
+
+}  // namespace
+
+RecordedCall read_call(const std::string& folder) {
+  try {
+    return read_checked(folder);
+  } catch (const Json::exception& e) {
+    throw InputError("bad-input", folder + "/meta.json: " + e.what());
+  } catch (const NpyError& e) {
+    throw InputError("bad-input", e.what());
+  }
+}
+
+}  // namespace tessera::pallas

@@ -1,0 +1,41 @@
+// A custom call in a folder: what the recorder of tests, and tessera.capture(), write.
+//
+//   kernel.mlirbc (or kernel.mlir, generic text)   the module
+//   meta.json      operands and results (files, shapes), aliases, counts, cores, devices
+//   config.json    the rest of the call's backend_config
+//   in<i>.npy      operand i: dynamic grid bounds, prefetched arrays, inputs;
+//                  dev<k>_in<i>.npy of device k of a mesh
+//   out<j>.npy, ref<j>.npy, out<j>.undef.npy       results to compare with, where there are any
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "pallas/call.hpp"
+
+namespace tessera::pallas {
+
+struct ExpectedResult {
+  std::optional<Array> interpreted;  ///< out<j>.npy, of an interpret mode
+  std::optional<Array> reference;    ///< ref<j>.npy, of a reference
+  std::optional<Array> undefined;    ///< i8: not zero where out<j> means nothing
+  double interpreted_rtol = 0;
+  double interpreted_atol = 0;
+  double reference_rtol = 0;
+  double reference_atol = 0;
+};
+
+struct RecordedCall {
+  std::unique_ptr<Program> program;
+  Call call;
+  int devices = 1;
+  int cores = 1;
+  std::string device;  ///< "tpu-v6e", "" if it is not said
+  std::vector<ExpectedResult> expected;
+  bool eager = false;  ///< recorded with copies that land at once, in the order of their starts
+};
+
+/// Throws InputError.
+RecordedCall read_call(const std::string& folder);
+
+}  // namespace tessera::pallas

@@ -1,0 +1,36 @@
+// One core of the machine, stepping a planned kernel through its part of the grid: the pipeline of
+// sim/interpreter.hpp for blocks whose shapes and index maps come from a module.
+//
+// What differs: an output block may come back after it has left, if the kernel then writes all of
+// it; what it does not write keeps what the array held.
+#pragma once
+
+#include "pallas/call.hpp"
+
+namespace tessera::pallas {
+
+/// What all cores of a call share.
+struct Launch {
+  const Call* call = nullptr;
+  const Program* program = nullptr;
+  std::vector<std::int64_t> grid;
+  int parallel = 0;  ///< leading dims whose steps are cells
+  int devices = 1;
+};
+
+std::unique_ptr<CoreBase> make_core(const Launch& launch, const Plan& plan, CoreIo& io);
+
+/// Evaluates index maps: what block a window takes at a grid step.
+class IndexMaps {
+ public:
+  IndexMaps(const Launch& launch, Exec& exec, int device);
+  /// One index per dim of the window's array.
+  void evaluate(const Window& window, const int* ids, std::int64_t* index);
+
+ private:
+  const Launch& launch_;
+  Exec& exec_;
+  std::vector<std::unique_ptr<Buffer>> prefetched_;
+};
+
+}  // namespace tessera::pallas

@@ -1,0 +1,248 @@
+#include "pallas/group.hpp"
+
+namespace tessera::pallas {
+
+namespace {
+
+constexpr std::int64_t kStrip = 2048;
+
+template <class T>
+void expand(T* to, const Lane& lane, const T* from, std::int64_t first, std::int64_t n) {
+  switch (lane.kind) {
+    case Lane::Kind::splat:
+      std::fill_n(to, n, *from);
+      break;
+    case Lane::Kind::rows:
+      for (std::int64_t i = 0; i < n;) {
+        const std::int64_t row = (first + i) / lane.period;
+        const std::int64_t run = std::min(n - i, (row + 1) * lane.period - (first + i));
+        std::fill_n(to + i, run, from[row]);
+        i += run;
+      }
+      break;
+    case Lane::Kind::columns:
+      for (std::int64_t i = 0; i < n;) {
+        const std::int64_t column = (first + i) % lane.period;
+        const std::int64_t run = std::min(n - i, lane.period - column);
+        std::copy_n(from + column, run, to + i);
+        i += run;
+      }
+      break;
+    case Lane::Kind::dense:
+      std::copy_n(from + first, n, to);
+      break;
+    case Lane::Kind::result:
+      break;
+  }
+}
+
+/// Memory of one run, from the thread's free list.
+struct Scratch {
+  explicit Scratch(std::size_t bytes) : handle(Storage::allocate(bytes)) {}
+  StorageHandle handle;
+  std::byte* take(std::size_t bytes) {
+    std::byte* const at = handle.bytes() + used;
+    used += (bytes + 63) / 64 * 64;
+    return at;
+  }
+  std::size_t used = 0;
+};
+
+}  // namespace
+
+void expand_lane(std::byte* to, const Lane& lane, const std::byte* from, std::int64_t elem_bytes,
+                 std::int64_t first, std::int64_t n) {
+  const auto as = [&]<class T>(T) {
+    expand(reinterpret_cast<T*>(to), lane, reinterpret_cast<const T*>(from), first, n);
+  };
+  switch (elem_bytes) {
+    case 1:
+      return as(std::uint8_t{});
+    case 2:
+      return as(std::uint16_t{});
+    case 4:
+      return as(std::uint32_t{});
+    default:
+      return as(std::uint64_t{});
+  }
+}
+
+int Group::lane(const Lane& l) {
+  for (std::size_t i = 0; i < lanes.size(); ++i) {
+    if (lanes[i] == l) return static_cast<int>(i);
+  }
+  lanes.push_back(l);
+  return static_cast<int>(lanes.size()) - 1;
+}
+
+void Group::run(Exec& x) const {
+  bool poison = false;
+  for (const Lane& l : lanes) {
+    if (l.kind == Lane::Kind::splat)
+      poison = poison || x.scalars[static_cast<std::size_t>(l.slot)].poison;
+    else if (l.kind != Lane::Kind::result)
+      poison = poison || static_cast<bool>(x.vector(l.slot).poison);
+  }
+  for (const Member& m : members) {
+    op_state.flops += elems * m.op.flops;
+    if (m.op.transcendental) op_state.transcendentals += elems;
+  }
+  if (poison) {
+    run_poisoned(x);
+    return;
+  }
+  const std::int64_t strip = std::min(kStrip, elems);
+  const auto bytes = static_cast<std::size_t>(strip) * 8 + 64;
+  Scratch scratch((lanes.size() + members.size()) * bytes);
+  std::vector<std::byte*> held(lanes.size());
+  std::vector<const std::byte*> source(lanes.size());
+  std::vector<std::byte*> results(members.size());
+  std::vector<StorageHandle> kept(members.size());
+  for (std::size_t i = 0; i < lanes.size(); ++i) {
+    const Lane& l = lanes[i];
+    if (l.kind == Lane::Kind::result) continue;
+    source[i] = l.kind == Lane::Kind::splat
+                    ? x.scalars[static_cast<std::size_t>(l.slot)].bytes.data()
+                    : x.vector(l.slot).data.bytes();
+    if (l.kind == Lane::Kind::dense) continue;
+    held[i] = scratch.take(bytes);
+    if (l.kind == Lane::Kind::splat)
+      expand_lane(held[i], l, source[i], register_bytes(l.dtype), 0, strip);
+  }
+  // Results that stay inside take turns with the memory of those that nobody reads any more.
+  std::vector<std::byte*> spare;
+  std::vector<std::pair<int, std::byte*>> busy;
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    const Member& m = members[i];
+    if (m.vector >= 0) {
+      kept[i] = StorageHandle(
+          Storage::allocate(static_cast<std::size_t>(elems * register_bytes(m.op.result))));
+    } else {
+      if (spare.empty()) spare.push_back(scratch.take(bytes));
+      results[i] = spare.back();
+      spare.pop_back();
+      busy.emplace_back(m.last_use, results[i]);
+    }
+    std::erase_if(busy, [&](const auto& b) {
+      if (b.first > static_cast<int>(i)) return false;
+      spare.push_back(b.second);
+      return true;
+    });
+  }
+  for (std::int64_t first = 0; first < elems; first += strip) {
+    const std::int64_t n = std::min(strip, elems - first);
+    for (std::size_t i = 0; i < lanes.size(); ++i) {
+      const Lane& l = lanes[i];
+      if (l.kind == Lane::Kind::rows || l.kind == Lane::Kind::columns)
+        expand_lane(held[i], l, source[i], register_bytes(l.dtype), first, n);
+    }
+    for (std::size_t i = 0; i < members.size(); ++i) {
+      const Member& m = members[i];
+      std::array<const std::byte*, 4> in{};
+      for (std::size_t k = 0; k < m.operands.size(); ++k) {
+        const auto at = static_cast<std::size_t>(m.operands[k]);
+        const Lane& l = lanes[at];
+        if (l.kind == Lane::Kind::dense)
+          in[k] = source[at] + first * register_bytes(l.dtype);
+        else if (l.kind == Lane::Kind::result)
+          in[k] = results[static_cast<std::size_t>(l.slot)];
+        else
+          in[k] = held[at];
+      }
+      if (kept[i]) results[i] = kept[i].bytes() + first * register_bytes(m.op.result);
+      m.op.kernel(results[i], in.data(), n);
+    }
+  }
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    if (kept[i]) x.vector(members[i].vector) = {std::move(kept[i]), {}};
+  }
+}
+
+/// The same, op by op, with which elements are poison.
+void Group::run_poisoned(Exec& x) const {
+  struct Value {
+    StorageHandle data;
+    StorageHandle poison;
+  };
+  const auto n = static_cast<std::size_t>(elems);
+  const auto fresh = [&](std::int64_t size) {
+    return StorageHandle(Storage::allocate(n * static_cast<std::size_t>(size)));
+  };
+  std::vector<Value> inputs(lanes.size());
+  for (std::size_t i = 0; i < lanes.size(); ++i) {
+    const Lane& l = lanes[i];
+    if (l.kind == Lane::Kind::result) continue;
+    const bool splat = l.kind == Lane::Kind::splat;
+    const std::byte* const from = splat ? x.scalars[static_cast<std::size_t>(l.slot)].bytes.data()
+                                        : x.vector(l.slot).data.bytes();
+    inputs[i].data = fresh(register_bytes(l.dtype));
+    expand_lane(inputs[i].data.bytes(), l, from, register_bytes(l.dtype), 0, elems);
+    const std::byte poisoned{1};
+    const std::byte* mask = nullptr;
+    if (splat && x.scalars[static_cast<std::size_t>(l.slot)].poison)
+      mask = &poisoned;
+    else if (!splat && x.vector(l.slot).poison)
+      mask = x.vector(l.slot).poison.bytes();
+    if (mask == nullptr) continue;
+    inputs[i].poison = fresh(1);
+    expand_lane(inputs[i].poison.bytes(), l, mask, 1, 0, elems);
+  }
+  std::vector<Value> results(members.size());
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    const Member& m = members[i];
+    std::array<const std::byte*, 4> in{};
+    std::array<const Value*, 4> value{};
+    bool any = false;
+    for (std::size_t k = 0; k < m.operands.size(); ++k) {
+      const auto at = static_cast<std::size_t>(m.operands[k]);
+      const Lane& l = lanes[at];
+      value[k] =
+          l.kind == Lane::Kind::result ? &results[static_cast<std::size_t>(l.slot)] : &inputs[at];
+      in[k] = value[k]->data.bytes();
+      any = any || static_cast<bool>(value[k]->poison);
+    }
+    results[i].data = fresh(register_bytes(m.op.result));
+    m.op.kernel(results[i].data.bytes(), in.data(), elems);
+    if (any) {
+      results[i].poison = fresh(1);
+      std::byte* const out = results[i].poison.bytes();
+      const auto bad = [&](std::size_t k, std::size_t e) {
+        return value[k]->poison && value[k]->poison.bytes()[e] != std::byte{0};
+      };
+      const auto width = static_cast<std::size_t>(
+          register_bytes(lanes[static_cast<std::size_t>(m.operands[0])].dtype));
+      const auto zero = [&](std::size_t k, std::size_t e) {
+        return std::all_of(in[k] + e * width, in[k] + (e + 1) * width,
+                           [](std::byte b) { return b == std::byte{0}; });
+      };
+      bool left = false;
+      for (std::size_t e = 0; e < n; ++e) {
+        bool p = false;
+        switch (m.op.poison) {
+          case PoisonRule::any:
+            for (std::size_t k = 0; k < m.operands.size(); ++k) p = p || bad(k, e);
+            break;
+          case PoisonRule::select:
+            p = bad(0, e) || bad(zero(0, e) ? 2 : 1, e);
+            break;
+          case PoisonRule::conjunction:
+            p = (bad(0, e) && (bad(1, e) || !zero(1, e))) ||
+                (bad(1, e) && !bad(0, e) && !zero(0, e));
+            break;
+          case PoisonRule::disjunction:
+            p = (bad(0, e) && (bad(1, e) || zero(1, e))) || (bad(1, e) && !bad(0, e) && zero(0, e));
+            break;
+        }
+        out[e] = static_cast<std::byte>(p ? 1 : 0);
+        left = left || p;
+      }
+      if (!left) results[i].poison = StorageHandle();
+    }
+  }
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    if (members[i].vector >= 0)
+      x.vector(members[i].vector) = {std::move(results[i].data), std::move(results[i].poison)};
+  }
+}
+
+}  // namespace tessera::pallas

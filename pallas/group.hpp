@@ -1,0 +1,65 @@
+// Elementwise ops on vectors of as many elements, fused: each strip of the operands goes through
+// all of them before the next one, so that intermediate values stay in the cache.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "pallas/program.hpp"
+
+namespace tessera::pallas {
+
+/// One op over n elements, dense.
+using Kernel = void (*)(std::byte* out, const std::byte* const* in, std::int64_t n);
+
+/// How poison goes through an op: to every result that it reaches, or only where it counts.
+enum class PoisonRule : std::uint8_t { any, select, conjunction, disjunction };
+
+struct ElementOp {
+  Kernel kernel = nullptr;
+  DType result = DType::f32;
+  PoisonRule poison = PoisonRule::any;
+  int flops = 0;
+  bool transcendental = false;
+};
+
+/// An operand: a vector as it is, or one that repeats.
+struct Lane {
+  enum class Kind : std::uint8_t {
+    dense,    ///< element i of the vector
+    splat,    ///< a scalar
+    rows,     ///< element i / period of the vector
+    columns,  ///< element i % period
+    result    ///< what op `slot` of the group gives
+  };
+  Kind kind = Kind::dense;
+  int slot = 0;
+  std::int64_t period = 1;
+  DType dtype = DType::f32;
+  bool operator==(const Lane&) const = default;
+};
+
+struct Group {
+  std::int64_t elems = 0;
+  struct Member {
+    ElementOp op;
+    std::vector<int> operands;  ///< lanes
+    int vector = -1;            ///< slot that keeps the result, or -1
+    int last_use = 0;           ///< member that reads it last
+    int location = 0;
+  };
+  std::vector<Lane> lanes;
+  std::vector<Member> members;
+
+  int lane(const Lane& l);
+  void run(Exec& x) const;
+
+ private:
+  void run_poisoned(Exec& x) const;
+};
+
+/// Writes n elements of a lane from element `first` on, unless it is dense.
+void expand_lane(std::byte* to, const Lane& lane, const std::byte* from, std::int64_t elem_bytes,
+                 std::int64_t first, std::int64_t n);
+
+}  // namespace tessera::pallas

@@ -1,0 +1,88 @@
+// A Mosaic module as plain data: what the importer (mlir_import.cpp) makes of the bytecode or text
+// that JAX hands to the TPU compiler, and what everything else here works on without MLIR.
+//
+// Names of ops are without their "stable_mosaic." prefix. Attributes that belong to a dialect
+// ("#tpu.dot_dimension_numbers<...>") are their text. Values are numbered through the module.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "memory_model/dtype.hpp"
+#include "memory_model/layout.hpp"
+
+namespace tessera::pallas {
+
+inline constexpr std::int64_t kDynamic = INT64_MIN;
+
+struct Type {
+  enum class Kind : std::uint8_t { scalar, index, vector, memref, other };
+  Kind kind = Kind::other;
+  DType dtype = DType::i32;  ///< of scalars and elements; i1 is `boolean`
+  Shape shape;               ///< kDynamic where it is not static
+  std::string space;         ///< of a memref: "vmem", "smem", "any", "hbm", "semaphore_mem"
+  std::string semaphore;     ///< of a memref of semaphores: "dma_semaphore", "semaphore"
+  std::string text;          ///< as MLIR prints it
+  bool known = true;         ///< false: an element type that tessera does not have
+};
+
+struct Attribute {
+  enum class Kind : std::uint8_t { none, integer, real, text, list, dictionary, integers, dense };
+  Kind kind = Kind::none;
+  std::int64_t integer = 0;
+  double real = 0;
+  std::string text;
+  std::vector<Attribute> list;
+  std::map<std::string, Attribute> dictionary;
+  std::vector<std::int64_t> integers;
+  /// Of a dense constant: elements in row-major order, one per dtype's unpacked size; one if splat.
+  std::vector<std::byte> bytes;
+};
+
+struct Location {
+  std::string file;
+  int line = 0;
+};
+
+struct Operation;
+
+/// One block: its arguments and its operations, the terminator last.
+struct Region {
+  std::vector<int> arguments;
+  std::vector<Operation> operations;
+  int blocks = 1;
+};
+
+struct Operation {
+  std::string name;
+  std::vector<int> operands;
+  std::vector<int> results;
+  std::map<std::string, Attribute> attributes;
+  std::vector<Region> regions;
+  int location = 0;
+
+  const Attribute* find(const std::string& attribute) const {
+    const auto it = attributes.find(attribute);
+    return it == attributes.end() ? nullptr : &it->second;
+  }
+};
+
+struct Function {
+  std::string name;
+  Region body;
+  std::map<std::string, Attribute> attributes;
+};
+
+struct Module {
+  std::int64_t version = 0;  ///< stable_mosaic.version
+  std::vector<Type> values;  ///< by number
+  std::vector<Location> locations;
+  std::vector<Function> functions;
+
+  const Type& type(int value) const { return values[static_cast<std::size_t>(value)]; }
+  const Function* function(const std::string& name) const;
+};
+
+}  // namespace tessera::pallas

@@ -1,0 +1,22 @@
+// Reading Mosaic modules: stable_mosaic bytecode, or its generic text.
+//
+// Read are versions 11 to 15 of the dialect, those of JAX 0.9 and 0.10. MLIR does the parsing, in a
+// module (libtessera_mlir) that is loaded on first use; a tessera built without it says what to
+// install. Errors: InputError, one line: no such file, no module, a corrupt or truncated one,
+// another dialect, a newer version.
+#pragma once
+
+#include <string>
+
+#include "pallas/ir.hpp"
+
+namespace tessera::pallas {
+
+inline constexpr std::int64_t kOldestVersion = 11;
+inline constexpr std::int64_t kNewestVersion = 15;
+
+/// `name` is for messages.
+Module load_module(const std::string& bytes, const std::string& name);
+Module load_module_file(const std::string& path);
+
+}  // namespace tessera::pallas

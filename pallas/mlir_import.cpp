@@ -1,0 +1,406 @@
+// From MLIR to ir.hpp. A module of its own, loaded when a Mosaic module is first given, so that
+// nobody else pays for libMLIR.
+//
+// MLIR needs to know three things about the `tpu` dialect: that its attributes and types exist
+// (their text is kept), and that its types may be elements of memrefs. The 8- and 4-bit floats
+// whose bytecode came with MLIR 23 are decoded here.
+#include <llvm/Support/raw_ostream.h>
+#include <mlir/Bytecode/BytecodeImplementation.h>
+#include <mlir/Bytecode/BytecodeReader.h>
+#include <mlir/IR/BuiltinAttributes.h>
+#include <mlir/IR/BuiltinOps.h>
+#include <mlir/IR/BuiltinTypes.h>
+#include <mlir/IR/Dialect.h>
+#include <mlir/IR/DialectImplementation.h>
+#include <mlir/IR/MLIRContext.h>
+#include <mlir/Parser/Parser.h>
+
+#include "pallas/load.hpp"
+
+namespace {
+
+struct TextStorage : mlir::AttributeStorage {
+  using KeyTy = llvm::StringRef;
+  explicit TextStorage(llvm::StringRef t) : text(t) {}
+  bool operator==(const KeyTy& key) const { return key == text; }
+  static TextStorage* construct(mlir::AttributeStorageAllocator& allocator, const KeyTy& key) {
+    return new (allocator.allocate<TextStorage>()) TextStorage(allocator.copyInto(key));
+  }
+  llvm::StringRef text;
+};
+struct TextTypeStorage : mlir::TypeStorage {
+  using KeyTy = llvm::StringRef;
+  explicit TextTypeStorage(llvm::StringRef t) : text(t) {}
+  bool operator==(const KeyTy& key) const { return key == text; }
+  static TextTypeStorage* construct(mlir::TypeStorageAllocator& allocator, const KeyTy& key) {
+    return new (allocator.allocate<TextTypeStorage>()) TextTypeStorage(allocator.copyInto(key));
+  }
+  llvm::StringRef text;
+};
+
+class TpuAttribute : public mlir::Attribute::AttrBase<TpuAttribute, mlir::Attribute, TextStorage> {
+ public:
+  using Base::Base;
+  static constexpr llvm::StringLiteral name = "tpu.attribute";
+  llvm::StringRef text() const { return getImpl()->text; }
+};
+class TpuType : public mlir::Type::TypeBase<TpuType, mlir::Type, TextTypeStorage,
+                                            mlir::MemRefElementTypeInterface::Trait> {
+ public:
+  using Base::Base;
+  static constexpr llvm::StringLiteral name = "tpu.type";
+  llvm::StringRef text() const { return getImpl()->text; }
+};
+
+class TpuDialect : public mlir::Dialect {
+ public:
+  explicit TpuDialect(mlir::MLIRContext* context)
+      : mlir::Dialect("tpu", context, mlir::TypeID::get<TpuDialect>()) {
+    addAttributes<TpuAttribute>();
+    addTypes<TpuType>();
+    allowUnknownOperations();
+  }
+  static constexpr llvm::StringLiteral getDialectNamespace() { return "tpu"; }
+
+  mlir::Attribute parseAttribute(mlir::DialectAsmParser& parser, mlir::Type) const override {
+    const llvm::StringRef text = parser.getFullSymbolSpec();
+    return skip(parser) ? TpuAttribute::get(getContext(), text) : TpuAttribute();
+  }
+  mlir::Type parseType(mlir::DialectAsmParser& parser) const override {
+    const llvm::StringRef text = parser.getFullSymbolSpec();
+    return skip(parser) ? TpuType::get(getContext(), text) : TpuType();
+  }
+  void printAttribute(mlir::Attribute a, mlir::DialectAsmPrinter& printer) const override {
+    printer << mlir::cast<TpuAttribute>(a).text();
+  }
+  void printType(mlir::Type t, mlir::DialectAsmPrinter& printer) const override {
+    printer << mlir::cast<TpuType>(t).text();
+  }
+
+ private:
+  /// Moves the parser past the text that getFullSymbolSpec() has given whole.
+  static bool skip(mlir::DialectAsmParser& parser) {
+    const char* const end = parser.getFullSymbolSpec().end();
+    while (parser.getCurrentLocation().getPointer() < end) {
+      std::string ignored;
+      const char* const before = parser.getCurrentLocation().getPointer();
+      llvm::StringRef word;
+      if (mlir::succeeded(parser.parseOptionalKeyword(&word)) ||
+          mlir::succeeded(parser.parseOptionalString(&ignored)) ||
+          mlir::succeeded(parser.parseOptionalLess()) ||
+          mlir::succeeded(parser.parseOptionalGreater()) ||
+          mlir::succeeded(parser.parseOptionalLSquare()) ||
+          mlir::succeeded(parser.parseOptionalRSquare()) ||
+          mlir::succeeded(parser.parseOptionalLParen()) ||
+          mlir::succeeded(parser.parseOptionalRParen()) ||
+          mlir::succeeded(parser.parseOptionalLBrace()) ||
+          mlir::succeeded(parser.parseOptionalRBrace()) ||
+          mlir::succeeded(parser.parseOptionalComma()) ||
+          mlir::succeeded(parser.parseOptionalColon()) ||
+          mlir::succeeded(parser.parseOptionalEqual()) ||
+          mlir::succeeded(parser.parseOptionalStar()) ||
+          mlir::succeeded(parser.parseOptionalPlus()) ||
+          mlir::succeeded(parser.parseOptionalMinus()) ||
+          mlir::succeeded(parser.parseOptionalArrow())) {
+        continue;
+      }
+      llvm::APInt number;
+      const mlir::OptionalParseResult integer = parser.parseOptionalInteger(number);
+      if (integer.has_value() && mlir::succeeded(*integer)) continue;
+      if (parser.getCurrentLocation().getPointer() == before) return false;
+    }
+    return true;
+  }
+};
+
+}  // namespace
+
+MLIR_DECLARE_EXPLICIT_TYPE_ID(TpuDialect)
+MLIR_DEFINE_EXPLICIT_TYPE_ID(TpuDialect)
+
+namespace tessera::pallas {
+
+namespace {
+
+/// The 8- and 4-bit floats in builtin bytecode of MLIR 23 (BuiltinDialectBytecode.td there).
+mlir::LogicalResult read_new_float(mlir::DialectBytecodeReader& reader, llvm::StringRef dialect,
+                                   mlir::Type& type) {
+  if (dialect != "builtin") return mlir::success();
+  std::uint64_t code = 0;
+  if (mlir::failed(reader.readVarInt(code))) return mlir::failure();
+  mlir::MLIRContext* const context = reader.getContext();
+  switch (code) {
+    case 22:
+      type = mlir::Float8E5M2Type::get(context);
+      break;
+    case 24:
+      type = mlir::Float8E4M3FNType::get(context);
+      break;
+    case 27:
+      type = mlir::Float8E4M3B11FNUZType::get(context);
+      break;
+    case 29:
+      type = mlir::Float4E2M1FNType::get(context);
+      break;
+    default:
+      break;
+  }
+  return mlir::success();
+}
+
+template <class T>
+std::string text_of(T x) {
+  std::string text;
+  llvm::raw_string_ostream out(text);
+  x.print(out);
+  return text;
+}
+
+bool element_dtype(mlir::Type t, DType& dtype) {
+  if (t.isF32())
+    dtype = DType::f32;
+  else if (t.isBF16())
+    dtype = DType::bf16;
+  else if (t.isF16())
+    dtype = DType::f16;
+  else if (t.isF64())
+    dtype = DType::f64;
+  else if (mlir::isa<mlir::Float8E4M3FNType>(t))
+    dtype = DType::f8e4m3fn;
+  else if (mlir::isa<mlir::Float8E5M2Type>(t))
+    dtype = DType::f8e5m2;
+  else if (t.isInteger(1))
+    dtype = DType::boolean;
+  else if (t.isInteger(4))
+    dtype = DType::i4;
+  else if (t.isInteger(8))
+    dtype = DType::i8;
+  else if (t.isInteger(16))
+    dtype = DType::i16;
+  else if (t.isInteger(32))
+    dtype = DType::i32;
+  else if (t.isInteger(64))
+    dtype = DType::i64;
+  else
+    return false;
+  return true;
+}
+
+class Importer {
+ public:
+  explicit Importer(Module& to) : to_(to) {}
+
+  std::string import(mlir::ModuleOp module) {
+    if (const auto version = module->getAttrOfType<mlir::IntegerAttr>("stable_mosaic.version"))
+      to_.version = version.getInt();
+    for (mlir::Operation& op : *module.getBody()) {
+      if (op.getName().getStringRef() != "stable_mosaic.func.func") {
+        return "it holds '" + op.getName().getStringRef().str() +
+               "', and a Mosaic module holds functions of the stable_mosaic dialect";
+      }
+      if (op.getNumRegions() != 1 || op.getRegion(0).empty()) return "a function has no body";
+      Function f;
+      for (const mlir::NamedAttribute a : op.getAttrs())
+        f.attributes[a.getName().str()] = attribute(a.getValue());
+      f.name = f.attributes["sym_name"].text;
+      f.body = region(op.getRegion(0));
+      to_.functions.push_back(std::move(f));
+    }
+    return error_;
+  }
+
+ private:
+  int number(mlir::Value v) {
+    const auto [it, fresh] = numbers_.try_emplace(v.getAsOpaquePointer(), to_.values.size());
+    if (fresh) to_.values.push_back(type(v.getType()));
+    return static_cast<int>(it->second);
+  }
+
+  Shape shape(llvm::ArrayRef<std::int64_t> dims) {
+    Shape s;
+    if (dims.size() > static_cast<std::size_t>(kMaxRank)) {
+      error_ = "it holds a value of rank " + std::to_string(dims.size()) + "; tessera has 8";
+      return s;
+    }
+    for (const std::int64_t d : dims) s.push_back(mlir::ShapedType::isDynamic(d) ? kDynamic : d);
+    return s;
+  }
+
+  Type type(mlir::Type t) {
+    Type r;
+    r.text = text_of(t);
+    if (mlir::isa<mlir::IndexType>(t)) {
+      r.kind = Type::Kind::index;
+      r.dtype = DType::i64;
+    } else if (const auto v = mlir::dyn_cast<mlir::VectorType>(t)) {
+      r.kind = Type::Kind::vector;
+      r.shape = shape(v.getShape());
+      r.known = element_dtype(v.getElementType(), r.dtype);
+    } else if (const auto m = mlir::dyn_cast<mlir::MemRefType>(t)) {
+      r.kind = Type::Kind::memref;
+      r.shape = shape(m.getShape());
+      if (m.getMemorySpace()) {
+        r.space = text_of(m.getMemorySpace());
+        const auto from = r.space.find('<');
+        const auto to = r.space.rfind('>');
+        if (from != std::string::npos && to != std::string::npos && to > from)
+          r.space = r.space.substr(from + 1, to - from - 1);
+      }
+      const std::string element = text_of(m.getElementType());
+      if (element.ends_with("dma_semaphore"))
+        r.semaphore = "dma_semaphore";
+      else if (element.ends_with("semaphore"))
+        r.semaphore = "semaphore";
+      else
+        r.known = element_dtype(m.getElementType(), r.dtype);
+    } else if (element_dtype(t, r.dtype)) {
+      r.kind = Type::Kind::scalar;
+    } else {
+      r.known = false;
+    }
+    return r;
+  }
+
+  static void put(std::vector<std::byte>& bytes, std::uint64_t bits, DType dtype) {
+    const int size = std::max(1, bit_width(dtype) / 8);
+    for (int i = 0; i < size; ++i) bytes.push_back(static_cast<std::byte>(bits >> (8 * i)));
+  }
+
+  Attribute attribute(mlir::Attribute a) {
+    Attribute r;
+    using Kind = Attribute::Kind;
+    if (const auto i = mlir::dyn_cast<mlir::IntegerAttr>(a)) {
+      r.kind = Kind::integer;
+      r.integer = i.getType().isInteger(1) ? (i.getValue().isZero() ? 0 : 1)
+                                           : i.getValue().sextOrTrunc(64).getSExtValue();
+    } else if (const auto f = mlir::dyn_cast<mlir::FloatAttr>(a)) {
+      r.kind = Kind::real;
+      r.real = f.getValueAsDouble();
+      DType dtype{};
+      if (element_dtype(f.getType(), dtype))
+        put(r.bytes, f.getValue().bitcastToAPInt().getZExtValue(), dtype);
+    } else if (const auto s = mlir::dyn_cast<mlir::StringAttr>(a)) {
+      r.kind = Kind::text;
+      r.text = s.getValue().str();
+    } else if (const auto list = mlir::dyn_cast<mlir::ArrayAttr>(a)) {
+      r.kind = Kind::list;
+      for (const mlir::Attribute each : list) r.list.push_back(attribute(each));
+    } else if (const auto d = mlir::dyn_cast<mlir::DictionaryAttr>(a)) {
+      r.kind = Kind::dictionary;
+      for (const mlir::NamedAttribute each : d)
+        r.dictionary[each.getName().str()] = attribute(each.getValue());
+    } else if (const auto i64 = mlir::dyn_cast<mlir::DenseI64ArrayAttr>(a)) {
+      r.kind = Kind::integers;
+      r.integers.assign(i64.asArrayRef().begin(), i64.asArrayRef().end());
+    } else if (const auto i32 = mlir::dyn_cast<mlir::DenseI32ArrayAttr>(a)) {
+      r.kind = Kind::integers;
+      r.integers.assign(i32.asArrayRef().begin(), i32.asArrayRef().end());
+    } else if (const auto flags = mlir::dyn_cast<mlir::DenseBoolArrayAttr>(a)) {
+      r.kind = Kind::integers;
+      r.integers.assign(flags.asArrayRef().begin(), flags.asArrayRef().end());
+    } else if (const auto dense = mlir::dyn_cast<mlir::DenseElementsAttr>(a)) {
+      r.kind = Kind::dense;
+      DType dtype{};
+      if (!element_dtype(dense.getElementType(), dtype)) return r;
+      const auto add = [&](const llvm::APInt& bits) { put(r.bytes, bits.getZExtValue(), dtype); };
+      if (is_float(dtype)) {
+        if (dense.isSplat()) {
+          add(dense.getSplatValue<llvm::APFloat>().bitcastToAPInt());
+        } else {
+          for (const llvm::APFloat& v : dense.getValues<llvm::APFloat>()) add(v.bitcastToAPInt());
+        }
+      } else if (dense.isSplat()) {
+        add(signed_bits(dense.getSplatValue<llvm::APInt>(), dtype));
+      } else {
+        for (const llvm::APInt& v : dense.getValues<llvm::APInt>()) add(signed_bits(v, dtype));
+      }
+    } else {
+      r.kind = Kind::text;
+      r.text = text_of(a);
+    }
+    return r;
+  }
+
+  /// An i4 stands alone in its byte, sign-extended.
+  static llvm::APInt signed_bits(const llvm::APInt& v, DType dtype) {
+    return dtype == DType::boolean ? v.zextOrTrunc(64) : v.sextOrTrunc(64);
+  }
+
+  /// The innermost Python line.
+  int location(mlir::Location l) {
+    Location r;
+    l->walk([&](mlir::Location each) {
+      const auto file = mlir::dyn_cast<mlir::FileLineColLoc>(each);
+      if (!file || file.getLine() == 0) return mlir::WalkResult::advance();
+      r.file = file.getFilename().str();
+      r.line = static_cast<int>(file.getLine());
+      return mlir::WalkResult::interrupt();
+    });
+    const auto [it, fresh] =
+        places_.try_emplace(r.file + ":" + std::to_string(r.line), to_.locations.size());
+    if (fresh) to_.locations.push_back(std::move(r));
+    return static_cast<int>(it->second);
+  }
+
+  Region region(mlir::Region& from) {
+    constexpr int kDeepest = 200;
+    Region r;
+    r.blocks = static_cast<int>(std::distance(from.begin(), from.end()));
+    if (from.empty()) return r;
+    if (++depth_ > kDeepest) error_ = "its regions are nested more than 200 deep";
+    if (!error_.empty()) return r;
+    for (const mlir::BlockArgument a : from.front().getArguments())
+      r.arguments.push_back(number(a));
+    for (mlir::Operation& op : from.front()) r.operations.push_back(operation(op));
+    --depth_;
+    return r;
+  }
+
+  Operation operation(mlir::Operation& op) {
+    Operation r;
+    const llvm::StringRef name = op.getName().getStringRef();
+    r.name = name.starts_with("stable_mosaic.") ? name.drop_front(14).str() : name.str();
+    for (const mlir::Value v : op.getOperands()) r.operands.push_back(number(v));
+    for (const mlir::Value v : op.getResults()) r.results.push_back(number(v));
+    for (const mlir::NamedAttribute a : op.getAttrs())
+      r.attributes[a.getName().str()] = attribute(a.getValue());
+    for (mlir::Region& each : op.getRegions()) r.regions.push_back(region(each));
+    r.location = location(op.getLoc());
+    return r;
+  }
+
+  Module& to_;
+  std::map<const void*, std::size_t> numbers_;
+  std::map<std::string, std::size_t> places_;
+  std::string error_;
+  int depth_ = 0;
+};
+
+std::string import_module(const std::string& text, Module& to) {
+  mlir::DialectRegistry registry;
+  registry.insert<TpuDialect>();
+  mlir::MLIRContext context(registry, mlir::MLIRContext::Threading::DISABLED);
+  context.allowUnregisteredDialects();
+  context.loadAllAvailableDialects();
+  std::string message;
+  const mlir::ScopedDiagnosticHandler handler(&context, [&](mlir::Diagnostic& d) {
+    if (message.empty()) message = d.str();
+    return mlir::success();
+  });
+  mlir::ParserConfig config(&context, /*verifyAfterParse=*/false);
+  config.getBytecodeReaderConfig().attachTypeCallback(read_new_float);
+  const mlir::OwningOpRef<mlir::ModuleOp> module =
+      mlir::parseSourceString<mlir::ModuleOp>(text, config, "module");
+  if (!module) return message.empty() ? "MLIR cannot read it" : message;
+  return Importer(to).import(*module);
+}
+
+}  // namespace
+
+}  // namespace tessera::pallas
+
+/// What pallas/load.cpp looks up. Gives "", or why the module cannot be read.
+extern "C" void tessera_import_mosaic(const std::string& text, tessera::pallas::Module& to,
+                                      std::string& error) {
+  error = tessera::pallas::import_module(text, to);
+}

@@ -1,0 +1,169 @@
+// Copies, semaphores and devices, on the machine of sim/machine.
+#include "pallas/ops/memory.hpp"
+#include "sim/async.hpp"
+
+namespace tessera::pallas {
+
+namespace {
+
+Semaphore& semaphore(const MemRef& m) {
+  if (m.semaphores == nullptr) fail_ref("a buffer where a semaphore is wanted");
+  if (m.view.extents.elems() != 1) fail_ref("an array of semaphores where one is wanted");
+  return *(*m.semaphores)[static_cast<std::size_t>(m.view.offset)];
+}
+SemRef sem_ref(Exec& x, const MemRef& m) {
+  Semaphore& s = semaphore(m);
+  return SemRef({&s}, x.machine_core(), s.name.c_str());
+}
+/// A device or core of the mesh, or kThis where the op names none.
+int target(Exec& x, int slot, const char* what) {
+  return slot < 0 ? kThis : static_cast<int>(x.integer(slot, DType::i32, what));
+}
+
+struct Slots {
+  int from = -1;
+  int sent = -1;
+  int to = -1;
+  int landed = -1;
+  int device = -1;
+  int core = -1;
+};
+int one(Planner& p, const Operation& op, const std::vector<int>& values, bool scalar) {
+  if (values.empty()) return -1;
+  if (values.size() > 1) p.unsupported(op, "with several values in one segment");
+  return scalar ? p.scalar(values[0]) : p.memref(values[0]);
+}
+
+void plan_enqueue(Planner& p, const Operation& op) {
+  const auto parts = p.segments(op);
+  if (parts.size() < 6 || parts[0].size() != 1 || parts[2].size() != 1 || parts[3].size() != 1)
+    p.expect(op, 3, 0);
+  for (std::size_t i = 6; i < parts.size(); ++i) {
+    if (!parts[i].empty()) p.unsupported(op, "with operands of a newer version");
+  }
+  Slots s;
+  s.from = one(p, op, parts[0], false);
+  s.sent = one(p, op, parts[1], false);
+  s.to = one(p, op, parts[2], false);
+  s.landed = one(p, op, parts[3], false);
+  s.device = one(p, op, parts[4], true);
+  s.core = one(p, op, parts[5], true);
+  const auto priority = static_cast<int>(p.integer_or(op, "priority", 0));
+  p.program().asynchronous = true;
+  if (s.sent >= 0) p.program().communicates = true;
+  p.emit([=](Exec& x) {
+    const MemRef& from = x.memref(s.from);
+    const MemRef& to = x.memref(s.to);
+    if (from.buffer == nullptr || to.buffer == nullptr) fail_ref("a copy of semaphores");
+    const Here at = x.here();
+    const SemRef landed = sem_ref(x, x.memref(s.landed));
+    if (s.sent < 0) {
+      AsyncCopy(from.ref(), to.ref(), landed, at).start(priority, at);
+      return;
+    }
+    const SemRef sent = sem_ref(x, x.memref(s.sent));
+    AsyncCopy(from.ref(), to.ref(), sent, landed, target(x, s.device, "a device id"),
+              target(x, s.core, "a core id"), at)
+        .start(priority, at);
+  });
+}
+
+/// Takes the bytes of its destination off the semaphore, whatever put them there.
+void plan_wait(Planner& p, const Operation& op) {
+  const auto parts = p.segments(op);
+  if (parts.size() < 3 || parts[0].size() != 1 || parts[2].size() != 1) p.expect(op, 3, 0);
+  const int sem = p.memref(parts[0][0]);
+  const int to = p.memref(parts[2][0]);
+  p.program().asynchronous = true;
+  p.emit([=](Exec& x) {
+    MachineCore& c = x.machine_core();
+    const MemRef& m = x.memref(to);
+    if (m.buffer == nullptr) fail_ref("a wait for a copy of semaphores");
+    const std::int64_t bytes = m.ref().bytes();
+    if (bytes > 0) c.machine->wait(c, semaphore(x.memref(sem)), bytes, site_of(c, x.here()));
+  });
+}
+
+void plan_signal(Planner& p, const Operation& op) {
+  const auto parts = p.segments(op);
+  if (parts.size() < 4 || parts[0].size() != 1 || parts[1].size() != 1) p.expect(op, 2, 0);
+  for (std::size_t i = 4; i < parts.size(); ++i) {
+    if (!parts[i].empty()) p.unsupported(op, "with operands of a newer version");
+  }
+  const int sem = p.memref(parts[0][0]);
+  const int amount = p.scalar(parts[1][0]);
+  const int device = one(p, op, parts[2], true);
+  const int core = one(p, op, parts[3], true);
+  if (op.find("core_type") != nullptr) p.unsupported(op, "to another kind of core");
+  p.program().asynchronous = true;
+  if (device >= 0 || core >= 0) p.program().communicates = true;
+  p.emit([=](Exec& x) {
+    semaphore_signal(sem_ref(x, x.memref(sem)),
+                     static_cast<int>(x.integer(amount, DType::i32, "a signal's amount")),
+                     target(x, device, "a device id"), target(x, core, "a core id"), x.here());
+  });
+}
+void plan_sem_wait(Planner& p, const Operation& op) {
+  p.expect(op, 2, 0);
+  const int sem = p.memref(op.operands[0]);
+  const int amount = p.scalar(op.operands[1]);
+  p.program().asynchronous = true;
+  p.emit([=](Exec& x) {
+    semaphore_wait(sem_ref(x, x.memref(sem)),
+                   static_cast<int>(x.integer(amount, DType::i32, "a wait's amount")), x.here());
+  });
+}
+void plan_sem_read(Planner& p, const Operation& op) {
+  p.expect(op, 1, 1);
+  const int sem = p.memref(op.operands[0]);
+  const int to = p.new_scalar(op.results[0]);
+  p.program().asynchronous = true;
+  p.emit([=](Exec& x) {
+    x.set(to, static_cast<std::int32_t>(semaphore_read(sem_ref(x, x.memref(sem)), x.here())));
+  });
+}
+void plan_barrier_semaphore(Planner& p, const Operation& op) {
+  p.expect(op, 0, 1);
+  const int to = p.new_memref(op.results[0]);
+  p.program().asynchronous = true;
+  p.program().communicates = true;
+  p.emit([=](Exec& x) {
+    MachineCore& c = x.machine_core();
+    MemRef m;
+    ScopedMemory held;
+    held.semaphores = std::make_unique<std::vector<Semaphore*>>(
+        std::vector<Semaphore*>{&c.machine->barrier(c, x.collective_id)});
+    m.semaphores = held.semaphores.get();
+    x.retired.push_back(std::move(held));
+    x.memref(to) = m;
+  });
+}
+void plan_device_id(Planner& p, const Operation& op) {
+  p.expect(op, 0, 1);
+  const int to = p.new_scalar(op.results[0]);
+  p.emit([=](Exec& x) { x.set(to, std::int32_t{x.core == nullptr ? 0 : x.core->device}); });
+}
+void plan_core_id(Planner& p, const Operation& op) {
+  p.expect(op, 0, 1);
+  const int to = p.new_scalar(op.results[0]);
+  p.emit([=](Exec& x) { x.set(to, std::int32_t{x.core == nullptr ? 0 : x.core->core}); });
+}
+
+}  // namespace
+
+Rules dma_rules() {
+  static const std::vector<Rule> rules = {
+      {"tpu.enqueue_dma", "starts a copy, here or to another device", false, plan_enqueue},
+      {"tpu.wait_dma2", "waits for the bytes of a copy", false, plan_wait},
+      {"tpu.sem_signal", "adds to a semaphore, here or elsewhere", false, plan_signal},
+      {"tpu.sem_wait", "waits until a semaphore has an amount, and takes it", false, plan_sem_wait},
+      {"tpu.sem_read", "what a semaphore holds", false, plan_sem_read},
+      {"tpu.sem_barrier", "the barrier semaphore of the call's collective id", false,
+       plan_barrier_semaphore},
+      {"tpu.device_id", "this device", true, plan_device_id},
+      {"tpu.core_id", "this core of its device", true, plan_core_id},
+  };
+  return rules;
+}
+
+}  // namespace tessera::pallas

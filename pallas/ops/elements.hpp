@@ -1,0 +1,139 @@
+// Kernels of elementwise ops from their scalar meaning (sim/ops, or a struct with `apply` here).
+//
+// Small floats are computed in f32 and rounded once; 4-bit integers in i8 and wrapped.
+#pragma once
+
+#include <concepts>
+
+#include "pallas/planner.hpp"
+#include "sim/ops/op.hpp"
+
+namespace tessera::pallas {
+
+/// Op::apply on T..., over n elements.
+template <class Op, class... T>
+void run_elements(std::byte* out, const std::byte* const* in, std::int64_t n) {
+  [&]<std::size_t... I>(std::index_sequence<I...>) {
+    const auto one = [](auto... v) {
+      if constexpr ((kIsNibble<T> || ...)) {
+        const auto widen = []<class V>(V x) {
+          if constexpr (kIsNibble<V>)
+            return static_cast<std::int8_t>(static_cast<std::int64_t>(x));
+          else
+            return x;
+        };
+        const auto r = Op::apply(widen(v)...);
+        if constexpr (std::is_same_v<std::remove_const_t<decltype(r)>, std::int8_t>)
+          return i4(static_cast<std::int64_t>(r));
+        else
+          return r;
+      } else {
+        return apply_element<Op>(v...);
+      }
+    };
+    using R = decltype(one(std::declval<T>()...));
+    R* const __restrict to = reinterpret_cast<R*>(out);
+    const std::tuple<const T*...> from{reinterpret_cast<const T*>(in[I])...};
+    for (std::int64_t i = 0; i < n; ++i) to[i] = one(std::get<I>(from)[i]...);
+  }
+  (std::index_sequence_for<T...>{});
+}
+
+/// Calls f with the TypeTag of a float dtype; false if it is none.
+template <class F>
+bool with_float(DType d, F&& f) {
+  switch (d) {
+    case DType::f32:
+      f(TypeTag<float>{});
+      return true;
+    case DType::bf16:
+      f(TypeTag<bf16>{});
+      return true;
+    case DType::f16:
+      f(TypeTag<f16>{});
+      return true;
+    case DType::f8e4m3fn:
+      f(TypeTag<f8e4m3fn>{});
+      return true;
+    case DType::f8e5m2:
+      f(TypeTag<f8e5m2>{});
+      return true;
+    default:
+      return false;
+  }
+}
+/// Of an integer dtype, i1 apart.
+template <class F>
+bool with_integer(DType d, F&& f) {
+  switch (d) {
+    case DType::i64:
+      f(TypeTag<std::int64_t>{});
+      return true;
+    case DType::i32:
+      f(TypeTag<std::int32_t>{});
+      return true;
+    case DType::i16:
+      f(TypeTag<std::int16_t>{});
+      return true;
+    case DType::i8:
+      f(TypeTag<std::int8_t>{});
+      return true;
+    case DType::i4:
+      f(TypeTag<i4>{});
+      return true;
+    default:
+      return false;
+  }
+}
+
+/// An op whose operands and result have one float type.
+template <class Op, int kArity>
+auto float_rule(int flops = 1, bool transcendental = false) {
+  return [=](Planner& p, const Operation& op) {
+    p.expect(op, kArity, 1);
+    ElementOp e;
+    e.result = p.type(op.results[0]).dtype;
+    e.flops = flops;
+    e.transcendental = transcendental;
+    const bool known = with_float(e.result, [&](auto tag) {
+      using T = typename decltype(tag)::type;
+      if constexpr (kArity == 1)
+        e.kernel = run_elements<Op, T>;
+      else if constexpr (kArity == 2)
+        e.kernel = run_elements<Op, T, T>;
+      else
+        e.kernel = run_elements<Op, T, T, T>;
+    });
+    if (!known) p.unsupported(op, "its element type is no float that is built");
+    p.element_op(op, e, op.operands);
+  };
+}
+
+/// An op whose operands and result have one integer type. `kBoolean`: i1 too.
+template <class Op, int kArity, bool kBoolean = false>
+auto integer_rule(PoisonRule poison = PoisonRule::any) {
+  return [=](Planner& p, const Operation& op) {
+    p.expect(op, kArity, 1);
+    ElementOp e;
+    e.result = p.type(op.results[0]).dtype;
+    e.poison =
+        poison == PoisonRule::disjunction && e.result != DType::boolean ? PoisonRule::any : poison;
+    bool known = with_integer(e.result, [&](auto tag) {
+      using T = typename decltype(tag)::type;
+      if constexpr (kArity == 1)
+        e.kernel = run_elements<Op, T>;
+      else
+        e.kernel = run_elements<Op, T, T>;
+    });
+    if constexpr (kBoolean && kArity == 2) {
+      if (e.result == DType::boolean) {
+        e.kernel = run_elements<Op, bool, bool>;
+        known = true;
+      }
+    }
+    if (!known) p.unsupported(op, "its element type is no integer that is built");
+    p.element_op(op, e, op.operands);
+  };
+}
+
+}  // namespace tessera::pallas

@@ -1,0 +1,662 @@
+// Loads, stores, views and allocations.
+#include "pallas/ops/memory.hpp"
+
+#include "pallas/ops/gather.hpp"
+#include "sim/diagnostics/slugs.hpp"
+
+namespace tessera::pallas {
+
+namespace {
+
+void track(Exec& x, const Ref& r, bool write) {
+  if (x.core == nullptr || !x.core->machine->tracks(r.buffer())) return;
+  Access a;
+  a.box = r.box();
+  a.write = write;
+  a.site = site_of(*x.core, x.here());
+  a.kind = write ? "write" : "read";
+  x.core->machine->access(*x.core, r.buffer(), std::move(a));
+}
+
+/// The element of the buffer that a unit lies in.
+struct UnitElement {
+  explicit UnitElement(const Ref& r)
+      : unit(r.view().unit_bits), width(bit_width(r.buffer().dtype)) {}
+  std::int64_t operator()(std::int64_t at) const { return at * unit / width; }
+  std::int64_t unit;
+  std::int64_t width;
+};
+
+/// f(element, unit in the buffer), for every unit.
+template <class F>
+void for_each_element(const Ref& r, F&& f) {
+  const std::int64_t units = bit_width(r.dtype()) / r.view().unit_bits;
+  std::int64_t i = 0;
+  for_each_unit(r, [&](std::int64_t at) { f(i++ / units, at); });
+}
+
+unsigned nibble(const std::byte* bytes, std::int64_t i) {
+  const auto b = std::to_integer<unsigned>(bytes[i / 2]);
+  return i % 2 == 0 ? b & 15u : b >> 4;
+}
+void set_nibble(std::byte* bytes, std::int64_t i, unsigned v) {
+  const auto old = std::to_integer<unsigned>(bytes[i / 2]);
+  bytes[i / 2] = static_cast<std::byte>(i % 2 == 0 ? (old & 0xf0u) | v : (old & 0x0fu) | (v << 4));
+}
+
+/// The elements as registers hold them.
+void read_elements(const Ref& from, std::byte* to) {
+  if (from.view().unit_bits >= 8) {
+    gather_bytes(from, to);
+    return;
+  }
+  const std::byte* const bytes = from.buffer().bytes();
+  const std::int64_t width = register_bytes(from.dtype());
+  if (bit_width(from.dtype()) == 4) {
+    for_each_element(from, [&](std::int64_t e, std::int64_t at) {
+      const unsigned v = nibble(bytes, at);
+      to[e] = static_cast<std::byte>(from.dtype() == DType::i4 && v > 7 ? v | 0xf0u : v);
+    });
+    return;
+  }
+  std::memset(to, 0, static_cast<std::size_t>(from.extents().elems() * width));
+  std::int64_t i = 0;
+  for_each_unit(from, [&](std::int64_t at) { set_nibble(to, i++, nibble(bytes, at)); });
+}
+void write_elements(const std::byte* from, const Ref& to) {
+  if (to.view().unit_bits >= 8) {
+    scatter_bytes(from, to);
+    return;
+  }
+  std::byte* const bytes = to.buffer().writable();
+  if (bit_width(to.dtype()) == 4) {
+    for_each_element(to, [&](std::int64_t e, std::int64_t at) {
+      set_nibble(bytes, at, std::to_integer<unsigned>(from[e]) & 15u);
+    });
+    return;
+  }
+  std::int64_t i = 0;
+  for_each_unit(to, [&](std::int64_t at) { set_nibble(bytes, at, nibble(from, i++)); });
+}
+
+std::vector<int> index_slots(Planner& p, std::span<const int> values) {
+  std::vector<int> slots;
+  for (const int v : values) slots.push_back(p.scalar(v));
+  return slots;
+}
+std::vector<std::int64_t> read_indices(Exec& x, const std::vector<int>& slots, DType dtype) {
+  std::vector<std::int64_t> values(slots.size());
+  for (std::size_t i = 0; i < slots.size(); ++i) values[i] = x.integer(slots[i], dtype, "an index");
+  return values;
+}
+
+void plan_load_part(Planner& p, const Operation& op, std::span<const int> indices,
+                    std::vector<std::int64_t> steps, int mask_value) {
+  const Type& m = p.type(op.operands[0]);
+  const Type& t = p.type(op.results[0]);
+  if (m.kind != Type::Kind::memref || t.kind != Type::Kind::vector || !t.known)
+    p.unsupported(op, "its types are not built yet");
+  if (static_cast<int>(indices.size()) != m.shape.rank) p.unsupported(op, "it lacks indices");
+  const int from = p.memref(op.operands[0]);
+  const auto slots = index_slots(p, indices);
+  const DType index_type = indices.empty() ? DType::i64 : p.type(indices[0]).dtype;
+  // A vector of fewer dims takes the last ones.
+  Shape extents;
+  for (int d = t.shape.rank; d < m.shape.rank; ++d) extents.push_back(1);
+  for (int d = 0; d < t.shape.rank; ++d) extents.push_back(t.shape[d]);
+  if (extents.rank != m.shape.rank) p.unsupported(op, "its result has more dims than the memref");
+  const int mask = mask_value < 0 ? -1 : p.vector(mask_value);
+  if (mask >= 0) p.read(mask);
+  const int to = p.new_vector(op.results[0]);
+  p.emit([=](Exec& x) {
+    const auto start = read_indices(x, slots, index_type);
+    Vector v = load(x, part_of(x.memref(from), start, extents, steps));
+    if (mask >= 0) {
+      const std::int64_t n = extents.elems();
+      if (!v.poison) {
+        v.poison = StorageHandle(Storage::allocate(static_cast<std::size_t>(n)));
+        std::memset(v.poison.bytes(), 0, static_cast<std::size_t>(n));
+      }
+      const std::byte* const keep = x.vector(mask).data.bytes();
+      for (std::int64_t e = 0; e < n; ++e) {
+        if (keep[e] == std::byte{0}) v.poison.bytes()[e] = std::byte{1};
+      }
+    }
+    x.vector(to) = std::move(v);
+  });
+  if (mask >= 0) p.read(mask);
+}
+
+void plan_vector_load(Planner& p, const Operation& op) {
+  if (op.results.size() != 1 || op.operands.empty()) p.expect(op, 1, 1);
+  plan_load_part(p, op, std::span(op.operands).subspan(1), {}, -1);
+}
+void plan_strided_load(Planner& p, const Operation& op) {
+  if (op.results.size() != 1 || op.operands.empty()) p.expect(op, 1, 1);
+  plan_load_part(p, op, std::span(op.operands).subspan(1), p.integers(op, "strides"), -1);
+}
+void plan_tpu_vector_load(Planner& p, const Operation& op) {
+  const auto parts = p.segments(op);
+  if (parts.size() != 3 || parts[0].size() != 1 || parts[2].size() > 1 || op.results.size() != 1)
+    p.expect(op, 1, 1);
+  plan_load_part(p, op, parts[1], p.integers(op, "strides"), parts[2].empty() ? -1 : parts[2][0]);
+}
+
+void plan_store_part(Planner& p, const Operation& op, int value, int memref,
+                     std::span<const int> indices, std::vector<std::int64_t> steps,
+                     int mask_value) {
+  const Type& m = p.type(memref);
+  const Type& t = p.type(value);
+  if (m.kind != Type::Kind::memref || t.kind != Type::Kind::vector)
+    p.unsupported(op, "its types are not built yet");
+  if (static_cast<int>(indices.size()) != m.shape.rank) p.unsupported(op, "it lacks indices");
+  Shape extents;
+  for (int d = t.shape.rank; d < m.shape.rank; ++d) extents.push_back(1);
+  for (int d = 0; d < t.shape.rank; ++d) extents.push_back(t.shape[d]);
+  if (extents.rank != m.shape.rank) p.unsupported(op, "its vector has more dims than the memref");
+  const int from = p.vector(value);
+  const int mask = mask_value < 0 ? -1 : p.vector(mask_value);
+  const int to = p.memref(memref);
+  const auto slots = index_slots(p, indices);
+  const DType index_type = indices.empty() ? DType::i64 : p.type(indices[0]).dtype;
+  if (mask >= 0) p.read(mask);
+  p.emit(
+      [=](Exec& x) {
+        const auto start = read_indices(x, slots, index_type);
+        const std::byte* keep = nullptr;
+        if (mask >= 0) {
+          if (x.vector(mask).poison) fail_poison("a store's mask");
+          keep = x.vector(mask).data.bytes();
+        }
+        store(x, x.vector(from), part_of(x.memref(to), start, extents, steps), keep);
+      },
+      {from});
+  if (mask >= 0) p.read(mask);
+}
+void plan_tpu_vector_store(Planner& p, const Operation& op) {
+  const auto parts = p.segments(op);
+  if (parts.size() != 4 || parts[0].size() != 1 || parts[1].size() != 1 || parts[3].size() > 1)
+    p.expect(op, 2, 0);
+  if (p.integer_or(op, "add", 0) != 0) p.unsupported(op, "that adds");
+  plan_store_part(p, op, parts[0][0], parts[1][0], parts[2], p.integers(op, "strides"),
+                  parts[3].empty() ? -1 : parts[3][0]);
+}
+void plan_vector_store(Planner& p, const Operation& op) {
+  if (op.operands.size() < 2) p.expect(op, 2, 0);
+  plan_store_part(p, op, op.operands[0], op.operands[1], std::span(op.operands).subspan(2), {}, -1);
+}
+void plan_strided_store(Planner& p, const Operation& op) {
+  if (op.operands.size() < 2) p.expect(op, 2, 0);
+  const bool value_first = p.type(op.operands[0]).kind == Type::Kind::vector;
+  plan_store_part(p, op, op.operands[value_first ? 0 : 1], op.operands[value_first ? 1 : 0],
+                  std::span(op.operands).subspan(2), p.integers(op, "strides"), -1);
+}
+
+/// Element `indices` of a memref, as a ref of one element.
+Ref element_of(Exec& x, const MemRef& m, const std::vector<int>& slots, DType dtype) {
+  Ref::View v = m.view;
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    const int d = static_cast<int>(i);
+    const std::int64_t at = x.integer(slots[i], dtype, "an index");
+    if (at < 0 || at >= v.extents[d]) fail_bounds(m, d, at, 1, v.extents[d]);
+    if (v.cut > 1 && v.cut_dim == d)
+      v.offset += at / v.cut * v.strides[d] + at % v.cut;
+    else
+      v.offset += at * v.strides[d];
+  }
+  v.cut = 1;
+  v.extents.rank = 0;
+  v.strides.rank = 0;
+  return Ref(*m.buffer, v);
+}
+void plan_scalar_load(Planner& p, const Operation& op) {
+  if (op.results.size() != 1 || op.operands.empty()) p.expect(op, 1, 1);
+  const Type& m = p.type(op.operands[0]);
+  if (m.kind != Type::Kind::memref || !m.known || !m.semaphore.empty() ||
+      static_cast<int>(op.operands.size()) - 1 != m.shape.rank)
+    p.unsupported(op, "its types are not built yet");
+  const int from = p.memref(op.operands[0]);
+  const auto slots = index_slots(p, std::span(op.operands).subspan(1));
+  const DType index_type = slots.empty() ? DType::i64 : p.type(op.operands[1]).dtype;
+  const int to = p.new_scalar(op.results[0]);
+  p.emit([=](Exec& x) {
+    const Ref r = element_of(x, x.memref(from), slots, index_type);
+    track(x, r, false);
+    Scalar& s = x.scalars[static_cast<std::size_t>(to)];
+    s.poison = !r.buffer().shadow.all_init() && !all_defined(r);
+    read_elements(r, s.bytes.data());
+  });
+}
+void plan_scalar_store(Planner& p, const Operation& op) {
+  if (op.operands.size() < 2) p.expect(op, 2, 0);
+  const Type& m = p.type(op.operands[1]);
+  if (m.kind != Type::Kind::memref || !m.known || !m.semaphore.empty() ||
+      static_cast<int>(op.operands.size()) - 2 != m.shape.rank ||
+      p.type(op.operands[0]).kind == Type::Kind::vector)
+    p.unsupported(op, "its types are not built yet");
+  const int from = p.scalar(op.operands[0]);
+  const int to = p.memref(op.operands[1]);
+  const auto slots = index_slots(p, std::span(op.operands).subspan(2));
+  const DType index_type = slots.empty() ? DType::i64 : p.type(op.operands[2]).dtype;
+  p.emit([=](Exec& x) {
+    const Ref r = element_of(x, x.memref(to), slots, index_type);
+    track(x, r, true);
+    const Scalar& s = x.scalars[static_cast<std::size_t>(from)];
+    write_elements(s.bytes.data(), r);
+    if (s.poison)
+      for_each_unit(r, [&, element = UnitElement(r)](std::int64_t at) {
+        r.buffer().shadow.set(element(at), Shadow::uninit);
+      });
+    else if (!r.buffer().shadow.all_init())
+      mark_defined(r);
+  });
+}
+
+Ref::View semaphore_slice(const MemRef& m, int d, std::int64_t start, std::int64_t size) {
+  Ref::View v = m.view;
+  if (start < 0 || size < 0 || start + size > v.extents[d])
+    fail_bounds(m, d, start, size, v.extents[d]);
+  v.offset += start * v.strides[d];
+  v.extents[d] = size;
+  return v;
+}
+void plan_slice(Planner& p, const Operation& op) {
+  const auto parts = p.segments(op);
+  if (parts.size() != 3 || parts[0].size() != 1 || op.results.size() != 1) p.expect(op, 1, 1);
+  const Type& m = p.type(parts[0][0]);
+  const Type& t = p.type(op.results[0]);
+  if (m.kind != Type::Kind::memref || t.shape.rank != m.shape.rank ||
+      static_cast<int>(parts[1].size()) != m.shape.rank)
+    p.unsupported(op, "its types are not built yet");
+  const int from = p.memref(parts[0][0]);
+  const auto starts = index_slots(p, parts[1]);
+  const auto sizes = index_slots(p, parts[2]);
+  const DType start_type = parts[1].empty() ? DType::i32 : p.type(parts[1][0]).dtype;
+  const DType size_type = parts[2].empty() ? DType::i32 : p.type(parts[2][0]).dtype;
+  const Shape extents = t.shape;
+  const int to = p.new_memref(op.results[0]);
+  p.emit([=](Exec& x) {
+    MemRef r = x.memref(from);
+    std::size_t next = 0;
+    for (int d = 0; d < extents.rank; ++d) {
+      const std::int64_t start =
+          x.integer(starts[static_cast<std::size_t>(d)], start_type, "the start of a slice");
+      std::int64_t size = extents[d];
+      if (size == kDynamic) {
+        if (next >= sizes.size()) fail_ref("a slice lacks a size");
+        size = x.integer(sizes[next++], size_type, "the size of a slice");
+      }
+      if (r.semaphores != nullptr) {
+        r.view = semaphore_slice(r, d, start, size);
+        continue;
+      }
+      if (start < 0 || size < 0 || start + size > r.view.extents[d])
+        fail_bounds(r, d, start, size, r.view.extents[d]);
+      try {
+        r.view = r.ref().slice(d, start, size).view();
+      } catch (const RefError& e) {
+        fail_ref(e.what());
+      }
+    }
+    x.memref(to) = r;
+  });
+}
+
+/// Dims of extent 1 that the result lacks.
+void plan_squeeze(Planner& p, const Operation& op) {
+  p.expect(op, 1, 1);
+  const Shape& from_shape = p.type(op.operands[0]).shape;
+  const Shape& to_shape = p.type(op.results[0]).shape;
+  std::vector<int> gone;
+  int next = 0;
+  for (int d = 0; d < from_shape.rank; ++d) {
+    const int left = from_shape.rank - d;
+    const bool matches = next < to_shape.rank && from_shape[d] == to_shape[next];
+    if (matches && (from_shape[d] != 1 || left <= to_shape.rank - next))
+      ++next;
+    else if (from_shape[d] == 1)
+      gone.push_back(d);
+    else
+      p.unsupported(op, "it drops dims that hold something");
+  }
+  if (next != to_shape.rank) p.unsupported(op, "its shapes do not fit");
+  std::reverse(gone.begin(), gone.end());
+  const int from = p.memref(op.operands[0]);
+  const int to = p.new_memref(op.results[0]);
+  p.emit([=](Exec& x) {
+    MemRef r = x.memref(from);
+    for (const int d : gone) {
+      if (r.semaphores == nullptr) {
+        r.view = r.ref().squeeze(d, 0).view();
+        continue;
+      }
+      for (int i = d; i + 1 < r.view.extents.rank; ++i) {
+        r.view.extents[i] = r.view.extents[i + 1];
+        r.view.strides[i] = r.view.strides[i + 1];
+      }
+      --r.view.extents.rank;
+      --r.view.strides.rank;
+    }
+    x.memref(to) = r;
+  });
+}
+
+void plan_reshape(Planner& p, const Operation& op) {
+  p.expect(op, 1, 1);
+  Shape shape = p.type(op.results[0]).shape;
+  const int from = p.memref(op.operands[0]);
+  const int to = p.new_memref(op.results[0]);
+  p.emit([=](Exec& x) {
+    MemRef r = x.memref(from);
+    if (r.semaphores != nullptr) fail_ref("a reshape of semaphores");
+    Shape s = shape;
+    std::int64_t known = 1;
+    int open = -1;
+    for (int d = 0; d < s.rank; ++d) {
+      if (s[d] == kDynamic) {
+        if (open >= 0) fail_ref("a reshape to several dynamic dims");
+        open = d;
+      } else {
+        known *= s[d];
+      }
+    }
+    if (open >= 0) s[open] = known == 0 ? 0 : r.view.extents.elems() / known;
+    try {
+      r.view = r.ref().reshape(s).view();
+    } catch (const RefError& e) {
+      fail_ref(e.what());
+    }
+    x.memref(to) = r;
+  });
+}
+
+void plan_bitcast(Planner& p, const Operation& op) {
+  p.expect(op, 1, 1);
+  const Type& f = p.type(op.operands[0]);
+  const Type& t = p.type(op.results[0]);
+  if (!f.known || !t.known || f.shape.rank != t.shape.rank) p.unsupported(op, "of this type");
+  const int rank = f.shape.rank;
+  const bool columns = rank < 2 || (f.shape[rank - 1] != t.shape[rank - 1]);
+  const DType dtype = t.dtype;
+  const int from = p.memref(op.operands[0]);
+  const int to = p.new_memref(op.results[0]);
+  p.emit([=](Exec& x) {
+    MemRef r = x.memref(from);
+    try {
+      r.view = (columns ? r.ref().bitcast(dtype) : r.ref().repack(dtype)).view();
+    } catch (const RefError& e) {
+      fail_ref(e.what());
+    }
+    x.memref(to) = r;
+  });
+}
+
+void plan_same(Planner& p, const Operation& op) {
+  if (op.results.size() != 1 || op.operands.empty()) p.expect(op, 1, 1);
+  p.alias(op.results[0], op.operands[0]);
+}
+
+void plan_dim(Planner& p, const Operation& op) {
+  p.expect(op, 2, 1);
+  const int m = p.memref(op.operands[0]);
+  const int d = p.scalar(op.operands[1]);
+  const int to = p.new_scalar(op.results[0]);
+  p.emit([=](Exec& x) {
+    const std::int64_t dim = x.integer(d, DType::i64, "a dim");
+    const Shape& s = x.memref(m).view.extents;
+    if (dim < 0 || dim >= s.rank) fail_ref("memref.dim of no dim");
+    x.set(to, s[static_cast<int>(dim)]);
+  });
+}
+
+void plan_allocate(Planner& p, const Operation& op) {
+  p.expect(op, 0, 1);
+  const Type& t = p.type(op.results[0]);
+  bool fixed = true;
+  for (int d = 0; d < t.shape.rank; ++d) fixed = fixed && t.shape[d] != kDynamic;
+  if (t.kind != Type::Kind::memref || !t.known || !fixed) p.unsupported(op, "of this type");
+  const int to = p.new_memref(op.results[0]);
+  const Here at = p.here(op);
+  const std::string name = "scratch of line " + std::to_string(at.line);
+  if (!t.semaphore.empty() || t.space == "any" || t.space == "hbm") p.program().asynchronous = true;
+  p.emit([=](Exec& x) { x.memref(to) = allocate(x, t, name); });
+}
+
+}  // namespace
+
+Ref part_of(const MemRef& m, std::span<const std::int64_t> start, const Shape& extents,
+            std::span<const std::int64_t> steps) {
+  if (m.buffer == nullptr) fail_ref("a load or store of semaphores");
+  Ref r = m.ref();
+  std::array<bool, kMaxRank> repeats{};
+  for (int d = 0; d < extents.rank; ++d) {
+    const auto i = static_cast<std::size_t>(d);
+    const std::int64_t step = i < steps.size() ? steps[i] : 1;
+    const std::int64_t size = step == 0 ? 1 : extents[d];
+    const std::int64_t reach = size == 0 ? 0 : (size - 1) * step + 1;
+    if (start[i] < 0 || step < 0 || start[i] + reach > r.extents()[d])
+      fail_bounds(m, d, start[i], reach, r.extents()[d]);
+    if (start[i] == 0 && size == r.extents()[d] && step <= 1) {
+      repeats[i] = step == 0 && extents[d] != 1;
+      continue;
+    }
+    try {
+      r = r.slice(d, start[i], size, std::max<std::int64_t>(1, step));
+    } catch (const RefError& e) {
+      fail_ref(e.what());
+    }
+    repeats[i] = step == 0 && extents[d] != 1;
+  }
+  Ref::View v = r.view();
+  bool any = false;
+  for (int d = 0; d < extents.rank; ++d) {
+    if (!repeats[static_cast<std::size_t>(d)]) continue;
+    v.extents[d] = extents[d];
+    v.strides[d] = 0;
+    any = true;
+  }
+  return any ? Ref(*m.buffer, v) : r;
+}
+
+Vector load(Exec& x, const Ref& from) {
+  track(x, from, false);
+  const std::int64_t n = from.extents().elems();
+  Vector v;
+  v.data =
+      StorageHandle(Storage::allocate(static_cast<std::size_t>(n * register_bytes(from.dtype()))));
+  read_elements(from, v.data.bytes());
+  const Shadow& shadow = from.buffer().shadow;
+  if (shadow.all_init()) return v;
+  if (from.view().unit_bits >= 8 && all_defined(from)) return v;
+  bool any = false;
+  v.poison = StorageHandle(Storage::allocate(static_cast<std::size_t>(n)));
+  std::memset(v.poison.bytes(), 0, static_cast<std::size_t>(n));
+  const UnitElement element(from);
+  for_each_element(from, [&](std::int64_t e, std::int64_t at) {
+    if (shadow.at(element(at)) == Shadow::init) return;
+    v.poison.bytes()[e] = std::byte{1};
+    any = true;
+  });
+  if (!any) v.poison = StorageHandle();
+  return v;
+}
+
+void store(Exec& x, const Vector& v, const Ref& to, const std::byte* mask) {
+  track(x, to, true);
+  Shadow& shadow = to.buffer().shadow;
+  const UnitElement element(to);
+  if (mask == nullptr) {
+    write_elements(v.data.bytes(), to);
+    if (!v.poison && to.view().unit_bits >= 8) {
+      mark_defined(to);
+      return;
+    }
+    for_each_element(to, [&](std::int64_t e, std::int64_t at) {
+      const bool poison = v.poison && v.poison.bytes()[e] != std::byte{0};
+      if (poison || !shadow.all_init())
+        shadow.set(element(at), poison ? Shadow::uninit : Shadow::init);
+    });
+    return;
+  }
+  const std::int64_t n = to.extents().elems();
+  const auto width = static_cast<std::size_t>(register_bytes(to.dtype()));
+  const StorageHandle both(Storage::allocate(static_cast<std::size_t>(n) * width));
+  read_elements(to, both.bytes());
+  for (std::int64_t e = 0; e < n; ++e) {
+    const auto at = static_cast<std::size_t>(e) * width;
+    if (mask[e] != std::byte{0}) std::memcpy(both.bytes() + at, v.data.bytes() + at, width);
+  }
+  write_elements(both.bytes(), to);
+  for_each_element(to, [&](std::int64_t e, std::int64_t at) {
+    if (mask[e] == std::byte{0}) return;
+    const bool poison = v.poison && v.poison.bytes()[e] != std::byte{0};
+    if (poison || !shadow.all_init())
+      shadow.set(element(at), poison ? Shadow::uninit : Shadow::init);
+  });
+}
+
+namespace {
+
+Space space_named(const std::string& name) {
+  if (name == "smem") return Space::smem;
+  if (name == "any" || name == "hbm") return Space::hbm;
+  if (name == "semaphore_mem") return Space::semaphore;
+  return Space::vmem;
+}
+
+/// Memory of its own, poisoned.
+class OwnBuffer final : public Buffer {
+ public:
+  OwnBuffer(std::string name_, Space space_, DType dtype_, Shape shape_)
+      : Buffer(std::move(name_), space_, dtype_, shape_),
+        memory_(static_cast<std::size_t>(packed_bytes(dtype_, shape_.elems()))) {}
+  const std::byte* bytes() override { return memory_.data(); }
+  std::byte* writable() override { return memory_.data(); }
+
+ private:
+  std::vector<std::byte, CacheAligned<std::byte>> memory_;
+};
+
+}  // namespace
+
+std::unique_ptr<Buffer> make_buffer(std::string name, Space space, DType dtype,
+                                    const Shape& shape) {
+  auto b = std::make_unique<OwnBuffer>(std::move(name), space, dtype, shape);
+  poison(b->writable(), dtype, shape.elems());
+  b->shadow = Shadow(shape.elems(), Shadow::uninit);
+  return b;
+}
+
+MemRef allocate(Exec& x, const Type& t, const std::string& name) {
+  if (x.scopes.empty()) x.scopes.emplace_back();
+  ScopedMemory made;
+  MemRef m;
+  m.view.extents = t.shape;
+  m.view.strides = row_major_strides(t.shape);
+  m.view.dtype = t.dtype;
+  if (!t.semaphore.empty()) {
+    MachineCore& core = x.machine_core();
+    made.semaphores = std::make_unique<std::vector<Semaphore*>>();
+    const std::int64_t n = t.shape.elems();
+    for (std::int64_t i = 0; i < n; ++i) {
+      made.own.push_back(std::make_unique<Semaphore>(
+          n == 1 ? name : name + "[" + std::to_string(i) + "]",
+          t.semaphore == "dma_semaphore" ? Semaphore::Kind::dma : Semaphore::Kind::regular,
+          core.id));
+      core.machine->place(*made.own.back());
+      made.semaphores->push_back(made.own.back().get());
+    }
+    m.semaphores = made.semaphores.get();
+    x.scopes.back().push_back(std::move(made));
+    return m;
+  }
+  const Space space = space_named(t.space);
+  made.buffer = make_buffer(name, space, t.dtype, t.shape);
+  const Plan& plan = *x.context.plan;
+  made.allocation = {name,
+                     space,
+                     t.dtype,
+                     t.shape,
+                     1,
+                     space == Space::vmem ? plan.device.padded_bytes(t.dtype, t.shape)
+                                          : packed_bytes(t.dtype, t.shape.elems())};
+  auto& bytes = x.scoped_bytes[static_cast<std::size_t>(space)];
+  bytes += made.allocation.bytes;
+  auto& peak = x.scoped_peak[static_cast<std::size_t>(space)];
+  peak = std::max(peak, bytes);
+  if (x.core != nullptr) {
+    auto& of_core = x.core->scoped_peak[static_cast<std::size_t>(space)];
+    of_core = std::max(of_core, bytes);
+  }
+  const bool vmem = space == Space::vmem;
+  const std::int64_t capacity = vmem ? plan.device.vmem_bytes : plan.device.smem_bytes;
+  if ((vmem || space == Space::smem) && bytes_in(plan.allocations, space) + bytes > capacity) {
+    Plan with = plan;
+    with.allocations.push_back(made.allocation);
+    throw KernelError(vmem ? vmem_capacity(with) : smem_capacity(with));
+  }
+  Buffer& b = *made.buffer;
+  if (x.core != nullptr) {
+    b.device = x.core->device;
+    b.core = x.core->id;
+    b.ledger_ref = plan.scoped_ref;
+    x.core->machine->place(b);
+  }
+  m.buffer = &b;
+  m.view = Ref(b).view();
+  x.scopes.back().push_back(std::move(made));
+  return m;
+}
+
+void leave_scope(Exec& x) {
+  auto& scope = x.scopes.back();
+  while (!scope.empty()) {
+    ScopedMemory& made = scope.back();
+    if (x.core != nullptr) {
+      Machine& machine = *x.core->machine;
+      for (std::size_t i = made.own.size(); i-- > 0;) {
+        machine.end_of_scope(*x.core, *made.own[i]);
+        machine.unplace(*made.own[i]);
+      }
+      if (made.buffer) {
+        machine.end_of_scope(*x.core, *made.buffer);
+        machine.unplace(*made.buffer);
+      }
+    }
+    if (made.buffer)
+      x.scoped_bytes[static_cast<std::size_t>(made.allocation.space)] -= made.allocation.bytes;
+    // What a transfer or a message may still name outlives the scope.
+    if (x.core != nullptr) x.retired.push_back(std::move(made));
+    scope.pop_back();
+  }
+  x.scopes.pop_back();
+}
+
+Rules memory_rules() {
+  static const std::vector<Rule> rules = {
+      {"vector.load", "part of a buffer as a vector", true, plan_vector_load},
+      {"vector.store", "a vector into part of a buffer", false, plan_vector_store},
+      {"tpu.vector_load", "part of a buffer, where a mask holds", true, plan_tpu_vector_load},
+      {"tpu.vector_store", "a vector into part of a buffer, where a mask holds", false,
+       plan_tpu_vector_store},
+      {"tpu.strided_load", "every n-th row; step 0 repeats one", true, plan_strided_load},
+      {"tpu.strided_store", "into every n-th row", false, plan_strided_store},
+      {"memref.load", "a scalar of SMEM", true, plan_scalar_load},
+      {"memref.store", "a scalar into SMEM", false, plan_scalar_store},
+      {"memref.alloca", "scratch for the time of a region", false, plan_allocate},
+      {"tpu.sem_alloc", "semaphores for the time of a region", false, plan_allocate},
+      {"tpu.memref_slice", "part of a memref", true, plan_slice},
+      {"tpu.memref_squeeze", "without dims of extent 1", true, plan_squeeze},
+      {"tpu.memref_reshape", "the same elements in another shape", true, plan_reshape},
+      {"tpu.memref_bitcast", "repacked along sublanes", true, plan_bitcast},
+      {"tpu.reinterpret_cast", "the same memref", true, plan_same},
+      {"tpu.erase_memref_layout", "the same memref", true, plan_same},
+      {"tpu.assume_layout", "the same memref", true, plan_same},
+      {"memref.cast", "the same memref", true, plan_same},
+      {"memref.dim", "an extent", true, plan_dim},
+      {"tpu.assume_multiple", "the same number", true, plan_same},
+  };
+  return rules;
+}
+
+}  // namespace tessera::pallas

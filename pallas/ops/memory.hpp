@@ -1,0 +1,24 @@
+// What ops do to memory: loads and stores of part of a buffer, told to the machine.
+#pragma once
+
+#include "pallas/planner.hpp"
+
+namespace tessera::pallas {
+
+/// The part of a memref that begins at `start` and has `extents`, checked (oob-index). Steps may be
+/// 0: the one row repeats.
+Ref part_of(const MemRef& m, std::span<const std::int64_t> start, const Shape& extents,
+            std::span<const std::int64_t> steps = {});
+
+Vector load(Exec& x, const Ref& from);
+/// Where `mask` (a byte per element, or null) is not zero.
+void store(Exec& x, const Vector& v, const Ref& to, const std::byte* mask);
+
+/// A buffer of its own that nothing has written: NaN, or an implausible integer.
+std::unique_ptr<Buffer> make_buffer(std::string name, Space space, DType dtype, const Shape& shape);
+
+/// Makes what a scope allocates; its region's end gives it back.
+MemRef allocate(Exec& x, const Type& t, const std::string& name);
+void leave_scope(Exec& x);
+
+}  // namespace tessera::pallas

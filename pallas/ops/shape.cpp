@@ -1,0 +1,425 @@
+// Vectors cut, joined, turned and read as other types.
+#include "pallas/ops/gather.hpp"
+
+namespace tessera::pallas {
+
+namespace {
+
+template <class T>
+void gather_as(T* to, const T* from, const Shape& extents, const Shape& strides) {
+  if (extents.elems() == 0) return;
+  const int last = extents.rank - 1;
+  const std::int64_t n = last < 0 ? 1 : extents[last];
+  const std::int64_t step = last < 0 ? 1 : strides[last];
+  Shape at = extents;
+  for (int d = 0; d < at.rank; ++d) at[d] = 0;
+  std::int64_t place = 0;
+  for (;;) {
+    const T* const row = from + place;
+    if (step == 1)
+      std::copy_n(row, n, to);
+    else
+      for (std::int64_t i = 0; i < n; ++i) to[i] = row[i * step];
+    to += n;
+    int d = last - 1;
+    for (; d >= 0; --d) {
+      place += strides[d];
+      if (++at[d] < extents[d]) break;
+      place -= strides[d] * extents[d];
+      at[d] = 0;
+    }
+    if (d < 0) return;
+  }
+}
+
+void plan_same(Planner& p, const Operation& op) {
+  p.expect(op, 1, 1);
+  p.alias(op.results[0], op.operands[0]);
+}
+
+void plan_broadcast(Planner& p, const Operation& op) {
+  p.expect(op, 1, 1);
+  if (p.type(op.operands[0]).kind == Type::Kind::vector)
+    p.broadcast(op.results[0], op.operands[0]);
+  else
+    p.splat(op.results[0], p.scalar(op.operands[0]));
+}
+
+void plan_strided(Planner& p, const Operation& op, const Shape& strides, std::int64_t offset) {
+  const int from = p.vector(op.operands[0]);
+  const Type& t = p.type(op.results[0]);
+  const int to = p.new_vector(op.results[0]);
+  const Shape extents = t.shape;
+  const std::int64_t width = register_bytes(t.dtype);
+  p.emit(
+      [=](Exec& x) {
+        x.vector(to) = rearranged(x.vector(from), extents.elems(), width,
+                                  [&](std::byte* out, const std::byte* in, std::int64_t w) {
+                                    gather_strided(out, in + offset * w, w, extents, strides);
+                                  });
+      },
+      {from});
+}
+
+void plan_transpose(Planner& p, const Operation& op) {
+  p.expect(op, 1, 1);
+  const auto& permutation = p.integers(op, "permutation");
+  const Shape& from = p.type(op.operands[0]).shape;
+  const Shape& to = p.type(op.results[0]).shape;
+  const Shape strides = row_major_strides(from);
+  Shape moved = strides;
+  if (static_cast<int>(permutation.size()) != from.rank || to.rank != from.rank)
+    p.unsupported(op, "its permutation is none");
+  for (int d = 0; d < from.rank; ++d) {
+    const auto s = permutation[static_cast<std::size_t>(d)];
+    if (s < 0 || s >= from.rank || from[static_cast<int>(s)] != to[d])
+      p.unsupported(op, "its permutation is none");
+    moved[d] = strides[static_cast<int>(s)];
+  }
+  plan_strided(p, op, moved, 0);
+}
+
+void plan_slice(Planner& p, const Operation& op) {
+  p.expect(op, 1, 1);
+  const auto& offsets = p.integers(op, "offsets");
+  const auto& sizes = p.integers(op, "sizes");
+  const Attribute* steps = op.find("strides");
+  const Shape& from = p.type(op.operands[0]).shape;
+  Shape strides = row_major_strides(from);
+  std::int64_t offset = 0;
+  const Shape& to = p.type(op.results[0]).shape;
+  if (to.rank != from.rank) p.unsupported(op, "it drops dims");
+  for (std::size_t d = 0; d < offsets.size() && d < static_cast<std::size_t>(from.rank); ++d) {
+    const int i = static_cast<int>(d);
+    std::int64_t step = 1;
+    if (steps != nullptr && d < p.integers(op, "strides").size())
+      step = p.integers(op, "strides")[d];
+    if (offsets[d] < 0 || step < 1 || sizes.at(d) != to[i] ||
+        offsets[d] + (to[i] - 1) * step >= from[i])
+      p.unsupported(op, "its slice leaves the vector");
+    offset += offsets[d] * strides[i];
+    strides[i] *= step;
+  }
+  plan_strided(p, op, strides, offset);
+}
+
+void plan_extract(Planner& p, const Operation& op) {
+  if (op.operands.size() != 1) p.unsupported(op, "at a dynamic position");
+  p.expect(op, 1, 1);
+  const auto& position = p.integers(op, "static_position");
+  const Type& from = p.type(op.operands[0]);
+  const Shape strides = row_major_strides(from.shape);
+  std::int64_t at = 0;
+  if (static_cast<int>(position.size()) > from.shape.rank) p.unsupported(op, "beyond its rank");
+  for (std::size_t d = 0; d < position.size(); ++d) {
+    if (position[d] < 0 || position[d] >= from.shape[static_cast<int>(d)])
+      p.unsupported(op, "at a dynamic position");
+    at += position[d] * strides[static_cast<int>(d)];
+  }
+  const Type& t = p.type(op.results[0]);
+  const std::int64_t width = register_bytes(from.dtype);
+  const int source = p.vector(op.operands[0]);
+  if (t.kind == Type::Kind::vector) {
+    const int to = p.new_vector(op.results[0]);
+    const std::int64_t elems = t.shape.elems();
+    p.emit(
+        [=](Exec& x) {
+          x.vector(to) =
+              rearranged(x.vector(source), elems, width,
+                         [&](std::byte* out, const std::byte* in, std::int64_t w) {
+                           std::memcpy(out, in + at * w, static_cast<std::size_t>(elems * w));
+                         });
+        },
+        {source});
+    return;
+  }
+  const int to = p.new_scalar(op.results[0]);
+  p.emit(
+      [=](Exec& x) {
+        const Vector& v = x.vector(source);
+        Scalar& s = x.scalars[static_cast<std::size_t>(to)];
+        std::memcpy(s.bytes.data(), v.data.bytes() + at * width, static_cast<std::size_t>(width));
+        s.poison = v.poison && v.poison.bytes()[at] != std::byte{0};
+      },
+      {source});
+}
+
+void plan_concatenate(Planner& p, const Operation& op) {
+  if (op.results.size() != 1 || op.operands.empty()) p.expect(op, 2, 1);
+  const auto dim = static_cast<int>(p.integer(op, "dimension"));
+  const Type& t = p.type(op.results[0]);
+  if (dim < 0 || dim >= t.shape.rank) p.unsupported(op, "along no dim of it");
+  std::int64_t outer = 1;
+  std::int64_t inner = 1;
+  for (int d = 0; d < dim; ++d) outer *= t.shape[d];
+  for (int d = dim + 1; d < t.shape.rank; ++d) inner *= t.shape[d];
+  struct Part {
+    int slot;
+    std::int64_t run;
+  };
+  std::vector<Part> parts;
+  std::int64_t all = 0;
+  for (const int v : op.operands) {
+    const Shape& s = p.type(v).shape;
+    if (s.rank != t.shape.rank) p.unsupported(op, "of several ranks");
+    parts.push_back({p.vector(v), s[dim] * inner});
+    all += s[dim];
+  }
+  if (all != t.shape[dim]) p.unsupported(op, "its parts are not its whole");
+  for (const Part& part : parts) p.read(part.slot);
+  const int to = p.new_vector(op.results[0]);
+  const std::int64_t elems = t.shape.elems();
+  const std::int64_t width = register_bytes(t.dtype);
+  p.emit([=](Exec& x) {
+    Vector r;
+    r.data = StorageHandle(Storage::allocate(static_cast<std::size_t>(elems * width)));
+    bool poison = false;
+    for (const Part& part : parts) poison = poison || static_cast<bool>(x.vector(part.slot).poison);
+    if (poison) r.poison = StorageHandle(Storage::allocate(static_cast<std::size_t>(elems)));
+    std::int64_t at = 0;
+    for (std::int64_t o = 0; o < outer; ++o) {
+      for (const Part& part : parts) {
+        const Vector& v = x.vector(part.slot);
+        const auto n = static_cast<std::size_t>(part.run);
+        std::memcpy(r.data.bytes() + at * width, v.data.bytes() + o * part.run * width,
+                    n * static_cast<std::size_t>(width));
+        if (poison && v.poison)
+          std::memcpy(r.poison.bytes() + at, v.poison.bytes() + o * part.run, n);
+        else if (poison)
+          std::memset(r.poison.bytes() + at, 0, n);
+        at += part.run;
+      }
+    }
+    x.vector(to) = std::move(r);
+  });
+  for (const Part& part : parts) p.read(part.slot);
+}
+
+void plan_repeat(Planner& p, const Operation& op) {
+  p.expect(op, 1, 1);
+  const auto dim = static_cast<int>(p.integer(op, "dimension"));
+  const auto times = p.integer(op, "times");
+  const Shape& s = p.type(op.operands[0]).shape;
+  const Type& t = p.type(op.results[0]);
+  if (dim < 0 || dim >= s.rank || times < 1) p.unsupported(op, "along no dim of it");
+  Shape strides = row_major_strides(s);
+  // As a dim of its own before the one that repeats.
+  Shape extents;
+  Shape steps;
+  for (int d = 0; d < s.rank; ++d) {
+    if (d == dim) {
+      extents.push_back(times);
+      steps.push_back(0);
+    }
+    extents.push_back(s[d]);
+    steps.push_back(strides[d]);
+  }
+  const int from = p.vector(op.operands[0]);
+  const int to = p.new_vector(op.results[0]);
+  const std::int64_t width = register_bytes(t.dtype);
+  p.emit(
+      [=](Exec& x) {
+        x.vector(to) = rearranged(x.vector(from), extents.elems(), width,
+                                  [&](std::byte* out, const std::byte* in, std::int64_t w) {
+                                    gather_strided(out, in, w, extents, steps);
+                                  });
+      },
+      {from});
+}
+
+/// Sublanes are repacked along the second-minor dim, the lowest element first.
+void plan_tpu_bitcast(Planner& p, const Operation& op) {
+  p.expect(op, 1, 1);
+  const Type& from = p.type(op.operands[0]);
+  const Type& to = p.type(op.results[0]);
+  const int from_bits = bit_width(from.dtype);
+  const int to_bits = bit_width(to.dtype);
+  if (from_bits == to_bits) {
+    p.alias(op.results[0], op.operands[0]);
+    return;
+  }
+  const int rank = from.shape.rank;
+  if (rank < 2 || to.shape.rank != rank) p.unsupported(op, "of a vector without rows");
+  const std::int64_t rows = from.shape[rank - 2];
+  const std::int64_t columns = from.shape[rank - 1];
+  const std::int64_t outer = from.shape.elems() / std::max<std::int64_t>(1, rows * columns);
+  if (to.shape[rank - 1] != columns || to.shape[rank - 2] * to_bits != rows * from_bits)
+    p.unsupported(op, "its rows are not repacked");
+  const int source = p.vector(op.operands[0]);
+  const int result = p.new_vector(op.results[0]);
+  const std::int64_t to_rows = to.shape[rank - 2];
+  const std::int64_t elems = to.shape.elems();
+  const std::int64_t from_width = register_bytes(from.dtype);
+  const std::int64_t to_width = register_bytes(to.dtype);
+  const bool signed_nibble = to.dtype == DType::i4;
+  p.emit(
+      [=](Exec& x) {
+        const Vector& v = x.vector(source);
+        Vector r;
+        r.data = StorageHandle(Storage::allocate(static_cast<std::size_t>(elems * to_width)));
+        if (v.poison) {
+          r.poison = StorageHandle(Storage::allocate(static_cast<std::size_t>(elems)));
+          std::memset(r.poison.bytes(), 0, static_cast<std::size_t>(elems));
+        }
+        const std::uint64_t from_mask = (std::uint64_t{1} << from_bits) - 1;
+        const std::uint64_t to_mask = (std::uint64_t{1} << to_bits) - 1;
+        const bool widen = to_bits > from_bits;
+        const std::int64_t f = widen ? to_bits / from_bits : from_bits / to_bits;
+        for (std::int64_t o = 0; o < outer; ++o) {
+          for (std::int64_t i = 0; i < to_rows; ++i) {
+            for (std::int64_t j = 0; j < columns; ++j) {
+              std::uint64_t bits = 0;
+              bool poison = false;
+              const auto take = [&](std::int64_t row) {
+                const std::int64_t at = (o * rows + row) * columns + j;
+                std::uint64_t one = 0;
+                std::memcpy(&one, v.data.bytes() + at * from_width,
+                            static_cast<std::size_t>(from_width));
+                poison = poison || (v.poison && v.poison.bytes()[at] != std::byte{0});
+                return one & from_mask;
+              };
+              if (widen) {
+                for (std::int64_t k = 0; k < f; ++k) bits |= take(i * f + k) << (k * from_bits);
+              } else {
+                bits = (take(i / f) >> (i % f * to_bits)) & to_mask;
+                if (signed_nibble && (bits & 8u) != 0) bits |= 0xf0u;
+              }
+              const std::int64_t at = (o * to_rows + i) * columns + j;
+              std::memcpy(r.data.bytes() + at * to_width, &bits,
+                          static_cast<std::size_t>(to_width));
+              if (poison) r.poison.bytes()[at] = std::byte{1};
+            }
+          }
+        }
+        x.vector(result) = std::move(r);
+      },
+      {source});
+}
+
+void plan_rotate(Planner& p, const Operation& op) {
+  const bool dynamic = op.name == "tpu.dynamic_rotate";
+  p.expect(op, dynamic ? 2 : 1, 1);
+  const auto dim = static_cast<int>(p.integer(op, dynamic ? "dimension" : "dimension"));
+  const std::int64_t amount = dynamic ? 0 : p.integer(op, "amount");
+  const std::int64_t stride = p.integer_or(op, "stride", 0);
+  const auto stride_dim = static_cast<int>(p.integer_or(op, "stride_dimension", -1));
+  const Type& t = p.type(op.results[0]);
+  const Shape s = t.shape;
+  if (dim < 0 || dim >= s.rank || stride_dim >= s.rank || s.elems() == 0)
+    p.unsupported(op, "along no dim of it");
+  const int from = p.vector(op.operands[0]);
+  const int by = dynamic ? p.scalar(op.operands[1]) : -1;
+  const int to = p.new_vector(op.results[0]);
+  const std::int64_t width = register_bytes(t.dtype);
+  const Shape strides = row_major_strides(s);
+  p.emit(
+      [=](Exec& x) {
+        const std::int64_t shift = by >= 0 ? x.integer(by, DType::i32, "a rotation") : amount;
+        x.vector(to) = rearranged(
+            x.vector(from), s.elems(), width,
+            [&](std::byte* out, const std::byte* in, std::int64_t w) {
+              for (std::int64_t e = 0; e < s.elems(); ++e) {
+                const std::int64_t i = e / strides[dim] % s[dim];
+                const std::int64_t more =
+                    stride_dim >= 0 ? e / strides[stride_dim] % s[stride_dim] * stride : 0;
+                // Element i comes from i - shift.
+                std::int64_t source = (i - shift - more) % s[dim];
+                if (source < 0) source += s[dim];
+                std::memcpy(out + e * w, in + (e + (source - i) * strides[dim]) * w,
+                            static_cast<std::size_t>(w));
+              }
+            });
+      },
+      {from});
+}
+
+/// result[..., i, ...] = source[..., indices[..., i, ...], ...].
+void plan_dynamic_gather(Planner& p, const Operation& op) {
+  p.expect(op, 2, 1);
+  const auto& dims =
+      op.find("dimensions") != nullptr ? p.integers(op, "dimensions") : std::vector<std::int64_t>{};
+  const std::int64_t dim_of = dims.empty()       ? p.integer(op, "dimension")
+                              : dims.size() == 1 ? dims[0]
+                                                 : -1;
+  const Type& t = p.type(op.results[0]);
+  const Shape to_shape = t.shape;
+  const Shape from_shape = p.type(op.operands[0]).shape;
+  const auto dim = static_cast<int>(dim_of);
+  if (dim < 0 || dim >= to_shape.rank || from_shape.rank != to_shape.rank ||
+      p.type(op.operands[1]).dtype != DType::i32 ||
+      p.type(op.operands[1]).shape.elems() != to_shape.elems())
+    p.unsupported(op, "along several dims");
+  const int from = p.vector(op.operands[0]);
+  const int indices = p.vector(op.operands[1]);
+  const int to = p.new_vector(op.results[0]);
+  const std::int64_t width = register_bytes(t.dtype);
+  const Shape strides = row_major_strides(from_shape);
+  p.emit(
+      [=](Exec& x) {
+        const Vector& v = x.vector(from);
+        const Vector& at = x.vector(indices);
+        const auto* const index = reinterpret_cast<const std::int32_t*>(at.data.bytes());
+        const std::int64_t n = to_shape.elems();
+        if (at.poison) fail_poison("a gather's index");
+        x.vector(to) =
+            rearranged(v, n, width, [&](std::byte* out, const std::byte* in, std::int64_t w) {
+              for (std::int64_t e = 0; e < n; ++e) {
+                const Shape where = unravel(to_shape, e);
+                std::int64_t place = 0;
+                for (int d = 0; d < to_shape.rank; ++d) {
+                  // Out of range wraps, as hardware's lane gather does.
+                  std::int64_t i = where[d];
+                  if (d == dim) {
+                    i = index[e] % from_shape[d];
+                    if (i < 0) i += from_shape[d];
+                  }
+                  place += i * strides[d];
+                }
+                std::memcpy(out + e * w, in + place * w, static_cast<std::size_t>(w));
+              }
+            });
+      },
+      {from, indices});
+}
+
+}  // namespace
+
+void gather_strided(std::byte* to, const std::byte* from, std::int64_t width, const Shape& extents,
+                    const Shape& strides) {
+  const auto as = [&]<class T>(T) {
+    gather_as(reinterpret_cast<T*>(to), reinterpret_cast<const T*>(from), extents, strides);
+  };
+  switch (width) {
+    case 1:
+      return as(std::uint8_t{});
+    case 2:
+      return as(std::uint16_t{});
+    case 4:
+      return as(std::uint32_t{});
+    default:
+      return as(std::uint64_t{});
+  }
+}
+
+Rules shape_rules() {
+  static const std::vector<Rule> rules = {
+      {"vector.broadcast", "repeats a scalar, or dims of extent 1", true, plan_broadcast},
+      {"vector.shape_cast", "the same elements in another shape", true, plan_same},
+      {"tpu.relayout", "the same vector in other registers", true, plan_same},
+      {"vector.extract", "an element, or a slice of leading dims", true, plan_extract},
+      {"vector.extract_strided_slice", "a slice", true, plan_slice},
+      {"vector.transpose", "dims permuted", true, plan_transpose},
+      {"tpu.transpose", "dims permuted", true, plan_transpose},
+      {"tpu.concatenate", "joined along a dim", true, plan_concatenate},
+      {"tpu.repeat", "repeated along a dim", true, plan_repeat},
+      {"tpu.bitcast", "repacked along sublanes, the lowest element first", true, plan_tpu_bitcast},
+      {"tpu.bitcast_vreg", "the same registers as another type", true, plan_tpu_bitcast},
+      {"vector.bitcast", "the same bits as another type of one width", true, plan_tpu_bitcast},
+      {"tpu.rotate", "element i moves to i + amount", true, plan_rotate},
+      {"tpu.dynamic_rotate", "element i moves to i + amount + stride x its row", true, plan_rotate},
+      {"tpu.dynamic_gather", "elements by an index along one dim", true, plan_dynamic_gather},
+  };
+  return rules;
+}
+
+}  // namespace tessera::pallas

@@ -1,0 +1,232 @@
+// The launch that a module's main function carries, and its code.
+#include <set>
+
+#include "pallas/planner.hpp"
+#include "sim/diagnostics/slugs.hpp"
+
+namespace tessera::pallas {
+
+namespace {
+
+[[noreturn]] void malformed(const std::string& why) {
+  throw InputError("bad-module", "the module makes no sense: " + why);
+}
+
+const Attribute* find(const std::map<std::string, Attribute>& attributes, const char* name) {
+  const auto it = attributes.find(name);
+  return it == attributes.end() ? nullptr : &it->second;
+}
+std::int64_t integer_of(const Function& f, const char* name, std::int64_t otherwise) {
+  const Attribute* a = find(f.attributes, name);
+  return a != nullptr && a->kind == Attribute::Kind::integer ? a->integer : otherwise;
+}
+
+/// The function that is launched: index maps are called by name from it.
+const Function& main_of(const Module& module) {
+  for (const Function& f : module.functions) {
+    if (find(f.attributes, "dimension_semantics") != nullptr) return f;
+  }
+  return module.functions.front();
+}
+
+class ModulePlanner {
+ public:
+  ModulePlanner(const Module& module, Program& program)
+      : module_(module), program_(program), main_(main_of(module)), planner_(module, program) {}
+
+  void plan() {
+    program_.name = main_.name;
+    program_.locations = module_.locations;
+    if (program_.locations.empty()) program_.locations.emplace_back();
+    if (const Attribute* core = find(main_.attributes, "tpu.core_type")) {
+      if (core->text.find("<tc>") == std::string::npos) {
+        throw KernelError(
+            {.slug = "unsupported",
+             .kind = Diagnostic::Kind::unsupported,
+             .headline = "a kernel for " + core->text + ": only TensorCore kernels are built",
+             .fields = {{"kernel", main_.name}}});
+      }
+    }
+    read_grid();
+    read_arguments();
+    program_.scalar_of.assign(module_.values.size(), -1);
+    program_.memref_of.assign(module_.values.size(), -1);
+    std::map<int, int> roots;
+    for (const int v : main_.body.arguments) roots[v] = v;
+    find_writes(main_.body, roots);
+    planner_.plan_function(main_, program_.main);
+    note_arguments(main_);
+    for (std::size_t d = 0; d < program_.grid.size(); ++d)
+      program_.ids[d] = program_.scalar_of[static_cast<std::size_t>(main_.body.arguments[d])];
+    for (std::size_t i = 0; i < transforms_.size(); ++i) plan_transform(i);
+  }
+
+ private:
+  void read_grid() {
+    const Attribute* bounds = find(main_.attributes, "iteration_bounds");
+    if (bounds != nullptr) program_.grid = bounds->integers;
+    if (program_.grid.size() > static_cast<std::size_t>(kMaxGridRank))
+      malformed("its grid has " + std::to_string(program_.grid.size()) + " dims");
+    const Attribute* semantics = find(main_.attributes, "dimension_semantics");
+    for (std::size_t d = 0; d < program_.grid.size(); ++d) {
+      const bool parallel = semantics != nullptr && d < semantics->list.size() &&
+                            semantics->list[d].text.find("parallel") != std::string::npos;
+      program_.parallel.push_back(parallel);
+      if (program_.grid[d] != kDynamic && program_.grid[d] < 0) malformed("a grid dim is negative");
+    }
+    program_.ids.assign(program_.grid.size(), -1);
+  }
+
+  Window window_of(int argument) const {
+    Window w;
+    w.argument = argument;
+    w.type = module_.type(argument);
+    if (w.type.kind != Type::Kind::memref) malformed("an operand of the kernel is no memref");
+    for (int d = 0; d < w.type.shape.rank; ++d) {
+      if (w.type.shape[d] < 0) malformed("an operand of the kernel has a dynamic shape");
+      w.bounds.push_back(w.type.shape[d]);
+    }
+    w.any = w.type.space == "any" || w.type.space == "hbm";
+    w.smem = w.type.space == "smem";
+    w.semaphores = !w.type.semaphore.empty();
+    w.slots = 1;
+    if (!w.type.known && !w.semaphores) {
+      throw KernelError({.slug = "unsupported",
+                         .kind = Diagnostic::Kind::unsupported,
+                         .headline = "an operand of type " + w.type.text,
+                         .fields = {{"kernel", main_.name}}});
+    }
+    return w;
+  }
+
+  void read_arguments() {
+    const auto& arguments = main_.body.arguments;
+    const auto prefetch = integer_of(main_, "scalar_prefetch", 0);
+    const auto scratch = integer_of(main_, "scratch_operands", 0);
+    const auto rank = static_cast<std::int64_t>(program_.grid.size());
+    const auto all = static_cast<std::int64_t>(arguments.size());
+    if (prefetch < 0 || scratch < 0 || rank + prefetch + scratch > all)
+      malformed("its main function lacks arguments");
+    for (std::int64_t i = 0; i < rank; ++i) {
+      if (module_.type(arguments[static_cast<std::size_t>(i)]).kind != Type::Kind::scalar)
+        malformed("a program id is no scalar");
+    }
+    const Attribute* windows = find(main_.attributes, "window_params");
+    const std::int64_t operands = all - rank - prefetch - scratch;
+    if (windows != nullptr && static_cast<std::int64_t>(windows->list.size()) != operands)
+      malformed("it has " + std::to_string(windows->list.size()) + " windows for " +
+                std::to_string(operands) + " operands");
+    for (std::int64_t i = 0; i < all - rank; ++i) {
+      Window w = window_of(arguments[static_cast<std::size_t>(rank + i)]);
+      if (i < prefetch) {
+        program_.prefetched.push_back(std::move(w));
+      } else if (i >= all - rank - scratch) {
+        program_.asynchronous = program_.asynchronous || w.semaphores || w.any;
+        program_.scratch.push_back(std::move(w));
+      } else {
+        if (w.semaphores) malformed("an operand of the kernel is a semaphore");
+        if (windows != nullptr)
+          read_window(windows->list[static_cast<std::size_t>(i - prefetch)], w);
+        program_.asynchronous = program_.asynchronous || w.any;
+        program_.operands.push_back(std::move(w));
+      }
+    }
+  }
+
+  void read_window(const Attribute& a, Window& w) {
+    const Attribute* transform = find(a.dictionary, "transform_indices");
+    if (transform == nullptr || w.any) return;
+    if (find(a.dictionary, "window_kind") != nullptr) {
+      throw KernelError({.slug = "unsupported",
+                         .kind = Diagnostic::Kind::unsupported,
+                         .headline = "windows counted in elements (pl.Element)",
+                         .fields = {{"kernel", main_.name}}});
+    }
+    const Attribute* bounds = find(a.dictionary, "window_bounds");
+    if (bounds == nullptr || bounds->kind != Attribute::Kind::integers)
+      malformed("a window has no bounds");
+    w.bounds = bounds->integers;
+    std::int64_t elems = 1;
+    for (const std::int64_t b : w.bounds) {
+      if (b < 1 || b > (std::int64_t{1} << 40)) malformed("a window has no extent");
+      elems *= b;
+      if (elems > (std::int64_t{1} << 40)) malformed("a window is too large");
+    }
+    if (elems != w.type.shape.elems() || w.bounds.size() > static_cast<std::size_t>(kMaxRank))
+      malformed("a window's bounds are not its memref's");
+    w.whole = false;
+    w.slots = 2;
+    if (const Attribute* mode = find(a.dictionary, "pipeline_mode")) {
+      if (mode->text.find("synchronous") != std::string::npos) w.slots = 1;
+    }
+    std::string name = transform->text;
+    if (name.starts_with("@")) name = name.substr(1);
+    const Function* f = module_.function(name);
+    if (f == nullptr) malformed("it has no index map " + name);
+    transforms_.emplace_back(program_.operands.size(), f);
+  }
+
+  void note_arguments(const Function& f) {
+    for (const int v : f.body.arguments) {
+      if (module_.type(v).kind == Type::Kind::memref)
+        program_.memref_of[static_cast<std::size_t>(v)] = planner_.memref(v);
+      else
+        program_.scalar_of[static_cast<std::size_t>(v)] = planner_.scalar(v);
+    }
+  }
+
+  void plan_transform(std::size_t i) {
+    const auto& [operand, f] = transforms_[i];
+    Window& w = program_.operands[operand];
+    if (f->body.arguments.size() != program_.grid.size() + program_.prefetched.size())
+      malformed("an index map takes other arguments");
+    for (std::size_t k = 0; k < f->body.arguments.size(); ++k) {
+      const bool memref = module_.type(f->body.arguments[k]).kind == Type::Kind::memref;
+      if (memref != (k >= program_.grid.size())) malformed("an index map takes other arguments");
+    }
+    // The same map may serve several windows; each has code of its own.
+    planner_.plan_function(*f, w.transform);
+    note_arguments(*f);
+    for (std::size_t d = 0; d < program_.grid.size(); ++d)
+      w.uses.push_back(planner_.used(f->body.arguments[d]));
+    if (w.transform.results.size() != w.bounds.size())
+      malformed("an index map gives another number of indices");
+  }
+
+  /// Marks the operands that a region writes, through whatever views.
+  void find_writes(const Region& r, std::map<int, int>& roots) {
+    for (const Operation& op : r.operations) {
+      if (op.results.size() == 1 && !op.operands.empty() &&
+          module_.type(op.results[0]).kind == Type::Kind::memref) {
+        const auto root = roots.find(op.operands[0]);
+        if (root != roots.end()) roots[op.results[0]] = root->second;
+      }
+      const bool store = op.name.find("store") != std::string::npos;
+      const bool copy = op.name == "tpu.enqueue_dma";
+      for (std::size_t i = copy ? 1 : 0; (store || copy) && i < op.operands.size(); ++i) {
+        const auto root = roots.find(op.operands[i]);
+        if (root == roots.end()) continue;
+        for (Window& w : program_.operands) {
+          if (w.argument == root->second) w.written = true;
+        }
+      }
+      for (const Region& each : op.regions) find_writes(each, roots);
+    }
+  }
+
+  const Module& module_;
+  Program& program_;
+  const Function& main_;
+  Planner planner_;
+  std::vector<std::pair<std::size_t, const Function*>> transforms_;
+};
+
+}  // namespace
+
+std::unique_ptr<Program> plan_module(const Module& module) {
+  auto program = std::make_unique<Program>();
+  ModulePlanner(module, *program).plan();
+  return program;
+}
+
+}  // namespace tessera::pallas

@@ -1,0 +1,673 @@
+#include "pallas/planner.hpp"
+
+#include "sim/diagnostics/slugs.hpp"
+
+namespace tessera::pallas {
+
+const std::map<std::string, const Rule*>& rules() {
+  static const auto all = [] {
+    std::map<std::string, const Rule*> by_name;
+    for (const Rules family :
+         {arith_rules(), math_rules(), vector_rules(), shape_rules(), memory_rules(),
+          matmul_rules(), control_rules(), dma_rules(), random_rules()}) {
+      for (const Rule& rule : family) by_name[rule.name] = &rule;
+    }
+    return by_name;
+  }();
+  return all;
+}
+
+Planner::Planner(const Module& module, Program& program)
+    : module_(module),
+      program_(program),
+      places_(module.values.size()),
+      uses_(module.values.size()) {}
+
+Here Planner::here(const Operation& op) const {
+  const Location& l = module_.locations[static_cast<std::size_t>(op.location)];
+  return {l.file.c_str(), l.line};
+}
+
+void Planner::unsupported(const Operation& op, const std::string& why) {
+  std::string signature;
+  for (const int v : op.operands) signature += (signature.empty() ? "" : ", ") + type(v).text;
+  for (std::size_t i = 0; i < op.results.size(); ++i)
+    signature += (i == 0 ? " -> " : ", ") + type(op.results[i]).text;
+  if (signature.size() > 300) signature = signature.substr(0, 300) + " ...";
+  Diagnostic d{.slug = "unsupported",
+               .kind = Diagnostic::Kind::unsupported,
+               .headline = op.name + (why.empty() ? " is not built yet" : ": " + why)};
+  d.fields.emplace_back("kernel", program_.name);
+  d.fields.emplace_back("line", source_excerpt(here(op)));
+  d.fields.emplace_back("types", signature);
+  d.fields.emplace_back("help", "`tessera ops` lists the ops of Mosaic modules that are built");
+  throw KernelError(std::move(d));
+}
+
+namespace {
+[[noreturn]] void malformed(const Operation& op, const std::string& why) {
+  throw InputError("bad-module", "the module makes no sense: " + op.name + " " + why);
+}
+}  // namespace
+
+void Planner::expect(const Operation& op, std::size_t operands, std::size_t results,
+                     std::size_t regions) {
+  if (op.operands.size() != operands || op.results.size() != results ||
+      op.regions.size() != regions) {
+    malformed(op, "has " + std::to_string(op.operands.size()) + " operands, " +
+                      std::to_string(op.results.size()) + " results and " +
+                      std::to_string(op.regions.size()) + " regions");
+  }
+}
+
+std::int64_t Planner::integer_or(const Operation& op, const char* attribute,
+                                 std::int64_t otherwise) {
+  const Attribute* a = op.find(attribute);
+  return a != nullptr && a->kind == Attribute::Kind::integer ? a->integer : otherwise;
+}
+std::int64_t Planner::integer(const Operation& op, const char* attribute) {
+  const Attribute* a = op.find(attribute);
+  if (a == nullptr || a->kind != Attribute::Kind::integer)
+    malformed(op, std::string("lacks the attribute ") + attribute);
+  return a->integer;
+}
+const std::vector<std::int64_t>& Planner::integers(const Operation& op, const char* attribute) {
+  const Attribute* a = op.find(attribute);
+  if (a == nullptr || (a->kind != Attribute::Kind::integers && a->kind != Attribute::Kind::list))
+    malformed(op, std::string("lacks the attribute ") + attribute);
+  if (a->kind == Attribute::Kind::list && a->integers.empty()) {
+    auto& numbers = const_cast<Attribute*>(a)->integers;
+    for (const Attribute& each : a->list) numbers.push_back(each.integer);
+  }
+  return a->integers;
+}
+std::string Planner::text(const Operation& op, const char* attribute) {
+  const Attribute* a = op.find(attribute);
+  if (a == nullptr || a->kind != Attribute::Kind::text)
+    malformed(op, std::string("lacks the attribute ") + attribute);
+  return a->text;
+}
+std::vector<std::vector<int>> Planner::segments(const Operation& op) {
+  std::vector<std::vector<int>> result;
+  std::size_t at = 0;
+  for (const std::int64_t size : integers(op, "operandSegmentSizes")) {
+    if (size < 0 || at + static_cast<std::size_t>(size) > op.operands.size())
+      malformed(op, "has segments that are not its operands");
+    const auto first = op.operands.begin() + static_cast<std::ptrdiff_t>(at);
+    result.emplace_back(first, first + size);
+    at += static_cast<std::size_t>(size);
+  }
+  if (at != op.operands.size()) malformed(op, "has segments that are not its operands");
+  return result;
+}
+
+Planner::Place& Planner::place_of(int value) { return places_[static_cast<std::size_t>(value)]; }
+
+int Planner::scalar(int value) {
+  const Place& p = place_of(value);
+  if (p.kind != Place::Kind::scalar) malformed(*running_, "takes a scalar here");
+  return p.slot;
+}
+int Planner::memref(int value) {
+  const Place& p = place_of(value);
+  if (p.kind != Place::Kind::memref) malformed(*running_, "takes a memref here");
+  return p.slot;
+}
+int Planner::fresh_vector() {
+  last_read_.push_back(0);
+  made_.push_back(position());
+  return program_.vectors++;
+}
+int Planner::new_scalar(int value) {
+  const Type& t = type(value);
+  if (t.kind != Type::Kind::scalar && t.kind != Type::Kind::index)
+    malformed(*running_, "gives a scalar here");
+  place_of(value) = {Place::Kind::scalar, fresh_scalar(), {}, 0};
+  return place_of(value).slot;
+}
+int Planner::new_vector(int value) {
+  const Type& t = type(value);
+  if (t.kind != Type::Kind::vector) malformed(*running_, "gives a vector here");
+  place_of(value) = {Place::Kind::vector, fresh_vector(), {}, 0};
+  return place_of(value).slot;
+}
+int Planner::new_memref(int value) {
+  if (type(value).kind != Type::Kind::memref) malformed(*running_, "gives a memref here");
+  place_of(value) = {Place::Kind::memref, program_.memrefs++, {}, 0};
+  return place_of(value).slot;
+}
+
+void Planner::read(int slot) {
+  std::size_t& last = last_read_[static_cast<std::size_t>(slot)];
+  if (last != kAlways) last = position();
+}
+
+std::size_t Planner::emit(std::function<void(Exec&)> run, std::initializer_list<int> reads) {
+  for (const int slot : reads) read(slot);
+  code_->steps.push_back({std::move(run), {}, running_ == nullptr ? 0 : running_->location});
+  return code_->steps.size() - 1;
+}
+std::size_t Planner::label() {
+  return emit([](Exec&) {});
+}
+
+void Planner::hold_since(std::size_t first) {
+  for (std::size_t slot = 0; slot < last_read_.size(); ++slot) {
+    if (last_read_[slot] != kAlways && last_read_[slot] >= first && made_[slot] < first)
+      last_read_[slot] = position();
+  }
+}
+
+int Planner::vector(int value) {
+  Place& p = place_of(value);
+  const Type& t = type(value);
+  if (t.kind != Type::Kind::vector) malformed(*running_, "takes a vector here");
+  if (p.kind == Place::Kind::waiting) emit_group(t.shape.elems());
+  if (p.kind == Place::Kind::splat || p.kind == Place::Kind::broadcast) {
+    const Lane lane = p.lane;
+    const std::int64_t elems = t.shape.elems();
+    const std::int64_t width = register_bytes(t.dtype);
+    const int slot = fresh_vector();
+    const bool is_splat = lane.kind == Lane::Kind::splat;
+    if (!is_splat) read(lane.slot);
+    emit([=](Exec& x) {
+      const std::byte* from = is_splat ? x.scalars[static_cast<std::size_t>(lane.slot)].bytes.data()
+                                       : x.vector(lane.slot).data.bytes();
+      Vector v{StorageHandle(Storage::allocate(static_cast<std::size_t>(elems * width))), {}};
+      expand_lane(v.data.bytes(), lane, from, width, 0, elems);
+      const std::byte one{1};
+      const std::byte* mask = nullptr;
+      if (is_splat && x.scalars[static_cast<std::size_t>(lane.slot)].poison)
+        mask = &one;
+      else if (!is_splat && x.vector(lane.slot).poison)
+        mask = x.vector(lane.slot).poison.bytes();
+      if (mask != nullptr) {
+        v.poison = StorageHandle(Storage::allocate(static_cast<std::size_t>(elems)));
+        expand_lane(v.poison.bytes(), lane, mask, 1, 0, elems);
+      }
+      x.vector(slot) = std::move(v);
+    });
+    return slot;  // made anew for each use: what it repeats may change in between
+  }
+  if (p.kind != Place::Kind::vector) malformed(*running_, "takes a vector here");
+  return p.slot;
+}
+
+Lane Planner::lane_of(int value) {
+  Place& p = place_of(value);
+  const Type& t = type(value);
+  if (p.kind == Place::Kind::splat || p.kind == Place::Kind::broadcast) {
+    Lane l = p.lane;
+    l.dtype = t.dtype;
+    return l;
+  }
+  if (p.kind == Place::Kind::waiting) return {Lane::Kind::result, p.member, 1, t.dtype};
+  return {Lane::Kind::dense, vector(value), 1, t.dtype};
+}
+
+void Planner::alias(int result, int operand) {
+  const Type& to = type(result);
+  const Type& from = type(operand);
+  if (to.kind == Type::Kind::vector && from.kind == Type::Kind::vector) {
+    if (to.shape.elems() != from.shape.elems() ||
+        register_bytes(to.dtype) != register_bytes(from.dtype))
+      malformed(*running_, "changes the number of bytes");
+    Place& p = place_of(operand);
+    if (p.kind == Place::Kind::splat) {
+      place_of(result) = p;
+      place_of(result).lane.dtype = to.dtype;
+      return;
+    }
+    if (p.kind == Place::Kind::waiting && to.dtype == from.dtype) {
+      place_of(result) = p;
+      waiting_values_[from.shape.elems()].push_back(result);
+      return;
+    }
+    if (p.kind == Place::Kind::broadcast && to.dtype == from.dtype) {
+      place_of(result) = p;
+      return;
+    }
+    place_of(result) = {Place::Kind::vector, vector(operand), {}, 0};
+    return;
+  }
+  place_of(result) = place_of(operand);
+}
+
+void Planner::splat(int result, int scalar_slot) {
+  if (type(result).kind != Type::Kind::vector) malformed(*running_, "gives a vector here");
+  place_of(result) = {
+      Place::Kind::splat, -1, {Lane::Kind::splat, scalar_slot, 1, type(result).dtype}, 0};
+}
+
+void Planner::broadcast(int result, int operand) {
+  const Type& from = type(operand);
+  const Type& to = type(result);
+  if (to.kind != Type::Kind::vector || from.kind != Type::Kind::vector)
+    malformed(*running_, "takes and gives a vector");
+  const Place& p = place_of(operand);
+  if (p.kind == Place::Kind::splat) {
+    place_of(result) = p;
+    return;
+  }
+  // The operand's dims, aligned to the right.
+  const int pad = to.shape.rank - from.shape.rank;
+  const auto extent = [&](int d) { return d < pad ? 1 : from.shape[d - pad]; };
+  if (pad < 0) malformed(*running_, "gives fewer dims");
+  int moving_first = to.shape.rank;  // dims [first, last) that the operand has whole
+  int moving_last = 0;
+  for (int d = 0; d < to.shape.rank; ++d) {
+    if (extent(d) != 1 && extent(d) != to.shape[d]) malformed(*running_, "does not fit");
+    if (extent(d) == 1) continue;
+    moving_first = std::min(moving_first, d);
+    moving_last = d + 1;
+  }
+  std::int64_t outer = 1;
+  std::int64_t inner = 1;
+  bool inside = false;  // it repeats between dims that it has
+  for (int d = 0; d < to.shape.rank; ++d) {
+    if (extent(d) == to.shape[d] && extent(d) != 1) continue;
+    if (d < moving_first)
+      outer *= to.shape[d];
+    else if (d >= moving_last)
+      inner *= to.shape[d];
+    else
+      inside = inside || to.shape[d] != 1;
+  }
+  if (moving_first >= moving_last) {  // one element
+    place_of(result) = {
+        Place::Kind::broadcast, -1, {Lane::Kind::columns, vector(operand), 1, to.dtype}, 0};
+    return;
+  }
+  if (!inside && outer == 1 && inner == 1) {
+    alias(result, operand);
+    return;
+  }
+  if (!inside && (outer == 1 || inner == 1)) {
+    const bool rows = outer == 1;
+    place_of(result) = {Place::Kind::broadcast,
+                        -1,
+                        {rows ? Lane::Kind::rows : Lane::Kind::columns, vector(operand),
+                         rows ? inner : from.shape.elems(), to.dtype},
+                        0};
+    return;
+  }
+  // Rows first, then whole copies of the dims that remain: two steps of the simple kind per gap.
+  const int source = vector(operand);
+  const int slot = new_vector(result);
+  const Shape shape = to.shape;
+  Shape strides = shape;
+  std::int64_t step = 1;
+  for (int d = shape.rank - 1; d >= 0; --d) {
+    strides[d] = extent(d) == 1 ? 0 : step;
+    step *= extent(d);
+  }
+  const std::int64_t width = register_bytes(to.dtype);
+  emit(
+      [=](Exec& x) {
+        const auto spread = [&](const StorageHandle& from_bytes, std::int64_t bytes) {
+          StorageHandle h(Storage::allocate(static_cast<std::size_t>(shape.elems() * bytes)));
+          std::byte* out = h.bytes();
+          Shape at = shape;
+          for (int d = 0; d < at.rank; ++d) at[d] = 0;
+          std::int64_t place = 0;
+          for (std::int64_t i = 0; i < shape.elems(); ++i) {
+            std::memcpy(out, from_bytes.bytes() + place * bytes, static_cast<std::size_t>(bytes));
+            out += bytes;
+            for (int d = shape.rank - 1; d >= 0; --d) {
+              place += strides[d];
+              if (++at[d] < shape[d]) break;
+              place -= strides[d] * shape[d];
+              at[d] = 0;
+            }
+          }
+          return h;
+        };
+        const Vector& v = x.vector(source);
+        Vector r{spread(v.data, width), {}};
+        if (v.poison) r.poison = spread(v.poison, 1);
+        x.vector(slot) = std::move(r);
+      },
+      {source});
+}
+
+void Planner::constant(int result, const Attribute& value) {
+  const Type& t = type(result);
+  const auto slot_of = [&](std::uint64_t bits, DType dtype) {
+    const auto [it, fresh] = constants_.try_emplace({dtype, bits}, program_.scalars);
+    if (fresh) {
+      Scalar s;
+      std::memcpy(s.bytes.data(), &bits, sizeof(bits));
+      program_.constants.emplace_back(program_.scalars++, s);
+    }
+    return it->second;
+  };
+  const auto bits_of = [&](const std::vector<std::byte>& bytes) {
+    std::uint64_t bits = 0;
+    std::memcpy(&bits, bytes.data(), std::min<std::size_t>(8, bytes.size()));
+    return bits;
+  };
+  if (t.kind == Type::Kind::vector) {
+    const auto width = static_cast<std::size_t>(register_bytes(t.dtype));
+    if (value.kind != Attribute::Kind::dense || !t.known || value.bytes.size() % width != 0 ||
+        value.bytes.empty())
+      malformed(*running_, "has no value");
+    if (value.bytes.size() == width) {
+      splat(result, slot_of(bits_of(value.bytes), t.dtype));
+      return;
+    }
+    if (static_cast<std::int64_t>(value.bytes.size() / width) != t.shape.elems())
+      malformed(*running_, "has no value");
+    program_.dense.emplace_back(new_vector(result), value.bytes);
+    // It is set before the first step, and stays.
+    last_read_[static_cast<std::size_t>(place_of(result).slot)] = kAlways;
+    return;
+  }
+  if (t.kind != Type::Kind::scalar && t.kind != Type::Kind::index)
+    malformed(*running_, "has no value");
+  std::uint64_t bits = 0;
+  if (value.kind == Attribute::Kind::integer && !is_float(t.dtype)) {
+    bits = static_cast<std::uint64_t>(value.integer);
+    if (t.dtype == DType::boolean) bits = value.integer != 0 ? 1 : 0;
+  } else if (value.kind == Attribute::Kind::real && !value.bytes.empty()) {
+    bits = bits_of(value.bytes);
+  } else {
+    malformed(*running_, "has no value");
+  }
+  place_of(result) = {Place::Kind::scalar, slot_of(bits, t.dtype), {}, 0};
+}
+
+void Planner::element_op(const Operation& op, const ElementOp& e, std::span<const int> operands) {
+  const int result = op.results.at(0);
+  const Type& t = type(result);
+  if (operands.size() > 4) malformed(op, "has too many operands");
+  const bool scalars = t.kind != Type::Kind::vector;
+  bool splats = !scalars;
+  for (const int v : operands) {
+    const Type& of = type(v);
+    if (!of.known) unsupported(op, "its type is not built yet");
+    if (scalars != (of.kind != Type::Kind::vector)) {
+      // A scalar condition among vectors.
+      if (scalars || of.kind != Type::Kind::scalar) malformed(op, "mixes scalars and vectors");
+      continue;
+    }
+    if (!scalars && of.shape.elems() != t.shape.elems()) malformed(op, "mixes shapes");
+    splats = splats && place_of(v).kind == Place::Kind::splat;
+  }
+  if (!t.known) unsupported(op, "its type is not built yet");
+  if (scalars || splats) {
+    std::array<int, 4> in{};
+    std::array<DType, 4> types{};
+    for (std::size_t i = 0; i < operands.size(); ++i) {
+      const Place& p = place_of(operands[i]);
+      in[i] = p.kind == Place::Kind::splat ? p.lane.slot : scalar(operands[i]);
+      types[i] = type(operands[i]).dtype;
+    }
+    const int out = fresh_scalar();
+    if (scalars)
+      place_of(result) = {Place::Kind::scalar, out, {}, 0};
+    else
+      splat(result, out);
+    const std::size_t n = operands.size();
+    emit([=](Exec& x) {
+      std::array<const std::byte*, 4> from{};
+      bool poison = false;
+      for (std::size_t i = 0; i < n; ++i) {
+        const Scalar& s = x.scalars[static_cast<std::size_t>(in[i])];
+        from[i] = s.bytes.data();
+        poison = poison || s.poison;
+      }
+      Scalar& to = x.scalars[static_cast<std::size_t>(out)];
+      e.kernel(to.bytes.data(), from.data(), 1);
+      if (poison && e.poison != PoisonRule::any) {
+        const auto bad = [&](std::size_t i) {
+          return x.scalars[static_cast<std::size_t>(in[i])].poison;
+        };
+        const auto zero = [&](std::size_t i) {
+          return std::all_of(from[i], from[i] + register_bytes(types[i]),
+                             [](std::byte b) { return b == std::byte{0}; });
+        };
+        if (e.poison == PoisonRule::select)
+          poison = bad(0) || bad(zero(0) ? 2 : 1);
+        else if (e.poison == PoisonRule::conjunction)
+          poison = (bad(0) && (bad(1) || !zero(1))) || (bad(1) && !bad(0) && !zero(0));
+        else
+          poison = (bad(0) && (bad(1) || zero(1))) || (bad(1) && !bad(0) && zero(0));
+      }
+      to.poison = poison;
+    });
+    return;
+  }
+  const std::int64_t elems = t.shape.elems();
+  // What waits in another group, or is computed on the way, must come first.
+  for (const int v : operands) {
+    const Place& p = place_of(v);
+    if (p.kind == Place::Kind::waiting && type(v).shape.elems() != elems)
+      emit_group(type(v).shape.elems());
+  }
+  constexpr std::size_t kMost = 64;
+  if (waiting_[elems].members.size() >= kMost) emit_group(elems);
+  std::vector<Lane> lanes;
+  for (const int v : operands) {
+    lanes.push_back(type(v).kind == Type::Kind::vector
+                        ? lane_of(v)
+                        : Lane{Lane::Kind::splat, scalar(v), 1, type(v).dtype});
+  }
+  Group& group = waiting_[elems];
+  group.elems = elems;
+  Group::Member m;
+  m.op = e;
+  m.location = op.location;
+  const auto number = static_cast<int>(group.members.size());
+  m.last_use = number;
+  for (const Lane& l : lanes) {
+    m.operands.push_back(group.lane(l));
+    if (l.kind == Lane::Kind::result)
+      group.members[static_cast<std::size_t>(l.slot)].last_use = number;
+  }
+  group.members.push_back(std::move(m));
+  place_of(result) = {Place::Kind::waiting, -1, {}, number};
+  waiting_values_[elems].push_back(result);
+}
+
+/// The results that somebody reads outside become vectors.
+void Planner::emit_group(std::int64_t elems) {
+  const auto it = waiting_.find(elems);
+  if (it == waiting_.end() || it->second.members.empty()) return;
+  Group group = std::move(it->second);
+  waiting_.erase(it);
+  std::vector<int> values = std::move(waiting_values_[elems]);
+  waiting_values_.erase(elems);
+  for (const int v : values) {
+    Place& p = place_of(v);
+    Group::Member& m = group.members[static_cast<std::size_t>(p.member)];
+    if (m.vector < 0) m.vector = fresh_vector();
+    p = {Place::Kind::vector, m.vector, {}, 0};
+  }
+  // A value whose every use is in the group stays inside.
+  std::map<int, int> inner;  // uses of each member inside
+  for (const auto& m : group.members) {
+    for (const int lane : m.operands) {
+      const Lane& l = group.lanes[static_cast<std::size_t>(lane)];
+      if (l.kind == Lane::Kind::result) ++inner[l.slot];
+    }
+  }
+  std::map<int, int> all;
+  for (const int v : values) {
+    for (std::size_t i = 0; i < group.members.size(); ++i) {
+      if (group.members[i].vector == place_of(v).slot)
+        all[static_cast<int>(i)] += uses_[static_cast<std::size_t>(v)];
+    }
+  }
+  // A cast that shares its operand's place counts as a use of the operand: none outside then.
+  for (std::size_t i = 0; i < group.members.size(); ++i) {
+    const int aliases = static_cast<int>(std::count_if(
+                            values.begin(), values.end(),
+                            [&](int v) { return place_of(v).slot == group.members[i].vector; })) -
+                        1;
+    if (inner[static_cast<int>(i)] > 0 &&
+        all[static_cast<int>(i)] - std::max(0, aliases) <= inner[static_cast<int>(i)])
+      group.members[i].vector = -1;
+  }
+  for (const Lane& l : group.lanes) {
+    if (l.kind != Lane::Kind::splat && l.kind != Lane::Kind::result) read(l.slot);
+  }
+  for (const auto& m : group.members) {
+    if (m.vector >= 0) made_[static_cast<std::size_t>(m.vector)] = position();
+  }
+  const auto shared = std::make_shared<const Group>(std::move(group));
+  emit([shared](Exec& x) { shared->run(x); });
+}
+
+void Planner::flush() {
+  while (!waiting_.empty()) {
+    const std::int64_t elems = waiting_.begin()->first;
+    if (waiting_.begin()->second.members.empty())
+      waiting_.erase(waiting_.begin());
+    else
+      emit_group(elems);
+  }
+}
+
+void Planner::place(std::span<const int> values) {
+  for (const int v : values) {
+    const Type& t = type(v);
+    if (t.kind == Type::Kind::vector)
+      new_vector(v);
+    else if (t.kind == Type::Kind::memref)
+      new_memref(v);
+    else
+      new_scalar(v);
+  }
+}
+
+void Planner::move(std::span<const int> from, std::span<const int> to) {
+  if (from.size() != to.size()) malformed(*running_, "passes another number of values");
+  struct Move {
+    Type::Kind kind;
+    int from;
+    int to;
+  };
+  std::vector<Move> moves;
+  for (std::size_t i = 0; i < from.size(); ++i) {
+    const Type& t = type(to[i]);
+    if (t.text != type(from[i]).text && t.kind != Type::Kind::memref)
+      malformed(*running_, "passes a value of another type");
+    if (t.kind == Type::Kind::vector)
+      moves.push_back({t.kind, vector(from[i]), vector(to[i])});
+    else if (t.kind == Type::Kind::memref)
+      moves.push_back({t.kind, memref(from[i]), memref(to[i])});
+    else
+      moves.push_back({t.kind, scalar(from[i]), scalar(to[i])});
+  }
+  if (moves.empty()) return;
+  for (const Move& m : moves) {
+    if (m.kind != Type::Kind::vector) continue;
+    read(m.from);
+    read(m.to);  // it has a value from here on, in this turn or the next
+  }
+  if (moves.size() == 1) {
+    const Move m = moves[0];
+    emit([m](Exec& x) {
+      if (m.kind == Type::Kind::vector)
+        x.vector(m.to) = x.vector(m.from);
+      else if (m.kind == Type::Kind::memref)
+        x.memref(m.to) = x.memref(m.from);
+      else
+        x.scalars[static_cast<std::size_t>(m.to)] = x.scalars[static_cast<std::size_t>(m.from)];
+    });
+    return;
+  }
+  emit([moves](Exec& x) {
+    const std::size_t n = moves.size();
+    if (x.moving.size() < n) {
+      x.moving.resize(n);
+      x.moving_vectors.resize(n);
+      x.moving_memrefs.resize(n);
+    }
+    for (std::size_t i = 0; i < n; ++i) {
+      if (moves[i].kind == Type::Kind::vector)
+        x.moving_vectors[i] = x.vector(moves[i].from);
+      else if (moves[i].kind == Type::Kind::memref)
+        x.moving_memrefs[i] = x.memref(moves[i].from);
+      else
+        x.moving[i] = x.scalars[static_cast<std::size_t>(moves[i].from)];
+    }
+    for (std::size_t i = 0; i < n; ++i) {
+      if (moves[i].kind == Type::Kind::vector)
+        x.vector(moves[i].to) = std::exchange(x.moving_vectors[i], Vector());
+      else if (moves[i].kind == Type::Kind::memref)
+        x.memref(moves[i].to) = x.moving_memrefs[i];
+      else
+        x.scalars[static_cast<std::size_t>(moves[i].to)] = x.moving[i];
+    }
+  });
+}
+
+void Planner::operation(const Operation& op) {
+  const Operation* const outer = std::exchange(running_, &op);
+  const auto it = rules().find(op.name);
+  if (it == rules().end()) unsupported(op, "");
+  ++program_.operations;
+  it->second->plan(*this, op);
+  running_ = outer;
+}
+
+const Operation* Planner::region(const Region& r) {
+  if (r.blocks != 1 || r.operations.empty()) {
+    if (r.blocks == 0) return nullptr;
+    malformed(*running_, "has a region of several blocks");
+  }
+  for (std::size_t i = 0; i + 1 < r.operations.size(); ++i) {
+    if (!dead_.contains(&r.operations[i])) operation(r.operations[i]);
+  }
+  flush();
+  return &r.operations.back();
+}
+
+void Planner::count_uses(const Region& r) {
+  for (const Operation& op : r.operations) {
+    for (const int v : op.operands) ++uses_[static_cast<std::size_t>(v)];
+    for (const Region& each : op.regions) count_uses(each);
+  }
+}
+
+void Planner::drop_dead(const Region& r) {
+  for (auto op = r.operations.rbegin(); op != r.operations.rend(); ++op) {
+    const auto it = rules().find(op->name);
+    const bool pure = it != rules().end() && it->second->pure;
+    const bool read = std::any_of(op->results.begin(), op->results.end(),
+                                  [&](int v) { return uses_[static_cast<std::size_t>(v)] > 0; });
+    if (pure && !read) {
+      dead_.insert(&*op);
+      for (const int v : op->operands) --uses_[static_cast<std::size_t>(v)];
+      continue;
+    }
+    for (const Region& each : op->regions) drop_dead(each);
+  }
+}
+
+void Planner::plan_function(const Function& f, Code& code) {
+  code_ = &code;
+  code.arguments = f.body.arguments;
+  const Operation none{.name = f.name,
+                       .operands = {},
+                       .results = {},
+                       .attributes = {},
+                       .regions = {},
+                       .location = 0};
+  running_ = &none;
+  count_uses(f.body);
+  drop_dead(f.body);
+  const std::size_t first_slot = last_read_.size();
+  place(f.body.arguments);
+  const Operation* last = region(f.body);
+  if (last == nullptr || last->name != "func.return") malformed(none, "does not return");
+  for (const int v : last->operands) code.results.push_back(scalar(v));
+  for (std::size_t slot = first_slot; slot < last_read_.size(); ++slot) {
+    const std::size_t at = std::max(last_read_[slot], made_[slot]);
+    if (at < code.steps.size()) code.steps[at].releases.push_back(static_cast<int>(slot));
+  }
+  running_ = nullptr;
+}
+
+}  // namespace tessera::pallas

@@ -1,0 +1,140 @@
+// From a module's operations to a program: places for values, fused groups, dead code left out.
+//
+// Shape casts and bitcasts of one width share their operand's registers; broadcasts are read where
+// they are used; constants are set once. Each op is declared in one of ops/*.cpp as a rule: its
+// Mosaic name, what it means, and how it is planned.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+
+#include "pallas/group.hpp"
+#include "pallas/program.hpp"
+
+namespace tessera::pallas {
+
+class Planner;
+
+struct Rule {
+  const char* name;     ///< "arith.addf"
+  const char* meaning;  ///< "a + b"
+  bool pure;            ///< without results that are read it need not run
+  std::function<void(Planner&, const Operation&)> plan;
+};
+using Rules = std::span<const Rule>;
+
+Rules arith_rules();
+Rules math_rules();
+Rules vector_rules();
+Rules shape_rules();
+Rules memory_rules();
+Rules matmul_rules();
+Rules control_rules();
+Rules dma_rules();
+Rules random_rules();
+/// All of them, by name.
+const std::map<std::string, const Rule*>& rules();
+
+class Planner {
+ public:
+  Planner(const Module& module, Program& program);
+
+  void plan_function(const Function& f, Code& code);
+
+  // For rules.
+
+  const Type& type(int value) const { return module_.type(value); }
+  /// Slots of values as operands. A vector is materialised, and what computes it is emitted.
+  int scalar(int value);
+  int vector(int value);
+  int memref(int value);
+  /// A slot for a result.
+  int new_scalar(int value);
+  int new_vector(int value);
+  int new_memref(int value);
+  int fresh_scalar() { return program_.scalars++; }
+  int fresh_vector();
+  /// The result has the same bytes in the same order.
+  void alias(int result, int operand);
+  /// The vector `result` repeats the scalar `operand`.
+  void splat(int result, int scalar_slot);
+  /// The vector `result` broadcasts the vector `operand`.
+  void broadcast(int result, int operand);
+  void constant(int result, const Attribute& value);
+  /// An op on one element, of scalars or vectors alike.
+  void element_op(const Operation& op, const ElementOp& e, std::span<const int> operands);
+
+  /// Adds a step; `reads`: the vector slots that it reads.
+  std::size_t emit(std::function<void(Exec&)> run, std::initializer_list<int> reads = {});
+  void read(int vector_slot);
+  std::size_t position() const { return code_->steps.size(); }
+  Step& step(std::size_t i) { return code_->steps[i]; }
+  /// A step that does nothing: where other steps jump to.
+  std::size_t label();
+
+  /// Plans a region's operations but its terminator, which it returns.
+  const Operation* region(const Region& r);
+  /// Copies values: of a terminator to results, of operands to arguments.
+  void move(std::span<const int> from, std::span<const int> to);
+  /// Gives places to the results of an op with regions, or to a region's arguments.
+  void place(std::span<const int> values);
+  /// Vectors that are read from here on, and were made before `first`, live until now.
+  void hold_since(std::size_t first);
+  /// Emits what is waiting to be fused.
+  void flush();
+
+  [[noreturn]] void unsupported(const Operation& op, const std::string& why);
+  Here here(const Operation& op) const;
+  Program& program() { return program_; }
+  const Module& module() const { return module_; }
+  bool used(int value) const { return uses_[static_cast<std::size_t>(value)] > 0; }
+
+  // Attributes of an op; unsupported if it has none of that kind.
+  std::int64_t integer(const Operation& op, const char* attribute);
+  std::int64_t integer_or(const Operation& op, const char* attribute, std::int64_t otherwise);
+  const std::vector<std::int64_t>& integers(const Operation& op, const char* attribute);
+  std::string text(const Operation& op, const char* attribute);
+  /// The operands of each segment of an op with operandSegmentSizes.
+  std::vector<std::vector<int>> segments(const Operation& op);
+  /// Throws unless the op has as many operands, results and regions.
+  void expect(const Operation& op, std::size_t operands, std::size_t results,
+              std::size_t regions = 0);
+
+ private:
+  struct Place {
+    enum class Kind : std::uint8_t { none, scalar, vector, memref, splat, broadcast, waiting };
+    Kind kind = Kind::none;
+    int slot = -1;
+    Lane lane;       ///< of a broadcast or a splat
+    int member = 0;  ///< waiting: in the group of `slot`'s number
+  };
+  Place& place_of(int value);
+  void count_uses(const Region& r);
+  void drop_dead(const Region& r);
+  void operation(const Operation& op);
+  void emit_group(std::int64_t elems);
+  Lane lane_of(int value);
+
+  static constexpr std::size_t kAlways = SIZE_MAX;  ///< read by steps to come, for ever
+
+  const Module& module_;
+  Program& program_;
+  Code* code_ = nullptr;
+  std::vector<Place> places_;
+  std::vector<int> uses_;
+  std::set<const Operation*> dead_;
+  std::map<std::int64_t, Group> waiting_;                    ///< by number of elements
+  std::map<std::int64_t, std::vector<int>> waiting_values_;  ///< of their members
+  std::vector<std::size_t> last_read_;                       ///< per vector slot
+  std::vector<std::size_t> made_;                            ///< per vector slot
+  std::map<std::pair<DType, std::uint64_t>, int> constants_;
+  const Operation* running_ = nullptr;
+};
+
+/// Plans a module, or throws KernelError[unsupported], or InputError for one that makes no sense.
+std::unique_ptr<Program> plan_module(const Module& module);
+
+}  // namespace tessera::pallas

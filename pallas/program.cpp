@@ -1,0 +1,103 @@
+#include "pallas/program.hpp"
+
+namespace tessera::pallas {
+
+Exec::Exec(const Program& p, MachineCore* core_, StepContext& context_)
+    : program(p),
+      core(core_),
+      context(context_),
+      scalars(static_cast<std::size_t>(p.scalars)),
+      vectors(static_cast<std::size_t>(p.vectors)),
+      memrefs(static_cast<std::size_t>(p.memrefs)) {
+  for (const auto& [slot, value] : p.constants) scalars[static_cast<std::size_t>(slot)] = value;
+  for (const auto& [slot, bytes] : p.dense) {
+    Vector& v = vector(slot);
+    v.data = StorageHandle(Storage::allocate(bytes.size()));
+    std::memcpy(v.data.bytes(), bytes.data(), bytes.size());
+  }
+}
+
+Here Exec::here() const {
+  if (step_ == nullptr) return {};
+  const Location& l = program.locations[static_cast<std::size_t>(step_->location)];
+  return {l.file.c_str(), l.line};
+}
+
+void Exec::run(const Code& code) {
+  const Step* const outer = step_;
+  const Here* const outer_line = std::exchange(context.line, &line_);
+  const std::size_t count = code.steps.size();
+  for (next = 0; next < count;) {
+    step_ = &code.steps[next++];
+    const Location& l = program.locations[static_cast<std::size_t>(step_->location)];
+    line_ = {l.file.c_str(), l.line};
+    step_->run(*this);
+    for (const int slot : step_->releases) vectors[static_cast<std::size_t>(slot)] = Vector();
+  }
+  step_ = outer;
+  context.line = outer_line;
+}
+
+std::int64_t Exec::integer(int slot, DType dtype, const char* what) {
+  if (scalars[static_cast<std::size_t>(slot)].poison) fail_poison(what);
+  switch (dtype) {
+    case DType::i64:
+      return get<std::int64_t>(slot);
+    case DType::i32:
+      return get<std::int32_t>(slot);
+    case DType::i16:
+      return get<std::int16_t>(slot);
+    case DType::boolean:
+      return get<bool>(slot) ? 1 : 0;
+    default:
+      return get<std::int8_t>(slot);
+  }
+}
+
+void fail_poison(const char* what) {
+  Diagnostic d{.slug = "uninit-read",
+               .headline = std::string(what) + " depends on memory that nothing has written"};
+  add_kernel_field(d);
+  d.fields.emplace_back("line", caller_excerpt());
+  d.fields.emplace_back("help",
+                        "scratch and the out-of-bounds part of a block are undefined until they "
+                        "are written; select with where() before you decide");
+  add_replay_field(d);
+  throw KernelError(std::move(d));
+}
+
+void fail_bounds(const MemRef& m, int dim, std::int64_t start, std::int64_t size,
+                 std::int64_t extent) {
+  const std::string name = m.buffer != nullptr ? m.buffer->name : "the semaphores";
+  Diagnostic d{.slug = "oob-index"};
+  d.headline = (size == 1 ? "index " + std::to_string(start)
+                          : "indices [" + std::to_string(start) + ", " +
+                                std::to_string(start + size) + ")") +
+               " of dim " + std::to_string(dim) + " are outside the " + std::to_string(extent) +
+               " of " + name;
+  add_kernel_field(d);
+  d.fields.emplace_back("line", caller_excerpt());
+  if (m.buffer != nullptr) {
+    d.fields.emplace_back("ref", name + ": " + tessera::name(m.buffer->space) + " " +
+                                     describe(m.buffer->dtype, m.buffer->shape));
+  }
+  d.fields.emplace_back("help", "valid indices are [0, " + std::to_string(extent) + ")");
+  add_replay_field(d);
+  throw KernelError(std::move(d));
+}
+
+void fail_ref(const std::string& what) {
+  Diagnostic d{.slug = "unsupported", .kind = Diagnostic::Kind::unsupported, .headline = what};
+  add_kernel_field(d);
+  d.fields.emplace_back("line", caller_excerpt());
+  throw KernelError(std::move(d));
+}
+
+void fail_unsupported(const std::string& what, Here at) {
+  Diagnostic d{.slug = "unsupported", .kind = Diagnostic::Kind::unsupported, .headline = what};
+  add_kernel_field(d);
+  if (at.line != 0) d.fields.emplace_back("line", source_excerpt(at));
+  throw KernelError(std::move(d));
+}
+
+}  // namespace tessera::pallas

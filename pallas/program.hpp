@@ -1,0 +1,163 @@
+// A planned kernel: flat code over numbered slots, and the state of a core that runs it.
+//
+// Scalars hold one element in its dtype's own bytes. Vectors are dense row-major elements (4-bit
+// ones alone in a byte), shared until nobody holds them. What was never written is poison: it may
+// be loaded and selected away, as compiled kernels do with the ragged edge of a block, but not
+// decide a branch, an address or a transfer. A vector knows which of its elements are poison.
+#pragma once
+
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "memory_model/ref.hpp"
+#include "pallas/ir.hpp"
+#include "sim/interpreter.hpp"
+#include "sim/storage.hpp"
+
+namespace tessera::pallas {
+
+struct Scalar {
+  alignas(8) std::array<std::byte, 8> bytes{};
+  bool poison = false;
+};
+
+struct Vector {
+  StorageHandle data;
+  StorageHandle poison;  ///< a byte per element, not zero where it is poison; empty if none is
+};
+
+/// A view of a buffer, or of an array of semaphores.
+struct MemRef {
+  Buffer* buffer = nullptr;
+  const std::vector<Semaphore*>* semaphores = nullptr;
+  Ref::View view;
+  Ref ref() const { return Ref(*buffer, view); }
+};
+
+class Exec;
+
+struct Step {
+  std::function<void(Exec&)> run;
+  std::vector<int> releases;  ///< vectors that nobody reads after it
+  int location = 0;
+};
+
+struct Code {
+  std::vector<Step> steps;
+  std::vector<int> arguments;  ///< value numbers
+  std::vector<int> results;    ///< scalar slots of what it returns
+};
+
+/// A window of the pipeline, or an operand that is passed whole.
+struct Window {
+  int argument = 0;   ///< value number of the main function's argument
+  bool whole = true;  ///< no transform: its one block is the array
+  Code transform;     ///< block indices from program ids
+  bool any = false;   ///< stays in HBM, for explicit copies
+  bool smem = false;
+  bool semaphores = false;
+  bool written = false;  ///< the body stores or copies to it
+  int slots = 2;
+  Type type;
+  std::vector<std::int64_t> bounds;  ///< of a block, per dim of the array
+  std::vector<bool> uses;            ///< per grid dim: the transform reads it
+};
+
+struct Program {
+  std::string name;
+  std::vector<Location> locations;
+  std::vector<std::int64_t> grid;  ///< kDynamic: the launch says
+  std::vector<bool> parallel;      ///< per grid dim
+  std::vector<int> ids;            ///< scalar slots of the program ids
+  std::vector<Window> prefetched;  ///< arrays in SMEM
+  std::vector<Window> operands;    ///< inputs, then outputs
+  std::vector<Window> scratch;
+  Code main;
+  bool asynchronous = false;  ///< copies or signals
+  bool communicates = false;  ///< with other devices or cores
+  int scalars = 0;
+  int vectors = 0;
+  int memrefs = 0;
+  std::vector<std::pair<int, Scalar>> constants;
+  std::vector<std::pair<int, std::vector<std::byte>>> dense;  ///< constants that are vectors
+  std::vector<int> scalar_of;  ///< by value number, -1 where it has none
+  std::vector<int> memref_of;
+  int operations = 0;
+};
+
+/// Bytes of an element in a register.
+inline std::int64_t register_bytes(DType d) { return std::max(1, bit_width(d) / 8); }
+
+/// What run_scoped made and its region's end gives back.
+struct ScopedMemory {
+  std::unique_ptr<Buffer> buffer;
+  std::unique_ptr<std::vector<Semaphore*>> semaphores;
+  std::vector<std::unique_ptr<Semaphore>> own;
+  Allocation allocation;
+};
+
+/// A core's registers.
+class Exec {
+ public:
+  Exec(const Program& program, MachineCore* core_, StepContext& context_);
+
+  void run(const Code& code);
+
+  template <class T>
+  T get(int slot) const {
+    T v;
+    std::memcpy(&v, scalars[static_cast<std::size_t>(slot)].bytes.data(), sizeof(T));
+    return v;
+  }
+  template <class T>
+  void set(int slot, T v, bool poison = false) {
+    Scalar& s = scalars[static_cast<std::size_t>(slot)];
+    std::memcpy(s.bytes.data(), &v, sizeof(T));
+    s.poison = poison;
+  }
+  /// An integer that decides something: poison raises uninit-read.
+  std::int64_t integer(int slot, DType dtype, const char* what);
+  Vector& vector(int slot) { return vectors[static_cast<std::size_t>(slot)]; }
+  MemRef& memref(int slot) { return memrefs[static_cast<std::size_t>(slot)]; }
+  Here here() const;
+  MachineCore& machine_core() const {
+    if (core == nullptr) throw NeedsMachine{};
+    return *core;
+  }
+
+  const Program& program;
+  MachineCore* core;
+  StepContext& context;
+  std::vector<Scalar> scalars;
+  std::vector<Vector> vectors;
+  std::vector<MemRef> memrefs;
+  std::size_t next = 0;                               ///< step to run next
+  const std::vector<std::int64_t>* bounds = nullptr;  ///< of the grid
+  int collective_id = 0;
+  std::string* printed = nullptr;
+  std::vector<std::vector<ScopedMemory>> scopes;
+  std::vector<ScopedMemory> retired;  ///< of scopes that ended
+  std::vector<Scalar> moving;         ///< between the ends of a loop and its next turn
+  std::vector<Vector> moving_vectors;
+  std::vector<MemRef> moving_memrefs;
+  std::array<std::uint64_t, 4> random{};  ///< of the seeded generator
+  std::array<std::int64_t, 6> scoped_bytes{};
+  std::array<std::int64_t, 6> scoped_peak{};
+
+ private:
+  const Step* step_ = nullptr;
+  Here line_;
+};
+
+// Errors of a body, at the line of the running step.
+[[noreturn]] void fail_poison(const char* what);
+[[noreturn]] void fail_bounds(const MemRef& m, int dim, std::int64_t start, std::int64_t size,
+                              std::int64_t extent);
+[[noreturn]] void fail_ref(const std::string& what);
+[[noreturn]] void fail_unsupported(const std::string& what, Here at);
+
+}  // namespace tessera::pallas
