@@ -26,7 +26,7 @@ IndexMaps::IndexMaps(const Launch& launch, Exec& exec, int device) : launch_(lau
     MemRef m;
     m.buffer = &b;
     m.view = Ref(b).view();
-    exec_.memref(p.memref_of[static_cast<std::size_t>(p.prefetched[i].argument)]) = m;
+    exec_.memref(p.prefetched[i].slot) = m;
   }
 }
 
@@ -38,11 +38,9 @@ void IndexMaps::evaluate(const Window& w, const int* ids, std::int64_t* index) {
   }
   const Code& code = w.transform;
   const std::size_t rank = p.grid.size();
-  for (std::size_t d = 0; d < rank; ++d)
-    exec_.set(p.scalar_of[static_cast<std::size_t>(code.arguments[d])], std::int32_t{ids[d]});
+  for (std::size_t d = 0; d < rank; ++d) exec_.set(code.arguments[d], std::int32_t{ids[d]});
   for (std::size_t i = 0; i < p.prefetched.size(); ++i) {
-    exec_.memref(p.memref_of[static_cast<std::size_t>(code.arguments[rank + i])]) =
-        exec_.memref(p.memref_of[static_cast<std::size_t>(p.prefetched[i].argument)]);
+    exec_.memref(code.arguments[rank + i]) = exec_.memref(p.prefetched[i].slot);
   }
   exec_.run(code);
   for (std::size_t d = 0; d < code.results.size(); ++d)
@@ -122,11 +120,11 @@ class KernelCore final : public CoreBase {
     bool again = false;  ///< an output block that was here before
   };
 
-  void bind(int argument, Buffer& b) {
+  void bind(int slot, Buffer& b) {
     MemRef m;
     m.buffer = &b;
     m.view = Ref(b).view();
-    exec_.memref(program_.memref_of[static_cast<std::size_t>(argument)]) = m;
+    exec_.memref(slot) = m;
   }
 
   void place_buffer(Buffer& b, int ledger_ref, bool shared) {
@@ -143,13 +141,13 @@ class KernelCore final : public CoreBase {
     const OperandPlan& op = plan_.operands[i];
     if (w.any) {
       if (io_.core == nullptr) throw NeedsMachine{};
-      bind(w.argument, *io_.device->arrays[i]);
+      bind(w.slot, *io_.device->arrays[i]);
       return;
     }
     Place& p = places_[i];
     p.block = make_buffer(op.name, op.space, op.dtype, w.type.shape);
     place_buffer(*p.block, plan_.scoped_ref, op.role == Role::out || w.whole);
-    bind(w.argument, *p.block);
+    bind(w.slot, *p.block);
   }
 
   void prepare_scratch(std::size_t i) {
@@ -171,18 +169,18 @@ class KernelCore final : public CoreBase {
       m.semaphores = all.get();
       m.view.extents = w.type.shape;
       m.view.strides = row_major_strides(w.type.shape);
-      exec_.memref(program_.memref_of[static_cast<std::size_t>(w.argument)]) = m;
+      exec_.memref(w.slot) = m;
       semaphore_arrays_.push_back(std::move(all));
       return;
     }
     if (w.any) {
       if (io_.core == nullptr) throw NeedsMachine{};
-      bind(w.argument, *io_.device->arrays[program_.operands.size() + i]);
+      bind(w.slot, *io_.device->arrays[program_.operands.size() + i]);
       return;
     }
     scratch_.push_back(make_buffer(op.name, op.space, op.dtype, w.type.shape));
     place_buffer(*scratch_.back(), op.ledger_ref, true);
-    bind(w.argument, *scratch_.back());
+    bind(w.slot, *scratch_.back());
   }
 
   std::int64_t inner_steps() const {

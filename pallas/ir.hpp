@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -41,6 +42,8 @@ struct Attribute {
   std::vector<std::byte> bytes;
 };
 
+using Attributes = std::map<std::string, Attribute>;
+
 struct Location {
   std::string file;
   int line = 0;
@@ -59,29 +62,33 @@ struct Operation {
   std::string name;
   std::vector<int> operands;
   std::vector<int> results;
-  std::map<std::string, Attribute> attributes;
+  std::shared_ptr<const Attributes> attributes;  ///< of all ops that have the same ones
   std::vector<Region> regions;
   int location = 0;
 
   const Attribute* find(const std::string& attribute) const {
-    const auto it = attributes.find(attribute);
-    return it == attributes.end() ? nullptr : &it->second;
+    if (attributes == nullptr) return nullptr;
+    const auto it = attributes->find(attribute);
+    return it == attributes->end() ? nullptr : &it->second;
   }
 };
 
 struct Function {
   std::string name;
   Region body;
-  std::map<std::string, Attribute> attributes;
+  Attributes attributes;
 };
 
 struct Module {
   std::int64_t version = 0;  ///< stable_mosaic.version
-  std::vector<Type> values;  ///< by number
+  std::vector<Type> types;   ///< each once
+  std::vector<int> values;   ///< the types of values, by their number
   std::vector<Location> locations;
   std::vector<Function> functions;
 
-  const Type& type(int value) const { return values[static_cast<std::size_t>(value)]; }
+  const Type& type(int value) const {
+    return types[static_cast<std::size_t>(values[static_cast<std::size_t>(value)])];
+  }
   const Function* function(const std::string& name) const;
 };
 

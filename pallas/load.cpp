@@ -1,34 +1,89 @@
 #include "pallas/load.hpp"
 
-#include <dlfcn.h>
+#include <spawn.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 
+#include "pallas/module_cbor.hpp"
 #include "pallas/paths.hpp"
 #include "sim/diagnostics/diagnostic.hpp"
+
+extern char** environ;
 
 namespace tessera::pallas {
 
 namespace {
 
-using Import = void (*)(const std::string&, Module&, std::string&);
-
-Import importer() {
-  static const Import import = [] {
-    std::error_code error;
-    const bool built = std::filesystem::exists(kMlirModule, error);
-    void* const module = dlopen(built ? kMlirModule : kInstalledMlirModule, RTLD_NOW | RTLD_LOCAL);
-    return module == nullptr ? nullptr
-                             : reinterpret_cast<Import>(dlsym(module, "tessera_import_mosaic"));
-  }();
-  if (import == nullptr) {
-    throw InputError("bad-input",
-                     "this tessera was built without MLIR 22, which reads Mosaic modules",
-                     "apt-get install libmlir-22-dev llvm-22-dev, then build again");
+std::string importer() {
+  std::error_code error;
+  for (const char* path : {kImporter, kInstalledImporter}) {
+    if (std::filesystem::exists(path, error)) return path;
   }
-  return import;
+  throw InputError("bad-input",
+                   "this tessera was built without MLIR 22, which reads Mosaic modules",
+                   "apt-get install libmlir-22-dev llvm-22-dev, then build again with "
+                   "-DTESSERA_MOSAIC=ON");
+}
+
+/// Runs a program with `input` as its standard input; gives its output, "" if it crashed.
+std::vector<std::uint8_t> run_program(const std::string& path, const std::string& input) {
+  std::array<int, 2> ends{};
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0)
+    throw InputError("bad-input", "no socket for " + path);
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_adddup2(&actions, ends[1], STDIN_FILENO);
+  posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
+  std::string name = path;
+  std::array<char*, 2> arguments{name.data(), nullptr};
+  pid_t child = 0;
+  const int failed =
+      posix_spawn(&child, path.c_str(), &actions, nullptr, arguments.data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  close(ends[1]);
+  std::vector<std::uint8_t> output;
+  if (failed == 0) {
+    for (std::size_t done = 0; done < input.size();) {
+      const ssize_t n = send(ends[0], input.data() + done, input.size() - done, MSG_NOSIGNAL);
+      if (n <= 0) break;
+      done += static_cast<std::size_t>(n);
+    }
+    shutdown(ends[0], SHUT_WR);
+    std::array<std::uint8_t, 1 << 16> some{};
+    for (ssize_t n = 0; (n = recv(ends[0], some.data(), some.size(), 0)) > 0;)
+      output.insert(output.end(), some.begin(), some.begin() + n);
+  }
+  close(ends[0]);
+  int status = 0;
+  if (failed == 0) waitpid(child, &status, 0);
+  if (failed != 0) throw InputError("bad-input", "cannot run " + path);
+  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) output.clear();
+  return output;
+}
+
+/// The module, or why it is none.
+std::string import_module(const std::string& bytes, Module& module) {
+  const std::vector<std::uint8_t> output = run_program(importer(), bytes);
+  if (output.empty()) return "it is damaged: MLIR's reader did not survive it";
+  std::string error;
+  if (output[0] != 0) {
+    error.assign(output.begin() + 1, output.end());
+    std::replace(error.begin(), error.end(), '\n', ' ');
+    while (error.ends_with(' ')) error.pop_back();
+    return error.empty() ? "MLIR cannot read it" : error;
+  }
+  try {
+    module = module_from_cbor({output.begin() + 1, output.end()});
+  } catch (const std::runtime_error& e) {
+    return std::string("it is damaged: ") + e.what();
+  }
+  return "";
 }
 
 }  // namespace
@@ -42,9 +97,8 @@ const Function* Module::function(const std::string& name) const {
 
 Module load_module(const std::string& bytes, const std::string& name) {
   Module module;
-  std::string error;
   if (bytes.empty()) throw InputError("bad-module", name + " is empty");
-  importer()(bytes, module, error);
+  const std::string error = import_module(bytes, module);
   if (!error.empty()) throw InputError("bad-module", name + " is no Mosaic module: " + error);
   if (module.functions.empty())
     throw InputError("bad-module", name + " is no Mosaic module: it holds no function");

@@ -1,9 +1,9 @@
 // Reading Mosaic modules: stable_mosaic bytecode, or its generic text.
 //
-// Read are versions 11 to 15 of the dialect, those of JAX 0.9 and 0.10. MLIR does the parsing, in a
-// module (libtessera_mlir) that is loaded on first use; a tessera built without it says what to
-// install. Errors: InputError, one line: no such file, no module, a corrupt or truncated one,
-// another dialect, a newer version.
+// Read are versions 11 to 15 of the dialect, those of JAX 0.9 and 0.10. MLIR does the parsing, in
+// a process of its own (tessera-mosaic-import); a tessera built without it says what to install.
+// Errors: InputError, one line: no such file, no module, a corrupt or truncated one, another
+// dialect, a newer version.
 #pragma once
 
 #include <string>

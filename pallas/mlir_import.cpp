@@ -1,5 +1,8 @@
-// From MLIR to ir.hpp. A module of its own, loaded when a Mosaic module is first given, so that
-// nobody else pays for libMLIR.
+// tessera-mosaic-import: a Mosaic module on standard input, on standard output a byte: 0, and
+// ir.hpp's as CBOR; or 1, and why it cannot be read.
+//
+// A program of its own: nobody else pays for MLIR, and a damaged module, on which MLIR's reader may
+// crash or never end, takes down nothing but this process. Its time and memory are limited.
 //
 // MLIR needs to know three things about the `tpu` dialect: that its attributes and types exist
 // (their text is kept), and that its types may be elements of memrefs. The 8- and 4-bit floats
@@ -15,7 +18,14 @@
 #include <mlir/IR/MLIRContext.h>
 #include <mlir/Parser/Parser.h>
 
-#include "pallas/load.hpp"
+#include <sys/resource.h>
+
+#include <cstdio>
+#include <iostream>
+#include <iterator>
+#include <unordered_map>
+
+#include "pallas/module_cbor.hpp"
 
 namespace {
 
@@ -212,7 +222,13 @@ class Importer {
  private:
   int number(mlir::Value v) {
     const auto [it, fresh] = numbers_.try_emplace(v.getAsOpaquePointer(), to_.values.size());
-    if (fresh) to_.values.push_back(type(v.getType()));
+    if (fresh) {
+      // MLIR has each type, attribute and location once: so have we.
+      const void* const key = v.getType().getAsOpaquePointer();
+      const auto [t, fresh_type] = types_.try_emplace(key, to_.types.size());
+      if (fresh_type) to_.types.push_back(type(v.getType()));
+      to_.values.push_back(static_cast<int>(t->second));
+    }
     return static_cast<int>(it->second);
   }
 
@@ -328,6 +344,8 @@ class Importer {
 
   /// The innermost Python line.
   int location(mlir::Location l) {
+    const auto [it, fresh] = locations_.try_emplace(l.getAsOpaquePointer(), -1);
+    if (!fresh) return it->second;
     Location r;
     l->walk([&](mlir::Location each) {
       const auto file = mlir::dyn_cast<mlir::FileLineColLoc>(each);
@@ -336,10 +354,22 @@ class Importer {
       r.line = static_cast<int>(file.getLine());
       return mlir::WalkResult::interrupt();
     });
-    const auto [it, fresh] =
+    const auto [place, fresh_place] =
         places_.try_emplace(r.file + ":" + std::to_string(r.line), to_.locations.size());
-    if (fresh) to_.locations.push_back(std::move(r));
-    return static_cast<int>(it->second);
+    if (fresh_place) to_.locations.push_back(std::move(r));
+    return it->second = static_cast<int>(place->second);
+  }
+
+  std::shared_ptr<const Attributes> dictionary(mlir::DictionaryAttr from) {
+    auto& known = dictionaries_[from.getAsOpaquePointer()];
+    if (known) return known;
+    Attributes all;
+    for (const mlir::NamedAttribute a : from) {
+      const llvm::StringRef name = a.getName();
+      // Never other than `none` in what Pallas makes, and without meaning here.
+      if (name != "fastmath" && name != "overflowFlags") all[name.str()] = attribute(a.getValue());
+    }
+    return known = std::make_shared<const Attributes>(std::move(all));
   }
 
   Region region(mlir::Region& from) {
@@ -362,15 +392,17 @@ class Importer {
     r.name = name.starts_with("stable_mosaic.") ? name.drop_front(14).str() : name.str();
     for (const mlir::Value v : op.getOperands()) r.operands.push_back(number(v));
     for (const mlir::Value v : op.getResults()) r.results.push_back(number(v));
-    for (const mlir::NamedAttribute a : op.getAttrs())
-      r.attributes[a.getName().str()] = attribute(a.getValue());
+    r.attributes = dictionary(op.getAttrDictionary());
     for (mlir::Region& each : op.getRegions()) r.regions.push_back(region(each));
     r.location = location(op.getLoc());
     return r;
   }
 
   Module& to_;
-  std::map<const void*, std::size_t> numbers_;
+  std::unordered_map<const void*, std::size_t> numbers_;
+  std::unordered_map<const void*, std::size_t> types_;
+  std::unordered_map<const void*, int> locations_;
+  std::unordered_map<const void*, std::shared_ptr<const Attributes>> dictionaries_;
   std::map<std::string, std::size_t> places_;
   std::string error_;
   int depth_ = 0;
@@ -399,8 +431,27 @@ std::string import_module(const std::string& text, Module& to) {
 
 }  // namespace tessera::pallas
 
-/// What pallas/load.cpp looks up. Gives "", or why the module cannot be read.
-extern "C" void tessera_import_mosaic(const std::string& text, tessera::pallas::Module& to,
-                                      std::string& error) {
-  error = tessera::pallas::import_module(text, to);
+int main() {
+  constexpr rlim_t kSeconds = 20;
+  constexpr rlim_t kBytes = rlim_t{8} << 30;
+  const rlimit time{kSeconds, kSeconds};
+  const rlimit memory{kBytes, kBytes};
+  const rlimit no_core{0, 0};
+  setrlimit(RLIMIT_CPU, &time);
+  setrlimit(RLIMIT_AS, &memory);
+  setrlimit(RLIMIT_CORE, &no_core);
+  const std::string text((std::istreambuf_iterator<char>(std::cin)),
+                         std::istreambuf_iterator<char>());
+  tessera::pallas::Module module;
+  const std::string error = tessera::pallas::import_module(text, module);
+  // In front of the module, whether it is one: a byte.
+  if (!error.empty()) {
+    std::putchar(1);
+    std::fwrite(error.data(), 1, error.size(), stdout);
+    return 0;
+  }
+  const auto bytes = tessera::pallas::to_cbor(module);
+  std::putchar(0);
+  std::fwrite(bytes.data(), 1, bytes.size(), stdout);
+  return 0;
 }

@@ -49,15 +49,17 @@ class ModulePlanner {
     }
     read_grid();
     read_arguments();
-    program_.scalar_of.assign(module_.values.size(), -1);
-    program_.memref_of.assign(module_.values.size(), -1);
     std::map<int, int> roots;
     for (const int v : main_.body.arguments) roots[v] = v;
     find_writes(main_.body, roots);
     planner_.plan_function(main_, program_.main);
-    note_arguments(main_);
-    for (std::size_t d = 0; d < program_.grid.size(); ++d)
-      program_.ids[d] = program_.scalar_of[static_cast<std::size_t>(main_.body.arguments[d])];
+    const auto& slots = program_.main.arguments;
+    const std::size_t rank = program_.grid.size();
+    for (std::size_t d = 0; d < rank; ++d) program_.ids[d] = slots[d];
+    std::size_t next = rank;
+    for (auto* windows : {&program_.prefetched, &program_.operands, &program_.scratch}) {
+      for (Window& w : *windows) w.slot = slots[next++];
+    }
     for (std::size_t i = 0; i < transforms_.size(); ++i) plan_transform(i);
   }
 
@@ -166,15 +168,6 @@ class ModulePlanner {
     transforms_.emplace_back(program_.operands.size(), f);
   }
 
-  void note_arguments(const Function& f) {
-    for (const int v : f.body.arguments) {
-      if (module_.type(v).kind == Type::Kind::memref)
-        program_.memref_of[static_cast<std::size_t>(v)] = planner_.memref(v);
-      else
-        program_.scalar_of[static_cast<std::size_t>(v)] = planner_.scalar(v);
-    }
-  }
-
   void plan_transform(std::size_t i) {
     const auto& [operand, f] = transforms_[i];
     Window& w = program_.operands[operand];
@@ -186,7 +179,6 @@ class ModulePlanner {
     }
     // The same map may serve several windows; each has code of its own.
     planner_.plan_function(*f, w.transform);
-    note_arguments(*f);
     for (std::size_t d = 0; d < program_.grid.size(); ++d)
       w.uses.push_back(planner_.used(f->body.arguments[d]));
     if (w.transform.results.size() != w.bounds.size())

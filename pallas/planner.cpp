@@ -648,11 +648,10 @@ void Planner::drop_dead(const Region& r) {
 
 void Planner::plan_function(const Function& f, Code& code) {
   code_ = &code;
-  code.arguments = f.body.arguments;
   const Operation none{.name = f.name,
                        .operands = {},
                        .results = {},
-                       .attributes = {},
+                       .attributes = nullptr,
                        .regions = {},
                        .location = 0};
   running_ = &none;
@@ -660,6 +659,8 @@ void Planner::plan_function(const Function& f, Code& code) {
   drop_dead(f.body);
   const std::size_t first_slot = last_read_.size();
   place(f.body.arguments);
+  for (const int v : f.body.arguments)
+    code.arguments.push_back(type(v).kind == Type::Kind::memref ? memref(v) : scalar(v));
   const Operation* last = region(f.body);
   if (last == nullptr || last->name != "func.return") malformed(none, "does not return");
   for (const int v : last->operands) code.results.push_back(scalar(v));

@@ -48,13 +48,14 @@ struct Step {
 
 struct Code {
   std::vector<Step> steps;
-  std::vector<int> arguments;  ///< value numbers
+  std::vector<int> arguments;  ///< slots, of scalars or memrefs
   std::vector<int> results;    ///< scalar slots of what it returns
 };
 
 /// A window of the pipeline, or an operand that is passed whole.
 struct Window {
-  int argument = 0;   ///< value number of the main function's argument
+  int argument = 0;   ///< value number of the argument of the main function
+  int slot = -1;      ///< its memref
   bool whole = true;  ///< no transform: its one block is the array
   Code transform;     ///< block indices from program ids
   bool any = false;   ///< stays in HBM, for explicit copies
@@ -84,8 +85,6 @@ struct Program {
   int memrefs = 0;
   std::vector<std::pair<int, Scalar>> constants;
   std::vector<std::pair<int, std::vector<std::byte>>> dense;  ///< constants that are vectors
-  std::vector<int> scalar_of;  ///< by value number, -1 where it has none
-  std::vector<int> memref_of;
   int operations = 0;
 };
 

@@ -1,0 +1,166 @@
+// What is no module, or not one for these arrays, gets one clear error; mutated modules never
+// crash.
+#include <catch2/catch.hpp>
+#include <fstream>
+#include <iostream>
+#include <random>
+#include <sstream>
+
+#include "tests/pallas/module_text.hpp"
+
+namespace tessera::pallas {
+
+namespace {
+
+/// A kernel with a grid, windows, a branch, a loop, scratch and a copy.
+std::string rich_module() {
+  const std::string block = vmem("8x128xf32");
+  const std::string map = R"("S.func.func"() ({
+^bb0(%i: i32):
+  %zero = "S.arith.constant"() {value = 0 : i32} : () -> i32
+  "S.func.return"(%i, %zero) : (i32, i32) -> ()
+}) {function_type = (i32) -> (i32, i32), sym_name = "transform_0"} : () -> ()
+)";
+  const std::string body =
+      load_whole("%x", "%a", "8x128xf32", 2) + R"(
+  %zero = "S.arith.constant"() {value = 0 : i32} : () -> i32
+  %two = "S.arith.constant"() {value = 2 : i32} : () -> i32
+  %one = "S.arith.constant"() {value = 1 : i32} : () -> i32
+  %first = "S.arith.cmpi"(%i, %zero) {predicate = 0 : i64} : (i32, i32) -> i1
+  "S.scf.if"(%first) ({
+)" + store_whole("%x", "%s", "8x128xf32", 2) +
+      R"(    "S.scf.yield"() : () -> ()
+  }, {
+  }) : (i1) -> ()
+  %sum = "S.scf.for"(%zero, %two, %one, %x) ({
+  ^bb0(%k: i32, %v: vector<8x128xf32>):
+    %w = "S.arith.addf"(%v, %x) {fastmath = #arith.fastmath<none>} : (vector<8x128xf32>, vector<8x128xf32>) -> vector<8x128xf32>
+    "S.scf.yield"(%w) : (vector<8x128xf32>) -> ()
+  }) : (i32, i32, i32, vector<8x128xf32>) -> vector<8x128xf32>
+)" + load_whole("%y", "%s", "8x128xf32", 2) +
+      R"(  %r = "S.arith.mulf"(%sum, %y) {fastmath = #arith.fastmath<none>} : (vector<8x128xf32>, vector<8x128xf32>) -> vector<8x128xf32>
+)" + store_whole("%r", "%o", "8x128xf32", 2);
+  std::string text = module_text(
+      "%i: i32, %a: " + block + ", %o: " + block + ", %s: " + block, body,
+      "iteration_bounds = array<i64: 2>, scalar_prefetch = 0 : i64, scratch_operands = 1 : i64, "
+      "window_params = [{transform_indices = @transform_0, window_bounds = array<i64: 8, 128>}, "
+      "{transform_indices = @transform_0, window_bounds = array<i64: 8, 128>}]",
+      map);
+  return text;
+}
+
+std::string error_of(const std::string& bytes) {
+  try {
+    plan_module(load_module(bytes, "it"));
+  } catch (const InputError& e) {
+    return e.text();
+  } catch (const KernelError& e) {
+    return e.diagnostic.text();
+  }
+  return "";
+}
+
+std::string read_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream bytes;
+  bytes << file.rdbuf();
+  return bytes.str();
+}
+
+}  // namespace
+
+TEST_CASE("a module with a grid, a branch, a loop and scratch", "[pallas]") {
+  const Array x = array_of(DType::f32, {16, 128}, [](auto i) { return double(i % 10); });
+  const Ran r = run_text(rich_module(), {x});
+  REQUIRE(r.result.ok());
+  REQUIRE(r.result.grid == std::vector<int>{2});
+  for (std::int64_t i = 0; i < x.elems(); ++i)
+    REQUIRE(r.out().at(i) == 3 * x.at(i) * x.at(i % (8 * 128)));
+  CHECK(r.result.ledger().hbm_read_bytes() == 16 * 128 * 4);
+  CHECK(r.result.ledger().hbm_write_bytes() == 16 * 128 * 4);
+}
+
+TEST_CASE("what is no module says so in one line", "[pallas]") {
+  const auto has = [](const std::string& bytes, const std::string& wanted) {
+    const std::string error = error_of(bytes);
+    CAPTURE(error);
+    CHECK(error.find(wanted) != std::string::npos);
+    CHECK(error.starts_with("error["));
+  };
+  has("", "it is empty");
+  has("hello", "it is no Mosaic module");
+  has("module {}", "it holds no function");
+  has("module { func.func private @f() }", "it is no Mosaic module: Dialect `func' not found");
+  has("ML\xefR garbage", "it is no Mosaic module");
+  std::string newer = rich_module();
+  newer.replace(newer.find("version = 11"), 12, "version = 99");
+  has(newer, "stable_mosaic.version 99; this tessera reads 11 to 15");
+  has(rich_module().substr(0, 900), "it is no Mosaic module");
+}
+
+TEST_CASE("arrays that do not fit the module are named", "[pallas]") {
+  const auto program = plan_module(load_module(rich_module(), "it"));
+  const auto error = [&](std::vector<Array> inputs, std::vector<int> mesh = {1}) {
+    Call call;
+    call.program = program.get();
+    call.inputs = std::move(inputs);
+    RunOptions options;
+    options.mesh = std::move(mesh);
+    try {
+      run_call(call, options);
+    } catch (const InputError& e) {
+      return e.text();
+    }
+    return std::string("none");
+  };
+  const Array x(DType::f32, {16, 128});
+  CHECK(error({Array(DType::bf16, {16, 128})}).find("input 0 is bf16[16, 128]") !=
+        std::string::npos);
+  CHECK(error({Array(DType::f32, {16, 8, 16})}).find("blocks of f32[8, 128]") != std::string::npos);
+  CHECK(error({x, x, x}).find("at most 2 inputs") != std::string::npos);
+  CHECK(error({x}, {3}).find("does not divide among 3 devices") != std::string::npos);
+}
+
+TEST_CASE("mutated modules give an error or a plan, never a crash", "[fuzz]") {
+  // Bytecode of rich_module(), and of a recorded kernel where there is one.
+  std::vector<std::string> seeds{rich_module(), read_file(TESSERA_RICH_BYTECODE)};
+  REQUIRE(seeds[1].size() > 100);
+  const std::string recorded =
+      read_file(std::string(TESSERA_CORPUS) + "/jax__gmm_f32/kernel.mlirbc");
+  if (recorded.empty())
+    std::cerr << "skipped: mutations of recorded kernels: no " << TESSERA_CORPUS << "\n";
+  else
+    seeds.push_back(recorded);
+  for (const std::string& seed : seeds) REQUIRE(error_of(seed).empty());
+  std::mt19937_64 random(20261121);
+  const auto draw = [&](std::size_t n) { return static_cast<std::size_t>(random() % n); };
+  int errors = 0;
+  for (int i = 0; i < TESSERA_MUTATIONS; ++i) {
+    std::string bytes = seeds[draw(seeds.size())];
+    const std::size_t changes = 1 + draw(4);
+    for (std::size_t c = 0; c < changes && !bytes.empty(); ++c) {
+      const std::size_t at = draw(bytes.size());
+      switch (draw(5)) {
+        case 0:
+          bytes[at] = static_cast<char>(random());
+          break;
+        case 1:
+          bytes[at] = static_cast<char>(bytes[at] ^ (1 << draw(8)));
+          break;
+        case 2:
+          bytes.resize(at);
+          break;
+        case 3:
+          bytes.erase(at, 1 + draw(8));
+          break;
+        default:
+          bytes.insert(at, bytes.substr(draw(bytes.size()), 1 + draw(16)));
+          break;
+      }
+    }
+    errors += error_of(bytes).empty() ? 0 : 1;
+  }
+  CHECK(errors > TESSERA_MUTATIONS / 4);
+}
+
+}  // namespace tessera::pallas

@@ -1,0 +1,388 @@
+// Ops of Mosaic modules against loops written out here.
+#include <catch2/catch.hpp>
+#include <cmath>
+
+#include "tests/pallas/module_text.hpp"
+
+namespace tessera::pallas {
+
+namespace {
+
+std::string type(const Shape& s, DType d) {
+  std::string text;
+  for (int i = 0; i < s.rank; ++i) text += std::to_string(s[i]) + "x";
+  const std::string element = d == DType::f8e4m3fn  ? "f8E4M3FN"
+                              : d == DType::f8e5m2  ? "f8E5M2"
+                              : d == DType::boolean ? "i1"
+                                                    : name(d);
+  return text + element;
+}
+
+/// One op from whole operands to a whole result; `signature` in the op's own words.
+Ran run_op(const std::string& op, const std::string& attributes, const std::vector<Array>& inputs,
+           DType out_dtype, const Shape& out_shape, const std::string& before = "",
+           const std::string& more_operands = "", const std::string& more_types = "") {
+  std::string arguments;
+  std::string body;
+  std::string operands;
+  std::string types;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const std::string n = std::to_string(i);
+    const std::string t = type(inputs[i].shape(), inputs[i].dtype());
+    arguments += "%a" + n + ": " + vmem(t) + ", ";
+    body += load_whole("%x" + n, "%a" + n, t, inputs[i].shape().rank);
+    operands += (i > 0 ? ", %x" : "%x") + n;
+    types += (i > 0 ? ", vector<" : "vector<") + t + ">";
+  }
+  const std::string t = type(out_shape, out_dtype);
+  arguments += "%o: " + vmem(t);
+  body += before;
+  body += "%r = \"S." + op + "\"(" + operands + more_operands + ") {" + attributes + "} : (" +
+          types + more_types + ") -> vector<" + t + ">\n";
+  body += store_whole("%r", "%o", t, out_shape.rank);
+  return run_text(module_text(arguments, body), inputs);
+}
+
+double wave(std::int64_t i) { return static_cast<double>((i * 37) % 101) - 50; }
+
+}  // namespace
+
+TEST_CASE("a vector turned, cut, joined and repeated", "[pallas]") {
+  const Array x = array_of(DType::f32, {8, 128}, wave);
+  SECTION("transpose") {
+    const Ran r =
+        run_op("tpu.transpose", "permutation = array<i64: 1, 0>", {x}, DType::f32, {128, 8});
+    REQUIRE(r.result.ok());
+    for (int i = 0; i < 128; ++i)
+      for (int j = 0; j < 8; ++j) REQUIRE(r.out().at(i * 8 + j) == x.at(j * 128 + i));
+  }
+  SECTION("transpose of three dims") {
+    const Array y = array_of(DType::bf16, {2, 3, 4}, [](auto i) { return double(i); });
+    const Ran r =
+        run_op("tpu.transpose", "permutation = array<i64: 2, 0, 1>", {y}, DType::bf16, {4, 2, 3});
+    REQUIRE(r.result.ok());
+    for (int i = 0; i < 4; ++i)
+      for (int j = 0; j < 2; ++j)
+        for (int k = 0; k < 3; ++k)
+          REQUIRE(r.out().at((i * 2 + j) * 3 + k) == y.at((j * 3 + k) * 4 + i));
+  }
+  SECTION("slice") {
+    const Ran r =
+        run_op("vector.extract_strided_slice",
+               "offsets = [2, 64], sizes = [3, 32], strides = [1, 1]", {x}, DType::f32, {3, 32});
+    REQUIRE(r.result.ok());
+    for (int i = 0; i < 3; ++i)
+      for (int j = 0; j < 32; ++j) REQUIRE(r.out().at(i * 32 + j) == x.at((i + 2) * 128 + j + 64));
+  }
+  SECTION("concatenate") {
+    const Array y = array_of(DType::f32, {8, 64}, [](auto i) { return 1000.0 + double(i); });
+    const Ran r = run_op("tpu.concatenate", "dimension = 1 : i32", {x, y}, DType::f32, {8, 192});
+    REQUIRE(r.result.ok());
+    for (int i = 0; i < 8; ++i)
+      for (int j = 0; j < 192; ++j)
+        REQUIRE(r.out().at(i * 192 + j) == (j < 128 ? x.at(i * 128 + j) : y.at(i * 64 + j - 128)));
+  }
+  SECTION("broadcast of rows, of columns, and between") {
+    const Array column = array_of(DType::f32, {8, 1}, wave);
+    const Ran rows = run_op("vector.broadcast", "", {column}, DType::f32, {8, 128});
+    const Array row = array_of(DType::f32, {1, 128}, wave);
+    const Ran columns = run_op("vector.broadcast", "", {row}, DType::f32, {8, 128});
+    const Array middle = array_of(DType::f32, {2, 1, 4}, wave);
+    const Ran between = run_op("vector.broadcast", "", {middle}, DType::f32, {2, 3, 4});
+    REQUIRE(rows.result.ok());
+    REQUIRE(columns.result.ok());
+    REQUIRE(between.result.ok());
+    for (int i = 0; i < 8; ++i) {
+      for (int j = 0; j < 128; ++j) {
+        REQUIRE(rows.out().at(i * 128 + j) == column.at(i));
+        REQUIRE(columns.out().at(i * 128 + j) == row.at(j));
+      }
+    }
+    for (int i = 0; i < 2; ++i)
+      for (int j = 0; j < 3; ++j)
+        for (int k = 0; k < 4; ++k)
+          REQUIRE(between.out().at((i * 3 + j) * 4 + k) == middle.at(i * 4 + k));
+  }
+  SECTION("rotate, as jnp.roll does, and with a stride along another dim") {
+    const std::string by = "%by = \"S.arith.constant\"() {value = 5 : i32} : () -> i32\n";
+    const Ran r = run_op("tpu.dynamic_rotate", "dimension = 1 : si32", {x}, DType::f32, {8, 128},
+                         by, ", %by", ", i32");
+    const Ran s = run_op("tpu.dynamic_rotate",
+                         "dimension = 1 : si32, stride = 2 : si32, stride_dimension = 0 : si32",
+                         {x}, DType::f32, {8, 128}, by, ", %by", ", i32");
+    REQUIRE(r.result.ok());
+    REQUIRE(s.result.ok());
+    for (int i = 0; i < 8; ++i) {
+      for (int j = 0; j < 128; ++j) {
+        REQUIRE(r.out().at(i * 128 + (j + 5) % 128) == x.at(i * 128 + j));
+        REQUIRE(s.out().at(i * 128 + (j + 5 + 2 * i) % 128) == x.at(i * 128 + j));
+      }
+    }
+  }
+  SECTION("gather along lanes") {
+    const Array at = array_of(DType::i32, {8, 128}, [](auto i) { return double((i * 7) % 128); });
+    const Ran r =
+        run_op("tpu.dynamic_gather", "dimensions = array<i32: 1>", {x, at}, DType::f32, {8, 128});
+    REQUIRE(r.result.ok());
+    for (int i = 0; i < 8; ++i)
+      for (int j = 0; j < 128; ++j)
+        REQUIRE(r.out().at(i * 128 + j) == x.at(i * 128 + int(at.at(i * 128 + j))));
+  }
+}
+
+TEST_CASE("sublanes are repacked, the lowest element first", "[pallas]") {
+  Array x(DType::bf16, {16, 128});
+  for (std::int64_t i = 0; i < x.elems(); ++i)
+    x.data<bf16>()[i].bits = static_cast<std::uint16_t>(i * 31);
+  const Ran r = run_op("tpu.bitcast", "", {x}, DType::i32, {8, 128});
+  REQUIRE(r.result.ok());
+  for (int i = 0; i < 8; ++i) {
+    for (int j = 0; j < 128; ++j) {
+      const std::uint64_t low = x.bits((2 * i) * 128 + j);
+      const std::uint64_t high = x.bits((2 * i + 1) * 128 + j);
+      REQUIRE(r.out().bits(i * 128 + j) == (low | high << 16));
+    }
+  }
+  const Ran back = run_op("tpu.bitcast", "", {r.out()}, DType::bf16, {16, 128});
+  REQUIRE(back.result.ok());
+  for (std::int64_t i = 0; i < x.elems(); ++i) REQUIRE(back.out().bits(i) == x.bits(i));
+  // Of memory: a memref's bitcast sees what a vector's does.
+  const std::string body = "%b = \"S.tpu.memref_bitcast\"(%a) : (" + vmem("16x128xbf16") + ") -> " +
+                           vmem("8x128xi32") + "\n" + load_whole("%x", "%b", "8x128xi32", 2) +
+                           store_whole("%x", "%o", "8x128xi32", 2);
+  const Ran memory =
+      run_text(module_text("%a: " + vmem("16x128xbf16") + ", %o: " + vmem("8x128xi32"), body), {x});
+  REQUIRE(memory.result.ok());
+  for (std::int64_t i = 0; i < 8 * 128; ++i) REQUIRE(memory.out().bits(i) == r.out().bits(i));
+}
+
+TEST_CASE("reductions of any dims, with a start value", "[pallas]") {
+  const Array x = array_of(DType::i32, {4, 6, 8}, wave);
+  const auto reduce = [&](const char* kind, const char* dims, const Shape& to, double start) {
+    Array s = array_of(DType::i32, to, [&](auto) { return start; });
+    return run_op(
+        "vector.multi_reduction",
+        std::string("kind = #vector.kind<") + kind + ">, reduction_dims = array<i64: " + dims + ">",
+        {x, s}, DType::i32, to);
+  };
+  const Ran last = reduce("add", "2", {4, 6}, 1);
+  const Ran first = reduce("add", "0", {6, 8}, 0);
+  const Ran outer = reduce("maxsi", "0, 2", {6}, -1000);
+  const Ran least = reduce("minsi", "1", {4, 8}, 1000);
+  for (const Ran* r : {&last, &first, &outer, &least}) REQUIRE(r->result.ok());
+  for (int j = 0; j < 6; ++j) {
+    double most = -1000;
+    for (int i = 0; i < 4; ++i) {
+      double sum = 1;
+      for (int k = 0; k < 8; ++k) {
+        sum += x.at((i * 6 + j) * 8 + k);
+        most = std::max(most, x.at((i * 6 + j) * 8 + k));
+      }
+      REQUIRE(last.out().at(i * 6 + j) == sum);
+    }
+    REQUIRE(outer.out().at(j) == most);
+    for (int k = 0; k < 8; ++k) {
+      double sum = 0;
+      for (int i = 0; i < 4; ++i) sum += x.at((i * 6 + j) * 8 + k);
+      REQUIRE(first.out().at(j * 8 + k) == sum);
+    }
+  }
+  for (int i = 0; i < 4; ++i) {
+    for (int k = 0; k < 8; ++k) {
+      double low = 1000;
+      for (int j = 0; j < 6; ++j) low = std::min(low, x.at((i * 6 + j) * 8 + k));
+      REQUIRE(least.out().at(i * 8 + k) == low);
+    }
+  }
+}
+
+TEST_CASE("products in every form of dimension numbers", "[pallas]") {
+  const auto numbers = [](const char* text) {
+    return std::string("dimension_numbers = #tpu.dot_dimension_numbers<") + text +
+           ">, transpose_lhs = false, transpose_rhs = false";
+  };
+  const auto small = [](std::int64_t i) { return double((i * 7) % 13) - 6; };
+  SECTION("plain, transposed left, transposed right, mixed types") {
+    for (const int form : {0, 1, 2}) {
+      for (const DType right_type : {DType::f32, DType::bf16, DType::f8e4m3fn}) {
+        const Array a = array_of(DType::f32, form == 1 ? Shape{5, 4} : Shape{4, 5}, small);
+        const Array b = array_of(right_type, form == 2 ? Shape{3, 5} : Shape{5, 3}, small);
+        const Array c = array_of(DType::f32, {4, 3}, [](auto i) { return double(i); });
+        const char* const text = form == 0   ? "[1], [0], [0], [1], [0, 0, 1, 1], [], []"
+                                 : form == 1 ? "[0], [0], [1], [1], [0, 1, 1, 1], [], []"
+                                             : "[1], [1], [0], [0], [0, 0, 1, 0], [], []";
+        const Ran r = run_op("tpu.matmul", numbers(text), {a, b, c}, DType::f32, {4, 3});
+        REQUIRE(r.result.ok());
+        for (int i = 0; i < 4; ++i) {
+          for (int j = 0; j < 3; ++j) {
+            double sum = c.at(i * 3 + j);
+            for (int k = 0; k < 5; ++k)
+              sum +=
+                  a.at(form == 1 ? k * 4 + i : i * 5 + k) * b.at(form == 2 ? j * 5 + k : k * 3 + j);
+            REQUIRE(r.out().at(i * 3 + j) == sum);
+          }
+        }
+      }
+    }
+  }
+  SECTION("a batch in the middle, several kept dims, results in another order") {
+    // a[i, b, k, p], b[b, k, j] -> [b, i, p, j], then with j before p.
+    const Array a = array_of(DType::f32, {2, 3, 4, 2}, small);
+    const Array b = array_of(DType::f32, {3, 4, 5}, small);
+    const Array zero(DType::f32, {3, 2, 2, 5});
+    const Ran r =
+        run_op("tpu.matmul", numbers("[2], [1], [0, 3], [2], [0, 1, 0, 0, 0, 3, 1, 2], [1], [0]"),
+               {a, b, zero}, DType::f32, {3, 2, 2, 5});
+    REQUIRE(r.result.ok());
+    const Array other(DType::f32, {3, 2, 5, 2});
+    const Ran moved =
+        run_op("tpu.matmul", numbers("[2], [1], [0, 3], [2], [0, 1, 0, 0, 1, 2, 0, 3], [1], [0]"),
+               {a, b, other}, DType::f32, {3, 2, 5, 2});
+    REQUIRE(moved.result.ok());
+    for (int n = 0; n < 3; ++n)
+      for (int i = 0; i < 2; ++i)
+        for (int p = 0; p < 2; ++p)
+          for (int j = 0; j < 5; ++j) {
+            double sum = 0;
+            for (int k = 0; k < 4; ++k)
+              sum += a.at(((i * 3 + n) * 4 + k) * 2 + p) * b.at((n * 4 + k) * 5 + j);
+            REQUIRE(r.out().at(((n * 2 + i) * 2 + p) * 5 + j) == sum);
+            REQUIRE(moved.out().at(((n * 2 + i) * 5 + j) * 2 + p) == sum);
+          }
+  }
+  SECTION("8-bit integers") {
+    const Array a = array_of(DType::i8, {4, 5}, wave);
+    const Array b = array_of(DType::i8, {5, 3}, wave);
+    const Array c(DType::i32, {4, 3});
+    const Ran r = run_op("tpu.matmul", numbers("[1], [0], [0], [1], [0, 0, 1, 1], [], []"),
+                         {a, b, c}, DType::i32, {4, 3});
+    REQUIRE(r.result.ok());
+    for (int i = 0; i < 4; ++i)
+      for (int j = 0; j < 3; ++j) {
+        double sum = 0;
+        for (int k = 0; k < 5; ++k) sum += a.at(i * 5 + k) * b.at(k * 3 + j);
+        REQUIRE(r.out().at(i * 3 + j) == sum);
+      }
+  }
+}
+
+TEST_CASE("integers wrap, and what MLIR leaves undefined has one value", "[pallas]") {
+  const Array a = array_of(DType::i32, {8}, [](auto i) {
+    const double v[] = {7, -7, -2147483648.0, 2147483647, 0, 5, -5, 1};
+    return v[i];
+  });
+  const Array b = array_of(DType::i32, {8}, [](auto i) {
+    const double v[] = {2, 2, -1, 1, 0, 0, 33, 31};
+    return v[i];
+  });
+  const auto all = [&](const char* op) {
+    const Ran r = run_op(op, "", {a, b}, DType::i32, {8});
+    REQUIRE(r.result.ok());
+    std::vector<std::int64_t> v;
+    for (int i = 0; i < 8; ++i) v.push_back(static_cast<std::int64_t>(r.out().at(i)));
+    return v;
+  };
+  using V = std::vector<std::int64_t>;
+  CHECK(all("arith.divsi") == V{3, -3, -2147483648, 2147483647, -1, -1, 0, 0});
+  CHECK(all("arith.remsi") == V{1, -1, 0, 0, 0, 5, -5, 1});
+  CHECK(all("arith.floordivsi") == V{3, -4, -2147483648, 2147483647, -1, -1, -1, 0});
+  CHECK(all("arith.shli")[6] == 0);
+  CHECK(all("arith.shli")[7] == -2147483648);
+  CHECK(all("arith.shrsi")[6] == -1);
+  CHECK(all("arith.shrui")[1] == 1073741822);
+  CHECK(all("arith.addi")[3] == -2147483648);
+  CHECK(all("arith.maxui")[1] == -7);
+}
+
+TEST_CASE("memory that nothing wrote may be selected away, not decide", "[pallas]") {
+  const std::string scratch = vmem("8x128xf32");
+  const std::string arguments = "%a: " + scratch + ", %o: " + scratch + ", %s: " + scratch;
+  const std::string mask =
+      "%i = \"S.tpu.iota\"() {dimensions = array<i32: 0>} : () -> vector<8x128xi32>\n"
+      "%four = \"S.arith.constant\"() {value = dense<4> : vector<8x128xi32>} : () -> "
+      "vector<8x128xi32>\n"
+      "%keep = \"S.arith.cmpi\"(%i, %four) {predicate = 2 : i64} : (vector<8x128xi32>, "
+      "vector<8x128xi32>) -> vector<8x128xi1>\n";
+  const Array x = array_of(DType::f32, {8, 128}, wave);
+  SECTION("selected away") {
+    const std::string body =
+        load_whole("%x", "%a", "8x128xf32", 2) + load_whole("%y", "%s", "8x128xf32", 2) + mask +
+        "%all = \"S.arith.constant\"() {value = dense<0.0> : vector<8x128xf32>} : () -> "
+        "vector<8x128xf32>\n"
+        "%p = \"S.arith.mulf\"(%y, %y) : (vector<8x128xf32>, vector<8x128xf32>) -> "
+        "vector<8x128xf32>\n"
+        "%n = \"S.arith.xori\"(%keep, %keep) : (vector<8x128xi1>, vector<8x128xi1>) -> "
+        "vector<8x128xi1>\n"
+        "%r = \"S.arith.select\"(%n, %p, %x) : (vector<8x128xi1>, vector<8x128xf32>, "
+        "vector<8x128xf32>) -> vector<8x128xf32>\n" +
+        store_whole("%r", "%o", "8x128xf32", 2);
+    const Ran r = run_text(module_text(arguments, body, "scratch_operands = 1 : i64"), {x});
+    REQUIRE(r.result.ok());
+    REQUIRE(r.result.undefined.at(0) == 0);
+    for (std::int64_t i = 0; i < x.elems(); ++i) REQUIRE(r.out().at(i) == x.at(i));
+  }
+  SECTION("half of the result is undefined, and counted") {
+    const std::string body =
+        load_whole("%x", "%a", "8x128xf32", 2) + load_whole("%y", "%s", "8x128xf32", 2) + mask +
+        "%r = \"S.arith.select\"(%keep, %x, %y) : (vector<8x128xi1>, vector<8x128xf32>, "
+        "vector<8x128xf32>) -> vector<8x128xf32>\n" +
+        store_whole("%r", "%o", "8x128xf32", 2);
+    const Ran r = run_text(module_text(arguments, body, "scratch_operands = 1 : i64"), {x});
+    REQUIRE(r.result.ok());
+    REQUIRE(r.result.undefined.at(0) == 4 * 128);
+    for (int i = 0; i < 4 * 128; ++i) REQUIRE(r.out().at(i) == x.at(i));
+    for (int i = 4 * 128; i < 8 * 128; ++i) REQUIRE(std::isnan(r.out().at(i)));
+  }
+  SECTION("decides a branch") {
+    const std::string body =
+        load_whole("%y", "%s", "8x128xf32", 2) +
+        "%e = \"S.vector.extract\"(%y) {static_position = array<i64: 0, 0>} : (vector<8x128xf32>) "
+        "-> f32\n"
+        "%zero = \"S.arith.constant\"() {value = 0.0 : f32} : () -> f32\n"
+        "%c = \"S.arith.cmpf\"(%e, %zero) {predicate = 1 : i64} : (f32, f32) -> i1\n"
+        "\"S.scf.if\"(%c) ({\n\"S.scf.yield\"() : () -> ()\n}, {\n}) : (i1) -> ()\n";
+    const Ran r = run_text(module_text(arguments, body, "scratch_operands = 1 : i64"), {x});
+    REQUIRE(r.result.diagnostics.size() == 1);
+    REQUIRE(r.result.diagnostics[0].slug == "uninit-read");
+  }
+}
+
+TEST_CASE("an op that is not built is refused by name", "[pallas]") {
+  const Array x(DType::f32, {8, 128});
+  const std::string body = "\"S.tpu.fancy\"() : () -> ()\n";
+  try {
+    run_text(module_text("%a: " + vmem("8x128xf32"), body), {});
+    FAIL("it was planned");
+  } catch (const KernelError& e) {
+    REQUIRE(e.diagnostic.slug == "unsupported");
+    REQUIRE(e.diagnostic.headline == "tpu.fancy is not built yet");
+  }
+}
+
+TEST_CASE("random bits are a function of the seed", "[pallas]") {
+  const auto bits = [](int seed) {
+    const std::string body = "%s = \"S.arith.constant\"() {value = " + std::to_string(seed) +
+                             " : i32} : () -> i32\n" +
+                             "\"S.tpu.prng_set_seed_32\"(%s) : (i32) -> ()\n"
+                             "%r = \"S.tpu.prng_random_bits\"() : () -> vector<256x128xi32>\n" +
+                             store_whole("%r", "%o", "256x128xi32", 2);
+    Ran r = run_text(module_text("%o: " + vmem("256x128xi32"), body), {});
+    REQUIRE(r.result.ok());
+    return r.result.outputs[0];
+  };
+  const Array one = bits(1);
+  const Array again = bits(1);
+  const Array two = bits(2);
+  std::int64_t same = 0;
+  std::int64_t ones = 0;
+  for (std::int64_t i = 0; i < one.elems(); ++i) {
+    REQUIRE(one.bits(i) == again.bits(i));
+    same += one.bits(i) == two.bits(i) ? 1 : 0;
+    ones += __builtin_popcountll(one.bits(i) & 0xffffffffu);
+  }
+  CHECK(same < 4);
+  // 2^20 fair bits: six standard deviations are 3,072.
+  CHECK(std::abs(ones - (1 << 19)) < 3072);
+}
+
+}  // namespace tessera::pallas
