@@ -1,6 +1,7 @@
 // tessera run and tessera show of Mosaic modules: a .mlirbc or .mlir file, or the folder of a
 // recorded call.
 #include <fmt/format.h>
+#include <omp.h>
 
 #include <cmath>
 #include <filesystem>
@@ -182,8 +183,9 @@ int run_module_command(const RunArguments& a) {
   report.dtype = r.program->operands.empty() ? DType::f32 : r.program->operands[0].type.dtype;
   report.device = options.device;
   report.backend_why = "a TPU build runs on a TPU";
-  report.threads = result.on_machine ? 1 : options.threads;
+  report.threads = options.threads > 0 ? options.threads : omp_get_max_threads();
   if (result.on_machine) {
+    report.threads = 1;
     report.schedule = to_string(result.schedule);
     report.schedules = result.schedules;
   }

@@ -60,6 +60,19 @@ void Planner::expect(const Operation& op, std::size_t operands, std::size_t resu
   }
 }
 
+void Planner::expect_type(const Operation& op, DType d, std::size_t first) {
+  for (std::size_t i = first; i < op.operands.size(); ++i) {
+    const Type& t = type(op.operands[i]);
+    if (!t.known) unsupported(op, "its type is not built yet");
+    if (t.dtype != d) malformed(op, "mixes element types");
+  }
+}
+
+void Planner::expect_same_type(const Operation& op, int a, int b) {
+  if (!type(a).known || !type(b).known) unsupported(op, "its type is not built yet");
+  if (type(a).dtype != type(b).dtype) malformed(op, "mixes element types");
+}
+
 std::int64_t Planner::integer_or(const Operation& op, const char* attribute,
                                  std::int64_t otherwise) {
   const Attribute* a = op.find(attribute);
@@ -244,6 +257,7 @@ void Planner::broadcast(int result, int operand) {
   const Type& to = type(result);
   if (to.kind != Type::Kind::vector || from.kind != Type::Kind::vector)
     malformed(*running_, "takes and gives a vector");
+  expect_same_type(*running_, operand, result);
   const Place& p = place_of(operand);
   if (p.kind == Place::Kind::splat) {
     place_of(result) = p;
@@ -394,6 +408,7 @@ void Planner::element_op(const Operation& op, const ElementOp& e, std::span<cons
     splats = splats && place_of(v).kind == Place::Kind::splat;
   }
   if (!t.known) unsupported(op, "its type is not built yet");
+  if (t.dtype != e.result) malformed(op, "gives another type");
   if (scalars || splats) {
     std::array<int, 4> in{};
     std::array<DType, 4> types{};

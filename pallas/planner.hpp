@@ -99,6 +99,10 @@ class Planner {
   std::string text(const Operation& op, const char* attribute);
   /// The operands of each segment of an op with operandSegmentSizes.
   std::vector<std::vector<int>> segments(const Operation& op);
+  /// Throws unless all operands (from the `first` on) have the element type `d`.
+  void expect_type(const Operation& op, DType d, std::size_t first = 0);
+  /// Throws unless the two values have one element type.
+  void expect_same_type(const Operation& op, int a, int b);
   /// Throws unless the op has as many operands, results and regions.
   void expect(const Operation& op, std::size_t operands, std::size_t results,
               std::size_t regions = 0);

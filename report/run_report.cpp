@@ -130,6 +130,7 @@ std::string text_of(const RunReport& r) {
   if (!r.case_name.empty()) text += "  " + r.case_name;
   std::string grid;
   for (const int extent : r.grid) grid += fmt::format("{}{}", grid.empty() ? "" : " x ", extent);
+  if (grid.empty()) grid = "of one step";
   const std::string where =
       r.schedule.empty() ? fmt::format("on {} thread{}", r.threads, r.threads == 1 ? "" : "s")
                          : machine_of(r);

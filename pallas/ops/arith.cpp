@@ -237,6 +237,7 @@ void plan_cmpi(Planner& p, const Operation& op) {
   ElementOp e;
   e.result = DType::boolean;
   const DType d = p.type(op.operands[0]).dtype;
+  p.expect_type(op, d);
   compare_kernel<CmpI>(std::make_integer_sequence<int, 10>{}, p.integer(op, "predicate"), e,
                        [&](auto f) {
                          if (d == DType::boolean) {
@@ -254,6 +255,7 @@ void plan_cmpf(Planner& p, const Operation& op) {
   e.result = DType::boolean;
   e.flops = 1;
   const DType d = p.type(op.operands[0]).dtype;
+  p.expect_type(op, d);
   compare_kernel<CmpF>(std::make_integer_sequence<int, 16>{}, p.integer(op, "predicate"), e,
                        [&](auto f) { return with_float(d, f); });
   if (e.kernel == nullptr) p.unsupported(op, "its type or predicate is not built yet");
@@ -272,6 +274,8 @@ void plan_select(Planner& p, const Operation& op) {
   p.expect(op, 3, 1);
   const Type& t = p.type(op.results[0]);
   if (t.kind == Type::Kind::memref) p.unsupported(op, "of memrefs");
+  p.expect_type(op, t.dtype, 1);
+  if (p.type(op.operands[0]).dtype != DType::boolean) p.unsupported(op, "by something not i1");
   ElementOp e;
   e.result = t.dtype;
   e.poison = PoisonRule::select;

@@ -93,6 +93,7 @@ auto float_rule(int flops = 1, bool transcendental = false) {
     p.expect(op, kArity, 1);
     ElementOp e;
     e.result = p.type(op.results[0]).dtype;
+    p.expect_type(op, e.result);
     e.flops = flops;
     e.transcendental = transcendental;
     const bool known = with_float(e.result, [&](auto tag) {
@@ -116,6 +117,7 @@ auto integer_rule(PoisonRule poison = PoisonRule::any) {
     p.expect(op, kArity, 1);
     ElementOp e;
     e.result = p.type(op.results[0]).dtype;
+    p.expect_type(op, e.result);
     e.poison =
         poison == PoisonRule::disjunction && e.result != DType::boolean ? PoisonRule::any : poison;
     bool known = with_integer(e.result, [&](auto tag) {

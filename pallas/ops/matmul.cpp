@@ -180,6 +180,7 @@ void plan_matmul(Planner& p, const Operation& op) {
   if (a.kind != Type::Kind::vector || b.kind != Type::Kind::vector || !a.known || !b.known ||
       !t.known)
     p.unsupported(op, "its types are not built yet");
+  p.expect_same_type(op, op.operands[2], op.results[0]);
   Dims left;
   Dims right;
   const Attribute* numbers = op.find("dimension_numbers");

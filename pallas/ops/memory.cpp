@@ -96,7 +96,11 @@ void plan_load_part(Planner& p, const Operation& op, std::span<const int> indice
   const Type& t = p.type(op.results[0]);
   if (m.kind != Type::Kind::memref || t.kind != Type::Kind::vector || !t.known)
     p.unsupported(op, "its types are not built yet");
+  p.expect_same_type(op, op.operands[0], op.results[0]);
   if (static_cast<int>(indices.size()) != m.shape.rank) p.unsupported(op, "it lacks indices");
+  if (mask_value >= 0 && (p.type(mask_value).dtype != DType::boolean ||
+                          p.type(mask_value).shape.elems() != t.shape.elems()))
+    p.unsupported(op, "with a mask of another shape");
   const int from = p.memref(op.operands[0]);
   const auto slots = index_slots(p, indices);
   const DType index_type = indices.empty() ? DType::i64 : p.type(indices[0]).dtype;
@@ -149,6 +153,10 @@ void plan_store_part(Planner& p, const Operation& op, int value, int memref,
   const Type& t = p.type(value);
   if (m.kind != Type::Kind::memref || t.kind != Type::Kind::vector)
     p.unsupported(op, "its types are not built yet");
+  p.expect_same_type(op, value, memref);
+  if (mask_value >= 0 && (p.type(mask_value).dtype != DType::boolean ||
+                          p.type(mask_value).shape.elems() != t.shape.elems()))
+    p.unsupported(op, "with a mask of another shape");
   if (static_cast<int>(indices.size()) != m.shape.rank) p.unsupported(op, "it lacks indices");
   Shape extents;
   for (int d = t.shape.rank; d < m.shape.rank; ++d) extents.push_back(1);
@@ -215,6 +223,7 @@ void plan_scalar_load(Planner& p, const Operation& op) {
   if (m.kind != Type::Kind::memref || !m.known || !m.semaphore.empty() ||
       static_cast<int>(op.operands.size()) - 1 != m.shape.rank)
     p.unsupported(op, "its types are not built yet");
+  p.expect_same_type(op, op.operands[0], op.results[0]);
   const int from = p.memref(op.operands[0]);
   const auto slots = index_slots(p, std::span(op.operands).subspan(1));
   const DType index_type = slots.empty() ? DType::i64 : p.type(op.operands[1]).dtype;
@@ -234,6 +243,7 @@ void plan_scalar_store(Planner& p, const Operation& op) {
       static_cast<int>(op.operands.size()) - 2 != m.shape.rank ||
       p.type(op.operands[0]).kind == Type::Kind::vector)
     p.unsupported(op, "its types are not built yet");
+  p.expect_same_type(op, op.operands[0], op.operands[1]);
   const int from = p.scalar(op.operands[0]);
   const int to = p.memref(op.operands[1]);
   const auto slots = index_slots(p, std::span(op.operands).subspan(2));

@@ -39,6 +39,7 @@ void plan_same(Planner& p, const Operation& op) {
 
 void plan_broadcast(Planner& p, const Operation& op) {
   p.expect(op, 1, 1);
+  p.expect_same_type(op, op.operands[0], op.results[0]);
   if (p.type(op.operands[0]).kind == Type::Kind::vector)
     p.broadcast(op.results[0], op.operands[0]);
   else
@@ -46,6 +47,7 @@ void plan_broadcast(Planner& p, const Operation& op) {
 }
 
 void plan_strided(Planner& p, const Operation& op, const Shape& strides, std::int64_t offset) {
+  p.expect_same_type(op, op.operands[0], op.results[0]);
   const int from = p.vector(op.operands[0]);
   const Type& t = p.type(op.results[0]);
   const int to = p.new_vector(op.results[0]);
@@ -106,6 +108,7 @@ void plan_slice(Planner& p, const Operation& op) {
 void plan_extract(Planner& p, const Operation& op) {
   if (op.operands.size() != 1) p.unsupported(op, "at a dynamic position");
   p.expect(op, 1, 1);
+  p.expect_same_type(op, op.operands[0], op.results[0]);
   const auto& position = p.integers(op, "static_position");
   const Type& from = p.type(op.operands[0]);
   const Shape strides = row_major_strides(from.shape);
@@ -122,6 +125,7 @@ void plan_extract(Planner& p, const Operation& op) {
   if (t.kind == Type::Kind::vector) {
     const int to = p.new_vector(op.results[0]);
     const std::int64_t elems = t.shape.elems();
+    if (at + elems > from.shape.elems()) p.unsupported(op, "beyond its operand");
     p.emit(
         [=](Exec& x) {
           x.vector(to) =
@@ -162,6 +166,10 @@ void plan_concatenate(Planner& p, const Operation& op) {
   for (const int v : op.operands) {
     const Shape& s = p.type(v).shape;
     if (s.rank != t.shape.rank) p.unsupported(op, "of several ranks");
+    p.expect_same_type(op, v, op.results[0]);
+    for (int d = 0; d < s.rank; ++d) {
+      if (d != dim && s[d] != t.shape[d]) p.unsupported(op, "its parts are not its whole");
+    }
     parts.push_back({p.vector(v), s[dim] * inner});
     all += s[dim];
   }
@@ -201,7 +209,10 @@ void plan_repeat(Planner& p, const Operation& op) {
   const auto times = p.integer(op, "times");
   const Shape& s = p.type(op.operands[0]).shape;
   const Type& t = p.type(op.results[0]);
-  if (dim < 0 || dim >= s.rank || times < 1) p.unsupported(op, "along no dim of it");
+  p.expect_same_type(op, op.operands[0], op.results[0]);
+  if (dim < 0 || dim >= s.rank || times < 1 || times > (1 << 20) ||
+      s.elems() * times != t.shape.elems() || s.rank == kMaxRank)
+    p.unsupported(op, "along no dim of it");
   Shape strides = row_major_strides(s);
   // As a dim of its own before the one that repeats.
   Shape extents;
@@ -305,7 +316,9 @@ void plan_rotate(Planner& p, const Operation& op) {
   const auto stride_dim = static_cast<int>(p.integer_or(op, "stride_dimension", -1));
   const Type& t = p.type(op.results[0]);
   const Shape s = t.shape;
-  if (dim < 0 || dim >= s.rank || stride_dim >= s.rank || s.elems() == 0)
+  p.expect_same_type(op, op.operands[0], op.results[0]);
+  if (dim < 0 || dim >= s.rank || stride_dim >= s.rank || s.elems() == 0 ||
+      !(p.type(op.operands[0]).shape == s))
     p.unsupported(op, "along no dim of it");
   const int from = p.vector(op.operands[0]);
   const int by = dynamic ? p.scalar(op.operands[1]) : -1;
@@ -346,9 +359,13 @@ void plan_dynamic_gather(Planner& p, const Operation& op) {
   const Shape from_shape = p.type(op.operands[0]).shape;
   const auto dim = static_cast<int>(dim_of);
   if (dim < 0 || dim >= to_shape.rank || from_shape.rank != to_shape.rank ||
-      p.type(op.operands[1]).dtype != DType::i32 ||
+      p.type(op.operands[1]).dtype != DType::i32 || from_shape.elems() == 0 ||
+      p.type(op.operands[0]).dtype != t.dtype ||
       p.type(op.operands[1]).shape.elems() != to_shape.elems())
     p.unsupported(op, "along several dims");
+  for (int d = 0; d < to_shape.rank; ++d) {
+    if (d != dim && from_shape[d] != to_shape[d]) p.unsupported(op, "its shapes do not fit");
+  }
   const int from = p.vector(op.operands[0]);
   const int indices = p.vector(op.operands[1]);
   const int to = p.new_vector(op.results[0]);

@@ -205,10 +205,12 @@ void plan_reduction(Planner& p, const Operation& op) {
   const Type& from = p.type(op.operands[0]);
   const Type& to = p.type(op.results[0]);
   const std::string kind = inner_text(p.text(op, "kind"));
+  p.expect_type(op, to.dtype);
   const Reduce kernel = find_reduction(kind, from.dtype);
   if (kernel == nullptr) p.unsupported(op, "of kind " + kind + " on " + name(from.dtype));
   const Reduced dims = reduced_dims(from.shape, p.integers(op, "reduction_dims"));
-  if (to.kind != Type::Kind::vector || dims.kept != to.shape.elems())
+  if (to.kind != Type::Kind::vector || dims.kept != to.shape.elems() ||
+      p.type(op.operands[1]).shape.elems() != dims.kept)
     p.unsupported(op, "to a scalar");
   const int source = p.vector(op.operands[0]);
   const int start = p.vector(op.operands[1]);
@@ -355,7 +357,8 @@ void plan_unpack_elementwise(Planner& p, const Operation& op) {
   const auto index = p.integer(op, "index");
   const int bits = bit_width(narrow);
   if (is_float(from.dtype) || index < 0 || (index + 1) * bits > bit_width(from.dtype) ||
-      is_float(narrow) != is_float(to.dtype) || (is_float(narrow) && narrow != DType::bf16))
+      from.shape.elems() != to.shape.elems() || is_float(narrow) != is_float(to.dtype) ||
+      (is_float(narrow) && narrow != DType::bf16))
     p.unsupported(op, "of this type");
   const int source = p.vector(op.operands[0]);
   const int result = p.new_vector(op.results[0]);
