@@ -70,6 +70,7 @@ class TpuDialect : public mlir::Dialect {
     addTypes<TpuType>();
     allowUnknownOperations();
   }
+  // NOLINTNEXTLINE(readability-identifier-naming): MLIR's name
   static constexpr llvm::StringLiteral getDialectNamespace() { return "tpu"; }
 
   mlir::Attribute parseAttribute(mlir::DialectAsmParser& parser, mlir::Type) const override {

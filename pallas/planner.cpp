@@ -50,14 +50,17 @@ namespace {
 }
 }  // namespace
 
+void Planner::refuse(const Operation& op) {
+  malformed(op, "has " + std::to_string(op.operands.size()) + " operands, " +
+                    std::to_string(op.results.size()) + " results and " +
+                    std::to_string(op.regions.size()) + " regions");
+}
+
 void Planner::expect(const Operation& op, std::size_t operands, std::size_t results,
                      std::size_t regions) {
   if (op.operands.size() != operands || op.results.size() != results ||
-      op.regions.size() != regions) {
-    malformed(op, "has " + std::to_string(op.operands.size()) + " operands, " +
-                      std::to_string(op.results.size()) + " results and " +
-                      std::to_string(op.regions.size()) + " regions");
-  }
+      op.regions.size() != regions)
+    refuse(op);
 }
 
 void Planner::expect_type(const Operation& op, DType d, std::size_t first) {

@@ -86,6 +86,8 @@ class Planner {
   /// Emits what is waiting to be fused.
   void flush();
 
+  /// Operands, results or regions that no such op has.
+  [[noreturn]] void refuse(const Operation& op);
   [[noreturn]] void unsupported(const Operation& op, const std::string& why);
   Here here(const Operation& op) const;
   Program& program() { return program_; }

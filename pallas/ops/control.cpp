@@ -7,17 +7,17 @@ namespace tessera::pallas {
 
 namespace {
 
-void jump_unless(Planner& p, int condition, std::shared_ptr<std::size_t> target) {
-  p.emit([=](Exec& x) {
-    if (x.integer(condition, DType::boolean, "a branch") == 0) x.next = *target;
+void jump_unless(Planner& p, int condition, const std::shared_ptr<std::size_t>& target) {
+  p.emit([condition, to = target](Exec& x) {
+    if (x.integer(condition, DType::boolean, "a branch") == 0) x.next = *to;
   });
 }
-void jump(Planner& p, std::shared_ptr<std::size_t> target) {
-  p.emit([=](Exec& x) { x.next = *target; });
+void jump(Planner& p, const std::shared_ptr<std::size_t>& target) {
+  p.emit([to = target](Exec& x) { x.next = *to; });
 }
 
 void plan_if(Planner& p, const Operation& op) {
-  if (op.operands.size() != 1 || op.regions.size() != 2) p.expect(op, 1, 0, 2);
+  if (op.operands.size() != 1 || op.regions.size() != 2) p.refuse(op);
   p.flush();
   const int condition = p.scalar(op.operands[0]);
   p.place(op.results);
@@ -44,7 +44,7 @@ void plan_for(Planner& p, const Operation& op) {
   if (op.operands.size() < 3 || op.regions.size() != 1 ||
       op.regions[0].arguments.size() + 2 != op.operands.size() ||
       op.results.size() + 3 != op.operands.size())
-    p.expect(op, 3, 0, 1);
+    p.refuse(op);
   p.flush();
   const Region& body = op.regions[0];
   const DType dtype = p.type(op.operands[0]).dtype;
@@ -96,7 +96,7 @@ void plan_for(Planner& p, const Operation& op) {
 void plan_while(Planner& p, const Operation& op) {
   if (op.regions.size() != 2 || op.regions[0].arguments.size() != op.operands.size() ||
       op.regions[1].arguments.size() != op.results.size())
-    p.expect(op, 1, 1, 2);
+    p.refuse(op);
   p.flush();
   const Region& before = op.regions[0];
   const Region& after = op.regions[1];
@@ -124,7 +124,7 @@ void plan_while(Planner& p, const Operation& op) {
 
 /// What it allocates lives as long as it runs.
 void plan_region(Planner& p, const Operation& op) {
-  if (op.regions.size() != 1) p.expect(op, 0, 0, 1);
+  if (op.regions.size() != 1) p.refuse(op);
   p.flush();
   p.place(op.results);
   p.emit([](Exec& x) { x.scopes.emplace_back(); });
@@ -153,7 +153,7 @@ void plan_program_id(Planner& p, const Operation& op) {
 }
 
 void plan_assert(Planner& p, const Operation& op) {
-  if (op.operands.size() != 1) p.expect(op, 1, 0);
+  if (op.operands.size() != 1) p.refuse(op);
   const int condition = p.scalar(op.operands[0]);
   const auto message = std::make_shared<std::string>(p.text(op, "msg"));
   p.emit([=](Exec& x) {

@@ -37,7 +37,7 @@ int one(Planner& p, const Operation& op, const std::vector<int>& values, bool sc
 void plan_enqueue(Planner& p, const Operation& op) {
   const auto parts = p.segments(op);
   if (parts.size() < 6 || parts[0].size() != 1 || parts[2].size() != 1 || parts[3].size() != 1)
-    p.expect(op, 3, 0);
+    p.refuse(op);
   for (std::size_t i = 6; i < parts.size(); ++i) {
     if (!parts[i].empty()) p.unsupported(op, "with operands of a newer version");
   }
@@ -71,7 +71,7 @@ void plan_enqueue(Planner& p, const Operation& op) {
 /// Takes the bytes of its destination off the semaphore, whatever put them there.
 void plan_wait(Planner& p, const Operation& op) {
   const auto parts = p.segments(op);
-  if (parts.size() < 3 || parts[0].size() != 1 || parts[2].size() != 1) p.expect(op, 3, 0);
+  if (parts.size() < 3 || parts[0].size() != 1 || parts[2].size() != 1) p.refuse(op);
   const int sem = p.memref(parts[0][0]);
   const int to = p.memref(parts[2][0]);
   p.program().asynchronous = true;
@@ -86,7 +86,7 @@ void plan_wait(Planner& p, const Operation& op) {
 
 void plan_signal(Planner& p, const Operation& op) {
   const auto parts = p.segments(op);
-  if (parts.size() < 4 || parts[0].size() != 1 || parts[1].size() != 1) p.expect(op, 2, 0);
+  if (parts.size() < 4 || parts[0].size() != 1 || parts[1].size() != 1) p.refuse(op);
   for (std::size_t i = 4; i < parts.size(); ++i) {
     if (!parts[i].empty()) p.unsupported(op, "with operands of a newer version");
   }

@@ -91,7 +91,7 @@ std::vector<std::int64_t> read_indices(Exec& x, const std::vector<int>& slots, D
 }
 
 void plan_load_part(Planner& p, const Operation& op, std::span<const int> indices,
-                    std::vector<std::int64_t> steps, int mask_value) {
+                    const std::vector<std::int64_t>& steps, int mask_value) {
   const Type& m = p.type(op.operands[0]);
   const Type& t = p.type(op.results[0]);
   if (m.kind != Type::Kind::memref || t.kind != Type::Kind::vector || !t.known)
@@ -132,22 +132,22 @@ void plan_load_part(Planner& p, const Operation& op, std::span<const int> indice
 }
 
 void plan_vector_load(Planner& p, const Operation& op) {
-  if (op.results.size() != 1 || op.operands.empty()) p.expect(op, 1, 1);
+  if (op.results.size() != 1 || op.operands.empty()) p.refuse(op);
   plan_load_part(p, op, std::span(op.operands).subspan(1), {}, -1);
 }
 void plan_strided_load(Planner& p, const Operation& op) {
-  if (op.results.size() != 1 || op.operands.empty()) p.expect(op, 1, 1);
+  if (op.results.size() != 1 || op.operands.empty()) p.refuse(op);
   plan_load_part(p, op, std::span(op.operands).subspan(1), p.integers(op, "strides"), -1);
 }
 void plan_tpu_vector_load(Planner& p, const Operation& op) {
   const auto parts = p.segments(op);
   if (parts.size() != 3 || parts[0].size() != 1 || parts[2].size() > 1 || op.results.size() != 1)
-    p.expect(op, 1, 1);
+    p.refuse(op);
   plan_load_part(p, op, parts[1], p.integers(op, "strides"), parts[2].empty() ? -1 : parts[2][0]);
 }
 
 void plan_store_part(Planner& p, const Operation& op, int value, int memref,
-                     std::span<const int> indices, std::vector<std::int64_t> steps,
+                     std::span<const int> indices, const std::vector<std::int64_t>& steps,
                      int mask_value) {
   const Type& m = p.type(memref);
   const Type& t = p.type(value);
@@ -184,17 +184,17 @@ void plan_store_part(Planner& p, const Operation& op, int value, int memref,
 void plan_tpu_vector_store(Planner& p, const Operation& op) {
   const auto parts = p.segments(op);
   if (parts.size() != 4 || parts[0].size() != 1 || parts[1].size() != 1 || parts[3].size() > 1)
-    p.expect(op, 2, 0);
+    p.refuse(op);
   if (p.integer_or(op, "add", 0) != 0) p.unsupported(op, "that adds");
   plan_store_part(p, op, parts[0][0], parts[1][0], parts[2], p.integers(op, "strides"),
                   parts[3].empty() ? -1 : parts[3][0]);
 }
 void plan_vector_store(Planner& p, const Operation& op) {
-  if (op.operands.size() < 2) p.expect(op, 2, 0);
+  if (op.operands.size() < 2) p.refuse(op);
   plan_store_part(p, op, op.operands[0], op.operands[1], std::span(op.operands).subspan(2), {}, -1);
 }
 void plan_strided_store(Planner& p, const Operation& op) {
-  if (op.operands.size() < 2) p.expect(op, 2, 0);
+  if (op.operands.size() < 2) p.refuse(op);
   const bool value_first = p.type(op.operands[0]).kind == Type::Kind::vector;
   plan_store_part(p, op, op.operands[value_first ? 0 : 1], op.operands[value_first ? 1 : 0],
                   std::span(op.operands).subspan(2), p.integers(op, "strides"), -1);
@@ -218,7 +218,7 @@ Ref element_of(Exec& x, const MemRef& m, const std::vector<int>& slots, DType dt
   return Ref(*m.buffer, v);
 }
 void plan_scalar_load(Planner& p, const Operation& op) {
-  if (op.results.size() != 1 || op.operands.empty()) p.expect(op, 1, 1);
+  if (op.results.size() != 1 || op.operands.empty()) p.refuse(op);
   const Type& m = p.type(op.operands[0]);
   if (m.kind != Type::Kind::memref || !m.known || !m.semaphore.empty() ||
       static_cast<int>(op.operands.size()) - 1 != m.shape.rank)
@@ -237,7 +237,7 @@ void plan_scalar_load(Planner& p, const Operation& op) {
   });
 }
 void plan_scalar_store(Planner& p, const Operation& op) {
-  if (op.operands.size() < 2) p.expect(op, 2, 0);
+  if (op.operands.size() < 2) p.refuse(op);
   const Type& m = p.type(op.operands[1]);
   if (m.kind != Type::Kind::memref || !m.known || !m.semaphore.empty() ||
       static_cast<int>(op.operands.size()) - 2 != m.shape.rank ||
@@ -272,7 +272,7 @@ Ref::View semaphore_slice(const MemRef& m, int d, std::int64_t start, std::int64
 }
 void plan_slice(Planner& p, const Operation& op) {
   const auto parts = p.segments(op);
-  if (parts.size() != 3 || parts[0].size() != 1 || op.results.size() != 1) p.expect(op, 1, 1);
+  if (parts.size() != 3 || parts[0].size() != 1 || op.results.size() != 1) p.refuse(op);
   const Type& m = p.type(parts[0][0]);
   const Type& t = p.type(op.results[0]);
   if (m.kind != Type::Kind::memref || t.shape.rank != m.shape.rank ||
@@ -402,7 +402,7 @@ void plan_bitcast(Planner& p, const Operation& op) {
 }
 
 void plan_same(Planner& p, const Operation& op) {
-  if (op.results.size() != 1 || op.operands.empty()) p.expect(op, 1, 1);
+  if (op.results.size() != 1 || op.operands.empty()) p.refuse(op);
   p.alias(op.results[0], op.operands[0]);
 }
 

@@ -149,7 +149,7 @@ void plan_extract(Planner& p, const Operation& op) {
 }
 
 void plan_concatenate(Planner& p, const Operation& op) {
-  if (op.results.size() != 1 || op.operands.empty()) p.expect(op, 2, 1);
+  if (op.results.size() != 1 || op.operands.empty()) p.refuse(op);
   const auto dim = static_cast<int>(p.integer(op, "dimension"));
   const Type& t = p.type(op.results[0]);
   if (dim < 0 || dim >= t.shape.rank) p.unsupported(op, "along no dim of it");

@@ -307,7 +307,7 @@ DType named_type(Planner& p, const Operation& op, const char* attribute) {
 
 /// Element i of the result holds element i of each operand, narrowed, the first lowest.
 void plan_pack_elementwise(Planner& p, const Operation& op) {
-  if (op.results.size() != 1 || op.operands.empty()) p.expect(op, 2, 1);
+  if (op.results.size() != 1 || op.operands.empty()) p.refuse(op);
   const Type& to = p.type(op.results[0]);
   const DType narrow = named_type(p, op, "target_type");
   const int bits = bit_width(narrow);

@@ -143,7 +143,8 @@ void damage(Module& m, std::mt19937_64& random) {
   const auto any_value = [&] { return static_cast<int>(draw(m.values.size())); };
   const auto change = [&](Attribute& a) {
     a.integer = static_cast<std::int64_t>(random() >> draw(64)) - 2;
-    for (auto& i : a.integers) i += static_cast<std::int64_t>(draw(5)) - 2;
+    for (auto& i : a.integers)
+      i = static_cast<std::int64_t>(static_cast<std::uint64_t>(i) + draw(5) - 2);
     if (!a.text.empty()) a.text.erase(draw(a.text.size()), 1 + draw(3));
     if (!a.bytes.empty()) a.bytes.resize(draw(a.bytes.size()) + 1);
     if (!a.list.empty()) a.list.pop_back();

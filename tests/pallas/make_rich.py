@@ -9,6 +9,8 @@ import jax.numpy as jnp
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 
+jax.config.update("jax_hlo_source_file_canonicalization_regex", ".*/")
+
 
 def kernel(x_ref, hbm_ref, o_ref, acc_ref, sem):
     @pl.when(pl.program_id(1) == 0)

@@ -1,0 +1,69 @@
+"""Mosaic modules on the command line: the kernel of tests/pallas/make_rich.py against numpy."""
+import json
+import os
+
+import numpy as np
+import pytest
+
+from conftest import ROOT
+
+MODULE = str(ROOT / "tests/pallas/rich.mlirbc")
+IMPORTER = ROOT / "build/release/pallas/tessera-mosaic-import"
+if not os.path.exists(IMPORTER):
+    pytest.skip(f"no {IMPORTER}: built with MLIR 22 only", allow_module_level=True)
+
+
+def rich(x, y):
+    out = np.zeros_like(x)
+    acc = np.zeros((16, 16), np.float64)
+    for i in range(2):
+        for j in range(2):
+            if j == 0:
+                acc[:] = 0
+            acc[8:16] = y
+            block = np.s_[16 * i:16 * i + 16, 128 * j:128 * j + 128]
+            total = x[block].astype(np.float64) + 3 * np.exp(x[block].astype(np.float64))
+            acc += total @ total.T
+            out[block] = acc.max(axis=1, keepdims=True) * total
+    return out
+
+
+@pytest.fixture
+def inputs(tmp_path):
+    rng = np.random.default_rng(5)
+    x = rng.uniform(-1, 1, (32, 256)).astype(np.float32)
+    y = rng.uniform(-1, 1, (8, 16)).astype(np.float32)
+    np.save(tmp_path / "x.npy", x)
+    np.save(tmp_path / "y.npy", y)
+    return x, y
+
+
+@pytest.mark.parametrize("schedule", ["eager", "on_wait", "random:3", "adversarial"])
+def test_run(tessera, tmp_path, inputs, schedule):
+    text = tessera("run", MODULE, "--input", "0=x.npy", "--input", "1=y.npy", "--output", "out",
+                   "--json", "run.json", "--schedule", schedule)
+    assert f"schedule {schedule}" in text
+    got = np.load(tmp_path / "out/out0.npy")
+    np.testing.assert_allclose(got, rich(*inputs), rtol=1e-5)
+    run = json.loads((tmp_path / "run.json").read_text())
+    assert run["kernel"]["frontend"] == "mosaic"
+    assert run["grid"] == [2, 2]
+    # x comes once block by block, y once a step, o goes once.
+    assert run["traffic"]["hbm_read_bytes"] == 32 * 256 * 4 + 4 * 8 * 16 * 4
+    assert run["traffic"]["hbm_write_bytes"] == 32 * 256 * 4
+
+
+def test_show(tessera):
+    text = tessera("show", MODULE)
+    assert "grid        2, 2" in text
+    assert "tpu.enqueue_dma" in text
+    assert "make_rich.py:1" in text
+
+
+def test_errors(tessera, tmp_path, inputs):
+    assert "takes 2 operands, and 0 are given" in tessera("run", MODULE, status=2)
+    np.save(tmp_path / "z.npy", np.zeros((32, 256), np.int16))
+    assert "error[bad-input]" in tessera("run", MODULE, "--input", "0=z.npy", "--input", "1=y.npy", status=2)
+    (tmp_path / "cut.mlirbc").write_bytes(open(MODULE, "rb").read()[:2000])
+    assert "error[bad-module]: cut.mlirbc is no Mosaic module" in tessera("run", "cut.mlirbc", status=2)
+    assert "cannot read none.mlirbc" in tessera("run", "none.mlirbc", status=2)
