@@ -60,6 +60,10 @@ int dispatch(int argc, char** argv, const Kernels& kernels) {
   devices->add_option("name", name, "device");
   CLI::App* ops = app.add_subcommand("ops", "the ops that bodies can use");
   ops->add_flag("--markdown", markdown, "as a table for docs/");
+  CLI::App* extract = app.add_subcommand(
+      "extract", "the Mosaic kernels inside StableHLO text or a serialised jax.export artefact");
+  extract->add_option("file", name, "the program")->required();
+  extract->add_option("--output", folder, "write each to a folder of its own in this one");
   CLI::App* create = app.add_subcommand("new", "start a project with a kernel of your own");
   create->add_option("name", name, "kernel name, in snake_case")->required();
   create->add_option("--folder", folder, "where; ./NAME if not given");
@@ -86,6 +90,7 @@ int dispatch(int argc, char** argv, const Kernels& kernels) {
   if (*run) return is_module(a.kernel) ? run_module_command(a) : run_command(kernels, a);
   if (*devices) return devices_command(name);
   if (*ops) return ops_command(markdown);
+  if (*extract) return extract_command(name, folder);
   return new_command(name, folder);
 }
 

@@ -34,6 +34,8 @@ struct RunArguments {
 /// True if what is to be run is no kernel's name but a Mosaic module, or a folder with one.
 bool is_module(const std::string& kernel);
 int run_module_command(const RunArguments& arguments);
+/// Lists the kernels inside a lowered program; `folder`: where to write them, or "".
+int extract_command(const std::string& file, const std::string& folder);
 int show_module_command(const RunArguments& arguments);
 /// The exit code of a run.
 int exit_code(const std::vector<Diagnostic>& diagnostics);

@@ -5,6 +5,8 @@
 
 #include <cmath>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <map>
 
 #include "cli/commands.hpp"
@@ -12,6 +14,7 @@
 #include "cli/ranks.hpp"
 #include "memory_model/npy.hpp"
 #include "pallas/call_directory.hpp"
+#include "pallas/extract.hpp"
 #include "pallas/load.hpp"
 #include "report/run_report.hpp"
 #include "sim/diagnostics/slugs.hpp"
@@ -228,6 +231,40 @@ int run_module_command(const RunArguments& a) {
   else if (!a.json.empty())
     write_file_atomically(a.json, report::json_of(report));
   return exit_code(result.diagnostics);
+}
+
+int extract_command(const std::string& file, const std::string& folder) {
+  std::ifstream stream(file, std::ios::binary);
+  if (!stream || is_folder(file)) throw InputError("bad-input", "cannot read " + file);
+  const std::string program((std::istreambuf_iterator<char>(stream)),
+                            std::istreambuf_iterator<char>());
+  const auto kernels = pallas::extract_kernels(program);
+  if (kernels.empty()) {
+    throw InputError(
+        "bad-input", file + " holds no tpu_custom_call with a Mosaic module",
+        "lower for a TPU: jax.jit(f).trace(*args).lower(lowering_platforms=(\"tpu\",)), "
+        "or jax.export.export(jax.jit(f), platforms=[\"tpu\"])(*args).serialize()");
+  }
+  for (std::size_t i = 0; i < kernels.size(); ++i) {
+    const auto& k = kernels[i];
+    const auto program_of =
+        pallas::plan_module(pallas::load_module(k.module, fmt::format("kernel {}", i)));
+    std::string grid;
+    for (const std::int64_t extent : program_of->grid)
+      grid += (grid.empty() ? "" : " x ") +
+              (extent == pallas::kDynamic ? "dynamic" : std::to_string(extent));
+    fmt::print("{:>3}  {:<40} grid {:<16} {:>6} ops  {} call{}\n", i, program_of->name,
+               grid.empty() ? "of one step" : grid, program_of->operations, k.calls,
+               k.calls == 1 ? "" : "s");
+    if (folder.empty()) continue;
+    const std::string to = fmt::format("{}/{}_{}", folder, i, program_of->name);
+    std::error_code error;
+    fs::create_directories(to, error);
+    if (error) throw InputError("bad-input", "--output " + to + ": " + error.message());
+    write_file_atomically(to + "/kernel.mlirbc", k.module);
+    write_file_atomically(to + "/config.json", k.config);
+  }
+  return 0;
 }
 
 int show_module_command(const RunArguments& a) {

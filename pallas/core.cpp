@@ -257,6 +257,13 @@ class KernelCore final : public CoreBase {
     exec_.scopes.emplace_back();
     exec_.run(program_.main);
     if (!exec_.scopes.empty()) leave_scope(exec_);
+    for (const auto& [unit, mxu] : exec_.matrix_units) {
+      if (mxu.staged.empty() && mxu.sums.empty()) continue;
+      fail_matrix_unit("matrix unit " + std::to_string(unit) + " still holds " +
+                           (mxu.sums.empty() ? "a staged operand" : "a sum") +
+                           " at the end of the step",
+                       "pop every accumulator and load every staging register");
+    }
     ++steps;
     if (io_.progress != nullptr && (steps & 0xff) == 0 && launch_.parallel == 0) {
       double total = 1;

@@ -86,6 +86,15 @@ void fail_bounds(const MemRef& m, int dim, std::int64_t start, std::int64_t size
   throw KernelError(std::move(d));
 }
 
+void fail_matrix_unit(const std::string& what, const char* help) {
+  Diagnostic d{.slug = "matrix-unit", .headline = what};
+  add_kernel_field(d);
+  d.fields.emplace_back("line", caller_excerpt());
+  d.fields.emplace_back("help", help);
+  add_replay_field(d);
+  throw KernelError(std::move(d));
+}
+
 void fail_ref(const std::string& what) {
   Diagnostic d{.slug = "unsupported", .kind = Diagnostic::Kind::unsupported, .headline = what};
   add_kernel_field(d);

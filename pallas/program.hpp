@@ -9,7 +9,9 @@
 #include <cstring>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -99,6 +101,19 @@ struct ScopedMemory {
   Allocation allocation;
 };
 
+/// A matrix unit as the explicit ops see it: operands pushed to staging registers, the one that is
+/// loaded, and sums by the address of their accumulators.
+struct MatrixUnit {
+  struct Matrix {
+    Vector value;
+    Shape shape;
+    DType dtype = DType::f32;
+  };
+  std::map<std::int64_t, Matrix> staged;
+  std::optional<Matrix> loaded;
+  std::map<std::int64_t, Matrix> sums;
+};
+
 /// A core's registers.
 class Exec {
  public:
@@ -143,6 +158,7 @@ class Exec {
   std::vector<Scalar> moving;         ///< between the ends of a loop and its next turn
   std::vector<Vector> moving_vectors;
   std::vector<MemRef> moving_memrefs;
+  std::map<std::int64_t, MatrixUnit> matrix_units;
   std::array<std::uint64_t, 4> random{};  ///< of the seeded generator
   std::array<std::int64_t, 6> scoped_bytes{};
   std::array<std::int64_t, 6> scoped_peak{};
@@ -156,6 +172,8 @@ class Exec {
 [[noreturn]] void fail_poison(const char* what);
 [[noreturn]] void fail_bounds(const MemRef& m, int dim, std::int64_t start, std::int64_t size,
                               std::int64_t extent);
+/// The explicit ops of a matrix unit in an order that it does not allow.
+[[noreturn]] void fail_matrix_unit(const std::string& what, const char* help);
 [[noreturn]] void fail_ref(const std::string& what);
 [[noreturn]] void fail_unsupported(const std::string& what, Here at);
 

@@ -1,6 +1,8 @@
 // Branches, loops, regions, and what a body says rather than computes.
 #include <fmt/format.h>
 
+#include <cstdlib>
+
 #include "pallas/ops/memory.hpp"
 
 namespace tessera::pallas {
@@ -207,10 +209,10 @@ void plan_log(Planner& p, const Operation& op) {
     if (part.type.kind == Type::Kind::vector) p.read(part.slot);
   }
   const auto tag = std::make_shared<std::string>(p.text(op, "tag"));
+  const bool formatted = p.integer_or(op, "formatted", 0) != 0;
   p.emit([=](Exec& x) {
     if (x.printed == nullptr) return;
     std::string line;
-    std::size_t next = 0;
     const auto value = [&](const Part& part) {
       std::int64_t at = 0;
       if (part.type.kind == Type::Kind::vector)
@@ -218,16 +220,41 @@ void plan_log(Planner& p, const Operation& op) {
       const Scalar& s = x.scalars[static_cast<std::size_t>(part.slot)];
       return s.poison ? std::string("?") : element_text(s.bytes.data(), part.type.dtype);
     };
+    // "$0", or "$x0" with a format: the place of a value. Without any, values follow the text.
     for (std::size_t i = 0; i < tag->size(); ++i) {
-      if ((*tag)[i] == '{' && tag->find('}', i) != std::string::npos && next < parts.size()) {
-        line += value(parts[next++]);
-        i = tag->find('}', i);
-      } else {
+      const std::size_t digits =
+          formatted ? tag->find_first_of("0123456789", i) : std::string::npos;
+      if ((*tag)[i] != '$' || digits == std::string::npos) {
         line += (*tag)[i];
+        continue;
       }
+      const std::size_t end = std::min(tag->find_first_not_of("0123456789", digits), tag->size());
+      const auto number = static_cast<std::size_t>(
+          std::strtoul(tag->substr(digits, end - digits).c_str(), nullptr, 10));
+      if (number < parts.size()) line += value(parts[number]);
+      i = end - 1;
     }
-    for (; next < parts.size(); ++next) line += (line.empty() ? "" : " ") + value(parts[next]);
+    for (std::size_t next = formatted ? parts.size() : 0; next < parts.size(); ++next)
+      line += (line.empty() ? "" : " ") + value(parts[next]);
     *x.printed += line + "\n";
+  });
+}
+
+/// pl.debug_print of a vector, which Pallas stores first.
+void plan_log_buffer(Planner& p, const Operation& op) {
+  p.expect(op, 1, 0);
+  const Type& t = p.type(op.operands[0]);
+  if (t.kind != Type::Kind::memref || !t.known || !t.semaphore.empty())
+    p.unsupported(op, "of this type");
+  const int from = p.memref(op.operands[0]);
+  const DType dtype = t.dtype;
+  const auto tag = std::make_shared<std::string>(p.text(op, "tag"));
+  p.emit([=](Exec& x) {
+    if (x.printed == nullptr) return;
+    const Ref r = x.memref(from).ref();
+    std::int64_t at = 0;
+    *x.printed += *tag + (tag->empty() || tag->ends_with('\n') ? "" : " ") +
+                  vector_text(load(x, r), r.extents(), dtype, 0, at) + "\n";
   });
 }
 
@@ -246,6 +273,7 @@ Rules control_rules() {
       {"tpu.iteration_bound", "an extent of the grid", true, plan_iteration_bound},
       {"tpu.program_id", "an index of the grid", true, plan_program_id},
       {"tpu.log", "prints a line", false, plan_log},
+      {"tpu.log_buffer", "prints a buffer", false, plan_log_buffer},
       {"tpu.trace_start", "a named range of the timeline begins", false, plan_nothing},
       {"tpu.trace_stop", "a named range of the timeline ends", false, plan_nothing},
       {"tpu.trace_value", "a value of the timeline", false, plan_nothing},

@@ -328,11 +328,129 @@ void plan_matmul(Planner& p, const Operation& op) {
       {lhs, rhs, start});
 }
 
+// The explicit ops: push an operand to a staging register, load it and multiply, pop the sum.
+
+void plan_push(Planner& p, const Operation& op) {
+  p.expect(op, 1, 0);
+  const Type& t = p.type(op.operands[0]);
+  if (t.kind != Type::Kind::vector || !t.known || t.shape.rank != 2)
+    p.unsupported(op, "its type is not built yet");
+  const int from = p.vector(op.operands[0]);
+  const auto unit = p.integer(op, "mxu_index");
+  const auto at = p.integer(op, "staging_register");
+  const bool transpose = p.integer_or(op, "transpose", 0) != 0;
+  const Shape shape = transpose ? Shape{t.shape[1], t.shape[0]} : t.shape;
+  const Shape strides = transpose ? Shape{1, t.shape[1]} : Shape{t.shape[1], 1};
+  const DType dtype = t.dtype;
+  p.emit(
+      [=](Exec& x) {
+        auto& staged = x.matrix_units[unit].staged;
+        if (staged.contains(at)) {
+          fail_matrix_unit("staging register " + std::to_string(at) + " of matrix unit " +
+                               std::to_string(unit) + " is pushed to twice",
+                           "load what it holds with matmul_acc_lhs first");
+        }
+        Vector v = rearranged(x.vector(from), shape.elems(), register_bytes(dtype),
+                              [&](std::byte* to, const std::byte* in, std::int64_t w) {
+                                gather_strided(to, in, w, shape, strides);
+                              });
+        staged[at] = {std::move(v), shape, dtype};
+      },
+      {from});
+}
+
+void plan_accumulate(Planner& p, const Operation& op) {
+  p.expect(op, 1, 0);
+  const Type& t = p.type(op.operands[0]);
+  if (t.kind != Type::Kind::vector || !t.known || t.shape.rank != 2)
+    p.unsupported(op, "its type is not built yet");
+  const int from = p.vector(op.operands[0]);
+  const auto unit = p.integer(op, "mxu_index");
+  const auto at = p.integer(op, "acc");
+  const auto stage = p.integer_or(op, "load_staged_rhs", -1);
+  const Shape shape = t.shape;
+  const DType dtype = t.dtype;
+  p.emit(
+      [=](Exec& x) {
+        MatrixUnit& mxu = x.matrix_units[unit];
+        if (stage >= 0) {
+          const auto it = mxu.staged.find(stage);
+          if (it == mxu.staged.end()) {
+            fail_matrix_unit("staging register " + std::to_string(stage) + " of matrix unit " +
+                                 std::to_string(unit) + " holds nothing",
+                             "push the right operand with matmul_push_rhs first");
+          }
+          mxu.loaded = std::move(it->second);
+          mxu.staged.erase(it);
+        }
+        if (!mxu.loaded) {
+          fail_matrix_unit("matrix unit " + std::to_string(unit) + " has no right operand",
+                           "name a staging register in load_staged_rhs");
+        }
+        const MatrixUnit::Matrix& right = *mxu.loaded;
+        Product d;
+        d.m = shape[0];
+        d.k = shape[1];
+        d.n = right.shape[1];
+        d.left = {false, {}, {}, 0, d.k, 1};
+        d.right = {false, {}, {}, 0, d.n, 1};
+        d.type = common_type(dtype, right.dtype);
+        if (right.shape[0] != d.k) fail_ref("operands of a matrix unit that do not fit");
+        const DType acc = d.type == DType::i8 ? DType::i32 : DType::f32;
+        const Shape result{d.m, d.n};
+        auto& sum = mxu.sums[at];
+        if (!sum.value.data) {
+          sum = {{StorageHandle(Storage::allocate(static_cast<std::size_t>(d.m * d.n) * 4)), {}},
+                 result,
+                 acc};
+          std::memset(sum.value.data.bytes(), 0, static_cast<std::size_t>(d.m * d.n) * 4);
+        }
+        if (!(sum.shape == result) || sum.dtype != acc)
+          fail_ref("sums of several shapes in one accumulator");
+        const Vector& left = x.vector(from);
+        const StorageHandle a = as_type(left.data, dtype, d.type, d.m * d.k);
+        const StorageHandle b = as_type(right.value.data, right.dtype, d.type, d.k * d.n);
+        if (!multiply(d, sum.value.data.bytes(), acc, a.bytes(), b.bytes()))
+          fail_ref("a product of these types in a matrix unit");
+        op_state.flops += 2 * d.m * d.n * d.k;
+        if (left.poison || right.value.poison) poison_all(sum.value, d.m * d.n);
+      },
+      {from});
+}
+
+void plan_pop(Planner& p, const Operation& op) {
+  p.expect(op, 0, 1);
+  const Type& t = p.type(op.results[0]);
+  const auto unit = p.integer(op, "mxu_index");
+  const auto at = p.integer(op, "acc");
+  const int to = p.new_vector(op.results[0]);
+  const Shape shape = t.shape;
+  const DType dtype = t.dtype;
+  p.emit([=](Exec& x) {
+    auto& sums = x.matrix_units[unit].sums;
+    const auto it = sums.find(at);
+    if (it == sums.end()) {
+      fail_matrix_unit("accumulator " + std::to_string(at) + " of matrix unit " +
+                           std::to_string(unit) + " holds nothing",
+                       "multiply into it with matmul_acc_lhs first");
+    }
+    if (!(it->second.shape == shape) || it->second.dtype != dtype)
+      fail_ref("a sum popped as another shape or type than it was made");
+    x.vector(to) = std::move(it->second.value);
+    sums.erase(it);
+  });
+}
+
 }  // namespace
 
 Rules matmul_rules() {
   static const std::vector<Rule> rules = {
       {"tpu.matmul", "c + a b, one FMA per k", true, plan_matmul},
+      {"tpu.matmul_push_rhs", "a right operand for a staging register of a matrix unit", false,
+       plan_push},
+      {"tpu.matmul_acc_lhs", "adds a product to an accumulator of a matrix unit", false,
+       plan_accumulate},
+      {"tpu.matmul_pop", "takes the sum of an accumulator", false, plan_pop},
   };
   return rules;
 }

@@ -359,6 +359,62 @@ TEST_CASE("an op that is not built is refused by name", "[pallas]") {
   }
 }
 
+TEST_CASE("the explicit ops of a matrix unit", "[pallas]") {
+  const auto small = [](std::int64_t i) { return double((i * 7) % 13) - 6; };
+  const Array a = array_of(DType::bf16, {16, 8}, small);
+  const Array b = array_of(DType::bf16, {8, 8}, [&](auto i) { return small(i + 3); });
+  const std::string push =
+      "\"S.tpu.matmul_push_rhs\"(%b) {mxu_index = 1 : i32, staging_register = 0 : i32, transpose = "
+      "true} : (vector<8x8xbf16>) -> ()\n";
+  const auto accumulate = [](const std::string& load) {
+    return "\"S.tpu.matmul_acc_lhs\"(%a) {acc = 0 : i32, mxu_index = 1 : i32" + load +
+           "} : (vector<16x8xbf16>) -> ()\n";
+  };
+  const std::string load = ", load_staged_rhs = 0 : i32";
+  const std::string pop =
+      "%r = \"S.tpu.matmul_pop\"() {acc = 0 : i32, mxu_index = 1 : i32} : () -> "
+      "vector<16x8xf32>\n";
+  const auto run = [&](const std::string& ops) {
+    return run_text(
+        module_text(
+            "%x: " + vmem("16x8xbf16") + ", %y: " + vmem("8x8xbf16") + ", %o: " + vmem("16x8xf32"),
+            load_whole("%a", "%x", "16x8xbf16", 2) + load_whole("%b", "%y", "8x8xbf16", 2) + ops),
+        {a, b});
+  };
+  const Ran r =
+      run(push + accumulate(load) + accumulate("") + pop + store_whole("%r", "%o", "16x8xf32", 2));
+  REQUIRE(r.result.ok());
+  for (int i = 0; i < 16; ++i) {
+    for (int j = 0; j < 8; ++j) {
+      double sum = 0;
+      for (int k = 0; k < 8; ++k) sum += 2 * a.at(i * 8 + k) * b.at(j * 8 + k);
+      REQUIRE(r.out().at(i * 8 + j) == sum);
+    }
+  }
+  for (const std::string& wrong :
+       {push + push, accumulate(load), accumulate(""), pop, push + accumulate(load), push}) {
+    const Ran bad = run(wrong);
+    REQUIRE(bad.result.diagnostics.size() == 1);
+    CHECK(bad.result.diagnostics[0].slug == "matrix-unit");
+  }
+}
+
+TEST_CASE("what a body prints", "[pallas]") {
+  std::string printed;
+  RunOptions options;
+  options.print = [&](const std::string& text) { printed += text; };
+  const std::string body =
+      "%n = \"S.arith.constant\"() {value = 42 : i32} : () -> i32\n"
+      "\"S.tpu.log\"(%n, %n) {formatted = true, tag = \"n is $0, again $d1.\"} : (i32, i32) -> ()\n"
+      "\"S.tpu.log\"(%n) {formatted = false, tag = \"n\"} : (i32) -> ()\n"
+      "\"S.tpu.log_buffer\"(%a) {shape = array<i64: 2, 3>, tag = \"a\"} : (" +
+      vmem("2x3xf32") + ") -> ()\n";
+  const Array a = array_of(DType::f32, {2, 3}, [](auto i) { return double(i) / 2; });
+  const Ran r = run_text(module_text("%a: " + vmem("2x3xf32"), body), {a}, options);
+  REQUIRE(r.result.ok());
+  CHECK(printed == "n is 42, again 42.\nn 42\na [[0 0.5 1]\n [1.5 2 2.5]]\n");
+}
+
 TEST_CASE("random bits are a function of the seed", "[pallas]") {
   const auto bits = [](int seed) {
     const std::string body = "%s = \"S.arith.constant\"() {value = " + std::to_string(seed) +

@@ -1,4 +1,5 @@
 """Mosaic modules on the command line: the kernel of tests/pallas/make_rich.py against numpy."""
+import base64
 import json
 import os
 
@@ -67,3 +68,20 @@ def test_errors(tessera, tmp_path, inputs):
     (tmp_path / "cut.mlirbc").write_bytes(open(MODULE, "rb").read()[:2000])
     assert "error[bad-module]: cut.mlirbc is no Mosaic module" in tessera("run", "cut.mlirbc", status=2)
     assert "cannot read none.mlirbc" in tessera("run", "none.mlirbc", status=2)
+
+
+def test_extract(tessera, tmp_path):
+    body = base64.b64encode(open(MODULE, "rb").read()).decode()
+    config = json.dumps({"custom_call_config": {"body": body, "needs_layout_passes": True}})
+    quoted = config.replace('"', '\\22')
+    (tmp_path / "program.mlir").write_text(
+        f'%0 = stablehlo.custom_call @tpu_custom_call(%arg0) {{backend_config = "{quoted}"}}\n' * 2)
+    (tmp_path / "artefact.bin").write_bytes(b"ML\xefR..." + config.encode() + b"\0...")
+    for name, calls in (("program.mlir", "2 calls"), ("artefact.bin", "1 call")):
+        text = tessera("extract", name, "--output", "kernels")
+        assert "grid 2 x 2" in text and calls in text
+        assert (tmp_path / "kernels/0_kernel/kernel.mlirbc").read_bytes() == open(MODULE, "rb").read()
+        assert json.loads((tmp_path / "kernels/0_kernel/config.json").read_text()) == {
+            "custom_call_config": {"needs_layout_passes": True}}
+    (tmp_path / "none.mlir").write_text("module {}")
+    assert "holds no tpu_custom_call" in tessera("extract", "none.mlir", status=2)
