@@ -154,7 +154,8 @@ class Exec {
   int collective_id = 0;
   std::string* printed = nullptr;
   std::vector<std::vector<ScopedMemory>> scopes;
-  std::vector<ScopedMemory> retired;  ///< of scopes that ended
+  std::vector<ScopedMemory> retired;  ///< buffers of scopes that ended, for the next ones
+  std::vector<Semaphore*> barrier;    ///< the barrier semaphore, once it is asked for
   std::vector<Scalar> moving;         ///< between the ends of a loop and its next turn
   std::vector<Vector> moving_vectors;
   std::vector<MemRef> moving_memrefs;

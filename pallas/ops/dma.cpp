@@ -129,12 +129,9 @@ void plan_barrier_semaphore(Planner& p, const Operation& op) {
   p.program().communicates = true;
   p.emit([=](Exec& x) {
     MachineCore& c = x.machine_core();
+    if (x.barrier.empty()) x.barrier = {&c.machine->barrier(c, x.collective_id)};
     MemRef m;
-    ScopedMemory held;
-    held.semaphores = std::make_unique<std::vector<Semaphore*>>(
-        std::vector<Semaphore*>{&c.machine->barrier(c, x.collective_id)});
-    m.semaphores = held.semaphores.get();
-    x.retired.push_back(std::move(held));
+    m.semaphores = &x.barrier;
     x.memref(to) = m;
   });
 }

@@ -581,7 +581,20 @@ MemRef allocate(Exec& x, const Type& t, const std::string& name) {
     return m;
   }
   const Space space = space_named(t.space);
-  made.buffer = make_buffer(name, space, t.dtype, t.shape);
+  // What an earlier scope of the same shape has given back, or fresh memory.
+  const auto kept = std::find_if(x.retired.begin(), x.retired.end(), [&](const ScopedMemory& r) {
+    return r.buffer != nullptr && r.buffer->space == space && r.buffer->dtype == t.dtype &&
+           r.buffer->shape == t.shape;
+  });
+  if (kept != x.retired.end()) {
+    made.buffer = std::move(kept->buffer);
+    x.retired.erase(kept);
+    made.buffer->name = name;
+    poison(made.buffer->writable(), t.dtype, t.shape.elems());
+    made.buffer->shadow = Shadow(t.shape.elems(), Shadow::uninit);
+  } else {
+    made.buffer = make_buffer(name, space, t.dtype, t.shape);
+  }
   const Plan& plan = *x.context.plan;
   made.allocation = {name,
                      space,
@@ -635,8 +648,8 @@ void leave_scope(Exec& x) {
     }
     if (made.buffer)
       x.scoped_bytes[static_cast<std::size_t>(made.allocation.space)] -= made.allocation.bytes;
-    // What a transfer or a message may still name outlives the scope.
-    if (x.core != nullptr) x.retired.push_back(std::move(made));
+    // Buffers outlive their scope: a transfer that nobody waited for may still land there.
+    if (made.buffer) x.retired.push_back(std::move(made));
     scope.pop_back();
   }
   x.scopes.pop_back();
