@@ -7,6 +7,7 @@
 // MLIR needs to know three things about the `tpu` dialect: that its attributes and types exist
 // (their text is kept), and that its types may be elements of memrefs. The 8- and 4-bit floats
 // whose bytecode came with MLIR 23 are decoded here.
+#include <llvm/Config/llvm-config.h>
 #include <llvm/Support/raw_ostream.h>
 #include <mlir/Bytecode/BytecodeImplementation.h>
 #include <mlir/Bytecode/BytecodeReader.h>
@@ -26,6 +27,8 @@
 #include <unordered_map>
 
 #include "pallas/module_cbor.hpp"
+
+static_assert(LLVM_VERSION_MAJOR == 22, "the bytecode of Mosaic modules is read with MLIR 22");
 
 namespace {
 
