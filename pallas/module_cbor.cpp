@@ -9,6 +9,15 @@ namespace {
 
 using Json = nlohmann::json;
 
+/// [a, b, ...], moved into it.
+template <class... T>
+Json list_of(T&&... items) {
+  Json::array_t list;
+  list.reserve(sizeof...(items));
+  (list.emplace_back(std::forward<T>(items)), ...);
+  return list;
+}
+
 Json bytes_of(const std::vector<std::byte>& bytes) {
   const auto* first = reinterpret_cast<const std::uint8_t*>(bytes.data());
   return Json::binary(std::vector<std::uint8_t>(first, first + bytes.size()));
@@ -32,7 +41,7 @@ Json to_json(const Attributes& attributes);
 /// Kind, then what that kind has.
 Json to_json(const Attribute& a) {
   using Kind = Attribute::Kind;
-  Json j{static_cast<int>(a.kind)};
+  Json j = Json::array({static_cast<int>(a.kind)});
   switch (a.kind) {
     case Kind::none:
       break;
@@ -74,10 +83,10 @@ class Writer {
     for (const Operation& op : r.operations) {
       Json regions = Json::array();
       for (const Region& each : op.regions) regions.push_back(region(each));
-      operations.push_back(
-          {op.name, op.operands, op.results, dictionary(op.attributes), regions, op.location});
+      operations.push_back(list_of(op.name, op.operands, op.results, dictionary(op.attributes),
+                                   std::move(regions), op.location));
     }
-    return {r.arguments, operations, r.blocks};
+    return list_of(r.arguments, std::move(operations), r.blocks);
   }
   Json dictionaries = Json::array();
 

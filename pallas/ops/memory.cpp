@@ -428,7 +428,8 @@ void plan_allocate(Planner& p, const Operation& op) {
   const int to = p.new_memref(op.results[0]);
   const Here at = p.here(op);
   const std::string name = "scratch of line " + std::to_string(at.line);
-  if (!t.semaphore.empty() || t.space == "any" || t.space == "hbm") p.program().asynchronous = true;
+  // The machine counts what scopes hold.
+  p.program().asynchronous = true;
   p.emit([=](Exec& x) { x.memref(to) = allocate(x, t, name); });
 }
 
