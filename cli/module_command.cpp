@@ -144,7 +144,9 @@ DeviceSpec device_of(const RunArguments& a, const pallas::RecordedCall& r) {
 }  // namespace
 
 bool is_module(const std::string& kernel) {
-  return kernel.ends_with(".mlirbc") || kernel.ends_with(".mlir") || is_folder(kernel);
+  std::error_code error;
+  return kernel.ends_with(".mlirbc") || kernel.ends_with(".mlir") ||
+         fs::exists(kernel + "/kernel.mlirbc", error) || fs::exists(kernel + "/kernel.mlir", error);
 }
 
 int run_module_command(const RunArguments& a) {

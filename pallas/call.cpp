@@ -34,8 +34,7 @@ Shape shape_of(const std::vector<std::int64_t>& bounds) {
 }
 
 /// The extents that hold every block a window takes.
-Shape inferred_shape(const Launch& launch, const Window& w, Exec& exec, IndexMaps& maps) {
-  static_cast<void>(exec);
+Shape inferred_shape(const Launch& launch, const Window& w, IndexMaps& maps) {
   Shape most = shape_of(w.bounds);
   std::int64_t steps = 1;
   for (const std::int64_t e : launch.grid) steps *= e;
@@ -108,7 +107,6 @@ Prepared prepare(const Call& call, const DeviceSpec& device, int devices) {
   r.launch.call = &call;
   r.launch.program = &p;
   r.launch.grid = grid_of(call);
-  r.launch.devices = devices;
   // Cells are the steps of leading parallel dims, each of which tells the blocks of every result
   // apart: real kernels also declare dims parallel that all write to one block which nobody reads.
   const auto tells_apart = [&](std::size_t d) {
@@ -169,7 +167,7 @@ Prepared prepare(const Call& call, const DeviceSpec& device, int devices) {
                                           describe(op.dtype, op.block));
       }
     } else {
-      op.array = w.whole ? op.block : inferred_shape(r.launch, w, exec, maps);
+      op.array = w.whole ? op.block : inferred_shape(r.launch, w, maps);
     }
     // A block's dims of extent 1 that the memref lacks.
     int next = 0;
@@ -219,15 +217,6 @@ Prepared prepare(const Call& call, const DeviceSpec& device, int devices) {
 }
 
 }  // namespace
-
-Plan plan_call(const Call& call, const DeviceSpec& device, int devices,
-               std::vector<std::int64_t>& grid) {
-  Prepared p = prepare(call, device, devices);
-  finish_plan(p.plan);
-  for (auto& op : p.plan.operands) op.alias = nullptr;
-  grid = p.launch.grid;
-  return p.plan;
-}
 
 RunResult run_call(const Call& call, const RunOptions& given) {
   RunOptions options = given;

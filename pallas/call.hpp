@@ -37,8 +37,4 @@ struct Call {
 /// Throws InputError for arrays that do not fit the module.
 RunResult run_call(const Call& call, const RunOptions& options);
 
-/// The plan of a call without running it: operands, allocations, grid.
-Plan plan_call(const Call& call, const DeviceSpec& device, int devices,
-               std::vector<std::int64_t>& grid);
-
 }  // namespace tessera::pallas

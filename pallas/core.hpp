@@ -15,7 +15,6 @@ struct Launch {
   const Program* program = nullptr;
   std::vector<std::int64_t> grid;
   int parallel = 0;  ///< leading dims whose steps are cells
-  int devices = 1;
 };
 
 std::unique_ptr<CoreBase> make_core(const Launch& launch, const Plan& plan, CoreIo& io);

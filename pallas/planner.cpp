@@ -8,7 +8,7 @@ const std::map<std::string, const Rule*>& rules() {
   static const auto all = [] {
     std::map<std::string, const Rule*> by_name;
     for (const Rules family :
-         {arith_rules(), math_rules(), vector_rules(), shape_rules(), memory_rules(),
+         {arith_rules(), math_rules(), vector_rules(), shape_rules(), memory_rules(), view_rules(),
           matmul_rules(), control_rules(), dma_rules(), random_rules()}) {
       for (const Rule& rule : family) by_name[rule.name] = &rule;
     }
@@ -123,6 +123,11 @@ int Planner::scalar(int value) {
   const Place& p = place_of(value);
   if (p.kind != Place::Kind::scalar) malformed(*running_, "takes a scalar here");
   return p.slot;
+}
+std::vector<int> Planner::scalars(std::span<const int> values) {
+  std::vector<int> slots;
+  for (const int v : values) slots.push_back(scalar(v));
+  return slots;
 }
 int Planner::memref(int value) {
   const Place& p = place_of(value);

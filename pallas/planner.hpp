@@ -31,6 +31,7 @@ Rules math_rules();
 Rules vector_rules();
 Rules shape_rules();
 Rules memory_rules();
+Rules view_rules();
 Rules matmul_rules();
 Rules control_rules();
 Rules dma_rules();
@@ -49,6 +50,7 @@ class Planner {
   const Type& type(int value) const { return module_.type(value); }
   /// Slots of values as operands. A vector is materialised, and what computes it is emitted.
   int scalar(int value);
+  std::vector<int> scalars(std::span<const int> values);
   int vector(int value);
   int memref(int value);
   /// A slot for a result.

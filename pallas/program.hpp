@@ -162,7 +162,6 @@ class Exec {
   std::map<std::int64_t, MatrixUnit> matrix_units;
   std::array<std::uint64_t, 4> random{};  ///< of the seeded generator
   std::array<std::int64_t, 6> scoped_bytes{};
-  std::array<std::int64_t, 6> scoped_peak{};
 
  private:
   const Step* step_ = nullptr;

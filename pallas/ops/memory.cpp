@@ -79,11 +79,6 @@ void write_elements(const std::byte* from, const Ref& to) {
   for_each_unit(to, [&](std::int64_t at) { set_nibble(bytes, at, nibble(from, i++)); });
 }
 
-std::vector<int> index_slots(Planner& p, std::span<const int> values) {
-  std::vector<int> slots;
-  for (const int v : values) slots.push_back(p.scalar(v));
-  return slots;
-}
 std::vector<std::int64_t> read_indices(Exec& x, const std::vector<int>& slots, DType dtype) {
   std::vector<std::int64_t> values(slots.size());
   for (std::size_t i = 0; i < slots.size(); ++i) values[i] = x.integer(slots[i], dtype, "an index");
@@ -102,7 +97,7 @@ void plan_load_part(Planner& p, const Operation& op, std::span<const int> indice
                           p.type(mask_value).shape.elems() != t.shape.elems()))
     p.unsupported(op, "with a mask of another shape");
   const int from = p.memref(op.operands[0]);
-  const auto slots = index_slots(p, indices);
+  const auto slots = p.scalars(indices);
   const DType index_type = indices.empty() ? DType::i64 : p.type(indices[0]).dtype;
   // A vector of fewer dims takes the last ones.
   Shape extents;
@@ -165,7 +160,7 @@ void plan_store_part(Planner& p, const Operation& op, int value, int memref,
   const int from = p.vector(value);
   const int mask = mask_value < 0 ? -1 : p.vector(mask_value);
   const int to = p.memref(memref);
-  const auto slots = index_slots(p, indices);
+  const auto slots = p.scalars(indices);
   const DType index_type = indices.empty() ? DType::i64 : p.type(indices[0]).dtype;
   if (mask >= 0) p.read(mask);
   p.emit(
@@ -225,7 +220,7 @@ void plan_scalar_load(Planner& p, const Operation& op) {
     p.unsupported(op, "its types are not built yet");
   p.expect_same_type(op, op.operands[0], op.results[0]);
   const int from = p.memref(op.operands[0]);
-  const auto slots = index_slots(p, std::span(op.operands).subspan(1));
+  const auto slots = p.scalars(std::span(op.operands).subspan(1));
   const DType index_type = slots.empty() ? DType::i64 : p.type(op.operands[1]).dtype;
   const int to = p.new_scalar(op.results[0]);
   p.emit([=](Exec& x) {
@@ -246,7 +241,7 @@ void plan_scalar_store(Planner& p, const Operation& op) {
   p.expect_same_type(op, op.operands[0], op.operands[1]);
   const int from = p.scalar(op.operands[0]);
   const int to = p.memref(op.operands[1]);
-  const auto slots = index_slots(p, std::span(op.operands).subspan(2));
+  const auto slots = p.scalars(std::span(op.operands).subspan(2));
   const DType index_type = slots.empty() ? DType::i64 : p.type(op.operands[2]).dtype;
   p.emit([=](Exec& x) {
     const Ref r = element_of(x, x.memref(to), slots, index_type);
@@ -259,163 +254,6 @@ void plan_scalar_store(Planner& p, const Operation& op) {
       });
     else if (!r.buffer().shadow.all_init())
       mark_defined(r);
-  });
-}
-
-Ref::View semaphore_slice(const MemRef& m, int d, std::int64_t start, std::int64_t size) {
-  Ref::View v = m.view;
-  if (start < 0 || size < 0 || start + size > v.extents[d])
-    fail_bounds(m, d, start, size, v.extents[d]);
-  v.offset += start * v.strides[d];
-  v.extents[d] = size;
-  return v;
-}
-void plan_slice(Planner& p, const Operation& op) {
-  const auto parts = p.segments(op);
-  if (parts.size() != 3 || parts[0].size() != 1 || op.results.size() != 1) p.refuse(op);
-  const Type& m = p.type(parts[0][0]);
-  const Type& t = p.type(op.results[0]);
-  if (m.kind != Type::Kind::memref || t.shape.rank != m.shape.rank ||
-      static_cast<int>(parts[1].size()) != m.shape.rank)
-    p.unsupported(op, "its types are not built yet");
-  const int from = p.memref(parts[0][0]);
-  const auto starts = index_slots(p, parts[1]);
-  const auto sizes = index_slots(p, parts[2]);
-  const DType start_type = parts[1].empty() ? DType::i32 : p.type(parts[1][0]).dtype;
-  const DType size_type = parts[2].empty() ? DType::i32 : p.type(parts[2][0]).dtype;
-  const Shape extents = t.shape;
-  const int to = p.new_memref(op.results[0]);
-  p.emit([=](Exec& x) {
-    MemRef r = x.memref(from);
-    std::size_t next = 0;
-    for (int d = 0; d < extents.rank; ++d) {
-      const std::int64_t start =
-          x.integer(starts[static_cast<std::size_t>(d)], start_type, "the start of a slice");
-      std::int64_t size = extents[d];
-      if (size == kDynamic) {
-        if (next >= sizes.size()) fail_ref("a slice lacks a size");
-        size = x.integer(sizes[next++], size_type, "the size of a slice");
-      }
-      if (r.semaphores != nullptr) {
-        r.view = semaphore_slice(r, d, start, size);
-        continue;
-      }
-      if (start < 0 || size < 0 || start + size > r.view.extents[d])
-        fail_bounds(r, d, start, size, r.view.extents[d]);
-      try {
-        r.view = r.ref().slice(d, start, size).view();
-      } catch (const RefError& e) {
-        fail_ref(e.what());
-      }
-    }
-    x.memref(to) = r;
-  });
-}
-
-/// Dims of extent 1 that the result lacks.
-void plan_squeeze(Planner& p, const Operation& op) {
-  p.expect(op, 1, 1);
-  const Shape& from_shape = p.type(op.operands[0]).shape;
-  const Shape& to_shape = p.type(op.results[0]).shape;
-  std::vector<int> gone;
-  int next = 0;
-  for (int d = 0; d < from_shape.rank; ++d) {
-    const int left = from_shape.rank - d;
-    const bool matches = next < to_shape.rank && from_shape[d] == to_shape[next];
-    if (matches && (from_shape[d] != 1 || left <= to_shape.rank - next))
-      ++next;
-    else if (from_shape[d] == 1)
-      gone.push_back(d);
-    else
-      p.unsupported(op, "it drops dims that hold something");
-  }
-  if (next != to_shape.rank) p.unsupported(op, "its shapes do not fit");
-  std::reverse(gone.begin(), gone.end());
-  const int from = p.memref(op.operands[0]);
-  const int to = p.new_memref(op.results[0]);
-  p.emit([=](Exec& x) {
-    MemRef r = x.memref(from);
-    for (const int d : gone) {
-      if (r.semaphores == nullptr) {
-        r.view = r.ref().squeeze(d, 0).view();
-        continue;
-      }
-      for (int i = d; i + 1 < r.view.extents.rank; ++i) {
-        r.view.extents[i] = r.view.extents[i + 1];
-        r.view.strides[i] = r.view.strides[i + 1];
-      }
-      --r.view.extents.rank;
-      --r.view.strides.rank;
-    }
-    x.memref(to) = r;
-  });
-}
-
-void plan_reshape(Planner& p, const Operation& op) {
-  p.expect(op, 1, 1);
-  Shape shape = p.type(op.results[0]).shape;
-  const int from = p.memref(op.operands[0]);
-  const int to = p.new_memref(op.results[0]);
-  p.emit([=](Exec& x) {
-    MemRef r = x.memref(from);
-    if (r.semaphores != nullptr) fail_ref("a reshape of semaphores");
-    Shape s = shape;
-    std::int64_t known = 1;
-    int open = -1;
-    for (int d = 0; d < s.rank; ++d) {
-      if (s[d] == kDynamic) {
-        if (open >= 0) fail_ref("a reshape to several dynamic dims");
-        open = d;
-      } else {
-        known *= s[d];
-      }
-    }
-    if (open >= 0) s[open] = known == 0 ? 0 : r.view.extents.elems() / known;
-    try {
-      r.view = r.ref().reshape(s).view();
-    } catch (const RefError& e) {
-      fail_ref(e.what());
-    }
-    x.memref(to) = r;
-  });
-}
-
-void plan_bitcast(Planner& p, const Operation& op) {
-  p.expect(op, 1, 1);
-  const Type& f = p.type(op.operands[0]);
-  const Type& t = p.type(op.results[0]);
-  if (!f.known || !t.known || f.shape.rank != t.shape.rank) p.unsupported(op, "of this type");
-  const int rank = f.shape.rank;
-  const bool columns = rank < 2 || (f.shape[rank - 1] != t.shape[rank - 1]);
-  const DType dtype = t.dtype;
-  const int from = p.memref(op.operands[0]);
-  const int to = p.new_memref(op.results[0]);
-  p.emit([=](Exec& x) {
-    MemRef r = x.memref(from);
-    try {
-      r.view = (columns ? r.ref().bitcast(dtype) : r.ref().repack(dtype)).view();
-    } catch (const RefError& e) {
-      fail_ref(e.what());
-    }
-    x.memref(to) = r;
-  });
-}
-
-void plan_same(Planner& p, const Operation& op) {
-  if (op.results.size() != 1 || op.operands.empty()) p.refuse(op);
-  p.alias(op.results[0], op.operands[0]);
-}
-
-void plan_dim(Planner& p, const Operation& op) {
-  p.expect(op, 2, 1);
-  const int m = p.memref(op.operands[0]);
-  const int d = p.scalar(op.operands[1]);
-  const int to = p.new_scalar(op.results[0]);
-  p.emit([=](Exec& x) {
-    const std::int64_t dim = x.integer(d, DType::i64, "a dim");
-    const Shape& s = x.memref(m).view.extents;
-    if (dim < 0 || dim >= s.rank) fail_ref("memref.dim of no dim");
-    x.set(to, s[static_cast<int>(dim)]);
   });
 }
 
@@ -606,8 +444,6 @@ MemRef allocate(Exec& x, const Type& t, const std::string& name) {
                                           : packed_bytes(t.dtype, t.shape.elems())};
   auto& bytes = x.scoped_bytes[static_cast<std::size_t>(space)];
   bytes += made.allocation.bytes;
-  auto& peak = x.scoped_peak[static_cast<std::size_t>(space)];
-  peak = std::max(peak, bytes);
   if (x.core != nullptr) {
     auto& of_core = x.core->scoped_peak[static_cast<std::size_t>(space)];
     of_core = std::max(of_core, bytes);
@@ -669,16 +505,6 @@ Rules memory_rules() {
       {"memref.store", "a scalar into SMEM", false, plan_scalar_store},
       {"memref.alloca", "scratch for the time of a region", false, plan_allocate},
       {"tpu.sem_alloc", "semaphores for the time of a region", false, plan_allocate},
-      {"tpu.memref_slice", "part of a memref", true, plan_slice},
-      {"tpu.memref_squeeze", "without dims of extent 1", true, plan_squeeze},
-      {"tpu.memref_reshape", "the same elements in another shape", true, plan_reshape},
-      {"tpu.memref_bitcast", "repacked along sublanes", true, plan_bitcast},
-      {"tpu.reinterpret_cast", "the same memref", true, plan_same},
-      {"tpu.erase_memref_layout", "the same memref", true, plan_same},
-      {"tpu.assume_layout", "the same memref", true, plan_same},
-      {"memref.cast", "the same memref", true, plan_same},
-      {"memref.dim", "an extent", true, plan_dim},
-      {"tpu.assume_multiple", "the same number", true, plan_same},
   };
   return rules;
 }
