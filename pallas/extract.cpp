@@ -80,7 +80,7 @@ std::vector<ExtractedKernel> extract_kernels(const std::string& program) {
        at = program.find(key, at + key.size())) {
     const std::size_t brace = program.rfind('{', at);
     if (brace == std::string::npos || at - brace > 8) continue;
-    const bool escaped = program[brace + 1] == '\\' || program.find("\\", brace) < at;
+    const bool escaped = program[brace + 1] == '\\' || program.find('\\', brace) < at;
     const Json config = Json::parse(object_at(program, brace, escaped), nullptr, false);
     if (!config.is_object() || !config[key].is_object() || !config[key]["body"].is_string())
       continue;

@@ -109,7 +109,7 @@ Module load_module(const std::string& bytes, const std::string& name) {
                          std::to_string(kNewestVersion),
                      module.version > kNewestVersion
                          ? "update tessera, or lower with an older JAX (jax.export pins version 11)"
-                         : "lower it with JAX 0.9 or newer");
+                         : "lower it with a newer JAX");
   }
   return module;
 }

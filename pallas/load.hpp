@@ -1,7 +1,8 @@
 // Reading Mosaic modules: stable_mosaic bytecode, or its generic text.
 //
-// Read are versions 11 to 15 of the dialect, those of JAX 0.9 and 0.10. MLIR does the parsing, in
-// a process of its own (tessera-mosaic-import); a tessera built without it says what to install.
+// Read are versions 11 to 15 of the dialect: 11 is what jax.export pins, 15 the newest that JAX
+// 0.10.2 can write; what 12 to 15 added to ops is refused where it is used. MLIR does the parsing,
+// in a process of its own (tessera-mosaic-import); a tessera built without it says what to install.
 // Errors: InputError, one line: no such file, no module, a corrupt or truncated one, another
 // dialect, a newer version.
 #pragma once
