@@ -8,6 +8,45 @@ namespace tessera::pallas {
 
 namespace {
 
+/// Memory that vectors share with it until one of them is written: a load or a store of all of it
+/// copies nothing.
+class OwnBuffer final : public Buffer {
+ public:
+  OwnBuffer(std::string name_, Space space_, DType dtype_, Shape shape_)
+      : Buffer(std::move(name_), space_, dtype_, shape_), memory_(Storage::allocate(size())) {}
+  const std::byte* bytes() override { return memory_.bytes(); }
+  std::byte* writable() override {
+    if (memory_.shared()) {
+      StorageHandle fresh(Storage::allocate(size()));
+      std::memcpy(fresh.bytes(), memory_.bytes(), size());
+      memory_ = std::move(fresh);
+    }
+    return memory_.bytes();
+  }
+  const StorageHandle& share() const { return memory_; }
+  void adopt(const StorageHandle& memory) { memory_ = memory; }
+
+ private:
+  std::size_t size() const {
+    return static_cast<std::size_t>(std::max<std::int64_t>(1, packed_bytes(dtype, shape.elems())));
+  }
+  StorageHandle memory_;
+};
+
+/// The buffer whose memory a ref is, all of it, as registers hold it; null if it is not.
+OwnBuffer* whole_buffer(const Ref& r) {
+  const Ref::View& v = r.view();
+  if (!r.plain() || v.offset != 0 || v.unit_bits < 8 || v.unit_bits != bit_width(v.dtype) ||
+      v.extents.elems() * v.unit_bits != r.buffer().shape.elems() * bit_width(r.buffer().dtype))
+    return nullptr;
+  std::int64_t stride = 1;
+  for (int d = v.extents.rank - 1; d >= 0; --d) {
+    if (v.extents[d] != 1 && v.strides[d] != stride) return nullptr;
+    stride *= v.extents[d];
+  }
+  return dynamic_cast<OwnBuffer*>(&r.buffer());
+}
+
 void track(Exec& x, const Ref& r, bool write) {
   if (x.core == nullptr || !x.core->machine->tracks(r.buffer())) return;
   Access a;
@@ -311,9 +350,13 @@ Vector load(Exec& x, const Ref& from) {
   track(x, from, false);
   const std::int64_t n = from.extents().elems();
   Vector v;
-  v.data =
-      StorageHandle(Storage::allocate(static_cast<std::size_t>(n * register_bytes(from.dtype()))));
-  read_elements(from, v.data.bytes());
+  if (const OwnBuffer* whole = whole_buffer(from)) {
+    v.data = whole->share();
+  } else {
+    v.data = StorageHandle(
+        Storage::allocate(static_cast<std::size_t>(n * register_bytes(from.dtype()))));
+    read_elements(from, v.data.bytes());
+  }
   const Shadow& shadow = from.buffer().shadow;
   if (shadow.all_init()) return v;
   if (from.view().unit_bits >= 8 && all_defined(from)) return v;
@@ -335,7 +378,10 @@ void store(Exec& x, const Vector& v, const Ref& to, const std::byte* mask) {
   Shadow& shadow = to.buffer().shadow;
   const UnitElement element(to);
   if (mask == nullptr) {
-    write_elements(v.data.bytes(), to);
+    if (OwnBuffer* const whole = whole_buffer(to))
+      whole->adopt(v.data);
+    else
+      write_elements(v.data.bytes(), to);
     if (!v.poison && to.view().unit_bits >= 8) {
       mark_defined(to);
       return;
@@ -372,19 +418,6 @@ Space space_named(const std::string& name) {
   if (name == "semaphore_mem") return Space::semaphore;
   return Space::vmem;
 }
-
-/// Memory of its own, poisoned.
-class OwnBuffer final : public Buffer {
- public:
-  OwnBuffer(std::string name_, Space space_, DType dtype_, Shape shape_)
-      : Buffer(std::move(name_), space_, dtype_, shape_),
-        memory_(static_cast<std::size_t>(packed_bytes(dtype_, shape_.elems()))) {}
-  const std::byte* bytes() override { return memory_.data(); }
-  std::byte* writable() override { return memory_.data(); }
-
- private:
-  std::vector<std::byte, CacheAligned<std::byte>> memory_;
-};
 
 }  // namespace
 
