@@ -161,7 +161,6 @@ int run_module_command(const RunArguments& a) {
   RunOptions options = run_options(a);
   options.device = device_of(a, r);
   options.transport = ranks.get();
-  options.trap_nan = false;
   if (!a.trap.empty()) throw InputError("bad-input", "--trap is for C++ bodies; this is a module");
   if (options.mesh.empty()) options.mesh = {r.devices};
   int devices = 1;

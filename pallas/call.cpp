@@ -169,16 +169,12 @@ Prepared prepare(const Call& call, const DeviceSpec& device, int devices) {
     } else {
       op.array = w.whole ? op.block : inferred_shape(r.launch, w, maps);
     }
-    // A block's dims of extent 1 that the memref lacks.
-    int next = 0;
-    for (int d = 0; d < op.block.rank; ++d) {
-      const bool kept = next < w.type.shape.rank && w.type.shape[next] == op.block[d] &&
-                        (op.block[d] != 1 || w.type.shape.rank - next >= op.block.rank - d);
-      if (kept)
-        ++next;
-      else
-        op.squeezed[static_cast<std::size_t>(d)] = true;
+    const auto squeezed = dropped_ones(op.block, w.type.shape);
+    if (!squeezed) {
+      throw InputError("bad-module", "the module makes no sense: a window of " +
+                                         to_string(op.block) + " for " + to_string(w.type.shape));
     }
+    for (const int d : *squeezed) op.squeezed[static_cast<std::size_t>(d)] = true;
     op.cols = op.block.rank > 0 ? static_cast<int>(op.block[op.block.rank - 1]) : 1;
     op.rows = static_cast<int>(op.block.elems() / std::max(1, op.cols));
     op.buffers = w.slots;

@@ -8,8 +8,8 @@
 //
 // Arrays are those of the custom call: first one i32 scalar per dynamic extent of the grid, then
 // the prefetched arrays, then the inputs. On a mesh each is sharded over dim 0, but for the
-// scalars. Results: what the kernel leaves undefined holds NaN, or -0x5a5a5a5a; RunResult::missing
-// says how many elements of each.
+// scalars. Results: what the kernel leaves undefined holds NaN, or -0x5a5a5a5a;
+// RunResult::undefined says how many elements of each.
 #pragma once
 
 #include "memory_model/array.hpp"

@@ -23,25 +23,22 @@ IndexMaps::IndexMaps(const Launch& launch, Exec& exec, int device) : launch_(lau
                 static_cast<std::size_t>(bytes));
     b.shadow = Shadow(t.shape.elems(), Shadow::init);
     b.shared = false;
-    MemRef m;
-    m.buffer = &b;
-    m.view = Ref(b).view();
-    exec_.memref(p.prefetched[i].slot) = m;
+    exec_.memref(p.prefetched[i].slot) = MemRef::whole(b);
+    for (const Window& w : p.operands) {
+      if (!w.whole && !w.any)
+        exec_.memref(w.transform.arguments[p.grid.size() + i]) = MemRef::whole(b);
+    }
   }
 }
 
 void IndexMaps::evaluate(const Window& w, const int* ids, std::int64_t* index) {
-  const Program& p = *launch_.program;
   if (w.whole) {
     for (int d = 0; d < w.type.shape.rank; ++d) index[d] = 0;
     return;
   }
   const Code& code = w.transform;
-  const std::size_t rank = p.grid.size();
-  for (std::size_t d = 0; d < rank; ++d) exec_.set(code.arguments[d], std::int32_t{ids[d]});
-  for (std::size_t i = 0; i < p.prefetched.size(); ++i) {
-    exec_.memref(code.arguments[rank + i]) = exec_.memref(p.prefetched[i].slot);
-  }
+  for (std::size_t d = 0; d < launch_.grid.size(); ++d)
+    exec_.set(code.arguments[d], std::int32_t{ids[d]});
   exec_.run(code);
   for (std::size_t d = 0; d < code.results.size(); ++d)
     index[d] = exec_.integer(code.results[d], DType::i32, "a block index");
@@ -120,13 +117,6 @@ class KernelCore final : public CoreBase {
     bool again = false;  ///< an output block that was here before
   };
 
-  void bind(int slot, Buffer& b) {
-    MemRef m;
-    m.buffer = &b;
-    m.view = Ref(b).view();
-    exec_.memref(slot) = m;
-  }
-
   void place_buffer(Buffer& b, int ledger_ref, bool shared) {
     if (io_.core == nullptr) return;
     b.device = io_.core->device;
@@ -141,13 +131,13 @@ class KernelCore final : public CoreBase {
     const OperandPlan& op = plan_.operands[i];
     if (w.any) {
       if (io_.core == nullptr) throw NeedsMachine{};
-      bind(w.slot, *io_.device->arrays[i]);
+      exec_.memref(w.slot) = MemRef::whole(*io_.device->arrays[i]);
       return;
     }
     Place& p = places_[i];
     p.block = make_buffer(op.name, op.space, op.dtype, w.type.shape);
     place_buffer(*p.block, plan_.scoped_ref, op.role == Role::out || w.whole);
-    bind(w.slot, *p.block);
+    exec_.memref(w.slot) = MemRef::whole(*p.block);
   }
 
   void prepare_scratch(std::size_t i) {
@@ -175,12 +165,12 @@ class KernelCore final : public CoreBase {
     }
     if (w.any) {
       if (io_.core == nullptr) throw NeedsMachine{};
-      bind(w.slot, *io_.device->arrays[program_.operands.size() + i]);
+      exec_.memref(w.slot) = MemRef::whole(*io_.device->arrays[program_.operands.size() + i]);
       return;
     }
     scratch_.push_back(make_buffer(op.name, op.space, op.dtype, w.type.shape));
     place_buffer(*scratch_.back(), op.ledger_ref, true);
-    bind(w.slot, *scratch_.back());
+    exec_.memref(w.slot) = MemRef::whole(*scratch_.back());
   }
 
   std::int64_t inner_steps() const {

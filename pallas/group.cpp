@@ -52,19 +52,32 @@ struct Scratch {
 
 void expand_lane(std::byte* to, const Lane& lane, const std::byte* from, std::int64_t elem_bytes,
                  std::int64_t first, std::int64_t n) {
-  const auto as = [&]<class T>(T) {
+  with_width(elem_bytes, [&]<class T>(T) {
     expand(reinterpret_cast<T*>(to), lane, reinterpret_cast<const T*>(from), first, n);
-  };
-  switch (elem_bytes) {
-    case 1:
-      return as(std::uint8_t{});
-    case 2:
-      return as(std::uint16_t{});
-    case 4:
-      return as(std::uint32_t{});
-    default:
-      return as(std::uint64_t{});
+  });
+}
+
+const std::byte* lane_data(const Exec& x, const Lane& l) {
+  const auto slot = static_cast<std::size_t>(l.slot);
+  return l.kind == Lane::Kind::splat ? x.scalars[slot].bytes.data() : x.vectors[slot].data.bytes();
+}
+
+Vector expanded(const Exec& x, const Lane& l, std::int64_t elems) {
+  static constexpr std::byte kPoisoned{1};
+  const std::int64_t width = register_bytes(l.dtype);
+  const auto slot = static_cast<std::size_t>(l.slot);
+  Vector v{StorageHandle(Storage::allocate(static_cast<std::size_t>(elems * width))), {}};
+  expand_lane(v.data.bytes(), l, lane_data(x, l), width, 0, elems);
+  const std::byte* mask = nullptr;
+  if (l.kind == Lane::Kind::splat)
+    mask = x.scalars[slot].poison ? &kPoisoned : nullptr;
+  else if (x.vectors[slot].poison)
+    mask = x.vectors[slot].poison.bytes();
+  if (mask != nullptr) {
+    v.poison = StorageHandle(Storage::allocate(static_cast<std::size_t>(elems)));
+    expand_lane(v.poison.bytes(), l, mask, 1, 0, elems);
   }
+  return v;
 }
 
 int Group::lane(const Lane& l) {
@@ -101,9 +114,7 @@ void Group::run(Exec& x) const {
   for (std::size_t i = 0; i < lanes.size(); ++i) {
     const Lane& l = lanes[i];
     if (l.kind == Lane::Kind::result) continue;
-    source[i] = l.kind == Lane::Kind::splat
-                    ? x.scalars[static_cast<std::size_t>(l.slot)].bytes.data()
-                    : x.vector(l.slot).data.bytes();
+    source[i] = lane_data(x, l);
     if (l.kind == Lane::Kind::dense) continue;
     held[i] = scratch.take(bytes);
     if (l.kind == Lane::Kind::splat)
@@ -160,38 +171,16 @@ void Group::run(Exec& x) const {
 
 /// The same, op by op, with which elements are poison.
 void Group::run_poisoned(Exec& x) const {
-  struct Value {
-    StorageHandle data;
-    StorageHandle poison;
-  };
   const auto n = static_cast<std::size_t>(elems);
-  const auto fresh = [&](std::int64_t size) {
-    return StorageHandle(Storage::allocate(n * static_cast<std::size_t>(size)));
-  };
-  std::vector<Value> inputs(lanes.size());
+  std::vector<Vector> inputs(lanes.size());
   for (std::size_t i = 0; i < lanes.size(); ++i) {
-    const Lane& l = lanes[i];
-    if (l.kind == Lane::Kind::result) continue;
-    const bool splat = l.kind == Lane::Kind::splat;
-    const std::byte* const from = splat ? x.scalars[static_cast<std::size_t>(l.slot)].bytes.data()
-                                        : x.vector(l.slot).data.bytes();
-    inputs[i].data = fresh(register_bytes(l.dtype));
-    expand_lane(inputs[i].data.bytes(), l, from, register_bytes(l.dtype), 0, elems);
-    const std::byte poisoned{1};
-    const std::byte* mask = nullptr;
-    if (splat && x.scalars[static_cast<std::size_t>(l.slot)].poison)
-      mask = &poisoned;
-    else if (!splat && x.vector(l.slot).poison)
-      mask = x.vector(l.slot).poison.bytes();
-    if (mask == nullptr) continue;
-    inputs[i].poison = fresh(1);
-    expand_lane(inputs[i].poison.bytes(), l, mask, 1, 0, elems);
+    if (lanes[i].kind != Lane::Kind::result) inputs[i] = expanded(x, lanes[i], elems);
   }
-  std::vector<Value> results(members.size());
+  std::vector<Vector> results(members.size());
   for (std::size_t i = 0; i < members.size(); ++i) {
     const Member& m = members[i];
     std::array<const std::byte*, 4> in{};
-    std::array<const Value*, 4> value{};
+    std::array<const Vector*, 4> value{};
     bool any = false;
     for (std::size_t k = 0; k < m.operands.size(); ++k) {
       const auto at = static_cast<std::size_t>(m.operands[k]);
@@ -201,10 +190,11 @@ void Group::run_poisoned(Exec& x) const {
       in[k] = value[k]->data.bytes();
       any = any || static_cast<bool>(value[k]->poison);
     }
-    results[i].data = fresh(register_bytes(m.op.result));
+    results[i].data =
+        StorageHandle(Storage::allocate(n * static_cast<std::size_t>(register_bytes(m.op.result))));
     m.op.kernel(results[i].data.bytes(), in.data(), elems);
     if (any) {
-      results[i].poison = fresh(1);
+      results[i].poison = StorageHandle(Storage::allocate(n));
       std::byte* const out = results[i].poison.bytes();
       const auto bad = [&](std::size_t k, std::size_t e) {
         return value[k]->poison && value[k]->poison.bytes()[e] != std::byte{0};
@@ -217,22 +207,9 @@ void Group::run_poisoned(Exec& x) const {
       };
       bool left = false;
       for (std::size_t e = 0; e < n; ++e) {
-        bool p = false;
-        switch (m.op.poison) {
-          case PoisonRule::any:
-            for (std::size_t k = 0; k < m.operands.size(); ++k) p = p || bad(k, e);
-            break;
-          case PoisonRule::select:
-            p = bad(0, e) || bad(zero(0, e) ? 2 : 1, e);
-            break;
-          case PoisonRule::conjunction:
-            p = (bad(0, e) && (bad(1, e) || !zero(1, e))) ||
-                (bad(1, e) && !bad(0, e) && !zero(0, e));
-            break;
-          case PoisonRule::disjunction:
-            p = (bad(0, e) && (bad(1, e) || zero(1, e))) || (bad(1, e) && !bad(0, e) && zero(0, e));
-            break;
-        }
+        const bool p = poisoned(
+            m.op.poison, m.operands.size(), [&](std::size_t k) { return bad(k, e); },
+            [&](std::size_t k) { return zero(k, e); });
         out[e] = static_cast<std::byte>(p ? 1 : 0);
         left = left || p;
       }
@@ -240,8 +217,7 @@ void Group::run_poisoned(Exec& x) const {
     }
   }
   for (std::size_t i = 0; i < members.size(); ++i) {
-    if (members[i].vector >= 0)
-      x.vector(members[i].vector) = {std::move(results[i].data), std::move(results[i].poison)};
+    if (members[i].vector >= 0) x.vector(members[i].vector) = std::move(results[i]);
   }
 }
 

@@ -15,6 +15,25 @@ using Kernel = void (*)(std::byte* out, const std::byte* const* in, std::int64_t
 /// How poison goes through an op: to every result that it reaches, or only where it counts.
 enum class PoisonRule : std::uint8_t { any, select, conjunction, disjunction };
 
+/// Whether a result is poison: `bad(k)` if operand k is, `zero(k)` if all of its bits are 0.
+template <class Bad, class Zero>
+bool poisoned(PoisonRule rule, std::size_t operands, Bad&& bad, Zero&& zero) {
+  switch (rule) {
+    case PoisonRule::select:
+      return bad(0) || bad(zero(0) ? 2 : 1);
+    case PoisonRule::conjunction:
+      return (bad(0) && (bad(1) || !zero(1))) || (bad(1) && !bad(0) && !zero(0));
+    case PoisonRule::disjunction:
+      return (bad(0) && (bad(1) || zero(1))) || (bad(1) && !bad(0) && zero(0));
+    case PoisonRule::any:
+      break;
+  }
+  for (std::size_t k = 0; k < operands; ++k) {
+    if (bad(k)) return true;
+  }
+  return false;
+}
+
 struct ElementOp {
   Kernel kernel = nullptr;
   DType result = DType::f32;
@@ -46,7 +65,6 @@ struct Group {
     std::vector<int> operands;  ///< lanes
     int vector = -1;            ///< slot that keeps the result, or -1
     int last_use = 0;           ///< member that reads it last
-    int location = 0;
   };
   std::vector<Lane> lanes;
   std::vector<Member> members;
@@ -61,5 +79,10 @@ struct Group {
 /// Writes n elements of a lane from element `first` on, unless it is dense.
 void expand_lane(std::byte* to, const Lane& lane, const std::byte* from, std::int64_t elem_bytes,
                  std::int64_t first, std::int64_t n);
+
+/// What a lane that is no result repeats.
+const std::byte* lane_data(const Exec& x, const Lane& lane);
+/// A lane that is no result as a vector of its own, with its poison.
+Vector expanded(const Exec& x, const Lane& lane, std::int64_t elems);
 
 }  // namespace tessera::pallas

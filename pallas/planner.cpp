@@ -87,15 +87,14 @@ std::int64_t Planner::integer(const Operation& op, const char* attribute) {
     malformed(op, std::string("lacks the attribute ") + attribute);
   return a->integer;
 }
-const std::vector<std::int64_t>& Planner::integers(const Operation& op, const char* attribute) {
+std::vector<std::int64_t> Planner::integers(const Operation& op, const char* attribute) {
   const Attribute* a = op.find(attribute);
-  if (a == nullptr || (a->kind != Attribute::Kind::integers && a->kind != Attribute::Kind::list))
+  if (a != nullptr && a->kind == Attribute::Kind::integers) return a->integers;
+  if (a == nullptr || a->kind != Attribute::Kind::list)
     malformed(op, std::string("lacks the attribute ") + attribute);
-  if (a->kind == Attribute::Kind::list && a->integers.empty()) {
-    auto& numbers = const_cast<Attribute*>(a)->integers;
-    for (const Attribute& each : a->list) numbers.push_back(each.integer);
-  }
-  return a->integers;
+  std::vector<std::int64_t> numbers;
+  for (const Attribute& each : a->list) numbers.push_back(each.integer);
+  return numbers;
 }
 std::string Planner::text(const Operation& op, const char* attribute) {
   const Attribute* a = op.find(attribute);
@@ -185,29 +184,11 @@ int Planner::vector(int value) {
   if (t.kind != Type::Kind::vector) malformed(*running_, "takes a vector here");
   if (p.kind == Place::Kind::waiting) emit_group(t.shape.elems());
   if (p.kind == Place::Kind::splat || p.kind == Place::Kind::broadcast) {
-    const Lane lane = p.lane;
+    const Lane lane = lane_of(value);
     const std::int64_t elems = t.shape.elems();
-    const std::int64_t width = register_bytes(t.dtype);
     const int slot = fresh_vector();
-    const bool is_splat = lane.kind == Lane::Kind::splat;
-    if (!is_splat) read(lane.slot);
-    emit([=](Exec& x) {
-      const std::byte* from = is_splat ? x.scalars[static_cast<std::size_t>(lane.slot)].bytes.data()
-                                       : x.vector(lane.slot).data.bytes();
-      Vector v{StorageHandle(Storage::allocate(static_cast<std::size_t>(elems * width))), {}};
-      expand_lane(v.data.bytes(), lane, from, width, 0, elems);
-      const std::byte one{1};
-      const std::byte* mask = nullptr;
-      if (is_splat && x.scalars[static_cast<std::size_t>(lane.slot)].poison)
-        mask = &one;
-      else if (!is_splat && x.vector(lane.slot).poison)
-        mask = x.vector(lane.slot).poison.bytes();
-      if (mask != nullptr) {
-        v.poison = StorageHandle(Storage::allocate(static_cast<std::size_t>(elems)));
-        expand_lane(v.poison.bytes(), lane, mask, 1, 0, elems);
-      }
-      x.vector(slot) = std::move(v);
-    });
+    if (lane.kind != Lane::Kind::splat) read(lane.slot);
+    emit([=](Exec& x) { x.vector(slot) = expanded(x, lane, elems); });
     return slot;  // made anew for each use: what it repeats may change in between
   }
   if (p.kind != Place::Kind::vector) malformed(*running_, "takes a vector here");
@@ -442,19 +423,13 @@ void Planner::element_op(const Operation& op, const ElementOp& e, std::span<cons
       Scalar& to = x.scalars[static_cast<std::size_t>(out)];
       e.kernel(to.bytes.data(), from.data(), 1);
       if (poison && e.poison != PoisonRule::any) {
-        const auto bad = [&](std::size_t i) {
-          return x.scalars[static_cast<std::size_t>(in[i])].poison;
-        };
-        const auto zero = [&](std::size_t i) {
-          return std::all_of(from[i], from[i] + register_bytes(types[i]),
-                             [](std::byte b) { return b == std::byte{0}; });
-        };
-        if (e.poison == PoisonRule::select)
-          poison = bad(0) || bad(zero(0) ? 2 : 1);
-        else if (e.poison == PoisonRule::conjunction)
-          poison = (bad(0) && (bad(1) || !zero(1))) || (bad(1) && !bad(0) && !zero(0));
-        else
-          poison = (bad(0) && (bad(1) || zero(1))) || (bad(1) && !bad(0) && zero(0));
+        poison = poisoned(
+            e.poison, n,
+            [&](std::size_t i) { return x.scalars[static_cast<std::size_t>(in[i])].poison; },
+            [&](std::size_t i) {
+              return std::all_of(from[i], from[i] + register_bytes(types[i]),
+                                 [](std::byte b) { return b == std::byte{0}; });
+            });
       }
       to.poison = poison;
     });
@@ -479,7 +454,6 @@ void Planner::element_op(const Operation& op, const ElementOp& e, std::span<cons
   group.elems = elems;
   Group::Member m;
   m.op = e;
-  m.location = op.location;
   const auto number = static_cast<int>(group.members.size());
   m.last_use = number;
   for (const Lane& l : lanes) {

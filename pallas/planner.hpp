@@ -6,7 +6,6 @@
 #pragma once
 
 #include <map>
-#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -73,7 +72,6 @@ class Planner {
   std::size_t emit(std::function<void(Exec&)> run, std::initializer_list<int> reads = {});
   void read(int vector_slot);
   std::size_t position() const { return code_->steps.size(); }
-  Step& step(std::size_t i) { return code_->steps[i]; }
   /// A step that does nothing: where other steps jump to.
   std::size_t label();
 
@@ -93,13 +91,12 @@ class Planner {
   [[noreturn]] void unsupported(const Operation& op, const std::string& why);
   Here here(const Operation& op) const;
   Program& program() { return program_; }
-  const Module& module() const { return module_; }
   bool used(int value) const { return uses_[static_cast<std::size_t>(value)] > 0; }
 
   // Attributes of an op; unsupported if it has none of that kind.
   std::int64_t integer(const Operation& op, const char* attribute);
   std::int64_t integer_or(const Operation& op, const char* attribute, std::int64_t otherwise);
-  const std::vector<std::int64_t>& integers(const Operation& op, const char* attribute);
+  std::vector<std::int64_t> integers(const Operation& op, const char* attribute);
   std::string text(const Operation& op, const char* attribute);
   /// The operands of each segment of an op with operandSegmentSizes.
   std::vector<std::vector<int>> segments(const Operation& op);
@@ -117,7 +114,7 @@ class Planner {
     Kind kind = Kind::none;
     int slot = -1;
     Lane lane;       ///< of a broadcast or a splat
-    int member = 0;  ///< waiting: in the group of `slot`'s number
+    int member = 0;  ///< waiting: in the group of as many elements
   };
   Place& place_of(int value);
   void count_uses(const Region& r);

@@ -17,12 +17,6 @@ Exec::Exec(const Program& p, MachineCore* core_, StepContext& context_)
   }
 }
 
-Here Exec::here() const {
-  if (step_ == nullptr) return {};
-  const Location& l = program.locations[static_cast<std::size_t>(step_->location)];
-  return {l.file.c_str(), l.line};
-}
-
 void Exec::run(const Code& code) {
   const Step* const outer = step_;
   const Here* const outer_line = std::exchange(context.line, &line_);
@@ -102,11 +96,20 @@ void fail_ref(const std::string& what) {
   throw KernelError(std::move(d));
 }
 
-void fail_unsupported(const std::string& what, Here at) {
-  Diagnostic d{.slug = "unsupported", .kind = Diagnostic::Kind::unsupported, .headline = what};
-  add_kernel_field(d);
-  if (at.line != 0) d.fields.emplace_back("line", source_excerpt(at));
-  throw KernelError(std::move(d));
+std::optional<std::vector<int>> dropped_ones(const Shape& from, const Shape& to) {
+  std::vector<int> dropped;
+  int next = 0;
+  for (int d = 0; d < from.rank; ++d) {
+    const bool matches = next < to.rank && from[d] == to[next];
+    if (matches && (from[d] != 1 || from.rank - d <= to.rank - next))
+      ++next;
+    else if (from[d] == 1)
+      dropped.push_back(d);
+    else
+      return std::nullopt;
+  }
+  if (next != to.rank) return std::nullopt;
+  return dropped;
 }
 
 }  // namespace tessera::pallas

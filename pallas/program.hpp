@@ -7,7 +7,6 @@
 #pragma once
 
 #include <cstring>
-#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -38,6 +37,7 @@ struct MemRef {
   const std::vector<Semaphore*>* semaphores = nullptr;
   Ref::View view;
   Ref ref() const { return Ref(*buffer, view); }
+  static MemRef whole(Buffer& b) { return {&b, nullptr, Ref(b).view()}; }
 };
 
 class Exec;
@@ -81,7 +81,6 @@ struct Program {
   std::vector<Window> scratch;
   Code main;
   bool asynchronous = false;  ///< copies or signals
-  bool communicates = false;  ///< with other devices or cores
   int scalars = 0;
   int vectors = 0;
   int memrefs = 0;
@@ -98,7 +97,7 @@ struct ScopedMemory {
   std::unique_ptr<Buffer> buffer;
   std::unique_ptr<std::vector<Semaphore*>> semaphores;
   std::vector<std::unique_ptr<Semaphore>> own;
-  Allocation allocation;
+  OperandPlan plan;  ///< of the buffer
 };
 
 /// A matrix unit as the explicit ops see it: operands pushed to staging registers, the one that is
@@ -137,7 +136,7 @@ class Exec {
   std::int64_t integer(int slot, DType dtype, const char* what);
   Vector& vector(int slot) { return vectors[static_cast<std::size_t>(slot)]; }
   MemRef& memref(int slot) { return memrefs[static_cast<std::size_t>(slot)]; }
-  Here here() const;
+  Here here() const { return line_; }
   MachineCore& machine_core() const {
     if (core == nullptr) throw NeedsMachine{};
     return *core;
@@ -154,14 +153,13 @@ class Exec {
   int collective_id = 0;
   std::string* printed = nullptr;
   std::vector<std::vector<ScopedMemory>> scopes;
-  std::vector<ScopedMemory> retired;  ///< buffers of scopes that ended, for the next ones
-  std::vector<Semaphore*> barrier;    ///< the barrier semaphore, once it is asked for
-  std::vector<Scalar> moving;         ///< between the ends of a loop and its next turn
+  std::vector<std::unique_ptr<Buffer>> retired;  ///< of scopes that ended, for the next ones
+  std::vector<Semaphore*> barrier;               ///< the barrier semaphore, once it is asked for
+  std::vector<Scalar> moving;                    ///< between the ends of a loop and its next turn
   std::vector<Vector> moving_vectors;
   std::vector<MemRef> moving_memrefs;
   std::map<std::int64_t, MatrixUnit> matrix_units;
   std::array<std::uint64_t, 4> random{};  ///< of the seeded generator
-  std::array<std::int64_t, 6> scoped_bytes{};
 
  private:
   const Step* step_ = nullptr;
@@ -175,6 +173,30 @@ class Exec {
 /// The explicit ops of a matrix unit in an order that it does not allow.
 [[noreturn]] void fail_matrix_unit(const std::string& what, const char* help);
 [[noreturn]] void fail_ref(const std::string& what);
-[[noreturn]] void fail_unsupported(const std::string& what, Here at);
+
+/// Bytes for a poison mask of that many elements, all the same.
+inline StorageHandle byte_mask(std::int64_t elems, bool poisoned) {
+  StorageHandle mask(Storage::allocate(static_cast<std::size_t>(elems)));
+  std::memset(mask.bytes(), poisoned ? 1 : 0, static_cast<std::size_t>(elems));
+  return mask;
+}
+
+/// Calls f with an unsigned integer as wide as an element in a register.
+template <class F>
+void with_width(std::int64_t bytes, F&& f) {
+  switch (bytes) {
+    case 1:
+      return f(std::uint8_t{});
+    case 2:
+      return f(std::uint16_t{});
+    case 4:
+      return f(std::uint32_t{});
+    default:
+      return f(std::uint64_t{});
+  }
+}
+
+/// The dims of extent 1 that `to` lacks, in order; none if its other dims are not those of `from`.
+std::optional<std::vector<int>> dropped_ones(const Shape& from, const Shape& to);
 
 }  // namespace tessera::pallas

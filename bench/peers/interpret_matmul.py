@@ -20,25 +20,15 @@ import numpy as np
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 
-N, BLOCK = 1024, 128
+from interpret_kernels import BLOCK, matmul_kernel
 
-
-def kernel(x_ref, y_ref, o_ref, acc_ref):
-    @pl.when(pl.program_id(2) == 0)
-    def _():
-        acc_ref[...] = jnp.zeros_like(acc_ref)
-
-    acc_ref[...] += jnp.dot(x_ref[...], y_ref[...], preferred_element_type=jnp.float32)
-
-    @pl.when(pl.program_id(2) == pl.num_programs(2) - 1)
-    def _():
-        o_ref[...] = acc_ref[...]
+N = 1024
 
 
 def pallas_matmul(detect_races):
     return jax.jit(
         pl.pallas_call(
-            kernel,
+            matmul_kernel,
             out_shape=jax.ShapeDtypeStruct((N, N), jnp.float32),
             grid=(N // BLOCK,) * 3,
             in_specs=[pl.BlockSpec((BLOCK, BLOCK), lambda i, j, k: (i, k)),

@@ -280,20 +280,7 @@ void plan_select(Planner& p, const Operation& op) {
   e.result = t.dtype;
   e.poison = PoisonRule::select;
   e.flops = 0;
-  switch (register_bytes(t.dtype)) {
-    case 1:
-      e.kernel = run_select<std::uint8_t>;
-      break;
-    case 2:
-      e.kernel = run_select<std::uint16_t>;
-      break;
-    case 4:
-      e.kernel = run_select<std::uint32_t>;
-      break;
-    default:
-      e.kernel = run_select<std::uint64_t>;
-      break;
-  }
+  with_width(register_bytes(t.dtype), [&]<class T>(T) { e.kernel = run_select<T>; });
   p.element_op(op, e, op.operands);
 }
 

@@ -50,7 +50,6 @@ void plan_enqueue(Planner& p, const Operation& op) {
   s.core = one(p, op, parts[5], true);
   const auto priority = static_cast<int>(p.integer_or(op, "priority", 0));
   p.program().asynchronous = true;
-  if (s.sent >= 0) p.program().communicates = true;
   p.emit([=](Exec& x) {
     const MemRef& from = x.memref(s.from);
     const MemRef& to = x.memref(s.to);
@@ -96,7 +95,6 @@ void plan_signal(Planner& p, const Operation& op) {
   const int core = one(p, op, parts[3], true);
   if (op.find("core_type") != nullptr) p.unsupported(op, "to another kind of core");
   p.program().asynchronous = true;
-  if (device >= 0 || core >= 0) p.program().communicates = true;
   p.emit([=](Exec& x) {
     semaphore_signal(sem_ref(x, x.memref(sem)),
                      static_cast<int>(x.integer(amount, DType::i32, "a signal's amount")),
@@ -126,7 +124,6 @@ void plan_barrier_semaphore(Planner& p, const Operation& op) {
   p.expect(op, 0, 1);
   const int to = p.new_memref(op.results[0]);
   p.program().asynchronous = true;
-  p.program().communicates = true;
   p.emit([=](Exec& x) {
     MachineCore& c = x.machine_core();
     if (x.barrier.empty()) x.barrier = {&c.machine->barrier(c, x.collective_id)};

@@ -22,10 +22,4 @@ Vector rearranged(const Vector& v, std::int64_t elems, std::int64_t width, Fill&
   return r;
 }
 
-/// Poison of every element if an operand has any.
-inline void poison_all(Vector& v, std::int64_t elems) {
-  v.poison = StorageHandle(Storage::allocate(static_cast<std::size_t>(elems)));
-  std::memset(v.poison.bytes(), 1, static_cast<std::size_t>(elems));
-}
-
 }  // namespace tessera::pallas

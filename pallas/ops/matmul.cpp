@@ -2,6 +2,7 @@
 //
 // The order is that of sim/dot.hpp: one FMA per k from the accumulator on. Operands of two types
 // meet in f32 (8-bit integers in i8), where each is exact.
+#include "pallas/ops/elements.hpp"
 #include "pallas/ops/gather.hpp"
 #include "sim/dot.hpp"
 
@@ -133,26 +134,9 @@ bool multiply(const Product& p, std::byte* c, DType acc, const std::byte* a, con
     multiply<std::int32_t, std::int8_t>(p, reinterpret_cast<std::int32_t*>(c), a, b);
     return true;
   }
-  auto* const to = reinterpret_cast<float*>(c);
-  switch (p.type) {
-    case DType::f32:
-      multiply<float, float>(p, to, a, b);
-      return true;
-    case DType::bf16:
-      multiply<float, bf16>(p, to, a, b);
-      return true;
-    case DType::f16:
-      multiply<float, f16>(p, to, a, b);
-      return true;
-    case DType::f8e4m3fn:
-      multiply<float, f8e4m3fn>(p, to, a, b);
-      return true;
-    case DType::f8e5m2:
-      multiply<float, f8e5m2>(p, to, a, b);
-      return true;
-    default:
-      return false;
-  }
+  return with_float(p.type, [&](auto tag) {
+    multiply<float, typename decltype(tag)::type>(p, reinterpret_cast<float*>(c), a, b);
+  });
 }
 
 /// Rows (of the left operand) or columns that hold poison, in every batch.
@@ -290,8 +274,7 @@ void plan_matmul(Planner& p, const Operation& op) {
         multiply(d, c.data.bytes(), acc, la.bytes(), rb.bytes());
         op_state.flops += 2 * elems * d.k;
         if (l.poison || r.poison || from.poison) {
-          c.poison = StorageHandle(Storage::allocate(static_cast<std::size_t>(elems)));
-          std::memset(c.poison.bytes(), 0, static_cast<std::size_t>(elems));
+          c.poison = byte_mask(elems, false);
           std::vector<char> rows(static_cast<std::size_t>(d.batch * d.m), 0);
           std::vector<char> cols(static_cast<std::size_t>(d.batch * d.n), 0);
           if (l.poison) rows = poisoned_lines(l, d.left, d.batch, d.m, d.left.row, d.k, d.left.col);
@@ -413,7 +396,7 @@ void plan_accumulate(Planner& p, const Operation& op) {
         if (!multiply(d, sum.value.data.bytes(), acc, a.bytes(), b.bytes()))
           fail_ref("a product of these types in a matrix unit");
         op_state.flops += 2 * d.m * d.n * d.k;
-        if (left.poison || right.value.poison) poison_all(sum.value, d.m * d.n);
+        if (left.poison || right.value.poison) sum.value.poison = byte_mask(d.m * d.n, true);
       },
       {from});
 }

@@ -1,8 +1,8 @@
-// Loads, stores, views and allocations.
+// Loads, stores and allocations.
 #include "pallas/ops/memory.hpp"
 
 #include "pallas/ops/gather.hpp"
-#include "sim/diagnostics/slugs.hpp"
+#include "sim/scoped.hpp"
 
 namespace tessera::pallas {
 
@@ -124,25 +124,33 @@ std::vector<std::int64_t> read_indices(Exec& x, const std::vector<int>& slots, D
   return values;
 }
 
-void plan_load_part(Planner& p, const Operation& op, std::span<const int> indices,
-                    const std::vector<std::int64_t>& steps, int mask_value) {
-  const Type& m = p.type(op.operands[0]);
-  const Type& t = p.type(op.results[0]);
-  if (m.kind != Type::Kind::memref || t.kind != Type::Kind::vector || !t.known)
+/// The part of a memref that a vector (and its mask, or -1) takes: one of fewer dims takes the last
+/// ones.
+Shape part_extents(Planner& p, const Operation& op, int vector, int memref, std::size_t indices,
+                   int mask) {
+  const Type& m = p.type(memref);
+  const Type& t = p.type(vector);
+  if (m.kind != Type::Kind::memref || t.kind != Type::Kind::vector)
     p.unsupported(op, "its types are not built yet");
-  p.expect_same_type(op, op.operands[0], op.results[0]);
-  if (static_cast<int>(indices.size()) != m.shape.rank) p.unsupported(op, "it lacks indices");
-  if (mask_value >= 0 && (p.type(mask_value).dtype != DType::boolean ||
-                          p.type(mask_value).shape.elems() != t.shape.elems()))
+  p.expect_same_type(op, vector, memref);
+  if (mask >= 0 &&
+      (p.type(mask).dtype != DType::boolean || p.type(mask).shape.elems() != t.shape.elems()))
     p.unsupported(op, "with a mask of another shape");
-  const int from = p.memref(op.operands[0]);
-  const auto slots = p.scalars(indices);
-  const DType index_type = indices.empty() ? DType::i64 : p.type(indices[0]).dtype;
-  // A vector of fewer dims takes the last ones.
+  if (static_cast<int>(indices) != m.shape.rank) p.unsupported(op, "it lacks indices");
+  if (t.shape.rank > m.shape.rank) p.unsupported(op, "its vector has more dims than the memref");
   Shape extents;
   for (int d = t.shape.rank; d < m.shape.rank; ++d) extents.push_back(1);
   for (int d = 0; d < t.shape.rank; ++d) extents.push_back(t.shape[d]);
-  if (extents.rank != m.shape.rank) p.unsupported(op, "its result has more dims than the memref");
+  return extents;
+}
+
+void plan_load_part(Planner& p, const Operation& op, std::span<const int> indices,
+                    const std::vector<std::int64_t>& steps, int mask_value) {
+  const Shape extents =
+      part_extents(p, op, op.results[0], op.operands[0], indices.size(), mask_value);
+  const int from = p.memref(op.operands[0]);
+  const auto slots = p.scalars(indices);
+  const DType index_type = indices.empty() ? DType::i64 : p.type(indices[0]).dtype;
   const int mask = mask_value < 0 ? -1 : p.vector(mask_value);
   if (mask >= 0) p.read(mask);
   const int to = p.new_vector(op.results[0]);
@@ -151,10 +159,7 @@ void plan_load_part(Planner& p, const Operation& op, std::span<const int> indice
     Vector v = load(x, part_of(x.memref(from), start, extents, steps));
     if (mask >= 0) {
       const std::int64_t n = extents.elems();
-      if (!v.poison) {
-        v.poison = StorageHandle(Storage::allocate(static_cast<std::size_t>(n)));
-        std::memset(v.poison.bytes(), 0, static_cast<std::size_t>(n));
-      }
+      if (!v.poison) v.poison = byte_mask(n, false);
       const std::byte* const keep = x.vector(mask).data.bytes();
       for (std::int64_t e = 0; e < n; ++e) {
         if (keep[e] == std::byte{0}) v.poison.bytes()[e] = std::byte{1};
@@ -162,7 +167,6 @@ void plan_load_part(Planner& p, const Operation& op, std::span<const int> indice
     }
     x.vector(to) = std::move(v);
   });
-  if (mask >= 0) p.read(mask);
 }
 
 void plan_vector_load(Planner& p, const Operation& op) {
@@ -183,19 +187,7 @@ void plan_tpu_vector_load(Planner& p, const Operation& op) {
 void plan_store_part(Planner& p, const Operation& op, int value, int memref,
                      std::span<const int> indices, const std::vector<std::int64_t>& steps,
                      int mask_value) {
-  const Type& m = p.type(memref);
-  const Type& t = p.type(value);
-  if (m.kind != Type::Kind::memref || t.kind != Type::Kind::vector)
-    p.unsupported(op, "its types are not built yet");
-  p.expect_same_type(op, value, memref);
-  if (mask_value >= 0 && (p.type(mask_value).dtype != DType::boolean ||
-                          p.type(mask_value).shape.elems() != t.shape.elems()))
-    p.unsupported(op, "with a mask of another shape");
-  if (static_cast<int>(indices.size()) != m.shape.rank) p.unsupported(op, "it lacks indices");
-  Shape extents;
-  for (int d = t.shape.rank; d < m.shape.rank; ++d) extents.push_back(1);
-  for (int d = 0; d < t.shape.rank; ++d) extents.push_back(t.shape[d]);
-  if (extents.rank != m.shape.rank) p.unsupported(op, "its vector has more dims than the memref");
+  const Shape extents = part_extents(p, op, value, memref, indices.size(), mask_value);
   const int from = p.vector(value);
   const int mask = mask_value < 0 ? -1 : p.vector(mask_value);
   const int to = p.memref(memref);
@@ -213,7 +205,6 @@ void plan_store_part(Planner& p, const Operation& op, int value, int memref,
         store(x, x.vector(from), part_of(x.memref(to), start, extents, steps), keep);
       },
       {from});
-  if (mask >= 0) p.read(mask);
 }
 void plan_tpu_vector_store(Planner& p, const Operation& op) {
   const auto parts = p.segments(op);
@@ -361,8 +352,7 @@ Vector load(Exec& x, const Ref& from) {
   if (shadow.all_init()) return v;
   if (from.view().unit_bits >= 8 && all_defined(from)) return v;
   bool any = false;
-  v.poison = StorageHandle(Storage::allocate(static_cast<std::size_t>(n)));
-  std::memset(v.poison.bytes(), 0, static_cast<std::size_t>(n));
+  v.poison = byte_mask(n, false);
   const UnitElement element(from);
   for_each_element(from, [&](std::int64_t e, std::int64_t at) {
     if (shadow.at(element(at)) == Shadow::init) return;
@@ -430,14 +420,10 @@ std::unique_ptr<Buffer> make_buffer(std::string name, Space space, DType dtype,
 }
 
 MemRef allocate(Exec& x, const Type& t, const std::string& name) {
-  if (x.scopes.empty()) x.scopes.emplace_back();
+  MachineCore& core = x.machine_core();
   ScopedMemory made;
   MemRef m;
-  m.view.extents = t.shape;
-  m.view.strides = row_major_strides(t.shape);
-  m.view.dtype = t.dtype;
   if (!t.semaphore.empty()) {
-    MachineCore& core = x.machine_core();
     made.semaphores = std::make_unique<std::vector<Semaphore*>>();
     const std::int64_t n = t.shape.elems();
     for (std::int64_t i = 0; i < n; ++i) {
@@ -449,77 +435,54 @@ MemRef allocate(Exec& x, const Type& t, const std::string& name) {
       made.semaphores->push_back(made.own.back().get());
     }
     m.semaphores = made.semaphores.get();
+    m.view.extents = t.shape;
+    m.view.strides = row_major_strides(t.shape);
     x.scopes.back().push_back(std::move(made));
     return m;
   }
-  const Space space = space_named(t.space);
+  made.plan.name = name;
+  made.plan.dtype = t.dtype;
+  made.plan.space = space_named(t.space);
+  made.plan.array = made.plan.kept = t.shape;
+  detail::enter_scope(core, made.plan);
   // What an earlier scope of the same shape has given back, or fresh memory.
-  const auto kept = std::find_if(x.retired.begin(), x.retired.end(), [&](const ScopedMemory& r) {
-    return r.buffer != nullptr && r.buffer->space == space && r.buffer->dtype == t.dtype &&
-           r.buffer->shape == t.shape;
+  const auto kept = std::find_if(x.retired.begin(), x.retired.end(), [&](const auto& b) {
+    return b->space == made.plan.space && b->dtype == t.dtype && b->shape == t.shape;
   });
   if (kept != x.retired.end()) {
-    made.buffer = std::move(kept->buffer);
+    made.buffer = std::move(*kept);
     x.retired.erase(kept);
     made.buffer->name = name;
     poison(made.buffer->writable(), t.dtype, t.shape.elems());
     made.buffer->shadow = Shadow(t.shape.elems(), Shadow::uninit);
   } else {
-    made.buffer = make_buffer(name, space, t.dtype, t.shape);
-  }
-  const Plan& plan = *x.context.plan;
-  made.allocation = {name,
-                     space,
-                     t.dtype,
-                     t.shape,
-                     1,
-                     space == Space::vmem ? plan.device.padded_bytes(t.dtype, t.shape)
-                                          : packed_bytes(t.dtype, t.shape.elems())};
-  auto& bytes = x.scoped_bytes[static_cast<std::size_t>(space)];
-  bytes += made.allocation.bytes;
-  if (x.core != nullptr) {
-    auto& of_core = x.core->scoped_peak[static_cast<std::size_t>(space)];
-    of_core = std::max(of_core, bytes);
-  }
-  const bool vmem = space == Space::vmem;
-  const std::int64_t capacity = vmem ? plan.device.vmem_bytes : plan.device.smem_bytes;
-  if ((vmem || space == Space::smem) && bytes_in(plan.allocations, space) + bytes > capacity) {
-    Plan with = plan;
-    with.allocations.push_back(made.allocation);
-    throw KernelError(vmem ? vmem_capacity(with) : smem_capacity(with));
+    made.buffer = make_buffer(name, made.plan.space, t.dtype, t.shape);
   }
   Buffer& b = *made.buffer;
-  if (x.core != nullptr) {
-    b.device = x.core->device;
-    b.core = x.core->id;
-    b.ledger_ref = plan.scoped_ref;
-    x.core->machine->place(b);
-  }
-  m.buffer = &b;
-  m.view = Ref(b).view();
+  b.device = core.device;
+  b.core = core.id;
+  b.ledger_ref = x.context.plan->scoped_ref;
+  core.machine->place(b);
   x.scopes.back().push_back(std::move(made));
-  return m;
+  return MemRef::whole(b);
 }
 
 void leave_scope(Exec& x) {
   auto& scope = x.scopes.back();
   while (!scope.empty()) {
     ScopedMemory& made = scope.back();
-    if (x.core != nullptr) {
-      Machine& machine = *x.core->machine;
-      for (std::size_t i = made.own.size(); i-- > 0;) {
-        machine.end_of_scope(*x.core, *made.own[i]);
-        machine.unplace(*made.own[i]);
-      }
-      if (made.buffer) {
-        machine.end_of_scope(*x.core, *made.buffer);
-        machine.unplace(*made.buffer);
-      }
+    MachineCore& core = x.machine_core();
+    for (std::size_t i = made.own.size(); i-- > 0;) {
+      core.machine->end_of_scope(core, *made.own[i]);
+      core.machine->unplace(*made.own[i]);
     }
-    if (made.buffer)
-      x.scoped_bytes[static_cast<std::size_t>(made.allocation.space)] -= made.allocation.bytes;
-    // Buffers outlive their scope: a transfer that nobody waited for may still land there.
-    if (made.buffer) x.retired.push_back(std::move(made));
+    if (made.buffer) {
+      core.machine->end_of_scope(core, *made.buffer);
+      core.machine->unplace(*made.buffer);
+      detail::leave_scope(core, made.plan);
+      // It outlives its scope: a transfer that nobody waited for may still land there.
+      x.retired.push_back(std::move(made.buffer));
+    }
     scope.pop_back();
   }
   x.scopes.pop_back();

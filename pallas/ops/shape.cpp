@@ -200,7 +200,6 @@ void plan_concatenate(Planner& p, const Operation& op) {
     }
     x.vector(to) = std::move(r);
   });
-  for (const Part& part : parts) p.read(part.slot);
 }
 
 void plan_repeat(Planner& p, const Operation& op) {
@@ -269,8 +268,7 @@ void plan_tpu_bitcast(Planner& p, const Operation& op) {
         Vector r;
         r.data = StorageHandle(Storage::allocate(static_cast<std::size_t>(elems * to_width)));
         if (v.poison) {
-          r.poison = StorageHandle(Storage::allocate(static_cast<std::size_t>(elems)));
-          std::memset(r.poison.bytes(), 0, static_cast<std::size_t>(elems));
+          r.poison = byte_mask(elems, false);
         }
         const std::uint64_t from_mask = (std::uint64_t{1} << from_bits) - 1;
         const std::uint64_t to_mask = (std::uint64_t{1} << to_bits) - 1;
@@ -310,7 +308,7 @@ void plan_tpu_bitcast(Planner& p, const Operation& op) {
 void plan_rotate(Planner& p, const Operation& op) {
   const bool dynamic = op.name == "tpu.dynamic_rotate";
   p.expect(op, dynamic ? 2 : 1, 1);
-  const auto dim = static_cast<int>(p.integer(op, dynamic ? "dimension" : "dimension"));
+  const auto dim = static_cast<int>(p.integer(op, "dimension"));
   const std::int64_t amount = dynamic ? 0 : p.integer(op, "amount");
   const std::int64_t stride = p.integer_or(op, "stride", 0);
   const auto stride_dim = static_cast<int>(p.integer_or(op, "stride_dimension", -1));
@@ -403,19 +401,9 @@ void plan_dynamic_gather(Planner& p, const Operation& op) {
 
 void gather_strided(std::byte* to, const std::byte* from, std::int64_t width, const Shape& extents,
                     const Shape& strides) {
-  const auto as = [&]<class T>(T) {
+  with_width(width, [&]<class T>(T) {
     gather_as(reinterpret_cast<T*>(to), reinterpret_cast<const T*>(from), extents, strides);
-  };
-  switch (width) {
-    case 1:
-      return as(std::uint8_t{});
-    case 2:
-      return as(std::uint16_t{});
-    case 4:
-      return as(std::uint32_t{});
-    default:
-      return as(std::uint64_t{});
-  }
+  });
 }
 
 Rules shape_rules() {

@@ -288,7 +288,7 @@ void plan_reduce_index(Planner& p, const Operation& op) {
           }
           out[i] = best;
         }
-        if (rows.poison) poison_all(r, dims.kept);
+        if (rows.poison) r.poison = byte_mask(dims.kept, true);
         x.vector(result) = std::move(r);
       },
       {source});
@@ -344,7 +344,7 @@ void plan_pack_elementwise(Planner& p, const Operation& op) {
       std::memcpy(r.data.bytes() + e * width, &packed, static_cast<std::size_t>(width));
     }
     for (const int s : slots) poison = poison || static_cast<bool>(x.vector(s).poison);
-    if (poison) poison_all(r, n);
+    if (poison) r.poison = byte_mask(n, true);
     x.vector(result) = std::move(r);
   });
 }

@@ -58,21 +58,9 @@ void plan_slice(Planner& p, const Operation& op) {
 /// Dims of extent 1 that the result lacks.
 void plan_squeeze(Planner& p, const Operation& op) {
   p.expect(op, 1, 1);
-  const Shape& from_shape = p.type(op.operands[0]).shape;
-  const Shape& to_shape = p.type(op.results[0]).shape;
-  std::vector<int> gone;
-  int next = 0;
-  for (int d = 0; d < from_shape.rank; ++d) {
-    const int left = from_shape.rank - d;
-    const bool matches = next < to_shape.rank && from_shape[d] == to_shape[next];
-    if (matches && (from_shape[d] != 1 || left <= to_shape.rank - next))
-      ++next;
-    else if (from_shape[d] == 1)
-      gone.push_back(d);
-    else
-      p.unsupported(op, "it drops dims that hold something");
-  }
-  if (next != to_shape.rank) p.unsupported(op, "its shapes do not fit");
+  auto found = dropped_ones(p.type(op.operands[0]).shape, p.type(op.results[0]).shape);
+  if (!found) p.unsupported(op, "it drops dims that hold something");
+  std::vector<int> gone = std::move(*found);
   std::reverse(gone.begin(), gone.end());
   const int from = p.memref(op.operands[0]);
   const int to = p.new_memref(op.results[0]);
