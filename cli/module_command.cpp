@@ -1,7 +1,6 @@
 // tessera run and tessera show of Mosaic modules: a .mlirbc or .mlir file, or the folder of a
 // recorded call.
 #include <fmt/format.h>
-#include <omp.h>
 
 #include <cmath>
 #include <filesystem>
@@ -42,17 +41,15 @@ pallas::RecordedCall call_of_file(const RunArguments& a) {
   pallas::RecordedCall r;
   r.program = pallas::plan_module(pallas::load_module_file(a.kernel));
   const pallas::Program& p = *r.program;
-  r.call.program = r.program.get();
   std::map<std::size_t, std::string> files;
   for (const auto& [number, file] : split_assignments(a.inputs, "--input")) {
     const double n = parse_number("--input", number, false);
     if (n < 0 || n > 1e6) throw InputError("bad-input", "--input counts operands from 0");
     files[static_cast<std::size_t>(n)] = file;
   }
-  std::size_t dynamic = 0;
-  for (const std::int64_t extent : p.grid) dynamic += extent == pallas::kDynamic ? 1 : 0;
-  const std::size_t first = dynamic + p.prefetched.size();
+  const std::size_t first = pallas::operands_before_inputs(p);
   const std::size_t wanted = first + inputs_of(p);
+  std::vector<Array> arrays;
   for (std::size_t i = 0; i < files.size(); ++i) {
     if (!files.contains(i)) {
       throw InputError("bad-input", fmt::format("--input {} is missing", i),
@@ -60,16 +57,7 @@ pallas::RecordedCall call_of_file(const RunArguments& a) {
     }
     if (i >= first + p.operands.size())
       throw InputError("bad-input", fmt::format("{} has {} operands", p.name, wanted));
-    const DType dtype = i < dynamic ? DType::i32
-                        : i < first ? p.prefetched[i - dynamic].type.dtype
-                                    : p.operands[i - first].type.dtype;
-    Array array = read_npy_bits(files[i], dtype);
-    if (i < dynamic)
-      r.call.bounds.push_back(static_cast<std::int64_t>(array.at(0)));
-    else if (i < first)
-      r.call.prefetched.push_back(std::move(array));
-    else
-      r.call.inputs.push_back(std::move(array));
+    arrays.push_back(read_npy_bits(files[i], pallas::operand_dtype(p, i)));
   }
   if (files.size() < wanted) {
     throw InputError(
@@ -78,6 +66,7 @@ pallas::RecordedCall call_of_file(const RunArguments& a) {
         fmt::format("--input {}=file.npy; tessera show {} lists the operands", files.size(),
                     a.kernel));
   }
+  r.call = pallas::make_call(p, std::move(arrays));
   return r;
 }
 
@@ -181,27 +170,11 @@ int run_module_command(const RunArguments& a) {
   }
   if (silent) return exit_code(result.diagnostics);
 
-  report::RunReport report;
+  report::RunReport report = report::report_of(result, options);
   report.kernel = r.program->name;
   report.frontend = "mosaic";
   report.dtype = r.program->operands.empty() ? DType::f32 : r.program->operands[0].type.dtype;
-  report.device = options.device;
   report.backend_why = "a TPU build runs on a TPU";
-  report.threads = options.threads > 0 ? options.threads : omp_get_max_threads();
-  if (result.on_machine) {
-    report.threads = 1;
-    report.schedule = to_string(result.schedule);
-    report.schedules = result.schedules;
-  }
-  report.mesh = options.mesh;
-  report.cores = options.cores;
-  report.grid = result.grid;
-  report.steps = result.steps;
-  report.ledger = result.ledger();
-  report.allocations = result.plan.allocations;
-  report.flops = result.flops;
-  report.transcendentals = result.transcendentals;
-  report.seconds = result.seconds;
   if (result.ok() && !a.no_check && !r.expected.empty()) {
     const Agreement agreement = compare(result, r.expected);
     report.validated = agreement.text;

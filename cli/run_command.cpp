@@ -1,5 +1,4 @@
 #include <fmt/format.h>
-#include <omp.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -60,7 +59,7 @@ void start_debugger() {
 
 report::RunReport report_of(const KernelHandle& kernel, const Request& request,
                             const Outcome& outcome) {
-  report::RunReport r;
+  report::RunReport r = report::report_of(outcome.result, request.options);
   r.kernel = kernel.info.name;
   r.case_name = outcome.setting.case_name;
   for (const auto& s : outcome.setting.sizes) r.sizes.emplace_back(s.name, s.value);
@@ -68,29 +67,12 @@ report::RunReport report_of(const KernelHandle& kernel, const Request& request,
   r.dtype = request.dtype;
   r.device = request.device;
   r.backend_why = "this build has no CUDA backend";
-  const int offered = request.options.threads > 0 ? request.options.threads : omp_get_max_threads();
-  r.threads = offered;
-  if (outcome.result.on_machine) {
-    r.threads = 1;
-    r.schedule = to_string(outcome.result.schedule);
-    r.schedules = outcome.result.schedules;
-  }
   r.mesh = outcome.mesh;
-  r.cores = request.options.cores;
-  r.grid = outcome.result.grid;
-  r.steps = outcome.result.steps;
-  r.ledger = outcome.result.ledger();
-  r.allocations = outcome.result.plan.allocations;
-  r.flops = outcome.result.flops;
-  r.transcendentals = outcome.result.transcendentals;
-  r.scopes = outcome.result.scopes;
   if (outcome.validation) {
     const auto& v = *outcome.validation;
     r.validation = {v.reference,   v.passed,  v.max_abs_err,
                     v.max_rel_err, v.max_ulp, v.worst_of_bound};
   }
-  r.diagnostics = outcome.result.diagnostics;
-  r.seconds = outcome.result.seconds;
   return r;
 }
 

@@ -212,7 +212,53 @@ Prepared prepare(const Call& call, const DeviceSpec& device, int devices) {
   return r;
 }
 
+std::size_t dynamic_extents(const Program& p) {
+  return static_cast<std::size_t>(std::count(p.grid.begin(), p.grid.end(), kDynamic));
+}
+
 }  // namespace
+
+std::size_t operands_before_inputs(const Program& p) {
+  return dynamic_extents(p) + p.prefetched.size();
+}
+
+std::size_t operand_count(const Program& p) {
+  return operands_before_inputs(p) + p.operands.size();
+}
+
+DType operand_dtype(const Program& p, std::size_t operand) {
+  const std::size_t dynamic = dynamic_extents(p);
+  if (operand < dynamic) return DType::i32;
+  const std::size_t first = dynamic + p.prefetched.size();
+  return operand < first ? p.prefetched[operand - dynamic].type.dtype
+                         : p.operands[operand - first].type.dtype;
+}
+
+Call make_call(const Program& p, std::vector<Array> operands,
+               const std::vector<std::pair<std::size_t, int>>& aliases) {
+  Call call;
+  call.program = &p;
+  const std::size_t dynamic = dynamic_extents(p);
+  const std::size_t first = operands_before_inputs(p);
+  if (operands.size() < first) {
+    throw InputError("bad-input", p.name + " takes at least " + std::to_string(first) +
+                                      " operands; " + std::to_string(operands.size()) +
+                                      " are given");
+  }
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    if (i >= dynamic) {
+      (i < first ? call.prefetched : call.inputs).push_back(std::move(operands[i]));
+      continue;
+    }
+    if (operands[i].elems() < 1)
+      throw InputError("bad-input", "the extent of a dim of the grid is no number");
+    call.bounds.push_back(static_cast<std::int64_t>(operands[i].at(0)));
+  }
+  for (const auto& [operand, result] : aliases) {
+    if (operand >= first) call.aliases.push_back({static_cast<int>(operand - first), result});
+  }
+  return call;
+}
 
 RunResult run_call(const Call& call, const RunOptions& given) {
   RunOptions options = given;

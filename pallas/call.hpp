@@ -12,6 +12,9 @@
 // RunResult::undefined says how many elements of each.
 #pragma once
 
+#include <utility>
+#include <vector>
+
 #include "memory_model/array.hpp"
 #include "pallas/planner.hpp"
 #include "sim/run.hpp"
@@ -33,6 +36,17 @@ struct Call {
   int collective_id = 0;
   std::vector<std::string> names;  ///< of inputs, then of results; made up if empty
 };
+
+/// How many of a custom call's operands come before the inputs: the dynamic extents of the grid and
+/// the prefetched arrays.
+std::size_t operands_before_inputs(const Program& program);
+/// All of them, and the results.
+std::size_t operand_count(const Program& program);
+/// The type of a custom call's operand, or of a result behind the operands.
+DType operand_dtype(const Program& program, std::size_t operand);
+/// A call with a custom call's operands, in their order, and its (operand, result) aliases.
+Call make_call(const Program& program, std::vector<Array> operands,
+               const std::vector<std::pair<std::size_t, int>>& aliases = {});
 
 /// Throws InputError for arrays that do not fit the module.
 RunResult run_call(const Call& call, const RunOptions& options);

@@ -84,7 +84,6 @@ RecordedCall read_checked(const std::string& folder) {
   const bool bytecode = std::filesystem::exists(folder + "/kernel.mlirbc");
   const Module module = load_module_file(folder + (bytecode ? "/kernel.mlirbc" : "/kernel.mlir"));
   r.program = plan_module(module);
-  r.call.program = r.program.get();
   const Json meta = read_json(folder + "/meta.json");
   const Json config = read_json(folder + "/config.json");
   r.devices = meta.value("num_devices", 1);
@@ -94,28 +93,23 @@ RecordedCall read_checked(const std::string& folder) {
     if (chip.starts_with(known)) r.device = std::string("tpu-") + known;
   }
   r.eager = meta.value("interpret_mode", std::string()).find("eager") != std::string::npos;
-  r.call.collective_id =
-      config.value("custom_call_config", Json::object()).value("collective_id", 0);
-  const std::size_t dynamic = meta.value("num_dynamic_grid_bounds", 0);
   const std::size_t inputs = meta.value("num_inputs", 0);
-  const std::size_t prefetched = r.program->prefetched.size();
-  if (dynamic + prefetched + inputs != meta.value("operands", Json::array()).size() ||
+  const std::size_t operands = meta.value("operands", Json::array()).size();
+  if (operands_before_inputs(*r.program) + inputs != operands ||
       inputs > r.program->operands.size())
     throw InputError("bad-input", folder + "/meta.json does not fit the module");
-  for (std::size_t i = 0; i < dynamic + prefetched + inputs; ++i) {
-    const std::string name = "in" + std::to_string(i) + ".npy";
-    if (i < dynamic) {
-      const Array bound =
-          read_npy_bits(folder + (r.devices > 1 ? "/dev0_" : "/") + name, DType::i32);
-      r.call.bounds.push_back(static_cast<std::int64_t>(bound.at(0)));
-    } else if (i < dynamic + prefetched) {
-      r.call.prefetched.push_back(
-          read_parts(folder, name, r.program->prefetched[i - dynamic].type.dtype, r.devices));
-    } else {
-      r.call.inputs.push_back(read_parts(
-          folder, name, r.program->operands[i - dynamic - prefetched].type.dtype, r.devices));
-    }
+  std::vector<Array> arrays;
+  for (std::size_t i = 0; i < operands; ++i) {
+    arrays.push_back(read_parts(folder, "in" + std::to_string(i) + ".npy",
+                                operand_dtype(*r.program, i), r.devices));
   }
+  std::vector<std::pair<std::size_t, int>> aliases;
+  for (const auto& alias :
+       meta.value("custom_call", Json::object()).value("aliases", Json::array()))
+    aliases.emplace_back(alias.at("operand").get<std::size_t>(), alias.at("result").get<int>());
+  r.call = make_call(*r.program, std::move(arrays), aliases);
+  r.call.collective_id =
+      config.value("custom_call_config", Json::object()).value("collective_id", 0);
   const Json results = meta.value("results", Json::array());
   for (std::size_t j = 0; j < results.size(); ++j) {
     if (inputs + j >= r.program->operands.size())
@@ -125,18 +119,52 @@ RecordedCall read_checked(const std::string& folder) {
     if (r.devices > 1 && shape.rank > 0) shape[0] *= r.devices;
     r.call.results.push_back(Array::undefined(r.program->operands[inputs + j].type.dtype, shape));
   }
-  for (const auto& alias :
-       meta.value("custom_call", Json::object()).value("aliases", Json::array())) {
-    const auto operand = alias.at("operand").get<std::size_t>();
-    if (operand < dynamic + prefetched) continue;
-    r.call.aliases.push_back(
-        {static_cast<int>(operand - dynamic - prefetched), alias.at("result").get<int>()});
-  }
   read_expected(folder, meta, r);
   return r;
 }
 
+/// Types and shapes, for readers.
+Json described(const std::vector<Array>& arrays) {
+  Json list = Json::array();
+  for (const Array& a : arrays) {
+    Json shape = Json::array();
+    for (int d = 0; d < a.shape().rank; ++d) shape.push_back(a.shape()[d]);
+    list.push_back({{"dtype", name(a.dtype())}, {"shape", shape}});
+  }
+  return list;
+}
+
 }  // namespace
+
+void write_call(const std::string& folder, const CallToRecord& call) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) throw InputError("bad-input", folder + ": " + error.message());
+  write_file_atomically(folder + "/kernel.mlirbc", call.module);
+  write_file_atomically(folder + "/config.json", call.config);
+  Json aliases = Json::array();
+  for (const auto& [operand, result] : call.aliases)
+    aliases.push_back({{"operand", operand}, {"result", result}});
+  const bool tpu = call.device.starts_with("tpu-");
+  const Json meta{{"num_devices", call.operands.size()},
+                  {"cores", call.cores},
+                  {"chip", tpu ? call.device.substr(4) : ""},
+                  {"num_dynamic_grid_bounds", call.dynamic_bounds},
+                  {"num_inputs", call.inputs},
+                  {"operands", described(call.operands.front())},
+                  {"results", described(call.results)},
+                  {"custom_call", {{"aliases", aliases}}}};
+  write_file_atomically(folder + "/meta.json", meta.dump(1) + "\n");
+  for (std::size_t d = 0; d < call.operands.size(); ++d) {
+    const std::string device =
+        call.operands.size() > 1 ? "/dev" + std::to_string(d) + "_in" : "/in";
+    for (std::size_t i = 0; i < call.operands[d].size(); ++i) {
+      std::string path = folder + device;
+      path += std::to_string(i) + ".npy";
+      write_npy(path, call.operands[d][i]);
+    }
+  }
+}
 
 RecordedCall read_call(const std::string& folder) {
   try {

@@ -38,4 +38,20 @@ struct RecordedCall {
 /// Throws InputError.
 RecordedCall read_call(const std::string& folder);
 
+/// What write_call() puts into a folder.
+struct CallToRecord {
+  std::string module;                                ///< bytecode
+  std::string config;                                ///< backend_config without the body, JSON
+  std::vector<std::vector<Array>> operands;          ///< of each device of the mesh
+  std::vector<Array> results;                        ///< of one device: types and shapes
+  std::vector<std::pair<std::size_t, int>> aliases;  ///< operand, result
+  std::size_t inputs = 0;  ///< operands that are no bounds, not prefetched
+  std::size_t dynamic_bounds = 0;
+  std::string device;  ///< "tpu-v6e"
+  int cores = 1;
+};
+
+/// Makes the folder. Throws NpyError, or InputError if there can be no such folder.
+void write_call(const std::string& folder, const CallToRecord& call);
+
 }  // namespace tessera::pallas

@@ -20,9 +20,15 @@ namespace tessera::pallas {
 
 namespace {
 
+std::string& given_importer() {
+  static std::string path;
+  return path;
+}
+
 std::string importer() {
   std::error_code error;
-  for (const char* path : {kImporter, kInstalledImporter}) {
+  for (const std::string& path :
+       {given_importer(), std::string(kImporter), std::string(kInstalledImporter)}) {
     if (std::filesystem::exists(path, error)) return path;
   }
   throw InputError("bad-input",
@@ -94,6 +100,8 @@ const Function* Module::function(const std::string& name) const {
   }
   return nullptr;
 }
+
+void set_importer(const std::string& path) { given_importer() = path; }
 
 Module load_module(const std::string& bytes, const std::string& name) {
   Module module;

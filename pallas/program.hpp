@@ -80,7 +80,8 @@ struct Program {
   std::vector<Window> operands;    ///< inputs, then outputs
   std::vector<Window> scratch;
   Code main;
-  bool asynchronous = false;  ///< copies or signals
+  bool asynchronous = false;   ///< copies or signals
+  bool meets_devices = false;  ///< asks which device it is on, or reaches others
   int scalars = 0;
   int vectors = 0;
   int memrefs = 0;

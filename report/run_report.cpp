@@ -1,6 +1,7 @@
 #include "report/run_report.hpp"
 
 #include <fmt/format.h>
+#include <omp.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -9,6 +10,29 @@
 #include "sim/diagnostics/slugs.hpp"
 
 namespace tessera::report {
+
+RunReport report_of(const RunResult& result, const RunOptions& options) {
+  RunReport r;
+  r.device = options.device;
+  r.threads = options.threads > 0 ? options.threads : omp_get_max_threads();
+  if (result.on_machine) {
+    r.threads = 1;
+    r.schedule = to_string(result.schedule);
+    r.schedules = result.schedules;
+  }
+  r.mesh = options.mesh;
+  r.cores = options.cores;
+  r.grid = result.grid;
+  r.steps = result.steps;
+  r.ledger = result.ledger();
+  r.allocations = result.plan.allocations;
+  r.flops = result.flops;
+  r.transcendentals = result.transcendentals;
+  r.scopes = result.scopes;
+  r.diagnostics = result.diagnostics;
+  r.seconds = result.seconds;
+  return r;
+}
 
 Roofline roofline(const RunReport& r) {
   Roofline line;

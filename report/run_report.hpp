@@ -12,6 +12,7 @@
 #include "memory_model/space.hpp"
 #include "sim/diagnostics/diagnostic.hpp"
 #include "sim/env.hpp"
+#include "sim/run.hpp"
 
 namespace tessera::report {
 
@@ -52,6 +53,9 @@ struct RunReport {
   std::vector<Diagnostic> diagnostics;
   double seconds = 0;
 };
+
+/// What a run says of itself; the kernel's name and parameters are left to the caller.
+RunReport report_of(const RunResult& result, const RunOptions& options);
 
 /// What each device spends, if the work is even and every rate were reached: which limit binds.
 struct Roofline {

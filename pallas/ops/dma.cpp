@@ -33,6 +33,10 @@ int one(Planner& p, const Operation& op, const std::vector<int>& values, bool sc
   if (values.size() > 1) p.unsupported(op, "with several values in one segment");
   return scalar ? p.scalar(values[0]) : p.memref(values[0]);
 }
+int device_of(Planner& p, const Operation& op, const std::vector<int>& values) {
+  p.program().meets_devices |= !values.empty();
+  return one(p, op, values, true);
+}
 
 void plan_enqueue(Planner& p, const Operation& op) {
   const auto parts = p.segments(op);
@@ -46,7 +50,7 @@ void plan_enqueue(Planner& p, const Operation& op) {
   s.sent = one(p, op, parts[1], false);
   s.to = one(p, op, parts[2], false);
   s.landed = one(p, op, parts[3], false);
-  s.device = one(p, op, parts[4], true);
+  s.device = device_of(p, op, parts[4]);
   s.core = one(p, op, parts[5], true);
   const auto priority = static_cast<int>(p.integer_or(op, "priority", 0));
   p.program().asynchronous = true;
@@ -91,7 +95,7 @@ void plan_signal(Planner& p, const Operation& op) {
   }
   const int sem = p.memref(parts[0][0]);
   const int amount = p.scalar(parts[1][0]);
-  const int device = one(p, op, parts[2], true);
+  const int device = device_of(p, op, parts[2]);
   const int core = one(p, op, parts[3], true);
   if (op.find("core_type") != nullptr) p.unsupported(op, "to another kind of core");
   p.program().asynchronous = true;
@@ -124,6 +128,7 @@ void plan_barrier_semaphore(Planner& p, const Operation& op) {
   p.expect(op, 0, 1);
   const int to = p.new_memref(op.results[0]);
   p.program().asynchronous = true;
+  p.program().meets_devices = true;
   p.emit([=](Exec& x) {
     MachineCore& c = x.machine_core();
     if (x.barrier.empty()) x.barrier = {&c.machine->barrier(c, x.collective_id)};
@@ -135,6 +140,7 @@ void plan_barrier_semaphore(Planner& p, const Operation& op) {
 void plan_device_id(Planner& p, const Operation& op) {
   p.expect(op, 0, 1);
   const int to = p.new_scalar(op.results[0]);
+  p.program().meets_devices = true;
   p.emit([=](Exec& x) { x.set(to, std::int32_t{x.core == nullptr ? 0 : x.core->device}); });
 }
 void plan_core_id(Planner& p, const Operation& op) {

@@ -94,7 +94,7 @@ TEST_CASE("what is no module says so in one line", "[pallas]") {
   has("ML\xefR garbage", "it is no Mosaic module");
   std::string newer = rich_module();
   newer.replace(newer.find("version = 11"), 12, "version = 99");
-  has(newer, "stable_mosaic.version 99; this tessera reads 11 to 15");
+  has(newer, "stable_mosaic.version 99; this tessera reads 8 to 15");
   has(rich_module().substr(0, 900), "it is no Mosaic module");
 }
 

@@ -1,0 +1,371 @@
+#include "pallas/python/live_calls.hpp"
+
+#include <fmt/format.h>
+#include <chrono>
+#include <condition_variable>
+#include <cstring>
+#include <deque>
+#include <list>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <thread>
+#include <unordered_map>
+
+#include "memory_model/npy.hpp"
+#include "pallas/call_directory.hpp"
+#include "pallas/extract.hpp"
+#include "pallas/load.hpp"
+#include "report/run_report.hpp"
+
+namespace tessera::live {
+
+namespace {
+
+/// What the text of a call's configuration comes to.
+struct Kernel {
+  std::string module;  ///< bytecode
+  std::string config;  ///< without it
+  int collective_id = 0;
+  std::unique_ptr<pallas::Program> program;
+  std::string failure;  ///< why there is no program
+  std::string slug;
+  std::string kind;
+};
+
+std::unique_ptr<Kernel> kernel_of(const std::string& text) {
+  auto kernel = std::make_unique<Kernel>();
+  try {
+    const auto found = pallas::extract_kernels(text);
+    if (found.size() != 1) throw InputError("bad-module", "the custom call has no Mosaic module");
+    kernel->module = found.front().module;
+    kernel->config = found.front().config;
+    kernel->collective_id =
+        nlohmann::json::parse(kernel->config).at("custom_call_config").value("collective_id", 0);
+    kernel->program = pallas::plan_module(pallas::load_module(kernel->module, "the kernel"));
+  } catch (const KernelError& e) {
+    kernel->failure = e.diagnostic.text();
+    kernel->slug = e.diagnostic.slug;
+    kernel->kind = name(e.diagnostic.kind);
+  } catch (const InputError& e) {
+    kernel->failure = e.text();
+    kernel->slug = e.slug;
+    kernel->kind = "input";
+  }
+  return kernel;
+}
+
+/// The calls of all devices that belong together, in the order of devices.
+using Group = std::vector<DeviceCall>;
+
+Array copy_of(const View& view) {
+  Array a = Array::undefined(view.dtype, view.shape);
+  if (a.size_bytes() > 0)
+    std::memcpy(a.bytes(), view.bytes, static_cast<std::size_t>(a.size_bytes()));
+  return a;
+}
+
+/// Parts of all devices one after the other along dim 0; scalars are the same on all.
+Array join(const Group& group, const View& (*view)(const DeviceCall&, std::size_t), std::size_t i) {
+  const View& first = view(group.front(), i);
+  if (group.size() == 1 || first.shape.rank == 0) return copy_of(first);
+  Shape shape = first.shape;
+  shape[0] *= static_cast<std::int64_t>(group.size());
+  Array whole = Array::undefined(first.dtype, shape);
+  const std::int64_t part = packed_bytes(first.dtype, first.shape.elems());
+  for (std::size_t d = 0; d < group.size(); ++d) {
+    const auto at = static_cast<std::int64_t>(d) * part;
+    std::memcpy(whole.bytes() + at, view(group[d], i).bytes, static_cast<std::size_t>(part));
+  }
+  return whole;
+}
+/// Mosaic's integers have no sign.
+void retype(Array& array, DType wanted) {
+  if (!is_float(array.dtype()) && !is_float(wanted) &&
+      bit_width(array.dtype()) == bit_width(wanted))
+    array.retype(wanted);
+}
+const View& operand(const DeviceCall& c, std::size_t i) { return c.operands[i]; }
+
+class Calls {
+ public:
+  Calls() : thread_([this] { run(); }) { thread_.detach(); }
+
+  void open(Settings settings) {
+    const std::lock_guard lock(mutex_);
+    if (settings_) throw InputError("bad-input", "a simulation is on already");
+    settings_ = std::make_shared<const Settings>(std::move(settings));
+    captured_ = 0;
+  }
+  void close() {
+    std::list<Group> orphans;
+    {
+      const std::lock_guard lock(mutex_);
+      settings_.reset();
+      orphans.swap(incomplete_);
+    }
+    for (const Group& group : orphans) fail(group, "the simulation is over");
+  }
+  void submit(DeviceCall call) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (settings_) {
+        arrived_.push_back(std::move(call));
+        wake_.notify_one();
+        return;
+      }
+    }
+    call.done("no simulation is on: run this inside `with tessera.simulate():`");
+  }
+  std::vector<Finished> take() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(finished_, {});
+  }
+
+ private:
+  static void fail(const Group& group, const std::string& why) {
+    for (const DeviceCall& c : group) {
+      if (c.done) c.done(why);
+    }
+  }
+  static bool complete(const Group& group) {
+    return std::all_of(group.begin(), group.end(),
+                       [](const DeviceCall& c) { return static_cast<bool>(c.done); });
+  }
+
+  void run() {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      if (arrived_.empty()) {
+        const auto patience = std::chrono::duration<double>(settings_ ? settings_->patience : 3600);
+        if (incomplete_.empty()) {
+          wake_.wait(lock);
+        } else if (wake_.wait_for(lock, patience) == std::cv_status::timeout && arrived_.empty()) {
+          give_up(lock);
+        }
+        continue;
+      }
+      DeviceCall call = std::move(arrived_.front());
+      arrived_.pop_front();
+      const std::shared_ptr<const Settings> settings = settings_;
+      lock.unlock();
+      Kernel& kernel = this->kernel(call.config);
+      Group ready = gather(std::move(call), kernel);
+      if (!ready.empty()) {
+        if (settings)
+          execute(ready, kernel, *settings);
+        else
+          fail(ready, "the simulation is over");
+      }
+      lock.lock();
+    }
+  }
+
+  /// Only the thread that runs calls asks.
+  Kernel& kernel(const std::string& config) {
+    auto& kernel = kernels_[config];
+    if (!kernel) kernel = kernel_of(config);
+    return *kernel;
+  }
+
+  /// The group that the call completes, or nothing.
+  Group gather(DeviceCall call, const Kernel& kernel) {
+    const bool meets = call.devices > 1 && kernel.program && kernel.program->meets_devices;
+    Group group;
+    if (!meets) {
+      group.push_back(std::move(call));
+      return group;
+    }
+    const auto device = static_cast<std::size_t>(call.device);
+    const std::lock_guard lock(mutex_);
+    for (auto it = incomplete_.begin(); it != incomplete_.end(); ++it) {
+      const auto same = std::find_if(it->begin(), it->end(), [&](const DeviceCall& c) {
+        return c.done && c.program == call.program && c.site == call.site;
+      });
+      if (same == it->end() || (*it)[device].done) continue;
+      (*it)[device] = std::move(call);
+      if (complete(*it)) {
+        group = std::move(*it);
+        incomplete_.erase(it);
+      }
+      return group;
+    }
+    Group first(static_cast<std::size_t>(call.devices));
+    first[device] = std::move(call);
+    incomplete_.push_back(std::move(first));
+    return group;
+  }
+
+  /// Devices that never come: control flow that differs between them.
+  void give_up(std::unique_lock<std::mutex>& lock) {
+    std::list<Group> late;
+    late.swap(incomplete_);
+    lock.unlock();
+    for (const Group& group : late) {
+      std::string here;
+      std::string missing;
+      const DeviceCall* some = nullptr;
+      for (std::size_t d = 0; d < group.size(); ++d) {
+        std::string& list = group[d].done ? here : missing;
+        list += (list.empty() ? "" : ", ") + std::to_string(d);
+        if (group[d].done) some = &group[d];
+      }
+      const std::string why = fmt::format(
+          "error[late-device]: {} waits on devices {} for devices {}, which do not reach it\n"
+          "  help    every device of the mesh must call a kernel that meets the others\n",
+          some == nullptr ? "a kernel" : kernel(some->config).program->name, here, missing);
+      Finished f;
+      f.slug = "late-device";
+      f.kind = "kernel";
+      f.failure = why;
+      publish(std::move(f));
+      fail(group, why);
+    }
+    lock.lock();
+  }
+
+  void publish(Finished f) {
+    const std::lock_guard lock(mutex_);
+    finished_.push_back(std::move(f));
+  }
+
+  void execute(const Group& group, const Kernel& kernel, const Settings& settings) {
+    Finished f;
+    bool there = false;  // results
+    try {
+      if (kernel.program) {
+        there = run_kernel(group, kernel, settings, f);
+      } else {
+        f.failure = kernel.failure;
+        f.slug = kernel.slug;
+        f.kind = kernel.kind;
+      }
+    } catch (const InputError& e) {
+      f.failure = e.text();
+      f.slug = e.slug;
+      f.kind = "input";
+    } catch (const std::exception& e) {
+      f.failure = std::string("error[internal]: ") + e.what() + "\n";
+      f.slug = "internal";
+      f.kind = "internal";
+    }
+    if (!there && settings.keep_going) {
+      for (const DeviceCall& c : group) {
+        for (const View& r : c.results) poison(r.bytes, r.dtype, r.shape.elems());
+      }
+    }
+    const std::string error = settings.keep_going ? "" : f.failure;
+    publish(std::move(f));
+    for (const DeviceCall& c : group) c.done(error);
+  }
+
+  /// True if it gave results.
+  bool run_kernel(const Group& group, const Kernel& kernel, const Settings& settings, Finished& f) {
+    const pallas::Program& program = *kernel.program;
+    const DeviceCall& any = group.front();
+    std::vector<Array> operands;
+    for (std::size_t i = 0; i < any.operands.size(); ++i)
+      operands.push_back(join(group, operand, i));
+    for (std::size_t i = 0; i < operands.size() && i < pallas::operand_count(program); ++i)
+      retype(operands[i], pallas::operand_dtype(program, i));
+    const std::size_t operands_given = operands.size();
+    pallas::Call call = pallas::make_call(program, std::move(operands), any.aliases);
+    call.collective_id = kernel.collective_id;
+    for (const View& r : any.results) {
+      Shape shape = r.shape;
+      if (shape.rank > 0) shape[0] *= static_cast<std::int64_t>(group.size());
+      const std::size_t i = operands_given + call.results.size();
+      call.results.push_back(Array::undefined(r.dtype, shape));
+      if (i < pallas::operand_count(program))
+        retype(call.results.back(), pallas::operand_dtype(program, i));
+    }
+    const std::string kernel_name = any.name.empty() ? program.name : any.name;
+    RunOptions options = settings.options;
+    options.who = kernel_name;
+    options.mesh = {static_cast<int>(group.size())};
+    options.print = [&](const std::string& line) { f.printed += line + "\n"; };
+    if (!settings.capture.empty()) {
+      f.folder = fmt::format("{}/{:03}_{}", settings.capture, captured_++, kernel_name);
+      record(group, kernel, options, call, f.folder);
+      options.command = "tessera run " + f.folder;
+    }
+    RunResult result = pallas::run_call(call, options);
+    report::RunReport report = report::report_of(result, options);
+    report.kernel = kernel_name;
+    report.frontend = "mosaic";
+    report.dtype = program.operands.empty() ? DType::f32 : program.operands.front().type.dtype;
+    report.backend_why = "a TPU build runs on a TPU";
+    f.json = report::json_of(report);
+    f.text = report::text_of(report);
+    if (!result.ok()) {
+      const Diagnostic& d = result.diagnostics.front();
+      f.failure = d.text();
+      f.slug = d.slug;
+      f.kind = name(d.kind);
+      if (d.slug != "race" || !settings.keep_going) return false;
+      // The values of this schedule: what is wrong has been said.
+      options.find_races = false;
+      options.print = [](const std::string&) {};
+      result = pallas::run_call(call, options);
+      if (!result.ok()) {
+        f.slug = result.diagnostics.front().slug;
+        f.failure += result.diagnostics.front().text();
+        return false;
+      }
+    }
+    for (std::size_t d = 0; d < group.size(); ++d) {
+      for (std::size_t j = 0; j < group[d].results.size(); ++j) {
+        const View& to = group[d].results[j];
+        const std::int64_t part = packed_bytes(to.dtype, to.shape.elems());
+        const std::int64_t at =
+            to.shape.rank > 0 ? static_cast<std::int64_t>(d) * part : std::int64_t{0};
+        std::memcpy(to.bytes, result.outputs[j].bytes() + at, static_cast<std::size_t>(part));
+      }
+    }
+    return true;
+  }
+
+  static void record(const Group& group, const Kernel& kernel, const RunOptions& options,
+                     const pallas::Call& call, const std::string& folder) {
+    pallas::CallToRecord r;
+    r.module = kernel.module;
+    r.config = kernel.config;
+    for (const DeviceCall& c : group) {
+      std::vector<Array> parts;
+      for (const View& v : c.operands) parts.push_back(copy_of(v));
+      r.operands.push_back(std::move(parts));
+    }
+    for (const View& v : group.front().results)
+      r.results.push_back(Array::undefined(v.dtype, v.shape));
+    r.aliases = group.front().aliases;
+    r.inputs = call.inputs.size();
+    r.dynamic_bounds = call.bounds.size();
+    r.device = options.device.name;
+    r.cores = options.cores;
+    pallas::write_call(folder, r);
+  }
+
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::shared_ptr<const Settings> settings_;
+  std::deque<DeviceCall> arrived_;
+  std::list<Group> incomplete_;
+  std::vector<Finished> finished_;
+  std::unordered_map<std::string, std::unique_ptr<Kernel>> kernels_;
+  int captured_ = 0;
+  std::thread thread_;
+};
+
+/// Never destroyed: its thread may be at work when the process ends.
+Calls& calls() {
+  static auto* const all = new Calls;
+  return *all;
+}
+
+}  // namespace
+
+void open(Settings settings) { calls().open(std::move(settings)); }
+void close() { calls().close(); }
+void submit(DeviceCall call) { calls().submit(std::move(call)); }
+std::vector<Finished> take_finished() { return calls().take(); }
+
+}  // namespace tessera::live

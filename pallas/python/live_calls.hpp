@@ -1,0 +1,70 @@
+// Kernels of a program that runs elsewhere: custom calls that arrive one device at a time.
+//
+// Whoever calls must not be kept waiting: eight devices that wait for each other on XLA's two
+// threads would never meet. submit() takes a note; one thread of our own runs the calls in the
+// order in which they become complete, and tells each device so. A kernel that meets other devices
+// is complete when all of the mesh have come; any other runs for each device by itself.
+//
+// Plans are kept for the life of the process, by the text of the call's configuration.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "memory_model/array.hpp"
+#include "sim/run.hpp"
+
+namespace tessera::live {
+
+/// Memory of the caller's: dense, row-major, 4-bit types packed as in Array.
+struct View {
+  DType dtype = DType::f32;
+  Shape shape;
+  std::byte* bytes = nullptr;
+};
+
+/// One device's part of a custom call.
+struct DeviceCall {
+  std::string name;            ///< of the kernel; the module's if empty
+  std::string config;          ///< backend_config of the tpu_custom_call: JSON with the module
+  std::int64_t program = 0;    ///< which execution of the program, the same on all devices
+  const void* site = nullptr;  ///< which call of the program, the same on all devices
+  int device = 0;
+  int devices = 1;
+  std::vector<View> operands;
+  std::vector<View> results;
+  std::vector<std::pair<std::size_t, int>> aliases;  ///< operand, result
+  /// Called once, from another thread, when the results are there; "" or why they are not.
+  std::function<void(const std::string& error)> done;
+};
+
+struct Settings {
+  RunOptions options;       ///< device, schedule, cores, threads, find_races
+  bool keep_going = false;  ///< a kernel that is wrong gives poison, and the program goes on
+  std::string capture;      ///< a folder for calls with their operands; "" for none
+  double patience = 60;     ///< seconds that a device may be late, while nothing else happens
+};
+
+/// One call of a kernel that is over.
+struct Finished {
+  std::string json;     ///< tessera.run/1
+  std::string text;     ///< the same for people
+  std::string slug;     ///< of what is wrong, "" if nothing is
+  std::string kind;     ///< "kernel", "unsupported", "unmodelled", "internal" or "input"
+  std::string failure;  ///< the diagnostic, "" if all is well
+  std::string printed;  ///< what the kernel printed
+  std::string folder;   ///< where it was captured, "" if it was not
+};
+
+/// Calls are taken from here on. Throws InputError if they are already.
+void open(Settings settings);
+/// Calls are refused from here on.
+void close();
+void submit(DeviceCall call);
+/// What has finished since the last time, in the order in which it ran.
+std::vector<Finished> take_finished();
+
+}  // namespace tessera::live

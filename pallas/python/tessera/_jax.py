@@ -1,0 +1,165 @@
+"""The hooks in JAX: a CPU lowering for Pallas calls that takes the TPU's, and a wait after programs that have them.
+
+Everything that tessera touches in JAX's internals is in this file. JAX 0.9 and 0.10.
+"""
+import contextlib
+import dataclasses
+import functools
+
+import jax
+import numpy as np
+
+from tessera import _xla
+
+_TARGET = "tessera_mosaic_call"
+_context = None  # a part of JAX's cache keys: "" or what the running simulation lowers for
+_session = None
+
+
+class _Marker:
+    """Kept alive by an executable that has calls of ours."""
+
+
+_marker = _Marker()
+
+
+class Moved(ImportError):
+    """This JAX is not one that tessera knows."""
+
+
+@functools.cache
+def install():
+    """Once for a process. The hooks do nothing while no simulation is on."""
+    global _context
+    try:
+        _install()
+        _context = jax.make_user_context("")
+    except (ImportError, AttributeError, KeyError, TypeError) as e:
+        raise Moved(f"tessera knows JAX 0.9 and 0.10; in this one ({jax.__version__}) something moved: {e}. "
+                    "pip install 'jax>=0.9,<0.11'") from e
+
+
+@contextlib.contextmanager
+def active(session):
+    global _session
+    _session = session
+    try:
+        with _context(session.device):
+            yield
+    finally:
+        _session = None
+
+
+def _install():
+    from jax._src import tpu_custom_call
+    from jax._src.interpreters import mlir, pxla
+    from jax._src.pallas import pallas_call
+
+    jax.ffi.register_ffi_type("tessera_site", _xla.site_type(), platform="cpu")
+    jax.ffi.register_ffi_target(_TARGET, _xla.registrations(), platform="cpu")
+
+    primitives = [pallas_call.pallas_call_p]
+    try:
+        from jax._src.pallas import mpmd  # since 0.10
+        primitives.append(mpmd.mpmd_map_p)
+    except ImportError:
+        pass
+    for primitive in primitives:
+        _lower_as_for_a_tpu(mlir, primitive)
+    _call_us_for_custom_calls(tpu_custom_call)
+    _wait_after_programs(pxla)
+
+
+def _lower_as_for_a_tpu(mlir, primitive):
+    rule = mlir._lowerings[primitive].rule if hasattr(mlir._lowerings[primitive], "rule") else mlir._lowerings[primitive]
+
+    def lower(ctx, *operands, **params):
+        if _session is not None and not params.get("interpret"):
+            ctx = ctx.replace(module_context=ctx.module_context.replace(platforms=("tpu",)), platforms=None)
+        return rule(ctx, *operands, **params)
+
+    mlir.register_lowering(primitive, lower, platform="cpu")
+
+
+def _call_us_for_custom_calls(tpu_custom_call):
+    from jax._src import sharding_impls
+    from jax._src.interpreters import mlir
+    from jaxlib.mlir import ir
+    from jaxlib.mlir.dialects import stablehlo
+
+    original = tpu_custom_call._tpu_custom_call_lowering
+
+    def partition(ctx):
+        """How many devices run this, and the number of this one."""
+        axes = ctx.module_context.axis_context
+        if isinstance(axes, sharding_impls.SPMDAxisContext) and axes.mesh.size > 1:
+            return axes.mesh.size, stablehlo.PartitionIdOp().result
+        return 1, mlir.ir_constant(np.uint32(0))
+
+    def lower(ctx, *operands, config, input_output_aliases, **params):
+        # JAX's own rule checks what a TPU would refuse; its op is then replaced by ours.
+        results = original(ctx, *operands, config=config, input_output_aliases=input_output_aliases, **params)
+        if _session is None or tuple(ctx.module_context.platforms) != ("tpu",):
+            return results
+        block = ir.InsertionPoint.current.block
+        theirs = next(op for op in reversed(list(block.operations))
+                      if op.name == "stablehlo.custom_call")
+        i64 = ir.IntegerType.get_signless(64)
+        devices, device = partition(ctx)
+        if config.device_type == "sparsecore":
+            raise NotImplementedError("tessera: this is a SparseCore kernel; TensorCore kernels are simulated")
+        types = [value.type for value in results]
+        layouts = lambda values: [list(range(len(ir.RankedTensorType(v).shape) - 1, -1, -1)) for v in values]
+        ours = mlir.custom_call(
+            _TARGET,
+            result_types=types,
+            operands=[*theirs.operands, device],
+            backend_config={
+                "name": ir.StringAttr.get(params.get("kernel_name") or ""),
+                "config": ir.StringAttr.get(config.to_json().decode()),
+                "devices": ir.IntegerAttr.get(i64, devices),
+                "aliases": ir.DenseI64ArrayAttr.get([i for pair in input_output_aliases for i in pair]),
+            },
+            api_version=4,
+            has_side_effect=ir.BoolAttr(theirs.attributes["has_side_effect"]).value,
+            operand_output_aliases=dict(input_output_aliases),
+            operand_layouts=layouts([*(o.type for o in theirs.operands), device.type]),
+            result_layouts=layouts(types),
+        )
+        theirs.erase()
+        ctx.module_context.add_keepalive(_marker)
+        return ours.results
+
+    tpu_custom_call._tpu_custom_call_lowering = lower
+
+
+def _wait_after_programs(pxla):
+    """Programs with kernels end before their call returns: what is wrong is raised there."""
+    executable = pxla.ExecuteReplicated
+    init, call = executable.__init__, executable.__call__
+
+    @functools.wraps(init)
+    def init_marked(self, *args, **kwargs):
+        init(self, *args, **kwargs)
+        if _marker in (self.keepalive or ()):
+            self.has_unordered_effects = True  # never called past our __call__
+
+    @functools.wraps(call)
+    def call_and_wait(self, *args, **kwargs):
+        if _marker not in (self.keepalive or ()):
+            return call(self, *args, **kwargs)
+        session = _session
+        try:
+            results = call(self, *args, **kwargs)
+            jax.block_until_ready(results)
+            jax.effects_barrier()
+        except jax.errors.JaxRuntimeError:
+            if session is not None:
+                session.collect()
+            raise
+        if session is not None:
+            session.collect()
+        return results
+
+    executable.__init__ = init_marked
+    executable.__call__ = call_and_wait

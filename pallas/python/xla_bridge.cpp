@@ -1,0 +1,200 @@
+// The Python module tessera._xla: XLA's custom calls on one side (typed FFI, xla/ffi/api/ffi.h of
+// jaxlib), live_calls.hpp on the other.
+//
+// An op `tessera_mosaic_call` has the operands and results of the tpu_custom_call that it stands
+// for, after them the logical id of its device (u32); attributes: name, of the kernel, may be
+// empty; config, the backend_config; devices, of the mesh; aliases, pairs of operand and result.
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "memory_model/device_spec.hpp"
+#include "pallas/load.hpp"
+#include "pallas/python/live_calls.hpp"
+#include "sim/diagnostics/diagnostic.hpp"
+#include "sim/machine/schedule.hpp"
+#include "xla/ffi/api/ffi.h"
+
+namespace nb = nanobind;
+namespace ffi = xla::ffi;
+
+namespace {
+
+using namespace tessera;
+
+DType dtype_of(ffi::DataType t) {
+  switch (t) {
+    case ffi::DataType::PRED:
+      return DType::boolean;
+    case ffi::DataType::S4:
+      return DType::i4;
+    case ffi::DataType::S8:
+      return DType::i8;
+    case ffi::DataType::S16:
+      return DType::i16;
+    case ffi::DataType::S32:
+      return DType::i32;
+    case ffi::DataType::S64:
+      return DType::i64;
+    case ffi::DataType::U4:
+      return DType::u4;
+    case ffi::DataType::U8:
+      return DType::u8;
+    case ffi::DataType::U16:
+      return DType::i16;  // Mosaic's integers have no sign
+    case ffi::DataType::U32:
+      return DType::u32;
+    case ffi::DataType::F16:
+      return DType::f16;
+    case ffi::DataType::F32:
+      return DType::f32;
+    case ffi::DataType::F64:
+      return DType::f64;
+    case ffi::DataType::BF16:
+      return DType::bf16;
+    case ffi::DataType::F8E5M2:
+      return DType::f8e5m2;
+    case ffi::DataType::F8E4M3FN:
+      return DType::f8e4m3fn;
+    default:
+      throw InputError("unsupported", "an operand or result of a type that tessera lacks");
+  }
+}
+
+live::View view_of(const ffi::AnyBuffer& buffer) {
+  live::View v;
+  v.dtype = dtype_of(buffer.element_type());
+  const auto dims = buffer.dimensions();
+  if (dims.size() > static_cast<std::size_t>(kMaxRank)) {
+    throw InputError("unsupported", "an array of " + std::to_string(dims.size()) +
+                                        " dims; at most " + std::to_string(kMaxRank));
+  }
+  for (const std::int64_t extent : dims) v.shape.push_back(extent);
+  v.bytes = static_cast<std::byte*>(buffer.untyped_data());
+  return v;
+}
+
+/// An op of a program: XLA makes one for all devices.
+struct Site {
+  static ffi::TypeId id;
+  static ffi::TypeInfo info;
+};
+ffi::TypeId Site::id = {};
+ffi::TypeInfo Site::info = ffi::MakeTypeInfo<Site>();
+
+ffi::ErrorOr<std::unique_ptr<Site>> make_site() { return std::make_unique<Site>(); }
+
+ffi::Future call_kernel(Site* site, ffi::RunId run, ffi::RemainingArgs operands,
+                        ffi::RemainingRets results, std::string_view name, std::string_view config,
+                        std::int64_t devices, ffi::Span<const std::int64_t> aliases) {
+  ffi::Promise promise;
+  ffi::Future future(promise);
+  const auto done = [promise](const std::string& error) mutable {
+    if (error.empty())
+      promise.SetAvailable();
+    else
+      promise.SetError(ffi::Error::Internal(error));
+  };
+  try {
+    live::DeviceCall call;
+    call.name = name;
+    call.config = config;
+    call.program = run.run_id;
+    call.site = site;
+    call.devices = static_cast<int>(devices);
+    for (std::size_t i = 0; i < operands.size(); ++i)
+      call.operands.push_back(view_of(operands.get<ffi::AnyBuffer>(i).value()));
+    std::uint32_t device = 0;
+    std::memcpy(&device, call.operands.back().bytes, sizeof(device));
+    call.operands.pop_back();
+    call.device = static_cast<int>(device);
+    for (std::size_t j = 0; j < results.size(); ++j)
+      call.results.push_back(view_of(*results.get<ffi::AnyBuffer>(j).value()));
+    for (std::size_t i = 0; i + 1 < aliases.size(); i += 2) {
+      call.aliases.emplace_back(static_cast<std::size_t>(aliases[i]),
+                                static_cast<int>(aliases[i + 1]));
+    }
+    call.done = done;
+    live::submit(std::move(call));
+  } catch (const InputError& e) {
+    auto refuse = done;
+    refuse(e.text());
+  }
+  return future;
+}
+
+XLA_FFI_DEFINE_HANDLER(kMakeSite, make_site, ffi::Ffi::BindInstantiate());
+XLA_FFI_DEFINE_HANDLER(kCallKernel, call_kernel,
+                       ffi::Ffi::Bind()
+                           .Ctx<ffi::State<Site>>()
+                           .Ctx<ffi::RunId>()
+                           .RemainingArgs()
+                           .RemainingRets()
+                           .Attr<std::string_view>("name")
+                           .Attr<std::string_view>("config")
+                           .Attr<std::int64_t>("devices")
+                           .Attr<ffi::Span<const std::int64_t>>("aliases"));
+
+nb::capsule handler(XLA_FFI_Handler* function) {
+  return nb::capsule(reinterpret_cast<void*>(function));
+}
+
+nb::dict registrations() {
+  nb::dict d;
+  d["instantiate"] = handler(kMakeSite);
+  d["execute"] = handler(kCallKernel);
+  return d;
+}
+nb::dict site_type() {
+  nb::dict d;
+  d["type_id"] = nb::capsule(static_cast<void*>(&Site::id));
+  d["type_info"] = nb::capsule(static_cast<void*>(&Site::info));
+  return d;
+}
+
+void start(const std::string& device, const std::string& schedule, bool find_races, bool keep_going,
+           int cores, int threads, const std::string& capture, double patience) {
+  live::Settings s;
+  s.options.device = load_device(device);
+  if (s.options.device.kind != DeviceSpec::Kind::tpu)
+    throw InputError("bad-input", device + " is no TPU; Pallas kernels of a TPU need one");
+  if (!schedule.empty()) s.options.schedule = parse_schedule(schedule);
+  s.options.find_races = find_races;
+  s.options.cores = cores;
+  s.options.threads = threads;
+  s.keep_going = keep_going;
+  s.capture = capture;
+  s.patience = patience;
+  live::open(std::move(s));
+}
+
+}  // namespace
+
+NB_MODULE(_xla, m) {
+  nb::set_leak_warnings(false);
+  nb::register_exception_translator([](const std::exception_ptr& p, void*) {
+    try {
+      std::rethrow_exception(p);
+    } catch (const InputError& e) {
+      PyErr_SetString(PyExc_ValueError, e.text().c_str());
+    } catch (const SpecError& e) {
+      PyErr_SetString(PyExc_ValueError, e.what());
+    }
+  });
+  m.def("registrations", &registrations);
+  m.def("site_type", &site_type);
+  m.def("device_names", &device_names);
+  m.def("device_cores", [](const std::string& name) { return load_device(name).cores; });
+  m.def("set_importer", [](const std::string& path) { pallas::set_importer(path); });
+  m.def("start", &start);
+  m.def("stop", &live::close, nb::call_guard<nb::gil_scoped_release>());
+  nb::class_<live::Finished>(m, "Finished")
+      .def_ro("json", &live::Finished::json)
+      .def_ro("text", &live::Finished::text)
+      .def_ro("slug", &live::Finished::slug)
+      .def_ro("kind", &live::Finished::kind)
+      .def_ro("failure", &live::Finished::failure)
+      .def_ro("printed", &live::Finished::printed)
+      .def_ro("folder", &live::Finished::folder);
+  m.def("take_finished", &live::take_finished);
+}
