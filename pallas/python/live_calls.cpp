@@ -103,7 +103,7 @@ class Calls {
       settings_.reset();
       orphans.swap(incomplete_);
     }
-    for (const Group& group : orphans) fail(group, "the simulation is over");
+    for (const Group& group : orphans) finish(group, "the simulation is over");
   }
   void submit(DeviceCall call) {
     {
@@ -122,9 +122,11 @@ class Calls {
   }
 
  private:
-  static void fail(const Group& group, const std::string& why) {
+  /// Each device goes on in a thread of its own: what comes next in its program may wait for the
+  /// others, as XLA's collectives do.
+  static void finish(const Group& group, const std::string& error) {
     for (const DeviceCall& c : group) {
-      if (c.done) c.done(why);
+      if (c.done) std::thread(c.done, error).detach();
     }
   }
   static bool complete(const Group& group) {
@@ -154,7 +156,7 @@ class Calls {
         if (settings)
           execute(ready, kernel, *settings);
         else
-          fail(ready, "the simulation is over");
+          finish(ready, "the simulation is over");
       }
       lock.lock();
     }
@@ -218,7 +220,7 @@ class Calls {
       f.kind = "kernel";
       f.failure = why;
       publish(std::move(f));
-      fail(group, why);
+      finish(group, why);
     }
     lock.lock();
   }
@@ -255,7 +257,7 @@ class Calls {
     }
     const std::string error = settings.keep_going ? "" : f.failure;
     publish(std::move(f));
-    for (const DeviceCall& c : group) c.done(error);
+    finish(group, error);
   }
 
   /// True if it gave results.

@@ -1,0 +1,401 @@
+"""tessera.simulate() around JAX's transformations; reports, errors, captures."""
+import functools
+import json
+import os
+import subprocess
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import tpu as pltpu
+
+import tessera
+
+
+def scale_kernel(x_ref, o_ref):
+    o_ref[...] = x_ref[...] * 2
+
+
+@jax.jit
+def twice(x):
+    block = pl.BlockSpec((8, 128), lambda i: (i, 0))
+    return pl.pallas_call(scale_kernel, out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype), grid=(x.shape[0] // 8,),
+                          in_specs=[block], out_specs=block)(x)
+
+
+def matrix(rows=16, cols=128, seed=0):
+    return jnp.asarray(np.random.default_rng(seed).normal(size=(rows, cols)), jnp.float32)
+
+
+# Transformations
+
+
+def test_jit_with_xla_around_it():
+    x = matrix()
+    with tessera.simulate() as report:
+        got = jax.jit(lambda x: jnp.sin(twice(x)) + 1)(x)
+    np.testing.assert_allclose(got, np.sin(2 * np.asarray(x)) + 1, rtol=1e-5, atol=1e-6)
+    assert len(report.calls) == 1
+
+
+def test_without_jit():
+    x = matrix()
+    with tessera.simulate() as report, jax.disable_jit():
+        np.testing.assert_array_equal(twice(x), 2 * x)
+    assert len(report.calls) == 1
+
+
+def test_vmap():
+    x = jnp.stack([matrix(seed=i) for i in range(3)])
+    with tessera.simulate() as report:
+        np.testing.assert_array_equal(jax.vmap(twice)(x), 2 * x)
+    assert [call.json["grid"] for call in report.calls] == [[3, 2]]
+
+
+def test_scan_calls_once_per_iteration():
+    x = matrix()
+    with tessera.simulate() as report:
+        got, _ = jax.jit(lambda x: jax.lax.scan(lambda c, _: (twice(c), None), x, length=5))(x)
+    np.testing.assert_array_equal(got, 32 * x)
+    assert len(report.calls) == 5
+
+
+def test_grad_of_custom_vjp():
+    @jax.custom_vjp
+    def f(x):
+        return twice(x)
+
+    f.defvjp(lambda x: (twice(x), None), lambda _, g: (twice(g),))
+    x = matrix()
+    with tessera.simulate() as report:
+        got = jax.grad(lambda x: jnp.sum(f(x) ** 2))(x)
+    np.testing.assert_allclose(got, 8 * x, rtol=1e-6)
+    assert len(report.calls) == 2
+
+
+def test_cond_runs_the_branch_that_is_taken():
+    x = matrix()
+    with tessera.simulate() as report:
+        f = jax.jit(lambda p, x: jax.lax.cond(p, twice, lambda x: x, x))
+        np.testing.assert_array_equal(f(False, x), x)
+        assert not report.calls
+        np.testing.assert_array_equal(f(True, x), 2 * x)
+    assert len(report.calls) == 1
+
+
+def add_kernel(x_ref, y_ref, o_ref):
+    o_ref[...] = x_ref[...] + y_ref[...]
+
+
+def test_donated_and_aliased_operands():
+    block = pl.BlockSpec((8, 128), lambda i: (i, 0))
+
+    @functools.partial(jax.jit, donate_argnums=0)
+    def add(x, y):
+        return pl.pallas_call(add_kernel, out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype), grid=(2,),
+                              in_specs=[block, block], out_specs=block, input_output_aliases={0: 0})(x, y)
+
+    x, y = matrix(seed=0), matrix(seed=1)
+    wanted = np.asarray(x) + np.asarray(y)
+    kept = matrix(seed=0)
+    with tessera.simulate():
+        np.testing.assert_array_equal(add(kept + 0, y), wanted)
+        # Not donated: the alias must not reach the caller's array.
+        np.testing.assert_array_equal(jax.jit(add)(x, y), wanted)
+        np.testing.assert_array_equal(x, kept)
+
+
+def test_dynamic_grid():
+    @jax.jit
+    def some(n, x):
+        block = pl.BlockSpec((8, 128), lambda i: (i, 0))
+        return pl.pallas_call(scale_kernel, out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype), grid=(n,),
+                              in_specs=[block], out_specs=block)(x)
+
+    x = matrix(32)
+    with tessera.simulate() as report:
+        got = np.asarray(some(jnp.asarray(3, jnp.int32), x))
+    np.testing.assert_array_equal(got[:24], 2 * x[:24])
+    assert np.isnan(got[24:]).all()  # nobody wrote it
+    assert report.calls[0].json["steps"] == 3
+
+
+def test_scalar_prefetch():
+    def kernel(order_ref, x_ref, o_ref):
+        del order_ref
+        o_ref[...] = x_ref[...]
+
+    x, order = matrix(32), jnp.asarray([3, 1, 0, 2], jnp.int32)
+    spec = pltpu.PrefetchScalarGridSpec(
+        num_scalar_prefetch=1, grid=(4,), in_specs=[pl.BlockSpec((8, 128), lambda i, order: (order[i], 0))],
+        out_specs=pl.BlockSpec((8, 128), lambda i, order: (i, 0)))
+    with tessera.simulate():
+        got = pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype), grid_spec=spec)(order, x)
+    np.testing.assert_array_equal(got, np.asarray(x).reshape(4, 8, 128)[np.asarray(order)].reshape(32, 128))
+
+
+def test_emit_pipeline():
+    def kernel(x_hbm, o_hbm):
+        def step(x_ref, o_ref):
+            o_ref[...] = x_ref[...] + 1
+
+        block = pl.BlockSpec((8, 128), lambda i: (i, 0))
+        pltpu.emit_pipeline(step, grid=(4,), in_specs=[block], out_specs=[block])(x_hbm, o_hbm)
+
+    x = matrix(32)
+    anywhere = pl.BlockSpec(memory_space=pl.ANY)
+    for schedule in ["eager", "on_wait", "random:3", "adversarial"]:
+        with tessera.simulate(schedule=schedule) as report:
+            got = pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype), in_specs=[anywhere],
+                                 out_specs=anywhere)(x)
+        np.testing.assert_array_equal(got, x + 1)
+        assert report.hbm_read_bytes == x.nbytes and report.hbm_write_bytes == x.nbytes
+
+
+@pytest.mark.parametrize("cores", [1, 2])
+def test_core_map_and_kernel(cores):
+    x = matrix(8 * cores, seed=4)
+    device = {"device": "tpu-v5p", "cores": 2} if cores == 2 else {}
+    with tessera.simulate(**device) as report:
+        mesh = pltpu.create_tensorcore_mesh("core", num_cores=cores)
+
+        def copy(x_hbm, o_hbm):
+            def inner(buffer, sem):
+                rows = pl.ds(jax.lax.axis_index("core") * 8, 8)
+                pltpu.async_copy(x_hbm.at[rows], buffer, sem).wait()
+                buffer[...] = buffer[...] * 3
+                pltpu.async_copy(buffer, o_hbm.at[rows], sem).wait()
+
+            pl.run_scoped(inner, pltpu.VMEM((8, 128), jnp.float32), pltpu.SemaphoreType.DMA)
+
+        @jax.jit
+        def with_kernel(x):
+            return pl.kernel(copy, jax.ShapeDtypeStruct(x.shape, x.dtype), mesh=mesh)(x)
+
+        @jax.jit
+        def with_core_map(x):
+            def stateful(refs):
+                x_ref, o_ref = refs
+                pl.core_map(mesh)(lambda: copy(x_ref, o_ref))
+
+            return pl.run_state(stateful)((x, jnp.zeros_like(x)))[1]
+
+        np.testing.assert_array_equal(with_kernel(x), 3 * x)
+        np.testing.assert_array_equal(with_core_map(x), 3 * x)
+    assert len(report.calls) == 2
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int32", "uint32", "int16", "int8", "uint8", "int4", "uint4",
+                                   "float8_e4m3fn", "float8_e5m2", "bool"])
+def test_dtypes_survive_the_trip(dtype):
+    values = np.random.default_rng(0).integers(0, 7, (64, 256))
+    x = jnp.asarray(values, dtype)
+
+    def kernel(x_ref, o_ref):
+        o_ref[...] = x_ref[...]
+
+    block = pl.BlockSpec((32, 256) if dtype != "bool" else (64, 256), lambda i: (i, 0))
+    with tessera.simulate(device="tpu-v5e"):
+        got = pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype),
+                             grid=(x.shape[0] // block.block_shape[0],), in_specs=[block], out_specs=block)(x)
+    np.testing.assert_array_equal(np.asarray(got, np.float32), np.asarray(x, np.float32))
+
+
+# Reports
+
+
+def test_report(tmp_path):
+    x = matrix()
+    with tessera.simulate(device="tpu-v6e") as report:
+        twice(x)
+        twice(x)
+    first = report.calls[0].json
+    assert first["schema"] == "tessera.run/1" and first["kernel"]["frontend"] == "mosaic"
+    assert first["device"] == "tpu-v6e" and first["grid"] == [2] and first["diagnostics"] == []
+    assert report.calls[0].kernel == "scale_kernel"
+    assert report.hbm_read_bytes == 2 * x.nbytes == report.hbm_write_bytes
+    assert report.seconds > 0 and report.diagnostics == []
+    assert "scale_kernel" in str(report)
+    assert "HBM" in report.calls[0].text
+    report.to_json(tmp_path / "runs.json")
+    assert json.loads((tmp_path / "runs.json").read_text()) == [call.json for call in report.calls]
+
+
+def test_prints_go_to_python(capsys):
+    def kernel(x_ref, o_ref):
+        pl.debug_print("step {}", pl.program_id(0))
+        o_ref[...] = x_ref[...]
+
+    block = pl.BlockSpec((8, 128), lambda i: (i, 0))
+    with tessera.simulate():
+        pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct((16, 128), jnp.float32), grid=(2,), in_specs=[block],
+                       out_specs=block)(matrix())
+    assert capsys.readouterr().out.split() == ["step", "0", "step", "1"]
+
+
+def test_chip_queries_answer_for_the_device():
+    before = jax.devices()[0].device_kind, jax.default_backend()
+    generations = {}
+    for device in ["tpu-v4", "tpu-v5e", "tpu-v5p", "tpu-v6e"]:
+        with tessera.simulate(device=device):
+            generations[device] = pltpu.get_tpu_info().generation
+            assert pltpu.is_tpu_device()
+            assert "TPU" in jax.devices()[0].device_kind and jax.default_backend() == "tpu"
+    assert generations == {"tpu-v4": 4, "tpu-v5e": 5, "tpu-v5p": 5, "tpu-v6e": 6}
+    assert before == (jax.devices()[0].device_kind, jax.default_backend())
+
+
+def test_a_jitted_function_is_lowered_for_each_device():
+    seen = []
+
+    @jax.jit
+    def f(x):
+        seen.append(pltpu.get_tpu_info().generation)
+        return twice(x)
+
+    for device in ["tpu-v5e", "tpu-v6e", "tpu-v5e"]:
+        with tessera.simulate(device=device) as report:
+            f(matrix())
+            assert report.calls[-1].json["device"] == device
+    assert seen == [5, 6]
+
+
+# What is wrong
+
+
+def racy_kernel(wait, x_hbm, o_ref, buffer, sem):
+    copy = pltpu.make_async_copy(x_hbm, buffer, sem)
+    copy.start()
+    if wait:
+        copy.wait()
+    o_ref[...] = buffer[...]  # the line of the race
+    if not wait:
+        copy.wait()
+
+
+def race_or_not(wait, x):
+    return pl.pallas_call(
+        functools.partial(racy_kernel, wait), out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype),
+        in_specs=[pl.BlockSpec(memory_space=pl.ANY)], out_specs=pl.BlockSpec(memory_space=pltpu.VMEM),
+        scratch_shapes=[pltpu.VMEM((16, 128), jnp.float32), pltpu.SemaphoreType.DMA])(x)
+
+
+def test_a_hazard_raises_with_the_python_line():
+    x = matrix()
+    with tessera.simulate() as report:
+        np.testing.assert_array_equal(race_or_not(True, x), x)
+        with pytest.raises(tessera.KernelError) as error:
+            race_or_not(False, x)
+        # The simulation goes on.
+        np.testing.assert_array_equal(race_or_not(True, x), x)
+    assert error.value.slug == "race" and error.value.kind == "kernel"
+    assert "test_simulate.py" in str(error.value) and "# the line of the race" in str(error.value)
+    assert [d["slug"] for d in report.diagnostics] == ["race"]
+
+
+def test_a_hazard_under_jit_that_nobody_looks_at():
+    with pytest.raises(tessera.KernelError):
+        with tessera.simulate():
+            jax.jit(functools.partial(race_or_not, False))(matrix())  # the result is dropped
+
+
+def oob_kernel(shift, x_ref, o_ref):
+    del shift
+    o_ref[...] = x_ref[...]
+
+
+def out_of_bounds(shift, x):
+    return pl.pallas_call(functools.partial(oob_kernel, shift), out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype),
+                          grid=(2,), in_specs=[pl.BlockSpec((8, 128), lambda i: (i + shift, 0))],
+                          out_specs=pl.BlockSpec((8, 128), lambda i: (i, 0)))(x)
+
+
+def test_checks_report_collects_and_goes_on():
+    x = matrix()
+    with tessera.simulate(checks="report") as report:
+        got = jax.jit(lambda x: out_of_bounds(1, x) + 1)(x)
+        race = race_or_not(False, x)
+        fine = out_of_bounds(0, x)
+    assert np.isnan(got).all()  # poison, and what was computed with it
+    np.testing.assert_array_equal(race, x)  # the values of this schedule
+    np.testing.assert_array_equal(fine, x)
+    assert [d["slug"] for d in report.diagnostics] == ["oob-block", "race"]
+    assert "test_simulate.py" in report.diagnostics[0]["message"]
+
+
+def test_races_can_be_let_through():
+    x = matrix()
+    with tessera.simulate(checks="no-races"):
+        np.testing.assert_array_equal(race_or_not(False, x), x)
+        with pytest.raises(tessera.KernelError):
+            out_of_bounds(1, x)
+
+
+def test_what_a_tpu_refuses_is_refused():
+    def kernel(x_ref, o_ref):
+        o_ref[...] = x_ref[...]
+
+    block = pl.BlockSpec((3, 5), lambda i: (i, 0))
+    with tessera.simulate(), pytest.raises(ValueError, match="divisible by"):
+        pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct((16, 128), jnp.float32), grid=(2,), in_specs=[block],
+                       out_specs=block)(matrix())
+
+
+def test_wrong_settings():
+    for settings, message in [({"device": "tpu-v9"}, "tpu-v9"), ({"device": "h100"}, "no TPU"),
+                              ({"schedule": "sometimes"}, "sometimes"), ({"checks": "some"}, "checks")]:
+        with pytest.raises(ValueError, match=message), tessera.simulate(**settings):
+            pass
+    with tessera.simulate(), pytest.raises(ValueError, match="do not nest"), tessera.simulate():
+        pass
+
+
+def test_outside_a_simulation():
+    x = matrix()
+    with tessera.simulate():
+        compiled = jax.jit(twice).lower(x).compile()
+        np.testing.assert_array_equal(compiled(x), 2 * x)
+    with pytest.raises(Exception, match="with tessera.simulate"):
+        jax.block_until_ready(compiled(x))
+    with pytest.raises(ValueError, match="Only interpret mode is supported on CPU backend"):
+        twice(x)
+
+
+def test_interpret_mode_stays_jax_s():
+    x = matrix()
+    with tessera.simulate() as report:
+        got = pl.pallas_call(scale_kernel, out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype), interpret=True)(x)
+    np.testing.assert_array_equal(got, 2 * x)
+    assert not report.calls
+
+
+def test_a_jax_that_moved_gives_one_error():
+    program = ("import jax, jax._src.tpu_custom_call as t; del t._tpu_custom_call_lowering\n"
+               "import tessera\n"
+               "try:\n  tessera.simulate().__enter__()\n"
+               "except ImportError as e: print(e)")
+    out = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120,
+                         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}, check=True).stdout
+    assert "something moved" in out and "pip install" in out and jax.__version__ in out
+
+
+# Captures
+
+
+def test_capture_is_replayed_without_python(tmp_path):
+    program = os.environ.get("TESSERA", "")
+    if not program:
+        pytest.skip("TESSERA names no program: ./tessera test sets it")
+    x = matrix(64)
+    report = tessera.capture(lambda x: race_or_not(False, twice(x)[:16]), x, folder=tmp_path / "calls", device="tpu-v6e")
+    folders = [call.folder for call in report.calls]
+    assert [os.path.basename(f) for f in folders] == ["000_scale_kernel", "001_racy_kernel"]
+    done = subprocess.run([program, "run", folders[0], "--output", str(tmp_path), "--json", "-"], capture_output=True,
+                          text=True, timeout=120, check=True)
+    assert '"tpu-v6e"' in done.stdout
+    np.testing.assert_array_equal(np.load(tmp_path / "out0.npy"), 2 * x)
+    done = subprocess.run([program, "run", folders[1]], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 1 and "error[race]" in done.stderr and "# the line of the race" in done.stderr
