@@ -55,6 +55,7 @@ def _install():
     from jax._src.interpreters import mlir, pxla
     from jax._src.pallas import pallas_call
 
+    jax.devices("cpu")  # registrations before the backend is there are made in the wrong order
     jax.ffi.register_ffi_type("tessera_site", _xla.site_type(), platform="cpu")
     jax.ffi.register_ffi_target(_TARGET, _xla.registrations(), platform="cpu")
 

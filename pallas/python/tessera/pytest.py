@@ -1,0 +1,61 @@
+"""A pytest plugin: a kernel library's own TPU tests, on a laptop.
+
+    pytest --tessera=tpu-v5e tests/                    each test runs inside tessera.simulate(device="tpu-v5e")
+    pytest --tessera=tpu-v5e --tessera-devices=8 ...   with eight virtual CPU devices for meshes
+
+    @pytest.mark.tessera(device="tpu-v6e", schedule="random:1")     one test, with its own settings
+    def test_kernel(tessera_report):                                what it moved, as tessera.Report
+        ...
+
+`pip install` registers it; from a build folder: -p tessera.pytest.
+"""
+import pytest
+
+
+def pytest_addoption(parser):
+    group = parser.getgroup("tessera", "simulated TPUs")
+    group.addoption("--tessera", metavar="DEVICE", help="run each test inside tessera.simulate(device=DEVICE)")
+    group.addoption("--tessera-schedule", metavar="SCHEDULE", help="eager, on_wait, random:SEED or adversarial")
+    group.addoption("--tessera-checks", metavar="CHECKS", help="all, report or no-races")
+    group.addoption("--tessera-devices", metavar="N", type=int, help="virtual CPU devices, for meshes")
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "tessera(**settings): run inside tessera.simulate(**settings)")
+    devices = config.getoption("--tessera-devices")
+    if devices is not None:
+        import jax
+
+        jax.config.update("jax_num_cpu_devices", devices)
+
+
+def _settings(request):
+    """Of the mark, over those of the command line; None: no simulation."""
+    config = request.config
+    settings = {"device": config.getoption("--tessera"), "schedule": config.getoption("--tessera-schedule"),
+                "checks": config.getoption("--tessera-checks")}
+    settings = {name: value for name, value in settings.items() if value is not None}
+    mark = request.node.get_closest_marker("tessera")
+    if mark is not None:
+        if mark.args:
+            raise pytest.UsageError("@pytest.mark.tessera takes settings by name: device=..., schedule=...")
+        return {**settings, **mark.kwargs}
+    return settings if "device" in settings or "tessera_report" in request.fixturenames else None
+
+
+@pytest.fixture(autouse=True)
+def _tessera_simulation(request):
+    settings = _settings(request)
+    if settings is None:
+        yield None
+        return
+    import tessera
+
+    with tessera.simulate(**settings) as report:
+        yield report
+
+
+@pytest.fixture
+def tessera_report(_tessera_simulation):
+    """The tessera.Report of the running test."""
+    return _tessera_simulation

@@ -1,0 +1,66 @@
+"""The pytest plugin, on a kernel library of one file."""
+import os
+import subprocess
+import sys
+
+import pytest
+
+LIBRARY = '''
+import jax, jax.numpy as jnp, numpy as np, pytest, tessera
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import tpu as pltpu
+
+def kernel(x_ref, o_ref):
+    o_ref[...] = x_ref[...] + 1
+
+def add_one(x, shift=0):
+    assert jax.default_backend() == "tpu"
+    return pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype), grid=(2,),
+                          in_specs=[pl.BlockSpec((8, 128), lambda i: (i + shift, 0))],
+                          out_specs=pl.BlockSpec((8, 128), lambda i: (i, 0)))(x)
+
+x = np.ones((16, 128), np.float32)
+
+def test_plain():
+    np.testing.assert_array_equal(add_one(x), x + 1)
+
+@pytest.mark.tessera(device="tpu-v6e", schedule="random:1")
+def test_marked(tessera_report):
+    add_one(x)
+    assert tessera_report.calls[0].json["device"] == "tpu-v6e"
+
+def test_report(tessera_report):
+    add_one(x)
+    assert tessera_report.hbm_read_bytes == x.nbytes
+
+def test_wrong():
+    add_one(x, shift=1)
+
+def test_devices():
+    assert jax.device_count() == 3
+'''
+
+
+@pytest.fixture
+def library(tmp_path):
+    (tmp_path / "test_library.py").write_text(LIBRARY)
+
+    def run(*options):
+        done = subprocess.run(
+            [sys.executable, "-m", "pytest", "-q", "-p", "tessera.pytest", "-p", "no:cacheprovider", *options], cwd=tmp_path,
+            capture_output=True, text=True, timeout=300, check=False,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "JAX_PLATFORMS": "cpu"})
+        return done.stdout
+
+    return run
+
+
+def test_all_tests_on_a_device(library):
+    out = library("--tessera=tpu-v5e", "--tessera-devices=3")
+    assert "1 failed, 4 passed" in out, out
+    assert "tessera._report.KernelError: error[oob-block]" in out and "test_library.py" in out
+
+
+def test_only_marked_ones(library):
+    out = library("-k", "marked or report or plain")
+    assert "1 failed, 2 passed" in out, out  # the plain one finds no TPU
