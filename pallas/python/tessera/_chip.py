@@ -1,6 +1,7 @@
 """Chip queries answer for the simulated device."""
 import contextlib
 import re
+import sys
 
 # device_kind of a TPU's runtime (jax/_src/pallas/mosaic/tpu_info.py).
 _KINDS = {"v2": "TPU v2", "v3": "TPU v3", "v4": "TPU v4", "v5e": "TPU v5 lite", "v5p": "TPU v5p",
@@ -17,6 +18,12 @@ def device_kind(device):
     return kind
 
 
+def _asked_by_jax(depth=2):
+    """JAX itself must know that it runs on a CPU; the kernels that it ships are programs like any other."""
+    name = sys._getframe(depth).f_globals.get("__name__", "")
+    return name.split(".")[0] in ("jax", "jaxlib") and not name.startswith("jax.experimental.pallas")
+
+
 @contextlib.contextmanager
 def pretend(device, cores):
     import jax
@@ -30,6 +37,8 @@ def pretend(device, cores):
             setattr(owner, name, value)
             stack.callback(lambda: delattr(owner, name) if old is None else setattr(owner, name, old))
 
+        platform = on_cpu.platform
+        replace(on_cpu, "platform", property(lambda self: platform.__get__(self) if _asked_by_jax() else "tpu"))
         replace(on_cpu, "device_kind", property(lambda self: kind))
         replace(on_cpu, "num_cores", property(lambda self: cores))
         replace(jax, "default_backend", lambda: "tpu")

@@ -237,15 +237,16 @@ def test_prints_go_to_python(capsys):
 
 
 def test_chip_queries_answer_for_the_device():
-    before = jax.devices()[0].device_kind, jax.default_backend()
+    before = jax.devices()[0].device_kind, jax.devices()[0].platform, jax.default_backend()
     generations = {}
     for device in ["tpu-v4", "tpu-v5e", "tpu-v5p", "tpu-v6e"]:
         with tessera.simulate(device=device):
             generations[device] = pltpu.get_tpu_info().generation
             assert pltpu.is_tpu_device()
             assert "TPU" in jax.devices()[0].device_kind and jax.default_backend() == "tpu"
+            assert jax.devices()[0].platform == "tpu"
     assert generations == {"tpu-v4": 4, "tpu-v5e": 5, "tpu-v5p": 5, "tpu-v6e": 6}
-    assert before == (jax.devices()[0].device_kind, jax.default_backend())
+    assert before == (jax.devices()[0].device_kind, jax.devices()[0].platform, jax.default_backend())
 
 
 def test_a_jitted_function_is_lowered_for_each_device():
