@@ -16,7 +16,7 @@ Array random_array(DType d, const Shape& shape, std::uint64_t seed, const std::s
   visit_dtype(d, [&]<class T>(TypeTag<T>) {
     for (std::int64_t i = 0; i < array.elems(); ++i) {
       const std::uint64_t bits = random_bits(seed, name, static_cast<std::uint64_t>(i));
-      if constexpr (kIsNibble<T>) {
+      if constexpr (kIsPacked<T>) {
         array.set(i, static_cast<double>(bits >> 61));
       } else if constexpr (kIsFloat<T>) {
         array.data<T>()[i] = convert<T>(

@@ -29,9 +29,12 @@ int mantissa_bits(DType d) {
     case DType::bf16:
       return 7;
     case DType::f8e4m3fn:
+    case DType::f8e4m3b11fnuz:
       return 3;
     case DType::f8e5m2:
       return 2;
+    case DType::f4e2m1fn:
+      return 1;
     default:
       return 0;
   }
@@ -45,6 +48,10 @@ int smallest_exponent(DType d) {
       return -14;
     case DType::f8e4m3fn:
       return -6;
+    case DType::f8e4m3b11fnuz:
+      return -10;
+    case DType::f4e2m1fn:
+      return 0;
     case DType::f8e5m2:
       return -14;
     default:

@@ -23,8 +23,8 @@ void Array::set(std::int64_t i, double value) {
 std::uint64_t Array::bits(std::int64_t i) const {
   return visit_dtype(dtype_, [&]<class T>(TypeTag<T>) -> std::uint64_t {
     const T v = load_element<T>(bytes_.data(), i);
-    if constexpr (kIsNibble<T>) {
-      return static_cast<std::uint64_t>(v.value) & 15u;
+    if constexpr (kIsPacked<T>) {
+      return nibble_of(v);
     } else {
       std::uint64_t bits = 0;
       std::memcpy(&bits, &v, sizeof(T));
@@ -56,7 +56,7 @@ Array f32_array(Shape shape, const std::vector<float>& values) {
 void poison(std::byte* to, DType dtype, std::int64_t elems) {
   visit_dtype(dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    if constexpr (kIsNibble<T>) {
+    if constexpr (kIsPacked<T>) {
       std::memset(to, 0x55, static_cast<std::size_t>(packed_bytes(dtype, elems)));
     } else {
       T value{};

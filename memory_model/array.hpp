@@ -58,9 +58,9 @@ void poison(std::byte* to, DType dtype, std::int64_t elems);
 /// Element `i` of packed row-major memory: 4-bit types two to a byte, the lower index low.
 template <class T>
 T load_element(const std::byte* bytes, std::int64_t i) {
-  if constexpr (kIsNibble<T>) {
+  if constexpr (kIsPacked<T>) {
     const auto byte = std::to_integer<unsigned>(bytes[i / 2]);
-    return T(static_cast<std::int64_t>(i % 2 == 0 ? byte & 15u : byte >> 4));
+    return from_nibble<T>(i % 2 == 0 ? byte & 15u : byte >> 4);
   } else {
     T value;
     std::memcpy(&value, bytes + i * static_cast<std::int64_t>(sizeof(T)), sizeof(T));
@@ -69,8 +69,8 @@ T load_element(const std::byte* bytes, std::int64_t i) {
 }
 template <class T>
 void store_element(std::byte* bytes, std::int64_t i, T value) {
-  if constexpr (kIsNibble<T>) {
-    const auto nibble = static_cast<unsigned>(value.value) & 15u;
+  if constexpr (kIsPacked<T>) {
+    const auto nibble = nibble_of(value);
     const auto old = std::to_integer<unsigned>(bytes[i / 2]);
     bytes[i / 2] =
         static_cast<std::byte>(i % 2 == 0 ? (old & 0xf0u) | nibble : (old & 0x0fu) | (nibble << 4));
@@ -109,7 +109,7 @@ class Array {
   const std::byte* bytes() const { return bytes_.data(); }
   std::int64_t size_bytes() const { return static_cast<std::int64_t>(bytes_.size()); }
 
-  /// The elements, if T is the array's type; std::logic_error otherwise. Not for i4 and u4.
+  /// The elements, if T is the array's type; std::logic_error otherwise. Not for 4-bit types.
   template <class T>
   T* data() {
     check_type(kDTypeOf<T>);

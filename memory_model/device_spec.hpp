@@ -59,6 +59,11 @@ struct DeviceSpec {
   std::int64_t padded_bytes(DType d, const Shape& s) const {
     return tessera::padded_bytes(d, s, tile(d));
   }
+  /// The same with Mosaic's tiles for arrays of few rows.
+  std::int64_t compact_bytes(DType d, const Shape& s) const {
+    const std::int64_t rows = s.rank > 1 ? s[s.rank - 2] : 1;
+    return tessera::padded_bytes(d, s, s.rank > 1 ? compact_tile(tile(d), d, rows) : tile(d));
+  }
   /// Peak rate for products of operands of this type; 0 where the spec has none.
   double peak(DType d) const;
 };

@@ -1,15 +1,17 @@
 // Element types, and how a value of one becomes a value of another.
 //
-// Modelled: f64 f32 f16 bf16 f8e4m3fn f8e5m2, i64 i32 i16 i8 i4, u32 u8 u4, bool. Conversions to a
-// float type round to nearest even; they agree bit for bit with ml_dtypes 0.6 (and numpy for f16),
-// the oracle of tests/memory_model/dtype_tables_test.cpp. As there, a double or an integer reaches
-// a type narrower than f32 through f32 (two roundings), except f16, which takes a double directly.
-// Overflow gives infinity, or NaN in f8e4m3fn, which has none. A NaN becomes the quiet NaN of its
-// sign. A float outside an integer's range saturates and NaN gives 0 (as XLA and CUDA do; C++
-// leaves it undefined); integers wrap. i4 and u4 are packed two to a byte, the lower index in the
-// low nibble, and counted packed.
+// Modelled: f64 f32 f16 bf16 f8e4m3fn f8e5m2 f8e4m3b11fnuz f8e8m0fnu f4e2m1fn, i64 i32 i16 i8 i4,
+// u32 u8 u4, bool. Conversions to a float type round to nearest even; they agree bit for bit with
+// ml_dtypes 0.6 (and numpy for f16), the oracle of tests/memory_model/dtype_tables_test.cpp. As
+// there, a double or an integer reaches a type narrower than f32 through f32 (two roundings),
+// except f16, which takes a double directly. Overflow gives infinity; NaN in formats without
+// infinities, the largest number in f4e2m1fn, which has no NaN either (one becomes a zero of the
+// other sign). A NaN becomes the quiet NaN of its sign. f8e8m0fnu holds powers of two: halves round
+// up, what is not positive is NaN. A float outside an integer's range saturates and NaN gives 0 (as
+// XLA and CUDA do; C++ leaves it undefined); integers wrap. 4-bit types are packed two to a byte,
+// the lower index in the low nibble, and counted packed.
 //
-// Left out: f4e2m1fn, e8m0 scales.
+// Left out: 2-bit integers, f8e4m3, f8e3m4, the other fnuz formats.
 #pragma once
 
 #include <bit>
@@ -23,26 +25,41 @@ namespace tessera {
 
 namespace detail {
 
+/// What the patterns with the largest exponent mean.
+enum class Top {
+  ieee,  ///< infinities and NaNs
+  fn,    ///< numbers, but for the last, which is NaN
+  none,  ///< numbers
+  fnuz,  ///< numbers; NaN is the pattern of -0, which there is not
+};
+
 /// Rounds f to a float format with `kMan` mantissa bits and `kExp` exponent bits.
-/// kFinite: no infinities, the all-ones pattern is NaN (the "fn" formats).
-template <int kExp, int kMan, bool kFinite>
+template <int kExp, int kMan, Top kTop, int kBias = (1 << (kExp - 1)) - 1>
 TESSERA_FN constexpr std::uint32_t encode_small_float(float f) {
-  constexpr int kBias = (1 << (kExp - 1)) - 1;
   constexpr std::uint32_t kInf = ((1u << kExp) - 1) << kMan;
-  constexpr std::uint32_t kMax = kFinite ? (kInf | ((1u << kMan) - 2)) : kInf - 1;
-  constexpr std::uint32_t kNan =
-      kFinite ? (kInf | ((1u << kMan) - 1)) : (kInf | (1u << (kMan - 1)));
+  constexpr std::uint32_t kLast = (1u << (kExp + kMan)) - 1;
+  constexpr std::uint32_t kMax = kTop == Top::ieee ? kInf - 1 : kTop == Top::fn ? kLast - 1 : kLast;
+  constexpr std::uint32_t kNan = kTop == Top::ieee ? (kInf | (1u << (kMan - 1))) : kLast;
+  constexpr std::uint32_t kSign = 1u << (kExp + kMan);
   const std::uint32_t bits = std::bit_cast<std::uint32_t>(f);
   const std::uint32_t sign = (bits >> 31) << (kExp + kMan);
   const std::uint32_t magnitude = bits & 0x7fffffffu;
-  if (magnitude > 0x7f800000u) return sign | kNan;
-  if (magnitude == 0x7f800000u) return sign | (kFinite ? kNan : kInf);
+  if (magnitude > 0x7f800000u) {
+    if (kTop == Top::fnuz) return kSign;
+    return kTop == Top::none ? sign ^ kSign : sign | kNan;
+  }
+  const std::uint32_t beyond = kTop == Top::ieee   ? sign | kInf
+                               : kTop == Top::fn   ? sign | kNan
+                               : kTop == Top::none ? sign | kMax
+                                                   : kSign;
+  if (magnitude == 0x7f800000u) return beyond;
+  const std::uint32_t zero = kTop == Top::fnuz ? 0u : sign;
   const int exponent = static_cast<int>(magnitude >> 23) - 127;  // -127 for f32 subnormals
   // Units of the result's last place, as a shift of the 24-bit significand.
   int shift = 23 - kMan;
   const int smallest = 1 - kBias;
   if (exponent < smallest) shift += smallest - exponent;
-  if (shift > 25) return sign;  // below half of the smallest subnormal
+  if (shift > 25) return zero;  // below half of the smallest subnormal
   const std::uint32_t significand =
       exponent == -127 ? (magnitude & 0x7fffffu) << 1 : (magnitude & 0x7fffffu) | 0x800000u;
   const std::uint32_t half = 1u << (shift - 1);
@@ -53,25 +70,25 @@ TESSERA_FN constexpr std::uint32_t encode_small_float(float f) {
   const std::uint32_t base =
       exponent < smallest ? 0u : static_cast<std::uint32_t>(exponent + kBias - 1) << kMan;
   const std::uint32_t result = base + kept;
-  if (result > kMax) return sign | (kFinite ? kNan : kInf);
-  return sign | result;
+  if (result > kMax) return beyond;
+  return result == 0 ? zero : sign | result;
 }
 
-template <int kExp, int kMan, bool kFinite>
+template <int kExp, int kMan, Top kTop, int kBias = (1 << (kExp - 1)) - 1>
 TESSERA_FN constexpr float decode_small_float(std::uint32_t bits) {
-  constexpr int kBias = (1 << (kExp - 1)) - 1;
   const std::uint32_t sign = (bits >> (kExp + kMan)) << 31;
   const std::uint32_t exponent = (bits >> kMan) & ((1u << kExp) - 1);
   const std::uint32_t mantissa = bits & ((1u << kMan) - 1);
-  constexpr std::uint32_t kTop = (1u << kExp) - 1;
-  if (exponent == kTop && !kFinite) {
+  constexpr std::uint32_t kLargest = (1u << kExp) - 1;
+  if (exponent == kLargest && kTop == Top::ieee) {
     // numpy's f16 keeps a NaN's payload; ml_dtypes' fp8 does not.
     if (kMan == 2 && mantissa != 0) return std::bit_cast<float>(sign | 0x7fc00000u);
     return std::bit_cast<float>(sign | 0x7f800000u | (mantissa << (23 - kMan)));
   }
-  if (exponent == kTop && kFinite && mantissa == (1u << kMan) - 1) {
+  if (exponent == kLargest && kTop == Top::fn && mantissa == (1u << kMan) - 1) {
     return std::bit_cast<float>(sign | 0x7fc00000u);
   }
+  if (kTop == Top::fnuz && bits == 1u << (kExp + kMan)) return std::bit_cast<float>(0xffc00000u);
   if (exponent != 0) {
     return std::bit_cast<float>(sign | ((exponent + 127 - kBias) << 23) |
                                 (mantissa << (23 - kMan)));
@@ -104,12 +121,12 @@ struct f16 {
   std::uint16_t bits = 0;
   f16() = default;
   TESSERA_FN constexpr explicit f16(float f)
-      : bits(static_cast<std::uint16_t>(detail::encode_small_float<5, 10, false>(f))) {}
+      : bits(static_cast<std::uint16_t>(detail::encode_small_float<5, 10, detail::Top::ieee>(f))) {}
   /// One rounding: the double is first rounded to f32 by "round to odd", which a later rounding to
   /// 11 bits cannot tell from the double itself (Boldo & Melquiond, doi:10.1109/TC.2007.70819).
   TESSERA_FN constexpr explicit f16(double d) : f16(round_to_odd(d)) {}
   TESSERA_FN constexpr explicit operator float() const {
-    return detail::decode_small_float<5, 10, false>(bits);
+    return detail::decode_small_float<5, 10, detail::Top::ieee>(bits);
   }
 
  private:
@@ -130,9 +147,9 @@ struct f8e4m3fn {
   std::uint8_t bits = 0;
   f8e4m3fn() = default;
   TESSERA_FN constexpr explicit f8e4m3fn(float f)
-      : bits(static_cast<std::uint8_t>(detail::encode_small_float<4, 3, true>(f))) {}
+      : bits(static_cast<std::uint8_t>(detail::encode_small_float<4, 3, detail::Top::fn>(f))) {}
   TESSERA_FN constexpr explicit operator float() const {
-    return detail::decode_small_float<4, 3, true>(bits);
+    return detail::decode_small_float<4, 3, detail::Top::fn>(bits);
   }
 };
 
@@ -141,9 +158,53 @@ struct f8e5m2 {
   std::uint8_t bits = 0;
   f8e5m2() = default;
   TESSERA_FN constexpr explicit f8e5m2(float f)
-      : bits(static_cast<std::uint8_t>(detail::encode_small_float<5, 2, false>(f))) {}
+      : bits(static_cast<std::uint8_t>(detail::encode_small_float<5, 2, detail::Top::ieee>(f))) {}
   TESSERA_FN constexpr explicit operator float() const {
-    return detail::decode_small_float<5, 2, false>(bits);
+    return detail::decode_small_float<5, 2, detail::Top::ieee>(bits);
+  }
+};
+
+/// 8-bit float, 4 exponent bits with bias 11 and 3 mantissa bits, no infinities, no -0; NaN is
+/// 0x80.
+struct f8e4m3b11fnuz {
+  std::uint8_t bits = 0;
+  f8e4m3b11fnuz() = default;
+  TESSERA_FN constexpr explicit f8e4m3b11fnuz(float f)
+      : bits(
+            static_cast<std::uint8_t>(detail::encode_small_float<4, 3, detail::Top::fnuz, 11>(f))) {
+  }
+  TESSERA_FN constexpr explicit operator float() const {
+    return detail::decode_small_float<4, 3, detail::Top::fnuz, 11>(bits);
+  }
+};
+
+/// OCP scale of microscaling formats: 2^(bits - 127), NaN is 0xff.
+struct f8e8m0fnu {
+  std::uint8_t bits = 0;
+  f8e8m0fnu() = default;
+  TESSERA_FN constexpr explicit f8e8m0fnu(float f) {
+    const auto u = std::bit_cast<std::uint32_t>(f);
+    // A carry out of the mantissa's upper bit is the next power. 0x400000 is 2^-127; what is between
+    // that and 2^-126 rounds up, as in ml_dtypes.
+    const std::uint32_t rounded = (u + 0x400000u) >> 23;
+    const bool positive = u > 0 && u < 0x7f800000u;
+    bits = static_cast<std::uint8_t>(!positive ? 0xffu : u <= 0x400000u ? 0u : rounded);
+  }
+  TESSERA_FN constexpr explicit operator float() const {
+    if (bits == 0xff) return std::bit_cast<float>(0x7fc00000u);
+    return std::bit_cast<float>(bits == 0 ? 0x400000u : static_cast<std::uint32_t>(bits) << 23);
+  }
+};
+
+/// OCP 4-bit float, 2 exponent bits and 1 mantissa bit: 0, 0.5, 1, 1.5, 2, 3, 4, 6. As i4, alone in
+/// its byte.
+struct f4e2m1fn {
+  std::uint8_t bits = 0;
+  f4e2m1fn() = default;
+  TESSERA_FN constexpr explicit f4e2m1fn(float f)
+      : bits(static_cast<std::uint8_t>(detail::encode_small_float<2, 1, detail::Top::none>(f))) {}
+  TESSERA_FN constexpr explicit operator float() const {
+    return detail::decode_small_float<2, 1, detail::Top::none>(bits);
   }
 };
 
@@ -169,6 +230,9 @@ enum class DType : std::uint8_t {
   bf16,
   f8e4m3fn,
   f8e5m2,
+  f8e4m3b11fnuz,
+  f8e8m0fnu,
+  f4e2m1fn,
   i64,
   i32,
   i16,
@@ -179,7 +243,7 @@ enum class DType : std::uint8_t {
   u4,
   boolean
 };
-inline constexpr int kDTypes = 15;
+inline constexpr int kDTypes = 18;
 
 template <class T>
 struct TypeTag {
@@ -202,6 +266,12 @@ constexpr decltype(auto) visit_dtype(DType d, F&& f) {
       return f(TypeTag<f8e4m3fn>{});
     case DType::f8e5m2:
       return f(TypeTag<f8e5m2>{});
+    case DType::f8e4m3b11fnuz:
+      return f(TypeTag<f8e4m3b11fnuz>{});
+    case DType::f8e8m0fnu:
+      return f(TypeTag<f8e8m0fnu>{});
+    case DType::f4e2m1fn:
+      return f(TypeTag<f4e2m1fn>{});
     case DType::i64:
       return f(TypeTag<std::int64_t>{});
     case DType::i32:
@@ -238,6 +308,12 @@ inline constexpr DType kDTypeOf = [] {
     return DType::f8e4m3fn;
   else if constexpr (std::is_same_v<T, f8e5m2>)
     return DType::f8e5m2;
+  else if constexpr (std::is_same_v<T, f8e4m3b11fnuz>)
+    return DType::f8e4m3b11fnuz;
+  else if constexpr (std::is_same_v<T, f8e8m0fnu>)
+    return DType::f8e8m0fnu;
+  else if constexpr (std::is_same_v<T, f4e2m1fn>)
+    return DType::f4e2m1fn;
   else if constexpr (std::is_same_v<T, std::int64_t>)
     return DType::i64;
   else if constexpr (std::is_same_v<T, std::int32_t>)
@@ -273,6 +349,7 @@ constexpr int bit_width(DType d) {
     case DType::bf16:
     case DType::i16:
       return 16;
+    case DType::f4e2m1fn:
     case DType::i4:
     case DType::u4:
       return 4;
@@ -286,23 +363,48 @@ constexpr std::int64_t packed_bytes(DType d, std::int64_t elems) {
   return (elems * bit_width(d) + 7) / 8;
 }
 
-constexpr bool is_float(DType d) { return d <= DType::f8e5m2; }
+constexpr bool is_float(DType d) { return d <= DType::f4e2m1fn; }
 
 constexpr const char* name(DType d) {
-  constexpr const char* kNames[kDTypes] = {"f64",    "f32", "f16", "bf16", "f8e4m3fn",
-                                           "f8e5m2", "i64", "i32", "i16",  "i8",
-                                           "i4",     "u32", "u8",  "u4",   "bool"};
+  constexpr const char* kNames[kDTypes] = {
+      "f64",       "f32",      "f16", "bf16", "f8e4m3fn", "f8e5m2", "f8e4m3b11fnuz",
+      "f8e8m0fnu", "f4e2m1fn", "i64", "i32",  "i16",      "i8",     "i4",
+      "u32",       "u8",       "u4",  "bool"};
   return kNames[static_cast<int>(d)];
 }
 
 /// Floats that C++ has no built-in type for: arithmetic on them happens in f32.
 template <class T>
-inline constexpr bool kIsSmallFloat = std::is_same_v<T, bf16> || std::is_same_v<T, f16> ||
-                                      std::is_same_v<T, f8e4m3fn> || std::is_same_v<T, f8e5m2>;
+inline constexpr bool kIsSmallFloat =
+    std::is_same_v<T, bf16> || std::is_same_v<T, f16> || std::is_same_v<T, f8e4m3fn> ||
+    std::is_same_v<T, f8e5m2> || std::is_same_v<T, f8e4m3b11fnuz> || std::is_same_v<T, f8e8m0fnu> ||
+    std::is_same_v<T, f4e2m1fn>;
 template <class T>
 inline constexpr bool kIsFloat = kIsSmallFloat<T> || std::is_floating_point_v<T>;
 template <class T>
 inline constexpr bool kIsNibble = std::is_same_v<T, i4> || std::is_same_v<T, u4>;
+/// Two to a byte in arrays.
+template <class T>
+inline constexpr bool kIsPacked = kIsNibble<T> || std::is_same_v<T, f4e2m1fn>;
+
+/// The pattern of a 4-bit element, and the element of a pattern.
+template <class T>
+TESSERA_FN constexpr unsigned nibble_of(T v) {
+  if constexpr (kIsNibble<T>)
+    return static_cast<unsigned>(v.value) & 15u;
+  else
+    return v.bits;
+}
+template <class T>
+TESSERA_FN constexpr T from_nibble(unsigned pattern) {
+  if constexpr (kIsNibble<T>) {
+    return T(static_cast<std::int64_t>(pattern));
+  } else {
+    T v;
+    v.bits = static_cast<std::uint8_t>(pattern);
+    return v;
+  }
+}
 
 /// The value of `from` in type To, by the rules at the top of this file.
 template <class To, class From>

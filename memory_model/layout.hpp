@@ -77,6 +77,15 @@ constexpr std::int64_t line_elems(DType d, NativeTile tile) {
   return bit_width(d) >= 32 ? tile.lanes : std::int64_t{tile.lanes} * 32 / bit_width(d);
 }
 
+/// The tile that Mosaic gives an array with fewer rows than the native one: as many sublanes as
+/// hold them, a power of two (infer-memref-layout; jax/_src/pallas/mosaic/tpu_info.py).
+constexpr NativeTile compact_tile(NativeTile native, DType d, std::int64_t rows) {
+  if (native.lanes == 1) return native;
+  int sublanes = bit_width(d) >= 32 ? 1 : 32 / bit_width(d);
+  while (sublanes < native.sublanes && sublanes < rows) sublanes *= 2;
+  return {sublanes, native.lanes};
+}
+
 /// Bytes of a buffer of this shape when its last two dims are padded to whole native tiles.
 constexpr std::int64_t padded_bytes(DType d, const Shape& s, NativeTile tile) {
   Shape p = s;

@@ -154,8 +154,7 @@ Array read(const std::string& path, DType expected, bool bits) {
   const char* data = file.data() + header.data_at;
   if (is_nibble(expected)) {
     for (std::int64_t i = 0; i < elems; ++i) {
-      array.set(i, expected == DType::i4 ? static_cast<signed char>(data[i])
-                                         : static_cast<unsigned char>(data[i]));
+      store_element(array.bytes(), i, u4(std::int64_t{data[i]}));
     }
   } else if (wanted > 0) {
     std::memcpy(array.bytes(), data, static_cast<std::size_t>(wanted));
@@ -196,9 +195,11 @@ void write_npy(const std::string& path, const Array& array) {
   file += static_cast<char>(header.size() >> 8);
   file += header;
   if (is_nibble(array.dtype())) {
-    for (std::int64_t i = 0; i < array.elems(); ++i) {
-      file += static_cast<char>(static_cast<int>(array.at(i)));
-    }
+    const bool is_signed = array.dtype() == DType::i4;
+    for (std::int64_t i = 0; i < array.elems(); ++i)
+      file += static_cast<char>(
+          is_signed ? static_cast<std::uint64_t>(static_cast<std::int64_t>(array.at(i)))
+                    : array.bits(i));
   } else {
     file.append(reinterpret_cast<const char*>(array.bytes()),
                 static_cast<std::size_t>(array.size_bytes()));

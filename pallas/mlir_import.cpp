@@ -156,6 +156,9 @@ mlir::LogicalResult read_new_float(mlir::DialectBytecodeReader& reader, llvm::St
     case 29:
       type = mlir::Float4E2M1FNType::get(context);
       break;
+    case 32:
+      type = mlir::Float8E8M0FNUType::get(context);
+      break;
     default:
       break;
   }
@@ -183,6 +186,12 @@ bool element_dtype(mlir::Type t, DType& dtype) {
     dtype = DType::f8e4m3fn;
   else if (mlir::isa<mlir::Float8E5M2Type>(t))
     dtype = DType::f8e5m2;
+  else if (mlir::isa<mlir::Float8E4M3B11FNUZType>(t))
+    dtype = DType::f8e4m3b11fnuz;
+  else if (mlir::isa<mlir::Float8E8M0FNUType>(t))
+    dtype = DType::f8e8m0fnu;
+  else if (mlir::isa<mlir::Float4E2M1FNType>(t))
+    dtype = DType::f4e2m1fn;
   else if (t.isInteger(1))
     dtype = DType::boolean;
   else if (t.isInteger(4))

@@ -68,7 +68,7 @@ T pad_of(const OperandPlan& op) {
 /// n elements from `at` on, out of packed memory and into it.
 template <class T>
 void load_elements(const std::byte* hbm, std::int64_t at, T* to, std::int64_t n) {
-  if constexpr (kIsNibble<T>) {
+  if constexpr (kIsPacked<T>) {
     for (std::int64_t i = 0; i < n; ++i) to[i] = load_element<T>(hbm, at + i);
   } else {
     std::memcpy(to, hbm + at * static_cast<std::int64_t>(sizeof(T)),
@@ -77,7 +77,7 @@ void load_elements(const std::byte* hbm, std::int64_t at, T* to, std::int64_t n)
 }
 template <class T>
 void store_elements(std::byte* hbm, std::int64_t at, const T* from, std::int64_t n) {
-  if constexpr (kIsNibble<T>) {
+  if constexpr (kIsPacked<T>) {
     for (std::int64_t i = 0; i < n; ++i) store_element(hbm, at + i, from[i]);
   } else {
     std::memcpy(hbm + at * static_cast<std::int64_t>(sizeof(T)), from,

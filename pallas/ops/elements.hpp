@@ -58,6 +58,15 @@ bool with_float(DType d, F&& f) {
     case DType::f8e5m2:
       f(TypeTag<f8e5m2>{});
       return true;
+    case DType::f8e4m3b11fnuz:
+      f(TypeTag<f8e4m3b11fnuz>{});
+      return true;
+    case DType::f8e8m0fnu:
+      f(TypeTag<f8e8m0fnu>{});
+      return true;
+    case DType::f4e2m1fn:
+      f(TypeTag<f4e2m1fn>{});
+      return true;
     default:
       return false;
   }

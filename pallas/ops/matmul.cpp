@@ -87,7 +87,8 @@ Matrix matrix_of(const Shape& s, const std::vector<int>& batch, const std::vecto
 DType common_type(DType a, DType b) {
   const auto small = [](DType d) { return d == DType::i8 || d == DType::i4; };
   if (small(a) && small(b)) return DType::i8;  // an i4 is alone in its byte
-  return a == b ? a : DType::f32;
+  const bool has_dot = a <= DType::f8e5m2;
+  return a == b && has_dot ? a : DType::f32;
 }
 
 StorageHandle as_type(const StorageHandle& from, DType is, DType wanted, std::int64_t n) {
@@ -135,7 +136,9 @@ bool multiply(const Product& p, std::byte* c, DType acc, const std::byte* a, con
     return true;
   }
   return with_float(p.type, [&](auto tag) {
-    multiply<float, typename decltype(tag)::type>(p, reinterpret_cast<float*>(c), a, b);
+    using T = typename decltype(tag)::type;
+    if constexpr (kDTypeOf<T> <= DType::f8e5m2)  // others came as f32
+      multiply<float, T>(p, reinterpret_cast<float*>(c), a, b);
   });
 }
 

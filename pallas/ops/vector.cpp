@@ -1,4 +1,6 @@
 // Vectors made and reduced: iota, reductions, packing.
+#include <cctype>
+
 #include <limits>
 
 #include "pallas/ops/gather.hpp"
@@ -296,11 +298,10 @@ void plan_reduce_index(Planner& p, const Operation& op) {
 
 DType named_type(Planner& p, const Operation& op, const char* attribute) {
   const std::string text = p.text(op, attribute);
-  for (const DType d : {DType::bf16, DType::f16, DType::i16, DType::i8, DType::i4, DType::f32,
-                        DType::i32, DType::f8e4m3fn, DType::f8e5m2}) {
-    if (text == name(d) || (d == DType::f8e4m3fn && text == "f8E4M3FN") ||
-        (d == DType::f8e5m2 && text == "f8E5M2"))
-      return d;
+  std::string lower = text;  // f8E4M3FN is MLIR's name of f8e4m3fn
+  for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  for (int d = 0; d < kDTypes; ++d) {
+    if (lower == name(static_cast<DType>(d))) return static_cast<DType>(d);
   }
   p.unsupported(op, std::string(attribute) + " " + text);
 }
