@@ -7,7 +7,6 @@
 #include <deque>
 #include <list>
 #include <mutex>
-#include <nlohmann/json.hpp>
 #include <thread>
 #include <unordered_map>
 
@@ -25,7 +24,6 @@ namespace {
 struct Kernel {
   std::string module;  ///< bytecode
   std::string config;  ///< without it
-  int collective_id = 0;
   std::unique_ptr<pallas::Program> program;
   std::string failure;  ///< why there is no program
   std::string slug;
@@ -39,8 +37,6 @@ std::unique_ptr<Kernel> kernel_of(const std::string& text) {
     if (found.size() != 1) throw InputError("bad-module", "the custom call has no Mosaic module");
     kernel->module = found.front().module;
     kernel->config = found.front().config;
-    kernel->collective_id =
-        nlohmann::json::parse(kernel->config).at("custom_call_config").value("collective_id", 0);
     kernel->program = pallas::plan_module(pallas::load_module(kernel->module, "the kernel"));
   } catch (const KernelError& e) {
     kernel->failure = e.diagnostic.text();
@@ -271,7 +267,7 @@ class Calls {
       retype(operands[i], pallas::operand_dtype(program, i));
     const std::size_t operands_given = operands.size();
     pallas::Call call = pallas::make_call(program, std::move(operands), any.aliases);
-    call.collective_id = kernel.collective_id;
+    pallas::apply_config(kernel.config, call);
     for (const View& r : any.results) {
       Shape shape = r.shape;
       if (shape.rank > 0) shape[0] *= static_cast<std::int64_t>(group.size());

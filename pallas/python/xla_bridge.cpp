@@ -56,6 +56,12 @@ DType dtype_of(ffi::DataType t) {
       return DType::f8e5m2;
     case ffi::DataType::F8E4M3FN:
       return DType::f8e4m3fn;
+    case ffi::DataType::F8E4M3B11FNUZ:
+      return DType::f8e4m3b11fnuz;
+    case ffi::DataType::F8E8M0FNU:
+      return DType::f8e8m0fnu;
+    case ffi::DataType::F4E2M1FN:
+      return DType::f4e2m1fn;
     default:
       throw InputError("unsupported", "an operand or result of a type that tessera lacks");
   }

@@ -18,9 +18,12 @@ def device_kind(device):
     return kind
 
 
-def _asked_by_jax(depth=2):
+def _asked_by_jax():
     """JAX itself must know that it runs on a CPU; the kernels that it ships are programs like any other."""
-    name = sys._getframe(depth).f_globals.get("__name__", "")
+    frame = sys._getframe()
+    while frame.f_globals.get("__name__") == __name__:
+        frame = frame.f_back
+    name = frame.f_globals.get("__name__", "")
     return name.split(".")[0] in ("jax", "jaxlib") and not name.startswith("jax.experimental.pallas")
 
 
@@ -42,4 +45,7 @@ def pretend(device, cores):
         replace(on_cpu, "device_kind", property(lambda self: kind))
         replace(on_cpu, "num_cores", property(lambda self: cores))
         replace(jax, "default_backend", lambda: "tpu")
+        test_util = sys.modules.get("jax._src.test_util")
+        if test_util is not None:  # what tests in the manner of JAX's own ask
+            replace(test_util, "device_under_test", lambda: "tpu")
         yield

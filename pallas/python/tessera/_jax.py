@@ -136,6 +136,8 @@ def _call_us_for_custom_calls(tpu_custom_call):
 
 def _wait_after_programs(pxla):
     """Programs with kernels end before their call returns: what is wrong is raised there."""
+    from jax._src import dispatch
+
     executable = pxla.ExecuteReplicated
     init, call = executable.__init__, executable.__call__
 
@@ -150,16 +152,18 @@ def _wait_after_programs(pxla):
         if _marker not in (self.keepalive or ()):
             return call(self, *args, **kwargs)
         session = _session
+        failure = None
         try:
             results = call(self, *args, **kwargs)
             jax.block_until_ready(results)
-            jax.effects_barrier()
-        except jax.errors.JaxRuntimeError:
-            if session is not None:
-                session.collect()
-            raise
+            dispatch.runtime_tokens.block_until_ready()
+        except jax.errors.JaxRuntimeError as e:
+            failure = e
+            dispatch.runtime_tokens.clear()  # they would raise it again
         if session is not None:
             session.collect()
+        if failure is not None:
+            raise failure
         return results
 
     executable.__init__ = init_marked

@@ -27,6 +27,13 @@ def pytest_configure(config):
         import jax
 
         jax.config.update("jax_num_cpu_devices", devices)
+    device = config.getoption("--tessera")
+    if device is not None:  # marks and skips of whole modules ask for the backend when they are imported
+        from tessera import _chip
+
+        pretending = _chip.pretend(device, cores=1)
+        pretending.__enter__()
+        config.add_cleanup(lambda: pretending.__exit__(None, None, None))
 
 
 def _settings(request):

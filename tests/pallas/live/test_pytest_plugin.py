@@ -36,6 +36,10 @@ def test_report(tessera_report):
 def test_wrong():
     add_one(x, shift=1)
 
+@pytest.mark.skipif(jax.default_backend() != "tpu", reason="needs a TPU")
+def test_that_needs_a_tpu():
+    add_one(x)
+
 def test_devices():
     assert jax.device_count() == 3
 '''
@@ -57,7 +61,7 @@ def library(tmp_path):
 
 def test_all_tests_on_a_device(library):
     out = library("--tessera=tpu-v5e", "--tessera-devices=3")
-    assert "1 failed, 4 passed" in out, out
+    assert "1 failed, 5 passed" in out, out
     assert "tessera._report.KernelError: error[oob-block]" in out and "test_library.py" in out
 
 

@@ -137,6 +137,29 @@ def test_scalar_prefetch():
     np.testing.assert_array_equal(got, np.asarray(x).reshape(4, 8, 128)[np.asarray(order)].reshape(32, 128))
 
 
+def test_scalars_without_dims():
+    def kernel(n_ref, x_ref, o_ref):
+        o_ref[...] = x_ref[...] * n_ref[...]
+
+    with tessera.simulate():
+        got = pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct((8, 128), jnp.float32),
+                             in_specs=[pl.BlockSpec(memory_space=pltpu.SMEM), pl.BlockSpec((8, 128), lambda: (0, 0))])(
+            jnp.float32(3), jnp.ones((8, 128)))
+    np.testing.assert_array_equal(got, np.full((8, 128), 3))
+
+
+def test_scratch_of_few_rows_is_compact():
+    def kernel(x_ref, o_ref, big):
+        big[0, 0] = x_ref[0]
+        o_ref[0] = big[0, 0]
+
+    rows = 1 << 16  # 33 MB as it is; 268 with rows padded to 16
+    with tessera.simulate(device="tpu-v5e") as report:
+        pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct((1, 128), jnp.bfloat16),
+                       scratch_shapes=[pltpu.VMEM((rows, 2, 128), jnp.bfloat16)])(jnp.ones((1, 128), jnp.bfloat16))
+    assert rows * 2 * 128 * 2 <= report.calls[0].json["memory"]["vmem_peak_bytes"] < rows * 2 * 128 * 2 + 8192
+
+
 def test_emit_pipeline():
     def kernel(x_hbm, o_hbm):
         def step(x_ref, o_ref):
@@ -189,10 +212,11 @@ def test_core_map_and_kernel(cores):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int32", "uint32", "int16", "int8", "uint8", "int4", "uint4",
-                                   "float8_e4m3fn", "float8_e5m2", "bool"])
+                                   "float8_e4m3fn", "float8_e5m2", "float8_e4m3b11fnuz", "float8_e8m0fnu", "float4_e2m1fn",
+                                   "bool"])
 def test_dtypes_survive_the_trip(dtype):
-    values = np.random.default_rng(0).integers(0, 7, (64, 256))
-    x = jnp.asarray(values, dtype)
+    values = np.random.default_rng(0).integers(1, 7, (64, 256))
+    x = jnp.asarray(jnp.asarray(values, jnp.float32), dtype)
 
     def kernel(x_ref, o_ref):
         o_ref[...] = x_ref[...]
@@ -293,6 +317,7 @@ def test_a_hazard_raises_with_the_python_line():
         # The simulation goes on.
         np.testing.assert_array_equal(race_or_not(True, x), x)
     assert error.value.slug == "race" and error.value.kind == "kernel"
+    assert error.value.__context__ is None  # XLA's own words are not repeated
     assert "test_simulate.py" in str(error.value) and "# the line of the race" in str(error.value)
     assert [d["slug"] for d in report.diagnostics] == ["race"]
 
@@ -333,6 +358,47 @@ def test_races_can_be_let_through():
         np.testing.assert_array_equal(race_or_not(False, x), x)
         with pytest.raises(tessera.KernelError):
             out_of_bounds(1, x)
+
+
+def test_outside_of_an_array():
+    x = matrix(16)
+    i = jnp.asarray(12, jnp.int32)
+
+    def dynamic(x, i, **params):
+        def kernel(i_ref, x_hbm, o_ref, sem):
+            pltpu.async_copy(x_hbm.at[pl.ds(i_ref[0], 8)], o_ref, sem).wait()
+
+        return pl.pallas_call(
+            kernel, out_shape=jax.ShapeDtypeStruct((8, 128), jnp.float32),
+            in_specs=[pl.BlockSpec(memory_space=pltpu.SMEM), pl.BlockSpec(memory_space=pl.ANY)],
+            scratch_shapes=[pltpu.SemaphoreType.DMA], compiler_params=pltpu.CompilerParams(**params))(i[None], x)
+
+    with tessera.simulate():
+        with pytest.raises(tessera.KernelError) as error:
+            dynamic(x, i)
+        assert error.value.slug == "oob-index" and "[12, 20) of dim 0" in str(error.value)
+        # The author says that it is meant: what is there comes, the rest is undefined.
+        got = np.asarray(dynamic(x, i, disable_bounds_checks=True))
+        np.testing.assert_array_equal(got[:4], x[12:])
+        assert np.isnan(got[4:]).all()
+        assert np.isnan(np.asarray(dynamic(x, i + 8, disable_bounds_checks=True))).all()
+        np.testing.assert_array_equal(dynamic(x, i - 4), x[8:])
+
+
+def test_a_wait_needs_no_place_for_its_bytes():
+    x = matrix(16)
+
+    def kernel(size_ref, x_hbm, o_ref, sem):
+        pltpu.make_async_copy(x_hbm.at[pl.ds(0, 8)], o_ref, sem).start()
+        rows = o_ref.at[pl.ds(4, size_ref[0])]  # as many bytes, but four rows too far
+        pltpu.make_async_copy(rows, rows, sem).wait()
+
+    with tessera.simulate():
+        got = pl.pallas_call(
+            kernel, out_shape=jax.ShapeDtypeStruct((8, 128), jnp.float32),
+            in_specs=[pl.BlockSpec(memory_space=pltpu.SMEM), pl.BlockSpec(memory_space=pl.ANY)],
+            scratch_shapes=[pltpu.SemaphoreType.DMA])(jnp.asarray([8], jnp.int32), x)
+    np.testing.assert_array_equal(got, x[:8])
 
 
 def test_what_a_tpu_refuses_is_refused():
