@@ -177,7 +177,7 @@ int run_module_command(const RunArguments& a) {
   report.backend_why = "a TPU build runs on a TPU";
   if (result.ok() && !a.no_check && !r.expected.empty()) {
     const Agreement agreement = compare(result, r.expected);
-    report.validated = agreement.text;
+    report.validated = agreement.text.empty() ? "no: nothing to compare with" : agreement.text;
     if (!agreement.passed) {
       result.diagnostics.push_back(
           {.slug = "mismatch",
@@ -279,7 +279,7 @@ int show_module_command(const RunArguments& a) {
   for (const auto& list : {p.operands, p.scratch}) {
     for (const auto& w : list) {
       if (!w.any && !w.smem && !w.semaphores)
-        vmem += w.slots * device.padded_bytes(w.type.dtype, w.type.shape);
+        vmem += w.slots * device.compact_bytes(w.type.dtype, w.type.shape);
     }
   }
   for (std::size_t i = 0; i < p.scratch.size(); ++i)

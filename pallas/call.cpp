@@ -1,5 +1,7 @@
 #include "pallas/call.hpp"
 
+#include <deque>
+
 #include "pallas/core.hpp"
 #include "sim/diagnostics/slugs.hpp"
 
@@ -125,6 +127,7 @@ Prepared prepare(const Call& call, const DeviceSpec& device, int devices) {
   plan.kernel = p.name;
   plan.device = device;
   plan.leaves_undefined = true;
+  plan.compact = true;
   plan.grid_rank = static_cast<int>(p.grid.size());
   plan.labels.fill("");
   r.names.reserve(p.operands.size());
@@ -150,12 +153,12 @@ Prepared prepare(const Call& call, const DeviceSpec& device, int devices) {
       const Array& a = input ? call.inputs[i] : call.results[i - call.inputs.size()];
       op.array = a.shape();
       if (devices > 1) {
-        if (op.array.rank == 0 || op.array[0] % devices != 0) {
+        if (op.array.rank > 0 && op.array[0] % devices != 0) {
           throw InputError("bad-input", what + " is " + describe(a.dtype(), a.shape()) +
                                             ", which does not divide among " +
                                             std::to_string(devices) + " devices");
         }
-        op.array[0] /= devices;
+        if (op.array.rank > 0) op.array[0] /= devices;
       }
       // Scalars and vectors of one element may come without dims.
       if (op.array.rank != op.block.rank && op.array.elems() == op.block.elems())
@@ -169,6 +172,7 @@ Prepared prepare(const Call& call, const DeviceSpec& device, int devices) {
     } else {
       op.array = w.whole ? op.block : inferred_shape(r.launch, w, maps);
     }
+    if (op.block.rank == 0) op.array = op.block = {1};  // of one element, squeezed
     const auto squeezed = dropped_ones(op.block, w.type.shape);
     if (!squeezed) {
       throw InputError("bad-module", "the module makes no sense: a window of " +
@@ -210,6 +214,13 @@ Prepared prepare(const Call& call, const DeviceSpec& device, int devices) {
         {"prefetched" + std::to_string(i), t.dtype, t.shape.elems(), Here{}, -1});
   }
   return r;
+}
+
+/// A scalar as an array with its value for each device.
+Array on_all_devices(const Array& scalar, int devices) {
+  Array a(scalar.dtype(), {devices});
+  for (int d = 0; d < devices; ++d) a.set(d, scalar.at(0));
+  return a;
 }
 
 std::size_t dynamic_extents(const Program& p) {
@@ -278,7 +289,12 @@ RunResult run_call(const Call& call, const RunOptions& given) {
   try {
     finish_plan(p.plan);
     Inputs inputs;
-    for (const Array& a : call.inputs) inputs.push_back(&a);
+    std::deque<Array> scalars;
+    for (std::size_t i = 0; i < call.inputs.size(); ++i) {
+      const bool scalar = call.inputs[i].shape().rank == 0;
+      if (scalar) scalars.push_back(on_all_devices(call.inputs[i], devices));
+      inputs.push_back(scalar ? &scalars.back() : &call.inputs[i]);
+    }
     detail::RunDriver driver(std::move(p.plan), inputs, options);
     context.plan = &driver.plan();
     std::int64_t cells = 1;

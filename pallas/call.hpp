@@ -34,6 +34,8 @@ struct Call {
   std::vector<Array> results;  ///< shapes and types wanted; empty: inferred
   std::vector<Alias> aliases;
   int collective_id = 0;
+  bool unchecked_bounds =
+      false;  ///< the author's disable_bounds_checks: reads outside are undefined
   std::vector<std::string> names;  ///< of inputs, then of results; made up if empty
 };
 

@@ -108,8 +108,7 @@ RecordedCall read_checked(const std::string& folder) {
        meta.value("custom_call", Json::object()).value("aliases", Json::array()))
     aliases.emplace_back(alias.at("operand").get<std::size_t>(), alias.at("result").get<int>());
   r.call = make_call(*r.program, std::move(arrays), aliases);
-  r.call.collective_id =
-      config.value("custom_call_config", Json::object()).value("collective_id", 0);
+  apply_config(config.dump(), r.call);
   const Json results = meta.value("results", Json::array());
   for (std::size_t j = 0; j < results.size(); ++j) {
     if (inputs + j >= r.program->operands.size())
@@ -135,6 +134,14 @@ Json described(const std::vector<Array>& arrays) {
 }
 
 }  // namespace
+
+void apply_config(const std::string& config, Call& call) {
+  const Json parsed = Json::parse(config, nullptr, false);
+  if (!parsed.is_object()) return;
+  const Json settings = parsed.value("custom_call_config", Json::object());
+  call.collective_id = settings.value("collective_id", 0);
+  call.unchecked_bounds = settings.value("disable_bounds_checks", false);
+}
 
 void write_call(const std::string& folder, const CallToRecord& call) {
   std::error_code error;

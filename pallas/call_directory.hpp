@@ -35,6 +35,9 @@ struct RecordedCall {
   bool eager = false;  ///< recorded with copies that land at once, in the order of their starts
 };
 
+/// What a custom call's backend_config (JSON) says of a call.
+void apply_config(const std::string& config, Call& call);
+
 /// Throws InputError.
 RecordedCall read_call(const std::string& folder);
 

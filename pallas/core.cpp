@@ -61,6 +61,7 @@ class KernelCore final : public CoreBase {
     ledger.keep_movements(io.keep_movements);
     exec_.printed = &printed;
     exec_.collective_id = launch.call->collective_id;
+    exec_.unchecked_bounds = launch.call->unchecked_bounds;
     if (io.core != nullptr) {
       io.core->ledger = &ledger;
       io.core->step = &steps;

@@ -60,8 +60,13 @@ void fail_poison(const char* what) {
   throw KernelError(std::move(d));
 }
 
+void MemRef::check_inside() const {
+  if (!outside.any) return;
+  fail_bounds(*this, outside.dim, outside.start, outside.size, outside.extent, &outside.at);
+}
+
 void fail_bounds(const MemRef& m, int dim, std::int64_t start, std::int64_t size,
-                 std::int64_t extent) {
+                 std::int64_t extent, const Here* at) {
   const std::string name = m.buffer != nullptr ? m.buffer->name : "the semaphores";
   Diagnostic d{.slug = "oob-index"};
   d.headline = (size == 1 ? "index " + std::to_string(start)
@@ -70,7 +75,7 @@ void fail_bounds(const MemRef& m, int dim, std::int64_t start, std::int64_t size
                " of dim " + std::to_string(dim) + " are outside the " + std::to_string(extent) +
                " of " + name;
   add_kernel_field(d);
-  d.fields.emplace_back("line", caller_excerpt());
+  d.fields.emplace_back("line", at == nullptr ? caller_excerpt() : source_excerpt(*at));
   if (m.buffer != nullptr) {
     d.fields.emplace_back("ref", name + ": " + tessera::name(m.buffer->space) + " " +
                                      describe(m.buffer->dtype, m.buffer->shape));

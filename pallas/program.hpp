@@ -31,13 +31,33 @@ struct Vector {
   StorageHandle poison;  ///< a byte per element, not zero where it is poison; empty if none is
 };
 
-/// A view of a buffer, or of an array of semaphores.
+/// A slice that leaves its memref.
+struct Outside {
+  bool any = false;
+  int dim = 0;  ///< of the memref that was sliced
+  int now = 0;  ///< of the view; -1: no longer a dim of it
+  std::int64_t start = 0;
+  std::int64_t size = 0;
+  std::int64_t extent = 0;
+  Here at;  ///< the line of the slice
+};
+
+/// A view of a buffer, or of an array of semaphores. It may lie outside of them: kernels wait for
+/// as many bytes as such a slice has. Who accesses it fails.
 struct MemRef {
   Buffer* buffer = nullptr;
   const std::vector<Semaphore*>* semaphores = nullptr;
   Ref::View view;
-  Ref ref() const { return Ref(*buffer, view); }
-  static MemRef whole(Buffer& b) { return {&b, nullptr, Ref(b).view()}; }
+  Outside outside;
+  /// For an access: throws KernelError[oob-index] if there is nothing to access.
+  Ref ref() const {
+    check_inside();
+    return Ref(*buffer, view);
+  }
+  /// For its shape alone.
+  Ref shape() const { return Ref(*buffer, view); }
+  void check_inside() const;
+  static MemRef whole(Buffer& b) { return {&b, nullptr, Ref(b).view(), {}}; }
 };
 
 class Exec;
@@ -152,6 +172,8 @@ class Exec {
   std::size_t next = 0;                               ///< step to run next
   const std::vector<std::int64_t>* bounds = nullptr;  ///< of the grid
   int collective_id = 0;
+  bool unchecked_bounds = false;  ///< what is read outside of a memref is undefined, no error
+  std::vector<std::unique_ptr<Buffer>> outside;  ///< what was read there, for copies under way
   std::string* printed = nullptr;
   std::vector<std::vector<ScopedMemory>> scopes;
   std::vector<std::unique_ptr<Buffer>> retired;  ///< of scopes that ended, for the next ones
@@ -170,7 +192,7 @@ class Exec {
 // Errors of a body, at the line of the running step.
 [[noreturn]] void fail_poison(const char* what);
 [[noreturn]] void fail_bounds(const MemRef& m, int dim, std::int64_t start, std::int64_t size,
-                              std::int64_t extent);
+                              std::int64_t extent, const Here* at = nullptr);
 /// The explicit ops of a matrix unit in an order that it does not allow.
 [[noreturn]] void fail_matrix_unit(const std::string& what, const char* help);
 [[noreturn]] void fail_ref(const std::string& what);

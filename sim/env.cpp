@@ -49,7 +49,7 @@ std::string print_value(double v) { return fmt::format("{:g}", v); }
 namespace {
 std::int64_t counted_bytes(const OperandPlan& op) {
   if (op.space == Space::registers || op.space == Space::semaphore) return 0;
-  return op.space == Space::vmem ? step_context->plan->device.padded_bytes(op.dtype, op.kept)
+  return op.space == Space::vmem ? step_context->plan->vmem_bytes(op)
                                  : packed_bytes(op.dtype, op.array.elems());
 }
 }  // namespace

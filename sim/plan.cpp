@@ -74,8 +74,7 @@ void finish_operand(OperandPlan& op, Plan& plan) {
   // A CTA writes its output once, through one staging buffer.
   const bool staged = op.role == Role::out && plan.device.kind == DeviceSpec::Kind::gpu;
   Allocation a{op.name, op.space, op.dtype, op.kept, staged ? 1 : op.buffers, 0};
-  a.bytes = op.space == Space::smem ? packed_bytes(op.dtype, op.kept.elems())
-                                    : plan.device.padded_bytes(op.dtype, op.kept);
+  a.bytes = op.space == Space::smem ? packed_bytes(op.dtype, op.kept.elems()) : plan.vmem_bytes(op);
   plan.allocations.push_back(std::move(a));
 }
 

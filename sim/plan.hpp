@@ -65,11 +65,17 @@ struct Plan {
   std::array<const char*, kMaxGridRank> labels{};
   int grid_rank = 0;
   bool leaves_undefined = false;  ///< outputs need not be written whole
+  bool compact = false;           ///< arrays of few rows have tiles of few rows, as Mosaic's
   int scoped_ref = -1;            ///< row of the ledger for buffers of run_scoped
   Ledger ledger;                  ///< the refs, no movements yet
 
   /// True if the spec asks for what only the asynchronous machine has.
   bool asynchronous() const;
+  /// Bytes of VMEM that one buffer of an operand takes.
+  std::int64_t vmem_bytes(const OperandPlan& op) const {
+    return compact ? device.compact_bytes(op.dtype, op.kept)
+                   : device.padded_bytes(op.dtype, op.kept);
+  }
 
   std::int64_t vmem_bytes() const { return bytes_in(allocations, Space::vmem); }
   std::int64_t smem_bytes() const { return bytes_in(allocations, Space::smem); }

@@ -61,11 +61,11 @@ void plan_enqueue(Planner& p, const Operation& op) {
     const Here at = x.here();
     const SemRef landed = sem_ref(x, x.memref(s.landed));
     if (s.sent < 0) {
-      AsyncCopy(from.ref(), to.ref(), landed, at).start(priority, at);
+      AsyncCopy(readable(x, from), to.ref(), landed, at).start(priority, at);
       return;
     }
     const SemRef sent = sem_ref(x, x.memref(s.sent));
-    AsyncCopy(from.ref(), to.ref(), sent, landed, target(x, s.device, "a device id"),
+    AsyncCopy(readable(x, from), to.ref(), sent, landed, target(x, s.device, "a device id"),
               target(x, s.core, "a core id"), at)
         .start(priority, at);
   });
@@ -82,7 +82,7 @@ void plan_wait(Planner& p, const Operation& op) {
     MachineCore& c = x.machine_core();
     const MemRef& m = x.memref(to);
     if (m.buffer == nullptr) fail_ref("a wait for a copy of semaphores");
-    const std::int64_t bytes = m.ref().bytes();
+    const std::int64_t bytes = m.shape().bytes();
     if (bytes > 0) c.machine->wait(c, semaphore(x.memref(sem)), bytes, site_of(c, x.here()));
   });
 }

@@ -1,6 +1,8 @@
 // Loads, stores and allocations.
 #include "pallas/ops/memory.hpp"
 
+#include <optional>
+
 #include "pallas/ops/gather.hpp"
 #include "sim/scoped.hpp"
 
@@ -144,6 +146,25 @@ Shape part_extents(Planner& p, const Operation& op, int vector, int memref, std:
   return extents;
 }
 
+/// part_of(), or what readable() makes of a part that is outside in one dim.
+Ref loadable_part(Exec& x, const MemRef& m, const std::vector<std::int64_t>& start,
+                  const Shape& extents, const std::vector<std::int64_t>& steps) {
+  if (!x.unchecked_bounds || !steps.empty() || m.buffer == nullptr)
+    return part_of(m, start, extents, steps);
+  MemRef part = m;
+  for (int d = 0; d < extents.rank; ++d) {
+    const std::int64_t at = start[static_cast<std::size_t>(d)];
+    const std::int64_t extent = part.view.extents[d];
+    if (at >= 0 && at + extents[d] <= extent) continue;
+    if (part.outside.any || part.view.cut > 1) fail_bounds(m, d, at, extents[d], extent);
+    part.outside = {true, d, d, at, extents[d], extent, x.here()};
+  }
+  if (!part.outside.any) return part_of(m, start, extents, steps);
+  for (int d = 0; d < extents.rank; ++d)
+    part.view = outside_slice(part.view, d, start[static_cast<std::size_t>(d)], extents[d]);
+  return readable(x, part);
+}
+
 void plan_load_part(Planner& p, const Operation& op, std::span<const int> indices,
                     const std::vector<std::int64_t>& steps, int mask_value) {
   const Shape extents =
@@ -156,7 +177,7 @@ void plan_load_part(Planner& p, const Operation& op, std::span<const int> indice
   const int to = p.new_vector(op.results[0]);
   p.emit([=](Exec& x) {
     const auto start = read_indices(x, slots, index_type);
-    Vector v = load(x, part_of(x.memref(from), start, extents, steps));
+    Vector v = load(x, loadable_part(x, x.memref(from), start, extents, steps));
     if (mask >= 0) {
       const std::int64_t n = extents.elems();
       if (!v.poison) v.poison = byte_mask(n, false);
@@ -226,12 +247,20 @@ void plan_strided_store(Planner& p, const Operation& op) {
 }
 
 /// Element `indices` of a memref, as a ref of one element.
-Ref element_of(Exec& x, const MemRef& m, const std::vector<int>& slots, DType dtype) {
+/// Nothing if a load may go wrong there: it gives poison.
+std::optional<Ref> element_of(Exec& x, const MemRef& m, const std::vector<int>& slots, DType dtype,
+                              bool load) {
+  const bool unchecked = load && x.unchecked_bounds;
+  if (m.outside.any && unchecked) return {};
+  m.check_inside();
   Ref::View v = m.view;
   for (std::size_t i = 0; i < slots.size(); ++i) {
     const int d = static_cast<int>(i);
     const std::int64_t at = x.integer(slots[i], dtype, "an index");
-    if (at < 0 || at >= v.extents[d]) fail_bounds(m, d, at, 1, v.extents[d]);
+    if (at < 0 || at >= v.extents[d]) {
+      if (unchecked) return {};
+      fail_bounds(m, d, at, 1, v.extents[d]);
+    }
     if (v.cut > 1 && v.cut_dim == d)
       v.offset += at / v.cut * v.strides[d] + at % v.cut;
     else
@@ -254,9 +283,14 @@ void plan_scalar_load(Planner& p, const Operation& op) {
   const DType index_type = slots.empty() ? DType::i64 : p.type(op.operands[1]).dtype;
   const int to = p.new_scalar(op.results[0]);
   p.emit([=](Exec& x) {
-    const Ref r = element_of(x, x.memref(from), slots, index_type);
-    track(x, r, false);
+    const std::optional<Ref> found = element_of(x, x.memref(from), slots, index_type, true);
     Scalar& s = x.scalars[static_cast<std::size_t>(to)];
+    if (!found) {
+      s.poison = true;
+      return;
+    }
+    const Ref& r = *found;
+    track(x, r, false);
     s.poison = !r.buffer().shadow.all_init() && !all_defined(r);
     read_elements(r, s.bytes.data());
   });
@@ -274,7 +308,7 @@ void plan_scalar_store(Planner& p, const Operation& op) {
   const auto slots = p.scalars(std::span(op.operands).subspan(2));
   const DType index_type = slots.empty() ? DType::i64 : p.type(op.operands[2]).dtype;
   p.emit([=](Exec& x) {
-    const Ref r = element_of(x, x.memref(to), slots, index_type);
+    const Ref r = *element_of(x, x.memref(to), slots, index_type, false);
     track(x, r, true);
     const Scalar& s = x.scalars[static_cast<std::size_t>(from)];
     write_elements(s.bytes.data(), r);
@@ -335,6 +369,33 @@ Ref part_of(const MemRef& m, std::span<const std::int64_t> start, const Shape& e
     any = true;
   }
   return any ? Ref(*m.buffer, v) : r;
+}
+
+Ref::View outside_slice(Ref::View v, int dim, std::int64_t start, std::int64_t size) {
+  v.offset += start * v.strides[dim];
+  v.extents[dim] = size;
+  return v;
+}
+
+Ref readable(Exec& x, const MemRef& m) {
+  const Outside& out = m.outside;
+  if (!out.any || !x.unchecked_bounds) return m.ref();
+  const std::int64_t first = std::max<std::int64_t>(0, -out.start);
+  const std::int64_t end = std::min(out.size, out.extent - out.start);
+  if (first < end && out.now < 0) m.check_inside();  // some of it is there, but which?
+  auto made = make_buffer(m.buffer->name, m.buffer->space, m.view.dtype, m.view.extents);
+  made->device = m.buffer->device;
+  made->core = m.buffer->core;
+  made->ledger_ref = m.buffer->ledger_ref;
+  made->written = made->shared = false;
+  const Ref all(*made);
+  if (first < end) {
+    const Ref there(*m.buffer, outside_slice(m.view, out.now, first, end - first));
+    track(x, there, false);
+    copy(there, all.slice(out.now, first, end - first));
+  }
+  x.outside.push_back(std::move(made));
+  return all;
 }
 
 Vector load(Exec& x, const Ref& from) {

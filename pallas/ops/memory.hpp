@@ -10,6 +10,13 @@ namespace tessera::pallas {
 Ref part_of(const MemRef& m, std::span<const std::int64_t> start, const Shape& extents,
             std::span<const std::int64_t> steps = {});
 
+/// A slice of a view that need not lie in it.
+Ref::View outside_slice(Ref::View v, int dim, std::int64_t start, std::int64_t size);
+/// What an access that may be outside reads: the memref's part, and beside it memory that nothing
+/// has written, where the kernel switched bounds checks off. Throws KernelError[oob-index] where it
+/// did not.
+Ref readable(Exec& x, const MemRef& m);
+
 Vector load(Exec& x, const Ref& from);
 /// Where `mask` (a byte per element, or null) is not zero.
 void store(Exec& x, const Vector& v, const Ref& to, const std::byte* mask);

@@ -1,5 +1,5 @@
 // Views: parts of memrefs, and memrefs as other shapes and types.
-#include "pallas/planner.hpp"
+#include "pallas/ops/memory.hpp"
 
 namespace tessera::pallas {
 
@@ -43,10 +43,15 @@ void plan_slice(Planner& p, const Operation& op) {
         r.view = semaphore_slice(r, d, start, size);
         continue;
       }
-      if (start < 0 || size < 0 || start + size > r.view.extents[d])
-        fail_bounds(r, d, start, size, r.view.extents[d]);
+      const std::int64_t extent = r.view.extents[d];
+      if (start < 0 || size < 0 || start + size > extent) {
+        if (size < 0 || r.view.cut > 1 || r.outside.any) fail_bounds(r, d, start, size, extent);
+        r.view = outside_slice(r.view, d, start, size);
+        if (size > 0) r.outside = {true, d, d, start, size, extent, x.here()};
+        continue;
+      }
       try {
-        r.view = r.ref().slice(d, start, size).view();
+        r.view = r.shape().slice(d, start, size).view();
       } catch (const RefError& e) {
         fail_ref(e.what());
       }
@@ -68,7 +73,11 @@ void plan_squeeze(Planner& p, const Operation& op) {
     MemRef r = x.memref(from);
     for (const int d : gone) {
       if (r.semaphores == nullptr) {
-        r.view = r.ref().squeeze(d, 0).view();
+        r.view = r.shape().squeeze(d, 0).view();
+        if (r.outside.now == d)
+          r.outside.now = -1;
+        else if (r.outside.now > d)
+          --r.outside.now;
         continue;
       }
       for (int i = d; i + 1 < r.view.extents.rank; ++i) {
@@ -103,7 +112,8 @@ void plan_reshape(Planner& p, const Operation& op) {
     }
     if (open >= 0) s[open] = known == 0 ? 0 : r.view.extents.elems() / known;
     try {
-      r.view = r.ref().reshape(s).view();
+      r.view = r.shape().reshape(s).view();
+      r.outside.now = -1;
     } catch (const RefError& e) {
       fail_ref(e.what());
     }
@@ -124,7 +134,8 @@ void plan_bitcast(Planner& p, const Operation& op) {
   p.emit([=](Exec& x) {
     MemRef r = x.memref(from);
     try {
-      r.view = (columns ? r.ref().bitcast(dtype) : r.ref().repack(dtype)).view();
+      r.view = (columns ? r.shape().bitcast(dtype) : r.shape().repack(dtype)).view();
+      r.outside.now = -1;
     } catch (const RefError& e) {
       fail_ref(e.what());
     }
