@@ -99,15 +99,25 @@ Ref Ref::reshape(const Shape& to) const {
       reach = v_.strides[d] * v_.extents[d];
       ++moving;
     }
+    int end = next_end;  // of the new dims that count elements of the buffer
     if (cut) {
       int kept = -1;
       for (int d = next; d < next_end; ++d) {
         if (to[d] == v_.extents[v_.cut_dim]) kept = d;
       }
-      if (moving > 1 || kept < 0) throw fail();
-      r.v_.cut_dim = kept;
+      if (moving > 1) throw fail();
+      r.v_.cut_dim = std::max(0, kept);
+      if (kept < 0) {  // the units of an element become dims of their own
+        std::int64_t units = 1;
+        for (; units < v_.cut && end > next; --end) {
+          r.v_.strides[end - 1] = units;
+          units *= to[end - 1];
+        }
+        if (units != v_.cut) throw fail();
+        r.v_.cut = 1;
+      }
     }
-    for (int d = next_end - 1; d >= next; --d) {
+    for (int d = end - 1; d >= next; --d) {
       r.v_.strides[d] = stride;
       stride *= to[d];
     }

@@ -530,15 +530,18 @@ MemRef allocate(Exec& x, const Type& t, const std::string& name) {
 
 void leave_scope(Exec& x) {
   auto& scope = x.scopes.back();
+  // What is wrong with a buffer names semaphores: all of them are checked before any is gone.
+  for (auto made = scope.rbegin(); made != scope.rend(); ++made) {
+    MachineCore& core = x.machine_core();
+    for (std::size_t i = made->own.size(); i-- > 0;)
+      core.machine->end_of_scope(core, *made->own[i]);
+    if (made->buffer) core.machine->end_of_scope(core, *made->buffer);
+  }
   while (!scope.empty()) {
     ScopedMemory& made = scope.back();
     MachineCore& core = x.machine_core();
-    for (std::size_t i = made.own.size(); i-- > 0;) {
-      core.machine->end_of_scope(core, *made.own[i]);
-      core.machine->unplace(*made.own[i]);
-    }
+    for (std::size_t i = made.own.size(); i-- > 0;) core.machine->unplace(*made.own[i]);
     if (made.buffer) {
-      core.machine->end_of_scope(core, *made.buffer);
       core.machine->unplace(*made.buffer);
       detail::leave_scope(core, made.plan);
       // It outlives its scope: a transfer that nobody waited for may still land there.

@@ -266,6 +266,7 @@ bool Machine::targets(const UnderWay& u, const Semaphore& s) {
 
 void Machine::start(MachineCore& c, std::shared_ptr<Transfer> t) {
   pause(c);
+  if (t->bytes() == 0) return;  // nothing moves, and nobody can wait for it
   t->id = next_id_++;
   t->core = c.id;
   t->clock = c.clock;

@@ -151,6 +151,22 @@ TEST_CASE("a ref slices with steps, squeezes and bitcasts", "[memory_model][ref]
   CHECK_THROWS_AS(Ref(buffer).slice(1, 1, 3).bitcast(DType::f64), RefError);
 }
 
+TEST_CASE("a reshape keeps the elements and their order, of repacked refs too", "[memory_model][ref]") {
+  Array a(DType::i32, {4, 8});
+  for (int i = 0; i < 32; ++i) a.data<std::int32_t>()[i] = 0x01020304 * i;
+  BorrowedBuffer buffer("a", Space::vmem, DType::i32, {4, 8}, a.bytes());
+  const auto bytes = [](const Ref& r) { return gather(r).bytes; };
+  const Ref rows = Ref(buffer).repack(DType::i8);
+  REQUIRE(rows.extents() == Shape{16, 8});
+  CHECK(bytes(rows) != bytes(Ref(buffer)));
+  for (const Shape& to : {Shape{4, 4, 8}, Shape{2, 2, 4, 8}, Shape{2, 2, 2, 2, 8}, Shape{1, 16, 8},
+                          Shape{4, 1, 4, 8}, Shape{4, 4, 2, 4}})
+    CHECK(bytes(rows.reshape(to)) == bytes(rows));
+  // A dim of 8 rows is two elements of four units: no stride says that.
+  CHECK_THROWS_AS(rows.reshape({2, 8, 8}), RefError);
+  CHECK(bytes(Ref(buffer).reshape({2, 2, 8})) == bytes(Ref(buffer)));
+}
+
 TEST_CASE("a slice may end at the last element and not one after", "[memory_model][ref]") {
   BorrowedBuffer buffer("a", Space::hbm, DType::f32, {4, 6}, nullptr);
   CHECK_NOTHROW(Ref(buffer).slice(1, 1, 3, 2));

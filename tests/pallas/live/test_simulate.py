@@ -401,6 +401,27 @@ def test_a_wait_needs_no_place_for_its_bytes():
     np.testing.assert_array_equal(got, x[:8])
 
 
+@pytest.mark.parametrize("rows,slug", [(8, "dma-not-awaited"), (0, None)])
+def test_a_copy_that_is_not_waited_for(rows, slug):
+    def kernel(rows_ref, x_hbm, o_ref):
+        def scope(buffer, sem):
+            pltpu.make_async_copy(x_hbm.at[pl.ds(0, rows_ref[0])], buffer.at[pl.ds(0, rows_ref[0])], sem).start()
+
+        pl.run_scoped(scope, pltpu.VMEM((8, 128), jnp.float32), pltpu.SemaphoreType.DMA)
+        o_ref[...] = jnp.zeros_like(o_ref)
+
+    def run():
+        return pl.pallas_call(
+            kernel, out_shape=jax.ShapeDtypeStruct((8, 128), jnp.float32),
+            in_specs=[pl.BlockSpec(memory_space=pltpu.SMEM), pl.BlockSpec(memory_space=pl.ANY)])(
+            jnp.asarray([rows], jnp.int32), matrix(16))
+
+    for schedule in ["eager", "on_wait"]:
+        with tessera.simulate(schedule=schedule, checks="report") as report:
+            run()
+        assert [d["slug"] for d in report.diagnostics] == ([slug] if slug else [])  # nothing moves: nothing to wait for
+
+
 def test_what_a_tpu_refuses_is_refused():
     def kernel(x_ref, o_ref):
         o_ref[...] = x_ref[...]
