@@ -406,9 +406,9 @@ def test_a_copy_that_is_not_waited_for(rows, slug):
     def kernel(rows_ref, x_hbm, o_ref):
         def scope(buffer, sem):
             pltpu.make_async_copy(x_hbm.at[pl.ds(0, rows_ref[0])], buffer.at[pl.ds(0, rows_ref[0])], sem).start()
+            o_ref[...] = jnp.zeros_like(o_ref)
 
         pl.run_scoped(scope, pltpu.VMEM((8, 128), jnp.float32), pltpu.SemaphoreType.DMA)
-        o_ref[...] = jnp.zeros_like(o_ref)
 
     def run():
         return pl.pallas_call(
