@@ -184,8 +184,8 @@ struct f8e8m0fnu {
   f8e8m0fnu() = default;
   TESSERA_FN constexpr explicit f8e8m0fnu(float f) {
     const auto u = std::bit_cast<std::uint32_t>(f);
-    // A carry out of the mantissa's upper bit is the next power. 0x400000 is 2^-127; what is between
-    // that and 2^-126 rounds up, as in ml_dtypes.
+    // A carry out of the mantissa's upper bit is the next power. 0x400000 is 2^-127; what is
+    // between that and 2^-126 rounds up, as in ml_dtypes.
     const std::uint32_t rounded = (u + 0x400000u) >> 23;
     const bool positive = u > 0 && u < 0x7f800000u;
     bits = static_cast<std::uint8_t>(!positive ? 0xffu : u <= 0x400000u ? 0u : rounded);

@@ -151,7 +151,8 @@ TEST_CASE("a ref slices with steps, squeezes and bitcasts", "[memory_model][ref]
   CHECK_THROWS_AS(Ref(buffer).slice(1, 1, 3).bitcast(DType::f64), RefError);
 }
 
-TEST_CASE("a reshape keeps the elements and their order, of repacked refs too", "[memory_model][ref]") {
+TEST_CASE("a reshape keeps the elements and their order, of repacked refs too",
+          "[memory_model][ref]") {
   Array a(DType::i32, {4, 8});
   for (int i = 0; i < 32; ++i) a.data<std::int32_t>()[i] = 0x01020304 * i;
   BorrowedBuffer buffer("a", Space::vmem, DType::i32, {4, 8}, a.bytes());
