@@ -1,10 +1,10 @@
 """The hooks in JAX: a CPU lowering for Pallas calls that takes the TPU's, and a wait after programs that have them.
 
-Everything that tessera touches in JAX's internals is in this file. JAX 0.9 and 0.10.
+What tessera touches in JAX's internals is here (and in _chip.py, what answers queries). JAX 0.9 and 0.10.
 """
 import contextlib
-import dataclasses
 import functools
+import threading
 
 import jax
 import numpy as np
@@ -12,8 +12,9 @@ import numpy as np
 from tessera import _xla
 
 _TARGET = "tessera_mosaic_call"
-_context = None  # a part of JAX's cache keys: "" or what the running simulation lowers for
+_context = None  # a part of JAX's cache keys: what the running simulation lowers for
 _session = None
+_lowering = threading.local()  # .for_us: a kernel is being lowered to run here
 
 
 class _Marker:
@@ -21,6 +22,10 @@ class _Marker:
 
 
 _marker = _Marker()
+
+
+def _has_kernels(executable):
+    return any(kept is _marker for kept in executable.keepalive or ())
 
 
 class Moved(ImportError):
@@ -33,7 +38,7 @@ def install():
     global _context
     try:
         _install()
-        _context = jax.make_user_context("")
+        _context = jax.make_user_context(None)
     except (ImportError, AttributeError, KeyError, TypeError) as e:
         raise Moved(f"tessera knows JAX 0.9 and 0.10; in this one ({jax.__version__}) something moved: {e}. "
                     "pip install 'jax>=0.9,<0.11'") from e
@@ -44,7 +49,7 @@ def active(session):
     global _session
     _session = session
     try:
-        with _context(session.device):
+        with _context((session.device, session.cores)):
             yield
     finally:
         _session = None
@@ -72,12 +77,18 @@ def _install():
 
 
 def _lower_as_for_a_tpu(mlir, primitive):
-    rule = mlir._lowerings[primitive].rule if hasattr(mlir._lowerings[primitive], "rule") else mlir._lowerings[primitive]
+    entry = mlir._lowerings[primitive]
+    rule = getattr(entry, "rule", entry)
 
     def lower(ctx, *operands, **params):
-        if _session is not None and not params.get("interpret"):
-            ctx = ctx.replace(module_context=ctx.module_context.replace(platforms=("tpu",)), platforms=None)
-        return rule(ctx, *operands, **params)
+        if _session is None or params.get("interpret"):
+            return rule(ctx, *operands, **params)
+        _lowering.for_us = True
+        try:
+            as_tpu = ctx.replace(module_context=ctx.module_context.replace(platforms=("tpu",)), platforms=None)
+            return rule(as_tpu, *operands, **params)
+        finally:
+            _lowering.for_us = False
 
     mlir.register_lowering(primitive, lower, platform="cpu")
 
@@ -97,10 +108,13 @@ def _call_us_for_custom_calls(tpu_custom_call):
             return axes.mesh.size, stablehlo.PartitionIdOp().result
         return 1, mlir.ir_constant(np.uint32(0))
 
+    def row_major(types):
+        return [list(reversed(range(len(ir.RankedTensorType(t).shape)))) for t in types]
+
     def lower(ctx, *operands, config, input_output_aliases, **params):
         # JAX's own rule checks what a TPU would refuse; its op is then replaced by ours.
         results = original(ctx, *operands, config=config, input_output_aliases=input_output_aliases, **params)
-        if _session is None or tuple(ctx.module_context.platforms) != ("tpu",):
+        if not getattr(_lowering, "for_us", False):
             return results
         block = ir.InsertionPoint.current.block
         theirs = next(op for op in reversed(list(block.operations))
@@ -110,7 +124,6 @@ def _call_us_for_custom_calls(tpu_custom_call):
         if config.device_type == "sparsecore":
             raise NotImplementedError("tessera: this is a SparseCore kernel; TensorCore kernels are simulated")
         types = [value.type for value in results]
-        layouts = lambda values: [list(range(len(ir.RankedTensorType(v).shape) - 1, -1, -1)) for v in values]
         ours = mlir.custom_call(
             _TARGET,
             result_types=types,
@@ -124,8 +137,8 @@ def _call_us_for_custom_calls(tpu_custom_call):
             api_version=4,
             has_side_effect=ir.BoolAttr(theirs.attributes["has_side_effect"]).value,
             operand_output_aliases=dict(input_output_aliases),
-            operand_layouts=layouts([*(o.type for o in theirs.operands), device.type]),
-            result_layouts=layouts(types),
+            operand_layouts=row_major([*(o.type for o in theirs.operands), device.type]),
+            result_layouts=row_major(types),
         )
         theirs.erase()
         ctx.module_context.add_keepalive(_marker)
@@ -144,12 +157,12 @@ def _wait_after_programs(pxla):
     @functools.wraps(init)
     def init_marked(self, *args, **kwargs):
         init(self, *args, **kwargs)
-        if _marker in (self.keepalive or ()):
+        if _has_kernels(self):
             self.has_unordered_effects = True  # never called past our __call__
 
     @functools.wraps(call)
     def call_and_wait(self, *args, **kwargs):
-        if _marker not in (self.keepalive or ()):
+        if not _has_kernels(self):
             return call(self, *args, **kwargs)
         session = _session
         failure = None

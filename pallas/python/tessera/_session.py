@@ -5,7 +5,7 @@ import sys
 import threading
 
 from tessera import _chip, _jax, _xla
-from tessera._report import Call, KernelError, Report
+from tessera._report import Call, Report
 
 _importer = os.path.join(os.path.dirname(__file__), "tessera-mosaic-import")
 if os.path.exists(_importer):  # installed: beside this file
@@ -18,8 +18,9 @@ _one_at_a_time = threading.Lock()
 class _Session:
     """What the hooks in JAX see of a simulation that is on."""
 
-    def __init__(self, device, keep_going):
+    def __init__(self, device, cores, keep_going):
         self.device = device
+        self.cores = cores
         self.keep_going = keep_going
         self.report = Report()
 
@@ -60,7 +61,7 @@ def simulate(device="tpu-v5e", schedule=None, checks="all", *, cores=1, threads=
             capture = os.path.abspath(capture)
         _xla.start(device, schedule or "", checks != "no-races", checks == "report", cores, threads,
                    capture or "", float(patience))
-        session = _Session(device, checks == "report")
+        session = _Session(device, cores, checks == "report")
         try:
             with _chip.pretend(device, cores), _jax.active(session):
                 yield session.report

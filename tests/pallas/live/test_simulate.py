@@ -452,6 +452,12 @@ def test_outside_a_simulation():
         twice(x)
 
 
+def test_an_export_for_a_tpu_stays_one():
+    with tessera.simulate():
+        exported = jax.export.export(jax.jit(twice), platforms=["tpu"])(matrix())
+    assert "tpu_custom_call" in exported.mlir_module() and "tessera" not in exported.mlir_module()
+
+
 def test_interpret_mode_stays_jax_s():
     x = matrix()
     with tessera.simulate() as report:
