@@ -165,7 +165,18 @@ Array read(const std::string& path, DType expected, bool bits) {
 }  // namespace
 
 Array read_npy(const std::string& path, DType expected) { return read(path, expected, false); }
-Array read_npy_bits(const std::string& path, DType dtype) { return read(path, dtype, true); }
+Array read_npy_bits(const std::string& path, DType dtype) {
+  if (dtype == DType::f4e2m1fn) {
+    try {
+      const Array values = read(path, DType::f32, false);
+      Array array(dtype, values.shape());
+      for (std::int64_t i = 0; i < values.elems(); ++i) array.set(i, values.at(i));
+      return array;
+    } catch (const NpyError&) {  // patterns, then
+    }
+  }
+  return read(path, dtype, true);
+}
 
 void write_file_atomically(const std::string& path, const std::string& text) {
   const std::string temporary = path + ".tmp" + std::to_string(::getpid());

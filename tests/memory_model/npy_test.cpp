@@ -43,6 +43,16 @@ TEST_CASE("an array of every type comes back from its file", "[memory_model][npy
   }
 }
 
+TEST_CASE("4-bit floats are read from values and from patterns", "[memory_model][npy]") {
+  const Folder folder;
+  write_npy(folder.file("a.npy"), f32_array({4}, {0.5F, -1.5F, 6, 0}));
+  const Array a = read_npy_bits(folder.file("a.npy"), DType::f4e2m1fn);
+  CHECK(a.to_doubles() == std::vector<double>{0.5, -1.5, 6, 0});
+  write_npy(folder.file("b.npy"), a);
+  CHECK(read_npy_bits(folder.file("b.npy"), DType::f4e2m1fn).to_doubles() == a.to_doubles());
+  CHECK_THROWS_AS(read_npy(folder.file("a.npy"), DType::f4e2m1fn), NpyError);
+}
+
 TEST_CASE("a file that is not what it should be is refused in one line", "[memory_model][npy]") {
   const Folder folder;
   const std::string path = folder.file("a.npy");
