@@ -309,8 +309,12 @@ template <class To, class From>
 void run_convert_to_unsigned(std::byte* out, const std::byte* const* in, std::int64_t n) {
   To* const __restrict to = reinterpret_cast<To*>(out);
   const From* const from = reinterpret_cast<const From*>(in[0]);
-  for (std::int64_t i = 0; i < n; ++i)
-    to[i] = static_cast<To>(convert<std::make_unsigned_t<To>>(from[i]));
+  for (std::int64_t i = 0; i < n; ++i) {
+    if constexpr (kIsNibble<To>)
+      to[i] = To(std::int64_t{std::min<std::uint8_t>(15, convert<std::uint8_t>(from[i]))});
+    else
+      to[i] = static_cast<To>(convert<std::make_unsigned_t<To>>(from[i]));
+  }
 }
 
 enum class Sign { kept, without };
@@ -338,7 +342,7 @@ void plan_convert(Planner& p, const Operation& op) {
           e.kernel = run_convert<To, From>;
         else if constexpr (std::is_integral_v<From> || kIsNibble<From>)
           e.kernel = run_convert_unsigned<To, From>;
-        else if constexpr (std::is_integral_v<To>)
+        else if constexpr (std::is_integral_v<To> || kIsNibble<To>)
           e.kernel = run_convert_to_unsigned<To, From>;
       }
     });
