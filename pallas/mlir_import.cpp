@@ -355,18 +355,41 @@ class Importer {
     return dtype == DType::boolean ? v.zextOrTrunc(64) : v.sextOrTrunc(64);
   }
 
-  /// The innermost Python line.
+  /// True if a name stack repeats its end: "a/dma_start/a/dma_start". JAX traces the start of a
+  /// copy once; the other copies have the stack, and the line, of the first one inside of their
+  /// own.
+  static bool repeats(llvm::StringRef stack) {
+    llvm::SmallVector<llvm::StringRef> parts;
+    stack.split(parts, '/');
+    return llvm::count(parts, parts.back()) > 1;
+  }
+
+  /// The innermost Python line, or the caller's of what is traced once for all.
+  static mlir::FileLineColLoc line_of(mlir::Location l, bool of_caller) {
+    if (const auto file = mlir::dyn_cast<mlir::FileLineColLoc>(l))
+      return file.getLine() == 0 ? mlir::FileLineColLoc() : file;
+    if (const auto name = mlir::dyn_cast<mlir::NameLoc>(l))
+      return line_of(name.getChildLoc(), of_caller || repeats(name.getName().getValue()));
+    if (const auto call = mlir::dyn_cast<mlir::CallSiteLoc>(l)) {
+      const auto inner = of_caller ? mlir::FileLineColLoc() : line_of(call.getCallee(), false);
+      return inner ? inner : line_of(call.getCaller(), false);
+    }
+    if (const auto fused = mlir::dyn_cast<mlir::FusedLoc>(l)) {
+      for (const mlir::Location each : fused.getLocations()) {
+        if (const auto found = line_of(each, of_caller)) return found;
+      }
+    }
+    return {};
+  }
+
   int location(mlir::Location l) {
     const auto [it, fresh] = locations_.try_emplace(l.getAsOpaquePointer(), -1);
     if (!fresh) return it->second;
     Location r;
-    l->walk([&](mlir::Location each) {
-      const auto file = mlir::dyn_cast<mlir::FileLineColLoc>(each);
-      if (!file || file.getLine() == 0) return mlir::WalkResult::advance();
+    if (const auto file = line_of(l, false)) {
       r.file = file.getFilename().str();
       r.line = static_cast<int>(file.getLine());
-      return mlir::WalkResult::interrupt();
-    });
+    }
     const auto [place, fresh_place] =
         places_.try_emplace(r.file + ":" + std::to_string(r.line), to_.locations.size());
     if (fresh_place) to_.locations.push_back(std::move(r));

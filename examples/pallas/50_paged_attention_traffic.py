@@ -27,6 +27,6 @@ for block in (4, 8, 32):
 
 # expected output
 # keys and values of 1,957 tokens: 4,007,936 bytes
-#  4 pages a block: 4,228,120 bytes read (2,048 tokens), 5.2 us at 819 GB/s, 192 KiB of VMEM
-#  8 pages a block: 4,490,264 bytes read (2,176 tokens), 5.5 us at 819 GB/s, 256 KiB of VMEM
-# 32 pages a block: 6,325,272 bytes read (3,072 tokens), 7.7 us at 819 GB/s, 640 KiB of VMEM
+#  4 pages a block: 4,228,120 bytes read (2,048 tokens), 5.2 us at 819 GB/s, 80 KiB of VMEM
+#  8 pages a block: 4,490,264 bytes read (2,176 tokens), 5.5 us at 819 GB/s, 144 KiB of VMEM
+# 32 pages a block: 6,325,272 bytes read (3,072 tokens), 7.7 us at 819 GB/s, 528 KiB of VMEM

@@ -322,6 +322,25 @@ def test_a_hazard_raises_with_the_python_line():
     assert [d["slug"] for d in report.diagnostics] == ["race"]
 
 
+def test_copies_alike_have_lines_of_their_own():
+    def kernel(x_hbm, o_ref, buffer, sem):
+        def copy():
+            return pltpu.make_async_copy(x_hbm, buffer, sem)
+
+        copy().start()  # the first
+        copy().wait()
+        o_ref[...] = buffer[...]
+        copy().start()  # the second
+        o_ref[...] += buffer[...]
+        copy().wait()
+
+    with tessera.simulate(), pytest.raises(tessera.KernelError) as error:
+        pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct((16, 128), jnp.float32),
+                       in_specs=[pl.BlockSpec(memory_space=pl.ANY)],
+                       scratch_shapes=[pltpu.VMEM((16, 128), jnp.float32), pltpu.SemaphoreType.DMA])(matrix())
+    assert "# the second" in str(error.value) and "# the first" not in str(error.value)
+
+
 def test_a_hazard_under_jit_that_nobody_looks_at():
     with pytest.raises(tessera.KernelError):
         with tessera.simulate():
