@@ -45,7 +45,14 @@ void plan_slice(Planner& p, const Operation& op) {
       }
       const std::int64_t extent = r.view.extents[d];
       if (start < 0 || size < 0 || start + size > extent) {
-        if (size < 0 || r.view.cut > 1 || r.outside.any) fail_bounds(r, d, start, size, extent);
+        // No kernel means a slice as far or as large as this, and offsets must not overflow.
+        constexpr std::int64_t kFar = std::int64_t{1} << 40;
+        const std::int64_t others = r.view.extents.elems() / std::max<std::int64_t>(1, extent);
+        const std::int64_t reach =
+            kFar / std::max({std::int64_t{1}, others, std::abs(r.view.strides[d])});
+        if (size < 0 || size > reach || start < -reach || start > reach || r.view.cut > 1 ||
+            r.outside.any)
+          fail_bounds(r, d, start, size, extent);
         r.view = outside_slice(r.view, d, start, size);
         if (size > 0) r.outside = {true, d, d, start, size, extent, x.here()};
         continue;
