@@ -8,7 +8,10 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 sys.path.insert(0, os.environ.get("TESSERA_PYTHONPATH", str(ROOT / "build/release/python")))
 
-jax = pytest.importorskip("jax", reason="no jax")
-pytest.importorskip("tessera._xla", reason="no tessera package: ./tessera test builds it")
+try:
+    import jax
+    import tessera._xla  # noqa: F401
+except ImportError as e:
+    pytest.exit(f"{e}: ./tessera test installs jax and builds the package", returncode=4)
 jax.config.update("jax_num_cpu_devices", 8)
 jax.config.update("jax_platforms", "cpu")
