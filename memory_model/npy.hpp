@@ -22,8 +22,8 @@ struct NpyError : std::runtime_error {
 /// longer than its header says, or of another type.
 Array read_npy(const std::string& path, DType expected);
 
-/// Reads `path` as bits of `dtype`, whatever type of that width it says: bf16 kept as uint16. f4e2m1fn
-/// may also be kept as its values in float32.
+/// Reads `path` as bits of `dtype`, whatever type of that width it says: bf16 kept as uint16.
+/// f4e2m1fn may also be kept as its values in float32.
 Array read_npy_bits(const std::string& path, DType dtype);
 
 /// Writes through a temporary file in the same folder, then renames: a reader sees all of it or
