@@ -1,5 +1,6 @@
 #include "pallas/call.hpp"
 
+#include <cstring>
 #include <deque>
 
 #include "pallas/core.hpp"
@@ -228,6 +229,22 @@ std::size_t dynamic_extents(const Program& p) {
 }
 
 }  // namespace
+
+Array join_parts(std::vector<Array> parts) {
+  if (parts.size() == 1) return std::move(parts.front());
+  Shape shape = parts.front().shape();
+  if (shape.rank == 0) shape.push_back(1);
+  shape[0] *= static_cast<std::int64_t>(parts.size());
+  Array whole = Array::undefined(parts.front().dtype(), shape);
+  std::byte* to = whole.bytes();
+  for (const Array& part : parts) {
+    if (part.shape() != parts.front().shape())
+      throw InputError("bad-input", "an array has another shape on every device");
+    std::memcpy(to, part.bytes(), static_cast<std::size_t>(part.size_bytes()));
+    to += part.size_bytes();
+  }
+  return whole;
+}
 
 std::size_t operands_before_inputs(const Program& p) {
   return dynamic_extents(p) + p.prefetched.size();

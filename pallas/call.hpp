@@ -39,6 +39,10 @@ struct Call {
   std::vector<std::string> names;  ///< of inputs, then of results; made up if empty
 };
 
+/// The array of all devices: their parts one after the other along dim 0, scalars as one number
+/// each. Throws InputError for parts of several shapes.
+Array join_parts(std::vector<Array> parts);
+
 /// How many of a custom call's operands come before the inputs: the dynamic extents of the grid and
 /// the prefetched arrays.
 std::size_t operands_before_inputs(const Program& program);

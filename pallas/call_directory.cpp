@@ -35,18 +35,7 @@ Array read_parts(const std::string& folder, const std::string& name, DType dtype
     path += std::to_string(d) + "_" + name;
     parts.push_back(read_npy_bits(path, dtype));
   }
-  Shape shape = parts[0].shape();
-  if (shape.rank == 0) return std::move(parts[0]);
-  shape[0] *= devices;
-  Array whole(dtype, shape);
-  std::int64_t at = 0;
-  for (const Array& part : parts) {
-    if (at + part.size_bytes() > whole.size_bytes())
-      throw InputError("bad-input", name + " has another shape on every device");
-    std::memcpy(whole.bytes() + at, part.bytes(), static_cast<std::size_t>(part.size_bytes()));
-    at += part.size_bytes();
-  }
-  return whole;
+  return join_parts(std::move(parts));
 }
 
 bool has(const std::string& folder, const std::string& name, int devices) {

@@ -39,60 +39,29 @@ void run_elements(std::byte* out, const std::byte* const* in, std::int64_t n) {
   (std::index_sequence_for<T...>{});
 }
 
-/// Calls f with the TypeTag of a float dtype; false if it is none.
+/// Calls f with the TypeTag of a float dtype, f64 apart; false if it is none.
 template <class F>
 bool with_float(DType d, F&& f) {
-  switch (d) {
-    case DType::f32:
-      f(TypeTag<float>{});
+  return visit_dtype(d, [&]<class T>(TypeTag<T> tag) {
+    if constexpr (kIsSmallFloat<T> || std::is_same_v<T, float>) {
+      f(tag);
       return true;
-    case DType::bf16:
-      f(TypeTag<bf16>{});
-      return true;
-    case DType::f16:
-      f(TypeTag<f16>{});
-      return true;
-    case DType::f8e4m3fn:
-      f(TypeTag<f8e4m3fn>{});
-      return true;
-    case DType::f8e5m2:
-      f(TypeTag<f8e5m2>{});
-      return true;
-    case DType::f8e4m3b11fnuz:
-      f(TypeTag<f8e4m3b11fnuz>{});
-      return true;
-    case DType::f8e8m0fnu:
-      f(TypeTag<f8e8m0fnu>{});
-      return true;
-    case DType::f4e2m1fn:
-      f(TypeTag<f4e2m1fn>{});
-      return true;
-    default:
+    } else {
       return false;
-  }
+    }
+  });
 }
-/// Of an integer dtype, i1 apart.
+/// Of an integer dtype of Mosaic's, i1 apart.
 template <class F>
 bool with_integer(DType d, F&& f) {
-  switch (d) {
-    case DType::i64:
-      f(TypeTag<std::int64_t>{});
+  return visit_dtype(d, [&]<class T>(TypeTag<T> tag) {
+    if constexpr (std::is_same_v<T, i4> || (std::is_integral_v<T> && std::is_signed_v<T>)) {
+      f(tag);
       return true;
-    case DType::i32:
-      f(TypeTag<std::int32_t>{});
-      return true;
-    case DType::i16:
-      f(TypeTag<std::int16_t>{});
-      return true;
-    case DType::i8:
-      f(TypeTag<std::int8_t>{});
-      return true;
-    case DType::i4:
-      f(TypeTag<i4>{});
-      return true;
-    default:
+    } else {
       return false;
-  }
+    }
+  });
 }
 
 /// An op whose operands and result have one float type.

@@ -25,9 +25,7 @@ struct Kernel {
   std::string module;  ///< bytecode
   std::string config;  ///< without it
   std::unique_ptr<pallas::Program> program;
-  std::string failure;  ///< why there is no program
-  std::string slug;
-  std::string kind;
+  std::exception_ptr failure;  ///< why there is no program
 };
 
 std::unique_ptr<Kernel> kernel_of(const std::string& text) {
@@ -38,14 +36,8 @@ std::unique_ptr<Kernel> kernel_of(const std::string& text) {
     kernel->module = found.front().module;
     kernel->config = found.front().config;
     kernel->program = pallas::plan_module(pallas::load_module(kernel->module, "the kernel"));
-  } catch (const KernelError& e) {
-    kernel->failure = e.diagnostic.text();
-    kernel->slug = e.diagnostic.slug;
-    kernel->kind = name(e.diagnostic.kind);
-  } catch (const InputError& e) {
-    kernel->failure = e.text();
-    kernel->slug = e.slug;
-    kernel->kind = "input";
+  } catch (...) {
+    kernel->failure = std::current_exception();
   }
   return kernel;
 }
@@ -60,27 +52,12 @@ Array copy_of(const View& view) {
   return a;
 }
 
-/// Parts of all devices one after the other along dim 0; scalars are the same on all.
-Array join(const Group& group, const View& (*view)(const DeviceCall&, std::size_t), std::size_t i) {
-  const View& first = view(group.front(), i);
-  if (group.size() == 1 || first.shape.rank == 0) return copy_of(first);
-  Shape shape = first.shape;
-  shape[0] *= static_cast<std::int64_t>(group.size());
-  Array whole = Array::undefined(first.dtype, shape);
-  const std::int64_t part = packed_bytes(first.dtype, first.shape.elems());
-  for (std::size_t d = 0; d < group.size(); ++d) {
-    const auto at = static_cast<std::int64_t>(d) * part;
-    std::memcpy(whole.bytes() + at, view(group[d], i).bytes, static_cast<std::size_t>(part));
-  }
-  return whole;
-}
 /// Mosaic's integers have no sign.
 void retype(Array& array, DType wanted) {
   if (!is_float(array.dtype()) && !is_float(wanted) &&
       bit_width(array.dtype()) == bit_width(wanted))
     array.retype(wanted);
 }
-const View& operand(const DeviceCall& c, std::size_t i) { return c.operands[i]; }
 
 class Calls {
  public:
@@ -88,7 +65,7 @@ class Calls {
 
   void open(Settings settings) {
     const std::lock_guard lock(mutex_);
-    if (settings_) throw InputError("bad-input", "a simulation is on already");
+    if (settings_) throw InputError("bad-input", "a simulation is on already: they do not nest");
     settings_ = std::make_shared<const Settings>(std::move(settings));
     captured_ = 0;
   }
@@ -226,20 +203,27 @@ class Calls {
     finished_.push_back(std::move(f));
   }
 
+  static void fail(Finished& f, const Diagnostic& d) {
+    f.failure = d.text();
+    f.slug = d.slug;
+    f.kind = name(d.kind);
+  }
+
   void execute(const Group& group, const Kernel& kernel, const Settings& settings) {
     Finished f;
     bool there = false;  // results
     try {
-      if (kernel.program) {
-        there = run_kernel(group, kernel, settings, f);
-      } else {
-        f.failure = kernel.failure;
-        f.slug = kernel.slug;
-        f.kind = kernel.kind;
-      }
+      if (kernel.failure) std::rethrow_exception(kernel.failure);
+      there = run_kernel(group, kernel, settings, f);
+    } catch (const KernelError& e) {
+      fail(f, e.diagnostic);
     } catch (const InputError& e) {
       f.failure = e.text();
       f.slug = e.slug;
+      f.kind = "input";
+    } catch (const NpyError& e) {  // a folder for captures that cannot be written
+      f.failure = std::string("error[bad-input]: ") + e.what() + "\n";
+      f.slug = "bad-input";
       f.kind = "input";
     } catch (const std::exception& e) {
       f.failure = std::string("error[internal]: ") + e.what() + "\n";
@@ -261,16 +245,20 @@ class Calls {
     const pallas::Program& program = *kernel.program;
     const DeviceCall& any = group.front();
     std::vector<Array> operands;
-    for (std::size_t i = 0; i < any.operands.size(); ++i)
-      operands.push_back(join(group, operand, i));
-    for (std::size_t i = 0; i < operands.size() && i < pallas::operand_count(program); ++i)
-      retype(operands[i], pallas::operand_dtype(program, i));
+    for (std::size_t i = 0; i < any.operands.size(); ++i) {
+      std::vector<Array> parts;
+      for (const DeviceCall& c : group) parts.push_back(copy_of(c.operands[i]));
+      operands.push_back(pallas::join_parts(std::move(parts)));
+      if (i < pallas::operand_count(program))
+        retype(operands.back(), pallas::operand_dtype(program, i));
+    }
     const std::size_t operands_given = operands.size();
     pallas::Call call = pallas::make_call(program, std::move(operands), any.aliases);
     pallas::apply_config(kernel.config, call);
     for (const View& r : any.results) {
       Shape shape = r.shape;
-      if (shape.rank > 0) shape[0] *= static_cast<std::int64_t>(group.size());
+      if (group.size() > 1 && shape.rank == 0) shape.push_back(1);
+      if (group.size() > 1) shape[0] *= static_cast<std::int64_t>(group.size());
       const std::size_t i = operands_given + call.results.size();
       call.results.push_back(Array::undefined(r.dtype, shape));
       if (i < pallas::operand_count(program))
@@ -295,11 +283,8 @@ class Calls {
     f.json = report::json_of(report);
     f.text = report::text_of(report);
     if (!result.ok()) {
-      const Diagnostic& d = result.diagnostics.front();
-      f.failure = d.text();
-      f.slug = d.slug;
-      f.kind = name(d.kind);
-      if (d.slug != "race" || !settings.keep_going) return false;
+      fail(f, result.diagnostics.front());
+      if (f.slug != "race" || !settings.keep_going) return false;
       // The values of this schedule: what is wrong has been said.
       options.find_races = false;
       options.print = [](const std::string&) {};
@@ -314,9 +299,8 @@ class Calls {
       for (std::size_t j = 0; j < group[d].results.size(); ++j) {
         const View& to = group[d].results[j];
         const std::int64_t part = packed_bytes(to.dtype, to.shape.elems());
-        const std::int64_t at =
-            to.shape.rank > 0 ? static_cast<std::int64_t>(d) * part : std::int64_t{0};
-        std::memcpy(to.bytes, result.outputs[j].bytes() + at, static_cast<std::size_t>(part));
+        std::memcpy(to.bytes, result.outputs[j].bytes() + static_cast<std::int64_t>(d) * part,
+                    static_cast<std::size_t>(part));
       }
     }
     return true;

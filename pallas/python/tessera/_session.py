@@ -2,7 +2,6 @@
 import contextlib
 import os
 import sys
-import threading
 
 from tessera import _chip, _jax, _xla
 from tessera._report import Call, Report
@@ -12,7 +11,6 @@ if os.path.exists(_importer):  # installed: beside this file
     _xla.set_importer(_importer)
 
 _CHECKS = ("all", "report", "no-races")
-_one_at_a_time = threading.Lock()
 
 
 class _Session:
@@ -54,22 +52,17 @@ def simulate(device="tpu-v5e", schedule=None, checks="all", *, cores=1, threads=
     if checks not in _CHECKS:
         raise ValueError(f"checks={checks!r}: one of {', '.join(map(repr, _CHECKS))}")
     _jax.install()
-    if not _one_at_a_time.acquire(blocking=False):
-        raise ValueError("a simulation is on already: they do not nest")
+    if capture is not None:
+        capture = os.path.abspath(capture)
+    _xla.start(device, schedule or "", checks != "no-races", checks == "report", cores, threads, capture or "",
+               float(patience))
+    session = _Session(device, cores, checks == "report")
     try:
-        if capture is not None:
-            capture = os.path.abspath(capture)
-        _xla.start(device, schedule or "", checks != "no-races", checks == "report", cores, threads,
-                   capture or "", float(patience))
-        session = _Session(device, cores, checks == "report")
-        try:
-            with _chip.pretend(device, cores), _jax.active(session):
-                yield session.report
-        finally:
-            _xla.stop()
-            _xla.take_finished()
+        with _chip.pretend(device, cores), _jax.active(session):
+            yield session.report
     finally:
-        _one_at_a_time.release()
+        _xla.stop()
+        _xla.take_finished()
 
 
 def capture(function, *args, folder="captured", **settings):

@@ -115,6 +115,24 @@ def test_each_device_alone():
     assert len(report.calls) == 4
 
 
+def test_a_scalar_of_each_device():
+    def kernel(n_ref, x_ref, o_ref, sent, landed):
+        shift_kernel("x", x_ref, o_ref, sent, landed)
+        o_ref[...] = o_ref[...] + n_ref[...]
+
+    def f(x):
+        return pl.pallas_call(
+            kernel, out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype),
+            in_specs=[pl.BlockSpec(memory_space=pltpu.SMEM), pl.BlockSpec(memory_space=pltpu.VMEM)],
+            scratch_shapes=[pltpu.SemaphoreType.DMA, pltpu.SemaphoreType.DMA],
+            compiler_params=pltpu.CompilerParams(collective_id=0))(jax.lax.axis_index("x").astype(jnp.float32), x)
+
+    x = rows(32)
+    with tessera.simulate():
+        got = sharded(f, mesh_of(4), P("x"))(x)
+    np.testing.assert_array_equal(got, np.roll(x, 8, axis=0) + np.repeat(np.arange(4), 8)[:, None])
+
+
 def test_with_xla_collectives_around():
     x = rows(32)
     with tessera.simulate():
