@@ -103,7 +103,14 @@ void check_arrays(const Call& call, int devices) {
   }
 }
 
-Prepared prepare(const Call& call, const DeviceSpec& device, int devices) {
+bool is_aliased(const Call& call, std::size_t operand) {
+  return std::ranges::any_of(call.aliases, [&](const Alias& a) {
+    return call.inputs.size() + static_cast<std::size_t>(a.result) == operand;
+  });
+}
+
+/// `share`: results with one block may be those of the last cell alone.
+Prepared prepare(const Call& call, const DeviceSpec& device, int devices, bool share) {
   check_arrays(call, devices);
   const Program& p = *call.program;
   Prepared r;
@@ -112,18 +119,28 @@ Prepared prepare(const Call& call, const DeviceSpec& device, int devices) {
   r.launch.grid = grid_of(call);
   // Cells are the steps of leading parallel dims, each of which tells the blocks of every result
   // apart: real kernels also declare dims parallel that all write to one block which nobody reads.
+  r.launch.lingers.resize(p.operands.size());
+  for (std::size_t i = call.inputs.size(); share && i < p.operands.size(); ++i) {
+    const Window& w = p.operands[i];
+    r.launch.lingers[i] =
+        !w.any && !is_aliased(call, i) && (w.whole || std::ranges::count(w.uses, true) == 0);
+  }
   const auto tells_apart = [&](std::size_t d) {
+    bool told = std::ranges::count(r.launch.lingers, true) == 0;
     for (std::size_t i = call.inputs.size(); i < p.operands.size(); ++i) {
       const Window& w = p.operands[i];
-      if (!w.any && (w.whole || !w.uses[d])) return false;
+      if (w.any || r.launch.lingers[i]) continue;
+      if (w.whole || !w.uses[d]) return false;
+      told = true;
     }
-    return true;
+    return told;
   };
   while (static_cast<std::size_t>(r.launch.parallel) < p.grid.size()) {
     const auto d = static_cast<std::size_t>(r.launch.parallel);
     if (!p.parallel[d] || !tells_apart(d)) break;
     ++r.launch.parallel;
   }
+  if (r.launch.parallel == 0) r.launch.lingers.assign(p.operands.size(), false);
   Plan& plan = r.plan;
   plan.kernel = p.name;
   plan.device = device;
@@ -288,11 +305,13 @@ Call make_call(const Program& p, std::vector<Array> operands,
   return call;
 }
 
-RunResult run_call(const Call& call, const RunOptions& given) {
+namespace {
+
+RunResult run_prepared(const Call& call, const RunOptions& given, bool share) {
   RunOptions options = given;
   int devices = 1;
   for (const int extent : options.mesh) devices *= extent;
-  Prepared p = prepare(call, options.device, devices);
+  Prepared p = prepare(call, options.device, devices, share);
   if (call.program->asynchronous && !options.schedule) options.schedule = Schedule{};
   StepContext context;
   context.plan = &p.plan;
@@ -324,6 +343,16 @@ RunResult run_call(const Call& call, const RunOptions& given) {
     result.diagnostics.push_back(error.diagnostic);
   }
   return result;
+}
+
+}  // namespace
+
+RunResult run_call(const Call& call, const RunOptions& options) {
+  try {
+    return run_prepared(call, options, true);
+  } catch (const NeedsOneCell&) {
+    return run_prepared(call, options, false);
+  }
 }
 
 }  // namespace tessera::pallas

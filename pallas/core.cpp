@@ -66,6 +66,7 @@ class KernelCore final : public CoreBase {
       io.core->ledger = &ledger;
       io.core->step = &steps;
     }
+    if (io.core != nullptr && std::ranges::count(launch.lingers, true) != 0) throw NeedsOneCell{};
     places_.resize(program_.operands.size());
     for (std::size_t i = 0; i < program_.operands.size(); ++i) prepare(i);
     for (std::size_t i = 0; i < program_.scratch.size(); ++i) prepare_scratch(i);
@@ -139,6 +140,7 @@ class KernelCore final : public CoreBase {
     p.block = make_buffer(op.name, op.space, op.dtype, w.type.shape);
     place_buffer(*p.block, plan_.scoped_ref, op.role == Role::out || w.whole);
     exec_.memref(w.slot) = MemRef::whole(*p.block);
+    if (launch_.lingers[i]) exec_.lingering.push_back(p.block.get());
   }
 
   void prepare_scratch(std::size_t i) {
@@ -270,7 +272,7 @@ class KernelCore final : public CoreBase {
   void end_cell() {
     for (std::size_t i = 0; i < program_.operands.size(); ++i) {
       if (program_.operands[i].any || plan_.operands[i].role != Role::out) continue;
-      if (places_[i].resident) leave(i);
+      if (places_[i].resident && (!launch_.lingers[i] || cell_ + 1 == io_.cells)) leave(i);
       places_[i].resident = places_[i].loaded = false;
     }
     if (launch_.parallel == 0) return;
@@ -293,7 +295,7 @@ class KernelCore final : public CoreBase {
     if (op.role == Role::out) {
       if (p.resident) leave(i);
       if (io_.core != nullptr) touch(op, b, true, "fetch");
-      claim(i, index);
+      if (!launch_.lingers[i]) claim(i, index);
       b.shadow.fill(Shadow::uninit);
     } else {
       if (io_.core != nullptr) {
@@ -314,6 +316,10 @@ class KernelCore final : public CoreBase {
     if (io_.core != nullptr) {
       touch(op, *p.block, false, "write-back");
       if (op.aliased >= 0) written_back(op, p.index.data(), inside);
+    }
+    if (launch_.lingers[i]) {
+      if (!p.block->shadow.all_init()) throw NeedsOneCell{};
+      claim(i, p.index.data());
     }
     const Missing left = write_back(op, *p.block, io_.device->hbm[i], p.index.data(), inside);
     if (p.again && left.count > 0) throw KernelError(output_revisit(op, p.index.data()));

@@ -15,7 +15,14 @@ struct Launch {
   const Program* program = nullptr;
   std::vector<std::int64_t> grid;
   int parallel = 0;  ///< leading dims whose steps are cells
+  /// Per operand: an output with one block, which every cell writes and the last one leaves behind
+  /// (real kernels pass scratch as such results). A kernel that needs more of it, what an earlier
+  /// cell wrote, throws NeedsOneCell.
+  std::vector<bool> lingers;
 };
+
+/// Thrown where the steps of a kernel's parallel dims turn out to be one sequence.
+struct NeedsOneCell {};
 
 std::unique_ptr<CoreBase> make_core(const Launch& launch, const Plan& plan, CoreIo& io);
 

@@ -172,6 +172,8 @@ class Exec {
   std::size_t next = 0;                               ///< step to run next
   const std::vector<std::int64_t>* bounds = nullptr;  ///< of the grid
   int collective_id = 0;
+  /// Blocks of outputs that all cells share; Launch::lingers.
+  std::vector<const Buffer*> lingering;
   bool unchecked_bounds = false;  ///< what is read outside of a memref is undefined, no error
   std::vector<std::unique_ptr<Buffer>> outside;  ///< what was read there, for copies under way
   std::string* printed = nullptr;

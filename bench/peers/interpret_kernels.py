@@ -1,20 +1,16 @@
 """tessera against JAX's interpret modes on the same Mosaic kernels.
 
-usage: interpret_kernels.py [--rounds N] [--skip-tpu-interpret] [--tessera build/release/cli/tessera]
+usage: PYTHONPATH=build/release/python .venv/bin/python bench/peers/interpret_kernels.py [--rounds N]
+                                                                          [--skip-tpu-interpret]
 
-Each kernel is lowered once for a TPU; `tessera extract` takes the module out of the program, and
-`tessera run` executes it with all checks on the arrays that JAX gives its own interpreters: the TPU
-interpret mode (pltpu.InterpretParams) and the HLO interpreter (interpret=True), both jitted and
-warmed once. JAX's time is the median of a call, ours the `seconds` of --json. All three results are
-compared.
+Each kernel runs in one process as JAX's users run it: jitted and called once before it is timed; by
+tessera with all checks (`tessera.simulate`), by the HLO interpreter (interpret=True), and by the TPU
+interpret mode (pltpu.InterpretParams, one call, for it takes seconds). Times are medians of calls, of
+tessera and the HLO interpreter in turns, each after a call that is not timed. All results are compared.
 """
 import argparse
 import importlib
-import json
-import pathlib
 import statistics
-import subprocess
-import tempfile
 import time
 
 import jax
@@ -26,10 +22,12 @@ from jax.experimental.pallas import tpu as pltpu
 from jax.experimental.pallas.ops.tpu import flash_attention
 from jax.experimental.pallas.ops.tpu.splash_attention import splash_attention_kernel as splash
 from jax.experimental.pallas.ops.tpu.splash_attention import splash_attention_mask as masks
+import tessera
 
 # The package has a function of the module's name.
 megablox = importlib.import_module("jax.experimental.pallas.ops.tpu.megablox.gmm")
 BLOCK = 128
+DEVICE = "tpu-v6e"
 PALLAS_CALL = pl.pallas_call
 
 
@@ -114,70 +112,46 @@ def capture(program, arguments):
     return call
 
 
-def median_time(function, arrays, rounds):
+def timed(function, arrays):
+    start = time.perf_counter()
     result = jax.block_until_ready(function(*arrays))
-    times = []
-    for _ in range(rounds):
-        start = time.perf_counter()
-        jax.block_until_ready(function(*arrays))
-        times.append(time.perf_counter() - start)
-    return statistics.median(times), jax.tree.leaves(result)
+    return time.perf_counter() - start, jax.tree.leaves(result)
 
 
-def write_call(call, folder, tessera):
-    text = call.function().trace(*call.arrays).lower(lowering_platforms=("tpu",)).as_text()
-    (folder / "program.mlir").write_text(text)
-    subprocess.run([tessera, "extract", folder / "program.mlir", "--output", folder], check=True,
-                   stdout=subprocess.DEVNULL)
-    to = next(path for path in folder.iterdir() if path.is_dir())
-    shown = subprocess.run([tessera, "show", to], check=True, capture_output=True, text=True).stdout
-    prefetched = sum(" prefetched " in line for line in shown.splitlines())
-    grid = getattr(call.options.get("grid_spec"), "grid", ())
-    bounds = [np.asarray(extent, np.int32) for extent in grid if not isinstance(extent, int)]
-    arrays = bounds + jax.tree.leaves(call.arrays)
-    for i, array in enumerate(arrays):
-        array = np.asarray(array)
-        np.save(to / f"in{i}.npy", array.astype(np.int32) if array.dtype == bool else array)
-    shapes = [{"shape": list(s.shape)} for s in jax.tree.leaves(call.options["out_shape"])]
-    (to / "meta.json").write_text(json.dumps({
-        "num_dynamic_grid_bounds": len(bounds), "num_inputs": len(arrays) - len(bounds) - prefetched,
-        "operands": [{}] * len(arrays), "results": shapes}))
-    return to
-
-
-def run_tessera(tessera, folder, rounds):
-    times = []
-    for _ in range(rounds):
-        subprocess.run([tessera, "run", folder, "--json", folder / "run.json", "--output", folder],
-                       check=True, stdout=subprocess.DEVNULL)
-        times.append(json.loads((folder / "run.json").read_text())["seconds"])
-    return statistics.median(times)
+def tessera_and_hlo(call, rounds):
+    """Medians of calls, and the results."""
+    ours, hlo = call.function(), call.function(interpret=True)
+    times = {ours: [], hlo: []}
+    results = {}
+    with tessera.simulate(DEVICE):
+        for _ in range(rounds):
+            for function in (ours, hlo):
+                timed(function, call.arrays)  # the other's threads come to rest
+                seconds, results[function] = timed(function, call.arrays)
+                times[function].append(seconds)
+    return [(statistics.median(times[f]), results[f]) for f in (ours, hlo)]
 
 
 def main():
-    root = pathlib.Path(__file__).resolve().parents[2]
     parser = argparse.ArgumentParser()
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--skip-tpu-interpret", action="store_true")
-    parser.add_argument("--tessera", default=str(root / "build/release/cli/tessera"))
     options = parser.parse_args()
     tpu_info.get_device_kind = lambda: "TPU v6 lite"
     tpu_info.get_num_device_cores = lambda: 1
     print(f"{'kernel':<20} {'tessera':>10} {'TPU interpret':>14} {'ratio':>7} {'HLO interpret':>14} {'ratio':>7}")
     for name, program, arguments in programs():
         call = capture(program, arguments)
-        arrays = call.arrays
-        with tempfile.TemporaryDirectory() as scratch:
-            folder = write_call(call, pathlib.Path(scratch), options.tessera)
-            ours = run_tessera(options.tessera, folder, options.rounds)
-            hlo, wanted = median_time(call.function(interpret=True), arrays, options.rounds)
-            tpu = float("nan")
-            if not options.skip_tpu_interpret:
-                tpu, _ = median_time(call.function(interpret=pltpu.InterpretParams()), arrays, 1)
-            for i, result in enumerate(wanted):
-                got = np.load(folder / f"out{i}.npy")
-                defined = ~np.isnan(got) & ~np.isnan(np.asarray(result))
-                np.testing.assert_allclose(got[defined], np.asarray(result)[defined], rtol=2e-3, atol=2e-3)
+        (ours, got), (hlo, wanted) = tessera_and_hlo(call, options.rounds)
+        tpu = float("nan")
+        if not options.skip_tpu_interpret:
+            function = call.function(interpret=pltpu.InterpretParams())
+            timed(function, call.arrays)
+            tpu, _ = timed(function, call.arrays)
+        for mine, theirs in zip(got, wanted, strict=True):
+            mine, theirs = np.asarray(mine), np.asarray(theirs)
+            defined = ~np.isnan(mine) & ~np.isnan(theirs)
+            np.testing.assert_allclose(mine[defined], theirs[defined], rtol=2e-3, atol=2e-3)
         print(f"{name:<20} {ours:>9.4f}s {tpu:>13.3f}s {tpu / ours:>7.1f} {hlo:>13.4f}s {hlo / ours:>7.1f}", flush=True)
 
 

@@ -3,6 +3,7 @@
 
 #include <optional>
 
+#include "pallas/core.hpp"
 #include "pallas/ops/gather.hpp"
 #include "sim/scoped.hpp"
 
@@ -50,6 +51,9 @@ OwnBuffer* whole_buffer(const Ref& r) {
 }
 
 void track(Exec& x, const Ref& r, bool write) {
+  if (!write && !x.lingering.empty() && !r.buffer().shadow.all_init() &&
+      std::ranges::count(x.lingering, &r.buffer()) != 0 && !all_defined(r))
+    throw NeedsOneCell{};
   if (x.core == nullptr || !x.core->machine->tracks(r.buffer())) return;
   Access a;
   a.box = r.box();
