@@ -39,6 +39,7 @@ Shape shape_of(const std::vector<std::int64_t>& bounds) {
 /// The extents that hold every block a window takes.
 Shape inferred_shape(const Launch& launch, const Window& w, IndexMaps& maps) {
   Shape most = shape_of(w.bounds);
+  for (int d = 0; w.by_element && d < most.rank; ++d) most[d] = 1;
   std::int64_t steps = 1;
   for (const std::int64_t e : launch.grid) steps *= e;
   std::array<int, kMaxGridRank> ids{};
@@ -52,7 +53,9 @@ Shape inferred_shape(const Launch& launch, const Window& w, IndexMaps& maps) {
     maps.evaluate(w, ids.data(), index.data());
     for (int d = 0; d < most.rank; ++d) {
       const auto i = static_cast<std::size_t>(d);
-      most[d] = std::max(most[d], (index[i] + 1) * w.bounds[i]);
+      most[d] =
+          std::max(most[d], w.by_element ? index[i] + w.bounds[i] - w.pad_low[i] - w.pad_high[i]
+                                         : (index[i] + 1) * w.bounds[i]);
     }
   }
   return most;
@@ -190,6 +193,9 @@ Prepared prepare(const Call& call, const DeviceSpec& device, int devices, bool s
     } else {
       op.array = w.whole ? op.block : inferred_shape(r.launch, w, maps);
     }
+    op.by_element = w.by_element;
+    op.pad_low = shape_of(w.pad_low);
+    op.pad_high = shape_of(w.pad_high);
     if (op.block.rank == 0) op.array = op.block = {1};  // of one element, squeezed
     const auto squeezed = dropped_ones(op.block, w.type.shape);
     if (!squeezed) {

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <deque>
+#include <set>
 
 #include "pallas/ops/memory.hpp"
 #include "sim/transfer.hpp"
@@ -116,7 +117,8 @@ class KernelCore final : public CoreBase {
     std::array<std::int64_t, kMaxRank> index{};
     bool resident = false;  ///< as the device sees it
     bool loaded = false;
-    bool again = false;  ///< an output block that was here before
+    bool again = false;                                  ///< an output block that was here before
+    std::set<std::array<std::int64_t, kMaxRank>> taken;  ///< by an output counted in elements
   };
 
   void place_buffer(Buffer& b, int ledger_ref, bool shared) {
@@ -378,6 +380,10 @@ class KernelCore final : public CoreBase {
   /// Takes an output block for this cell; it may come back to it.
   void claim(std::size_t i, const std::int64_t* index) {
     const OperandPlan& op = plan_.operands[i];
+    if (op.by_element) {
+      claim_elements(i, index);
+      return;
+    }
     std::int64_t linear = 0;
     for (int d = 0; d < op.blocks.rank; ++d) linear = linear * op.blocks[d] + index[d];
     std::atomic_ref<std::int32_t> owner(io_.device->owner[i][static_cast<std::size_t>(linear)]);
@@ -385,6 +391,29 @@ class KernelCore final : public CoreBase {
     if (before != 0 && before != cell_ + 1)
       throw KernelError(parallel_dependence_output(op, index, before - 1));
     places_[i].again = before != 0;
+  }
+
+  /// A window of elements may come back to the place that it had, but not overlap an earlier one.
+  void claim_elements(std::size_t i, const std::int64_t* index) {
+    const OperandPlan& op = plan_.operands[i];
+    const Shape inside = op.in_bounds(index);
+    const auto mine = static_cast<std::int32_t>(cell_) + 1;
+    std::int64_t before = 0;
+    for_each_run(op, index, inside, [&](std::int64_t first, std::int64_t, std::int64_t n) {
+      for (std::int64_t e = first; e < first + n; ++e) {
+        std::atomic_ref<std::int32_t> owner(io_.device->owner[i][static_cast<std::size_t>(e)]);
+        const std::int32_t other = owner.exchange(mine);
+        if (other != 0 && other != mine)
+          throw KernelError(parallel_dependence_output(op, index, other - 1));
+        before += other == mine ? 1 : 0;
+      }
+    });
+    Place& p = places_[i];
+    p.again = before != 0;
+    std::array<std::int64_t, kMaxRank> place{};
+    std::copy_n(index, op.block.rank, place.begin());
+    const bool known = !p.taken.insert(place).second;
+    if (p.again && !known) throw KernelError(output_overlap(op, index));
   }
 
   void record(const OperandPlan& op, const Shape& inside, Space from, Space to, Why why) {
@@ -433,16 +462,18 @@ class KernelCore final : public CoreBase {
   }
   Ref array_ref(const OperandPlan& op, const std::int64_t* index, const Shape& inside) {
     Ref ref(*io_.device->arrays[static_cast<std::size_t>(&op - plan_.operands.data())]);
-    for (int d = 0; d < op.block.rank; ++d) ref = ref.slice(d, index[d] * op.block[d], inside[d]);
+    for (int d = 0; d < op.block.rank; ++d) ref = ref.slice(d, op.first(d, index), inside[d]);
     return ref;
   }
   void fetched(const OperandPlan& op, const std::int64_t* index, const Shape& inside) {
+    if (inside.elems() == 0) return;
     const Ref ref = array_ref(op, index, inside);
     const auto ahead =
         std::min<std::size_t>(static_cast<std::size_t>(op.buffers) - 1, known_.size() - 1);
     access(op, ref.buffer(), ref.box(), false, "fetch", known_[known_.size() - 1 - ahead], nullptr);
   }
   void written_back(const OperandPlan& op, const std::int64_t* index, const Shape& inside) {
+    if (inside.elems() == 0) return;
     const Ref ref = array_ref(op, index, inside);
     auto half = std::make_shared<TransferHalf>();
     writing_back_.emplace_back(steps + op.buffers - 1, half);

@@ -1,4 +1,5 @@
 // The launch that a module's main function carries, and its code.
+#include <charconv>
 #include <set>
 
 #include "pallas/planner.hpp"
@@ -138,12 +139,6 @@ class ModulePlanner {
   void read_window(const Attribute& a, Window& w) {
     const Attribute* transform = find(a.dictionary, "transform_indices");
     if (transform == nullptr || w.any) return;
-    if (find(a.dictionary, "window_kind") != nullptr) {
-      throw KernelError({.slug = "unsupported",
-                         .kind = Diagnostic::Kind::unsupported,
-                         .headline = "windows counted in elements (pl.Element)",
-                         .fields = {{"kernel", main_.name}}});
-    }
     const Attribute* bounds = find(a.dictionary, "window_bounds");
     if (bounds == nullptr || bounds->kind != Attribute::Kind::integers)
       malformed("a window has no bounds");
@@ -156,6 +151,7 @@ class ModulePlanner {
     }
     if (elems != w.type.shape.elems() || w.bounds.size() > static_cast<std::size_t>(kMaxRank))
       malformed("a window's bounds are not its memref's");
+    if (const Attribute* kind = find(a.dictionary, "window_kind")) read_kind(kind->text, w);
     w.whole = false;
     w.slots = 2;
     if (const Attribute* mode = find(a.dictionary, "pipeline_mode")) {
@@ -166,6 +162,29 @@ class ModulePlanner {
     const Function* f = module_.function(name);
     if (f == nullptr) malformed("it has no index map " + name);
     transforms_.emplace_back(program_.operands.size(), f);
+  }
+
+  /// #tpu.element_window<[0, 0], [8, 0]>: padding before and after, per dim.
+  void read_kind(const std::string& text, Window& w) {
+    if (text.find("element_window") == std::string::npos) {
+      throw KernelError({.slug = "unsupported",
+                         .kind = Diagnostic::Kind::unsupported,
+                         .headline = "windows of kind " + text,
+                         .fields = {{"kernel", main_.name}}});
+    }
+    w.by_element = true;
+    std::vector<std::int64_t>* list = nullptr;
+    for (std::size_t i = 0; i < text.size(); ++i) {
+      if (text[i] == '[') list = list == nullptr ? &w.pad_low : &w.pad_high;
+      if (list == nullptr || text[i] < '0' || text[i] > '9') continue;
+      std::int64_t n = 0;
+      const auto [end, error] = std::from_chars(&text[i], text.data() + text.size(), n);
+      if (error != std::errc{} || n > (std::int64_t{1} << 31)) malformed("a window's padding");
+      list->push_back(n);
+      i = static_cast<std::size_t>(end - text.data()) - 1;
+    }
+    if (w.pad_low.size() != w.bounds.size() || w.pad_high.size() != w.bounds.size())
+      malformed("a window's padding is not of its rank");
   }
 
   void plan_transform(std::size_t i) {

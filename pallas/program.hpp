@@ -88,6 +88,9 @@ struct Window {
   Type type;
   std::vector<std::int64_t> bounds;  ///< of a block, per dim of the array
   std::vector<bool> uses;            ///< per grid dim: the transform reads it
+  bool by_element = false;           ///< OperandPlan::by_element
+  std::vector<std::int64_t> pad_low;
+  std::vector<std::int64_t> pad_high;
 };
 
 struct Program {

@@ -22,9 +22,10 @@ namespace tessera {
 
 /// What the cores of a device share: per operand, its array in HBM.
 struct DeviceIo {
-  std::vector<std::byte*> hbm;                   ///< null for scratch
-  std::vector<std::vector<std::int32_t>> owner;  ///< per output block: 1 + the cell that wrote it
-  std::vector<Buffer*> arrays;                   ///< on the machine: what copies or aliases reach
+  std::vector<std::byte*> hbm;  ///< null for scratch
+  std::vector<std::vector<std::int32_t>>
+      owner;                    ///< per OperandPlan::claims(): 1 + the cell that wrote it
+  std::vector<Buffer*> arrays;  ///< on the machine: what copies or aliases reach
 };
 
 /// What a core is given.
@@ -532,7 +533,7 @@ class Core final : public CoreBase {
   }
   Ref array_ref(const OperandPlan& op, const std::int64_t* index, const Shape& inside) {
     Ref ref(*io_.device->arrays[static_cast<std::size_t>(&op - plan_.operands.data())]);
-    for (int d = 0; d < op.block.rank; ++d) ref = ref.slice(d, index[d] * op.block[d], inside[d]);
+    for (int d = 0; d < op.block.rank; ++d) ref = ref.slice(d, op.first(d, index), inside[d]);
     return ref;
   }
   /// A block of an aliased input was fetched: issued buffers - 1 steps ago.

@@ -7,18 +7,28 @@
 namespace tessera {
 
 Shape OperandPlan::in_bounds(const std::int64_t* index) const {
+  const Shape before = outside_before(index);
   Shape s = block;
-  for (int d = 0; d < s.rank; ++d) {
-    const std::int64_t left = array[d] - index[d] * block[d];
-    if (left < s[d]) s[d] = left;
-  }
+  for (int d = 0; d < s.rank; ++d)
+    s[d] = std::clamp<std::int64_t>(array[d] - first(d, index), 0, block[d] - before[d]);
   return s;
 }
 
+Shape OperandPlan::outside_before(const std::int64_t* index) const {
+  Shape s = block;
+  for (int d = 0; d < s.rank; ++d)
+    s[d] = by_element ? std::clamp<std::int64_t>(pad_low[d] - index[d], 0, block[d]) : 0;
+  return s;
+}
+
+std::int64_t OperandPlan::first(int d, const std::int64_t* index) const {
+  return by_element ? std::max<std::int64_t>(index[d] - pad_low[d], 0) : index[d] * block[d];
+}
+
 std::int64_t OperandPlan::offset(const std::int64_t* index) const {
-  std::int64_t first = 0;
-  for (int d = 0; d < block.rank; ++d) first += index[d] * block[d] * strides[d];
-  return first;
+  std::int64_t from = 0;
+  for (int d = 0; d < block.rank; ++d) from += first(d, index) * strides[d];
+  return from;
 }
 
 namespace {
@@ -53,7 +63,9 @@ void finish_operand(OperandPlan& op, Plan& plan) {
   op.strides = row_major_strides(op.array);
   op.blocks = op.array;
   for (int d = 0; d < op.block.rank; ++d) {
-    op.blocks[d] = (op.array[d] + op.block[d] - 1) / op.block[d];
+    op.blocks[d] = op.by_element ? std::max<std::int64_t>(0, op.array[d] + op.pad_low[d] +
+                                                                 op.pad_high[d] - op.block[d] + 1)
+                                 : (op.array[d] + op.block[d] - 1) / op.block[d];
     if (!op.squeezed[static_cast<std::size_t>(d)]) op.kept.push_back(op.block[d]);
   }
   op.full_bytes = packed_bytes(op.dtype, op.block.elems());

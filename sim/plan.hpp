@@ -24,8 +24,13 @@ struct OperandPlan {
   Shape block;                ///< one extent per array dim, 1 where squeezed
   std::array<bool, kMaxRank> squeezed{};
   Shape kept;    ///< the block without its squeezed dims
-  Shape blocks;  ///< blocks per array dim
-  int rows = 0;  ///< of the block as the body sees it
+  Shape blocks;  ///< blocks per array dim; of a window counted in elements, its places
+  /// Index maps give the window's first element in the array with its padding (pl.Element), not
+  /// the number of a block.
+  bool by_element = false;
+  Shape pad_low;   ///< per array dim; zeros unless by_element
+  Shape pad_high;  ///< likewise
+  int rows = 0;    ///< of the block as the body sees it
   int cols = 0;
   int buffers = 1;
   bool present = true;
@@ -38,13 +43,19 @@ struct OperandPlan {
   std::int64_t full_padded_bytes = 0;  ///< what moving a whole block moves
   Shape strides;                       ///< of the array, in elements
 
+  /// Of an output: what steps claim before they write it, blocks or elements.
+  const Shape& claims() const { return by_element ? array : blocks; }
   bool pipelined() const { return role == Role::in || role == Role::out; }
   /// The user's arrays: given to the run, or given back.
   bool is_input() const { return role == Role::in || role == Role::hbm_in; }
   bool is_output() const { return role == Role::out || role == Role::hbm_out; }
   /// Elements of block `index` that lie inside the array, per dim.
   Shape in_bounds(const std::int64_t* index) const;
-  /// First element of block `index`.
+  /// Elements of block `index` before the first that lies inside the array, per dim.
+  Shape outside_before(const std::int64_t* index) const;
+  /// The first element of block `index` that lies inside the array, along a dim.
+  std::int64_t first(int dim, const std::int64_t* index) const;
+  /// The same along all dims.
   std::int64_t offset(const std::int64_t* index) const;
 };
 

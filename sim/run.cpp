@@ -104,7 +104,7 @@ void RunDriver::reset() {
         if (plan_.leaves_undefined) poison(io.hbm[i], op.dtype, op.array.elems());
       }
       if (op.role == Role::out) {
-        io.owner[i].assign(static_cast<std::size_t>(op.blocks.elems()), 0);
+        io.owner[i].assign(static_cast<std::size_t>(op.claims().elems()), 0);
       }
     }
     // An aliased input is the output's array, which begins as what the input holds.
@@ -274,6 +274,10 @@ void RunDriver::finish(RunResult& result) {
       // Besides what written blocks lack: the blocks that no step visited.
       for (std::size_t linear = 0; op.aliased < 0 && linear < io.owner[i].size(); ++linear) {
         if (io.owner[i][linear] != 0) continue;
+        if (op.by_element) {
+          missing.add(1, static_cast<std::int64_t>(linear));
+          continue;
+        }
         const Shape index = unravel(op.blocks, static_cast<std::int64_t>(linear));
         missing.add(op.in_bounds(index.dims.data()).elems(), op.offset(index.dims.data()));
       }

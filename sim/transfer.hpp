@@ -22,6 +22,11 @@ void for_each_run(const OperandPlan& op, const std::int64_t* index, const Shape&
   const int last = op.block.rank - 1;
   std::int64_t from = op.offset(index);
   std::int64_t to = 0;
+  if (op.by_element) {
+    if (in_bounds.elems() == 0) return;
+    const Shape before = op.outside_before(index);
+    for (int d = 0; d <= last; ++d) to += before[d] * tile_strides[d];
+  }
   Shape at = in_bounds;
   for (int d = 0; d < at.rank; ++d) at[d] = 0;
   for (;;) {

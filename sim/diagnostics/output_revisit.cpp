@@ -17,4 +17,19 @@ Diagnostic output_revisit(const OperandPlan& op, const std::int64_t* index) {
   return d;
 }
 
+Diagnostic output_overlap(const OperandPlan& op, const std::int64_t* index) {
+  Diagnostic d{.slug = "output-revisit",
+               .headline = "the window of " + op.name + " at " +
+                           index_string(index, op.block.rank) +
+                           " overlaps one that has already been written back"};
+  add_kernel_field(d);
+  d.fields.emplace_back("line", source_excerpt(op.at));
+  d.fields.emplace_back("ref", describe_ref(op));
+  d.fields.emplace_back("help",
+                        "windows of an output counted in elements (pl.Element) are written back in "
+                        "flight: let them be equal or apart");
+  add_replay_field(d);
+  return d;
+}
+
 }  // namespace tessera

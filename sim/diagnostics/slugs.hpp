@@ -46,6 +46,7 @@ Diagnostic output_not_covered(const OperandPlan& op, std::int64_t first_missing,
                               std::int64_t missing);
 Diagnostic output_revisit(const OperandPlan& op, const std::int64_t* index);
 Diagnostic parallel_dependence_scratch(const BlockPart& part, std::int64_t first_stale);
+Diagnostic output_overlap(const OperandPlan& op, const std::int64_t* index);
 Diagnostic parallel_dependence_output(const OperandPlan& op, const std::int64_t* index,
                                       std::int64_t earlier_cell);
 Diagnostic vmem_capacity(const Plan& plan);
