@@ -310,11 +310,8 @@ Box Ref::box() const {
   return box;
 }
 
-namespace {
-
 using Dims = Ref::Dims;
 
-/// True if runs begin and end at whole bytes.
 bool on_byte(const Ref& r) {
   if (r.view().unit_bits >= 8) return true;
   const Dims u = r.units();
@@ -322,6 +319,8 @@ bool on_byte(const Ref& r) {
   for (int i = 0; i + 1 < u.extents.rank; ++i) even = even && u.strides[i] % 2 == 0;
   return even && (u.extents.rank == 0 || u.strides[u.extents.rank - 1] == 1);
 }
+
+namespace {
 
 /// Extents and strides without dims of 1, neighbours merged where they are one run.
 Dims merged(const Ref& r) {

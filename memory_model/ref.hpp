@@ -141,6 +141,8 @@ class Ref {
 
 /// Throws RefError unless the types and the extents (but for dims of 1) agree.
 void check_copy(const Ref& from, const Ref& to);
+/// True if its runs of 4-bit elements begin and end at whole bytes, as those of wider ones do.
+bool on_byte(const Ref& r);
 /// Copies the elements, and which of them hold a value. As check_copy().
 void copy(const Ref& from, const Ref& to);
 /// What copy() moves, held in between: bytes, then one state per byte where not all are defined.

@@ -318,6 +318,12 @@ RunResult run_prepared(const Call& call, const RunOptions& given, bool share) {
   int devices = 1;
   for (const int extent : options.mesh) devices *= extent;
   Prepared p = prepare(call, options.device, devices, share);
+  if (call.program->subcores) {
+    std::int64_t subcores = 1;
+    for (int d = 0; d < p.launch.parallel; ++d)
+      subcores *= p.launch.grid[static_cast<std::size_t>(d)];
+    options.cores = static_cast<int>(std::max<std::int64_t>(1, subcores));
+  }
   if (call.program->asynchronous && !options.schedule) options.schedule = Schedule{};
   StepContext context;
   context.plan = &p.plan;

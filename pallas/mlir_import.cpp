@@ -382,13 +382,18 @@ class Importer {
     return {};
   }
 
-  int location(mlir::Location l) {
-    const auto [it, fresh] = locations_.try_emplace(l.getAsOpaquePointer(), -1);
-    if (!fresh) return it->second;
+  /// The line of an op, or of the nearest op around it that has one: JAX's helpers (sync_copy) have
+  /// none of their own.
+  int location(mlir::Operation& op) {
+    const auto [it, fresh] = locations_.try_emplace(op.getLoc().getAsOpaquePointer(), -1);
+    if (!fresh && it->second >= 0) return it->second;
     Location r;
-    if (const auto file = line_of(l, false)) {
+    if (const auto file = line_of(op.getLoc(), false)) {
       r.file = file.getFilename().str();
       r.line = static_cast<int>(file.getLine());
+    } else if (mlir::Operation* const around = op.getParentOp();
+               around != nullptr && around->getName().getStringRef() != "func.func") {
+      return location(*around);
     }
     const auto [place, fresh_place] =
         places_.try_emplace(r.file + ":" + std::to_string(r.line), to_.locations.size());
@@ -430,7 +435,7 @@ class Importer {
     for (const mlir::Value v : op.getResults()) r.results.push_back(number(v));
     r.attributes = dictionary(op.getAttrDictionary());
     for (mlir::Region& each : op.getRegions()) r.regions.push_back(region(each));
-    r.location = location(op.getLoc());
+    r.location = location(op);
     return r;
   }
 

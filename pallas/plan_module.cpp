@@ -40,12 +40,14 @@ class ModulePlanner {
     program_.locations = module_.locations;
     if (program_.locations.empty()) program_.locations.emplace_back();
     if (const Attribute* core = find(main_.attributes, "tpu.core_type")) {
-      if (core->text.find("<tc>") == std::string::npos) {
-        throw KernelError(
-            {.slug = "unsupported",
-             .kind = Diagnostic::Kind::unsupported,
-             .headline = "a kernel for " + core->text + ": only TensorCore kernels are built",
-             .fields = {{"kernel", main_.name}}});
+      program_.subcores = core->text.find("<sc_vector_subcore>") != std::string::npos;
+      if (!program_.subcores && core->text.find("<tc>") == std::string::npos) {
+        throw KernelError({.slug = "unsupported",
+                           .kind = Diagnostic::Kind::unsupported,
+                           .headline = "a kernel for " + core->text +
+                                       ": those for TensorCores and for the vector subcores of "
+                                       "SparseCores are built",
+                           .fields = {{"kernel", main_.name}}});
       }
     }
     read_grid();

@@ -103,7 +103,8 @@ struct Program {
   std::vector<Window> operands;    ///< inputs, then outputs
   std::vector<Window> scratch;
   Code main;
-  bool asynchronous = false;   ///< copies or signals
+  bool asynchronous = false;  ///< copies or signals
+  bool subcores = false;  ///< of SparseCores: every cell of the grid is one, with VMEM of its own
   bool meets_devices = false;  ///< asks which device it is on, or reaches others
   int scalars = 0;
   int vectors = 0;

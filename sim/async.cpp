@@ -118,6 +118,14 @@ AsyncCopy::AsyncCopy(Ref from, Ref to, const SemRef& send, const SemRef& recv, i
 
 void AsyncCopy::check(Here at) const {
   const Site site = site_of(*core_, at);
+  if (!on_byte(from_) || !on_byte(to_)) {
+    const Ref& packed = on_byte(from_) ? to_ : from_;
+    throw KernelError(
+        {.slug = "unsupported",
+         .kind = Diagnostic::Kind::unsupported,
+         .headline = "a copy of elements of 4 bits that lie apart, of " + packed.buffer().name,
+         .fields = {{"line", source_excerpt(at)}}});
+  }
   try {
     check_copy(from_, to_);
   } catch (const RefError&) {

@@ -71,12 +71,61 @@ void plan_enqueue(Planner& p, const Operation& op) {
   });
 }
 
-/// Takes the bytes of its destination off the semaphore, whatever put them there.
-void plan_wait(Planner& p, const Operation& op) {
-  const auto parts = p.segments(op);
-  if (parts.size() < 3 || parts[0].size() != 1 || parts[2].size() != 1) p.refuse(op);
-  const int sem = p.memref(parts[0][0]);
-  const int to = p.memref(parts[2][0]);
+bool in_vmem(Planner& p, int value) { return p.type(value).space == "vmem"; }
+
+/// Row i of a memref.
+MemRef row_of(const MemRef& m, std::int64_t i) {
+  const std::int64_t rows = m.view.extents[0];
+  if (i < 0 || i >= rows) fail_bounds(m, 0, i, 1, rows);
+  MemRef row = m;
+  row.view = m.shape().slice(0, i, 1).view();
+  return row;
+}
+
+/// Of a SparseCore: the rows of an array in HBM that a vector or a memref names, to or from rows of
+/// VMEM, each a copy of its own on one semaphore (JAX 0.10.2, pallas/mosaic/sc_lowering.py).
+void plan_enqueue_indirect(Planner& p, const Operation& op) {
+  if (op.operands.size() == 5) p.unsupported(op, "with offsets to leave out");
+  p.expect(op, 4, 0);
+  if (const Attribute* add = op.find("add"); add != nullptr && add->text == "true")
+    p.unsupported(op, "that adds to what is there");
+  const bool gathers = in_vmem(p, op.operands[1]);
+  if (gathers == in_vmem(p, op.operands[0])) p.unsupported(op, "between memories of one kind");
+  const int from = p.memref(op.operands[0]);
+  const int to = p.memref(op.operands[1]);
+  const int landed = p.memref(op.operands[3]);
+  const Type& type = p.type(op.operands[2]);
+  if (type.dtype != DType::i32 || type.shape.rank != 1)
+    p.unsupported(op, "with offsets of this type");
+  const bool loads = type.kind == Type::Kind::memref;
+  const int offsets = loads ? p.memref(op.operands[2]) : p.vector(op.operands[2]);
+  if (!loads) p.read(offsets);
+  p.program().asynchronous = true;
+  p.emit([=](Exec& x) {
+    const Vector rows = loads ? load(x, x.memref(offsets).ref()) : x.vector(offsets);
+    const std::int64_t n = loads ? x.memref(offsets).view.extents.elems() : type.shape.elems();
+    const MemRef& near = x.memref(gathers ? to : from);
+    const MemRef& far = x.memref(gathers ? from : to);
+    if (near.view.extents.rank == 0 || near.view.extents[0] != n)
+      fail_ref("as many rows of VMEM as offsets are wanted for an indirect copy");
+    const SemRef sem = sem_ref(x, x.memref(landed));
+    for (std::int64_t i = 0; i < n; ++i) {
+      if (rows.poison && rows.poison.bytes()[i] != std::byte{0})
+        fail_poison("an offset of an indirect copy");
+      std::int32_t row = 0;
+      std::memcpy(&row, rows.data.bytes() + i * 4, sizeof row);
+      const MemRef here = row_of(near, i);
+      const MemRef there = row_of(far, row);
+      AsyncCopy((gathers ? there : here).ref(), (gathers ? here : there).ref(), sem, x.here())
+          .start(0, x.here());
+    }
+  });
+}
+
+/// Takes the bytes of a memref off the semaphore, whatever put them there.
+void emit_wait(Planner& p, int semaphore_value, int bytes_of) {
+  const int sem = p.memref(semaphore_value);
+  const int to = p.memref(bytes_of);
   p.program().asynchronous = true;
   p.emit([=](Exec& x) {
     MachineCore& c = x.machine_core();
@@ -85,6 +134,17 @@ void plan_wait(Planner& p, const Operation& op) {
     const std::int64_t bytes = m.shape().bytes();
     if (bytes > 0) c.machine->wait(c, semaphore(x.memref(sem)), bytes, site_of(c, x.here()));
   });
+}
+/// The bytes of its destination.
+void plan_wait(Planner& p, const Operation& op) {
+  const auto parts = p.segments(op);
+  if (parts.size() < 3 || parts[0].size() != 1 || parts[2].size() != 1) p.refuse(op);
+  emit_wait(p, parts[0][0], parts[2][0]);
+}
+/// The bytes of the side in VMEM: the other one is the whole array.
+void plan_wait_indirect(Planner& p, const Operation& op) {
+  p.expect(op, 3, 0);
+  emit_wait(p, op.operands[0], op.operands[in_vmem(p, op.operands[2]) ? 2 : 1]);
 }
 
 void plan_signal(Planner& p, const Operation& op) {
@@ -155,6 +215,9 @@ Rules dma_rules() {
   static const std::vector<Rule> rules = {
       {"tpu.enqueue_dma", "starts a copy, here or to another device", false, plan_enqueue},
       {"tpu.wait_dma2", "waits for the bytes of a copy", false, plan_wait},
+      {"tpu.enqueue_indirect_dma", "copies the rows that offsets name, on a SparseCore", false,
+       plan_enqueue_indirect},
+      {"tpu.wait_indirect_dma", "waits for the bytes of such a copy", false, plan_wait_indirect},
       {"tpu.sem_signal", "adds to a semaphore, here or elsewhere", false, plan_signal},
       {"tpu.sem_wait", "waits until a semaphore has an amount, and takes it", false, plan_sem_wait},
       {"tpu.sem_read", "what a semaphore holds", false, plan_sem_read},

@@ -121,8 +121,6 @@ def _call_us_for_custom_calls(tpu_custom_call):
                       if op.name == "stablehlo.custom_call")
         i64 = ir.IntegerType.get_signless(64)
         devices, device = partition(ctx)
-        if config.device_type == "sparsecore":
-            raise NotImplementedError("tessera: this is a SparseCore kernel; TensorCore kernels are simulated")
         types = [value.type for value in results]
         ours = mlir.custom_call(
             _TARGET,
