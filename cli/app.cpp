@@ -56,6 +56,15 @@ int dispatch(int argc, char** argv, const Kernels& kernels) {
   run->add_flag("--break", a.break_at, "stop in gdb there, before the body");
   run->add_option("--trap", a.trap, "nan: stop at the first op that makes a NaN from numbers");
   run->add_flag("--no-check", a.no_check, "do not compare with the reference");
+  run->add_option("--backend", a.backend,
+                  "auto (cuda where there is a GPU), cuda, interpret or reference")
+      ->envname("TESSERA_BACKEND")
+      ->capture_default_str();
+  run->add_option("--rounds", a.rounds, "on cuda: time this many runs after the first");
+  CLI::App* compare = app.add_subcommand(
+      "compare", "every case of a kernel on a backend and interpreted, bit by bit");
+  add_setting_options(*compare, a);
+  compare->add_option("--backend", a.backend, "cuda or reference")->required();
   CLI::App* devices = app.add_subcommand("devices", "the device specs, or one with its sources");
   devices->add_option("name", name, "device");
   CLI::App* ops = app.add_subcommand("ops", "the ops that bodies can use");
@@ -88,6 +97,7 @@ int dispatch(int argc, char** argv, const Kernels& kernels) {
   if (*list) return list_command(kernels, markdown);
   if (*show) return is_module(a.kernel) ? show_module_command(a) : show_command(kernels, a);
   if (*run) return is_module(a.kernel) ? run_module_command(a) : run_command(kernels, a);
+  if (*compare) return compare_command(kernels, a);
   if (*devices) return devices_command(name);
   if (*ops) return ops_command(markdown);
   if (*extract) return extract_command(name, folder);
@@ -114,6 +124,9 @@ int run_app(int argc, char** argv, const Kernels& kernels) {
   } catch (const std::length_error&) {
     std::fputs(InputError("bad-input", "these sizes are beyond any array").text().c_str(), stderr);
     return 2;
+  } catch (const cuda::CudaError& error) {
+    std::fputs(InputError("cuda", error.what()).text().c_str(), stderr);
+    return 70;
   } catch (const KernelError& error) {
     std::fputs(error.diagnostic.text().c_str(), stderr);
     return 1;

@@ -76,6 +76,10 @@ Request request_of(const KernelHandle& kernel, const RunArguments& a) {
   for (auto& [name, file] : split_assignments(a.inputs, "--input")) request.files[name] = file;
   request.seed = a.seed;
   request.check = !a.no_check;
+  request.backend = parse_backend(a.backend);
+  if (a.rounds < 0 || a.rounds > 100'000)
+    throw InputError("bad-input", "--rounds takes 0 to 100000");
+  request.rounds = a.rounds;
   request.options = run_options(a);
   if (!a.mesh.empty()) {
     request.devices = 1;

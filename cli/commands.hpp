@@ -29,6 +29,8 @@ struct RunArguments {
   bool no_races = false;
   bool break_at = false;
   bool no_check = false;
+  std::string backend = "auto";
+  int rounds = 0;
 };
 
 /// True if what is to be run is no kernel's name but a Mosaic module, or a folder with one.
@@ -45,6 +47,8 @@ RunOptions run_options(const RunArguments& arguments);
 void check_destinations(const RunArguments& arguments);
 
 int run_command(const Kernels& kernels, const RunArguments& arguments);
+/// Every case of a kernel on two backends, bit by bit.
+int compare_command(const Kernels& kernels, const RunArguments& arguments);
 int list_command(const Kernels& kernels, bool markdown);
 int show_command(const Kernels& kernels, const RunArguments& arguments);
 int devices_command(const std::string& name);

@@ -114,23 +114,102 @@ int devices_of(const Prepared<K>& p, const Request& request) {
     return std::max(1, request.devices);
 }
 
+/// An option of the request that no GPU has, "" if there is none.
+std::string what_only_the_interpreter_does(const Request& request);
+/// The backend for a request whose sizes and tiles are resolved; the tiles become those of its
+/// instance.
+template <class K, class T>
+CudaFit choose_backend(const Request& request, Prepared<K>& p, Receipt& receipt) {
+  receipt.requested = request.backend ? name(*request.backend) : "auto";
+  receipt.ran = request.backend.value_or(BackendKind::interpret);
+  if (request.backend && request.backend != BackendKind::cuda) return {};
+  std::vector<int> asked;
+  bool exact = false;
+  for (const auto& [name, extent] : p.setting.tiles) {
+    asked.push_back(extent);
+    for (const auto& [given, text] : request.assignments) exact = exact || given == name;
+  }
+  const auto valid = [&](const std::vector<int>& sizes) {
+    Tiles tiles;
+    std::copy(sizes.begin(), sizes.end(), tiles.size.begin());
+    if constexpr (requires { p.kernel.valid(tiles); }) return p.kernel.valid(tiles) == nullptr;
+    return true;
+  };
+  CudaFit fit;
+  const std::string interpreted = what_only_the_interpreter_does(request);
+  if (!interpreted.empty())
+    fit.why = interpreted + " is the interpreter's";
+  else if constexpr (requires { p.kernel.devices; })
+    fit.why =
+        std::string(K::info.name) + " runs on several devices, which is not mapped to CUDA yet";
+  else
+    fit = fit_cuda(K::info.name, kDTypeOf<T>, asked, exact, valid);
+  if (fit.instance != nullptr) {
+    const cuda::Device device = cuda_backend()->device();
+    receipt.device = device.name;
+    if (!device.there) fit = {nullptr, device.why};
+  }
+  receipt.why = fit.why;
+  if (fit.instance == nullptr) {
+    if (request.backend) throw InputError("no-backend", "--backend cuda: " + fit.why);
+    return fit;
+  }
+  receipt.ran = BackendKind::cuda;
+  receipt.why = receipt.device;
+  for (std::size_t i = 0; i < fit.instance->tiles.size(); ++i) {
+    p.tiles.size[i] = fit.instance->tiles[i];
+    p.setting.tiles[i].second = fit.instance->tiles[i];
+  }
+  return fit;
+}
+
+/// Runs the CUDA build of a kernel on the arrays of a request.
+template <class K>
+void run_cuda(const cuda::Instance& instance, const Prepared<K>& p,
+              const std::vector<Array>& arrays, const std::vector<std::string>& names,
+              const Request& request, Outcome& outcome) {
+  cuda::Launch launch;
+  for (const auto& s : p.setting.sizes) launch.sizes.push_back(s.value);
+  for (std::size_t i = 0; i < arrays.size(); ++i)
+    launch.inputs.push_back(
+        {names[i], arrays[i].bytes(), static_cast<std::size_t>(arrays[i].size_bytes())});
+  for (const auto& a : p.host->asked()) launch.inputs.push_back({a.name, a.data, a.bytes});
+  launch.rounds = request.rounds;
+  for (const auto& op : outcome.result.plan.operands) {
+    if (!op.is_output() || !op.present) continue;
+    outcome.result.outputs.push_back(Array::undefined(op.dtype, op.array));
+  }
+  for (Array& a : outcome.result.outputs) {
+    launch.outputs.push_back(a.bytes());
+    launch.output_bytes.push_back(static_cast<std::size_t>(a.size_bytes()));
+  }
+  outcome.receipt.launch = instance.run(launch);
+}
+
+/// What a kernel makes on the host for its sizes and tiles.
+template <class K>
+void make_host(const Request& request, Prepared<K>& p) {
+  p.host = std::make_unique<Host>(K::info.name, request.seed, request.files);
+  if constexpr (requires { p.kernel.prepare(*p.host, p.tiles); })
+    p.kernel.prepare(*p.host, p.tiles);
+}
 template <class K>
 Prepared<K> prepare(const Request& request) {
   Prepared<K> p;
   resolve(request, p);
-  p.host = std::make_unique<Host>(K::info.name, request.seed, request.files);
-  if constexpr (requires { p.kernel.prepare(*p.host, p.tiles); })
-    p.kernel.prepare(*p.host, p.tiles);
+  make_host(request, p);
   return p;
 }
 
 /// The kernel's own count of its bytes, if it has one. Several cores of a device begin with empty
 /// blocks each: no closed form tells how their cells fall.
 template <class K>
-std::optional<Bytes> closed_form_of(const Prepared<K>& p, const Request& request) {
+std::optional<Bytes> closed_form_of(const Prepared<K>& p, const Request& request,
+                                    bool on_gpu = false) {
   if constexpr (requires { p.kernel.hbm_bytes(p.tiles, Target{}); }) {
     if (request.options.cores > 1) return std::nullopt;
-    Bytes bytes = p.kernel.hbm_bytes(p.tiles, Target{request.device.keeps_blocks_across_cells()});
+    const bool keeps = !on_gpu && request.device.keeps_blocks_across_cells();
+    Bytes bytes = p.kernel.hbm_bytes(p.tiles, Target{keeps});
     if constexpr (!requires { p.kernel.devices; }) {
       const int n = devices_of(p, request);
       bytes = {bytes.read * n, bytes.write * n, bytes.remote * n};
@@ -143,6 +222,11 @@ std::optional<Bytes> closed_form_of(const Prepared<K>& p, const Request& request
 /// Device d's part of an array, and the array with one more part.
 reference::Tensor shard(const reference::Tensor& whole, int d, int devices);
 void append_shard(reference::Expected& whole, const reference::Expected& part);
+/// Strides and blocks of the operands, without a device's limits: what runs them has its own.
+void lay_out(Plan& plan);
+/// What the oracle says of an output, in its element type.
+Array rounded(const reference::Expected& expected, const Plan& plan, std::size_t output,
+              int devices);
 /// Throws InputError if the arrays are larger than this machine's memory.
 void check_memory(const Plan& plan, int devices);
 void check_closed_form(const Bytes& closed_form, const char* kernel, RunResult& result);
@@ -208,10 +292,13 @@ std::vector<reference::Expected> expected_of(const E& entry, const K& kernel,
 template <class E, class T>
 Outcome run_entry(const E& entry, const Request& request) {
   using K = typename E::template Kernel<T>;
-  Prepared<K> p = prepare<K>(request);
+  Prepared<K> p;
+  resolve(request, p);
   Outcome outcome;
+  const CudaFit cuda = choose_backend<K, T>(request, p, outcome.receipt);
+  make_host(request, p);
   outcome.setting = p.setting;
-  const Plan operands = plan_of(K::info.name, spec_of(p.kernel, p.tiles), request.device);
+  Plan operands = plan_of(K::info.name, spec_of(p.kernel, p.tiles), request.device);
   const int devices = devices_of(p, request);
   check_memory(operands, devices);
   std::vector<Array> arrays;
@@ -235,15 +322,31 @@ Outcome run_entry(const E& entry, const Request& request) {
   outcome.mesh = options.mesh;
   options.who = who_of(K::info.name, request, p.setting);
   options.command = command_of(K::info.name, request, p.setting);
-  outcome.result = tessera::run(p.kernel, p.tiles, inputs, options);
-  if (!outcome.result.ok()) return outcome;
-  if (options.transport != nullptr && options.transport->rank() > 0) return outcome;
-  outcome.closed_form = closed_form_of(p, request);
-  if (outcome.closed_form) check_closed_form(*outcome.closed_form, K::info.name, outcome.result);
-  if (!request.check) return outcome;
+  const BackendKind ran = outcome.receipt.ran;
+  if (ran == BackendKind::interpret) {
+    outcome.result = tessera::run(p.kernel, p.tiles, inputs, options);
+    if (!outcome.result.ok()) return outcome;
+    if (options.transport != nullptr && options.transport->rank() > 0) return outcome;
+    outcome.closed_form = closed_form_of(p, request);
+    if (outcome.closed_form) check_closed_form(*outcome.closed_form, K::info.name, outcome.result);
+  } else {
+    lay_out(operands);
+    outcome.result.plan = std::move(operands);
+    if (ran == BackendKind::cuda) {
+      outcome.closed_form = closed_form_of(p, request, true);
+      run_cuda(*cuda.instance, p, arrays, names, request, outcome);
+    }
+  }
+  if (ran != BackendKind::reference && !request.check) return outcome;
 
   if (request.phase) request.phase("comparing with the reference");
   const auto results = expected_of(entry, p.kernel, arrays, names, devices);
+  if (ran == BackendKind::reference) {
+    for (const auto& r : results)
+      outcome.result.outputs.push_back(
+          rounded(r, outcome.result.plan, outcome.result.outputs.size(), devices));
+    return outcome;
+  }
   const StepContext context{&outcome.result.plan, nullptr, options.who, options.command};
   step_context = &context;
   outcome.validation =

@@ -56,12 +56,23 @@ Smem<int> Host::scalars(const char* name, std::vector<int> made) {
     if (array.shape().rank != 1) fail(std::string(name) + " has one dimension");
     made.assign(array.data<std::int32_t>(), array.data<std::int32_t>() + array.elems());
   }
-  return keep(name, std::move(made));
+  const Smem<int> array = keep(name, std::move(made));
+  scalars_.emplace_back(name, &kept_.back());
+  return array;
 }
 
 Smem<int> Host::keep(const char* name, std::vector<int> values) {
   kept_.push_back(std::move(values));
   return {kept_.back().data(), static_cast<int>(kept_.back().size()), name};
+}
+
+std::vector<Host::Asked> Host::asked() const {
+  std::vector<Asked> all;
+  for (const auto& [name, values] : scalars_)
+    all.push_back({name, values->data(), values->size() * sizeof(int)});
+  for (const auto& [name, array] : inputs_)
+    all.push_back({name, array.bytes(), static_cast<std::size_t>(array.size_bytes())});
+  return all;
 }
 
 Array Host::operand(const std::string& name, DType d, const Shape& shape) {

@@ -54,6 +54,14 @@ class Host {
     throw InputError("bad-input", kernel_ + ": " + what);
   }
 
+  /// The arrays that prepare() asked for by name, given or made.
+  struct Asked {
+    std::string name;
+    const void* data;
+    std::size_t bytes;
+  };
+  std::vector<Asked> asked() const;
+
   /// The input of an operand: prepared, from a file, or random.
   Array operand(const std::string& name, DType d, const Shape& shape);
   /// Files that nothing asked for are the user's mistake: throws InputError.
@@ -70,6 +78,7 @@ class Host {
   std::map<std::string, bool> used_;
   std::map<std::string, Array> inputs_;
   std::deque<std::vector<int>> kept_;
+  std::vector<std::pair<std::string, const std::vector<int>*>> scalars_;
 };
 
 }  // namespace tessera::cli

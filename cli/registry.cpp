@@ -5,6 +5,8 @@
 
 #include <charconv>
 #include <cmath>
+#include <limits>
+#include <stdexcept>
 
 #include "cli/handle.hpp"
 #include "sim/diagnostics/slugs.hpp"
@@ -46,6 +48,38 @@ void detail::append_shard(reference::Expected& whole, const reference::Expected&
     to.shape[0] += from.shape[0];
     to.values.insert(to.values.end(), from.values.begin(), from.values.end());
   }
+}
+
+std::string detail::what_only_the_interpreter_does(const Request& request) {
+  if (request.options.schedule) return "--schedule";
+  if (!request.options.at.empty()) return "--at";
+  if (request.options.trap_nan) return "--trap";
+  if (request.options.cores > 1) return "--cores";
+  if (request.devices > 0) return "--devices";
+  if (request.options.transport != nullptr) return "mpirun";
+  return "";
+}
+
+void detail::lay_out(Plan& plan) {
+  plan.device.vmem_bytes = std::numeric_limits<std::int64_t>::max();
+  plan.device.smem_bytes = std::numeric_limits<std::int64_t>::max();
+  plan.device.kind = DeviceSpec::Kind::gpu;  // no rule for the shapes of blocks
+  finish_plan(plan);
+}
+
+Array detail::rounded(const reference::Expected& expected, const Plan& plan, std::size_t output,
+                      int devices) {
+  for (const auto& op : plan.operands) {
+    if (!op.is_output() || !op.present) continue;
+    if (output-- > 0) continue;
+    Shape all = op.array;
+    if (devices > 1) all[0] *= devices;
+    Array array(op.dtype, all);
+    for (std::int64_t i = 0; i < array.elems(); ++i)
+      array.set(i, expected.value.values[static_cast<std::size_t>(i)]);
+    return array;
+  }
+  throw std::logic_error("the oracle has more outputs than the kernel");
 }
 
 void detail::check_memory(const Plan& plan, int devices) {

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "cli/backends.hpp"
 #include "golden/validate.hpp"
 #include "memory_model/device_spec.hpp"
 #include "sim/body/kernel.hpp"
@@ -25,6 +26,8 @@ struct Request {
   std::map<std::string, std::string> files;  ///< ref -> .npy
   std::uint64_t seed = 0;
   bool check = true;
+  std::optional<BackendKind> backend = {};      ///< none: auto
+  int rounds = 0;                               ///< on CUDA: runs to time
   int devices = 0;                              ///< 0: the kernel's size of that name, or one
   std::function<void(const char*)> phase = {};  ///< called when another phase of the work begins
   RunOptions options;                           ///< device, who and command are filled in
@@ -43,8 +46,18 @@ struct Setting {
   std::string case_name;  ///< "case 1 (ragged)", "" if sizes or tiles were given
 };
 
+/// What was asked to run, what ran, and why.
+struct Receipt {
+  std::string requested = "auto";
+  BackendKind ran = BackendKind::interpret;
+  std::string why;
+  std::string device;     ///< the GPU
+  cuda::Launched launch;  ///< on it
+};
+
 struct Outcome {
   Setting setting;
+  Receipt receipt;
   RunResult result;
   std::vector<int> mesh = {1};
   std::optional<golden::Validation> validation;

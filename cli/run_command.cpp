@@ -66,7 +66,24 @@ report::RunReport report_of(const KernelHandle& kernel, const Request& request,
   r.tiles = outcome.setting.tiles;
   r.dtype = request.dtype;
   r.device = request.device;
-  r.backend_why = "this build has no CUDA backend";
+  const Receipt& receipt = outcome.receipt;
+  r.backend_requested = receipt.requested;
+  r.backend_ran = name(receipt.ran);
+  r.backend_why = receipt.why;
+  if (receipt.ran != BackendKind::interpret) {
+    r.elsewhere = report::Elsewhere{};
+    r.elsewhere->closed_form = outcome.closed_form;
+    r.elsewhere->where = receipt.device;
+    const cuda::Launched& launch = receipt.launch;
+    r.elsewhere->seconds = launch.seconds;
+    if (receipt.ran == BackendKind::cuda) {
+      r.elsewhere->launch = fmt::format(
+          "{} CTAs of {} threads, {} registers each ({} bytes spilled), {} stages, {} of shared "
+          "memory",
+          with_commas(launch.cells), launch.threads, launch.registers, launch.local_bytes,
+          launch.stages, human_bytes(launch.shared_bytes));
+    }
+  }
   r.mesh = outcome.mesh;
   if (outcome.validation) {
     const auto& v = *outcome.validation;

@@ -109,8 +109,7 @@ Diagnostic mismatch(const Plan& plan, const OperandPlan& op, const Array& got, c
       fmt::format("{}{} = {:.9g} ({}), expected {:.9g} ({})", op.name, to_string(index), got.at(w),
                   hex_of(got, w), wanted.at(w), hex_of(wanted, w));
   if (is_float(got.dtype()) && std::isfinite(got.at(w)) && std::isfinite(wanted.at(w))) {
-    const std::int64_t ulp =
-        std::abs(ordinal(got.dtype(), got.bits(w)) - ordinal(got.dtype(), wanted.bits(w)));
+    const std::int64_t ulp = ulp_distance(got, wanted, w);
     worst += fmt::format(": {} ulp, {:.3g} off, {:.3g} allowed", with_commas(ulp),
                          std::abs(got.at(w) - wanted.at(w)), bound);
   }
@@ -196,8 +195,7 @@ Validation validate(const Plan& plan, const std::vector<Array>& outputs,
         v.max_abs_err = std::max(v.max_abs_err, off);
         if (want != 0) v.max_rel_err = std::max(v.max_rel_err, off / std::abs(want));
         if (is_float(got.dtype())) {
-          v.max_ulp = std::max(v.max_ulp, std::abs(ordinal(got.dtype(), got.bits(i)) -
-                                                   ordinal(got.dtype(), wanted.bits(i))));
+          v.max_ulp = std::max(v.max_ulp, ulp_distance(got, wanted, i));
         }
         v.worst_of_bound = std::max(v.worst_of_bound, off / bound);
         if (off <= bound) continue;
@@ -215,6 +213,10 @@ Validation validate(const Plan& plan, const std::vector<Array>& outputs,
     }
   }
   return v;
+}
+
+std::int64_t ulp_distance(const Array& a, const Array& b, std::int64_t i) {
+  return std::abs(ordinal(a.dtype(), a.bits(i)) - ordinal(b.dtype(), b.bits(i)));
 }
 
 }  // namespace tessera::golden

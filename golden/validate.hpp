@@ -32,6 +32,9 @@ struct Validation {
 Validation validate(const Plan& plan, const std::vector<Array>& outputs,
                     const std::vector<reference::Expected>& expected, const std::string& oracle);
 
+/// How many numbers of their type lie between element i of two arrays.
+std::int64_t ulp_distance(const Array& a, const Array& b, std::int64_t i);
+
 /// An input array as oracles take it.
 reference::Tensor to_tensor(const Array& array);
 

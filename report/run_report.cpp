@@ -147,6 +147,25 @@ std::string machine_of(const RunReport& r) {
                                  : ", schedule " + r.schedule);
 }
 
+std::string elsewhere_lines(const Elsewhere& e) {
+  std::string text;
+  if (!e.launch.empty()) text += fmt::format("{:<11} {}\n", "launch", e.launch);
+  if (!e.seconds.empty()) {
+    std::vector<double> sorted = e.seconds;
+    std::sort(sorted.begin(), sorted.end());
+    text +=
+        fmt::format("{:<11} {} the median of {} runs, {} the fastest\n", "time",
+                    duration(sorted[sorted.size() / 2]), sorted.size(), duration(sorted.front()));
+  }
+  if (e.closed_form) {
+    text += fmt::format(
+        "{:<11} HBM read {} bytes, write {}: the closed form; --backend interpret "
+        "counts them\n",
+        "traffic", with_commas(e.closed_form->read), with_commas(e.closed_form->write));
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string text_of(const RunReport& r) {
@@ -158,8 +177,14 @@ std::string text_of(const RunReport& r) {
   const std::string where =
       r.schedule.empty() ? fmt::format("on {} thread{}", r.threads, r.threads == 1 ? "" : "s")
                          : machine_of(r);
-  text += fmt::format("\n{} ({}), grid {}, {} steps, interpreted in {} {}\n\n", r.device.name,
-                      r.device.title, grid, with_commas(r.steps), duration(r.seconds), where);
+  if (r.elsewhere) {
+    text += r.backend_ran == "reference"
+                ? "\nits reference alone, in f64\n"
+                : fmt::format("\nran as CUDA on {}\n\n", r.elsewhere->where);
+  } else {
+    text += fmt::format("\n{} ({}), grid {}, {} steps, interpreted in {} {}\n\n", r.device.name,
+                        r.device.title, grid, with_commas(r.steps), duration(r.seconds), where);
+  }
   if (r.validation && r.validation->passed) {
     text += fmt::format(
         "{:<11} agrees with reference::{}: off by at most {:.3g}, and by {:.0f} % of the error "
@@ -168,9 +193,10 @@ std::string text_of(const RunReport& r) {
         100 * r.validation->worst_of_bound);
   } else if (!r.validated.empty()) {
     text += fmt::format("{:<11} {}\n\n", "validated", r.validated);
-  } else if (!r.validation && r.diagnostics.empty()) {
+  } else if (!r.validation && r.diagnostics.empty() && r.backend_ran != "reference") {
     text += fmt::format("{:<11} no: --no-check\n\n", "validated");
   }
+  if (r.elsewhere) return text + elsewhere_lines(*r.elsewhere);
   text += traffic_table(r) + "\n";
   text += memory_line(r, Space::vmem, r.device.vmem_bytes);
   text += memory_line(r, Space::smem, r.device.smem_bytes);
@@ -218,6 +244,8 @@ std::string json_of(const RunReport& r) {
                       {"flops", totals.flops},
                       {"transcendentals", totals.transcendentals}});
   }
+  Bytes hbm{r.ledger.hbm_read_bytes(), r.ledger.hbm_write_bytes()};
+  if (r.elsewhere && r.elsewhere->closed_form) hbm = *r.elsewhere->closed_form;
   Json json{{"schema", "tessera.run/1"},
             {"kernel",
              {{"name", r.kernel},
@@ -235,8 +263,8 @@ std::string json_of(const RunReport& r) {
             {"grid", r.grid},
             {"steps", r.steps},
             {"traffic",
-             {{"hbm_read_bytes", r.ledger.hbm_read_bytes()},
-              {"hbm_write_bytes", r.ledger.hbm_write_bytes()},
+             {{"hbm_read_bytes", hbm.read},
+              {"hbm_write_bytes", hbm.write},
               {"remote_bytes", r.ledger.remote_bytes()},
               {"links", links},
               {"padded_hbm_read_bytes", r.ledger.padded_hbm_read_bytes()},

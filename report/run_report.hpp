@@ -10,6 +10,7 @@
 #include "memory_model/device_spec.hpp"
 #include "memory_model/ledger.hpp"
 #include "memory_model/space.hpp"
+#include "sim/body/kernel.hpp"
 #include "sim/diagnostics/diagnostic.hpp"
 #include "sim/env.hpp"
 #include "sim/run.hpp"
@@ -25,6 +26,14 @@ struct ValidationLine {
   double worst_of_bound = 0;
 };
 
+/// A run that was not interpreted: its bytes are the kernel's closed form, not counted.
+struct Elsewhere {
+  std::string where;            ///< the GPU
+  std::string launch;           ///< what was launched there
+  std::vector<double> seconds;  ///< of each timed run
+  std::optional<Bytes> closed_form;
+};
+
 struct RunReport {
   std::string kernel;
   std::string frontend = "cpp";  ///< "mosaic" of a module
@@ -36,6 +45,7 @@ struct RunReport {
   std::string backend_requested = "auto";
   std::string backend_ran = "interpret";
   std::string backend_why;
+  std::optional<Elsewhere> elsewhere;  ///< if it ran elsewhere than in the interpreter
   int threads = 1;
   std::vector<int> mesh = {1};
   int cores = 1;         ///< of a device

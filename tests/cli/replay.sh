@@ -8,6 +8,7 @@ tessera=$(realpath "$2")
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 cd "$folder" || exit 1
+export TESSERA_BACKEND=interpret # on a machine with a GPU too
 tessera() { "$tessera" "$@"; }
 fresh=$folder.fresh
 while IFS= read -r line; do

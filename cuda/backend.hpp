@@ -1,0 +1,68 @@
+// The CUDA build's kernels as a host program sees them: no CUDA header, no device type.
+//
+// An instance is one body for one element type and one set of tile sizes, compiled by nvcc
+// (cuda/instances/). It takes arrays in host memory and runs on the current device.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "memory_model/dtype.hpp"
+
+namespace tessera::cuda {
+
+/// A CUDA call that failed; the text names it and what was being launched.
+struct CudaError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+/// An array by the name of its operand.
+struct HostArray {
+  std::string name;
+  const void* data = nullptr;
+  std::size_t bytes = 0;
+};
+
+struct Launch {
+  std::vector<double> sizes;      ///< in the order of the kernel's `sizes`
+  std::vector<HostArray> inputs;  ///< operands, and arrays that prepare() asks for
+  std::vector<void*> outputs;     ///< in the order of the spec
+  std::vector<std::size_t> output_bytes;
+  int rounds = 0;  ///< runs to time after the first one
+};
+
+struct Launched {
+  std::vector<double> seconds;  ///< of each timed run, by events
+  int threads = 0;              ///< per CTA
+  int stages = 0;
+  int shared_bytes = 0;
+  int registers = 0;    ///< per thread
+  int local_bytes = 0;  ///< per thread: spilled
+  long long cells = 0;
+};
+
+struct Instance {
+  std::string kernel;
+  DType dtype = DType::f32;
+  std::vector<int> tiles;
+  std::function<Launched(const Launch&)> run;
+};
+
+/// The device that runs them, or why there is none.
+struct Device {
+  bool there = false;
+  std::string name;  ///< "NVIDIA H100 80GB HBM3"
+  std::string why;   ///< if it is not there
+};
+
+/// What a module of instances (libtessera_cuda.so) holds; its one symbol, tessera_cuda_backend,
+/// gives it.
+struct Backend {
+  std::vector<Instance> instances;  ///< by kernel
+  std::function<Device()> device;
+};
+
+}  // namespace tessera::cuda

@@ -1,0 +1,85 @@
+// The grid on the device: a CTA is a parallel cell, its steps are the arbitrary dimensions in
+// row-major order. A cursor walks them; a second one runs ahead for the fetches.
+#pragma once
+
+#include "memory_model/here.hpp"
+#include "sim/body/grid.hpp"
+
+namespace tessera::cuda {
+
+template <class G>
+struct Cursor {
+  int ids[G::kRank];
+  int lo[G::kRank];
+  int hi[G::kRank];
+  bool alive;
+
+  /// The first step of a cell, the last parallel dim fastest.
+  __device__ __forceinline__ Cursor(const G& grid, long long cell) {
+    set_parallel<G::kParallel - 1>(grid, cell);
+    alive = enter<G::kParallel>(grid);
+  }
+  __device__ __forceinline__ void advance(const G& grid) { alive = next<G::kRank - 1>(grid); }
+
+ private:
+  template <int kD>
+  __device__ __forceinline__ void set_parallel(const G& grid, long long cell) {
+    if constexpr (kD >= 0) {
+      const int count = std::get<kD>(grid.dims).count;
+      lo[kD] = 0;
+      hi[kD] = count;
+      ids[kD] = static_cast<int>(cell % count);
+      set_parallel<kD - 1>(grid, cell / count);
+    }
+  }
+  /// Sets dims kD and after to their first step; false if there is none.
+  template <int kD>
+  __device__ __forceinline__ bool enter(const G& grid) {
+    if constexpr (kD == G::kRank) {
+      return true;
+    } else {
+      const auto& dim = std::get<kD>(grid.dims);
+      lo[kD] = bound_at<G, kD>(dim.lo, ids);
+      hi[kD] = bound_at<G, kD>(dim.hi, ids);
+      for (ids[kD] = lo[kD]; ids[kD] < hi[kD]; ++ids[kD]) {
+        if (enter<kD + 1>(grid)) return true;
+      }
+      return false;
+    }
+  }
+  template <int kD>
+  __device__ __forceinline__ bool next(const G& grid) {
+    if constexpr (kD < G::kParallel) {
+      return false;
+    } else {
+      while (++ids[kD] < hi[kD]) {
+        if (enter<kD + 1>(grid)) return true;
+      }
+      return next<kD - 1>(grid);
+    }
+  }
+};
+
+/// What a body knows about where it runs. Checks and prints cost nothing here: the interpreter has
+/// them.
+template <class G>
+struct Env {
+  const Cursor<G>* at;
+  __device__ __forceinline__ int program_id(int d) const { return at->ids[d]; }
+  __device__ __forceinline__ int num_programs(int d) const { return at->hi[d] - at->lo[d]; }
+  __device__ __forceinline__ bool first(int d) const { return at->ids[d] == at->lo[d]; }
+  __device__ __forceinline__ bool last(int d) const { return at->ids[d] == at->hi[d] - 1; }
+  __device__ __forceinline__ void check(bool, const char*, Here = Here::now()) const {}
+  template <class... X>
+  __device__ __forceinline__ void print(const X&...) const {}
+  struct Scope {
+    __device__ __forceinline__ ~Scope() {}
+  };
+  [[nodiscard]] __device__ __forceinline__ Scope scope(const char*) const { return {}; }
+  __device__ __forceinline__ int device_id() const { return 0; }
+  __device__ __forceinline__ int num_devices() const { return 1; }
+  __device__ __forceinline__ int core_id() const { return 0; }
+  __device__ __forceinline__ int num_cores() const { return 1; }
+};
+
+}  // namespace tessera::cuda

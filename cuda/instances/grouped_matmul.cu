@@ -1,0 +1,12 @@
+#include "cuda/instances/all.hpp"
+#include "cuda/launch.hpp"
+#include "kernels/grouped_matmul.hpp"
+
+namespace tessera::cuda {
+
+void add_grouped_matmul(std::vector<Instance>& to) {
+  add_instances<kernels::GroupedMatmul, TileSizes<128, 128, 128>, TileSizes<64, 128, 128>,
+                TileSizes<8, 128, 128>>(to);
+}
+
+}  // namespace tessera::cuda

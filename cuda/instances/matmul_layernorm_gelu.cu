@@ -1,0 +1,12 @@
+#include "cuda/instances/all.hpp"
+#include "cuda/launch.hpp"
+#include "kernels/matmul_layernorm_gelu.hpp"
+
+namespace tessera::cuda {
+
+void add_matmul_layernorm_gelu(std::vector<Instance>& to) {
+  add_instances<kernels::MatmulLayernormGelu, TileSizes<32, 512, 64>, TileSizes<64, 256, 128>,
+                TileSizes<8, 1, 128>>(to);
+}
+
+}  // namespace tessera::cuda
