@@ -61,6 +61,8 @@ int dispatch(int argc, char** argv, const Kernels& kernels) {
       ->envname("TESSERA_BACKEND")
       ->capture_default_str();
   run->add_option("--rounds", a.rounds, "on cuda: time this many runs after the first");
+  run->add_option("--time-limit", a.time_limit, "on cuda: seconds that one run may take")
+      ->check(CLI::PositiveNumber);
   CLI::App* compare = app.add_subcommand(
       "compare", "every case of a kernel on a backend and interpreted, bit by bit");
   add_setting_options(*compare, a);
@@ -124,6 +126,11 @@ int run_app(int argc, char** argv, const Kernels& kernels) {
   } catch (const std::length_error&) {
     std::fputs(InputError("bad-input", "these sizes are beyond any array").text().c_str(), stderr);
     return 2;
+  } catch (const cuda::HungKernel& error) {
+    std::fflush(stdout);
+    std::fputs(InputError("hung-kernel", error.what()).text().c_str(), stderr);
+    // Ending in the usual way would wait for the device.
+    std::_Exit(1);
   } catch (const cuda::CudaError& error) {
     std::fputs(InputError("cuda", error.what()).text().c_str(), stderr);
     return 70;

@@ -80,6 +80,7 @@ Request request_of(const KernelHandle& kernel, const RunArguments& a) {
   if (a.rounds < 0 || a.rounds > 100'000)
     throw InputError("bad-input", "--rounds takes 0 to 100000");
   request.rounds = a.rounds;
+  request.time_limit = a.time_limit;
   request.options = run_options(a);
   if (!a.mesh.empty()) {
     request.devices = 1;

@@ -31,6 +31,7 @@ struct RunArguments {
   bool no_check = false;
   std::string backend = "auto";
   int rounds = 0;
+  double time_limit = 300;
 };
 
 /// True if what is to be run is no kernel's name but a Mosaic module, or a folder with one.

@@ -139,6 +139,11 @@ bool is_module(const std::string& kernel) {
 }
 
 int run_module_command(const RunArguments& a) {
+  const auto backend = parse_backend(a.backend);
+  if (backend && *backend != BackendKind::interpret)
+    throw InputError("no-backend", "--backend " + a.backend +
+                                       ": a Mosaic module runs in the interpreter alone "
+                                       "(--backend interpret, or auto)");
   const std::unique_ptr<Transport> ranks = connect_ranks();
   const bool silent = ranks && ranks->rank() > 0;
   check_destinations(a);

@@ -28,6 +28,7 @@ struct Request {
   bool check = true;
   std::optional<BackendKind> backend = {};      ///< none: auto
   int rounds = 0;                               ///< on CUDA: runs to time
+  double time_limit = 300;                      ///< on CUDA: seconds of one run
   int devices = 0;                              ///< 0: the kernel's size of that name, or one
   std::function<void(const char*)> phase = {};  ///< called when another phase of the work begins
   RunOptions options;                           ///< device, who and command are filled in

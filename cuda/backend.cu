@@ -1,5 +1,9 @@
+#include <chrono>
+#include <cstdio>
+#include <thread>
+
+#include "cuda/device.hpp"
 #include "cuda/instances/all.hpp"
-#include "cuda/launch.hpp"
 
 namespace tessera::cuda {
 
@@ -18,6 +22,120 @@ DeviceArray::DeviceArray(const void* data, std::size_t bytes, const std::string&
   check(error, "cudaMemcpy", what);
 }
 DeviceArray::~DeviceArray() { cudaFree(data_); }
+
+namespace {
+
+CUtensorMapDataType map_type(DType dtype) {
+  switch (dtype) {
+    case DType::f32:
+      return CU_TENSOR_MAP_DATA_TYPE_FLOAT32;
+    case DType::bf16:
+      return CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
+    case DType::f16:
+      return CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
+    case DType::i32:
+      return CU_TENSOR_MAP_DATA_TYPE_INT32;
+    default:
+      return CU_TENSOR_MAP_DATA_TYPE_UINT8;
+  }
+}
+
+using Encode = decltype(&cuTensorMapEncodeTiled);
+Encode tensor_map_encoder() {
+  static const Encode encode = [] {
+    void* entry = nullptr;
+    cudaDriverEntryPointQueryResult found{};
+    check(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &entry, 12000,
+                                           cudaEnableDefault, &found),
+          "cudaGetDriverEntryPointByVersion", "cuTensorMapEncodeTiled");
+    if (found != cudaDriverEntryPointSuccess)
+      throw CudaError("the driver has no cuTensorMapEncodeTiled: it is older than CUDA 12");
+    return reinterpret_cast<Encode>(entry);
+  }();
+  return encode;
+}
+
+}  // namespace
+
+bool encode_map(const MapRequest& request, CUtensorMap& map, const std::string& what) {
+  const int rank = request.shape.rank;
+  const CUtensorMapDataType type = map_type(request.dtype);
+  if (type == CU_TENSOR_MAP_DATA_TYPE_UINT8 || rank < 1 || rank > 5) return false;
+  const std::int64_t size = bit_width(request.dtype) / 8;
+  cuuint64_t extents[5];
+  cuuint64_t strides[5];
+  cuuint32_t box[5];
+  const cuuint32_t steps[5] = {1, 1, 1, 1, 1};
+  std::int64_t stride = size;
+  for (int i = 0; i < rank; ++i) {
+    const int d = rank - 1 - i;
+    const std::int64_t extent = request.shape[d];
+    if (extent < 1 || extent >= std::int64_t{1} << 32) return false;
+    extents[i] = static_cast<cuuint64_t>(extent);
+    box[i] = static_cast<cuuint32_t>(request.box[static_cast<std::size_t>(d)]);
+    stride *= extent;
+    strides[i] = static_cast<cuuint64_t>(stride);
+    if (i + 1 < rank && (stride % 16 != 0 || stride >= std::int64_t{1} << 40)) return false;
+  }
+  if (reinterpret_cast<std::uintptr_t>(request.array) % 16 != 0) return false;
+  const CUresult result = tensor_map_encoder()(
+      &map, type, static_cast<cuuint32_t>(rank), const_cast<void*>(request.array), extents, strides,
+      box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
+      request.swizzled ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_NONE,
+      CU_TENSOR_MAP_L2_PROMOTION_NONE, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  if (result != CUDA_SUCCESS)
+    throw CudaError(what + ": cuTensorMapEncodeTiled: error " + std::to_string(result));
+  return true;
+}
+
+int multiprocessors() {
+  int device = 0;
+  int count = 0;
+  check(cudaGetDevice(&device), "cudaGetDevice", "multiprocessors");
+  check(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device),
+        "cudaDeviceGetAttribute", "multiprocessors");
+  return count;
+}
+
+namespace {
+/// An event of the default stream.
+struct Event {
+  explicit Event(const std::string& what) { check(cudaEventCreate(&event), "cudaEventCreate", what); }
+  Event(const Event&) = delete;
+  Event& operator=(const Event&) = delete;
+  ~Event() { cudaEventDestroy(event); }
+  cudaEvent_t event{};
+};
+}  // namespace
+
+double timed(const std::function<void()>& run, double limit_s, const std::string& what) {
+  using Clock = std::chrono::steady_clock;
+  const Event begin(what);
+  const Event end(what);
+  check(cudaEventRecord(begin.event), "cudaEventRecord", what);
+  run();
+  check(cudaEventRecord(end.event), "cudaEventRecord", what);
+  const auto start = Clock::now();
+  for (;;) {
+    const cudaError_t state = cudaEventQuery(end.event);
+    if (state != cudaErrorNotReady) {
+      check(state, "kernel", what);
+      break;
+    }
+    const std::chrono::duration<double> waited = Clock::now() - start;
+    if (waited.count() > limit_s) {
+      char limit[32];
+      std::snprintf(limit, sizeof limit, "%g s", limit_s);
+      throw HungKernel(what + ": the kernel did not end within " + limit +
+                       " (--time-limit): a semaphore that nobody signals? The interpreter "
+                       "(--backend interpret) names the wait");
+    }
+    if (waited.count() > 0.05) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  float milliseconds = 0;
+  check(cudaEventElapsedTime(&milliseconds, begin.event, end.event), "cudaEventElapsedTime", what);
+  return milliseconds * 1e-3;
+}
 
 namespace {
 

@@ -19,6 +19,12 @@ struct CudaError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+/// A kernel that did not end in time: it still runs, so the process must end without waiting for the
+/// device.
+struct HungKernel : CudaError {
+  using CudaError::CudaError;
+};
+
 /// An array by the name of its operand.
 struct HostArray {
   std::string name;
@@ -32,16 +38,20 @@ struct Launch {
   std::vector<void*> outputs;     ///< in the order of the spec
   std::vector<std::size_t> output_bytes;
   int rounds = 0;  ///< runs to time after the first one
+  double time_limit_s = 300;  ///< of one run
 };
 
 struct Launched {
   std::vector<double> seconds;  ///< of each timed run, by events
-  int threads = 0;              ///< per CTA
+  int threads = 0;              ///< per CTA, those that only fetch included
   int stages = 0;
   int shared_bytes = 0;
   int registers = 0;    ///< per thread
   int local_bytes = 0;  ///< per thread: spilled
   long long cells = 0;
+  bool tensor_cores = false;  ///< dot() by wgmma, not by SIMT lanes
+  int by_copy_engine = 0;     ///< pipelined inputs that the copy engine (TMA) brings
+  int by_threads = 0;         ///< those that threads copy: an alignment or a padding forbids TMA
 };
 
 struct Instance {

@@ -1,5 +1,6 @@
-// The grid on the device: a CTA is a parallel cell, its steps are the arbitrary dimensions in
-// row-major order. A cursor walks them; a second one runs ahead for the fetches.
+// The grid on the device: a CTA takes parallel cells one after the other; a cell's steps are the
+// arbitrary dimensions in row-major order. Two cursors walk them: the producer's, ahead, and the
+// consumers'.
 #pragma once
 
 #include "memory_model/here.hpp"
@@ -14,22 +15,44 @@ struct Cursor {
   int hi[G::kRank];
   bool alive;
 
-  /// The first step of a cell, the last parallel dim fastest.
-  __device__ __forceinline__ Cursor(const G& grid, long long cell) {
-    set_parallel<G::kParallel - 1>(grid, cell);
+  /// The first step of a cell.
+  __device__ __forceinline__ Cursor(const G& grid, int cell) {
+    if constexpr (G::kParallel >= 2) {
+      constexpr int kI = G::kParallel - 2;
+      const int rows = std::get<kI>(grid.dims).count;
+      const int columns = std::get<kI + 1>(grid.dims).count;
+      const int in_plane = cell % (rows * columns);
+      const int band = in_plane / (kBand * columns);
+      const int in_band = in_plane % (kBand * columns);
+      const int left = rows - band * kBand;
+      const int height = left < kBand ? left : kBand;
+      set<kI>(rows, band * kBand + in_band % height);
+      set<kI + 1>(columns, in_band / height);
+      set_outer<kI - 1>(grid, cell / (rows * columns));
+    } else {
+      set_outer<G::kParallel - 1>(grid, cell);
+    }
     alive = enter<G::kParallel>(grid);
   }
   __device__ __forceinline__ void advance(const G& grid) { alive = next<G::kRank - 1>(grid); }
 
  private:
+  /// Cells that run together share blocks in L2 if they are near in both of the last two parallel
+  /// dims: bands of this many rows, a column of a band after the other.
+  static constexpr int kBand = 8;
+
   template <int kD>
-  __device__ __forceinline__ void set_parallel(const G& grid, long long cell) {
+  __device__ __forceinline__ void set(int count, int id) {
+    lo[kD] = 0;
+    hi[kD] = count;
+    ids[kD] = id;
+  }
+  template <int kD>
+  __device__ __forceinline__ void set_outer(const G& grid, int cell) {
     if constexpr (kD >= 0) {
       const int count = std::get<kD>(grid.dims).count;
-      lo[kD] = 0;
-      hi[kD] = count;
-      ids[kD] = static_cast<int>(cell % count);
-      set_parallel<kD - 1>(grid, cell / count);
+      set<kD>(count, cell % count);
+      set_outer<kD - 1>(grid, cell / count);
     }
   }
   /// Sets dims kD and after to their first step; false if there is none.

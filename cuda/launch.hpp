@@ -1,67 +1,11 @@
 // From an instance's sizes and arrays to a launch: nvcc's side of cuda/backend.hpp.
 #pragma once
 
-#include <cuda_runtime.h>
-
-#include <cstring>
-#include <deque>
-#include <memory>
-
-#include "cuda/backend.hpp"
+#include "cuda/device.hpp"
 #include "cuda/kernel.hpp"
 #include "sim/body/kernel.hpp"
 
 namespace tessera::cuda {
-
-/// Throws CudaError for a call that failed.
-void check(cudaError_t error, const char* call, const std::string& what);
-
-/// Memory of the device; freed with it.
-class DeviceArray {
- public:
-  DeviceArray(const void* data, std::size_t bytes, const std::string& what);
-  DeviceArray(const DeviceArray&) = delete;
-  DeviceArray& operator=(const DeviceArray&) = delete;
-  ~DeviceArray();
-  void* get() const { return data_; }
-
- private:
-  void* data_ = nullptr;
-};
-
-/// What prepare(host, tiles) asks for, from arrays that the caller already made.
-class PreparedHost {
- public:
-  explicit PreparedHost(const std::vector<HostArray>& arrays) : arrays_(arrays) {}
-  int random(int lo, int) const { return lo; }
-  Smem<int> scalars(const char* name, const std::vector<int>& made) {
-    return keep(name, given(name, made));
-  }
-  Smem<int> keep(const char* name, std::vector<int> values) {
-    kept_.push_back(std::move(values));
-    return {kept_.back().data(), static_cast<int>(kept_.back().size()), name};
-  }
-  template <class T>
-  std::vector<T> input(const char* name, const Shape&, const std::vector<T>& made) const {
-    return given(name, made);
-  }
-  [[noreturn]] void fail(const std::string& what) const { throw CudaError(what); }
-  const std::deque<std::vector<int>>& kept() const { return kept_; }
-
- private:
-  template <class T>
-  std::vector<T> given(const char* name, const std::vector<T>& made) const {
-    for (const HostArray& a : arrays_) {
-      if (a.name != name) continue;
-      std::vector<T> values(a.bytes / sizeof(T));
-      std::memcpy(values.data(), a.data, a.bytes);
-      return values;
-    }
-    return made;
-  }
-  const std::vector<HostArray>& arrays_;
-  std::deque<std::vector<int>> kept_;
-};
 
 /// Points a kernel's Smem members, which hold the host's arrays, at copies on the device. The
 /// kernel is a plain struct: a member is where its array's address and then its length stand.
@@ -86,20 +30,6 @@ void move_scalars(K& kernel, const PreparedHost& host, std::deque<DeviceArray>& 
     }
   }
   std::memcpy(&kernel, bytes, sizeof(K));
-}
-
-template <class S>
-long long cells_of(const S& spec) {
-  long long cells = 1;
-  std::apply(
-      [&](const auto&... dim) {
-        const auto count = [&](const auto& d) {
-          if constexpr (!std::remove_cvref_t<decltype(d)>::kArbitraryDim) cells *= d.count;
-        };
-        (count(dim), ...);
-      },
-      spec.grid.dims);
-  return cells;
 }
 
 /// Device arrays for the operands of a spec; `outputs` gets those of the outputs, in order.
@@ -129,35 +59,89 @@ void* place_operand(const Op& op, const Launch& launch, std::deque<DeviceArray>&
   }
 }
 
-template <class S>
-constexpr int count_threads() {
-  return []<std::size_t... kI>(std::index_sequence<kI...>) {
-    int elems = 0;
-    ((elems = OperandTraits<S, kI>::kAccum || OperandTraits<S, kI>::kOut
-                  ? largest(elems, OperandTraits<S, kI>::kR * OperandTraits<S, kI>::kC)
-                  : elems),
-     ...);
-    int threads = 128;
-    while (threads < 512 && elems > 64 * threads) threads *= 2;
-    return threads;
-  }
-  (std::make_index_sequence<std::tuple_size_v<decltype(S::operands)>>{});
-}
+/// Tensor maps for the operands of a spec, and whether threads have to copy some block.
+template <class S, class = OperandIndices<S>>
+struct Maps;
+template <class S, std::size_t... kI>
+struct Maps<S, std::index_sequence<kI...>> {
+  using Traits = SpecTraits<S>;
+  template <std::size_t kJ>
+  using Of = OperandTraits<S, kJ>;
 
-/// The threads of a CTA: as many as keep a register tile within 64 elements per thread, 128 to 512;
-/// side by side if all blocks are rows of hundreds of elements.
-template <class S>
-constexpr auto threads_for() {
-  constexpr auto size = [](bool rows) {
-    return [&]<std::size_t... kI>(std::index_sequence<kI...>) {
-      return largest((rows ? OperandTraits<S, kI>::kR : OperandTraits<S, kI>::kC)...);
+  const S& spec;
+  ArgumentsOf<S>& arguments;
+  const std::string& what;
+  int by_copy_engine = 0;
+  int by_threads = 0;
+
+  void encode() {
+    (encode_input<kI>(), ...);
+    (encode_pairs<kI>(), ...);
+    arguments.by_threads = by_threads > 0;
+  }
+
+ private:
+  void set(int map, const MapRequest& request) {
+    if (encode_map(request, arguments.map[map], what))
+      arguments.mapped[map / 32] |= 1u << (map % 32);
+  }
+  template <std::size_t kJ>
+  void encode_input() {
+    if constexpr (Of<kJ>::kIn) {
+      const auto& op = std::get<kJ>(spec.operands);
+      if (!op.present) return;
+      using T = typename Of<kJ>::T;
+      using Box = PanelBox<T, Of<kJ>::kR, Of<kJ>::kC, std::remove_cvref_t<decltype(op.block)>>;
+      constexpr int kRank = Box::kRank;
+      constexpr int kBytes = Of<kJ>::kC * static_cast<int>(sizeof(T));
+      const Shape& shape = op.shape;
+      bool whole = true;
+      std::apply(
+          [&](const auto&... extent) {
+            int d = 0;
+            ((whole = whole && shape[d] % detail::block_extent(extent) == 0, ++d), ...);
+          },
+          op.block.extents);
+      bool engine = false;
+      if constexpr (Of<kJ>::kR == 1 && kBytes % 16 == 0) {
+        engine = whole && (kRank == 1 || shape[kRank - 1] * sizeof(T) % 16 == 0);
+      } else if constexpr (Box::kMappable) {
+        MapRequest request{arguments.array[kJ], kDTypeOf<T>, shape, {}, Of<kJ>::Place::kPanelled};
+        for (int d = 0; d < kRank; ++d) request.box.push_back(Box::extent(d));
+        set(kJ, request);
+        engine = (arguments.mapped[kJ / 32] >> (kJ % 32) & 1) != 0 && (whole || zero_padded(op));
+      }
+      ++(engine ? by_copy_engine : by_threads);
     }
-    (std::make_index_sequence<std::tuple_size_v<decltype(S::operands)>>{});
-  };
-  constexpr int kLongRow = 256;
-  constexpr int kCount = count_threads<S>();
-  return Threads < kCount, size(true) == 1 && size(false) >= kLongRow ? kCount : kHalfWarp > {};
-}
+  }
+  template <std::size_t kJ>
+  void encode_pairs() {
+    if constexpr (Of<kJ>::kHbm) (encode_pair<kJ, kI>(), ...);
+  }
+  template <std::size_t kHbm, std::size_t kVmem>
+  void encode_pair() {
+    if constexpr (Of<kVmem>::kVmem) {
+      using T = typename Of<kHbm>::T;
+      if constexpr (std::is_same_v<T, typename Of<kVmem>::T>) {
+        constexpr int kR = Of<kVmem>::kR / Of<kVmem>::kCount;
+        constexpr int kC = Of<kVmem>::kC;
+        using Box = PanelBox<T, kR, kC, BlockDims<Int<kR>, Int<kC>>>;
+        if constexpr (Box::kMappable) {
+          const auto& op = std::get<kHbm>(spec.operands);
+          const std::int64_t columns = op.shape[op.shape.rank - 1];
+          if (columns == 0) return;
+          set(Traits::pair_map(kHbm) + Traits::vmem_before(kVmem),
+              {arguments.array[kHbm],
+               kDTypeOf<T>,
+               Shape{op.shape.elems() / columns, columns},
+               {Box::extent(0), Box::extent(1)},
+               Of<kVmem>::Place::kPanelled});
+        }
+      }
+    }
+  }
+};
+
 template <class K, int... kTiles>
 Launched launch(const Launch& given) {
   K kernel{};
@@ -179,67 +163,66 @@ Launched launch(const Launch& given) {
   what += ")";
 
   using S = SpecOf<K, kTiles...>;
-  using Th = decltype(threads_for<S>());
-  using Shared = SharedLayout<S>;
-  static_assert(
-      Shared::bytes_with(1) <= kSharedBytes,
-      "these blocks do not fit the 227 KiB of shared memory of a CTA: take smaller tiles");
+  using Traits = SpecTraits<S>;
+  using Th = typename Traits::Layout;
+  static_assert(Traits::kFits,
+                "these blocks do not fit the shared memory of a CTA (227 KiB, of which 32 are for "
+                "products): take smaller tiles");
   const S spec = kernel.spec(Int<kTiles>{}...);
+  const std::int64_t cells = cell_count(spec.grid);
+  if (cells > (1 << 30)) throw CudaError(what + ": more than 2^30 parallel cells");
   Launched result;
-  result.cells = cells_of(spec);
-  result.threads = Th::kThreads;
-  result.stages = Shared::kStages;
-  result.shared_bytes = Shared::kBytes;
+  result.cells = cells;
+  result.threads = Th::kThreads + kProducers;
+  result.stages = Traits::kStages.of_step;
+  result.shared_bytes = Traits::kBytes;
+  result.tensor_cores = Th::kTensorCores;
 
   std::deque<DeviceArray> arrays;
   std::vector<const DeviceArray*> outputs;
-  Pointers pointers{};
+  ArgumentsOf<S> arguments{};
   std::apply(
       [&](const auto&... op) {
-        static_assert(sizeof...(op) <= kMaxOperands, "at most 16 operands");
         std::size_t i = 0;
-        ((pointers.array[i++] = place_operand(op, given, arrays, outputs, what)), ...);
+        ((arguments.array[i++] = place_operand(op, given, arrays, outputs, what)), ...);
       },
       spec.operands);
   move_scalars(kernel, host, arrays, what);
+  arguments.cells = static_cast<int>(cells);
+  const unsigned zero = 0;
+  arrays.emplace_back(&zero, sizeof zero, what);
+  arguments.drawn = static_cast<unsigned*>(arrays.back().get());
+  Maps<S> maps{spec, arguments, what};
+  maps.encode();
+  result.by_copy_engine = maps.by_copy_engine;
+  result.by_threads = maps.by_threads;
 
-  const auto function = run_cells<Th, K, kTiles...>;
-  check(cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, Shared::kBytes),
+  const auto function = run_cells<K, Traits::kOperands, Traits::kMaps, kTiles...>;
+  check(cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, Traits::kBytes),
         "cudaFuncSetAttribute", what);
   cudaFuncAttributes attributes{};
   check(cudaFuncGetAttributes(&attributes, function), "cudaFuncGetAttributes", what);
   result.registers = attributes.numRegs;
   result.local_bytes = static_cast<int>(attributes.localSizeBytes);
-  const auto cells = static_cast<unsigned>(result.cells);
+  int resident = 1;
+  check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, function, result.threads,
+                                                      Traits::kBytes),
+        "cudaOccupancyMaxActiveBlocksPerMultiprocessor", what);
+  const std::int64_t most = std::int64_t{resident} * multiprocessors();
+  const auto ctas = static_cast<unsigned>(cells < most ? cells : most);
   const auto run = [&] {
-    if (cells > 0) function<<<cells, Th::kThreads, Shared::kBytes>>>(kernel, pointers);
+    if (ctas > 0) function<<<ctas, result.threads, Traits::kBytes>>>(kernel, arguments);
     check(cudaGetLastError(), "launch", what);
   };
-  run();
-  check(cudaDeviceSynchronize(), "cudaDeviceSynchronize", what);
+  timed(run, given.time_limit_s, what);
   if (outputs.size() != given.outputs.size()) throw CudaError(what + ": another number of outputs");
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     check(cudaMemcpy(given.outputs[i], outputs[i]->get(), given.output_bytes[i],
                      cudaMemcpyDeviceToHost),
           "cudaMemcpy", what);
   }
-  if (given.rounds > 0) {
-    cudaEvent_t begin;
-    cudaEvent_t end;
-    check(cudaEventCreate(&begin), "cudaEventCreate", what);
-    check(cudaEventCreate(&end), "cudaEventCreate", what);
-    for (int i = 0; i < given.rounds; ++i) {
-      check(cudaEventRecord(begin), "cudaEventRecord", what);
-      run();
-      check(cudaEventRecord(end), "cudaEventRecord", what);
-      check(cudaEventSynchronize(end), "cudaEventSynchronize", what);
-      float milliseconds = 0;
-      check(cudaEventElapsedTime(&milliseconds, begin, end), "cudaEventElapsedTime", what);
-      result.seconds.push_back(milliseconds * 1e-3);
-    }
-    check(cudaEventDestroy(begin), "cudaEventDestroy", what);
-    check(cudaEventDestroy(end), "cudaEventDestroy", what);
-  }
+  for (int i = 0; i < given.rounds; ++i)
+    result.seconds.push_back(timed(run, given.time_limit_s, what));
   return result;
 }
 

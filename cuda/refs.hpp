@@ -1,14 +1,12 @@
 // What a body's operands are on the device: refs to blocks, arrays in HBM, semaphores and copies.
 //
-// Every thread of the CTA runs the body and meets the others where a ref says so. A copy into
-// shared memory arrives at the mbarrier of its semaphore; one copy at a time per semaphore. A copy
-// out of shared memory is done when start() returns.
+// Every computing thread runs the body and meets the others where a ref says so. A semaphore is an
+// mbarrier: a copy into shared memory adds the bytes that it expects, a wait is the arrival that
+// lets the phase end. A copy out of shared memory is done when start() returns.
 #pragma once
 
-#include <cuda/ptx>
-
-#include "cuda/block.hpp"
 #include "cuda/dot.hpp"
+#include "cuda/fetch.hpp"
 
 namespace tessera::cuda {
 
@@ -19,10 +17,8 @@ struct InRef {
   static constexpr bool kWritable = false;
   static constexpr Int<kR> rows{};
   static constexpr Int<kC> cols{};
-  const T* data;
-  __device__ __forceinline__ auto operator*() const {
-    return SharedTile<Th, T, kR, kC, kPitchOf<T, kC>>{data};
-  }
+  T* data;
+  __device__ __forceinline__ auto operator*() const { return SharedTile<Th, T, kR, kC>{data}; }
 };
 
 /// An output block: stores go to its place in HBM.
@@ -39,24 +35,28 @@ struct OutRef {
     const OutRef* ref;
     template <class X>
     __device__ __forceinline__ void operator=(const X& x) && {
-      ref->store_at(Simt<Th>::template as_tile<T, kR, kC>(x), [](int, int) { return true; });
+      ref->store_where(Cta<Th>::template as_tile<T, kR, kC>(x),
+                       [](int, int, int, int) { return true; });
     }
   };
   __device__ __forceinline__ Place operator*() const { return {this}; }
   /// Where the mask tile holds.
   template <class X, class M>
   __device__ __forceinline__ void store(const X& x, const M& mask) const {
-    const auto m = Simt<Th>::load(mask);
-    store_at(x, [&](int r, int c) {
-      constexpr int kHigh = Th::kHigh;
-      return m.at(r / kHigh, 2 * (c / Th::kApart) + c % 2);
-    });
+    const auto m = Cta<Th>::load(mask);
+    store_where(x, [&](int, int, int i, int j) { return m.at(i, j); });
   }
   /// Where keep(row, column) holds.
   template <class X, class Keep>
   __device__ __forceinline__ void store_at(const X& x, Keep keep) const {
+    store_where(x, [&](int r, int c, int, int) { return keep(r, c); });
+  }
+
+ private:
+  template <class X, class Keep>
+  __device__ __forceinline__ void store_where(const X& x, Keep keep) const {
     static_assert(kRowsOf<X> == kR && kColsOf<X> == kC, "extents differ");
-    store_region<Th>(array, where, x, keep);
+    store_region<Th>(array, where, held(x), keep);
   }
 };
 
@@ -67,115 +67,130 @@ struct AccumRef {
   static constexpr bool kWritable = true;
   static constexpr Int<kR> rows{};
   static constexpr Int<kC> cols{};
-  RegTile<Th, T, kR, kC>* held;
+  RegTile<Th, T, kR, kC>* sum;
 
   struct Place {
-    using Backend = Simt<Th>;
+    using Backend = Cta<Th>;
     using Element = T;
     static constexpr Int<kR> rows{};
     static constexpr Int<kC> cols{};
-    RegTile<Th, T, kR, kC>* held;
-    __device__ __forceinline__ T at(int i, int j) const { return held->at(i, j); }
+    RegTile<Th, T, kR, kC>* sum;
+    __device__ __forceinline__ T at(int i, int j) const { return sum->at(i, j); }
     template <class X>
     __device__ __forceinline__ void operator=(const X& x) && {
       if constexpr (kIsProduct<X>)
-        *held = Simt<Th>::load(x);
+        multiply_add<true>(x, *sum);
       else
-        Simt<Th>::assign(*held, x);
+        Cta<Th>::assign(*sum, x);
     }
     template <class X>
     __device__ __forceinline__ void operator+=(const X& x) && {
       if constexpr (kIsProduct<X>)
-        multiply_add(x, *held);
+        multiply_add<false>(x, *sum);
       else
-        *held = Simt<Th>::template map<Add>(*held, x);
+        *sum = Cta<Th>::template map<Add>(*sum, x);
     }
   };
-  __device__ __forceinline__ Place operator*() const { return {held}; }
+  __device__ __forceinline__ Place operator*() const { return {sum}; }
 };
 
-/// Part of an array in HBM, row by row: an end of copies.
+/// Part of an array in HBM, row by row: an end of copies. `maps` has a tensor map for each VMEM
+/// operand, of one panel of its tiles; bit n of `mapped` says whether the n-th is one.
 template <class T, bool kCanWrite>
 struct HbmPart {
   using Element = T;
   static constexpr bool kWritable = kCanWrite;
   static constexpr bool kInShared = false;
-  T* data;
+  T* data;  ///< of the array
   long long pitch;
+  const CUtensorMap* maps;
+  unsigned mapped;
   int part_rows;
   int part_cols;
+  int row0 = 0;
+  int col0 = 0;
   template <class R0, class RN, class C0, class CN>
   __device__ __forceinline__ HbmPart slice(Ds<R0, RN> r, Ds<C0, CN> c) const {
-    return {data + static_cast<int>(r.start) * pitch + static_cast<int>(c.start), pitch,
-            static_cast<int>(r.size), static_cast<int>(c.size)};
+    return {data,
+            pitch,
+            maps,
+            mapped,
+            static_cast<int>(r.size),
+            static_cast<int>(c.size),
+            row0 + static_cast<int>(r.start),
+            col0 + static_cast<int>(c.start)};
   }
+  __device__ __forceinline__ T* row(int r) const { return data + (row0 + r) * pitch + col0; }
 };
 
-/// Part of scratch in shared memory: the other end. Rows kPitch elements apart.
+/// Part of a tile of scratch in shared memory: the other end.
 template <class Th, class T, int kR, int kC>
 struct SharedPart {
   using Element = T;
   static constexpr bool kWritable = true;
   static constexpr bool kInShared = true;
-  T* data;
+  T* data;   ///< of the tile
+  int vmem;  ///< which VMEM operand it is of
   int part_rows;
   int part_cols;
+  int row0;
+  int col0;
+  __device__ __forceinline__ bool whole() const {
+    return row0 == 0 && col0 == 0 && part_rows == kR && part_cols == kC;
+  }
 };
 
-/// Scratch in shared memory, in slots.
+/// Scratch in shared memory, in slots: each a tile.
 template <class Th, class T, int kR, int kC, int kSlots = 1>
 struct VmemRef {
   using Element = T;
   static constexpr bool kWritable = true;
-  static constexpr int kPitch = kPitchOf<T, kC>;
   static constexpr Int<kR> rows{};
   static constexpr Int<kC> cols{};
   T* data;
+  int vmem;  ///< which VMEM operand it is
 
   __device__ __forceinline__ Int<kSlots> slots() const { return {}; }
   __device__ __forceinline__ auto slot(int i) const {
-    return VmemRef<Th, T, kR / kSlots, kC>{data + i * (kR / kSlots) * kPitch};
+    using Slot = Packing<T, kR / kSlots, kC>;
+    return VmemRef<Th, T, kR / kSlots, kC>{data + i * (Slot::kBytes / Slot::kSize), vmem};
   }
   template <class R0, class RN, class C0, class CN>
   __device__ __forceinline__ auto slice(Ds<R0, RN> r, Ds<C0, CN> c) const {
-    return SharedPart<Th, T, kR, kC>{
-        data + static_cast<int>(r.start) * kPitch + static_cast<int>(c.start),
-        static_cast<int>(r.size), static_cast<int>(c.size)};
+    static_assert(kSlots == 1, "scratch in slots: take slot(i) first");
+    return SharedPart<Th, T, kR, kC>{data,
+                                     vmem,
+                                     static_cast<int>(r.size),
+                                     static_cast<int>(c.size),
+                                     static_cast<int>(r.start),
+                                     static_cast<int>(c.start)};
   }
 
-  struct Place : SharedTile<Th, T, kR, kC, kPitch> {
-    T* to;
+  struct Place : SharedTile<Th, T, kR, kC> {
     template <class X>
     __device__ __forceinline__ void operator=(const X& x) && {
-      const auto tile = Simt<Th>::template as_tile<T, kR, kC>(x);
-      __syncthreads();  // nobody reads what it replaces
-#pragma unroll
-      for (int i = 0; i < tile.kHeldRows; ++i) {
-#pragma unroll
-        for (int j = 0; j < tile.kHeldCols; ++j) {
-          const int r = Th::template row<kR>(i);
-          const int c = Th::template col<kC>(j);
-          const bool mine = (kR > 1 || Th::y() == 0) && (kC > 1 || Th::x() == 0);
-          if (mine && Th::template inside<kR, kC>(r, c)) to[r * kPitch + c] = tile.v[i][j];
-        }
-      }
-      __syncthreads();
+      const auto tile = Cta<Th>::template as_tile<T, kR, kC>(x);
+      Th::sync();  // nobody reads what it replaces
+      store_shared<Th>(*this, tile);
+      fence_async_proxy();
+      Th::sync();
     }
   };
-  __device__ __forceinline__ Place operator*() const { return {{data}, data}; }
+  __device__ __forceinline__ Place operator*() const {
+    static_assert(kSlots == 1, "scratch in slots: take slot(i) first");
+    return {{data}};
+  }
 };
 
-/// mbarriers, and for each the phase that this thread waits for next.
+/// mbarriers from the n-th of an operand's, and for each of the operand's, as bits, the phase that
+/// this thread waits for next.
 struct SemsRef {
-  std::uint64_t* barriers;
+  Barrier* barriers;
   unsigned* phases;
-  __device__ __forceinline__ SemsRef operator[](int i) const { return {barriers + i, phases + i}; }
+  int n = 0;
+  __device__ __forceinline__ SemsRef operator[](int i) const { return {barriers, phases, n + i}; }
+  __device__ __forceinline__ Barrier* barrier() const { return barriers + n; }
 };
-
-template <class Th>
-__device__ __forceinline__ void init_semaphore(std::uint64_t* barrier) {
-  ::cuda::ptx::mbarrier_init(barrier, Th::kThreads);
-}
 
 template <class From, class To>
 struct Copy;
@@ -186,32 +201,41 @@ struct Copy<HbmPart<T, kCanWrite>, SharedPart<Th, T, kR, kC>> {
   HbmPart<T, kCanWrite> from;
   SharedPart<Th, T, kR, kC> to;
   SemsRef sem;
+  using Box = PanelBox<T, kR, kC, BlockDims<Int<kR>, Int<kC>>>;
 
   __device__ __forceinline__ void start(int = 0, Here = Here::now()) const {
-    __syncthreads();  // nobody reads, and nobody fills, what it replaces
-    constexpr int kPitch = kPitchOf<T, kC>;
-    constexpr int kVector = 16 / static_cast<int>(sizeof(T));
-    constexpr int kChunks = (kC + kVector - 1) / kVector;
-    for (int n = static_cast<int>(threadIdx.x); n < to.part_rows * kChunks; n += Th::kThreads) {
-      const int r = n / kChunks;
-      const int c = n % kChunks * kVector;
-      const T* const source = from.data + r * from.pitch + c;
-      T* const target = to.data + r * kPitch + c;
-      if (c + kVector <= to.part_cols && aligned16(source) && aligned16(target)) {
-        __pipeline_memcpy_async(target, source, 16);
-        continue;
+    Th::sync();  // nobody reads, and nobody fills, what it replaces
+    if constexpr (Box::kMappable) {
+      if (to.whole() && (from.mapped >> to.vmem & 1) != 0) {
+        if (threadIdx.x == 0) {
+          fence_async_proxy();
+          expect(sem.barrier(), Box::kBytes);
+          const int start[2] = {from.row0, from.col0};
+          copy_box<Box>(to.data, from.maps[to.vmem], start, sem.barrier());
+        }
+        return;
       }
-      for (int e = 0; e < kVector && c + e < to.part_cols; ++e)
-        copy_element(target + e, source + e);
     }
-    const auto barrier = static_cast<unsigned>(__cvta_generic_to_shared(sem.barriers));
-    asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(barrier) : "memory");
+    using Tile = Packing<T, kR, kC>;
+    if (to.row0 == 0 && to.col0 == 0) {
+      copy_rows<Th::kThreads, T, kR, kC>(
+          to.data, static_cast<int>(threadIdx.x), to.part_rows, to.part_cols,
+          [&](int r) { return from.row(r); }, nullptr);
+    } else {
+      for (int n = static_cast<int>(threadIdx.x); n < to.part_rows * to.part_cols;
+           n += Th::kThreads) {
+        const int r = n / to.part_cols;
+        const int c = n % to.part_cols;
+        to.data[Tile::offset(to.row0 + r, to.col0 + c)] = from.row(r)[c];
+      }
+    }
+    fence_async_proxy();
+    Th::sync();
   }
   __device__ __forceinline__ void wait(Here = Here::now()) const {
-    while (!::cuda::ptx::mbarrier_try_wait_parity(sem.barriers, *sem.phases)) {
-    }
-    *sem.phases ^= 1;
-    __syncthreads();  // the elements that threads copied themselves
+    if (threadIdx.x == 0) arrive(sem.barrier());
+    cuda::wait(sem.barrier(), *sem.phases >> sem.n & 1);
+    *sem.phases ^= 1u << sem.n;
   }
 };
 
@@ -223,15 +247,15 @@ struct Copy<SharedPart<Th, T, kR, kC>, HbmPart<T, true>> {
   SemsRef sem;
 
   __device__ __forceinline__ void start(int = 0, Here = Here::now()) const {
-    __syncthreads();
-    constexpr int kPitch = kPitchOf<T, kC>;
+    Th::sync();
     for (int n = static_cast<int>(threadIdx.x); n < to.part_rows * kC; n += Th::kThreads) {
       const int r = n / kC;
       const int c = n % kC;
-      if (c < to.part_cols) to.data[r * to.pitch + c] = from.data[r * kPitch + c];
+      if (c < to.part_cols)
+        to.row(r)[c] = from.data[Packing<T, kR, kC>::offset(from.row0 + r, from.col0 + c)];
     }
   }
-  __device__ __forceinline__ void wait(Here = Here::now()) const { __syncthreads(); }
+  __device__ __forceinline__ void wait(Here = Here::now()) const { Th::sync(); }
 };
 
 template <class From, class To>

@@ -1,4 +1,4 @@
-// Which elements of a tile a thread of the CTA holds.
+// Which elements of a tile a thread holds when SIMT lanes compute.
 //
 // Threads stand in kWide columns and kHigh rows. A thread holds, of each row y, y + kHigh, ...,
 // two neighbouring columns of every 2 kWide: 2 x, 2 x + 1, 2 x + 2 kWide, ... Tiles of one column
@@ -7,17 +7,32 @@
 // kWide is 16: then the columns that one lane of a row reduction adds up (sim/ops/reduce.hpp) are
 // one thread's, the threads of a row are half a warp, and a row of f32 is read and written 128
 // bytes at a time. Kernels of vectors, whose blocks have one row, put all threads side by side.
+//
+// cuda/warpgroups.hpp is the other layout, with the same members.
 #pragma once
 
+#include "cuda/barrier.hpp"
 #include "sim/ops/reduce.hpp"
 
 namespace tessera::cuda {
 
 inline constexpr int kHalfWarp = 16;
 
+/// The value of the lane `apart` away. Every warp is whole here.
+template <class T>
+__device__ __forceinline__ T shuffled(T v, int apart) {
+  if constexpr (kIsSmallFloat<T>) {
+    // Exact, and back: every small float is an f32.
+    return T(__shfl_xor_sync(0xffffffffu, static_cast<float>(v), apart));
+  } else {
+    return __shfl_xor_sync(0xffffffffu, v, apart);
+  }
+}
+
 template <int kCount, int kSideBySide = kHalfWarp>
 struct Threads {
-  static_assert(kCount % 32 == 0 && kCount <= 1024, "whole warps, at most 1024 threads");
+  static_assert(kCount % 128 == 0 && kCount <= 896, "whole warpgroups, one of them left to fetch");
+  static constexpr bool kTensorCores = false;
   static constexpr int kThreads = kCount;
   static constexpr int kWide = kSideBySide;
   static constexpr int kHigh = kCount / kWide;
@@ -31,6 +46,9 @@ struct Threads {
 
   static __device__ __forceinline__ int x() { return static_cast<int>(threadIdx.x) % kWide; }
   static __device__ __forceinline__ int y() { return static_cast<int>(threadIdx.x) / kWide; }
+  /// Of the threads that hold a tile's one column (one row), the one that writes it.
+  static __device__ __forceinline__ bool first_of_row() { return x() == 0; }
+  static __device__ __forceinline__ bool first_of_column() { return y() == 0; }
   template <int kRows>
   static __device__ __forceinline__ int row(int i) {
     return kRows == 1 ? 0 : y() + kHigh * i;
@@ -44,10 +62,29 @@ struct Threads {
   static constexpr bool kWholeRows = kRows == 1 || kRows % kHigh == 0;
   template <int kCols>
   static constexpr bool kWholeCols = kCols == 1 || kCols % kApart == 0;
-  template <int kRows, int kCols>
-  static __device__ __forceinline__ bool inside(int r, int c) {
-    return (kWholeRows<kRows> || r < kRows) && (kWholeCols<kCols> || c < kCols);
+
+  /// Until every computing thread is here.
+  static __device__ __forceinline__ void sync() { meet<Meeting::consumers, kThreads>(); }
+
+  /// Lanes of a row reduction that a thread holds: 2 x and 2 x + 1; held column j is in lane j % 2.
+  static constexpr int kLanes = 2;
+  template <class Combine, class T>
+  static __device__ __forceinline__ T combine_lanes(T (&lane)[kLanes]) {
+    static_assert(kWide == kHalfWarp && kApart == kReduceLanes, "rows of half a warp");
+#pragma unroll
+    for (int apart = kHalfWarp / 2; apart > 0; apart /= 2) {
+#pragma unroll
+      for (T& l : lane) l = apply_element<Combine>(l, shuffled(l, apart));
+    }
+    return apply_element<Combine>(lane[0], lane[1]);
   }
 };
+
+/// True if the place is one of the tile's.
+template <class Th, int kRows, int kCols>
+__device__ __forceinline__ bool inside(int r, int c) {
+  return (Th::template kWholeRows<kRows> || r < kRows) &&
+         (Th::template kWholeCols<kCols> || c < kCols);
+}
 
 }  // namespace tessera::cuda

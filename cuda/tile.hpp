@@ -1,24 +1,59 @@
 // Tiles of the CUDA build: values in registers or in shared memory, with compile-time extents, and
 // the backend that sim/ops hands its ops to.
 //
-// A register tile is spread over the CTA as cuda/threads.hpp says; elementwise ops, row reductions
-// and casts touch a thread's own elements and its half-warp's. Tiles in shared memory are read
-// where an op wants an element. dot() is a right-hand side: cuda/dot.hpp computes it.
+// A register tile is spread over the computing threads as its layout says (cuda/threads.hpp,
+// cuda/warpgroups.hpp); elementwise ops, row reductions and casts touch a thread's own elements and
+// those of the threads of its row. Tiles in shared memory are read where an op wants them. dot() is
+// a right-hand side: cuda/simt_dot.hpp and cuda/tensor_dot.hpp compute it.
 #pragma once
 
-#include "cuda/threads.hpp"
+#include "cuda/fast_math.hpp"
+#include "cuda/packing.hpp"
+#include "cuda/warpgroups.hpp"
 #include "sim/ops/cast.hpp"
 #include "sim/ops/op.hpp"
 
 namespace tessera::cuda {
 
 template <class Th>
-struct Simt;
+struct Cta;
+
+/// What one load or store moves.
+template <int kBytes>
+inline constexpr bool kIsWord = kBytes == 4 || kBytes == 8 || kBytes == 16;
+template <int kBytes>
+using Word =
+    std::conditional_t<kBytes == 4, unsigned, std::conditional_t<kBytes == 8, uint2, uint4>>;
+
+/// `kCount` neighbours, in one load where they are aligned.
+template <int kCount, bool kAligned, class T>
+__device__ __forceinline__ void read(const T* from, T (&to)[kCount]) {
+  constexpr int kBytes = kCount * static_cast<int>(sizeof(T));
+  if constexpr (kAligned && kIsWord<kBytes>) {
+    const auto bits = *reinterpret_cast<const Word<kBytes>*>(from);
+    __builtin_memcpy(to, &bits, sizeof bits);
+  } else {
+#pragma unroll
+    for (int e = 0; e < kCount; ++e) to[e] = from[e];
+  }
+}
+template <int kCount, bool kAligned, class T>
+__device__ __forceinline__ void write(T* to, const T (&from)[kCount]) {
+  constexpr int kBytes = kCount * static_cast<int>(sizeof(T));
+  if constexpr (kAligned && kIsWord<kBytes>) {
+    Word<kBytes> bits;
+    __builtin_memcpy(&bits, from, sizeof bits);
+    *reinterpret_cast<Word<kBytes>*>(to) = bits;
+  } else {
+#pragma unroll
+    for (int e = 0; e < kCount; ++e) to[e] = from[e];
+  }
+}
 
 /// Elements in registers.
 template <class Th, class T, int kR, int kC>
 struct RegTile {
-  using Backend = Simt<Th>;
+  using Backend = Cta<Th>;
   using Element = T;
   static constexpr Int<kR> rows{};
   static constexpr Int<kC> cols{};
@@ -32,21 +67,47 @@ struct RegTile {
   }
 };
 
-/// Elements in shared memory, rows kPitch elements apart.
-template <class Th, class T, int kR, int kC, int kPitch>
+/// Elements in shared memory, as cuda/packing.hpp lays them out.
+template <class Th, class T, int kR, int kC>
 struct SharedTile {
-  using Backend = Simt<Th>;
+  using Backend = Cta<Th>;
   using Element = T;
+  using Packed = Packing<T, kR, kC>;
   static constexpr Int<kR> rows{};
   static constexpr Int<kC> cols{};
-  const T* data;
+  T* data;
 
-  __device__ __forceinline__ T at(int i, int j) const {
-    const int r = Th::template row<kR>(i);
-    const int c = Th::template col<kC>(j);
-    return Th::template inside<kR, kC>(r, c) ? data[r * kPitch + c] : T{};
+  __device__ __forceinline__ T* at_place(int r, int c) const { return data + Packed::offset(r, c); }
+
+  /// The elements that this thread holds, two neighbours at a time.
+  __device__ __forceinline__ auto held() const {
+    using Tile = RegTile<Th, T, kR, kC>;
+    Tile tile;
+#pragma unroll
+    for (int i = 0; i < Tile::kHeldRows; ++i) {
+      const int r = Th::template row<kR>(i);
+      if constexpr (kC == 1) {
+        tile.v[i][0] = inside<Th, kR, kC>(r, 0) ? *at_place(r, 0) : T{};
+      } else {
+#pragma unroll
+        for (int j = 0; j < Tile::kHeldCols; j += 2) {
+          const int c = Th::template col<kC>(j);
+          T two[2] = {};
+          if (inside<Th, kR, kC>(r, c + 1))
+            read<2, Packed::together(2 * sizeof(T))>(at_place(r, c), two);
+          else if (inside<Th, kR, kC>(r, c))
+            two[0] = *at_place(r, c);
+          tile.v[i][j] = two[0];
+          tile.v[i][j + 1] = two[1];
+        }
+      }
+    }
+    return tile;
   }
 };
+
+template <class X>
+inline constexpr bool kIsShared = requires(const X& x) { x.at_place(0, 0); };
 
 /// The operand of a dot with rows and columns exchanged.
 template <class A>
@@ -57,6 +118,12 @@ struct Transposed {
   static constexpr auto cols = A::rows;
   A tile;
 };
+template <class X>
+inline constexpr bool kIsShared<Transposed<X>> = kIsShared<X>;
+template <class X>
+inline constexpr bool kIsTransposed = false;
+template <class X>
+inline constexpr bool kIsTransposed<Transposed<X>> = true;
 
 /// a times b, until somebody has a place for it.
 template <class A, class B>
@@ -72,15 +139,6 @@ template <class X>
 inline constexpr bool kIsProduct = false;
 template <class A, class B>
 inline constexpr bool kIsProduct<Product<A, B>> = true;
-
-/// What an op takes of an operand at one place.
-template <class S, class X>
-__device__ __forceinline__ auto element(const X& x, int i, int j) {
-  if constexpr (TileLike<X>)
-    return x.at(i, j);
-  else
-    return convert<S>(x);
-}
 
 template <class X>
 inline constexpr int kRowsOf = [] {
@@ -103,13 +161,67 @@ constexpr int largest(X... extents) {
   return most;
 }
 
-template <class Th, class A, class B, int kR, int kC>
+/// An operand as registers have it: a shared tile is read, anything else is itself.
+template <class X>
+__device__ __forceinline__ decltype(auto) held(const X& x) {
+  if constexpr (kIsShared<X>)
+    return x.held();
+  else
+    return (x);
+}
+
+/// What an op takes of an operand at one place.
+template <class S, class X>
+__device__ __forceinline__ auto element(const X& x, int i, int j) {
+  if constexpr (TileLike<X>)
+    return x.at(i, j);
+  else
+    return convert<S>(x);
+}
+
+/// Puts a tile into shared memory; the threads meet around it as the caller needs.
+template <class Th, class T, int kR, int kC, class X>
+__device__ __forceinline__ void store_shared(const SharedTile<Th, T, kR, kC>& to, const X& x) {
+  if (kR == 1 && !Th::first_of_column()) return;
+  if (kC == 1 && !Th::first_of_row()) return;
+#pragma unroll
+  for (int i = 0; i < Th::template kRowsHeld<kR>; ++i) {
+    const int r = Th::template row<kR>(i);
+    if constexpr (kC == 1) {
+      if (inside<Th, kR, kC>(r, 0)) *to.at_place(r, 0) = x.at(i, 0);
+    } else {
+#pragma unroll
+      for (int j = 0; j < Th::template kColsHeld<kC>; j += 2) {
+        const int c = Th::template col<kC>(j);
+        const T two[2] = {x.at(i, j), x.at(i, j + 1)};
+        if (inside<Th, kR, kC>(r, c + 1))
+          write<2, Packing<T, kR, kC>::together(2 * sizeof(T))>(to.at_place(r, c), two);
+        else if (inside<Th, kR, kC>(r, c))
+          *to.at_place(r, c) = two[0];
+      }
+    }
+  }
+}
+
+/// sum += a times b, or sum = a times b if kFresh.
+template <bool kFresh, class Th, class A, class B, int kR, int kC>
 __device__ __forceinline__ void multiply_add(const Product<A, B>& product,
                                              RegTile<Th, float, kR, kC>& sum);
 
-/// The backend of tiles whose values SIMT lanes compute.
+/// Two f32 to the narrow float, rounded to nearest even by one instruction.
+template <class To>
+__device__ __forceinline__ void narrow(float a, float b, To (&to)[2]) {
+  unsigned bits;
+  if constexpr (std::is_same_v<To, bf16>)
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(bits) : "f"(b), "f"(a));
+  else
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(bits) : "f"(b), "f"(a));
+  __builtin_memcpy(to, &bits, sizeof bits);
+}
+
+/// The backend of tiles that a CTA computes.
 template <class Th>
-struct Simt {
+struct Cta {
   template <class Op, class... X>
   static __device__ __forceinline__ auto map(const X&... x) {
     static_assert((!kIsProduct<X> && ...), "name a dot through load(dot(a, b))");
@@ -117,56 +229,56 @@ struct Simt {
     constexpr int kC = largest(kColsOf<X>...);
     static_assert(((kRowsOf<X> == kR || kRowsOf<X> == 1) && ...), "rows agree or are 1");
     static_assert(((kColsOf<X> == kC || kColsOf<X> == 1) && ...), "columns agree or are 1");
-    using S = ScalarOf<X...>;
-    RegTile<Th, decltype(apply_element<Op>(element<S>(x, 0, 0)...)), kR, kC> r;
-#pragma unroll
-    for (int i = 0; i < r.kHeldRows; ++i) {
-#pragma unroll
-      for (int j = 0; j < r.kHeldCols; ++j)
-        r.v[i][j] =
-            apply_element<Op>(element<S>(x, kRowsOf<X> == 1 ? 0 : i, kColsOf<X> == 1 ? 0 : j)...);
-    }
-    return r;
+    return map_held<Op, ScalarOf<X...>, kR, kC>(held(x)...);
   }
 
   template <class To, class A>
   static __device__ __forceinline__ auto cast(const A& a) {
+    using From = typename A::Element;
+    const auto& x = held(a);
     RegTile<Th, To, kRowsOf<A>, kColsOf<A>> r;
 #pragma unroll
     for (int i = 0; i < r.kHeldRows; ++i) {
+      if constexpr (Th::kTensorCores && std::is_same_v<From, float> && r.kHeldCols > 1 &&
+                    (std::is_same_v<To, bf16> || std::is_same_v<To, f16>)) {
 #pragma unroll
-      for (int j = 0; j < r.kHeldCols; ++j) r.v[i][j] = convert<To>(a.at(i, j));
+        for (int j = 0; j < r.kHeldCols; j += 2) {
+          To two[2];
+          narrow(x.at(i, j), x.at(i, j + 1), two);
+          r.v[i][j] = two[0];
+          r.v[i][j + 1] = two[1];
+        }
+      } else {
+#pragma unroll
+        for (int j = 0; j < r.kHeldCols; ++j) r.v[i][j] = convert<To>(x.at(i, j));
+      }
     }
     return r;
   }
 
-  /// In the one order of sim/ops/reduce.hpp: lanes 2 x and 2 x + 1 are this thread's.
+  /// In the one order of sim/ops/reduce.hpp.
   template <class Reduction, class A>
   static __device__ __forceinline__ auto reduce_rows(const A& a) {
     using T = typename A::Element;
     using Combine = typename Reduction::Combine;
-    static_assert(Th::kWide == kHalfWarp && Th::kApart == kReduceLanes, "rows of half a warp");
     constexpr int kC = kColsOf<A>;
-    constexpr int kHeld = Th::template kColsHeld<kC>;
+    const auto& x = held(a);
     RegTile<Th, T, kRowsOf<A>, 1> r;
 #pragma unroll
     for (int i = 0; i < r.kHeldRows; ++i) {
-      T lane[2] = {Reduction::template identity<T>(), Reduction::template identity<T>()};
+      T lane[Th::kLanes];
+#pragma unroll
+      for (T& l : lane) l = Reduction::template identity<T>();
       if constexpr (kC == 1) {
-        if (Th::x() == 0) lane[0] = apply_element<Combine>(lane[0], a.at(i, 0));
+        if (Th::first_of_row()) lane[0] = apply_element<Combine>(lane[0], x.at(i, 0));
       } else {
 #pragma unroll
-        for (int j = 0; j < kHeld; ++j) {
-          if (Th::template inside<1, kC>(0, Th::template col<kC>(j)))
-            lane[j % 2] = apply_element<Combine>(lane[j % 2], a.at(i, j));
+        for (int j = 0; j < Th::template kColsHeld<kC>; ++j) {
+          if (inside<Th, 1, kC>(0, Th::template col<kC>(j)))
+            lane[j % Th::kLanes] = apply_element<Combine>(lane[j % Th::kLanes], x.at(i, j));
         }
       }
-#pragma unroll
-      for (int apart = kHalfWarp / 2; apart > 0; apart /= 2) {
-#pragma unroll
-        for (T& l : lane) l = apply_element<Combine>(l, shuffled(l, apart));
-      }
-      r.v[i][0] = apply_element<Combine>(lane[0], lane[1]);
+      r.v[i][0] = Th::template combine_lanes<Combine>(lane);
     }
     return r;
   }
@@ -176,12 +288,13 @@ struct Simt {
     using T = typename A::Element;
     constexpr int kR = kRowsOf<A>;
     constexpr int kC = kColsOf<A>;
+    const auto& x = held(a);
     RegTile<Th, T, kR, kC> r;
 #pragma unroll
     for (int i = 0; i < r.kHeldRows; ++i) {
 #pragma unroll
       for (int j = 0; j < r.kHeldCols; ++j)
-        r.v[i][j] = keep(Th::template row<kR>(i), Th::template col<kC>(j)) ? a.at(i, j)
+        r.v[i][j] = keep(Th::template row<kR>(i), Th::template col<kC>(j)) ? x.at(i, j)
                                                                            : convert<T>(otherwise);
     }
     return r;
@@ -205,8 +318,7 @@ struct Simt {
     using T = typename X::Element;
     RegTile<Th, T, kRowsOf<X>, kColsOf<X>> r;
     if constexpr (kIsProduct<X>) {
-      fill(r, 0.f);
-      multiply_add(x, r);
+      multiply_add<true>(x, r);
     } else {
       assign(r, x);
     }
@@ -233,26 +345,26 @@ struct Simt {
       static_assert(std::is_same_v<typename X::Element, T>,
                     "element types differ: cast<T>() first");
     }
+    const auto& from = held(x);
 #pragma unroll
     for (int i = 0; i < r.kHeldRows; ++i) {
 #pragma unroll
-      for (int j = 0; j < r.kHeldCols; ++j) r.v[i][j] = element<T>(x, i, j);
+      for (int j = 0; j < r.kHeldCols; ++j) r.v[i][j] = element<T>(from, i, j);
     }
-  }
-  template <class T, int kR, int kC>
-  static __device__ __forceinline__ void fill(RegTile<Th, T, kR, kC>& r, T value) {
-    assign(r, value);
   }
 
-  /// The lane `apart` away in this half-warp. Every warp is whole here.
-  template <class T>
-  static __device__ __forceinline__ T shuffled(T v, int apart) {
-    if constexpr (kIsSmallFloat<T>) {
-      // Exact, and back: every small float is an f32.
-      return T(__shfl_xor_sync(0xffffffffu, static_cast<float>(v), apart));
-    } else {
-      return __shfl_xor_sync(0xffffffffu, v, apart);
+ private:
+  template <class Op, class S, int kR, int kC, class... X>
+  static __device__ __forceinline__ auto map_held(const X&... x) {
+    RegTile<Th, decltype(compute<Th, Op>(element<S>(x, 0, 0)...)), kR, kC> r;
+#pragma unroll
+    for (int i = 0; i < r.kHeldRows; ++i) {
+#pragma unroll
+      for (int j = 0; j < r.kHeldCols; ++j)
+        r.v[i][j] = compute<Th, Op>(
+            element<S>(x, kRowsOf<X> == 1 ? 0 : i, kColsOf<X> == 1 ? 0 : j)...);
     }
+    return r;
   }
 };
 

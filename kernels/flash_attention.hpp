@@ -203,14 +203,18 @@ struct FlashAttention {
     if (softcap > 0) s = tanh(s * (1.f / softcap)) * softcap;
     const bool is_causal = causal != 0;
     const int w = window > 0 ? window : q_len + kv_len;
-    s = where_at(
-        s,
-        [=](int r, int c) {
-          const int i = q0 + r;
-          const int j = k0 + c;
-          return j < length && j > i - w && (is_causal ? j <= i : j < i + w);
-        },
-        kMinusInf);
+    const bool all_seen = k0 + k.rows <= length && k0 > q0 + q.rows - 1 - w &&
+                          k0 + k.rows - 1 < q0 + (is_causal ? 1 : w);
+    if (!all_seen) {
+      s = where_at(
+          s,
+          [=](int r, int c) {
+            const int i = q0 + r;
+            const int j = k0 + c;
+            return j < length && j > i - w && (is_causal ? j <= i : j < i + w);
+          },
+          kMinusInf);
+    }
     if (segments != 0) s = where(*q_seg == *kv_seg, s, kMinusInf);  // (bq, 1) == (1, bk)
     auto m_new = load(max(*m, row_max(s)));                         // (bq, 1)
     auto shift = where(m_new == kMinusInf, 0.f, m_new);             // a row with no key yet

@@ -80,10 +80,10 @@ struct MatmulLayernormGelu {
       const int columns = n;
       const float inverse_n = 1.f / static_cast<float>(n);
       auto mean = row_sum(*acc) * inverse_n;  // (bm, 1)
-      auto centred = where_at(
-          *acc - mean, [=](int, int c) { return c < columns; }, 0.f);  // (bm, bn)
-      auto variance = row_sum(centred * centred) * inverse_n;          // (bm, 1)
-      auto z = centred * rsqrt(variance + eps) * *gamma + *beta;       // (bm, bn)
+      *acc = where_at(
+          *acc - mean, [=](int, int c) { return c < columns; }, 0.f);  // in place: registers
+      auto variance = row_sum(*acc * *acc) * inverse_n;                // (bm, 1)
+      auto z = *acc * rsqrt(variance + eps) * *gamma + *beta;          // (bm, bn)
       *o = cast<T>(z * 0.5f * (erf(z * 0.70710678f) + 1.f));           // (bm, bn) T
     }
   }

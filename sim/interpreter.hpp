@@ -75,20 +75,6 @@ auto spec_of(const K& kernel, Tiles tiles) {
   return spec_of(kernel, tiles, std::make_index_sequence<K::tiles.size()>{});
 }
 
-template <class... Dim, class... Op>
-std::int64_t cell_count(const Spec<Grid<Dim...>, Op...>& spec) {
-  std::int64_t cells = 1;
-  std::apply(
-      [&](const auto&... dim) {
-        const auto count = [&](const auto& d) {
-          if constexpr (!std::remove_cvref_t<decltype(d)>::kArbitraryDim) cells *= d.count;
-        };
-        (count(dim), ...);
-      },
-      spec.grid.dims);
-  return cells;
-}
-
 namespace detail {
 constexpr Space space_of(Role role, const DeviceSpec& device) {
   if (in_hbm(role)) return Space::hbm;

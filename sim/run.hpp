@@ -140,7 +140,7 @@ RunResult run(const K& kernel, Tiles tiles, const Inputs& inputs, const RunOptio
     finish_plan(plan);
     detail::RunDriver driver(std::move(plan), inputs, options);
     context.plan = &driver.plan();
-    const std::int64_t cells = cell_count(spec);
+    const std::int64_t cells = cell_count(spec.grid);
     result = driver.execute(cells, [&](CoreIo& io) -> std::unique_ptr<CoreBase> {
       return std::make_unique<Core<K, Spec>>(kernel, spec, driver.plan(), io);
     });

@@ -7,7 +7,7 @@
 namespace tessera::cuda {
 
 using BatchedMatmul = Batched<kernels::Matmul<float>>;
-template __global__ void run_cells<Threads<256>, BatchedMatmul, 128, 128, 32>(
-    const __grid_constant__ BatchedMatmul, const __grid_constant__ Pointers);
+template __global__ void run_cells<BatchedMatmul, 4, 4, 128, 128, 32>(
+    const __grid_constant__ BatchedMatmul, const __grid_constant__ Arguments<4, 4>);
 
 }  // namespace tessera::cuda

@@ -8,6 +8,7 @@
 // dimensions come first; at most kMaxGridRank in all.
 #pragma once
 
+#include <cstdint>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -61,6 +62,21 @@ TESSERA_FN constexpr auto grid(Dim... dims) {
   }();
   static_assert(kOrdered, "parallel dimensions come before arbitrary ones");
   return G{{dims...}};
+}
+
+/// Steps of the parallel dimensions.
+template <class... Dim>
+std::int64_t cell_count(const Grid<Dim...>& g) {
+  std::int64_t cells = 1;
+  std::apply(
+      [&](const auto&... dim) {
+        const auto count = [&](const auto& d) {
+          if constexpr (!std::remove_cvref_t<decltype(d)>::kArbitraryDim) cells *= d.count;
+        };
+        (count(dim), ...);
+      },
+      g.dims);
+  return cells;
 }
 
 /// Calls f with the first `kCount` program ids, each typed by its dimension.

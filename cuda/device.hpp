@@ -1,0 +1,85 @@
+// The host's side of a device: calls that are checked, arrays, tensor maps, and waiting for a kernel.
+#pragma once
+
+#include <cuda.h>
+#include <cuda_runtime.h>
+
+#include <cstring>
+#include <deque>
+#include <memory>
+
+#include "cuda/backend.hpp"
+#include "memory_model/layout.hpp"
+#include "sim/body/smem.hpp"
+
+namespace tessera::cuda {
+
+/// Throws CudaError for a call that failed.
+void check(cudaError_t error, const char* call, const std::string& what);
+
+/// Memory of the device; freed with it.
+class DeviceArray {
+ public:
+  DeviceArray(const void* data, std::size_t bytes, const std::string& what);
+  DeviceArray(const DeviceArray&) = delete;
+  DeviceArray& operator=(const DeviceArray&) = delete;
+  ~DeviceArray();
+  void* get() const { return data_; }
+
+ private:
+  void* data_ = nullptr;
+};
+
+/// What prepare(host, tiles) asks for, from arrays that the caller already made.
+class PreparedHost {
+ public:
+  explicit PreparedHost(const std::vector<HostArray>& arrays) : arrays_(arrays) {}
+  int random(int lo, int) const { return lo; }
+  Smem<int> scalars(const char* name, const std::vector<int>& made) {
+    return keep(name, given(name, made));
+  }
+  Smem<int> keep(const char* name, std::vector<int> values) {
+    kept_.push_back(std::move(values));
+    return {kept_.back().data(), static_cast<int>(kept_.back().size()), name};
+  }
+  template <class T>
+  std::vector<T> input(const char* name, const Shape&, const std::vector<T>& made) const {
+    return given(name, made);
+  }
+  [[noreturn]] void fail(const std::string& what) const { throw CudaError(what); }
+  const std::deque<std::vector<int>>& kept() const { return kept_; }
+
+ private:
+  template <class T>
+  std::vector<T> given(const char* name, const std::vector<T>& made) const {
+    for (const HostArray& a : arrays_) {
+      if (a.name != name) continue;
+      std::vector<T> values(a.bytes / sizeof(T));
+      std::memcpy(values.data(), a.data, a.bytes);
+      return values;
+    }
+    return made;
+  }
+  const std::vector<HostArray>& arrays_;
+  std::deque<std::vector<int>> kept_;
+};
+
+/// What a tensor map says (cuTensorMapEncodeTiled): an array in row-major order and a box of it.
+struct MapRequest {
+  const void* array = nullptr;
+  DType dtype = DType::f32;
+  Shape shape;
+  std::vector<int> box;  ///< by array dim
+  bool swizzled = false; ///< rows of 128 bytes, chunks exchanged (cuda/packing.hpp)
+};
+/// False if the array's alignment, extents or strides allow no map.
+bool encode_map(const MapRequest& request, CUtensorMap& map, const std::string& what);
+
+/// Multiprocessors of the current device.
+int multiprocessors();
+
+/// Runs and waits. A kernel that does not end within `limit_s` throws HungKernel. Returns the
+/// seconds that the device took, by events.
+double timed(const std::function<void()>& run, double limit_s, const std::string& what);
+
+}  // namespace tessera::cuda

@@ -1,0 +1,58 @@
+// Elementary functions of f32 where tensor cores multiply: the GPU's own, within the ulp that the
+// CUDA C++ Programming Guide states ("Mathematical Functions"); exp is 2 to the x log2(e), in the
+// hardware's ex2.approx.
+#pragma once
+
+#include "sim/ops/erf.hpp"
+#include "sim/ops/exp.hpp"
+#include "sim/ops/exp2.hpp"
+#include "sim/ops/rsqrt.hpp"
+#include "sim/ops/tanh.hpp"
+
+namespace tessera::cuda {
+
+/// The op itself, but for those below.
+template <class Op>
+struct Fast {
+  template <class... T>
+  static __device__ __forceinline__ auto apply(T... v) {
+    return Op::apply(v...);
+  }
+};
+
+__device__ __forceinline__ float fast_exp2(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+template <>
+struct Fast<Exp2> {
+  static __device__ __forceinline__ float apply(float x) { return fast_exp2(x); }
+};
+template <>
+struct Fast<Exp> {
+  static __device__ __forceinline__ float apply(float x) { return fast_exp2(x * 1.44269504f); }
+};
+template <>
+struct Fast<Tanh> {
+  static __device__ __forceinline__ float apply(float x) { return tanhf(x); }
+};
+template <>
+struct Fast<Erf> {
+  static __device__ __forceinline__ float apply(float x) { return erff(x); }
+};
+template <>
+struct Fast<Rsqrt> {
+  static __device__ __forceinline__ float apply(float x) { return rsqrtf(x); }
+};
+
+/// Op on the values of one position, as the layout's threads compute it.
+template <class Th, class Op, class... T>
+__device__ __forceinline__ auto compute(T... v) {
+  if constexpr (Th::kTensorCores)
+    return apply_element<Fast<Op>>(v...);
+  else
+    return apply_element<Op>(v...);
+}
+
+}  // namespace tessera::cuda

@@ -1,0 +1,113 @@
+// Blocks from HBM into shared memory: by the copy engine (TMA) where an array's alignment and a
+// block's extents allow, else by threads.
+//
+// The copy engine fills what lies outside the array with zeros; threads do where a block's padding
+// is another value. A block of one row is one bulk copy.
+#pragma once
+
+#include <cuda.h>
+#include <cuda_pipeline_primitives.h>
+
+#include "cuda/block.hpp"
+
+namespace tessera::cuda {
+
+/// The box of a tensor map that is one panel of a block: extents by array dim.
+template <class T, int kR, int kC, class Block>
+struct PanelBox;
+template <class T, int kR, int kC, class... E>
+struct PanelBox<T, kR, kC, BlockDims<E...>> {
+  using Place = Packing<T, kR, kC>;
+  static constexpr int kRank = sizeof...(E);
+  static constexpr int extent(int d) {
+    const int extents[kRank] = {[] {
+      if constexpr (std::is_same_v<E, Squeezed>)
+        return 1;
+      else
+        return E::value;
+    }()...};
+    return d == kRank - 1 ? Place::kPanel : extents[d];
+  }
+  /// What cuTensorMapEncodeTiled asks of a box.
+  static constexpr bool kMappable = [] {
+    if (kRank > 5 || kRank < 2 || detail::last_kept<E...>() != kRank - 1) return false;
+    for (int d = 0; d < kRank; ++d) {
+      if (extent(d) > 256) return false;
+    }
+    return Place::kPanel * Place::kSize % 16 == 0;
+  }();
+  static constexpr int kBytes = Place::kPanels * kR * Place::kPanel * Place::kSize;
+};
+
+/// One panel of a box at `corner`, the coordinates in the map's order: innermost first.
+template <int kRank>
+__device__ __forceinline__ void copy_panel(void* to, const CUtensorMap& map,
+                                           const int (&corner)[kRank], Barrier* barrier) {
+  ptx::cp_async_bulk_tensor(ptx::space_cluster, ptx::space_global, to, &map, corner, barrier);
+}
+/// The block at `start` (by array dim), panel by panel. One thread calls it; the bytes are expected.
+template <class Box, class T, class Start>
+__device__ __forceinline__ void copy_box(T* to, const CUtensorMap& map, const Start& start,
+                                         Barrier* barrier) {
+  using Place = typename Box::Place;
+#pragma unroll
+  for (int panel = 0; panel < Place::kPanels; ++panel) {
+    int corner[Box::kRank];
+#pragma unroll
+    for (int d = 0; d < Box::kRank; ++d)
+      corner[Box::kRank - 1 - d] = static_cast<int>(start[d]);
+    corner[0] += panel * Place::kPanel;
+    copy_panel(to + panel * Place::kPanelElems, map, corner, barrier);
+  }
+}
+/// `bytes` from an address to another, multiples of 16 all.
+__device__ __forceinline__ void copy_line(void* to, const void* from, int bytes, Barrier* barrier) {
+  ptx::cp_async_bulk(ptx::space_cluster, ptx::space_global, to, from, static_cast<unsigned>(bytes),
+                     barrier);
+}
+
+__device__ __forceinline__ bool aligned16(const void* p) {
+  return (reinterpret_cast<unsigned long long>(p) & 15) == 0;
+}
+
+/// One element from HBM to shared memory: asynchronously where the hardware can.
+template <class T>
+__device__ __forceinline__ void copy_element(T* to, const T* from) {
+  if constexpr (sizeof(T) == 4 || sizeof(T) == 8)
+    __pipeline_memcpy_async(to, from, sizeof(T));
+  else
+    *to = *from;
+}
+
+/// Brings rows x columns elements of a tile, of which row(r) is where row r begins, null outside.
+/// Thread `thread` of kThreads; what lies outside the rows or `columns` becomes `pad`, if there is
+/// one. Returns when this thread's part has landed.
+template <int kThreads, class T, int kR, int kC, class Row>
+__device__ __forceinline__ void copy_rows(T* to, int thread, int rows, int columns, Row&& row,
+                                          const T* pad) {
+  using Place = Packing<T, kR, kC>;
+  constexpr int kVector = Place::together(16) ? 16 / static_cast<int>(sizeof(T)) : 1;
+  constexpr int kVectors = (kC + kVector - 1) / kVector;
+  const int copied = pad != nullptr ? kR : rows;
+  for (int n = thread; n < copied * kVectors; n += kThreads) {
+    const int r = n / kVectors;
+    const int c = n % kVectors * kVector;
+    const T* const from = r < rows ? row(r) : nullptr;
+    T* const there = to + Place::offset(r, c);
+    if (kVector > 1 && from != nullptr && c + kVector <= columns && aligned16(from + c)) {
+      __pipeline_memcpy_async(there, from + c, 16);
+      continue;
+    }
+#pragma unroll
+    for (int e = 0; e < kVector; ++e) {
+      if (from != nullptr && c + e < columns)
+        copy_element(there + e, from + c + e);
+      else if (pad != nullptr && c + e < kC)
+        there[e] = *pad;
+    }
+  }
+  __pipeline_commit();
+  __pipeline_wait_prior(0);
+}
+
+}  // namespace tessera::cuda

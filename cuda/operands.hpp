@@ -1,0 +1,193 @@
+// What the operands of a spec need on the device: extents, slots and places in shared memory, and
+// the layout of the threads that compute.
+#pragma once
+
+#include "cuda/cell.hpp"
+#include "cuda/refs.hpp"
+
+namespace tessera::cuda {
+
+inline constexpr int kMostStages = 8;
+
+template <class K, int... kTiles>
+using SpecOf = decltype(std::declval<const K&>().spec(Int<kTiles>{}...));
+
+template <class S>
+using OperandIndices = std::make_index_sequence<std::tuple_size_v<decltype(S::operands)>>;
+
+/// How many slots inputs have: those that arbitrary steps walk over, and those of a whole cell.
+struct Stages {
+  int of_step = 1;
+  int of_cell = 1;
+};
+
+/// Operand kI of a spec.
+template <class S, std::size_t kI>
+struct OperandTraits {
+  using G = typename S::GridType;
+  using Op = std::tuple_element_t<kI, decltype(S::operands)>;
+  static constexpr bool kPassed = Op::kPassed;
+  using T = typename Op::Element;
+
+  static constexpr Role role() {
+    if constexpr (kPassed)
+      return Op::kRole;
+    else
+      return Role::sem;
+  }
+  static constexpr bool kIn = kPassed && role() == Role::in;
+  static constexpr bool kOut = kPassed && role() == Role::out;
+  static constexpr bool kAccum = kPassed && role() == Role::accum;
+  static constexpr bool kVmem = kPassed && role() == Role::vmem;
+  static constexpr bool kHbm = kPassed && in_hbm(role());
+  static constexpr bool kDmaSem = kPassed && role() == Role::dma_sem;
+  static_assert(!kPassed || kIn || kOut || kAccum || kVmem || kHbm || kDmaSem,
+                "regular semaphores and scratch in SMEM are not mapped to CUDA yet");
+  static constexpr bool kBlock = kIn || kOut || kAccum || kVmem;
+
+  static constexpr int extent(bool rows) {
+    if constexpr (kBlock) {
+      using Block = decltype(Op::block);
+      return rows ? decltype(block_rows(std::declval<Block>()))::value
+                  : decltype(block_cols(std::declval<Block>()))::value;
+    } else {
+      return 1;
+    }
+  }
+  static constexpr int kR = extent(true);
+  static constexpr int kC = extent(false);
+  /// First extent of [slots, rows, cols] scratch, or of semaphores.
+  static constexpr int kCount = [] {
+    if constexpr (kVmem || kDmaSem) {
+      using E = std::remove_cvref_t<decltype(std::get<0>(std::declval<Op>().block.extents))>;
+      constexpr bool kSlots =
+          kDmaSem || std::tuple_size_v<decltype(std::declval<Op>().block.extents)> == 3;
+      return kSlots ? E::value : 1;
+    } else {
+      return 1;
+    }
+  }();
+  /// A tile of it in shared memory.
+  using Place = Packing<T, kBlock ? kR / kCount : 1, kC>;
+
+  static constexpr bool kArbitraryIndex = [] {
+    if constexpr (kIn) {
+      using Index = decltype(with_ids<G, G::kRank>(std::declval<Op>().map,
+                                                   std::declval<const int(&)[G::kRank]>()));
+      return Index::kArbitraryIndex;
+    } else {
+      return false;
+    }
+  }();
+  static constexpr int slots(Stages stages) {
+    return !kIn ? kCount : kArbitraryIndex ? stages.of_step : stages.of_cell;
+  }
+  static constexpr int bytes(Stages stages) {
+    if (kIn || kVmem) return slots(stages) * Place::kBytes;
+    return 0;
+  }
+  /// mbarriers: full and empty of each slot of an input, one of a semaphore.
+  static constexpr int barriers(Stages stages) {
+    return kIn ? 2 * slots(stages) : kDmaSem ? kCount : 0;
+  }
+  /// True if wgmma can read it, or it is no operand of a product: 16-bit floats in panels, 16 or
+  /// more k's. A block of one row or column is none.
+  static constexpr bool kForTensorCores =
+      !(kIn || kVmem) || kR == 1 || kC == 1 || std::is_integral_v<T> || std::is_same_v<T, float> ||
+      ((std::is_same_v<T, bf16> || std::is_same_v<T, f16>) && Place::kPanelled &&
+       kR / kCount % 16 == 0);
+};
+
+template <class S, class = OperandIndices<S>>
+struct SpecTraits;
+template <class S, std::size_t... kI>
+struct SpecTraits<S, std::index_sequence<kI...>> {
+  template <std::size_t kJ>
+  using Of = OperandTraits<S, kJ>;
+  using G = typename S::GridType;
+  static constexpr int kOperands = sizeof...(kI);
+  static constexpr bool kHasSteps = G::kRank > G::kParallel;
+
+  static constexpr int count_before(std::size_t end, const bool (&is)[sizeof...(kI)]) {
+    int n = 0;
+    for (std::size_t i = 0; i < end; ++i) n += is[i] ? 1 : 0;
+    return n;
+  }
+  static constexpr int vmem_before(std::size_t i) {
+    const bool is[] = {Of<kI>::kVmem...};
+    return count_before(i, is);
+  }
+  static constexpr int hbm_before(std::size_t i) {
+    const bool is[] = {Of<kI>::kHbm...};
+    return count_before(i, is);
+  }
+  static constexpr int kVmems = vmem_before(kOperands);
+  /// A tensor map per operand, used by inputs, then one for each pair of HBM and VMEM operands.
+  static constexpr int kMaps = kOperands + hbm_before(kOperands) * kVmems;
+  static constexpr int pair_map(std::size_t hbm) { return kOperands + hbm_before(hbm) * kVmems; }
+
+  // Threads.
+  /// Rows and elements of the largest accumulator: what tensor cores would sum into.
+  static constexpr int kSumRows = largest((Of<kI>::kAccum && Of<kI>::kC > 1 ? Of<kI>::kR : 0)...);
+  static constexpr int kSumElems =
+      largest((Of<kI>::kAccum && Of<kI>::kC > 1 ? Of<kI>::kR * Of<kI>::kC : 0)...);
+  /// Tensor cores: an accumulator of 64 rows per warpgroup, operands of 16-bit floats in panels.
+  static constexpr bool kTensorCores =
+      kSumElems > 1 && kSumRows % 64 == 0 && (Of<kI>::kForTensorCores && ...) &&
+      ((!Of<kI>::kAccum || Of<kI>::kC == 1 || Of<kI>::kC % 64 == 0) && ...) &&
+      (((Of<kI>::kIn || Of<kI>::kVmem) && kIsSmallFloat<typename Of<kI>::T>) || ...);
+  /// As few warpgroups as hold a sum of at most 128 elements per thread; two where there can be.
+  static constexpr int kWarpgroups = [] {
+    for (int n = 2; n <= 4; ++n) {
+      if (kSumRows % (64 * n) == 0 && kSumElems <= 128 * 128 * n) return n;
+    }
+    return 1;
+  }();
+  static constexpr int kElems =
+      largest((Of<kI>::kAccum || Of<kI>::kOut ? Of<kI>::kR * Of<kI>::kC : 0)...);
+  /// SIMT: as many threads as keep a register tile within 64 elements each, 128 to 512.
+  static constexpr int kSimtThreads = [] {
+    int threads = 128;
+    while (threads < 512 && kElems > 64 * threads) threads *= 2;
+    return threads;
+  }();
+  static constexpr int kLongRow = 256;
+  static constexpr bool kRowsAlone =
+      largest(Of<kI>::kR...) == 1 && largest(Of<kI>::kC...) >= kLongRow;
+  using Layout = std::conditional_t<kTensorCores, Warpgroups<kWarpgroups>,
+                                    Threads<kSimtThreads, (kRowsAlone ? kSimtThreads : kHalfWarp)>>;
+
+  // Shared memory: the tiles, then the barriers, then where the next cell is told.
+  static constexpr int barriers_before(std::size_t i, Stages stages) {
+    int n = 0;
+    ((n += kI < i ? Of<kI>::barriers(stages) : 0), ...);
+    return n;
+  }
+  static constexpr int tiles_before(std::size_t i, Stages stages) {
+    int at = 0;
+    ((at += kI < i ? Of<kI>::bytes(stages) : 0), ...);
+    return at;
+  }
+  static constexpr int kCellRing = 64;
+  static constexpr int kSlack = 1024;  ///< to begin at a multiple of it
+  static constexpr int bytes_with(Stages stages) {
+    return kSlack + tiles_before(kOperands, stages) + 8 * barriers_before(kOperands, stages) +
+           kCellRing;
+  }
+  /// Dynamic shared memory of a CTA on sm_90, less what dot() may stage.
+  static constexpr int kSharedBytes = 227 * 1024 - (kTensorCores ? kStagedBytes : kSimtStagedBytes);
+  static constexpr Stages kStages = [] {
+    for (int s = kMostStages; s > 1; --s) {
+      for (int c = kHasSteps ? 2 : s; c > 0; c = kHasSteps ? c - 1 : 0) {
+        if (bytes_with({s, c}) <= kSharedBytes) return Stages{s, c};
+      }
+    }
+    return Stages{};
+  }();
+  static constexpr int kBytes = bytes_with(kStages);
+  static constexpr bool kFits = bytes_with({}) <= kSharedBytes;
+  static constexpr int kBarriersAt = tiles_before(kOperands, kStages);
+  static constexpr int kCellRingAt = kBarriersAt + 8 * barriers_before(kOperands, kStages);
+};
+
+}  // namespace tessera::cuda

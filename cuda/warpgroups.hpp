@@ -1,0 +1,72 @@
+// Which elements of a tile a thread holds when tensor cores multiply: the accumulators of wgmma
+// (PTX ISA, "Register Fragments for wgmma.mma_async.m64nNk16", D).
+//
+// A warpgroup has 64 rows of every 64 kCount, each of its warps 16 of them. A thread holds rows
+// lane / 4 and lane / 4 + 8 of the 16, and of every 8 columns 2 (lane % 4) and the next. So rows
+// are reduced over four threads, and a tile that one product made is the left operand of the next
+// without a move.
+//
+// Elementary functions are the hardware's here (cuda/fast_math.hpp): tensor cores do not round as
+// the exact profile does anyway.
+#pragma once
+
+#include "cuda/threads.hpp"
+
+namespace tessera::cuda {
+
+template <int kCount>
+struct Warpgroups {
+  static_assert(kCount >= 1 && kCount <= 4, "one to four warpgroups compute");
+  static constexpr bool kTensorCores = true;
+  static constexpr int kWarpgroups = kCount;
+  static constexpr int kThreads = 128 * kCount;
+  /// Rows that the CTA has at a time.
+  static constexpr int kHigh = 64 * kCount;
+
+  template <int kRows>
+  static constexpr int kRowsHeld = kRows == 1 ? 1 : 2 * ((kRows + kHigh - 1) / kHigh);
+  template <int kCols>
+  static constexpr int kColsHeld = kCols == 1 ? 1 : 2 * ((kCols + 7) / 8);
+
+  static __device__ __forceinline__ int warpgroup() { return static_cast<int>(threadIdx.x) / 128; }
+  static __device__ __forceinline__ int x() { return static_cast<int>(threadIdx.x) % 4; }
+  static __device__ __forceinline__ bool first_of_row() { return x() == 0; }
+  static __device__ __forceinline__ bool first_of_column() { return threadIdx.x < 4; }
+  template <int kRows>
+  static __device__ __forceinline__ int row(int i) {
+    // Warps are 16 rows apart and lanes / 4 one: warpgroups come out at 64 by themselves.
+    return kRows == 1 ? 0
+                      : static_cast<int>(threadIdx.x) / 32 * 16 +
+                            static_cast<int>(threadIdx.x) % 32 / 4 + 8 * (i % 2) + kHigh * (i / 2);
+  }
+  template <int kCols>
+  static __device__ __forceinline__ int col(int j) {
+    return kCols == 1 ? 0 : 8 * (j / 2) + 2 * x() + j % 2;
+  }
+  template <int kRows>
+  static constexpr bool kWholeRows = kRows == 1 || kRows % kHigh == 0;
+  template <int kCols>
+  static constexpr bool kWholeCols = kCols == 1 || kCols % 8 == 0;
+
+  static __device__ __forceinline__ void sync() { meet<Meeting::consumers, kThreads>(); }
+
+  /// Lanes 8 g + 2 x + b of a row reduction, g < 4, are held columns with j % 8 = 2 g + b.
+  static constexpr int kLanes = 8;
+  template <class Combine, class T>
+  static __device__ __forceinline__ T combine_lanes(T (&lane)[kLanes]) {
+#pragma unroll
+    for (int apart = kLanes / 2; apart > 1; apart /= 2) {
+#pragma unroll
+      for (int l = 0; l < apart; ++l)
+        lane[l] = apply_element<Combine>(lane[l], lane[l + apart]);
+    }
+#pragma unroll
+    for (int apart = 2; apart > 0; apart /= 2) {
+      lane[0] = apply_element<Combine>(lane[0], shuffled(lane[0], apart));
+      lane[1] = apply_element<Combine>(lane[1], shuffled(lane[1], apart));
+    }
+    return apply_element<Combine>(lane[0], lane[1]);
+  }
+};
+
+}  // namespace tessera::cuda
