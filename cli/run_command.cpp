@@ -76,6 +76,7 @@ report::RunReport report_of(const KernelHandle& kernel, const Request& request,
     r.elsewhere->where = receipt.device;
     const cuda::Launched& launch = receipt.launch;
     r.elsewhere->seconds = launch.seconds;
+    r.elsewhere->tensor_cores = launch.tensor_cores;
     if (receipt.ran == BackendKind::cuda) {
       r.elsewhere->launch = fmt::format(
           "{} cells, CTAs of {} threads, {} registers each ({} bytes spilled), {} stages, {} of "

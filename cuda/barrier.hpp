@@ -52,8 +52,8 @@ template <int kSlots>
 struct RingPlace {
   int slot;
   unsigned parity;
-  __device__ __forceinline__ explicit RingPlace(int n)
-      : slot(n % kSlots), parity(static_cast<unsigned>(n / kSlots) & 1) {}
+  __device__ __forceinline__ explicit RingPlace(unsigned n)
+      : slot(static_cast<int>(n % kSlots)), parity(n / kSlots & 1) {}
 };
 
 }  // namespace tessera::cuda

@@ -54,6 +54,20 @@ struct Region {
     for (int d = 0; d < kRank; ++d) is = is && start[d] + extent[d] <= shape[d];
     return is;
   }
+  /// True if every row of the block begins at a multiple of `bytes`.
+  template <class T>
+  __device__ __forceinline__ bool pairs_aligned(const T* array, int bytes) const {
+    if constexpr (kLast < 0) {
+      return false;
+    } else {
+      const auto at = reinterpret_cast<unsigned long long>(array + offset);
+      bool aligned = at % static_cast<unsigned>(bytes) == 0 && stride[kLast] == 1;
+#pragma unroll
+      for (int d = 0; d < kLast; ++d)
+        aligned = aligned && stride[d] * static_cast<long long>(sizeof(T)) % bytes == 0;
+      return aligned;
+    }
+  }
   /// Columns of the block that lie in the array.
   __device__ __forceinline__ int columns() const {
     if constexpr (kLast < 0) {
@@ -87,38 +101,44 @@ __device__ __forceinline__ auto region(const BlockDims<E...>& block, const Shape
   return Region<E...>(block, array, index);
 }
 
+/// Keeps every element.
+struct KeepAll {
+  __device__ __forceinline__ bool operator()(int, int, int, int) const { return true; }
+};
+
 /// Stores a tile's elements that lie in the array and that `keep(row, column, i, j)` wants, i and j
 /// being the places that this thread holds them in.
 template <class Th, class T, class R, class X, class Keep>
-__device__ __forceinline__ void store_region(T* array, const R& where, const X& x, Keep&& keep) {
+__device__ __forceinline__ void store_region(T* array, const R& where, const X& x, Keep keep) {
   constexpr int kR = kRowsOf<X>;
   constexpr int kC = kColsOf<X>;
+  constexpr bool kAll = std::is_same_v<Keep, KeepAll>;
   static_assert(std::is_same_v<typename X::Element, T>, "element types differ: cast<T>() first");
   if (kR == 1 && !Th::first_of_column()) return;
   if (kC == 1 && !Th::first_of_row()) return;
   const int columns = where.columns();
+  // A block inside, all of it wanted, its rows where pairs begin: no test per element.
+  constexpr int kPair = 2 * static_cast<int>(sizeof(T));
+  const bool plain = kAll && Th::template kWholeCols<kC> && columns == kC &&
+                     where.pairs_aligned(array, kPair);
 #pragma unroll
   for (int i = 0; i < Th::template kRowsHeld<kR>; ++i) {
     const int r = Th::template row<kR>(i);
     if (!Th::template kWholeRows<kR> && r >= kR) continue;
     const long long begin = where.row(r);
     if (begin < 0) continue;
+    T* const to = array + begin;
     if constexpr (kC == 1) {
-      if (keep(r, 0, i, 0)) array[begin] = x.at(i, 0);
+      if (keep(r, 0, i, 0)) *to = x.at(i, 0);
+    } else if (plain) {
+#pragma unroll
+      for (int j = 0; j < Th::template kColsHeld<kC>; j += 2)
+        write<2, true>(to + Th::template col<kC>(j), {x.at(i, j), x.at(i, j + 1)});
     } else {
 #pragma unroll
-      for (int j = 0; j < Th::template kColsHeld<kC>; j += 2) {
+      for (int j = 0; j < Th::template kColsHeld<kC>; ++j) {
         const int c = Th::template col<kC>(j);
-        const T two[2] = {x.at(i, j), x.at(i, j + 1)};
-        T* const to = array + begin + c;
-        const bool first = c < columns && keep(r, c, i, j);
-        const bool second = c + 1 < columns && keep(r, c + 1, i, j + 1);
-        if (first && second && (reinterpret_cast<unsigned long long>(to) & (2 * sizeof(T) - 1)) == 0) {
-          write<2, true>(to, two);
-        } else {
-          if (first) to[0] = two[0];
-          if (second) to[1] = two[1];
-        }
+        if (c < columns && keep(r, c, i, j)) to[c] = x.at(i, j);
       }
     }
   }

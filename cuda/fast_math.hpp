@@ -6,6 +6,8 @@
 #include "sim/ops/erf.hpp"
 #include "sim/ops/exp.hpp"
 #include "sim/ops/exp2.hpp"
+#include "sim/ops/max.hpp"
+#include "sim/ops/min.hpp"
 #include "sim/ops/rsqrt.hpp"
 #include "sim/ops/tanh.hpp"
 
@@ -25,6 +27,29 @@ __device__ __forceinline__ float fast_exp2(float x) {
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
 }
+/// One instruction each; of two zeros either.
+template <>
+struct Fast<Maximum> {
+  template <class T>
+  static __device__ __forceinline__ T apply(T a, T b) {
+    if constexpr (std::is_same_v<T, float>)
+      asm("max.NaN.f32 %0, %0, %1;" : "+f"(a) : "f"(b));
+    else
+      a = Maximum::apply(a, b);
+    return a;
+  }
+};
+template <>
+struct Fast<Minimum> {
+  template <class T>
+  static __device__ __forceinline__ T apply(T a, T b) {
+    if constexpr (std::is_same_v<T, float>)
+      asm("min.NaN.f32 %0, %0, %1;" : "+f"(a) : "f"(b));
+    else
+      a = Minimum::apply(a, b);
+    return a;
+  }
+};
 template <>
 struct Fast<Exp2> {
   static __device__ __forceinline__ float apply(float x) { return fast_exp2(x); }

@@ -39,7 +39,7 @@ struct CellRing {
   int cell[kSlots];
 
   /// The n-th cell, or -1.
-  __device__ __forceinline__ int take(int n) {
+  __device__ __forceinline__ int take(unsigned n) {
     const RingPlace<kSlots> at(n);
     wait(&full[at.slot], at.parity);
     const int taken = cell[at.slot];
@@ -48,7 +48,7 @@ struct CellRing {
   }
   /// By one thread, before anybody takes it.
   template <class A>
-  __device__ __forceinline__ void draw(int n, const A& arguments) {
+  __device__ __forceinline__ void draw(unsigned n, const A& arguments) {
     const RingPlace<kSlots> at(n);
     wait(&empty[at.slot], at.parity ^ 1);
     int drawn = static_cast<int>(blockIdx.x);
@@ -129,8 +129,8 @@ struct Shared {
 
 /// A ring of slots seen from one side: uses so far, and the block index of the last.
 struct Lane {
-  std::int64_t index[kMaxRank];
-  int uses = 0;
+  int index[kMaxRank];
+  unsigned uses = 0;
   bool in_cell = false;  ///< one of this cell's uses is the last
 
   /// True if a step's block is another than the last one.
@@ -139,8 +139,9 @@ struct Lane {
     bool differs = !in_cell;
 #pragma unroll
     for (int d = 0; d < Index::kRank; ++d) {
-      differs = differs || to.index[d] != index[d];
-      index[d] = to.index[d];
+      const int at = static_cast<int>(to.index[d]);
+      differs = differs || at != index[d];
+      index[d] = at;
     }
     return differs;
   }
@@ -166,7 +167,7 @@ struct Producer<K, S, std::index_sequence<kI...>> {
   Lane lanes[sizeof...(kI)];
 
   __device__ __forceinline__ void run() {
-    for (int n = 0;; ++n) {
+    for (unsigned n = 0;; ++n) {
       if (thread == 0) shared.ring().draw(n, shared.arguments);
       __syncwarp();
       const int cell = shared.ring().take(n);
@@ -271,7 +272,7 @@ struct Consumer<K, S, std::index_sequence<kI...>> {
   std::tuple<State<kI>...> state;
 
   __device__ __forceinline__ void run() {
-    for (int n = 0;; ++n) {
+    for (unsigned n = 0;; ++n) {
       const int cell = shared.ring().take(n);
       if (cell < 0) return;
       for (Cursor<G> at(shared.spec.grid, cell); at.alive; at.advance(shared.spec.grid)) {
@@ -356,7 +357,7 @@ struct Consumer<K, S, std::index_sequence<kI...>> {
 template <int kConsumers>
 struct Registers {
   static constexpr int kAll = 65536 / 128;  ///< per thread of a warpgroup, were there one alone
-  static constexpr int kProducing = 56;
+  static constexpr int kProducing = kConsumers <= 256 ? 72 : 56;
   static constexpr int kFair = kAll / (kConsumers / 128 + 1) / 8 * 8;
   static constexpr int kLeft = (kAll - kProducing) / (kConsumers / 128) / 8 * 8;
   static constexpr int kComputing = kLeft < 240 ? kLeft : 240;

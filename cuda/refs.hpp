@@ -35,8 +35,7 @@ struct OutRef {
     const OutRef* ref;
     template <class X>
     __device__ __forceinline__ void operator=(const X& x) && {
-      ref->store_where(Cta<Th>::template as_tile<T, kR, kC>(x),
-                       [](int, int, int, int) { return true; });
+      ref->store_where(Cta<Th>::template as_tile<T, kR, kC>(x), KeepAll{});
     }
   };
   __device__ __forceinline__ Place operator*() const { return {this}; }
@@ -82,6 +81,9 @@ struct AccumRef {
         multiply_add<true>(x, *sum);
       else
         Cta<Th>::assign(*sum, x);
+      // A branch around this stays one: a select per element and step would cost as much as the
+      // products of a step.
+      if constexpr (ScalarLike<X> && std::is_same_v<T, float>) pin(*sum);
     }
     template <class X>
     __device__ __forceinline__ void operator+=(const X& x) && {

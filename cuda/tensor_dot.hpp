@@ -95,11 +95,7 @@ __device__ __forceinline__ void multiply_shared(const A& a, const B& b,
     }
   }
   wgmma_wait_all();
-#pragma unroll
-  for (auto& row : sum.v) {
-#pragma unroll
-    for (float& value : row) pin(value);
-  }
+  pin(sum);
 }
 
 template <bool kFresh, class Th, class A, class B, int kR, int kC>

@@ -67,6 +67,16 @@ struct RegTile {
   }
 };
 
+/// Keeps a tile's registers as they are here: nothing moves across.
+template <class Th, int kR, int kC>
+__device__ __forceinline__ void pin(RegTile<Th, float, kR, kC>& tile) {
+#pragma unroll
+  for (auto& row : tile.v) {
+#pragma unroll
+    for (float& value : row) asm volatile("" : "+f"(value)::"memory");
+  }
+}
+
 /// Elements in shared memory, as cuda/packing.hpp lays them out.
 template <class Th, class T, int kR, int kC>
 struct SharedTile {
@@ -270,12 +280,12 @@ struct Cta {
 #pragma unroll
       for (T& l : lane) l = Reduction::template identity<T>();
       if constexpr (kC == 1) {
-        if (Th::first_of_row()) lane[0] = apply_element<Combine>(lane[0], x.at(i, 0));
+        if (Th::first_of_row()) lane[0] = compute<Th, Combine>(lane[0], x.at(i, 0));
       } else {
 #pragma unroll
         for (int j = 0; j < Th::template kColsHeld<kC>; ++j) {
           if (inside<Th, 1, kC>(0, Th::template col<kC>(j)))
-            lane[j % Th::kLanes] = apply_element<Combine>(lane[j % Th::kLanes], x.at(i, j));
+            lane[j % Th::kLanes] = compute<Th, Combine>(lane[j % Th::kLanes], x.at(i, j));
         }
       }
       r.v[i][0] = Th::template combine_lanes<Combine>(lane);

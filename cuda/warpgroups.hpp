@@ -10,6 +10,7 @@
 // the exact profile does anyway.
 #pragma once
 
+#include "cuda/fast_math.hpp"
 #include "cuda/threads.hpp"
 
 namespace tessera::cuda {
@@ -58,14 +59,14 @@ struct Warpgroups {
     for (int apart = kLanes / 2; apart > 1; apart /= 2) {
 #pragma unroll
       for (int l = 0; l < apart; ++l)
-        lane[l] = apply_element<Combine>(lane[l], lane[l + apart]);
+        lane[l] = compute<Warpgroups, Combine>(lane[l], lane[l + apart]);
     }
 #pragma unroll
     for (int apart = 2; apart > 0; apart /= 2) {
-      lane[0] = apply_element<Combine>(lane[0], shuffled(lane[0], apart));
-      lane[1] = apply_element<Combine>(lane[1], shuffled(lane[1], apart));
+      lane[0] = compute<Warpgroups, Combine>(lane[0], shuffled(lane[0], apart));
+      lane[1] = compute<Warpgroups, Combine>(lane[1], shuffled(lane[1], apart));
     }
-    return apply_element<Combine>(lane[0], lane[1]);
+    return compute<Warpgroups, Combine>(lane[0], lane[1]);
   }
 };
 

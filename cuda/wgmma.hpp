@@ -30,8 +30,6 @@ __device__ __forceinline__ void wgmma_wait_all() {
   asm volatile("wgmma.commit_group.sync.aligned;\n\twgmma.wait_group.sync.aligned 0;" ::
                    : "memory");
 }
-/// Keeps uses of an accumulator from moving across.
-__device__ __forceinline__ void pin(float& r) { asm volatile("" : "+f"(r)::"memory"); }
 
 // A row's elements lo[2 g], lo[2 g + 1] and those of the row eight below it, hi, for g = 0, 1, ...
 #define TESSERA_D4(g) \

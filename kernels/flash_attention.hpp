@@ -4,6 +4,8 @@
 //   s[i,j] = cap(scale q[i] . k[j]), -inf where masked;   cap(x) = softcap tanh(x / softcap) if
 //   softcap > 0
 //
+// The body's s is s log2(e) and its p exp2 of it: the factor goes into the scale.
+//
 // Dao et al., arXiv:2205.14135; Milakov & Gimelshein, arXiv:1805.02867. Query head h reads key head
 // h / (heads / kv_heads). Masks, all optional: key j is seen by query i if j < kv_lengths[b];
 // causal: j <= i; window: j > i - window, and j < i + window unless causal; segments: equal segment
@@ -23,7 +25,7 @@
 #include "sim/ops/div.hpp"
 #include "sim/ops/dot.hpp"
 #include "sim/ops/equal.hpp"
-#include "sim/ops/exp.hpp"
+#include "sim/ops/exp2.hpp"
 #include "sim/ops/max.hpp"
 #include "sim/ops/mul.hpp"
 #include "sim/ops/reduce.hpp"
@@ -54,6 +56,7 @@ struct FlashAttention {
   int segments = 0;
   int ragged = 0;
 
+  float scale = 0;       ///< of q . k, 1 / sqrt(head_dim)
   Smem<int> kv_lengths;  ///< keys of each batch entry
   Smem<int> kv_begin;    ///< first key that a block of queries may see by its segments
   Smem<int> kv_end;      ///< one past the last
@@ -198,9 +201,12 @@ struct FlashAttention {
       *m = kMinusInf;  // (bq, 1)
       *l = 0.f;        // (bq, 1)
     }
-    const float scale = 1.f / std::sqrt(static_cast<float>(head_dim));
-    auto s = load(dot(*q, transpose(*k))) * scale;  // (bq, bk) f32
-    if (softcap > 0) s = tanh(s * (1.f / softcap)) * softcap;
+    constexpr float kLog2E = 1.44269504f;
+    auto s = load(dot(*q, transpose(*k)));  // (bq, bk) f32
+    if (softcap > 0)
+      s = tanh(s * (scale / softcap)) * (softcap * kLog2E);
+    else
+      s = s * (scale * kLog2E);
     const bool is_causal = causal != 0;
     const int w = window > 0 ? window : q_len + kv_len;
     const bool all_seen = k0 + k.rows <= length && k0 > q0 + q.rows - 1 - w &&
@@ -218,8 +224,8 @@ struct FlashAttention {
     if (segments != 0) s = where(*q_seg == *kv_seg, s, kMinusInf);  // (bq, 1) == (1, bk)
     auto m_new = load(max(*m, row_max(s)));                         // (bq, 1)
     auto shift = where(m_new == kMinusInf, 0.f, m_new);             // a row with no key yet
-    auto p = exp(s - shift);                                        // (bq, bk), in [0, 1]
-    auto rescale = exp(*m - shift);                                 // (bq, 1)
+    auto p = exp2(s - shift);                                       // (bq, bk), in [0, 1]
+    auto rescale = exp2(*m - shift);                                // (bq, 1)
     *l = *l * rescale + row_sum(p);
     *acc = *acc * rescale;
     *acc += dot(cast<T>(p), *v);  // (bq, bd) f32
@@ -230,6 +236,7 @@ struct FlashAttention {
   /// Sorted segment ids of each entry, and the keys that each block of queries may see by them.
   template <class Host>
   void prepare(Host& host, Tiles t) {
+    scale = 1.f / std::sqrt(static_cast<float>(head_dim));
     const int q_blocks = ceil_div(q_len, t[0]);
     std::vector<int> lengths(static_cast<std::size_t>(batch), kv_len);
     if (ragged != 0) {

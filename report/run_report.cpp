@@ -255,7 +255,7 @@ std::string json_of(const RunReport& r) {
             {"device", r.device.name},
             {"backend",
              {{"requested", r.backend_requested}, {"ran", r.backend_ran}, {"why", r.backend_why}}},
-            {"numerics", "exact"},
+            {"numerics", r.elsewhere && r.elsewhere->tensor_cores ? "tensorcore" : "exact"},
             {"mesh", r.mesh},
             {"cores", r.cores},
             {"schedule", r.schedule.empty() ? Json(nullptr) : Json(r.schedule)},
@@ -276,6 +276,10 @@ std::string json_of(const RunReport& r) {
               {"smem_peak_bytes", bytes_in(r.allocations, Space::smem)}}},
             {"ops", {{"flops", r.flops}, {"transcendentals", r.transcendentals}}},
             {"scopes", scopes}};
+  if (r.elsewhere) {
+    json["backend"]["launch"] = r.elsewhere->launch;
+    json["backend"]["run_seconds"] = r.elsewhere->seconds;
+  }
   if (r.validation) {
     json["validation"] = {{"reference", r.validation->reference},
                           {"passed", r.validation->passed},

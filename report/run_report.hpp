@@ -30,6 +30,7 @@ struct ValidationLine {
 struct Elsewhere {
   std::string where;            ///< the GPU
   std::string launch;           ///< what was launched there
+  bool tensor_cores = false;    ///< products by tensor cores: their roundings, not the exact ones
   std::vector<double> seconds;  ///< of each timed run
   std::optional<Bytes> closed_form;
 };
