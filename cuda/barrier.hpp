@@ -1,5 +1,8 @@
 // What the warps of a CTA wait for: mbarriers, named barriers, and fences between ordinary accesses
 // and those of the copy engine and the tensor cores.
+//
+// Shared memory is addressed by 32 bits here (PTX's shared state space), from where a CTA's dynamic
+// part begins: a constant, so that an address in a loop costs nothing.
 #pragma once
 
 #include <cuda/ptx>
@@ -8,31 +11,39 @@ namespace tessera::cuda {
 
 namespace ptx = ::cuda::ptx;
 
-using Barrier = std::uint64_t;
+/// Place of an mbarrier, or of anything else, in shared memory: bytes.
+using SharedAt = unsigned;
 
-__device__ __forceinline__ void init_barrier(Barrier* barrier, int arrivals) {
-  ptx::mbarrier_init(barrier, static_cast<unsigned>(arrivals));
+/// Dynamic shared memory begins here where there is no static one: the first KiB is the system's
+/// (CUDA C++ Programming Guide, "Shared Memory" of compute capability 9.0). A kernel makes sure.
+inline constexpr SharedAt kSharedBegin = 1024;
+
+inline constexpr int kBarrierBytes = 8;
+
+__device__ __forceinline__ void init_barrier(SharedAt barrier, int arrivals) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
 }
-__device__ __forceinline__ void arrive(Barrier* barrier) { ptx::mbarrier_arrive(barrier); }
+__device__ __forceinline__ void arrive(SharedAt barrier) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
+}
 /// One arrival, and the bytes of copies that complete the phase.
-__device__ __forceinline__ void arrive_expecting(Barrier* barrier, int bytes) {
-  ptx::mbarrier_arrive_expect_tx(ptx::sem_release, ptx::scope_cta, ptx::space_shared, barrier,
-                                 static_cast<unsigned>(bytes));
+__device__ __forceinline__ void arrive_expecting(SharedAt barrier, int bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes)
+               : "memory");
 }
 /// Bytes that the phase waits for, without an arrival.
-__device__ __forceinline__ void expect(Barrier* barrier, int bytes) {
-  ptx::mbarrier_expect_tx(ptx::sem_relaxed, ptx::scope_cta, ptx::space_shared, barrier,
-                          static_cast<unsigned>(bytes));
+__device__ __forceinline__ void expect(SharedAt barrier, int bytes) {
+  asm volatile("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(bytes)
+               : "memory");
 }
 /// Until the phase of this parity is over.
-__device__ __forceinline__ void wait(Barrier* barrier, unsigned parity) {
-  while (!ptx::mbarrier_try_wait_parity(barrier, parity)) {
-  }
-}
-/// The arrival of a whole warp, counted as one.
-__device__ __forceinline__ void arrive_warp(Barrier* barrier) {
-  __syncwarp();
-  if (threadIdx.x % 32 == 0) arrive(barrier);
+__device__ __forceinline__ void wait(SharedAt barrier, unsigned parity) {
+  asm volatile(
+      "{\n\t.reg .pred over;\n"
+      "again:\n\tmbarrier.try_wait.parity.shared::cta.b64 over, [%0], %1;\n"
+      "\t@!over bra again;\n\t}" ::"r"(barrier),
+      "r"(parity)
+      : "memory");
 }
 
 /// Ordinary writes to shared memory before, the copy engine's and tensor cores' reads after.
@@ -47,13 +58,17 @@ __device__ __forceinline__ void meet() {
   asm volatile("bar.sync %0, %1;" ::"n"(static_cast<int>(kMeeting)), "n"(kThreads) : "memory");
 }
 
-/// A place in a ring of kSlots: the n-th use of it, and the parity of that use.
+/// A place in a ring of kSlots, and the parity of its use.
 template <int kSlots>
-struct RingPlace {
-  int slot;
-  unsigned parity;
-  __device__ __forceinline__ explicit RingPlace(unsigned n)
-      : slot(static_cast<int>(n % kSlots)), parity(n / kSlots & 1) {}
+struct Ring {
+  unsigned slot = 0;
+  unsigned parity = 0;
+  __device__ __forceinline__ void advance() {
+    if (++slot == kSlots) {
+      slot = 0;
+      parity ^= 1;
+    }
+  }
 };
 
 }  // namespace tessera::cuda

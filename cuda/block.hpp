@@ -112,15 +112,14 @@ template <class Th, class T, class R, class X, class Keep>
 __device__ __forceinline__ void store_region(T* array, const R& where, const X& x, Keep keep) {
   constexpr int kR = kRowsOf<X>;
   constexpr int kC = kColsOf<X>;
-  constexpr bool kAll = std::is_same_v<Keep, KeepAll>;
   static_assert(std::is_same_v<typename X::Element, T>, "element types differ: cast<T>() first");
   if (kR == 1 && !Th::first_of_column()) return;
   if (kC == 1 && !Th::first_of_row()) return;
   const int columns = where.columns();
-  // A block inside, all of it wanted, its rows where pairs begin: no test per element.
+  // All columns inside, rows where pairs begin: no test of an element's place.
   constexpr int kPair = 2 * static_cast<int>(sizeof(T));
-  const bool plain = kAll && Th::template kWholeCols<kC> && columns == kC &&
-                     where.pairs_aligned(array, kPair);
+  const bool plain =
+      Th::template kWholeCols<kC> && columns == kC && where.pairs_aligned(array, kPair);
 #pragma unroll
   for (int i = 0; i < Th::template kRowsHeld<kR>; ++i) {
     const int r = Th::template row<kR>(i);
@@ -132,8 +131,17 @@ __device__ __forceinline__ void store_region(T* array, const R& where, const X& 
       if (keep(r, 0, i, 0)) *to = x.at(i, 0);
     } else if (plain) {
 #pragma unroll
-      for (int j = 0; j < Th::template kColsHeld<kC>; j += 2)
-        write<2, true>(to + Th::template col<kC>(j), {x.at(i, j), x.at(i, j + 1)});
+      for (int j = 0; j < Th::template kColsHeld<kC>; j += 2) {
+        const int c = Th::template col<kC>(j);
+        const bool first = keep(r, c, i, j);
+        const bool second = keep(r, c + 1, i, j + 1);
+        if (first && second) {
+          write<2, true>(to + c, {x.at(i, j), x.at(i, j + 1)});
+        } else {
+          if (first) to[c] = x.at(i, j);
+          if (second) to[c + 1] = x.at(i, j + 1);
+        }
+      }
     } else {
 #pragma unroll
       for (int j = 0; j < Th::template kColsHeld<kC>; ++j) {

@@ -10,6 +10,8 @@ template <bool kFresh, class Th, class A, class B, int kR, int kC>
 __device__ __forceinline__ void multiply_add(const Product<A, B>& product,
                                              RegTile<Th, float, kR, kC>& sum) {
   static_assert(kRowsOf<A> == kR && kColsOf<B> == kC, "extents differ");
+  static_assert(kIsShared<B>,
+                "the right operand of dot lies in VMEM: store it into vmem<T>(...) scratch first");
   if constexpr (Th::kTensorCores) {
     tensor_multiply_add<kFresh>(product, sum);
   } else {

@@ -31,35 +31,51 @@ struct Arguments {
 template <class S>
 using ArgumentsOf = Arguments<SpecTraits<S>::kOperands, SpecTraits<S>::kMaps>;
 
-/// The cells of a CTA, told by one producing thread to everybody.
+/// The cells of a CTA, told by one producing thread to everybody: in shared memory, a ring of two.
 struct CellRing {
   static constexpr int kSlots = 2;
-  Barrier full[kSlots];
-  Barrier empty[kSlots];
-  int cell[kSlots];
+  static constexpr int kBytes = kSlots * (2 * kBarrierBytes + 4);
+  SharedAt at;
+  Ring<kSlots> ring{};
 
-  /// The n-th cell, or -1.
-  __device__ __forceinline__ int take(unsigned n) {
-    const RingPlace<kSlots> at(n);
-    wait(&full[at.slot], at.parity);
-    const int taken = cell[at.slot];
-    arrive_warp(&empty[at.slot]);
-    return taken;
+  __device__ __forceinline__ SharedAt full() const { return at + ring.slot * kBarrierBytes; }
+  __device__ __forceinline__ SharedAt empty() const {
+    return at + (kSlots + ring.slot) * kBarrierBytes;
+  }
+  __device__ __forceinline__ SharedAt cell() const {
+    return at + 2 * kSlots * kBarrierBytes + ring.slot * 4;
+  }
+  __device__ __forceinline__ void init(int takers) {
+    for (int s = 0; s < kSlots; ++s) {
+      init_barrier(full(), 1);
+      init_barrier(empty(), takers);
+      ring.advance();
+    }
+  }
+  /// The next cell, or -1.
+  __device__ __forceinline__ int take(bool leader) {
+    wait(full(), ring.parity);
+    int taken;
+    asm volatile("ld.shared.s32 %0, [%1];" : "=r"(taken) : "r"(cell()) : "memory");
+    __syncwarp();
+    if (leader) arrive(empty());
+    ring.advance();
+    return __shfl_sync(0xffffffffu, taken, 0);  // known to be the warp's: uniform registers
   }
   /// By one thread, before anybody takes it.
   template <class A>
-  __device__ __forceinline__ void draw(unsigned n, const A& arguments) {
-    const RingPlace<kSlots> at(n);
-    wait(&empty[at.slot], at.parity ^ 1);
+  __device__ __forceinline__ void draw(bool first, const A& arguments) const {
+    wait(empty(), ring.parity ^ 1);
     int drawn = static_cast<int>(blockIdx.x);
-    if (n > 0) {
+    if (!first) {
       const auto before = static_cast<int>(atomicAdd(arguments.drawn, 1));
       drawn = static_cast<int>(gridDim.x) + before;
       // Every CTA draws until there is none: this was the last draw of all.
       if (before == arguments.cells - 1) *arguments.drawn = 0;
     }
-    cell[at.slot] = drawn < arguments.cells ? arguments.cells - 1 - drawn : -1;
-    arrive(&full[at.slot]);
+    const int told = drawn < arguments.cells ? arguments.cells - 1 - drawn : -1;
+    asm volatile("st.shared.s32 [%0], %1;" ::"r"(cell()), "r"(told) : "memory");
+    arrive(full());
   }
 };
 
@@ -75,40 +91,39 @@ struct Shared {
   const K& kernel;
   const S& spec;
   const ArgumentsOf<S>& arguments;
-  unsigned char* memory;
+  unsigned char* memory;  ///< at kSharedBegin
+  bool leader;            ///< this thread speaks for its warp
 
   template <std::size_t kI>
-  __device__ __forceinline__ auto* tile(int slot) const {
+  __device__ __forceinline__ auto* tile(unsigned slot) const {
     using T = typename Of<kI>::T;
     return reinterpret_cast<T*>(memory + Traits::tiles_before(kI, kStages) +
                                 slot * Of<kI>::Place::kBytes);
   }
   template <std::size_t kI>
-  __device__ __forceinline__ Barrier* barriers() const {
-    return reinterpret_cast<Barrier*>(memory + Traits::kBarriersAt) +
-           Traits::barriers_before(kI, kStages);
+  __device__ __forceinline__ SharedAt tile_at(unsigned slot) const {
+    return kSharedBegin + Traits::tiles_before(kI, kStages) + slot * Of<kI>::Place::kBytes;
   }
   template <std::size_t kI>
-  __device__ __forceinline__ Barrier* full(int slot) const {
-    return barriers<kI>() + slot;
+  __device__ __forceinline__ SharedAt barriers() const {
+    return kSharedBegin + Traits::kBarriersAt + kBarrierBytes * Traits::barriers_before(kI, kStages);
   }
   template <std::size_t kI>
-  __device__ __forceinline__ Barrier* empty(int slot) const {
-    return barriers<kI>() + Of<kI>::slots(kStages) + slot;
+  __device__ __forceinline__ SharedAt full(unsigned slot) const {
+    return barriers<kI>() + slot * kBarrierBytes;
   }
-  __device__ __forceinline__ CellRing& ring() const {
-    return *reinterpret_cast<CellRing*>(memory + Traits::kCellRingAt);
+  template <std::size_t kI>
+  __device__ __forceinline__ SharedAt empty(unsigned slot) const {
+    return barriers<kI>() + (Of<kI>::slots(kStages) + slot) * kBarrierBytes;
   }
-  static_assert(sizeof(CellRing) <= Traits::kCellRing);
+  __device__ __forceinline__ CellRing cells() const { return {kSharedBegin + Traits::kCellRingAt}; }
+  static_assert(CellRing::kBytes <= Traits::kCellRing);
 
   /// By one thread, before the roles part.
   template <std::size_t... kI>
   __device__ __forceinline__ void init(std::index_sequence<kI...>) const {
     (init_operand<kI>(), ...);
-    for (int s = 0; s < CellRing::kSlots; ++s) {
-      init_barrier(&ring().full[s], 1);
-      init_barrier(&ring().empty[s], (Th::kThreads + producers()) / 32);
-    }
+    cells().init((Th::kThreads + producers()) / 32);
   }
   /// Threads that produce: a warpgroup where threads may have to copy, else one warp.
   __device__ __forceinline__ int producers() const { return arguments.by_threads ? kProducers : 32; }
@@ -117,21 +132,24 @@ struct Shared {
   template <std::size_t kI>
   __device__ __forceinline__ void init_operand() const {
     if constexpr (Of<kI>::kIn) {
-      for (int s = 0; s < Of<kI>::slots(kStages); ++s) {
+      for (unsigned s = 0; s < Of<kI>::slots(kStages); ++s) {
         init_barrier(full<kI>(s), 1);
         init_barrier(empty<kI>(s), Th::kThreads / 32);
       }
     } else if constexpr (Of<kI>::kDmaSem) {
-      for (int s = 0; s < Of<kI>::kCount; ++s) init_barrier(barriers<kI>() + s, 1);
+      for (int s = 0; s < Of<kI>::kCount; ++s)
+        init_barrier(barriers<kI>() + static_cast<unsigned>(s) * kBarrierBytes, 1);
     }
   }
 };
 
-/// A ring of slots seen from one side: uses so far, and the block index of the last.
+/// A ring of slots seen from one side: the next to use, and the block index of the last use.
+template <int kSlots>
 struct Lane {
   int index[kMaxRank];
-  unsigned uses = 0;
-  bool in_cell = false;  ///< one of this cell's uses is the last
+  Ring<kSlots> next{};
+  unsigned held = 0;     ///< the slot of the last use
+  bool in_cell = false;  ///< there was one in this cell
 
   /// True if a step's block is another than the last one.
   template <class Index>
@@ -164,15 +182,16 @@ struct Producer<K, S, std::index_sequence<kI...>> {
 
   const Shared<K, S>& shared;
   int thread;
-  Lane lanes[sizeof...(kI)];
+  CellRing cells;
+  std::tuple<Lane<Of<kI>::slots(kStages)>...> lanes;
 
   __device__ __forceinline__ void run() {
-    for (unsigned n = 0;; ++n) {
-      if (thread == 0) shared.ring().draw(n, shared.arguments);
+    for (bool first = true;; first = false) {
+      if (thread == 0) cells.draw(first, shared.arguments);
       __syncwarp();
-      const int cell = shared.ring().take(n);
+      const int cell = cells.take(shared.leader);
       if (cell < 0) return;
-      ((lanes[kI].in_cell = false), ...);
+      ((std::get<kI>(lanes).in_cell = false), ...);
       for (Cursor<G> at(shared.spec.grid, cell); at.alive; at.advance(shared.spec.grid))
         (fetch<kI>(at), ...);
     }
@@ -183,27 +202,27 @@ struct Producer<K, S, std::index_sequence<kI...>> {
   __device__ __forceinline__ void fetch(const Cursor<G>& step) {
     if constexpr (Of<kJ>::kIn) {
       const auto& op = std::get<kJ>(shared.spec.operands);
-      Lane& lane = lanes[kJ];
+      auto& lane = std::get<kJ>(lanes);
       if (!op.present || (!Of<kJ>::kArbitraryIndex && lane.in_cell)) return;
       const auto index = with_ids<G, G::kRank>(op.map, step.ids);
       if (!lane.moves(index)) return;
       lane.in_cell = true;
-      const RingPlace<Of<kJ>::slots(kStages)> at(lane.uses++);
-      wait(shared.template empty<kJ>(at.slot), at.parity ^ 1);
-      bring<kJ>(region(op.block, op.shape, index.index), at.slot);
+      wait(shared.template empty<kJ>(lane.next.slot), lane.next.parity ^ 1);
+      bring<kJ>(region(op.block, op.shape, index.index), lane.next.slot);
+      lane.next.advance();
     }
   }
 
   template <std::size_t kJ, class Where>
-  __device__ __forceinline__ void bring(const Where& where, int slot) {
+  __device__ __forceinline__ void bring(const Where& where, unsigned slot) {
     using T = typename Of<kJ>::T;
     constexpr int kR = Of<kJ>::kR;
     constexpr int kC = Of<kJ>::kC;
     const auto& op = std::get<kJ>(shared.spec.operands);
     using Box = PanelBox<T, kR, kC, std::remove_cvref_t<decltype(op.block)>>;
     const auto& arguments = shared.arguments;
-    T* const to = shared.template tile<kJ>(slot);
-    Barrier* const full = shared.template full<kJ>(slot);
+    const SharedAt to = shared.template tile_at<kJ>(slot);
+    const SharedAt full = shared.template full<kJ>(slot);
     const T* const array = static_cast<const T*>(arguments.array[kJ]);
     constexpr int kBytes = kR * kC * static_cast<int>(sizeof(T));
     if constexpr (kR == 1 && kBytes % 16 == 0) {
@@ -226,7 +245,7 @@ struct Producer<K, S, std::index_sequence<kI...>> {
     }
     const T pad = convert<T>(op.padded ? op.pad_value : 0.0);
     copy_rows<kProducers, T, kR, kC>(
-        to, thread, kR, where.columns(),
+        shared.template tile<kJ>(slot), thread, kR, where.columns(),
         [&](int r) {
           const long long offset = where.row(r);
           return offset < 0 ? nullptr : array + offset;
@@ -254,7 +273,7 @@ struct Consumer<K, S, std::index_sequence<kI...>> {
   };
   template <std::size_t kJ>
   using State = std::conditional_t<
-      Of<kJ>::kIn, Lane,
+      Of<kJ>::kIn, Lane<Of<kJ>::slots(kStages)>,
       std::conditional_t<Of<kJ>::kAccum,
                          RegTile<Th, typename Of<kJ>::T, Of<kJ>::kR, Of<kJ>::kC>,
                          std::conditional_t<Of<kJ>::kDmaSem, Phases, Nothing>>>;
@@ -269,11 +288,12 @@ struct Consumer<K, S, std::index_sequence<kI...>> {
   }
 
   const Shared<K, S>& shared;
+  CellRing cells;
   std::tuple<State<kI>...> state;
 
   __device__ __forceinline__ void run() {
-    for (unsigned n = 0;; ++n) {
-      const int cell = shared.ring().take(n);
+    for (;;) {
+      const int cell = cells.take(shared.leader);
       if (cell < 0) return;
       for (Cursor<G> at(shared.spec.grid, cell); at.alive; at.advance(shared.spec.grid)) {
         (use<kI>(at), ...);
@@ -290,23 +310,24 @@ struct Consumer<K, S, std::index_sequence<kI...>> {
   __device__ __forceinline__ void use(const Cursor<G>& step) {
     if constexpr (Of<kJ>::kIn) {
       const auto& op = std::get<kJ>(shared.spec.operands);
-      Lane& lane = std::get<kJ>(state);
+      auto& lane = std::get<kJ>(state);
       if (!op.present || (!Of<kJ>::kArbitraryIndex && lane.in_cell)) return;
       if (!lane.moves(with_ids<G, G::kRank>(op.map, step.ids))) return;
       leave<kJ>();
       lane.in_cell = true;
-      const RingPlace<Of<kJ>::slots(kStages)> at(lane.uses++);
-      wait(shared.template full<kJ>(at.slot), at.parity);
+      wait(shared.template full<kJ>(lane.next.slot), lane.next.parity);
+      lane.held = lane.next.slot;
+      lane.next.advance();
     }
   }
   template <std::size_t kJ>
   __device__ __forceinline__ void leave() {
     if constexpr (Of<kJ>::kIn) {
-      Lane& lane = std::get<kJ>(state);
+      auto& lane = std::get<kJ>(state);
       if (!lane.in_cell) return;
       lane.in_cell = false;
-      const RingPlace<Of<kJ>::slots(kStages)> at(lane.uses - 1);
-      arrive_warp(shared.template empty<kJ>(at.slot));
+      __syncwarp();
+      if (shared.leader) arrive(shared.template empty<kJ>(lane.held));
     }
   }
   template <int... kN>
@@ -320,8 +341,9 @@ struct Consumer<K, S, std::index_sequence<kI...>> {
     using T = typename Tr::T;
     const auto& op = std::get<kJ>(shared.spec.operands);
     if constexpr (Tr::kIn) {
-      const RingPlace<Tr::slots(kStages)> at(std::get<kJ>(state).uses - 1);
-      return InRef<Th, T, Tr::kR, Tr::kC>{shared.template tile<kJ>(at.slot)};
+      const unsigned slot = std::get<kJ>(state).held;
+      return InRef<Th, T, Tr::kR, Tr::kC>{shared.template tile<kJ>(slot),
+                                          shared.template tile_at<kJ>(slot)};
     } else if constexpr (Tr::kOut) {
       const auto index = with_ids<G, G::kRank>(op.map, step.ids);
       const auto where = region(op.block, op.shape, index.index);
@@ -330,8 +352,9 @@ struct Consumer<K, S, std::index_sequence<kI...>> {
     } else if constexpr (Tr::kAccum) {
       return AccumRef<Th, T, Tr::kR, Tr::kC>{&std::get<kJ>(state)};
     } else if constexpr (Tr::kVmem) {
-      return VmemRef<Th, T, Tr::kR, Tr::kC, Tr::kCount>{shared.template tile<kJ>(0),
-                                                        SpecTraits<S>::vmem_before(kJ)};
+      return VmemRef<Th, T, Tr::kR, Tr::kC, Tr::kCount>{
+          shared.template tile<kJ>(0), shared.template tile_at<kJ>(0),
+          SpecTraits<S>::vmem_before(kJ)};
     } else if constexpr (Tr::kHbm) {
       const int last = op.shape.rank - 1;
       const long long pitch = op.shape[last];
@@ -356,10 +379,11 @@ struct Consumer<K, S, std::index_sequence<kI...>> {
 /// Registers of producing and computing threads: setmaxnreg moves the former's to the latter.
 template <int kConsumers>
 struct Registers {
-  static constexpr int kAll = 65536 / 128;  ///< per thread of a warpgroup, were there one alone
+  static constexpr int kWarpgroups = kConsumers / 128;
   static constexpr int kProducing = kConsumers <= 256 ? 72 : 56;
-  static constexpr int kFair = kAll / (kConsumers / 128 + 1) / 8 * 8;
-  static constexpr int kLeft = (kAll - kProducing) / (kConsumers / 128) / 8 * 8;
+  /// What a CTA begins with: more than that in all would never come free.
+  static constexpr int kFair = 65536 / 128 / (kWarpgroups + 1) / 8 * 8;
+  static constexpr int kLeft = (kFair * (kWarpgroups + 1) - kProducing) / kWarpgroups / 8 * 8;
   static constexpr int kComputing = kLeft < 240 ? kLeft : 240;
   /// Where every thread can have 240 there is nothing to move.
   static constexpr bool kMoves = kFair < 240;
@@ -375,11 +399,10 @@ __global__ void __launch_bounds__(SpecTraits<SpecOf<K, kTiles...>>::Layout::kThr
   using Th = typename SpecTraits<S>::Layout;
   using Regs = Registers<Th::kThreads>;
   extern __shared__ __align__(1024) unsigned char memory[];
-  unsigned char* const begin =
-      memory + (1024 - static_cast<unsigned>(__cvta_generic_to_shared(memory)) % 1024) % 1024;
   const S spec = kernel.spec(Int<kTiles>{}...);
-  const Shared<K, S> shared{kernel, spec, arguments, begin};
+  const Shared<K, S> shared{kernel, spec, arguments, memory, threadIdx.x % 32 == 0};
   if (threadIdx.x == 0) {
+    if (__cvta_generic_to_shared(memory) != kSharedBegin) __trap();
     shared.init(OperandIndices<S>{});
     ptx::fence_mbarrier_init(ptx::sem_release, ptx::scope_cluster);
     fence_async_proxy();
@@ -389,11 +412,11 @@ __global__ void __launch_bounds__(SpecTraits<SpecOf<K, kTiles...>>::Layout::kThr
     if constexpr (Regs::kMoves)
       asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(Regs::kProducing));
     const int thread = static_cast<int>(threadIdx.x) - Th::kThreads;
-    if (thread < shared.producers()) Producer<K, S>{shared, thread, {}}.run();
+    if (thread < shared.producers()) Producer<K, S>{shared, thread, shared.cells(), {}}.run();
   } else {
     if constexpr (Regs::kMoves)
       asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(Regs::kComputing));
-    Consumer<K, S>{shared, {}}.run();
+    Consumer<K, S>{shared, shared.cells(), {}}.run();
   }
 }
 

@@ -166,8 +166,7 @@ Launched launch(const Launch& given) {
   using Traits = SpecTraits<S>;
   using Th = typename Traits::Layout;
   static_assert(Traits::kFits,
-                "these blocks do not fit the shared memory of a CTA (227 KiB, of which 32 are for "
-                "products): take smaller tiles");
+                "these blocks do not fit the 227 KiB of shared memory of a CTA: take smaller tiles");
   const S spec = kernel.spec(Int<kTiles>{}...);
   const std::int64_t cells = cell_count(spec.grid);
   if (cells > (1 << 30)) throw CudaError(what + ": more than 2^30 parallel cells");

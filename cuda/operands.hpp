@@ -7,6 +7,8 @@
 
 namespace tessera::cuda {
 
+/// Dynamic shared memory of a CTA on sm_90.
+inline constexpr int kSharedBytes = 227 * 1024;
 inline constexpr int kMostStages = 8;
 
 template <class K, int... kTiles>
@@ -165,17 +167,21 @@ struct SpecTraits<S, std::index_sequence<kI...>> {
   }
   static constexpr int tiles_before(std::size_t i, Stages stages) {
     int at = 0;
-    ((at += kI < i ? Of<kI>::bytes(stages) : 0), ...);
+    const auto place = [&](std::size_t n, int bytes, int align) {
+      if (n > i || (n == i && bytes == 0)) return;
+      at = round_up(at, align);
+      if (n < i) at += bytes;
+    };
+    (place(kI, Of<kI>::bytes(stages), Of<kI>::Place::kAlign), ...);
     return at;
   }
   static constexpr int kCellRing = 64;
-  static constexpr int kSlack = 1024;  ///< to begin at a multiple of it
-  static constexpr int bytes_with(Stages stages) {
-    return kSlack + tiles_before(kOperands, stages) + 8 * barriers_before(kOperands, stages) +
-           kCellRing;
+  static constexpr int barriers_at(Stages stages) {
+    return round_up(tiles_before(kOperands, stages), 128);
   }
-  /// Dynamic shared memory of a CTA on sm_90, less what dot() may stage.
-  static constexpr int kSharedBytes = 227 * 1024 - (kTensorCores ? kStagedBytes : kSimtStagedBytes);
+  static constexpr int bytes_with(Stages stages) {
+    return barriers_at(stages) + kBarrierBytes * barriers_before(kOperands, stages) + kCellRing;
+  }
   static constexpr Stages kStages = [] {
     for (int s = kMostStages; s > 1; --s) {
       for (int c = kHasSteps ? 2 : s; c > 0; c = kHasSteps ? c - 1 : 0) {
@@ -186,8 +192,8 @@ struct SpecTraits<S, std::index_sequence<kI...>> {
   }();
   static constexpr int kBytes = bytes_with(kStages);
   static constexpr bool kFits = bytes_with({}) <= kSharedBytes;
-  static constexpr int kBarriersAt = tiles_before(kOperands, kStages);
-  static constexpr int kCellRingAt = kBarriersAt + 8 * barriers_before(kOperands, kStages);
+  static constexpr int kBarriersAt = barriers_at(kStages);
+  static constexpr int kCellRingAt = kBarriersAt + kBarrierBytes * barriers_before(kOperands, kStages);
 };
 
 }  // namespace tessera::cuda

@@ -23,8 +23,9 @@ struct Packing {
   static constexpr int kPanel = kPanelled ? kPanelBytes / kSize : kC;
   static constexpr int kPanels = kC / kPanel;
   static constexpr int kPanelElems = (kPanelled ? round_up(kR, 8) : kR) * kPanel;
-  /// Panels begin at multiples of 1024 bytes.
-  static constexpr int kBytes = round_up(kPanels * kPanelElems * kSize, 1024);
+  /// Where a tile may begin: swizzled panels at multiples of 1024 bytes.
+  static constexpr int kAlign = kPanelled ? 1024 : 128;
+  static constexpr int kBytes = round_up(kPanels * kPanelElems * kSize, kAlign);
   /// Elements of a 16-byte chunk.
   static constexpr int kChunk = 16 / kSize;
 

@@ -18,7 +18,10 @@ struct InRef {
   static constexpr Int<kR> rows{};
   static constexpr Int<kC> cols{};
   T* data;
-  __device__ __forceinline__ auto operator*() const { return SharedTile<Th, T, kR, kC>{data}; }
+  SharedAt address;
+  __device__ __forceinline__ auto operator*() const {
+    return SharedTile<Th, T, kR, kC>{data, address};
+  }
 };
 
 /// An output block: stores go to its place in HBM.
@@ -55,7 +58,7 @@ struct OutRef {
   template <class X, class Keep>
   __device__ __forceinline__ void store_where(const X& x, Keep keep) const {
     static_assert(kRowsOf<X> == kR && kColsOf<X> == kC, "extents differ");
-    store_region<Th>(array, where, held(x), keep);
+    store_region<Th>(array, where, x, keep);
   }
 };
 
@@ -131,7 +134,8 @@ struct SharedPart {
   using Element = T;
   static constexpr bool kWritable = true;
   static constexpr bool kInShared = true;
-  T* data;   ///< of the tile
+  T* data;  ///< of the tile
+  SharedAt address;
   int vmem;  ///< which VMEM operand it is of
   int part_rows;
   int part_cols;
@@ -150,17 +154,20 @@ struct VmemRef {
   static constexpr Int<kR> rows{};
   static constexpr Int<kC> cols{};
   T* data;
+  SharedAt address;
   int vmem;  ///< which VMEM operand it is
 
   __device__ __forceinline__ Int<kSlots> slots() const { return {}; }
   __device__ __forceinline__ auto slot(int i) const {
     using Slot = Packing<T, kR / kSlots, kC>;
-    return VmemRef<Th, T, kR / kSlots, kC>{data + i * (Slot::kBytes / Slot::kSize), vmem};
+    return VmemRef<Th, T, kR / kSlots, kC>{data + i * (Slot::kBytes / Slot::kSize),
+                                           address + static_cast<unsigned>(i) * Slot::kBytes, vmem};
   }
   template <class R0, class RN, class C0, class CN>
   __device__ __forceinline__ auto slice(Ds<R0, RN> r, Ds<C0, CN> c) const {
     static_assert(kSlots == 1, "scratch in slots: take slot(i) first");
     return SharedPart<Th, T, kR, kC>{data,
+                                     address,
                                      vmem,
                                      static_cast<int>(r.size),
                                      static_cast<int>(c.size),
@@ -180,18 +187,20 @@ struct VmemRef {
   };
   __device__ __forceinline__ Place operator*() const {
     static_assert(kSlots == 1, "scratch in slots: take slot(i) first");
-    return {{data}};
+    return {{data, address}};
   }
 };
 
 /// mbarriers from the n-th of an operand's, and for each of the operand's, as bits, the phase that
 /// this thread waits for next.
 struct SemsRef {
-  Barrier* barriers;
+  SharedAt barriers;
   unsigned* phases;
   int n = 0;
   __device__ __forceinline__ SemsRef operator[](int i) const { return {barriers, phases, n + i}; }
-  __device__ __forceinline__ Barrier* barrier() const { return barriers + n; }
+  __device__ __forceinline__ SharedAt barrier() const {
+    return barriers + static_cast<unsigned>(n) * kBarrierBytes;
+  }
 };
 
 template <class From, class To>
@@ -213,7 +222,7 @@ struct Copy<HbmPart<T, kCanWrite>, SharedPart<Th, T, kR, kC>> {
           fence_async_proxy();
           expect(sem.barrier(), Box::kBytes);
           const int start[2] = {from.row0, from.col0};
-          copy_box<Box>(to.data, from.maps[to.vmem], start, sem.barrier());
+          copy_box<Box>(to.address, from.maps[to.vmem], start, sem.barrier());
         }
         return;
       }

@@ -2,16 +2,12 @@
 // accumulator, the same bits as the interpreter's (sim/ops/dot.hpp).
 //
 // Operands in shared memory are read in place. A left operand in registers reaches the threads of
-// its rows by shuffles: they are the half-warp that holds it. A right one in registers goes through
-// shared memory, kHigh of its rows at a time.
+// its rows by shuffles: they are the half-warp that holds it.
 #pragma once
 
 #include "cuda/tile.hpp"
 
 namespace tessera::cuda {
-
-/// Shared memory that a product may put rows of a right operand into, beside what the spec asks for.
-inline constexpr int kSimtStagedBytes = 16 * 1024;
 
 /// Where element (r, c) of an operand in shared memory is.
 template <class A>
@@ -122,21 +118,19 @@ __device__ __forceinline__ void multiply_add_some(const A& a, ReadB&& right, int
   }
 }
 
-/// k in [first, last), four at a time where they come so.
+/// Every k, four at a time where they come so.
 template <class Th, int kR, int kC, int kK, bool kFours, class A, class ReadB>
-__device__ __forceinline__ void multiply_add_range(const A& a, ReadB&& right, int first, int last,
+__device__ __forceinline__ void multiply_add_range(const A& a, ReadB&& right,
                                                    RegTile<Th, float, kR, kC>& sum) {
   constexpr int kStep = kFours ? 4 : 1;
   if constexpr (kIsShared<A>) {
 #pragma unroll 2
-    for (int k = first; k < last; k += kStep)
+    for (int k = 0; k < kK; k += kStep)
       multiply_add_some<Th, kStep, kR, kC, kK>(a, right, k, sum);
   } else {
     // Registers have no addresses: every k is known.
 #pragma unroll
-    for (int k = 0; k < kK; ++k) {
-      if (k >= first && k < last) multiply_add_some<Th, 1, kR, kC, kK>(a, right, k, sum);
-    }
+    for (int k = 0; k < kK; ++k) multiply_add_some<Th, 1, kR, kC, kK>(a, right, k, sum);
   }
 }
 
@@ -149,42 +143,10 @@ __device__ __forceinline__ void simt_multiply_add(const Product<A, B>& product,
   static_assert(Th::kWide == kHalfWarp, "rows of half a warp");
   constexpr int kK = kColsOf<A>;
   using Sum = RegTile<Th, float, kR, kC>;
-  if constexpr (kIsShared<B>) {
-    const auto right = [&]<int kCount>(int k, float(&b)[kCount][Sum::kHeldCols]) {
-      right_values<Th, kCount, kC>(product.b, k, b);
-    };
-    multiply_add_range<Th, kR, kC, kK, kK % 4 == 0>(product.a, right, 0, kK, sum);
-  } else {
-    static_assert(!kIsTransposed<B>, "a transposed right operand lies in VMEM");
-    constexpr int kHigh = Th::kHigh;
-    __shared__ T some[kHigh][kC];
-    static_assert(sizeof some <= kSimtStagedBytes,
-                  "a right operand of dot that is not in VMEM: too many columns");
-#pragma unroll
-    for (int chunk = 0; chunk < Th::template kRowsHeld<kK>; ++chunk) {
-      Th::sync();
-#pragma unroll
-      for (int j = 0; j < Th::template kColsHeld<kC>; ++j) {
-        const int c = Th::template col<kC>(j);
-        if (kC == 1 ? Th::x() == 0 : inside<Th, 1, kC>(0, c))
-          some[kK == 1 ? 0 : Th::y()][c] = product.b.at(chunk, j);
-      }
-      Th::sync();
-      const int first = kK == 1 ? 0 : chunk * kHigh;
-      const auto right = [&]<int kCount>(int k, float(&b)[kCount][Sum::kHeldCols]) {
-#pragma unroll
-        for (int e = 0; e < kCount; ++e) {
-#pragma unroll
-          for (int j = 0; j < Sum::kHeldCols; ++j) {
-            const int c = Th::template col<kC>(j);
-            b[e][j] = static_cast<float>(some[k + e - first][inside<Th, 1, kC>(0, c) ? c : 0]);
-          }
-        }
-      };
-      multiply_add_range<Th, kR, kC, kK, false>(product.a, right, first,
-                                                first + kHigh < kK ? first + kHigh : kK, sum);
-    }
-  }
+  const auto right = [&]<int kCount>(int k, float(&b)[kCount][Sum::kHeldCols]) {
+    right_values<Th, kCount, kC>(product.b, k, b);
+  };
+  multiply_add_range<Th, kR, kC, kK, kK % 4 == 0>(product.a, right, sum);
 }
 
 }  // namespace tessera::cuda

@@ -1,17 +1,13 @@
 // Matrix products by tensor cores (wgmma), f32 sums of bf16 or f16 products.
 //
 // Each warpgroup multiplies its own 64 rows (of every 64 kWarpgroups). A left operand lies in
-// shared memory or in registers as accumulators are; a right one in shared memory: from registers
-// it is put there first. The order of the sums is the tensor cores' (DESIGN, "Tensor cores").
+// shared memory or in registers as accumulators are. The order of the sums is the tensor cores'.
 #pragma once
 
 #include "cuda/tile.hpp"
 #include "cuda/wgmma.hpp"
 
 namespace tessera::cuda {
-
-/// Shared memory that a product's right operand may be put into, beside what the spec asks for.
-inline constexpr int kStagedBytes = 32 * 1024;
 
 /// Columns of one instruction: the most that are left.
 constexpr int wgmma_columns(int left) { return left >= 256 ? 256 : left >= 128 ? 128 : 64; }
@@ -33,12 +29,17 @@ __device__ __forceinline__ void multiply_columns(float* lo, float* hi, const A& 
 }
 
 template <bool kFresh, class Th, class A, class B, int kR, int kC>
-__device__ __forceinline__ void multiply_shared(const A& a, const B& b,
-                                                RegTile<Th, float, kR, kC>& sum) {
+__device__ __forceinline__ void tensor_multiply_add(const Product<A, B>& product,
+                                                    RegTile<Th, float, kR, kC>& sum) {
   using T = typename A::Element;
+  static_assert(std::is_same_v<T, bf16> || std::is_same_v<T, f16>,
+                "tensor cores multiply bf16 and f16");
+  const A& a = product.a;
+  const B& b = product.b;
   constexpr int kK = kColsOf<A>;
   constexpr int kStep = 16;
-  constexpr int kPanel = kPanelBytes / static_cast<int>(sizeof(T));
+  constexpr int kSize = static_cast<int>(sizeof(T));
+  constexpr int kPanel = kPanelBytes / kSize;
   static_assert(kR % Th::kHigh == 0, "rows of a product: 64 per warpgroup");
   static_assert(kK % kStep == 0 && kC % 64 == 0,
                 "a product on tensor cores has k a multiple of 16 and columns a multiple of 64");
@@ -47,13 +48,15 @@ __device__ __forceinline__ void multiply_shared(const A& a, const B& b,
   const auto b_at = [&](int k, int c) {
     if constexpr (kTransB) {
       static_assert(B::Packed::kPanelled, "columns of dot's right operand: a multiple of 128 bytes");
-      const T* const from = b.data + c / kPanel * B::Packed::kPanelElems + k * kPanel;
-      return matrix_descriptor(from, false, B::Packed::kPanelElems * static_cast<int>(sizeof(T)));
+      constexpr int kPanelsApart = B::Packed::kPanelElems * kSize;
+      return matrix_descriptor(b.address + c / kPanel * kPanelsApart + k * kPanelBytes, false,
+                               kPanelsApart);
     } else {
       using Packed = typename decltype(B::tile)::Packed;
       static_assert(Packed::kPanelled, "columns of a transposed operand: a multiple of 128 bytes");
-      return matrix_descriptor(
-          b.tile.data + k / kPanel * Packed::kPanelElems + c * kPanel + k % kPanel, true, 0);
+      return matrix_descriptor(b.tile.address + k / kPanel * Packed::kPanelElems * kSize +
+                                   c * kPanelBytes + k % kPanel * kSize,
+                               true, 0);
     }
   };
   wgmma_fence();
@@ -80,15 +83,14 @@ __device__ __forceinline__ void multiply_shared(const A& a, const B& b,
       } else if constexpr (kIsTransposed<A>) {
         using Packed = typename decltype(A::tile)::Packed;
         static_assert(Packed::kPanelled, "columns of a transposed operand: a multiple of 128 bytes");
-        const T* const from = a.tile.data + row / kPanel * Packed::kPanelElems + k * kPanel;
+        constexpr int kPanelsApart = Packed::kPanelElems * kSize;
+        const SharedAt from = a.tile.address + row / kPanel * kPanelsApart + k * kPanelBytes;
         multiply_columns<T, kC, 0, true, kTransB>(
-            lo, hi,
-            matrix_descriptor(from, false, Packed::kPanelElems * static_cast<int>(sizeof(T))),
-            b_columns, add_to);
+            lo, hi, matrix_descriptor(from, false, kPanelsApart), b_columns, add_to);
       } else {
         static_assert(A::Packed::kPanelled, "columns of dot's left operand: a multiple of 128 bytes");
-        const T* const from =
-            a.data + k / kPanel * A::Packed::kPanelElems + row * kPanel + k % kPanel;
+        const SharedAt from = a.address + k / kPanel * A::Packed::kPanelElems * kSize +
+                              row * kPanelBytes + k % kPanel * kSize;
         multiply_columns<T, kC, 0, false, kTransB>(lo, hi, matrix_descriptor(from, true, 0),
                                                    b_columns, add_to);
       }
@@ -96,30 +98,6 @@ __device__ __forceinline__ void multiply_shared(const A& a, const B& b,
   }
   wgmma_wait_all();
   pin(sum);
-}
-
-template <bool kFresh, class Th, class A, class B, int kR, int kC>
-__device__ __forceinline__ void tensor_multiply_add(const Product<A, B>& product,
-                                                    RegTile<Th, float, kR, kC>& sum) {
-  using T = typename A::Element;
-  static_assert(std::is_same_v<T, bf16> || std::is_same_v<T, f16>,
-                "tensor cores multiply bf16 and f16");
-  if constexpr (kIsShared<B>) {
-    multiply_shared<kFresh>(product.a, product.b, sum);
-  } else {
-    static_assert(!kIsTransposed<B>, "a transposed right operand lies in VMEM");
-    constexpr int kK = kColsOf<A>;
-    using Staged = SharedTile<Th, T, kK, kC>;
-    static_assert(Staged::Packed::kBytes <= kStagedBytes,
-                  "a right operand of dot that is not in VMEM: at most 32 KiB");
-    __shared__ __align__(1024) unsigned char staged[Staged::Packed::kBytes];
-    const Staged tile{reinterpret_cast<T*>(staged)};
-    Th::sync();
-    store_shared<Th>(tile, product.b);
-    fence_async_proxy();
-    Th::sync();
-    multiply_shared<kFresh>(product.a, tile, sum);
-  }
 }
 
 }  // namespace tessera::cuda

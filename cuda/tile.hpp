@@ -86,33 +86,24 @@ struct SharedTile {
   static constexpr Int<kR> rows{};
   static constexpr Int<kC> cols{};
   T* data;
+  SharedAt address;  ///< the same place
 
   __device__ __forceinline__ T* at_place(int r, int c) const { return data + Packed::offset(r, c); }
 
-  /// The elements that this thread holds, two neighbours at a time.
-  __device__ __forceinline__ auto held() const {
-    using Tile = RegTile<Th, T, kR, kC>;
-    Tile tile;
-#pragma unroll
-    for (int i = 0; i < Tile::kHeldRows; ++i) {
-      const int r = Th::template row<kR>(i);
-      if constexpr (kC == 1) {
-        tile.v[i][0] = inside<Th, kR, kC>(r, 0) ? *at_place(r, 0) : T{};
-      } else {
-#pragma unroll
-        for (int j = 0; j < Tile::kHeldCols; j += 2) {
-          const int c = Th::template col<kC>(j);
-          T two[2] = {};
-          if (inside<Th, kR, kC>(r, c + 1))
-            read<2, Packed::together(2 * sizeof(T))>(at_place(r, c), two);
-          else if (inside<Th, kR, kC>(r, c))
-            two[0] = *at_place(r, c);
-          tile.v[i][j] = two[0];
-          tile.v[i][j + 1] = two[1];
-        }
-      }
+  /// The element that this thread holds at place (i, j). Neighbours come in one load.
+  __device__ __forceinline__ T at(int i, int j) const {
+    const int r = Th::template row<kR>(i);
+    if constexpr (kC == 1) {
+      return inside<Th, kR, kC>(r, 0) ? *at_place(r, 0) : T{};
+    } else {
+      const int c = Th::template col<kC>(j / 2 * 2);
+      T two[2] = {};
+      if (inside<Th, kR, kC>(r, c + 1))
+        read<2, Packed::together(2 * sizeof(T))>(at_place(r, c), two);
+      else if (inside<Th, kR, kC>(r, c))
+        two[0] = *at_place(r, c);
+      return two[j % 2];
     }
-    return tile;
   }
 };
 
@@ -169,15 +160,6 @@ constexpr int largest(X... extents) {
   int most = 1;
   ((most = extents > most ? extents : most), ...);
   return most;
-}
-
-/// An operand as registers have it: a shared tile is read, anything else is itself.
-template <class X>
-__device__ __forceinline__ decltype(auto) held(const X& x) {
-  if constexpr (kIsShared<X>)
-    return x.held();
-  else
-    return (x);
 }
 
 /// What an op takes of an operand at one place.
@@ -239,13 +221,21 @@ struct Cta {
     constexpr int kC = largest(kColsOf<X>...);
     static_assert(((kRowsOf<X> == kR || kRowsOf<X> == 1) && ...), "rows agree or are 1");
     static_assert(((kColsOf<X> == kC || kColsOf<X> == 1) && ...), "columns agree or are 1");
-    return map_held<Op, ScalarOf<X...>, kR, kC>(held(x)...);
+    using S = ScalarOf<X...>;
+    RegTile<Th, decltype(compute<Th, Op>(element<S>(x, 0, 0)...)), kR, kC> r;
+#pragma unroll
+    for (int i = 0; i < r.kHeldRows; ++i) {
+#pragma unroll
+      for (int j = 0; j < r.kHeldCols; ++j)
+        r.v[i][j] = compute<Th, Op>(
+            element<S>(x, kRowsOf<X> == 1 ? 0 : i, kColsOf<X> == 1 ? 0 : j)...);
+    }
+    return r;
   }
 
   template <class To, class A>
   static __device__ __forceinline__ auto cast(const A& a) {
     using From = typename A::Element;
-    const auto& x = held(a);
     RegTile<Th, To, kRowsOf<A>, kColsOf<A>> r;
 #pragma unroll
     for (int i = 0; i < r.kHeldRows; ++i) {
@@ -254,13 +244,13 @@ struct Cta {
 #pragma unroll
         for (int j = 0; j < r.kHeldCols; j += 2) {
           To two[2];
-          narrow(x.at(i, j), x.at(i, j + 1), two);
+          narrow(a.at(i, j), a.at(i, j + 1), two);
           r.v[i][j] = two[0];
           r.v[i][j + 1] = two[1];
         }
       } else {
 #pragma unroll
-        for (int j = 0; j < r.kHeldCols; ++j) r.v[i][j] = convert<To>(x.at(i, j));
+        for (int j = 0; j < r.kHeldCols; ++j) r.v[i][j] = convert<To>(a.at(i, j));
       }
     }
     return r;
@@ -272,7 +262,6 @@ struct Cta {
     using T = typename A::Element;
     using Combine = typename Reduction::Combine;
     constexpr int kC = kColsOf<A>;
-    const auto& x = held(a);
     RegTile<Th, T, kRowsOf<A>, 1> r;
 #pragma unroll
     for (int i = 0; i < r.kHeldRows; ++i) {
@@ -280,12 +269,12 @@ struct Cta {
 #pragma unroll
       for (T& l : lane) l = Reduction::template identity<T>();
       if constexpr (kC == 1) {
-        if (Th::first_of_row()) lane[0] = compute<Th, Combine>(lane[0], x.at(i, 0));
+        if (Th::first_of_row()) lane[0] = compute<Th, Combine>(lane[0], a.at(i, 0));
       } else {
 #pragma unroll
         for (int j = 0; j < Th::template kColsHeld<kC>; ++j) {
           if (inside<Th, 1, kC>(0, Th::template col<kC>(j)))
-            lane[j % Th::kLanes] = compute<Th, Combine>(lane[j % Th::kLanes], x.at(i, j));
+            lane[j % Th::kLanes] = compute<Th, Combine>(lane[j % Th::kLanes], a.at(i, j));
         }
       }
       r.v[i][0] = Th::template combine_lanes<Combine>(lane);
@@ -298,13 +287,12 @@ struct Cta {
     using T = typename A::Element;
     constexpr int kR = kRowsOf<A>;
     constexpr int kC = kColsOf<A>;
-    const auto& x = held(a);
     RegTile<Th, T, kR, kC> r;
 #pragma unroll
     for (int i = 0; i < r.kHeldRows; ++i) {
 #pragma unroll
       for (int j = 0; j < r.kHeldCols; ++j)
-        r.v[i][j] = keep(Th::template row<kR>(i), Th::template col<kC>(j)) ? x.at(i, j)
+        r.v[i][j] = keep(Th::template row<kR>(i), Th::template col<kC>(j)) ? a.at(i, j)
                                                                            : convert<T>(otherwise);
     }
     return r;
@@ -355,26 +343,11 @@ struct Cta {
       static_assert(std::is_same_v<typename X::Element, T>,
                     "element types differ: cast<T>() first");
     }
-    const auto& from = held(x);
 #pragma unroll
     for (int i = 0; i < r.kHeldRows; ++i) {
 #pragma unroll
-      for (int j = 0; j < r.kHeldCols; ++j) r.v[i][j] = element<T>(from, i, j);
+      for (int j = 0; j < r.kHeldCols; ++j) r.v[i][j] = element<T>(x, i, j);
     }
-  }
-
- private:
-  template <class Op, class S, int kR, int kC, class... X>
-  static __device__ __forceinline__ auto map_held(const X&... x) {
-    RegTile<Th, decltype(compute<Th, Op>(element<S>(x, 0, 0)...)), kR, kC> r;
-#pragma unroll
-    for (int i = 0; i < r.kHeldRows; ++i) {
-#pragma unroll
-      for (int j = 0; j < r.kHeldCols; ++j)
-        r.v[i][j] = compute<Th, Op>(
-            element<S>(x, kRowsOf<X> == 1 ? 0 : i, kColsOf<X> == 1 ? 0 : j)...);
-    }
-    return r;
   }
 };
 

@@ -23,7 +23,7 @@ RUNS = [
     ("matmul m=2048 n=2048 k=2048 bm=128 bn=128 bk=32", True),
     ("matmul m=2048 n=2048 k=2048 bm=128 bn=256 bk=64 --dtype bf16", True),
     ("matmul_relu m=2048 n=2048 k=2048 bm=128 bn=128 bk=128", True),
-    ("grad_w m=2048 n=1024 k=2048 bm=128 bn=128 bk=128", True),
+    ("grad_w m=2048 n=1024 k=2048 bm=64 bn=128 bk=128", True),
     ("grad_x m=2048 n=1024 k=2048 bm=128 bn=128 bk=128", True),
     ("matmul_layernorm_gelu m=2048 n=256 k=2048 bm=128 bn=256 bk=64 --dtype bf16", True),
     ("dma_matmul m=2048 n=2048 k=2048 bm=128 bn=128 bk=64", False),

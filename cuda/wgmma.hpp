@@ -7,19 +7,20 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "cuda/barrier.hpp"
 #include "memory_model/dtype.hpp"
 
 namespace tessera::cuda {
 
 /// Where a matrix operand begins and how it goes on. `along_k`: its k's are neighbours in memory;
 /// else its rows (of a) or columns (of b) are, and `panel_bytes` is from 64 of them to the next 64.
-__device__ __forceinline__ std::uint64_t matrix_descriptor(const void* begin, bool along_k,
+__device__ __forceinline__ std::uint64_t matrix_descriptor(SharedAt begin, bool along_k,
                                                            int panel_bytes) {
   constexpr std::uint64_t kSwizzle128 = 1;
   constexpr std::uint64_t kEightRows = 8 * 128;
-  const auto address = static_cast<std::uint64_t>(__cvta_generic_to_shared(begin));
-  const auto leading = static_cast<std::uint64_t>(along_k ? 16 : panel_bytes);
-  return (address & 0x3ffff) >> 4 | leading >> 4 << 16 | kEightRows >> 4 << 32 | kSwizzle128 << 62;
+  const auto leading = static_cast<unsigned>(along_k ? 16 : panel_bytes);
+  const unsigned low = begin >> 4 | leading >> 4 << 16;
+  return low | kEightRows >> 4 << 32 | kSwizzle128 << 62;
 }
 
 /// Registers written before are seen by the products after.

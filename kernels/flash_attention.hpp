@@ -4,7 +4,8 @@
 //   s[i,j] = cap(scale q[i] . k[j]), -inf where masked;   cap(x) = softcap tanh(x / softcap) if
 //   softcap > 0
 //
-// The body's s is s log2(e) and its p exp2 of it: the factor goes into the scale.
+// The body takes exp(x) as exp2(x log2(e)), and the factors log2(e) and scale (or softcap) into one
+// that multiplies scores and maxima where they are subtracted.
 //
 // Dao et al., arXiv:2205.14135; Milakov & Gimelshein, arXiv:1805.02867. Query head h reads key head
 // h / (heads / kv_heads). Masks, all optional: key j is seen by query i if j < kv_lengths[b];
@@ -26,6 +27,7 @@
 #include "sim/ops/dot.hpp"
 #include "sim/ops/equal.hpp"
 #include "sim/ops/exp2.hpp"
+#include "sim/ops/fma.hpp"
 #include "sim/ops/max.hpp"
 #include "sim/ops/mul.hpp"
 #include "sim/ops/reduce.hpp"
@@ -203,10 +205,8 @@ struct FlashAttention {
     }
     constexpr float kLog2E = 1.44269504f;
     auto s = load(dot(*q, transpose(*k)));  // (bq, bk) f32
-    if (softcap > 0)
-      s = tanh(s * (scale / softcap)) * (softcap * kLog2E);
-    else
-      s = s * (scale * kLog2E);
+    if (softcap > 0) s = tanh(s * (scale / softcap));
+    const float factor = (softcap > 0 ? softcap : scale) * kLog2E;
     const bool is_causal = causal != 0;
     const int w = window > 0 ? window : q_len + kv_len;
     const bool all_seen = k0 + k.rows <= length && k0 > q0 + q.rows - 1 - w &&
@@ -223,9 +223,9 @@ struct FlashAttention {
     }
     if (segments != 0) s = where(*q_seg == *kv_seg, s, kMinusInf);  // (bq, 1) == (1, bk)
     auto m_new = load(max(*m, row_max(s)));                         // (bq, 1)
-    auto shift = where(m_new == kMinusInf, 0.f, m_new);             // a row with no key yet
-    auto p = exp2(s - shift);                                       // (bq, bk), in [0, 1]
-    auto rescale = exp2(*m - shift);                                // (bq, 1)
+    auto shift = where(m_new == kMinusInf, 0.f, m_new * -factor);   // a row with no key yet
+    auto p = exp2(fma(s, factor, shift));                           // (bq, bk), in [0, 1]
+    auto rescale = exp2(fma(*m, factor, shift));                    // (bq, 1)
     *l = *l * rescale + row_sum(p);
     *acc = *acc * rescale;
     *acc += dot(cast<T>(p), *v);  // (bq, bd) f32

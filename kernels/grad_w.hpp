@@ -28,8 +28,8 @@ struct GradW {
       params(size("m", &GradW::m, "rows of x and dy"), size("n", &GradW::n, "columns of dy and dw"),
              size("k", &GradW::k, "columns of x, rows of dw"));
   static constexpr auto tiles = tile_names(tile("bm"), tile("bn"), tile("bk"));
-  static constexpr std::array cases{Case{"aligned", {512, 256, 512}, {128, 128, 128}},
-                                    Case{"ragged", {200, 300, 260}, {128, 128, 128}},
+  static constexpr std::array cases{Case{"aligned", {512, 256, 512}, {64, 128, 128}},
+                                    Case{"ragged", {200, 300, 260}, {64, 128, 128}},
                                     Case{"degenerate", {1, 1, 1}, {8, 128, 128}}};
 
   TESSERA_FN auto spec(auto bm, auto bn, auto bk) const {
@@ -42,7 +42,7 @@ struct GradW {
         in<T>("dy", shape(m, n), block(bm, bn), activation_block).pad(0),
         in<T>("y", shape(m, n), block(bm, bn), activation_block).pad(0),
         out<T>("dw", shape(k, n), block(bk, bn), [](auto kk, auto j, auto) { return at(kk, j); }),
-        accum<float>("acc", bk, bn));
+        vmem<T>("g", bm, bn), accum<float>("acc", bk, bn));
   }
 
   /// A (k, m) x (m, n) product with two right operands.
@@ -51,11 +51,11 @@ struct GradW {
     return {(reads.left + 2 * reads.right) * kBytes<T>, std::int64_t{k} * n * kBytes<T>};
   }
 
-  TESSERA_FN void operator()(auto& env, auto x, auto dy, auto y, auto dw, auto acc) const {
-    if (env.first(2)) *acc = 0.f;                                           // (bk, bn) f32
-    auto g = cast<T>(where(cast<float>(*y) > 0.f, cast<float>(*dy), 0.f));  // (bm, bn) T
-    *acc += dot(transpose(*x), g);                                          // one FMA chain over m
-    if (env.last(2)) *dw = cast<T>(*acc);                                   // (bk, bn) T
+  TESSERA_FN void operator()(auto& env, auto x, auto dy, auto y, auto dw, auto g, auto acc) const {
+    if (env.first(2)) *acc = 0.f;                                       // (bk, bn) f32
+    *g = cast<T>(where(cast<float>(*y) > 0.f, cast<float>(*dy), 0.f));  // (bm, bn) T
+    *acc += dot(transpose(*x), *g);                                     // one FMA chain over m
+    if (env.last(2)) *dw = cast<T>(*acc);                               // (bk, bn) T
   }
 };
 

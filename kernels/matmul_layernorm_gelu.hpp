@@ -79,12 +79,13 @@ struct MatmulLayernormGelu {
       auto region = env.scope("epilogue");
       const int columns = n;
       const float inverse_n = 1.f / static_cast<float>(n);
+      // In place: a GPU's registers hold the accumulator and little else.
       auto mean = row_sum(*acc) * inverse_n;  // (bm, 1)
       *acc = where_at(
-          *acc - mean, [=](int, int c) { return c < columns; }, 0.f);  // in place: registers
+          *acc - mean, [=](int, int c) { return c < columns; }, 0.f);  // (bm, bn)
       auto variance = row_sum(*acc * *acc) * inverse_n;                // (bm, 1)
-      auto z = *acc * rsqrt(variance + eps) * *gamma + *beta;          // (bm, bn)
-      *o = cast<T>(z * 0.5f * (erf(z * 0.70710678f) + 1.f));           // (bm, bn) T
+      *acc = *acc * rsqrt(variance + eps) * *gamma + *beta;            // z: (bm, bn)
+      *o = cast<T>(*acc * 0.5f * (erf(*acc * 0.70710678f) + 1.f));     // (bm, bn) T
     }
   }
 };

@@ -5,7 +5,7 @@
 namespace tessera::cuda {
 
 void add_grad_w(std::vector<Instance>& to) {
-  add_instances<kernels::GradW, TileSizes<128, 128, 128>, TileSizes<8, 128, 128>>(to);
+  add_instances<kernels::GradW, TileSizes<64, 128, 128>, TileSizes<8, 128, 128>>(to);
 }
 
 }  // namespace tessera::cuda

@@ -27,10 +27,15 @@ struct Smem {
 #if !defined(__CUDACC__)
     if (at < 0 || at >= size) fail_scalar_index(name, at, size);
 #endif
+#if defined(__CUDA_ARCH__)
+    const T value = __ldg(data + at);  // nothing writes it while a kernel runs
+#else
+    const T value = data[at];
+#endif
     if constexpr (kIsId<I>)
-      return I{static_cast<int>(data[at])};
+      return I{static_cast<int>(value)};
     else
-      return data[at];
+      return value;
   }
 };
 
