@@ -100,7 +100,9 @@ int multiprocessors() {
 namespace {
 /// An event of the default stream.
 struct Event {
-  explicit Event(const std::string& what) { check(cudaEventCreate(&event), "cudaEventCreate", what); }
+  explicit Event(const std::string& what) {
+    check(cudaEventCreate(&event), "cudaEventCreate", what);
+  }
   Event(const Event&) = delete;
   Event& operator=(const Event&) = delete;
   ~Event() { cudaEventDestroy(event); }

@@ -19,8 +19,8 @@ struct CudaError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// A kernel that did not end in time: it still runs, so the process must end without waiting for the
-/// device.
+/// A kernel that did not end in time: it still runs, so the process must end without waiting for
+/// the device.
 struct HungKernel : CudaError {
   using CudaError::CudaError;
 };
@@ -37,7 +37,7 @@ struct Launch {
   std::vector<HostArray> inputs;  ///< operands, and arrays that prepare() asks for
   std::vector<void*> outputs;     ///< in the order of the spec
   std::vector<std::size_t> output_bytes;
-  int rounds = 0;  ///< runs to time after the first one
+  int rounds = 0;             ///< runs to time after the first one
   double time_limit_s = 300;  ///< of one run
 };
 

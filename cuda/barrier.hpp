@@ -47,9 +47,7 @@ __device__ __forceinline__ void wait(SharedAt barrier, unsigned parity) {
 }
 
 /// Ordinary writes to shared memory before, the copy engine's and tensor cores' reads after.
-__device__ __forceinline__ void fence_async_proxy() {
-  ptx::fence_proxy_async(ptx::space_shared);
-}
+__device__ __forceinline__ void fence_async_proxy() { ptx::fence_proxy_async(ptx::space_shared); }
 
 /// A barrier of `kThreads` threads of the CTA; 0 is __syncthreads'.
 enum class Meeting : int { consumers = 1, producers = 2 };

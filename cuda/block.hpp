@@ -56,7 +56,7 @@ struct Region {
   }
   /// True if every row of the block begins at a multiple of `bytes`.
   template <class T>
-  __device__ __forceinline__ bool pairs_aligned(const T* array, int bytes) const {
+  __device__ __forceinline__ bool rows_aligned(const T* array, int bytes) const {
     if constexpr (kLast < 0) {
       return false;
     } else {
@@ -101,10 +101,54 @@ __device__ __forceinline__ auto region(const BlockDims<E...>& block, const Shape
   return Region<E...>(block, array, index);
 }
 
-/// Keeps every element.
+/// Which elements of a tile are stored: all, those of a predicate of row and column, or those of a
+/// mask held as the tile is.
 struct KeepAll {
+  static constexpr bool kByPlace = true;
   __device__ __forceinline__ bool operator()(int, int, int, int) const { return true; }
 };
+template <class F>
+struct KeepAt {
+  static constexpr bool kByPlace = true;
+  F keep;
+  __device__ __forceinline__ bool operator()(int r, int c, int, int) const { return keep(r, c); }
+};
+template <class Mask>
+struct KeepHeld {
+  static constexpr bool kByPlace = false;
+  const Mask& mask;
+  __device__ __forceinline__ bool operator()(int, int, int i, int j) const { return mask.at(i, j); }
+};
+
+/// Stores held row i of a tile of accumulators' layout, 16 bytes at a time: `to` is row r, whole.
+template <class Th, class T, class X, class Keep>
+__device__ __forceinline__ void store_eights(T* to, int r, int i, const X& x, Keep keep) {
+#pragma unroll
+  for (int first = 0; first < kColsOf<X>; first += 32) {
+    unsigned pair[4];
+#pragma unroll
+    for (int g = 0; g < 4; ++g) {
+      const int j = (first + 8 * g) / 4;
+      const T two[2] = {x.at(i, j), x.at(i, j + 1)};
+      __builtin_memcpy(&pair[g], two, sizeof two);
+    }
+    Th::gather_eight(pair);
+    const int c = first + 8 * Th::x();
+    bool all = true;
+#pragma unroll
+    for (int e = 0; e < 8; ++e) all = all && keep(r, c + e, 0, 0);
+    if (all) {
+      *reinterpret_cast<uint4*>(to + c) = make_uint4(pair[0], pair[1], pair[2], pair[3]);
+    } else {
+#pragma unroll
+      for (int e = 0; e < 8; ++e) {
+        T two[2];
+        __builtin_memcpy(two, &pair[e / 2], sizeof two);
+        if (keep(r, c + e, 0, 0)) to[c + e] = two[e % 2];
+      }
+    }
+  }
+}
 
 /// Stores a tile's elements that lie in the array and that `keep(row, column, i, j)` wants, i and j
 /// being the places that this thread holds them in.
@@ -119,12 +163,24 @@ __device__ __forceinline__ void store_region(T* array, const R& where, const X& 
   // All columns inside, rows where pairs begin: no test of an element's place.
   constexpr int kPair = 2 * static_cast<int>(sizeof(T));
   const bool plain =
-      Th::template kWholeCols<kC> && columns == kC && where.pairs_aligned(array, kPair);
+      Th::template kWholeCols<kC> && columns == kC && where.rows_aligned(array, kPair);
+  constexpr bool kEights =
+      Th::kTensorCores && sizeof(T) == 2 && kC % 32 == 0 && kR > 1 && Keep::kByPlace;
+  const bool eights = kEights && columns == kC && where.rows_aligned(array, 16);
 #pragma unroll
   for (int i = 0; i < Th::template kRowsHeld<kR>; ++i) {
     const int r = Th::template row<kR>(i);
     if (!Th::template kWholeRows<kR> && r >= kR) continue;
     const long long begin = where.row(r);
+    if constexpr (kEights) {
+      // The four threads of a row go the same way.
+      if (eights) {
+        const bool there = begin >= 0;
+        store_eights<Th>(array + (there ? begin : 0), r, i, x,
+                         [&](int row, int c, int, int) { return there && keep(row, c, 0, 0); });
+        continue;
+      }
+    }
     if (begin < 0) continue;
     T* const to = array + begin;
     if constexpr (kC == 1) {

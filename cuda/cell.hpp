@@ -39,7 +39,7 @@ struct Cursor {
  private:
   /// Cells that run together share blocks in L2 if they are near in both of the last two parallel
   /// dims: bands of this many rows, a column of a band after the other.
-  static constexpr int kBand = 8;
+  static constexpr int kBand = G::kParallel == 2 ? 16 : 8;
 
   template <int kD>
   __device__ __forceinline__ void set(int count, int id) {

@@ -1,4 +1,5 @@
-// The host's side of a device: calls that are checked, arrays, tensor maps, and waiting for a kernel.
+// The host's side of a device: calls that are checked, arrays, tensor maps, and waiting for a
+// kernel.
 #pragma once
 
 #include <cuda.h>
@@ -69,8 +70,8 @@ struct MapRequest {
   const void* array = nullptr;
   DType dtype = DType::f32;
   Shape shape;
-  std::vector<int> box;  ///< by array dim
-  bool swizzled = false; ///< rows of 128 bytes, chunks exchanged (cuda/packing.hpp)
+  std::vector<int> box;   ///< by array dim
+  bool swizzled = false;  ///< rows of 128 bytes, chunks exchanged (cuda/packing.hpp)
 };
 /// False if the array's alignment, extents or strides allow no map.
 bool encode_map(const MapRequest& request, CUtensorMap& map, const std::string& what);

@@ -2,10 +2,11 @@
 // arbitrary steps.
 //
 // The last warpgroup of a CTA produces: it walks the steps ahead of the others and brings an input
-// block into the next of its slots when its index changes and the slot is empty. The others consume:
-// they wait for the blocks of a step, run the body, and give a slot back when the step after it uses
-// another. Every slot has two mbarriers, full and empty. Cells are handed out by a counter in HBM,
-// last cell first (under causal masks those are the longest), so that CTAs end together.
+// block into the next of its slots when its index changes and the slot is empty. The others
+// consume: they wait for the blocks of a step, run the body, and give a slot back when the step
+// after it uses another. Every slot has two mbarriers, full and empty. Cells are handed out by a
+// counter in HBM, last cell first (under causal masks those are the longest), so that CTAs end
+// together.
 #pragma once
 
 #include "cuda/operands.hpp"
@@ -106,7 +107,8 @@ struct Shared {
   }
   template <std::size_t kI>
   __device__ __forceinline__ SharedAt barriers() const {
-    return kSharedBegin + Traits::kBarriersAt + kBarrierBytes * Traits::barriers_before(kI, kStages);
+    return kSharedBegin + Traits::kBarriersAt +
+           kBarrierBytes * Traits::barriers_before(kI, kStages);
   }
   template <std::size_t kI>
   __device__ __forceinline__ SharedAt full(unsigned slot) const {
@@ -126,7 +128,9 @@ struct Shared {
     cells().init((Th::kThreads + producers()) / 32);
   }
   /// Threads that produce: a warpgroup where threads may have to copy, else one warp.
-  __device__ __forceinline__ int producers() const { return arguments.by_threads ? kProducers : 32; }
+  __device__ __forceinline__ int producers() const {
+    return arguments.by_threads ? kProducers : 32;
+  }
 
  private:
   template <std::size_t kI>
@@ -274,8 +278,7 @@ struct Consumer<K, S, std::index_sequence<kI...>> {
   template <std::size_t kJ>
   using State = std::conditional_t<
       Of<kJ>::kIn, Lane<Of<kJ>::slots(kStages)>,
-      std::conditional_t<Of<kJ>::kAccum,
-                         RegTile<Th, typename Of<kJ>::T, Of<kJ>::kR, Of<kJ>::kC>,
+      std::conditional_t<Of<kJ>::kAccum, RegTile<Th, typename Of<kJ>::T, Of<kJ>::kR, Of<kJ>::kC>,
                          std::conditional_t<Of<kJ>::kDmaSem, Phases, Nothing>>>;
   /// The operands that the body gets.
   static constexpr int kPassed = (0 + ... + (Of<kI>::kPassed ? 1 : 0));
@@ -352,9 +355,9 @@ struct Consumer<K, S, std::index_sequence<kI...>> {
     } else if constexpr (Tr::kAccum) {
       return AccumRef<Th, T, Tr::kR, Tr::kC>{&std::get<kJ>(state)};
     } else if constexpr (Tr::kVmem) {
-      return VmemRef<Th, T, Tr::kR, Tr::kC, Tr::kCount>{
-          shared.template tile<kJ>(0), shared.template tile_at<kJ>(0),
-          SpecTraits<S>::vmem_before(kJ)};
+      return VmemRef<Th, T, Tr::kR, Tr::kC, Tr::kCount>{shared.template tile<kJ>(0),
+                                                        shared.template tile_at<kJ>(0),
+                                                        SpecTraits<S>::vmem_before(kJ)};
     } else if constexpr (Tr::kHbm) {
       const int last = op.shape.rank - 1;
       const long long pitch = op.shape[last];
@@ -380,7 +383,7 @@ struct Consumer<K, S, std::index_sequence<kI...>> {
 template <int kConsumers>
 struct Registers {
   static constexpr int kWarpgroups = kConsumers / 128;
-  static constexpr int kProducing = kConsumers <= 256 ? 72 : 56;
+  static constexpr int kProducing = 64;
   /// What a CTA begins with: more than that in all would never come free.
   static constexpr int kFair = 65536 / 128 / (kWarpgroups + 1) / 8 * 8;
   static constexpr int kLeft = (kFair * (kWarpgroups + 1) - kProducing) / kWarpgroups / 8 * 8;
@@ -393,7 +396,7 @@ struct Registers {
 template <class K, int kOperands, int kMaps, int... kTiles>
 __global__ void __launch_bounds__(SpecTraits<SpecOf<K, kTiles...>>::Layout::kThreads + kProducers,
                                   1)
-    run_cells(const __grid_constant__ K kernel, 
+    run_cells(const __grid_constant__ K kernel,
               const __grid_constant__ Arguments<kOperands, kMaps> arguments) {
   using S = SpecOf<K, kTiles...>;
   using Th = typename SpecTraits<S>::Layout;

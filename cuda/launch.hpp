@@ -165,8 +165,9 @@ Launched launch(const Launch& given) {
   using S = SpecOf<K, kTiles...>;
   using Traits = SpecTraits<S>;
   using Th = typename Traits::Layout;
-  static_assert(Traits::kFits,
-                "these blocks do not fit the 227 KiB of shared memory of a CTA: take smaller tiles");
+  static_assert(
+      Traits::kFits,
+      "these blocks do not fit the 227 KiB of shared memory of a CTA: take smaller tiles");
   const S spec = kernel.spec(Int<kTiles>{}...);
   const std::int64_t cells = cell_count(spec.grid);
   if (cells > (1 << 30)) throw CudaError(what + ": more than 2^30 parallel cells");

@@ -96,7 +96,7 @@ struct OperandTraits {
   /// more k's. A block of one row or column is none.
   static constexpr bool kForTensorCores =
       !(kIn || kVmem) || kR == 1 || kC == 1 || std::is_integral_v<T> || std::is_same_v<T, float> ||
-      ((std::is_same_v<T, bf16> || std::is_same_v<T, f16>) && Place::kPanelled &&
+      ((std::is_same_v<T, bf16> || std::is_same_v<T, f16>)&&Place::kPanelled &&
        kR / kCount % 16 == 0);
 };
 
@@ -183,9 +183,11 @@ struct SpecTraits<S, std::index_sequence<kI...>> {
     return barriers_at(stages) + kBarrierBytes * barriers_before(kOperands, stages) + kCellRing;
   }
   static constexpr Stages kStages = [] {
-    for (int s = kMostStages; s > 1; --s) {
-      for (int c = kHasSteps ? 2 : s; c > 0; c = kHasSteps ? c - 1 : 0) {
-        if (bytes_with({s, c}) <= kSharedBytes) return Stages{s, c};
+    // A cell's inputs come while the cell before is computed, if two of each fit.
+    for (int c = 2; c > 0; --c) {
+      for (int s = kMostStages; s > 1; --s) {
+        const Stages stages{s, kHasSteps ? c : s};
+        if (bytes_with(stages) <= kSharedBytes) return stages;
       }
     }
     return Stages{};
@@ -193,7 +195,8 @@ struct SpecTraits<S, std::index_sequence<kI...>> {
   static constexpr int kBytes = bytes_with(kStages);
   static constexpr bool kFits = bytes_with({}) <= kSharedBytes;
   static constexpr int kBarriersAt = barriers_at(kStages);
-  static constexpr int kCellRingAt = kBarriersAt + kBarrierBytes * barriers_before(kOperands, kStages);
+  static constexpr int kCellRingAt =
+      kBarriersAt + kBarrierBytes * barriers_before(kOperands, kStages);
 };
 
 }  // namespace tessera::cuda

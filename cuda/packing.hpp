@@ -18,7 +18,7 @@ inline constexpr int kPanelBytes = 128;
 template <class T, int kR, int kC>
 struct Packing {
   static constexpr int kSize = static_cast<int>(sizeof(T));
-  static constexpr bool kPanelled = kR > 1 && kC * kSize % kPanelBytes == 0;
+  static constexpr bool kPanelled = kR > 1 && kC* kSize % kPanelBytes == 0;
   /// Elements in a row of a panel, panels, and elements from one to the next.
   static constexpr int kPanel = kPanelled ? kPanelBytes / kSize : kC;
   static constexpr int kPanels = kC / kPanel;

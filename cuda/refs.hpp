@@ -46,12 +46,12 @@ struct OutRef {
   template <class X, class M>
   __device__ __forceinline__ void store(const X& x, const M& mask) const {
     const auto m = Cta<Th>::load(mask);
-    store_where(x, [&](int, int, int i, int j) { return m.at(i, j); });
+    store_where(x, KeepHeld<std::remove_const_t<decltype(m)>>{m});
   }
   /// Where keep(row, column) holds.
   template <class X, class Keep>
   __device__ __forceinline__ void store_at(const X& x, Keep keep) const {
-    store_where(x, [&](int r, int c, int, int) { return keep(r, c); });
+    store_where(x, KeepAt<Keep>{keep});
   }
 
  private:

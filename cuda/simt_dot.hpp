@@ -125,8 +125,7 @@ __device__ __forceinline__ void multiply_add_range(const A& a, ReadB&& right,
   constexpr int kStep = kFours ? 4 : 1;
   if constexpr (kIsShared<A>) {
 #pragma unroll 2
-    for (int k = 0; k < kK; k += kStep)
-      multiply_add_some<Th, kStep, kR, kC, kK>(a, right, k, sum);
+    for (int k = 0; k < kK; k += kStep) multiply_add_some<Th, kStep, kR, kC, kK>(a, right, k, sum);
   } else {
     // Registers have no addresses: every k is known.
 #pragma unroll

@@ -47,7 +47,8 @@ __device__ __forceinline__ void tensor_multiply_add(const Product<A, B>& product
   // Where the rows (columns) and k's of an operand begin.
   const auto b_at = [&](int k, int c) {
     if constexpr (kTransB) {
-      static_assert(B::Packed::kPanelled, "columns of dot's right operand: a multiple of 128 bytes");
+      static_assert(B::Packed::kPanelled,
+                    "columns of dot's right operand: a multiple of 128 bytes");
       constexpr int kPanelsApart = B::Packed::kPanelElems * kSize;
       return matrix_descriptor(b.address + c / kPanel * kPanelsApart + k * kPanelBytes, false,
                                kPanelsApart);
@@ -82,13 +83,15 @@ __device__ __forceinline__ void tensor_multiply_add(const Product<A, B>& product
         multiply_columns<T, kC, 0, false, kTransB>(lo, hi, fragment, b_columns, add_to);
       } else if constexpr (kIsTransposed<A>) {
         using Packed = typename decltype(A::tile)::Packed;
-        static_assert(Packed::kPanelled, "columns of a transposed operand: a multiple of 128 bytes");
+        static_assert(Packed::kPanelled,
+                      "columns of a transposed operand: a multiple of 128 bytes");
         constexpr int kPanelsApart = Packed::kPanelElems * kSize;
         const SharedAt from = a.tile.address + row / kPanel * kPanelsApart + k * kPanelBytes;
         multiply_columns<T, kC, 0, true, kTransB>(
             lo, hi, matrix_descriptor(from, false, kPanelsApart), b_columns, add_to);
       } else {
-        static_assert(A::Packed::kPanelled, "columns of dot's left operand: a multiple of 128 bytes");
+        static_assert(A::Packed::kPanelled,
+                      "columns of dot's left operand: a multiple of 128 bytes");
         const SharedAt from = a.address + k / kPanel * A::Packed::kPanelElems * kSize +
                               row * kPanelBytes + k % kPanel * kSize;
         multiply_columns<T, kC, 0, false, kTransB>(lo, hi, matrix_descriptor(from, true, 0),

@@ -11,6 +11,7 @@
 #include "cuda/packing.hpp"
 #include "cuda/warpgroups.hpp"
 #include "sim/ops/cast.hpp"
+#include "sim/ops/div.hpp"
 #include "sim/ops/op.hpp"
 
 namespace tessera::cuda {
@@ -108,7 +109,9 @@ struct SharedTile {
 };
 
 template <class X>
-inline constexpr bool kIsShared = requires(const X& x) { x.at_place(0, 0); };
+inline constexpr bool kIsShared = requires(const X& x) {
+  x.at_place(0, 0);
+};
 
 /// The operand of a dot with rows and columns exchanged.
 template <class A>
@@ -227,8 +230,46 @@ struct Cta {
     for (int i = 0; i < r.kHeldRows; ++i) {
 #pragma unroll
       for (int j = 0; j < r.kHeldCols; ++j)
-        r.v[i][j] = compute<Th, Op>(
-            element<S>(x, kRowsOf<X> == 1 ? 0 : i, kColsOf<X> == 1 ? 0 : j)...);
+        r.v[i][j] =
+            compute<Th, Op>(element<S>(x, kRowsOf<X> == 1 ? 0 : i, kColsOf<X> == 1 ? 0 : j)...);
+    }
+    return r;
+  }
+  /// Of an op with a quick way that is right but for some inputs: that way for every element, then
+  /// all of them by the op if one of them needs it.
+  template <class Op, class X>
+  requires(Attempted<Op> && !Th::kTensorCores &&
+           std::is_same_v<typename X::Element, float>) static __device__ __forceinline__
+      auto map(const X& x) {
+    RegTile<Th, float, kRowsOf<X>, kColsOf<X>> r;
+    bool sure = true;
+#pragma unroll
+    for (int i = 0; i < r.kHeldRows; ++i) {
+#pragma unroll
+      for (int j = 0; j < r.kHeldCols; ++j) r.v[i][j] = Attempt<Op>::apply(x.at(i, j), sure);
+    }
+    if (!sure) {
+#pragma unroll
+      for (int i = 0; i < r.kHeldRows; ++i) {
+#pragma unroll
+        for (int j = 0; j < r.kHeldCols; ++j) r.v[i][j] = decided_by_op<Op>(x.at(i, j));
+      }
+    }
+    return r;
+  }
+
+  /// Every row by its own number.
+  template <class Op, class A, class B>
+  requires(std::is_same_v<Op, Div> && !Th::kTensorCores && TileLike<A> && TileLike<B> &&
+           kColsOf<B> == 1 && (kColsOf<A> > 1) && kRowsOf<A> == kRowsOf<B> &&
+           std::is_same_v<ScalarOf<A, B>, float>) static __device__ __forceinline__
+      auto map(const A& a, const B& b) {
+    RegTile<Th, float, kRowsOf<A>, kColsOf<A>> r;
+#pragma unroll
+    for (int i = 0; i < r.kHeldRows; ++i) {
+      const double reciprocal = 1.0 / static_cast<double>(b.at(i, 0));
+#pragma unroll
+      for (int j = 0; j < r.kHeldCols; ++j) r.v[i][j] = quotient(a.at(i, j), reciprocal);
     }
     return r;
   }

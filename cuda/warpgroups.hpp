@@ -49,6 +49,23 @@ struct Warpgroups {
   template <int kCols>
   static constexpr bool kWholeCols = kCols == 1 || kCols % 8 == 0;
 
+  /// The pairs that a thread holds of 32 columns, pair g of columns 8 g and on, exchanged among the
+  /// four threads of a row for those of columns 8 x and on: side by side, 16 bytes of small floats.
+  static __device__ __forceinline__ void gather_eight(unsigned (&pair)[4]) {
+#pragma unroll
+    for (int apart = 1; apart <= 2; apart *= 2) {
+      const bool upper = (x() & apart) != 0;
+#pragma unroll
+      for (int g = 0; g < 4; ++g) {
+        if ((g & apart) != 0) continue;
+        unsigned& low = pair[g];
+        unsigned& high = pair[g + apart];
+        const unsigned theirs = shuffled(upper ? low : high, apart);
+        (upper ? low : high) = theirs;
+      }
+    }
+  }
+
   static __device__ __forceinline__ void sync() { meet<Meeting::consumers, kThreads>(); }
 
   /// Lanes 8 g + 2 x + b of a row reduction, g < 4, are held columns with j % 8 = 2 g + b.

@@ -28,15 +28,13 @@ __device__ __forceinline__ void wgmma_fence() {
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 }
 __device__ __forceinline__ void wgmma_wait_all() {
-  asm volatile("wgmma.commit_group.sync.aligned;\n\twgmma.wait_group.sync.aligned 0;" ::
-                   : "memory");
+  asm volatile("wgmma.commit_group.sync.aligned;\n\twgmma.wait_group.sync.aligned 0;" ::: "memory");
 }
 
 // A row's elements lo[2 g], lo[2 g + 1] and those of the row eight below it, hi, for g = 0, 1, ...
 #define TESSERA_D4(g) \
   "+f"(lo[2 * (g)]), "+f"(lo[2 * (g) + 1]), "+f"(hi[2 * (g)]), "+f"(hi[2 * (g) + 1])
-#define TESSERA_D16(g) \
-  TESSERA_D4(g), TESSERA_D4((g) + 1), TESSERA_D4((g) + 2), TESSERA_D4((g) + 3)
+#define TESSERA_D16(g) TESSERA_D4(g), TESSERA_D4((g) + 1), TESSERA_D4((g) + 2), TESSERA_D4((g) + 3)
 #define TESSERA_D32(g) TESSERA_D16(g), TESSERA_D16((g) + 4)
 #define TESSERA_D64(g) TESSERA_D32(g), TESSERA_D32((g) + 8)
 #define TESSERA_D128(g) TESSERA_D64(g), TESSERA_D64((g) + 16)
@@ -55,39 +53,38 @@ __device__ __forceinline__ void wgmma_wait_all() {
   "26,%127"
 
 // One instruction with a in shared memory: the numbers of its operands after the accumulators.
-#define TESSERA_WGMMA_SHARED(n, type, regs, dregs, a, b, add, ta, tb)                         \
-  asm volatile("{\n\t.reg .pred p;\n\tsetp.ne.b32 p, " add                                    \
+#define TESSERA_WGMMA_SHARED(n, type, regs, dregs, a, b, add, ta, tb)                           \
+  asm volatile("{\n\t.reg .pred p;\n\tsetp.ne.b32 p, " add                                      \
                ", 0;\n\twgmma.mma_async.sync.aligned.m64n" n "k16.f32." type "." type " {" regs \
-               "}, " a ", " b ", p, 1, 1, " ta ", " tb ";\n\t}"                               \
-               : dregs(0)                                                                     \
+               "}, " a ", " b ", p, 1, 1, " ta ", " tb ";\n\t}"                                 \
+               : dregs(0)                                                                       \
                : "l"(a_desc), "l"(b_desc), "r"(static_cast<int>(add_to)), "n"(kTransA ? 1 : 0), \
                  "n"(kTransB ? 1 : 0))
-#define TESSERA_WGMMA_REGS(n, type, regs, dregs, a0, a1, a2, a3, b, add, tb)                  \
-  asm volatile("{\n\t.reg .pred p;\n\tsetp.ne.b32 p, " add                                    \
+#define TESSERA_WGMMA_REGS(n, type, regs, dregs, a0, a1, a2, a3, b, add, tb)                    \
+  asm volatile("{\n\t.reg .pred p;\n\tsetp.ne.b32 p, " add                                      \
                ", 0;\n\twgmma.mma_async.sync.aligned.m64n" n "k16.f32." type "." type " {" regs \
-               "}, {" a0 "," a1 "," a2 "," a3 "}, " b ", p, 1, 1, " tb ";\n\t}"               \
-               : dregs(0)                                                                     \
-               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b_desc),                     \
+               "}, {" a0 "," a1 "," a2 "," a3 "}, " b ", p, 1, 1, " tb ";\n\t}"                 \
+               : dregs(0)                                                                       \
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b_desc),                       \
                  "r"(static_cast<int>(add_to)), "n"(kTransB ? 1 : 0))
-#define TESSERA_WGMMA_SHAPES(type)                                                             \
-  if constexpr (kN == 256)                                                                     \
-    TESSERA_WGMMA_SHARED("256", type, TESSERA_R128, TESSERA_D128, "%128", "%129", "%130",      \
-                         "%131", "%132");                                                      \
-  else if constexpr (kN == 128)                                                                \
-    TESSERA_WGMMA_SHARED("128", type, TESSERA_R64, TESSERA_D64, "%64", "%65", "%66", "%67",    \
-                         "%68");                                                               \
-  else                                                                                         \
-    TESSERA_WGMMA_SHARED("64", type, TESSERA_R32, TESSERA_D32, "%32", "%33", "%34", "%35",     \
-                         "%36")
-#define TESSERA_WGMMA_SHAPES_REGS(type)                                                        \
-  if constexpr (kN == 256)                                                                     \
-    TESSERA_WGMMA_REGS("256", type, TESSERA_R128, TESSERA_D128, "%128", "%129", "%130", "%131", \
-                       "%132", "%133", "%134");                                                \
-  else if constexpr (kN == 128)                                                                \
-    TESSERA_WGMMA_REGS("128", type, TESSERA_R64, TESSERA_D64, "%64", "%65", "%66", "%67",      \
-                       "%68", "%69", "%70");                                                   \
-  else                                                                                         \
-    TESSERA_WGMMA_REGS("64", type, TESSERA_R32, TESSERA_D32, "%32", "%33", "%34", "%35", "%36", \
+#define TESSERA_WGMMA_SHAPES(type)                                                                \
+  if constexpr (kN == 256)                                                                        \
+    TESSERA_WGMMA_SHARED("256", type, TESSERA_R128, TESSERA_D128, "%128", "%129", "%130", "%131", \
+                         "%132");                                                                 \
+  else if constexpr (kN == 128)                                                                   \
+    TESSERA_WGMMA_SHARED("128", type, TESSERA_R64, TESSERA_D64, "%64", "%65", "%66", "%67",       \
+                         "%68");                                                                  \
+  else                                                                                            \
+    TESSERA_WGMMA_SHARED("64", type, TESSERA_R32, TESSERA_D32, "%32", "%33", "%34", "%35", "%36")
+#define TESSERA_WGMMA_SHAPES_REGS(type)                                                          \
+  if constexpr (kN == 256)                                                                       \
+    TESSERA_WGMMA_REGS("256", type, TESSERA_R128, TESSERA_D128, "%128", "%129", "%130", "%131",  \
+                       "%132", "%133", "%134");                                                  \
+  else if constexpr (kN == 128)                                                                  \
+    TESSERA_WGMMA_REGS("128", type, TESSERA_R64, TESSERA_D64, "%64", "%65", "%66", "%67", "%68", \
+                       "%69", "%70");                                                            \
+  else                                                                                           \
+    TESSERA_WGMMA_REGS("64", type, TESSERA_R32, TESSERA_D32, "%32", "%33", "%34", "%35", "%36",  \
                        "%37", "%38")
 
 /// kN columns of rows lo and hi: += (or =, unless add_to) a b. kTransA, kTransB: the operand's k's

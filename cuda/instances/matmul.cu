@@ -6,7 +6,7 @@ namespace tessera::cuda {
 
 void add_matmul(std::vector<Instance>& to) {
   add_instances<kernels::Matmul, TileSizes<128, 128, 128>, TileSizes<8, 128, 128>,
-                TileSizes<128, 128, 32>, TileSizes<256, 128, 32>>(to);
+                TileSizes<128, 128, 32>>(to);
   add_instance<kernels::Matmul<bf16>, bf16>(to, TileSizes<128, 256, 64>{});
 }
 
