@@ -49,11 +49,10 @@ __device__ __forceinline__ void wait(SharedAt barrier, unsigned parity) {
 /// Ordinary writes to shared memory before, the copy engine's and tensor cores' reads after.
 __device__ __forceinline__ void fence_async_proxy() { ptx::fence_proxy_async(ptx::space_shared); }
 
-/// A barrier of `kThreads` threads of the CTA; 0 is __syncthreads'.
-enum class Meeting : int { consumers = 1, producers = 2 };
-template <Meeting kMeeting, int kThreads>
+/// Until kThreads threads of the CTA are here: those that compute. Barrier 0 is __syncthreads'.
+template <int kThreads>
 __device__ __forceinline__ void meet() {
-  asm volatile("bar.sync %0, %1;" ::"n"(static_cast<int>(kMeeting)), "n"(kThreads) : "memory");
+  asm volatile("bar.sync 1, %0;" ::"n"(kThreads) : "memory");
 }
 
 /// A place in a ring of kSlots, and the parity of its use.

@@ -137,7 +137,7 @@ struct Shared {
   __device__ __forceinline__ void init_operand() const {
     if constexpr (Of<kI>::kIn) {
       for (unsigned s = 0; s < Of<kI>::slots(kStages); ++s) {
-        init_barrier(full<kI>(s), 1);
+        init_barrier(full<kI>(s), arguments.by_threads ? kProducers : 1);
         init_barrier(empty<kI>(s), Th::kThreads / 32);
       }
     } else if constexpr (Of<kI>::kDmaSem) {
@@ -217,6 +217,15 @@ struct Producer<K, S, std::index_sequence<kI...>> {
     }
   }
 
+  /// Arrives for a copy of the engine; true for the one thread that starts it.
+  __device__ __forceinline__ bool announce(SharedAt full, int bytes) {
+    if (thread == 0)
+      arrive_expecting(full, bytes);
+    else if (shared.arguments.by_threads)
+      arrive(full);
+    return thread == 0;
+  }
+
   template <std::size_t kJ, class Where>
   __device__ __forceinline__ void bring(const Where& where, unsigned slot) {
     using T = typename Of<kJ>::T;
@@ -232,18 +241,12 @@ struct Producer<K, S, std::index_sequence<kI...>> {
     if constexpr (kR == 1 && kBytes % 16 == 0) {
       const long long begin = where.row(0);
       if (begin >= 0 && where.columns() == kC && aligned16(array + begin)) {
-        if (thread == 0) {
-          arrive_expecting(full, kBytes);
-          copy_line(to, array + begin, kBytes, full);
-        }
+        if (announce(full, kBytes)) copy_line(to, array + begin, kBytes, full);
         return;
       }
     } else if constexpr (Box::kMappable) {
       if (arguments.is_mapped(kJ) && (zero_padded(op) || where.whole())) {
-        if (thread == 0) {
-          arrive_expecting(full, Box::kBytes);
-          copy_box<Box>(to, arguments.map[kJ], where.start, full);
-        }
+        if (announce(full, Box::kBytes)) copy_box<Box>(to, arguments.map[kJ], where.start, full);
         return;
       }
     }
@@ -256,8 +259,7 @@ struct Producer<K, S, std::index_sequence<kI...>> {
         },
         &pad);
     fence_async_proxy();
-    meet<Meeting::producers, kProducers>();
-    if (thread == 0) arrive(full);
+    arrive(full);
   }
 };
 

@@ -64,7 +64,7 @@ struct Threads {
   static constexpr bool kWholeCols = kCols == 1 || kCols % kApart == 0;
 
   /// Until every computing thread is here.
-  static __device__ __forceinline__ void sync() { meet<Meeting::consumers, kThreads>(); }
+  static __device__ __forceinline__ void sync() { meet<kThreads>(); }
 
   /// Lanes of a row reduction that a thread holds: 2 x and 2 x + 1; held column j is in lane j % 2.
   static constexpr int kLanes = 2;

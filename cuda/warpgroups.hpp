@@ -66,7 +66,7 @@ struct Warpgroups {
     }
   }
 
-  static __device__ __forceinline__ void sync() { meet<Meeting::consumers, kThreads>(); }
+  static __device__ __forceinline__ void sync() { meet<kThreads>(); }
 
   /// Lanes 8 g + 2 x + b of a row reduction, g < 4, are held columns with j % 8 = 2 g + b.
   static constexpr int kLanes = 8;
