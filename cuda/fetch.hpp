@@ -30,11 +30,9 @@ struct PanelBox<T, kR, kC, BlockDims<E...>> {
   }
   /// What cuTensorMapEncodeTiled asks of a box.
   static constexpr bool kMappable = [] {
-    if (kRank > 5 || kRank < 2 || detail::last_kept<E...>() != kRank - 1) return false;
-    for (int d = 0; d < kRank; ++d) {
-      if (extent(d) > 256) return false;
-    }
-    return Place::kPanel * Place::kSize % 16 == 0;
+    bool fits = kRank >= 2 && kRank <= 5 && detail::last_kept<E...>() == kRank - 1;
+    for (int d = 0; d < kRank; ++d) fits = fits && extent(d) <= 256;
+    return fits && Place::kPanel * Place::kSize % 16 == 0;
   }();
   static constexpr int kBytes = Place::kPanels * kR * Place::kPanel * Place::kSize;
 };

@@ -4,9 +4,9 @@
 // The last warpgroup of a CTA produces: it walks the steps ahead of the others and brings an input
 // block into the next of its slots when its index changes and the slot is empty. The others
 // consume: they wait for the blocks of a step, run the body, and give a slot back when the step
-// after it uses another. Every slot has two mbarriers, full and empty. Cells are handed out by a
-// counter in HBM, last cell first (under causal masks those are the longest), so that CTAs end
-// together.
+// after it uses another. Every slot has two mbarriers, full and empty; where threads copy, each of
+// them arrives, and each of the others gives back. Cells are handed out by a counter in HBM, last
+// cell first (under causal masks those are the longest), so that CTAs end together.
 #pragma once
 
 #include "cuda/operands.hpp"
@@ -56,10 +56,11 @@ struct CellRing {
   /// The next cell, or -1.
   __device__ __forceinline__ int take(bool leader) {
     wait(full(), ring.parity);
-    int taken;
-    asm volatile("ld.shared.s32 %0, [%1];" : "=r"(taken) : "r"(cell()) : "memory");
-    __syncwarp();
-    if (leader) arrive(empty());
+    int taken = 0;
+    if (leader) {
+      asm volatile("ld.shared.s32 %0, [%1];" : "=r"(taken) : "r"(cell()) : "memory");
+      arrive(empty());
+    }
     ring.advance();
     return __shfl_sync(0xffffffffu, taken, 0);  // known to be the warp's: uniform registers
   }
@@ -138,7 +139,7 @@ struct Shared {
     if constexpr (Of<kI>::kIn) {
       for (unsigned s = 0; s < Of<kI>::slots(kStages); ++s) {
         init_barrier(full<kI>(s), arguments.by_threads ? kProducers : 1);
-        init_barrier(empty<kI>(s), Th::kThreads / 32);
+        init_barrier(empty<kI>(s), arguments.by_threads ? Th::kThreads : Th::kThreads / 32);
       }
     } else if constexpr (Of<kI>::kDmaSem) {
       for (int s = 0; s < Of<kI>::kCount; ++s)
@@ -332,7 +333,8 @@ struct Consumer<K, S, std::index_sequence<kI...>> {
       if (!lane.in_cell) return;
       lane.in_cell = false;
       __syncwarp();
-      if (shared.leader) arrive(shared.template empty<kJ>(lane.held));
+      if (shared.leader || shared.arguments.by_threads)
+        arrive(shared.template empty<kJ>(lane.held));
     }
   }
   template <int... kN>
