@@ -18,7 +18,11 @@ using SharedAt = unsigned;
 /// (CUDA C++ Programming Guide, "Shared Memory" of compute capability 9.0). A kernel makes sure.
 inline constexpr SharedAt kSharedBegin = 1024;
 
-inline constexpr int kBarrierBytes = 8;
+/// As a pointer, for calls that take one.
+__device__ __forceinline__ void* pointer_to(SharedAt at) { return __cvta_shared_to_generic(at); }
+
+using Barrier = std::uint64_t;
+inline constexpr int kBarrierBytes = sizeof(Barrier);
 
 __device__ __forceinline__ void init_barrier(SharedAt barrier, int arrivals) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");

@@ -37,39 +37,6 @@ struct PanelBox<T, kR, kC, BlockDims<E...>> {
   static constexpr int kBytes = Place::kPanels * kR * Place::kPanel * Place::kSize;
 };
 
-/// One panel of a box at `corner`, the coordinates in the map's order: innermost first.
-__device__ __forceinline__ void copy_panel(SharedAt to, const CUtensorMap& map, const int (&c)[2],
-                                           SharedAt barrier) {
-  asm volatile(
-      "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, "
-      "{%2, %3}], [%4];" ::"r"(to),
-      "l"(&map), "r"(c[0]), "r"(c[1]), "r"(barrier)
-      : "memory");
-}
-__device__ __forceinline__ void copy_panel(SharedAt to, const CUtensorMap& map, const int (&c)[3],
-                                           SharedAt barrier) {
-  asm volatile(
-      "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, "
-      "{%2, %3, %4}], [%5];" ::"r"(to),
-      "l"(&map), "r"(c[0]), "r"(c[1]), "r"(c[2]), "r"(barrier)
-      : "memory");
-}
-__device__ __forceinline__ void copy_panel(SharedAt to, const CUtensorMap& map, const int (&c)[4],
-                                           SharedAt barrier) {
-  asm volatile(
-      "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, "
-      "{%2, %3, %4, %5}], [%6];" ::"r"(to),
-      "l"(&map), "r"(c[0]), "r"(c[1]), "r"(c[2]), "r"(c[3]), "r"(barrier)
-      : "memory");
-}
-__device__ __forceinline__ void copy_panel(SharedAt to, const CUtensorMap& map, const int (&c)[5],
-                                           SharedAt barrier) {
-  asm volatile(
-      "cp.async.bulk.tensor.5d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, "
-      "{%2, %3, %4, %5, %6}], [%7];" ::"r"(to),
-      "l"(&map), "r"(c[0]), "r"(c[1]), "r"(c[2]), "r"(c[3]), "r"(c[4]), "r"(barrier)
-      : "memory");
-}
 /// The block at `start` (by array dim), panel by panel. One thread calls it; the bytes are
 /// expected.
 template <class Box, class Start>
@@ -78,21 +45,21 @@ __device__ __forceinline__ void copy_box(SharedAt to, const CUtensorMap& map, co
   using Place = typename Box::Place;
 #pragma unroll
   for (int panel = 0; panel < Place::kPanels; ++panel) {
+    // In the map's order: innermost first.
     int corner[Box::kRank];
 #pragma unroll
     for (int d = 0; d < Box::kRank; ++d) corner[Box::kRank - 1 - d] = static_cast<int>(start[d]);
     corner[0] += panel * Place::kPanel;
-    copy_panel(to + panel * Place::kPanelElems * Place::kSize, map, corner, barrier);
+    ptx::cp_async_bulk_tensor(ptx::space_cluster, ptx::space_global,
+                              pointer_to(to + panel * Place::kPanelElems * Place::kSize), &map,
+                              corner, static_cast<Barrier*>(pointer_to(barrier)));
   }
 }
 /// `bytes` from an address to another, multiples of 16 all.
 __device__ __forceinline__ void copy_line(SharedAt to, const void* from, int bytes,
                                           SharedAt barrier) {
-  asm volatile(
-      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::
-          "r"(to),
-      "l"(from), "r"(bytes), "r"(barrier)
-      : "memory");
+  ptx::cp_async_bulk(ptx::space_cluster, ptx::space_global, pointer_to(to), from,
+                     static_cast<unsigned>(bytes), static_cast<Barrier*>(pointer_to(barrier)));
 }
 
 __device__ __forceinline__ bool aligned16(const void* p) {

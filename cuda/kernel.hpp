@@ -238,8 +238,8 @@ struct Producer<K, S, std::index_sequence<kI...>> {
     const SharedAt to = shared.template tile_at<kJ>(slot);
     const SharedAt full = shared.template full<kJ>(slot);
     const T* const array = static_cast<const T*>(arguments.array[kJ]);
-    constexpr int kBytes = kR * kC * static_cast<int>(sizeof(T));
-    if constexpr (kR == 1 && kBytes % 16 == 0) {
+    if constexpr (Of<kJ>::kLine) {
+      constexpr int kBytes = kC * static_cast<int>(sizeof(T));
       const long long begin = where.row(0);
       if (begin >= 0 && where.columns() == kC && aligned16(array + begin)) {
         if (announce(full, kBytes)) copy_line(to, array + begin, kBytes, full);

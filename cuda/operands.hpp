@@ -72,6 +72,9 @@ struct OperandTraits {
   /// A tile of it in shared memory.
   using Place = Packing<T, kBlock ? kR / kCount : 1, kC>;
 
+  /// An input whose block is one run of bytes that the copy engine takes without a tensor map.
+  static constexpr bool kLine = kIn && kR == 1 && kC * Place::kSize % 16 == 0;
+
   static constexpr bool kArbitraryIndex = [] {
     if constexpr (kIn) {
       using Index = decltype(with_ids<G, G::kRank>(std::declval<Op>().map,
@@ -94,10 +97,9 @@ struct OperandTraits {
   }
   /// True if wgmma can read it, or it is no operand of a product: 16-bit floats in panels, 16 or
   /// more k's. A block of one row or column is none.
-  static constexpr bool kForTensorCores =
-      !(kIn || kVmem) || kR == 1 || kC == 1 || std::is_integral_v<T> || std::is_same_v<T, float> ||
-      ((std::is_same_v<T, bf16> || std::is_same_v<T, f16>)&&Place::kPanelled &&
-       kR / kCount % 16 == 0);
+  static constexpr bool kForTensorCores = !(kIn || kVmem) || kR == 1 || kC == 1 ||
+                                          std::is_integral_v<T> || std::is_same_v<T, float> ||
+                                          (kIsHalf<T> && Place::kPanelled && kR / kCount % 16 == 0);
 };
 
 template <class S, class = OperandIndices<S>>

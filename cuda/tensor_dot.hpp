@@ -1,6 +1,6 @@
 // Matrix products by tensor cores (wgmma), f32 sums of bf16 or f16 products.
 //
-// Each warpgroup multiplies its own 64 rows (of every 64 kWarpgroups). A left operand lies in
+// Each warpgroup multiplies its own 64 rows (of every Th::kHigh). A left operand lies in
 // shared memory or in registers as accumulators are. The order of the sums is the tensor cores'.
 #pragma once
 
@@ -28,38 +28,43 @@ __device__ __forceinline__ void multiply_columns(float* lo, float* hi, const A& 
   }
 }
 
+/// The tile in shared memory that an operand is, or that is transposed to be it.
+template <class X>
+__device__ __forceinline__ const auto& tile_of(const X& x) {
+  if constexpr (kIsTransposed<X>)
+    return x.tile;
+  else
+    return x;
+}
+/// The descriptor of an operand from row (of a) or column (of b) `other` and from k on; kAlongK:
+/// its rows in memory are runs of k.
+template <bool kAlongK, class Tile>
+__device__ __forceinline__ std::uint64_t matrix_at(const Tile& tile, int k, int other) {
+  using Packed = typename Tile::Packed;
+  static_assert(Packed::kPanelled, "columns of dot's operands in VMEM: a multiple of 128 bytes");
+  constexpr int kPanelsApart = Packed::kPanelElems * Packed::kSize;
+  if constexpr (kAlongK)
+    return matrix_descriptor(tile.address + k / Packed::kPanel * kPanelsApart +
+                                 other * kPanelBytes + k % Packed::kPanel * Packed::kSize,
+                             true, 0);
+  else
+    return matrix_descriptor(tile.address + other / Packed::kPanel * kPanelsApart + k * kPanelBytes,
+                             false, kPanelsApart);
+}
+
 template <bool kFresh, class Th, class A, class B, int kR, int kC>
 __device__ __forceinline__ void tensor_multiply_add(const Product<A, B>& product,
                                                     RegTile<Th, float, kR, kC>& sum) {
   using T = typename A::Element;
-  static_assert(std::is_same_v<T, bf16> || std::is_same_v<T, f16>,
-                "tensor cores multiply bf16 and f16");
+  static_assert(kIsHalf<T>, "tensor cores multiply bf16 and f16");
   const A& a = product.a;
   const B& b = product.b;
   constexpr int kK = kColsOf<A>;
   constexpr int kStep = 16;
-  constexpr int kSize = static_cast<int>(sizeof(T));
-  constexpr int kPanel = kPanelBytes / kSize;
   static_assert(kR % Th::kHigh == 0, "rows of a product: 64 per warpgroup");
   static_assert(kK % kStep == 0 && kC % 64 == 0,
                 "a product on tensor cores has k a multiple of 16 and columns a multiple of 64");
   constexpr bool kTransB = !kIsTransposed<B>;
-  // Where the rows (columns) and k's of an operand begin.
-  const auto b_at = [&](int k, int c) {
-    if constexpr (kTransB) {
-      static_assert(B::Packed::kPanelled,
-                    "columns of dot's right operand: a multiple of 128 bytes");
-      constexpr int kPanelsApart = B::Packed::kPanelElems * kSize;
-      return matrix_descriptor(b.address + c / kPanel * kPanelsApart + k * kPanelBytes, false,
-                               kPanelsApart);
-    } else {
-      using Packed = typename decltype(B::tile)::Packed;
-      static_assert(Packed::kPanelled, "columns of a transposed operand: a multiple of 128 bytes");
-      return matrix_descriptor(b.tile.address + k / kPanel * Packed::kPanelElems * kSize +
-                                   c * kPanelBytes + k % kPanel * kSize,
-                               true, 0);
-    }
-  };
   wgmma_fence();
 #pragma unroll
   for (int block = 0; block < kR / Th::kHigh; ++block) {
@@ -69,7 +74,7 @@ __device__ __forceinline__ void tensor_multiply_add(const Product<A, B>& product
 #pragma unroll
     for (int k = 0; k < kK; k += kStep) {
       const bool add_to = !kFresh || k > 0;
-      const auto b_columns = [&](int c) { return b_at(k, c); };
+      const auto b_columns = [&](int c) { return matrix_at<!kTransB>(tile_of(b), k, c); };
       if constexpr (!kIsShared<A>) {
         static_assert(!kIsTransposed<A>, "a transposed left operand lies in VMEM");
         unsigned fragment[4];
@@ -81,21 +86,10 @@ __device__ __forceinline__ void tensor_multiply_add(const Product<A, B>& product
           __builtin_memcpy(&fragment[part], two, sizeof two);
         }
         multiply_columns<T, kC, 0, false, kTransB>(lo, hi, fragment, b_columns, add_to);
-      } else if constexpr (kIsTransposed<A>) {
-        using Packed = typename decltype(A::tile)::Packed;
-        static_assert(Packed::kPanelled,
-                      "columns of a transposed operand: a multiple of 128 bytes");
-        constexpr int kPanelsApart = Packed::kPanelElems * kSize;
-        const SharedAt from = a.tile.address + row / kPanel * kPanelsApart + k * kPanelBytes;
-        multiply_columns<T, kC, 0, true, kTransB>(
-            lo, hi, matrix_descriptor(from, false, kPanelsApart), b_columns, add_to);
       } else {
-        static_assert(A::Packed::kPanelled,
-                      "columns of dot's left operand: a multiple of 128 bytes");
-        const SharedAt from = a.address + k / kPanel * A::Packed::kPanelElems * kSize +
-                              row * kPanelBytes + k % kPanel * kSize;
-        multiply_columns<T, kC, 0, false, kTransB>(lo, hi, matrix_descriptor(from, true, 0),
-                                                   b_columns, add_to);
+        constexpr bool kTransA = kIsTransposed<A>;
+        multiply_columns<T, kC, 0, kTransA, kTransB>(
+            lo, hi, matrix_at<!kTransA>(tile_of(a), k, row), b_columns, add_to);
       }
     }
   }

@@ -19,6 +19,10 @@ namespace tessera::cuda {
 template <class Th>
 struct Cta;
 
+/// The 16-bit floats: what tensor cores multiply, and one instruction rounds two f32 to.
+template <class T>
+inline constexpr bool kIsHalf = std::is_same_v<T, bf16> || std::is_same_v<T, f16>;
+
 /// What one load or store moves.
 template <int kBytes>
 inline constexpr bool kIsWord = kBytes == 4 || kBytes == 8 || kBytes == 16;
@@ -281,7 +285,7 @@ struct Cta {
 #pragma unroll
     for (int i = 0; i < r.kHeldRows; ++i) {
       if constexpr (Th::kTensorCores && std::is_same_v<From, float> && r.kHeldCols > 1 &&
-                    (std::is_same_v<To, bf16> || std::is_same_v<To, f16>)) {
+                    kIsHalf<To>) {
 #pragma unroll
         for (int j = 0; j < r.kHeldCols; j += 2) {
           To two[2];
