@@ -33,15 +33,16 @@ std::optional<BackendKind> parse_backend(const std::string& text) {
 const cuda::Backend* cuda_backend() {
   static const cuda::Backend* const backend = []() -> const cuda::Backend* {
     std::error_code error;
-    const auto folder = std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
-    // In a build folder, and installed.
-    for (const char* place : {"../cuda/libtessera_cuda.so", "../lib/tessera/libtessera_cuda.so"}) {
-      const auto path = folder / place;
+    const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
+    const std::string module = "lib" + program.filename().string() + "_cuda.so";
+    // Beside the program; for tessera itself in its build folder, and installed.
+    for (const char* place : {"", "../cuda", "../lib/tessera"}) {
+      const auto path = program.parent_path() / place / module;
       if (!std::filesystem::exists(path, error)) continue;
-      void* const module = dlopen(path.c_str(), RTLD_NOW);
-      if (module == nullptr) throw InputError("bad-input", dlerror());
+      void* const opened = dlopen(path.c_str(), RTLD_NOW);
+      if (opened == nullptr) throw InputError("bad-input", dlerror());
       using Get = const cuda::Backend* (*)();
-      const auto get = reinterpret_cast<Get>(dlsym(module, "tessera_cuda_backend"));
+      const auto get = reinterpret_cast<Get>(dlsym(opened, "tessera_cuda_backend"));
       if (get != nullptr) return get();
     }
     return nullptr;
@@ -60,7 +61,7 @@ std::string listed(const std::vector<int>& tiles) {
 CudaFit fit_cuda(const char* kernel, DType dtype, const std::vector<int>& asked, bool exact,
                  const std::function<bool(const std::vector<int>&)>& valid) {
   const cuda::Backend* const backend = cuda_backend();
-  if (backend == nullptr) return {nullptr, "this build has no CUDA kernels: nvcc was not there"};
+  if (backend == nullptr) return {nullptr, "this program was built without its CUDA kernels"};
   CudaFit first;
   std::string there;
   for (const cuda::Instance& i : backend->instances) {

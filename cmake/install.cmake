@@ -20,6 +20,7 @@ foreach(folder memory_model sim reference kernels golden report pallas cuda cli)
   install(DIRECTORY ${folder}/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tessera/${folder}
     FILES_MATCHING PATTERN "*.hpp" PATTERN "templates" EXCLUDE)
 endforeach()
+install(FILES cuda/backend.cu DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tessera/cuda)
 install(FILES scripts/tessera_gdb.py DESTINATION ${CMAKE_INSTALL_DATADIR}/tessera)
 install(EXPORT tesseraTargets NAMESPACE tessera:: DESTINATION ${package})
 set_target_properties(tessera_flags PROPERTIES EXPORT_NAME flags)
@@ -28,4 +29,5 @@ configure_package_config_file(cmake/tesseraConfig.cmake.in ${CMAKE_CURRENT_BINAR
 write_basic_package_version_file(${CMAKE_CURRENT_BINARY_DIR}/tesseraConfigVersion.cmake
   COMPATIBILITY SameMinorVersion)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/tesseraConfig.cmake ${CMAKE_CURRENT_BINARY_DIR}/tesseraConfigVersion.cmake
+  cmake/tessera_cuda.cmake
   DESTINATION ${package})

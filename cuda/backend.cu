@@ -2,8 +2,7 @@
 #include <cstdio>
 #include <thread>
 
-#include "cuda/device.hpp"
-#include "cuda/instances/all.hpp"
+#include "cuda/launch.hpp"
 
 namespace tessera::cuda {
 
@@ -158,17 +157,18 @@ Device find_device() {
   return d;
 }
 
+/// What the sources of this module add when it is loaded.
+Backend& backend() {
+  static Backend b{{}, find_device};
+  return b;
+}
+
 }  // namespace
+
+Adds::Adds(void (*add)(std::vector<Instance>&)) { add(backend().instances); }
 
 }  // namespace tessera::cuda
 
 extern "C" const tessera::cuda::Backend* tessera_cuda_backend() {
-  using namespace tessera::cuda;
-  static const Backend backend = [] {
-    Backend b;
-    for (const auto add : kAllKernels) add(b.instances);
-    b.device = find_device;
-    return b;
-  }();
-  return &backend;
+  return &tessera::cuda::backend();
 }

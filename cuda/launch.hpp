@@ -81,9 +81,10 @@ struct Maps<S, std::index_sequence<kI...>> {
   }
 
  private:
-  void set(int map, const MapRequest& request) {
-    if (encode_map(request, arguments.map[map], what))
-      arguments.mapped[map / 32] |= 1u << (map % 32);
+  bool set(int map, const MapRequest& request) {
+    const bool mapped = encode_map(request, arguments.map[map], what);
+    if (mapped) arguments.mapped[map / 32] |= 1u << (map % 32);
+    return mapped;
   }
   template <std::size_t kJ>
   void encode_input() {
@@ -93,7 +94,6 @@ struct Maps<S, std::index_sequence<kI...>> {
       using T = typename Of<kJ>::T;
       using Box = PanelBox<T, Of<kJ>::kR, Of<kJ>::kC, std::remove_cvref_t<decltype(op.block)>>;
       constexpr int kRank = Box::kRank;
-      constexpr int kBytes = Of<kJ>::kC * static_cast<int>(sizeof(T));
       const Shape& shape = op.shape;
       bool whole = true;
       std::apply(
@@ -103,13 +103,12 @@ struct Maps<S, std::index_sequence<kI...>> {
           },
           op.block.extents);
       bool engine = false;
-      if constexpr (Of<kJ>::kR == 1 && kBytes % 16 == 0) {
+      if constexpr (Of<kJ>::kLine) {
         engine = whole && (kRank == 1 || shape[kRank - 1] * sizeof(T) % 16 == 0);
       } else if constexpr (Box::kMappable) {
         MapRequest request{arguments.array[kJ], kDTypeOf<T>, shape, {}, Of<kJ>::Place::kPanelled};
         for (int d = 0; d < kRank; ++d) request.box.push_back(Box::extent(d));
-        set(kJ, request);
-        engine = (arguments.mapped[kJ / 32] >> (kJ % 32) & 1) != 0 && (whole || zero_padded(op));
+        engine = set(kJ, request) && (whole || zero_padded(op));
       }
       ++(engine ? by_copy_engine : by_threads);
     }
@@ -240,5 +239,10 @@ void add_instances(std::vector<Instance>& to) {
   (add_instance<K<float>, float>(to, Sizes{}), ...);
   (add_instance<K<bf16>, bf16>(to, Sizes{}), ...);
 }
+
+/// A variable of this type in a source of a module adds instances when the module is loaded.
+struct Adds {
+  explicit Adds(void (*add)(std::vector<Instance>&));
+};
 
 }  // namespace tessera::cuda

@@ -40,6 +40,10 @@ struct OutRef {
     __device__ __forceinline__ void operator=(const X& x) && {
       ref->store_where(Cta<Th>::template as_tile<T, kR, kC>(x), KeepAll{});
     }
+    template <class X>
+    __device__ __forceinline__ void operator+=(const X&) && {
+      static_assert(sizeof(X) == 0, "an output is written once per cell: sum in accum, then store");
+    }
   };
   __device__ __forceinline__ Place operator*() const { return {this}; }
   /// Where the mask tile holds.
@@ -71,7 +75,7 @@ struct AccumRef {
   static constexpr Int<kC> cols{};
   RegTile<Th, T, kR, kC>* sum;
 
-  struct Place {
+  struct Place : OnDevice {
     using Backend = Cta<Th>;
     using Element = T;
     static constexpr Int<kR> rows{};
@@ -96,7 +100,7 @@ struct AccumRef {
         *sum = Cta<Th>::template map<Add>(*sum, x);
     }
   };
-  __device__ __forceinline__ Place operator*() const { return {sum}; }
+  __device__ __forceinline__ Place operator*() const { return {{}, sum}; }
 };
 
 /// Part of an array in HBM, row by row: an end of copies. `maps` has a tensor map for each VMEM
@@ -175,7 +179,7 @@ struct VmemRef {
                                      static_cast<int>(c.start)};
   }
 
-  struct Place : SharedTile<Th, T, kR, kC> {
+  struct Place : SharedTile<Th, T, kR, kC>, OnDevice {
     template <class X>
     __device__ __forceinline__ void operator=(const X& x) && {
       const auto tile = Cta<Th>::template as_tile<T, kR, kC>(x);

@@ -14,6 +14,14 @@
 #include "cuda/barrier.hpp"
 #include "sim/ops/reduce.hpp"
 
+namespace tessera {
+
+/// A base of the layouts and of the places of refs: what makes argument-dependent lookup find the
+/// ops for their tiles from any namespace.
+struct OnDevice {};
+
+}  // namespace tessera
+
 namespace tessera::cuda {
 
 inline constexpr int kHalfWarp = 16;
@@ -30,7 +38,7 @@ __device__ __forceinline__ T shuffled(T v, int apart) {
 }
 
 template <int kCount, int kSideBySide = kHalfWarp>
-struct Threads {
+struct Threads : OnDevice {
   static_assert(kCount % 128 == 0 && kCount <= 896, "whole warpgroups, one of them left to fetch");
   static constexpr bool kTensorCores = false;
   static constexpr int kThreads = kCount;

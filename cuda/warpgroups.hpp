@@ -16,10 +16,9 @@
 namespace tessera::cuda {
 
 template <int kCount>
-struct Warpgroups {
+struct Warpgroups : OnDevice {
   static_assert(kCount >= 1 && kCount <= 4, "one to four warpgroups compute");
   static constexpr bool kTensorCores = true;
-  static constexpr int kWarpgroups = kCount;
   static constexpr int kThreads = 128 * kCount;
   /// Rows that the CTA has at a time.
   static constexpr int kHigh = 64 * kCount;

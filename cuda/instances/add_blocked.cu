@@ -1,11 +1,10 @@
-#include "cuda/instances/all.hpp"
 #include "cuda/launch.hpp"
 #include "kernels/add_blocked.hpp"
 
 namespace tessera::cuda {
 
-void add_add_blocked(std::vector<Instance>& to) {
+static const Adds added([](std::vector<Instance>& to) {
   add_instances<kernels::AddBlocked, TileSizes<64, 128>, TileSizes<16, 128>, TileSizes<8, 128>>(to);
-}
+});
 
 }  // namespace tessera::cuda

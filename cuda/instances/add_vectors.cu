@@ -1,11 +1,10 @@
-#include "cuda/instances/all.hpp"
 #include "cuda/launch.hpp"
 #include "kernels/add_vectors.hpp"
 
 namespace tessera::cuda {
 
-void add_add_vectors(std::vector<Instance>& to) {
+static const Adds added([](std::vector<Instance>& to) {
   add_instances<kernels::AddVectors, TileSizes<8192>, TileSizes<1024>, TileSizes<1>>(to);
-}
+});
 
 }  // namespace tessera::cuda

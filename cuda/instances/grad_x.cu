@@ -1,11 +1,10 @@
-#include "cuda/instances/all.hpp"
 #include "cuda/launch.hpp"
 #include "kernels/grad_x.hpp"
 
 namespace tessera::cuda {
 
-void add_grad_x(std::vector<Instance>& to) {
+static const Adds added([](std::vector<Instance>& to) {
   add_instances<kernels::GradX, TileSizes<128, 128, 128>, TileSizes<8, 128, 128>>(to);
-}
+});
 
 }  // namespace tessera::cuda

@@ -1,13 +1,12 @@
-#include "cuda/instances/all.hpp"
 #include "cuda/launch.hpp"
 #include "kernels/grouped_matmul.hpp"
 
 namespace tessera::cuda {
 
-void add_grouped_matmul(std::vector<Instance>& to) {
+static const Adds added([](std::vector<Instance>& to) {
   add_instances<kernels::GroupedMatmul, TileSizes<128, 128, 128>, TileSizes<64, 128, 128>,
                 TileSizes<8, 128, 128>>(to);
   add_instance<kernels::GroupedMatmul<bf16>, bf16>(to, TileSizes<128, 256, 64>{});
-}
+});
 
 }  // namespace tessera::cuda

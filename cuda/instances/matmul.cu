@@ -1,13 +1,12 @@
-#include "cuda/instances/all.hpp"
 #include "cuda/launch.hpp"
 #include "kernels/matmul.hpp"
 
 namespace tessera::cuda {
 
-void add_matmul(std::vector<Instance>& to) {
+static const Adds added([](std::vector<Instance>& to) {
   add_instances<kernels::Matmul, TileSizes<128, 128, 128>, TileSizes<8, 128, 128>,
                 TileSizes<128, 128, 32>>(to);
   add_instance<kernels::Matmul<bf16>, bf16>(to, TileSizes<128, 256, 64>{});
-}
+});
 
 }  // namespace tessera::cuda

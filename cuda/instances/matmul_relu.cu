@@ -1,11 +1,10 @@
-#include "cuda/instances/all.hpp"
 #include "cuda/launch.hpp"
 #include "kernels/matmul_relu.hpp"
 
 namespace tessera::cuda {
 
-void add_matmul_relu(std::vector<Instance>& to) {
+static const Adds added([](std::vector<Instance>& to) {
   add_instances<kernels::MatmulRelu, TileSizes<128, 128, 128>, TileSizes<8, 128, 128>>(to);
-}
+});
 
 }  // namespace tessera::cuda

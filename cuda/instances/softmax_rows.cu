@@ -1,11 +1,10 @@
-#include "cuda/instances/all.hpp"
 #include "cuda/launch.hpp"
 #include "kernels/softmax_rows.hpp"
 
 namespace tessera::cuda {
 
-void add_softmax_rows(std::vector<Instance>& to) {
+static const Adds added([](std::vector<Instance>& to) {
   add_instances<kernels::SoftmaxRows, TileSizes<16, 1024>, TileSizes<16, 384>, TileSizes<1, 1>>(to);
-}
+});
 
 }  // namespace tessera::cuda

@@ -2,7 +2,7 @@
 # usage: check.sh BUILD: installs into a clean prefix, starts a project with `tessera new`, builds it
 # against the installed library alone, runs it and its tests.
 set -eu
-build=$1
+build=$(cd "$1" && pwd)
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 cmake --install "$build" --prefix "$folder/prefix" >/dev/null
@@ -16,6 +16,14 @@ build/scaled_sum show scaled_sum >/dev/null
 build/scaled_sum run scaled_sum --case 1 --json run.json >/dev/null
 grep -q '"schema": "tessera.run/1"' run.json
 ctest --test-dir build --output-on-failure
+# Its CUDA build, where the library was built with one: loaded, if not run for want of a GPU.
+if nvcc=$(grep -oP '^TESSERA_NVCC:FILEPATH=\K/.*' "$build/CMakeCache.txt"); then
+  cmake -S scaled_sum -B build -DTESSERA_CUDA=ON "-DTESSERA_NVCC=$nvcc" >/dev/null
+  cmake --build build
+  printed=$(build/scaled_sum compare scaled_sum --backend cuda 2>&1) ||
+    [[ $printed == *"no CUDA device"* || $printed == *"no Hopper GPU"* ]] || { echo "$printed"; exit 1; }
+  cmake -S scaled_sum -B build -DTESSERA_CUDA=OFF >/dev/null
+fi
 # An error in the user's kernel names the user's line.
 sed -i 's/\*o = cast/*o = *o; *o = cast/' scaled_sum/scaled_sum.hpp
 sed -i 's/\*o = \*o;/*o += cast<T>(0.f * cast<float>(*x));/' scaled_sum/scaled_sum.hpp

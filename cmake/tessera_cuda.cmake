@@ -1,0 +1,43 @@
+# tessera_cuda_module(NAME SOURCES a.cu ...): lib<NAME>_cuda.so, the CUDA build of kernels, which the
+# program NAME loads if it lies beside it. tessera's own build and a user's (`tessera new`) share this.
+
+# nvcc: the machine's, or PyPI's in the environment that is active or that ./tessera made.
+file(GLOB tessera_nvcc_wheels
+  $ENV{VIRTUAL_ENV}/lib/python3*/site-packages/nvidia/cu13/bin
+  ${PROJECT_SOURCE_DIR}/.venv-nvcc/lib/python3*/site-packages/nvidia/cu13/bin)
+find_program(TESSERA_NVCC nvcc HINTS $ENV{CUDA_HOME}/bin /usr/local/cuda/bin ${tessera_nvcc_wheels})
+# PyPI's looks for its libraries in lib64; they lie in lib.
+get_filename_component(TESSERA_NVCC_LIBRARIES ${TESSERA_NVCC}/../../lib ABSOLUTE)
+if(TARGET tessera::flags)  # installed
+  get_target_property(TESSERA_CUDA_HEADERS tessera::flags INTERFACE_INCLUDE_DIRECTORIES)
+else()
+  set(TESSERA_CUDA_HEADERS ${PROJECT_SOURCE_DIR})
+endif()
+
+# The exact profile: every op is one rounding.
+set(TESSERA_NVCC_FLAGS -std=c++20 --expt-relaxed-constexpr --extended-lambda
+  -gencode=arch=compute_90a,code=sm_90a -fmad=false -O3 -I${TESSERA_CUDA_HEADERS}
+  -Xcompiler -fPIC,-ffp-contract=off)
+
+function(tessera_cuda_module name)
+  cmake_parse_arguments(ARG "" "" "SOURCES" ${ARGN})
+  if(NOT TESSERA_NVCC)
+    message(FATAL_ERROR "nvcc was not found. Install the CUDA Toolkit, or, in a Python environment that is active "
+      "when CMake runs, the packages that tessera's packages.txt lists under [nvcc]; or set TESSERA_NVCC.")
+  endif()
+  set(objects)
+  foreach(source ${TESSERA_CUDA_HEADERS}/cuda/backend.cu ${ARG_SOURCES})
+    get_filename_component(source ${source} ABSOLUTE)
+    get_filename_component(stem ${source} NAME_WE)
+    set(object ${CMAKE_CURRENT_BINARY_DIR}/${name}_cuda.${stem}.o)
+    add_custom_command(OUTPUT ${object}
+      COMMAND ${TESSERA_NVCC} ${TESSERA_NVCC_FLAGS} -MD -MF ${object}.d -c ${source} -o ${object}
+      DEPENDS ${source} DEPFILE ${object}.d COMMENT "nvcc ${stem}.cu" VERBATIM)
+    list(APPEND objects ${object})
+  endforeach()
+  set(module ${CMAKE_CURRENT_BINARY_DIR}/lib${name}_cuda.so)
+  add_custom_command(OUTPUT ${module}
+    COMMAND ${TESSERA_NVCC} -shared -cudart static -L${TESSERA_NVCC_LIBRARIES} ${objects} -o ${module}
+    DEPENDS ${objects} COMMENT "linking lib${name}_cuda.so" VERBATIM)
+  add_custom_target(${name}_cuda ALL DEPENDS ${module})
+endfunction()
