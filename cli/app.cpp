@@ -63,10 +63,16 @@ int dispatch(int argc, char** argv, const Kernels& kernels) {
   run->add_option("--rounds", a.rounds, "on cuda: time this many runs after the first");
   run->add_option("--time-limit", a.time_limit, "on cuda: seconds that one run may take")
       ->check(CLI::PositiveNumber);
+  const auto oversubscribe = [&](CLI::App* command) {
+    command->add_flag("--oversubscribe", a.oversubscribe,
+                      "on cuda: run several devices of a mesh on one GPU");
+  };
+  oversubscribe(run);
   CLI::App* compare = app.add_subcommand(
       "compare", "every case of a kernel on a backend and interpreted, bit by bit");
   add_setting_options(*compare, a);
   compare->add_option("--backend", a.backend, "cuda or reference")->required();
+  oversubscribe(compare);
   CLI::App* devices = app.add_subcommand("devices", "the device specs, or one with its sources");
   devices->add_option("name", name, "device");
   CLI::App* ops = app.add_subcommand("ops", "the ops that bodies can use");

@@ -81,6 +81,7 @@ Request request_of(const KernelHandle& kernel, const RunArguments& a) {
     throw InputError("bad-input", "--rounds takes 0 to 100000");
   request.rounds = a.rounds;
   request.time_limit = a.time_limit;
+  request.oversubscribe = a.oversubscribe;
   request.options = run_options(a);
   if (!a.mesh.empty()) {
     request.devices = 1;

@@ -32,6 +32,7 @@ struct RunArguments {
   std::string backend = "auto";
   int rounds = 0;
   double time_limit = 300;
+  bool oversubscribe = false;
 };
 
 /// True if what is to be run is no kernel's name but a Mosaic module, or a folder with one.

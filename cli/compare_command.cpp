@@ -51,12 +51,27 @@ int compare_command(const Kernels& kernels, const RunArguments& a) {
   const bool one = a.case_index != 0 || !a.assignments.empty();
   const int cases = one ? 1 : static_cast<int>(kernel.cases.size());
   int code = 0;
+  bool any = false;
+  std::optional<InputError> refused;
+  std::string left_out;
   for (int c = 0; c < cases; ++c) {
     Request request = request_of(kernel, a);
     if (!one) request.case_index = c;
     if (!request.backend || *request.backend == BackendKind::interpret)
       throw InputError("bad-usage", "--backend cuda or reference: what to compare with");
-    const Outcome theirs = kernel.run(request);
+    std::optional<Outcome> ran;
+    try {
+      ran = kernel.run(request);
+    } catch (const InputError& error) {
+      // Another case may ask for fewer devices.
+      if (error.slug != "no-backend") throw;
+      if (!refused) refused = error;
+      left_out += fmt::format("case {} ({}) was left out: {}\n", c,
+                              kernel.cases[static_cast<std::size_t>(c)], error.what());
+      continue;
+    }
+    any = true;
+    const Outcome& theirs = *ran;
     Request interpreted = request;
     interpreted.backend = BackendKind::interpret;
     interpreted.check = false;
@@ -95,6 +110,8 @@ int compare_command(const Kernels& kernels, const RunArguments& a) {
     }
     std::fflush(stdout);
   }
+  if (refused && !any) throw *refused;
+  fmt::print("{}", left_out);
   return code;
 }
 

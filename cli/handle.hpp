@@ -114,8 +114,11 @@ int devices_of(const Prepared<K>& p, const Request& request) {
     return std::max(1, request.devices);
 }
 
-/// An option of the request that no GPU has, "" if there is none.
-std::string what_only_the_interpreter_does(const Request& request);
+/// An option of the request that no GPU has, "" if there is none. `mesh`: for a kernel on one.
+std::string what_only_the_interpreter_does(const Request& request, bool mesh);
+/// Why a GPU cannot run a kernel on so many devices, or "".
+std::string why_not_on(const cuda::Device& device, const char* kernel, int devices,
+                       bool oversubscribe);
 /// The backend for a request whose sizes and tiles are resolved; the tiles become those of its
 /// instance.
 template <class K, class T>
@@ -136,18 +139,19 @@ CudaFit choose_backend(const Request& request, Prepared<K>& p, Receipt& receipt)
     return true;
   };
   CudaFit fit;
-  const std::string interpreted = what_only_the_interpreter_does(request);
+  constexpr bool kMesh = requires { p.kernel.devices; };
+  const std::string interpreted = what_only_the_interpreter_does(request, kMesh);
   if (!interpreted.empty())
     fit.why = interpreted + " is the interpreter's";
-  else if constexpr (requires { p.kernel.devices; })
-    fit.why =
-        std::string(K::info.name) + " runs on several devices, which is not mapped to CUDA yet";
   else
     fit = fit_cuda(K::info.name, kDTypeOf<T>, asked, exact, valid);
   if (fit.instance != nullptr) {
     const cuda::Device device = cuda_backend()->device();
-    receipt.device = device.name;
-    if (!device.there) fit = {nullptr, device.why};
+    const int devices = devices_of(p, request);
+    receipt.gpus = std::min(devices, device.gpus);
+    receipt.device = (receipt.gpus > 1 ? std::to_string(receipt.gpus) + " x " : "") + device.name;
+    const std::string why = why_not_on(device, K::info.name, devices, request.oversubscribe);
+    if (!why.empty()) fit = {nullptr, why};
   }
   receipt.why = fit.why;
   if (fit.instance == nullptr) {
@@ -169,6 +173,7 @@ void run_cuda(const cuda::Instance& instance, const Prepared<K>& p,
               const std::vector<Array>& arrays, const std::vector<std::string>& names,
               const Request& request, Outcome& outcome) {
   cuda::Launch launch;
+  launch.gpus = outcome.receipt.gpus;
   for (const auto& s : p.setting.sizes) launch.sizes.push_back(s.value);
   for (std::size_t i = 0; i < arrays.size(); ++i)
     launch.inputs.push_back(
@@ -178,7 +183,9 @@ void run_cuda(const cuda::Instance& instance, const Prepared<K>& p,
   launch.time_limit_s = request.time_limit;
   for (const auto& op : outcome.result.plan.operands) {
     if (!op.is_output() || !op.present) continue;
-    outcome.result.outputs.push_back(Array::undefined(op.dtype, op.array));
+    Shape all = op.array;
+    all[0] *= devices_of(p, request);
+    outcome.result.outputs.push_back(Array::undefined(op.dtype, all));
   }
   for (Array& a : outcome.result.outputs) {
     launch.outputs.push_back(a.bytes());

@@ -50,14 +50,26 @@ void detail::append_shard(reference::Expected& whole, const reference::Expected&
   }
 }
 
-std::string detail::what_only_the_interpreter_does(const Request& request) {
+std::string detail::what_only_the_interpreter_does(const Request& request, bool mesh) {
   if (request.options.schedule) return "--schedule";
   if (!request.options.at.empty()) return "--at";
   if (request.options.trap_nan) return "--trap";
   if (request.options.cores > 1) return "--cores";
-  if (request.devices > 0) return "--devices";
+  if (!mesh && request.devices > 0) return "--devices";
+  if (mesh && request.options.mesh.size() > 1) return "a mesh of more than one axis";
   if (request.options.transport != nullptr) return "mpirun";
   return "";
+}
+
+std::string detail::why_not_on(const cuda::Device& device, const char* kernel, int devices,
+                               bool oversubscribe) {
+  if (!device.there) return device.why;
+  if (devices <= device.gpus || oversubscribe) return "";
+  return fmt::format(
+      "{} runs on {} devices, and {}: --oversubscribe "
+      "puts several devices on a GPU",
+      kernel, devices,
+      device.gpus == 1 ? "there is one GPU" : fmt::format("{} GPUs reach each other", device.gpus));
 }
 
 void detail::lay_out(Plan& plan) {

@@ -29,6 +29,7 @@ struct Request {
   std::optional<BackendKind> backend = {};      ///< none: auto
   int rounds = 0;                               ///< on CUDA: runs to time
   double time_limit = 300;                      ///< on CUDA: seconds of one run
+  bool oversubscribe = false;                   ///< on CUDA: several devices of a mesh on one GPU
   int devices = 0;                              ///< 0: the kernel's size of that name, or one
   std::function<void(const char*)> phase = {};  ///< called when another phase of the work begins
   RunOptions options;                           ///< device, who and command are filled in
@@ -52,7 +53,8 @@ struct Receipt {
   std::string requested = "auto";
   BackendKind ran = BackendKind::interpret;
   std::string why;
-  std::string device;     ///< the GPU
+  std::string device;  ///< the GPU, or how many of them
+  int gpus = 0;
   cuda::Launched launch;  ///< on it
 };
 

@@ -12,7 +12,21 @@ void check(cudaError_t error, const char* call, const std::string& what) {
                   cudaGetErrorString(error));
 }
 
-DeviceArray::DeviceArray(const void* data, std::size_t bytes, const std::string& what) {
+void use_gpu(int gpu, const std::string& what) { check(cudaSetDevice(gpu), "cudaSetDevice", what); }
+
+void enable_peers(int gpus, const std::string& what) {
+  static int enabled = 1;  // those among which it is done: asking again is an error
+  for (int from = 0; from < gpus; ++from) {
+    use_gpu(from, what);
+    for (int to = from < enabled ? enabled : 0; to < gpus; ++to) {
+      if (to != from) check(cudaDeviceEnablePeerAccess(to, 0), "cudaDeviceEnablePeerAccess", what);
+    }
+  }
+  enabled = gpus > enabled ? gpus : enabled;
+}
+
+DeviceArray::DeviceArray(const void* data, std::size_t bytes, const std::string& what)
+    : bytes_(bytes) {
   check(cudaMalloc(&data_, bytes == 0 ? 1 : bytes), "cudaMalloc", what);
   // What nothing writes is NaN, as in the interpreter.
   const cudaError_t error = data == nullptr
@@ -21,6 +35,9 @@ DeviceArray::DeviceArray(const void* data, std::size_t bytes, const std::string&
   check(error, "cudaMemcpy", what);
 }
 DeviceArray::~DeviceArray() { cudaFree(data_); }
+void DeviceArray::clear(const std::string& what) const {
+  check(cudaMemset(data_, 0, bytes_), "cudaMemset", what);
+}
 
 namespace {
 
@@ -97,45 +114,65 @@ int multiprocessors() {
 }
 
 namespace {
-/// An event of the default stream.
-struct Event {
-  explicit Event(const std::string& what) {
-    check(cudaEventCreate(&event), "cudaEventCreate", what);
+/// A stream of the GPU in use, and the events around what runs on it.
+struct Timer {
+  explicit Timer(const std::string& what) {
+    check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreate", what);
+    check(cudaEventCreate(&begin), "cudaEventCreate", what);
+    check(cudaEventCreate(&end), "cudaEventCreate", what);
   }
-  Event(const Event&) = delete;
-  Event& operator=(const Event&) = delete;
-  ~Event() { cudaEventDestroy(event); }
-  cudaEvent_t event{};
+  Timer(const Timer&) = delete;
+  Timer& operator=(const Timer&) = delete;
+  ~Timer() {
+    cudaEventDestroy(end);
+    cudaEventDestroy(begin);
+    cudaStreamDestroy(stream);
+  }
+  cudaStream_t stream{};
+  cudaEvent_t begin{};
+  cudaEvent_t end{};
 };
 }  // namespace
 
-double timed(const std::function<void()>& run, double limit_s, const std::string& what) {
+double timed(const std::vector<Part>& parts, double limit_s, const std::string& what) {
   using Clock = std::chrono::steady_clock;
-  const Event begin(what);
-  const Event end(what);
-  check(cudaEventRecord(begin.event), "cudaEventRecord", what);
-  run();
-  check(cudaEventRecord(end.event), "cudaEventRecord", what);
-  const auto start = Clock::now();
-  for (;;) {
-    const cudaError_t state = cudaEventQuery(end.event);
-    if (state != cudaErrorNotReady) {
-      check(state, "kernel", what);
-      break;
-    }
-    const std::chrono::duration<double> waited = Clock::now() - start;
-    if (waited.count() > limit_s) {
-      char limit[32];
-      std::snprintf(limit, sizeof limit, "%g s", limit_s);
-      throw HungKernel(what + ": the kernel did not end within " + limit +
-                       " (--time-limit): a semaphore that nobody signals? The interpreter "
-                       "(--backend interpret) names the wait");
-    }
-    if (waited.count() > 0.05) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  std::deque<Timer> timers;
+  for (const Part& part : parts) {
+    use_gpu(part.gpu, what);
+    timers.emplace_back(what);
+    check(cudaDeviceSynchronize(), "cudaDeviceSynchronize", what);
   }
-  float milliseconds = 0;
-  check(cudaEventElapsedTime(&milliseconds, begin.event, end.event), "cudaEventElapsedTime", what);
-  return milliseconds * 1e-3;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    use_gpu(parts[i].gpu, what);
+    check(cudaEventRecord(timers[i].begin, timers[i].stream), "cudaEventRecord", what);
+    parts[i].launch(timers[i].stream);
+    check(cudaEventRecord(timers[i].end, timers[i].stream), "cudaEventRecord", what);
+  }
+  const auto start = Clock::now();
+  double longest = 0;
+  for (const Timer& timer : timers) {
+    for (;;) {
+      const cudaError_t state = cudaEventQuery(timer.end);
+      if (state != cudaErrorNotReady) {
+        check(state, "kernel", what);
+        break;
+      }
+      const std::chrono::duration<double> waited = Clock::now() - start;
+      if (waited.count() > limit_s) {
+        char limit[32];
+        std::snprintf(limit, sizeof limit, "%g s", limit_s);
+        throw HungKernel(what + ": the kernel did not end within " + limit +
+                         " (--time-limit): a semaphore that nobody signals? The interpreter "
+                         "(--backend interpret) names the wait");
+      }
+      if (waited.count() > 0.05) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    float milliseconds = 0;
+    check(cudaEventElapsedTime(&milliseconds, timer.begin, timer.end), "cudaEventElapsedTime",
+          what);
+    longest = milliseconds * 1e-3 > longest ? milliseconds * 1e-3 : longest;
+  }
+  return longest;
 }
 
 namespace {
@@ -154,6 +191,16 @@ Device find_device() {
   d.name = properties.name;
   d.there = properties.major == 9;
   if (!d.there) d.why = d.name + " is no Hopper GPU (sm_90a)";
+  d.gpus = 1;
+  for (; d.gpus < count; ++d.gpus) {
+    for (int other = 0; other < d.gpus; ++other) {
+      int there = 0;
+      int back = 0;
+      check(cudaDeviceCanAccessPeer(&there, d.gpus, other), "cudaDeviceCanAccessPeer", d.name);
+      check(cudaDeviceCanAccessPeer(&back, other, d.gpus), "cudaDeviceCanAccessPeer", d.name);
+      if (there == 0 || back == 0) return d;
+    }
+  }
   return d;
 }
 

@@ -1,7 +1,8 @@
 // The CUDA build's kernels as a host program sees them: no CUDA header, no device type.
 //
 // An instance is one body for one element type and one set of tile sizes, compiled by nvcc
-// (cuda/instances/). It takes arrays in host memory and runs on the current device.
+// (cuda/instances/). It takes arrays in host memory, those of all devices of a mesh one after the
+// other.
 #pragma once
 
 #include <functional>
@@ -37,6 +38,7 @@ struct Launch {
   std::vector<HostArray> inputs;  ///< operands, and arrays that prepare() asks for
   std::vector<void*> outputs;     ///< in the order of the spec
   std::vector<std::size_t> output_bytes;
+  int gpus = 1;               ///< to use; device d of a mesh runs on GPU d % gpus
   int rounds = 0;             ///< runs to time after the first one
   double time_limit_s = 300;  ///< of one run
 };
@@ -64,6 +66,7 @@ struct Instance {
 /// The device that runs them, or why there is none.
 struct Device {
   bool there = false;
+  int gpus = 0;      ///< that reach each other's memory, with the first one
   std::string name;  ///< "NVIDIA H100 80GB HBM3"
   std::string why;   ///< if it is not there
 };

@@ -18,17 +18,25 @@ namespace tessera::cuda {
 /// Throws CudaError for a call that failed.
 void check(cudaError_t error, const char* call, const std::string& what);
 
-/// Memory of the device; freed with it.
+/// Makes a GPU the one of the calls that follow.
+void use_gpu(int gpu, const std::string& what);
+/// Lets each of the first `gpus` read and write the memory of the others.
+void enable_peers(int gpus, const std::string& what);
+
+/// Memory of the GPU in use; freed with this.
 class DeviceArray {
  public:
+  /// Filled with the bytes at `data`, or with NaNs.
   DeviceArray(const void* data, std::size_t bytes, const std::string& what);
   DeviceArray(const DeviceArray&) = delete;
   DeviceArray& operator=(const DeviceArray&) = delete;
   ~DeviceArray();
   void* get() const { return data_; }
+  void clear(const std::string& what) const;
 
  private:
   void* data_ = nullptr;
+  std::size_t bytes_ = 0;
 };
 
 /// What prepare(host, tiles) asks for, from arrays that the caller already made.
@@ -76,11 +84,16 @@ struct MapRequest {
 /// False if the array's alignment, extents or strides allow no map.
 bool encode_map(const MapRequest& request, CUtensorMap& map, const std::string& what);
 
-/// Multiprocessors of the current device.
+/// Multiprocessors of the GPU in use.
 int multiprocessors();
 
-/// Runs and waits. A kernel that does not end within `limit_s` throws HungKernel. Returns the
-/// seconds that the device took, by events.
-double timed(const std::function<void()>& run, double limit_s, const std::string& what);
+/// What a run is on one device of its mesh.
+struct Part {
+  int gpu = 0;
+  std::function<void(cudaStream_t)> launch;
+};
+/// Runs the parts together and waits. Parts that do not end within `limit_s` throw HungKernel.
+/// Returns the seconds that the longest took, by events.
+double timed(const std::vector<Part>& parts, double limit_s, const std::string& what);
 
 }  // namespace tessera::cuda

@@ -22,6 +22,7 @@ struct Arguments {
   void* array[kOperands];
   unsigned mapped[(kMaps + 31) / 32];  ///< bit: the map is one
   unsigned* drawn;                     ///< cells handed out after each CTA's first; 0 between runs
+  Peers peers;
   int cells;
   bool by_threads;  ///< some block cannot be brought by the copy engine
 
@@ -303,7 +304,7 @@ struct Consumer<K, S, std::index_sequence<kI...>> {
       if (cell < 0) return;
       for (Cursor<G> at(shared.spec.grid, cell); at.alive; at.advance(shared.spec.grid)) {
         (use<kI>(at), ...);
-        Env<G> env{&at};
+        auto env = env_at(at);
         call(env, at, std::make_integer_sequence<int, kPassed>{});
       }
       (leave<kI>(), ...);
@@ -337,8 +338,14 @@ struct Consumer<K, S, std::index_sequence<kI...>> {
         arrive(shared.template empty<kJ>(lane.held));
     }
   }
-  template <int... kN>
-  __device__ __forceinline__ void call(Env<G>& env, const Cursor<G>& at,
+  __device__ __forceinline__ auto env_at(const Cursor<G>& at) const {
+    if constexpr (kOnPeers<S>)
+      return PeerEnv<G, Th>{{&at}, &shared.arguments.peers};
+    else
+      return Env<G>{&at};
+  }
+  template <class E, int... kN>
+  __device__ __forceinline__ void call(E& env, const Cursor<G>& at,
                                        std::integer_sequence<int, kN...>) {
     shared.kernel(env, ref<passed(kN)>(at)...);
   }
@@ -349,8 +356,12 @@ struct Consumer<K, S, std::index_sequence<kI...>> {
     const auto& op = std::get<kJ>(shared.spec.operands);
     if constexpr (Tr::kIn) {
       const unsigned slot = std::get<kJ>(state).held;
-      return InRef<Th, T, Tr::kR, Tr::kC>{shared.template tile<kJ>(slot),
-                                          shared.template tile_at<kJ>(slot)};
+      using Ref = InRef<Th, T, Tr::kR, Tr::kC>;
+      const Ref ref{shared.template tile<kJ>(slot), shared.template tile_at<kJ>(slot)};
+      if constexpr (Tr::kPeers)
+        return PeerInRef<Th, T, Tr::kR, Tr::kC>{ref};
+      else
+        return ref;
     } else if constexpr (Tr::kOut) {
       const auto index = with_ids<G, G::kRank>(op.map, step.ids);
       const auto where = region(op.block, op.shape, index.index);
@@ -358,6 +369,8 @@ struct Consumer<K, S, std::index_sequence<kI...>> {
           static_cast<T*>(shared.arguments.array[kJ]), where};
     } else if constexpr (Tr::kAccum) {
       return AccumRef<Th, T, Tr::kR, Tr::kC>{&std::get<kJ>(state)};
+    } else if constexpr (Tr::kPeers) {
+      return peer_ref<kJ>(op);
     } else if constexpr (Tr::kVmem) {
       return VmemRef<Th, T, Tr::kR, Tr::kC, Tr::kCount>{shared.template tile<kJ>(0),
                                                         shared.template tile_at<kJ>(0),
@@ -379,6 +392,25 @@ struct Consumer<K, S, std::index_sequence<kI...>> {
     } else {
       static_assert(Tr::kCount <= 32, "at most 32 semaphores per operand");
       return SemsRef{shared.template barriers<kJ>(), &std::get<kJ>(state).bits};
+    }
+  }
+  /// What lies in device memory.
+  template <std::size_t kJ, class Op>
+  __device__ __forceinline__ auto peer_ref(const Op& op) const {
+    using Tr = Of<kJ>;
+    using T = typename Tr::T;
+    constexpr int kOperand = static_cast<int>(kJ);
+    const Peers& peers = shared.arguments.peers;
+    T* const data = static_cast<T*>(shared.arguments.array[kJ]);
+    if constexpr (Tr::kVmem) {
+      return PeerVmemRef<Th, T, Tr::kR, Tr::kC, Tr::kCount>{data, kOperand};
+    } else if constexpr (Tr::kHbm) {
+      const int columns = static_cast<int>(op.shape[op.shape.rank - 1]);
+      return PeerArray<T, Tr::role() != Role::hbm_in>{
+          data, columns, kOperand, static_cast<int>(op.shape.elems() / (columns > 0 ? columns : 1)),
+          columns};
+    } else {
+      return PeerSems<Th>{&peers, kOperand};
     }
   }
 };
@@ -406,7 +438,7 @@ __global__ void __launch_bounds__(SpecTraits<SpecOf<K, kTiles...>>::Layout::kThr
   using Th = typename SpecTraits<S>::Layout;
   using Regs = Registers<Th::kThreads>;
   extern __shared__ __align__(1024) unsigned char memory[];
-  const S spec = kernel.spec(Int<kTiles>{}...);
+  const S spec = spec_of<K, kTiles...>(kernel);
   const Shared<K, S> shared{kernel, spec, arguments, memory, threadIdx.x % 32 == 0};
   if (threadIdx.x == 0) {
     if (__cvta_generic_to_shared(memory) != kSharedBegin) __trap();

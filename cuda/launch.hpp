@@ -32,32 +32,57 @@ void move_scalars(K& kernel, const PreparedHost& host, std::deque<DeviceArray>& 
   std::memcpy(&kernel, bytes, sizeof(K));
 }
 
-/// Device arrays for the operands of a spec; `outputs` gets those of the outputs, in order.
-template <class Op>
-void* place_operand(const Op& op, const Launch& launch, std::deque<DeviceArray>& arrays,
-                    std::vector<const DeviceArray*>& outputs, const std::string& what) {
-  if constexpr (!Op::kPassed) {
-    return nullptr;
-  } else {
-    constexpr bool kOutput = Op::kRole == Role::out || Op::kRole == Role::hbm_out;
-    constexpr bool kInput = Op::kRole == Role::in || Op::kRole == Role::hbm_in;
-    const auto bytes = static_cast<std::size_t>(op.shape.elems()) * sizeof(typename Op::Element);
-    if (!op.present || !(kOutput || kInput || Op::kRole == Role::hbm)) return nullptr;
-    if (op.alias != nullptr)
-      throw CudaError(what + ": outputs that alias inputs are not mapped to CUDA yet");
-    const void* data = nullptr;
-    for (const HostArray& a : launch.inputs) {
-      if (kInput && a.name == op.name.text) {
-        if (a.bytes != bytes) throw CudaError(what + ": " + a.name + " has another size");
-        data = a.data;
+/// One device's side of a launch: the kernel with its scalars, and what the arguments point at.
+template <class K, class S>
+struct Side {
+  K kernel;
+  int device;
+  int gpu;
+  std::deque<DeviceArray> arrays{};
+  std::vector<const DeviceArray*> outputs{};     ///< in the order of the spec
+  std::vector<const DeviceArray*> semaphores{};  ///< 0 when a run begins
+  ArgumentsOf<S> arguments{};
+  int by_copy_engine = 0;
+  int by_threads = 0;
+
+  /// The memory of operand kI, of this device's part of an array.
+  template <std::size_t kI>
+  void place(const S& spec, const Launch& launch, int devices, const std::string& what) {
+    using Of = OperandTraits<S, kI>;
+    using Op = typename Of::Op;
+    if constexpr (Of::kPeers && Of::kSem) {
+      const auto& op = std::get<kI>(spec.operands);
+      arrays.emplace_back(nullptr, static_cast<std::size_t>(op.shape.elems()) * sizeof(Count),
+                          what);
+      semaphores.push_back(&arrays.back());
+      arguments.array[kI] = arrays.back().get();
+    } else if constexpr (Of::kPeers && Of::kVmem) {
+      arrays.emplace_back(nullptr, std::size_t{Of::Place::kBytes} * Of::kCount, what);
+      arguments.array[kI] = arrays.back().get();
+    } else if constexpr (Of::kIn || Of::kOut || Of::kHbm) {
+      const auto& op = std::get<kI>(spec.operands);
+      if (!op.present) return;
+      constexpr bool kOutput = Op::kRole == Role::out || Op::kRole == Role::hbm_out;
+      constexpr bool kInput = Op::kRole == Role::in || Op::kRole == Role::hbm_in;
+      const auto bytes = static_cast<std::size_t>(op.shape.elems()) * sizeof(typename Op::Element);
+      if (op.alias != nullptr)
+        throw CudaError(what + ": outputs that alias inputs are not mapped to CUDA yet");
+      const unsigned char* data = nullptr;
+      for (const HostArray& a : launch.inputs) {
+        if (kInput && a.name == op.name.text) {
+          if (a.bytes != bytes * static_cast<std::size_t>(devices))
+            throw CudaError(what + ": " + a.name + " has another size");
+          data =
+              static_cast<const unsigned char*>(a.data) + bytes * static_cast<std::size_t>(device);
+        }
       }
+      if (kInput && data == nullptr) throw CudaError(what + ": no array for " + op.name.text);
+      arrays.emplace_back(data, bytes, what);
+      if (kOutput) outputs.push_back(&arrays.back());
+      arguments.array[kI] = arrays.back().get();
     }
-    if (kInput && data == nullptr) throw CudaError(what + ": no array for " + op.name.text);
-    arrays.emplace_back(data, bytes, what);
-    if (kOutput) outputs.push_back(&arrays.back());
-    return arrays.back().get();
   }
-}
+};
 
 /// Tensor maps for the operands of a spec, and whether threads have to copy some block.
 template <class S, class = OperandIndices<S>>
@@ -115,7 +140,7 @@ struct Maps<S, std::index_sequence<kI...>> {
   }
   template <std::size_t kJ>
   void encode_pairs() {
-    if constexpr (Of<kJ>::kHbm) (encode_pair<kJ, kI>(), ...);
+    if constexpr (Of<kJ>::kHbm && !Of<kJ>::kPeers) (encode_pair<kJ, kI>(), ...);
   }
   template <std::size_t kHbm, std::size_t kVmem>
   void encode_pair() {
@@ -140,6 +165,26 @@ struct Maps<S, std::index_sequence<kI...>> {
     }
   }
 };
+
+/// Tells every side where the operands of the others lie.
+template <class K, class S>
+void introduce(std::deque<Side<K, S>>& sides, const std::string& what) {
+  constexpr int kOperands = SpecTraits<S>::kOperands;
+  std::vector<void*> entries;
+  for (auto& side : sides) {
+    use_gpu(side.gpu, what);
+    entries.insert(entries.end(), side.arguments.array, side.arguments.array + kOperands);
+    side.arrays.emplace_back(nullptr, sizeof(Count), what);
+    side.semaphores.push_back(&side.arrays.back());
+    entries.push_back(side.arrays.back().get());
+  }
+  for (auto& side : sides) {
+    use_gpu(side.gpu, what);
+    side.arrays.emplace_back(entries.data(), entries.size() * sizeof(void*), what);
+    side.arguments.peers = {static_cast<void* const*>(side.arrays.back().get()), kOperands,
+                            side.device, static_cast<int>(sides.size())};
+  }
+}
 
 template <class K, int... kTiles>
 Launched launch(const Launch& given) {
@@ -167,61 +212,93 @@ Launched launch(const Launch& given) {
   static_assert(
       Traits::kFits,
       "these blocks do not fit the 227 KiB of shared memory of a CTA: take smaller tiles");
-  const S spec = kernel.spec(Int<kTiles>{}...);
+  const S spec = spec_of<K, kTiles...>(kernel);
   const std::int64_t cells = cell_count(spec.grid);
   if (cells > (1 << 30)) throw CudaError(what + ": more than 2^30 parallel cells");
+  int devices = 1;
+  if constexpr (kOnPeers<S>) devices = kernel.devices;
+  const int gpus = devices < given.gpus ? devices : given.gpus;
+  enable_peers(gpus, what);
+
+  std::deque<Side<K, S>> sides;
+  for (int d = 0; d < devices; ++d) {
+    auto& side = sides.emplace_back(Side<K, S>{kernel, d, d % gpus});
+    use_gpu(side.gpu, what);
+    [&]<std::size_t... kI>(std::index_sequence<kI...>) {
+      (side.template place<kI>(spec, given, devices, what), ...);
+    }
+    (OperandIndices<S>{});
+    move_scalars(side.kernel, host, side.arrays, what);
+    side.arguments.cells = static_cast<int>(cells);
+    const unsigned zero = 0;
+    side.arrays.emplace_back(&zero, sizeof zero, what);
+    side.arguments.drawn = static_cast<unsigned*>(side.arrays.back().get());
+    Maps<S> maps{spec, side.arguments, what};
+    maps.encode();
+    side.by_copy_engine = maps.by_copy_engine;
+    side.by_threads = maps.by_threads;
+  }
+  if constexpr (kOnPeers<S>) introduce(sides, what);
+
   Launched result;
   result.cells = cells;
   result.threads = Th::kThreads + kProducers;
   result.stages = Traits::kStages.of_step;
   result.shared_bytes = Traits::kBytes;
   result.tensor_cores = Th::kTensorCores;
-
-  std::deque<DeviceArray> arrays;
-  std::vector<const DeviceArray*> outputs;
-  ArgumentsOf<S> arguments{};
-  std::apply(
-      [&](const auto&... op) {
-        std::size_t i = 0;
-        ((arguments.array[i++] = place_operand(op, given, arrays, outputs, what)), ...);
-      },
-      spec.operands);
-  move_scalars(kernel, host, arrays, what);
-  arguments.cells = static_cast<int>(cells);
-  const unsigned zero = 0;
-  arrays.emplace_back(&zero, sizeof zero, what);
-  arguments.drawn = static_cast<unsigned*>(arrays.back().get());
-  Maps<S> maps{spec, arguments, what};
-  maps.encode();
-  result.by_copy_engine = maps.by_copy_engine;
-  result.by_threads = maps.by_threads;
-
+  result.by_copy_engine = sides[0].by_copy_engine;
+  result.by_threads = sides[0].by_threads;
   const auto function = run_cells<K, Traits::kOperands, Traits::kMaps, kTiles...>;
-  check(cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, Traits::kBytes),
+  unsigned ctas = 0;
+  // On every GPU before any runs: to load a kernel is to wait for those that run.
+  for (int gpu = 0; gpu < gpus; ++gpu) {
+    use_gpu(gpu, what);
+    check(
+        cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, Traits::kBytes),
         "cudaFuncSetAttribute", what);
-  cudaFuncAttributes attributes{};
-  check(cudaFuncGetAttributes(&attributes, function), "cudaFuncGetAttributes", what);
-  result.registers = attributes.numRegs;
-  result.local_bytes = static_cast<int>(attributes.localSizeBytes);
-  int resident = 1;
-  check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, function, result.threads,
-                                                      Traits::kBytes),
-        "cudaOccupancyMaxActiveBlocksPerMultiprocessor", what);
-  const std::int64_t most = std::int64_t{resident} * multiprocessors();
-  const auto ctas = static_cast<unsigned>(cells < most ? cells : most);
-  const auto run = [&] {
-    if (ctas > 0) function<<<ctas, result.threads, Traits::kBytes>>>(kernel, arguments);
-    check(cudaGetLastError(), "launch", what);
-  };
-  timed(run, given.time_limit_s, what);
-  if (outputs.size() != given.outputs.size()) throw CudaError(what + ": another number of outputs");
-  for (std::size_t i = 0; i < outputs.size(); ++i) {
-    check(cudaMemcpy(given.outputs[i], outputs[i]->get(), given.output_bytes[i],
-                     cudaMemcpyDeviceToHost),
-          "cudaMemcpy", what);
+    cudaFuncAttributes attributes{};
+    check(cudaFuncGetAttributes(&attributes, function), "cudaFuncGetAttributes", what);
+    result.registers = attributes.numRegs;
+    result.local_bytes = static_cast<int>(attributes.localSizeBytes);
+    int resident = 1;
+    check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, function, result.threads,
+                                                        Traits::kBytes),
+          "cudaOccupancyMaxActiveBlocksPerMultiprocessor", what);
+    const std::int64_t most = std::int64_t{resident} * multiprocessors();
+    ctas = static_cast<unsigned>(cells < most ? cells : most);
+    if (kOnPeers<S> && ctas * static_cast<unsigned>(ceil_div(devices, gpus)) > most)
+      throw CudaError(what + ": its devices do not fit a GPU together");
   }
-  for (int i = 0; i < given.rounds; ++i)
-    result.seconds.push_back(timed(run, given.time_limit_s, what));
+  std::vector<Part> parts;
+  for (const auto& side : sides) {
+    parts.push_back({side.gpu, [&](cudaStream_t stream) {
+                       if (ctas > 0)
+                         function<<<ctas, result.threads, Traits::kBytes, stream>>>(side.kernel,
+                                                                                    side.arguments);
+                       check(cudaGetLastError(), "launch", what);
+                     }});
+  }
+  const auto run = [&] {
+    for (const auto& side : sides) {
+      use_gpu(side.gpu, what);
+      for (const DeviceArray* s : side.semaphores) s->clear(what);
+    }
+    return timed(parts, given.time_limit_s, what);
+  };
+  run();
+  if (sides[0].outputs.size() != given.outputs.size())
+    throw CudaError(what + ": another number of outputs");
+  for (const auto& side : sides) {
+    use_gpu(side.gpu, what);
+    for (std::size_t i = 0; i < side.outputs.size(); ++i) {
+      const std::size_t bytes = given.output_bytes[i] / static_cast<std::size_t>(devices);
+      check(cudaMemcpy(static_cast<unsigned char*>(given.outputs[i]) +
+                           bytes * static_cast<std::size_t>(side.device),
+                       side.outputs[i]->get(), bytes, cudaMemcpyDeviceToHost),
+            "cudaMemcpy", what);
+    }
+  }
+  for (int i = 0; i < given.rounds; ++i) result.seconds.push_back(run());
   return result;
 }
 

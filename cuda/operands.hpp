@@ -2,8 +2,7 @@
 // the layout of the threads that compute.
 #pragma once
 
-#include "cuda/cell.hpp"
-#include "cuda/refs.hpp"
+#include "cuda/peers.hpp"
 
 namespace tessera::cuda {
 
@@ -11,8 +10,24 @@ namespace tessera::cuda {
 inline constexpr int kSharedBytes = 227 * 1024;
 inline constexpr int kMostStages = 8;
 
+/// The spec of a kernel that runs on several devices.
+template <class S>
+struct OnPeers : S {};
+template <class S>
+inline constexpr bool kOnPeers = false;
+template <class S>
+inline constexpr bool kOnPeers<OnPeers<S>> = true;
+
 template <class K, int... kTiles>
-using SpecOf = decltype(std::declval<const K&>().spec(Int<kTiles>{}...));
+TESSERA_FN constexpr auto spec_of(const K& kernel) {
+  const auto spec = kernel.spec(Int<kTiles>{}...);
+  if constexpr (requires { kernel.devices; })
+    return OnPeers<std::remove_const_t<decltype(spec)>>{spec};
+  else
+    return spec;
+}
+template <class K, int... kTiles>
+using SpecOf = decltype(spec_of<K, kTiles...>(std::declval<const K&>()));
 
 template <class S>
 using OperandIndices = std::make_index_sequence<std::tuple_size_v<decltype(S::operands)>>;
@@ -42,9 +57,13 @@ struct OperandTraits {
   static constexpr bool kAccum = kPassed && role() == Role::accum;
   static constexpr bool kVmem = kPassed && role() == Role::vmem;
   static constexpr bool kHbm = kPassed && in_hbm(role());
-  static constexpr bool kDmaSem = kPassed && role() == Role::dma_sem;
-  static_assert(!kPassed || kIn || kOut || kAccum || kVmem || kHbm || kDmaSem,
-                "regular semaphores and scratch in SMEM are not mapped to CUDA yet");
+  /// Several devices reach scratch and semaphores: they lie in device memory (cuda/peers.hpp).
+  static constexpr bool kPeers = kOnPeers<S>;
+  static constexpr bool kSem = kPassed && is_semaphore(role());
+  static constexpr bool kDmaSem = kSem && role() == Role::dma_sem && !kPeers;
+  static_assert(
+      !kPassed || kIn || kOut || kAccum || kVmem || kHbm || kDmaSem || (kSem && kPeers),
+      "regular semaphores of one device, and scratch in SMEM, are not mapped to CUDA yet");
   static constexpr bool kBlock = kIn || kOut || kAccum || kVmem;
 
   static constexpr int extent(bool rows) {
@@ -60,11 +79,14 @@ struct OperandTraits {
   static constexpr int kC = extent(false);
   /// First extent of [slots, rows, cols] scratch, or of semaphores.
   static constexpr int kCount = [] {
-    if constexpr (kVmem || kDmaSem) {
-      using E = std::remove_cvref_t<decltype(std::get<0>(std::declval<Op>().block.extents))>;
-      constexpr bool kSlots =
-          kDmaSem || std::tuple_size_v<decltype(std::declval<Op>().block.extents)> == 3;
-      return kSlots ? E::value : 1;
+    if constexpr (kDmaSem) {
+      return std::tuple_element_t<0, decltype(std::declval<Op>().block.extents)>::value;
+    } else if constexpr (kVmem) {
+      using Extents = decltype(std::declval<Op>().block.extents);
+      if constexpr (std::tuple_size_v<Extents> == 3)
+        return std::tuple_element_t<0, Extents>::value;
+      else
+        return 1;
     } else {
       return 1;
     }
@@ -88,7 +110,7 @@ struct OperandTraits {
     return !kIn ? kCount : kArbitraryIndex ? stages.of_step : stages.of_cell;
   }
   static constexpr int bytes(Stages stages) {
-    if (kIn || kVmem) return slots(stages) * Place::kBytes;
+    if (kIn || (kVmem && !kPeers)) return slots(stages) * Place::kBytes;
     return 0;
   }
   /// mbarriers: full and empty of each slot of an input, one of a semaphore.
@@ -118,7 +140,7 @@ struct SpecTraits<S, std::index_sequence<kI...>> {
     return n;
   }
   static constexpr int vmem_before(std::size_t i) {
-    const bool is[] = {Of<kI>::kVmem...};
+    const bool is[] = {(Of<kI>::kVmem && !Of<kI>::kPeers)...};
     return count_before(i, is);
   }
   static constexpr int hbm_before(std::size_t i) {
@@ -137,7 +159,7 @@ struct SpecTraits<S, std::index_sequence<kI...>> {
       largest((Of<kI>::kAccum && Of<kI>::kC > 1 ? Of<kI>::kR * Of<kI>::kC : 0)...);
   /// Tensor cores: an accumulator of 64 rows per warpgroup, operands of 16-bit floats in panels.
   static constexpr bool kTensorCores =
-      kSumElems > 1 && kSumRows % 64 == 0 && (Of<kI>::kForTensorCores && ...) &&
+      !kOnPeers<S> && kSumElems > 1 && kSumRows % 64 == 0 && (Of<kI>::kForTensorCores && ...) &&
       ((!Of<kI>::kAccum || Of<kI>::kC == 1 || Of<kI>::kC % 64 == 0) && ...) &&
       (((Of<kI>::kIn || Of<kI>::kVmem) && kIsSmallFloat<typename Of<kI>::T>) || ...);
   /// As few warpgroups as hold a sum of at most 128 elements per thread; two where there can be.
@@ -148,7 +170,9 @@ struct SpecTraits<S, std::index_sequence<kI...>> {
     return 1;
   }();
   static constexpr int kElems =
-      largest((Of<kI>::kAccum || Of<kI>::kOut ? Of<kI>::kR * Of<kI>::kC : 0)...);
+      largest((Of<kI>::kAccum || Of<kI>::kOut    ? Of<kI>::kR * Of<kI>::kC
+               : Of<kI>::kVmem && Of<kI>::kPeers ? Of<kI>::kR / Of<kI>::kCount * Of<kI>::kC
+                                                 : 0)...);
   /// SIMT: as many threads as keep a register tile within 64 elements each, 128 to 512.
   static constexpr int kSimtThreads = [] {
     int threads = 128;

@@ -97,7 +97,7 @@ struct AccumRef {
       if constexpr (kIsProduct<X>)
         multiply_add<false>(x, *sum);
       else
-        *sum = Cta<Th>::template map<Add>(*sum, x);
+        Cta<Th>::assign(*sum, Cta<Th>::template map<Add>(*sum, x));
     }
   };
   __device__ __forceinline__ Place operator*() const { return {{}, sum}; }

@@ -1,5 +1,5 @@
 #!/bin/bash
-# usage: same_bits.sh TESSERA: every case of every kernel of one device, in f32 and bf16, on the GPU and
+# usage: same_bits.sh TESSERA: every case of every kernel, in f32 and bf16, on the GPU and
 # interpreted. Skipped without a GPU.
 set -u
 tessera=$1
@@ -7,7 +7,7 @@ kernels=$("$tessera" list | sed -nE 's/^([a-z0-9_]+)  .*/\1/p')
 ran=0
 for kernel in $kernels; do
   for dtype in f32 bf16; do
-    printed=$("$tessera" compare "$kernel" --backend cuda --dtype "$dtype" 2>&1)
+    printed=$("$tessera" compare "$kernel" --backend cuda --oversubscribe --dtype "$dtype" 2>&1)
     status=$?
     echo "$printed"
     [[ $status -eq 2 && $printed == *"error[no-backend]"* ]] && continue

@@ -28,19 +28,26 @@ struct AllGatherMatmul {
              size("m", &AllGatherMatmul::m, "rows of a shard of x, a multiple of 16"),
              size("n", &AllGatherMatmul::n, "columns of a device's w"),
              size("k", &AllGatherMatmul::k, "columns of x, rows of w"));
-  static constexpr auto tiles = kNoTiles;
-  static constexpr std::array cases{
-      Case{"aligned", {4, 64, 128, 256}, {}}, Case{"ragged, prime ring", {7, 16, 100, 300}, {}},
-      Case{"two devices", {2, 32, 128, 128}, {}}, Case{"degenerate", {1, 16, 1, 1}, {}}};
+  static constexpr auto tiles = tile_names(tile("bm", "m"), tile("bn", "n"), tile("bk", "k"));
+  static constexpr std::array cases{Case{"aligned", {4, 64, 128, 256}, {64, 128, 256}},
+                                    Case{"ragged, prime ring", {7, 16, 100, 300}, {16, 100, 300}},
+                                    Case{"two devices", {2, 32, 128, 128}, {32, 128, 128}},
+                                    Case{"degenerate", {1, 16, 1, 1}, {16, 1, 1}}};
 
-  const char* valid(Tiles) const { return m % 16 == 0 ? nullptr : "m is a multiple of 16"; }
+  const char* valid(Tiles t) const {
+    if (m % 16 != 0) return "m is a multiple of 16";
+    return t[0] == m && t[1] == n && t[2] == k
+               ? nullptr
+               : "bm, bn and bk are m, n and k: shards lie in VMEM whole";
+  }
 
-  TESSERA_FN auto spec() const {
+  TESSERA_FN auto spec(auto bm, auto bn, auto bk) const {
     return tessera::spec(grid(arbitrary(1)), hbm_in<T>("x", shape(m, k)),
-                         in<T>("w", shape(k, n), block(k, n), [](auto) { return at(0, 0); }),
-                         hbm_out<T>("out", shape(devices * m, n)), vmem<T>("part", Int<2>{}, m, k),
-                         vmem<T>("product", m, n), dma_sem("local"), dma_sem("send", Int<2>{}),
-                         dma_sem("recv", Int<2>{}), sem("freed"));
+                         in<T>("w", shape(k, n), block(bk, bn), [](auto) { return at(0, 0); }),
+                         hbm_out<T>("out", shape(devices * m, n)),
+                         vmem<T>("part", Int<2>{}, bm, bk), vmem<T>("product", bm, bn),
+                         dma_sem("local"), dma_sem("send", Int<2>{}), dma_sem("recv", Int<2>{}),
+                         sem("freed"));
   }
 
   /// x and w once per device; out once; n - 1 shards of x over each link.

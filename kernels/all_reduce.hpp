@@ -21,19 +21,23 @@ struct AllReduce {
       size("devices", &AllReduce::devices, "devices of the ring"),
       size("rows", &AllReduce::rows, "rows of a part, a multiple of 16; x has devices parts"),
       size("cols", &AllReduce::cols, "columns"));
-  static constexpr auto tiles = kNoTiles;
+  static constexpr auto tiles = tile_names(tile("br", "rows"), tile("bc", "cols"));
   static constexpr std::array cases{
-      Case{"aligned", {4, 64, 256}, {}}, Case{"ragged, prime ring", {5, 16, 300}, {}},
-      Case{"two devices", {2, 32, 128}, {}}, Case{"degenerate", {1, 16, 1}, {}}};
+      Case{"aligned", {4, 64, 256}, {64, 256}}, Case{"ragged, prime ring", {5, 16, 300}, {16, 300}},
+      Case{"two devices", {2, 32, 128}, {32, 128}}, Case{"degenerate", {1, 16, 1}, {16, 1}}};
 
-  const char* valid(Tiles) const { return rows % 16 == 0 ? nullptr : "rows is a multiple of 16"; }
+  const char* valid(Tiles t) const {
+    if (rows % 16 != 0) return "rows is a multiple of 16";
+    return t[0] == rows && t[1] == cols ? nullptr
+                                        : "br and bc are rows and cols: a part lies in VMEM whole";
+  }
 
-  TESSERA_FN auto spec() const {
+  TESSERA_FN auto spec(auto br, auto bc) const {
     return tessera::spec(grid(arbitrary(1)), hbm_in<T>("x", shape(devices * rows, cols)),
                          hbm_out<T>("out", shape(devices * rows, cols)),
-                         vmem<T>("sum", Int<2>{}, rows, cols),
-                         vmem<T>("arrived", Int<2>{}, rows, cols), dma_sem("local"),
-                         dma_sem("send", Int<3>{}), dma_sem("recv", devices + 1), sem("freed"));
+                         vmem<T>("sum", Int<2>{}, br, bc), vmem<T>("arrived", Int<2>{}, br, bc),
+                         dma_sem("local"), dma_sem("send", Int<3>{}), dma_sem("recv", devices + 1),
+                         sem("freed"));
   }
 
   /// reduce_scatter's and ring_all_gather's, but for the shard that is already in place.

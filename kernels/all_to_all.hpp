@@ -32,13 +32,14 @@ struct AllToAll {
       params(size("devices", &AllToAll::devices, "devices"),
              size("rows", &AllToAll::rows, "rows of a device, a multiple of 16"),
              size("cols", &AllToAll::cols, "columns"));
-  static constexpr auto tiles = kNoTiles;
+  static constexpr auto tiles = tile_names(tile("bc", "cols"));
   static constexpr std::array cases{
-      Case{"aligned", {4, 128, 256}, {}}, Case{"ragged, prime mesh", {7, 160, 300}, {}},
-      Case{"two devices", {2, 64, 128}, {}}, Case{"degenerate", {1, 16, 1}, {}}};
+      Case{"aligned", {4, 128, 256}, {256}}, Case{"ragged, prime mesh", {7, 160, 300}, {300}},
+      Case{"two devices", {2, 64, 128}, {128}}, Case{"degenerate", {1, 16, 1}, {1}}};
 
-  const char* valid(Tiles) const {
-    return rows % kUnit == 0 ? nullptr : "rows is a multiple of 16";
+  const char* valid(Tiles t) const {
+    if (rows % kUnit != 0) return "rows is a multiple of 16";
+    return t[0] == cols ? nullptr : "bc is cols: whole rows of zeros lie in VMEM";
   }
 
   /// Counts at random: each unit of 16 rows goes somewhere.
@@ -59,11 +60,12 @@ struct AllToAll {
     limits = host.keep("limits", {most});
   }
 
-  TESSERA_FN auto spec() const {
+  TESSERA_FN auto spec(auto bc) const {
     return tessera::spec(grid(arbitrary(1)), scalars("counts", counts), scalars("limits", limits),
                          hbm_in<T>("x", shape(rows, cols)),
-                         hbm_out<T>("out", shape(limits[0], cols)), vmem<T>("zeros", kUnit, cols),
-                         dma_sem("local"), dma_sem("send", devices), dma_sem("recv", devices));
+                         hbm_out<T>("out", shape(limits[0], cols)),
+                         vmem<T>("zeros", Int<kUnit>{}, bc), dma_sem("local"),
+                         dma_sem("send", devices), dma_sem("recv", devices));
   }
 
   /// Every row is read once and written once; out is padded with zeros from VMEM. Rows that change

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "kernels/ring.hpp"
+#include "sim/ops/dot.hpp"
 
 namespace tessera::kernels {
 
@@ -26,22 +27,24 @@ struct HaloExchange {
       params(size("devices", &HaloExchange::devices, "devices of the line"),
              size("rows", &HaloExchange::rows, "rows of a device, a multiple of 16"),
              size("cols", &HaloExchange::cols, "columns"));
-  static constexpr auto tiles = kNoTiles;
+  static constexpr auto tiles = tile_names(tile("br", "rows"), tile("bc", "cols"));
   static constexpr std::array cases{
-      Case{"aligned", {4, 64, 256}, {}}, Case{"ragged, prime line", {5, 48, 300}, {}},
-      Case{"two devices", {2, 16, 128}, {}}, Case{"degenerate", {1, 16, 1}, {}}};
+      Case{"aligned", {4, 64, 256}, {64, 256}}, Case{"ragged, prime line", {5, 48, 300}, {48, 300}},
+      Case{"two devices", {2, 16, 128}, {16, 128}}, Case{"degenerate", {1, 16, 1}, {16, 1}}};
 
-  const char* valid(Tiles) const {
-    return rows % kHalo == 0 ? nullptr : "rows is a multiple of 16";
+  const char* valid(Tiles t) const {
+    if (rows % kHalo != 0) return "rows is a multiple of 16";
+    return t[0] == rows && t[1] == cols ? nullptr
+                                        : "br and bc are rows and cols: a part lies in VMEM whole";
   }
 
-  TESSERA_FN auto spec() const {
+  TESSERA_FN auto spec(auto br, auto bc) const {
     return tessera::spec(
         grid(arbitrary(1)),
-        in<T>("x", shape(rows, cols), block(rows, cols), [](auto) { return at(0, 0); }),
-        out<T>("out", shape(rows, cols), block(rows, cols), [](auto) { return at(0, 0); }),
-        vmem<T>("halo", Int<2>{}, Int<kHalo>{}, cols),
-        vmem<float>("padded", rows + 2 * kHalo, cols), dma_sem("send", Int<2>{}),
+        in<T>("x", shape(rows, cols), block(br, bc), [](auto) { return at(0, 0); }),
+        out<T>("out", shape(rows, cols), block(br, bc), [](auto) { return at(0, 0); }),
+        vmem<T>("halo", Int<2>{}, Int<kHalo>{}, bc),
+        vmem<float>("padded", br + Int<2 * kHalo>{}, bc), dma_sem("send", Int<2>{}),
         dma_sem("recv", Int<2>{}));
   }
 
@@ -54,6 +57,8 @@ struct HaloExchange {
   TESSERA_FN void operator()(auto& env, auto x, auto out, auto halo, auto padded, auto send,
                              auto recv) const {
     const int me = env.device_id();
+    const Int<kHalo> edge;
+    const auto all = ds(0, x.cols);
     const bool above = me > 0;
     const bool below = me + 1 < devices;
     const auto barrier = env.barrier_semaphore();
@@ -61,25 +66,25 @@ struct HaloExchange {
     if (below) semaphore_signal(barrier, 1, me + 1);
     if (above || below) semaphore_wait(barrier, (above ? 1 : 0) + (below ? 1 : 0));
     // Slot 0 takes what comes from above, slot 1 what comes from below.
-    const auto up = make_async_remote_copy(x.slice(ds(0, kHalo), ds(0, cols)), halo.slot(1),
-                                           send[0], recv[1], me - 1);
-    const auto down = make_async_remote_copy(x.slice(ds(rows - kHalo, kHalo), ds(0, cols)),
-                                             halo.slot(0), send[1], recv[0], me + 1);
+    const auto up =
+        make_async_remote_copy(x.slice(ds(0, edge), all), halo.slot(1), send[0], recv[1], me - 1);
+    const auto down = make_async_remote_copy(x.slice(ds(rows - kHalo, edge), all), halo.slot(0),
+                                             send[1], recv[0], me + 1);
     if (above) up.start();
     if (below) down.start();
     *padded = 0.f;  // (kHalo + rows + kHalo, cols) f32
-    *padded.slice(ds(kHalo, rows), ds(0, cols)) = cast<float>(*x);
+    *padded.slice(ds(kHalo, x.rows), all) = cast<float>(*x);
     if (above) {
       down.wait_recv();
-      *padded.slice(ds(0, kHalo), ds(0, cols)) = cast<float>(*halo.slot(0));
+      *padded.slice(ds(0, edge), all) = cast<float>(*halo.slot(0));
     }
     if (below) {
       up.wait_recv();
-      *padded.slice(ds(kHalo + rows, kHalo), ds(0, cols)) = cast<float>(*halo.slot(1));
+      *padded.slice(ds(kHalo + rows, edge), all) = cast<float>(*halo.slot(1));
     }
-    const auto before = load(*padded.slice(ds(kHalo - 1, rows), ds(0, cols)));
-    const auto here = load(*padded.slice(ds(kHalo, rows), ds(0, cols)));
-    const auto after = load(*padded.slice(ds(kHalo + 1, rows), ds(0, cols)));
+    const auto before = load(*padded.slice(ds(kHalo - 1, x.rows), all));
+    const auto here = load(*padded.slice(ds(kHalo, x.rows), all));
+    const auto after = load(*padded.slice(ds(kHalo + 1, x.rows), all));
     *out = cast<T>(before + here + after);  // (rows, cols) T
     if (above) up.wait_send();
     if (below) down.wait_send();

@@ -28,19 +28,26 @@ struct MatmulReduceScatter {
              size("m", &MatmulReduceScatter::m, "rows of a part, a multiple of 16"),
              size("n", &MatmulReduceScatter::n, "columns of w and out"),
              size("k", &MatmulReduceScatter::k, "columns of a device's x, rows of its w"));
-  static constexpr auto tiles = kNoTiles;
-  static constexpr std::array cases{
-      Case{"aligned", {4, 64, 128, 256}, {}}, Case{"ragged, prime ring", {7, 16, 100, 300}, {}},
-      Case{"two devices", {2, 32, 128, 128}, {}}, Case{"degenerate", {1, 16, 1, 1}, {}}};
+  static constexpr auto tiles = tile_names(tile("bm", "m"), tile("bn", "n"), tile("bk", "k"));
+  static constexpr std::array cases{Case{"aligned", {4, 64, 128, 256}, {64, 128, 256}},
+                                    Case{"ragged, prime ring", {7, 16, 100, 300}, {16, 100, 300}},
+                                    Case{"two devices", {2, 32, 128, 128}, {32, 128, 128}},
+                                    Case{"degenerate", {1, 16, 1, 1}, {16, 1, 1}}};
 
-  const char* valid(Tiles) const { return m % 16 == 0 ? nullptr : "m is a multiple of 16"; }
+  const char* valid(Tiles t) const {
+    if (m % 16 != 0) return "m is a multiple of 16";
+    return t[0] == m && t[1] == n && t[2] == k
+               ? nullptr
+               : "bm, bn and bk are m, n and k: shards lie in VMEM whole";
+  }
 
-  TESSERA_FN auto spec() const {
+  TESSERA_FN auto spec(auto bm, auto bn, auto bk) const {
     return tessera::spec(grid(arbitrary(1)), hbm_in<T>("x", shape(devices * m, k)),
-                         in<T>("w", shape(k, n), block(k, n), [](auto) { return at(0, 0); }),
-                         hbm_out<T>("out", shape(m, n)), vmem<T>("xbuf", m, k),
-                         vmem<float>("sum", Int<2>{}, m, n), vmem<float>("arrived", Int<2>{}, m, n),
-                         vmem<T>("result", m, n), dma_sem("sems", Int<5>{}), sem("freed"));
+                         in<T>("w", shape(k, n), block(bk, bn), [](auto) { return at(0, 0); }),
+                         hbm_out<T>("out", shape(m, n)), vmem<T>("xbuf", bm, bk),
+                         vmem<float>("sum", Int<2>{}, bm, bn),
+                         vmem<float>("arrived", Int<2>{}, bm, bn), vmem<T>("result", bm, bn),
+                         dma_sem("sems", Int<5>{}), sem("freed"));
   }
 
   /// x and w once per device; a part of out each; n - 1 parts in f32 over each link.

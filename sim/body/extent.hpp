@@ -15,6 +15,11 @@ struct Int {
   TESSERA_FN constexpr operator int() const { return N; }  // NOLINT(google-explicit-constructor)
 };
 
+template <int A, int B>
+TESSERA_FN constexpr Int<A + B> operator+(Int<A>, Int<B>) {
+  return {};
+}
+
 /// ceil(a / b), for a >= 0 and b > 0.
 TESSERA_FN constexpr int ceil_div(int a, int b) { return (a + b - 1) / b; }
 
