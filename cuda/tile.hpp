@@ -3,8 +3,10 @@
 //
 // A register tile is spread over the computing threads as its layout says (cuda/threads.hpp,
 // cuda/warpgroups.hpp); elementwise ops, row reductions and casts touch a thread's own elements and
-// those of the threads of its row. Tiles in shared memory are read where an op wants them. dot() is
-// a right-hand side: cuda/simt_dot.hpp and cuda/tensor_dot.hpp compute it.
+// those of the threads of its row. Tiles in shared memory are read where an op wants them. Where
+// tensor cores fill a thread's registers with an accumulator, elementwise ops wait until somebody
+// wants their elements. dot() is a right-hand side: cuda/simt_dot.hpp and cuda/tensor_dot.hpp
+// compute it.
 #pragma once
 
 #include "cuda/fast_math.hpp"
@@ -69,6 +71,12 @@ struct RegTile {
   /// The element at held place (i, j); 0 for the one row or column of a broadcast.
   __device__ __forceinline__ T at(int i, int j) const {
     return v[kR == 1 ? 0 : i][kC == 1 ? 0 : j];
+  }
+  RegTile() = default;
+  template <class X>
+  requires(!std::is_same_v<X, RegTile>) __device__ __forceinline__ RegTile& operator=(const X& x) {
+    Backend::assign(*this, x);
+    return *this;
   }
 };
 
@@ -178,6 +186,28 @@ __device__ __forceinline__ auto element(const X& x, int i, int j) {
     return convert<S>(x);
 }
 
+/// An elementwise op, computed where an element is wanted: a thread holds one element on its way
+/// through an expression, not a tile of every step. Operands are kept by value, so that it means
+/// what it meant when it was written. Wanted twice, the compiler computes it once.
+template <class Th, class Op, class... X>
+struct Elementwise {
+  using Backend = Cta<Th>;
+  using S = ScalarOf<X...>;
+  static constexpr Int<largest(kRowsOf<X>...)> rows{};
+  static constexpr Int<largest(kColsOf<X>...)> cols{};
+  std::tuple<X...> operands;
+  using Element = decltype(compute<Th, Op>(element<S>(std::declval<const X&>(), 0, 0)...));
+
+  __device__ __forceinline__ Element at(int i, int j) const {
+    return std::apply(
+        [&](const X&... x) {
+          return compute<Th, Op>(
+              element<S>(x, kRowsOf<X> == 1 ? 0 : i, kColsOf<X> == 1 ? 0 : j)...);
+        },
+        operands);
+  }
+};
+
 /// Puts a tile into shared memory; the threads meet around it as the caller needs.
 template <class Th, class T, int kR, int kC, class X>
 __device__ __forceinline__ void store_shared(const SharedTile<Th, T, kR, kC>& to, const X& x) {
@@ -229,6 +259,13 @@ struct Cta {
     static_assert(((kRowsOf<X> == kR || kRowsOf<X> == 1) && ...), "rows agree or are 1");
     static_assert(((kColsOf<X> == kC || kColsOf<X> == 1) && ...), "columns agree or are 1");
     using S = ScalarOf<X...>;
+    if constexpr (Th::kTensorCores && kR > 1 && kC > 1)
+      return Elementwise<Th, Op, std::remove_cvref_t<decltype(kept(x))>...>{{kept(x)...}};
+    else
+      return map_now<Op, S, kR, kC>(x...);
+  }
+  template <class Op, class S, int kR, int kC, class... X>
+  static __device__ __forceinline__ auto map_now(const X&... x) {
     RegTile<Th, decltype(compute<Th, Op>(element<S>(x, 0, 0)...)), kR, kC> r;
 #pragma unroll
     for (int i = 0; i < r.kHeldRows; ++i) {
@@ -238,6 +275,16 @@ struct Cta {
             compute<Th, Op>(element<S>(x, kRowsOf<X> == 1 ? 0 : i, kColsOf<X> == 1 ? 0 : j)...);
     }
     return r;
+  }
+  /// An operand as it is now, whatever happens to its place.
+  template <class X>
+  static __device__ __forceinline__ decltype(auto) kept(const X& x) {
+    if constexpr (requires { x.sum; })
+      return RegTile<Th, typename X::Element, X::rows, X::cols>(*x.sum);
+    else if constexpr (kIsShared<X> && std::is_base_of_v<OnDevice, X>)
+      return load(x);
+    else
+      return x;
   }
   /// Of an op with a quick way that is right but for some inputs: that way for every element, then
   /// all of them by the op if one of them needs it.
@@ -282,20 +329,20 @@ struct Cta {
   static __device__ __forceinline__ auto cast(const A& a) {
     using From = typename A::Element;
     RegTile<Th, To, kRowsOf<A>, kColsOf<A>> r;
+    constexpr bool kPairs =
+        Th::kTensorCores && std::is_same_v<From, float> && r.kHeldCols > 1 && kIsHalf<To>;
 #pragma unroll
-    for (int i = 0; i < r.kHeldRows; ++i) {
-      if constexpr (Th::kTensorCores && std::is_same_v<From, float> && r.kHeldCols > 1 &&
-                    kIsHalf<To>) {
+    for (int j = 0; j < r.kHeldCols; j += kPairs ? 2 : 1) {
 #pragma unroll
-        for (int j = 0; j < r.kHeldCols; j += 2) {
+      for (int i = 0; i < r.kHeldRows; ++i) {
+        if constexpr (kPairs) {
           To two[2];
           narrow(a.at(i, j), a.at(i, j + 1), two);
           r.v[i][j] = two[0];
           r.v[i][j + 1] = two[1];
+        } else {
+          r.v[i][j] = convert<To>(a.at(i, j));
         }
-      } else {
-#pragma unroll
-        for (int j = 0; j < r.kHeldCols; ++j) r.v[i][j] = convert<To>(a.at(i, j));
       }
     }
     return r;
@@ -388,10 +435,11 @@ struct Cta {
       static_assert(std::is_same_v<typename X::Element, T>,
                     "element types differ: cast<T>() first");
     }
+    // Down the columns: what an expression reads of a row vector is used at once.
 #pragma unroll
-    for (int i = 0; i < r.kHeldRows; ++i) {
+    for (int j = 0; j < r.kHeldCols; ++j) {
 #pragma unroll
-      for (int j = 0; j < r.kHeldCols; ++j) r.v[i][j] = element<T>(x, i, j);
+      for (int i = 0; i < r.kHeldRows; ++i) r.v[i][j] = element<T>(x, i, j);
     }
   }
 };
