@@ -157,16 +157,22 @@ struct Lane {
   unsigned held = 0;     ///< the slot of the last use
   bool in_cell = false;  ///< there was one in this cell
 
-  /// True if a step's block is another than the last one.
-  template <class Index>
-  __device__ __forceinline__ bool moves(const Index& to) {
+  /// True if a step's block is another than the last one: within a cell, what does not depend on an
+  /// arbitrary dimension stays.
+  template <class... I>
+  __device__ __forceinline__ bool moves(const BlockIndex<I...>& to) {
     bool differs = !in_cell;
-#pragma unroll
-    for (int d = 0; d < Index::kRank; ++d) {
-      const int at = static_cast<int>(to.index[d]);
-      differs = differs || at != index[d];
-      index[d] = at;
-    }
+    int d = 0;
+    (
+        [&] {
+          if constexpr (kIsArbitrary<I>) {
+            const int at = static_cast<int>(to.index[d]);
+            differs = differs || at != index[d];
+            index[d] = at;
+          }
+          ++d;
+        }(),
+        ...);
     return differs;
   }
 };
