@@ -71,25 +71,12 @@ const std::map<std::string, Binary> kBinary{
     {"add", mpfr_add}, {"sub", mpfr_sub}, {"mul", mpfr_mul}, {"div", mpfr_div}, {"pow", mpfr_pow}};
 
 std::vector<float> samples(int random) {
-  std::vector<float> values{0.f,
-                            -0.f,
-                            1.f,
-                            -1.f,
-                            0.5f,
-                            2.f,
-                            3.f,
-                            100.f,
-                            -100.f,
-                            88.72284f,
-                            -103.97208f,
-                            1e-45f,
-                            -1e-45f,
-                            1e-38f,
-                            1e38f,
-                            -1e38f,
-                            std::numeric_limits<float>::infinity(),
-                            -std::numeric_limits<float>::infinity(),
-                            std::numeric_limits<float>::quiet_NaN()};
+  std::vector<float> values{
+      0.f, -0.f, 1.f, -1.f, 0.5f, 2.f, 3.f, 100.f, -100.f, 88.72284f, -103.97208f, 1e-45f, -1e-45f,
+      1e-38f, 1e38f, -1e38f,
+      // logistic: f64 sees the midpoint of two floats
+      0x1.8p-22f, 0x1.f8p-18f, -0x1.4p-23f, 0x1.0cp-17f, std::numeric_limits<float>::infinity(),
+      -std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()};
   std::mt19937 rng(1);
   for (int i = 0; i < random; ++i) {
     values.push_back(std::bit_cast<float>(static_cast<std::uint32_t>(rng())));
