@@ -66,9 +66,8 @@ std::string detail::why_not_on(const cuda::Device& device, const char* kernel, i
   if (!device.there) return device.why;
   if (devices <= device.gpus || oversubscribe) return "";
   return fmt::format(
-      "{} runs on {} devices, and {}: --oversubscribe "
-      "puts several devices on a GPU",
-      kernel, devices,
+      "{} runs on {} devices, and {}: --oversubscribe puts several devices on a GPU", kernel,
+      devices,
       device.gpus == 1 ? "there is one GPU" : fmt::format("{} GPUs reach each other", device.gpus));
 }
 

@@ -32,11 +32,7 @@ struct HaloExchange {
       Case{"aligned", {4, 64, 256}, {64, 256}}, Case{"ragged, prime line", {5, 48, 300}, {48, 300}},
       Case{"two devices", {2, 16, 128}, {16, 128}}, Case{"degenerate", {1, 16, 1}, {16, 1}}};
 
-  const char* valid(Tiles t) const {
-    if (rows % kHalo != 0) return "rows is a multiple of 16";
-    return t[0] == rows && t[1] == cols ? nullptr
-                                        : "br and bc are rows and cols: a part lies in VMEM whole";
-  }
+  const char* valid(Tiles t) const { return part_fault(t, rows, cols); }
 
   TESSERA_FN auto spec(auto br, auto bc) const {
     return tessera::spec(

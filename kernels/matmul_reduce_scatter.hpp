@@ -34,12 +34,7 @@ struct MatmulReduceScatter {
                                     Case{"two devices", {2, 32, 128, 128}, {32, 128, 128}},
                                     Case{"degenerate", {1, 16, 1, 1}, {16, 1, 1}}};
 
-  const char* valid(Tiles t) const {
-    if (m % 16 != 0) return "m is a multiple of 16";
-    return t[0] == m && t[1] == n && t[2] == k
-               ? nullptr
-               : "bm, bn and bk are m, n and k: shards lie in VMEM whole";
-  }
+  const char* valid(Tiles t) const { return shard_fault(t, m, n, k); }
 
   TESSERA_FN auto spec(auto bm, auto bn, auto bk) const {
     return tessera::spec(grid(arbitrary(1)), hbm_in<T>("x", shape(devices * m, k)),

@@ -29,11 +29,7 @@ struct ReduceScatter {
       Case{"aligned", {4, 64, 256}, {64, 256}}, Case{"ragged, prime ring", {7, 16, 300}, {16, 300}},
       Case{"two devices", {2, 32, 128}, {32, 128}}, Case{"degenerate", {1, 16, 1}, {16, 1}}};
 
-  const char* valid(Tiles t) const {
-    if (rows % 16 != 0) return "rows is a multiple of 16";
-    return t[0] == rows && t[1] == cols ? nullptr
-                                        : "br and bc are rows and cols: a part lies in VMEM whole";
-  }
+  const char* valid(Tiles t) const { return part_fault(t, rows, cols); }
 
   TESSERA_FN auto spec(auto br, auto bc) const {
     return tessera::spec(grid(arbitrary(1)), hbm_in<T>("x", shape(devices * rows, cols)),

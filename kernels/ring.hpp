@@ -11,6 +11,20 @@ namespace tessera::kernels {
 /// i mod n, in [0, n), for i >= -n.
 TESSERA_FN constexpr int ring_mod(int i, int n) { return (i + n) % n; }
 
+/// Why a part of rows x cols cannot lie in VMEM as a block of t[0] x t[1], or nullptr.
+constexpr const char* part_fault(Tiles t, int rows, int cols) {
+  if (rows % 16 != 0) return "rows is a multiple of 16";
+  return t[0] == rows && t[1] == cols ? nullptr
+                                      : "br and bc are rows and cols: a part lies in VMEM whole";
+}
+/// The same for the shards of a product of m x k and k x n and blocks of t[0], t[1] and t[2].
+constexpr const char* shard_fault(Tiles t, int m, int n, int k) {
+  if (m % 16 != 0) return "m is a multiple of 16";
+  return t[0] == m && t[1] == n && t[2] == k
+             ? nullptr
+             : "bm, bn and bk are m, n and k: shards lie in VMEM whole";
+}
+
 /// An array of semaphores from its semaphore `first` on.
 template <class Sems>
 struct SemsFrom {
