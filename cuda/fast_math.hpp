@@ -3,7 +3,7 @@
 // hardware's ex2.approx.
 #pragma once
 
-#include "cuda/exact_math.hpp"
+#include "cuda/quotient.hpp"
 #include "sim/ops/erf.hpp"
 #include "sim/ops/exp.hpp"
 #include "sim/ops/exp2.hpp"

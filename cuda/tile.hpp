@@ -286,29 +286,6 @@ struct Cta {
     else
       return x;
   }
-  /// Of an op with a quick way that is right but for some inputs: that way for every element, then
-  /// all of them by the op if one of them needs it.
-  template <class Op, class X>
-  requires(Attempted<Op> && !Th::kTensorCores &&
-           std::is_same_v<typename X::Element, float>) static __device__ __forceinline__
-      auto map(const X& x) {
-    RegTile<Th, float, kRowsOf<X>, kColsOf<X>> r;
-    bool sure = true;
-#pragma unroll
-    for (int i = 0; i < r.kHeldRows; ++i) {
-#pragma unroll
-      for (int j = 0; j < r.kHeldCols; ++j) r.v[i][j] = Attempt<Op>::apply(x.at(i, j), sure);
-    }
-    if (!sure) {
-#pragma unroll
-      for (int i = 0; i < r.kHeldRows; ++i) {
-#pragma unroll
-        for (int j = 0; j < r.kHeldCols; ++j) r.v[i][j] = decided_by_op<Op>(x.at(i, j));
-      }
-    }
-    return r;
-  }
-
   /// Every row by its own number.
   template <class Op, class A, class B>
   requires(std::is_same_v<Op, Div> && !Th::kTensorCores && TileLike<A> && TileLike<B> &&

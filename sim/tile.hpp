@@ -173,8 +173,9 @@ auto lane_of(const X& x, S& held) {
   }
 }
 
+/// Flattened: a call in the loop would keep it from being vectorised.
 template <class Op, bool... kStep, class R, class... T>
-void apply_row(R* __restrict out, int n, const T* __restrict... in) {
+[[gnu::flatten]] void apply_row(R* __restrict out, int n, const T* __restrict... in) {
   for (int i = 0; i < n; ++i) out[i] = apply_element<Op>(in[kStep ? i : 0]...);
 }
 

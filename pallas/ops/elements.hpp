@@ -10,9 +10,10 @@
 
 namespace tessera::pallas {
 
-/// Op::apply on T..., over n elements.
+/// Op::apply on T..., over n elements. Flattened: a call in the loop would keep it from being
+/// vectorised.
 template <class Op, class... T>
-void run_elements(std::byte* out, const std::byte* const* in, std::int64_t n) {
+[[gnu::flatten]] void run_elements(std::byte* out, const std::byte* const* in, std::int64_t n) {
   [&]<std::size_t... I>(std::index_sequence<I...>) {
     const auto one = [](auto... v) {
       if constexpr ((kIsNibble<T> || ...)) {

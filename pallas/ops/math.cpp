@@ -6,7 +6,6 @@
 
 #include "pallas/ops/elements.hpp"
 #include "sim/ops/all.hpp"
-#include "sim/vector_math.hpp"
 
 namespace tessera::pallas {
 
@@ -70,41 +69,6 @@ struct Weird {
   static bool apply(float a) { return !std::isfinite(a); }
 };
 
-/// An elementary function with a version for rows of f32; small floats go through one.
-template <void (*kRows)(float*, const float*, std::int64_t)>
-void plan_rows(Planner& p, const Operation& op) {
-  p.expect(op, 1, 1);
-  ElementOp e;
-  e.result = p.type(op.results[0]).dtype;
-  p.expect_type(op, e.result);
-  e.flops = 1;
-  e.transcendental = true;
-  with_float(e.result, [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    e.kernel = [](std::byte* out, const std::byte* const* in, std::int64_t n) {
-      T* const to = reinterpret_cast<T*>(out);
-      const T* const from = reinterpret_cast<const T*>(in[0]);
-      if constexpr (std::is_same_v<T, float>) {
-        kRows(to, from, n);
-      } else {
-        constexpr std::int64_t kChunk = 512;
-        std::array<float, kChunk> x;
-        std::array<float, kChunk> y;
-        for (std::int64_t first = 0; first < n; first += kChunk) {
-          const std::int64_t m = std::min(kChunk, n - first);
-          for (std::int64_t i = 0; i < m; ++i)
-            x[static_cast<std::size_t>(i)] = convert<float>(from[first + i]);
-          kRows(y.data(), x.data(), m);
-          for (std::int64_t i = 0; i < m; ++i)
-            to[first + i] = convert<T>(y[static_cast<std::size_t>(i)]);
-        }
-      }
-    };
-  });
-  if (e.kernel == nullptr) p.unsupported(op, "its element type is no float that is built");
-  p.element_op(op, e, op.operands);
-}
-
 void plan_weird(Planner& p, const Operation& op) {
   p.expect(op, 1, 1);
   ElementOp e;
@@ -122,8 +86,8 @@ Rules math_rules() {
   static const std::vector<Rule> rules = {
       {"math.absf", "|a|", true, float_rule<Abs, 1>()},
       {"math.absi", "|a|, wraps", true, integer_rule<AbsI, 1>()},
-      {"math.exp", "e^a", true, plan_rows<exp_rows>},
-      {"math.exp2", "2^a", true, plan_rows<exp2_rows>},
+      {"math.exp", "e^a", true, float_rule<Exp, 1>(1, true)},
+      {"math.exp2", "2^a", true, float_rule<Exp2, 1>(1, true)},
       {"math.expm1", "e^a - 1", true, float_rule<Expm1, 1>(1, true)},
       {"math.log", "ln a", true, float_rule<Log, 1>(1, true)},
       {"math.log2", "log2 a", true, float_rule<Log2, 1>(1, true)},

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "sim/ops/exact/circular.hpp"
 #include "sim/ops/op.hpp"
 
 namespace tessera {
@@ -15,7 +16,10 @@ struct Cos {
 
   template <class T>
   TESSERA_FN static T apply(T a) {
-    return static_cast<T>(std::cos(static_cast<Wide<T>>(a)));
+    if constexpr (std::is_same_v<T, float>)
+      return exact::cos(a);
+    else
+      return std::cos(a);
   }
 };
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "sim/ops/exact/erf.hpp"
 #include "sim/ops/op.hpp"
 
 namespace tessera {
@@ -15,7 +16,10 @@ struct Erf {
 
   template <class T>
   TESSERA_FN static T apply(T a) {
-    return static_cast<T>(std::erf(static_cast<Wide<T>>(a)));
+    if constexpr (std::is_same_v<T, float>)
+      return exact::erf(a);
+    else
+      return std::erf(a);
   }
 };
 

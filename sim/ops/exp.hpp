@@ -1,5 +1,6 @@
 #pragma once
 
+#include "sim/ops/exact/exp.hpp"
 #include "sim/ops/op.hpp"
 
 namespace tessera {
@@ -15,7 +16,10 @@ struct Exp {
 
   template <class T>
   TESSERA_FN static T apply(T a) {
-    return static_cast<T>(std::exp(static_cast<Wide<T>>(a)));
+    if constexpr (std::is_same_v<T, float>)
+      return exact::exp(a);
+    else
+      return std::exp(a);
   }
 };
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "sim/ops/exact/exp.hpp"
 #include "sim/ops/op.hpp"
 
 namespace tessera {
@@ -15,7 +16,10 @@ struct Expm1 {
 
   template <class T>
   TESSERA_FN static T apply(T a) {
-    return static_cast<T>(std::expm1(static_cast<Wide<T>>(a)));
+    if constexpr (std::is_same_v<T, float>)
+      return exact::expm1(a);
+    else
+      return std::expm1(a);
   }
 };
 

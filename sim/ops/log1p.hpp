@@ -1,5 +1,6 @@
 #pragma once
 
+#include "sim/ops/exact/log.hpp"
 #include "sim/ops/op.hpp"
 
 namespace tessera {
@@ -15,7 +16,10 @@ struct Log1p {
 
   template <class T>
   TESSERA_FN static T apply(T a) {
-    return static_cast<T>(std::log1p(static_cast<Wide<T>>(a)));
+    if constexpr (std::is_same_v<T, float>)
+      return exact::log1p(a);
+    else
+      return std::log1p(a);
   }
 };
 

@@ -9,8 +9,8 @@
 // converted to the tile's type. Element types must agree: cast<T>() first. bf16, f16 and fp8
 // arithmetic is done in f32 and rounded once.
 //
-// Elementary functions of f32 are evaluated in f64 and rounded: wrong only where the f64 result
-// lies within its own error of the midpoint of two floats.
+// Elementary functions of f32 are correctly rounded (sim/ops/exact), those of f64 are the C++
+// library's.
 #pragma once
 
 #include <cmath>
@@ -119,9 +119,5 @@ TESSERA_FN constexpr auto apply_element(T... v) {
     return Op::apply(v...);
   }
 }
-
-/// f(x) computed in f64 for f32 operands and in the type itself for f64.
-template <class T>
-using Wide = std::conditional_t<std::is_same_v<T, float>, double, T>;
 
 }  // namespace tessera

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "sim/ops/exact/pow.hpp"
 #include "sim/ops/op.hpp"
 
 namespace tessera {
@@ -15,7 +16,10 @@ struct Pow {
 
   template <class T>
   TESSERA_FN static T apply(T a, T b) {
-    return static_cast<T>(std::pow(static_cast<Wide<T>>(a), static_cast<Wide<T>>(b)));
+    if constexpr (std::is_same_v<T, float>)
+      return exact::pow(a, b);
+    else
+      return std::pow(a, b);
   }
 };
 

