@@ -1,15 +1,18 @@
 // A 128 x 128 x 128 tile dot on one thread, against OpenBLAS's sgemm.
+#include <utility>
+
 #include "bench/blas.hpp"
 #include "bench/side_by_side.hpp"
 #include "memory_model/array.hpp"
 #include "sim/dot.hpp"
+#include "sim/op_state.hpp"
 
 namespace tessera::bench {
 namespace {
 
 constexpr int kN = 128;
 
-template <class T>
+template <class T, Profile kProfile = Profile::exact>
 void tile_dot(benchmark::State& state) {
   openblas_set_num_threads(1);
   std::vector<T, CacheAligned<T>> a(kN * kN);
@@ -26,6 +29,7 @@ void tile_dot(benchmark::State& state) {
     b[s] = convert<T>(fb[s]);
   }
   constexpr int kRepeats = 20;
+  const Profile before = std::exchange(op_state.profile, kProfile);
   side_by_side(
       state,
       [&] {
@@ -39,9 +43,14 @@ void tile_dot(benchmark::State& state) {
         benchmark::DoNotOptimize(fc.data());
       },
       2. * kN * kN * kN * kRepeats);
+  op_state.profile = before;
 }
 BENCHMARK(tile_dot<float>)->Name("tile dot 128^3 f32 / sgemm, 1 thread")->Iterations(200);
 BENCHMARK(tile_dot<bf16>)->Name("tile dot 128^3 bf16 / f32 sgemm, 1 thread")->Iterations(200);
+
+BENCHMARK(tile_dot<bf16, Profile::tensorcore_hopper>)
+    ->Name("tile dot 128^3 bf16 as tensorcore:hopper / f32 sgemm, 1 thread")
+    ->Iterations(20);
 
 void bf16_against_f32(benchmark::State& state) {
   std::vector<float, CacheAligned<float>> fa(kN * kN, 0.5f);

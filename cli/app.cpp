@@ -55,6 +55,10 @@ int dispatch(int argc, char** argv, const Kernels& kernels) {
   run->add_option("--at", a.at, "i,j,k: print every block before this grid step");
   run->add_flag("--break", a.break_at, "stop in gdb there, before the body");
   run->add_option("--trap", a.trap, "nan: stop at the first op that makes a NaN from numbers");
+  run->add_option("--profile", a.profile,
+                  "how products are computed: exact, or tensorcore:hopper (f16, bf16 and fp8 as "
+                  "wgmma, bit by bit)")
+      ->capture_default_str();
   run->add_flag("--no-check", a.no_check, "do not compare with the reference");
   run->add_option("--backend", a.backend,
                   "auto (cuda where there is a GPU), cuda, interpret or reference")

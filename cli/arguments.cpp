@@ -49,6 +49,15 @@ std::vector<int> parse_mesh(const std::string& text) {
   }
   return mesh;
 }
+
+Profile parse_profile(const std::string& text) {
+  std::vector<std::string> known;
+  for (const Profile p : kProfiles) {
+    if (text == name(p)) return p;
+    known.emplace_back(name(p));
+  }
+  throw InputError("bad-input", "no profile '" + text + "'" + suggest(text, known));
+}
 }  // namespace
 
 RunOptions run_options(const RunArguments& a) {
@@ -64,6 +73,7 @@ RunOptions run_options(const RunArguments& a) {
   options.cores = a.cores;
   if (!a.schedule.empty()) options.schedule = parse_schedule(a.schedule);
   options.find_races = !a.no_races;
+  options.profile = parse_profile(a.profile);
   return options;
 }
 

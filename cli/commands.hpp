@@ -20,6 +20,7 @@ struct RunArguments {
   std::string json;
   std::string at;
   std::string trap;
+  std::string profile = "exact";
   std::uint64_t seed = 0;
   int case_index = 0;
   int threads = 0;

@@ -248,6 +248,8 @@ inline std::string command_of(const char* kernel, const Request& request, const 
   if (request.dtype != DType::f32) command += std::string(" --dtype ") + name(request.dtype);
   if (request.device.name != "tpu-v5e") command += " --device " + request.device.name;
   if (request.seed != 0) command += " --seed " + std::to_string(request.seed);
+  if (request.options.profile != Profile::exact)
+    command += std::string(" --profile ") + name(request.options.profile);
   if (request.devices > 0) command += " --devices " + std::to_string(request.devices);
   if (request.options.cores > 1) command += " --cores " + std::to_string(request.options.cores);
   for (const auto& [name, file] : request.files) command += " --input " + name + "=" + file;

@@ -122,6 +122,7 @@ std::string command_of(const RunArguments& a) {
   for (const auto& input : a.inputs) command += " --input " + input;
   if (!a.mesh.empty()) command += " --devices " + a.mesh;
   if (a.cores > 1) command += fmt::format(" --cores {}", a.cores);
+  if (a.profile != RunArguments{}.profile) command += " --profile " + a.profile;
   return command;
 }
 

@@ -54,6 +54,8 @@ std::string detail::what_only_the_interpreter_does(const Request& request, bool 
   if (request.options.schedule) return "--schedule";
   if (!request.options.at.empty()) return "--at";
   if (request.options.trap_nan) return "--trap";
+  if (request.options.profile != Profile::exact)
+    return std::string("--profile ") + name(request.options.profile);
   if (request.options.cores > 1) return "--cores";
   if (!mesh && request.devices > 0) return "--devices";
   if (mesh && request.options.mesh.size() > 1) return "a mesh of more than one axis";

@@ -18,6 +18,12 @@ endif()
 set(TESSERA_NVCC_FLAGS -std=c++20 --expt-relaxed-constexpr --extended-lambda
   -gencode=arch=compute_90a,code=sm_90a -fmad=false -O3 -I${TESSERA_CUDA_HEADERS}
   -Xcompiler -fPIC,-ffp-contract=off)
+# Kernels whose products are on tensor cores use the GPU's own elementary functions, or, to compare
+# them bit by bit with the interpreter's profile tensorcore:hopper, the interpreter's.
+option(TESSERA_CUDA_EXACT_FUNCTIONS "Exact elementary functions beside tensor cores too (slower)" OFF)
+if(TESSERA_CUDA_EXACT_FUNCTIONS)
+  list(APPEND TESSERA_NVCC_FLAGS -DTESSERA_EXACT_FUNCTIONS)
+endif()
 
 function(tessera_cuda_module name)
   cmake_parse_arguments(ARG "" "" "SOURCES" ${ARGN})

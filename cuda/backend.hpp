@@ -51,9 +51,10 @@ struct Launched {
   int registers = 0;    ///< per thread
   int local_bytes = 0;  ///< per thread: spilled
   long long cells = 0;
-  bool tensor_cores = false;  ///< dot() by wgmma, not by SIMT lanes
-  int by_copy_engine = 0;     ///< pipelined inputs that the copy engine (TMA) brings
-  int by_threads = 0;         ///< those that threads copy: an alignment or a padding forbids TMA
+  bool tensor_cores = false;     ///< dot() by wgmma, not by SIMT lanes
+  bool exact_functions = false;  ///< elementary functions are sim/ops' on tensor cores too
+  int by_copy_engine = 0;        ///< pipelined inputs that the copy engine (TMA) brings
+  int by_threads = 0;            ///< those that threads copy: an alignment or a padding forbids TMA
 };
 
 struct Instance {

@@ -14,6 +14,14 @@
 
 namespace tessera::cuda {
 
+/// The build option that makes them sim/ops' there too: kernels on tensor cores then have the bits
+/// of the interpreter's profile tensorcore:hopper.
+#ifdef TESSERA_EXACT_FUNCTIONS
+inline constexpr bool kExactFunctions = true;
+#else
+inline constexpr bool kExactFunctions = false;
+#endif
+
 /// The op itself, but for those below.
 template <class Op>
 struct Fast {
@@ -75,7 +83,7 @@ struct Fast<Rsqrt> {
 /// Op on the values of one position, as the layout's threads compute it.
 template <class Th, class Op, class... T>
 __device__ __forceinline__ auto compute(T... v) {
-  if constexpr (Th::kTensorCores)
+  if constexpr (Th::kTensorCores && !kExactFunctions)
     return apply_element<Fast<Op>>(v...);
   else
     return apply_element<Op>(v...);

@@ -246,6 +246,7 @@ Launched launch(const Launch& given) {
   result.stages = Traits::kStages.of_step;
   result.shared_bytes = Traits::kBytes;
   result.tensor_cores = Th::kTensorCores;
+  result.exact_functions = kExactFunctions;
   result.by_copy_engine = sides[0].by_copy_engine;
   result.by_threads = sides[0].by_threads;
   const auto function = run_cells<K, Traits::kOperands, Traits::kMaps, kTiles...>;

@@ -76,7 +76,8 @@ class KernelCore final : public CoreBase {
   }
 
   void run_cells(std::int64_t first, std::int64_t last) override {
-    const OpState outer = std::exchange(op_state, OpState{0, 0, io_.trap_nan});
+    const OpState outer =
+        std::exchange(op_state, OpState{.trap_nan = io_.trap_nan, .profile = io_.profile});
     context_.ids = ids_.data();
     if (io_.core != nullptr) {
       const Machine& machine = *io_.core->machine;

@@ -22,6 +22,7 @@ RunReport report_of(const RunResult& result, const RunOptions& options) {
   }
   r.mesh = options.mesh;
   r.cores = options.cores;
+  r.profile = options.profile;
   r.grid = result.grid;
   r.steps = result.steps;
   r.ledger = result.ledger();
@@ -177,13 +178,16 @@ std::string text_of(const RunReport& r) {
   const std::string where =
       r.schedule.empty() ? fmt::format("on {} thread{}", r.threads, r.threads == 1 ? "" : "s")
                          : machine_of(r);
+  const std::string products =
+      r.profile == Profile::exact ? "" : fmt::format(", products as {}", name(r.profile));
   if (r.elsewhere) {
     text += r.backend_ran == "reference"
                 ? "\nits reference alone, in f64\n"
                 : fmt::format("\nran as CUDA on {}\n\n", r.elsewhere->where);
   } else {
-    text += fmt::format("\n{} ({}), grid {}, {} steps, interpreted in {} {}\n\n", r.device.name,
-                        r.device.title, grid, with_commas(r.steps), duration(r.seconds), where);
+    text += fmt::format("\n{} ({}), grid {}, {} steps, interpreted in {} {}{}\n\n", r.device.name,
+                        r.device.title, grid, with_commas(r.steps), duration(r.seconds), where,
+                        products);
   }
   if (r.validation && r.validation->passed) {
     text += fmt::format(
@@ -255,7 +259,7 @@ std::string json_of(const RunReport& r) {
             {"device", r.device.name},
             {"backend",
              {{"requested", r.backend_requested}, {"ran", r.backend_ran}, {"why", r.backend_why}}},
-            {"numerics", r.elsewhere && r.elsewhere->tensor_cores ? "tensorcore" : "exact"},
+            {"numerics", r.elsewhere && r.elsewhere->tensor_cores ? "tensorcore" : name(r.profile)},
             {"mesh", r.mesh},
             {"cores", r.cores},
             {"schedule", r.schedule.empty() ? Json(nullptr) : Json(r.schedule)},

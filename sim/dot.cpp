@@ -8,6 +8,9 @@
 #include <xsimd/xsimd.hpp>
 
 #include "memory_model/array.hpp"
+#include "sim/op_state.hpp"
+#include "sim/ops/tensor_core.hpp"
+#include "sim/tensor_core.hpp"
 
 namespace tessera {
 
@@ -180,6 +183,10 @@ Scratch& scratch() {
 template <class T>
 void dot_accumulate(float* c, std::int64_t ldc, Operand2d<T> a, Operand2d<T> b, int m, int n,
                     int k) {
+  if constexpr (kOnTensorCores<T>) {
+    if (op_state.profile == Profile::tensorcore_hopper)
+      return tensor_core_accumulate(c, ldc, a, b, m, n, k);
+  }
   constexpr int kColumns = 256;  // packed at once: 256 x 256 x 4 bytes is half of a 512 KiB L2
   Scratch& s = scratch();
   s.panels.resize(static_cast<std::size_t>(kDepth * kColumns));

@@ -33,6 +33,7 @@ struct CoreIo {
   DeviceIo* device = nullptr;
   bool keeps_blocks = true;
   bool trap_nan = false;
+  Profile profile = Profile::exact;
   bool keep_movements = false;
   const std::vector<int>* at = nullptr;  ///< the watched grid step
   bool break_at = false;
@@ -201,7 +202,8 @@ class Core final : public CoreBase {
   }
 
   void run_cells(std::int64_t first, std::int64_t last) override {
-    const OpState outer = std::exchange(op_state, OpState{0, 0, io_.trap_nan});
+    const OpState outer =
+        std::exchange(op_state, OpState{.trap_nan = io_.trap_nan, .profile = io_.profile});
     StepContext context = *io_.context;
     context.ids = ids_.data();
     if (io_.core != nullptr) {

@@ -73,6 +73,7 @@ RunDriver::RunDriver(Plan plan, const Inputs& inputs, const RunOptions& options)
   io_.device = device_io_.data();
   io_.keeps_blocks = options.device.keeps_blocks_across_cells();
   io_.trap_nan = options.trap_nan;
+  io_.profile = options.profile;
   io_.keep_movements = options.keep_movements;
   if (!options.at.empty()) io_.at = &options.at;
   io_.break_at = options.break_at;

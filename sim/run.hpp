@@ -40,11 +40,12 @@ struct RunOptions {
   /// To the processes that share the mesh, or null. The whole result is rank 0's; the others have
   /// their own part of it, and the same diagnostics.
   Transport* transport = nullptr;
-  int threads = 0;              ///< 0: what OpenMP offers
-  bool trap_nan = false;        ///< stop at the first op that makes a NaN from numbers
-  bool keep_movements = false;  ///< keep every ledger record; implies one thread
-  std::vector<int> at = {};     ///< a grid step to watch; implies one thread
-  bool break_at = false;        ///< raise SIGTRAP there, before the body
+  int threads = 0;                   ///< 0: what OpenMP offers
+  Profile profile = Profile::exact;  ///< how products are computed
+  bool trap_nan = false;             ///< stop at the first op that makes a NaN from numbers
+  bool keep_movements = false;       ///< keep every ledger record; implies one thread
+  std::vector<int> at = {};          ///< a grid step to watch; implies one thread
+  bool break_at = false;             ///< raise SIGTRAP there, before the body
   std::function<void(const std::string&)> on_step = {};  ///< at that step: its blocks as text
   std::function<void(double)> progress = {};  ///< called now and then with the fraction done
   std::function<void(const std::string&)> print =

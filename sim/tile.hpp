@@ -14,6 +14,7 @@
 
 #include "memory_model/dtype.hpp"
 #include "sim/dot.hpp"
+#include "sim/op_state.hpp"
 #include "sim/ops/dot.hpp"
 #include "sim/ops/op.hpp"
 #include "sim/ops/reduce.hpp"
@@ -22,14 +23,6 @@
 namespace tessera {
 
 struct Interpreter;
-
-/// Work done on the running thread, and whether to stop at a NaN.
-struct OpState {
-  std::int64_t flops = 0;
-  std::int64_t transcendentals = 0;
-  bool trap_nan = false;
-};
-inline thread_local constinit OpState op_state{};
 
 template <class T>
 class Tile {

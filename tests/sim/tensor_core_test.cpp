@@ -16,7 +16,9 @@
 #include <string>
 #include <vector>
 
+#include "kernels/matmul.hpp"
 #include "sim/ops/tensor_core.hpp"
+#include "sim/run.hpp"
 
 namespace tessera {
 
@@ -120,6 +122,52 @@ TEST_CASE("a sum on a tensor core is cut, not rounded", "[sim][tensor_core]") {
   CHECK(sum(inf, {1}) == inf);
   CHECK(bits_of(sum(inf, {-inf})) == 0x7fffffff);
   CHECK(sum(0x1.fffffep127f, {0x1.fep127f}) == inf);
+}
+
+TEST_CASE("a kernel's products are those of the profile", "[sim][tensor_core]") {
+  constexpr int kN = 64;
+  std::mt19937 rng(7);
+  auto a = random_values<bf16>(rng, kN * kN, 0);
+  auto b = random_values<bf16>(rng, kN * kN, 0);
+  // 2^25 + 1 - 2^25: a tensor core keeps the 1, which a chain rounds off.
+  for (int j = 0; j < kN; ++j) {
+    a[j] = convert<bf16>(j == 0 ? 0x1p25f : j == 1 ? 1.f : j == 2 ? -0x1p25f : 0.f);
+    for (int p = 0; p < 3; ++p) b[p * kN + j] = convert<bf16>(1.f);
+  }
+  const auto array_of = [](const std::vector<bf16>& values) {
+    Array array(DType::bf16, {kN, kN});
+    std::memcpy(array.bytes(), values.data(), values.size() * sizeof(bf16));
+    return array;
+  };
+  const Array x = array_of(a);
+  const Array y = array_of(b);
+  const auto product = [&](Profile profile) {
+    const RunResult result =
+        run(kernels::Matmul<bf16>{.m = kN, .n = kN, .k = kN}, tiles(32, kN, 16), arrays(x, y),
+            {.device = load_device("h100"), .profile = profile});
+    REQUIRE(result.ok());
+    return result.outputs[0];
+  };
+  const Array exact = product(Profile::exact);
+  const Array on_tensor_cores = product(Profile::tensorcore_hopper);
+  int others = 0;
+  int wrong = 0;
+  for (int i = 0; i < kN; ++i) {
+    for (int j = 0; j < kN; ++j) {
+      float sum = 0;
+      float chain = 0;
+      for (int p = 0; p < kN; p += 16)
+        sum = tensor_core_add<hopper_step<bf16>()>(sum, &a[i * kN + p], 1, &b[p * kN + j], kN, 16);
+      for (int p = 0; p < kN; ++p)
+        chain = std::fma(convert<float>(a[i * kN + p]), convert<float>(b[p * kN + j]), chain);
+      const std::int64_t at = i * kN + j;
+      wrong += static_cast<float>(on_tensor_cores.at(at)) != convert<float>(convert<bf16>(sum));
+      wrong += static_cast<float>(exact.at(at)) != convert<float>(convert<bf16>(chain));
+      others += on_tensor_cores.at(at) != exact.at(at);
+    }
+  }
+  CHECK(wrong == 0);
+  CHECK(others >= kN);
 }
 
 TEMPLATE_TEST_CASE("products of tiles are the steps of their elements", "[sim][tensor_core]", bf16,
