@@ -1,17 +1,16 @@
 #include "sim/tensor_core.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
-#include <xsimd/xsimd.hpp>
 
+#include "sim/ops/exact/f64.hpp"
 #include "sim/ops/tensor_core.hpp"
 
 namespace tessera {
 
 namespace {
 
-using Lanes = xsimd::batch<double>;
-constexpr int kLanes = static_cast<int>(Lanes::size);
 constexpr int kCols = 64;  // of b at once: 64 x 32 values and exponents are 32 KiB
 constexpr int kMostInGroup = 32;
 constexpr double kNothing = -4096;  // the exponent of a zero factor: no product is smaller
@@ -29,33 +28,33 @@ struct Factors {
   }
 };
 
-/// 2^n of n as a double.
-Lanes power_of_2(const Lanes& n) {
-  constexpr double kToInteger = 0x1.8p52;
-  constexpr std::uint64_t kOne = std::uint64_t{1023} << 52;
-  const auto bits = xsimd::bitwise_cast<xsimd::batch<std::uint64_t>>(n + kToInteger) << 52;
-  return xsimd::bitwise_cast<Lanes>(bits + xsimd::batch<std::uint64_t>(kOne));
-}
-
 /// One step of kCols sums: c += a (one row of a group) b (a group by kCols).
 template <TensorCoreStep kStep>
 void add_group(float* c, const Factors& a, const Factors& b) {
   alignas(64) double sum[kCols];
   alignas(64) double most[kCols];
+  alignas(64) double scale[kCols];
   for (int j = 0; j < kCols; ++j) {
     sum[j] = static_cast<double>(c[j]);
     most[j] = c[j] == 0 ? tensor_core::kOfZero : tensor_core::exponent(c[j], -126);
   }
-  for (int j = 0; j < kCols; j += kLanes) {
-    Lanes e = Lanes::load_aligned(most + j);
-    for (int p = 0; p < kStep.group; ++p)
-      e = xsimd::max(e, Lanes(a.exponent[p]) + Lanes::load_aligned(b.exponent + p * kCols + j));
-    const Lanes scale = power_of_2(Lanes(kStep.fraction) - e);
-    Lanes s = xsimd::trunc(Lanes::load_aligned(sum + j) * scale);
-    for (int p = 0; p < kStep.group; ++p)
-      s += xsimd::trunc(Lanes(a.value[p]) * Lanes::load_aligned(b.value + p * kCols + j) * scale);
-    (s * power_of_2(e - Lanes(kStep.fraction))).store_aligned(sum + j);
+  for (int p = 0; p < kStep.group; ++p) {
+    const double* const of_b = b.exponent + p * kCols;
+    for (int j = 0; j < kCols; ++j) {
+      const double e = a.exponent[p] + of_b[j];
+      most[j] = e > most[j] ? e : most[j];
+    }
   }
+  for (int j = 0; j < kCols; ++j) {
+    scale[j] = exact::power_of_2(kStep.fraction - most[j] + exact::kToInteger);
+    sum[j] = std::trunc(sum[j] * scale[j]);
+  }
+  for (int p = 0; p < kStep.group; ++p) {
+    const double* const of_b = b.value + p * kCols;
+    for (int j = 0; j < kCols; ++j) sum[j] += std::trunc(a.value[p] * of_b[j] * scale[j]);
+  }
+  for (int j = 0; j < kCols; ++j)
+    sum[j] *= exact::power_of_2(most[j] - kStep.fraction + exact::kToInteger);
   for (int j = 0; j < kCols; ++j) c[j] = tensor_core::toward_zero(sum[j], kStep.mantissa);
 }
 
