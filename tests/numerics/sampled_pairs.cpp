@@ -5,10 +5,7 @@
 // Pairs are drawn so that most results are neither 0 nor infinite, and that many are, or lie next
 // to, midpoints of two floats: squares and cubes of short numbers, roots of powers, bases near 1,
 // quotients near 1. The same pairs every time. Exit code 1 if any result differs.
-#include <unistd.h>
-
 #include <algorithm>
-#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <random>
@@ -16,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "cli/progress.hpp"
 #include "sim/ops/div.hpp"
 #include "sim/ops/pow.hpp"
 #include "tests/numerics/f32_oracle.hpp"
@@ -96,23 +94,23 @@ std::int64_t check(const Function& f, std::int64_t count) {
   constexpr std::int64_t kOfPart = 1 << 16;
   const std::int64_t parts = (count + kOfPart - 1) / kOfPart;
   std::vector<std::vector<Pair>> wrong(static_cast<std::size_t>(parts));
-  std::atomic<std::int64_t> done = 0;
-  const bool terminal = isatty(STDERR_FILENO) != 0;
+  std::int64_t done = 0;
+  {
+    cli::Progress progress(f.name);
 #pragma omp parallel for schedule(dynamic)
-  for (std::int64_t p = 0; p < parts; ++p) {
-    Draw draw(static_cast<std::uint32_t>(p));
-    F32Oracle oracle;
-    const std::int64_t pairs = std::min(kOfPart, count - p * kOfPart);
-    for (std::int64_t i = 0; i < pairs; ++i) {
-      const auto [a, b] = (draw.*f.draw)();
-      if (bits_of(f.ours(a, b)) != bits_of(oracle(f.mpfr, a, b)))
-        wrong[static_cast<std::size_t>(p)].emplace_back(a, b);
+    for (std::int64_t p = 0; p < parts; ++p) {
+      Draw draw(static_cast<std::uint32_t>(p));
+      F32Oracle oracle;
+      const std::int64_t pairs = std::min(kOfPart, count - p * kOfPart);
+      for (std::int64_t i = 0; i < pairs; ++i) {
+        const auto [a, b] = (draw.*f.draw)();
+        if (bits_of(f.ours(a, b)) != bits_of(oracle(f.mpfr, a, b)))
+          wrong[static_cast<std::size_t>(p)].emplace_back(a, b);
+      }
+#pragma omp critical
+      progress.show(static_cast<double>(++done) / static_cast<double>(parts));
     }
-    const std::int64_t n = ++done;
-    if (terminal && n % 16 == 0)
-      std::fprintf(stderr, "\r%s: %d %%", f.name, static_cast<int>(100 * n / parts));
   }
-  if (terminal) std::fputs("\r", stderr);
   std::int64_t differ = 0;
   F32Oracle oracle;
   std::string examples;

@@ -13,14 +13,14 @@
 
 #include "sim/ops/all.hpp"
 #include "sim/tile.hpp"
-#include "tests/numerics/mpfr_functions.hpp"
+#include "tests/numerics/f32_oracle.hpp"
 
 using namespace tessera;
 using namespace tessera::tests;
 
 namespace {
 
-/// The f32 nearest to f(a): computed to 200 bits, then rounded once, subnormals included.
+/// A whole number that MPFR computes, as f32.
 float rounded(const std::function<void(mpfr_t)>& compute) {
   mpfr_t r;
   mpfr_init2(r, 200);
@@ -28,22 +28,6 @@ float rounded(const std::function<void(mpfr_t)>& compute) {
   const float result = mpfr_get_flt(r, MPFR_RNDN);
   mpfr_clear(r);
   return result;
-}
-float mpfr_unary(Unary f, float a) {
-  return rounded([&](mpfr_t r) {
-    mpfr_set_flt(r, a, MPFR_RNDN);
-    f(r, r, MPFR_RNDN);
-  });
-}
-float mpfr_binary(Binary f, float a, float b) {
-  return rounded([&](mpfr_t r) {
-    mpfr_t x;
-    mpfr_init2(x, 200);
-    mpfr_set_flt(r, a, MPFR_RNDN);
-    mpfr_set_flt(x, b, MPFR_RNDN);
-    f(r, r, x, MPFR_RNDN);
-    mpfr_clear(x);
-  });
 }
 std::vector<float> samples(int random) {
   std::vector<float> values{
@@ -66,10 +50,7 @@ Tile<float> tile_of(const std::vector<float>& values) {
   return std::move(t).finish();
 }
 
-bool same(float a, float b) {
-  return (std::isnan(a) && std::isnan(b)) ||
-         std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b);
-}
+bool same(float a, float b) { return bits_of(a) == bits_of(b); }
 
 template <class Op>
 void check_unary(const std::function<float(float)>& oracle) {
@@ -113,9 +94,10 @@ void check_binary(const std::function<R(float, float)>& oracle) {
 TEMPLATE_LIST_TEST_CASE("an op agrees with its oracle", "[sim][ops]", ops::All) {
   const std::string op = TestType::info.name;
   CAPTURE(op);
+  F32Oracle oracle;
   if constexpr (requires { TestType::apply(1.f); }) {
     if (const auto it = kUnary.find(op); it != kUnary.end()) {
-      check_unary<TestType>([&](float a) { return mpfr_unary(it->second, a); });
+      check_unary<TestType>([&](float a) { return oracle(it->second, a); });
       return;
     }
     if (op == "abs")
@@ -147,7 +129,7 @@ TEMPLATE_LIST_TEST_CASE("an op agrees with its oracle", "[sim][ops]", ops::All) 
   if constexpr (requires { TestType::apply(1.f, 1.f); }) {
     if (const auto it = kBinary.find(op); it != kBinary.end()) {
       return check_binary<TestType, float>(
-          [&](float a, float b) { return mpfr_binary(it->second, a, b); });
+          [&](float a, float b) { return oracle(it->second, a, b); });
     }
     const auto nan = std::numeric_limits<float>::quiet_NaN();
     if (op == "max" || op == "min") {
