@@ -3,18 +3,15 @@
 // random patterns (cuda/quotient.hpp).
 //
 // usage: elementary_test RESULTS.md       Exit code 77: no GPU.
-#include <cstdio>
-#include <cstdlib>
 #include <fstream>
 #include <string>
 #include <vector>
 
+#include "cuda/gpu_test.hpp"
 #include "cuda/quotient.hpp"
 #include "sim/ops/all.hpp"
 
 namespace tessera::cuda {
-
-using Word = unsigned long long;
 
 constexpr int kParts = 1 << 12;
 constexpr unsigned kOfPart = 1u << 20;
@@ -35,13 +32,6 @@ __global__ void hash_parts(Word* hashes) {
   hashes[part] = hash;
 }
 
-/// A permutation of 2^64 (splitmix64).
-__device__ Word permuted(Word n) {
-  n += 0x9e3779b97f4a7c15;
-  n = (n ^ n >> 30) * 0xbf58476d1ce4e5b9;
-  n = (n ^ n >> 27) * 0x94d049bb133111eb;
-  return n ^ n >> 31;
-}
 __global__ void compare_quotients(Word* wrong) {
   const Word threads = static_cast<Word>(gridDim.x) * blockDim.x;
   for (Word n = blockIdx.x * blockDim.x + threadIdx.x; n < Word{1} << 32; n += threads) {
@@ -56,12 +46,6 @@ __global__ void compare_quotients(Word* wrong) {
       continue;
     atomicAdd(wrong, Word{1});
   }
-}
-
-void require(cudaError_t error) {
-  if (error == cudaSuccess) return;
-  std::printf("%s\n", cudaGetErrorString(error));
-  std::exit(EXIT_FAILURE);
 }
 
 /// The hash of a function's line, "" if RESULTS.md has none of all inputs.
@@ -111,16 +95,12 @@ bool quotients_same() {
 }  // namespace tessera::cuda
 
 int main(int argc, char** argv) {
-  int devices = 0;
-  if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0) {
-    std::puts("skipped: no GPU");
-    return 77;
-  }
+  using namespace tessera::cuda;
+  require_gpu();
   if (argc != 2) {
     std::puts("usage: elementary_test RESULTS.md");
     return EXIT_FAILURE;
   }
-  using namespace tessera::cuda;
   const bool functions = all_same(static_cast<tessera::ops::All*>(nullptr), argv[1]);
   const bool quotients = quotients_same();
   return functions && quotients ? EXIT_SUCCESS : EXIT_FAILURE;

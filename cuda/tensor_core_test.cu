@@ -6,15 +6,12 @@
 //
 // --record: some of the inputs and the hardware's outputs, for tests/sim/tensor_core_test.cpp. Exit
 // code 77: no GPU.
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
 
+#include "cuda/gpu_test.hpp"
 #include "sim/ops/tensor_core.hpp"
 
 namespace tessera::cuda {
-
-using Word = unsigned long long;
 
 // Every instruction takes 32 bytes of k: m64 by n8 of a warpgroup, m16 by n8 of each warp.
 constexpr int kRows = 64;
@@ -38,14 +35,6 @@ struct Record {
 };
 constexpr int kRecordedThreads = 8;  ///< of the first block, in the first round of each class
 constexpr int kRecords = kRecordedThreads * kClasses;
-
-/// A permutation of 2^64 (splitmix64).
-__device__ Word permuted(Word n) {
-  n += 0x9e3779b97f4a7c15;
-  n = (n ^ n >> 30) * 0xbf58476d1ce4e5b9;
-  n = (n ^ n >> 27) * 0x94d049bb133111eb;
-  return n ^ n >> 31;
-}
 
 /// Bits of a float format with kExp exponent and kMan mantissa bits, of a class.
 template <int kExp, int kMan>
@@ -237,12 +226,6 @@ __global__ void __launch_bounds__(kWarpgroup)
   }
 }
 
-void require(cudaError_t error) {
-  if (error == cudaSuccess) return;
-  std::printf("%s\n", cudaGetErrorString(error));
-  std::exit(EXIT_FAILURE);
-}
-
 Word print(const char* instruction, const char* type, const Found& found, Word outputs) {
   Word wrong = 0;
   for (const Word w : found.wrong) wrong += w;
@@ -293,13 +276,9 @@ bool same(const char* type, Word outputs, std::FILE* file) {
 }  // namespace tessera::cuda
 
 int main(int argc, char** argv) {
-  int devices = 0;
-  if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0) {
-    std::puts("skipped: no GPU");
-    return 77;
-  }
   using namespace tessera;
   using namespace tessera::cuda;
+  require_gpu();
   Word millions = 100;
   std::FILE* file = nullptr;
   for (int i = 1; i < argc; ++i) {
