@@ -3,7 +3,6 @@
 // hardware's ex2.approx.
 #pragma once
 
-#include "cuda/quotient.hpp"
 #include "sim/ops/erf.hpp"
 #include "sim/ops/exp.hpp"
 #include "sim/ops/exp2.hpp"

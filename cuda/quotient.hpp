@@ -7,8 +7,6 @@
 // powers of 2, whose reciprocals are exact. So the rounding is that of a / b.
 #pragma once
 
-#include "memory_model/tessera_fn.hpp"
-
 namespace tessera::cuda {
 
 /// a / b from 1 / b.

@@ -11,6 +11,7 @@
 
 #include "cuda/fast_math.hpp"
 #include "cuda/packing.hpp"
+#include "cuda/quotient.hpp"
 #include "cuda/warpgroups.hpp"
 #include "sim/ops/cast.hpp"
 #include "sim/ops/div.hpp"

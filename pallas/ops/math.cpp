@@ -1,6 +1,4 @@
 // math.*, and the elementary functions of the tpu dialect.
-#include <algorithm>
-#include <array>
 #include <bit>
 #include <cmath>
 
@@ -38,7 +36,7 @@ struct SetBits {
     return static_cast<T>(std::popcount(static_cast<Unsigned<T>>(a)));
   }
 };
-// Computed in f64 and rounded, as the functions of sim/ops are.
+// The C library's f64 functions, rounded to f32.
 struct Tan {
   static float apply(float a) { return static_cast<float>(std::tan(static_cast<double>(a))); }
 };
