@@ -20,6 +20,7 @@
 #include <type_traits>
 
 #include "memory_model/dtype.hpp"
+#include "sim/ops/exact/f64.hpp"
 
 namespace tessera {
 
@@ -63,11 +64,6 @@ TESSERA_FN int exponent(float v, int least) {
   return e < least ? least : e;
 }
 
-/// 2^n, -1022 <= n <= 1023.
-TESSERA_FN double power_of_2(int n) {
-  return std::bit_cast<double>(static_cast<std::uint64_t>(n + 1023) << 52);
-}
-
 /// v to f32 with `mantissa` explicit bits, toward zero.
 TESSERA_FN float toward_zero(double v, int mantissa) {
   const auto nearest = static_cast<float>(v);
@@ -93,14 +89,15 @@ TESSERA_FN float tensor_core_add(float c, const T* a, int a_apart, const T* b, i
     const int e = exponent(x, kStep.least_operand) + exponent(y, kStep.least_operand);
     if (x != 0 && y != 0 && e > most) most = e;
   }
-  const double scale = power_of_2(kStep.fraction - most);
+  const double scale = exact::power_of_2(kStep.fraction - most + exact::kToInteger);
   double sum = std::trunc(static_cast<double>(c) * scale);
   for (int i = 0; i < n; ++i) {
     const double product =
         static_cast<double>(operand(a[i * a_apart])) * static_cast<double>(operand(b[i * b_apart]));
     sum += std::trunc(product * scale);
   }
-  return toward_zero(sum * power_of_2(most - kStep.fraction), kStep.mantissa);
+  return toward_zero(sum * exact::power_of_2(most - kStep.fraction + exact::kToInteger),
+                     kStep.mantissa);
 }
 
 /// mma.sync (m16n8k32) of f8e4m3fn or f8e5m2: c plus 32 products a[k] b[k].

@@ -19,8 +19,6 @@ struct ExpParts {
   TESSERA_FN double expm1() const { return std::fma(scale, rest, scale - 1); }
 };
 
-inline constexpr double kLn2 = 0x1.62e42fefa39efp-1;
-
 /// `shifted` is k + kToInteger.
 TESSERA_FN ExpParts exp_of(double shifted, double r) {
   const double q = polynomial(r, 0x1.1f72fc83bcbc7p-29, 0x1.af4ddda1c08cdp-26,
@@ -30,16 +28,12 @@ TESSERA_FN ExpParts exp_of(double shifted, double r) {
   return {power_of_2(shifted), std::fma(r * r, q, r)};
 }
 
-/// Of least <= x <= most, beyond which the results are constant; NaN stays NaN.
+/// Of least <= x <= most, beyond which the results are constant.
 TESSERA_FN ExpParts exp_within(double x, double least, double most) {
-  constexpr double kLog2e = 0x1.71547652b82fep0;
-  constexpr double kHigh = 0x1.62e42fefap-1;  // 36 bits of ln 2: k times it is exact
-  constexpr double kRest = 0x1.cf79abc9e3b3ap-40;
-  x = x < least ? least : x;
-  x = x > most ? most : x;
+  x = clamped(x, least, most);
   const double shifted = std::fma(x, kLog2e, kToInteger);
   const double k = shifted - kToInteger;
-  return exp_of(shifted, std::fma(k, -kRest, std::fma(k, -kHigh, x)));
+  return exp_of(shifted, std::fma(k, -kLn2ShortRest, std::fma(k, -kLn2Short, x)));
 }
 
 }  // namespace detail
@@ -49,12 +43,10 @@ TESSERA_FN float exp(float x) { return static_cast<float>(detail::exp_within(x, 
 
 /// 2^x.
 TESSERA_FN float exp2(float x) {
-  double v = x;
-  v = v < -151 ? -151 : v;
-  v = v > 129 ? 129 : v;
+  const double v = clamped(x, -151, 129);
   const double shifted = v + kToInteger;
   const double r = v - (shifted - kToInteger);
-  const auto [scale, rest] = detail::exp_of(shifted, r * detail::kLn2);
+  const auto [scale, rest] = detail::exp_of(shifted, r * kLn2);
   return rounded_sum(scale, scale * rest);
 }
 

@@ -26,6 +26,19 @@ TESSERA_FN double polynomial(double x, double highest, C... lower) {
   return y;
 }
 
+inline constexpr double kLog2e = 0x1.71547652b82fep0;
+inline constexpr double kLn2 = 0x1.62e42fefa39efp-1;
+inline constexpr double kLn2Rest = 0x1.abc9e3b39803fp-56;  ///< ln 2 less kLn2
+// ln 2 again, in 36 bits and the rest: a product of the first and an exponent is exact.
+inline constexpr double kLn2Short = 0x1.62e42fefap-1;
+inline constexpr double kLn2ShortRest = 0x1.cf79abc9e3b3ap-40;
+
+/// NaN stays NaN.
+TESSERA_FN double clamped(double x, double least, double most) {
+  x = x < least ? least : x;
+  return x > most ? most : x;
+}
+
 /// What is added to an f64 under 2^51 to round it to an integer, which its low bits then hold.
 inline constexpr double kToInteger = 0x1.8p52;
 

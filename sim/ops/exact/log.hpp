@@ -41,11 +41,9 @@ TESSERA_FN double log_1_plus_less(double f) {
 
 /// e ln 2 + log(1 + f) to f32.
 TESSERA_FN float log_of(double e, double f) {
-  constexpr double kHigh = 0x1.62e42fefap-1;  // 36 bits of ln 2: e times it is exact
-  constexpr double kRest = 0x1.cf79abc9e3b3ap-40;
   const double less = log_1_plus_less(f);
-  const double more = std::fma(e, kRest, f + less);
-  return rounded_sum(e == 0 ? f : e * kHigh, e == 0 ? less : more);
+  const double more = std::fma(e, kLn2ShortRest, f + less);
+  return rounded_sum(e == 0 ? f : e * kLn2Short, e == 0 ? less : more);
 }
 
 /// What a logarithm is where its argument `of` is no positive number; there `value` is of 1.
@@ -69,7 +67,6 @@ TESSERA_FN float log(float x) {
 
 /// The binary logarithm.
 TESSERA_FN float log2(float x) {
-  constexpr double kLog2e = 0x1.71547652b82fep0;
   const auto [e, f] = detail::log_parts(detail::inside(x));
   const double y = std::fma(f + detail::log_1_plus_less(f), kLog2e, e);
   return detail::at_the_ends(static_cast<float>(y), x);

@@ -16,17 +16,17 @@ namespace detail {
 
 /// x^y for x > 0, where f64 does not decide.
 TESSERA_FN float pow_near_midpoint(double x, double y) {
-  constexpr DoubleDouble kLn2Parts{0x1.62e42fefa39efp-1, 0x1.abc9e3b39803fp-56};
+  constexpr DoubleDouble kLn2Parts{kLn2, kLn2Rest};
   const auto [e, f] = log_parts(x);
   const DoubleDouble log =
       DoubleDouble{e, 0} * kLn2Parts + twice_atanh(DoubleDouble{f, 0} / DoubleDouble{2 + f, 0});
   const DoubleDouble exponent = DoubleDouble{y, 0} * log;
-  const double shifted = std::fma(exponent.hi, 0x1.71547652b82fep0, kToInteger);
+  const double shifted = std::fma(exponent.hi, kLog2e, kToInteger);
   const double k = shifted - kToInteger;
   const DoubleDouble power = series_of_exp(exponent + DoubleDouble{-k, 0} * kLn2Parts);
   const double scale = power_of_2(shifted);
   const double hi = scale * power.hi;
-  double lo = scale * power.lo;
+  const double lo = scale * power.lo;
   // The nearest multiple of half the last bit of a float, a subnormal one's being 2^-149.
   const double at_least = hi < 0x1p-126 ? 0x1p-126 : hi;
   const double to_half_bits =
@@ -40,7 +40,6 @@ TESSERA_FN float pow_near_midpoint(double x, double y) {
 
 /// x^y for x > 0, x != 1, both finite, y != 0.
 TESSERA_FN float pow_of_positive(double x, double y) {
-  constexpr double kLog2e = 0x1.71547652b82fep0;
   constexpr double kLog2eRest = 0x1.777d0ffda0d24p-56;
   const auto [e, f] = log_parts(x);
   const double inverse = 1 / (2 + f);
