@@ -429,9 +429,34 @@ void check_copy(const Ref& from, const Ref& to) {
   if (!on_byte(from) || !on_byte(to)) throw RefError("copy of 4-bit elements at an odd offset");
 }
 
+std::vector<float> gather_bounds(const Ref& from) {
+  from.buffer().settle_bounds();
+  std::vector<float> gathered;
+  if (from.buffer().bounds.empty()) return gathered;
+  if (from.dtype() != from.buffer().dtype) throw RefError("error bounds of a bitcast");
+  gathered.reserve(static_cast<std::size_t>(from.extents().elems()));
+  for_each_unit(from, [&](std::int64_t at) {
+    gathered.push_back(from.buffer().bounds[static_cast<std::size_t>(at)]);
+  });
+  return gathered;
+}
+
+void scatter_bounds(const std::vector<float>& bounds, const Ref& to) {
+  to.buffer().settle_bounds();
+  std::vector<float>& target = to.buffer().bounds;
+  if (bounds.empty() && target.empty()) return;
+  if (to.dtype() != to.buffer().dtype) throw RefError("error bounds of a bitcast");
+  target.resize(static_cast<std::size_t>(to.buffer().shape.elems()), 0.f);
+  std::size_t next = 0;
+  for_each_unit(to, [&](std::int64_t at) {
+    target[static_cast<std::size_t>(at)] = bounds.empty() ? 0.f : bounds[next++];
+  });
+}
+
 void copy(const Ref& from, const Ref& to) {
   check_copy(from, to);
   if (from.extents().elems() == 0) return;
+  scatter_bounds(gather_bounds(from), to);
   if (!all_defined(from)) {
     scatter(gather(from), to);
     return;
@@ -457,6 +482,7 @@ Staged gather(const Ref& from) {
   Staged staged;
   staged.bytes.resize(static_cast<std::size_t>(from.bytes()));
   gather_bytes(from, staged.bytes.data());
+  staged.bounds = gather_bounds(from);
   if (all_defined(from)) return staged;
   staged.states.resize(staged.bytes.size());
   const int width = bit_width(from.buffer().dtype);
@@ -473,6 +499,7 @@ Staged gather(const Ref& from) {
 
 void scatter(const Staged& staged, const Ref& to) {
   scatter_bytes(staged.bytes.data(), to);
+  scatter_bounds(staged.bounds, to);
   if (staged.states.empty()) {
     mark_defined(to);
     return;

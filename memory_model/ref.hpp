@@ -52,6 +52,10 @@ class Buffer {
   bool prefetched = false;  ///< a pipeline reads it ahead: nothing it knows now is known to that
   std::uint32_t generation = 0;  ///< counts the scopes that have used this object
   Shadow shadow;                 ///< which elements hold a value
+  /// Per element, how far another build's value may be from this one (sim/bounds); empty: none.
+  std::vector<float> bounds;
+  /// Brings `bounds` up to date.
+  virtual void settle_bounds() {}
   AccessHistory history;
 };
 
@@ -139,6 +143,11 @@ class Ref {
   View v_;
 };
 
+/// Buffer::bounds of the elements of a ref; empty if its buffer has none. Throws RefError where
+/// elements are not those of the buffer (bitcast).
+std::vector<float> gather_bounds(const Ref& from);
+void scatter_bounds(const std::vector<float>& bounds, const Ref& to);
+
 /// Throws RefError unless the types and the extents (but for dims of 1) agree.
 void check_copy(const Ref& from, const Ref& to);
 /// True if its runs of 4-bit elements begin and end at whole bytes, as those of wider ones do.
@@ -149,6 +158,7 @@ void copy(const Ref& from, const Ref& to);
 struct Staged {
   std::vector<std::byte> bytes;
   std::vector<Shadow::State> states;  ///< empty: every byte holds a value
+  std::vector<float> bounds;          ///< Buffer::bounds of each element; empty: none
 };
 Staged gather(const Ref& from);
 void scatter(const Staged& staged, const Ref& to);

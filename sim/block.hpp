@@ -69,7 +69,56 @@ struct Block final : Buffer {
     if (on != nullptr) track_block(*on, *this, row, col, rows, cols, write);
   }
 
+  // Error bounds (sim/bounds), where they are kept: none, those of what was stored, or a sum that
+  // goes on.
+
+  void clear_bounds() {
+    bounds.clear();
+    sum_ = bounds::SumState();
+  }
+  bool has_bounds() const { return !bounds.empty() || !sum_.empty(); }
+  /// Of part of the block.
+  StorageHandle read_bounds(int row, int col, int rows, int cols) {
+    if (!has_bounds()) return {};
+    if (sum_.empty()) return bounds::part(bounds.data() + at(row, col), plan->cols, rows, cols);
+    return bounds::write_bounds(
+        {data + row * stride + col, kDTypeOf<T>, rows, cols, stride, nullptr},
+        sum_.view(at(row, col)), *op_state.error_model);
+  }
+  /// Part of the block now holds a value with these bounds (rows x cols; null: none).
+  void store_bounds(int row, int col, int rows, int cols, const float* of) {
+    if (rows == plan->rows && cols == plan->cols) clear_bounds();
+    if (of == nullptr && !has_bounds()) return;
+    settle_bounds();
+    bounds.resize(static_cast<std::size_t>(std::int64_t{plan->rows} * plan->cols), 0.f);
+    for (int r = 0; r < rows; ++r) {
+      float* to = bounds.data() + at(row + r, col);
+      if (of == nullptr)
+        std::fill_n(to, cols, 0.f);
+      else
+        std::copy_n(of + std::int64_t{r} * cols, cols, to);
+    }
+  }
+  /// Of the part, for terms that are about to be added.
+  bounds::SumView sum_bounds(int row, int col) {
+    if (sum_.empty()) {
+      sum_ = bounds::SumState(plan->rows, plan->cols);
+      if (!bounds.empty()) std::copy(bounds.begin(), bounds.end(), sum_.view().bound);
+    }
+    return sum_.view(at(row, col));
+  }
+  void settle_bounds() override {
+    if (sum_.empty()) return;
+    const StorageHandle settled = read_bounds(0, 0, plan->rows, plan->cols);
+    const auto* from = reinterpret_cast<const float*>(settled.bytes());
+    sum_ = bounds::SumState();
+    bounds.assign(from, from + std::int64_t{plan->rows} * plan->cols);
+  }
+
  private:
+  std::int64_t at(int row, int col) const { return std::int64_t{row} * plan->cols + col; }
+  bounds::SumState sum_;
+
   /// A view of HBM becomes memory of its own.
   void own_copy() {
     const T* const from = data;
@@ -116,6 +165,10 @@ class BlockTile {
     block_->track(row_, col_, rows, cols, false);
     if (missing_ >= 0)
       fail_missing({block_->plan, row_, col_, rows, cols}, block_->shadow, missing_);
+    if (block_->has_bounds()) {
+      value_ = Tile<T>(block_->data + row_ * block_->stride + col_, rows, cols, block_->stride,
+                       block_->storage, block_->read_bounds(row_, col_, rows, cols));
+    }
     return value_;
   }
   operator Tile<T>() const { return checked(); }  // NOLINT(google-explicit-constructor)
@@ -130,6 +183,7 @@ class BlockTile {
       T* to = target();
       const T value = convert<T>(x);
       for (int r = 0; r < rows; ++r) std::fill_n(to + r * block_->stride, cols, value);
+      block_->store_bounds(row_, col_, rows, cols, nullptr);
       block_->shadow.mark_init(rect());
       return *this;
     } else if constexpr (kIsDot<Plain>) {
@@ -156,6 +210,7 @@ class BlockTile {
       drop_value();
       return accumulate(std::forward<X>(x));
     } else {
+      if (op_state.error_model != nullptr) return add_bounded(x);
       return std::move(*this) = Interpreter::map<Add>(*this, x);
     }
   }
@@ -176,6 +231,11 @@ class BlockTile {
     const Tile<T> held = x;  // x may be this block's own old value
     drop_value();
     T* to = block_->writable(true) + row_ * block_->stride + col_;
+    if (held.bounds() != nullptr || block_->has_bounds()) {
+      const StorageHandle kept = bounds::choose(
+          held.bounds(), block_->read_bounds(row_, col_, rows, cols), rows, cols, keep);
+      block_->store_bounds(row_, col_, rows, cols, reinterpret_cast<const float*>(kept.bytes()));
+    }
     for (int r = 0; r < rows; ++r) {
       for (int c = 0; c < cols; ++c) {
         if (!keep(r, c)) continue;
@@ -202,6 +262,12 @@ class BlockTile {
   }
 
   BlockTile& assign(const Tile<T>& x) {
+    const Tile<T> held = x;
+    write(held);
+    block_->store_bounds(row_, col_, rows, cols, held.bounds());
+    return *this;
+  }
+  void write(const Tile<T>& x) {
     if (x.rows != rows || x.cols != cols)
       fail_shapes("assignment", {{rows, cols}, {x.rows, x.cols}});
     const Tile<T> held = x;  // x may be this block's own old value
@@ -211,7 +277,21 @@ class BlockTile {
                   sizeof(T) * static_cast<std::size_t>(cols));
     }
     block_->shadow.mark_init(rect());
-    return *this;
+  }
+  /// *ref += x, a term of a sum in any order.
+  template <class X>
+  BlockTile& add_bounded(const X& x) {
+    const Tile<T> before = checked();
+    const Tile<T> after = Interpreter::map<Add>(before, x);
+    if constexpr (std::is_floating_point_v<T>) {
+      T held{};
+      bounds::add_term(before.view(), detail::lane_of<T>(detail::operand(x), held).view(),
+                       block_->sum_bounds(row_, col_));
+      write(after);
+      return *this;
+    } else {
+      return assign(after);
+    }
   }
   template <class U>
   BlockTile& assign(const Tile<U>&) {
@@ -226,7 +306,10 @@ class BlockTile {
     if (d.rows != rows || d.cols != cols) fail_shapes("dot", {{rows, cols}, {d.rows, d.cols}});
     block_->track(row_, col_, rows, cols, true);
     T* to = block_->writable(true) + row_ * block_->stride + col_;
-    std::forward<D>(d).accumulate(to, block_->stride);
+    bounds::SumView sum;
+    if (std::is_floating_point_v<T> && op_state.error_model != nullptr)
+      sum = block_->sum_bounds(row_, col_);
+    std::forward<D>(d).accumulate(to, block_->stride, sum);
     return *this;
   }
 
@@ -234,7 +317,7 @@ class BlockTile {
   int row_;
   int col_;
   std::int64_t missing_ = -1;
-  Tile<T> value_;
+  mutable Tile<T> value_;
 };
 
 /// What the body of a kernel is given for each operand of its spec.

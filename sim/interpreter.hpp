@@ -15,7 +15,9 @@
 
 #include "sim/body/kernel.hpp"
 #include "sim/env.hpp"
+#include "sim/ops/checksum.hpp"
 #include "sim/scoped.hpp"
+#include "sim/step_checksums.hpp"
 #include "sim/transfer.hpp"
 
 namespace tessera {
@@ -23,6 +25,7 @@ namespace tessera {
 /// What the cores of a device share: per operand, its array in HBM.
 struct DeviceIo {
   std::vector<std::byte*> hbm;  ///< null for scratch
+  std::vector<float*> bounds;   ///< of outputs, where error bounds are kept; else null
   std::vector<std::vector<std::int32_t>>
       owner;                    ///< per OperandPlan::claims(): 1 + the cell that wrote it
   std::vector<Buffer*> arrays;  ///< on the machine: what copies or aliases reach
@@ -34,6 +37,8 @@ struct CoreIo {
   bool keeps_blocks = true;
   bool trap_nan = false;
   Profile profile = Profile::exact;
+  const ErrorModel* error_model = nullptr;
+  bool keep_checksums = false;
   bool keep_movements = false;
   const std::vector<int>* at = nullptr;  ///< the watched grid step
   bool break_at = false;
@@ -53,6 +58,7 @@ struct CoreTotals {
   std::int64_t transcendentals = 0;
   std::array<int, kMaxGridRank> extent{};
   Scopes scopes;
+  StepChecksums checksums;
   std::string printed;
 };
 
@@ -202,8 +208,9 @@ class Core final : public CoreBase {
   }
 
   void run_cells(std::int64_t first, std::int64_t last) override {
-    const OpState outer =
-        std::exchange(op_state, OpState{.trap_nan = io_.trap_nan, .profile = io_.profile});
+    const OpState outer = std::exchange(
+        op_state,
+        OpState{.trap_nan = io_.trap_nan, .profile = io_.profile, .error_model = io_.error_model});
     StepContext context = *io_.context;
     context.ids = ids_.data();
     if (io_.core != nullptr) {
@@ -390,6 +397,55 @@ class Core final : public CoreBase {
     Env env(ids_.data(), lo_.data(), hi_.data(), &printed, &scopes, io_.core);
     call_body(env, std::make_index_sequence<kOperands>{});
     ++steps;
+    if (io_.keep_checksums) {
+      body_ids_ = ids_;
+      for_each_operand([&]<std::size_t I>() { sum_scratch<I>(); });
+    }
+  }
+
+  /// What copies reach may be under way: only scratch that the body alone writes counts.
+  template <std::size_t I>
+  void sum_scratch() {
+    if constexpr (kBlock<I>) {
+      constexpr Role kRole = OpAt<I>::kRole;
+      if constexpr (kRole == Role::accum || kRole == Role::vmem) {
+        if (kRole == Role::accum || io_.core == nullptr)
+          add_checksum(std::get<I>(blocks_), kPlace<I>, nullptr, std::get<I>(blocks_).plan->block);
+      }
+    }
+  }
+  /// `index`: of an output block, whose part `inside` counts.
+  template <class T>
+  void add_checksum(const Block<T>& block, std::size_t place, const std::int64_t* index,
+                    const Shape& inside) {
+    const OperandPlan& op = *block.plan;
+    if (!op.present || block.shadow.missing() == block.shadow.elems()) return;
+    StepChecksum sum;
+    sum.device = io_.core != nullptr ? io_.core->device : 0;
+    std::copy(body_ids_.begin(), body_ids_.end(), sum.ids.begin());
+    sum.operand = static_cast<int>(place);
+    const bool whole = block.shadow.all_init();
+    const auto add = [&](std::int64_t from, std::int64_t n) {
+      const T* const data = block.data;
+      std::uint64_t total = 0;
+      if (whole) {
+        for (std::int64_t i = from; i < from + n; ++i) total += checksum_of(i, data[i]);
+      } else {
+        for (std::int64_t i = from; i < from + n; ++i) {
+          if (block.shadow.at(i) == Shadow::init) total += checksum_of(i, data[i]);
+        }
+      }
+      sum.checksum += total;
+    };
+    if (index == nullptr) {
+      add(0, std::int64_t{op.rows} * op.cols);
+    } else {
+      sum.block = 0;
+      for (int d = 0; d < op.blocks.rank; ++d) sum.block = sum.block * op.blocks[d] + index[d];
+      for_each_run(op, index, inside,
+                   [&](std::int64_t, std::int64_t from, std::int64_t n) { add(from, n); });
+    }
+    checksums.push_back(sum);
   }
 
   /// Operands of the body: refs to the blocks, without the scalars.
@@ -457,6 +513,7 @@ class Core final : public CoreBase {
       if (io_.core != nullptr) touch(op, block, true, "fetch");
       claim<I>(index);
       block.shadow.fill(Shadow::uninit);
+      block.clear_bounds();
       if (block.storage.shared()) block.allocate();
     } else {
       const Shape inside = op.in_bounds(index);
@@ -482,6 +539,9 @@ class Core final : public CoreBase {
       touch(op, block, false, "write-back");
       if (op.aliased >= 0) written_back(op, position_[I].index.data(), inside);
     }
+    if (io_.keep_checksums) add_checksum(block, kPlace<I>, position_[I].index.data(), inside);
+    if (float* const bounds = io_.device->bounds[kPlace<I>])
+      write_back_bounds(block, bounds, position_[I].index.data(), inside);
     missing[kPlace<I>].add(
         write_back(block, io_.device->hbm[kPlace<I>], position_[I].index.data(), inside));
     record(op, inside, op.space, Space::hbm, Why::writeback);
@@ -611,6 +671,7 @@ class Core final : public CoreBase {
   Blocks blocks_;
   std::array<Position, kOperands> position_{};
   std::array<int, kMaxGridRank> ids_{};
+  std::array<int, kMaxGridRank> body_ids_{};  ///< of the last step that ran, for checksums
   std::array<int, kMaxGridRank> lo_{};
   std::array<int, kMaxGridRank> hi_{};
   std::int64_t cell_ = 0;

@@ -44,6 +44,12 @@ void check_input(const OperandPlan& op, const Array& array, int devices) {
                                     "; the kernel takes " + describe(op.dtype, wanted));
 }
 
+KernelError unmodelled_bounds(const char* where) {
+  return KernelError({.slug = "unmodelled",
+                      .kind = Diagnostic::Kind::unmodelled,
+                      .headline = std::string("error bounds ") + where});
+}
+
 }  // namespace
 
 RunDriver::RunDriver(Plan plan, const Inputs& inputs, const RunOptions& options)
@@ -61,12 +67,18 @@ RunDriver::RunDriver(Plan plan, const Inputs& inputs, const RunOptions& options)
     if (op.is_input()) check_input(op, *inputs[next++], devices_);
     if (op.is_output()) {
       outputs_.push_back(Array::undefined(op.dtype, global_shape(op.array, devices_)));
+      if (options.error_model)
+        bounds_.push_back(Array::undefined(DType::f32, outputs_.back().shape()));
     }
+    if (options.error_model && op.aliased >= 0) throw unmodelled_bounds("of aliased operands");
   }
+  if (options.error_model && options.transport != nullptr)
+    throw unmodelled_bounds("across processes");
   device_io_.resize(static_cast<std::size_t>(devices_));
   missing_.resize(static_cast<std::size_t>(devices_));
   for (auto& io : device_io_) {
     io.hbm.resize(plan_.operands.size());
+    io.bounds.resize(plan_.operands.size());
     io.owner.resize(plan_.operands.size());
     io.arrays.resize(plan_.operands.size());
   }
@@ -74,6 +86,8 @@ RunDriver::RunDriver(Plan plan, const Inputs& inputs, const RunOptions& options)
   io_.keeps_blocks = options.device.keeps_blocks_across_cells();
   io_.trap_nan = options.trap_nan;
   io_.profile = options.profile;
+  if (options.error_model) io_.error_model = &*options.error_model;
+  io_.keep_checksums = options.keep_checksums;
   io_.keep_movements = options.keep_movements;
   if (!options.at.empty()) io_.at = &options.at;
   io_.break_at = options.break_at;
@@ -101,6 +115,12 @@ void RunDriver::reset() {
       // Cores read inputs through this pointer and never write them.
       if (op.is_input()) io.hbm[i] = const_cast<std::byte*>(inputs_[in++]->bytes()) + shard;
       if (op.is_output()) {
+        if (!bounds_.empty()) {
+          io.bounds[i] = bounds_[out].data<float>() + d * op.array.elems();
+          // Blocks bring theirs when they are written back.
+          if (op.role != Role::out || plan_.leaves_undefined)
+            std::fill_n(io.bounds[i], op.array.elems(), 0.f);
+        }
         io.hbm[i] = outputs_[out++].bytes() + shard;
         if (plan_.leaves_undefined) poison(io.hbm[i], op.dtype, op.array.elems());
       }
@@ -137,6 +157,7 @@ void RunDriver::collect(const CoreTotals& core, int device, RunResult& result) {
     sum.flops += totals.flops;
     sum.transcendentals += totals.transcendentals;
   }
+  result.checksums.insert(result.checksums.end(), core.checksums.begin(), core.checksums.end());
   if (core.printed.empty()) return;
   if (options_.print)
     options_.print(core.printed);
@@ -238,6 +259,7 @@ RunResult RunDriver::execute(std::int64_t cells,
   else
     finish(result);
   result.outputs = std::move(outputs_);
+  result.bounds = std::move(bounds_);
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return result;
 }

@@ -26,6 +26,7 @@
 #include "memory_model/array.hpp"
 #include "memory_model/device_spec.hpp"
 #include "sim/body/kernel.hpp"
+#include "sim/bounds/error_model.hpp"
 #include "sim/diagnostics/diagnostic.hpp"
 #include "sim/interpreter.hpp"
 
@@ -42,10 +43,14 @@ struct RunOptions {
   Transport* transport = nullptr;
   int threads = 0;                   ///< 0: what OpenMP offers
   Profile profile = Profile::exact;  ///< how products are computed
-  bool trap_nan = false;             ///< stop at the first op that makes a NaN from numbers
-  bool keep_movements = false;       ///< keep every ledger record; implies one thread
-  std::vector<int> at = {};          ///< a grid step to watch; implies one thread
-  bool break_at = false;             ///< raise SIGTRAP there, before the body
+  /// Keep error bounds of the outputs: how far from them another build may be. Not with aliased
+  /// operands, nor across processes.
+  std::optional<ErrorModel> error_model = {};
+  bool keep_checksums = false;  ///< of blocks, step by step
+  bool trap_nan = false;        ///< stop at the first op that makes a NaN from numbers
+  bool keep_movements = false;  ///< keep every ledger record; implies one thread
+  std::vector<int> at = {};     ///< a grid step to watch; implies one thread
+  bool break_at = false;        ///< raise SIGTRAP there, before the body
   std::function<void(const std::string&)> on_step = {};  ///< at that step: its blocks as text
   std::function<void(double)> progress = {};  ///< called now and then with the fraction done
   std::function<void(const std::string&)> print =
@@ -56,6 +61,7 @@ struct RunOptions {
 
 struct RunResult {
   std::vector<Array> outputs;  ///< in spec order; undefined if there is a diagnostic
+  std::vector<Array> bounds;   ///< with an error model: f32, per element of each output
   /// Per output: elements that nothing wrote, of a kernel that may leave some (they hold poison).
   std::vector<std::int64_t> undefined;
   Plan plan;  ///< operands, allocations, and the final ledger
@@ -65,6 +71,7 @@ struct RunResult {
   std::int64_t flops = 0;
   std::int64_t transcendentals = 0;
   Scopes scopes;
+  StepChecksums checksums;  ///< in grid order, device by device
   std::vector<Diagnostic> diagnostics;
   bool on_machine = false;    ///< true if cores ran as fibers of the asynchronous machine
   Schedule schedule;          ///< on it: the one that failed, or the last
@@ -121,6 +128,7 @@ class RunDriver {
   int devices_ = 1;
   Inputs inputs_;
   std::vector<Array> outputs_;
+  std::vector<Array> bounds_;  ///< of outputs_, or empty
   std::vector<DeviceIo> device_io_;
   std::vector<std::vector<Missing>> missing_;  ///< per device and operand
   std::function<void(double)> progress_;

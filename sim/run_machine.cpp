@@ -93,6 +93,8 @@ std::uint64_t RunDriver::run_schedule(std::int64_t cells, const Schedule& schedu
     for (std::size_t i = 0; i < plan_.operands.size(); ++i) {
       const Buffer* array = device_io_[static_cast<std::size_t>(d)].arrays[i];
       if (array == nullptr || plan_.operands[i].role != Role::hbm_out) continue;
+      if (float* const to = device_io_[static_cast<std::size_t>(d)].bounds[i])
+        std::copy(array->bounds.begin(), array->bounds.end(), to);
       Missing& missing = missing_[static_cast<std::size_t>(d)][i];
       if (array->shadow.missing() > 0)
         missing.add(array->shadow.missing(), array->shadow.first_missing());

@@ -103,8 +103,10 @@ class Scoped {
         object_->block.device_spec = &step_context->plan->device;
         object_->block.on = &c;
         object_->block.allocate();
+        object_->block.clear_bounds();
       }
       b.shadow = Shadow(b.shape.elems(), Shadow::uninit);
+      b.bounds.clear();
       c.machine->place(b);
     }
   }

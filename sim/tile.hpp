@@ -13,6 +13,8 @@
 #include <utility>
 
 #include "memory_model/dtype.hpp"
+#include "sim/bounds/elementwise.hpp"
+#include "sim/bounds/sum.hpp"
 #include "sim/dot.hpp"
 #include "sim/op_state.hpp"
 #include "sim/ops/dot.hpp"
@@ -35,18 +37,32 @@ class Tile {
 
   Tile() = default;
   /// A view; `owner` keeps the memory alive, or is empty for memory that outlives the tile.
-  Tile(const T* data, int r, int c, std::int64_t stride, StorageHandle owner)
-      : rows(r), cols(c), data_(data), stride_(stride), owner_(std::move(owner)) {}
+  Tile(const T* data, int r, int c, std::int64_t stride, StorageHandle owner,
+       StorageHandle bounds = {})
+      : rows(r),
+        cols(c),
+        data_(data),
+        stride_(stride),
+        owner_(std::move(owner)),
+        bounds_(std::move(bounds)) {}
 
   T operator()(int r, int c) const { return data_[r * stride_ + c]; }
   const T* data() const { return data_; }
   std::int64_t stride() const { return stride_; }
   bool contiguous() const { return stride_ == cols || rows == 1; }
+  /// Bounds on what another build may make of each element (sim/bounds/elementwise.hpp), rows x
+  /// cols; null: none but these bits, or no bounds are kept.
+  const float* bounds() const {
+    return bounds_ ? reinterpret_cast<const float*>(bounds_.bytes()) : nullptr;
+  }
+  const StorageHandle& bounds_storage() const { return bounds_; }
+  bounds::TileView view() const { return {data_, kDTypeOf<T>, rows, cols, stride_, bounds()}; }
 
  private:
   const T* data_ = nullptr;
   std::int64_t stride_ = 0;
   StorageHandle owner_;
+  StorageHandle bounds_;
 };
 
 /// A tile being computed: write through data(), then move it into a Tile.
@@ -59,10 +75,11 @@ class FreshTile {
         storage_(
             Storage::allocate(sizeof(T) * static_cast<std::size_t>(std::int64_t{rows} * cols))) {}
   T* data() { return reinterpret_cast<T*>(storage_.bytes()); }
-  Tile<T> finish() && {
+  Tile<T> finish(StorageHandle bounds = {}) && {
     const T* d = data();
-    return Tile<T>(d, rows_, cols_, cols_, std::move(storage_));
+    return Tile<T>(d, rows_, cols_, cols_, std::move(storage_), std::move(bounds));
   }
+  bounds::TileView view() { return {data(), kDTypeOf<T>, rows_, cols_, cols_, nullptr}; }
 
  private:
   int rows_;
@@ -102,12 +119,22 @@ class DotExpression {
   DotExpression(const DotExpression&) = delete;
   DotExpression& operator=(const DotExpression&) = delete;
 
-  void accumulate(Accumulator* c, std::int64_t ldc) && {
-    dot_accumulate(c, ldc, operand(a_, at_), operand(b_, bt_), rows, cols, depth_);
+  /// `sum`: of c, if bounds are kept.
+  void accumulate(Accumulator* c, std::int64_t ldc, const bounds::SumView& sum) && {
+    if (op_state.error_model != nullptr) {
+      bounds::dot_accumulate(c, ldc, operand(a_, at_), bounds_of(a_, at_), operand(b_, bt_),
+                             bounds_of(b_, bt_), rows, cols, depth_, *op_state.error_model, sum);
+    } else {
+      dot_accumulate(c, ldc, operand(a_, at_), operand(b_, bt_), rows, cols, depth_);
+    }
     op_state.flops += 2 * std::int64_t{rows} * cols * depth_;
   }
 
  private:
+  static Operand2d<float> bounds_of(const Tile<T>& t, bool transposed) {
+    return transposed ? Operand2d<float>{t.bounds(), 1, t.cols}
+                      : Operand2d<float>{t.bounds(), t.cols, 1};
+  }
   static Operand2d<T> operand(const Tile<T>& t, bool transposed) {
     return transposed ? Operand2d<T>{t.data(), 1, t.stride()}
                       : Operand2d<T>{t.data(), t.stride(), 1};
@@ -141,6 +168,8 @@ struct Lane {
   int rows;
   int cols;
   std::int64_t stride;
+  const float* bounds = nullptr;
+  bounds::TileView view() const { return {data, kDTypeOf<T>, rows, cols, stride, bounds}; }
 };
 
 template <class X>
@@ -162,7 +191,7 @@ auto lane_of(const X& x, S& held) {
     held = convert<S>(x);
     return Lane<S>{&held, 1, 1, 0};
   } else {
-    return Lane<typename X::Element>{x.data(), x.rows, x.cols, x.stride()};
+    return Lane<typename X::Element>{x.data(), x.rows, x.cols, x.stride(), x.bounds()};
   }
 }
 
@@ -246,7 +275,9 @@ struct Interpreter {
         To* to = result.data() + std::int64_t{r} * tile.cols;
         for (int c = 0; c < tile.cols; ++c) to[c] = convert<To>(from[c]);
       }
-      return std::move(result).finish();
+      StorageHandle kept;
+      if (tile.bounds() != nullptr) kept = bounds::cast(result.view(), tile.view());
+      return std::move(result).finish(std::move(kept));
     }
   }
 
@@ -279,7 +310,12 @@ struct Interpreter {
       }
     }
     op_state.flops += std::int64_t{tile.rows} * tile.cols;
-    return std::move(result).finish();
+    StorageHandle kept;
+    if (op_state.error_model != nullptr) {
+      kept = bounds::reduce_rows(Reduction::info.name, *op_state.error_model, result.view(),
+                                 tile.view());
+    }
+    return std::move(result).finish(std::move(kept));
   }
 
   template <class A, class Keep, class B>
@@ -293,7 +329,7 @@ struct Interpreter {
       T* to = result.data() + std::int64_t{r} * tile.cols;
       for (int c = 0; c < tile.cols; ++c) to[c] = keep(r, c) ? from[c] : other;
     }
-    return std::move(result).finish();
+    return std::move(result).finish(bounds::keep_where(tile.bounds(), tile.rows, tile.cols, keep));
   }
 
   template <class A>
@@ -322,14 +358,23 @@ struct Interpreter {
       const int cols = x.cols;
       FreshTile<Acc> result(x.rows, cols);
       std::fill_n(result.data(), std::int64_t{x.rows} * cols, Acc(0));
-      std::forward<X>(x).accumulate(result.data(), cols);
-      return std::move(result).finish();
+      StorageHandle kept;
+      if (std::is_floating_point_v<Acc> && op_state.error_model != nullptr) {
+        bounds::SumState sum(x.rows, cols);
+        const bounds::SumView view = sum.view();
+        std::forward<X>(x).accumulate(result.data(), cols, view);
+        kept = bounds::write_bounds(result.view(), view, *op_state.error_model);
+      } else {
+        std::forward<X>(x).accumulate(result.data(), cols, {});
+      }
+      return std::move(result).finish(std::move(kept));
     } else if constexpr (kIsTransposed<Plain>) {
       FreshTile<T> result(x.rows, x.cols);
       for (int r = 0; r < x.rows; ++r) {
         for (int c = 0; c < x.cols; ++c) result.data()[std::int64_t{r} * x.cols + c] = x.tile(c, r);
       }
-      return std::move(result).finish();
+      return std::move(result).finish(
+          bounds::transposed(x.tile.bounds(), x.tile.rows, x.tile.cols));
     } else {
       return Tile<T>(detail::operand(x));
     }
@@ -371,7 +416,12 @@ struct Interpreter {
     op_state.flops += elems * Op::info.flops;
     if constexpr (Op::info.transcendental) op_state.transcendentals += elems;
     if (op_state.trap_nan) detail::trap_nan(Op::info.name, result.data(), rows, cols, lanes...);
-    return std::move(result).finish();
+    StorageHandle kept;
+    if (op_state.error_model != nullptr) {
+      static const bounds::Rule& rule = bounds::rule_of(Op::info.name);
+      kept = bounds::elementwise(rule, *op_state.error_model, result.view(), {lanes.view()...});
+    }
+    return std::move(result).finish(std::move(kept));
   }
 };
 

@@ -124,6 +124,20 @@ struct Missing {
   void add(const Missing& other) { add(other.count, other.first); }
 };
 
+/// Writes the error bounds of a block's elements to those of its array.
+template <class T>
+void write_back_bounds(Block<T>& block, float* hbm, const std::int64_t* index,
+                       const Shape& in_bounds) {
+  block.settle_bounds();
+  for_each_run(*block.plan, index, in_bounds,
+               [&](std::int64_t to, std::int64_t from, std::int64_t n) {
+                 if (block.bounds.empty())
+                   std::fill_n(hbm + to, n, 0.f);
+                 else
+                   std::copy_n(block.bounds.begin() + from, n, hbm + to);
+               });
+}
+
 /// Writes block `index` of an output back; what the block does not hold is missing for good, since
 /// a block is written back once.
 template <class T>
