@@ -25,6 +25,11 @@ void add_setting_options(CLI::App& command, RunArguments& a) {
   command.add_option("--devices", a.mesh, "devices of the mesh, as in 8 or 2x4");
   command.add_option("--cores", a.cores, "cores of a device, which share its parallel cells")
       ->capture_default_str();
+  command
+      .add_option("--inputs", a.input_kind,
+                  "what made-up inputs hold: uniform, binary, integers, cancellation, wide or "
+                  "special (NaN, inf)")
+      ->capture_default_str();
   command.add_option("--input", a.inputs,
                      "ref=file.npy: an input or a prefetched array from a file; of a module, the "
                      "operand's number");
@@ -77,6 +82,34 @@ int dispatch(int argc, char** argv, const Kernels& kernels) {
   add_setting_options(*compare, a);
   compare->add_option("--backend", a.backend, "cuda or reference")->required();
   oversubscribe(compare);
+  GoldenArguments g;
+  CLI::App* golden = app.add_subcommand(
+      "golden", "outputs with error bounds that another build of a kernel is held to");
+  golden->require_subcommand(1);
+  CLI::App* make = golden->add_subcommand("make", "run a kernel and write its golden");
+  add_setting_options(*make, a);
+  make->add_option("--out", g.folder, "the folder to make")->required();
+  make->add_option("--threads", a.threads, "host threads; 0 takes all")->capture_default_str();
+  make->add_option("--profile", a.profile, "how products are computed")->capture_default_str();
+  make->add_option("--accumulate", g.accumulate,
+                   "the format that the other side adds in: f32, tf32, f16 or bf16")
+      ->capture_default_str();
+  make->add_option("--operands", g.operands,
+                   "what it rounds f32 operands of dots to: tf32, or bf16 (one pass of an MXU)")
+      ->capture_default_str();
+  make->add_option("--ulp", g.ulps, "op=N: what its elementary functions may be off by, as exp=2");
+  make->add_flag("--no-fused", g.not_fused, "it never fuses a product into an addition");
+  CLI::App* check = golden->add_subcommand(
+      "check", "another build against a golden: bit-exact, within the bound, or wrong");
+  check->add_option("golden", g.folder, "the folder of the golden")->required();
+  check->add_option("--outputs", g.outputs, "the other build's NAME.npy, in this folder");
+  check->add_option("--backend", a.backend, "run this backend on the golden's inputs: cuda");
+  oversubscribe(check);
+  CLI::App* bisect = golden->add_subcommand(
+      "bisect", "the first grid step and ref whose blocks differ from the other side's");
+  bisect->add_option("golden", g.folder, "the folder of the golden")->required();
+  bisect->add_option("--outputs", g.outputs, "the other side's steps.npy, or a folder with it")
+      ->required();
   CLI::App* devices = app.add_subcommand("devices", "the device specs, or one with its sources");
   devices->add_option("name", name, "device");
   CLI::App* ops = app.add_subcommand("ops", "the ops that bodies can use");
@@ -110,6 +143,9 @@ int dispatch(int argc, char** argv, const Kernels& kernels) {
   if (*show) return is_module(a.kernel) ? show_module_command(a) : show_command(kernels, a);
   if (*run) return is_module(a.kernel) ? run_module_command(a) : run_command(kernels, a);
   if (*compare) return compare_command(kernels, a);
+  if (*make) return golden_make_command(kernels, a, g);
+  if (*check) return golden_check_command(kernels, a, g);
+  if (*bisect) return golden_bisect_command(g);
   if (*devices) return devices_command(name);
   if (*ops) return ops_command(markdown);
   if (*extract) return extract_command(name, folder);

@@ -58,6 +58,14 @@ Profile parse_profile(const std::string& text) {
   }
   throw InputError("bad-input", "no profile '" + text + "'" + suggest(text, known));
 }
+InputKind parse_input_kind(const std::string& text) {
+  std::vector<std::string> known;
+  for (const InputKind kind : kInputKinds) {
+    if (text == name(kind)) return kind;
+    known.emplace_back(name(kind));
+  }
+  throw InputError("bad-input", "no kind of inputs '" + text + "'" + suggest(text, known));
+}
 }  // namespace
 
 RunOptions run_options(const RunArguments& a) {
@@ -85,6 +93,7 @@ Request request_of(const KernelHandle& kernel, const RunArguments& a) {
   request.dtype = parse_dtype(a.dtype, kernel);
   for (auto& [name, file] : split_assignments(a.inputs, "--input")) request.files[name] = file;
   request.seed = a.seed;
+  request.input_kind = parse_input_kind(a.input_kind);
   request.check = !a.no_check;
   request.backend = parse_backend(a.backend);
   if (a.rounds < 0 || a.rounds > 100'000)

@@ -34,6 +34,17 @@ struct RunArguments {
   int rounds = 0;
   double time_limit = 300;
   bool oversubscribe = false;
+  std::string input_kind = "uniform";
+};
+
+/// What `tessera golden` is told besides.
+struct GoldenArguments {
+  std::string folder;   ///< of the golden
+  std::string outputs;  ///< of another build: its .npy files, or its steps
+  std::string accumulate = "f32";
+  std::string operands = "as given";
+  std::vector<std::string> ulps;  ///< op=ulps
+  bool not_fused = false;
 };
 
 /// True if what is to be run is no kernel's name but a Mosaic module, or a folder with one.
@@ -48,6 +59,15 @@ int exit_code(const std::vector<Diagnostic>& diagnostics);
 RunOptions run_options(const RunArguments& arguments);
 /// Throws InputError unless --output and --json can be written.
 void check_destinations(const RunArguments& arguments);
+
+/// Runs a kernel with error bounds and writes a golden.
+int golden_make_command(const Kernels& kernels, const RunArguments& arguments,
+                        const GoldenArguments& golden);
+/// Another build's outputs, from files or from a backend, against a golden.
+int golden_check_command(const Kernels& kernels, const RunArguments& arguments,
+                         const GoldenArguments& golden);
+/// The first grid step at which the other side's blocks differ.
+int golden_bisect_command(const GoldenArguments& golden);
 
 int run_command(const Kernels& kernels, const RunArguments& arguments);
 /// Every case of a kernel on two backends, bit by bit.

@@ -197,7 +197,7 @@ void run_cuda(const cuda::Instance& instance, const Prepared<K>& p,
 /// What a kernel makes on the host for its sizes and tiles.
 template <class K>
 void make_host(const Request& request, Prepared<K>& p) {
-  p.host = std::make_unique<Host>(K::info.name, request.seed, request.files);
+  p.host = std::make_unique<Host>(K::info.name, request.seed, request.files, request.input_kind);
   if constexpr (requires { p.kernel.prepare(*p.host, p.tiles); })
     p.kernel.prepare(*p.host, p.tiles);
 }
@@ -237,6 +237,10 @@ Array rounded(const reference::Expected& expected, const Plan& plan, std::size_t
               int devices);
 /// Throws InputError if the arrays are larger than this machine's memory.
 void check_memory(const Plan& plan, int devices);
+/// The arrays of a run by name, and what prepare() asked for besides.
+std::vector<std::pair<std::string, Array>> inputs_of(const Host& host,
+                                                     const std::vector<std::string>& names,
+                                                     const std::vector<Array>& arrays);
 void check_closed_form(const Bytes& closed_form, const char* kernel, RunResult& result);
 
 inline std::string command_of(const char* kernel, const Request& request, const Setting& setting) {
@@ -248,6 +252,8 @@ inline std::string command_of(const char* kernel, const Request& request, const 
   if (request.dtype != DType::f32) command += std::string(" --dtype ") + name(request.dtype);
   if (request.device.name != "tpu-v5e") command += " --device " + request.device.name;
   if (request.seed != 0) command += " --seed " + std::to_string(request.seed);
+  if (request.input_kind != InputKind::uniform)
+    command += std::string(" --inputs ") + name(request.input_kind);
   if (request.options.profile != Profile::exact)
     command += std::string(" --profile ") + name(request.options.profile);
   if (request.devices > 0) command += " --devices " + std::to_string(request.devices);
@@ -325,6 +331,7 @@ Outcome run_entry(const E& entry, const Request& request) {
   p.host->check_files_used(names);
   Inputs inputs;
   for (const auto& a : arrays) inputs.push_back(&a);
+  if (request.keep_inputs) outcome.inputs = inputs_of(*p.host, names, arrays);
 
   RunOptions options = request.options;
   options.device = request.device;

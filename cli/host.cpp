@@ -1,5 +1,8 @@
 #include "cli/host.hpp"
 
+#include <cmath>
+#include <limits>
+
 namespace tessera::cli {
 
 std::uint64_t random_bits(std::uint64_t seed, const std::string& name, std::uint64_t i) {
@@ -11,7 +14,85 @@ std::uint64_t random_bits(std::uint64_t seed, const std::string& name, std::uint
   return z ^ (z >> 31);
 }
 
-Array random_array(DType d, const Shape& shape, std::uint64_t seed, const std::string& name) {
+const char* name(InputKind kind) {
+  switch (kind) {
+    case InputKind::uniform:
+      return "uniform";
+    case InputKind::binary:
+      return "binary";
+    case InputKind::integers:
+      return "integers";
+    case InputKind::cancellation:
+      return "cancellation";
+    case InputKind::wide:
+      return "wide";
+    case InputKind::special:
+      break;
+  }
+  return "special";
+}
+
+namespace {
+
+float uniform(std::uint64_t bits) {
+  return static_cast<float>(static_cast<std::int64_t>(bits >> 40) - (1 << 23)) * 0x1p-23f;
+}
+
+/// Where index / 2 of an element lies, along every dim.
+std::uint64_t pair_of(const Shape& shape, std::int64_t i, bool& second) {
+  const Shape index = unravel(shape, i);
+  std::uint64_t pair = 0;
+  for (int dim = 0; dim < shape.rank; ++dim) {
+    pair = pair * static_cast<std::uint64_t>(shape[dim] / 2 + 1) +
+           static_cast<std::uint64_t>(index[dim] / 2);
+  }
+  second = shape.rank > 0 && index[shape.rank - 1] % 2 != 0;
+  return pair;
+}
+
+int widest_exponent(DType d) { return d == DType::f16 ? 4 : bit_width(d) == 8 ? 2 : 30; }
+
+/// Element i of a float array.
+float made(InputKind kind, DType d, const Shape& shape, std::uint64_t seed, const std::string& name,
+           std::int64_t i) {
+  const std::uint64_t bits = random_bits(seed, name, static_cast<std::uint64_t>(i));
+  const float value = uniform(bits);
+  switch (kind) {
+    case InputKind::uniform:
+      return value;
+    case InputKind::binary:
+      return static_cast<float>(bits >> 63);
+    case InputKind::integers:
+      return static_cast<float>(static_cast<int>((bits >> 40) % 5) - 2);
+    case InputKind::cancellation: {
+      bool second = false;
+      const float base = uniform(random_bits(seed, name + "#", pair_of(shape, i, second)));
+      return (second ? -base : base) + value * 0x1p-12f;
+    }
+    case InputKind::wide: {
+      const int most = widest_exponent(d);
+      const int exponent = static_cast<int>((bits & 0xffff) % static_cast<unsigned>(2 * most + 1));
+      return std::ldexp(value, exponent - most);
+    }
+    case InputKind::special:
+      break;
+  }
+  constexpr float kInf = std::numeric_limits<float>::infinity();
+  constexpr float kOdd[] = {std::numeric_limits<float>::quiet_NaN(),
+                            kInf,
+                            -kInf,
+                            0.f,
+                            -0.f,
+                            0x1.8p-130f,
+                            -0x1p-149f,
+                            0x1p60f};
+  return bits % 64 == 0 ? kOdd[bits / 64 % std::size(kOdd)] : value;
+}
+
+}  // namespace
+
+Array random_array(DType d, const Shape& shape, std::uint64_t seed, const std::string& name,
+                   InputKind kind) {
   Array array(d, shape);
   visit_dtype(d, [&]<class T>(TypeTag<T>) {
     for (std::int64_t i = 0; i < array.elems(); ++i) {
@@ -19,8 +100,7 @@ Array random_array(DType d, const Shape& shape, std::uint64_t seed, const std::s
       if constexpr (kIsPacked<T>) {
         array.set(i, static_cast<double>(bits >> 61));
       } else if constexpr (kIsFloat<T>) {
-        array.data<T>()[i] = convert<T>(
-            static_cast<float>(static_cast<std::int64_t>(bits >> 40) - (1 << 23)) * 0x1p-23f);
+        array.data<T>()[i] = convert<T>(made(kind, d, shape, seed, name, i));
       } else if constexpr (std::is_same_v<T, bool>) {
         array.data<T>()[i] = (bits >> 63) != 0;
       } else {
@@ -69,9 +149,14 @@ Smem<int> Host::keep(const char* name, std::vector<int> values) {
 std::vector<Host::Asked> Host::asked() const {
   std::vector<Asked> all;
   for (const auto& [name, values] : scalars_)
-    all.push_back({name, values->data(), values->size() * sizeof(int)});
+    all.push_back({name,
+                   DType::i32,
+                   {static_cast<std::int64_t>(values->size())},
+                   values->data(),
+                   values->size() * sizeof(int)});
   for (const auto& [name, array] : inputs_)
-    all.push_back({name, array.bytes(), static_cast<std::size_t>(array.size_bytes())});
+    all.push_back({name, array.dtype(), array.shape(), array.bytes(),
+                   static_cast<std::size_t>(array.size_bytes())});
   return all;
 }
 
@@ -82,7 +167,7 @@ Array Host::operand(const std::string& name, DType d, const Shape& shape) {
     check_shape(name, array, shape);
     return array;
   }
-  return random_array(d, shape, seed_, name);
+  return random_array(d, shape, seed_, name, kind_);
 }
 
 void Host::check_files_used(const std::vector<std::string>& known) const {

@@ -19,13 +19,29 @@ namespace tessera::cli {
 /// everywhere.
 std::uint64_t random_bits(std::uint64_t seed, const std::string& name, std::uint64_t i);
 
-/// Uniform in [-1, 1) in steps of 2^-23 for float types, 0 to 7 for integers (0 and 1 for bool).
-Array random_array(DType d, const Shape& shape, std::uint64_t seed, const std::string& name);
+/// What made-up inputs of float types hold; integers are 0 to 7 (bool: 0 and 1) in all of them.
+///   uniform       [-1, 1) in steps of 2^-23
+///   binary        0 and 1: sums are exact in any order
+///   integers      -2 to 2: likewise
+///   cancellation  pairs along each dim that cancel in sums, but for 2^-12 of them
+///   wide          random signs and significands, exponents over as much as the type's products
+///                 and their sums allow (f32, bf16: -30 to 30; f16: -4 to 4; fp8: -2 to 2)
+///   special       uniform with a NaN, an infinity, a zero of either sign, a subnormal number and
+///                 a large one here and there (one in 64)
+enum class InputKind { uniform, binary, integers, cancellation, wide, special };
+inline constexpr InputKind kInputKinds[] = {InputKind::uniform,  InputKind::binary,
+                                            InputKind::integers, InputKind::cancellation,
+                                            InputKind::wide,     InputKind::special};
+const char* name(InputKind kind);
+
+Array random_array(DType d, const Shape& shape, std::uint64_t seed, const std::string& name,
+                   InputKind kind = InputKind::uniform);
 
 class Host {
  public:
-  Host(std::string kernel, std::uint64_t seed, std::map<std::string, std::string> files)
-      : kernel_(std::move(kernel)), seed_(seed), files_(std::move(files)) {}
+  Host(std::string kernel, std::uint64_t seed, std::map<std::string, std::string> files,
+       InputKind kind = InputKind::uniform)
+      : kernel_(std::move(kernel)), seed_(seed), files_(std::move(files)), kind_(kind) {}
   Host(const Host&) = delete;
   Host& operator=(const Host&) = delete;
 
@@ -57,6 +73,8 @@ class Host {
   /// The arrays that prepare() asked for by name, given or made.
   struct Asked {
     std::string name;
+    DType dtype;
+    Shape shape;
     const void* data;
     std::size_t bytes;
   };
@@ -75,6 +93,7 @@ class Host {
   std::uint64_t seed_;
   std::uint64_t draws_ = 0;
   std::map<std::string, std::string> files_;
+  InputKind kind_;
   std::map<std::string, bool> used_;
   std::map<std::string, Array> inputs_;
   std::deque<std::vector<int>> kept_;

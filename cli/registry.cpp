@@ -111,6 +111,22 @@ void detail::check_memory(const Plan& plan, int devices) {
                                plan.kernel, bytes / (1 << 30)));
 }
 
+std::vector<std::pair<std::string, Array>> detail::inputs_of(const Host& host,
+                                                             const std::vector<std::string>& names,
+                                                             const std::vector<Array>& arrays) {
+  std::vector<std::pair<std::string, Array>> inputs;
+  for (std::size_t i = 0; i < arrays.size(); ++i) inputs.emplace_back(names[i], arrays[i]);
+  for (const Host::Asked& asked : host.asked()) {
+    const bool known = std::any_of(inputs.begin(), inputs.end(),
+                                   [&](const auto& in) { return in.first == asked.name; });
+    if (known) continue;
+    Array array(asked.dtype, asked.shape);
+    std::memcpy(array.bytes(), asked.data, asked.bytes);
+    inputs.emplace_back(asked.name, std::move(array));
+  }
+  return inputs;
+}
+
 void detail::check_closed_form(const Bytes& closed_form, const char* kernel, RunResult& result) {
   const Ledger& ledger = result.ledger();
   const Bytes moved{ledger.hbm_read_bytes(), ledger.hbm_write_bytes(), ledger.remote_bytes()};

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "cli/backends.hpp"
+#include "cli/host.hpp"
 #include "golden/validate.hpp"
 #include "memory_model/device_spec.hpp"
 #include "sim/body/kernel.hpp"
@@ -25,6 +26,8 @@ struct Request {
   DeviceSpec device;
   std::map<std::string, std::string> files;  ///< ref -> .npy
   std::uint64_t seed = 0;
+  InputKind input_kind = InputKind::uniform;
+  bool keep_inputs = false;  ///< in the outcome
   bool check = true;
   std::optional<BackendKind> backend = {};      ///< none: auto
   int rounds = 0;                               ///< on CUDA: runs to time
@@ -66,6 +69,7 @@ struct Outcome {
   std::optional<golden::Validation> validation;
   std::optional<Bytes> closed_form;  ///< kernel.hbm_bytes for this setting and device
   std::vector<std::string> output_names;
+  std::vector<std::pair<std::string, Array>> inputs;  ///< if they are kept: arrays and scalars
 };
 
 /// What `show` prints of one setting.
