@@ -83,6 +83,19 @@ int dispatch(int argc, char** argv, const Kernels& kernels) {
   compare->add_option("--backend", a.backend, "cuda or reference")->required();
   oversubscribe(compare);
   GoldenArguments g;
+  const auto error_model = [&](CLI::App* command) {
+    command
+        ->add_option("--accumulate", g.accumulate,
+                     "the format that the other side adds in: f32, tf32, f16 or bf16")
+        ->capture_default_str();
+    command
+        ->add_option("--operands", g.operands,
+                     "what it rounds f32 operands of dots to: tf32, or bf16 (one pass of an MXU)")
+        ->capture_default_str();
+    command->add_option("--ulp", g.ulps,
+                        "op=N: what its elementary functions may be off by, as exp=2");
+    command->add_flag("--no-fused", g.not_fused, "it never fuses a product into an addition");
+  };
   CLI::App* golden = app.add_subcommand(
       "golden", "outputs with error bounds that another build of a kernel is held to");
   golden->require_subcommand(1);
@@ -91,14 +104,7 @@ int dispatch(int argc, char** argv, const Kernels& kernels) {
   make->add_option("--out", g.folder, "the folder to make")->required();
   make->add_option("--threads", a.threads, "host threads; 0 takes all")->capture_default_str();
   make->add_option("--profile", a.profile, "how products are computed")->capture_default_str();
-  make->add_option("--accumulate", g.accumulate,
-                   "the format that the other side adds in: f32, tf32, f16 or bf16")
-      ->capture_default_str();
-  make->add_option("--operands", g.operands,
-                   "what it rounds f32 operands of dots to: tf32, or bf16 (one pass of an MXU)")
-      ->capture_default_str();
-  make->add_option("--ulp", g.ulps, "op=N: what its elementary functions may be off by, as exp=2");
-  make->add_flag("--no-fused", g.not_fused, "it never fuses a product into an addition");
+  error_model(make);
   CLI::App* check = golden->add_subcommand(
       "check", "another build against a golden: bit-exact, within the bound, or wrong");
   check->add_option("golden", g.folder, "the folder of the golden")->required();
@@ -108,8 +114,17 @@ int dispatch(int argc, char** argv, const Kernels& kernels) {
   CLI::App* bisect = golden->add_subcommand(
       "bisect", "the first grid step and ref whose blocks differ from the other side's");
   bisect->add_option("golden", g.folder, "the folder of the golden")->required();
-  bisect->add_option("--outputs", g.outputs, "the other side's steps.npy, or a folder with it")
-      ->required();
+  bisect->add_option("--outputs", g.outputs,
+                     "the other side's steps.npy, or a folder with it, or with its outputs alone");
+  bisect->add_option("--backend", a.backend, "run this backend on the golden's inputs: cuda");
+  oversubscribe(bisect);
+  CLI::App* bless = app.add_subcommand(
+      "bless", "make the goldens of a kernel that a library checks in: small, covering edges");
+  bless->add_option("kernel", a.kernel, "kernel name (tessera list)")->required();
+  bless->add_option("--device", a.device, "the device whose build will be held to them")
+      ->capture_default_str();
+  bless->add_option("--out", g.folder, "the folder to make; goldens/KERNEL if not given");
+  error_model(bless);
   CLI::App* devices = app.add_subcommand("devices", "the device specs, or one with its sources");
   devices->add_option("name", name, "device");
   CLI::App* ops = app.add_subcommand("ops", "the ops that bodies can use");
@@ -143,9 +158,10 @@ int dispatch(int argc, char** argv, const Kernels& kernels) {
   if (*show) return is_module(a.kernel) ? show_module_command(a) : show_command(kernels, a);
   if (*run) return is_module(a.kernel) ? run_module_command(a) : run_command(kernels, a);
   if (*compare) return compare_command(kernels, a);
+  if (*bless) return bless_command(kernels, a, g);
   if (*make) return golden_make_command(kernels, a, g);
   if (*check) return golden_check_command(kernels, a, g);
-  if (*bisect) return golden_bisect_command(g);
+  if (*bisect) return golden_bisect_command(kernels, a, g);
   if (*devices) return devices_command(name);
   if (*ops) return ops_command(markdown);
   if (*extract) return extract_command(name, folder);

@@ -67,7 +67,12 @@ int golden_make_command(const Kernels& kernels, const RunArguments& arguments,
 int golden_check_command(const Kernels& kernels, const RunArguments& arguments,
                          const GoldenArguments& golden);
 /// The first grid step at which the other side's blocks differ.
-int golden_bisect_command(const GoldenArguments& golden);
+int golden_bisect_command(const Kernels& kernels, const RunArguments& arguments,
+                          const GoldenArguments& golden);
+
+/// The goldens of a kernel that a library checks in.
+int bless_command(const Kernels& kernels, const RunArguments& arguments,
+                  const GoldenArguments& golden);
 
 int run_command(const Kernels& kernels, const RunArguments& arguments);
 /// Every case of a kernel on two backends, bit by bit.

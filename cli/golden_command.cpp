@@ -3,16 +3,17 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
+#include <limits>
 
 #include "cli/commands.hpp"
+#include "cli/golden_command.hpp"
 #include "cli/progress.hpp"
 #include "golden/bisect.hpp"
 #include "golden/golden.hpp"
 #include "golden/verdict.hpp"
 
 namespace tessera::cli {
-
-namespace {
 
 ErrorModel model_of(const GoldenArguments& g) {
   ErrorModel model;
@@ -33,6 +34,21 @@ ErrorModel model_of(const GoldenArguments& g) {
   return model;
 }
 
+void lift_limits(Request& request) {
+  if (!request.device.keeps_blocks_across_cells())
+    request.device.vmem_bytes = std::numeric_limits<std::int64_t>::max();
+}
+
+std::string model_options(const GoldenArguments& g) {
+  std::string options;
+  if (g.accumulate != "f32") options += " --accumulate " + g.accumulate;
+  if (g.operands != "as given") options += " --operands " + g.operands;
+  for (const auto& word : g.ulps) options += " --ulp " + word;
+  return options + (g.not_fused ? " --no-fused" : "");
+}
+
+namespace {
+
 std::string make_command(const RunArguments& a, const GoldenArguments& g) {
   std::string command = "tessera golden make " + a.kernel;
   for (const auto& word : a.assignments) command += " " + word;
@@ -46,11 +62,8 @@ std::string make_command(const RunArguments& a, const GoldenArguments& g) {
   add(a.input_kind, "uniform", "--inputs");
   add(a.profile, "exact", "--profile");
   add(a.mesh, "", "--devices");
-  add(g.accumulate, "f32", "--accumulate");
-  if (g.operands != "as given") command += " --operands " + g.operands;
-  for (const auto& word : g.ulps) command += " --ulp " + word;
   for (const auto& word : a.inputs) command += " --input " + word;
-  return command + (g.not_fused ? " --no-fused" : "");
+  return command + model_options(g);
 }
 
 int failed(const std::vector<Diagnostic>& diagnostics) {
@@ -60,17 +73,10 @@ int failed(const std::vector<Diagnostic>& diagnostics) {
 
 }  // namespace
 
-int golden_make_command(const Kernels& kernels, const RunArguments& a, const GoldenArguments& g) {
-  if (is_module(a.kernel)) {
-    throw InputError("bad-input",
-                     "goldens of Mosaic modules are not supported yet: their ops have no error "
-                     "bounds");
-  }
-  const KernelHandle& kernel = find_kernel(kernels, a.kernel);
-  Request request = request_of(kernel, a);
+golden::Golden make_golden(const KernelHandle& kernel, Request request, const std::string& command,
+                           std::vector<Diagnostic>& diagnostics) {
   request.backend = BackendKind::interpret;
   request.keep_inputs = true;
-  request.options.error_model = model_of(g);
   request.options.keep_checksums = true;
   Outcome outcome;
   {
@@ -79,9 +85,9 @@ int golden_make_command(const Kernels& kernels, const RunArguments& a, const Gol
     request.phase = [&](const char* what) { progress.phase(what); };
     outcome = kernel.run(request);
   }
-  if (!outcome.result.ok()) return failed(outcome.result.diagnostics);
-
   golden::Golden made;
+  diagnostics = outcome.result.diagnostics;
+  if (!outcome.result.ok()) return made;
   made.kernel = kernel.info.name;
   for (const auto& s : outcome.setting.sizes) made.sizes.emplace_back(s.name, s.value);
   made.tiles = outcome.setting.tiles;
@@ -91,10 +97,26 @@ int golden_make_command(const Kernels& kernels, const RunArguments& a, const Gol
   made.seed = request.seed;
   made.inputs_kind = name(request.input_kind);
   made.profile = name(request.options.profile);
-  made.command = make_command(a, g);
+  made.command = command;
   made.error_model = *request.options.error_model;
   for (auto& [name, array] : outcome.inputs) made.inputs.push_back({name, std::move(array)});
   golden::take_result(made, std::move(outcome.result), outcome.output_names);
+  return made;
+}
+
+int golden_make_command(const Kernels& kernels, const RunArguments& a, const GoldenArguments& g) {
+  if (is_module(a.kernel)) {
+    throw InputError("bad-input",
+                     "goldens of Mosaic modules are not supported yet: their ops have no error "
+                     "bounds");
+  }
+  const KernelHandle& kernel = find_kernel(kernels, a.kernel);
+  Request request = request_of(kernel, a);
+  request.options.error_model = model_of(g);
+  lift_limits(request);
+  std::vector<Diagnostic> diagnostics;
+  const golden::Golden made = make_golden(kernel, request, make_command(a, g), diagnostics);
+  if (!diagnostics.empty()) return failed(diagnostics);
   golden::write(g.folder, made);
   fmt::print("{}: {}\n", g.folder, golden::describe(made));
   for (const golden::Output& o : made.outputs) {
@@ -126,35 +148,54 @@ int golden_make_command(const Kernels& kernels, const RunArguments& a, const Gol
   return 0;
 }
 
+namespace {
+
+/// A kernel on the inputs of a golden, with its sizes and tiles.
+Outcome run_again(const Kernels& kernels, const RunArguments& a, const golden::Golden& made,
+                  const std::string& folder, bool keep_checksums) {
+  RunArguments run = a;
+  run.kernel = made.kernel;
+  run.dtype = made.dtype;
+  run.device = made.device;
+  run.profile = made.profile;
+  if (made.devices > 0) run.mesh = std::to_string(made.devices);
+  for (const auto& [name, value] : made.sizes)
+    run.assignments.push_back(fmt::format("{}={}", name, value));
+  for (const auto& [name, extent] : made.tiles)
+    run.assignments.push_back(fmt::format("{}={}", name, extent));
+  for (const auto& in : made.inputs)
+    run.inputs.push_back(in.name + "=" + folder + "/inputs/" + in.name + ".npy");
+  const KernelHandle& kernel = find_kernel(kernels, made.kernel);
+  Request request = request_of(kernel, run);
+  request.check = false;
+  lift_limits(request);
+  if (request.backend == BackendKind::cuda) request.options.profile = Profile::exact;
+  request.options.keep_checksums = keep_checksums;
+  if (keep_checksums) request.steps_per_cell = golden::steps_per_cell(made.steps);
+  Outcome outcome = kernel.run(request);
+  fmt::print("{} on {}\n", name(outcome.receipt.ran),
+             outcome.receipt.why.empty() ? run.device : outcome.receipt.why);
+  return outcome;
+}
+
+void need_other_side(const RunArguments& a, const GoldenArguments& g, const char* command) {
+  if (g.outputs.empty() != (a.backend == "auto")) return;
+  throw InputError("bad-usage",
+                   fmt::format("golden {} takes --outputs DIR or --backend cuda", command),
+                   fmt::format("tessera golden {} --help", command));
+}
+
+}  // namespace
+
 int golden_check_command(const Kernels& kernels, const RunArguments& a, const GoldenArguments& g) {
-  if (g.outputs.empty() == (a.backend == "auto")) {
-    throw InputError("bad-usage", "golden check takes --outputs DIR or --backend cuda",
-                     "tessera golden check --help");
-  }
+  need_other_side(a, g, "check");
   const golden::Golden made = golden::read(g.folder);
   std::vector<Array> theirs;
   if (!g.outputs.empty()) {
     theirs = golden::read_outputs(made, g.outputs);
   } else {
-    RunArguments run = a;
-    run.kernel = made.kernel;
-    run.dtype = made.dtype;
-    run.device = made.device;
-    run.profile = made.profile;
-    if (made.devices > 0) run.mesh = std::to_string(made.devices);
-    for (const auto& [name, value] : made.sizes)
-      run.assignments.push_back(fmt::format("{}={}", name, value));
-    for (const auto& [name, extent] : made.tiles)
-      run.assignments.push_back(fmt::format("{}={}", name, extent));
-    for (const auto& in : made.inputs)
-      run.inputs.push_back(in.name + "=" + g.folder + "/inputs/" + in.name + ".npy");
-    const KernelHandle& kernel = find_kernel(kernels, made.kernel);
-    Request request = request_of(kernel, run);
-    request.check = false;
-    Outcome outcome = kernel.run(request);
+    Outcome outcome = run_again(kernels, a, made, g.folder, false);
     if (!outcome.result.ok()) return failed(outcome.result.diagnostics);
-    fmt::print("{} on {}\n", name(outcome.receipt.ran),
-               outcome.receipt.why.empty() ? run.device : outcome.receipt.why);
     theirs = std::move(outcome.result.outputs);
   }
   std::vector<golden::Verdict> verdicts;
@@ -171,12 +212,40 @@ int golden_check_command(const Kernels& kernels, const RunArguments& a, const Go
   return code;
 }
 
-int golden_bisect_command(const GoldenArguments& g) {
+int golden_bisect_command(const Kernels& kernels, const RunArguments& a, const GoldenArguments& g) {
+  need_other_side(a, g, "bisect");
   const golden::Golden made = golden::read(g.folder);
-  const golden::Parting parting = golden::bisect(made.steps, golden::read_steps(g.outputs));
+  Array theirs = golden::rows_of(made.steps, {});
+  if (!g.outputs.empty()) {
+    theirs = golden::read_steps(made.steps, g.outputs);
+    if (std::filesystem::is_directory(g.outputs) && theirs.shape()[0] == 0)
+      theirs = golden::with_outputs(made, theirs, golden::read_outputs(made, g.outputs));
+  } else {
+    const Outcome outcome = run_again(kernels, a, made, g.folder, true);
+    if (!outcome.result.ok()) return failed(outcome.result.diagnostics);
+    const cuda::Launched& launch = outcome.receipt.launch;
+    StepChecksums sums = outcome.result.checksums;
+    for (const cuda::StepSum& s : launch.checksums) {
+      StepChecksum& sum = sums.emplace_back();
+      sum.device = s.device;
+      std::copy(s.ids.begin(), s.ids.end(), sum.ids.begin());
+      sum.operand = s.operand;
+      sum.checksum = s.checksum;
+    }
+    theirs = golden::rows_of(made.steps, sums);
+    if (outcome.receipt.ran == BackendKind::cuda) {
+      theirs = golden::with_outputs(made, theirs, outcome.result.outputs);
+      if (!launch.keeps_checksums) {
+        fmt::print(
+            "built without -DTESSERA_CUDA_CHECKSUMS=ON: of its blocks the outputs alone are "
+            "known\n");
+      }
+    }
+  }
+  const golden::Parting parting = golden::bisect(made.steps, theirs);
   if (parting.compared == 0) {
     throw InputError("bad-input", "the other side has none of the golden's " +
-                                      with_commas(parting.missing) + " steps");
+                                      with_commas(parting.missing) + " checksums");
   }
   fmt::print("golden {}\n  {} checksums compared", golden::describe(made),
              with_commas(parting.compared));

@@ -180,6 +180,7 @@ void run_cuda(const cuda::Instance& instance, const Prepared<K>& p,
         {names[i], arrays[i].bytes(), static_cast<std::size_t>(arrays[i].size_bytes())});
   for (const auto& a : p.host->asked()) launch.inputs.push_back({a.name, a.data, a.bytes});
   launch.rounds = request.rounds;
+  launch.steps_per_cell = request.steps_per_cell;
   launch.time_limit_s = request.time_limit;
   for (const auto& op : outcome.result.plan.operands) {
     if (!op.is_output() || !op.present) continue;

@@ -31,6 +31,7 @@ struct Request {
   bool check = true;
   std::optional<BackendKind> backend = {};      ///< none: auto
   int rounds = 0;                               ///< on CUDA: runs to time
+  int steps_per_cell = 0;                       ///< on CUDA: keep checksums of so many
   double time_limit = 300;                      ///< on CUDA: seconds of one run
   bool oversubscribe = false;                   ///< on CUDA: several devices of a mesh on one GPU
   int devices = 0;                              ///< 0: the kernel's size of that name, or one

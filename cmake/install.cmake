@@ -21,7 +21,7 @@ foreach(folder memory_model sim reference kernels golden report pallas cuda cli)
     FILES_MATCHING PATTERN "*.hpp" PATTERN "templates" EXCLUDE)
 endforeach()
 install(FILES cuda/backend.cu DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tessera/cuda)
-install(FILES scripts/tessera_gdb.py DESTINATION ${CMAKE_INSTALL_DATADIR}/tessera)
+install(FILES scripts/tessera_gdb.py golden/python/tessera_golden.py DESTINATION ${CMAKE_INSTALL_DATADIR}/tessera)
 install(EXPORT tesseraTargets NAMESPACE tessera:: DESTINATION ${package})
 set_target_properties(tessera_flags PROPERTIES EXPORT_NAME flags)
 configure_package_config_file(cmake/tesseraConfig.cmake.in ${CMAKE_CURRENT_BINARY_DIR}/tesseraConfig.cmake

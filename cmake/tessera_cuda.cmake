@@ -25,6 +25,12 @@ if(TESSERA_CUDA_EXACT_FUNCTIONS)
   list(APPEND TESSERA_NVCC_FLAGS -DTESSERA_EXACT_FUNCTIONS)
 endif()
 
+# What accumulators hold after every step, for `tessera golden bisect --backend cuda`.
+option(TESSERA_CUDA_CHECKSUMS "Keep checksums of accumulators, step by step (slower)" OFF)
+if(TESSERA_CUDA_CHECKSUMS)
+  list(APPEND TESSERA_NVCC_FLAGS -DTESSERA_STEP_CHECKSUMS)
+endif()
+
 function(tessera_cuda_module name)
   cmake_parse_arguments(ARG "" "" "SOURCES" ${ARGN})
   if(NOT TESSERA_NVCC)

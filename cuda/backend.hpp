@@ -5,6 +5,7 @@
 // other.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <span>
 #include <stdexcept>
@@ -33,6 +34,14 @@ struct HostArray {
   std::size_t bytes = 0;
 };
 
+/// What an accumulator held after a grid step.
+struct StepSum {
+  int device = 0;
+  std::vector<int> ids;
+  int operand = 0;  ///< among those that the body gets
+  std::uint64_t checksum = 0;
+};
+
 struct Launch {
   std::vector<double> sizes;      ///< in the order of the kernel's `sizes`
   std::vector<HostArray> inputs;  ///< operands, and arrays that prepare() asks for
@@ -41,6 +50,7 @@ struct Launch {
   int gpus = 1;               ///< to use; device d of a mesh runs on GPU d % gpus
   int rounds = 0;             ///< runs to time after the first one
   double time_limit_s = 300;  ///< of one run
+  int steps_per_cell = 0;     ///< keep checksums of this many steps of each parallel cell
 };
 
 struct Launched {
@@ -54,7 +64,9 @@ struct Launched {
   bool tensor_cores = false;     ///< dot() by wgmma, not by SIMT lanes
   bool exact_functions = false;  ///< elementary functions are sim/ops' on tensor cores too
   int by_copy_engine = 0;        ///< pipelined inputs that the copy engine (TMA) brings
-  int by_threads = 0;            ///< those that threads copy: an alignment or a padding forbids TMA
+  bool keeps_checksums = false;  ///< it was built to
+  std::vector<StepSum> checksums;
+  int by_threads = 0;  ///< those that threads copy: an alignment or a padding forbids TMA
 };
 
 struct Instance {

@@ -9,6 +9,7 @@
 // cell first (under causal masks those are the longest), so that CTAs end together.
 #pragma once
 
+#include "cuda/checksums.hpp"
 #include "cuda/operands.hpp"
 
 namespace tessera::cuda {
@@ -23,6 +24,7 @@ struct Arguments {
   unsigned mapped[(kMaps + 31) / 32];  ///< bit: the map is one
   unsigned* drawn;                     ///< cells handed out after each CTA's first; 0 between runs
   Peers peers;
+  StepTable steps;
   int cells;
   bool by_threads;  ///< some block cannot be brought by the copy engine
 
@@ -308,16 +310,38 @@ struct Consumer<K, S, std::index_sequence<kI...>> {
     for (;;) {
       const int cell = cells.take(shared.leader);
       if (cell < 0) return;
+      [[maybe_unused]] int step = 0;
       for (Cursor<G> at(shared.spec.grid, cell); at.alive; at.advance(shared.spec.grid)) {
         (use<kI>(at), ...);
         auto env = env_at(at);
         call(env, at, std::make_integer_sequence<int, kPassed>{});
+        if constexpr (kKeepsChecksums) {
+          if (step < shared.arguments.steps.steps) {
+            StepRow* row = shared.arguments.steps.rows +
+                           (static_cast<long long>(cell) * shared.arguments.steps.steps + step) *
+                               SpecTraits<S>::kAccums;
+            (keep_checksum<kI>(at, row), ...);
+          }
+          ++step;
+        }
       }
       (leave<kI>(), ...);
     }
   }
 
  private:
+  /// Into a step's next row.
+  template <std::size_t kJ>
+  __device__ __forceinline__ void keep_checksum(const Cursor<G>& at, StepRow*& row) {
+    if constexpr (Of<kJ>::kAccum) {
+      atomicAdd(&row->checksum, checksum_held(std::get<kJ>(state)));
+      if (threadIdx.x == 0) {
+        row->used = 1;
+        for (int d = 0; d < G::kRank; ++d) row->ids[d] = at.ids[d];
+      }
+      ++row;
+    }
+  }
   /// Waits for the block of a step; the one before is given back.
   template <std::size_t kJ>
   __device__ __forceinline__ void use(const Cursor<G>& step) {

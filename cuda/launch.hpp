@@ -3,6 +3,7 @@
 
 #include "cuda/device.hpp"
 #include "cuda/kernel.hpp"
+#include "cuda/step_tables.hpp"
 #include "sim/body/kernel.hpp"
 
 namespace tessera::cuda {
@@ -221,6 +222,7 @@ Launched launch(const Launch& given) {
   enable_peers(gpus, what);
 
   std::deque<Side<K, S>> sides;
+  StepTables<S> tables(given, cells, what);
   for (int d = 0; d < devices; ++d) {
     auto& side = sides.emplace_back(Side<K, S>{kernel, d, d % gpus});
     use_gpu(side.gpu, what);
@@ -233,6 +235,7 @@ Launched launch(const Launch& given) {
     const unsigned zero = 0;
     side.arrays.emplace_back(&zero, sizeof zero, what);
     side.arguments.drawn = static_cast<unsigned*>(side.arrays.back().get());
+    side.arguments.steps = tables.add();
     Maps<S> maps{spec, side.arguments, what};
     maps.encode();
     side.by_copy_engine = maps.by_copy_engine;
@@ -299,6 +302,8 @@ Launched launch(const Launch& given) {
             "cudaMemcpy", what);
     }
   }
+  result.keeps_checksums = kKeepsChecksums;
+  result.checksums = tables.collect();
   for (int i = 0; i < given.rounds; ++i) result.seconds.push_back(run());
   return result;
 }

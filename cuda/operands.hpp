@@ -148,6 +148,7 @@ struct SpecTraits<S, std::index_sequence<kI...>> {
     return count_before(i, is);
   }
   static constexpr int kVmems = vmem_before(kOperands);
+  static constexpr int kAccums = (0 + ... + (Of<kI>::kAccum ? 1 : 0));
   /// A tensor map per operand, used by inputs, then one for each pair of HBM and VMEM operands.
   static constexpr int kMaps = kOperands + hbm_before(kOperands) * kVmems;
   static constexpr int pair_map(std::size_t hbm) { return kOperands + hbm_before(hbm) * kVmems; }

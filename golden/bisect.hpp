@@ -25,7 +25,17 @@ struct Parting {
 /// InputError where `theirs` is no table of the golden's columns.
 Parting bisect(const Steps& golden, const Array& theirs);
 
-/// steps.npy of a folder, or the file itself.
-Array read_steps(const std::filesystem::path& path);
+/// steps.npy of a folder, or the file itself; no rows if a folder has none.
+Array read_steps(const Steps& golden, const std::filesystem::path& path);
+
+/// The most steps that a parallel cell of the grid takes.
+int steps_per_cell(const Steps& golden);
+
+/// Rows like the golden's of checksums: i64[n, dims + 4].
+Array rows_of(const Steps& golden, const StepChecksums& checksums);
+
+/// Besides `theirs`, the rows that the other side's outputs themselves give: its blocks as they
+/// were written back. `outputs` in the golden's order.
+Array with_outputs(const Golden& golden, const Array& theirs, const std::vector<Array>& outputs);
 
 }  // namespace tessera::golden

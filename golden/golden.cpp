@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "golden/bisect.hpp"
 #include "golden/sha256.hpp"
 #include "memory_model/npy.hpp"
 #include "sim/diagnostics/diagnostic.hpp"
@@ -166,6 +167,7 @@ Json manifest_of(const fs::path& folder, const Golden& g) {
   }
   j["steps"] = write_array(folder, "steps.npy", g.steps.rows);
   j["steps"]["dims"] = g.steps.dims;
+  j["steps"]["parallel"] = g.steps.parallel;
   j["steps"]["refs"] = g.steps.refs;
   j["manifest_sha256"] = std::string(kDigits, '0');
   return j;
@@ -204,17 +206,9 @@ void take_result(Golden& g, RunResult result, const std::vector<std::string>& ou
     const char* label = plan.labels[static_cast<std::size_t>(d)];
     g.steps.dims.push_back(label != nullptr ? label : "d" + std::to_string(d));
   }
+  g.steps.parallel = plan.parallel_rank;
   for (const OperandPlan& op : plan.operands) g.steps.refs.push_back(op.name);
-  const std::int64_t columns = plan.grid_rank + 4;
-  g.steps.rows = Array(DType::i64, {static_cast<std::int64_t>(result.checksums.size()), columns});
-  std::int64_t* to = g.steps.rows.data<std::int64_t>();
-  for (const StepChecksum& c : result.checksums) {
-    *to++ = c.device;
-    for (int d = 0; d < plan.grid_rank; ++d) *to++ = c.ids[static_cast<std::size_t>(d)];
-    *to++ = c.operand;
-    *to++ = c.block;
-    *to++ = static_cast<std::int64_t>(c.checksum);
-  }
+  g.steps.rows = rows_of(g.steps, result.checksums);
 }
 
 void write(const fs::path& folder, const Golden& golden) {
@@ -284,6 +278,7 @@ Golden read(const fs::path& folder) {
     }
     const Json& steps = j.at("steps");
     g.steps.dims = steps.at("dims").get<std::vector<std::string>>();
+    g.steps.parallel = steps.at("parallel");
     g.steps.refs = steps.at("refs").get<std::vector<std::string>>();
     g.steps.rows = read_array(folder, steps);
   } catch (const Json::exception& wrong) {

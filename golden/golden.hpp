@@ -40,6 +40,7 @@ struct Output {
 /// 64 bits reinterpreted.
 struct Steps {
   std::vector<std::string> dims;  ///< names of the grid's dimensions
+  int parallel = 0;               ///< how many of them are parallel, the first ones
   std::vector<std::string> refs;  ///< what `ref` counts
   Array rows;                     ///< i64[n, dims + 4]
 };

@@ -142,6 +142,7 @@ Plan plan_of(const char* kernel, const Spec<Grid<Dim...>, Op...>& spec, const De
   plan.kernel = kernel;
   plan.device = device;
   plan.grid_rank = sizeof...(Dim);
+  plan.parallel_rank = Grid<Dim...>::kParallel;
   std::size_t d = 0;
   std::apply([&](const auto&... dim) { ((plan.labels[d++] = dim.label), ...); }, spec.grid.dims);
   std::apply([&](const auto&... op) { (detail::add_operand(plan, op), ...); }, spec.operands);

@@ -75,6 +75,7 @@ struct Plan {
   std::vector<Allocation> allocations;
   std::array<const char*, kMaxGridRank> labels{};
   int grid_rank = 0;
+  int parallel_rank = 0;          ///< dims of the grid before the arbitrary ones
   bool leaves_undefined = false;  ///< outputs need not be written whole
   bool compact = false;           ///< arrays of few rows have tiles of few rows, as Mosaic's
   int scoped_ref = -1;            ///< row of the ledger for buffers of run_scoped
