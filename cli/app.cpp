@@ -94,6 +94,8 @@ int dispatch(int argc, char** argv, const Kernels& kernels) {
         ->capture_default_str();
     command->add_option("--ulp", g.ulps,
                         "op=N: what its elementary functions may be off by, as exp=2");
+    command->add_flag("--other-blocks", g.other_blocks,
+                      "its blocks may have other sizes: an online softmax rounds elsewhere");
     command->add_flag("--no-fused", g.not_fused, "it never fuses a product into an addition");
   };
   CLI::App* golden = app.add_subcommand(
@@ -109,14 +111,14 @@ int dispatch(int argc, char** argv, const Kernels& kernels) {
       "check", "another build against a golden: bit-exact, within the bound, or wrong");
   check->add_option("golden", g.folder, "the folder of the golden")->required();
   check->add_option("--outputs", g.outputs, "the other build's NAME.npy, in this folder");
-  check->add_option("--backend", a.backend, "run this backend on the golden's inputs: cuda");
+  check->add_option("--backend", g.backend, "run this backend on the golden's inputs: cuda");
   oversubscribe(check);
   CLI::App* bisect = golden->add_subcommand(
       "bisect", "the first grid step and ref whose blocks differ from the other side's");
   bisect->add_option("golden", g.folder, "the folder of the golden")->required();
   bisect->add_option("--outputs", g.outputs,
                      "the other side's steps.npy, or a folder with it, or with its outputs alone");
-  bisect->add_option("--backend", a.backend, "run this backend on the golden's inputs: cuda");
+  bisect->add_option("--backend", g.backend, "run this backend on the golden's inputs: cuda");
   oversubscribe(bisect);
   CLI::App* bless = app.add_subcommand(
       "bless", "make the goldens of a kernel that a library checks in: small, covering edges");

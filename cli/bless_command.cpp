@@ -75,6 +75,7 @@ bool still_in_blocks(const Plan& plan, const Plan& whole) {
   for (std::size_t i = 0; i < plan.operands.size(); ++i) {
     const OperandPlan& now = plan.operands[i];
     const OperandPlan& was = whole.operands[i];
+    if (now.block.rank != now.array.rank) continue;  // not cut into blocks
     for (int d = 0; d < now.blocks.rank; ++d) {
       if (now.blocks[d] < std::min<std::int64_t>(2, was.blocks[d])) return false;
       if (was.array[d] % was.block[d] == 0 && now.array[d] % now.block[d] != 0) return false;

@@ -41,10 +41,12 @@ struct RunArguments {
 struct GoldenArguments {
   std::string folder;   ///< of the golden
   std::string outputs;  ///< of another build: its .npy files, or its steps
+  std::string backend;  ///< to run on the golden's inputs
   std::string accumulate = "f32";
   std::string operands = "as given";
   std::vector<std::string> ulps;  ///< op=ulps
   bool not_fused = false;
+  bool other_blocks = false;
 };
 
 /// True if what is to be run is no kernel's name but a Mosaic module, or a folder with one.

@@ -20,6 +20,7 @@ ErrorModel model_of(const GoldenArguments& g) {
   model.accumulate = unit_roundoff(g.accumulate);
   if (g.operands != "as given") model.operands = unit_roundoff(g.operands);
   model.fused = !g.not_fused;
+  model.other_blocks = g.other_blocks;
   for (const auto& [op, text] : split_assignments(g.ulps, "--ulp")) {
     const double ulp = parse_number("--ulp " + op, text, true);
     std::vector<std::string> known{"div", "sqrt"};
@@ -44,6 +45,7 @@ std::string model_options(const GoldenArguments& g) {
   if (g.accumulate != "f32") options += " --accumulate " + g.accumulate;
   if (g.operands != "as given") options += " --operands " + g.operands;
   for (const auto& word : g.ulps) options += " --ulp " + word;
+  if (g.other_blocks) options += " --other-blocks";
   return options + (g.not_fused ? " --no-fused" : "");
 }
 
@@ -152,8 +154,9 @@ namespace {
 
 /// A kernel on the inputs of a golden, with its sizes and tiles.
 Outcome run_again(const Kernels& kernels, const RunArguments& a, const golden::Golden& made,
-                  const std::string& folder, bool keep_checksums) {
+                  const GoldenArguments& g, bool keep_checksums) {
   RunArguments run = a;
+  run.backend = g.backend;
   run.kernel = made.kernel;
   run.dtype = made.dtype;
   run.device = made.device;
@@ -164,7 +167,7 @@ Outcome run_again(const Kernels& kernels, const RunArguments& a, const golden::G
   for (const auto& [name, extent] : made.tiles)
     run.assignments.push_back(fmt::format("{}={}", name, extent));
   for (const auto& in : made.inputs)
-    run.inputs.push_back(in.name + "=" + folder + "/inputs/" + in.name + ".npy");
+    run.inputs.push_back(in.name + "=" + g.folder + "/inputs/" + in.name + ".npy");
   const KernelHandle& kernel = find_kernel(kernels, made.kernel);
   Request request = request_of(kernel, run);
   request.check = false;
@@ -178,8 +181,8 @@ Outcome run_again(const Kernels& kernels, const RunArguments& a, const golden::G
   return outcome;
 }
 
-void need_other_side(const RunArguments& a, const GoldenArguments& g, const char* command) {
-  if (g.outputs.empty() != (a.backend == "auto")) return;
+void need_other_side(const GoldenArguments& g, const char* command) {
+  if (g.outputs.empty() != g.backend.empty()) return;
   throw InputError("bad-usage",
                    fmt::format("golden {} takes --outputs DIR or --backend cuda", command),
                    fmt::format("tessera golden {} --help", command));
@@ -188,13 +191,13 @@ void need_other_side(const RunArguments& a, const GoldenArguments& g, const char
 }  // namespace
 
 int golden_check_command(const Kernels& kernels, const RunArguments& a, const GoldenArguments& g) {
-  need_other_side(a, g, "check");
+  need_other_side(g, "check");
   const golden::Golden made = golden::read(g.folder);
   std::vector<Array> theirs;
   if (!g.outputs.empty()) {
     theirs = golden::read_outputs(made, g.outputs);
   } else {
-    Outcome outcome = run_again(kernels, a, made, g.folder, false);
+    Outcome outcome = run_again(kernels, a, made, g, false);
     if (!outcome.result.ok()) return failed(outcome.result.diagnostics);
     theirs = std::move(outcome.result.outputs);
   }
@@ -213,7 +216,7 @@ int golden_check_command(const Kernels& kernels, const RunArguments& a, const Go
 }
 
 int golden_bisect_command(const Kernels& kernels, const RunArguments& a, const GoldenArguments& g) {
-  need_other_side(a, g, "bisect");
+  need_other_side(g, "bisect");
   const golden::Golden made = golden::read(g.folder);
   Array theirs = golden::rows_of(made.steps, {});
   if (!g.outputs.empty()) {
@@ -221,7 +224,7 @@ int golden_bisect_command(const Kernels& kernels, const RunArguments& a, const G
     if (std::filesystem::is_directory(g.outputs) && theirs.shape()[0] == 0)
       theirs = golden::with_outputs(made, theirs, golden::read_outputs(made, g.outputs));
   } else {
-    const Outcome outcome = run_again(kernels, a, made, g.folder, true);
+    const Outcome outcome = run_again(kernels, a, made, g, true);
     if (!outcome.result.ok()) return failed(outcome.result.diagnostics);
     const cuda::Launched& launch = outcome.receipt.launch;
     StepChecksums sums = outcome.result.checksums;

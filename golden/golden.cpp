@@ -95,6 +95,7 @@ Json model_json(const ErrorModel& m) {
   return {{"accumulate", format_of(m.accumulate)},
           {"operands", m.operands > 0 ? format_of(m.operands) : "as given"},
           {"fused", m.fused},
+          {"other_blocks", m.other_blocks},
           {"function_ulp", ulp}};
 }
 ErrorModel model_of(const Json& j) {
@@ -103,6 +104,7 @@ ErrorModel model_of(const Json& j) {
   const auto operands = j.at("operands").get<std::string>();
   m.operands = operands == "as given" ? 0 : unit_roundoff(operands);
   m.fused = j.at("fused").get<bool>();
+  m.other_blocks = j.at("other_blocks").get<bool>();
   m.function_ulp.clear();
   for (const auto& [op, ulp] : j.at("function_ulp").items())
     m.function_ulp.emplace_back(op, ulp.get<double>());

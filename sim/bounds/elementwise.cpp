@@ -170,29 +170,6 @@ float* floats(const StorageHandle& h) { return reinterpret_cast<float*>(h.bytes(
 /// f64 tiles, and integers, whose values f32 does not hold.
 bool in_double(DType d) { return d == DType::f64 || (!is_float(d) && bit_width(d) > 16); }
 
-double unit_of(DType d) {
-  switch (d) {
-    case DType::f64:
-      return 0x1p-53;
-    case DType::f32:
-      return 0x1p-24;
-    case DType::f16:
-      return 0x1p-11;
-    case DType::bf16:
-      return 0x1p-8;
-    case DType::f8e4m3fn:
-    case DType::f8e4m3b11fnuz:
-      return 0x1p-4;
-    case DType::f8e5m2:
-      return 0x1p-3;
-    case DType::f4e2m1fn:
-      return 0x1p-2;
-    case DType::f8e8m0fnu:
-      return 0.5;
-    default:
-      return 0;
-  }
-}
 double tiny_of(DType d) {
   switch (d) {
     case DType::f64:
@@ -260,6 +237,29 @@ void run_strips(StripFunction<C> f, const Setting<C>& s, const Flat& flat, float
 
 }  // namespace
 
+double unit_of(DType d) {
+  switch (d) {
+    case DType::f64:
+      return 0x1p-53;
+    case DType::f32:
+      return 0x1p-24;
+    case DType::f16:
+      return 0x1p-11;
+    case DType::bf16:
+      return 0x1p-8;
+    case DType::f8e4m3fn:
+    case DType::f8e4m3b11fnuz:
+      return 0x1p-4;
+    case DType::f8e5m2:
+      return 0x1p-3;
+    case DType::f4e2m1fn:
+      return 0x1p-2;
+    case DType::f8e8m0fnu:
+      return 0.5;
+    default:
+      return 0;
+  }
+}
 const Rule& rule_of(const char* op) {
   for (const Rule& rule : kRules) {
     if (std::string_view(rule.op) == op) return rule;

@@ -31,6 +31,9 @@ struct TileView {
   const float* error;
 };
 
+/// Unit roundoff of a float type; 0 for others.
+double unit_of(DType d);
+
 struct Rule;
 /// The rule of an op by its name; throws KernelError[unmodelled] if it has none.
 const Rule& rule_of(const char* op);

@@ -22,6 +22,10 @@ struct ErrorModel {
   double accumulate = 0x1p-24;  ///< unit roundoff of additions
   double operands = 0;          ///< unit roundoff of the f32 operands of dots; 0: taken as they are
   bool fused = true;            ///< a * b + c may be rounded once
+  /// Its blocks may have other sizes: what an online softmax multiplies was rounded at another
+  /// scale, so that every computed operand of a dot is off by two roundings of its type. (Of f32 it
+  /// may rescale more often than the body: its sums are bounded as the body's own.)
+  bool other_blocks = false;
   std::vector<std::pair<std::string, double>> function_ulp = cuda_function_ulp();
 
   /// Of an op by its name; 0.5 (correctly rounded) if it is not among function_ulp.

@@ -184,9 +184,13 @@ void dot_accumulate(C* c, std::int64_t ldc, Operand2d<T> a, Operand2d<float> a_b
 
     s.magnitude.assign(elems, C(0));
     tessera::dot_accumulate(s.magnitude.data(), n, s.a.operand(k), s.b.operand(n), m, n, k);
-    const double rounded = std::is_same_v<T, float> ? model.operands : 0;
-    const bool from_a = pack_bounds(s.a_bound, a_bound, s.a, rounded, m, k);
-    const bool from_b = pack_bounds(s.b_bound, b_bound, s.b, rounded, k, n);
+    const auto rounded = [&](Operand2d<float> bound) {
+      if constexpr (std::is_same_v<T, float>) return model.operands;
+      // Computed, and cast: each side within the unit roundoff of what it cast.
+      return model.other_blocks && bound.data != nullptr ? 2 * unit_of(kDTypeOf<T>) : 0.;
+    };
+    const bool from_a = pack_bounds(s.a_bound, a_bound, s.a, rounded(a_bound), m, k);
+    const bool from_b = pack_bounds(s.b_bound, b_bound, s.b, rounded(b_bound), k, n);
     const bool propagates = from_a || from_b;
     if (propagates) {
       // |a' b' - a b| <= ea |b| + (|a| + ea) eb
