@@ -108,9 +108,9 @@ golden::Golden make_golden(const KernelHandle& kernel, Request request, const st
 
 int golden_make_command(const Kernels& kernels, const RunArguments& a, const GoldenArguments& g) {
   if (is_module(a.kernel)) {
-    throw InputError("bad-input",
-                     "goldens of Mosaic modules are not supported yet: their ops have no error "
-                     "bounds");
+    return failed({{.slug = "unsupported",
+                    .kind = Diagnostic::Kind::unsupported,
+                    .headline = "goldens of Mosaic modules: their ops have no error bounds yet"}});
   }
   const KernelHandle& kernel = find_kernel(kernels, a.kernel);
   Request request = request_of(kernel, a);

@@ -232,7 +232,9 @@ void write(const fs::path& folder, const Golden& golden) {
     const std::string hash = hash_of_manifest(text, at);
     text.replace(at, kDigits, hash);
     write_file_atomically((made / "manifest.json").string(), text);
-    fs::remove_all(folder);
+    // The old one goes when the new one is in its place.
+    const Remove old{fs::path(made.string() + ".old")};
+    if (fs::exists(folder)) fs::rename(folder, old.path);
     fs::rename(made, folder);
   } catch (const fs::filesystem_error& error) {
     throw InputError("bad-input", std::string("cannot write the golden: ") + error.what());

@@ -11,6 +11,8 @@
 #include "golden/golden.hpp"
 #include "golden/sha256.hpp"
 #include "golden/verdict.hpp"
+#include "kernels/all_gather_matmul.hpp"
+#include "kernels/dma_matmul.hpp"
 #include "kernels/matmul.hpp"
 #include "memory_model/npy.hpp"
 #include "sim/run.hpp"
@@ -137,7 +139,32 @@ TEST_CASE("checksums of the steps are the same for every thread count, and see o
   CHECK(parting.ref == "acc");
 }
 
-TEST_CASE("bounds reach the outputs of every kind of kernel, whatever the thread count",
+TEST_CASE("bounds go with copies by DMA, between spaces and devices", "[golden][bounds]") {
+  const Array x = pattern({100, 130}, 7);
+  const Array y = pattern({130, 70}, 5);
+  RunOptions options;
+  options.error_model = ErrorModel{};
+  const RunResult plain =
+      run(kernels::Matmul<float>{100, 70, 130}, tiles(64, 128, 128), arrays(x, y), options);
+  const RunResult copied =
+      run(kernels::DmaMatmul<float>{100, 70, 130}, tiles(64, 128, 128), arrays(x, y), options);
+  REQUIRE(plain.ok());
+  REQUIRE(copied.ok());
+  CHECK(std::memcmp(plain.bounds[0].bytes(), copied.bounds[0].bytes(),
+                    static_cast<std::size_t>(plain.bounds[0].size_bytes())) == 0);
+
+  constexpr int kDevices = 4;
+  options.mesh = {kDevices};
+  const Array shards = pattern({kDevices * 64, 256}, 7);
+  const Array right = pattern({kDevices * 256, 128}, 5);
+  const RunResult gathered = run(kernels::AllGatherMatmul<float>{kDevices, 64, 128, 256},
+                                 tiles(64, 128, 256), arrays(shards, right), options);
+  REQUIRE(gathered.ok());
+  for (std::int64_t i = 0; i < gathered.bounds[0].elems(); ++i)
+    REQUIRE(gathered.bounds[0].at(i) > 0);
+}
+
+TEST_CASE("bounds are the same for every thread count, and none unless asked for",
           "[golden][bounds]") {
   const Array x = pattern({100, 130}, 7);
   const Array y = pattern({130, 70}, 5);
