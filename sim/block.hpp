@@ -261,19 +261,18 @@ class BlockTile {
     return block_->writable(!whole()) + row_ * block_->stride + col_;
   }
 
+  /// x may be this block's own old value: it keeps the memory that it shares.
   BlockTile& assign(const Tile<T>& x) {
-    const Tile<T> held = x;
-    write(held);
-    block_->store_bounds(row_, col_, rows, cols, held.bounds());
+    write(x);
+    block_->store_bounds(row_, col_, rows, cols, x.bounds());
     return *this;
   }
   void write(const Tile<T>& x) {
     if (x.rows != rows || x.cols != cols)
       fail_shapes("assignment", {{rows, cols}, {x.rows, x.cols}});
-    const Tile<T> held = x;  // x may be this block's own old value
     T* to = target();
     for (int r = 0; r < rows; ++r) {
-      std::memcpy(to + r * block_->stride, held.data() + r * held.stride(),
+      std::memcpy(to + r * block_->stride, x.data() + r * x.stride(),
                   sizeof(T) * static_cast<std::size_t>(cols));
     }
     block_->shadow.mark_init(rect());

@@ -373,7 +373,8 @@ struct SumLanes {
                .magnitude = total(magnitude) * inflate,
                .terms = static_cast<double>(cols),
                .whole = total(fraction) == 0};
-    s.own = (cols / 32 + 6) * ours * s.magnitude;
+    const int additions = cols / 32 + 6;
+    s.own = additions * ours * s.magnitude;
     const C carried = total(fraction);
     return settled(result, static_cast<C>(s.at(result, theirs, ours)), carried - carried);
   }
