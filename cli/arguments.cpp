@@ -50,21 +50,16 @@ std::vector<int> parse_mesh(const std::string& text) {
   return mesh;
 }
 
-Profile parse_profile(const std::string& text) {
+/// The one of `all` that has this name; `what` they are.
+template <class T, std::size_t kCount>
+T named(const T (&all)[kCount], const std::string& text, const char* what) {
   std::vector<std::string> known;
-  for (const Profile p : kProfiles) {
-    if (text == name(p)) return p;
-    known.emplace_back(name(p));
+  for (const T& one : all) {
+    if (text == name(one)) return one;
+    known.emplace_back(name(one));
   }
-  throw InputError("bad-input", "no profile '" + text + "'" + suggest(text, known));
-}
-InputKind parse_input_kind(const std::string& text) {
-  std::vector<std::string> known;
-  for (const InputKind kind : kInputKinds) {
-    if (text == name(kind)) return kind;
-    known.emplace_back(name(kind));
-  }
-  throw InputError("bad-input", "no kind of inputs '" + text + "'" + suggest(text, known));
+  throw InputError("bad-input",
+                   std::string("no ") + what + " '" + text + "'" + suggest(text, known));
 }
 }  // namespace
 
@@ -81,7 +76,7 @@ RunOptions run_options(const RunArguments& a) {
   options.cores = a.cores;
   if (!a.schedule.empty()) options.schedule = parse_schedule(a.schedule);
   options.find_races = !a.no_races;
-  options.profile = parse_profile(a.profile);
+  options.profile = named(kProfiles, a.profile, "profile");
   return options;
 }
 
@@ -93,7 +88,7 @@ Request request_of(const KernelHandle& kernel, const RunArguments& a) {
   request.dtype = parse_dtype(a.dtype, kernel);
   for (auto& [name, file] : split_assignments(a.inputs, "--input")) request.files[name] = file;
   request.seed = a.seed;
-  request.input_kind = parse_input_kind(a.input_kind);
+  request.input_kind = named(kInputKinds, a.input_kind, "kind of inputs");
   request.check = !a.no_check;
   request.backend = parse_backend(a.backend);
   if (a.rounds < 0 || a.rounds > 100'000)

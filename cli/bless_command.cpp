@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <fstream>
 
 #include "cli/commands.hpp"
 #include "cli/golden_command.hpp"

@@ -24,9 +24,7 @@ namespace {
 constexpr const char* kSelf = "\"manifest_sha256\": \"";
 constexpr std::size_t kDigits = 64;
 
-[[noreturn]] void fail(const std::string& what, const std::string& help = "") {
-  throw InputError("bad-golden", what, help);
-}
+[[noreturn]] void fail(const std::string& what) { throw InputError("bad-golden", what); }
 
 std::string bytes_of(const fs::path& path) {
   std::ifstream in(path, std::ios::binary);

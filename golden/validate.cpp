@@ -5,6 +5,7 @@
 #include <cmath>
 #include <stdexcept>
 
+#include "memory_model/float_format.hpp"
 #include "sim/diagnostics/slugs.hpp"
 
 namespace tessera::golden {
@@ -16,47 +17,6 @@ std::int64_t ordinal(DType d, std::uint64_t bits) {
   const int width = bit_width(d);
   const auto magnitude = static_cast<std::int64_t>(bits & ((std::uint64_t{1} << (width - 1)) - 1));
   return (bits >> (width - 1)) != 0 ? -magnitude : magnitude;
-}
-
-int mantissa_bits(DType d) {
-  switch (d) {
-    case DType::f64:
-      return 52;
-    case DType::f32:
-      return 23;
-    case DType::f16:
-      return 10;
-    case DType::bf16:
-      return 7;
-    case DType::f8e4m3fn:
-    case DType::f8e4m3b11fnuz:
-      return 3;
-    case DType::f8e5m2:
-      return 2;
-    case DType::f4e2m1fn:
-      return 1;
-    default:
-      return 0;
-  }
-}
-
-int smallest_exponent(DType d) {
-  switch (d) {
-    case DType::f64:
-      return -1022;
-    case DType::f16:
-      return -14;
-    case DType::f8e4m3fn:
-      return -6;
-    case DType::f8e4m3b11fnuz:
-      return -10;
-    case DType::f4e2m1fn:
-      return 0;
-    case DType::f8e5m2:
-      return -14;
-    default:
-      return -126;
-  }
 }
 
 /// Half a unit in the last place of a number of magnitude v.

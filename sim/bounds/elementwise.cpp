@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <string_view>
 #include <vector>
 
+#include "memory_model/float_format.hpp"
 #include "sim/bounds/rules.hpp"
 #include "sim/bounds/sum.hpp"
 #include "sim/diagnostics/diagnostic.hpp"
@@ -170,24 +172,10 @@ float* floats(const StorageHandle& h) { return reinterpret_cast<float*>(h.bytes(
 /// f64 tiles, and integers, whose values f32 does not hold.
 bool in_double(DType d) { return d == DType::f64 || (!is_float(d) && bit_width(d) > 16); }
 
+/// The smallest normal number, as f32 has it for f64: bounds are f32.
 double tiny_of(DType d) {
-  switch (d) {
-    case DType::f64:
-    case DType::f32:
-    case DType::bf16:
-      return 0x1p-126;
-    case DType::f16:
-    case DType::f8e5m2:
-      return 0x1p-14;
-    case DType::f8e4m3fn:
-      return 0x1p-6;
-    case DType::f8e4m3b11fnuz:
-      return 0x1p-10;
-    case DType::f4e2m1fn:
-      return 1;
-    default:
-      return 0;
-  }
+  if (!is_float(d) || d == DType::f8e8m0fnu) return 0;
+  return std::ldexp(1., std::max(smallest_exponent(d), smallest_exponent(DType::f32)));
 }
 
 constexpr std::size_t kOperands = 3;  // of an op, at most
@@ -237,29 +225,8 @@ void run_strips(StripFunction<C> f, const Setting<C>& s, const Flat& flat, float
 
 }  // namespace
 
-double unit_of(DType d) {
-  switch (d) {
-    case DType::f64:
-      return 0x1p-53;
-    case DType::f32:
-      return 0x1p-24;
-    case DType::f16:
-      return 0x1p-11;
-    case DType::bf16:
-      return 0x1p-8;
-    case DType::f8e4m3fn:
-    case DType::f8e4m3b11fnuz:
-      return 0x1p-4;
-    case DType::f8e5m2:
-      return 0x1p-3;
-    case DType::f4e2m1fn:
-      return 0x1p-2;
-    case DType::f8e8m0fnu:
-      return 0.5;
-    default:
-      return 0;
-  }
-}
+double unit_of(DType d) { return is_float(d) ? std::ldexp(0.5, -mantissa_bits(d)) : 0; }
+
 const Rule& rule_of(const char* op) {
   for (const Rule& rule : kRules) {
     if (std::string_view(rule.op) == op) return rule;
