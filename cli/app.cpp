@@ -61,7 +61,8 @@ int dispatch(int argc, char** argv, const Kernels& kernels) {
   run->add_flag("--break", a.break_at, "stop in gdb there, before the body");
   run->add_option("--trap", a.trap, "nan: stop at the first op that makes a NaN from numbers");
   run->add_option("--profile", a.profile,
-                  "how products are computed: exact, or tensorcore:hopper (f16, bf16 and fp8 as "
+                  "how products are computed: exact; mxu (f32 operands rounded to bf16), mxu:x3 or "
+                  "mxu:x6 (three or six passes); or tensorcore:hopper (f16, bf16 and fp8 as "
                   "wgmma, bit by bit)")
       ->capture_default_str();
   run->add_flag("--no-check", a.no_check, "do not compare with the reference");

@@ -49,18 +49,6 @@ std::vector<int> parse_mesh(const std::string& text) {
   }
   return mesh;
 }
-
-/// The one of `all` that has this name; `what` they are.
-template <class T, std::size_t kCount>
-T named(const T (&all)[kCount], const std::string& text, const char* what) {
-  std::vector<std::string> known;
-  for (const T& one : all) {
-    if (text == name(one)) return one;
-    known.emplace_back(name(one));
-  }
-  throw InputError("bad-input",
-                   std::string("no ") + what + " '" + text + "'" + suggest(text, known));
-}
 }  // namespace
 
 RunOptions run_options(const RunArguments& a) {

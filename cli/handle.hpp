@@ -306,6 +306,14 @@ std::vector<reference::Expected> expected_of(const E& entry, const K& kernel,
   return results;
 }
 
+/// How far a kernel that takes f32 operands of dots as they are may be from one on an MXU, in any
+/// other respect computed alike.
+inline ErrorModel of_unrounded_operands() {
+  ErrorModel m = ErrorModel::order_alone();
+  m.operands = unit_roundoff("f32");
+  return m;
+}
+
 template <class E, class T>
 Outcome run_entry(const E& entry, const Request& request) {
   using K = typename E::template Kernel<T>;
@@ -341,9 +349,26 @@ Outcome run_entry(const E& entry, const Request& request) {
   options.who = who_of(K::info.name, request, p.setting);
   options.command = command_of(K::info.name, request, p.setting);
   const BackendKind ran = outcome.receipt.ran;
+  const bool rounds = mxu_passes(options.profile) > 0 && std::is_same_v<T, float>;
+  std::vector<Array> profile_bounds;
   if (ran == BackendKind::interpret) {
-    outcome.result = tessera::run(p.kernel, p.tiles, inputs, options);
+    RunOptions own = options;
+    if (rounds && request.check) {
+      if (options.transport != nullptr)
+        throw InputError("bad-usage",
+                         std::string("products as --profile ") + name(options.profile) +
+                             " has them are compared with the reference in one process alone",
+                         "add --no-check");
+      own.error_model = of_unrounded_operands();
+      if (options.error_model) {  // asks for other bounds
+        const RunResult unrounded = tessera::run(p.kernel, p.tiles, inputs, own);
+        profile_bounds = unrounded.bounds;
+        own.error_model = options.error_model;
+      }
+    }
+    outcome.result = tessera::run(p.kernel, p.tiles, inputs, own);
     if (!outcome.result.ok()) return outcome;
+    if (!options.error_model) profile_bounds = std::move(outcome.result.bounds);
     if (options.transport != nullptr && options.transport->rank() > 0) return outcome;
     outcome.closed_form = closed_form_of(p, request);
     if (outcome.closed_form) check_closed_form(*outcome.closed_form, K::info.name, outcome.result);
@@ -367,8 +392,8 @@ Outcome run_entry(const E& entry, const Request& request) {
   }
   const StepContext context{&outcome.result.plan, nullptr, options.who, options.command};
   step_context = &context;
-  outcome.validation =
-      golden::validate(outcome.result.plan, outcome.result.outputs, results, K::info.name);
+  outcome.validation = golden::validate(outcome.result.plan, outcome.result.outputs, results,
+                                        K::info.name, profile_bounds);
   step_context = nullptr;
   if (outcome.validation->mismatch)
     outcome.result.diagnostics.push_back(*outcome.validation->mismatch);

@@ -1,7 +1,8 @@
 // A kernel's output against its oracle, element by element.
 //
 // An element passes if it lies within the oracle's bound on f32 error plus half a unit in the last
-// place of the output's type. NaN and infinities must be where the oracle has them.
+// place of the output's type, and what the profile adds to that (sim/profile.hpp). NaN and
+// infinities must be where the oracle has them.
 #pragma once
 
 #include <cstdint>
@@ -28,9 +29,11 @@ struct Validation {
 };
 
 /// Compares outputs (in spec order) with what the oracle expects. `plan` names them and their
-/// blocks.
+/// blocks. `profile_bounds`: how far each element may be from what the kernel computes where
+/// products of f32 are not rounded (f32, sim/bounds); empty: nowhere.
 Validation validate(const Plan& plan, const std::vector<Array>& outputs,
-                    const std::vector<reference::Expected>& expected, const std::string& oracle);
+                    const std::vector<reference::Expected>& expected, const std::string& oracle,
+                    const std::vector<Array>& profile_bounds = {});
 
 /// How many numbers of their type lie between element i of two arrays.
 std::int64_t ulp_distance(const Array& a, const Array& b, std::int64_t i);

@@ -8,6 +8,7 @@
 #include <xsimd/xsimd.hpp>
 
 #include "memory_model/array.hpp"
+#include "sim/mxu.hpp"
 #include "sim/op_state.hpp"
 #include "sim/ops/tensor_core.hpp"
 #include "sim/tensor_core.hpp"
@@ -190,12 +191,8 @@ Scratch& scratch() {
 }  // namespace
 
 template <class T>
-void dot_accumulate(float* c, std::int64_t ldc, Operand2d<T> a, Operand2d<T> b, int m, int n,
-                    int k) {
-  if constexpr (kOnTensorCores<T>) {
-    if (op_state.profile == Profile::tensorcore_hopper)
-      return tensor_core_accumulate(c, ldc, a, b, m, n, k);
-  }
+void chain_accumulate(float* c, std::int64_t ldc, Operand2d<T> a, Operand2d<T> b, int m, int n,
+                      int k) {
   constexpr int kColumns = 256;  // packed at once: 256 x 256 x 4 bytes is half of a 512 KiB L2
   Scratch& s = scratch();
   s.panels.resize(static_cast<std::size_t>(kDepth * kColumns));
@@ -211,6 +208,30 @@ void dot_accumulate(float* c, std::int64_t ldc, Operand2d<T> a, Operand2d<T> b, 
       }
     }
   }
+}
+
+template void chain_accumulate(float*, std::int64_t, Operand2d<float>, Operand2d<float>, int, int,
+                               int);
+template void chain_accumulate(float*, std::int64_t, Operand2d<bf16>, Operand2d<bf16>, int, int,
+                               int);
+
+template <class T>
+void dot_accumulate(float* c, std::int64_t ldc, Operand2d<T> a, Operand2d<T> b, int m, int n,
+                    int k) {
+  if constexpr (kOnTensorCores<T>) {
+    if (op_state.profile == Profile::tensorcore_hopper)
+      return tensor_core_accumulate(c, ldc, a, b, m, n, k);
+  }
+  if constexpr (std::is_same_v<T, float>) {
+    if (const int count = mxu_passes(op_state.profile); count > 0) {
+      static thread_local std::vector<bf16> left;
+      static thread_local std::vector<bf16> right;
+      const mxu::Passes& passes = mxu::passes(count);
+      return chain_accumulate(c, ldc, mxu::expand_left(left, a, m, k, passes),
+                              mxu::expand_right(right, b, k, n, passes), m, n, k * count);
+    }
+  }
+  chain_accumulate(c, ldc, a, b, m, n, k);
 }
 
 template void dot_accumulate(float*, std::int64_t, Operand2d<float>, Operand2d<float>, int, int,

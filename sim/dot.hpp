@@ -25,6 +25,10 @@ struct Operand2d {
 template <class T>
 void dot_accumulate(float* c, std::int64_t ldc, Operand2d<T> a, Operand2d<T> b, int m, int n,
                     int k);
+/// As that, in the exact profile whatever op_state says. float and bf16.
+template <class T>
+void chain_accumulate(float* c, std::int64_t ldc, Operand2d<T> a, Operand2d<T> b, int m, int n,
+                      int k);
 void dot_accumulate(double* c, std::int64_t ldc, Operand2d<double> a, Operand2d<double> b, int m,
                     int n, int k);
 template <class T>

@@ -1,22 +1,49 @@
 // Profiles: how products of tiles are computed. All else is exact in each (sim/ops).
 //
 //   exact              one fused multiply-add per k, in increasing k (sim/ops/dot.hpp)
+//   mxu                a TPU's matrix unit: f32 operands are rounded to bf16, one pass
+//   mxu:x3, mxu:x6     f32 operands as sums of two or three bf16, three or six passes (sim/mxu.hpp)
 //   tensorcore:hopper  f16, bf16 and fp8 as Hopper's wgmma (sim/ops/tensor_core.hpp); the rest
-//   exact
-//
-// Left out so far: a TPU's MXU, which rounds f32 operands to bf16.
+//                      exact
 #pragma once
 
 #include <cstdint>
 
 namespace tessera {
 
-enum class Profile : std::uint8_t { exact, tensorcore_hopper };
+enum class Profile : std::uint8_t { exact, mxu, mxu_x3, mxu_x6, tensorcore_hopper };
 
-inline constexpr Profile kProfiles[] = {Profile::exact, Profile::tensorcore_hopper};
+inline constexpr Profile kProfiles[] = {Profile::exact, Profile::mxu, Profile::mxu_x3,
+                                        Profile::mxu_x6, Profile::tensorcore_hopper};
 
 constexpr const char* name(Profile profile) {
-  return profile == Profile::exact ? "exact" : "tensorcore:hopper";
+  switch (profile) {
+    case Profile::mxu:
+      return "mxu";
+    case Profile::mxu_x3:
+      return "mxu:x3";
+    case Profile::mxu_x6:
+      return "mxu:x6";
+    case Profile::tensorcore_hopper:
+      return "tensorcore:hopper";
+    case Profile::exact:
+      break;
+  }
+  return "exact";
+}
+
+/// bf16 products that a product of f32 operands is the sum of; 0 if the profile takes f32 as it is.
+constexpr int mxu_passes(Profile profile) {
+  switch (profile) {
+    case Profile::mxu:
+      return 1;
+    case Profile::mxu_x3:
+      return 3;
+    case Profile::mxu_x6:
+      return 6;
+    default:
+      return 0;
+  }
 }
 
 }  // namespace tessera

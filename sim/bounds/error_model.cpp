@@ -1,5 +1,7 @@
 #include "sim/bounds/error_model.hpp"
 
+#include <algorithm>
+
 #include "sim/diagnostics/diagnostic.hpp"
 
 namespace tessera {
@@ -13,11 +15,27 @@ constexpr Format kFormats[] = {
     {"f32", 0x1p-24}, {"tf32", 0x1p-11}, {"f16", 0x1p-11}, {"bf16", 0x1p-8}};
 }  // namespace
 
+bool ErrorModel::states(std::string_view op) const {
+  return std::any_of(function_ulp.begin(), function_ulp.end(),
+                     [op](const auto& entry) { return entry.first == op; });
+}
+
 double ErrorModel::ulp_of(std::string_view op) const {
   for (const auto& [name, ulp] : function_ulp) {
     if (name == op) return ulp;
   }
   return 0.5;
+}
+
+void ErrorModel::set_ulp(const std::string& op, double ulp) {
+  std::vector<std::string> known{"div", "reciprocal", "sqrt"};
+  for (const auto& [name, value] : cuda_function_ulp()) known.push_back(name);
+  if (std::find(known.begin(), known.end(), op) == known.end())
+    throw InputError("bad-input", "ulp: no function '" + op + "'" + suggest(op, known));
+  if (!(ulp >= 0.5))
+    throw InputError("bad-input", "ulp: " + op + " is at least 0.5: correctly rounded");
+  std::erase_if(function_ulp, [&](const auto& entry) { return entry.first == op; });
+  function_ulp.emplace_back(op, ulp);
 }
 
 std::vector<std::pair<std::string, double>> ErrorModel::cuda_function_ulp() {

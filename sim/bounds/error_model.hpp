@@ -20,8 +20,10 @@ namespace tessera {
 
 struct ErrorModel {
   double accumulate = 0x1p-24;  ///< unit roundoff of additions
-  double operands = 0;          ///< unit roundoff of the f32 operands of dots; 0: taken as they are
-  bool fused = true;            ///< a * b + c may be rounded once
+  /// Unit roundoff of what becomes of the f32 operands of dots; 0: what the profile makes of them
+  /// (sim/profile.hpp), which is nothing unless it is an MXU's.
+  double operands = 0;
+  bool fused = true;  ///< a * b + c may be rounded once
   /// Its blocks may have other sizes: what an online softmax multiplies was rounded at another
   /// scale, so that every computed operand of a dot is off by two roundings of its type. (Of f32 it
   /// may rescale more often than the body: its sums are bounded as the body's own.)
@@ -30,6 +32,10 @@ struct ErrorModel {
 
   /// Of an op by its name; 0.5 (correctly rounded) if it is not among function_ulp.
   double ulp_of(std::string_view op) const;
+  /// True if function_ulp has the op.
+  bool states(std::string_view op) const;
+  /// Throws InputError for no function, or less than half a unit.
+  void set_ulp(const std::string& op, double ulp);
 
   static std::vector<std::pair<std::string, double>> cuda_function_ulp();
   /// Every elementary function correctly rounded, nothing fused: only the order is free.

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "sim/diagnostics/diagnostic.hpp"
+#include "sim/mxu.hpp"
 #include "sim/op_state.hpp"
 
 namespace tessera::bounds {
@@ -139,6 +140,92 @@ Operand2d<T> from_k(Operand2d<T> x, std::int64_t offset) {
   return {x.data + offset, x.row, x.col};
 }
 
+/// Of magnitudes and bounds: not as the profile has it.
+template <class C>
+void plain_dot(C* c, Operand2d<C> a, Operand2d<C> b, int m, int n, int k) {
+  if constexpr (std::is_same_v<C, double>)
+    tessera::dot_accumulate(c, n, a, b, m, n, k);
+  else
+    chain_accumulate(c, n, a, b, m, n, k);
+}
+
+/// What three or six passes leave out of a product, relative to it (sim/mxu.hpp): part i of x is at
+/// most 2^-8i |x|, so of three second by second and two remainders, of six second by third twice
+/// and two remainders.
+double left_out(int passes) { return passes == 3 ? 0x1p-14 : 0x1p-21; }
+
+/// Bounds of an MXU's operand, at the place of its first part in the last pass; false if there are
+/// none. `expanded` holds it, `at` says where: (index of the element, pass).
+template <class At>
+bool expand_bounds(std::vector<float>& to, Operand2d<float> x, Operand2d<float> bound, int rows,
+                   int cols, int passes, double theirs, At at) {
+  if (bound.data == nullptr && theirs == 0) return false;
+  to.assign(static_cast<std::size_t>(rows) * static_cast<std::size_t>(cols) *
+                static_cast<std::size_t>(passes),
+            0.f);
+  bool any = false;
+  for (int i = 0; i < rows; ++i) {
+    for (int j = 0; j < cols; ++j) {
+      const float v = x.data[i * x.row + j * x.col];
+      const float e = bound.data == nullptr ? 0.f : bound.data[i * bound.row + j * bound.col];
+      const float first = convert<float>(convert<bf16>(v));
+      const double size = std::abs(static_cast<double>(v));
+      double off = 0;
+      if (theirs > 0) {
+        // Theirs multiplies what it was given, to within its own roundoff.
+        off = e + theirs * size;
+        off += passes == 1 ? std::abs(static_cast<double>(v) - static_cast<double>(first))
+                           : left_out(passes) / 2 * size;
+      } else if (e > 0 && passes == 1) {
+        const auto end = [](double y) {
+          return static_cast<double>(convert<float>(convert<bf16>(static_cast<float>(y))));
+        };
+        const double outward = e * (1 + 0x1p-20) + size * 0x1p-22;
+        off = std::max(end(v + outward) - first, first - end(v - outward));
+      } else if (e > 0) {
+        off = e + 2 * left_out(passes) * (size + e);
+      }
+      // The other operand is its first part and at most 2^-8 of it more.
+      if (passes > 1) off *= 1 + 0x1p-7;
+      any = any || off > 0;
+      to[at(i, j)] = static_cast<float>(off * (1 + 0x1p-20));
+    }
+  }
+  return any;
+}
+
+/// f32 operands on an MXU: the dot of their parts, each operand's bound on the largest of them.
+void dot_on_mxu(float* c, std::int64_t ldc, Operand2d<float> a, Operand2d<float> a_bound,
+                Operand2d<float> b, Operand2d<float> b_bound, int m, int n, int k,
+                const ErrorModel& model, const SumView& sum, int count) {
+  static thread_local std::vector<bf16> left;
+  static thread_local std::vector<bf16> right;
+  static thread_local std::vector<float> left_bound;
+  static thread_local std::vector<float> right_bound;
+  const mxu::Passes& passes = mxu::passes(count);
+  const Operand2d<bf16> parts_a = mxu::expand_left(left, a, m, k, passes);
+  const Operand2d<bf16> parts_b = mxu::expand_right(right, b, k, n, passes);
+  const auto n_passes = static_cast<std::size_t>(count);
+  const bool off_a =
+      expand_bounds(left_bound, a, a_bound, m, k, count, model.operands, [&](int i, int p) {
+        return (static_cast<std::size_t>(i) * static_cast<std::size_t>(k) +
+                static_cast<std::size_t>(p)) *
+                   n_passes +
+               n_passes - 1;
+      });
+  const bool off_b =
+      expand_bounds(right_bound, b, b_bound, k, n, count, model.operands, [&](int p, int j) {
+        return (static_cast<std::size_t>(p) * n_passes + n_passes - 1) *
+                   static_cast<std::size_t>(n) +
+               static_cast<std::size_t>(j);
+      });
+  dot_accumulate(c, ldc, parts_a,
+                 Operand2d<float>{off_a ? left_bound.data() : nullptr, parts_a.row, parts_a.col},
+                 parts_b,
+                 Operand2d<float>{off_b ? right_bound.data() : nullptr, parts_b.row, parts_b.col},
+                 m, n, k * count, model, sum);
+}
+
 }  // namespace
 
 template <class T, class C>
@@ -153,6 +240,10 @@ void dot_accumulate(C* c, std::int64_t ldc, Operand2d<T> a, Operand2d<float> a_b
     }
     tessera::dot_accumulate(c, ldc, a, b, m, n, k);
   } else {
+    if constexpr (std::is_same_v<T, float>) {
+      if (const int count = mxu_passes(op_state.profile); count > 0)
+        return dot_on_mxu(c, ldc, a, a_bound, b, b_bound, m, n, k, model, sum, count);
+    }
     constexpr bool kWide = std::is_same_v<C, double>;
     constexpr double kOurs = kWide ? 0x1p-53 : 0x1p-24;
     const double theirs = kWide ? kOurs : model.accumulate;
@@ -171,7 +262,7 @@ void dot_accumulate(C* c, std::int64_t ldc, Operand2d<T> a, Operand2d<float> a_b
 
     // Ours: between two samples a partial sum is at most either of them and the terms between.
     s.partial.assign(elems, 0.f);
-    const bool chain = op_state.profile == Profile::exact || std::is_same_v<T, C>;
+    const bool chain = op_state.profile != Profile::tensorcore_hopper || std::is_same_v<T, C>;
     const int chunk = chain ? kChunk : k;
     int before = 0;
     for (int k0 = 0; k0 < k; k0 += chunk) {
@@ -183,7 +274,7 @@ void dot_accumulate(C* c, std::int64_t ldc, Operand2d<T> a, Operand2d<float> a_b
     sample(s.partial, c, ldc, m, n, before / 2.);
 
     s.magnitude.assign(elems, C(0));
-    tessera::dot_accumulate(s.magnitude.data(), n, s.a.operand(k), s.b.operand(n), m, n, k);
+    plain_dot(s.magnitude.data(), s.a.operand(k), s.b.operand(n), m, n, k);
     const auto rounded = [&](Operand2d<float> bound) {
       if constexpr (std::is_same_v<T, float>) return model.operands;
       // Computed, and cast: each side within the unit roundoff of what it cast.
@@ -196,12 +287,12 @@ void dot_accumulate(C* c, std::int64_t ldc, Operand2d<T> a, Operand2d<float> a_b
       // |a' b' - a b| <= ea |b| + (|a| + ea) eb
       s.propagated.assign(elems, C(0));
       C* p = s.propagated.data();
-      if (from_a) tessera::dot_accumulate(p, n, s.a_bound.operand(k), s.b.operand(n), m, n, k);
+      if (from_a) plain_dot(p, s.a_bound.operand(k), s.b.operand(n), m, n, k);
       if (from_b) {
         if (from_a) {
           for (std::size_t i = 0; i < s.a.values.size(); ++i) s.a.values[i] += s.a_bound.values[i];
         }
-        tessera::dot_accumulate(p, n, s.a.operand(k), s.b_bound.operand(n), m, n, k);
+        plain_dot(p, s.a.operand(k), s.b_bound.operand(n), m, n, k);
       }
     }
     *sum.whole = *sum.whole && s.a.whole && s.b.whole && !propagates;

@@ -47,6 +47,18 @@ struct InputError : std::runtime_error {
 /// "; did you mean 'matmul'?" if one of `known` is near, else "; known: a, b, c".
 std::string suggest(const std::string& wrong, const std::vector<std::string>& known);
 
+/// The one of `all` that has this name; `what` they are. Throws InputError.
+template <class T, std::size_t kCount>
+T named(const T (&all)[kCount], const std::string& text, const char* what) {
+  std::vector<std::string> known;
+  for (const T& one : all) {
+    if (text == name(one)) return one;
+    known.emplace_back(name(one));
+  }
+  throw InputError("bad-input",
+                   std::string("no ") + what + " '" + text + "'" + suggest(text, known));
+}
+
 /// "kernels/matmul.hpp:57  *acc += dot(*x, *y);", the source text if the file can be read.
 std::string source_excerpt(Here at);
 

@@ -197,3 +197,23 @@ TEST_CASE("the oracle notices a kernel that is wrong by a little", "[kernels][va
     CHECK(verdict.max_ulp == 2);
   }
 }
+
+TEST_CASE("with products as an MXU has them every f32 case agrees with its oracle",
+          "[kernels][mxu]") {
+  for (const auto& kernel : builtin_kernels()) {
+    for (std::size_t c = 0; c < kernel.cases.size(); ++c) {
+      for (const Profile profile : {Profile::mxu, Profile::mxu_x3, Profile::mxu_x6}) {
+        Request request;
+        request.case_index = static_cast<int>(c);
+        request.device = load_device("tpu-v5e");
+        request.seed = c;
+        request.options.profile = profile;
+        const Outcome outcome = kernel.run(request);
+        CAPTURE(kernel.info.name, kernel.cases[c], name(profile));
+        for (const auto& d : outcome.result.diagnostics) FAIL_CHECK(d.text());
+        REQUIRE(outcome.validation);
+        CHECK(outcome.validation->passed);
+      }
+    }
+  }
+}
