@@ -116,6 +116,12 @@ struct DivRule {
     return finish(s, z, where_bounded(p, moved + truncation));
   }
 };
+struct ReciprocalRule {
+  template <class C>
+  static C bound(const Setting<C>& s, C z, C a, C ea) {
+    return DivRule::bound(s, z, C(1), C(0), a, ea);
+  }
+};
 struct SameRule {  // abs, negate
   template <class C>
   static C bound(const Setting<C>&, C, C, C ea) {
@@ -236,18 +242,29 @@ struct Log1pRule {
     return finish(s, z, where_bounded(ea, ea / at_least(1 + a, ea)));
   }
 };
+/// At least e^-x, x >= 0: (1 + x / 8)^-8.
+template <class C>
+C decay(C x) {
+  C power = 1 + x / 8;
+  for (int i = 0; i < 3; ++i) power *= power;
+  return 1 / power;
+}
+// Where a function flattens out, its slope on all of [a - ea, a + ea] is that nearest to 0: tanh's
+// at most 4 e^-2|x|, logistic's e^-|x|, erf's 1.13 e^-x^2.
 struct TanhRule {
   template <class C>
-  static C bound(const Setting<C>& s, C z, C, C ea) {
+  static C bound(const Setting<C>& s, C z, C a, C ea) {
     const C t = larger(std::abs(z) - ea, C(0));
-    return finish(s, z, ea * smaller(1 - t * t + 4 * s.unit, C(1)));
+    const C slope = smaller(1 - t * t + 4 * s.unit, 4 * decay(2 * at_least(std::abs(a), ea)));
+    return finish(s, z, smaller(ea * smaller(slope, C(1)), 1 + std::abs(z)));
   }
 };
 struct LogisticRule {
   template <class C>
-  static C bound(const Setting<C>& s, C z, C, C ea) {
-    const C near = smaller(std::abs(z), std::abs(1 - z)) + 2 * s.unit;
-    return finish(s, z, ea * smaller(near + ea / 4, C(0.25)));
+  static C bound(const Setting<C>& s, C z, C a, C ea) {
+    const C near = smaller(std::abs(z), std::abs(1 - z)) + 2 * s.unit + ea / 4;
+    const C slope = smaller(near, decay(at_least(std::abs(a), ea)));
+    return finish(s, z, smaller(ea * smaller(slope, C(0.25)), C(1)));
   }
 };
 struct SinRule {  // and cos
@@ -258,8 +275,10 @@ struct SinRule {  // and cos
 };
 struct ErfRule {
   template <class C>
-  static C bound(const Setting<C>& s, C z, C, C ea) {
-    return finish(s, z, ea * C(1.1283792));
+  static C bound(const Setting<C>& s, C z, C a, C ea) {
+    const C nearest = at_least(std::abs(a), ea);
+    const C slope = smaller(decay(nearest * nearest), C(1)) * C(1.1283792);
+    return finish(s, z, smaller(ea * slope, 1 + std::abs(z)));
   }
 };
 struct PowRule {

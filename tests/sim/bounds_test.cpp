@@ -171,6 +171,20 @@ TEST_CASE("an op of perturbed operands stays within its bound", "[sim][bounds]")
   }
 }
 
+TEST_CASE("far out, where a function is flat, its bound is nothing", "[sim][bounds]") {
+  const WithModel with{ErrorModel{}};
+  const auto far = tile<float>(1, 2, {80, -80}, {30, 30});
+  CHECK(bound_at(tanh(far), 0) < 1e-6);
+  CHECK(bound_at(tanh(far), 1) < 1e-6);
+  CHECK(bound_at(logistic(far), 0) < 1e-4);
+  CHECK(bound_at(logistic(far), 1) < 1e-4);
+  CHECK(bound_at(erf(far), 0) < 1e-6);
+  const auto wide = tile<float>(1, 1, {0.5}, {100});
+  CHECK(bound_at(tanh(wide), 0) < 1.5);
+  CHECK(bound_at(logistic(wide), 0) < 1.1);
+  CHECK(bound_at(erf(wide), 0) < 1.6);
+}
+
 TEST_CASE("an op of exact operands has no bound unless the other side may round otherwise",
           "[sim][bounds]") {
   const auto a = tile<float>(1, 3, {0.1, 0.2, 3});
