@@ -21,17 +21,8 @@ ErrorModel model_of(const GoldenArguments& g) {
   if (g.operands != "as given") model.operands = unit_roundoff(g.operands);
   model.fused = !g.not_fused;
   model.other_blocks = g.other_blocks;
-  for (const auto& [op, text] : split_assignments(g.ulps, "--ulp")) {
-    const double ulp = parse_number("--ulp " + op, text, true);
-    std::vector<std::string> known{"div", "sqrt"};
-    for (const auto& [name, value] : ErrorModel::cuda_function_ulp()) known.push_back(name);
-    if (std::find(known.begin(), known.end(), op) == known.end())
-      throw InputError("bad-input", "--ulp: no function '" + op + "'" + suggest(op, known));
-    if (ulp < 0.5)
-      throw InputError("bad-input", "--ulp " + op + " is at least 0.5: correctly rounded");
-    std::erase_if(model.function_ulp, [&op = op](const auto& entry) { return entry.first == op; });
-    model.function_ulp.emplace_back(op, ulp);
-  }
+  for (const auto& [op, text] : split_assignments(g.ulps, "--ulp"))
+    model.set_ulp(op, parse_number("--ulp " + op, text, true));
   return model;
 }
 
@@ -107,17 +98,17 @@ golden::Golden make_golden(const KernelHandle& kernel, Request request, const st
 }
 
 int golden_make_command(const Kernels& kernels, const RunArguments& a, const GoldenArguments& g) {
-  if (is_module(a.kernel)) {
-    return failed({{.slug = "unsupported",
-                    .kind = Diagnostic::Kind::unsupported,
-                    .headline = "goldens of Mosaic modules: their ops have no error bounds yet"}});
-  }
-  const KernelHandle& kernel = find_kernel(kernels, a.kernel);
-  Request request = request_of(kernel, a);
-  request.options.error_model = model_of(g);
-  lift_limits(request);
   std::vector<Diagnostic> diagnostics;
-  const golden::Golden made = make_golden(kernel, request, make_command(a, g), diagnostics);
+  golden::Golden made;
+  if (is_module(a.kernel)) {
+    made = make_module_golden(a, model_of(g), make_command(a, g), diagnostics);
+  } else {
+    const KernelHandle& kernel = find_kernel(kernels, a.kernel);
+    Request request = request_of(kernel, a);
+    request.options.error_model = model_of(g);
+    lift_limits(request);
+    made = make_golden(kernel, request, make_command(a, g), diagnostics);
+  }
   if (!diagnostics.empty()) return failed(diagnostics);
   golden::write(g.folder, made);
   fmt::print("{}: {}\n", g.folder, golden::describe(made));
@@ -152,9 +143,23 @@ int golden_make_command(const Kernels& kernels, const RunArguments& a, const Gol
 
 namespace {
 
+/// The other side of a golden: its kernel, run again.
+struct Again {
+  RunResult result;
+  Receipt receipt;
+};
+
 /// A kernel on the inputs of a golden, with its sizes and tiles.
-Outcome run_again(const Kernels& kernels, const RunArguments& a, const golden::Golden& made,
-                  const GoldenArguments& g, bool keep_checksums) {
+Again run_again(const Kernels& kernels, const RunArguments& a, const golden::Golden& made,
+                const GoldenArguments& g, bool keep_checksums) {
+  if (made.frontend == "mosaic") {
+    if (const auto backend = parse_backend(g.backend); backend != BackendKind::interpret) {
+      throw InputError("no-backend",
+                       "--backend " + g.backend + ": a Mosaic module runs in the interpreter alone",
+                       "take --outputs DIR, what a TPU made of inputs/*.npy");
+    }
+    return {run_module_again(a, made, g.folder, keep_checksums), {}};
+  }
   RunArguments run = a;
   run.backend = g.backend;
   run.kernel = made.kernel;
@@ -178,7 +183,7 @@ Outcome run_again(const Kernels& kernels, const RunArguments& a, const golden::G
   Outcome outcome = kernel.run(request);
   fmt::print("{} on {}\n", name(outcome.receipt.ran),
              outcome.receipt.why.empty() ? run.device : outcome.receipt.why);
-  return outcome;
+  return {std::move(outcome.result), std::move(outcome.receipt)};
 }
 
 void need_other_side(const GoldenArguments& g, const char* command) {
@@ -197,7 +202,7 @@ int golden_check_command(const Kernels& kernels, const RunArguments& a, const Go
   if (!g.outputs.empty()) {
     theirs = golden::read_outputs(made, g.outputs);
   } else {
-    Outcome outcome = run_again(kernels, a, made, g, false);
+    Again outcome = run_again(kernels, a, made, g, false);
     if (!outcome.result.ok()) return failed(outcome.result.diagnostics);
     theirs = std::move(outcome.result.outputs);
   }
@@ -224,7 +229,7 @@ int golden_bisect_command(const Kernels& kernels, const RunArguments& a, const G
     if (std::filesystem::is_directory(g.outputs) && theirs.shape()[0] == 0)
       theirs = golden::with_outputs(made, theirs, golden::read_outputs(made, g.outputs));
   } else {
-    const Outcome outcome = run_again(kernels, a, made, g, true);
+    const Again outcome = run_again(kernels, a, made, g, true);
     if (!outcome.result.ok()) return failed(outcome.result.diagnostics);
     const cuda::Launched& launch = outcome.receipt.launch;
     StepChecksums sums = outcome.result.checksums;

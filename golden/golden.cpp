@@ -55,15 +55,18 @@ Shape shape_of(const Json& j) {
   return s;
 }
 
+/// What the manifest says of any file.
+Json file_json(const std::string& file, const std::string& bytes) {
+  return {{"file", file}, {"bytes", bytes.size()}, {"sha256", sha256(bytes.data(), bytes.size())}};
+}
+
 /// Writes an array under the folder and says so.
 Json write_array(const fs::path& folder, const std::string& file, const Array& array) {
   write_npy((folder / file).string(), array);
-  const std::string bytes = bytes_of(folder / file);
-  return {{"file", file},
-          {"dtype", name(array.dtype())},
-          {"shape", shape_json(array.shape())},
-          {"bytes", bytes.size()},
-          {"sha256", sha256(bytes.data(), bytes.size())}};
+  Json j = file_json(file, bytes_of(folder / file));
+  j["dtype"] = name(array.dtype());
+  j["shape"] = shape_json(array.shape());
+  return j;
 }
 
 DType dtype_named(const std::string& text) {
@@ -73,14 +76,21 @@ DType dtype_named(const std::string& text) {
   fail("manifest.json speaks of a type '" + text + "', which this tessera does not know");
 }
 
-Array read_array(const fs::path& folder, const Json& j) {
+/// The bytes of a file, which are those that the manifest speaks of.
+std::string read_checked(const fs::path& folder, const Json& j) {
   const auto file = j.at("file").get<std::string>();
-  const std::string bytes = bytes_of(folder / file);
+  std::string bytes = bytes_of(folder / file);
   const auto wanted = j.at("bytes").get<std::size_t>();
   if (bytes.size() < wanted)
     fail(fmt::format("{} is truncated: {} of {} bytes", file, bytes.size(), wanted));
   if (sha256(bytes.data(), bytes.size()) != j.at("sha256").get<std::string>())
     fail(file + " was changed since the golden was made: its SHA-256 is not the manifest's");
+  return bytes;
+}
+
+Array read_array(const fs::path& folder, const Json& j) {
+  const auto file = j.at("file").get<std::string>();
+  read_checked(folder, j);
   Array array = read_npy((folder / file).string(), dtype_named(j.at("dtype").get<std::string>()));
   if (!(array.shape() == shape_of(j.at("shape"))))
     fail(file + " has another shape than manifest.json says");
@@ -149,11 +159,16 @@ Json manifest_of(const fs::path& folder, const Golden& g) {
             {"toolchain", {{"tessera", TESSERA_VERSION}, {"compiler", TESSERA_COMPILER}}},
             {"command", g.command},
             {"inputs", Json::array()},
+            {"files", Json::array()},
             {"outputs", Json::array()}};
   for (const auto& [name, array] : g.inputs) {
     Json entry = {{"name", name}};
     entry.update(write_array(folder, "inputs/" + name + ".npy", array));
     j["inputs"].push_back(entry);
+  }
+  for (const File& file : g.files) {
+    write_file_atomically((folder / file.path).string(), file.bytes);
+    j["files"].push_back(file_json(file.path, file.bytes));
   }
   for (const Output& o : g.outputs) {
     Json entry = {{"name", o.name}};
@@ -204,7 +219,8 @@ void take_result(Golden& g, RunResult result, const std::vector<std::string>& ou
   }
   for (int d = 0; d < plan.grid_rank; ++d) {
     const char* label = plan.labels[static_cast<std::size_t>(d)];
-    g.steps.dims.push_back(label != nullptr ? label : "d" + std::to_string(d));
+    const bool named = label != nullptr && *label != 0;
+    g.steps.dims.push_back(named ? label : "d" + std::to_string(d));
   }
   g.steps.parallel = plan.parallel_rank;
   for (const OperandPlan& op : plan.operands) g.steps.refs.push_back(op.name);
@@ -274,6 +290,8 @@ Golden read(const fs::path& folder) {
     g.error_model = model_of(j.at("error_model"));
     for (const Json& in : j.at("inputs"))
       g.inputs.push_back({in.at("name"), read_array(folder, in)});
+    for (const Json& file : j.value("files", Json::array()))
+      g.files.push_back({file.at("file"), read_checked(folder, file)});
     for (const Json& out : j.at("outputs")) {
       g.outputs.push_back({out.at("name"), read_array(folder, out),
                            read_array(folder, out.at("bound")), shape_of(out.at("block"))});

@@ -2,7 +2,8 @@
 // its blocks held on the way. A folder:
 //
 //   manifest.json       schema tessera.golden/1: kernel, parameters, error model, toolchain, hashes
-//   inputs/NAME.npy     every array and prefetched scalar that the kernel was given
+//   inputs/NAME.npy     every array and prefetched scalar that the kernel was given; of a Mosaic
+//                       module beside it the files of the call (golden/call_golden.hpp)
 //   outputs/NAME.npy    what tessera computed
 //   bounds/NAME.npy     f32 per element of an output: |theirs - ours| of any conforming build
 //   steps.npy           checksums of blocks (sim/step_checksums.hpp), a row each
@@ -29,6 +30,12 @@ struct NamedArray {
   Array array;
 };
 
+/// A file that is no array, by its path in the golden.
+struct File {
+  std::string path;
+  std::string bytes;
+};
+
 struct Output {
   std::string name;
   Array values;
@@ -47,7 +54,7 @@ struct Steps {
 
 struct Golden {
   std::string kernel;
-  std::string frontend = "cpp";
+  std::string frontend = "cpp";  ///< or "mosaic"
   std::vector<std::pair<std::string, double>> sizes;
   std::vector<std::pair<std::string, int>> tiles;
   std::string dtype;
@@ -59,6 +66,7 @@ struct Golden {
   std::string command;  ///< makes it again
   ErrorModel error_model;
   std::vector<NamedArray> inputs;
+  std::vector<File> files;
   std::vector<Output> outputs;
   Steps steps;
 };

@@ -343,11 +343,6 @@ RunResult run_prepared(const Call& call, const RunOptions& given, bool share) {
       if (scalar) scalars.push_back(on_all_devices(call.inputs[i], devices));
       inputs.push_back(scalar ? &scalars.back() : &call.inputs[i]);
     }
-    if (options.error_model) {
-      throw KernelError({.slug = "unmodelled",
-                         .kind = Diagnostic::Kind::unmodelled,
-                         .headline = "error bounds of Mosaic modules"});
-    }
     detail::RunDriver driver(std::move(p.plan), inputs, options);
     context.plan = &driver.plan();
     std::int64_t cells = 1;

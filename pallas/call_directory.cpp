@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "memory_model/npy.hpp"
 #include "pallas/load.hpp"
@@ -132,12 +133,7 @@ void apply_config(const std::string& config, Call& call) {
   call.unchecked_bounds = settings.value("disable_bounds_checks", false);
 }
 
-void write_call(const std::string& folder, const CallToRecord& call) {
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (error) throw InputError("bad-input", folder + ": " + error.message());
-  write_file_atomically(folder + "/kernel.mlirbc", call.module);
-  write_file_atomically(folder + "/config.json", call.config);
+std::vector<CallFile> call_files(const CallToRecord& call) {
   Json aliases = Json::array();
   for (const auto& [operand, result] : call.aliases)
     aliases.push_back({{"operand", operand}, {"result", result}});
@@ -150,7 +146,30 @@ void write_call(const std::string& folder, const CallToRecord& call) {
                   {"operands", described(call.operands.front())},
                   {"results", described(call.results)},
                   {"custom_call", {{"aliases", aliases}}}};
-  write_file_atomically(folder + "/meta.json", meta.dump(1) + "\n");
+  const bool bytecode = call.module.starts_with("ML\xefR");
+  return {{bytecode ? "kernel.mlirbc" : "kernel.mlir", call.module},
+          {"config.json", call.config.empty() ? "{}\n" : call.config},
+          {"meta.json", meta.dump(1) + "\n"}};
+}
+
+std::vector<CallFile> call_files(const std::string& folder) {
+  std::vector<CallFile> files;
+  for (const char* name : {"kernel.mlirbc", "kernel.mlir", "config.json", "meta.json"}) {
+    std::ifstream file(folder + "/" + name, std::ios::binary);
+    if (!file) continue;
+    std::ostringstream bytes;
+    bytes << file.rdbuf();
+    files.push_back({name, std::move(bytes).str()});
+  }
+  return files;
+}
+
+void write_call(const std::string& folder, const CallToRecord& call) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) throw InputError("bad-input", folder + ": " + error.message());
+  for (const CallFile& file : call_files(call))
+    write_file_atomically(folder + "/" + file.name, file.bytes);
   for (std::size_t d = 0; d < call.operands.size(); ++d) {
     const std::string device =
         call.operands.size() > 1 ? "/dev" + std::to_string(d) + "_in" : "/in";

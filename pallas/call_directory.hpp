@@ -43,7 +43,7 @@ RecordedCall read_call(const std::string& folder);
 
 /// What write_call() puts into a folder.
 struct CallToRecord {
-  std::string module;                                ///< bytecode
+  std::string module;                                ///< bytecode, or generic text
   std::string config;                                ///< backend_config without the body, JSON
   std::vector<std::vector<Array>> operands;          ///< of each device of the mesh
   std::vector<Array> results;                        ///< of one device: types and shapes
@@ -53,6 +53,15 @@ struct CallToRecord {
   std::string device;  ///< "tpu-v6e"
   int cores = 1;
 };
+
+struct CallFile {
+  std::string name;  ///< "kernel.mlirbc"
+  std::string bytes;
+};
+/// The files of such a folder but its arrays.
+std::vector<CallFile> call_files(const CallToRecord& call);
+/// The same of a folder that there is.
+std::vector<CallFile> call_files(const std::string& folder);
 
 /// Makes the folder. Throws NpyError, or InputError if there can be no such folder.
 void write_call(const std::string& folder, const CallToRecord& call);

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "pallas/ops/memory.hpp"
+#include "sim/ops/checksum.hpp"
 #include "sim/transfer.hpp"
 
 namespace tessera::pallas {
@@ -76,8 +77,9 @@ class KernelCore final : public CoreBase {
   }
 
   void run_cells(std::int64_t first, std::int64_t last) override {
-    const OpState outer =
-        std::exchange(op_state, OpState{.trap_nan = io_.trap_nan, .profile = io_.profile});
+    const OpState outer = std::exchange(
+        op_state,
+        OpState{.trap_nan = io_.trap_nan, .profile = io_.profile, .error_model = io_.error_model});
     context_.ids = ids_.data();
     if (io_.core != nullptr) {
       const Machine& machine = *io_.core->machine;
@@ -261,6 +263,7 @@ class KernelCore final : public CoreBase {
                        "pop every accumulator and load every staging register");
     }
     ++steps;
+    if (io_.keep_checksums) sum_scratch();
     if (io_.progress != nullptr && (steps & 0xff) == 0 && launch_.parallel == 0) {
       double total = 1;
       double done = 0;
@@ -300,12 +303,14 @@ class KernelCore final : public CoreBase {
       if (io_.core != nullptr) touch(op, b, true, "fetch");
       if (!launch_.lingers[i]) claim(i, index);
       b.shadow.fill(Shadow::uninit);
+      b.bounds.clear();
     } else {
       if (io_.core != nullptr) {
         touch(op, b, true, "fetch");
         if (op.aliased >= 0) fetched(op, index, inside);
       }
       fetch(op, b, io_.device->hbm[i], index, inside);
+      fetch_bounds(i, index, inside);
       if (!elided) record(op, inside, Space::hbm, op.space, Why::fetch);
     }
     std::copy_n(index, op.block.rank, p.index.begin());
@@ -324,6 +329,9 @@ class KernelCore final : public CoreBase {
       if (!p.block->shadow.all_init()) throw NeedsOneCell{};
       claim(i, p.index.data());
     }
+    if (io_.keep_checksums) add_checksum(i, *p.block, p.index.data(), inside);
+    if (float* const bounds = io_.device->bounds[i])
+      write_back_bounds(op, *p.block, bounds, p.index.data(), inside);
     const Missing left = write_back(op, *p.block, io_.device->hbm[i], p.index.data(), inside);
     if (p.again && left.count > 0) throw KernelError(output_revisit(op, p.index.data()));
     if (op.aliased < 0) missing[i].add(left);
@@ -344,6 +352,69 @@ class KernelCore final : public CoreBase {
       copy_elements(op.dtype, hbm, from, to, at, n);
       if (!whole) b.shadow.mark_init(Rect{at, 1, n, n});
     });
+  }
+
+  /// An input has bounds where it is an output's array.
+  void fetch_bounds(std::size_t i, const std::int64_t* index, const Shape& inside) {
+    const OperandPlan& op = plan_.operands[i];
+    Buffer& b = *places_[i].block;
+    b.bounds.clear();
+    if (io_.error_model == nullptr || op.aliased < 0) return;
+    const float* const bounds = io_.device->bounds[static_cast<std::size_t>(op.aliased)];
+    b.bounds.assign(static_cast<std::size_t>(op.block.elems()), 0.f);
+    for_each_run(op, index, inside, [&](std::int64_t from, std::int64_t at, std::int64_t n) {
+      std::copy_n(bounds + from, n, b.bounds.begin() + at);
+    });
+  }
+  /// What nothing wrote keeps what the array has.
+  static void write_back_bounds(const OperandPlan& op, const Buffer& b, float* hbm,
+                                const std::int64_t* index, const Shape& inside) {
+    for_each_run(op, index, inside, [&](std::int64_t to, std::int64_t at, std::int64_t n) {
+      for (std::int64_t e = 0; e < n; ++e) {
+        if (b.shadow.at(at + e) != Shadow::init) continue;
+        hbm[to + e] = b.bounds.empty() ? 0.f : b.bounds[static_cast<std::size_t>(at + e)];
+      }
+    });
+  }
+
+  /// Of scratch, or of the part `inside` of an output block (`index`).
+  void add_checksum(std::size_t place, Buffer& b, const std::int64_t* index, const Shape& inside) {
+    const OperandPlan& op = plan_.operands[place];
+    if (b.shadow.missing() == b.shadow.elems()) return;
+    StepChecksum sum;
+    sum.device = io_.core != nullptr ? io_.core->device : 0;
+    std::copy_n(body_ids_.begin(), std::min(body_ids_.size(), sum.ids.size()), sum.ids.begin());
+    sum.operand = static_cast<int>(place);
+    const std::byte* const bytes = b.bytes();
+    visit_dtype(op.dtype, [&]<class Tag>(Tag) {
+      using T = typename Tag::type;
+      const auto add = [&](std::int64_t from, std::int64_t n) {
+        for (std::int64_t e = from; e < from + n; ++e) {
+          if (b.shadow.at(e) == Shadow::init)
+            sum.checksum += checksum_of(e, load_element<T>(bytes, e));
+        }
+      };
+      if (index == nullptr) {
+        add(0, b.shape.elems());
+        return;
+      }
+      sum.block = 0;
+      for (int d = 0; d < op.blocks.rank; ++d) sum.block = sum.block * op.blocks[d] + index[d];
+      for_each_run(op, index, inside,
+                   [&](std::int64_t, std::int64_t from, std::int64_t n) { add(from, n); });
+    });
+    checksums.push_back(sum);
+  }
+  /// What copies reach may be under way: of scratch, what the body alone writes.
+  void sum_scratch() {
+    body_ids_ = ids_;
+    if (io_.core != nullptr) return;
+    std::size_t next = 0;
+    for (std::size_t i = 0; i < program_.scratch.size(); ++i) {
+      const Window& w = program_.scratch[i];
+      if (w.semaphores || w.any) continue;
+      add_checksum(program_.operands.size() + i, *scratch_[next++], nullptr, {});
+    }
   }
 
   static Missing write_back(const OperandPlan& op, Buffer& b, std::byte* hbm,
@@ -504,6 +575,7 @@ class KernelCore final : public CoreBase {
   std::vector<std::unique_ptr<Semaphore>> semaphores_;
   std::vector<std::unique_ptr<std::vector<Semaphore*>>> semaphore_arrays_;
   std::array<int, kMaxGridRank> ids_{};
+  std::array<int, kMaxGridRank> body_ids_{};  ///< of the last step that ran
   std::int64_t cell_ = 0;
   static constexpr std::size_t kKnownSteps = 16;
   std::deque<Clock> known_;

@@ -1,5 +1,10 @@
 #include "pallas/group.hpp"
 
+#include <fmt/format.h>
+
+#include "sim/bounds/elementwise.hpp"
+#include "sim/op_state.hpp"
+
 namespace tessera::pallas {
 
 namespace {
@@ -66,7 +71,7 @@ Vector expanded(const Exec& x, const Lane& l, std::int64_t elems) {
   static constexpr std::byte kPoisoned{1};
   const std::int64_t width = register_bytes(l.dtype);
   const auto slot = static_cast<std::size_t>(l.slot);
-  Vector v{StorageHandle(Storage::allocate(static_cast<std::size_t>(elems * width))), {}};
+  Vector v{StorageHandle(Storage::allocate(static_cast<std::size_t>(elems * width)))};
   expand_lane(v.data.bytes(), l, lane_data(x, l), width, 0, elems);
   const std::byte* mask = nullptr;
   if (l.kind == Lane::Kind::splat)
@@ -77,7 +82,53 @@ Vector expanded(const Exec& x, const Lane& l, std::int64_t elems) {
     v.poison = StorageHandle(Storage::allocate(static_cast<std::size_t>(elems)));
     expand_lane(v.poison.bytes(), l, mask, 1, 0, elems);
   }
+  const float* bounds = nullptr;
+  if (l.kind == Lane::Kind::splat)
+    bounds = x.scalars[slot].bound > 0 ? &x.scalars[slot].bound : nullptr;
+  else
+    bounds = x.vectors[slot].bounds();
+  if (bounds != nullptr) {
+    v.bound = bound_storage(elems);
+    expand_lane(v.bound.bytes(), l, reinterpret_cast<const std::byte*>(bounds), sizeof(float), 0,
+                elems);
+  }
   return v;
+}
+
+StorageHandle ElementOp::bounds(const std::byte* result_bytes, std::span<const std::byte* const> in,
+                                std::span<const DType> types, std::span<const float* const> of,
+                                std::int64_t n) const {
+  const bool exact = std::all_of(of.begin(), of.end(), [](const float* b) { return b == nullptr; });
+  const auto view = [n](const std::byte* bytes, DType dtype, const float* bound) {
+    return bounds::TileView{bytes, dtype, 1, static_cast<int>(n), n, bound};
+  };
+  const bounds::TileView z = view(result_bytes, result, nullptr);
+  const auto operand = [&](std::size_t i) { return view(in[i], types[i], of[i]); };
+  switch (bound.kind) {
+    case BoundRule::Kind::stated:
+      if (!op_state.error_model->states(bound.op)) {
+        fail_bounds_of(
+            fmt::format("of {}, which hardware approximates: say how far off it may be "
+                        "with --ulp {}=N",
+                        name, bound.op));
+      }
+      [[fallthrough]];
+    case BoundRule::Kind::rule: {
+      const bounds::Rule& rule = bounds::rule_of(bound.op);
+      const ErrorModel& model = *op_state.error_model;
+      if (in.size() == 1) return bounds::elementwise(rule, model, z, {operand(0)});
+      if (in.size() == 2) return bounds::elementwise(rule, model, z, {operand(0), operand(1)});
+      return bounds::elementwise(rule, model, z, {operand(0), operand(1), operand(2)});
+    }
+    case BoundRule::Kind::cast:
+      return bounds::cast(z, operand(0));
+    case BoundRule::Kind::unknown:
+      fail_bounds_of(std::string("of ") + name + ": no standard says how far another build may be");
+    case BoundRule::Kind::exact:
+      break;
+  }
+  if (!exact) fail_bounds_of(std::string("through ") + name);
+  return {};
 }
 
 int Group::lane(const Lane& l) {
@@ -100,8 +151,8 @@ void Group::run(Exec& x) const {
     op_state.flops += elems * m.op.flops;
     if (m.op.transcendental) op_state.transcendentals += elems;
   }
-  if (poison) {
-    run_poisoned(x);
+  if (poison || op_state.error_model != nullptr) {
+    run_apart(x);
     return;
   }
   const std::int64_t strip = std::min(kStrip, elems);
@@ -165,12 +216,12 @@ void Group::run(Exec& x) const {
     }
   }
   for (std::size_t i = 0; i < members.size(); ++i) {
-    if (kept[i]) x.vector(members[i].vector) = {std::move(kept[i]), {}};
+    if (kept[i]) x.vector(members[i].vector) = {std::move(kept[i])};
   }
 }
 
-/// The same, op by op, with which elements are poison.
-void Group::run_poisoned(Exec& x) const {
+/// The same, op by op, with which elements are poison, and with bounds.
+void Group::run_apart(Exec& x) const {
   const auto n = static_cast<std::size_t>(elems);
   std::vector<Vector> inputs(lanes.size());
   for (std::size_t i = 0; i < lanes.size(); ++i) {
@@ -181,6 +232,8 @@ void Group::run_poisoned(Exec& x) const {
     const Member& m = members[i];
     std::array<const std::byte*, 4> in{};
     std::array<const Vector*, 4> value{};
+    std::array<DType, 4> types{};
+    std::array<const float*, 4> bounds{};
     bool any = false;
     for (std::size_t k = 0; k < m.operands.size(); ++k) {
       const auto at = static_cast<std::size_t>(m.operands[k]);
@@ -188,11 +241,18 @@ void Group::run_poisoned(Exec& x) const {
       value[k] =
           l.kind == Lane::Kind::result ? &results[static_cast<std::size_t>(l.slot)] : &inputs[at];
       in[k] = value[k]->data.bytes();
+      types[k] = l.dtype;
+      bounds[k] = value[k]->bounds();
       any = any || static_cast<bool>(value[k]->poison);
     }
     results[i].data =
         StorageHandle(Storage::allocate(n * static_cast<std::size_t>(register_bytes(m.op.result))));
     m.op.kernel(results[i].data.bytes(), in.data(), elems);
+    if (op_state.error_model != nullptr) {
+      const std::size_t count = m.operands.size();
+      results[i].bound = m.op.bounds(results[i].data.bytes(), {in.data(), count},
+                                     {types.data(), count}, {bounds.data(), count}, elems);
+    }
     if (any) {
       results[i].poison = StorageHandle(Storage::allocate(n));
       std::byte* const out = results[i].poison.bytes();

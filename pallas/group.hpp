@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "pallas/program.hpp"
@@ -34,12 +35,33 @@ bool poisoned(PoisonRule rule, std::size_t operands, Bad&& bad, Zero&& zero) {
   return false;
 }
 
+/// How error bounds go through an op.
+struct BoundRule {
+  enum class Kind : std::uint8_t {
+    exact,    ///< exact operands make an exact result; nothing is known of others
+    rule,     ///< that of a sim op (sim/bounds/elementwise.hpp)
+    stated,   ///< the same, if the error model states its ulps: a unit that approximates
+    cast,     ///< a conversion
+    unknown,  ///< other builds may compute something else, nobody says how far from it
+  };
+  Kind kind = Kind::exact;
+  const char* op = "";  ///< of a rule: "add"
+};
+
 struct ElementOp {
+  const char* name = "";  ///< "arith.addf"
   Kernel kernel = nullptr;
   DType result = DType::f32;
   PoisonRule poison = PoisonRule::any;
   int flops = 0;
   bool transcendental = false;
+  BoundRule bound = {};
+
+  /// Bounds of n results (op_state has an error model); empty if they are exact. An operand's
+  /// bounds are null where it is.
+  StorageHandle bounds(const std::byte* result_bytes, std::span<const std::byte* const> in,
+                       std::span<const DType> types, std::span<const float* const> of,
+                       std::int64_t n) const;
 };
 
 /// An operand: a vector as it is, or one that repeats.
@@ -73,7 +95,7 @@ struct Group {
   void run(Exec& x) const;
 
  private:
-  void run_poisoned(Exec& x) const;
+  void run_apart(Exec& x) const;
 };
 
 /// Writes n elements of a lane from element `first` on, unless it is dense.

@@ -1,6 +1,7 @@
 #include "pallas/planner.hpp"
 
 #include "sim/diagnostics/slugs.hpp"
+#include "sim/op_state.hpp"
 
 namespace tessera::pallas {
 
@@ -160,11 +161,15 @@ int Planner::new_memref(int value) {
 void Planner::read(int slot) {
   std::size_t& last = last_read_[static_cast<std::size_t>(slot)];
   if (last != kAlways) last = position();
+  pending_reads_.push_back(slot);
 }
 
 std::size_t Planner::emit(std::function<void(Exec&)> run, std::initializer_list<int> reads) {
   for (const int slot : reads) read(slot);
-  code_->steps.push_back({std::move(run), {}, running_ == nullptr ? 0 : running_->location});
+  code_->steps.push_back({.run = std::move(run),
+                          .reads = std::exchange(pending_reads_, {}),
+                          .op = running_name_,
+                          .location = running_ == nullptr ? 0 : running_->location});
   return code_->steps.size() - 1;
 }
 std::size_t Planner::label() {
@@ -189,6 +194,7 @@ int Planner::vector(int value) {
     const int slot = fresh_vector();
     if (lane.kind != Lane::Kind::splat) read(lane.slot);
     emit([=](Exec& x) { x.vector(slot) = expanded(x, lane, elems); });
+    carries_bounds();
     return slot;  // made anew for each use: what it repeats may change in between
   }
   if (p.kind != Place::Kind::vector) malformed(*running_, "takes a vector here");
@@ -233,6 +239,23 @@ void Planner::alias(int result, int operand) {
     return;
   }
   place_of(result) = place_of(operand);
+}
+
+void Planner::reinterpret(int result, int operand) {
+  if (type(result).dtype != type(operand).dtype) {
+    const Place& p = place_of(operand);
+    if (p.kind == Place::Kind::scalar || p.kind == Place::Kind::splat) {
+      const int slot = p.kind == Place::Kind::scalar ? p.slot : p.lane.slot;
+      emit([slot](Exec& x) {
+        if (x.scalars[static_cast<std::size_t>(slot)].bound > 0)
+          fail_bounds_of("through a bitcast");
+      });
+    } else {
+      const int slot = p.kind == Place::Kind::broadcast ? p.lane.slot : vector(operand);
+      emit([](Exec&) {}, {slot});
+    }
+  }
+  alias(result, operand);
 }
 
 void Planner::splat(int result, int scalar_slot) {
@@ -326,11 +349,13 @@ void Planner::broadcast(int result, int operand) {
           return h;
         };
         const Vector& v = x.vector(source);
-        Vector r{spread(v.data, width), {}};
+        Vector r{spread(v.data, width)};
         if (v.poison) r.poison = spread(v.poison, 1);
+        if (v.bound) r.bound = spread(v.bound, sizeof(float));
         x.vector(slot) = std::move(r);
       },
       {source});
+  carries_bounds();
 }
 
 void Planner::constant(int result, const Attribute& value) {
@@ -379,7 +404,8 @@ void Planner::constant(int result, const Attribute& value) {
   place_of(result) = {Place::Kind::scalar, slot_of(bits, t.dtype), {}, 0};
 }
 
-void Planner::element_op(const Operation& op, const ElementOp& e, std::span<const int> operands) {
+void Planner::element_op(const Operation& op, ElementOp e, std::span<const int> operands) {
+  e.name = running_name_;
   const int result = op.results.at(0);
   const Type& t = type(result);
   if (operands.size() > 4) malformed(op, "has too many operands");
@@ -432,6 +458,17 @@ void Planner::element_op(const Operation& op, const ElementOp& e, std::span<cons
             });
       }
       to.poison = poison;
+      to.bound = 0;
+      if (op_state.error_model != nullptr) {
+        std::array<const float*, 4> bounds{};
+        for (std::size_t i = 0; i < n; ++i) {
+          const Scalar& s = x.scalars[static_cast<std::size_t>(in[i])];
+          bounds[i] = s.bound > 0 ? &s.bound : nullptr;
+        }
+        if (const StorageHandle b = e.bounds(to.bytes.data(), {from.data(), n}, {types.data(), n},
+                                             {bounds.data(), n}, 1))
+          to.bound = *floats(b);
+      }
     });
     return;
   }
@@ -513,6 +550,7 @@ void Planner::emit_group(std::int64_t elems) {
   }
   const auto shared = std::make_shared<const Group>(std::move(group));
   emit([shared](Exec& x) { shared->run(x); });
+  carries_bounds();
 }
 
 void Planner::flush() {
@@ -572,6 +610,7 @@ void Planner::move(std::span<const int> from, std::span<const int> to) {
       else
         x.scalars[static_cast<std::size_t>(m.to)] = x.scalars[static_cast<std::size_t>(m.from)];
     });
+    carries_bounds();
     return;
   }
   emit([moves](Exec& x) {
@@ -598,6 +637,7 @@ void Planner::move(std::span<const int> from, std::span<const int> to) {
         x.scalars[static_cast<std::size_t>(moves[i].to)] = x.moving[i];
     }
   });
+  carries_bounds();
 }
 
 void Planner::operation(const Operation& op) {
@@ -605,8 +645,10 @@ void Planner::operation(const Operation& op) {
   const auto it = rules().find(op.name);
   if (it == rules().end()) unsupported(op, "");
   ++program_.operations;
+  const char* const outer_name = std::exchange(running_name_, it->second->name);
   it->second->plan(*this, op);
   running_ = outer;
+  running_name_ = outer_name;
 }
 
 const Operation* Planner::region(const Region& r) {

@@ -60,17 +60,21 @@ class Planner {
   int fresh_vector();
   /// The result has the same bytes in the same order.
   void alias(int result, int operand);
+  /// The same bytes as another type. Bounds are of values: there must be none.
+  void reinterpret(int result, int operand);
   /// The vector `result` repeats the scalar `operand`.
   void splat(int result, int scalar_slot);
   /// The vector `result` broadcasts the vector `operand`.
   void broadcast(int result, int operand);
   void constant(int result, const Attribute& value);
   /// An op on one element, of scalars or vectors alike.
-  void element_op(const Operation& op, const ElementOp& e, std::span<const int> operands);
+  void element_op(const Operation& op, ElementOp e, std::span<const int> operands);
 
   /// Adds a step; `reads`: the vector slots that it reads.
   std::size_t emit(std::function<void(Exec&)> run, std::initializer_list<int> reads = {});
   void read(int vector_slot);
+  /// Says of the last step that the vectors and scalars it makes have the bounds they must.
+  void carries_bounds() { code_->steps.back().carries_bounds = true; }
   std::size_t position() const { return code_->steps.size(); }
   /// A step that does nothing: where other steps jump to.
   std::size_t label();
@@ -136,7 +140,9 @@ class Planner {
   std::vector<std::size_t> last_read_;                       ///< per vector slot
   std::vector<std::size_t> made_;                            ///< per vector slot
   std::map<std::pair<DType, std::uint64_t>, int> constants_;
+  std::vector<int> pending_reads_;  ///< of the step to come
   const Operation* running_ = nullptr;
+  const char* running_name_ = "";
 };
 
 /// Plans a module, or throws KernelError[unsupported], or InputError for one that makes no sense.

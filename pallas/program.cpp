@@ -1,5 +1,7 @@
 #include "pallas/program.hpp"
 
+#include "sim/op_state.hpp"
+
 namespace tessera::pallas {
 
 Exec::Exec(const Program& p, MachineCore* core_, StepContext& context_)
@@ -25,6 +27,11 @@ void Exec::run(const Code& code) {
     step_ = &code.steps[next++];
     const Location& l = program.locations[static_cast<std::size_t>(step_->location)];
     line_ = {l.file.c_str(), l.line};
+    if (op_state.error_model != nullptr && !step_->carries_bounds) {
+      for (const int slot : step_->reads) {
+        if (vector(slot).bound) fail_bounds_of(std::string("through ") + step_->op);
+      }
+    }
     step_->run(*this);
     for (const int slot : step_->releases) vectors[static_cast<std::size_t>(slot)] = Vector();
   }
@@ -34,6 +41,8 @@ void Exec::run(const Code& code) {
 
 std::int64_t Exec::integer(int slot, DType dtype, const char* what) {
   if (scalars[static_cast<std::size_t>(slot)].poison) fail_poison(what);
+  if (scalars[static_cast<std::size_t>(slot)].bound > 0)
+    fail_bounds_of(std::string("where ") + what + " depends on a value that others may not have");
   switch (dtype) {
     case DType::i64:
       return get<std::int64_t>(slot);
@@ -90,6 +99,16 @@ void fail_matrix_unit(const std::string& what, const char* help) {
   add_kernel_field(d);
   d.fields.emplace_back("line", caller_excerpt());
   d.fields.emplace_back("help", help);
+  add_replay_field(d);
+  throw KernelError(std::move(d));
+}
+
+void fail_bounds_of(const std::string& what) {
+  Diagnostic d{.slug = "unmodelled",
+               .kind = Diagnostic::Kind::unmodelled,
+               .headline = "error bounds " + what};
+  add_kernel_field(d);
+  d.fields.emplace_back("line", caller_excerpt());
   add_replay_field(d);
   throw KernelError(std::move(d));
 }

@@ -4,6 +4,9 @@
 // ones alone in a byte), shared until nobody holds them. What was never written is poison: it may
 // be loaded and selected away, as compiled kernels do with the ragged edge of a block, but not
 // decide a branch, an address or a transfer. A vector knows which of its elements are poison.
+//
+// With an error model (sim/bounds) vectors and scalars also carry how far another build's values
+// may be from theirs. A step that does not say that it carries bounds must read exact values.
 #pragma once
 
 #include <cstring>
@@ -24,11 +27,17 @@ namespace tessera::pallas {
 struct Scalar {
   alignas(8) std::array<std::byte, 8> bytes{};
   bool poison = false;
+  float bound = 0;  ///< how far another build's value may be from it
 };
 
 struct Vector {
   StorageHandle data;
-  StorageHandle poison;  ///< a byte per element, not zero where it is poison; empty if none is
+  StorageHandle poison = {};  ///< a byte per element, not zero where it is poison; empty if none is
+  StorageHandle bound = {};   ///< f32 per element, as Scalar::bound; empty if all are exact
+
+  const float* bounds() const {
+    return bound ? reinterpret_cast<const float*>(bound.bytes()) : nullptr;
+  }
 };
 
 /// A slice that leaves its memref.
@@ -64,7 +73,10 @@ class Exec;
 
 struct Step {
   std::function<void(Exec&)> run;
-  std::vector<int> releases;  ///< vectors that nobody reads after it
+  std::vector<int> releases = {};  ///< vectors that nobody reads after it
+  std::vector<int> reads = {};     ///< vectors, unless it carries bounds
+  bool carries_bounds = false;     ///< its results have the error bounds that its operands ask for
+  const char* op = "";             ///< "arith.addf"
   int location = 0;
 };
 
@@ -202,6 +214,14 @@ class Exec {
 /// The explicit ops of a matrix unit in an order that it does not allow.
 [[noreturn]] void fail_matrix_unit(const std::string& what, const char* help);
 [[noreturn]] void fail_ref(const std::string& what);
+/// Error bounds that are asked for and not kept: of `what`.
+[[noreturn]] void fail_bounds_of(const std::string& what);
+
+/// Bounds of so many elements, not set.
+inline StorageHandle bound_storage(std::int64_t elems) {
+  return StorageHandle(Storage::allocate(sizeof(float) * static_cast<std::size_t>(elems)));
+}
+inline float* floats(const StorageHandle& h) { return reinterpret_cast<float*>(h.bytes()); }
 
 /// Bytes for a poison mask of that many elements, all the same.
 inline StorageHandle byte_mask(std::int64_t elems, bool poisoned) {

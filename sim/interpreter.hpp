@@ -523,6 +523,10 @@ class Core final : public CoreBase {
         if (op.aliased >= 0) fetched(op, index, inside);
       }
       fetch_block(block, io_.device->hbm[kPlace<I>], index, inside);
+      // An input has bounds where it is an output's array.
+      if (io_.error_model != nullptr && op.aliased >= 0)
+        fetch_bounds(block, io_.device->bounds[static_cast<std::size_t>(op.aliased)], index,
+                     inside);
       if (!elided) record(op, inside, Space::hbm, op.space, Why::fetch);
     }
     std::copy_n(index, op.block.rank, p.index.begin());

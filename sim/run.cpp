@@ -70,7 +70,9 @@ RunDriver::RunDriver(Plan plan, const Inputs& inputs, const RunOptions& options)
       if (options.error_model)
         bounds_.push_back(Array::undefined(DType::f32, outputs_.back().shape()));
     }
-    if (options.error_model && op.aliased >= 0) throw unmodelled_bounds("of aliased operands");
+    if (options.error_model && op.aliased >= 0 &&
+        in_hbm(op.role) != in_hbm(plan_.operands[static_cast<std::size_t>(op.aliased)].role))
+      throw unmodelled_bounds("of an array that both copies and the pipeline reach");
   }
   if (options.error_model && options.transport != nullptr)
     throw unmodelled_bounds("across processes");
@@ -117,9 +119,11 @@ void RunDriver::reset() {
       if (op.is_output()) {
         if (!bounds_.empty()) {
           io.bounds[i] = bounds_[out].data<float>() + d * op.array.elems();
-          // Blocks bring theirs when they are written back.
-          if (op.role != Role::out || plan_.leaves_undefined)
-            std::fill_n(io.bounds[i], op.array.elems(), 0.f);
+          // Blocks bring theirs when they are written back; of what nothing writes nothing is
+          // known.
+          const bool undefined = plan_.leaves_undefined && op.aliased < 0;
+          std::fill_n(io.bounds[i], op.array.elems(),
+                      undefined ? std::numeric_limits<float>::infinity() : 0.f);
         }
         io.hbm[i] = outputs_[out++].bytes() + shard;
         if (plan_.leaves_undefined) poison(io.hbm[i], op.dtype, op.array.elems());

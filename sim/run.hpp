@@ -43,8 +43,8 @@ struct RunOptions {
   Transport* transport = nullptr;
   int threads = 0;                   ///< 0: what OpenMP offers
   Profile profile = Profile::exact;  ///< how products are computed
-  /// Keep error bounds of the outputs: how far from them another build may be. Not with aliased
-  /// operands, nor across processes.
+  /// Keep error bounds of the outputs: how far from them another build may be. Not across
+  /// processes.
   std::optional<ErrorModel> error_model = {};
   bool keep_checksums = false;  ///< of blocks, step by step
   bool trap_nan = false;        ///< stop at the first op that makes a NaN from numbers
@@ -61,7 +61,8 @@ struct RunOptions {
 
 struct RunResult {
   std::vector<Array> outputs;  ///< in spec order; undefined if there is a diagnostic
-  std::vector<Array> bounds;   ///< with an error model: f32, per element of each output
+  /// With an error model: f32, per element of each output; infinite where nothing wrote it.
+  std::vector<Array> bounds;
   /// Per output: elements that nothing wrote, of a kernel that may leave some (they hold poison).
   std::vector<std::int64_t> undefined;
   Plan plan;  ///< operands, allocations, and the final ledger

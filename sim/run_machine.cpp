@@ -93,8 +93,13 @@ std::uint64_t RunDriver::run_schedule(std::int64_t cells, const Schedule& schedu
     for (std::size_t i = 0; i < plan_.operands.size(); ++i) {
       const Buffer* array = device_io_[static_cast<std::size_t>(d)].arrays[i];
       if (array == nullptr || plan_.operands[i].role != Role::hbm_out) continue;
-      if (float* const to = device_io_[static_cast<std::size_t>(d)].bounds[i])
-        std::copy(array->bounds.begin(), array->bounds.end(), to);
+      if (float* const to = device_io_[static_cast<std::size_t>(d)].bounds[i]) {
+        const Shadow& shadow = array->shadow;
+        for (std::int64_t e = 0; e < shadow.elems(); ++e) {
+          if (shadow.at(e) == Shadow::init)
+            to[e] = array->bounds.empty() ? 0.f : array->bounds[static_cast<std::size_t>(e)];
+        }
+      }
       Missing& missing = missing_[static_cast<std::size_t>(d)][i];
       if (array->shadow.missing() > 0)
         missing.add(array->shadow.missing(), array->shadow.first_missing());

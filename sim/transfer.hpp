@@ -113,6 +113,18 @@ void fetch_block(Block<T>& block, const std::byte* hbm, const std::int64_t* inde
   });
 }
 
+/// Brings the error bounds of a block's elements from those of its array.
+template <class T>
+void fetch_bounds(Block<T>& block, const float* hbm, const std::int64_t* index,
+                  const Shape& in_bounds) {
+  const OperandPlan& op = *block.plan;
+  block.clear_bounds();
+  block.bounds.assign(static_cast<std::size_t>(std::int64_t{op.rows} * op.cols), 0.f);
+  for_each_run(op, index, in_bounds, [&](std::int64_t from, std::int64_t to, std::int64_t n) {
+    std::copy_n(hbm + from, n, block.bounds.begin() + to);
+  });
+}
+
 /// Elements of an output that no step wrote.
 struct Missing {
   std::int64_t count = 0;

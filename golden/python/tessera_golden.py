@@ -141,7 +141,8 @@ def _typed(array: np.ndarray, dtype: str, what: str) -> np.ndarray:
     raise GoldenError(f"{what} is {array.dtype}; the golden's is {dtype}")
 
 
-def _read(folder: pathlib.Path, entry: Mapping[str, Any]) -> np.ndarray:
+def _check_file(folder: pathlib.Path, entry: Mapping[str, Any]) -> pathlib.Path:
+    """The path of a file that is the one the manifest speaks of."""
     file = entry["file"]
     path = folder / file
     if not path.exists():
@@ -151,7 +152,11 @@ def _read(folder: pathlib.Path, entry: Mapping[str, Any]) -> np.ndarray:
         raise GoldenError(f"{file} is truncated: {len(data)} of {entry['bytes']} bytes")
     if _sha256(data) != entry["sha256"]:
         raise GoldenError(f"{file} was changed since the golden was made: its SHA-256 is not the manifest's")
-    return _typed(np.load(path), entry["dtype"], file)
+    return path
+
+
+def _read(folder: pathlib.Path, entry: Mapping[str, Any]) -> np.ndarray:
+    return _typed(np.load(_check_file(folder, entry)), entry["dtype"], entry["file"])
 
 
 def load(path: str | pathlib.Path, *, kernel: str | None = None, params: Mapping[str, Any] | None = None) -> Golden:
@@ -178,6 +183,8 @@ def load(path: str | pathlib.Path, *, kernel: str | None = None, params: Mapping
         if has[name] != value:
             raise GoldenError(f"the golden was made with {name}={has[name]}, not {value}")
     inputs = {entry["name"]: _read(folder, entry) for entry in manifest["inputs"]}
+    for entry in manifest.get("files", []):  # of a Mosaic module: its call
+        _check_file(folder, entry)
     outputs = {
         entry["name"]: Output(_read(folder, entry), _read(folder, entry["bound"]), tuple(entry["block"]))
         for entry in manifest["outputs"]

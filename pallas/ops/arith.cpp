@@ -254,6 +254,7 @@ void plan_cmpf(Planner& p, const Operation& op) {
   ElementOp e;
   e.result = DType::boolean;
   e.flops = 1;
+  e.bound = {BoundRule::Kind::rule, "equal"};  // as of every comparison
   const DType d = p.type(op.operands[0]).dtype;
   p.expect_type(op, d);
   compare_kernel<CmpF>(std::make_integer_sequence<int, 16>{}, p.integer(op, "predicate"), e,
@@ -279,6 +280,7 @@ void plan_select(Planner& p, const Operation& op) {
   ElementOp e;
   e.result = t.dtype;
   e.poison = PoisonRule::select;
+  e.bound = {BoundRule::Kind::rule, "where"};
   e.flops = 0;
   with_width(register_bytes(t.dtype), [&]<class T>(T) { e.kernel = run_select<T>; });
   p.element_op(op, e, op.operands);
@@ -348,6 +350,7 @@ void plan_convert(Planner& p, const Operation& op) {
     });
   });
   if (e.kernel == nullptr) p.unsupported(op, "its types are not built yet");
+  if (kSign == Sign::kept || from == DType::boolean) e.bound.kind = BoundRule::Kind::cast;
   e.flops = is_float(from) && is_float(to) ? 0 : 1;
   p.element_op(op, e, op.operands);
 }
@@ -385,7 +388,7 @@ void plan_bitcast(Planner& p, const Operation& op) {
   const Type& from = p.type(op.operands[0]);
   const Type& to = p.type(op.results[0]);
   if (bit_width(from.dtype) != bit_width(to.dtype)) p.unsupported(op, "between widths");
-  p.alias(op.results[0], op.operands[0]);
+  p.reinterpret(op.results[0], op.operands[0]);
 }
 
 void plan_constant(Planner& p, const Operation& op) {
@@ -408,8 +411,10 @@ Rules arith_rules() {
       {"arith.negf", "-a", true, float_rule<Negate, 1>()},
       {"arith.maximumf", "the larger, NaN if one is", true, float_rule<Maximum, 2>()},
       {"arith.minimumf", "the smaller, NaN if one is", true, float_rule<Minimum, 2>()},
-      {"arith.maxnumf", "the larger, the number beside a NaN", true, float_rule<MaxNum, 2>()},
-      {"arith.minnumf", "the smaller, the number beside a NaN", true, float_rule<MinNum, 2>()},
+      {"arith.maxnumf", "the larger, the number beside a NaN", true,
+       float_rule<MaxNum, 2>(1, false, {BoundRule::Kind::rule, "max"})},
+      {"arith.minnumf", "the smaller, the number beside a NaN", true,
+       float_rule<MinNum, 2>(1, false, {BoundRule::Kind::rule, "min"})},
       {"arith.addi", "a + b, wraps", true, integer_rule<AddI, 2>()},
       {"arith.subi", "a - b, wraps", true, integer_rule<SubI, 2>()},
       {"arith.muli", "a * b, wraps", true, integer_rule<MulI, 2>()},
@@ -420,10 +425,11 @@ Rules arith_rules() {
       {"arith.ceildivsi", "a / b upward", true, integer_rule<CeilDivS, 2>()},
       {"arith.floordivsi", "a / b downward", true, integer_rule<FloorDivS, 2>()},
       {"arith.andi", "a and b, bit by bit", true,
-       integer_rule<AndI, 2, true>(PoisonRule::conjunction)},
+       integer_rule<AndI, 2, true>(PoisonRule::conjunction, "and")},
       {"arith.ori", "a or b, bit by bit", true,
-       integer_rule<OrI, 2, true>(PoisonRule::disjunction)},
-      {"arith.xori", "a xor b, bit by bit", true, integer_rule<XorI, 2, true>()},
+       integer_rule<OrI, 2, true>(PoisonRule::disjunction, "or")},
+      {"arith.xori", "a xor b, bit by bit", true,
+       integer_rule<XorI, 2, true>(PoisonRule::any, "not_equal")},
       {"arith.shli", "a << b; 0 from the width on", true, integer_rule<ShL, 2>()},
       {"arith.shrsi", "a >> b with the sign", true, integer_rule<ShrS, 2>()},
       {"arith.shrui", "a >> b with zeros", true, integer_rule<ShrU, 2>()},

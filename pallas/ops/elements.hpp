@@ -65,9 +65,18 @@ bool with_integer(DType d, F&& f) {
   });
 }
 
+/// The bounds of an op of sim/ops; of any other those that exact operands have.
+template <class Op>
+constexpr BoundRule bounds_of() {
+  if constexpr (requires { Op::info.name; })
+    return {BoundRule::Kind::rule, Op::info.name};
+  else
+    return {};
+}
+
 /// An op whose operands and result have one float type.
 template <class Op, int kArity>
-auto float_rule(int flops = 1, bool transcendental = false) {
+auto float_rule(int flops = 1, bool transcendental = false, BoundRule bound = bounds_of<Op>()) {
   return [=](Planner& p, const Operation& op) {
     p.expect(op, kArity, 1);
     ElementOp e;
@@ -75,6 +84,7 @@ auto float_rule(int flops = 1, bool transcendental = false) {
     p.expect_type(op, e.result);
     e.flops = flops;
     e.transcendental = transcendental;
+    e.bound = bound;
     const bool known = with_float(e.result, [&](auto tag) {
       using T = typename decltype(tag)::type;
       if constexpr (kArity == 1)
@@ -90,8 +100,9 @@ auto float_rule(int flops = 1, bool transcendental = false) {
 }
 
 /// An op whose operands and result have one integer type. `kBoolean`: i1 too.
+/// `mask`: of i1, the sim op whose bounds it has.
 template <class Op, int kArity, bool kBoolean = false>
-auto integer_rule(PoisonRule poison = PoisonRule::any) {
+auto integer_rule(PoisonRule poison = PoisonRule::any, const char* mask = nullptr) {
   return [=](Planner& p, const Operation& op) {
     p.expect(op, kArity, 1);
     ElementOp e;
@@ -109,6 +120,7 @@ auto integer_rule(PoisonRule poison = PoisonRule::any) {
     if constexpr (kBoolean && kArity == 2) {
       if (e.result == DType::boolean) {
         e.kernel = run_elements<Op, bool, bool>;
+        e.bound = {BoundRule::Kind::rule, mask};
         known = true;
       }
     }

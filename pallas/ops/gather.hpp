@@ -9,7 +9,7 @@ namespace tessera::pallas {
 void gather_strided(std::byte* to, const std::byte* from, std::int64_t width, const Shape& extents,
                     const Shape& strides);
 
-/// A vector whose data and poison are both made by `fill(to, from, width of an element)`.
+/// A vector whose data, poison and bounds are made by `fill(to, from, width of an element)`.
 template <class Fill>
 Vector rearranged(const Vector& v, std::int64_t elems, std::int64_t width, Fill&& fill) {
   Vector r;
@@ -18,6 +18,10 @@ Vector rearranged(const Vector& v, std::int64_t elems, std::int64_t width, Fill&
   if (v.poison) {
     r.poison = StorageHandle(Storage::allocate(static_cast<std::size_t>(elems)));
     fill(r.poison.bytes(), v.poison.bytes(), std::int64_t{1});
+  }
+  if (v.bound) {
+    r.bound = bound_storage(elems);
+    fill(r.bound.bytes(), v.bound.bytes(), std::int64_t{sizeof(float)});
   }
   return r;
 }

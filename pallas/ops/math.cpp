@@ -60,12 +60,21 @@ struct Trunc {
 struct MultiplyAdd {
   static float apply(float a, float b, float c) { return std::fma(a, b, c); }
 };
+/// What TPUs approximate, and no ulps are stated for.
+constexpr BoundRule kUnknown{BoundRule::Kind::unknown};
 struct Reciprocal {
   static float apply(float a) { return 1.0f / a; }
 };
 struct Weird {
   static bool apply(float a) { return !std::isfinite(a); }
 };
+
+void plan_reciprocal(Planner& p, const Operation& op) {
+  const bool approximate = p.integer_or(op, "approx", 0) != 0;
+  float_rule<Reciprocal, 1>(
+      1, true, {approximate ? BoundRule::Kind::stated : BoundRule::Kind::rule, "reciprocal"})(p,
+                                                                                              op);
+}
 
 void plan_weird(Planner& p, const Operation& op) {
   p.expect(op, 1, 1);
@@ -93,15 +102,16 @@ Rules math_rules() {
       {"math.tanh", "tanh a", true, float_rule<Tanh, 1>(1, true)},
       {"math.sin", "sin a", true, float_rule<Sin, 1>(1, true)},
       {"math.cos", "cos a", true, float_rule<Cos, 1>(1, true)},
-      {"math.tan", "tan a", true, float_rule<Tan, 1>(1, true)},
-      {"math.atan2", "the angle of (b, a)", true, float_rule<Atan2, 2>(1, true)},
+      {"math.tan", "tan a", true, float_rule<Tan, 1>(1, true, kUnknown)},
+      {"math.atan2", "the angle of (b, a)", true, float_rule<Atan2, 2>(1, true, kUnknown)},
       {"math.erf", "erf a", true, float_rule<Erf, 1>(1, true)},
       {"math.powf", "a^b", true, float_rule<Pow, 2>(1, true)},
       {"math.sqrt", "the square root", true, float_rule<Sqrt, 1>(1, true)},
       {"math.rsqrt", "1 / the square root", true, float_rule<Rsqrt, 1>(1, true)},
-      {"math.cbrt", "the cube root", true, float_rule<Cbrt, 1>(1, true)},
+      {"math.cbrt", "the cube root", true, float_rule<Cbrt, 1>(1, true, kUnknown)},
       {"math.copysign", "|a| with b's sign", true, float_rule<CopySign, 2>()},
-      {"math.fma", "a * b + c, rounded once", true, float_rule<MultiplyAdd, 3>(2)},
+      {"math.fma", "a * b + c, rounded once", true,
+       float_rule<MultiplyAdd, 3>(2, false, {BoundRule::Kind::rule, "fma"})},
       {"math.floor", "rounded downward", true, float_rule<Floor, 1>()},
       {"math.ceil", "rounded upward", true, float_rule<Ceil, 1>()},
       {"math.trunc", "rounded toward zero", true, float_rule<Trunc, 1>()},
@@ -110,8 +120,7 @@ Rules math_rules() {
       {"math.ctlz", "leading zeros", true, integer_rule<LeadingZeros, 1>()},
       {"math.cttz", "trailing zeros", true, integer_rule<TrailingZeros, 1>()},
       {"math.ctpop", "bits that are set", true, integer_rule<SetBits, 1>()},
-      {"tpu.reciprocal", "1 / a, exact where hardware approximates", true,
-       float_rule<Reciprocal, 1>(1, true)},
+      {"tpu.reciprocal", "1 / a, exact where hardware approximates", true, plan_reciprocal},
       {"tpu.weird", "NaN or infinite", true, plan_weird},
   };
   return rules;

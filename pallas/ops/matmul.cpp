@@ -4,6 +4,8 @@
 // meet in f32 (8-bit integers in i8), where each is exact.
 #include "pallas/ops/elements.hpp"
 #include "pallas/ops/gather.hpp"
+#include "sim/bounds/elementwise.hpp"
+#include "sim/bounds/sum.hpp"
 #include "sim/dot.hpp"
 
 namespace tessera::pallas {
@@ -129,11 +131,53 @@ void multiply(const Product& p, Acc* c, const std::byte* a, const std::byte* b) 
   }
 }
 
-bool multiply(const Product& p, std::byte* c, DType acc, const std::byte* a, const std::byte* b) {
+/// The same with bounds: `c` has those it begins with, then those of the sum.
+template <class T>
+void multiply_bounded(const Product& p, Vector& c, const std::byte* a, const float* a_bound,
+                      const std::byte* b, const float* b_bound) {
+  const auto m = static_cast<int>(p.m);
+  const auto n = static_cast<int>(p.n);
+  const std::int64_t elems = p.m * p.n;
+  StorageHandle made = bound_storage(p.batch * elems);
+  const auto from = [](const float* bound, std::int64_t at) {
+    return bound == nullptr ? nullptr : bound + at;
+  };
+  for (std::int64_t i = 0; i < p.batch; ++i) {
+    const std::int64_t left = i * p.left.batch_stride;
+    const std::int64_t right = i * p.right.batch_stride;
+    float* const sums = floats(c.data) + i * elems;
+    bounds::SumState state(m, n);
+    if (c.bound) std::copy_n(c.bounds() + i * elems, elems, state.view().bound);
+    bounds::dot_accumulate(
+        sums, n, Operand2d<T>{reinterpret_cast<const T*>(a) + left, p.left.row, p.left.col},
+        Operand2d<float>{from(a_bound, left), p.left.row, p.left.col},
+        Operand2d<T>{reinterpret_cast<const T*>(b) + right, p.right.row, p.right.col},
+        Operand2d<float>{from(b_bound, right), p.right.row, p.right.col}, m, n,
+        static_cast<int>(p.k), *op_state.error_model, state.view());
+    const StorageHandle bound = bounds::write_bounds({sums, DType::f32, m, n, n, nullptr},
+                                                     state.view(), *op_state.error_model);
+    std::copy_n(floats(bound), elems, floats(made) + i * elems);
+  }
+  c.bound = std::move(made);
+}
+
+/// c += a b, with bounds if there is an error model.
+bool multiply(const Product& p, Vector& sums, DType acc, const std::byte* a, const float* a_bound,
+              const std::byte* b, const float* b_bound) {
+  std::byte* const c = sums.data.bytes();
   if (acc == DType::i32) {
     if (p.type != DType::i8) return false;
+    if (a_bound != nullptr || b_bound != nullptr || sums.bound)
+      fail_bounds_of("through a product of integers");
     multiply<std::int32_t, std::int8_t>(p, reinterpret_cast<std::int32_t*>(c), a, b);
     return true;
+  }
+  if (op_state.error_model != nullptr) {
+    return with_float(p.type, [&](auto tag) {
+      using T = typename decltype(tag)::type;
+      if constexpr (kDTypeOf<T> <= DType::f8e5m2)
+        multiply_bounded<T>(p, sums, a, a_bound, b, b_bound);
+    });
   }
   return with_float(p.type, [&](auto tag) {
     using T = typename decltype(tag)::type;
@@ -158,6 +202,20 @@ std::vector<char> poisoned_lines(const Vector& v, const Matrix& m, std::int64_t 
   }
   return bad;
 }
+
+/// On an MXU `precision` may ask for six passes, whatever the profile has for the other products.
+class Precision {
+ public:
+  explicit Precision(bool highest) : before_(op_state.profile) {
+    if (highest && mxu_passes(before_) > 0) op_state.profile = Profile::mxu_x6;
+  }
+  ~Precision() { op_state.profile = before_; }
+  Precision(const Precision&) = delete;
+  Precision& operator=(const Precision&) = delete;
+
+ private:
+  Profile before_;
+};
 
 void plan_matmul(Planner& p, const Operation& op) {
   p.expect(op, 3, 1);
@@ -242,6 +300,9 @@ void plan_matmul(Planner& p, const Operation& op) {
   if ((!is_float(t.dtype) && acc != DType::i32) ||
       (acc == DType::i32) != (product_of.type == DType::i8))
     p.unsupported(op, "its types are not built yet");
+  const Attribute* precision = op.find("precision");
+  const bool highest = precision != nullptr && precision->kind == Attribute::Kind::text &&
+                       precision->text.find("fp32") != std::string::npos;
   const int lhs = p.vector(op.operands[0]);
   const int rhs = p.vector(op.operands[1]);
   const int start = p.vector(op.operands[2]);
@@ -266,15 +327,21 @@ void plan_matmul(Planner& p, const Operation& op) {
         Vector c;
         const Vector& from = x.vector(start);
         c.data = as_type(from.data, out, acc, elems);
-        if (!in_order || out == acc) {
+        c.bound = from.bound;
+        const auto in_natural_order = [&](const StorageHandle& held) {
           StorageHandle own(Storage::allocate(static_cast<std::size_t>(elems) * 4));
           if (in_order)
-            std::memcpy(own.bytes(), c.data.bytes(), static_cast<std::size_t>(elems) * 4);
+            std::memcpy(own.bytes(), held.bytes(), static_cast<std::size_t>(elems) * 4);
           else
-            gather_strided(own.bytes(), c.data.bytes(), 4, natural_extents, to_natural);
-          c.data = std::move(own);
+            gather_strided(own.bytes(), held.bytes(), 4, natural_extents, to_natural);
+          return own;
+        };
+        if (!in_order || out == acc) c.data = in_natural_order(c.data);
+        if (!in_order && c.bound) c.bound = in_natural_order(c.bound);
+        {
+          const Precision scope(highest);
+          multiply(d, c, acc, la.bytes(), l.bounds(), rb.bytes(), r.bounds());
         }
-        multiply(d, c.data.bytes(), acc, la.bytes(), rb.bytes());
         op_state.flops += 2 * elems * d.k;
         if (l.poison || r.poison || from.poison) {
           c.poison = byte_mask(elems, false);
@@ -307,11 +374,15 @@ void plan_matmul(Planner& p, const Operation& op) {
                     convert<T>(reinterpret_cast<const float*>(c.data.bytes())[e]);
             }
           });
+          const auto n = static_cast<int>(elems);
+          c.bound = bounds::cast({narrow.bytes(), out, 1, n, n, nullptr},
+                                 {c.data.bytes(), acc, 1, n, n, c.bounds()});
           c.data = std::move(narrow);
         }
         x.vector(result) = std::move(c);
       },
       {lhs, rhs, start});
+  p.carries_bounds();
 }
 
 // The explicit ops: push an operand to a staging register, load it and multiply, pop the sum.
@@ -386,7 +457,7 @@ void plan_accumulate(Planner& p, const Operation& op) {
         const Shape result{d.m, d.n};
         auto& sum = mxu.sums[at];
         if (!sum.value.data) {
-          sum = {{StorageHandle(Storage::allocate(static_cast<std::size_t>(d.m * d.n) * 4)), {}},
+          sum = {{StorageHandle(Storage::allocate(static_cast<std::size_t>(d.m * d.n) * 4))},
                  result,
                  acc};
           std::memset(sum.value.data.bytes(), 0, static_cast<std::size_t>(d.m * d.n) * 4);
@@ -396,7 +467,8 @@ void plan_accumulate(Planner& p, const Operation& op) {
         const Vector& left = x.vector(from);
         const StorageHandle a = as_type(left.data, dtype, d.type, d.m * d.k);
         const StorageHandle b = as_type(right.value.data, right.dtype, d.type, d.k * d.n);
-        if (!multiply(d, sum.value.data.bytes(), acc, a.bytes(), b.bytes()))
+        if (op_state.error_model != nullptr) fail_bounds_of("of the explicit ops of a matrix unit");
+        if (!multiply(d, sum.value, acc, a.bytes(), nullptr, b.bytes(), nullptr))
           fail_ref("a product of these types in a matrix unit");
         op_state.flops += 2 * d.m * d.n * d.k;
         if (left.poison || right.value.poison) sum.value.poison = byte_mask(d.m * d.n, true);

@@ -124,6 +124,44 @@ void write_elements(const std::byte* from, const Ref& to) {
   for_each_unit(to, [&](std::int64_t at) { set_nibble(bytes, at, nibble(from, i++)); });
 }
 
+/// True if the elements of a ref are elements of its buffer: bounds are theirs.
+void check_same_elements(const Ref& r) {
+  if (r.dtype() != r.buffer().dtype || r.view().unit_bits != bit_width(r.dtype()))
+    fail_bounds_of("through memory that is read as another type");
+}
+StorageHandle read_bounds(const Ref& from) {
+  const std::vector<float>& bounds = from.buffer().bounds;
+  if (bounds.empty()) return {};
+  check_same_elements(from);
+  StorageHandle read = bound_storage(from.extents().elems());
+  float* to = floats(read);
+  if (whole_buffer(from) != nullptr)
+    std::copy(bounds.begin(), bounds.end(), to);
+  else
+    for_each_unit(from, [&](std::int64_t at) { *to++ = bounds[static_cast<std::size_t>(at)]; });
+  return read;
+}
+/// Null: all are exact. Where `mask` is 0 nothing changes.
+void write_bounds(const float* from, const Ref& to, const std::byte* mask) {
+  std::vector<float>& bounds = to.buffer().bounds;
+  if (bounds.empty() && from == nullptr) return;
+  check_same_elements(to);
+  bounds.resize(static_cast<std::size_t>(to.buffer().shape.elems()), 0.f);
+  if (mask == nullptr && whole_buffer(to) != nullptr) {
+    if (from == nullptr)
+      bounds.clear();
+    else
+      std::copy_n(from, bounds.size(), bounds.begin());
+    return;
+  }
+  std::int64_t next = 0;
+  for_each_unit(to, [&](std::int64_t at) {
+    if (mask == nullptr || mask[next] != std::byte{0})
+      bounds[static_cast<std::size_t>(at)] = from != nullptr ? from[next] : 0.f;
+    ++next;
+  });
+}
+
 std::vector<std::int64_t> read_indices(Exec& x, const std::vector<int>& slots, DType dtype) {
   std::vector<std::int64_t> values(slots.size());
   for (std::size_t i = 0; i < slots.size(); ++i) values[i] = x.integer(slots[i], dtype, "an index");
@@ -189,9 +227,11 @@ void plan_load_part(Planner& p, const Operation& op, std::span<const int> indice
       for (std::int64_t e = 0; e < n; ++e) {
         if (keep[e] == std::byte{0}) v.poison.bytes()[e] = std::byte{1};
       }
+      if (x.vector(mask).bound) fail_bounds_of("where a load's mask may be another");
     }
     x.vector(to) = std::move(v);
   });
+  p.carries_bounds();
 }
 
 void plan_vector_load(Planner& p, const Operation& op) {
@@ -225,11 +265,13 @@ void plan_store_part(Planner& p, const Operation& op, int value, int memref,
         const std::byte* keep = nullptr;
         if (mask >= 0) {
           if (x.vector(mask).poison) fail_poison("a store's mask");
+          if (x.vector(mask).bound) fail_bounds_of("where a store's mask may be another");
           keep = x.vector(mask).data.bytes();
         }
         store(x, x.vector(from), part_of(x.memref(to), start, extents, steps), keep);
       },
       {from});
+  p.carries_bounds();
 }
 void plan_tpu_vector_store(Planner& p, const Operation& op) {
   const auto parts = p.segments(op);
@@ -297,6 +339,8 @@ void plan_scalar_load(Planner& p, const Operation& op) {
     track(x, r, false);
     s.poison = !r.buffer().shadow.all_init() && !all_defined(r);
     read_elements(r, s.bytes.data());
+    const StorageHandle bound = read_bounds(r);
+    s.bound = bound ? *floats(bound) : 0.f;
   });
 }
 void plan_scalar_store(Planner& p, const Operation& op) {
@@ -322,6 +366,7 @@ void plan_scalar_store(Planner& p, const Operation& op) {
       });
     else if (!r.buffer().shadow.all_init())
       mark_defined(r);
+    write_bounds(s.bound > 0 ? &s.bound : nullptr, r, nullptr);
   });
 }
 
@@ -413,6 +458,7 @@ Vector load(Exec& x, const Ref& from) {
         Storage::allocate(static_cast<std::size_t>(n * register_bytes(from.dtype()))));
     read_elements(from, v.data.bytes());
   }
+  v.bound = read_bounds(from);
   const Shadow& shadow = from.buffer().shadow;
   if (shadow.all_init()) return v;
   if (from.view().unit_bits >= 8 && all_defined(from)) return v;
@@ -430,6 +476,7 @@ Vector load(Exec& x, const Ref& from) {
 
 void store(Exec& x, const Vector& v, const Ref& to, const std::byte* mask) {
   track(x, to, true);
+  write_bounds(v.bounds(), to, mask);
   Shadow& shadow = to.buffer().shadow;
   const UnitElement element(to);
   if (mask == nullptr) {
@@ -520,6 +567,7 @@ MemRef allocate(Exec& x, const Type& t, const std::string& name) {
     made.buffer->name = name;
     poison(made.buffer->writable(), t.dtype, t.shape.elems());
     made.buffer->shadow = Shadow(t.shape.elems(), Shadow::uninit);
+    made.buffer->bounds.clear();
   } else {
     made.buffer = make_buffer(name, made.plan.space, t.dtype, t.shape);
   }

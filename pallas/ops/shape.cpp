@@ -61,6 +61,7 @@ void plan_strided(Planner& p, const Operation& op, const Shape& strides, std::in
                                   });
       },
       {from});
+  p.carries_bounds();
 }
 
 void plan_transpose(Planner& p, const Operation& op) {
@@ -135,6 +136,7 @@ void plan_extract(Planner& p, const Operation& op) {
                          });
         },
         {source});
+    p.carries_bounds();
     return;
   }
   const int to = p.new_scalar(op.results[0]);
@@ -144,8 +146,10 @@ void plan_extract(Planner& p, const Operation& op) {
         Scalar& s = x.scalars[static_cast<std::size_t>(to)];
         std::memcpy(s.bytes.data(), v.data.bytes() + at * width, static_cast<std::size_t>(width));
         s.poison = v.poison && v.poison.bytes()[at] != std::byte{0};
+        s.bound = v.bound ? v.bounds()[at] : 0.f;
       },
       {source});
+  p.carries_bounds();
 }
 
 void plan_concatenate(Planner& p, const Operation& op) {
@@ -182,8 +186,13 @@ void plan_concatenate(Planner& p, const Operation& op) {
     Vector r;
     r.data = StorageHandle(Storage::allocate(static_cast<std::size_t>(elems * width)));
     bool poison = false;
-    for (const Part& part : parts) poison = poison || static_cast<bool>(x.vector(part.slot).poison);
+    bool bound = false;
+    for (const Part& part : parts) {
+      poison = poison || static_cast<bool>(x.vector(part.slot).poison);
+      bound = bound || static_cast<bool>(x.vector(part.slot).bound);
+    }
     if (poison) r.poison = StorageHandle(Storage::allocate(static_cast<std::size_t>(elems)));
+    if (bound) r.bound = bound_storage(elems);
     std::int64_t at = 0;
     for (std::int64_t o = 0; o < outer; ++o) {
       for (const Part& part : parts) {
@@ -195,11 +204,16 @@ void plan_concatenate(Planner& p, const Operation& op) {
           std::memcpy(r.poison.bytes() + at, v.poison.bytes() + o * part.run, n);
         else if (poison)
           std::memset(r.poison.bytes() + at, 0, n);
+        if (bound && v.bound)
+          std::copy_n(v.bounds() + o * part.run, n, floats(r.bound) + at);
+        else if (bound)
+          std::fill_n(floats(r.bound) + at, n, 0.f);
         at += part.run;
       }
     }
     x.vector(to) = std::move(r);
   });
+  p.carries_bounds();
 }
 
 void plan_repeat(Planner& p, const Operation& op) {
@@ -235,6 +249,7 @@ void plan_repeat(Planner& p, const Operation& op) {
                                   });
       },
       {from});
+  p.carries_bounds();
 }
 
 /// Sublanes are repacked along the second-minor dim, the lowest element first.
@@ -245,7 +260,7 @@ void plan_tpu_bitcast(Planner& p, const Operation& op) {
   const int from_bits = bit_width(from.dtype);
   const int to_bits = bit_width(to.dtype);
   if (from_bits == to_bits) {
-    p.alias(op.results[0], op.operands[0]);
+    p.reinterpret(op.results[0], op.operands[0]);
     return;
   }
   const int rank = from.shape.rank;
@@ -342,6 +357,7 @@ void plan_rotate(Planner& p, const Operation& op) {
             });
       },
       {from});
+  p.carries_bounds();
 }
 
 /// result[..., i, ...] = source[..., indices[..., i, ...], ...].
@@ -376,6 +392,7 @@ void plan_dynamic_gather(Planner& p, const Operation& op) {
         const auto* const index = reinterpret_cast<const std::int32_t*>(at.data.bytes());
         const std::int64_t n = to_shape.elems();
         if (at.poison) fail_poison("a gather's index");
+        if (at.bound) fail_bounds_of("where a gather's index may be another");
         x.vector(to) =
             rearranged(v, n, width, [&](std::byte* out, const std::byte* in, std::int64_t w) {
               for (std::int64_t e = 0; e < n; ++e) {
@@ -395,6 +412,7 @@ void plan_dynamic_gather(Planner& p, const Operation& op) {
             });
       },
       {from, indices});
+  p.carries_bounds();
 }
 
 }  // namespace

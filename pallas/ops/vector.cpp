@@ -202,6 +202,44 @@ Reduced reduced_dims(const Shape& s, const std::vector<std::int64_t>& dims) {
   return r;
 }
 
+/// Bounds of a reduction of rows, in f32, from `start`.
+StorageHandle reduction_bounds(const char* row_op, const char* op, const Vector& rows,
+                               const Vector& start, const Vector& result, Reduce kernel,
+                               std::int64_t kept, std::int64_t reduced) {
+  const auto k = static_cast<int>(kept);
+  const auto n = static_cast<int>(reduced);
+  const ErrorModel& model = *op_state.error_model;
+  // The rows alone: `kernel` begins with what it finds.
+  StorageHandle alone(Storage::allocate(sizeof(float) * static_cast<std::size_t>(kept)));
+  const bool sum = std::string_view(op) == "add";
+  const float identity = sum ? 0.f : std::string_view(op) == "max" ? -INFINITY : INFINITY;
+  std::fill_n(floats(alone), kept, identity);
+  kernel(alone.bytes(), rows.data.bytes(), kept, reduced);
+  const bounds::TileView from{rows.data.bytes(), DType::f32, k, n, n, rows.bounds()};
+  const StorageHandle of_rows =
+      bounds::reduce_rows(row_op, model, {alone.bytes(), DType::f32, k, 1, 1, nullptr}, from);
+  const auto flat = [k](const std::byte* bytes, const float* bound) {
+    return bounds::TileView{bytes, DType::f32, 1, k, k, bound};
+  };
+  return bounds::elementwise(bounds::rule_of(op), model, flat(result.data.bytes(), nullptr),
+                             {flat(start.data.bytes(), start.bounds()),
+                              flat(alone.bytes(), of_rows ? floats(of_rows) : nullptr)});
+}
+
+/// A vector of small floats as f32, with its bounds.
+Vector as_f32(const Vector& v, DType dtype, std::int64_t n) {
+  Vector wide{
+      StorageHandle(Storage::allocate(sizeof(float) * static_cast<std::size_t>(n))), {}, v.bound};
+  visit_dtype(dtype, [&]<class Tag>(Tag) {
+    using T = typename Tag::type;
+    if constexpr (kIsSmallFloat<T>) {
+      for (std::int64_t i = 0; i < n; ++i)
+        floats(wide.data)[i] = convert<float>(reinterpret_cast<const T*>(v.data.bytes())[i]);
+    }
+  });
+  return wide;
+}
+
 void plan_reduction(Planner& p, const Operation& op) {
   p.expect(op, 2, 1);
   const Type& from = p.type(op.operands[0]);
@@ -219,6 +257,13 @@ void plan_reduction(Planner& p, const Operation& op) {
   const int result = p.new_vector(op.results[0]);
   const std::int64_t width = register_bytes(from.dtype);
   const bool in_order = row_major_strides(dims.extents) == dims.strides;
+  const DType dtype = from.dtype;
+  const Reduce in_f32 = is_float(dtype) ? find_reduction(kind, DType::f32) : nullptr;
+  const char* const bounds_of = kind == "add"        ? "add"
+                                : kind == "maximumf" ? "max"
+                                : kind == "minimumf" ? "min"
+                                                     : nullptr;
+  const char* const row_op = kind == "add" ? "row_sum" : kind == "maximumf" ? "row_max" : "row_min";
   p.emit(
       [=](Exec& x) {
         const Vector& v = x.vector(source);
@@ -237,6 +282,30 @@ void plan_reduction(Planner& p, const Operation& op) {
         std::memcpy(r.data.bytes(), x.vector(start).data.bytes(), bytes);
         kernel(r.data.bytes(), rows.data.bytes(), dims.kept, dims.reduced);
         op_state.flops += elems;
+        if (op_state.error_model != nullptr) {
+          const Vector& begin = x.vector(start);
+          const bool any = rows.bound || begin.bound;
+          if (in_f32 == nullptr ? any : bounds_of == nullptr)
+            fail_bounds_of("of a reduction by " + kind);
+          if (in_f32 != nullptr && dtype == DType::f32) {
+            r.bound = reduction_bounds(row_op, bounds_of, rows, begin, r, kernel, dims.kept,
+                                       dims.reduced);
+          } else if (in_f32 != nullptr) {
+            const Vector wide_rows = as_f32(rows, dtype, elems);
+            const Vector wide_begin = as_f32(begin, dtype, dims.kept);
+            Vector wide = wide_begin;
+            wide.data = StorageHandle(
+                Storage::allocate(sizeof(float) * static_cast<std::size_t>(dims.kept)));
+            std::memcpy(wide.data.bytes(), wide_begin.data.bytes(),
+                        sizeof(float) * static_cast<std::size_t>(dims.kept));
+            in_f32(wide.data.bytes(), wide_rows.data.bytes(), dims.kept, dims.reduced);
+            wide.bound = reduction_bounds(row_op, bounds_of, wide_rows, wide_begin, wide, in_f32,
+                                          dims.kept, dims.reduced);
+            const auto n = static_cast<int>(dims.kept);
+            r.bound = bounds::cast({r.data.bytes(), dtype, 1, n, n, nullptr},
+                                   {wide.data.bytes(), DType::f32, 1, n, n, wide.bounds()});
+          }
+        }
         if (rows.poison) {
           r.poison = StorageHandle(Storage::allocate(static_cast<std::size_t>(dims.kept)));
           for (std::int64_t i = 0; i < dims.kept; ++i) {
@@ -249,6 +318,7 @@ void plan_reduction(Planner& p, const Operation& op) {
         x.vector(result) = std::move(r);
       },
       {source, start});
+  p.carries_bounds();
 }
 
 /// tpu.all_reduce: the reduced dim keeps its extent, every element the result.

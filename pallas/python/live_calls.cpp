@@ -10,6 +10,7 @@
 #include <thread>
 #include <unordered_map>
 
+#include "golden/call_golden.hpp"
 #include "memory_model/npy.hpp"
 #include "pallas/call_directory.hpp"
 #include "pallas/extract.hpp"
@@ -269,10 +270,16 @@ class Calls {
     options.who = kernel_name;
     options.mesh = {static_cast<int>(group.size())};
     options.print = [&](const std::string& line) { f.printed += line + "\n"; };
+    const std::string place = fmt::format("{:03}_{}", captured_++, kernel_name);
     if (!settings.capture.empty()) {
-      f.folder = fmt::format("{}/{:03}_{}", settings.capture, captured_++, kernel_name);
-      record(group, kernel, options, call, f.folder);
+      f.folder = settings.capture + "/" + place;
+      pallas::write_call(f.folder, record_of(group, kernel, options, call));
       options.command = "tessera run " + f.folder;
+    }
+    if (!settings.golden.empty() && group.size() > 1) {
+      throw KernelError({.slug = "unsupported",
+                         .kind = Diagnostic::Kind::unsupported,
+                         .headline = "goldens of a call on several devices"});
     }
     RunResult result = pallas::run_call(call, options);
     report::RunReport report = report::report_of(result, options);
@@ -295,6 +302,15 @@ class Calls {
         return false;
       }
     }
+    if (!settings.golden.empty()) {
+      f.golden = settings.golden + "/" + place;
+      pallas::CallToRecord recorded = record_of(group, kernel, options, call);
+      const auto files = pallas::call_files(recorded);
+      RunResult kept = result;
+      golden::write(f.golden, golden::golden_of_call(
+                                  kernel_name, std::move(recorded.operands.front()), files,
+                                  std::move(kept), options, "tessera.simulate(golden=...)"));
+    }
     for (std::size_t d = 0; d < group.size(); ++d) {
       for (std::size_t j = 0; j < group[d].results.size(); ++j) {
         const View& to = group[d].results[j];
@@ -306,8 +322,8 @@ class Calls {
     return true;
   }
 
-  static void record(const Group& group, const Kernel& kernel, const RunOptions& options,
-                     const pallas::Call& call, const std::string& folder) {
+  static pallas::CallToRecord record_of(const Group& group, const Kernel& kernel,
+                                        const RunOptions& options, const pallas::Call& call) {
     pallas::CallToRecord r;
     r.module = kernel.module;
     r.config = kernel.config;
@@ -323,7 +339,7 @@ class Calls {
     r.dynamic_bounds = call.bounds.size();
     r.device = options.device.name;
     r.cores = options.cores;
-    pallas::write_call(folder, r);
+    return r;
   }
 
   std::mutex mutex_;

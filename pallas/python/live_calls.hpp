@@ -42,9 +42,10 @@ struct DeviceCall {
 };
 
 struct Settings {
-  RunOptions options;       ///< device, schedule, cores, threads, find_races
+  RunOptions options;       ///< device, schedule, cores, threads, find_races, profile, error_model
   bool keep_going = false;  ///< a kernel that is wrong gives poison, and the program goes on
   std::string capture;      ///< a folder for calls with their operands; "" for none
+  std::string golden;       ///< a folder for goldens, if options has an error model
   double patience = 60;     ///< seconds that a device may be late, while nothing else happens
 };
 
@@ -57,6 +58,7 @@ struct Finished {
   std::string failure;  ///< the diagnostic, "" if all is well
   std::string printed;  ///< what the kernel printed
   std::string folder;   ///< where it was captured, "" if it was not
+  std::string golden;   ///< where its golden is, "" if there is none
 };
 
 /// Calls are taken from here on. Throws InputError if they are already.

@@ -5,6 +5,8 @@
 // for, after them the logical id of its device (u32); attributes: name, of the kernel, may be
 // empty; config, the backend_config; devices, of the mesh; aliases, pairs of operand and result.
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/map.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -158,8 +160,21 @@ nb::dict site_type() {
   return d;
 }
 
+ErrorModel error_model(const std::string& accumulate, const std::string& operands,
+                       const std::map<std::string, double>& ulp, bool fused, bool other_blocks) {
+  ErrorModel m;
+  m.accumulate = unit_roundoff(accumulate);
+  if (!operands.empty()) m.operands = unit_roundoff(operands);
+  m.fused = fused;
+  m.other_blocks = other_blocks;
+  for (const auto& [op, value] : ulp) m.set_ulp(op, value);
+  return m;
+}
+
 void start(const std::string& device, const std::string& schedule, bool find_races, bool keep_going,
-           int cores, int threads, const std::string& capture, double patience) {
+           int cores, int threads, const std::string& capture, double patience,
+           const std::string& profile, const std::string& golden,
+           std::optional<ErrorModel> error_model) {
   live::Settings s;
   s.options.device = load_device(device);
   if (s.options.device.kind != DeviceSpec::Kind::tpu)
@@ -168,8 +183,12 @@ void start(const std::string& device, const std::string& schedule, bool find_rac
   s.options.find_races = find_races;
   s.options.cores = cores;
   s.options.threads = threads;
+  s.options.profile = named(kProfiles, profile, "profile");
   s.keep_going = keep_going;
   s.capture = capture;
+  s.golden = golden;
+  s.options.error_model = std::move(error_model);
+  s.options.keep_checksums = s.options.error_model.has_value();
   s.patience = patience;
   live::open(std::move(s));
 }
@@ -192,7 +211,11 @@ NB_MODULE(_xla, m) {
   m.def("device_names", &device_names);
   m.def("device_cores", [](const std::string& name) { return load_device(name).cores; });
   m.def("set_importer", [](const std::string& path) { pallas::set_importer(path); });
-  m.def("start", &start);
+  nb::class_<ErrorModel>(m, "ErrorModel");
+  m.def("error_model", &error_model);
+  m.def("start", &start, nb::arg("device"), nb::arg("schedule"), nb::arg("find_races"),
+        nb::arg("keep_going"), nb::arg("cores"), nb::arg("threads"), nb::arg("capture"),
+        nb::arg("patience"), nb::arg("profile"), nb::arg("golden"), nb::arg("error_model").none());
   m.def("stop", &live::close, nb::call_guard<nb::gil_scoped_release>());
   nb::class_<live::Finished>(m, "Finished")
       .def_ro("json", &live::Finished::json)
@@ -201,6 +224,7 @@ NB_MODULE(_xla, m) {
       .def_ro("kind", &live::Finished::kind)
       .def_ro("failure", &live::Finished::failure)
       .def_ro("printed", &live::Finished::printed)
-      .def_ro("folder", &live::Finished::folder);
+      .def_ro("folder", &live::Finished::folder)
+      .def_ro("golden", &live::Finished::golden);
   m.def("take_finished", &live::take_finished);
 }

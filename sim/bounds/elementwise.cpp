@@ -119,6 +119,7 @@ constexpr Rule kRules[] = {
     make_rule<CompareRule, 2>("not_equal", Exactness::ieee),
     make_rule<OrRule, 2>("or", Exactness::ieee),
     make_rule<PowRule, 2>("pow", Exactness::function),
+    make_rule<ReciprocalRule, 1>("reciprocal", Exactness::function),
     make_rule<RoundEvenRule, 1>("round_even", Exactness::ieee),
     make_rule<RsqrtRule, 1>("rsqrt", Exactness::function),
     make_rule<SinRule, 1>("sin", Exactness::function),

@@ -8,7 +8,7 @@ What is executed is the Mosaic module that a TPU build hands to its compiler; ev
 program stays XLA's. A kernel that is wrong raises KernelError with the line of its source.
 """
 from tessera._report import KernelError, Report
-from tessera._session import capture, simulate
+from tessera._session import capture, make_goldens, simulate
 from tessera._xla import device_names as devices
 
-__all__ = ["KernelError", "Report", "capture", "devices", "simulate"]
+__all__ = ["KernelError", "Report", "capture", "devices", "make_goldens", "simulate"]

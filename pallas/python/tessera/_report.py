@@ -23,6 +23,7 @@ class Call:
         self.text = finished.text
         self.printed = finished.printed
         self.folder = finished.folder or None
+        self.golden = finished.golden or None
         self.error = KernelError(finished.failure, finished.slug, finished.kind) if finished.failure else None
 
     @property

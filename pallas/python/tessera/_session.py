@@ -36,7 +36,8 @@ class _Session:
 
 
 @contextlib.contextmanager
-def simulate(device="tpu-v5e", schedule=None, checks="all", *, cores=1, threads=0, capture=None, patience=60):
+def simulate(device="tpu-v5e", schedule=None, checks="all", *, cores=1, threads=0, capture=None, patience=60,
+             profile="exact", golden=None, error_model=None):
     """Runs each Pallas TPU kernel called inside on a simulated device; gives a Report.
 
     device: a TPU of `tessera.devices()`, or a JSON file. Chip queries (pltpu.get_tpu_info(), device_kind,
@@ -48,14 +49,28 @@ def simulate(device="tpu-v5e", schedule=None, checks="all", *, cores=1, threads=
     threads: of the host, for kernels without copies of their own; 0: what OpenMP offers.
     capture: a folder; each call is written there with its operands, for `tessera run FOLDER`.
     patience: seconds that a device of a mesh may be late at a kernel that others have reached.
+    profile: how products of f32 are computed: "exact"; "mxu" as a TPU does by default, from operands rounded to
+      bf16 (six passes where precision=HIGHEST); "mxu:x3" or "mxu:x6", three or six passes.
+    golden: a folder; each call's golden (values, error bounds, checksums of every step) is written there, to hold a
+      TPU's outputs to with tessera_golden or `tessera golden check`. Such calls take about three times as long.
+    error_model: for golden: what another build may do, a dict of accumulate="f32" (the format that it adds in),
+      operands="bf16" (what it rounds f32 operands of products to), ulp={"exp": 2, "reciprocal": 4096} (what its
+      functions may be off by), fused=True, other_blocks=False. As the options of `tessera golden make`.
     """
     if checks not in _CHECKS:
         raise ValueError(f"checks={checks!r}: one of {', '.join(map(repr, _CHECKS))}")
     _jax.install()
     if capture is not None:
         capture = os.path.abspath(capture)
+    if error_model is not None and golden is None:
+        raise ValueError("error_model is what a golden's bounds are made for: say golden=FOLDER")
+    model = None
+    if golden is not None:
+        golden = os.path.abspath(golden)
+        os.makedirs(golden, exist_ok=True)
+        model = _model_of(**(error_model or {}))
     _xla.start(device, schedule or "", checks != "no-races", checks == "report", cores, threads, capture or "",
-               float(patience))
+               float(patience), profile, golden or "", model)
     session = _Session(device, cores, checks == "report")
     try:
         with _chip.pretend(device, cores), _jax.active(session):
@@ -63,6 +78,23 @@ def simulate(device="tpu-v5e", schedule=None, checks="all", *, cores=1, threads=
     finally:
         _xla.stop()
         _xla.take_finished()
+
+
+def _model_of(*, accumulate="f32", operands=None, ulp=None, fused=True, other_blocks=False):
+    return _xla.error_model(accumulate, operands or "", dict(ulp or {}), fused, other_blocks)
+
+
+def make_goldens(function, *args, folder="goldens", error_model=None, **settings):
+    """Calls function(*args), and writes a golden of each kernel that it calls to folder/NNN_name.
+
+    In the pytest of a TPU: `assert_golden(load("goldens/000_name"), {"out0": ...})` of tessera_golden. `error_model`
+    and `settings` are those of simulate(); the report that is returned names each call's golden.
+    """
+    import jax
+
+    with simulate(golden=folder, error_model=error_model, **settings) as report:
+        jax.block_until_ready(function(*args))
+    return report
 
 
 def capture(function, *args, folder="captured", **settings):

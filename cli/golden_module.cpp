@@ -1,0 +1,87 @@
+// Goldens of Mosaic modules: `tessera golden make MODULE`, and running one again.
+#include <fstream>
+#include <iterator>
+
+#include "cli/golden_command.hpp"
+#include "cli/module_call.hpp"
+#include "cli/progress.hpp"
+#include "golden/call_golden.hpp"
+
+namespace tessera::cli {
+
+namespace {
+
+RunResult run_with_progress(const pallas::RecordedCall& r, RunOptions& options) {
+  Progress progress(r.program->name);
+  options.progress = [&](double done) { progress.show(done); };
+  return pallas::run_call(r.call, options);
+}
+
+/// Those of the custom call, in its order.
+std::vector<Array> operands_of(const pallas::Call& call) {
+  std::vector<Array> operands;
+  for (const std::int64_t bound : call.bounds) {
+    operands.emplace_back(DType::i32, Shape{});
+    operands.back().set(0, static_cast<double>(bound));
+  }
+  operands.insert(operands.end(), call.prefetched.begin(), call.prefetched.end());
+  operands.insert(operands.end(), call.inputs.begin(), call.inputs.end());
+  return operands;
+}
+
+std::vector<pallas::CallFile> files_of(const RunArguments& a, const pallas::RecordedCall& r,
+                                       const RunOptions& options, const RunResult& result) {
+  if (is_folder(a.kernel)) return pallas::call_files(a.kernel);
+  std::ifstream stream(a.kernel, std::ios::binary);
+  pallas::CallToRecord call;
+  call.module.assign(std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>());
+  call.operands.push_back(operands_of(r.call));
+  call.inputs = r.call.inputs.size();
+  call.dynamic_bounds = r.call.bounds.size();
+  for (const Array& out : result.outputs)
+    call.results.push_back(Array::undefined(out.dtype(), out.shape()));
+  call.device = options.device.name;
+  call.cores = options.cores;
+  return pallas::call_files(call);
+}
+
+}  // namespace
+
+golden::Golden make_module_golden(const RunArguments& a, const ErrorModel& model,
+                                  const std::string& command,
+                                  std::vector<Diagnostic>& diagnostics) {
+  if (!a.assignments.empty())
+    throw InputError("bad-input", "a module has no parameters; its shapes are fixed");
+  const pallas::RecordedCall r = call_of(a);
+  RunOptions options = call_options(a, r);
+  if (options.mesh != std::vector<int>{1}) {
+    diagnostics.push_back({.slug = "unsupported",
+                           .kind = Diagnostic::Kind::unsupported,
+                           .headline = "goldens of a call on several devices"});
+    return {};
+  }
+  options.error_model = model;
+  options.keep_checksums = true;
+  options.command = command;
+  RunResult result = run_with_progress(r, options);
+  diagnostics = result.diagnostics;
+  if (!result.ok()) return {};
+  const auto files = files_of(a, r, options, result);
+  return golden::golden_of_call(r.program->name, operands_of(r.call), files, std::move(result),
+                                options, command);
+}
+
+RunResult run_module_again(const RunArguments& a, const golden::Golden& made,
+                           const std::string& folder, bool keep_checksums) {
+  RunArguments again = a;
+  again.kernel = folder + "/inputs";
+  again.device = made.device;
+  again.profile = made.profile;
+  const pallas::RecordedCall r = call_of(again);
+  RunOptions options = call_options(again, r);
+  options.keep_checksums = keep_checksums;
+  options.command = "tessera run " + again.kernel;
+  return run_with_progress(r, options);
+}
+
+}  // namespace tessera::cli
