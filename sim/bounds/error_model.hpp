@@ -4,7 +4,9 @@
 // reduction and of an accumulation (`*acc += ...`) in any order, each addition rounded to nearest
 // with unit roundoff `accumulate`, or to anything better; round f32 operands of dots to `operands`
 // first; fuse a multiplication with the addition that follows; and miss the exact value of an
-// elementary function by `function_ulp`. All else is IEEE 754's: casts round to nearest even.
+// elementary function by `function_ulp`. All else is IEEE 754's: casts round to nearest even. In a
+// Mosaic module the sums inside products and reductions are in any order; those of its additions
+// are in the program's, which no compiler changes.
 // Results below the smallest normal number may be flushed to zero where something else is inexact.
 //
 // ulps of `cuda`: CUDA C++ Programming Guide 13.0, "Mathematical Functions", full range, without
