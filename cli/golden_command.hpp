@@ -24,8 +24,7 @@ golden::Golden make_golden(const KernelHandle& kernel, Request request, const st
 
 /// The same of a Mosaic module or a recorded call; nothing to compare it with.
 golden::Golden make_module_golden(const RunArguments& arguments, const ErrorModel& model,
-                                  const std::string& command,
-                                  std::vector<Diagnostic>& diagnostics);
+                                  const std::string& command, std::vector<Diagnostic>& diagnostics);
 /// The call of a module's golden, which lies in `folder`.
 RunResult run_module_again(const RunArguments& arguments, const golden::Golden& made,
                            const std::string& folder, bool keep_checksums);

@@ -12,7 +12,8 @@ bool is_folder(const std::string& path);
 /// Inputs come first: results are the operands at the end that the body writes.
 std::size_t inputs_of(const pallas::Program& program);
 
-/// The call in a recorded folder, or of a .mlirbc or .mlir file with its --input. Throws InputError.
+/// The call in a recorded folder, or of a .mlirbc or .mlir file with its --input. Throws
+/// InputError.
 pallas::RecordedCall call_of(const RunArguments& arguments);
 
 /// Devices, cores, schedule and device spec of its run.

@@ -6,7 +6,8 @@
 // higher-precision computations", ARITH 2019; jax.lax.DotAlgorithmPreset.BF16_BF16_F32, _X3, _X6).
 // The terms of each k are added smallest first, k in increasing order: like every f32 dot here, the
 // bits do not depend on how k is cut into blocks. A TPU's own order of additions is not published.
-// An operand whose first part is no finite number is in the last pass alone, as XLA's masks have it.
+// An operand whose first part is no finite number is in the last pass alone, as XLA's masks have
+// it.
 #pragma once
 
 #include <array>
