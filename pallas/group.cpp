@@ -99,8 +99,8 @@ StorageHandle ElementOp::bounds(const std::byte* result_bytes, std::span<const s
                                 std::span<const DType> types, std::span<const float* const> of,
                                 std::int64_t n) const {
   const bool exact = std::all_of(of.begin(), of.end(), [](const float* b) { return b == nullptr; });
-  const auto view = [n](const std::byte* bytes, DType dtype, const float* bound) {
-    return bounds::TileView{bytes, dtype, 1, static_cast<int>(n), n, bound};
+  const auto view = [n](const std::byte* bytes, DType dtype, const float* off) {
+    return bounds::TileView{bytes, dtype, 1, static_cast<int>(n), n, off};
   };
   const bounds::TileView z = view(result_bytes, result, nullptr);
   const auto operand = [&](std::size_t i) { return view(in[i], types[i], of[i]); };
