@@ -66,6 +66,9 @@ int dispatch(int argc, char** argv, const Kernels& kernels) {
                   "wgmma, bit by bit)")
       ->capture_default_str();
   run->add_flag("--no-check", a.no_check, "do not compare with the reference");
+  run->add_flag("--dry", a.dry,
+                "count bytes alone, from the grid and the index maps: no arithmetic, no data, any "
+                "size");
   run->add_option("--backend", a.backend,
                   "auto (cuda where there is a GPU), cuda, interpret or reference")
       ->envname("TESSERA_BACKEND")

@@ -64,6 +64,18 @@ RunOptions run_options(const RunArguments& a) {
   options.cores = a.cores;
   if (!a.schedule.empty()) options.schedule = parse_schedule(a.schedule);
   options.find_races = !a.no_races;
+  options.dry = a.dry;
+  if (a.dry) {
+    const std::pair<bool, const char*> useless[] = {{!a.output.empty(), "--output"},
+                                                    {!a.schedule.empty(), "--schedule"},
+                                                    {!a.at.empty(), "--at"},
+                                                    {!a.trap.empty(), "--trap"},
+                                                    {!a.inputs.empty(), "--input"}};
+    for (const auto& [given, option] : useless) {
+      if (given && !(std::string_view(option) == "--input" && is_module(a.kernel)))
+        throw InputError("bad-usage", std::string("--dry computes nothing: not with ") + option);
+    }
+  }
   options.profile = named(kProfiles, a.profile, "profile");
   return options;
 }

@@ -30,6 +30,7 @@ struct RunArguments {
   bool no_races = false;
   bool break_at = false;
   bool no_check = false;
+  bool dry = false;
   std::string backend = "auto";
   int rounds = 0;
   double time_limit = 300;

@@ -257,6 +257,7 @@ inline std::string command_of(const char* kernel, const Request& request, const 
     command += std::string(" --inputs ") + name(request.input_kind);
   if (request.options.profile != Profile::exact)
     command += std::string(" --profile ") + name(request.options.profile);
+  if (request.options.dry) command += " --dry";
   if (request.devices > 0) command += " --devices " + std::to_string(request.devices);
   if (request.options.cores > 1) command += " --cores " + std::to_string(request.options.cores);
   for (const auto& [name, file] : request.files) command += " --input " + name + "=" + file;
@@ -325,6 +326,19 @@ Outcome run_entry(const E& entry, const Request& request) {
   outcome.setting = p.setting;
   Plan operands = plan_of(K::info.name, spec_of(p.kernel, p.tiles), request.device);
   const int devices = devices_of(p, request);
+  RunOptions options = request.options;
+  options.device = request.device;
+  if (request.devices == 0) options.mesh = {devices};
+  outcome.mesh = options.mesh;
+  options.who = who_of(K::info.name, request, p.setting);
+  options.command = command_of(K::info.name, request, p.setting);
+  if (options.dry) {
+    outcome.result = tessera::run(p.kernel, p.tiles, {}, options);
+    outcome.closed_form = closed_form_of(p, request);
+    if (outcome.result.ok() && outcome.closed_form)
+      check_closed_form(*outcome.closed_form, K::info.name, outcome.result);
+    return outcome;
+  }
   check_memory(operands, devices);
   std::vector<Array> arrays;
   std::vector<std::string> names;
@@ -342,12 +356,6 @@ Outcome run_entry(const E& entry, const Request& request) {
   for (const auto& a : arrays) inputs.push_back(&a);
   if (request.keep_inputs) outcome.inputs = inputs_of(*p.host, names, arrays);
 
-  RunOptions options = request.options;
-  options.device = request.device;
-  if (request.devices == 0) options.mesh = {devices};
-  outcome.mesh = options.mesh;
-  options.who = who_of(K::info.name, request, p.setting);
-  options.command = command_of(K::info.name, request, p.setting);
   const BackendKind ran = outcome.receipt.ran;
   const bool rounds = mxu_passes(options.profile) > 0 && std::is_same_v<T, float>;
   std::vector<Array> profile_bounds;

@@ -51,6 +51,7 @@ void detail::append_shard(reference::Expected& whole, const reference::Expected&
 }
 
 std::string detail::what_only_the_interpreter_does(const Request& request, bool mesh) {
+  if (request.options.dry) return "--dry";
   if (request.options.schedule) return "--schedule";
   if (!request.options.at.empty()) return "--at";
   if (request.options.trap_nan) return "--trap";

@@ -138,8 +138,10 @@ std::string text_of(const Golden& g, const std::vector<Verdict>& verdicts) {
     text += fmt::format("  {:<10} {} elements: {} bit-exact", v.output, with_commas(v.elems),
                         with_commas(v.exact));
     if (v.within > 0) {
-      text += fmt::format(", {} within the bound (at most {:.2g} % of it)", with_commas(v.within),
-                          100 * v.worst_of_bound);
+      const double percent = 100 * v.worst_of_bound;
+      text += fmt::format(
+          ", {} within the bound (at most {} % of it)", with_commas(v.within),
+          percent < 10 ? fmt::format("{:.2g}", percent) : fmt::format("{:.0f}", percent));
     }
     if (v.unbounded > 0)
       text += fmt::format(", {} of them without a bound", with_commas(v.unbounded));

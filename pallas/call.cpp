@@ -343,12 +343,21 @@ RunResult run_prepared(const Call& call, const RunOptions& given, bool share) {
       if (scalar) scalars.push_back(on_all_devices(call.inputs[i], devices));
       inputs.push_back(scalar ? &scalars.back() : &call.inputs[i]);
     }
+    const bool copies = std::any_of(p.plan.operands.begin(), p.plan.operands.end(),
+                                    [](const OperandPlan& op) { return !is_block(op.role); });
+    if (options.dry && (call.program->asynchronous || copies)) {
+      throw KernelError({.slug = "unsupported",
+                         .kind = Diagnostic::Kind::unsupported,
+                         .headline = "--dry of " + p.plan.kernel +
+                                     ": its body copies or allocates by itself, and does not run"});
+    }
     detail::RunDriver driver(std::move(p.plan), inputs, options);
     context.plan = &driver.plan();
     std::int64_t cells = 1;
     for (int d = 0; d < p.launch.parallel; ++d) cells *= p.launch.grid[static_cast<std::size_t>(d)];
     result =
         driver.execute(cells, [&](CoreIo& io) { return make_core(p.launch, driver.plan(), io); });
+    result.dry = options.dry;
   } catch (const KernelError& error) {
     // Only what precedes the first step lands here: the plan.
     result.plan = std::move(p.plan);

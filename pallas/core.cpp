@@ -251,6 +251,13 @@ class KernelCore final : public CoreBase {
       }
     }
     if (io_.at != nullptr) watch();
+    if (!io_.dry) run_body();
+    ++steps;
+    if (io_.keep_checksums) sum_scratch();
+    report_progress();
+  }
+
+  void run_body() {
     exec_.scopes.clear();
     exec_.scopes.emplace_back();
     exec_.run(program_.main);
@@ -262,8 +269,9 @@ class KernelCore final : public CoreBase {
                            " at the end of the step",
                        "pop every accumulator and load every staging register");
     }
-    ++steps;
-    if (io_.keep_checksums) sum_scratch();
+  }
+
+  void report_progress() {
     if (io_.progress != nullptr && (steps & 0xff) == 0 && launch_.parallel == 0) {
       double total = 1;
       double done = 0;
@@ -309,8 +317,10 @@ class KernelCore final : public CoreBase {
         touch(op, b, true, "fetch");
         if (op.aliased >= 0) fetched(op, index, inside);
       }
-      fetch(op, b, io_.device->hbm[i], index, inside);
-      fetch_bounds(i, index, inside);
+      if (!io_.dry) {
+        fetch(op, b, io_.device->hbm[i], index, inside);
+        fetch_bounds(i, index, inside);
+      }
       if (!elided) record(op, inside, Space::hbm, op.space, Why::fetch);
     }
     std::copy_n(index, op.block.rank, p.index.begin());
@@ -324,6 +334,10 @@ class KernelCore final : public CoreBase {
     if (io_.core != nullptr) {
       touch(op, *p.block, false, "write-back");
       if (op.aliased >= 0) written_back(op, p.index.data(), inside);
+    }
+    if (io_.dry) {
+      record(op, inside, op.space, Space::hbm, Why::writeback);
+      return;
     }
     if (launch_.lingers[i]) {
       if (!p.block->shadow.all_init()) throw NeedsOneCell{};

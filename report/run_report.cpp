@@ -22,6 +22,7 @@ RunReport report_of(const RunResult& result, const RunOptions& options) {
   }
   r.mesh = options.mesh;
   r.cores = options.cores;
+  r.dry = result.dry;
   r.profile = options.profile;
   r.grid = result.grid;
   r.steps = result.steps;
@@ -56,7 +57,11 @@ namespace {
 
 std::string settings(const RunReport& r) {
   std::string text;
-  for (const auto& [name, value] : r.sizes) text += fmt::format(" {}={:g}", name, value);
+  for (const auto& [name, value] : r.sizes) {
+    const auto whole = static_cast<std::int64_t>(value);
+    text += static_cast<double>(whole) == value ? fmt::format(" {}={}", name, whole)
+                                                : fmt::format(" {}={:g}", name, value);
+  }
   text += " ";
   for (const auto& [name, value] : r.tiles) text += fmt::format(" {}={}", name, value);
   return text;
@@ -118,6 +123,10 @@ std::string memory_line(const RunReport& r, Space space, std::int64_t capacity) 
 
 std::string limits(const RunReport& r) {
   const Roofline line = roofline(r);
+  if (r.dry) {
+    return fmt::format("{:<11} not counted; HBM alone takes {} at its full rate\n", "work",
+                       duration(line.memory_seconds));
+  }
   std::string text =
       fmt::format("{:<11} {} FLOP, {} transcendental; {:.3g} FLOP per HBM byte", "work",
                   with_commas(r.flops), with_commas(r.transcendentals), line.intensity);
@@ -185,11 +194,14 @@ std::string text_of(const RunReport& r) {
                 ? "\nits reference alone, in f64\n"
                 : fmt::format("\nran as CUDA on {}\n\n", r.elsewhere->where);
   } else {
-    text += fmt::format("\n{} ({}), grid {}, {} steps, interpreted in {} {}{}\n\n", r.device.name,
-                        r.device.title, grid, with_commas(r.steps), duration(r.seconds), where,
-                        products);
+    text += fmt::format("\n{} ({}), grid {}, {} steps, ", r.device.name, r.device.title, grid,
+                        with_commas(r.steps));
+    text += r.dry ? fmt::format("counted in {}\n\n", duration(r.seconds))
+                  : fmt::format("interpreted in {} {}{}\n\n", duration(r.seconds), where, products);
   }
-  if (r.validation && r.validation->passed) {
+  if (r.dry) {
+    text += fmt::format("{:<11} no: --dry computes nothing\n\n", "validated");
+  } else if (r.validation && r.validation->passed) {
     text += fmt::format(
         "{:<11} agrees with reference::{}: off by at most {:.3g}, and by {:.0f} % of the error "
         "bound\n\n",
@@ -278,7 +290,9 @@ std::string json_of(const RunReport& r) {
              {{"vmem_peak_bytes", bytes_in(r.allocations, Space::vmem)},
               {"vmem_capacity_bytes", r.device.vmem_bytes},
               {"smem_peak_bytes", bytes_in(r.allocations, Space::smem)}}},
-            {"ops", {{"flops", r.flops}, {"transcendentals", r.transcendentals}}},
+            {"dry", r.dry},
+            {"ops", r.dry ? Json(nullptr)
+                          : Json{{"flops", r.flops}, {"transcendentals", r.transcendentals}}},
             {"scopes", scopes}};
   if (r.elsewhere) {
     json["backend"]["launch"] = r.elsewhere->launch;

@@ -47,6 +47,7 @@ struct RunReport {
   std::string backend_ran = "interpret";
   std::string backend_why;
   std::optional<Elsewhere> elsewhere;  ///< if it ran elsewhere than in the interpreter
+  bool dry = false;                    ///< bytes alone were counted
   Profile profile = Profile::exact;
   int threads = 1;
   std::vector<int> mesh = {1};

@@ -39,6 +39,7 @@ struct CoreIo {
   Profile profile = Profile::exact;
   const ErrorModel* error_model = nullptr;
   bool keep_checksums = false;
+  bool dry = false;  ///< blocks come and go without data, bodies do not run
   bool keep_movements = false;
   const std::vector<int>* at = nullptr;  ///< the watched grid step
   bool break_at = false;

@@ -90,6 +90,7 @@ RunDriver::RunDriver(Plan plan, const Inputs& inputs, const RunOptions& options)
   io_.profile = options.profile;
   if (options.error_model) io_.error_model = &*options.error_model;
   io_.keep_checksums = options.keep_checksums;
+  io_.dry = options.dry;
   io_.keep_movements = options.keep_movements;
   if (!options.at.empty()) io_.at = &options.at;
   io_.break_at = options.break_at;
@@ -274,21 +275,26 @@ bool RunDriver::here(int device) const {
   return t == nullptr || rank_of_device(device, devices_, t->ranks()) == t->rank();
 }
 
-void RunDriver::finish(RunResult& result) {
-  Ledger& ledger = result.plan.ledger;
-  for (const auto& s : plan_.scalars) {
+void close_ledger(const Plan& plan, Ledger& ledger, int devices, std::int64_t steps,
+                  const std::function<bool(int)>& here) {
+  for (const auto& s : plan.scalars) {
     Movement m;
     m.ref = s.ledger_ref;
     m.to = Space::smem;
     m.bytes = packed_bytes(s.dtype, s.elems);
     m.padded_bytes = m.bytes;
-    for (m.device = 0; m.device < devices_; ++m.device) {
+    for (m.device = 0; m.device < devices; ++m.device) {
       if (here(m.device)) ledger.record(m);
     }
   }
-  for (const auto& op : plan_.operands) {
-    if (op.pipelined() && op.ledger_ref >= 0) ledger.set_elided(op.ledger_ref, result.steps);
+  for (const auto& op : plan.operands) {
+    if (op.pipelined() && op.ledger_ref >= 0) ledger.set_elided(op.ledger_ref, steps);
   }
+}
+
+void RunDriver::finish(RunResult& result) {
+  close_ledger(plan_, result.plan.ledger, devices_, result.steps,
+               [this](int device) { return here(device); });
   result.undefined.assign(outputs_.size(), 0);
   for (int d = 0; d < devices_ && result.ok(); ++d) {
     if (!here(d)) continue;

@@ -17,6 +17,7 @@
 // same bits for every thread count.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -28,6 +29,7 @@
 #include "sim/body/kernel.hpp"
 #include "sim/bounds/error_model.hpp"
 #include "sim/diagnostics/diagnostic.hpp"
+#include "sim/dry.hpp"
 #include "sim/interpreter.hpp"
 
 namespace tessera {
@@ -47,6 +49,8 @@ struct RunOptions {
   /// processes.
   std::optional<ErrorModel> error_model = {};
   bool keep_checksums = false;  ///< of blocks, step by step
+  /// Count bytes alone: no arithmetic, no data, no inputs (sim/dry.hpp).
+  bool dry = false;
   bool trap_nan = false;        ///< stop at the first op that makes a NaN from numbers
   bool keep_movements = false;  ///< keep every ledger record; implies one thread
   std::vector<int> at = {};     ///< a grid step to watch; implies one thread
@@ -67,7 +71,8 @@ struct RunResult {
   std::vector<std::int64_t> undefined;
   Plan plan;  ///< operands, allocations, and the final ledger
   std::vector<int>
-      grid;  ///< extents; of an arbitrary dimension with bounds, the largest upper bound
+      grid;          ///< extents; of an arbitrary dimension with bounds, the largest upper bound
+  bool dry = false;  ///< bytes alone were counted: no outputs, no flops
   std::int64_t steps = 0;
   std::int64_t flops = 0;
   std::int64_t transcendentals = 0;
@@ -91,6 +96,11 @@ Inputs arrays(const A&... a) {
 }
 
 namespace detail {
+/// What a ledger holds besides the movements: scalars, of the devices that are `here`, and elided
+/// transfers.
+void close_ledger(const Plan& plan, Ledger& ledger, int devices, std::int64_t steps,
+                  const std::function<bool(int)>& here);
+
 /// Everything about a run that does not depend on the kernel's type.
 class RunDriver {
  public:
@@ -135,6 +145,20 @@ class RunDriver {
   std::function<void(double)> progress_;
   CoreIo io_;
 };
+
+/// Of a walk, on so many devices alike.
+RunResult dry_result(Plan plan, const DryCount& count, int devices);
+template <class S>
+RunResult dry_of(const S& spec, Plan plan, StepContext& context, const RunOptions& options) {
+  const auto start = std::chrono::steady_clock::now();
+  int devices = 1;
+  for (const int extent : options.mesh) devices *= extent;
+  if (devices > 1 || options.cores > 1) count_scratch(plan);
+  const DryCount count = dry_count(spec, plan, context, options.cores);
+  RunResult result = dry_result(std::move(plan), count, devices);
+  result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return result;
+}
 }  // namespace detail
 
 template <class K>
@@ -148,6 +172,11 @@ RunResult run(const K& kernel, Tiles tiles, const Inputs& inputs, const RunOptio
   RunResult result;
   try {
     finish_plan(plan);
+    if (options.dry) {
+      result = detail::dry_of(spec, plan, context, options);
+      step_context = nullptr;
+      return result;
+    }
     detail::RunDriver driver(std::move(plan), inputs, options);
     context.plan = &driver.plan();
     const std::int64_t cells = cell_count(spec.grid);

@@ -107,7 +107,9 @@ class Verdict:
     def __str__(self) -> str:
         parts = [f"{self.exact:,} bit-exact"]
         if self.within:
-            parts.append(f"{self.within:,} within the bound (at most {100 * self.worst_of_bound:.2g} % of it)")
+            percent = 100 * self.worst_of_bound
+            text = f"{percent:.2g}" if percent < 10 else f"{percent:.0f}"
+            parts.append(f"{self.within:,} within the bound (at most {text} % of it)")
         if self.unbounded:
             parts.append(f"{self.unbounded:,} of them without a bound")
         if self.wrong:

@@ -43,9 +43,14 @@ inline constexpr bool kIsArbitrary = false;
 template <>
 inline constexpr bool kIsArbitrary<Id<true>> = true;
 
+/// Stands for a program id and has arithmetic of its own (sim/affine_id.hpp).
+template <class T>
+inline constexpr bool kIsSymbolic = false;
+
 template <class A, class B>
-concept IdArithmetic = (kIsId<A> ||
-                        kIsId<B>)&&std::is_convertible_v<A, int>&& std::is_convertible_v<B, int>;
+concept IdArithmetic =
+    (kIsId<A> || kIsId<B>)&&!kIsSymbolic<A> &&
+    !kIsSymbolic<B> && std::is_convertible_v<A, int> && std::is_convertible_v<B, int>;
 template <class... T>
 using IdOf = Id<(kIsArbitrary<T> || ...)>;
 

@@ -21,7 +21,7 @@ while IFS= read -r line; do
       ;;
     '#'*) echo "$line" ;;
   esac
-done <"$trace" | sed -E 's/interpreted in [0-9.]+ [a-z]+ on [0-9]+ threads?/interpreted in TIME/; s/interpreted in [0-9.]+ [a-z]+ on/interpreted in TIME on/' >"$fresh"
+done <"$trace" | sed -E 's/interpreted in [0-9.]+ [a-z]+ on [0-9]+ threads?/interpreted in TIME/; s/interpreted in [0-9.]+ [a-z]+ on/interpreted in TIME on/; s/counted in [0-9.]+ [a-z]+/counted in TIME/' >"$fresh"
 if [[ -n ${TESSERA_BLESS-} ]]; then
   cp "$fresh" "$trace"
 else

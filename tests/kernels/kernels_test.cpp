@@ -217,3 +217,79 @@ TEST_CASE("with products as an MXU has them every f32 case agrees with its oracl
     }
   }
 }
+
+namespace {
+
+void check_same_counts(const RunResult& dry, const RunResult& full) {
+  CHECK(dry.dry);
+  CHECK(dry.steps == full.steps);
+  CHECK(dry.grid == full.grid);
+  CHECK(dry.ledger().links() == full.ledger().links());
+  REQUIRE(dry.ledger().refs().size() == full.ledger().refs().size());
+  for (std::size_t i = 0; i < full.ledger().refs().size(); ++i) {
+    const RefTotals& a = dry.ledger().refs()[i];
+    const RefTotals& b = full.ledger().refs()[i];
+    CHECK(a.name == b.name);
+    for (const auto count : Ledger::kCounts) CHECK(a.*count == b.*count);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a dry run counts what a run counts, on every case of every kernel", "[kernels][dry]") {
+  int counted = 0;
+  for (const auto& kernel : builtin_kernels()) {
+    for (std::size_t c = 0; c < kernel.cases.size(); ++c) {
+      for (const DType dtype : kernel.dtypes) {
+        for (const auto& [gpu, cores] : {std::pair{false, 1}, {true, 1}, {false, 2}}) {
+          Request request;
+          request.case_index = static_cast<int>(c);
+          request.dtype = dtype;
+          request.device = gpu ? roomy_gpu() : load_device("tpu-v5e");
+          request.check = false;
+          request.options.cores = cores;
+          const Outcome full = kernel.run(request);
+          request.options.dry = true;
+          const Outcome dry = kernel.run(request);
+          CAPTURE(kernel.info.name, kernel.cases[c], name(dtype), gpu, cores);
+          REQUIRE(full.result.ok());
+          const bool copies =
+              std::any_of(full.result.plan.operands.begin(), full.result.plan.operands.end(),
+                          [](const OperandPlan& op) { return op.present && !is_block(op.role); });
+          if (copies) {
+            REQUIRE(dry.result.diagnostics.size() == 1);
+            CHECK(dry.result.diagnostics[0].slug == "unsupported");
+            continue;
+          }
+          for (const auto& d : dry.result.diagnostics) FAIL_CHECK(d.text());
+          check_same_counts(dry.result, full.result);
+          ++counted;
+        }
+      }
+    }
+  }
+  CHECK(counted > 150);
+}
+
+TEST_CASE("a dry run takes shapes of any size, and finds blocks that there are not",
+          "[kernels][dry]") {
+  const auto kernels = builtin_kernels();
+  const auto dry = [&](const char* name, std::vector<std::pair<std::string, std::string>> sizes) {
+    Request request;
+    request.assignments = std::move(sizes);
+    request.dtype = DType::bf16;
+    request.device = load_device("tpu-v5e");
+    request.options.dry = true;
+    return find_kernel(kernels, name).run(request);
+  };
+  const Outcome large = dry("matmul", {{"m", "16384"}, {"n", "53248"}, {"k", "8192"}});
+  REQUIRE(large.result.ok());
+  REQUIRE(large.closed_form);
+  CHECK(large.closed_form->read == large.result.ledger().hbm_read_bytes());
+  CHECK(large.closed_form->write == large.result.ledger().hbm_write_bytes());
+  const Outcome attention =
+      dry("flash_attention", {{"q_len", "1048576"}, {"kv_len", "1048576"}, {"head_dim", "128"}});
+  REQUIRE(attention.result.ok());
+  REQUIRE(attention.closed_form);
+  CHECK(attention.closed_form->read == attention.result.ledger().hbm_read_bytes());
+}

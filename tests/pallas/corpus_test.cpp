@@ -104,4 +104,34 @@ TEST_CASE("the bytes of a recorded product are those of its closed form", "[corp
   CHECK(result.flops == 2LL * 256 * 384 * 512 + 12LL * 128 * 128);
 }
 
+TEST_CASE("a dry run of a real kernel counts what a run counts", "[corpus][dry]") {
+  int counted = 0;
+  const auto folders = corpus();
+  for (const std::string& folder : folders) {
+    CAPTURE(folder);
+    const RecordedCall r = read_call(folder);
+    if (r.devices > 1 || r.eager) continue;
+    RunOptions options;
+    options.device = load_device(r.device.empty() ? "tpu-v6e" : r.device);
+    options.cores = r.cores;
+    const RunResult full = run_call(r.call, options);
+    options.dry = true;
+    const RunResult dry = run_call(r.call, options);
+    REQUIRE(full.ok());
+    if (!dry.ok()) {
+      CHECK(dry.diagnostics[0].slug == "unsupported");
+      continue;
+    }
+    ++counted;
+    CHECK(dry.dry);
+    CHECK(dry.steps == full.steps);
+    REQUIRE(dry.ledger().refs().size() == full.ledger().refs().size());
+    for (std::size_t i = 0; i < full.ledger().refs().size(); ++i) {
+      for (const auto count : Ledger::kCounts)
+        CHECK(dry.ledger().refs()[i].*count == full.ledger().refs()[i].*count);
+    }
+  }
+  CHECK((counted > 20 || folders.empty()));
+}
+
 }  // namespace tessera::pallas
