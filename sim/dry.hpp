@@ -135,12 +135,7 @@ class DryWalk {
   }
 
   template <std::size_t I>
-  static constexpr std::size_t kPlace = [] {
-    return []<std::size_t... J>(std::index_sequence<J...>) {
-      return (std::size_t{0} + ... + (OpAt<J>::kPassed ? 1 : 0));
-    }
-    (std::make_index_sequence<I>{});
-  }();
+  static constexpr std::size_t kPlace = kPlaceAmongPlans<Operands, I>;
 
   template <std::size_t I>
   void count(int first, std::int64_t steps) {

@@ -150,6 +150,17 @@ Plan plan_of(const char* kernel, const Spec<Grid<Dim...>, Op...>& spec, const De
   return plan;
 }
 
+namespace detail {
+/// Place of operand I among those that have a plan (scalars have none).
+template <class Operands, std::size_t I>
+inline constexpr std::size_t kPlaceAmongPlans = [] {
+  return []<std::size_t... J>(std::index_sequence<J...>) {
+    return (std::size_t{0} + ... + (std::tuple_element_t<J, Operands>::kPassed ? 1 : 0));
+  }
+  (std::make_index_sequence<I>{});
+}();
+}  // namespace detail
+
 template <class K, class S>
 class Core final : public CoreBase {
   using G = typename S::GridType;
@@ -158,14 +169,8 @@ class Core final : public CoreBase {
   template <std::size_t I>
   using OpAt = std::tuple_element_t<I, Operands>;
 
-  /// Place of operand I among those that have a plan (scalars have none).
   template <std::size_t I>
-  static constexpr std::size_t kPlace = [] {
-    return []<std::size_t... J>(std::index_sequence<J...>) {
-      return (std::size_t{0} + ... + (OpAt<J>::kPassed ? 1 : 0));
-    }
-    (std::make_index_sequence<I>{});
-  }();
+  static constexpr std::size_t kPlace = detail::kPlaceAmongPlans<Operands, I>;
   template <std::size_t I>
   static constexpr bool kPipelined = [] {
     if constexpr (!OpAt<I>::kPassed)
