@@ -358,6 +358,7 @@ RunResult run_prepared(const Call& call, const RunOptions& given, bool share) {
     result =
         driver.execute(cells, [&](CoreIo& io) { return make_core(p.launch, driver.plan(), io); });
     result.dry = options.dry;
+    if (options.dry) result.no_work = "bodies of modules do not run without data";
   } catch (const KernelError& error) {
     // Only what precedes the first step lands here: the plan.
     result.plan = std::move(p.plan);

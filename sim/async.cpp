@@ -57,29 +57,32 @@ int target_core(const MachineCore& c, int device, int core, const Site& site) {
 }
 
 void record(MachineCore& c, const Transfer& t) {
-  const Buffer& from = t.from.buffer();
-  const Buffer& to = t.to.buffer();
-  Movement m;
-  m.from = from.space;
-  m.to = to.space;
-  m.ref = from.ledger_ref;
-  m.to_ref = to.ledger_ref;
-  // What moves between HBM and VMEM is counted once, where the array is.
-  if (from.space == Space::hbm && to.space != Space::hbm) m.to_ref = -1;
-  if (from.space != Space::hbm && to.space == Space::hbm) m.ref = std::exchange(m.to_ref, -1);
+  Movement m = copy_movement(t.from, t.to, step_context->plan->device);
   m.why = t.remote() ? Why::remote_dma : Why::dma;
   m.device = c.device;
-  const int target = t.elsewhere >= 0 ? c.machine->core(t.elsewhere).device : to.device;
+  const int target = t.elsewhere >= 0 ? c.machine->core(t.elsewhere).device : t.to.buffer().device;
   if (t.remote() && target != c.device) m.to_device = target;
   m.core = c.core;
   m.step = *c.step;
-  m.bytes = t.bytes();
-  m.padded_bytes = step_context->plan->device.padded_bytes(t.from.dtype(), t.from.extents());
   c.ledger->record(m);
 }
 
 }  // namespace
 }  // namespace detail
+
+Movement copy_movement(const Ref& from, const Ref& to, const DeviceSpec& device) {
+  Movement m;
+  m.from = from.buffer().space;
+  m.to = to.buffer().space;
+  m.ref = from.buffer().ledger_ref;
+  m.to_ref = to.buffer().ledger_ref;
+  // What moves between HBM and VMEM is counted once, where the array is.
+  if (m.from == Space::hbm && m.to != Space::hbm) m.to_ref = -1;
+  if (m.from != Space::hbm && m.to == Space::hbm) m.ref = std::exchange(m.to_ref, -1);
+  m.bytes = from.bytes();
+  m.padded_bytes = device.padded_bytes(from.dtype(), from.extents());
+  return m;
+}
 
 SemRef SemRef::operator[](int i) const {
   const auto n = static_cast<int>(semaphores_.size());

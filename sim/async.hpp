@@ -36,6 +36,9 @@ void check_hbm_slice(const OperandPlan& op, const DeviceSpec& device, const Ref&
 [[noreturn]] void fail_rank(const OperandPlan& op, int given, int rank);
 }  // namespace detail
 
+/// What a copy counts, but for who makes it and why.
+Movement copy_movement(const Ref& from, const Ref& to, const DeviceSpec& device);
+
 /// An array left in HBM, or part of it. Cannot be loaded: copy it to VMEM.
 template <class T, Role kRole>
 class HbmRef {

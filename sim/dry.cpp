@@ -75,21 +75,65 @@ std::int64_t count_run(DryOperand& o, const OperandPlan& plan, const DeviceSpec&
   return -1;
 }
 
-void check_dry(const Plan& plan) {
-  for (const OperandPlan& op : plan.operands) {
-    if (!op.present || is_block(op.role)) continue;
-    throw KernelError({.slug = "unsupported",
-                       .kind = Diagnostic::Kind::unsupported,
-                       .headline = "--dry of " + plan.kernel + ": its body copies by itself (" +
-                                   op.name + "), and does not run"});
+void trace_run(const OperandPlan& plan, const std::int64_t* index, const std::int64_t* slope,
+               std::int64_t steps, std::vector<std::int32_t>& to) {
+  std::int64_t at = 0;
+  std::int64_t each = 0;
+  for (int d = 0; d < plan.blocks.rank; ++d) {
+    at = at * plan.blocks[d] + index[d];
+    each = each * plan.blocks[d] + slope[d];
   }
+  for (std::int64_t t = 0; t < steps; ++t) to.push_back(static_cast<std::int32_t>(at + t * each));
 }
 
-RunResult dry_result(Plan plan, const DryCount& count, int devices) {
-  RunResult result;
-  result.dry = true;
-  result.steps = count.steps * devices;
-  result.grid.assign(count.extent.begin(), count.extent.begin() + plan.grid_rank);
+std::size_t CountedBodies::Hash::operator()(const Key& key) const {
+  std::uint64_t hash = 0xcbf29ce484222325;  // FNV-1a, by words
+  for (const std::int64_t word : key)
+    hash = (hash ^ static_cast<std::uint64_t>(word)) * 0x100000001b3;
+  return static_cast<std::size_t>(hash ^ hash >> 32);
+}
+
+CountedBodies::Key CountedBodies::key() const {
+  Key key{};
+  for (std::size_t d = 0; d < kMaxGridRank; ++d) {
+    const unsigned bit = 1u << d;
+    const int id = core_.ids[d];
+    if ((use_.exact & bit) != 0) key[2 * d] = 4 + std::int64_t{id};
+    if ((use_.ends & bit) != 0)
+      key[2 * d + 1] = (id == core_.lo[d] ? 1 : 0) + (id == core_.hi[d] - 1 ? 2 : 0);
+    if ((use_.extents & bit) != 0) key[2 * d + 1] += 4 * (std::int64_t{core_.hi[d]} - core_.lo[d]);
+  }
+  return key;
+}
+
+std::size_t CountedBodies::body() {
+  ++asked_;
+  const auto found = known_.find(key());
+  if (found != known_.end()) return found->second;
+  core_.use = {};
+  core_.copies.clear();
+  counted_work = {};
+  run_();
+  const IdUse grown = use_ | core_.use;
+  if (!(grown == use_)) known_.clear();
+  use_ = grown;
+  counts_.push_back({counted_work, core_.copies});
+  known_.emplace(key(), counts_.size() - 1);
+  return counts_.size() - 1;
+}
+
+std::int64_t CountedBodies::alike_along(int dim) const {
+  const auto d = static_cast<std::size_t>(dim);
+  const unsigned bit = 1u << d;
+  if ((use_.exact & bit) != 0) return 1;
+  const std::int64_t left = core_.hi[d] - std::int64_t{core_.ids[d]};
+  if ((use_.ends & bit) == 0) return left;
+  if (core_.ids[d] == core_.lo[d]) return 1;
+  return std::max<std::int64_t>(1, left - 1);
+}
+
+void add_walk(RunResult& result, const DryCount& count, int device) {
+  Plan& plan = result.plan;
   for (std::size_t i = 0; i < count.operands.size(); ++i) {
     const OperandPlan& op = plan.operands[i];
     if (!op.present || !op.pipelined()) continue;
@@ -102,11 +146,37 @@ RunResult dry_result(Plan plan, const DryCount& count, int devices) {
     m.transfers = o.transfers;
     m.bytes = o.bytes;
     m.padded_bytes = o.padded_bytes;
-    for (m.device = 0; m.device < devices; ++m.device) plan.ledger.record(m);
+    m.device = device;
+    plan.ledger.record(m);
   }
-  close_ledger(plan, plan.ledger, devices, result.steps, [](int) { return true; });
-  result.plan = std::move(plan);
-  return result;
+  result.steps += count.steps;
+  result.flops += count.work.flops;
+  result.transcendentals += count.work.transcendentals;
+  if (count.no_work != nullptr) {
+    result.no_work = count.no_work;
+    result.flops = 0;
+    result.transcendentals = 0;
+  }
+  result.grid.resize(static_cast<std::size_t>(plan.grid_rank));
+  for (std::size_t d = 0; d < result.grid.size(); ++d)
+    result.grid[d] = std::max(result.grid[d], count.extent[d]);
+}
+
+void end_dry(RunResult& result, const Machine& machine) {
+  add_scoped_peaks(machine, result.plan);
+  close_ledger(result.plan, result.plan.ledger, machine.devices(), result.steps,
+               [](int) { return true; });
+  if (result.trace.most == 0 || !result.trace.complete) return;
+  result.trace.grid = result.grid;
+  result.trace.cell_begin.push_back(result.trace.steps);
+}
+
+void fail_value_needed(const Plan& plan) {
+  throw KernelError(
+      {.slug = "unsupported",
+       .kind = Diagnostic::Kind::unsupported,
+       .headline = "--dry of " + plan.kernel +
+                   ": its body decides by values what it copies, and there are none"});
 }
 
 }  // namespace tessera::detail

@@ -1,16 +1,24 @@
-// Accounting alone: what a run moves, without arithmetic and without data.
+// Counting without arithmetic and without data.
 //
 // The grid is walked run by run of its last dimension. Along a run an index map that is affine in
 // that dimension's id (sim/affine_id.hpp) gives bytes and transfers in closed form; any other is
 // asked at every step. So the cost is that of the steps before the last dimension, whatever blocks
-// hold. Bodies do not run: those that copy by themselves are refused (their specs have arrays in
-// HBM or semaphores), and what one allocates in run_scoped is not seen.
+// hold.
+//
+// Bodies run on tiles without elements (sim/counted_body.hpp), once for all steps that look the
+// same to them: by the program ids that they ask for, and whether a step is the first or last of a
+// dimension. Their copies count as the asynchronous machine's do. A body without copies that takes
+// too many distinct steps is left out: bytes are known, work is not.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <unordered_map>
 
 #include "sim/affine_id.hpp"
+#include "sim/counted_body.hpp"
 #include "sim/interpreter.hpp"
+#include "sim/step_trace.hpp"
 
 namespace tessera {
 
@@ -31,17 +39,83 @@ std::int64_t count_run(DryOperand& operand, const OperandPlan& plan, const Devic
                        const std::int64_t* index, const std::int64_t* slope, std::int64_t steps,
                        bool renew);
 
-/// Throws KernelError[unsupported] if the bytes of the plan are not those of its index maps.
-void check_dry(const Plan& plan);
-
 /// What a walk counted.
 struct DryCount {
   std::vector<DryOperand> operands;
   std::int64_t steps = 0;
   std::array<int, kMaxGridRank> extent{};
+  Work work;
+  const char* no_work = nullptr;  ///< why `work` is not known; null: it is
 };
 
-template <class S>
+/// What one body did.
+struct BodyCount {
+  Work work;
+  std::vector<Movement> copies;
+};
+
+/// The bodies of the steps of a core, each that looks different run once.
+class CountedBodies {
+ public:
+  /// `run`: the body at the ids of the counted core.
+  CountedBodies(CountedCore& core, std::function<void()> run) : core_(core), run_(std::move(run)) {}
+
+  /// Steps first, first + 1, ... of dim `last` at the ids of the core; calls f(index of the count,
+  /// steps that it is of) in order.
+  template <class F>
+  void for_steps(int last, int first, std::int64_t steps, F&& f) {
+    int& id = core_.ids[static_cast<std::size_t>(last)];
+    for (std::int64_t t = 0; t < steps;) {
+      id = first + static_cast<int>(t);
+      const std::size_t count = body();
+      const std::int64_t alike = std::min(steps - t, alike_along(last));
+      f(count, alike);
+      t += alike;
+    }
+  }
+  const BodyCount& count(std::size_t index) const { return counts_[index]; }
+  const std::vector<BodyCount>& counts() const { return counts_; }
+  std::int64_t asked() const { return asked_; }
+
+ private:
+  /// What the body could know of the step: two words per dim.
+  using Key = std::array<std::int64_t, 2 * kMaxGridRank>;
+  struct Hash {
+    std::size_t operator()(const Key& key) const;
+  };
+  Key key() const;
+  std::size_t body();
+  /// Steps from this one on along a dim that look the same.
+  std::int64_t alike_along(int dim) const;
+
+  CountedCore& core_;
+  std::function<void()> run_;
+  IdUse use_;  ///< of all bodies so far
+  std::vector<BodyCount> counts_;
+  std::unordered_map<Key, std::size_t, Hash> known_;
+  std::int64_t asked_ = 0;
+};
+
+/// The blocks of a run's steps.
+void trace_run(const OperandPlan& plan, const std::int64_t* index, const std::int64_t* slope,
+               std::int64_t steps, std::vector<std::int32_t>& to);
+
+struct DryOptions {
+  MachineCore* core = nullptr;
+  StepTrace* trace = nullptr;  ///< where to add this core's steps; null: none is kept
+  const std::function<void(double)>* progress = nullptr;
+};
+
+template <class Op, bool kPassed>
+struct CountedIf {
+  using type = NoMap;
+};
+template <class Op>
+struct CountedIf<Op, true> {
+  using type = std::optional<CountedOperand<Op>>;
+};
+
+template <class K, class S>
 class DryWalk {
   using G = typename S::GridType;
   using Operands = decltype(S::operands);
@@ -52,31 +126,58 @@ class DryWalk {
   using OpAt = std::tuple_element_t<I, Operands>;
 
  public:
-  DryWalk(const S& spec, const Plan& plan, StepContext& context)
-      : spec_(spec),
+  /// Copies are counted in the plan's ledger.
+  DryWalk(const K& kernel, const S& spec, Plan& plan, const DryOptions& options)
+      : kernel_(kernel),
+        spec_(spec),
         plan_(plan),
+        options_(options),
         keeps_blocks_(plan.device.keeps_blocks_across_cells()),
-        operands_(total_.operands) {
-    context.ids = ids_.data();
+        operands_(total_.operands),
+        ids_(counted_.ids),
+        bodies_(counted_, [this] { call_body(std::make_index_sequence<kOperands>{}); }) {
+    counted_.core = options.core;
+    counted_.plan = &plan;
     operands_.resize(plan.operands.size());
-    for (int d = 0; d < G::kParallel; ++d) total_.extent[static_cast<std::size_t>(d)] = count_of(d);
+    for (int d = 0; d < G::kParallel; ++d) {
+      const auto i = static_cast<std::size_t>(d);
+      total_.extent[i] = count_of(d);
+      counted_.hi[i] = count_of(d);
+    }
+    [&]<std::size_t... I>(std::index_sequence<I...>) { (make_ref<I>(), ...); }
+    (std::make_index_sequence<kOperands>{});
+    if (options.trace != nullptr) {
+      options.trace->blocks.resize(plan.operands.size());
+      steps_before_ = options.trace->steps;
+      works_before_ = static_cast<std::int32_t>(options.trace->works.size());
+    }
   }
+  DryWalk(const DryWalk&) = delete;
+  DryWalk& operator=(const DryWalk&) = delete;
+
+  const int* ids() const { return ids_.data(); }
 
   /// Cells [first, last), by a core that begins with empty blocks.
   void run_cells(std::int64_t first, std::int64_t last) {
     for (DryOperand& o : operands_) o.resident = false;
+    cells_ = last;
     if constexpr (kEachStepIsACell) {
       const std::int64_t row = std::get<kLast>(spec_.grid.dims).count;
       for (std::int64_t cell = first; cell < last;) {
         set_cell(cell / row * row);
         const std::int64_t from = cell % row;
         const std::int64_t to = std::min(row, from + (last - cell));
+        if (StepTrace* trace = tracing()) {
+          for (std::int64_t c = 0; c < to - from; ++c)
+            trace->cell_begin.push_back(steps_before_ + total_.steps + c);
+        }
         run(static_cast<int>(from), to - from);
         cell += to - from;
       }
     } else {
       for (std::int64_t cell = first; cell < last; ++cell) {
         set_cell(cell);
+        if (StepTrace* trace = tracing()) trace->cell_begin.push_back(steps_before_ + total_.steps);
         loop<G::kParallel>();
         for (std::size_t i = 0; i < operands_.size(); ++i) {
           if (!keeps_blocks_ || plan_.operands[i].role == Role::out) operands_[i].resident = false;
@@ -85,7 +186,13 @@ class DryWalk {
     }
   }
 
-  const DryCount& total() const { return total_; }
+  /// After the last cell.
+  const DryCount& total() {
+    if (StepTrace* trace = tracing()) {
+      for (const BodyCount& b : bodies_.counts()) trace->works.push_back(b.work);
+    }
+    return total_;
+  }
 
  private:
   /// Of a parallel dimension.
@@ -106,6 +213,7 @@ class DryWalk {
     return count;
   }
   void set_cell(std::int64_t cell) {
+    cell_ = cell;
     for (int d = G::kParallel - 1; d >= 0; --d) {
       ids_[static_cast<std::size_t>(d)] = static_cast<int>(cell % count_of(d));
       cell /= count_of(d);
@@ -118,6 +226,8 @@ class DryWalk {
     const int lo = bound_at<G, D>(dim.lo, ids_);
     const int hi = bound_at<G, D>(dim.hi, ids_);
     total_.extent[D] = std::max(total_.extent[D], hi);
+    counted_.lo[D] = lo;
+    counted_.hi[D] = hi;
     if constexpr (D == kLast) {
       run(lo, hi - lo);
     } else {
@@ -131,7 +241,74 @@ class DryWalk {
     if (steps <= 0) return;
     [&]<std::size_t... I>(std::index_sequence<I...>) { (count<I>(first, steps), ...); }
     (std::make_index_sequence<kOperands>{});
+    count_bodies(first, steps);
     total_.steps += steps;
+    if (StepTrace* trace = tracing()) {
+      trace->steps = steps_before_ + total_.steps;
+      if (trace->steps > trace->most) trace->give_up();
+    }
+    if (options_.progress != nullptr && total_.steps >= told_ + kStepsPerReport) {
+      told_ = total_.steps;
+      (*options_.progress)(static_cast<double>(cell_) / static_cast<double>(cells_));
+    }
+  }
+  /// The trace that is kept, or null.
+  StepTrace* tracing() const {
+    return options_.trace != nullptr && options_.trace->complete ? options_.trace : nullptr;
+  }
+
+  void count_bodies(int first, std::int64_t steps) {
+    if (total_.no_work != nullptr) return;
+    // A look-up costs some ten nanoseconds, a body that is run a microsecond.
+    constexpr std::int64_t kMostAsked = std::int64_t{1} << 23;
+    constexpr std::size_t kMostRun = std::size_t{1} << 18;
+    if ((bodies_.asked() > kMostAsked || bodies_.counts().size() > kMostRun) && !copies_ &&
+        !plan_.asynchronous()) {
+      leave_work("too many of its steps differ from one another");
+      return;
+    }
+    try {
+      bodies_.for_steps(kLast, first, steps, [&](std::size_t count, std::int64_t alike) {
+        const BodyCount& body = bodies_.count(count);
+        total_.work.add(body.work, alike);
+        for (Movement m : body.copies) {
+          copies_ = true;
+          m.transfers *= alike;
+          m.bytes *= alike;
+          m.padded_bytes *= alike;
+          plan_.ledger.record(m);
+        }
+        if (StepTrace* trace = tracing())
+          trace->work.insert(trace->work.end(), static_cast<std::size_t>(alike),
+                             works_before_ + static_cast<std::int32_t>(count));
+      });
+    } catch (const ValueNeeded&) {
+      if (copies_ || plan_.asynchronous()) throw;
+      leave_work("its body decides by values");
+    }
+    ids_[kLast] = first;
+  }
+  void leave_work(const char* why) {
+    total_.no_work = why;
+    total_.work = {};
+    if (options_.trace != nullptr) options_.trace->work.clear();
+  }
+
+  template <std::size_t I>
+  void make_ref() {
+    if constexpr (OpAt<I>::kPassed) std::get<I>(refs_).emplace(counted_, plan_.operands[kPlace<I>]);
+  }
+  template <std::size_t I>
+  auto ref_tuple() const {
+    if constexpr (OpAt<I>::kPassed)
+      return std::tuple{std::get<I>(refs_)->ref()};
+    else
+      return std::tuple<>{};
+  }
+  template <std::size_t... I>
+  void call_body(std::index_sequence<I...>) {
+    CountedEnv env(counted_);
+    std::apply([&](auto... refs) { kernel_(env, refs...); }, std::tuple_cat(ref_tuple<I>()...));
   }
 
   template <std::size_t I>
@@ -166,8 +343,7 @@ class DryWalk {
             at[i] = index.index[i];
           }
         }
-        check(operands_[kPlace<I>], plan_.operands[kPlace<I>], at.data(), slope.data(), first,
-              steps, renew);
+        check<I>(at.data(), slope.data(), first, steps, renew);
       }
     }
   }
@@ -179,14 +355,20 @@ class DryWalk {
     for (std::int64_t t = 0; t < steps; ++t) {
       ids_[kLast] = first + static_cast<int>(t);
       const auto index = with_ids<G, G::kRank>(operand.map, ids_);
-      check(operands_[kPlace<I>], plan_.operands[kPlace<I>], index.index, kStill.data(),
-            ids_[kLast], 1, renew);
+      check<I>(index.index, kStill.data(), ids_[kLast], 1, renew);
     }
   }
-  void check(DryOperand& operand, const OperandPlan& plan, const std::int64_t* index,
-             const std::int64_t* slope, int first, std::int64_t steps, bool renew) {
-    const std::int64_t bad = count_run(operand, plan, plan_.device, index, slope, steps, renew);
-    if (bad < 0) return;
+  template <std::size_t I>
+  void check(const std::int64_t* index, const std::int64_t* slope, int first, std::int64_t steps,
+             bool renew) {
+    const OperandPlan& plan = plan_.operands[kPlace<I>];
+    const std::int64_t bad =
+        count_run(operands_[kPlace<I>], plan, plan_.device, index, slope, steps, renew);
+    if (bad < 0) {
+      if (StepTrace* trace = tracing())
+        trace_run(plan, index, slope, steps, trace->blocks[kPlace<I>]);
+      return;
+    }
     ids_[kLast] = first + static_cast<int>(bad);
     std::array<std::int64_t, kMaxRank> there{};
     for (int d = 0; d < plan.block.rank; ++d)
@@ -194,25 +376,30 @@ class DryWalk {
     throw KernelError(oob_block(plan, there.data()));
   }
 
+  static constexpr std::int64_t kStepsPerReport = std::int64_t{1} << 20;
+
+  template <std::size_t... I>
+  static auto ref_operands(std::index_sequence<I...>)
+      -> std::tuple<typename CountedIf<OpAt<I>, OpAt<I>::kPassed>::type...>;
+
+  const K& kernel_;
   const S& spec_;
-  const Plan& plan_;
+  Plan& plan_;
+  DryOptions options_;
   const bool keeps_blocks_;
   DryCount total_;
   std::vector<DryOperand>& operands_;
-  std::array<int, kMaxGridRank> ids_{};
+  CountedCore counted_;
+  std::array<int, kMaxGridRank>& ids_;
+  CountedBodies bodies_;
+  decltype(ref_operands(std::make_index_sequence<kOperands>{})) refs_;
+  bool copies_ = false;
+  std::int64_t cell_ = 0;
+  std::int64_t cells_ = 1;
+  std::int64_t told_ = 0;
+  std::int64_t steps_before_ = 0;  ///< in the trace: those of other cores
+  std::int32_t works_before_ = 0;
 };
-
-/// The walk of a finished plan on one device of `cores` cores.
-template <class S>
-DryCount dry_count(const S& spec, const Plan& plan, StepContext& context, int cores) {
-  check_dry(plan);
-  DryWalk<S> walk(spec, plan, context);
-  const std::int64_t cells = cell_count(spec.grid);
-  for (std::int64_t part = 0; part < cores; ++part)
-    walk.run_cells(cells * part / cores, cells * (part + 1) / cores);
-  context.ids = nullptr;
-  return walk.total();
-}
 
 }  // namespace detail
 

@@ -91,8 +91,19 @@ constexpr Space space_of(Role role, const DeviceSpec& device) {
   return role == Role::accum && !device.accumulators_in_vmem() ? Space::registers : Space::vmem;
 }
 
+/// True if no arbitrary dimension of the grid moves the block of a pipelined operand.
+template <class G, class Op>
+constexpr bool stays_in_cell(const Op& op) {
+  if constexpr (Op::kRole == Role::in || Op::kRole == Role::out) {
+    return !decltype(with_ids<G, G::kRank>(
+        op.map, std::declval<const std::array<int, kMaxGridRank>&>()))::kArbitraryIndex;
+  } else {
+    return false;
+  }
+}
+
 template <class Op>
-void add_operand(Plan& plan, const Op& op) {
+void add_operand(Plan& plan, const Op& op, bool of_cell) {
   if constexpr (!Op::kPassed) {
     plan.scalars.push_back(
         {op.name.text, kDTypeOf<typename Op::Element>, op.array.size, op.name.at});
@@ -117,6 +128,7 @@ void add_operand(Plan& plan, const Op& op) {
     p.rows = static_cast<int>(block_rows(op.block));
     p.cols = static_cast<int>(block_cols(op.block));
     p.buffers = op.buffers;
+    p.of_cell = of_cell;
     p.present = op.present;
     p.padded = op.padded;
     p.pad_value = op.pad_value;
@@ -130,7 +142,7 @@ template <class Op>
 OperandPlan scratch_plan(const Op& op, const DeviceSpec& device) {
   Plan plan;
   plan.device = device;
-  detail::add_operand(plan, op);
+  detail::add_operand(plan, op, false);
   OperandPlan p = std::move(plan.operands.front());
   p.strides = row_major_strides(p.array);
   p.kept = p.block.rank > 0 ? p.block : p.array;
@@ -146,7 +158,13 @@ Plan plan_of(const char* kernel, const Spec<Grid<Dim...>, Op...>& spec, const De
   plan.parallel_rank = Grid<Dim...>::kParallel;
   std::size_t d = 0;
   std::apply([&](const auto&... dim) { ((plan.labels[d++] = dim.label), ...); }, spec.grid.dims);
-  std::apply([&](const auto&... op) { (detail::add_operand(plan, op), ...); }, spec.operands);
+  const auto add = [&](const auto& op) {
+    bool of_cell = false;
+    if constexpr (std::remove_cvref_t<decltype(op)>::kPassed)
+      of_cell = detail::stays_in_cell<Grid<Dim...>>(op);
+    detail::add_operand(plan, op, of_cell);
+  };
+  std::apply([&](const auto&... op) { (add(op), ...); }, spec.operands);
   return plan;
 }
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "sim/cta_shape.hpp"
+
 #include "sim/diagnostics/slugs.hpp"
 
 namespace tessera {
@@ -83,9 +85,13 @@ void finish_operand(OperandPlan& op, Plan& plan) {
                                                                             : "scratch");
   }
   if (in_hbm(op.role) || is_semaphore(op.role) || op.space == Space::registers) return;
-  // A CTA writes its output once, through one staging buffer.
-  const bool staged = op.role == Role::out && plan.device.kind == DeviceSpec::Kind::gpu;
-  Allocation a{op.name, op.space, op.dtype, op.kept, staged ? 1 : op.buffers, 0};
+  Allocation a{op.name, op.space, op.dtype, op.kept, op.buffers, 0};
+  if (plan.device.kind == DeviceSpec::Kind::gpu) {
+    // Threads write outputs out of their registers.
+    if (op.role == Role::out) return;
+    const CtaShape shape = cta_shape(plan);
+    if (op.role == Role::in) a.copies = op.of_cell ? shape.cell_stages : shape.step_stages;
+  }
   a.bytes = op.space == Space::smem ? packed_bytes(op.dtype, op.kept.elems()) : plan.vmem_bytes(op);
   plan.allocations.push_back(std::move(a));
 }

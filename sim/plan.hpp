@@ -33,6 +33,7 @@ struct OperandPlan {
   int rows = 0;    ///< of the block as the body sees it
   int cols = 0;
   int buffers = 1;
+  bool of_cell = false;  ///< an input whose block depends on parallel dimensions alone
   bool present = true;
   bool padded = false;
   double pad_value = 0;

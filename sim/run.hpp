@@ -49,8 +49,10 @@ struct RunOptions {
   /// processes.
   std::optional<ErrorModel> error_model = {};
   bool keep_checksums = false;  ///< of blocks, step by step
-  /// Count bytes alone: no arithmetic, no data, no inputs (sim/dry.hpp).
+  /// Count alone: no arithmetic, no data, no inputs (sim/dry.hpp).
   bool dry = false;
+  /// Keep what every step uses (sim/step_trace.hpp) of a run of at most so many; 0: do not.
+  std::int64_t trace_steps = 0;
   bool trap_nan = false;        ///< stop at the first op that makes a NaN from numbers
   bool keep_movements = false;  ///< keep every ledger record; implies one thread
   std::vector<int> at = {};     ///< a grid step to watch; implies one thread
@@ -72,10 +74,12 @@ struct RunResult {
   Plan plan;  ///< operands, allocations, and the final ledger
   std::vector<int>
       grid;          ///< extents; of an arbitrary dimension with bounds, the largest upper bound
-  bool dry = false;  ///< bytes alone were counted: no outputs, no flops
+  bool dry = false;  ///< counted alone: no outputs
   std::int64_t steps = 0;
   std::int64_t flops = 0;
   std::int64_t transcendentals = 0;
+  std::string no_work;  ///< of a dry run: why flops are not known; empty: they are
+  StepTrace trace;      ///< if it was asked for
   Scopes scopes;
   StepChecksums checksums;  ///< in grid order, device by device
   std::vector<Diagnostic> diagnostics;
@@ -100,6 +104,9 @@ namespace detail {
 /// transfers.
 void close_ledger(const Plan& plan, Ledger& ledger, int devices, std::int64_t steps,
                   const std::function<bool(int)>& here);
+
+/// Puts what scopes took at most among the allocations.
+void add_scoped_peaks(const Machine& machine, Plan& plan);
 
 /// Everything about a run that does not depend on the kernel's type.
 class RunDriver {
@@ -146,16 +153,56 @@ class RunDriver {
   CoreIo io_;
 };
 
-/// Of a walk, on so many devices alike.
-RunResult dry_result(Plan plan, const DryCount& count, int devices);
-template <class S>
-RunResult dry_of(const S& spec, Plan plan, StepContext& context, const RunOptions& options) {
+/// Adds the counts of a walk to those of the run.
+void add_walk(RunResult& result, const DryCount& count, int device);
+/// What the machine and the ledger know when the last walk has ended.
+void end_dry(RunResult& result, const Machine& machine);
+/// Refuses a body that decides by values what it copies.
+[[noreturn]] void fail_value_needed(const Plan& plan);
+
+/// Walks the grid on every core.
+template <class K, class S>
+RunResult dry_run(const K& kernel, const S& spec, const Plan& plan, StepContext& context,
+                  const RunOptions& options) {
+  RunResult result;
+  result.dry = true;
+  result.plan = plan;
+  result.trace.most = options.trace_steps;
+  context.plan = &result.plan;
+  Machine machine(options.mesh, options.cores, {}, false);
+  if (machine.cores() > 1 || options.schedule || plan.asynchronous()) count_scratch(result.plan);
+  const std::int64_t cells = cell_count(spec.grid);
+  for (int id = 0; id < machine.cores(); ++id) {
+    MachineCore& core = machine.core(id);
+    const bool traced = options.trace_steps > 0 && core.device == 0;
+    DryWalk<K, S> walk(kernel, spec, result.plan,
+                       {.core = &core,
+                        .trace = traced ? &result.trace : nullptr,
+                        .progress = options.progress ? &options.progress : nullptr});
+    context.ids = walk.ids();
+    walk.run_cells(cells * core.core / options.cores, cells * (core.core + 1) / options.cores);
+    add_walk(result, walk.total(), core.device);
+    context.ids = nullptr;
+  }
+  end_dry(result, machine);
+  return result;
+}
+/// As that; bodies with scratch of their own count on the machine's refs.
+template <class K, class S>
+RunResult dry_of(const K& kernel, const S& spec, Plan plan, StepContext& context,
+                 const RunOptions& options) {
   const auto start = std::chrono::steady_clock::now();
-  int devices = 1;
-  for (const int extent : options.mesh) devices *= extent;
-  if (devices > 1 || options.cores > 1) count_scratch(plan);
-  const DryCount count = dry_count(spec, plan, context, options.cores);
-  RunResult result = dry_result(std::move(plan), count, devices);
+  RunResult result;
+  try {
+    try {
+      result = dry_run(kernel, spec, plan, context, options);
+    } catch (const NeedsMachine&) {
+      count_scratch(plan);
+      result = dry_run(kernel, spec, plan, context, options);
+    }
+  } catch (const ValueNeeded&) {
+    fail_value_needed(plan);
+  }
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return result;
 }
@@ -173,16 +220,19 @@ RunResult run(const K& kernel, Tiles tiles, const Inputs& inputs, const RunOptio
   try {
     finish_plan(plan);
     if (options.dry) {
-      result = detail::dry_of(spec, plan, context, options);
+      result = detail::dry_of(kernel, spec, std::move(plan), context, options);
       step_context = nullptr;
       return result;
     }
+    const Plan counted = options.trace_steps > 0 ? plan : Plan();
     detail::RunDriver driver(std::move(plan), inputs, options);
     context.plan = &driver.plan();
     const std::int64_t cells = cell_count(spec.grid);
     result = driver.execute(cells, [&](CoreIo& io) -> std::unique_ptr<CoreBase> {
       return std::make_unique<Core<K, Spec>>(kernel, spec, driver.plan(), io);
     });
+    if (options.trace_steps > 0 && result.ok())
+      result.trace = detail::dry_of(kernel, spec, counted, context, options).trace;
   } catch (const KernelError& error) {
     // Only what precedes the first step lands here: the plan.
     result.plan = std::move(plan);

@@ -9,7 +9,8 @@ namespace {
 
 using MakeCore = std::function<std::unique_ptr<CoreBase>(CoreIo&)>;
 
-/// Puts what scopes took at most among the allocations.
+}  // namespace
+
 void add_scoped_peaks(const Machine& machine, Plan& plan) {
   for (const Space space : {Space::vmem, Space::smem}) {
     std::int64_t peak = 0;
@@ -19,8 +20,6 @@ void add_scoped_peaks(const Machine& machine, Plan& plan) {
     if (peak > 0) plan.allocations.push_back({"run_scoped", space, DType::u8, {peak}, 1, peak});
   }
 }
-
-}  // namespace
 
 std::uint64_t RunDriver::run_schedule(std::int64_t cells, const Schedule& schedule,
                                       const MakeCore& make_core, RunResult& result) {

@@ -1,0 +1,160 @@
+// Tiles with a shape and no elements: a body that runs on them counts its work and computes nothing
+// (sim/dry.hpp).
+//
+// The second host backend of the ops, beside the interpreter's (sim/tile.hpp): the same shapes, the
+// same element types, the same counts. What a body decides by a value (an element of a tile, a
+// scalar of SMEM scratch, a semaphore's count) is not there: ValueNeeded.
+#pragma once
+
+#include <algorithm>
+
+#include "sim/tile.hpp"
+
+namespace tessera {
+
+/// Thrown where a body on counted tiles asks for a value.
+struct ValueNeeded {};
+
+/// What a body did.
+struct Work {
+  std::int64_t flops = 0;
+  std::int64_t transcendentals = 0;
+  std::int64_t matrix_flops = 0;  ///< of `flops`: those of products
+  std::int64_t products = 0;      ///< how many dots that is
+  std::int64_t elements = 0;      ///< of all elementwise ops and row reductions, casts included
+  std::int64_t held_product = 0;  ///< elements of the largest product that is held as a tile
+
+  Work& add(const Work& o, std::int64_t times) {
+    flops += times * o.flops;
+    transcendentals += times * o.transcendentals;
+    matrix_flops += times * o.matrix_flops;
+    products += times * o.products;
+    elements += times * o.elements;
+    held_product = std::max(held_product, o.held_product);
+    return *this;
+  }
+  bool operator==(const Work&) const = default;
+};
+/// Of this thread's body.
+inline thread_local constinit Work counted_work{};
+
+struct Counter;
+
+template <class T>
+struct CountedTile {
+  using Backend = Counter;
+  using Element = T;
+  int rows = 0;
+  int cols = 0;
+  T operator()(int, int) const { throw ValueNeeded{}; }
+};
+template <class T>
+struct CountedTransposed {
+  using Backend = Counter;
+  using Element = T;
+  int rows = 0;
+  int cols = 0;
+};
+template <class T>
+struct CountedDot {
+  using Backend = Counter;
+  using Element = T;
+  using Accumulator = typename DotExpression<T>::Accumulator;
+  int rows = 0;
+  int cols = 0;
+  int depth = 0;
+  void count() const {
+    const std::int64_t flops = 2 * std::int64_t{rows} * cols * depth;
+    counted_work.flops += flops;
+    counted_work.matrix_flops += flops;
+    ++counted_work.products;
+  }
+};
+template <class X>
+inline constexpr bool kIsCountedDot = false;
+template <class T>
+inline constexpr bool kIsCountedDot<CountedDot<T>> = true;
+
+struct Counter {
+  template <class Op, class... X>
+  static auto map(const X&... x) {
+    using S = ScalarOf<X...>;
+    const int rows = std::max({extent(x, true)...});
+    const int cols = std::max({extent(x, false)...});
+    if ((((extent(x, true) != rows && extent(x, true) != 1) ||
+          (extent(x, false) != cols && extent(x, false) != 1)) ||
+         ...)) {
+      fail_shapes(Op::info.name, {{extent(x, true), extent(x, false)}...});
+    }
+    using R = decltype(apply_element<Op>(std::declval<ValueOf<X, S>>()...));
+    const std::int64_t elems = std::int64_t{rows} * cols;
+    counted_work.flops += elems * Op::info.flops;
+    counted_work.elements += elems;
+    if constexpr (Op::info.transcendental) counted_work.transcendentals += elems;
+    return CountedTile<R>{rows, cols};
+  }
+
+  template <class To, class A>
+  static CountedTile<To> cast(const A& a) {
+    if (!std::is_same_v<To, typename A::Element>)
+      counted_work.elements += std::int64_t{a.rows} * a.cols;
+    return {a.rows, a.cols};
+  }
+
+  template <class Reduction, class A>
+  static auto reduce_rows(const A& a) {
+    counted_work.flops += std::int64_t{a.rows} * a.cols;
+    counted_work.elements += std::int64_t{a.rows} * a.cols;
+    return CountedTile<typename A::Element>{a.rows, 1};
+  }
+
+  template <class A, class Keep, class B>
+  static auto where_at(const A& a, Keep, B) {
+    counted_work.elements += std::int64_t{a.rows} * a.cols;
+    return CountedTile<typename A::Element>{a.rows, a.cols};
+  }
+
+  template <class A>
+  static auto transpose(const A& a) {
+    return CountedTransposed<typename A::Element>{a.cols, a.rows};
+  }
+
+  template <class A, class B>
+  static auto dot(const A& a, const B& b) {
+    if (a.cols != b.rows) fail_shapes("dot", {{a.rows, a.cols}, {b.rows, b.cols}});
+    return CountedDot<typename A::Element>{a.rows, b.cols, a.cols};
+  }
+
+  template <class X>
+  static auto load(X&& x) {
+    using Plain = std::remove_cvref_t<X>;
+    if constexpr (kIsCountedDot<Plain>) {
+      x.count();
+      counted_work.held_product =
+          std::max(counted_work.held_product, std::int64_t{x.rows} * x.cols);
+      return CountedTile<typename Plain::Accumulator>{x.rows, x.cols};
+    } else {
+      return CountedTile<typename Plain::Element>{x.rows, x.cols};
+    }
+  }
+
+ private:
+  template <class X>
+  static int extent(const X& x, bool rows) {
+    if constexpr (ScalarLike<X>)
+      return 1;
+    else
+      return rows ? x.rows : x.cols;
+  }
+  template <class X, class S>
+  static auto value_type() {
+    if constexpr (ScalarLike<X>)
+      return std::type_identity<S>{};
+    else
+      return std::type_identity<typename X::Element>{};
+  }
+  template <class X, class S>
+  using ValueOf = typename decltype(value_type<X, S>())::type;
+};
+
+}  // namespace tessera
