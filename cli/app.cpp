@@ -57,6 +57,8 @@ int dispatch(int argc, char** argv, const Kernels& kernels) {
                   "eager, on_wait, adversarial, random:SEED or explore:N (N of them)");
   run->add_flag("--no-races", a.no_races, "do not look for races");
   run->add_option("--json", a.json, "write the report here (tessera.run/1); - for standard output");
+  run->add_option("--report", a.report,
+                  "write a page with numbers and pictures here, as in --report out.html");
   run->add_option("--at", a.at, "i,j,k: print every block before this grid step");
   run->add_flag("--break", a.break_at, "stop in gdb there, before the body");
   run->add_option("--trap", a.trap, "nan: stop at the first op that makes a NaN from numbers");
@@ -67,8 +69,10 @@ int dispatch(int argc, char** argv, const Kernels& kernels) {
       ->capture_default_str();
   run->add_flag("--no-check", a.no_check, "do not compare with the reference");
   run->add_flag("--dry", a.dry,
-                "count bytes alone, from the grid and the index maps: no arithmetic, no data, any "
-                "size");
+                "count alone, from the grid, the index maps and bodies without data: no "
+                "arithmetic, any size");
+  run->add_flag("--timeline", a.timeline,
+                "predict the time of a run of more than 131,072 steps too");
   run->add_option("--backend", a.backend,
                   "auto (cuda where there is a GPU), cuda, interpret or reference")
       ->envname("TESSERA_BACKEND")
@@ -82,9 +86,21 @@ int dispatch(int argc, char** argv, const Kernels& kernels) {
   };
   oversubscribe(run);
   CLI::App* compare = app.add_subcommand(
-      "compare", "every case of a kernel on a backend and interpreted, bit by bit");
+      "compare",
+      "every case of a kernel on a backend and interpreted, bit by bit; or two reports of runs: "
+      "A.json B.json");
   add_setting_options(*compare, a);
-  compare->add_option("--backend", a.backend, "cuda or reference")->required();
+  compare->add_option("--backend", a.backend, "cuda or reference");
+  CLI::App* sweep = app.add_subcommand(
+      "sweep", "bytes, VMEM and predicted time over block shapes and devices: bm=64,128 bn=128");
+  add_setting_options(*sweep, a);
+  sweep->add_option("--csv", name, "write the table here; - for standard output");
+  sweep->add_option("--json", a.json,
+                    "write the rows here (tessera.sweep/1); - for standard output");
+  sweep->add_option("--threads", a.threads, "host threads; 0 takes all")->capture_default_str();
+  CLI::App* advise = app.add_subcommand(
+      "advise", "which limit binds, and the smallest change of the block shape that moves it");
+  add_setting_options(*advise, a);
   oversubscribe(compare);
   GoldenArguments g;
   const auto error_model = [&](CLI::App* command) {
@@ -163,7 +179,11 @@ int dispatch(int argc, char** argv, const Kernels& kernels) {
   if (*list) return list_command(kernels, markdown);
   if (*show) return is_module(a.kernel) ? show_module_command(a) : show_command(kernels, a);
   if (*run) return is_module(a.kernel) ? run_module_command(a) : run_command(kernels, a);
+  if (*compare && a.kernel.ends_with(".json") && a.assignments.size() == 1)
+    return compare_reports(a.kernel, a.assignments.front());
   if (*compare) return compare_command(kernels, a);
+  if (*sweep) return sweep_command(kernels, a, name);
+  if (*advise) return advise_command(kernels, a);
   if (*bless) return bless_command(kernels, a, g);
   if (*make) return golden_make_command(kernels, a, g);
   if (*check) return golden_check_command(kernels, a, g);

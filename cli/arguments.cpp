@@ -65,6 +65,8 @@ RunOptions run_options(const RunArguments& a) {
   if (!a.schedule.empty()) options.schedule = parse_schedule(a.schedule);
   options.find_races = !a.no_races;
   options.dry = a.dry;
+  constexpr std::int64_t kAlways = std::int64_t{1} << 17;  // milliseconds
+  options.trace_steps = a.timeline || !a.report.empty() ? StepTrace::kMostSteps : kAlways;
   if (a.dry) {
     const std::pair<bool, const char*> useless[] = {{!a.output.empty(), "--output"},
                                                     {!a.schedule.empty(), "--schedule"},

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "cli/registry.hpp"
+#include "report/run_report.hpp"
 
 namespace tessera::cli {
 
@@ -18,6 +19,7 @@ struct RunArguments {
   std::vector<std::string> inputs;
   std::string output;
   std::string json;
+  std::string report;  ///< file of an HTML page
   std::string at;
   std::string trap;
   std::string profile = "exact";
@@ -31,6 +33,7 @@ struct RunArguments {
   bool break_at = false;
   bool no_check = false;
   bool dry = false;
+  bool timeline = false;
   std::string backend = "auto";
   int rounds = 0;
   double time_limit = 300;
@@ -63,6 +66,10 @@ RunOptions run_options(const RunArguments& arguments);
 /// Throws InputError unless --output and --json can be written.
 void check_destinations(const RunArguments& arguments);
 
+/// Writes --json and --report.
+void write_reports(const RunArguments& arguments, const report::RunReport& report,
+                   const RunResult& result);
+
 /// Runs a kernel with error bounds and writes a golden.
 int golden_make_command(const Kernels& kernels, const RunArguments& arguments,
                         const GoldenArguments& golden);
@@ -78,6 +85,12 @@ int bless_command(const Kernels& kernels, const RunArguments& arguments,
                   const GoldenArguments& golden);
 
 int run_command(const Kernels& kernels, const RunArguments& arguments);
+/// What changed between two reports (tessera.run/1).
+int compare_reports(const std::string& first, const std::string& second);
+/// Every combination of the values given, counted. `csv`: a file, "-" or "".
+int sweep_command(const Kernels& kernels, const RunArguments& arguments, const std::string& csv);
+/// What binds a run, and the block shapes next to it.
+int advise_command(const Kernels& kernels, const RunArguments& arguments);
 /// Every case of a kernel on two backends, bit by bit.
 int compare_command(const Kernels& kernels, const RunArguments& arguments);
 int list_command(const Kernels& kernels, bool markdown);

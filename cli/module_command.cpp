@@ -139,10 +139,7 @@ int run_module_command(const RunArguments& a) {
     for (std::size_t j = 0; j < result.outputs.size(); ++j)
       write_npy(fmt::format("{}/out{}.npy", a.output, j), result.outputs[j]);
   }
-  if (a.json == "-")
-    fmt::print("{}", report::json_of(report));
-  else if (!a.json.empty())
-    write_file_atomically(a.json, report::json_of(report));
+  write_reports(a, report, result);
   return exit_code(result.diagnostics);
 }
 

@@ -11,11 +11,21 @@
 #include "cli/progress.hpp"
 #include "cli/ranks.hpp"
 #include "memory_model/npy.hpp"
+#include "report/html_report.hpp"
 #include "report/run_report.hpp"
 
 namespace tessera::cli {
 
 namespace {
+
+/// The line that started this program, the program by its name.
+std::string command_line() {
+  std::ifstream arguments("/proc/self/cmdline", std::ios::binary);
+  std::string text;
+  for (std::string word; std::getline(arguments, word, '\0');)
+    text += text.empty() ? std::filesystem::path(word).filename().string() : " " + word;
+  return text;
+}
 
 std::vector<int> parse_step(const std::string& text) {
   std::vector<int> ids;
@@ -87,6 +97,11 @@ report::RunReport report_of(const KernelHandle& kernel, const Request& request,
     }
   }
   r.mesh = outcome.mesh;
+  const RunResult& result = outcome.result;
+  if (result.ok() && result.trace.most > 0) {
+    r.timeline =
+        report::timeline_of(result.plan, result.trace, r.dtype, {.cores = request.options.cores});
+  }
   if (outcome.validation) {
     const auto& v = *outcome.validation;
     r.validation = {v.reference,   v.passed,  v.max_abs_err,
@@ -140,12 +155,21 @@ void check_destinations(const RunArguments& a) {
   std::error_code error;
   if (!a.output.empty()) std::filesystem::create_directories(a.output, error);
   if (error) throw InputError("bad-input", "--output " + a.output + ": " + error.message());
-  if (!a.json.empty() && a.json != "-") {
-    const std::filesystem::path parent = std::filesystem::path(a.json).parent_path();
-    if (!parent.empty() && !std::filesystem::is_directory(parent, error)) {
-      throw InputError("bad-input", "--json " + a.json + ": no folder " + parent.string());
-    }
+  for (const auto& [option, file] : {std::pair{"--json ", a.json}, {"--report ", a.report}}) {
+    const std::filesystem::path parent = std::filesystem::path(file).parent_path();
+    if (file != "-" && !parent.empty() && !std::filesystem::is_directory(parent, error))
+      throw InputError("bad-input", option + file + ": no folder " + parent.string());
   }
+}
+
+void write_reports(const RunArguments& a, const report::RunReport& report,
+                   const RunResult& result) {
+  if (a.json == "-")
+    fmt::print("{}", report::json_of(report));
+  else if (!a.json.empty())
+    write_file_atomically(a.json, report::json_of(report));
+  if (!a.report.empty())
+    write_file_atomically(a.report, report::html_of(report, result, command_line()));
 }
 
 int run_command(const Kernels& kernels, const RunArguments& a) {
@@ -208,10 +232,7 @@ int run_command(const Kernels& kernels, const RunArguments& a) {
       write_npy(a.output + "/" + outcome.output_names[i] + ".npy", outcome.result.outputs[i]);
     }
   }
-  if (a.json == "-")
-    fmt::print("{}", report::json_of(report));
-  else if (!a.json.empty())
-    write_file_atomically(a.json, report::json_of(report));
+  write_reports(a, report, outcome.result);
   return exit_code(outcome.result.diagnostics);
 }
 

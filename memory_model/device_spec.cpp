@@ -38,6 +38,7 @@ const std::vector<Wanted>& wanted_figures() {
 }
 
 constexpr std::string_view kPeak = "peak_flops_";
+constexpr std::string_view kModel = "model_";
 
 void take_figure(DeviceSpec& spec, const std::string& name, const Json& entry,
                  const std::string& origin) {
@@ -57,6 +58,8 @@ void take_figure(DeviceSpec& spec, const std::string& name, const Json& entry,
   if (name.starts_with(kPeak)) {
     if (figure.unit != "FLOP/s") complain("must have the unit FLOP/s");
     spec.peak_flops[name.substr(kPeak.size())] = figure.value;
+  } else if (name.starts_with(kModel)) {
+    spec.model[name.substr(kModel.size())] = figure.value;
   } else {
     bool known = false;
     for (const auto& wanted : wanted_figures()) {

@@ -48,6 +48,9 @@ struct DeviceSpec {
   std::map<std::string, double> peak_flops;  ///< by dtype name, dense, per chip
   int sublanes32 = 1;                        ///< native tile of 32-bit elements
   int lanes = 1;
+  /// Constants of the timeline (report/timeline.hpp), by name without "model_"; empty: there is no
+  /// fitted model of the device.
+  std::map<std::string, double> model;
   std::vector<Figure> figures;  ///< all of the above with their sources, in file order
 
   /// A TPU core keeps its blocks from one grid step to the next, also across parallel dimensions; a

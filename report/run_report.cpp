@@ -23,6 +23,7 @@ RunReport report_of(const RunResult& result, const RunOptions& options) {
   r.mesh = options.mesh;
   r.cores = options.cores;
   r.dry = result.dry;
+  r.no_work = result.no_work;
   r.profile = options.profile;
   r.grid = result.grid;
   r.steps = result.steps;
@@ -38,9 +39,14 @@ RunReport report_of(const RunResult& result, const RunOptions& options) {
 
 Roofline roofline(const RunReport& r) {
   Roofline line;
-  const auto bytes = static_cast<double>(r.ledger.hbm_read_bytes() + r.ledger.hbm_write_bytes());
-  const auto padded =
+  auto bytes = static_cast<double>(r.ledger.hbm_read_bytes() + r.ledger.hbm_write_bytes());
+  auto padded =
       static_cast<double>(r.ledger.padded_hbm_read_bytes() + r.ledger.padded_hbm_write_bytes());
+  // On a GPU the ledger's bytes are those between L2 and the SMs.
+  if (r.timeline && r.timeline->dram_read_bytes > 0) {
+    bytes = static_cast<double>(r.timeline->dram_read_bytes + r.timeline->dram_write_bytes);
+    padded = bytes;
+  }
   double devices = 1;
   for (const int extent : r.mesh) devices *= extent;
   const double peak = r.device.peak(r.dtype);
@@ -54,6 +60,8 @@ Roofline roofline(const RunReport& r) {
 }
 
 namespace {
+
+using Json = nlohmann::ordered_json;
 
 std::string settings(const RunReport& r) {
   std::string text;
@@ -123,9 +131,9 @@ std::string memory_line(const RunReport& r, Space space, std::int64_t capacity) 
 
 std::string limits(const RunReport& r) {
   const Roofline line = roofline(r);
-  if (r.dry) {
-    return fmt::format("{:<11} not counted; HBM alone takes {} at its full rate\n", "work",
-                       duration(line.memory_seconds));
+  if (!r.no_work.empty()) {
+    return fmt::format("{:<11} not counted: {}; HBM alone takes {} at its full rate\n", "work",
+                       r.no_work, duration(line.memory_seconds));
   }
   std::string text =
       fmt::format("{:<11} {} FLOP, {} transcendental; {:.3g} FLOP per HBM byte", "work",
@@ -141,6 +149,43 @@ std::string limits(const RunReport& r) {
                       "bound by", memory ? "HBM bandwidth" : "compute",
                       duration(line.memory_seconds), duration(line.compute_seconds), name(r.dtype));
   return text;
+}
+
+std::string timeline_lines(const RunReport& r) {
+  if (!r.timeline) return "";
+  const Timeline& t = *r.timeline;
+  if (!t.unmodelled.empty()) return fmt::format("{:<11} no: {}\n", "predicted", t.unmodelled);
+  const auto percent = [&](double seconds) { return 100 * seconds / t.seconds; };
+  std::string text = fmt::format(
+      "{:<11} {} on {}: {:.0f} % computing, {:.0f} % waiting for blocks, {:.0f} % idle; bound by "
+      "{}\n",
+      "predicted", duration(t.seconds), r.device.name, percent(t.compute_seconds),
+      percent(t.exposed_seconds), percent(t.idle_seconds), t.binds);
+  if (!t.left_out.empty()) text += fmt::format("{:<11} without {}\n", "", t.left_out);
+  if (!t.warning.empty()) text += fmt::format("{:<11} {}\n", "", t.warning);
+  if (r.device.kind == DeviceSpec::Kind::gpu) {
+    text += fmt::format("{:<11} {} bytes from L2 to SMs; DRAM reads {}, writes {}\n", "",
+                        with_commas(t.l2_to_core_bytes), with_commas(t.dram_read_bytes),
+                        with_commas(t.dram_write_bytes));
+  }
+  return text;
+}
+
+Json json_of(const Timeline& t) {
+  if (!t.unmodelled.empty()) return {{"unmodelled", t.unmodelled}};
+  Json busy = Json::object();
+  for (const auto& [name, fraction] : t.busy) busy[name] = fraction;
+  return {{"seconds", t.seconds},
+          {"compute_seconds", t.compute_seconds},
+          {"exposed_seconds", t.exposed_seconds},
+          {"idle_seconds", t.idle_seconds},
+          {"binds", t.binds},
+          {"left_out", t.left_out},
+          {"warning", t.warning},
+          {"busy", busy},
+          {"l2_to_core_bytes", t.l2_to_core_bytes},
+          {"dram_read_bytes", t.dram_read_bytes},
+          {"dram_write_bytes", t.dram_write_bytes}};
 }
 
 /// "on a mesh of 2x4 devices, schedule on_wait"
@@ -217,6 +262,7 @@ std::string text_of(const RunReport& r) {
   text += memory_line(r, Space::vmem, r.device.vmem_bytes);
   text += memory_line(r, Space::smem, r.device.smem_bytes);
   text += limits(r);
+  text += timeline_lines(r);
   for (const auto& [region, totals] : r.scopes) {
     text += fmt::format("{:<11} {}: entered {} times, {} FLOP, {} transcendental\n", "scope",
                         region, with_commas(totals.entries), with_commas(totals.flops),
@@ -226,7 +272,6 @@ std::string text_of(const RunReport& r) {
 }
 
 std::string json_of(const RunReport& r) {
-  using Json = nlohmann::ordered_json;
   Json params = Json::object();
   for (const auto& [name, value] : r.sizes) {
     if (value == static_cast<double>(static_cast<std::int64_t>(value)))
@@ -262,38 +307,40 @@ std::string json_of(const RunReport& r) {
   }
   Bytes hbm{r.ledger.hbm_read_bytes(), r.ledger.hbm_write_bytes()};
   if (r.elsewhere && r.elsewhere->closed_form) hbm = *r.elsewhere->closed_form;
-  Json json{{"schema", "tessera.run/1"},
-            {"kernel",
-             {{"name", r.kernel},
-              {"params", params},
-              {"dtype", name(r.dtype)},
-              {"frontend", r.frontend}}},
-            {"device", r.device.name},
-            {"backend",
-             {{"requested", r.backend_requested}, {"ran", r.backend_ran}, {"why", r.backend_why}}},
-            {"numerics", r.elsewhere && r.elsewhere->tensor_cores ? "tensorcore" : name(r.profile)},
-            {"mesh", r.mesh},
-            {"cores", r.cores},
-            {"schedule", r.schedule.empty() ? Json(nullptr) : Json(r.schedule)},
-            {"schedules", r.schedules},
-            {"grid", r.grid},
-            {"steps", r.steps},
-            {"traffic",
-             {{"hbm_read_bytes", hbm.read},
-              {"hbm_write_bytes", hbm.write},
-              {"remote_bytes", r.ledger.remote_bytes()},
-              {"links", links},
-              {"padded_hbm_read_bytes", r.ledger.padded_hbm_read_bytes()},
-              {"padded_hbm_write_bytes", r.ledger.padded_hbm_write_bytes()},
-              {"refs", refs}}},
-            {"memory",
-             {{"vmem_peak_bytes", bytes_in(r.allocations, Space::vmem)},
-              {"vmem_capacity_bytes", r.device.vmem_bytes},
-              {"smem_peak_bytes", bytes_in(r.allocations, Space::smem)}}},
-            {"dry", r.dry},
-            {"ops", r.dry ? Json(nullptr)
-                          : Json{{"flops", r.flops}, {"transcendentals", r.transcendentals}}},
-            {"scopes", scopes}};
+  Json json{
+      {"schema", "tessera.run/1"},
+      {"kernel",
+       {{"name", r.kernel},
+        {"params", params},
+        {"dtype", name(r.dtype)},
+        {"frontend", r.frontend}}},
+      {"device", r.device.name},
+      {"backend",
+       {{"requested", r.backend_requested}, {"ran", r.backend_ran}, {"why", r.backend_why}}},
+      {"numerics", r.elsewhere && r.elsewhere->tensor_cores ? "tensorcore" : name(r.profile)},
+      {"mesh", r.mesh},
+      {"cores", r.cores},
+      {"schedule", r.schedule.empty() ? Json(nullptr) : Json(r.schedule)},
+      {"schedules", r.schedules},
+      {"grid", r.grid},
+      {"steps", r.steps},
+      {"traffic",
+       {{"hbm_read_bytes", hbm.read},
+        {"hbm_write_bytes", hbm.write},
+        {"remote_bytes", r.ledger.remote_bytes()},
+        {"links", links},
+        {"padded_hbm_read_bytes", r.ledger.padded_hbm_read_bytes()},
+        {"padded_hbm_write_bytes", r.ledger.padded_hbm_write_bytes()},
+        {"refs", refs}}},
+      {"memory",
+       {{"vmem_peak_bytes", bytes_in(r.allocations, Space::vmem)},
+        {"vmem_capacity_bytes", r.device.vmem_bytes},
+        {"smem_peak_bytes", bytes_in(r.allocations, Space::smem)}}},
+      {"dry", r.dry},
+      {"ops", r.no_work.empty() ? Json{{"flops", r.flops}, {"transcendentals", r.transcendentals}}
+                                : Json(nullptr)},
+      {"scopes", scopes},
+      {"timeline", r.timeline ? json_of(*r.timeline) : Json(nullptr)}};
   if (r.elsewhere) {
     json["backend"]["launch"] = r.elsewhere->launch;
     json["backend"]["run_seconds"] = r.elsewhere->seconds;

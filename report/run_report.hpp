@@ -10,6 +10,7 @@
 #include "memory_model/device_spec.hpp"
 #include "memory_model/ledger.hpp"
 #include "memory_model/space.hpp"
+#include "report/timeline.hpp"
 #include "sim/body/kernel.hpp"
 #include "sim/diagnostics/diagnostic.hpp"
 #include "sim/env.hpp"
@@ -47,7 +48,8 @@ struct RunReport {
   std::string backend_ran = "interpret";
   std::string backend_why;
   std::optional<Elsewhere> elsewhere;  ///< if it ran elsewhere than in the interpreter
-  bool dry = false;                    ///< bytes alone were counted
+  bool dry = false;                    ///< counted alone
+  std::string no_work;                 ///< why flops are not known; empty: they are
   Profile profile = Profile::exact;
   int threads = 1;
   std::vector<int> mesh = {1};
@@ -61,6 +63,7 @@ struct RunReport {
   std::int64_t flops = 0;
   std::int64_t transcendentals = 0;
   Scopes scopes;
+  std::optional<Timeline> timeline;  ///< what the device would take for it
   std::optional<ValidationLine> validation;
   std::string validated;  ///< of a module: what its results were compared with, and how it went
   std::vector<Diagnostic> diagnostics;
@@ -71,6 +74,7 @@ struct RunReport {
 RunReport report_of(const RunResult& result, const RunOptions& options);
 
 /// What each device spends, if the work is even and every rate were reached: which limit binds.
+/// Bytes are the ledger's; those of DRAM where a timeline knows them.
 struct Roofline {
   double intensity = 0;       ///< flops per byte of HBM traffic
   double ridge = 0;           ///< intensity at which compute and bandwidth bind alike; 0 if unknown

@@ -1,0 +1,328 @@
+// `tessera sweep K bm=64,128 --device A,B`: bytes, VMEM and predicted time of every combination,
+// counted without data. `tessera advise K`: what binds, and which block shape near by moves it.
+#include <fmt/format.h>
+#include <omp.h>
+
+#include <algorithm>
+#include <atomic>
+#include <nlohmann/json.hpp>
+
+#include "cli/commands.hpp"
+#include "cli/progress.hpp"
+#include "memory_model/npy.hpp"
+#include "report/run_report.hpp"
+
+namespace tessera::cli {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// One combination and what came of it.
+struct Point {
+  std::string device;
+  std::vector<std::pair<std::string, std::string>> assignments;
+  std::string reason;  ///< why it cannot run; empty: it can
+  std::int64_t read = 0;
+  std::int64_t write = 0;
+  std::int64_t vmem = 0;
+  std::int64_t capacity = 0;
+  std::int64_t flops = 0;
+  double seconds = 0;            ///< predicted; 0: not modelled
+  double bandwidth_seconds = 0;  ///< of the bytes alone, at the full rate
+  std::string binds;
+  std::string note;
+
+  bool runs() const { return reason.empty(); }
+  /// What combinations are ranked by.
+  double rank() const { return seconds > 0 ? seconds : bandwidth_seconds; }
+};
+
+std::vector<std::string> split(const std::string& text) {
+  std::vector<std::string> parts;
+  std::size_t start = 0;
+  while (start <= text.size()) {
+    const std::size_t comma = std::min(text.find(',', start), text.size());
+    parts.push_back(text.substr(start, comma - start));
+    start = comma + 1;
+  }
+  return parts;
+}
+
+void count(const KernelHandle& kernel, Request request, Point& p) {
+  request.assignments = p.assignments;
+  request.device = find_device(p.device);
+  request.check = false;
+  request.options.dry = true;
+  request.options.trace_steps = StepTrace::kMostSteps;
+  p.capacity = request.device.vmem_bytes;
+  try {
+    const Outcome outcome = kernel.run(request);
+    const RunResult& result = outcome.result;
+    p.vmem = result.plan.vmem_bytes();
+    if (!result.ok()) {
+      const Diagnostic& d = result.diagnostics.front();
+      p.reason = d.slug + ": " + d.headline;
+      return;
+    }
+    p.read = result.ledger().hbm_read_bytes();
+    p.write = result.ledger().hbm_write_bytes();
+    p.flops = result.flops;
+    p.bandwidth_seconds = static_cast<double>(result.ledger().padded_hbm_read_bytes() +
+                                              result.ledger().padded_hbm_write_bytes()) /
+                          request.device.hbm_bytes_per_s;
+    const report::Timeline line = report::timeline_of(result.plan, result.trace, request.dtype,
+                                                      {.cores = request.options.cores});
+    p.seconds = line.seconds;
+    p.binds = line.binds;
+    p.note = line.unmodelled.empty() ? line.warning : "no time: " + line.unmodelled;
+  } catch (const InputError& error) {
+    p.reason = error.slug + ": " + error.what();
+  } catch (const KernelError& error) {
+    p.reason = error.diagnostic.slug + ": " + error.diagnostic.headline;
+  }
+}
+
+void count_all(const KernelHandle& kernel, const Request& request, std::vector<Point>& points,
+               int threads) {
+  Progress progress(kernel.info.name);
+  std::atomic<std::size_t> done = 0;
+  std::exception_ptr failed;
+#pragma omp parallel for schedule(dynamic) num_threads(threads)
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    try {
+      count(kernel, request, points[i]);
+    } catch (...) {
+#pragma omp critical
+      failed = std::current_exception();
+    }
+    ++done;
+    if (omp_get_thread_num() == 0)
+      progress.show(static_cast<double>(done) / static_cast<double>(points.size()));
+  }
+  if (failed) std::rethrow_exception(failed);
+}
+
+std::string time_of(double seconds) {
+  if (seconds <= 0) return "-";
+  if (seconds < 1e-3) return fmt::format("{:.1f} us", seconds * 1e6);
+  return seconds < 1 ? fmt::format("{:.2f} ms", seconds * 1e3) : fmt::format("{:.2f} s", seconds);
+}
+
+std::string shape_of(const Point& p, const std::vector<std::string>& varied) {
+  std::string text;
+  for (const auto& name : varied) {
+    for (const auto& [n, value] : p.assignments) {
+      if (n == name) text += (text.empty() ? "" : " ") + name + "=" + value;
+    }
+  }
+  return text;
+}
+
+std::string table(const std::vector<Point>& points, const std::vector<std::string>& varied) {
+  std::size_t wide = 5;
+  for (const Point& p : points) wide = std::max(wide, shape_of(p, varied).size());
+  double best = 0;  // points are sorted
+  std::string text =
+      fmt::format("{:<8} {:<{}} {:>16} {:>14} {:>10} {:>11}  {:<10} {}\n", "device", "shape", wide,
+                  "HBM read", "write", "VMEM", "predicted", "speed", "bound by");
+  for (const Point& p : points) {
+    if (!p.runs()) {
+      text += fmt::format("{:<8} {:<{}} no: {}\n", p.device, shape_of(p, varied), wide, p.reason);
+      continue;
+    }
+    if (best == 0) best = p.rank();
+    const auto length = static_cast<std::size_t>(p.rank() > 0 ? 10 * best / p.rank() : 0);
+    text += fmt::format("{:<8} {:<{}} {:>16} {:>14} {:>10} {:>11}  {:<10} {}{}\n", p.device,
+                        shape_of(p, varied), wide, with_commas(p.read), with_commas(p.write),
+                        human_bytes(p.vmem), time_of(p.seconds), std::string(length, '#'), p.binds,
+                        p.note.empty() ? "" : (p.binds.empty() ? "" : "; ") + p.note);
+  }
+  return text;
+}
+
+Json json_of(const std::vector<Point>& points) {
+  Json rows = Json::array();
+  for (const Point& p : points) {
+    Json shape = Json::object();
+    for (const auto& [name, value] : p.assignments) shape[name] = value;
+    Json row{{"device", p.device}, {"shape", shape}};
+    if (!p.runs()) {
+      row["reason"] = p.reason;
+    } else {
+      row["hbm_read_bytes"] = p.read;
+      row["hbm_write_bytes"] = p.write;
+      row["vmem_bytes"] = p.vmem;
+      row["vmem_capacity_bytes"] = p.capacity;
+      row["flops"] = p.flops;
+      row["predicted_seconds"] = p.seconds > 0 ? Json(p.seconds) : Json(nullptr);
+      row["binds"] = p.binds;
+      row["note"] = p.note;
+    }
+    rows.push_back(row);
+  }
+  return rows;
+}
+
+std::string csv_of(const std::vector<Point>& points, const std::vector<std::string>& varied) {
+  std::string text = "device";
+  for (const auto& name : varied) text += "," + name;
+  text += ",hbm_read_bytes,hbm_write_bytes,vmem_bytes,predicted_seconds,binds,reason\n";
+  for (const Point& p : points) {
+    text += p.device;
+    for (const auto& name : varied) {
+      std::string value;
+      for (const auto& [n, v] : p.assignments)
+        if (n == name) value = v;
+      text += "," + value;
+    }
+    std::string reason = p.reason;
+    std::replace(reason.begin(), reason.end(), '"', '\'');
+    text += p.runs() ? fmt::format(",{},{},{},{},{},\n", p.read, p.write, p.vmem,
+                                   p.seconds > 0 ? fmt::format("{:.9g}", p.seconds) : "", p.binds)
+                     : fmt::format(",,,,,,\"{}\"\n", reason);
+  }
+  return text;
+}
+
+void sort_points(std::vector<Point>& points) {
+  std::stable_sort(points.begin(), points.end(), [](const Point& a, const Point& b) {
+    if (a.runs() != b.runs()) return a.runs();
+    return a.runs() && a.rank() < b.rank();
+  });
+}
+
+int threads_of(const RunArguments& a) { return a.threads > 0 ? a.threads : omp_get_max_threads(); }
+
+}  // namespace
+
+int sweep_command(const Kernels& kernels, const RunArguments& a, const std::string& csv) {
+  const KernelHandle& kernel = find_kernel(kernels, a.kernel);
+  RunArguments first = a;
+  first.device = split(a.device).front();
+  first.dry = true;
+  const Request request = request_of(kernel, first);
+  std::vector<Point> points{{}};
+  std::vector<std::string> varied;
+  for (const auto& [name, text] : request.assignments) {
+    const std::vector<std::string> values = split(text);
+    if (values.size() > 1) varied.push_back(name);
+    std::vector<Point> more;
+    for (const Point& p : points) {
+      for (const auto& value : values) {
+        more.push_back(p);
+        more.back().assignments.emplace_back(name, value);
+      }
+    }
+    points = std::move(more);
+  }
+  std::vector<Point> on_devices;
+  for (const auto& device : split(a.device)) {
+    static_cast<void>(find_device(device));
+    for (Point& p : points) {
+      on_devices.push_back(p);
+      on_devices.back().device = device;
+    }
+  }
+  points = std::move(on_devices);
+  if (points.size() < 2)
+    throw InputError("bad-usage", "nothing to sweep: give a parameter several values",
+                     "tessera sweep " + a.kernel + " bm=64,128,256");
+  count_all(kernel, request, points, threads_of(a));
+  sort_points(points);
+  if (a.json != "-") fmt::print("{}", table(points, varied));
+  const auto put = [](const std::string& file, const std::string& text) {
+    if (file == "-")
+      fmt::print("{}", text);
+    else if (!file.empty())
+      write_file_atomically(file, text);
+  };
+  put(a.json,
+      Json{{"schema", "tessera.sweep/1"}, {"kernel", a.kernel}, {"rows", json_of(points)}}.dump(1) +
+          "\n");
+  put(csv, csv_of(points, varied));
+  return points.front().runs() ? 0 : 1;
+}
+
+int advise_command(const Kernels& kernels, const RunArguments& a) {
+  const KernelHandle& kernel = find_kernel(kernels, a.kernel);
+  RunArguments dry = a;
+  dry.dry = true;
+  const Request request = request_of(kernel, dry);
+  const Setting setting = kernel.describe(request).setting;
+  Point now;
+  now.device = a.device;
+  now.assignments = request.assignments;
+  std::vector<std::string> tiles;
+  for (const auto& [name, extent] : setting.tiles) tiles.push_back(name);
+  const auto with = [&](const std::string& name, int extent) {
+    Point p = now;
+    p.assignments.emplace_back(name, std::to_string(extent));
+    return p;
+  };
+  // One tile doubled or halved; then two of them, one up and one down.
+  std::vector<Point> points{now};
+  std::vector<std::string> changes{""};
+  for (const auto& [name, extent] : setting.tiles) {
+    for (const int to : {extent * 2, extent / 2}) {
+      if (to < 1) continue;
+      points.push_back(with(name, to));
+      changes.push_back(fmt::format("{}={}", name, to));
+      if (to < extent) continue;
+      for (const auto& [other, other_extent] : setting.tiles) {
+        if (other == name || other_extent / 2 < 1) continue;
+        points.push_back(with(name, to));
+        points.back().assignments.emplace_back(other, std::to_string(other_extent / 2));
+        changes.push_back(fmt::format("{}={} {}={}", name, to, other, other_extent / 2));
+      }
+    }
+  }
+  count_all(kernel, request, points, threads_of(a));
+  const Point& here = points.front();
+  std::string shape;
+  for (const auto& [name, extent] : setting.tiles)
+    shape += fmt::format("{}{}={}", shape.empty() ? "" : " ", name, extent);
+  if (!here.runs()) {
+    fmt::print("{} with {} does not run on {}: {}\n", a.kernel, shape, a.device, here.reason);
+  } else {
+    fmt::print("{} with {} on {}: {} bytes of HBM traffic, {} of {} VMEM, {}; bound by {}\n",
+               a.kernel, shape, a.device, with_commas(here.read + here.write),
+               human_bytes(here.vmem), human_bytes(here.capacity),
+               here.seconds > 0 ? time_of(here.seconds) + " predicted"
+                                : time_of(here.bandwidth_seconds) + " for the bytes alone",
+               here.binds.empty() ? "HBM, if nothing else does" : here.binds);
+  }
+  std::size_t best = 0;
+  for (std::size_t i = 1; i < points.size(); ++i) {
+    constexpr double kWorthIt = 0.98;
+    if (!points[i].runs()) continue;
+    const bool better = !points[best].runs() || points[i].rank() < kWorthIt * points[best].rank();
+    if (better) best = i;
+  }
+  if (best == 0 && here.runs()) {
+    fmt::print("no block shape next to it is predicted to be faster\n");
+  } else if (points[best].runs()) {
+    const Point& p = points[best];
+    fmt::print("try {}: {} bytes ({:+.0f} %), {} of VMEM, {}{}; bound by {}\n", changes[best],
+               with_commas(p.read + p.write),
+               here.runs() ? 100. * (static_cast<double>(p.read + p.write) /
+                                         static_cast<double>(here.read + here.write) -
+                                     1)
+                           : 0.,
+               human_bytes(p.vmem), time_of(p.rank()),
+               here.runs() ? fmt::format(" ({:+.0f} %)", 100 * (p.rank() / here.rank() - 1)) : "",
+               p.binds);
+  } else {
+    fmt::print("nor does any block shape next to it\n");
+  }
+  for (std::size_t i = 1; i < points.size(); ++i) {
+    const Point& p = points[i];
+    fmt::print("  {:<20} {}\n", changes[i],
+               p.runs() ? fmt::format("{:>11}  {:>16} bytes  {}", time_of(p.rank()),
+                                      with_commas(p.read + p.write), p.binds)
+                        : "no: " + p.reason);
+  }
+  return here.runs() ? 0 : 1;
+}
+
+}  // namespace tessera::cli

@@ -1,0 +1,406 @@
+// The CUDA build on a GPU, CTA by CTA (cuda/kernel.hpp says what it does).
+//
+// Persistent CTAs, one per multiprocessor, draw parallel cells, last cell first, in bands of rows
+// (cuda/cell.hpp). In each a producer brings the blocks of the coming steps into its slots while
+// the warpgroups compute. Transfers queue at three places: the SM's port, L2, DRAM; each is a
+// server of a fixed rate. What DRAM gives is what the cache (report/l2_cache.hpp) does not have.
+//
+// A step takes a warpgroup the sum of what it does in a row: a latency per product, its share of
+// the products, its share of the elementwise work; what the other warpgroups' products take away is
+// `contention`. No step is shorter than its products at the peak rate.
+#include <algorithm>
+#include <cmath>
+#include <queue>
+
+#include "report/l2_cache.hpp"
+#include "report/model_timelines.hpp"
+
+namespace tessera::report {
+
+namespace {
+
+constexpr std::int64_t kSector = 32;
+constexpr std::int64_t kPanel = 128;
+/// Of a cell's draw from the counter that hands them out.
+constexpr std::int64_t kDrawBytes = 32;
+
+std::int64_t sectors(std::int64_t from, std::int64_t to) {
+  return to > from ? (to + kSector - 1) / kSector - from / kSector : 0;
+}
+
+/// Bytes that a block of an operand is to L2: sectors that it touches, and what crosses to an SM.
+class BlockBytes {
+ public:
+  explicit BlockBytes(const OperandPlan& op) : op_(op) {
+    const std::int64_t size = bit_width(op.dtype) / 8;
+    const int last = op.array.rank - 1;
+    bool pitched = op.array.rank >= 2;
+    // What cuTensorMapEncodeTiled asks for.
+    for (int d = 0; d < last; ++d) pitched = pitched && op.strides[d] * size % 16 == 0;
+    bool extents = op.block.rank <= 5;
+    for (int d = 0; d < last; ++d) extents = extents && op.block[d] <= 256;
+    const bool zeros = !op.padded || op.pad_value == 0;
+    panelled_ =
+        op.rows > 1 && op.cols * size % kPanel == 0 && !op.squeezed[static_cast<std::size_t>(last)];
+    mapped_ = op.role == Role::in && op.rows > 1 && pitched && extents && zeros &&
+              (panelled_ || op.cols * size % 16 == 0);
+  }
+
+  struct Bytes {
+    std::int64_t l2 = 0;    ///< that L2 has to hold
+    std::int64_t core = 0;  ///< that cross to the SM
+  };
+  const Bytes& of(std::int64_t block) {
+    if (known_.empty()) known_.resize(static_cast<std::size_t>(op_.blocks.elems()));
+    Bytes& b = known_[static_cast<std::size_t>(block)];
+    if (b.core == 0) b = count(block);
+    return b;
+  }
+
+ private:
+  Bytes count(std::int64_t block) const {
+    const Shape index = unravel(op_.blocks, block);
+    const Shape inside = op_.in_bounds(index.dims.data());
+    const std::int64_t size = bit_width(op_.dtype) / 8;
+    const int last = op_.block.rank - 1;
+    Bytes b;
+    std::int64_t rows = 0;
+    for_each_row(index, inside, [&](std::int64_t at) {
+      const std::int64_t from = at * size;
+      const std::int64_t to = from + inside[last] * size;
+      b.l2 += sectors(from, to) * kSector;
+      if (!mapped_ || !panelled_) {
+        b.core += sectors(from, to) * kSector;
+      } else {
+        for (std::int64_t p = from; p < to; p += kPanel)
+          b.core += sectors(p, std::min(p + kPanel, to)) * kSector;
+      }
+      ++rows;
+    });
+    if (mapped_) {
+      // The copy engine brings whole boxes: zeros for what lies outside of the array.
+      const std::int64_t row = op_.block[last] * size;
+      const std::int64_t filled = (row - inside[last] * size) / kSector * kSector;
+      b.core += rows * filled + (op_.rows - rows) * row;
+    }
+    return b;
+  }
+  template <class F>
+  void for_each_row(const Shape& index, const Shape& inside, F&& f) const {
+    const int last = op_.block.rank - 1;
+    Shape at = inside;
+    for (int d = 0; d < at.rank; ++d) at[d] = 0;
+    std::int64_t from = op_.offset(index.dims.data());
+    for (;;) {
+      f(from);
+      int d = last - 1;
+      for (; d >= 0; --d) {
+        from += op_.strides[d];
+        if (++at[d] < inside[d]) break;
+        from -= op_.strides[d] * inside[d];
+        at[d] = 0;
+      }
+      if (d < 0) return;
+    }
+  }
+
+  const OperandPlan& op_;
+  bool panelled_ = false;
+  bool mapped_ = false;
+  std::vector<Bytes> known_;
+};
+
+/// Parallel cells in the order in which they are drawn.
+std::vector<std::int32_t> drawn_cells(const Plan& plan, const std::vector<std::int64_t>& extents,
+                                      std::int64_t cells) {
+  std::vector<std::int32_t> order(static_cast<std::size_t>(cells));
+  const std::size_t rank = extents.size();
+  for (std::int64_t n = 0; n < cells; ++n) {
+    const std::int64_t cell = cells - 1 - n;
+    std::int64_t row_major = cell;
+    if (rank >= 2) {
+      const std::int64_t band_rows = plan.parallel_rank == 2 ? 16 : 8;
+      const std::int64_t rows = extents[rank - 2];
+      const std::int64_t columns = extents[rank - 1];
+      const std::int64_t in_plane = cell % (rows * columns);
+      const std::int64_t band = in_plane / (band_rows * columns);
+      const std::int64_t in_band = in_plane % (band_rows * columns);
+      const std::int64_t height = std::min(rows - band * band_rows, band_rows);
+      row_major = cell / (rows * columns) * (rows * columns) +
+                  (band * band_rows + in_band % height) * columns + in_band / height;
+    }
+    order[static_cast<std::size_t>(n)] = static_cast<std::int32_t>(row_major);
+  }
+  return order;
+}
+
+/// A resource that serves one request after the other.
+struct Server {
+  double free = 0;
+  double busy = 0;
+  double serve(double from, double seconds) {
+    free = std::max(free, from) + seconds;
+    busy += seconds;
+    return free;
+  }
+};
+
+struct Cta {
+  std::int64_t cell_step = 0;  ///< of the trace: the next step to fetch
+  std::int64_t cell_end = 0;
+  bool cell_start = true;
+  std::int64_t fetched = 0;   ///< steps in all
+  double producer = 0;        ///< when it can ask again
+  double consumer = 0;        ///< when the warpgroups are done with all steps before
+  std::vector<double> slots;  ///< when step n's slots were left, by n % stages
+  double computing = 0;
+  double waiting = 0;
+  double begin = 0;
+  bool used = false;
+};
+
+class GpuTimeline {
+ public:
+  GpuTimeline(const Plan& plan, const StepTrace& trace, DType dtype, const TimelineOptions& options)
+      : plan_(plan),
+        trace_(trace),
+        options_(options),
+        shape_(cta_shape(plan)),
+        device_(plan.device),
+        cache_(static_cast<std::int64_t>(figure("l2_capacity")), blocks_of(plan)) {
+    const double sms = device_.cores;
+    const double tensor = device_.peak(dtype) / sms;
+    const double scalar = device_.peak(DType::f32) / sms;
+    matrix_rate_ = shape_.tensor_cores ? tensor : scalar * figure("simt_efficiency");
+    for (const OperandPlan& op : plan.operands) bytes_.emplace_back(op);
+  }
+
+  Timeline run();
+
+ private:
+  double figure(const char* name) const { return device_.model.at(name); }
+  static std::vector<std::int64_t> blocks_of(const Plan& plan) {
+    std::vector<std::int64_t> blocks;
+    for (const OperandPlan& op : plan.operands)
+      blocks.push_back(op.present && op.pipelined() ? op.blocks.elems() : 0);
+    return blocks;
+  }
+  bool next_cell(Cta& cta);
+  /// One step of a CTA: its blocks are asked for, then it is computed.
+  void step(Cta& cta, int sm, Timeline& line);
+  double step_seconds(std::int64_t step) const;
+  double spill_seconds(const Work& work) const;
+  /// Registers that a thread lacks: for accumulators, and for all that lives at once.
+  struct Spilled {
+    double sums = 0;
+    double all = 0;
+    double sum_elems = 1;
+  };
+  Spilled spilled(const Work& work) const;
+
+  const Plan& plan_;
+  const StepTrace& trace_;
+  const TimelineOptions& options_;
+  const CtaShape shape_;
+  const DeviceSpec& device_;
+  L2Cache cache_;
+  std::vector<BlockBytes> bytes_;
+  std::vector<std::int32_t> order_;
+  std::int64_t drawn_ = 0;
+  Server l2_;
+  Server dram_;
+  std::vector<Server> ports_;
+  double matrix_rate_ = 1;
+};
+
+bool GpuTimeline::next_cell(Cta& cta) {
+  while (drawn_ < static_cast<std::int64_t>(order_.size())) {
+    const auto cell = static_cast<std::size_t>(order_[static_cast<std::size_t>(drawn_++)]);
+    cta.cell_step = trace_.cell_begin[cell];
+    cta.cell_end = trace_.cell_begin[cell + 1];
+    cta.cell_start = true;
+    if (cta.cell_step < cta.cell_end) return true;
+  }
+  return false;
+}
+
+GpuTimeline::Spilled GpuTimeline::spilled(const Work& work) const {
+  Spilled s;
+  const double threads = 128.0 * shape_.warpgroups;
+  double sums = figure("registers_used");
+  for (const OperandPlan& op : plan_.operands) {
+    if (op.role != Role::accum) continue;
+    const double elems = op.rows * static_cast<double>(op.cols);
+    sums += std::max(1.0, elems / threads);
+    s.sum_elems = std::max(s.sum_elems, elems);
+  }
+  // A product that is no accumulator is held in f32, and beside it what the next one reads.
+  double live = sums;
+  live += 1.5 * static_cast<double>(work.held_product) / threads;
+  s.sums = std::max(0.0, sums - shape_.registers);
+  s.all = std::max(0.0, live - figure("registers_spare") - shape_.registers);
+  return s;
+}
+
+/// What lies in local memory because the registers do not hold it: accumulators for every
+/// instruction of a product, other tiles once a step.
+double GpuTimeline::spill_seconds(const Work& work) const {
+  const Spilled s = spilled(work);
+  constexpr double kDepth = 16;  // of an instruction
+  const double instructions = static_cast<double>(work.matrix_flops) / (2 * kDepth * s.sum_elems);
+  return 128.0 * shape_.warpgroups *
+         (s.sums * instructions * figure("spill_per_instruction") +
+          s.all * figure("spill_per_step"));
+}
+
+double GpuTimeline::step_seconds(std::int64_t step) const {
+  const Work& work =
+      trace_.works[static_cast<std::size_t>(trace_.work[static_cast<std::size_t>(step)])];
+  const double groups = shape_.warpgroups;
+  const double products = static_cast<double>(work.matrix_flops) / matrix_rate_;
+  const double elementwise = (static_cast<double>(work.elements) * figure("seconds_per_element") +
+                              static_cast<double>(work.transcendentals) *
+                                  figure(shape_.tensor_cores ? "seconds_per_fast_function"
+                                                             : "seconds_per_exact_function"));
+  if (!shape_.tensor_cores) return figure("step_latency") + products + elementwise;
+  const double latency =
+      figure("step_latency") + static_cast<double>(work.products) * figure("product_latency");
+  const double own = latency + products / groups + elementwise / groups +
+                     figure("contention") * (groups - 1) * products / groups;
+  return std::max(own, products * figure("product_overhead")) + spill_seconds(work);
+}
+
+void GpuTimeline::step(Cta& cta, int sm, Timeline& line) {
+  const std::int64_t step = cta.cell_step;
+  const auto s = static_cast<std::size_t>(step);
+  const auto slot = static_cast<std::size_t>(cta.fetched % shape_.step_stages);
+  const double asked = std::max(cta.producer, cta.slots[slot]);
+  double arrived = asked;
+  std::int64_t all = 0;
+  for (std::size_t i = 0; i < plan_.operands.size(); ++i) {
+    const OperandPlan& op = plan_.operands[i];
+    if (op.role != Role::in || !op.present) continue;
+    const std::int32_t block = trace_.blocks[i][s];
+    if (!cta.cell_start && trace_.blocks[i][s - 1] == block) continue;
+    const BlockBytes::Bytes& bytes = bytes_[i].of(block);
+    const std::int64_t missed = cache_.read(static_cast<int>(i), block, bytes.l2);
+    all += bytes.core;
+    double at = l2_.serve(asked, static_cast<double>(bytes.core) / figure("l2_bandwidth"));
+    if (missed > 0) {
+      at = std::max(at,
+                    dram_.serve(asked, static_cast<double>(missed) /
+                                           (device_.hbm_bytes_per_s * figure("hbm_efficiency"))) +
+                        figure("dram_latency"));
+    }
+    arrived = std::max(arrived, at);
+  }
+  line.l2_to_core_bytes += all;
+  if (all > 0) {
+    const double through = ports_[static_cast<std::size_t>(sm)].serve(
+        asked, static_cast<double>(all) / figure("sm_bandwidth"));
+    arrived = std::max(arrived, through) + figure("load_latency");
+    cta.producer = asked + figure("issue_seconds");
+  }
+  if (cta.cell_start) cta.consumer += figure("cell_latency");
+  const double start = std::max(arrived, cta.consumer);
+  if (cta.used) cta.waiting += start - cta.consumer;
+  if (!cta.used) cta.begin = start;
+  cta.used = true;
+  double seconds = step_seconds(step);
+  const bool last = step + 1 == cta.cell_end;
+  std::int64_t written = 0;
+  for (std::size_t i = 0; i < plan_.operands.size(); ++i) {
+    const OperandPlan& op = plan_.operands[i];
+    if (op.role != Role::out || !op.present) continue;
+    const std::int32_t block = trace_.blocks[i][s];
+    if (!last && trace_.blocks[i][s + 1] == block) continue;
+    const std::int64_t bytes = bytes_[i].of(block).l2;
+    cache_.write(static_cast<int>(i), block, bytes);
+    written += bytes;
+  }
+  if (written > 0) {
+    seconds += figure("store_latency") + static_cast<double>(written) / figure("store_bandwidth");
+    // At the time of asking: a server that is told of later requests first would stand still.
+    l2_.serve(asked, static_cast<double>(written) / figure("l2_bandwidth"));
+    dram_.serve(
+        asked, static_cast<double>(written) / (device_.hbm_bytes_per_s * figure("hbm_efficiency")));
+  }
+  cta.consumer = start + seconds;
+  cta.computing += seconds;
+  cta.slots[slot] = cta.consumer;
+  ++cta.fetched;
+  ++cta.cell_step;
+  cta.cell_start = false;
+  if (line.spans.size() + 3 <= options_.most_spans && sm < 4) {
+    if (all > 0) line.spans.push_back({sm, Span::Unit::fetch, step, asked, arrived});
+    line.spans.push_back({sm, Span::Unit::compute, step, start, cta.consumer});
+  }
+}
+
+Timeline GpuTimeline::run() {
+  Timeline line;
+  std::vector<std::int64_t> extents;
+  for (int d = 0; d < plan_.parallel_rank; ++d)
+    extents.push_back(trace_.grid[static_cast<std::size_t>(d)]);
+  order_ = drawn_cells(plan_, extents, trace_.cells());
+  const auto ctas = static_cast<std::size_t>(std::min<std::int64_t>(device_.cores, trace_.cells()));
+  std::vector<Cta> cta(ctas);
+  ports_.resize(ctas);
+  using Event = std::pair<double, std::size_t>;
+  std::priority_queue<Event, std::vector<Event>, std::greater<>> events;
+  const double launch = figure("launch_seconds");
+  for (std::size_t i = 0; i < ctas; ++i) {
+    cta[i].slots.assign(static_cast<std::size_t>(shape_.step_stages), launch);
+    cta[i].producer = launch;
+    cta[i].consumer = launch;
+    if (next_cell(cta[i])) events.emplace(launch, i);
+  }
+  while (!events.empty()) {
+    const std::size_t i = events.top().second;
+    events.pop();
+    Cta& c = cta[i];
+    step(c, static_cast<int>(i), line);
+    if (c.cell_step == c.cell_end && !next_cell(c)) continue;
+    events.emplace(
+        std::max(c.producer, c.slots[static_cast<std::size_t>(c.fetched % shape_.step_stages)]), i);
+  }
+  line.l2_to_core_bytes += kDrawBytes * trace_.cells();
+  double end = launch;
+  for (const Cta& c : cta) end = std::max(end, c.consumer);
+  // What is on its way to DRAM is waited for only where it is more than the cache holds.
+  line.seconds = std::max(end, dram_.free);
+  for (const Cta& c : cta) {
+    line.compute_seconds += c.computing;
+    line.exposed_seconds += c.waiting;
+  }
+  line.compute_seconds /= static_cast<double>(std::max<std::size_t>(1, ctas));
+  line.exposed_seconds /= static_cast<double>(std::max<std::size_t>(1, ctas));
+  line.idle_seconds = line.seconds - line.compute_seconds - line.exposed_seconds;
+  line.dram_read_bytes = cache_.dram_read();
+  line.dram_write_bytes = cache_.dram_written();
+  double lacking = 0;
+  for (const Work& w : trace_.works) lacking = std::max({lacking, spilled(w).sums, spilled(w).all});
+  if (shape_.tensor_cores && lacking >= 1)
+    line.warning =
+        "about " + std::to_string(static_cast<int>(lacking)) + " values a thread find no register";
+  double port = 0;
+  for (const Server& p : ports_) port = std::max(port, p.busy);
+  double products = 0;
+  for (const std::int32_t w : trace_.work)
+    products += static_cast<double>(trace_.works[static_cast<std::size_t>(w)].matrix_flops);
+  line.busy = {{shape_.tensor_cores ? "tensor cores" : "FMA units",
+                products / matrix_rate_ / device_.cores / line.seconds},
+               {"SM port", port / line.seconds},
+               {"L2", l2_.busy / line.seconds},
+               {"DRAM", dram_.busy / line.seconds}};
+  return line;
+}
+
+}  // namespace
+
+Timeline gpu_timeline(const Plan& plan, const StepTrace& trace, DType dtype,
+                      const TimelineOptions& options) {
+  return GpuTimeline(plan, trace, dtype, options).run();
+}
+
+}  // namespace tessera::report

@@ -1,0 +1,207 @@
+#include "report/html_report.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "report/page.hpp"
+#include "report/step_traffic.hpp"
+
+namespace tessera::report {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::int64_t kBins = 400;      ///< along the steps
+constexpr std::int64_t kHeatCells = 64;  ///< along each side of a heat map
+constexpr std::size_t kSpans = 4000;
+
+std::string dims(const Shape& s) {
+  std::string text;
+  for (int d = 0; d < s.rank; ++d) text += (d > 0 ? " x " : "") + std::to_string(s[d]);
+  return text;
+}
+
+/// How often each block of an array moved, as a matrix: leading dims and rows down, columns across.
+struct Heat {
+  std::int64_t rows = 1;
+  std::int64_t cols = 1;
+  std::vector<std::int64_t> moved;  ///< by block
+
+  explicit Heat(const OperandPlan& op) {
+    const int rank = op.blocks.rank;
+    cols = rank > 0 ? op.blocks[rank - 1] : 1;
+    rows = cols > 0 ? op.blocks.elems() / cols : 0;
+    // A column of blocks is a picture of one pixel's width: turned, it can be seen.
+    if (cols == 1 && rows > 1) std::swap(rows, cols);
+    moved.assign(static_cast<std::size_t>(rows * cols), 0);
+  }
+  /// Binned: mean and most per cell of the picture.
+  Json picture() const {
+    const std::int64_t high = std::min(rows, kHeatCells);
+    const std::int64_t wide = std::min(cols, kHeatCells);
+    Json values = Json::array();
+    std::int64_t most = 0;
+    for (const std::int64_t m : moved) most = std::max(most, m);
+    for (std::int64_t r = 0; r < high; ++r) {
+      for (std::int64_t c = 0; c < wide; ++c) {
+        std::int64_t sum = 0;
+        std::int64_t blocks = 0;
+        for (std::int64_t i = rows * r / high; i < rows * (r + 1) / high; ++i) {
+          for (std::int64_t j = cols * c / wide; j < cols * (c + 1) / wide; ++j) {
+            sum += moved[static_cast<std::size_t>(i * cols + j)];
+            ++blocks;
+          }
+        }
+        const double mean = blocks > 0 ? static_cast<double>(sum) / static_cast<double>(blocks) : 0;
+        values.push_back(std::round(mean * 100) / 100);
+      }
+    }
+    return {{"rows", high}, {"cols", wide}, {"most", most}, {"values", values}};
+  }
+};
+
+struct Pictures {
+  Json traffic = Json::array();
+  Json heat = Json::array();
+  Json occupancy = Json::array();
+};
+
+Pictures pictures_of(const RunResult& result, int cores) {
+  Pictures p;
+  const Plan& plan = result.plan;
+  const StepTrace& trace = result.trace;
+  const std::int64_t steps_per_bin = (trace.steps + kBins - 1) / kBins;
+  const std::int64_t bins = (trace.steps + steps_per_bin - 1) / steps_per_bin;
+  std::vector<Heat> heat;
+  std::vector<std::vector<std::int64_t>> moved(plan.operands.size());
+  for (std::size_t i = 0; i < plan.operands.size(); ++i) {
+    heat.emplace_back(plan.operands[i]);
+    moved[i].assign(static_cast<std::size_t>(bins), 0);
+  }
+  for_each_transfer(plan, trace, cores,
+                    [&](std::int64_t step, std::size_t i, std::int32_t block, Why, std::int64_t n) {
+                      moved[i][static_cast<std::size_t>(step / steps_per_bin)] += n;
+                      ++heat[i].moved[static_cast<std::size_t>(block)];
+                    });
+  for (std::size_t i = 0; i < plan.operands.size(); ++i) {
+    const OperandPlan& op = plan.operands[i];
+    if (!op.present || !op.pipelined()) continue;
+    p.traffic.push_back({{"name", op.name}, {"bytes", moved[i]}});
+    Json map = heat[i].picture();
+    map["name"] = op.name;
+    map["direction"] = op.role == Role::in ? "fetched" : "written back";
+    map["what"] =
+        fmt::format("{}[{}] in blocks of {}", name(op.dtype), dims(op.array), dims(op.block));
+    p.heat.push_back(map);
+  }
+  return p;
+}
+
+/// Bytes that hold blocks while the pipeline works, from the spans of transfers and steps.
+Json occupancy_of(const Timeline& line, const Plan& plan) {
+  std::int64_t fixed = 0;
+  for (const Allocation& a : plan.allocations) {
+    const bool piped = std::any_of(plan.operands.begin(), plan.operands.end(), [&](const auto& op) {
+      return op.name == a.name && op.pipelined();
+    });
+    if (a.space == Space::vmem && !piped) fixed += a.total_bytes();
+  }
+  std::int64_t step_bytes = 0;
+  for (const OperandPlan& op : plan.operands)
+    if (op.role == Role::in && op.present) step_bytes += plan.vmem_bytes(op);
+  std::vector<std::pair<double, std::int64_t>> changes;
+  std::map<std::int64_t, double> ends;
+  for (const Span& s : line.spans)
+    if (s.core == 0 && s.unit == Span::Unit::compute) ends[s.step] = s.end;
+  std::set<std::int64_t> seen;
+  for (const Span& s : line.spans) {
+    if (s.core != 0 || s.unit != Span::Unit::fetch || !seen.insert(s.step).second) continue;
+    const auto end = ends.find(s.step);
+    if (end == ends.end()) continue;
+    changes.emplace_back(s.begin, step_bytes);
+    changes.emplace_back(end->second, -step_bytes);
+  }
+  std::sort(changes.begin(), changes.end());
+  Json points = Json::array();
+  std::int64_t now = fixed;
+  for (const auto& [time, change] : changes) {
+    now += change;
+    points.push_back({time, now});
+  }
+  return points;
+}
+
+Json timeline_json(const Timeline& t) {
+  if (!t.unmodelled.empty()) return {{"unmodelled", t.unmodelled}};
+  Json spans = Json::array();
+  for (const Span& s : t.spans) {
+    spans.push_back({s.core, static_cast<int>(s.unit), s.step, s.begin * 1e6, s.end * 1e6});
+  }
+  Json busy = Json::array();
+  for (const auto& [what, fraction] : t.busy) busy.push_back({what, fraction});
+  return {{"seconds", t.seconds},
+          {"compute", t.compute_seconds},
+          {"exposed", t.exposed_seconds},
+          {"idle", t.idle_seconds},
+          {"binds", t.binds},
+          {"notes", {t.left_out.empty() ? "" : "Without " + t.left_out, t.warning}},
+          {"busy", busy},
+          {"spans", spans},
+          {"l2", t.l2_to_core_bytes},
+          {"dram_read", t.dram_read_bytes},
+          {"dram_write", t.dram_write_bytes}};
+}
+
+}  // namespace
+
+std::string html_of(const RunReport& r, const RunResult& result, const std::string& command) {
+  Json data{{"run", Json::parse(json_of(r))}, {"command", command}, {"device", r.device.title}};
+  const Roofline line = roofline(r);
+  double devices = 1;
+  for (const int extent : r.mesh) devices *= extent;
+  data["roofline"] = {
+      {"intensity", line.intensity},
+      {"ridge", line.ridge},
+      {"peak", r.device.peak(r.dtype) * devices},
+      {"bandwidth", r.device.hbm_bytes_per_s * devices},
+      {"flops", r.flops},
+      {"seconds", r.timeline && r.timeline->unmodelled.empty() ? r.timeline->seconds : 0.}};
+  Json memory = Json::array();
+  for (const Allocation& a : r.allocations) {
+    memory.push_back({{"name", a.name},
+                      {"space", name(a.space)},
+                      {"what", describe(a.dtype, a.shape)},
+                      {"copies", a.copies},
+                      {"bytes", a.total_bytes()}});
+  }
+  data["memory"] = memory;
+  data["vmem_capacity"] = r.device.vmem_bytes;
+  const bool traced = result.trace.complete && result.trace.steps > 0;
+  if (traced) {
+    const Pictures pictures = pictures_of(result, r.cores);
+    data["traffic"] = pictures.traffic;
+    data["heat"] = pictures.heat;
+    const Timeline drawn =
+        timeline_of(result.plan, result.trace, r.dtype, {.most_spans = kSpans, .cores = r.cores});
+    data["timeline"] = timeline_json(drawn);
+    data["occupancy"] = occupancy_of(drawn, result.plan);
+  }
+  std::string json = data.dump();
+  // Inside a <script> nothing may end it.
+  for (std::size_t at = 0; (at = json.find("</", at)) != std::string::npos; at += 3)
+    json.insert(at + 1, "\\");
+  std::string page{kPage};
+  const std::string_view kPlace = "/*DATA*/";
+  page.replace(page.find(kPlace), kPlace.size(), json);
+  const std::string_view kTitle = "TITLE";
+  page.replace(page.find(kTitle), kTitle.size(), r.kernel);
+  return page;
+}
+
+}  // namespace tessera::report

@@ -1,0 +1,112 @@
+"""--report: a page that needs nothing else, opened in a headless browser."""
+import html.parser
+import json
+import re
+import shutil
+import subprocess
+
+import pytest
+
+CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
+RUN = ("run", "matmul", "m=1024", "n=1024", "k=2048", "--dtype", "bf16")
+
+
+class Sections(html.parser.HTMLParser):
+    def __init__(self):
+        super().__init__()
+        self.heads, self.tag, self.labels, self.text = [], None, [], []
+
+    def handle_starttag(self, tag, attributes):
+        self.tag = tag
+        label = dict(attributes).get("aria-label")
+        if label:
+            self.labels.append(label)
+
+    def handle_data(self, data):
+        if self.tag == "h2":
+            self.heads.append(data)
+        self.text.append(data)
+        self.tag = None
+
+
+def opened(page):
+    """What the page's script makes of it; fails if the script does."""
+    if CHROMIUM is None:
+        pytest.skip("no chromium")
+    done = subprocess.run(
+        [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--v=0",
+         "--virtual-time-budget=4000", "--dump-dom", page.as_uri()],
+        capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    complaints = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
+    assert not complaints, complaints
+    sections = Sections()
+    sections.feed(done.stdout)
+    return sections
+
+
+def data_of(page):
+    text = page.read_text()
+    found = re.search(r'<script id="data" type="application/json">(.*?)</script>', text, re.S)
+    return json.loads(found[1])
+
+
+def test_page_needs_nothing_else(tessera, tmp_path):
+    tessera(*RUN, "--report", "page.html")
+    text = (tmp_path / "page.html").read_text()
+    assert not re.search(r'(src|href)\s*=|@import|url\(|fetch\(', text.split("/*", 1)[0].split('id="data"')[0])
+    # The namespace of SVG is a name, not an address that is opened.
+    assert {u for u in re.findall(r"https?://[^\s\"'<)]+", text)} <= {"http://www.w3.org/2000/svg"}
+
+
+def test_pictures_add_up_to_the_ledger(tessera, tmp_path):
+    tessera(*RUN, "--report", "page.html")
+    data = data_of(tmp_path / "page.html")
+    for ref, drawn, heat in zip(data["run"]["traffic"]["refs"], data["traffic"], data["heat"]):
+        assert drawn["name"] == heat["name"] == ref["name"]
+        assert sum(drawn["bytes"]) == ref["bytes"]
+        assert sum(heat["values"]) == ref["transfers"]  # one block to a square here
+    assert data["timeline"]["spans"] and data["occupancy"]
+
+
+@pytest.mark.parametrize("device", ["tpu-v5e", "h200"])
+def test_page_opens(tessera, tmp_path, device):
+    tessera(*RUN, "--device", device, "--report", "page.html")
+    page = opened(tmp_path / "page.html")
+    assert page.heads == ["Traffic by ref", "Traffic along the steps", "How often blocks move", "Timeline",
+                          "Roofline", "VMEM", "Receipt"]
+    assert any(label.startswith("x: blocks fetched") for label in page.labels)
+    assert "2,048" in "".join(page.text) or "2048" in "".join(page.text)
+
+
+def test_page_of_a_wrong_kernel_shows_the_diagnostic(tessera, tmp_path):
+    tessera("run", "matmul", "bm=100", "--report", "page.html", status=1)
+    page = opened(tmp_path / "page.html")
+    assert page.heads[0] == "Diagnostics"
+    assert any("illegal-block-shape" in text for text in page.text)
+
+
+def test_page_of_a_million_steps_is_small(tessera, tmp_path):
+    tessera("run", "matmul", "m=16384", "n=16384", "k=8192", "--dtype", "bf16", "--dry", "--report", "page.html")
+    page = tmp_path / "page.html"
+    assert data_of(page)["run"]["steps"] == 1 << 20
+    assert page.stat().st_size < 1_000_000
+    assert "Timeline" in opened(page).heads
+
+
+def test_sweep_compare_advise(tessera, tmp_path):
+    text = tessera("sweep", "matmul", "m=1024", "n=1024", "k=1024", "bm=64,128,8192", "bn=128,4096", "bk=128,4096",
+                   "--device", "tpu-v5e,h200", "--csv", "sweep.csv", "--json", "sweep.json")
+    rows = json.loads((tmp_path / "sweep.json").read_text())["rows"]
+    assert len(rows) == 24 and text.count("\n") >= 25
+    assert any("vmem-capacity" in row.get("reason", "") for row in rows)
+    assert len((tmp_path / "sweep.csv").read_text().splitlines()) == 25
+    times = [row["predicted_seconds"] for row in rows if "reason" not in row]
+    assert times == sorted(times)
+    tessera("run", "matmul", "--dry", "--json", "a.json")
+    tessera("run", "matmul", "--dry", "bm=256", "--json", "b.json")
+    changed = tessera("compare", "a.json", "b.json")
+    assert re.search(r"bm +128 -> 256", changed) and "y bytes" in changed
+    assert "the same" in tessera("compare", "a.json", "a.json")
+    advice = tessera("advise", "matmul", "m=4096", "n=4096", "k=4096", "--dtype", "bf16")
+    assert "bound by" in advice and "try " in advice

@@ -1,0 +1,180 @@
+// Predictions: the parts of the model one by one, and against what a GPU reported
+// (report/measured).
+#include <catch2/catch.hpp>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "cli/registry.hpp"
+#include "report/l2_cache.hpp"
+#include "report/timeline.hpp"
+
+using namespace tessera;
+using namespace tessera::cli;
+
+namespace {
+
+struct Measured {
+  std::string run;
+  std::string launch;
+  std::int64_t l2_to_sm = 0;
+};
+
+std::vector<Measured> measured() {
+  std::ifstream file(TESSERA_MEASURED);
+  std::vector<Measured> rows;
+  for (std::string line; std::getline(file, line);) {
+    const auto json = nlohmann::json::parse(line);
+    rows.push_back({json["run"], json["launch"], json["l2_to_sm"]});
+  }
+  return rows;
+}
+
+/// The counts of a command line's run, without data.
+Outcome counted(const std::vector<KernelHandle>& kernels, const std::string& run,
+                const std::string& device, std::int64_t trace_steps) {
+  std::istringstream words(run);
+  std::string kernel;
+  words >> kernel;
+  Request request;
+  request.device = load_device(device);
+  for (std::string word; words >> word;) {
+    if (word == "--dtype") {
+      words >> word;
+      request.dtype = word == "bf16" ? DType::bf16 : DType::f32;
+    } else {
+      const std::size_t equals = word.find('=');
+      request.assignments.emplace_back(word.substr(0, equals), word.substr(equals + 1));
+    }
+  }
+  request.check = false;
+  request.options.dry = true;
+  request.options.trace_steps = trace_steps;
+  return find_kernel(kernels, kernel).run(request);
+}
+
+std::int64_t number_before(const std::string& text, const std::string& what) {
+  const std::size_t end = text.find(what);
+  REQUIRE(end != std::string::npos);
+  std::string digits;
+  for (std::size_t i = end; i > 0 && (std::isdigit(text[i - 1]) != 0 || text[i - 1] == ','); --i)
+    if (text[i - 1] != ',') digits.insert(digits.begin(), text[i - 1]);
+  return std::stoll(digits);
+}
+
+}  // namespace
+
+TEST_CASE("launches have the shape that a GPU reported", "[report]") {
+  const auto kernels = builtin_kernels();
+  int checked = 0;
+  for (const Measured& m : measured()) {
+    CAPTURE(m.run, m.launch);
+    const Outcome outcome = counted(kernels, m.run, "h200", 0);
+    for (const auto& d : outcome.result.diagnostics) FAIL_CHECK(d.text());
+    const CtaShape shape = cta_shape(outcome.result.plan);
+    CHECK(shape.threads == number_before(m.launch, " threads"));
+    CHECK(std::max(shape.step_stages, 1) == number_before(m.launch, " stages"));
+    CHECK(shape.tensor_cores == (m.launch.find("by wgmma") != std::string::npos));
+    CAPTURE(shape.shared_bytes);
+    CHECK(m.launch.find(human_bytes(shape.shared_bytes)) != std::string::npos);
+    ++checked;
+  }
+  CHECK(checked > 190);
+}
+
+TEST_CASE("bytes from L2 to the SMs are the counter's, to the byte", "[report]") {
+  const auto kernels = builtin_kernels();
+  int checked = 0;
+  for (const Measured& m : measured()) {
+    // Spilled registers and scalars are read besides; hand-made copies have no timeline.
+    const bool pipelined = m.run.starts_with("matmul ") || m.run.starts_with("matmul_relu") ||
+                           m.run.starts_with("grad_") || m.run.starts_with("add_vectors");
+    if (!pipelined || m.launch.find("(0 bytes spilled)") == std::string::npos) continue;
+    CAPTURE(m.run);
+    const Outcome outcome = counted(kernels, m.run, "h200", StepTrace::kMostSteps);
+    const report::Timeline line =
+        report::timeline_of(outcome.result.plan, outcome.result.trace,
+                            m.run.find("bf16") == std::string::npos ? DType::f32 : DType::bf16);
+    REQUIRE(line.unmodelled.empty());
+    CHECK(line.l2_to_core_bytes == m.l2_to_sm);
+    ++checked;
+  }
+  CHECK(checked > 60);
+}
+
+TEST_CASE("a cache gives what it has, and gives up what is longest unused", "[report]") {
+  report::L2Cache cache(100, {4, 2});
+  CHECK(cache.read(0, 0, 40) == 40);
+  CHECK(cache.read(0, 1, 40) == 40);
+  CHECK(cache.read(0, 0, 40) == 0);
+  SECTION("part of a block leaves") {
+    CHECK(cache.read(0, 2, 40) == 40);  // 20 bytes of block 1 leave
+    CHECK(cache.read(0, 0, 40) == 0);
+    CHECK(cache.read(0, 1, 40) == 20);
+    CHECK(cache.dram_read() == 140);
+  }
+  SECTION("written bytes are written to DRAM when they leave") {
+    cache.write(1, 0, 30);
+    CHECK(cache.dram_written() == 0);
+    CHECK(cache.read(0, 0, 40) == 0);
+    CHECK(cache.read(0, 3, 40) == 40);
+    CHECK(cache.dram_written() == 10);
+    CHECK(cache.dram_read() == 120);
+  }
+  SECTION("a block larger than the cache passes through") {
+    CHECK(cache.read(1, 1, 250) == 250);
+    CHECK(cache.read(1, 1, 250) == 150);
+  }
+}
+
+TEST_CASE("a TPU's pipeline hides transfers behind products, or products behind transfers",
+          "[report]") {
+  const auto kernels = builtin_kernels();
+  DeviceSpec device = load_device("tpu-v5e");
+  const Outcome outcome = counted(kernels, "matmul m=1024 n=1024 k=1024 --dtype bf16", "tpu-v5e",
+                                  StepTrace::kMostSteps);
+  REQUIRE(outcome.result.ok());
+  Plan plan = outcome.result.plan;
+  const StepTrace& trace = outcome.result.trace;
+  REQUIRE(trace.steps == 512);
+  const double block = 128 * 128 * 2;
+  const double product = 2. * 128 * 128 * 128;
+  const auto seconds = [&](double bytes_per_s, double flops_per_s) {
+    plan.device.hbm_bytes_per_s = bytes_per_s;
+    plan.device.peak_flops["bf16"] = flops_per_s;
+    return report::timeline_of(plan, trace, DType::bf16);
+  };
+  SECTION("products bind: the first blocks and the last write-back show") {
+    const report::Timeline line = seconds(1e15, 1e12);
+    CHECK(line.seconds == Approx(512 * product / 1e12 + 3 * block / 1e15).epsilon(1e-12));
+    CHECK(line.binds == "matrix unit");
+  }
+  SECTION("transfers bind: all of them, and the last product") {
+    const report::Timeline line = seconds(1e10, 1e18);
+    const double fetched = static_cast<double>(outcome.result.ledger().padded_hbm_read_bytes());
+    const double written = static_cast<double>(outcome.result.ledger().padded_hbm_write_bytes());
+    CHECK(line.seconds == Approx((fetched + written) / 1e10).epsilon(1e-3));
+    CHECK(line.exposed_seconds > 0.9 * line.seconds);
+    CHECK(line.binds == "HBM");
+  }
+  SECTION("with one buffer they take turns") {
+    for (auto& op : plan.operands) op.buffers = 1;
+    const report::Timeline line = seconds(1e12, 2e14);
+    const double moved = static_cast<double>(outcome.result.ledger().padded_hbm_read_bytes() +
+                                             outcome.result.ledger().padded_hbm_write_bytes());
+    CHECK(line.seconds == Approx(moved / 1e12 + 512 * product / 2e14).epsilon(1e-9));
+  }
+}
+
+TEST_CASE("what is not modelled says so", "[report]") {
+  const auto kernels = builtin_kernels();
+  const auto reason = [&](const std::string& run, const std::string& device, std::int64_t steps) {
+    const Outcome outcome = counted(kernels, run, device, steps);
+    REQUIRE(outcome.result.ok());
+    return report::timeline_of(outcome.result.plan, outcome.result.trace, DType::f32).unmodelled;
+  };
+  CHECK(reason("dma_matmul", "tpu-v5e", 1000) == "its body copies by itself (x)");
+  CHECK(reason("matmul", "a100", 1000) == "no model has been fitted to a100");
+  CHECK(reason("matmul", "tpu-v5e", 10) == "more than 10 steps: --timeline");
+  CHECK(reason("matmul", "tpu-v5e", 1000).empty());
+}
