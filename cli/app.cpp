@@ -59,6 +59,9 @@ int dispatch(int argc, char** argv, const Kernels& kernels) {
   run->add_option("--json", a.json, "write the report here (tessera.run/1); - for standard output");
   run->add_option("--report", a.report,
                   "write a page with numbers and pictures here, as in --report out.html");
+  run->add_option(
+      "--trace", a.trace,
+      "write the predicted timeline here for ui.perfetto.dev, as in --trace out.pftrace");
   run->add_option("--at", a.at, "i,j,k: print every block before this grid step");
   run->add_flag("--break", a.break_at, "stop in gdb there, before the body");
   run->add_option("--trap", a.trap, "nan: stop at the first op that makes a NaN from numbers");

@@ -66,7 +66,8 @@ RunOptions run_options(const RunArguments& a) {
   options.find_races = !a.no_races;
   options.dry = a.dry;
   constexpr std::int64_t kAlways = std::int64_t{1} << 17;  // milliseconds
-  options.trace_steps = a.timeline || !a.report.empty() ? StepTrace::kMostSteps : kAlways;
+  options.trace_steps =
+      a.timeline || !a.report.empty() || !a.trace.empty() ? StepTrace::kMostSteps : kAlways;
   if (a.dry) {
     const std::pair<bool, const char*> useless[] = {{!a.output.empty(), "--output"},
                                                     {!a.schedule.empty(), "--schedule"},

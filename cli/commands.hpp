@@ -20,6 +20,7 @@ struct RunArguments {
   std::string output;
   std::string json;
   std::string report;  ///< file of an HTML page
+  std::string trace;   ///< file of a Perfetto trace
   std::string at;
   std::string trap;
   std::string profile = "exact";
@@ -66,7 +67,7 @@ RunOptions run_options(const RunArguments& arguments);
 /// Throws InputError unless --output and --json can be written.
 void check_destinations(const RunArguments& arguments);
 
-/// Writes --json and --report.
+/// Writes --json, --report and --trace.
 void write_reports(const RunArguments& arguments, const report::RunReport& report,
                    const RunResult& result);
 

@@ -12,6 +12,7 @@
 #include "cli/ranks.hpp"
 #include "memory_model/npy.hpp"
 #include "report/html_report.hpp"
+#include "report/perfetto_trace.hpp"
 #include "report/run_report.hpp"
 
 namespace tessera::cli {
@@ -155,7 +156,8 @@ void check_destinations(const RunArguments& a) {
   std::error_code error;
   if (!a.output.empty()) std::filesystem::create_directories(a.output, error);
   if (error) throw InputError("bad-input", "--output " + a.output + ": " + error.message());
-  for (const auto& [option, file] : {std::pair{"--json ", a.json}, {"--report ", a.report}}) {
+  for (const auto& [option, file] :
+       {std::pair{"--json ", a.json}, {"--report ", a.report}, {"--trace ", a.trace}}) {
     const std::filesystem::path parent = std::filesystem::path(file).parent_path();
     if (file != "-" && !parent.empty() && !std::filesystem::is_directory(parent, error))
       throw InputError("bad-input", option + file + ": no folder " + parent.string());
@@ -170,6 +172,15 @@ void write_reports(const RunArguments& a, const report::RunReport& report,
     write_file_atomically(a.json, report::json_of(report));
   if (!a.report.empty())
     write_file_atomically(a.report, report::html_of(report, result, command_line()));
+  if (a.trace.empty()) return;
+  constexpr std::size_t kSpans = 500'000;  // some ten megabytes
+  const report::Timeline line = report::timeline_of(result.plan, result.trace, report.dtype,
+                                                    {.most_spans = kSpans, .cores = report.cores});
+  if (!line.unmodelled.empty())
+    throw InputError("bad-input", "--trace: there is no timeline: " + line.unmodelled);
+  const bool gpu = report.device.kind == DeviceSpec::Kind::gpu;
+  write_file_atomically(a.trace,
+                        report::perfetto_trace_of(line, report.kernel, gpu ? "SM" : "core"));
 }
 
 int run_command(const Kernels& kernels, const RunArguments& a) {

@@ -162,26 +162,6 @@ Json timeline_json(const Timeline& t) {
 
 std::string html_of(const RunReport& r, const RunResult& result, const std::string& command) {
   Json data{{"run", Json::parse(json_of(r))}, {"command", command}, {"device", r.device.title}};
-  const Roofline line = roofline(r);
-  double devices = 1;
-  for (const int extent : r.mesh) devices *= extent;
-  data["roofline"] = {
-      {"intensity", line.intensity},
-      {"ridge", line.ridge},
-      {"peak", r.device.peak(r.dtype) * devices},
-      {"bandwidth", r.device.hbm_bytes_per_s * devices},
-      {"flops", r.flops},
-      {"seconds", r.timeline && r.timeline->unmodelled.empty() ? r.timeline->seconds : 0.}};
-  Json memory = Json::array();
-  for (const Allocation& a : r.allocations) {
-    memory.push_back({{"name", a.name},
-                      {"space", name(a.space)},
-                      {"what", describe(a.dtype, a.shape)},
-                      {"copies", a.copies},
-                      {"bytes", a.total_bytes()}});
-  }
-  data["memory"] = memory;
-  data["vmem_capacity"] = r.device.vmem_bytes;
   const bool traced = result.trace.complete && result.trace.steps > 0;
   if (traced) {
     const Pictures pictures = pictures_of(result, r.cores);

@@ -305,6 +305,17 @@ std::string json_of(const RunReport& r) {
                       {"flops", totals.flops},
                       {"transcendentals", totals.transcendentals}});
   }
+  Json buffers = Json::array();
+  for (const Allocation& a : r.allocations) {
+    buffers.push_back({{"name", a.name},
+                       {"space", name(a.space)},
+                       {"what", describe(a.dtype, a.shape)},
+                       {"copies", a.copies},
+                       {"bytes", a.total_bytes()}});
+  }
+  const Roofline line = roofline(r);
+  double devices = 1;
+  for (const int extent : r.mesh) devices *= extent;
   Bytes hbm{r.ledger.hbm_read_bytes(), r.ledger.hbm_write_bytes()};
   if (r.elsewhere && r.elsewhere->closed_form) hbm = *r.elsewhere->closed_form;
   Json json{
@@ -335,7 +346,13 @@ std::string json_of(const RunReport& r) {
       {"memory",
        {{"vmem_peak_bytes", bytes_in(r.allocations, Space::vmem)},
         {"vmem_capacity_bytes", r.device.vmem_bytes},
-        {"smem_peak_bytes", bytes_in(r.allocations, Space::smem)}}},
+        {"smem_peak_bytes", bytes_in(r.allocations, Space::smem)},
+        {"buffers", buffers}}},
+      {"roofline",
+       {{"intensity", line.intensity},
+        {"ridge", line.ridge},
+        {"peak_flops", r.device.peak(r.dtype) * devices},
+        {"hbm_bytes_per_s", r.device.hbm_bytes_per_s * devices}}},
       {"dry", r.dry},
       {"ops", r.no_work.empty() ? Json{{"flops", r.flops}, {"transcendentals", r.transcendentals}}
                                 : Json(nullptr)},

@@ -110,3 +110,35 @@ def test_sweep_compare_advise(tessera, tmp_path):
     assert "the same" in tessera("compare", "a.json", "a.json")
     advice = tessera("advise", "matmul", "m=4096", "n=4096", "k=4096", "--dtype", "bf16")
     assert "bound by" in advice and "try " in advice
+
+
+@pytest.mark.parametrize("device", ["tpu-v5e", "h200"])
+def test_trace_is_perfettos(tessera, tmp_path, device):
+    pb2 = pytest.importorskip("perfetto.protos.perfetto.trace.perfetto_trace_pb2")
+    tessera(*RUN, "--device", device, "--trace", "run.pftrace")
+    trace = pb2.Trace()
+    trace.ParseFromString((tmp_path / "run.pftrace").read_bytes())
+    tracks, open_slices, steps = {}, {}, set()
+    for packet in trace.packet:
+        if packet.HasField("track_descriptor"):
+            d = packet.track_descriptor
+            assert d.uuid not in tracks and (not d.HasField("parent_uuid") or d.parent_uuid in tracks)
+            tracks[d.uuid] = d.name
+            continue
+        event = packet.track_event
+        if event.type == pb2.TrackEvent.TYPE_SLICE_BEGIN:
+            assert open_slices.get(event.track_uuid) is None  # slices of a track do not overlap
+            open_slices[event.track_uuid] = packet.timestamp
+            if tracks[event.track_uuid] == "compute":
+                steps.add(event.name)
+        else:
+            assert event.type == pb2.TrackEvent.TYPE_SLICE_END
+            assert open_slices[event.track_uuid] <= packet.timestamp
+            open_slices[event.track_uuid] = None
+    assert tracks[1] == "matmul" and {"fetch", "compute"} <= set(tracks.values())
+    if device == "tpu-v5e":
+        assert len(steps) == 8 * 8 * 16
+
+
+def test_trace_needs_a_timeline(tessera):
+    assert "copies by itself" in tessera("run", "dma_matmul", "--trace", "run.pftrace", status=2)

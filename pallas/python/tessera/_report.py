@@ -1,5 +1,7 @@
-"""What a simulation says: a ledger per call, totals, diagnostics."""
+"""What a simulation says: a ledger per call, totals, diagnostics, pages and figures."""
+import html
 import json
+import pathlib
 
 
 class KernelError(RuntimeError):
@@ -34,6 +36,18 @@ class Call:
     def traffic(self):
         """Bytes moved: hbm_read_bytes, hbm_write_bytes, remote_bytes, refs, ..."""
         return self.json["traffic"]
+
+    def to_html(self):
+        """The call as a page of its own, that needs nothing else."""
+        run = dict(self.json)
+        if self.error:
+            run["diagnostics"] = [{"slug": self.error.slug, "kind": self.error.kind, "message": str(self.error)}]
+        data = json.dumps({"run": run}).replace("</", "<\\/")
+        page = (pathlib.Path(__file__).parent / "page.html").read_text(encoding="utf-8")
+        return page.replace("/*DATA*/", data, 1).replace("TITLE", html.escape(self.kernel), 1)
+
+    def save_html(self, path):
+        pathlib.Path(path).write_text(self.to_html(), encoding="utf-8")
 
     def __str__(self):
         return self.text + (str(self.error) if self.error else "")
@@ -82,7 +96,46 @@ class Report:
                 file.write(text + "\n")
         return text
 
-    def __str__(self):
+    def save_html(self, path):
+        """A page with every call, that needs nothing else."""
+        calls = "".join(f"<details><summary>{html.escape(call.kernel)}, {call.json['steps']:,} steps</summary>"
+                        f'<iframe loading="lazy" title="{html.escape(call.kernel)}" '
+                        f'srcdoc="{html.escape(call.to_html())}"></iframe></details>\n'
+                        for call in self.calls if call.json)
+        pathlib.Path(path).write_text(_PAGE.format(table=self._repr_html_(), calls=calls), encoding="utf-8")
+
+    def _repr_html_(self):
+        head, *rows = self._rows()
+        cells = ["".join(f"<td style='text-align:{'left' if i in (0, 8) else 'right'}'>{html.escape(c)}</td>"
+                         for i, c in enumerate(row)) for row in rows]
+        return ("<table><thead><tr>" + "".join(f"<th scope='col'>{h}</th>" for h in head) + "</tr></thead><tbody>"
+                + "".join(f"<tr>{c}</tr>" for c in cells) + "</tbody></table>")
+
+    def roofline(self, ax=None):
+        """Each call under the roofs of its device, as a matplotlib figure (or drawn into `ax`): FLOP per byte of
+        HBM traffic, and what is the most that they allow. matplotlib has to be installed."""
+        import matplotlib.pyplot as plt
+
+        if ax is None:
+            _, ax = plt.subplots()
+        drawn = set()
+        for call in self.calls:
+            if not call.json or not call.json["roofline"]["intensity"] or not call.json["roofline"]["ridge"]:
+                continue
+            roof = call.json["roofline"]
+            peak, bandwidth = roof["peak_flops"], roof["hbm_bytes_per_s"]
+            if (peak, bandwidth) not in drawn:
+                drawn.add((peak, bandwidth))
+                ends = [roof["ridge"] / 1e3, roof["ridge"], roof["ridge"] * 1e2]
+                ax.plot(ends, [min(peak, bandwidth * x) for x in ends],
+                        label=f"{call.json['device']}, {call.json['kernel']['dtype']}")
+            ax.plot(roof["intensity"], min(peak, bandwidth * roof["intensity"]), "o", label=call.kernel)
+        ax.set(xscale="log", yscale="log", xlabel="FLOP per HBM byte", ylabel="FLOP/s at most")
+        if drawn:
+            ax.legend()
+        return ax.figure
+
+    def _rows(self):
         rows = [("kernel", "grid", "steps", "HBM read", "HBM written", "remote", "VMEM", "seconds", "")]
         for call in self.calls:
             if call.json is None:
@@ -93,9 +146,24 @@ class Report:
                          f"{t['hbm_read_bytes']:,}", f"{t['hbm_write_bytes']:,}", f"{t['remote_bytes']:,}",
                          f"{j['memory']['vmem_peak_bytes']:,}", f"{j['seconds']:.3g}",
                          call.error.slug if call.error else ""))
+        return rows
+
+    def __str__(self):
+        rows = self._rows()
         widths = [max(map(len, column)) for column in zip(*rows)]
         lines = ["  ".join(cell.ljust(w) if i in (0, 8) else cell.rjust(w)
                            for i, (cell, w) in enumerate(zip(row, widths))).rstrip() for row in rows]
         return "\n".join(lines)
 
     __repr__ = __str__
+
+
+_PAGE = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>tessera report</title><style>
+:root {{ color-scheme: light dark; }} body {{ font: 15px system-ui, sans-serif; max-width: 1100px; margin: 1.2rem auto; }}
+td, th {{ padding: .2rem .8rem .2rem 0; }} summary {{ cursor: pointer; padding: .3rem 0; }}
+iframe {{ width: 100%; height: 80vh; border: 1px solid; }}
+</style></head><body><h1>Kernels that ran</h1>
+{table}
+{calls}</body></html>
+"""

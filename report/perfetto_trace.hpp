@@ -1,0 +1,15 @@
+// A timeline as a trace that ui.perfetto.dev opens (protobuf of perfetto/protos/perfetto/trace,
+// TrackEvents): per core, what is fetched, computed and written when.
+#pragma once
+
+#include <string>
+
+#include "report/timeline.hpp"
+
+namespace tessera::report {
+
+/// The bytes of a .pftrace file. `core`: what the device calls a core.
+std::string perfetto_trace_of(const Timeline& timeline, const std::string& kernel,
+                              const std::string& core);
+
+}  // namespace tessera::report
