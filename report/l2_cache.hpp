@@ -28,8 +28,8 @@ class L2Cache {
 
  private:
   static constexpr std::int32_t kNone = -1;
-  /// Fitted to DRAM reads of 157 runs (report/ACCURACY.md).
-  static constexpr std::size_t kWays = 8;
+  /// Fitted (report/ACCURACY.md).
+  static constexpr std::size_t kWays = 6;
   static constexpr std::int64_t kPiece = 4096;
 
   struct Block {
