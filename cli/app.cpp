@@ -100,6 +100,7 @@ int dispatch(int argc, char** argv, const Kernels& kernels) {
   sweep->add_option("--csv", name, "write the table here; - for standard output");
   sweep->add_option("--json", a.json,
                     "write the rows here (tessera.sweep/1); - for standard output");
+  sweep->add_option("--report", a.report, "write a page with the table and a picture here");
   sweep->add_option("--threads", a.threads, "host threads; 0 takes all")->capture_default_str();
   CLI::App* advise = app.add_subcommand(
       "advise", "which limit binds, and the smallest change of the block shape that moves it");

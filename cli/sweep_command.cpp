@@ -10,6 +10,7 @@
 #include "cli/commands.hpp"
 #include "cli/progress.hpp"
 #include "memory_model/npy.hpp"
+#include "report/page.hpp"
 #include "report/run_report.hpp"
 
 namespace tessera::cli {
@@ -237,9 +238,10 @@ int sweep_command(const Kernels& kernels, const RunArguments& a, const std::stri
     else if (!file.empty())
       write_file_atomically(file, text);
   };
-  put(a.json,
-      Json{{"schema", "tessera.sweep/1"}, {"kernel", a.kernel}, {"rows", json_of(points)}}.dump(1) +
-          "\n");
+  const Json all{{"schema", "tessera.sweep/1"}, {"kernel", a.kernel}, {"rows", json_of(points)}};
+  put(a.json, all.dump(1) + "\n");
+  if (!a.report.empty())
+    write_file_atomically(a.report, report::filled(report::kSweepPage, all.dump(), a.kernel));
   put(csv, csv_of(points, varied));
   return points.front().runs() ? 0 : 1;
 }

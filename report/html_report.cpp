@@ -172,16 +172,19 @@ std::string html_of(const RunReport& r, const RunResult& result, const std::stri
     data["timeline"] = timeline_json(drawn);
     data["occupancy"] = occupancy_of(drawn, result.plan);
   }
-  std::string json = data.dump();
+  return filled(kPage, data.dump(), r.kernel);
+}
+
+std::string filled(std::string_view page, std::string json, const std::string& title) {
   // Inside a <script> nothing may end it.
   for (std::size_t at = 0; (at = json.find("</", at)) != std::string::npos; at += 3)
     json.insert(at + 1, "\\");
-  std::string page{kPage};
-  const std::string_view kPlace = "/*DATA*/";
-  page.replace(page.find(kPlace), kPlace.size(), json);
-  const std::string_view kTitle = "TITLE";
-  page.replace(page.find(kTitle), kTitle.size(), r.kernel);
-  return page;
+  std::string text{page};
+  constexpr std::string_view kData = "/*DATA*/";
+  text.replace(text.find(kData), kData.size(), json);
+  constexpr std::string_view kTitle = "TITLE";
+  text.replace(text.find(kTitle), kTitle.size(), title);
+  return text;
 }
 
 }  // namespace tessera::report

@@ -96,13 +96,17 @@ def test_page_of_a_million_steps_is_small(tessera, tmp_path):
 
 def test_sweep_compare_advise(tessera, tmp_path):
     text = tessera("sweep", "matmul", "m=1024", "n=1024", "k=1024", "bm=64,128,8192", "bn=128,4096", "bk=128,4096",
-                   "--device", "tpu-v5e,h200", "--csv", "sweep.csv", "--json", "sweep.json")
+                   "--device", "tpu-v5e,h200", "--csv", "sweep.csv", "--json", "sweep.json", "--report", "sweep.html")
     rows = json.loads((tmp_path / "sweep.json").read_text())["rows"]
     assert len(rows) == 24 and text.count("\n") >= 25
     assert any("vmem-capacity" in row.get("reason", "") for row in rows)
     assert len((tmp_path / "sweep.csv").read_text().splitlines()) == 25
     times = [row["predicted_seconds"] for row in rows if "reason" not in row]
     assert times == sorted(times)
+    page = opened(tmp_path / "sweep.html")
+    assert page.heads == ["Time over traffic", "Combinations", "These do not run"]
+    refused = {r["reason"] for r in rows if "reason" in r}
+    assert refused <= set(page.text)
     tessera("run", "matmul", "--dry", "--json", "a.json")
     tessera("run", "matmul", "--dry", "bm=256", "--json", "b.json")
     changed = tessera("compare", "a.json", "b.json")
