@@ -59,7 +59,7 @@ def test_the_json_report(tessera, tmp_path):
 
 
 def test_the_json_of_a_failed_run(tessera, tmp_path):
-    tessera("run", "matmul", "--device", "h100", "--json", "run.json", status=1)
+    tessera("run", "matmul", "bn=512", "--device", "h100", "--json", "run.json", status=1)
     run = json.loads((tmp_path / "run.json").read_text())
     assert [d["slug"] for d in run["diagnostics"]] == ["vmem-capacity"]
     assert run["diagnostics"][0]["kind"] == "kernel"
