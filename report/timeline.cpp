@@ -9,17 +9,16 @@ namespace tessera::report {
 namespace {
 
 std::string why_not(const Plan& plan, const StepTrace& trace, DType dtype) {
+  for (const OperandPlan& op : plan.operands) {
+    if (op.present && (in_hbm(op.role) || is_semaphore(op.role)))
+      return "its body copies by itself (" + op.name + ")";
+  }
   if (!trace.complete) {
     return trace.most < StepTrace::kMostSteps
                ? "more than " + std::to_string(trace.most) + " steps: --timeline"
                : "more than 2^24 steps";
   }
-  if (trace.steps == 0) return "no steps";
-  if (trace.work.empty()) return "the work of its steps is not known";
-  for (const OperandPlan& op : plan.operands) {
-    if (op.present && (in_hbm(op.role) || is_semaphore(op.role)))
-      return "its body copies by itself (" + op.name + ")";
-  }
+  if (trace.steps == 0 || trace.work.empty()) return "the work of its steps is not known";
   if (plan.device.peak(dtype) <= 0)
     return plan.device.name + " has no peak rate for " + tessera::name(dtype);
   if (plan.device.kind == DeviceSpec::Kind::tpu) return "";

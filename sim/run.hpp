@@ -206,6 +206,20 @@ RunResult dry_of(const K& kernel, const S& spec, Plan plan, StepContext& context
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return result;
 }
+/// What the steps of a run that went well use; empty if its body decides by values.
+template <class K, class S>
+StepTrace trace_of(const K& kernel, const S& spec, const Plan& plan, StepContext& context,
+                   const RunOptions& options) {
+  RunOptions counting = options;
+  counting.progress = nullptr;
+  try {
+    return dry_of(kernel, spec, plan, context, counting).trace;
+  } catch (const KernelError&) {
+    StepTrace none;
+    none.most = options.trace_steps;
+    return none;
+  }
+}
 }  // namespace detail
 
 template <class K>
@@ -232,7 +246,7 @@ RunResult run(const K& kernel, Tiles tiles, const Inputs& inputs, const RunOptio
       return std::make_unique<Core<K, Spec>>(kernel, spec, driver.plan(), io);
     });
     if (options.trace_steps > 0 && result.ok())
-      result.trace = detail::dry_of(kernel, spec, counted, context, options).trace;
+      result.trace = detail::trace_of(kernel, spec, counted, context, options);
   } catch (const KernelError& error) {
     // Only what precedes the first step lands here: the plan.
     result.plan = std::move(plan);

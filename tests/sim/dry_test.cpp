@@ -140,3 +140,64 @@ TEST_CASE("a dry run names the step whose block there is not", "[sim][dry]") {
   REQUIRE(dry.diagnostics.size() == 1);
   CHECK(dry.diagnostics[0].text() == full.diagnostics[0].text());
 }
+
+namespace {
+
+/// Writes what it has read of itself: nothing that is counted without data can know it.
+struct ByValue {
+  static constexpr KernelInfo info{.name = "by_value", .summary = "", .math = ""};
+  static constexpr auto tiles = tile_names(tile("unused"));
+
+  TESSERA_FN auto spec(auto) const {
+    return tessera::spec(grid(parallel(2).as("i")),
+                         in<float>("x", shape(16, 128), block(Int<8>{}, Int<128>{}),
+                                   [](auto i) { return at(i, 0); }),
+                         out<float>("o", shape(16, 128), block(Int<8>{}, Int<128>{}),
+                                    [](auto i) { return at(i, 0); }));
+  }
+  TESSERA_FN void operator()(auto&, auto x, auto o) const {
+    const auto v = load(*x);
+    if (v(0, 0) > 0)
+      *o = v + 1.f;
+    else
+      *o = v + 0.f;
+  }
+};
+
+/// Reads a semaphore before it copies.
+struct ReadsSemaphore {
+  static constexpr KernelInfo info{.name = "reads_semaphore", .summary = "", .math = ""};
+  static constexpr auto tiles = tile_names(tile("unused"));
+
+  TESSERA_FN auto spec(auto) const {
+    return tessera::spec(grid(arbitrary(1)), hbm_in<float>("x", shape(8, 128)),
+                         hbm_out<float>("o", shape(8, 128)), dma_sem("copied"), sem("ready"));
+  }
+  TESSERA_FN void operator()(auto&, auto x, auto o, auto copied, auto ready) const {
+    semaphore_signal(ready, 1);
+    if (semaphore_read(ready) == 1) async_copy(x, o, copied).wait();
+    semaphore_wait(ready, 1);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a body that decides by values has its bytes counted, not its work", "[sim][dry]") {
+  const RunResult dry = run(ByValue{}, tiles(1), {}, {.dry = true, .trace_steps = 100});
+  REQUIRE(dry.ok());
+  CHECK(dry.ledger().hbm_read_bytes() == 16 * 128 * 4);
+  CHECK(dry.no_work == "its body decides by values");
+  CHECK(dry.trace.steps == 2);
+  CHECK(dry.trace.work.empty());
+}
+
+TEST_CASE("a body that decides by values what it copies runs, and is refused without data",
+          "[sim][dry]") {
+  const Array x(DType::f32, {8, 128});
+  const RunResult full = run(ReadsSemaphore{}, tiles(1), arrays(x), {.trace_steps = 100});
+  for (const auto& d : full.diagnostics) FAIL_CHECK(d.text());
+  CHECK(full.trace.steps == 0);
+  const RunResult dry = run(ReadsSemaphore{}, tiles(1), {}, {.dry = true});
+  REQUIRE(dry.diagnostics.size() == 1);
+  CHECK(dry.diagnostics[0].slug == "unsupported");
+}
