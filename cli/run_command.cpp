@@ -69,7 +69,7 @@ void start_debugger() {
 }
 
 report::RunReport report_of(const KernelHandle& kernel, const Request& request,
-                            const Outcome& outcome) {
+                            const Outcome& outcome, std::size_t spans) {
   report::RunReport r = report::report_of(outcome.result, request.options);
   r.kernel = kernel.info.name;
   r.case_name = outcome.setting.case_name;
@@ -100,8 +100,8 @@ report::RunReport report_of(const KernelHandle& kernel, const Request& request,
   r.mesh = outcome.mesh;
   const RunResult& result = outcome.result;
   if (result.ok() && result.trace.most > 0) {
-    r.timeline =
-        report::timeline_of(result.plan, result.trace, r.dtype, {.cores = request.options.cores});
+    r.timeline = report::timeline_of(result.plan, result.trace, r.dtype,
+                                     {.most_spans = spans, .cores = request.options.cores});
   }
   if (outcome.validation) {
     const auto& v = *outcome.validation;
@@ -173,14 +173,14 @@ void write_reports(const RunArguments& a, const report::RunReport& report,
   if (!a.report.empty())
     write_file_atomically(a.report, report::html_of(report, result, command_line()));
   if (a.trace.empty()) return;
-  constexpr std::size_t kSpans = 500'000;  // some ten megabytes
-  const report::Timeline line = report::timeline_of(result.plan, result.trace, report.dtype,
-                                                    {.most_spans = kSpans, .cores = report.cores});
-  if (!line.unmodelled.empty())
-    throw InputError("bad-input", "--trace: there is no timeline: " + line.unmodelled);
+  if (!report.timeline || !report.timeline->unmodelled.empty()) {
+    throw InputError("bad-input", "--trace: there is no timeline: " +
+                                      (report.timeline ? report.timeline->unmodelled
+                                                       : "the run has no trace of its steps"));
+  }
   const bool gpu = report.device.kind == DeviceSpec::Kind::gpu;
-  write_file_atomically(a.trace,
-                        report::perfetto_trace_of(line, report.kernel, gpu ? "SM" : "core"));
+  write_file_atomically(
+      a.trace, report::perfetto_trace_of(*report.timeline, report.kernel, gpu ? "SM" : "core"));
 }
 
 int run_command(const Kernels& kernels, const RunArguments& a) {
@@ -232,7 +232,11 @@ int run_command(const Kernels& kernels, const RunArguments& a) {
     if (!fits.empty()) outcome.result.diagnostics[0].fields.emplace_back("fits", fits);
   }
   if (silent) return exit_code(outcome.result.diagnostics);
-  const report::RunReport report = report_of(kernel, request, outcome);
+  constexpr std::size_t kTraceSpans = 500'000;  // some ten megabytes
+  const std::size_t spans = !a.trace.empty()    ? kTraceSpans
+                            : !a.report.empty() ? report::kPageSpans
+                                                : 0;
+  const report::RunReport report = report_of(kernel, request, outcome, spans);
   if (outcome.result.ok() || outcome.validation) {
     fmt::print("{}", report::text_of(report));
   }

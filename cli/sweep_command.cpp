@@ -104,11 +104,7 @@ void count_all(const KernelHandle& kernel, const Request& request, std::vector<P
   if (failed) std::rethrow_exception(failed);
 }
 
-std::string time_of(double seconds) {
-  if (seconds <= 0) return "-";
-  if (seconds < 1e-3) return fmt::format("{:.1f} us", seconds * 1e6);
-  return seconds < 1 ? fmt::format("{:.2f} ms", seconds * 1e3) : fmt::format("{:.2f} s", seconds);
-}
+std::string time_of(double seconds) { return seconds > 0 ? report::duration(seconds) : "-"; }
 
 std::string shape_of(const Point& p, const std::vector<std::string>& varied) {
   std::string text;
@@ -255,8 +251,6 @@ int advise_command(const Kernels& kernels, const RunArguments& a) {
   Point now;
   now.device = a.device;
   now.assignments = request.assignments;
-  std::vector<std::string> tiles;
-  for (const auto& [name, extent] : setting.tiles) tiles.push_back(name);
   const auto with = [&](const std::string& name, int extent) {
     Point p = now;
     p.assignments.emplace_back(name, std::to_string(extent));

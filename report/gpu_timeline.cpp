@@ -9,11 +9,11 @@
 // the products, its share of the elementwise work; what the other warpgroups' products take away is
 // `contention`. No step is shorter than its products at the peak rate.
 #include <algorithm>
-#include <cmath>
 #include <queue>
 
 #include "report/l2_cache.hpp"
 #include "report/model_timelines.hpp"
+#include "sim/transfer.hpp"
 
 namespace tessera::report {
 
@@ -65,18 +65,19 @@ class BlockBytes {
     const int last = op_.block.rank - 1;
     Bytes b;
     std::int64_t rows = 0;
-    for_each_row(index, inside, [&](std::int64_t at) {
-      const std::int64_t from = at * size;
-      const std::int64_t to = from + inside[last] * size;
-      b.l2 += sectors(from, to) * kSector;
-      if (!mapped_ || !panelled_) {
-        b.core += sectors(from, to) * kSector;
-      } else {
-        for (std::int64_t p = from; p < to; p += kPanel)
-          b.core += sectors(p, std::min(p + kPanel, to)) * kSector;
-      }
-      ++rows;
-    });
+    for_each_run(op_, index.dims.data(), inside,
+                 [&](std::int64_t at, std::int64_t, std::int64_t n) {
+                   const std::int64_t from = at * size;
+                   const std::int64_t to = from + n * size;
+                   b.l2 += sectors(from, to) * kSector;
+                   if (!mapped_ || !panelled_) {
+                     b.core += sectors(from, to) * kSector;
+                   } else {
+                     for (std::int64_t p = from; p < to; p += kPanel)
+                       b.core += sectors(p, std::min(p + kPanel, to)) * kSector;
+                   }
+                   ++rows;
+                 });
     if (mapped_) {
       // The copy engine brings whole boxes: zeros for what lies outside of the array.
       const std::int64_t row = op_.block[last] * size;
@@ -84,24 +85,6 @@ class BlockBytes {
       b.core += rows * filled + (op_.rows - rows) * row;
     }
     return b;
-  }
-  template <class F>
-  void for_each_row(const Shape& index, const Shape& inside, F&& f) const {
-    const int last = op_.block.rank - 1;
-    Shape at = inside;
-    for (int d = 0; d < at.rank; ++d) at[d] = 0;
-    std::int64_t from = op_.offset(index.dims.data());
-    for (;;) {
-      f(from);
-      int d = last - 1;
-      for (; d >= 0; --d) {
-        from += op_.strides[d];
-        if (++at[d] < inside[d]) break;
-        from -= op_.strides[d] * inside[d];
-        at[d] = 0;
-      }
-      if (d < 0) return;
-    }
   }
 
   const OperandPlan& op_;
@@ -155,7 +138,6 @@ struct Cta {
   std::vector<double> slots;  ///< when step n's slots were left, by n % stages
   double computing = 0;
   double waiting = 0;
-  double begin = 0;
   bool used = false;
 };
 
@@ -173,6 +155,7 @@ class GpuTimeline {
     const double scalar = device_.peak(DType::f32) / sms;
     matrix_rate_ = shape_.tensor_cores ? tensor : scalar * figure("simt_efficiency");
     for (const OperandPlan& op : plan.operands) bytes_.emplace_back(op);
+    for (const Work& work : trace.works) seconds_.push_back(seconds_of(work));
   }
 
   Timeline run();
@@ -188,7 +171,8 @@ class GpuTimeline {
   bool next_cell(Cta& cta);
   /// One step of a CTA: its blocks are asked for, then it is computed.
   void step(Cta& cta, int sm, Timeline& line);
-  double step_seconds(std::int64_t step) const;
+  /// Of a step's body.
+  double seconds_of(const Work& work) const;
   double spill_seconds(const Work& work) const;
   /// Registers that a thread lacks: for accumulators, and for all that lives at once.
   struct Spilled {
@@ -211,6 +195,17 @@ class GpuTimeline {
   Server dram_;
   std::vector<Server> ports_;
   double matrix_rate_ = 1;
+  std::vector<double> seconds_;  ///< of each of the trace's works
+  // What every step asks for: bytes per second, and seconds.
+  const double l2_rate_ = figure("l2_bandwidth");
+  const double dram_rate_ = device_.hbm_bytes_per_s * figure("hbm_efficiency");
+  const double port_rate_ = figure("sm_bandwidth");
+  const double store_rate_ = figure("store_bandwidth");
+  const double load_latency_ = figure("load_latency");
+  const double dram_latency_ = figure("dram_latency");
+  const double store_latency_ = figure("store_latency");
+  const double issue_seconds_ = figure("issue_seconds");
+  const double cell_latency_ = figure("cell_latency");
 };
 
 bool GpuTimeline::next_cell(Cta& cta) {
@@ -235,8 +230,7 @@ GpuTimeline::Spilled GpuTimeline::spilled(const Work& work) const {
     s.sum_elems = std::max(s.sum_elems, elems);
   }
   // A product that is no accumulator is held in f32, and beside it what the next one reads.
-  double live = sums;
-  live += 1.5 * static_cast<double>(work.held_product) / threads;
+  const double live = sums + 1.5 * static_cast<double>(work.held_product) / threads;
   s.sums = std::max(0.0, sums - shape_.registers);
   s.all = std::max(0.0, live - figure("registers_spare") - shape_.registers);
   return s;
@@ -253,9 +247,7 @@ double GpuTimeline::spill_seconds(const Work& work) const {
           s.all * figure("spill_per_step"));
 }
 
-double GpuTimeline::step_seconds(std::int64_t step) const {
-  const Work& work =
-      trace_.works[static_cast<std::size_t>(trace_.work[static_cast<std::size_t>(step)])];
+double GpuTimeline::seconds_of(const Work& work) const {
   const double groups = shape_.warpgroups;
   const double products = static_cast<double>(work.matrix_flops) / matrix_rate_;
   const double elementwise = (static_cast<double>(work.elements) * figure("seconds_per_element") +
@@ -285,28 +277,25 @@ void GpuTimeline::step(Cta& cta, int sm, Timeline& line) {
     const BlockBytes::Bytes& bytes = bytes_[i].of(block);
     const std::int64_t missed = cache_.read(static_cast<int>(i), block, bytes.l2);
     all += bytes.core;
-    double at = l2_.serve(asked, static_cast<double>(bytes.core) / figure("l2_bandwidth"));
+    double at = l2_.serve(asked, static_cast<double>(bytes.core) / l2_rate_);
     if (missed > 0) {
       at = std::max(at,
-                    dram_.serve(asked, static_cast<double>(missed) /
-                                           (device_.hbm_bytes_per_s * figure("hbm_efficiency"))) +
-                        figure("dram_latency"));
+                    dram_.serve(asked, static_cast<double>(missed) / dram_rate_) + dram_latency_);
     }
     arrived = std::max(arrived, at);
   }
   line.l2_to_core_bytes += all;
   if (all > 0) {
-    const double through = ports_[static_cast<std::size_t>(sm)].serve(
-        asked, static_cast<double>(all) / figure("sm_bandwidth"));
-    arrived = std::max(arrived, through) + figure("load_latency");
-    cta.producer = asked + figure("issue_seconds");
+    const double through =
+        ports_[static_cast<std::size_t>(sm)].serve(asked, static_cast<double>(all) / port_rate_);
+    arrived = std::max(arrived, through) + load_latency_;
+    cta.producer = asked + issue_seconds_;
   }
-  if (cta.cell_start) cta.consumer += figure("cell_latency");
+  if (cta.cell_start) cta.consumer += cell_latency_;
   const double start = std::max(arrived, cta.consumer);
   if (cta.used) cta.waiting += start - cta.consumer;
-  if (!cta.used) cta.begin = start;
   cta.used = true;
-  double seconds = step_seconds(step);
+  double seconds = seconds_[static_cast<std::size_t>(trace_.work[s])];
   const bool last = step + 1 == cta.cell_end;
   std::int64_t written = 0;
   for (std::size_t i = 0; i < plan_.operands.size(); ++i) {
@@ -319,11 +308,10 @@ void GpuTimeline::step(Cta& cta, int sm, Timeline& line) {
     written += bytes;
   }
   if (written > 0) {
-    seconds += figure("store_latency") + static_cast<double>(written) / figure("store_bandwidth");
+    seconds += store_latency_ + static_cast<double>(written) / store_rate_;
     // At the time of asking: a server that is told of later requests first would stand still.
-    l2_.serve(asked, static_cast<double>(written) / figure("l2_bandwidth"));
-    dram_.serve(
-        asked, static_cast<double>(written) / (device_.hbm_bytes_per_s * figure("hbm_efficiency")));
+    l2_.serve(asked, static_cast<double>(written) / l2_rate_);
+    dram_.serve(asked, static_cast<double>(written) / dram_rate_);
   }
   cta.consumer = start + seconds;
   cta.computing += seconds;

@@ -19,7 +19,6 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::int64_t kBins = 400;      ///< along the steps
 constexpr std::int64_t kHeatCells = 64;  ///< along each side of a heat map
-constexpr std::size_t kSpans = 4000;
 
 std::string dims(const Shape& s) {
   std::string text;
@@ -167,10 +166,12 @@ std::string html_of(const RunReport& r, const RunResult& result, const std::stri
     const Pictures pictures = pictures_of(result, r.cores);
     data["traffic"] = pictures.traffic;
     data["heat"] = pictures.heat;
-    const Timeline drawn =
-        timeline_of(result.plan, result.trace, r.dtype, {.most_spans = kSpans, .cores = r.cores});
-    data["timeline"] = timeline_json(drawn);
-    data["occupancy"] = occupancy_of(drawn, result.plan);
+    if (r.timeline) {
+      Timeline drawn = *r.timeline;
+      drawn.spans.resize(std::min(drawn.spans.size(), kPageSpans));
+      data["timeline"] = timeline_json(drawn);
+      data["occupancy"] = occupancy_of(drawn, result.plan);
+    }
   }
   return filled(kPage, data.dump(), r.kernel);
 }

@@ -12,6 +12,9 @@
 
 namespace tessera::report {
 
+/// Spans of the timeline that a page draws: keep as many (TimelineOptions::most_spans).
+inline constexpr std::size_t kPageSpans = 4000;
+
 /// `command`: the line that makes this page again.
 std::string html_of(const RunReport& report, const RunResult& result, const std::string& command);
 

@@ -59,6 +59,12 @@ Roofline roofline(const RunReport& r) {
   return line;
 }
 
+std::string duration(double seconds) {
+  if (seconds < 1e-3) return fmt::format("{:.1f} us", seconds * 1e6);
+  if (seconds < 1) return fmt::format("{:.2f} ms", seconds * 1e3);
+  return fmt::format("{:.2f} s", seconds);
+}
+
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -73,12 +79,6 @@ std::string settings(const RunReport& r) {
   text += " ";
   for (const auto& [name, value] : r.tiles) text += fmt::format(" {}={}", name, value);
   return text;
-}
-
-std::string duration(double seconds) {
-  if (seconds < 1e-3) return fmt::format("{:.1f} us", seconds * 1e6);
-  if (seconds < 1) return fmt::format("{:.2f} ms", seconds * 1e3);
-  return fmt::format("{:.2f} s", seconds);
 }
 
 /// Scratch that no copy counts on: a row that says nothing.

@@ -83,6 +83,9 @@ struct Roofline {
 };
 Roofline roofline(const RunReport& report);
 
+/// "8.65 ms".
+std::string duration(double seconds);
+
 /// The report for people, ending in a newline.
 std::string text_of(const RunReport& report);
 /// The report for programs: tessera.run/1.

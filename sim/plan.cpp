@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "sim/cta_shape.hpp"
-
 #include "sim/diagnostics/slugs.hpp"
 
 namespace tessera {
