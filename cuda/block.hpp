@@ -167,6 +167,7 @@ __device__ __forceinline__ void store_region(T* array, const R& where, const X& 
   constexpr bool kEights =
       Th::kTensorCores && sizeof(T) == 2 && kC % 32 == 0 && kR > 1 && Keep::kByPlace;
   const bool eights = kEights && columns == kC && where.rows_aligned(array, 16);
+  const int first_column = Th::first_here();
 #pragma unroll
   for (int i = 0; i < Th::template kRowsHeld<kR>; ++i) {
     const int r = Th::template row<kR>(i);
@@ -188,7 +189,7 @@ __device__ __forceinline__ void store_region(T* array, const R& where, const X& 
     } else if (plain) {
 #pragma unroll
       for (int j = 0; j < Th::template kColsHeld<kC>; j += 2) {
-        const int c = Th::template col<kC>(j);
+        const int c = Th::template col<kC>(j, first_column);
         const bool first = keep(r, c, i, j);
         const bool second = keep(r, c + 1, i, j + 1);
         if (first && second) {
@@ -201,7 +202,7 @@ __device__ __forceinline__ void store_region(T* array, const R& where, const X& 
     } else {
 #pragma unroll
       for (int j = 0; j < Th::template kColsHeld<kC>; ++j) {
-        const int c = Th::template col<kC>(j);
+        const int c = Th::template col<kC>(j, first_column);
         if (c < columns && keep(r, c, i, j)) to[c] = x.at(i, j);
       }
     }

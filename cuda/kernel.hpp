@@ -158,6 +158,7 @@ struct Lane {
   Ring<kSlots> next{};
   unsigned held = 0;     ///< the slot of the last use
   bool in_cell = false;  ///< there was one in this cell
+  bool turns = false;    ///< this step's is another than the last
 
   /// True if a step's block is another than the last one: within a cell, what does not depend on an
   /// arbitrary dimension stays.
@@ -312,7 +313,8 @@ struct Consumer<K, S, std::index_sequence<kI...>> {
       if (cell < 0) return;
       [[maybe_unused]] int step = 0;
       for (Cursor<G> at(shared.spec.grid, cell); at.alive; at.advance(shared.spec.grid)) {
-        (use<kI>(at), ...);
+        (turn<kI>(at), ...);
+        (await<kI>(), ...);
         auto env = env_at(at);
         call(env, at, std::make_integer_sequence<int, kPassed>{});
         if constexpr (kKeepsChecksums) {
@@ -342,15 +344,23 @@ struct Consumer<K, S, std::index_sequence<kI...>> {
       ++row;
     }
   }
-  /// Waits for the block of a step; the one before is given back.
+  /// Gives back the block of the step before if this one's is another.
   template <std::size_t kJ>
-  __device__ __forceinline__ void use(const Cursor<G>& step) {
+  __device__ __forceinline__ void turn(const Cursor<G>& step) {
     if constexpr (Of<kJ>::kIn) {
       const auto& op = std::get<kJ>(shared.spec.operands);
       auto& lane = std::get<kJ>(state);
-      if (!op.present || (!Of<kJ>::kArbitraryIndex && lane.in_cell)) return;
-      if (!lane.moves(with_ids<G, G::kRank>(op.map, step.ids))) return;
-      leave<kJ>();
+      lane.turns = op.present && (Of<kJ>::kArbitraryIndex || !lane.in_cell) &&
+                   lane.moves(with_ids<G, G::kRank>(op.map, step.ids));
+      if (lane.turns) leave<kJ>();
+    }
+  }
+  /// Waits for the block of a step.
+  template <std::size_t kJ>
+  __device__ __forceinline__ void await() {
+    if constexpr (Of<kJ>::kIn) {
+      auto& lane = std::get<kJ>(state);
+      if (!lane.turns) return;
       lane.in_cell = true;
       wait(shared.template full<kJ>(lane.next.slot), lane.next.parity);
       lane.held = lane.next.slot;

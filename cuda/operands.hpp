@@ -174,10 +174,16 @@ struct SpecTraits<S, std::index_sequence<kI...>> {
       largest((Of<kI>::kAccum || Of<kI>::kOut    ? Of<kI>::kR * Of<kI>::kC
                : Of<kI>::kVmem && Of<kI>::kPeers ? Of<kI>::kR / Of<kI>::kCount * Of<kI>::kC
                                                  : 0)...);
+  /// Beside a running statistic of rows, a body makes tiles as wide as an input has rows: scores.
+  static constexpr int kStatisticRows =
+      largest((Of<kI>::kAccum && Of<kI>::kC == 1 ? Of<kI>::kR : 1)...);
+  static constexpr int kInRows = largest((Of<kI>::kIn ? Of<kI>::kR : 1)...);
+  static constexpr int kMadeElems = kStatisticRows > 1 ? largest(kElems, kStatisticRows* kInRows)
+                                                       : kElems;
   /// SIMT: as many threads as keep a register tile within 64 elements each, 128 to 512.
   static constexpr int kSimtThreads = [] {
     int threads = 128;
-    while (threads < 512 && kElems > 64 * threads) threads *= 2;
+    while (threads < 512 && kMadeElems > 64 * threads) threads *= 2;
     return threads;
   }();
   static constexpr int kLongRow = 256;

@@ -90,7 +90,7 @@ struct AccumRef {
         Cta<Th>::assign(*sum, x);
       // A branch around this stays one: a select per element and step would cost as much as the
       // products of a step.
-      if constexpr (ScalarLike<X> && std::is_same_v<T, float>) pin(*sum);
+      if constexpr ((ScalarLike<X> || Th::kTensorCores) && std::is_same_v<T, float>) pin(*sum);
     }
     template <class X>
     __device__ __forceinline__ void operator+=(const X& x) && {

@@ -37,26 +37,15 @@ __device__ __forceinline__ void read_floats(const T* from, float (&to)[kCount]) 
 }
 
 /// Columns [k, k + kCount) of a left operand's held row i.
-template <class Th, int kCount, int kR, int kK, class A>
+template <class Th, int kCount, int kR, class A>
 __device__ __forceinline__ void left_values(const A& a, int i, int k, float (&to)[kCount]) {
-  if constexpr (kIsShared<A>) {
-    int r = Th::template row<kR>(i);
-    if (!Th::template kWholeRows<kR>) r = r < kR ? r : kR - 1;
-    if constexpr (side_by_side<kCount, A>(true)) {
-      read_floats(place(a, r, k), to);
-    } else {
-#pragma unroll
-      for (int e = 0; e < kCount; ++e) to[e] = static_cast<float>(*place(a, r, k + e));
-    }
+  int r = Th::template row<kR>(i);
+  if (!Th::template kWholeRows<kR>) r = r < kR ? r : kR - 1;
+  if constexpr (side_by_side<kCount, A>(true)) {
+    read_floats(place(a, r, k), to);
   } else {
-    static_assert(!kIsTransposed<A>, "a transposed left operand lies in VMEM");
 #pragma unroll
-    for (int e = 0; e < kCount; ++e) {
-      const int c = (k + e) % kReduceLanes;
-      const int lane = (static_cast<int>(threadIdx.x) & kHalfWarp) | (c / 2);
-      const int j = 2 * ((k + e) / kReduceLanes) + c % 2;
-      to[e] = __shfl_sync(0xffffffffu, static_cast<float>(a.at(i, kK == 1 ? 0 : j)), lane);
-    }
+    for (int e = 0; e < kCount; ++e) to[e] = static_cast<float>(*place(a, r, k + e));
   }
 }
 
@@ -97,39 +86,70 @@ __device__ __forceinline__ void right_values(const B& b, int k, float (&to)[kCou
   }
 }
 
-/// Adds k in [first, first + kCount) to every element.
-template <class Th, int kCount, int kR, int kC, int kK, class A, class ReadB>
-__device__ __forceinline__ void multiply_add_some(const A& a, ReadB&& right, int first,
-                                                  RegTile<Th, float, kR, kC>& sum) {
-  using Sum = RegTile<Th, float, kR, kC>;
-  float left[Sum::kHeldRows][kCount];
-#pragma unroll
-  for (int i = 0; i < Sum::kHeldRows; ++i) left_values<Th, kCount, kR, kK>(a, i, first, left[i]);
-  float b[kCount][Sum::kHeldCols];
-  right(first, b);
+/// Adds kCount products to every element: of each held row's values of a, and those of b.
+template <class Th, int kCount, int kR, int kC>
+__device__ __forceinline__ void add_products(
+    const float (&left)[RegTile<Th, float, kR, kC>::kHeldRows][kCount],
+    const float (&right)[kCount][RegTile<Th, float, kR, kC>::kHeldCols],
+    RegTile<Th, float, kR, kC>& sum) {
 #pragma unroll
   for (int e = 0; e < kCount; ++e) {
 #pragma unroll
-    for (int i = 0; i < Sum::kHeldRows; ++i) {
+    for (int i = 0; i < sum.kHeldRows; ++i) {
 #pragma unroll
-      for (int j = 0; j < Sum::kHeldCols; ++j)
-        sum.v[i][j] = std::fma(left[i][e], b[e][j], sum.v[i][j]);
+      for (int j = 0; j < sum.kHeldCols; ++j)
+        sum.v[i][j] = std::fma(left[i][e], right[e][j], sum.v[i][j]);
     }
   }
 }
 
-/// Every k, four at a time where they come so.
-template <class Th, int kR, int kC, int kK, bool kFours, class A, class ReadB>
-__device__ __forceinline__ void multiply_add_range(const A& a, ReadB&& right,
-                                                   RegTile<Th, float, kR, kC>& sum) {
-  constexpr int kStep = kFours ? 4 : 1;
-  if constexpr (kIsShared<A>) {
+/// a in shared memory: every k, four at a time where they come so.
+template <class Th, int kR, int kC, class A, class B>
+__device__ __forceinline__ void multiply_add_shared(const A& a, const B& b,
+                                                    RegTile<Th, float, kR, kC>& sum) {
+  constexpr int kK = kColsOf<A>;
+  constexpr int kStep = kK % 4 == 0 ? 4 : 1;
 #pragma unroll 2
-    for (int k = 0; k < kK; k += kStep) multiply_add_some<Th, kStep, kR, kC, kK>(a, right, k, sum);
-  } else {
-    // Registers have no addresses: every k is known.
+  for (int k = 0; k < kK; k += kStep) {
+    float left[sum.kHeldRows][kStep];
+    float right[kStep][sum.kHeldCols];
 #pragma unroll
-    for (int k = 0; k < kK; ++k) multiply_add_some<Th, 1, kR, kC, kK>(a, right, k, sum);
+    for (int i = 0; i < sum.kHeldRows; ++i) left_values<Th, kStep, kR>(a, i, k, left[i]);
+    right_values<Th, kStep, kC>(b, k, right);
+    add_products<Th>(left, right, sum);
+  }
+}
+
+/// a in registers: column k is held column `held` of lane `lane` of the half-warp.
+template <class Th, int kR, int kC, class A, class B>
+__device__ __forceinline__ void add_held_column(const A& a, int held, int lane, const B& b, int k,
+                                                RegTile<Th, float, kR, kC>& sum) {
+  float left[sum.kHeldRows][1];
+  float right[1][sum.kHeldCols];
+  const int from = (static_cast<int>(threadIdx.x) & kHalfWarp) | lane;
+#pragma unroll
+  for (int i = 0; i < sum.kHeldRows; ++i)
+    left[i][0] = __shfl_sync(0xffffffffu, static_cast<float>(a.at(i, held)), from);
+  right_values<Th, 1, kC>(b, k, right);
+  add_products<Th>(left, right, sum);
+}
+template <class Th, int kR, int kC, class A, class B>
+__device__ __forceinline__ void multiply_add_held(const A& a, const B& b,
+                                                  RegTile<Th, float, kR, kC>& sum) {
+  static_assert(!kIsTransposed<A>, "a transposed left operand lies in VMEM");
+  constexpr int kK = kColsOf<A>;
+  // Registers have no addresses, so held columns are known when this is compiled; lanes are not.
+#pragma unroll
+  for (int begin = 0; begin < kK; begin += kReduceLanes) {
+    const int held = 2 * (begin / kReduceLanes);
+    const int lanes = (kK - begin < kReduceLanes ? kK - begin : kReduceLanes) / 2;
+#pragma unroll 1
+    for (int lane = 0; lane < lanes; ++lane) {
+      add_held_column<Th>(a, held, lane, b, begin + 2 * lane, sum);
+      add_held_column<Th>(a, held + 1, lane, b, begin + 2 * lane + 1, sum);
+    }
+    if (kK % 2 != 0 && kK - begin < kReduceLanes)
+      add_held_column<Th>(a, held, lanes, b, kK - 1, sum);
   }
 }
 
@@ -140,12 +160,10 @@ __device__ __forceinline__ void simt_multiply_add(const Product<A, B>& product,
   static_assert(kIsSmallFloat<T> || std::is_same_v<T, float>,
                 "products of f32 and narrower floats");
   static_assert(Th::kWide == kHalfWarp, "rows of half a warp");
-  constexpr int kK = kColsOf<A>;
-  using Sum = RegTile<Th, float, kR, kC>;
-  const auto right = [&]<int kCount>(int k, float(&b)[kCount][Sum::kHeldCols]) {
-    right_values<Th, kCount, kC>(product.b, k, b);
-  };
-  multiply_add_range<Th, kR, kC, kK, kK % 4 == 0>(product.a, right, sum);
+  if constexpr (kIsShared<A>)
+    multiply_add_shared<Th>(product.a, product.b, sum);
+  else
+    multiply_add_held<Th>(product.a, product.b, sum);
 }
 
 }  // namespace tessera::cuda

@@ -62,9 +62,10 @@ struct Threads : OnDevice {
     return kRows == 1 ? 0 : y() + kHigh * i;
   }
   template <int kCols>
-  static __device__ __forceinline__ int col(int j) {
-    return kCols == 1 ? 0 : kApart * (j / 2) + 2 * x() + j % 2;
+  static __device__ __forceinline__ int col(int j, int first = 2 * x()) {
+    return kCols == 1 ? 0 : kApart * (j / 2) + first + j % 2;
   }
+  static __device__ __forceinline__ int first_here() { return 2 * x(); }
   /// True if every row (column) that a thread may hold is one of the tile's.
   template <int kRows>
   static constexpr bool kWholeRows = kRows == 1 || kRows % kHigh == 0;

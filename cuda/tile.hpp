@@ -121,6 +121,13 @@ struct SharedTile {
   }
 };
 
+/// True for a tile in registers, and for a place that is one.
+template <class X>
+inline constexpr bool kIsHeld = requires(const X& x) {
+  x.sum;
+}
+|| requires(const X& x) { x.v; };
+
 template <class X>
 inline constexpr bool kIsShared = requires(const X& x) {
   x.at_place(0, 0);
@@ -249,6 +256,27 @@ __device__ __forceinline__ void narrow(float a, float b, To (&to)[2]) {
   __builtin_memcpy(to, &bits, sizeof bits);
 }
 
+/// A tile of f32 as narrow floats, rounded where an element is wanted: beside an accumulator there
+/// are no registers for the whole of it.
+template <class Th, class To, class A>
+struct Narrowed {
+  using Backend = Cta<Th>;
+  using Element = To;
+  static constexpr auto rows = A::rows;
+  static constexpr auto cols = A::cols;
+  A wide;
+  /// Neighbours come by one instruction.
+  __device__ __forceinline__ To at(int i, int j) const {
+    To two[2];
+    narrow(wide.at(i, j / 2 * 2), wide.at(i, j / 2 * 2 + 1), two);
+    return two[j % 2];
+  }
+};
+template <class X>
+inline constexpr bool kIsNarrowed = false;
+template <class Th, class To, class A>
+inline constexpr bool kIsNarrowed<Narrowed<Th, To, A>> = true;
+
 /// The backend of tiles that a CTA computes.
 template <class Th>
 struct Cta {
@@ -306,24 +334,29 @@ struct Cta {
   template <class To, class A>
   static __device__ __forceinline__ auto cast(const A& a) {
     using From = typename A::Element;
-    RegTile<Th, To, kRowsOf<A>, kColsOf<A>> r;
+    constexpr bool kOneColumn = kColsOf<A> == 1;
     constexpr bool kPairs =
-        Th::kTensorCores && std::is_same_v<From, float> && r.kHeldCols > 1 && kIsHalf<To>;
+        Th::kTensorCores && std::is_same_v<From, float> && !kOneColumn && kIsHalf<To>;
+    if constexpr (kPairs && kIsHeld<A>) {
+      return Narrowed<Th, To, std::remove_cvref_t<decltype(kept(a))>>{kept(a)};
+    } else {
+      RegTile<Th, To, kRowsOf<A>, kColsOf<A>> r;
 #pragma unroll
-    for (int j = 0; j < r.kHeldCols; j += kPairs ? 2 : 1) {
+      for (int j = 0; j < r.kHeldCols; j += kPairs ? 2 : 1) {
 #pragma unroll
-      for (int i = 0; i < r.kHeldRows; ++i) {
-        if constexpr (kPairs) {
-          To two[2];
-          narrow(a.at(i, j), a.at(i, j + 1), two);
-          r.v[i][j] = two[0];
-          r.v[i][j + 1] = two[1];
-        } else {
-          r.v[i][j] = convert<To>(a.at(i, j));
+        for (int i = 0; i < r.kHeldRows; ++i) {
+          if constexpr (kPairs) {
+            To two[2];
+            narrow(a.at(i, j), a.at(i, j + 1), two);
+            r.v[i][j] = two[0];
+            r.v[i][j + 1] = two[1];
+          } else {
+            r.v[i][j] = convert<To>(a.at(i, j));
+          }
         }
       }
+      return r;
     }
-    return r;
   }
 
   /// In the one order of sim/ops/reduce.hpp.
@@ -358,12 +391,15 @@ struct Cta {
     constexpr int kR = kRowsOf<A>;
     constexpr int kC = kColsOf<A>;
     RegTile<Th, T, kR, kC> r;
+    const int first = Th::first_here();
+    // Down the columns: what keep() computes of a column is used at once.
 #pragma unroll
-    for (int i = 0; i < r.kHeldRows; ++i) {
+    for (int j = 0; j < r.kHeldCols; ++j) {
 #pragma unroll
-      for (int j = 0; j < r.kHeldCols; ++j)
-        r.v[i][j] = keep(Th::template row<kR>(i), Th::template col<kC>(j)) ? a.at(i, j)
-                                                                           : convert<T>(otherwise);
+      for (int i = 0; i < r.kHeldRows; ++i)
+        r.v[i][j] = keep(Th::template row<kR>(i), Th::template col<kC>(j, first))
+                        ? a.at(i, j)
+                        : convert<T>(otherwise);
     }
     return r;
   }
@@ -396,7 +432,10 @@ struct Cta {
   /// A right-hand side of these extents in registers; a scalar fills them.
   template <class T, int kR, int kC, class X>
   static __device__ __forceinline__ auto as_tile(const X& x) {
-    if constexpr (kIsProduct<X>) {
+    if constexpr (kIsNarrowed<X>) {
+      static_assert(kRowsOf<X> == kR && kColsOf<X> == kC, "extents differ");
+      return x;
+    } else if constexpr (kIsProduct<X>) {
       return load(x);
     } else {
       RegTile<Th, T, kR, kC> r;

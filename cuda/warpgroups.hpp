@@ -40,8 +40,15 @@ struct Warpgroups : OnDevice {
                             static_cast<int>(threadIdx.x) % 32 / 4 + 8 * (i % 2) + kHigh * (i / 2);
   }
   template <int kCols>
-  static __device__ __forceinline__ int col(int j) {
-    return kCols == 1 ? 0 : 8 * (j / 2) + 2 * x() + j % 2;
+  static __device__ __forceinline__ int col(int j, int first = 2 * x()) {
+    return kCols == 1 ? 0 : 8 * (j / 2) + first + j % 2;
+  }
+  /// col()'s `first`, for one place in a program. Without it the columns of a tile are computed
+  /// once for all places, ahead, and are more than there are registers beside an accumulator.
+  static __device__ __forceinline__ int first_here() {
+    int first = 2 * x();
+    asm volatile("" : "+r"(first));
+    return first;
   }
   template <int kRows>
   static constexpr bool kWholeRows = kRows == 1 || kRows % kHigh == 0;

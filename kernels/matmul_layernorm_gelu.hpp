@@ -85,7 +85,8 @@ struct MatmulLayernormGelu {
           *acc - mean, [=](int, int c) { return c < columns; }, 0.f);  // (bm, bn)
       auto variance = row_sum(*acc * *acc) * inverse_n;                // (bm, 1)
       *acc = *acc * rsqrt(variance + eps) * *gamma + *beta;            // z: (bm, bn)
-      *o = cast<T>(*acc * 0.5f * (erf(*acc * 0.70710678f) + 1.f));     // (bm, bn) T
+      *acc = *acc * 0.5f * (erf(*acc * 0.70710678f) + 1.f);            // (bm, bn)
+      *o = cast<T>(*acc);                                              // (bm, bn) T
     }
   }
 };

@@ -73,8 +73,8 @@ CtaShape cta_shape(const Plan& plan) {
   std::int64_t elems = 0;
   bool tensor = true;
   bool halves = false;
-  int most_rows = 0;
-  int most_cols = 0;
+  std::int64_t statistic_rows = 1;
+  std::int64_t in_rows = 1;
   for (const OperandPlan& op : plan.operands) {
     const std::int64_t here = std::int64_t{op.rows} * op.cols;
     if (op.role == Role::accum && op.cols > 1) {
@@ -82,14 +82,13 @@ CtaShape cta_shape(const Plan& plan) {
       sum_elems = std::max(sum_elems, here);
     }
     if (op.role == Role::accum || op.role == Role::out) elems = std::max(elems, here);
+    if (op.role == Role::accum && op.cols == 1)
+      statistic_rows = std::max<std::int64_t>(statistic_rows, op.rows);
+    if (op.role == Role::in) in_rows = std::max<std::int64_t>(in_rows, op.rows);
     tensor = tensor && for_tensor_cores(op) &&
              (op.role != Role::accum || op.cols == 1 || op.cols % 64 == 0);
     halves = halves || ((op.role == Role::in || op.role == Role::vmem) &&
                         bit_width(op.dtype) < 32 && is_float(op.dtype));
-    if (is_block(op.role)) {
-      most_rows = std::max(most_rows, op.rows);
-      most_cols = std::max(most_cols, op.cols);
-    }
   }
   shape.tensor_cores = sum_elems > 1 && sum_rows % 64 == 0 && tensor && halves;
   int computing = 128;
@@ -103,6 +102,7 @@ CtaShape cta_shape(const Plan& plan) {
     }
     computing = 128 * shape.warpgroups;
   } else {
+    if (statistic_rows > 1) elems = std::max(elems, statistic_rows * in_rows);
     while (computing < 512 && elems > std::int64_t{64} * computing) computing *= 2;
     shape.warpgroups = computing / 128;
   }
