@@ -112,8 +112,9 @@ int run_module_command(const RunArguments& a) {
   report::RunReport report = report::report_of(result, options);
   report.kernel = r.program->name;
   report.frontend = "mosaic";
-  report.dtype = r.program->operands.empty() ? DType::f32 : r.program->operands[0].type.dtype;
+  report.dtype = pallas::main_dtype(*r.program);
   report.backend_why = "a TPU build runs on a TPU";
+  add_timeline(report, result, a);
   if (result.ok() && !a.no_check && !a.dry && !r.expected.empty()) {
     const Agreement agreement = compare(result, r.expected);
     report.validated = agreement.text.empty() ? "no: nothing to compare with" : agreement.text;

@@ -69,7 +69,7 @@ void start_debugger() {
 }
 
 report::RunReport report_of(const KernelHandle& kernel, const Request& request,
-                            const Outcome& outcome, std::size_t spans) {
+                            const Outcome& outcome) {
   report::RunReport r = report::report_of(outcome.result, request.options);
   r.kernel = kernel.info.name;
   r.case_name = outcome.setting.case_name;
@@ -98,11 +98,6 @@ report::RunReport report_of(const KernelHandle& kernel, const Request& request,
     }
   }
   r.mesh = outcome.mesh;
-  const RunResult& result = outcome.result;
-  if (result.ok() && result.trace.most > 0) {
-    r.timeline = report::timeline_of(result.plan, result.trace, r.dtype,
-                                     {.most_spans = spans, .cores = request.options.cores});
-  }
   if (outcome.validation) {
     const auto& v = *outcome.validation;
     r.validation = {v.reference,   v.passed,  v.max_abs_err,
@@ -164,6 +159,16 @@ void check_destinations(const RunArguments& a) {
   }
 }
 
+void add_timeline(report::RunReport& report, const RunResult& result, const RunArguments& a) {
+  if (!result.ok() || result.trace.most == 0) return;
+  constexpr std::size_t kTraceSpans = 500'000;  // some ten megabytes
+  const std::size_t spans = !a.trace.empty()    ? kTraceSpans
+                            : !a.report.empty() ? report::kPageSpans
+                                                : 0;
+  report.timeline = report::timeline_of(result.plan, result.trace, report.dtype,
+                                        {.most_spans = spans, .cores = report.cores});
+}
+
 void write_reports(const RunArguments& a, const report::RunReport& report,
                    const RunResult& result) {
   if (a.json == "-")
@@ -208,6 +213,10 @@ int run_command(const Kernels& kernels, const RunArguments& a) {
   if (a.break_at && !debugger_attached()) start_debugger();
   request.options.break_at = a.break_at;
   check_destinations(a);
+  if (!a.trace.empty()) {
+    const std::string why = report::unmodelled(kernel.describe(request).plan, request.dtype);
+    if (!why.empty()) throw InputError("bad-input", "--trace: there is no timeline: " + why);
+  }
 
   bool reached = false;
   request.options.on_step = [&](const std::string& blocks) {
@@ -232,11 +241,8 @@ int run_command(const Kernels& kernels, const RunArguments& a) {
     if (!fits.empty()) outcome.result.diagnostics[0].fields.emplace_back("fits", fits);
   }
   if (silent) return exit_code(outcome.result.diagnostics);
-  constexpr std::size_t kTraceSpans = 500'000;  // some ten megabytes
-  const std::size_t spans = !a.trace.empty()    ? kTraceSpans
-                            : !a.report.empty() ? report::kPageSpans
-                                                : 0;
-  const report::RunReport report = report_of(kernel, request, outcome, spans);
+  report::RunReport report = report_of(kernel, request, outcome);
+  add_timeline(report, outcome.result, a);
   if (outcome.result.ok() || outcome.validation) {
     fmt::print("{}", report::text_of(report));
   }

@@ -9,6 +9,7 @@
 
 #include "cli/commands.hpp"
 #include "cli/progress.hpp"
+#include "cli/ranks.hpp"
 #include "memory_model/npy.hpp"
 #include "report/page.hpp"
 #include "report/run_report.hpp"
@@ -38,6 +39,8 @@ struct Point {
   /// What combinations are ranked by.
   double rank() const { return seconds > 0 ? seconds : bandwidth_seconds; }
 };
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Point, device, assignments, reason, read, write, vmem, capacity,
+                                   flops, seconds, bandwidth_seconds, binds, note)
 
 std::vector<std::string> split(const std::string& text) {
   std::vector<std::string> parts;
@@ -102,6 +105,24 @@ void count_all(const KernelHandle& kernel, const Request& request, std::vector<P
       progress.show(static_cast<double>(done) / static_cast<double>(points.size()));
   }
   if (failed) std::rethrow_exception(failed);
+}
+
+/// Every rank counts its share of the points; rank 0 then has all of them.
+void count_shared(const KernelHandle& kernel, const Request& request, std::vector<Point>& points,
+                  int threads, Transport& ranks) {
+  const auto mine = static_cast<std::size_t>(ranks.rank());
+  const auto all = static_cast<std::size_t>(ranks.ranks());
+  std::vector<Point> share;
+  for (std::size_t i = mine; i < points.size(); i += all) share.push_back(points[i]);
+  count_all(kernel, request, share, threads);
+  std::vector<Transport::Message> outgoing(all);
+  outgoing[0] = nlohmann::json::to_cbor(nlohmann::json(share));
+  const std::vector<Transport::Message> arrived = ranks.exchange(std::move(outgoing));
+  if (mine != 0) return;
+  for (std::size_t r = 0; r < all; ++r) {
+    const auto part = nlohmann::json::from_cbor(arrived[r]).get<std::vector<Point>>();
+    for (std::size_t n = 0; n < part.size(); ++n) points[r + n * all] = part[n];
+  }
 }
 
 std::string time_of(double seconds) { return seconds > 0 ? report::duration(seconds) : "-"; }
@@ -194,6 +215,7 @@ int threads_of(const RunArguments& a) { return a.threads > 0 ? a.threads : omp_g
 }  // namespace
 
 int sweep_command(const Kernels& kernels, const RunArguments& a, const std::string& csv) {
+  const std::unique_ptr<Transport> ranks = connect_ranks();
   const KernelHandle& kernel = find_kernel(kernels, a.kernel);
   RunArguments first = a;
   first.device = split(a.device).front();
@@ -225,7 +247,11 @@ int sweep_command(const Kernels& kernels, const RunArguments& a, const std::stri
   if (points.size() < 2)
     throw InputError("bad-usage", "nothing to sweep: give a parameter several values",
                      "tessera sweep " + a.kernel + " bm=64,128,256");
-  count_all(kernel, request, points, threads_of(a));
+  if (ranks)
+    count_shared(kernel, request, points, threads_of(a), *ranks);
+  else
+    count_all(kernel, request, points, threads_of(a));
+  if (ranks && ranks->rank() > 0) return 0;
   sort_points(points);
   if (a.json != "-") fmt::print("{}", table(points, varied));
   const auto put = [](const std::string& file, const std::string& text) {

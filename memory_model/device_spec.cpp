@@ -1,5 +1,6 @@
 #include "memory_model/device_spec.hpp"
 
+#include <algorithm>
 #include <fstream>
 #include <functional>
 #include <nlohmann/json.hpp>
@@ -40,6 +41,37 @@ const std::vector<Wanted>& wanted_figures() {
 constexpr std::string_view kPeak = "peak_flops_";
 constexpr std::string_view kModel = "model_";
 
+/// Of the timeline's model (report/gpu_timeline.cpp): all of them, or none.
+struct ModelFigure {
+  std::string_view name;
+  std::string_view unit;
+};
+constexpr ModelFigure kModelFigures[] = {
+    {"l2_capacity", "B"},
+    {"l2_bandwidth", "B/s"},
+    {"sm_bandwidth", "B/s"},
+    {"hbm_efficiency", "1"},
+    {"load_latency", "s"},
+    {"dram_latency", "s"},
+    {"issue_seconds", "s"},
+    {"launch_seconds", "s"},
+    {"step_latency", "s"},
+    {"product_latency", "s"},
+    {"contention", "1"},
+    {"product_overhead", "1"},
+    {"seconds_per_element", "s"},
+    {"seconds_per_fast_function", "s"},
+    {"seconds_per_exact_function", "s"},
+    {"simt_efficiency", "1"},
+    {"store_latency", "s"},
+    {"store_bandwidth", "B/s"},
+    {"registers_used", "1"},
+    {"registers_spare", "1"},
+    {"spill_per_step", "s"},
+    {"spill_per_instruction", "s"},
+    {"cell_latency", "s"},
+};
+
 void take_figure(DeviceSpec& spec, const std::string& name, const Json& entry,
                  const std::string& origin) {
   const auto complain = [&](const std::string& what) {
@@ -59,7 +91,11 @@ void take_figure(DeviceSpec& spec, const std::string& name, const Json& entry,
     if (figure.unit != "FLOP/s") complain("must have the unit FLOP/s");
     spec.peak_flops[name.substr(kPeak.size())] = figure.value;
   } else if (name.starts_with(kModel)) {
-    spec.model[name.substr(kModel.size())] = figure.value;
+    const std::string constant = name.substr(kModel.size());
+    const auto* const known = std::ranges::find(kModelFigures, constant, &ModelFigure::name);
+    if (known == std::end(kModelFigures)) complain("is not one that tessera knows");
+    if (figure.unit != known->unit) complain("must have the unit " + std::string(known->unit));
+    spec.model[constant] = figure.value;
   } else {
     bool known = false;
     for (const auto& wanted : wanted_figures()) {
@@ -110,6 +146,12 @@ DeviceSpec parse_device(std::string_view text, const std::string& origin) {
     bool found = false;
     for (const auto& figure : spec.figures) found = found || figure.name == wanted.name;
     if (!found) throw SpecError(origin + ": figure '" + wanted.name + "' is missing");
+  }
+  for (const ModelFigure& wanted : kModelFigures) {
+    if (!spec.model.empty() && !spec.model.contains(std::string(wanted.name))) {
+      throw SpecError(origin + ": figure 'model_" + std::string(wanted.name) +
+                      "' is missing: a model has all of them, or a device has none");
+    }
   }
   return spec;
 }

@@ -269,6 +269,13 @@ Array join_parts(std::vector<Array> parts) {
   return whole;
 }
 
+DType main_dtype(const Program& p) {
+  for (const Window& w : p.operands) {
+    if (is_float(w.type.dtype)) return w.type.dtype;
+  }
+  return p.operands.empty() ? DType::f32 : p.operands.front().type.dtype;
+}
+
 std::size_t operands_before_inputs(const Program& p) {
   return dynamic_extents(p) + p.prefetched.size();
 }
@@ -323,6 +330,7 @@ RunResult run_prepared(const Call& call, const RunOptions& given, bool share) {
     for (int d = 0; d < p.launch.parallel; ++d)
       subcores *= p.launch.grid[static_cast<std::size_t>(d)];
     options.cores = static_cast<int>(std::max<std::int64_t>(1, subcores));
+    options.trace_steps = 0;  // timelines and pictures know the cores of a grid, not subcores
   }
   if (call.program->asynchronous && !options.schedule) options.schedule = Schedule{};
   StepContext context;

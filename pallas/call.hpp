@@ -43,6 +43,8 @@ struct Call {
 /// each. Throws InputError for parts of several shapes.
 Array join_parts(std::vector<Array> parts);
 
+/// What a kernel works on: the type of its first operand of floats, else of its first.
+DType main_dtype(const Program& program);
 /// How many of a custom call's operands come before the inputs: the dynamic extents of the grid and
 /// the prefetched arrays.
 std::size_t operands_before_inputs(const Program& program);

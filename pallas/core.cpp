@@ -74,6 +74,12 @@ class KernelCore final : public CoreBase {
     for (std::size_t i = 0; i < program_.scratch.size(); ++i) prepare_scratch(i);
     for (std::size_t d = 0; d < launch_.grid.size(); ++d)
       extent[d] = static_cast<int>(launch_.grid[d]);
+    if (io.core == nullptr || io.core->device == 0) trace.most = io.trace_steps;
+    trace.blocks.resize(plan.operands.size());
+    for (const OperandPlan& op : plan.operands) {
+      if (op.pipelined() && op.blocks.elems() > std::numeric_limits<std::int32_t>::max())
+        trace.give_up();
+    }
   }
 
   void run_cells(std::int64_t first, std::int64_t last) override {
@@ -106,6 +112,9 @@ class KernelCore final : public CoreBase {
       }
       set_cell(cell);
       cell_ = cell;
+      // An output that lingers leaves with the last cell: as if all were one.
+      if (tracing() && (cell == 0 || std::ranges::count(launch_.lingers, true) == 0))
+        trace.cell_begin.push_back(trace.steps);
       if (inner_steps() > 0) walk();
       end_cell();
       if (io_.progress != nullptr)
@@ -251,7 +260,9 @@ class KernelCore final : public CoreBase {
       }
     }
     if (io_.at != nullptr) watch();
+    const OpState before = op_state;
     if (!io_.dry) run_body();
+    if (tracing()) trace_step(before);
     ++steps;
     if (io_.keep_checksums) sum_scratch();
     report_progress();
@@ -269,6 +280,30 @@ class KernelCore final : public CoreBase {
                            " at the end of the step",
                        "pop every accumulator and load every staging register");
     }
+  }
+
+  bool tracing() const { return trace.most > 0 && trace.complete; }
+  /// Keeps what this step used; `before`: what the steps before it had counted.
+  void trace_step(const OpState& before) {
+    if (trace.steps == trace.most) {
+      trace.give_up();
+      return;
+    }
+    ++trace.steps;
+    for (std::size_t i = 0; i < program_.operands.size(); ++i) {
+      const OperandPlan& op = plan_.operands[i];
+      if (program_.operands[i].any || !op.pipelined()) continue;
+      std::int64_t block = 0;
+      for (int d = 0; d < op.blocks.rank; ++d) block = block * op.blocks[d] + indices_[i][d];
+      trace.blocks[i].push_back(static_cast<std::int32_t>(block));
+    }
+    if (io_.dry) return;
+    Work work;
+    work.flops = op_state.flops - before.flops;
+    work.transcendentals = op_state.transcendentals - before.transcendentals;
+    work.matrix_flops = op_state.matrix_flops - before.matrix_flops;
+    work.elements = op_state.elements - before.elements;
+    trace.add_work(work);
   }
 
   void report_progress() {

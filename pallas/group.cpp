@@ -149,6 +149,7 @@ void Group::run(Exec& x) const {
   }
   for (const Member& m : members) {
     op_state.flops += elems * m.op.flops;
+    op_state.elements += elems;
     if (m.op.transcendental) op_state.transcendentals += elems;
   }
   if (poison || op_state.error_model != nullptr) {

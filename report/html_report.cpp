@@ -33,6 +33,7 @@ struct Heat {
   std::vector<std::int64_t> moved;  ///< by block
 
   explicit Heat(const OperandPlan& op) {
+    if (op.by_element) return;  // windows that overlap are no map of blocks
     const int rank = op.blocks.rank;
     cols = rank > 0 ? op.blocks[rank - 1] : 1;
     rows = cols > 0 ? op.blocks.elems() / cols : 0;
@@ -86,12 +87,13 @@ Pictures pictures_of(const RunResult& result, int cores) {
   for_each_transfer(plan, trace, cores,
                     [&](std::int64_t step, std::size_t i, std::int32_t block, Why, std::int64_t n) {
                       moved[i][static_cast<std::size_t>(step / steps_per_bin)] += n;
-                      ++heat[i].moved[static_cast<std::size_t>(block)];
+                      if (!heat[i].moved.empty()) ++heat[i].moved[static_cast<std::size_t>(block)];
                     });
   for (std::size_t i = 0; i < plan.operands.size(); ++i) {
     const OperandPlan& op = plan.operands[i];
     if (!op.present || !op.pipelined()) continue;
     p.traffic.push_back({{"name", op.name}, {"bytes", moved[i]}});
+    if (op.by_element) continue;
     Json map = heat[i].picture();
     map["name"] = op.name;
     map["direction"] = op.role == Role::in ? "fetched" : "written back";
@@ -159,7 +161,7 @@ Json timeline_json(const Timeline& t) {
 
 }  // namespace
 
-std::string html_of(const RunReport& r, const RunResult& result, const std::string& command) {
+std::string page_data(const RunReport& r, const RunResult& result, const std::string& command) {
   Json data{{"run", Json::parse(json_of(r))}, {"command", command}, {"device", r.device.title}};
   const bool traced = result.trace.complete && result.trace.steps > 0;
   if (traced) {
@@ -173,7 +175,11 @@ std::string html_of(const RunReport& r, const RunResult& result, const std::stri
       data["occupancy"] = occupancy_of(drawn, result.plan);
     }
   }
-  return filled(kPage, data.dump(), r.kernel);
+  return data.dump();
+}
+
+std::string html_of(const RunReport& r, const RunResult& result, const std::string& command) {
+  return filled(kPage, page_data(r, result, command), r.kernel);
 }
 
 std::string filled(std::string_view page, std::string json, const std::string& title) {

@@ -8,17 +8,23 @@ namespace tessera::report {
 
 namespace {
 
-std::string why_not(const Plan& plan, const StepTrace& trace, DType dtype) {
-  for (const OperandPlan& op : plan.operands) {
-    if (op.present && (in_hbm(op.role) || is_semaphore(op.role)))
-      return "its body copies by itself (" + op.name + ")";
-  }
+std::string why_not(const StepTrace& trace) {
   if (!trace.complete) {
     return trace.most < StepTrace::kMostSteps
                ? "more than " + std::to_string(trace.most) + " steps: --timeline"
                : "more than 2^24 steps";
   }
   if (trace.steps == 0 || trace.work.empty()) return "the work of its steps is not known";
+  return "";
+}
+
+}  // namespace
+
+std::string unmodelled(const Plan& plan, DType dtype) {
+  for (const OperandPlan& op : plan.operands) {
+    if (op.present && (in_hbm(op.role) || is_semaphore(op.role)))
+      return "its body copies by itself (" + op.name + ")";
+  }
   if (plan.device.peak(dtype) <= 0)
     return plan.device.name + " has no peak rate for " + tessera::name(dtype);
   if (plan.device.kind == DeviceSpec::Kind::tpu) return "";
@@ -26,12 +32,11 @@ std::string why_not(const Plan& plan, const StepTrace& trace, DType dtype) {
   return "";
 }
 
-}  // namespace
-
 Timeline timeline_of(const Plan& plan, const StepTrace& trace, DType dtype,
                      const TimelineOptions& options) {
   Timeline line;
-  line.unmodelled = why_not(plan, trace, dtype);
+  line.unmodelled = unmodelled(plan, dtype);
+  if (line.unmodelled.empty()) line.unmodelled = why_not(trace);
   if (!line.unmodelled.empty()) return line;
   line = plan.device.kind == DeviceSpec::Kind::tpu ? tpu_timeline(plan, trace, dtype, options)
                                                    : gpu_timeline(plan, trace, dtype, options);

@@ -64,6 +64,8 @@ struct TimelineOptions {
   int cores = 1;               ///< of a TPU's device, as the run had them
 };
 
+/// Why no run with this plan has a timeline; empty: one may.
+std::string unmodelled(const Plan& plan, DType dtype);
 /// The prediction for device 0 of a run with this plan.
 Timeline timeline_of(const Plan& plan, const StepTrace& trace, DType dtype,
                      const TimelineOptions& options = {});

@@ -18,6 +18,7 @@
 #include "sim/ops/checksum.hpp"
 #include "sim/scoped.hpp"
 #include "sim/step_checksums.hpp"
+#include "sim/step_trace.hpp"
 #include "sim/transfer.hpp"
 
 namespace tessera {
@@ -41,6 +42,7 @@ struct CoreIo {
   bool keep_checksums = false;
   bool dry = false;  ///< blocks come and go without data, bodies do not run
   bool keep_movements = false;
+  std::int64_t trace_steps = 0;          ///< of a module: RunOptions::trace_steps
   const std::vector<int>* at = nullptr;  ///< the watched grid step
   bool break_at = false;
   const std::function<void(const std::string&)>* on_step = nullptr;
@@ -60,6 +62,7 @@ struct CoreTotals {
   std::array<int, kMaxGridRank> extent{};
   Scopes scopes;
   StepChecksums checksums;
+  StepTrace trace;  ///< of a module
   std::string printed;
 };
 

@@ -31,6 +31,38 @@ struct StepTrace {
     none.complete = false;
     *this = std::move(none);
   }
+  /// The steps of a core after those of others.
+  void append(StepTrace&& part) {
+    if (!complete) return;
+    if (!part.complete || steps + part.steps > most) {
+      give_up();
+      return;
+    }
+    for (const std::int64_t begin : part.cell_begin) cell_begin.push_back(steps + begin);
+    const auto known = static_cast<std::int32_t>(works.size());
+    for (const std::int32_t w : part.work) work.push_back(known + w);
+    works.insert(works.end(), part.works.begin(), part.works.end());
+    blocks.resize(part.blocks.size());
+    for (std::size_t i = 0; i < blocks.size(); ++i)
+      blocks[i].insert(blocks[i].end(), part.blocks[i].begin(), part.blocks[i].end());
+    steps += part.steps;
+  }
+  /// Those of a step, by their number among the distinct ones.
+  void add_work(const Work& w) {
+    // Most steps do what the one before did, or what one of a few did.
+    constexpr std::size_t kLookBack = 64;
+    if (!work.empty() && works[static_cast<std::size_t>(work.back())] == w) {
+      work.push_back(work.back());
+      return;
+    }
+    std::size_t at = works.size();
+    while (at > 0 && works.size() - at < kLookBack && works[at - 1] != w) --at;
+    if (at == 0 || works[at - 1] != w) {
+      works.push_back(w);
+      at = works.size();
+    }
+    work.push_back(static_cast<std::int32_t>(at - 1));
+  }
   std::int64_t cells() const {
     return static_cast<std::int64_t>(cell_begin.size()) - (cell_begin.empty() ? 0 : 1);
   }

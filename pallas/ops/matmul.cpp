@@ -343,6 +343,7 @@ void plan_matmul(Planner& p, const Operation& op) {
           multiply(d, c, acc, la.bytes(), l.bounds(), rb.bytes(), r.bounds());
         }
         op_state.flops += 2 * elems * d.k;
+        op_state.matrix_flops += 2 * elems * d.k;
         if (l.poison || r.poison || from.poison) {
           c.poison = byte_mask(elems, false);
           std::vector<char> rows(static_cast<std::size_t>(d.batch * d.m), 0);
@@ -471,6 +472,7 @@ void plan_accumulate(Planner& p, const Operation& op) {
         if (!multiply(d, sum.value, acc, a.bytes(), nullptr, b.bytes(), nullptr))
           fail_ref("a product of these types in a matrix unit");
         op_state.flops += 2 * d.m * d.n * d.k;
+        op_state.matrix_flops += 2 * d.m * d.n * d.k;
         if (left.poison || right.value.poison) sum.value.poison = byte_mask(d.m * d.n, true);
       },
       {from});

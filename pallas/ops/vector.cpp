@@ -282,6 +282,7 @@ void plan_reduction(Planner& p, const Operation& op) {
         std::memcpy(r.data.bytes(), x.vector(start).data.bytes(), bytes);
         kernel(r.data.bytes(), rows.data.bytes(), dims.kept, dims.reduced);
         op_state.flops += elems;
+        op_state.elements += elems;
         if (op_state.error_model != nullptr) {
           const Vector& begin = x.vector(start);
           const bool any = rows.bound || begin.bound;

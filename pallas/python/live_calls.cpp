@@ -15,11 +15,14 @@
 #include "pallas/call_directory.hpp"
 #include "pallas/extract.hpp"
 #include "pallas/load.hpp"
-#include "report/run_report.hpp"
+#include "report/html_report.hpp"
 
 namespace tessera::live {
 
 namespace {
+
+/// Of which a page has pictures.
+constexpr std::int64_t kTracedSteps = std::int64_t{1} << 17;
 
 /// What the text of a call's configuration comes to.
 struct Kernel {
@@ -268,6 +271,7 @@ class Calls {
     const std::string kernel_name = any.name.empty() ? program.name : any.name;
     RunOptions options = settings.options;
     options.who = kernel_name;
+    options.trace_steps = kTracedSteps;
     options.mesh = {static_cast<int>(group.size())};
     options.print = [&](const std::string& line) { f.printed += line + "\n"; };
     const std::string place = fmt::format("{:03}_{}", captured_++, kernel_name);
@@ -285,8 +289,14 @@ class Calls {
     report::RunReport report = report::report_of(result, options);
     report.kernel = kernel_name;
     report.frontend = "mosaic";
-    report.dtype = program.operands.empty() ? DType::f32 : program.operands.front().type.dtype;
+    report.dtype = pallas::main_dtype(program);
     report.backend_why = "a TPU build runs on a TPU";
+    if (result.ok()) {
+      report.timeline =
+          report::timeline_of(result.plan, result.trace, report.dtype,
+                              {.most_spans = report::kPageSpans, .cores = report.cores});
+    }
+    f.page = report::page_data(report, result, options.command);
     f.json = report::json_of(report);
     f.text = report::text_of(report);
     if (!result.ok()) {

@@ -220,6 +220,7 @@ NB_MODULE(_xla, m) {
   nb::class_<live::Finished>(m, "Finished")
       .def_ro("json", &live::Finished::json)
       .def_ro("text", &live::Finished::text)
+      .def_ro("page", &live::Finished::page)
       .def_ro("slug", &live::Finished::slug)
       .def_ro("kind", &live::Finished::kind)
       .def_ro("failure", &live::Finished::failure)

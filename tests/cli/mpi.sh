@@ -1,6 +1,6 @@
 #!/bin/bash
 # usage: mpi.sh TESSERA: a mesh spread over 2 and 4 ranks gives the bytes and the ledger of one process,
-# and a hazard is told alike.
+# and a hazard is told alike; a sweep shared by ranks is that of one.
 set -u
 tessera=$(realpath "$1")
 command -v mpirun >/dev/null || { echo "skipped: no mpirun"; exit 77; }
@@ -28,6 +28,12 @@ for kernel in ring_all_gather reduce_scatter all_reduce all_to_all all_gather_ma
       diff <(grep -v '"seconds"' one.json) <(grep -v '"seconds"' many.json) || failed=1
     done
   done
+done
+sweep=("$tessera" sweep matmul m=1024 n=1024 k=1024 bm=64,128 bn=64,128 bk=32,64 --dtype bf16 --device tpu-v5e,h200)
+"${sweep[@]}" --json one.json >one.txt || failed=1
+for ranks in 3 20; do
+  timeout 60 mpirun --oversubscribe -n "$ranks" "${sweep[@]}" --json many.json >many.txt 2>out || { cat out; failed=1; }
+  cmp one.json many.json && cmp one.txt many.txt || failed=1
 done
 # What is wrong in one process is wrong in several: input that no rank takes, a schedule that needs one process.
 for bad in "matmul m=0" "ring_all_gather rows=10" "ring_all_gather --schedule explore:5"; do

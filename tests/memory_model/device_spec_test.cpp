@@ -1,6 +1,8 @@
 #include <catch2/catch.hpp>
+#include <regex>
 
 #include "memory_model/device_spec.hpp"
+#include "memory_model/embedded_devices.hpp"
 
 using namespace tessera;
 using Catch::Matchers::Contains;
@@ -38,4 +40,22 @@ TEST_CASE("a spec with a figure missing, unsourced or unknown is refused by name
   CHECK_THROWS_WITH(
       parse_device(head + R"("cores": {"value": 1, "unit": "B", "source": "s"}}})", "my.json"),
       Contains("must have the unit 1"));
+}
+
+TEST_CASE("a model has all of its figures or none", "[memory_model][device]") {
+  std::string h200;
+  for (const auto& device : embedded_devices()) {
+    if (std::string_view(device.name) == "h200") h200 = device.json;
+  }
+  CHECK(parse_device(h200, "my.json").model.contains("cell_latency"));
+  const std::regex figure(R"re("model_cell_latency": \{[^}]*\},?)re");
+  REQUIRE(std::regex_search(h200, figure));
+  const std::string without = std::regex_replace(h200, figure, "");
+  const std::string fixed = std::regex_replace(without, std::regex(R"(\},(\s*\}))"), "}$1");
+  CHECK_THROWS_WITH(parse_device(fixed, "my.json"),
+                    Contains("figure 'model_cell_latency' is missing: a model has all of them"));
+  const std::string other =
+      std::regex_replace(h200, std::regex("model_cell_latency"), "model_cell_latencies");
+  CHECK_THROWS_WITH(parse_device(other, "my.json"),
+                    Contains("figure 'model_cell_latencies' is not one that tessera knows"));
 }

@@ -6,6 +6,8 @@
 #include <iostream>
 
 #include "pallas/call_directory.hpp"
+#include "report/step_traffic.hpp"
+#include "report/timeline.hpp"
 
 namespace tessera::pallas {
 
@@ -102,6 +104,85 @@ TEST_CASE("the bytes of a recorded product are those of its closed form", "[corp
   CHECK(result.ledger().hbm_read_bytes() == 12 * 2 * 128 * 256 * 4);
   CHECK(result.ledger().hbm_write_bytes() == 6 * 128 * 128 * 4);
   CHECK(result.flops == 2LL * 256 * 384 * 512 + 12LL * 128 * 128);
+}
+
+TEST_CASE("the steps of a real kernel move the bytes of its ledger", "[corpus][trace]") {
+  int traced = 0;
+  int timed = 0;
+  const auto folders = corpus();
+  for (const std::string& folder : folders) {
+    CAPTURE(folder);
+    const RecordedCall r = read_call(folder);
+    if (r.devices > 1 || r.eager) continue;
+    RunOptions options;
+    options.device = load_device(r.device.empty() ? "tpu-v6e" : r.device);
+    options.cores = r.cores;
+    options.trace_steps = 1 << 20;
+    options.threads = 2;
+    const RunResult result = run_call(r.call, options);
+    REQUIRE(result.ok());
+    const StepTrace& trace = result.trace;
+    if (r.program->subcores) {
+      CHECK(trace.steps == 0);
+      continue;
+    }
+    ++traced;
+    REQUIRE(trace.complete);
+    REQUIRE(trace.steps == result.steps);
+    std::vector<std::int64_t> moved(result.ledger().refs().size(), 0);
+    report::for_each_transfer(
+        result.plan, trace, r.cores,
+        [&](std::int64_t, std::size_t i, std::int32_t, Why, std::int64_t bytes) {
+          moved[static_cast<std::size_t>(result.plan.operands[i].ledger_ref)] += bytes;
+        });
+    for (const OperandPlan& op : result.plan.operands) {
+      if (!op.pipelined()) continue;
+      CAPTURE(op.name);
+      const auto ref = static_cast<std::size_t>(op.ledger_ref);
+      CHECK(moved[ref] == result.ledger().refs()[ref].bytes);
+    }
+    std::int64_t flops = 0;
+    REQUIRE(static_cast<std::int64_t>(trace.work.size()) == trace.steps);
+    for (const std::int32_t w : trace.work) flops += trace.works[static_cast<std::size_t>(w)].flops;
+    CHECK(flops == result.flops);
+    const auto line = report::timeline_of(result.plan, trace, DType::bf16, {.cores = r.cores});
+    const bool copies =
+        std::any_of(result.plan.operands.begin(), result.plan.operands.end(),
+                    [](const OperandPlan& op) { return in_hbm(op.role) || is_semaphore(op.role); });
+    CHECK(line.unmodelled.empty() == !copies);
+    timed += line.seconds > 0 ? 1 : 0;
+  }
+  CHECK(((traced > 20 && timed > 10) || folders.empty()));
+}
+
+TEST_CASE("a trace is one thread's for every number of threads", "[corpus][trace]") {
+  const std::string folder = std::string(TESSERA_CORPUS) + "/jax__matmul_f32";
+  if (!std::filesystem::exists(folder)) {
+    std::cerr << "skipped: no " << folder << "\n";
+    return;
+  }
+  const RecordedCall r = read_call(folder);
+  RunOptions options;
+  options.trace_steps = 100;
+  options.threads = 1;
+  const StepTrace one = run_call(r.call, options).trace;
+  REQUIRE(one.steps == 12);
+  CHECK(one.grid == std::vector{2, 3, 2});
+  CHECK(one.blocks[0] == std::vector<std::int32_t>{0, 1, 0, 1, 0, 1, 2, 3, 2, 3, 2, 3});
+  for (const int threads : {2, 5}) {
+    options.threads = threads;
+    const StepTrace many = run_call(r.call, options).trace;
+    CHECK(many.blocks == one.blocks);
+    CHECK(many.cell_begin == one.cell_begin);
+    for (std::size_t s = 0; s < 12; ++s) {
+      CHECK(many.works[static_cast<std::size_t>(many.work[s])] ==
+            one.works[static_cast<std::size_t>(one.work[s])]);
+    }
+  }
+  options.trace_steps = 11;
+  const StepTrace none = run_call(r.call, options).trace;
+  CHECK_FALSE(none.complete);
+  CHECK(none.steps == 0);
 }
 
 TEST_CASE("a dry run of a real kernel counts what a run counts", "[corpus][dry]") {

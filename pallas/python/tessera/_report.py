@@ -23,6 +23,7 @@ class Call:
     def __init__(self, finished):
         self.json = json.loads(finished.json) if finished.json else None
         self.text = finished.text
+        self._page = finished.page
         self.printed = finished.printed
         self.folder = finished.folder or None
         self.golden = finished.golden or None
@@ -38,11 +39,12 @@ class Call:
         return self.json["traffic"]
 
     def to_html(self):
-        """The call as a page of its own, that needs nothing else."""
-        run = dict(self.json)
+        """The call as a page of its own, that needs nothing else: numbers, pictures, the predicted timeline."""
+        shown = json.loads(self._page) if self._page else {"run": dict(self.json)}
         if self.error:
-            run["diagnostics"] = [{"slug": self.error.slug, "kind": self.error.kind, "message": str(self.error)}]
-        data = json.dumps({"run": run}).replace("</", "<\\/")
+            shown["run"]["diagnostics"] = [
+                {"slug": self.error.slug, "kind": self.error.kind, "message": str(self.error)}]
+        data = json.dumps(shown).replace("</", "<\\/")
         page = (pathlib.Path(__file__).parent / "page.html").read_text(encoding="utf-8")
         return page.replace("/*DATA*/", data, 1).replace("TITLE", html.escape(self.kernel), 1)
 

@@ -47,7 +47,16 @@ def test_page_opens(report, tmp_path):
                            "--virtual-time-budget=4000", "--dump-dom", (tmp_path / "call.html").as_uri()],
                           capture_output=True, text=True, timeout=120)
     assert "CONSOLE" not in done.stderr
-    assert re.findall(r"<h2>(.*?)</h2>", done.stdout) == ["Traffic by ref", "Roofline", "VMEM", "Receipt"]
+    assert re.findall(r"<h2>(.*?)</h2>", done.stdout) == [
+        "Traffic by ref", "Traffic along the steps", "How often blocks move", "Timeline", "Roofline", "VMEM", "Receipt"]
+
+
+def test_call_has_a_timeline(report):
+    line = report.calls[1].json["timeline"]
+    assert line["busy"]["HBM"] > 0 and line["seconds"] > 0
+    moved = json.loads(report.calls[1]._page)["traffic"]
+    assert sum(sum(ref["bytes"]) for ref in moved) == sum(
+        report.calls[1].traffic[way] for way in ("hbm_read_bytes", "hbm_write_bytes"))
 
 
 def test_roofline(report):
