@@ -320,7 +320,7 @@ Call make_call(const Program& p, std::vector<Array> operands,
 
 namespace {
 
-RunResult run_prepared(const Call& call, const RunOptions& given, bool share) {
+RunResult run_prepared(const Call& call, const RunOptions& given, bool share, bool bodies) {
   RunOptions options = given;
   int devices = 1;
   for (const int extent : options.mesh) devices *= extent;
@@ -353,12 +353,7 @@ RunResult run_prepared(const Call& call, const RunOptions& given, bool share) {
     }
     const bool copies = std::any_of(p.plan.operands.begin(), p.plan.operands.end(),
                                     [](const OperandPlan& op) { return !is_block(op.role); });
-    if (options.dry && (call.program->asynchronous || copies)) {
-      throw KernelError({.slug = "unsupported",
-                         .kind = Diagnostic::Kind::unsupported,
-                         .headline = "--dry of " + p.plan.kernel +
-                                     ": its body copies or allocates by itself, and does not run"});
-    }
+    p.launch.bodies = bodies;
     detail::RunDriver driver(std::move(p.plan), inputs, options);
     context.plan = &driver.plan();
     std::int64_t cells = 1;
@@ -366,7 +361,13 @@ RunResult run_prepared(const Call& call, const RunOptions& given, bool share) {
     result =
         driver.execute(cells, [&](CoreIo& io) { return make_core(p.launch, driver.plan(), io); });
     result.dry = options.dry;
-    if (options.dry) result.no_work = "bodies of modules do not run without data";
+    if (options.dry && !bodies) result.no_work = "its body decides by values, and there are none";
+    if (options.dry && !call.program->counts_all)
+      result.no_work = "it multiplies by the explicit ops of a matrix unit";
+    // Blocks come and go whatever the body does, if it copies nothing itself.
+    if (options.dry && bodies && !result.ok() && result.diagnostics[0].slug == "unsupported" &&
+        !copies && !call.program->asynchronous)
+      return run_prepared(call, given, share, false);
   } catch (const KernelError& error) {
     // Only what precedes the first step lands here: the plan.
     result.plan = std::move(p.plan);
@@ -379,9 +380,9 @@ RunResult run_prepared(const Call& call, const RunOptions& given, bool share) {
 
 RunResult run_call(const Call& call, const RunOptions& options) {
   try {
-    return run_prepared(call, options, true);
+    return run_prepared(call, options, true, true);
   } catch (const NeedsOneCell&) {
-    return run_prepared(call, options, false);
+    return run_prepared(call, options, false, true);
   }
 }
 

@@ -9,7 +9,9 @@
 // Arrays are those of the custom call: first one i32 scalar per dynamic extent of the grid, then
 // the prefetched arrays, then the inputs. On a mesh each is sharded over dim 0, but for the
 // scalars. Results: what the kernel leaves undefined holds NaN, or -0x5a5a5a5a;
-// RunResult::undefined says how many elements of each.
+// RunResult::undefined says how many elements of each. A dry run runs scalars, copies and control;
+// vectors have no values there, and a body that decides by them is refused (if it copies) or has
+// its blocks counted without its work.
 #pragma once
 
 #include <utility>

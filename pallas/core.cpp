@@ -64,6 +64,7 @@ class KernelCore final : public CoreBase {
     exec_.printed = &printed;
     exec_.collective_id = launch.call->collective_id;
     exec_.unchecked_bounds = launch.call->unchecked_bounds;
+    exec_.dry = io.dry;
     if (io.core != nullptr) {
       io.core->ledger = &ledger;
       io.core->step = &steps;
@@ -186,6 +187,7 @@ class KernelCore final : public CoreBase {
       return;
     }
     scratch_.push_back(make_buffer(op.name, op.space, op.dtype, w.type.shape));
+    if (io_.dry && op.space != Space::smem) scratch_.back()->shadow.fill(Shadow::init);
     place_buffer(*scratch_.back(), op.ledger_ref, true);
     exec_.memref(w.slot) = MemRef::whole(*scratch_.back());
   }
@@ -261,7 +263,7 @@ class KernelCore final : public CoreBase {
     }
     if (io_.at != nullptr) watch();
     const OpState before = op_state;
-    if (!io_.dry) run_body();
+    if (launch_.bodies) run_body();
     if (tracing()) trace_step(before);
     ++steps;
     if (io_.keep_checksums) sum_scratch();
@@ -297,7 +299,7 @@ class KernelCore final : public CoreBase {
       for (int d = 0; d < op.blocks.rank; ++d) block = block * op.blocks[d] + indices_[i][d];
       trace.blocks[i].push_back(static_cast<std::int32_t>(block));
     }
-    if (io_.dry) return;
+    if (!launch_.bodies || (io_.dry && !program_.counts_all)) return;
     Work work;
     work.flops = op_state.flops - before.flops;
     work.transcendentals = op_state.transcendentals - before.transcendentals;
@@ -327,6 +329,7 @@ class KernelCore final : public CoreBase {
     if (launch_.parallel == 0) return;
     // Scratch that this cell wrote stays there, but not for the next one.
     for (auto& b : scratch_) {
+      if (io_.dry && b->space != Space::smem) continue;
       if (b->shadow.missing() < b->shadow.elems()) b->shadow.fill(Shadow::stale);
     }
   }
@@ -345,16 +348,18 @@ class KernelCore final : public CoreBase {
       if (p.resident) leave(i);
       if (io_.core != nullptr) touch(op, b, true, "fetch");
       if (!launch_.lingers[i]) claim(i, index);
-      b.shadow.fill(Shadow::uninit);
+      b.shadow.fill(io_.dry && b.space != Space::smem ? Shadow::init : Shadow::uninit);
       b.bounds.clear();
     } else {
       if (io_.core != nullptr) {
         touch(op, b, true, "fetch");
         if (op.aliased >= 0) fetched(op, index, inside);
       }
-      if (!io_.dry) {
+      if (!io_.dry || b.space == Space::smem) {
         fetch(op, b, io_.device->hbm[i], index, inside);
         fetch_bounds(i, index, inside);
+      } else {
+        b.shadow.fill(Shadow::init);
       }
       if (!elided) record(op, inside, Space::hbm, op.space, Why::fetch);
     }

@@ -14,7 +14,8 @@ struct Launch {
   const Call* call = nullptr;
   const Program* program = nullptr;
   std::vector<std::int64_t> grid;
-  int parallel = 0;  ///< leading dims whose steps are cells
+  int parallel = 0;    ///< leading dims whose steps are cells
+  bool bodies = true;  ///< false: a dry run of blocks alone
   /// Per operand: an output with one block, which every cell writes and the last one leaves behind
   /// (real kernels pass scratch as such results). A kernel that needs more of it, what an earlier
   /// cell wrote, throws NeedsOneCell.

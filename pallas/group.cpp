@@ -139,6 +139,16 @@ int Group::lane(const Lane& l) {
   return static_cast<int>(lanes.size()) - 1;
 }
 
+Work Group::work() const {
+  Work w;
+  for (const Member& m : members) {
+    w.flops += elems * m.op.flops;
+    w.elements += elems;
+    if (m.op.transcendental) w.transcendentals += elems;
+  }
+  return w;
+}
+
 void Group::run(Exec& x) const {
   bool poison = false;
   for (const Lane& l : lanes) {
@@ -146,11 +156,6 @@ void Group::run(Exec& x) const {
       poison = poison || x.scalars[static_cast<std::size_t>(l.slot)].poison;
     else if (l.kind != Lane::Kind::result)
       poison = poison || static_cast<bool>(x.vector(l.slot).poison);
-  }
-  for (const Member& m : members) {
-    op_state.flops += elems * m.op.flops;
-    op_state.elements += elems;
-    if (m.op.transcendental) op_state.transcendentals += elems;
   }
   if (poison || op_state.error_model != nullptr) {
     run_apart(x);

@@ -92,6 +92,7 @@ struct Group {
   std::vector<Member> members;
 
   int lane(const Lane& l);
+  Work work() const;
   void run(Exec& x) const;
 
  private:

@@ -2,6 +2,7 @@
 
 #include "sim/diagnostics/slugs.hpp"
 #include "sim/op_state.hpp"
+#include "sim/run.hpp"
 
 namespace tessera::pallas {
 
@@ -195,6 +196,7 @@ int Planner::vector(int value) {
     if (lane.kind != Lane::Kind::splat) read(lane.slot);
     emit([=](Exec& x) { x.vector(slot) = expanded(x, lane, elems); });
     carries_bounds();
+    code_->steps.back().on_values = true;
     return slot;  // made anew for each use: what it repeats may change in between
   }
   if (p.kind != Place::Kind::vector) malformed(*running_, "takes a vector here");
@@ -470,6 +472,7 @@ void Planner::element_op(const Operation& op, ElementOp e, std::span<const int> 
           to.bound = *floats(b);
       }
     });
+    of_scalars_ = position();
     return;
   }
   const std::int64_t elems = t.shape.elems();
@@ -551,6 +554,8 @@ void Planner::emit_group(std::int64_t elems) {
   const auto shared = std::make_shared<const Group>(std::move(group));
   emit([shared](Exec& x) { shared->run(x); });
   carries_bounds();
+  work(shared->work());
+  code_->steps.back().on_values = true;
 }
 
 void Planner::flush() {
@@ -646,9 +651,33 @@ void Planner::operation(const Operation& op) {
   if (it == rules().end()) unsupported(op, "");
   ++program_.operations;
   const char* const outer_name = std::exchange(running_name_, it->second->name);
+  const bool values = on_values(op);
+  if (values && std::ranges::any_of(op.operands, [&](int v) { return type(v).space == "smem"; })) {
+    // A vector in SMEM is what scalars, and so decisions, may come from.
+    emit([](Exec& x) {
+      if (x.dry) tessera::detail::fail_value_needed(*x.context.plan);
+    });
+  }
+  const std::size_t before = position();
+  of_scalars_ = 0;
   it->second->plan(*this, op);
+  if (values && position() > before && of_scalars_ != position()) {
+    for (std::size_t i = before; i < position(); ++i) code_->steps[i].on_values = true;
+    for (const int v : op.results) {
+      if (place_of(v).kind == Place::Kind::scalar)
+        code_->steps.back().unknown.push_back(place_of(v).slot);
+    }
+  }
   running_ = outer;
   running_name_ = outer_name;
+}
+
+bool Planner::on_values(const Operation& op) const {
+  if (!op.regions.empty() || op.name == "tpu.enqueue_indirect_dma") return false;
+  if (op.name == "cf.assert" || op.name == "tpu.assert" || op.name.starts_with("tpu.log"))
+    return true;
+  const auto is_vector = [&](int v) { return type(v).kind == Type::Kind::vector; };
+  return std::ranges::any_of(op.operands, is_vector) || std::ranges::any_of(op.results, is_vector);
 }
 
 const Operation* Planner::region(const Region& r) {

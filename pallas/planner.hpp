@@ -75,6 +75,8 @@ class Planner {
   void read(int vector_slot);
   /// Says of the last step that the vectors and scalars it makes have the bounds they must.
   void carries_bounds() { code_->steps.back().carries_bounds = true; }
+  /// What the last step computes each time that it runs.
+  void work(const Work& w) { code_->steps.back().work = w; }
   std::size_t position() const { return code_->steps.size(); }
   /// A step that does nothing: where other steps jump to.
   std::size_t label();
@@ -124,6 +126,8 @@ class Planner {
   void count_uses(const Region& r);
   void drop_dead(const Region& r);
   void operation(const Operation& op);
+  /// True if an op means nothing to a dry run but the work that it is.
+  bool on_values(const Operation& op) const;
   void emit_group(std::int64_t elems);
   Lane lane_of(int value);
 
@@ -143,6 +147,7 @@ class Planner {
   std::vector<int> pending_reads_;  ///< of the step to come
   const Operation* running_ = nullptr;
   const char* running_name_ = "";
+  std::size_t of_scalars_ = 0;  ///< position after a step of a vector op that computes on scalars
 };
 
 /// Plans a module, or throws KernelError[unsupported], or InputError for one that makes no sense.

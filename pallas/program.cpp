@@ -1,6 +1,7 @@
 #include "pallas/program.hpp"
 
 #include "sim/op_state.hpp"
+#include "sim/run.hpp"
 
 namespace tessera::pallas {
 
@@ -32,7 +33,15 @@ void Exec::run(const Code& code) {
         if (vector(slot).bound) fail_bounds_of(std::string("through ") + step_->op);
       }
     }
-    step_->run(*this);
+    op_state.flops += step_->work.flops;
+    op_state.transcendentals += step_->work.transcendentals;
+    op_state.matrix_flops += step_->work.matrix_flops;
+    op_state.elements += step_->work.elements;
+    if (dry && step_->on_values) {
+      for (const int slot : step_->unknown) scalars[static_cast<std::size_t>(slot)].poison = true;
+    } else {
+      step_->run(*this);
+    }
     for (const int slot : step_->releases) vectors[static_cast<std::size_t>(slot)] = Vector();
   }
   step_ = outer;
@@ -40,6 +49,8 @@ void Exec::run(const Code& code) {
 }
 
 std::int64_t Exec::integer(int slot, DType dtype, const char* what) {
+  if (scalars[static_cast<std::size_t>(slot)].poison && dry)
+    tessera::detail::fail_value_needed(*context.plan);
   if (scalars[static_cast<std::size_t>(slot)].poison) fail_poison(what);
   if (scalars[static_cast<std::size_t>(slot)].bound > 0)
     fail_bounds_of(std::string("where ") + what + " depends on a value that others may not have");

@@ -73,6 +73,9 @@ class Exec;
 
 struct Step {
   std::function<void(Exec&)> run;
+  Work work = {};          ///< each time that it runs
+  bool on_values = false;  ///< computes on vectors alone: a dry run counts it and does not run it
+  std::vector<int> unknown = {};   ///< scalars that a dry run does not know after it
   std::vector<int> releases = {};  ///< vectors that nobody reads after it
   std::vector<int> reads = {};     ///< vectors, unless it carries bounds
   bool carries_bounds = false;     ///< its results have the error bounds that its operands ask for
@@ -124,6 +127,7 @@ struct Program {
   std::vector<std::pair<int, Scalar>> constants;
   std::vector<std::pair<int, std::vector<std::byte>>> dense;  ///< constants that are vectors
   int operations = 0;
+  bool counts_all = true;  ///< the work of every step is known before it runs
 };
 
 /// Bytes of an element in a register.
@@ -192,6 +196,7 @@ class Exec {
   std::vector<const Buffer*> lingering;
   bool unchecked_bounds = false;  ///< what is read outside of a memref is undefined, no error
   std::vector<std::unique_ptr<Buffer>> outside;  ///< what was read there, for copies under way
+  bool dry = false;                              ///< vectors have no values
   std::string* printed = nullptr;
   std::vector<std::vector<ScopedMemory>> scopes;
   std::vector<std::unique_ptr<Buffer>> retired;  ///< of scopes that ended, for the next ones

@@ -1,6 +1,7 @@
 // Copies, semaphores and devices, on the machine of sim/machine.
 #include "pallas/ops/memory.hpp"
 #include "sim/async.hpp"
+#include "sim/run.hpp"
 
 namespace tessera::pallas {
 
@@ -58,6 +59,10 @@ void plan_enqueue(Planner& p, const Operation& op) {
     const MemRef& from = x.memref(s.from);
     const MemRef& to = x.memref(s.to);
     if (from.buffer == nullptr || to.buffer == nullptr) fail_ref("a copy of semaphores");
+    // What the body may decide by: only what nobody computes is known.
+    if (x.dry && to.buffer->space == Space::smem && from.buffer->space != Space::smem &&
+        (from.buffer->space != Space::hbm || from.buffer->written))
+      tessera::detail::fail_value_needed(*x.context.plan);
     const Here at = x.here();
     const SemRef landed = sem_ref(x, x.memref(s.landed));
     if (s.sent < 0) {
@@ -102,6 +107,7 @@ void plan_enqueue_indirect(Planner& p, const Operation& op) {
   if (!loads) p.read(offsets);
   p.program().asynchronous = true;
   p.emit([=](Exec& x) {
+    if (x.dry) tessera::detail::fail_value_needed(*x.context.plan);
     const Vector rows = loads ? load(x, x.memref(offsets).ref()) : x.vector(offsets);
     const std::int64_t n = loads ? x.memref(offsets).view.extents.elems() : type.shape.elems();
     const MemRef& near = x.memref(gathers ? to : from);

@@ -342,8 +342,6 @@ void plan_matmul(Planner& p, const Operation& op) {
           const Precision scope(highest);
           multiply(d, c, acc, la.bytes(), l.bounds(), rb.bytes(), r.bounds());
         }
-        op_state.flops += 2 * elems * d.k;
-        op_state.matrix_flops += 2 * elems * d.k;
         if (l.poison || r.poison || from.poison) {
           c.poison = byte_mask(elems, false);
           std::vector<char> rows(static_cast<std::size_t>(d.batch * d.m), 0);
@@ -384,11 +382,14 @@ void plan_matmul(Planner& p, const Operation& op) {
       },
       {lhs, rhs, start});
   p.carries_bounds();
+  const std::int64_t flops = 2 * product_of.batch * product_of.m * product_of.n * product_of.k;
+  p.work({.flops = flops, .matrix_flops = flops, .products = 1});
 }
 
 // The explicit ops: push an operand to a staging register, load it and multiply, pop the sum.
 
 void plan_push(Planner& p, const Operation& op) {
+  p.program().counts_all = false;  // which operand is multiplied turns out as it runs
   p.expect(op, 1, 0);
   const Type& t = p.type(op.operands[0]);
   if (t.kind != Type::Kind::vector || !t.known || t.shape.rank != 2)

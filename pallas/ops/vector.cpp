@@ -281,8 +281,6 @@ void plan_reduction(Planner& p, const Operation& op) {
         r.data = StorageHandle(Storage::allocate(bytes));
         std::memcpy(r.data.bytes(), x.vector(start).data.bytes(), bytes);
         kernel(r.data.bytes(), rows.data.bytes(), dims.kept, dims.reduced);
-        op_state.flops += elems;
-        op_state.elements += elems;
         if (op_state.error_model != nullptr) {
           const Vector& begin = x.vector(start);
           const bool any = rows.bound || begin.bound;
@@ -320,6 +318,8 @@ void plan_reduction(Planner& p, const Operation& op) {
       },
       {source, start});
   p.carries_bounds();
+  const std::int64_t elems = dims.kept * dims.reduced;
+  p.work({.flops = elems, .elements = elems});
 }
 
 /// tpu.all_reduce: the reduced dim keeps its extent, every element the result.
