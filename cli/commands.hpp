@@ -67,9 +67,8 @@ RunOptions run_options(const RunArguments& arguments);
 /// Throws InputError unless --output and --json can be written.
 void check_destinations(const RunArguments& arguments);
 
-/// What the device would take, where the run kept a trace of its steps.
-void add_timeline(report::RunReport& report, const RunResult& result,
-                  const RunArguments& arguments);
+/// Spans of a timeline that --trace or --report draw.
+std::size_t spans_of(const RunArguments& arguments);
 /// Writes --json, --report and --trace.
 void write_reports(const RunArguments& arguments, const report::RunReport& report,
                    const RunResult& result);

@@ -114,7 +114,7 @@ int run_module_command(const RunArguments& a) {
   report.frontend = "mosaic";
   report.dtype = pallas::main_dtype(*r.program);
   report.backend_why = "a TPU build runs on a TPU";
-  add_timeline(report, result, a);
+  report::add_timeline(report, result, spans_of(a));
   if (result.ok() && !a.no_check && !a.dry && !r.expected.empty()) {
     const Agreement agreement = compare(result, r.expected);
     report.validated = agreement.text.empty() ? "no: nothing to compare with" : agreement.text;

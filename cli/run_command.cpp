@@ -159,14 +159,9 @@ void check_destinations(const RunArguments& a) {
   }
 }
 
-void add_timeline(report::RunReport& report, const RunResult& result, const RunArguments& a) {
-  if (!result.ok() || result.trace.most == 0) return;
+std::size_t spans_of(const RunArguments& a) {
   constexpr std::size_t kTraceSpans = 500'000;  // some ten megabytes
-  const std::size_t spans = !a.trace.empty()    ? kTraceSpans
-                            : !a.report.empty() ? report::kPageSpans
-                                                : 0;
-  report.timeline = report::timeline_of(result.plan, result.trace, report.dtype,
-                                        {.most_spans = spans, .cores = report.cores});
+  return !a.trace.empty() ? kTraceSpans : !a.report.empty() ? report::kPageSpans : 0;
 }
 
 void write_reports(const RunArguments& a, const report::RunReport& report,
@@ -242,7 +237,7 @@ int run_command(const Kernels& kernels, const RunArguments& a) {
   }
   if (silent) return exit_code(outcome.result.diagnostics);
   report::RunReport report = report_of(kernel, request, outcome);
-  add_timeline(report, outcome.result, a);
+  report::add_timeline(report, outcome.result, spans_of(a));
   if (outcome.result.ok() || outcome.validation) {
     fmt::print("{}", report::text_of(report));
   }

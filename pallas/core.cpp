@@ -187,7 +187,7 @@ class KernelCore final : public CoreBase {
       return;
     }
     scratch_.push_back(make_buffer(op.name, op.space, op.dtype, w.type.shape));
-    if (io_.dry && op.space != Space::smem) scratch_.back()->shadow.fill(Shadow::init);
+    if (exec_.unknown(op.space)) scratch_.back()->shadow.fill(Shadow::init);
     place_buffer(*scratch_.back(), op.ledger_ref, true);
     exec_.memref(w.slot) = MemRef::whole(*scratch_.back());
   }
@@ -295,9 +295,7 @@ class KernelCore final : public CoreBase {
     for (std::size_t i = 0; i < program_.operands.size(); ++i) {
       const OperandPlan& op = plan_.operands[i];
       if (program_.operands[i].any || !op.pipelined()) continue;
-      std::int64_t block = 0;
-      for (int d = 0; d < op.blocks.rank; ++d) block = block * op.blocks[d] + indices_[i][d];
-      trace.blocks[i].push_back(static_cast<std::int32_t>(block));
+      trace.blocks[i].push_back(static_cast<std::int32_t>(op.number_of(indices_[i].data())));
     }
     if (!launch_.bodies || (io_.dry && !program_.counts_all)) return;
     Work work;
@@ -329,7 +327,7 @@ class KernelCore final : public CoreBase {
     if (launch_.parallel == 0) return;
     // Scratch that this cell wrote stays there, but not for the next one.
     for (auto& b : scratch_) {
-      if (io_.dry && b->space != Space::smem) continue;
+      if (exec_.unknown(b->space)) continue;
       if (b->shadow.missing() < b->shadow.elems()) b->shadow.fill(Shadow::stale);
     }
   }
@@ -348,18 +346,18 @@ class KernelCore final : public CoreBase {
       if (p.resident) leave(i);
       if (io_.core != nullptr) touch(op, b, true, "fetch");
       if (!launch_.lingers[i]) claim(i, index);
-      b.shadow.fill(io_.dry && b.space != Space::smem ? Shadow::init : Shadow::uninit);
+      b.shadow.fill(exec_.unknown(b.space) ? Shadow::init : Shadow::uninit);
       b.bounds.clear();
     } else {
       if (io_.core != nullptr) {
         touch(op, b, true, "fetch");
         if (op.aliased >= 0) fetched(op, index, inside);
       }
-      if (!io_.dry || b.space == Space::smem) {
+      if (exec_.unknown(b.space)) {
+        b.shadow.fill(Shadow::init);
+      } else {
         fetch(op, b, io_.device->hbm[i], index, inside);
         fetch_bounds(i, index, inside);
-      } else {
-        b.shadow.fill(Shadow::init);
       }
       if (!elided) record(op, inside, Space::hbm, op.space, Why::fetch);
     }
@@ -452,8 +450,7 @@ class KernelCore final : public CoreBase {
         add(0, b.shape.elems());
         return;
       }
-      sum.block = 0;
-      for (int d = 0; d < op.blocks.rank; ++d) sum.block = sum.block * op.blocks[d] + index[d];
+      sum.block = op.number_of(index);
       for_each_run(op, index, inside,
                    [&](std::int64_t, std::int64_t from, std::int64_t n) { add(from, n); });
     });
@@ -510,8 +507,7 @@ class KernelCore final : public CoreBase {
       claim_elements(i, index);
       return;
     }
-    std::int64_t linear = 0;
-    for (int d = 0; d < op.blocks.rank; ++d) linear = linear * op.blocks[d] + index[d];
+    const std::int64_t linear = op.number_of(index);
     std::atomic_ref<std::int32_t> owner(io_.device->owner[i][static_cast<std::size_t>(linear)]);
     const std::int32_t before = owner.exchange(static_cast<std::int32_t>(cell_) + 1);
     if (before != 0 && before != cell_ + 1)

@@ -178,6 +178,8 @@ class Exec {
   Vector& vector(int slot) { return vectors[static_cast<std::size_t>(slot)]; }
   MemRef& memref(int slot) { return memrefs[static_cast<std::size_t>(slot)]; }
   Here here() const { return line_; }
+  /// True of memory whose values a dry run does not have.
+  bool unknown(Space s) const { return dry && s != Space::smem; }
   MachineCore& machine_core() const {
     if (core == nullptr) throw NeedsMachine{};
     return *core;

@@ -159,10 +159,8 @@ Json timeline_json(const Timeline& t) {
           {"dram_write", t.dram_write_bytes}};
 }
 
-}  // namespace
-
-std::string page_data(const RunReport& r, const RunResult& result, const std::string& command) {
-  Json data{{"run", Json::parse(json_of(r))}, {"command", command}, {"device", r.device.title}};
+Json shown_of(const RunReport& r, const RunResult& result, const std::string& command) {
+  Json data{{"command", command}, {"device", r.device.title}};
   const bool traced = result.trace.complete && result.trace.steps > 0;
   if (traced) {
     const Pictures pictures = pictures_of(result, r.cores);
@@ -175,11 +173,19 @@ std::string page_data(const RunReport& r, const RunResult& result, const std::st
       data["occupancy"] = occupancy_of(drawn, result.plan);
     }
   }
-  return data.dump();
+  return data;
+}
+
+}  // namespace
+
+std::string page_data(const RunReport& r, const RunResult& result, const std::string& command) {
+  return shown_of(r, result, command).dump();
 }
 
 std::string html_of(const RunReport& r, const RunResult& result, const std::string& command) {
-  return filled(kPage, page_data(r, result, command), r.kernel);
+  Json data = shown_of(r, result, command);
+  data["run"] = Json::parse(json_of(r));
+  return filled(kPage, data.dump(), r.kernel);
 }
 
 std::string filled(std::string_view page, std::string json, const std::string& title) {

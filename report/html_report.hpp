@@ -15,8 +15,8 @@ namespace tessera::report {
 /// Spans of the timeline that a page draws: keep as many (TimelineOptions::most_spans).
 inline constexpr std::size_t kPageSpans = 4000;
 
-/// What a page shows, as JSON: `run` (tessera.run/1) and the pictures' data. `command`: the line
-/// that makes this page again.
+/// What a page shows beside `run` (tessera.run/1), as JSON: the data of its pictures. `command`:
+/// the line that makes this page again.
 std::string page_data(const RunReport& report, const RunResult& result, const std::string& command);
 std::string html_of(const RunReport& report, const RunResult& result, const std::string& command);
 

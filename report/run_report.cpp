@@ -37,6 +37,12 @@ RunReport report_of(const RunResult& result, const RunOptions& options) {
   return r;
 }
 
+void add_timeline(RunReport& r, const RunResult& result, std::size_t most_spans) {
+  if (!result.ok() || result.trace.most == 0) return;
+  r.timeline =
+      timeline_of(result.plan, result.trace, r.dtype, {.most_spans = most_spans, .cores = r.cores});
+}
+
 Roofline roofline(const RunReport& r) {
   Roofline line;
   auto bytes = static_cast<double>(r.ledger.hbm_read_bytes() + r.ledger.hbm_write_bytes());

@@ -73,6 +73,10 @@ struct RunReport {
 /// What a run says of itself; the kernel's name and parameters are left to the caller.
 RunReport report_of(const RunResult& result, const RunOptions& options);
 
+/// What the device would take, where the run kept a trace of its steps; `most_spans` of it are
+/// kept.
+void add_timeline(RunReport& report, const RunResult& result, std::size_t most_spans);
+
 /// What each device spends, if the work is even and every rate were reached: which limit binds.
 /// Bytes are the ledger's; those of DRAM where a timeline knows them.
 struct Roofline {

@@ -166,9 +166,7 @@ void end_dry(RunResult& result, const Machine& machine) {
   add_scoped_peaks(machine, result.plan);
   close_ledger(result.plan, result.plan.ledger, machine.devices(), result.steps,
                [](int) { return true; });
-  if (result.trace.most == 0 || !result.trace.complete) return;
-  result.trace.grid = result.grid;
-  result.trace.cell_begin.push_back(result.trace.steps);
+  result.trace.close(result.grid);
 }
 
 void fail_value_needed(const Plan& plan) {

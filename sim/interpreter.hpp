@@ -40,7 +40,7 @@ struct CoreIo {
   Profile profile = Profile::exact;
   const ErrorModel* error_model = nullptr;
   bool keep_checksums = false;
-  bool dry = false;  ///< blocks come and go without data, bodies do not run
+  bool dry = false;  ///< of a module: vectors have no values
   bool keep_movements = false;
   std::int64_t trace_steps = 0;          ///< of a module: RunOptions::trace_steps
   const std::vector<int>* at = nullptr;  ///< the watched grid step
@@ -468,8 +468,7 @@ class Core final : public CoreBase {
     if (index == nullptr) {
       add(0, std::int64_t{op.rows} * op.cols);
     } else {
-      sum.block = 0;
-      for (int d = 0; d < op.blocks.rank; ++d) sum.block = sum.block * op.blocks[d] + index[d];
+      sum.block = op.number_of(index);
       for_each_run(op, index, inside,
                    [&](std::int64_t, std::int64_t from, std::int64_t n) { add(from, n); });
     }
@@ -635,8 +634,7 @@ class Core final : public CoreBase {
   template <std::size_t I>
   void claim(const std::int64_t* index) {
     const OperandPlan& op = plan_.operands[kPlace<I>];
-    std::int64_t linear = 0;
-    for (int d = 0; d < op.blocks.rank; ++d) linear = linear * op.blocks[d] + index[d];
+    const std::int64_t linear = op.number_of(index);
     std::atomic_ref<std::int32_t> owner(
         io_.device->owner[kPlace<I>][static_cast<std::size_t>(linear)]);
     const std::int32_t before = owner.exchange(static_cast<std::int32_t>(cell_) + 1);

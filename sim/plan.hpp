@@ -50,6 +50,12 @@ struct OperandPlan {
   /// The user's arrays: given to the run, or given back.
   bool is_input() const { return role == Role::in || role == Role::hbm_in; }
   bool is_output() const { return role == Role::out || role == Role::hbm_out; }
+  /// Block `index` among all, in row-major order.
+  std::int64_t number_of(const std::int64_t* index) const {
+    std::int64_t n = 0;
+    for (int d = 0; d < blocks.rank; ++d) n = n * blocks[d] + index[d];
+    return n;
+  }
   /// Elements of block `index` that lie inside the array, per dim.
   Shape in_bounds(const std::int64_t* index) const;
   /// Elements of block `index` before the first that lies inside the array, per dim.

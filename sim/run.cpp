@@ -146,7 +146,7 @@ void RunDriver::reset() {
   }
 }
 
-void RunDriver::collect(CoreTotals& core, int device, RunResult& result) {
+void RunDriver::collect(const CoreTotals& core, int device, RunResult& result) {
   auto& missing = missing_[static_cast<std::size_t>(device)];
   for (std::size_t i = 0; i < missing.size(); ++i) missing[i].add(core.missing[i]);
   result.plan.ledger.add(core.ledger);
@@ -166,7 +166,7 @@ void RunDriver::collect(CoreTotals& core, int device, RunResult& result) {
   result.checksums.insert(result.checksums.end(), core.checksums.begin(), core.checksums.end());
   if (device == 0 && core.trace.most > 0) {
     result.trace.most = options_.trace_steps;
-    result.trace.append(std::move(core.trace));
+    result.trace.append(core.trace);
   }
   if (core.printed.empty()) return;
   if (options_.print)
@@ -217,7 +217,7 @@ bool RunDriver::run_parallel(std::int64_t cells, int threads,
   }
   join.acquire();
   if (failed) return false;
-  for (auto& core : totals) collect(core, 0, result);
+  for (const auto& core : totals) collect(core, 0, result);
   return true;
 }
 
@@ -298,12 +298,10 @@ void close_ledger(const Plan& plan, Ledger& ledger, int devices, std::int64_t st
 }
 
 void RunDriver::finish(RunResult& result) {
-  if (!result.ok()) {
+  if (result.ok())
+    result.trace.close(result.grid);
+  else
     result.trace = {};
-  } else if (result.trace.steps > 0) {
-    result.trace.grid = result.grid;
-    result.trace.cell_begin.push_back(result.trace.steps);
-  }
   close_ledger(plan_, result.plan.ledger, devices_, result.steps,
                [this](int device) { return here(device); });
   result.undefined.assign(outputs_.size(), 0);

@@ -138,7 +138,7 @@ class RunDriver {
   bool here(int device) const;
   void begin(RunResult& result);
   void reset();
-  void collect(CoreTotals& core, int device, RunResult& result);
+  void collect(const CoreTotals& core, int device, RunResult& result);
   void finish(RunResult& result);
 
   Plan plan_;

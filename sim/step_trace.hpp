@@ -2,7 +2,9 @@
 // the work of the body. What timelines and pictures are made of (report/).
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -32,7 +34,7 @@ struct StepTrace {
     *this = std::move(none);
   }
   /// The steps of a core after those of others.
-  void append(StepTrace&& part) {
+  void append(const StepTrace& part) {
     if (!complete) return;
     if (!part.complete || steps + part.steps > most) {
       give_up();
@@ -47,21 +49,20 @@ struct StepTrace {
       blocks[i].insert(blocks[i].end(), part.blocks[i].begin(), part.blocks[i].end());
     steps += part.steps;
   }
-  /// Those of a step, by their number among the distinct ones.
+  /// The work of the next step.
   void add_work(const Work& w) {
-    // Most steps do what the one before did, or what one of a few did.
-    constexpr std::size_t kLookBack = 64;
-    if (!work.empty() && works[static_cast<std::size_t>(work.back())] == w) {
-      work.push_back(work.back());
-      return;
-    }
-    std::size_t at = works.size();
-    while (at > 0 && works.size() - at < kLookBack && works[at - 1] != w) --at;
-    if (at == 0 || works[at - 1] != w) {
-      works.push_back(w);
-      at = works.size();
-    }
-    work.push_back(static_cast<std::int32_t>(at - 1));
+    constexpr std::ptrdiff_t kLookBack = 64;  // what steps do comes back soon, or never
+    const auto all = std::ssize(works);
+    auto at =
+        std::find(works.begin() + std::max<std::ptrdiff_t>(0, all - kLookBack), works.end(), w);
+    if (at == works.end()) at = works.insert(at, w);
+    work.push_back(static_cast<std::int32_t>(at - works.begin()));
+  }
+  /// After the last step.
+  void close(const std::vector<int>& extents) {
+    if (most == 0 || !complete) return;
+    grid = extents;
+    cell_begin.push_back(steps);
   }
   std::int64_t cells() const {
     return static_cast<std::int64_t>(cell_begin.size()) - (cell_begin.empty() ? 0 : 1);

@@ -60,7 +60,7 @@ void plan_enqueue(Planner& p, const Operation& op) {
     const MemRef& to = x.memref(s.to);
     if (from.buffer == nullptr || to.buffer == nullptr) fail_ref("a copy of semaphores");
     // What the body may decide by: only what nobody computes is known.
-    if (x.dry && to.buffer->space == Space::smem && from.buffer->space != Space::smem &&
+    if (to.buffer->space == Space::smem && x.unknown(from.buffer->space) &&
         (from.buffer->space != Space::hbm || from.buffer->written))
       tessera::detail::fail_value_needed(*x.context.plan);
     const Here at = x.here();

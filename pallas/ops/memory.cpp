@@ -337,8 +337,7 @@ void plan_scalar_load(Planner& p, const Operation& op) {
     }
     const Ref& r = *found;
     track(x, r, false);
-    s.poison = (!r.buffer().shadow.all_init() && !all_defined(r)) ||
-               (x.dry && r.buffer().space != Space::smem);
+    s.poison = (!r.buffer().shadow.all_init() && !all_defined(r)) || x.unknown(r.buffer().space);
     read_elements(r, s.bytes.data());
     const StorageHandle bound = read_bounds(r);
     s.bound = bound ? *floats(bound) : 0.f;
@@ -573,7 +572,7 @@ MemRef allocate(Exec& x, const Type& t, const std::string& name) {
     made.buffer = make_buffer(name, made.plan.space, t.dtype, t.shape);
   }
   Buffer& b = *made.buffer;
-  if (x.dry && b.space != Space::smem) b.shadow.fill(Shadow::init);
+  if (x.unknown(b.space)) b.shadow.fill(Shadow::init);
   b.device = core.device;
   b.core = core.id;
   b.ledger_ref = x.context.plan->scoped_ref;

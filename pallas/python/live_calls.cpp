@@ -291,11 +291,7 @@ class Calls {
     report.frontend = "mosaic";
     report.dtype = pallas::main_dtype(program);
     report.backend_why = "a TPU build runs on a TPU";
-    if (result.ok()) {
-      report.timeline =
-          report::timeline_of(result.plan, result.trace, report.dtype,
-                              {.most_spans = report::kPageSpans, .cores = report.cores});
-    }
+    report::add_timeline(report, result, report::kPageSpans);
     f.page = report::page_data(report, result, options.command);
     f.json = report::json_of(report);
     f.text = report::text_of(report);

@@ -53,7 +53,7 @@ struct Settings {
 struct Finished {
   std::string json;     ///< tessera.run/1
   std::string text;     ///< the same for people
-  std::string page;     ///< what a page shows of it (report/html_report.hpp), as JSON
+  std::string page;     ///< what a page shows beside (report/html_report.hpp), as JSON
   std::string slug;     ///< of what is wrong, "" if nothing is
   std::string kind;     ///< "kernel", "unsupported", "unmodelled", "internal" or "input"
   std::string failure;  ///< the diagnostic, "" if all is well

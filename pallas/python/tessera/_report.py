@@ -40,7 +40,7 @@ class Call:
 
     def to_html(self):
         """The call as a page of its own, that needs nothing else: numbers, pictures, the predicted timeline."""
-        shown = json.loads(self._page) if self._page else {"run": dict(self.json)}
+        shown = {"run": dict(self.json), **json.loads(self._page)}
         if self.error:
             shown["run"]["diagnostics"] = [
                 {"slug": self.error.slug, "kind": self.error.kind, "message": str(self.error)}]
