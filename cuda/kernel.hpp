@@ -5,7 +5,8 @@
 // block into the next of its slots when its index changes and the slot is empty. The others
 // consume: they wait for the blocks of a step, run the body, and give a slot back when the step
 // after it uses another. Every slot has two mbarriers, full and empty; where threads copy, each of
-// them arrives, and each of the others gives back. Cells are handed out by a counter in HBM, last
+// them arrives, and each of the others gives back. Inputs with a new block at every step share
+// theirs. Cells are handed out by a counter in HBM, last
 // cell first (under causal masks those are the longest), so that CTAs end together.
 #pragma once
 
@@ -111,8 +112,9 @@ struct Shared {
   }
   template <std::size_t kI>
   __device__ __forceinline__ SharedAt barriers() const {
+    constexpr std::size_t kOf = Of<kI>::kEveryStep ? Traits::kFirstEveryStep : kI;
     return kSharedBegin + Traits::kBarriersAt +
-           kBarrierBytes * Traits::barriers_before(kI, kStages);
+           kBarrierBytes * Traits::barriers_before(kOf, kStages);
   }
   template <std::size_t kI>
   __device__ __forceinline__ SharedAt full(unsigned slot) const {
@@ -139,9 +141,12 @@ struct Shared {
  private:
   template <std::size_t kI>
   __device__ __forceinline__ void init_operand() const {
-    if constexpr (Of<kI>::kIn) {
+    if constexpr (Of<kI>::kEveryStep && kI != Traits::kFirstEveryStep) {
+      return;
+    } else if constexpr (Of<kI>::kIn) {
+      constexpr int kShared = Of<kI>::kEveryStep ? Traits::kEverySteps : 1;
       for (unsigned s = 0; s < Of<kI>::slots(kStages); ++s) {
-        init_barrier(full<kI>(s), arguments.by_threads ? kProducers : 1);
+        init_barrier(full<kI>(s), kShared * (arguments.by_threads ? kProducers : 1));
         init_barrier(empty<kI>(s), arguments.by_threads ? Th::kThreads : Th::kThreads / 32);
       }
     } else if constexpr (Of<kI>::kDmaSem) {
@@ -151,7 +156,8 @@ struct Shared {
   }
 };
 
-/// A ring of slots seen from one side: the next to use, and the block index of the last use.
+/// The slots of an input whose block changes at some steps, seen from one side: the next to use,
+/// and the block index of the last use.
 template <int kSlots>
 struct Lane {
   int index[kMaxRank];
@@ -199,6 +205,7 @@ struct Producer<K, S, std::index_sequence<kI...>> {
   int thread;
   CellRing cells;
   std::tuple<Lane<Of<kI>::slots(kStages)>...> lanes;
+  Ring<kStages.of_step> every_step{};
 
   __device__ __forceinline__ void run() {
     for (bool first = true;; first = false) {
@@ -207,8 +214,10 @@ struct Producer<K, S, std::index_sequence<kI...>> {
       const int cell = cells.take(shared.leader);
       if (cell < 0) return;
       ((std::get<kI>(lanes).in_cell = false), ...);
-      for (Cursor<G> at(shared.spec.grid, cell); at.alive; at.advance(shared.spec.grid))
+      for (Cursor<G> at(shared.spec.grid, cell); at.alive; at.advance(shared.spec.grid)) {
         (fetch<kI>(at), ...);
+        every_step.advance();
+      }
     }
   }
 
@@ -217,14 +226,25 @@ struct Producer<K, S, std::index_sequence<kI...>> {
   __device__ __forceinline__ void fetch(const Cursor<G>& step) {
     if constexpr (Of<kJ>::kIn) {
       const auto& op = std::get<kJ>(shared.spec.operands);
-      auto& lane = std::get<kJ>(lanes);
-      if (!op.present || (!Of<kJ>::kArbitraryIndex && lane.in_cell)) return;
-      const auto index = with_ids<G, G::kRank>(op.map, step.ids);
-      if (!lane.moves(index)) return;
-      lane.in_cell = true;
-      wait(shared.template empty<kJ>(lane.next.slot), lane.next.parity ^ 1);
-      bring<kJ>(region(op.block, op.shape, index.index), lane.next.slot);
-      lane.next.advance();
+      if constexpr (Of<kJ>::kEveryStep) {
+        const unsigned slot = every_step.slot;
+        if constexpr (kJ == SpecTraits<S>::kFirstEveryStep)
+          wait(shared.template empty<kJ>(slot), every_step.parity ^ 1);
+        const auto index = with_ids<G, G::kRank>(op.map, step.ids);
+        if (op.present)
+          bring<kJ>(region(op.block, op.shape, index.index), slot);
+        else
+          announce(shared.template full<kJ>(slot), 0);
+      } else {
+        auto& lane = std::get<kJ>(lanes);
+        if (!op.present || (!Of<kJ>::kArbitraryIndex && lane.in_cell)) return;
+        const auto index = with_ids<G, G::kRank>(op.map, step.ids);
+        if (!lane.moves(index)) return;
+        lane.in_cell = true;
+        wait(shared.template empty<kJ>(lane.next.slot), lane.next.parity ^ 1);
+        bring<kJ>(region(op.block, op.shape, index.index), lane.next.slot);
+        lane.next.advance();
+      }
     }
   }
 
@@ -290,7 +310,7 @@ struct Consumer<K, S, std::index_sequence<kI...>> {
   };
   template <std::size_t kJ>
   using State = std::conditional_t<
-      Of<kJ>::kIn, Lane<Of<kJ>::slots(kStages)>,
+      Of<kJ>::kIn && !Of<kJ>::kEveryStep, Lane<Of<kJ>::slots(kStages)>,
       std::conditional_t<Of<kJ>::kAccum, RegTile<Th, typename Of<kJ>::T, Of<kJ>::kR, Of<kJ>::kC>,
                          std::conditional_t<Of<kJ>::kDmaSem, Phases, Nothing>>>;
   /// The operands that the body gets.
@@ -306,6 +326,7 @@ struct Consumer<K, S, std::index_sequence<kI...>> {
   const Shared<K, S>& shared;
   CellRing cells;
   std::tuple<State<kI>...> state;
+  Ring<kStages.of_step> every_step{};
 
   __device__ __forceinline__ void run() {
     for (;;) {
@@ -317,6 +338,7 @@ struct Consumer<K, S, std::index_sequence<kI...>> {
         (await<kI>(), ...);
         auto env = env_at(at);
         call(env, at, std::make_integer_sequence<int, kPassed>{});
+        (leave_step<kI>(), ...);
         if constexpr (kKeepsChecksums) {
           if (step < shared.arguments.steps.steps) {
             StepRow* row = shared.arguments.steps.rows +
@@ -347,7 +369,7 @@ struct Consumer<K, S, std::index_sequence<kI...>> {
   /// Gives back the block of the step before if this one's is another.
   template <std::size_t kJ>
   __device__ __forceinline__ void turn(const Cursor<G>& step) {
-    if constexpr (Of<kJ>::kIn) {
+    if constexpr (Of<kJ>::kIn && !Of<kJ>::kEveryStep) {
       const auto& op = std::get<kJ>(shared.spec.operands);
       auto& lane = std::get<kJ>(state);
       lane.turns = op.present && (Of<kJ>::kArbitraryIndex || !lane.in_cell) &&
@@ -358,7 +380,9 @@ struct Consumer<K, S, std::index_sequence<kI...>> {
   /// Waits for the block of a step.
   template <std::size_t kJ>
   __device__ __forceinline__ void await() {
-    if constexpr (Of<kJ>::kIn) {
+    if constexpr (kJ == SpecTraits<S>::kFirstEveryStep) {
+      wait(shared.template full<kJ>(every_step.slot), every_step.parity);
+    } else if constexpr (Of<kJ>::kIn && !Of<kJ>::kEveryStep) {
       auto& lane = std::get<kJ>(state);
       if (!lane.turns) return;
       lane.in_cell = true;
@@ -369,14 +393,24 @@ struct Consumer<K, S, std::index_sequence<kI...>> {
   }
   template <std::size_t kJ>
   __device__ __forceinline__ void leave() {
-    if constexpr (Of<kJ>::kIn) {
+    if constexpr (Of<kJ>::kIn && !Of<kJ>::kEveryStep) {
       auto& lane = std::get<kJ>(state);
       if (!lane.in_cell) return;
       lane.in_cell = false;
-      __syncwarp();
-      if (shared.leader || shared.arguments.by_threads)
-        arrive(shared.template empty<kJ>(lane.held));
+      give_back(shared.template empty<kJ>(lane.held));
     }
+  }
+  /// Gives back the blocks that only this step has.
+  template <std::size_t kJ>
+  __device__ __forceinline__ void leave_step() {
+    if constexpr (kJ == SpecTraits<S>::kFirstEveryStep) {
+      give_back(shared.template empty<kJ>(every_step.slot));
+      every_step.advance();
+    }
+  }
+  __device__ __forceinline__ void give_back(SharedAt empty) const {
+    __syncwarp();
+    if (shared.leader || shared.arguments.by_threads) arrive(empty);
   }
   __device__ __forceinline__ auto env_at(const Cursor<G>& at) const {
     if constexpr (kOnPeers<S>)
@@ -395,7 +429,8 @@ struct Consumer<K, S, std::index_sequence<kI...>> {
     using T = typename Tr::T;
     const auto& op = std::get<kJ>(shared.spec.operands);
     if constexpr (Tr::kIn) {
-      const unsigned slot = std::get<kJ>(state).held;
+      unsigned slot = every_step.slot;
+      if constexpr (!Tr::kEveryStep) slot = std::get<kJ>(state).held;
       using Ref = InRef<Th, T, Tr::kR, Tr::kC>;
       const Ref ref{shared.template tile<kJ>(slot), shared.template tile_at<kJ>(slot)};
       if constexpr (Tr::kPeers)

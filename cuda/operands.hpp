@@ -38,6 +38,22 @@ struct Stages {
   int of_cell = 1;
 };
 
+/// Stands for the id of the innermost arbitrary dimension: an index map that gives it back
+/// unchanged names another block at every step.
+struct InnermostId {
+  int value = 0;
+  constexpr operator int() const { return value; }  // NOLINT(google-explicit-constructor)
+};
+template <class... I>
+constexpr bool has_innermost(const BlockIndex<I...>&) {
+  return (std::is_same_v<I, InnermostId> || ...);
+}
+template <class Map, std::size_t... kD>
+constexpr auto innermost_in(const Map& map, std::index_sequence<kD...>)
+    -> std::bool_constant<has_innermost(decltype(map(Id<(kD, false)>{}..., InnermostId{})){})> {
+  return {};
+}
+
 /// Operand kI of a spec.
 template <class S, std::size_t kI>
 struct OperandTraits {
@@ -106,6 +122,16 @@ struct OperandTraits {
       return false;
     }
   }();
+  /// Every step of a cell has another block of it. With several arbitrary dimensions the innermost
+  /// may have one step only.
+  static constexpr bool kEveryStep = [] {
+    if constexpr (kIn && G::kRank == G::kParallel + 1) {
+      return decltype(innermost_in(std::declval<Op>().map,
+                                   std::make_index_sequence<G::kParallel>{}))::value;
+    } else {
+      return false;
+    }
+  }();
   static constexpr int slots(Stages stages) {
     return !kIn ? kCount : kArbitraryIndex ? stages.of_step : stages.of_cell;
   }
@@ -152,6 +178,16 @@ struct SpecTraits<S, std::index_sequence<kI...>> {
   /// A tensor map per operand, used by inputs, then one for each pair of HBM and VMEM operands.
   static constexpr int kMaps = kOperands + hbm_before(kOperands) * kVmems;
   static constexpr int pair_map(std::size_t hbm) { return kOperands + hbm_before(hbm) * kVmems; }
+
+  /// Inputs with a new block at every step come and go together: they share the barriers of the
+  /// first of them.
+  static constexpr int kEverySteps = (0 + ... + (Of<kI>::kEveryStep ? 1 : 0));
+  static constexpr std::size_t kFirstEveryStep = [] {
+    const bool is[] = {Of<kI>::kEveryStep...};
+    std::size_t i = 0;
+    while (i < sizeof...(kI) && !is[i]) ++i;
+    return i;
+  }();
 
   // Threads.
   /// Rows and elements of the largest accumulator: what tensor cores would sum into.

@@ -36,21 +36,26 @@ __device__ __forceinline__ const auto& tile_of(const X& x) {
   else
     return x;
 }
-/// The descriptor of an operand from row (of a) or column (of b) `other` and from k on; kAlongK:
-/// its rows in memory are runs of k.
+/// The descriptor of an operand `bytes` after where its tile begins, from `k` and row (of a) or
+/// column (of b) `other` on, which are known when this is compiled. kAlongK: its rows in memory are
+/// runs of k.
 template <bool kAlongK, class Tile>
-__device__ __forceinline__ std::uint64_t matrix_at(const Tile& tile, int k, int other) {
+__device__ __forceinline__ std::uint64_t matrix_at(const Tile& tile, int bytes, int k, int other) {
   using Packed = typename Tile::Packed;
   static_assert(Packed::kPanelled, "columns of dot's operands in VMEM: a multiple of 128 bytes");
   constexpr int kPanelsApart = Packed::kPanelElems * Packed::kSize;
-  if constexpr (kAlongK)
-    return matrix_descriptor(tile.address + k / Packed::kPanel * kPanelsApart +
-                                 other * kPanelBytes + k % Packed::kPanel * Packed::kSize,
-                             true, 0);
-  else
-    return matrix_descriptor(tile.address + other / Packed::kPanel * kPanelsApart + k * kPanelBytes,
-                             false, kPanelsApart);
+  const int row = kAlongK ? other : k;
+  const int column = kAlongK ? k : other;
+  const int ahead = column / Packed::kPanel * kPanelsApart + row * kPanelBytes +
+                    column % Packed::kPanel * Packed::kSize;
+  return matrix_descriptor(tile.address + static_cast<unsigned>(bytes), ahead, kAlongK,
+                           kPanelsApart);
 }
+/// From the rows of one warpgroup to the next's, 64 further.
+template <bool kAlongK, class Tile>
+inline constexpr int kWarpgroupsApart =
+    kAlongK ? 64 * kPanelBytes
+            : 64 / Tile::Packed::kPanel* Tile::Packed::kPanelElems* Tile::Packed::kSize;
 
 template <bool kFresh, class Th, class A, class B, int kR, int kC>
 __device__ __forceinline__ void tensor_multiply_add(const Product<A, B>& product,
@@ -65,16 +70,17 @@ __device__ __forceinline__ void tensor_multiply_add(const Product<A, B>& product
   static_assert(kK % kStep == 0 && kC % 64 == 0,
                 "a product on tensor cores has k a multiple of 16 and columns a multiple of 64");
   constexpr bool kTransB = !kIsTransposed<B>;
+  const int warpgroup = Th::warpgroup();
   wgmma_fence();
 #pragma unroll
   for (int block = 0; block < kR / Th::kHigh; ++block) {
     float* const lo = sum.v[2 * block];
     float* const hi = sum.v[2 * block + 1];
-    const int row = Th::kHigh * block + 64 * Th::warpgroup();
+    const int row = Th::kHigh * block;
 #pragma unroll
     for (int k = 0; k < kK; k += kStep) {
       const bool add_to = !kFresh || k > 0;
-      const auto b_columns = [&](int c) { return matrix_at<!kTransB>(tile_of(b), k, c); };
+      const auto b_columns = [&](int c) { return matrix_at<!kTransB>(tile_of(b), 0, k, c); };
       if constexpr (!kIsShared<A>) {
         static_assert(!kIsTransposed<A>, "a transposed left operand lies in VMEM");
         unsigned fragment[4];
@@ -88,8 +94,10 @@ __device__ __forceinline__ void tensor_multiply_add(const Product<A, B>& product
         multiply_columns<T, kC, 0, false, kTransB>(lo, hi, fragment, b_columns, add_to);
       } else {
         constexpr bool kTransA = kIsTransposed<A>;
-        multiply_columns<T, kC, 0, kTransA, kTransB>(
-            lo, hi, matrix_at<!kTransA>(tile_of(a), k, row), b_columns, add_to);
+        using Tile = std::remove_cvref_t<decltype(tile_of(a))>;
+        const std::uint64_t ours =
+            matrix_at<!kTransA>(tile_of(a), kWarpgroupsApart<!kTransA, Tile> * warpgroup, k, row);
+        multiply_columns<T, kC, 0, kTransA, kTransB>(lo, hi, ours, b_columns, add_to);
       }
     }
   }

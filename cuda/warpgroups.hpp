@@ -28,7 +28,14 @@ struct Warpgroups : OnDevice {
   template <int kCols>
   static constexpr int kColsHeld = kCols == 1 ? 1 : 2 * ((kCols + 7) / 8);
 
-  static __device__ __forceinline__ int warpgroup() { return static_cast<int>(threadIdx.x) / 128; }
+  /// By votes, so that the compiler knows it to be the warp's: descriptors of products are computed
+  /// in uniform registers then, once for 32 threads.
+  static __device__ __forceinline__ int warpgroup() {
+    int n = 0;
+    if constexpr (kCount > 1) n = __ballot_sync(0xffffffffu, threadIdx.x & 128) != 0 ? 1 : 0;
+    if constexpr (kCount > 2) n += __ballot_sync(0xffffffffu, threadIdx.x & 256) != 0 ? 2 : 0;
+    return n;
+  }
   static __device__ __forceinline__ int x() { return static_cast<int>(threadIdx.x) % 4; }
   static __device__ __forceinline__ bool first_of_row() { return x() == 0; }
   static __device__ __forceinline__ bool first_of_column() { return threadIdx.x < 4; }

@@ -12,14 +12,15 @@
 
 namespace tessera::cuda {
 
-/// Where a matrix operand begins and how it goes on. `along_k`: its k's are neighbours in memory;
-/// else its rows (of a) or columns (of b) are, and `panel_bytes` is from 64 of them to the next 64.
-__device__ __forceinline__ std::uint64_t matrix_descriptor(SharedAt begin, bool along_k,
+/// A matrix operand whose first byte is `ahead` after `begin`, and how it goes on. `along_k`: its
+/// k's are neighbours in memory; else its rows (of a) or columns (of b) are, and `panel_bytes` is
+/// from 64 of them to the next 64. Sums, so that constants meet and cost nothing.
+__device__ __forceinline__ std::uint64_t matrix_descriptor(SharedAt begin, int ahead, bool along_k,
                                                            int panel_bytes) {
   constexpr std::uint64_t kSwizzle128 = 1;
   constexpr std::uint64_t kEightRows = 8 * 128;
-  const auto leading = static_cast<unsigned>(along_k ? 16 : panel_bytes);
-  const unsigned low = begin >> 4 | leading >> 4 << 16;
+  const int leading = along_k ? 16 : panel_bytes;
+  const unsigned low = (begin >> 4) + static_cast<unsigned>((ahead >> 4) + (leading >> 4 << 16));
   return low | kEightRows >> 4 << 32 | kSwizzle128 << 62;
 }
 
