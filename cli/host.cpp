@@ -5,13 +5,26 @@
 
 namespace tessera::cli {
 
-std::uint64_t random_bits(std::uint64_t seed, const std::string& name, std::uint64_t i) {
+namespace {
+
+/// Where a name's random numbers begin.
+std::uint64_t stream_of(std::uint64_t seed, const std::string& name) {
   std::uint64_t z = seed * 0x9e3779b97f4a7c15ULL;
   for (const char c : name) z = (z ^ static_cast<unsigned char>(c)) * 0x100000001b3ULL;
-  z += (i + 1) * 0x9e3779b97f4a7c15ULL;
+  return z;
+}
+/// The i-th of them (SplitMix64).
+std::uint64_t bits_at(std::uint64_t stream, std::uint64_t i) {
+  std::uint64_t z = stream + (i + 1) * 0x9e3779b97f4a7c15ULL;
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
   z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
   return z ^ (z >> 31);
+}
+
+}  // namespace
+
+std::uint64_t random_bits(std::uint64_t seed, const std::string& name, std::uint64_t i) {
+  return bits_at(stream_of(seed, name), i);
 }
 
 const char* name(InputKind kind) {
@@ -52,10 +65,9 @@ std::uint64_t pair_of(const Shape& shape, std::int64_t i, bool& second) {
 
 int widest_exponent(DType d) { return d == DType::f16 ? 4 : bit_width(d) == 8 ? 2 : 30; }
 
-/// Element i of a float array.
-float made(InputKind kind, DType d, const Shape& shape, std::uint64_t seed, const std::string& name,
+/// Element i of a float array. Those that cancel come in pairs, of which `pairs` is the stream.
+float made(InputKind kind, DType d, const Shape& shape, std::uint64_t bits, std::uint64_t pairs,
            std::int64_t i) {
-  const std::uint64_t bits = random_bits(seed, name, static_cast<std::uint64_t>(i));
   const float value = uniform(bits);
   switch (kind) {
     case InputKind::uniform:
@@ -66,7 +78,7 @@ float made(InputKind kind, DType d, const Shape& shape, std::uint64_t seed, cons
       return static_cast<float>(static_cast<int>((bits >> 40) % 5) - 2);
     case InputKind::cancellation: {
       bool second = false;
-      const float base = uniform(random_bits(seed, name + "#", pair_of(shape, i, second)));
+      const float base = uniform(bits_at(pairs, pair_of(shape, i, second)));
       return (second ? -base : base) + value * 0x1p-12f;
     }
     case InputKind::wide: {
@@ -89,18 +101,26 @@ float made(InputKind kind, DType d, const Shape& shape, std::uint64_t seed, cons
   return bits % 64 == 0 ? kOdd[bits / 64 % std::size(kOdd)] : value;
 }
 
+/// Elements from which threads save time.
+constexpr std::int64_t kWorthThreads = 1 << 16;
+
 }  // namespace
 
 Array random_array(DType d, const Shape& shape, std::uint64_t seed, const std::string& name,
                    InputKind kind) {
   Array array(d, shape);
+  const std::uint64_t stream = stream_of(seed, name);
+  const std::uint64_t pairs = stream_of(seed, name + "#");
+  const std::int64_t elems = array.elems();
   visit_dtype(d, [&]<class T>(TypeTag<T>) {
-    for (std::int64_t i = 0; i < array.elems(); ++i) {
-      const std::uint64_t bits = random_bits(seed, name, static_cast<std::uint64_t>(i));
+  // Two packed elements are one byte.
+#pragma omp parallel for if (!kIsPacked <T> && elems >= kWorthThreads) schedule(static)
+    for (std::int64_t i = 0; i < elems; ++i) {
+      const std::uint64_t bits = bits_at(stream, static_cast<std::uint64_t>(i));
       if constexpr (kIsPacked<T>) {
         array.set(i, static_cast<double>(bits >> 61));
       } else if constexpr (kIsFloat<T>) {
-        array.data<T>()[i] = convert<T>(made(kind, d, shape, seed, name, i));
+        array.data<T>()[i] = convert<T>(made(kind, d, shape, bits, pairs, i));
       } else if constexpr (std::is_same_v<T, bool>) {
         array.data<T>()[i] = (bits >> 63) != 0;
       } else {

@@ -9,22 +9,19 @@
 
 namespace tessera::cuda {
 
-/// Columns of one instruction: the most that are left.
-constexpr int wgmma_columns(int left) { return left >= 256 ? 256 : left >= 128 ? 128 : 64; }
-
 /// Columns kFrom and on of a k block's product, for the 64 rows whose held rows are lo and hi.
-template <class T, int kC, int kFrom, bool kTransA, bool kTransB, class A, class AtB>
+template <class T, int kC, int kMost, int kFrom, bool kTransA, bool kTransB, class A, class AtB>
 __device__ __forceinline__ void multiply_columns(float* lo, float* hi, const A& a, AtB&& b_at,
                                                  bool add_to) {
   if constexpr (kFrom < kC) {
-    constexpr int kN = wgmma_columns(kC - kFrom);
+    constexpr int kN = kC - kFrom < kMost ? kC - kFrom : kMost;
     const std::uint64_t b = b_at(kFrom);
     // Held columns come in pairs of every 8.
     if constexpr (std::is_same_v<A, std::uint64_t>)
       wgmma<T, kN, kTransA, kTransB>(lo + kFrom / 4, hi + kFrom / 4, a, b, add_to);
     else
       wgmma<T, kN, kTransB>(lo + kFrom / 4, hi + kFrom / 4, a, b, add_to);
-    multiply_columns<T, kC, kFrom + kN, kTransA, kTransB>(lo, hi, a, b_at, add_to);
+    multiply_columns<T, kC, kMost, kFrom + kN, kTransA, kTransB>(lo, hi, a, b_at, add_to);
   }
 }
 
@@ -91,13 +88,15 @@ __device__ __forceinline__ void tensor_multiply_add(const Product<A, B>& product
           const T two[2] = {a.at(i, j), a.at(i, j + 1)};
           __builtin_memcpy(&fragment[part], two, sizeof two);
         }
-        multiply_columns<T, kC, 0, false, kTransB>(lo, hi, fragment, b_columns, add_to);
+        multiply_columns<T, kC, Th::kMostColumns, 0, false, kTransB>(lo, hi, fragment, b_columns,
+                                                                     add_to);
       } else {
         constexpr bool kTransA = kIsTransposed<A>;
         using Tile = std::remove_cvref_t<decltype(tile_of(a))>;
         const std::uint64_t ours =
             matrix_at<!kTransA>(tile_of(a), kWarpgroupsApart<!kTransA, Tile> * warpgroup, k, row);
-        multiply_columns<T, kC, 0, kTransA, kTransB>(lo, hi, ours, b_columns, add_to);
+        multiply_columns<T, kC, Th::kMostColumns, 0, kTransA, kTransB>(lo, hi, ours, b_columns,
+                                                                       add_to);
       }
     }
   }

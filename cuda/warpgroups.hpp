@@ -22,6 +22,13 @@ struct Warpgroups : OnDevice {
   static constexpr int kThreads = 128 * kCount;
   /// Rows that the CTA has at a time.
   static constexpr int kHigh = 64 * kCount;
+  /// Columns of one product instruction: ptxas takes as many as a thread has sums for, half of
+  /// them, and 26 other values in the registers that it begins with (one more warpgroup produces).
+  static constexpr int kMostColumns = [] {
+    const int registers = 65536 / (kThreads + 128) / 8 * 8;
+    const int most = (registers - 26) * 2 / 64 * 64;
+    return most < 256 ? most : 256;
+  }();
 
   template <int kRows>
   static constexpr int kRowsHeld = kRows == 1 ? 1 : 2 * ((kRows + kHigh - 1) / kHigh);

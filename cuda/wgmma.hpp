@@ -38,6 +38,7 @@ __device__ __forceinline__ void wgmma_wait_all() {
 #define TESSERA_D16(g) TESSERA_D4(g), TESSERA_D4((g) + 1), TESSERA_D4((g) + 2), TESSERA_D4((g) + 3)
 #define TESSERA_D32(g) TESSERA_D16(g), TESSERA_D16((g) + 4)
 #define TESSERA_D64(g) TESSERA_D32(g), TESSERA_D32((g) + 8)
+#define TESSERA_D96(g) TESSERA_D64(g), TESSERA_D32((g) + 16)
 #define TESSERA_D128(g) TESSERA_D64(g), TESSERA_D64((g) + 16)
 #define TESSERA_R32                                                                    \
   "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22," \
@@ -46,12 +47,14 @@ __device__ __forceinline__ void wgmma_wait_all() {
   TESSERA_R32                                                                                    \
   ",%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,%53,%54" \
   ",%55,%56,%57,%58,%59,%60,%61,%62,%63"
-#define TESSERA_R128                                                                              \
-  TESSERA_R64                                                                                     \
-  ",%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79,%80,%81,%82,%83,%84,%85,%86"  \
-  ",%87,%88,%89,%90,%91,%92,%93,%94,%95,%96,%97,%98,%99,%100,%101,%102,%103,%104,%105,%106,%107"  \
-  ",%108,%109,%110,%111,%112,%113,%114,%115,%116,%117,%118,%119,%120,%121,%122,%123,%124,%125,%1" \
-  "26,%127"
+#define TESSERA_R96                                                                      \
+  TESSERA_R64                                                                            \
+  ",%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79,%80,%81,%82,%83,%84" \
+  ",%85,%86,%87,%88,%89,%90,%91,%92,%93,%94,%95"
+#define TESSERA_R128                                                                     \
+  TESSERA_R96                                                                            \
+  ",%96,%97,%98,%99,%100,%101,%102,%103,%104,%105,%106,%107,%108,%109,%110,%111,%112,%1" \
+  "13,%114,%115,%116,%117,%118,%119,%120,%121,%122,%123,%124,%125,%126,%127"
 
 // One instruction with a in shared memory: the numbers of its operands after the accumulators.
 #define TESSERA_WGMMA_SHARED(n, type, regs, dregs, a, b, add, ta, tb)                           \
@@ -72,20 +75,26 @@ __device__ __forceinline__ void wgmma_wait_all() {
   if constexpr (kN == 256)                                                                        \
     TESSERA_WGMMA_SHARED("256", type, TESSERA_R128, TESSERA_D128, "%128", "%129", "%130", "%131", \
                          "%132");                                                                 \
+  else if constexpr (kN == 192)                                                                   \
+    TESSERA_WGMMA_SHARED("192", type, TESSERA_R96, TESSERA_D96, "%96", "%97", "%98", "%99",       \
+                         "%100");                                                                 \
   else if constexpr (kN == 128)                                                                   \
     TESSERA_WGMMA_SHARED("128", type, TESSERA_R64, TESSERA_D64, "%64", "%65", "%66", "%67",       \
                          "%68");                                                                  \
   else                                                                                            \
     TESSERA_WGMMA_SHARED("64", type, TESSERA_R32, TESSERA_D32, "%32", "%33", "%34", "%35", "%36")
-#define TESSERA_WGMMA_SHAPES_REGS(type)                                                          \
-  if constexpr (kN == 256)                                                                       \
-    TESSERA_WGMMA_REGS("256", type, TESSERA_R128, TESSERA_D128, "%128", "%129", "%130", "%131",  \
-                       "%132", "%133", "%134");                                                  \
-  else if constexpr (kN == 128)                                                                  \
-    TESSERA_WGMMA_REGS("128", type, TESSERA_R64, TESSERA_D64, "%64", "%65", "%66", "%67", "%68", \
-                       "%69", "%70");                                                            \
-  else                                                                                           \
-    TESSERA_WGMMA_REGS("64", type, TESSERA_R32, TESSERA_D32, "%32", "%33", "%34", "%35", "%36",  \
+#define TESSERA_WGMMA_SHAPES_REGS(type)                                                           \
+  if constexpr (kN == 256)                                                                        \
+    TESSERA_WGMMA_REGS("256", type, TESSERA_R128, TESSERA_D128, "%128", "%129", "%130", "%131",   \
+                       "%132", "%133", "%134");                                                   \
+  else if constexpr (kN == 192)                                                                   \
+    TESSERA_WGMMA_REGS("192", type, TESSERA_R96, TESSERA_D96, "%96", "%97", "%98", "%99", "%100", \
+                       "%101", "%102");                                                           \
+  else if constexpr (kN == 128)                                                                   \
+    TESSERA_WGMMA_REGS("128", type, TESSERA_R64, TESSERA_D64, "%64", "%65", "%66", "%67", "%68",  \
+                       "%69", "%70");                                                             \
+  else                                                                                            \
+    TESSERA_WGMMA_REGS("64", type, TESSERA_R32, TESSERA_D32, "%32", "%33", "%34", "%35", "%36",   \
                        "%37", "%38")
 
 /// kN columns of rows lo and hi: += (or =, unless add_to) a b. kTransA, kTransB: the operand's k's
@@ -93,7 +102,7 @@ __device__ __forceinline__ void wgmma_wait_all() {
 template <class T, int kN, bool kTransA, bool kTransB>
 __device__ __forceinline__ void wgmma(float* lo, float* hi, std::uint64_t a_desc,
                                       std::uint64_t b_desc, bool add_to) {
-  static_assert(kN == 64 || kN == 128 || kN == 256);
+  static_assert(kN == 64 || kN == 128 || kN == 192 || kN == 256);
   if constexpr (std::is_same_v<T, bf16>) {
     TESSERA_WGMMA_SHAPES("bf16");
   } else {
@@ -103,7 +112,7 @@ __device__ __forceinline__ void wgmma(float* lo, float* hi, std::uint64_t a_desc
 template <class T, int kN, bool kTransB>
 __device__ __forceinline__ void wgmma(float* lo, float* hi, const unsigned (&a)[4],
                                       std::uint64_t b_desc, bool add_to) {
-  static_assert(kN == 64 || kN == 128 || kN == 256);
+  static_assert(kN == 64 || kN == 128 || kN == 192 || kN == 256);
   if constexpr (std::is_same_v<T, bf16>) {
     TESSERA_WGMMA_SHAPES_REGS("bf16");
   } else {
@@ -115,9 +124,11 @@ __device__ __forceinline__ void wgmma(float* lo, float* hi, const unsigned (&a)[
 #undef TESSERA_D16
 #undef TESSERA_D32
 #undef TESSERA_D64
+#undef TESSERA_D96
 #undef TESSERA_D128
 #undef TESSERA_R32
 #undef TESSERA_R64
+#undef TESSERA_R96
 #undef TESSERA_R128
 #undef TESSERA_WGMMA_SHARED
 #undef TESSERA_WGMMA_REGS

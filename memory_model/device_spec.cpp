@@ -59,6 +59,7 @@ constexpr ModelFigure kModelFigures[] = {
     {"product_latency", "s"},
     {"contention", "1"},
     {"product_overhead", "1"},
+    {"operand_bandwidth", "B/s"},
     {"seconds_per_element", "s"},
     {"seconds_per_fast_function", "s"},
     {"seconds_per_exact_function", "s"},
@@ -70,6 +71,7 @@ constexpr ModelFigure kModelFigures[] = {
     {"spill_per_step", "s"},
     {"spill_per_instruction", "s"},
     {"cell_latency", "s"},
+    {"sm_spread", "1"},
 };
 
 void take_figure(DeviceSpec& spec, const std::string& name, const Json& entry,

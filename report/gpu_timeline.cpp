@@ -7,7 +7,8 @@
 //
 // A step takes a warpgroup the sum of what it does in a row: a latency per product, its share of
 // the products, its share of the elementwise work; what the other warpgroups' products take away is
-// `contention`. No step is shorter than its products at the peak rate.
+// `contention`. No step is shorter than its products at the peak rate. SMs are not equally fast, so
+// that CTAs that begin together drift apart and ask for the blocks that they share at other times.
 #include <algorithm>
 #include <queue>
 
@@ -63,6 +64,7 @@ class BlockBytes {
     const Shape inside = op_.in_bounds(index.dims.data());
     const std::int64_t size = bit_width(op_.dtype) / 8;
     const int last = op_.block.rank - 1;
+    const std::int64_t row = op_.block[last] * size;
     Bytes b;
     std::int64_t rows = 0;
     for_each_run(op_, index.dims.data(), inside,
@@ -70,20 +72,19 @@ class BlockBytes {
                    const std::int64_t from = at * size;
                    const std::int64_t to = from + n * size;
                    b.l2 += sectors(from, to) * kSector;
-                   if (!mapped_ || !panelled_) {
+                   if (!mapped_) {
                      b.core += sectors(from, to) * kSector;
+                   } else if (!panelled_) {
+                     b.core += (sectors(from, to) + (row - (to - from)) / kSector) * kSector;
                    } else {
-                     for (std::int64_t p = from; p < to; p += kPanel)
-                       b.core += sectors(p, std::min(p + kPanel, to)) * kSector;
+                     for (std::int64_t p = from; p < from + row; p += kPanel)
+                       b.core += sectors(p, p + kPanel) * kSector;
                    }
                    ++rows;
                  });
-    if (mapped_) {
-      // The copy engine brings whole boxes: zeros for what lies outside of the array.
-      const std::int64_t row = op_.block[last] * size;
-      const std::int64_t filled = (row - inside[last] * size) / kSector * kSector;
-      b.core += rows * filled + (op_.rows - rows) * row;
-    }
+    // The copy engine brings whole boxes: zeros for what lies outside of the array, of a row as
+    // many sectors as if it went on.
+    if (mapped_) b.core += (op_.rows - rows) * row;
     return b;
   }
 
@@ -128,6 +129,16 @@ struct Server {
   }
 };
 
+/// How long what an SM computes takes, beside the mean of all: 1 - spread to 1 + spread. SplitMix64
+/// of its number (Steele, Lea and Flood, doi:10.1145/2660193.2660195).
+double pace(std::uint64_t sm, double spread) {
+  std::uint64_t z = (sm + 1) * 0x9e3779b97f4a7c15ULL;
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
+  z ^= z >> 31;
+  return 1 + spread * (static_cast<double>(z >> 11) * 0x1p-52 - 1);
+}
+
 struct Cta {
   std::int64_t cell_step = 0;  ///< of the trace: the next step to fetch
   std::int64_t cell_end = 0;
@@ -138,6 +149,7 @@ struct Cta {
   std::vector<double> slots;  ///< when step n's slots were left, by n % stages
   double computing = 0;
   double waiting = 0;
+  double pace = 1;
   bool used = false;
 };
 
@@ -155,7 +167,10 @@ class GpuTimeline {
     const double scalar = device_.peak(DType::f32) / sms;
     matrix_rate_ = shape_.tensor_cores ? tensor : scalar * figure("simt_efficiency");
     for (const OperandPlan& op : plan.operands) bytes_.emplace_back(op);
-    for (const Work& work : trace.works) seconds_.push_back(seconds_of(work));
+    for (const Work& work : trace.works) {
+      seconds_.push_back(seconds_of(work));
+      lag_.push_back(lag_of(work));
+    }
   }
 
   Timeline run();
@@ -173,6 +188,23 @@ class GpuTimeline {
   void step(Cta& cta, int sm, Timeline& line);
   /// Of a step's body.
   double seconds_of(const Work& work) const;
+  /// Of its products at the peak rate; tensor cores wait for operands where shared memory gives
+  /// them more slowly: a right one whole for every 64 rows, a left one for every piece of columns.
+  double product_seconds(const Work& work) const {
+    const double computed = static_cast<double>(work.matrix_flops) / matrix_rate_;
+    if (!shape_.tensor_cores) return computed;
+    constexpr double kBytes = 2;  // of bf16 and f16
+    const double right = static_cast<double>(work.matrix_flops) / 2 / 64;
+    const double read = kBytes * (right + static_cast<double>(work.left_elements));
+    return std::max(computed, read / figure("operand_bandwidth"));
+  }
+  /// By which the last warpgroup to leave a step's blocks is behind the first, which waits for
+  /// those of a coming step already: they take turns at the tensor cores.
+  double lag_of(const Work& work) const {
+    if (!shape_.tensor_cores) return 0;
+    const double groups = shape_.warpgroups;
+    return product_seconds(work) * (groups - 1) / groups;
+  }
   double spill_seconds(const Work& work) const;
   /// Registers that a thread lacks: for accumulators, and for all that lives at once.
   struct Spilled {
@@ -196,6 +228,7 @@ class GpuTimeline {
   std::vector<Server> ports_;
   double matrix_rate_ = 1;
   std::vector<double> seconds_;  ///< of each of the trace's works
+  std::vector<double> lag_;
   // What every step asks for: bytes per second, and seconds.
   const double l2_rate_ = figure("l2_bandwidth");
   const double dram_rate_ = device_.hbm_bytes_per_s * figure("hbm_efficiency");
@@ -249,7 +282,7 @@ double GpuTimeline::spill_seconds(const Work& work) const {
 
 double GpuTimeline::seconds_of(const Work& work) const {
   const double groups = shape_.warpgroups;
-  const double products = static_cast<double>(work.matrix_flops) / matrix_rate_;
+  const double products = product_seconds(work);
   const double elementwise = (static_cast<double>(work.elements) * figure("seconds_per_element") +
                               static_cast<double>(work.transcendentals) *
                                   figure(shape_.tensor_cores ? "seconds_per_fast_function"
@@ -295,7 +328,7 @@ void GpuTimeline::step(Cta& cta, int sm, Timeline& line) {
   const double start = std::max(arrived, cta.consumer);
   if (cta.used) cta.waiting += start - cta.consumer;
   cta.used = true;
-  double seconds = seconds_[static_cast<std::size_t>(trace_.work[s])];
+  double seconds = cta.pace * seconds_[static_cast<std::size_t>(trace_.work[s])];
   const bool last = step + 1 == cta.cell_end;
   std::int64_t written = 0;
   for (std::size_t i = 0; i < plan_.operands.size(); ++i) {
@@ -308,14 +341,17 @@ void GpuTimeline::step(Cta& cta, int sm, Timeline& line) {
     written += bytes;
   }
   if (written > 0) {
-    seconds += store_latency_ + static_cast<double>(written) / store_rate_;
+    // Accumulators of tensor cores are waited for, rounded and exchanged first; other stores just
+    // go.
+    seconds +=
+        (shape_.tensor_cores ? store_latency_ : 0) + static_cast<double>(written) / store_rate_;
     // At the time of asking: a server that is told of later requests first would stand still.
     l2_.serve(asked, static_cast<double>(written) / l2_rate_);
     dram_.serve(asked, static_cast<double>(written) / dram_rate_);
   }
   cta.consumer = start + seconds;
   cta.computing += seconds;
-  cta.slots[slot] = cta.consumer;
+  cta.slots[slot] = cta.consumer + lag_[static_cast<std::size_t>(trace_.work[s])];
   ++cta.fetched;
   ++cta.cell_step;
   cta.cell_start = false;
@@ -341,6 +377,7 @@ Timeline GpuTimeline::run() {
     cta[i].slots.assign(static_cast<std::size_t>(shape_.step_stages), launch);
     cta[i].producer = launch;
     cta[i].consumer = launch;
+    cta[i].pace = pace(i, figure("sm_spread"));
     if (next_cell(cta[i])) events.emplace(launch, i);
   }
   while (!events.empty()) {
