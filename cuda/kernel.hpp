@@ -6,8 +6,8 @@
 // consume: they wait for the blocks of a step, run the body, and give a slot back when the step
 // after it uses another. Every slot has two mbarriers, full and empty; where threads copy, each of
 // them arrives, and each of the others gives back. Inputs with a new block at every step share
-// theirs. Cells are handed out by a counter in HBM, last
-// cell first (under causal masks those are the longest), so that CTAs end together.
+// theirs. Cells are handed out by a counter in HBM, last cell first (under causal masks those are
+// the longest), so that CTAs end together.
 #pragma once
 
 #include "cuda/checksums.hpp"

@@ -20,6 +20,8 @@ namespace tessera::report {
 
 namespace {
 
+/// Of L2; as much as a burst of an HBM pseudo channel (JESD235: 64 bits four times, JESD238: 32
+/// bits eight times), so that DRAM's bytes are whole bursts too.
 constexpr std::int64_t kSector = 32;
 constexpr std::int64_t kPanel = 128;
 /// Of a cell's draw from the counter that hands them out.
