@@ -3,22 +3,21 @@
 #include <cmath>
 #include <limits>
 
+#include "memory_model/split_mix.hpp"
+
 namespace tessera::cli {
 
 namespace {
 
 /// Where a name's random numbers begin.
 std::uint64_t stream_of(std::uint64_t seed, const std::string& name) {
-  std::uint64_t z = seed * 0x9e3779b97f4a7c15ULL;
+  std::uint64_t z = seed * kSplitMixStep;
   for (const char c : name) z = (z ^ static_cast<unsigned char>(c)) * 0x100000001b3ULL;
   return z;
 }
-/// The i-th of them (SplitMix64).
+/// The i-th of them.
 std::uint64_t bits_at(std::uint64_t stream, std::uint64_t i) {
-  std::uint64_t z = stream + (i + 1) * 0x9e3779b97f4a7c15ULL;
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
-  return z ^ (z >> 31);
+  return split_mix(stream + i * kSplitMixStep);
 }
 
 }  // namespace
@@ -113,8 +112,9 @@ Array random_array(DType d, const Shape& shape, std::uint64_t seed, const std::s
   const std::uint64_t pairs = stream_of(seed, name + "#");
   const std::int64_t elems = array.elems();
   visit_dtype(d, [&]<class T>(TypeTag<T>) {
-  // Two packed elements are one byte.
-#pragma omp parallel for if (!kIsPacked <T> && elems >= kWorthThreads) schedule(static)
+    // Two packed elements are one byte.
+    [[maybe_unused]] const bool threads = !kIsPacked<T> && elems >= kWorthThreads;
+#pragma omp parallel for if (threads) schedule(static)
     for (std::int64_t i = 0; i < elems; ++i) {
       const std::uint64_t bits = bits_at(stream, static_cast<std::uint64_t>(i));
       if constexpr (kIsPacked<T>) {

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <queue>
 
+#include "memory_model/split_mix.hpp"
 #include "report/l2_cache.hpp"
 #include "report/model_timelines.hpp"
 #include "sim/transfer.hpp"
@@ -131,14 +132,10 @@ struct Server {
   }
 };
 
-/// How long what an SM computes takes, beside the mean of all: 1 - spread to 1 + spread. SplitMix64
-/// of its number (Steele, Lea and Flood, doi:10.1145/2660193.2660195).
+/// How long what an SM computes takes, beside the mean of all: 1 - spread to 1 + spread.
 double pace(std::uint64_t sm, double spread) {
-  std::uint64_t z = (sm + 1) * 0x9e3779b97f4a7c15ULL;
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
-  z ^= z >> 31;
-  return 1 + spread * (static_cast<double>(z >> 11) * 0x1p-52 - 1);
+  const std::uint64_t bits = split_mix(sm * kSplitMixStep);
+  return 1 + spread * (static_cast<double>(bits >> 11) * 0x1p-52 - 1);
 }
 
 struct Cta {

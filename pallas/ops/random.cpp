@@ -6,18 +6,12 @@
 // the next counters.
 #include <cmath>
 
+#include "memory_model/split_mix.hpp"
 #include "pallas/ops/gather.hpp"
 
 namespace tessera::pallas {
 
 namespace {
-
-std::uint64_t mix(std::uint64_t z) {
-  z += 0x9e3779b97f4a7c15ULL;
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
-  return z ^ (z >> 31);
-}
 
 std::array<std::uint32_t, 4> philox(std::uint64_t counter, std::uint64_t key) {
   std::array<std::uint32_t, 4> c{static_cast<std::uint32_t>(counter),
@@ -41,7 +35,7 @@ void plan_seed(Planner& p, const Operation& op) {
   p.emit([=](Exec& x) {
     std::uint64_t key = 0x7465737365726121ULL;
     for (const int s : slots)
-      key = mix(key ^ static_cast<std::uint32_t>(x.integer(s, DType::i32, "a seed")));
+      key = split_mix(key ^ static_cast<std::uint32_t>(x.integer(s, DType::i32, "a seed")));
     x.random = {key, 0, 0, 0};
   });
 }
