@@ -37,6 +37,14 @@ const std::vector<Wanted>& wanted_figures() {
   };
   return kWanted;
 }
+/// Those that a spec may leave out: 0, unknown.
+const std::vector<Wanted>& other_figures() {
+  static const std::vector<Wanted> kOther{
+      {"remote_links", "1", [](DeviceSpec& s, double v) { s.remote_links = static_cast<int>(v); }},
+      {"peak_vector_ops", "op/s", [](DeviceSpec& s, double v) { s.vector_ops_per_s = v; }},
+  };
+  return kOther;
+}
 
 constexpr std::string_view kPeak = "peak_flops_";
 constexpr std::string_view kModel = "model_";
@@ -58,6 +66,7 @@ constexpr ModelFigure kModelFigures[] = {
     {"step_latency", "s"},
     {"product_latency", "s"},
     {"contention", "1"},
+    {"element_overhead", "1"},
     {"product_overhead", "1"},
     {"operand_bandwidth", "B/s"},
     {"seconds_per_element", "s"},
@@ -72,6 +81,8 @@ constexpr ModelFigure kModelFigures[] = {
     {"spill_per_instruction", "s"},
     {"cell_latency", "s"},
     {"sm_spread", "1"},
+    {"page_seconds", "s"},
+    {"page_reuse", "1"},
 };
 
 void take_figure(DeviceSpec& spec, const std::string& name, const Json& entry,
@@ -100,11 +111,13 @@ void take_figure(DeviceSpec& spec, const std::string& name, const Json& entry,
     spec.model[constant] = figure.value;
   } else {
     bool known = false;
-    for (const auto& wanted : wanted_figures()) {
-      if (name != wanted.name) continue;
-      if (figure.unit != wanted.unit) complain(std::string("must have the unit ") + wanted.unit);
-      wanted.set(spec, figure.value);
-      known = true;
+    for (const auto* figures : {&wanted_figures(), &other_figures()}) {
+      for (const auto& wanted : *figures) {
+        if (name != wanted.name) continue;
+        if (figure.unit != wanted.unit) complain(std::string("must have the unit ") + wanted.unit);
+        wanted.set(spec, figure.value);
+        known = true;
+      }
     }
     if (!known) complain("is not one that tessera knows");
   }

@@ -43,8 +43,10 @@ struct DeviceSpec {
   int cores = 1;                ///< cores that share the HBM: TensorCores, or SMs
   int semaphores = 0;           ///< per core
   double hbm_bytes_per_s = 0;
-  double remote_bytes_per_s = 0;             ///< to other devices, all links together; 0: unknown
-  double dma_latency_s = 0;                  ///< from start to the first byte; 0: unknown
+  double remote_bytes_per_s = 0;  ///< to other devices, all links together; 0: unknown
+  int remote_links = 0;           ///< of a TPU, two for each axis of its torus; 0: unknown
+  double dma_latency_s = 0;       ///< from start to the first byte; 0: unknown
+  double vector_ops_per_s = 0;    ///< of all vector units, on 32 bits; 0: unknown
   std::map<std::string, double> peak_flops;  ///< by dtype name, dense, per chip
   int sublanes32 = 1;                        ///< native tile of 32-bit elements
   int lanes = 1;

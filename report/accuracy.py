@@ -29,6 +29,8 @@ COUNTERS = {
     "cold_seconds": "gpu__time_duration.sum",
 }
 ROUNDS = 21
+# Figures of the model that are not fitted to times.
+MEASURED = {"model_l2_capacity", "model_sm_spread", "model_page_seconds", "model_page_reuse"}
 
 
 def matmul(m, n, k, bm, bn, bk, dtype="bf16", kernel="matmul"):
@@ -47,11 +49,18 @@ MATMUL_TILES = [(bm, bn, bk) for bm in (64, 128, 192, 256) for bn in (64, 128, 1
 ATTENTION_TILES = {dim: [(bq, bk) for bq in (64, 128, 192, 256, 384) for bk in (64, 128, 192, 256, 320)
                          if 2 * dim * (bq + 2 * bk) <= 224 * 1024 and bq * dim <= 49152]
                    for dim in (64, 128)}
+# Fifty of one problem: wider blocks of keys, and of queries.
+MORE_ATTENTION_TILES = ATTENTION_TILES[64] + [
+    *((bq, bk) for bq in (64, 128, 192, 256, 384) for bk in (384, 448, 512)),
+    *((512, bk) for bk in (64, 128, 192, 256, 320, 384, 448, 512)), (320, 64), (320, 128)]
+# Rows of blocks that are parts of what DRAM gives at once, or of its pages.
+NARROW_TILES = [(64, 8), (64, 16), (64, 32), (64, 64), (128, 16)]
 
 # Constants of the model are fitted to these ...
 FITTED = [
     *(matmul(4096, 4096, 4096, *t) for t in MATMUL_TILES[1::5]),
-    *(attention(16, 4096, 128, 0, *t) for t in ATTENTION_TILES[128][::3]),
+    *(attention(16, 4096, 128, 0, *t) for t in ATTENTION_TILES[128]),
+    *(attention(16, 8192, 64, 1, *t) for t in ATTENTION_TILES[64]),
     matmul(2048, 2048, 2048, 128, 256, 64),
     matmul(8192, 8192, 8192, 128, 256, 64),
     matmul(2048, 2048, 2048, 128, 128, 32, "f32"),
@@ -131,26 +140,36 @@ SWEEPS = {
         [attention(16, 4096, 128, 0, *t) for t in ATTENTION_TILES[128]],
     "flash_attention bf16, 16 heads of 64, 8192 x 8192, causal":
         [attention(16, 8192, 64, 1, *t) for t in ATTENTION_TILES[64]],
+    "flash_attention bf16, 32 heads of 64, 4096 x 4096":
+        [attention(32, 4096, 64, 0, *t) for t in MORE_ATTENTION_TILES],
+    "flash_attention bf16, 8 heads of 128, 8192 x 8192, causal":
+        [attention(8, 8192, 128, 1, *t) for t in ATTENTION_TILES[128]],
 }
+NARROW = [f"add_blocked m={m} n={n} bm={bm} bn={bn}" for m, n in ((16384, 4096), (4096, 16384))
+          for bm, bn in NARROW_TILES]
 
 
 def combinations():
     """Each once, in order."""
-    return list(dict.fromkeys([*UNSEEN, *FITTED, *HELD_OUT, *(c for sweep in SWEEPS.values() for c in sweep)]))
+    return list(dict.fromkeys([*UNSEEN, *NARROW, *FITTED, *HELD_OUT,
+                               *(c for sweep in SWEEPS.values() for c in sweep)]))
 
 
 def write_instances(folder):
     os.makedirs(folder, exist_ok=True)
     wanted = [("Matmul", "matmul", t) for t in MATMUL_TILES if t != (128, 256, 64)]
-    wanted += [("FlashAttention", "flash_attention", (*t, dim)) for dim, tiles in ATTENTION_TILES.items()
+    wanted += [("FlashAttention", "flash_attention", (*t, dim))
+               for dim, tiles in ((64, MORE_ATTENTION_TILES), (128, ATTENTION_TILES[128]))
                for t in tiles if (*t, dim) != (128, 128, 128)]
     wanted.append(("SoftmaxRows", "softmax_rows", (16, 512)))
+    wanted += [("AddBlocked", "add_blocked", t) for t in NARROW_TILES]
     for kernel, header, tiles in wanted:
         sizes = ", ".join(map(str, tiles))
+        dtype = "float" if kernel == "AddBlocked" else "bf16"
         with open(f"{folder}/sweep_{header}_{'_'.join(map(str, tiles))}.cu", "w") as file:
             file.write(f'#include "cuda/launch.hpp"\n#include "kernels/{header}.hpp"\n'
                        "namespace tessera::cuda {\nstatic const Adds added([](std::vector<Instance>& to) {\n"
-                       f"  add_instance<kernels::{kernel}<bf16>, bf16>(to, TileSizes<{sizes}>{{}});\n"
+                       f"  add_instance<kernels::{kernel}<{dtype}>, {dtype}>(to, TileSizes<{sizes}>{{}});\n"
                        "});\n}  // namespace tessera::cuda\n")
 
 
@@ -248,8 +267,9 @@ def table(program, file):
     clean = {run for run in both if not spills(measured[run])}
     print("| combinations | n | L2 to SM to the byte | DRAM reads: median | worst | reads and writes: median"
           " | worst | time: median | worst |\n|---|---|---|---|---|---|---|---|---|")
-    groups = {"fitted": FITTED, "held out": HELD_OUT, "not looked at before": UNSEEN,
-              **{f"sweep, held out: {name}": [r for r in sweep if r not in FITTED] for name, sweep in SWEEPS.items()}}
+    groups = {"fitted": FITTED, "held out": HELD_OUT, "not looked at before": UNSEEN, "narrow blocks": NARROW,
+              **{f"sweep, held out: {name}": held for name, sweep in SWEEPS.items()
+                 if (held := [r for r in sweep if r not in FITTED])}}
     for name, runs in groups.items():
         print(summary(name, [both[r] for r in runs if r in clean]))
     print("\n| block shapes of | n | Spearman | of those without spills | n | the model's pick | slower than the best |"
@@ -257,16 +277,17 @@ def table(program, file):
     for name, runs in SWEEPS.items():
         runs = [r for r in runs if r in both]
         kept = [r for r in runs if r in clean]
+        fitted = " (fitted)" if all(r in FITTED for r in runs) else ""
         pairs = [(both[r][0]["seconds"], both[r][1]["seconds"]) for r in runs]
         kept_pairs = [(both[r][0]["seconds"], both[r][1]["seconds"]) for r in kept]
         pick = min(runs, key=lambda r: both[r][1]["seconds"])
         best = min(m for m, _ in pairs)
         shape = " ".join(w for w in pick.split() if re.match(r"b[mnkqd]=", w))
-        print(f"| {name} | {len(runs)} | {spearman(*zip(*pairs)):.3f} | {spearman(*zip(*kept_pairs)):.3f} | {len(kept)}"
+        print(f"| {name}{fitted} | {len(runs)} | {spearman(*zip(*pairs)):.3f} | {spearman(*zip(*kept_pairs)):.3f} | {len(kept)}"
               f" | {shape} | {both[pick][0]['seconds'] / best - 1:.1%} |")
     print("\n| run | L2 to SM | predicted | DRAM read | predicted | DRAM written | predicted | us | predicted |"
           "\n|---|---|---|---|---|---|---|---|---|")
-    for run in [*FITTED, *HELD_OUT, *UNSEEN]:
+    for run in [*FITTED, *HELD_OUT, *UNSEEN, *NARROW]:
         if run not in both:
             continue
         m, p = both[run]
@@ -280,14 +301,19 @@ def table(program, file):
 def fit(program, file, spec):
     """Coordinate descent in the logarithms; those that spill count little. Minutes to an hour."""
     measured = [row for row in map(json.loads, open(file)) if row["run"] in FITTED]
-    device = json.load(open(spec))
-    names = [n for n in device["figures"] if n.startswith("model_") and n not in ("model_l2_capacity", "model_sm_spread")]
+    text = open(spec).read()
+    figures = json.loads(text)["figures"]
+    names = [n for n in figures if n.startswith("model_") and n not in MEASURED]
+
+    def with_values(values):
+        device = text
+        for name, value in values.items():
+            device = re.sub(rf'("{name}": {{"value": )[^,]+', rf"\g<1>{float(f'{value:.3g}')}", device)
+        return device
 
     def loss(values):
-        for name, value in values.items():
-            device["figures"][name]["value"] = float(f"{value:.3g}")
         with tempfile.NamedTemporaryFile("w", suffix=".json") as tried:
-            json.dump(device, tried)
+            tried.write(with_values(values))
             tried.flush()
             with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
                 lines = list(pool.map(lambda row: predicted(program, row["run"], tried.name), measured))
@@ -295,7 +321,7 @@ def fit(program, file, spec):
                   for row, line in zip(measured, lines) if line is not None]
         return sum(w * e for w, e in errors) / sum(w for w, _ in errors)
 
-    values = {n: device["figures"][n]["value"] for n in names}
+    values = {n: figures[n]["value"] for n in names}
     best = loss(values)
     steps = dict.fromkeys(names, 0.25)
     for _ in range(8):
@@ -309,8 +335,7 @@ def fit(program, file, spec):
             else:
                 steps[name] /= 2
         print(f"mean error of the logarithms {best:.4f}", flush=True)
-    loss(values)
-    json.dump(device, open(spec, "w"), indent=1)
+    open(spec, "w").write(with_values(values))
     return 0
 
 

@@ -1,13 +1,14 @@
 // The CUDA build on a GPU, CTA by CTA (cuda/kernel.hpp says what it does).
 //
-// Persistent CTAs, one per multiprocessor, draw parallel cells, last cell first, in bands of rows
-// (cuda/cell.hpp). In each a producer brings the blocks of the coming steps into its slots while
-// the warpgroups compute. Transfers queue at three places: the SM's port, L2, DRAM; each is a
-// server of a fixed rate. What DRAM gives is what the cache (report/l2_cache.hpp) does not have.
+// Persistent CTAs, as many as the multiprocessors hold, draw parallel cells, last cell first, in
+// bands of rows (cuda/cell.hpp). In each a producer brings the blocks of the coming steps into its
+// slots while the warpgroups compute. Transfers queue at three places: the SM's port, L2, DRAM;
+// each is a server of a fixed rate. What DRAM gives is what the cache (report/l2_cache.hpp) does
+// not have.
 //
 // A step takes a warpgroup the sum of what it does in a row: a latency per product, its share of
-// the products, its share of the elementwise work; what the other warpgroups' products take away is
-// `contention`. No step is shorter than its products at the peak rate. SMs are not equally fast, so
+// the products, its share of the elementwise work; what the other warpgroups' take away is
+// contention. No step is shorter than its products at the peak rate. SMs are not equally fast, so
 // that CTAs that begin together drift apart and ask for the blocks that they share at other times.
 #include <algorithm>
 #include <queue>
@@ -15,6 +16,7 @@
 #include "memory_model/split_mix.hpp"
 #include "report/l2_cache.hpp"
 #include "report/model_timelines.hpp"
+#include "report/server.hpp"
 #include "sim/transfer.hpp"
 
 namespace tessera::report {
@@ -22,8 +24,12 @@ namespace tessera::report {
 namespace {
 
 /// Of L2; as much as a burst of an HBM pseudo channel (JESD235: 64 bits four times, JESD238: 32
-/// bits eight times), so that DRAM's bytes are whole bursts too.
+/// bits eight times).
 constexpr std::int64_t kSector = 32;
+/// Two bursts: what DRAM gives for a sector that L2 lacks (measured: report/ACCURACY.md).
+constexpr std::int64_t kGranule = 2 * kSector;
+/// A row of a bank of an HBM pseudo channel (JESD235, JESD238).
+constexpr std::int64_t kPage = 1024;
 constexpr std::int64_t kPanel = 128;
 /// Of a cell's draw from the counter that hands them out.
 constexpr std::int64_t kDrawBytes = 32;
@@ -33,11 +39,20 @@ std::int64_t sectors(std::int64_t from, std::int64_t to) {
 }
 
 /// Bytes that a block of an operand is to L2: sectors that it touches, and what crosses to an SM.
+///
+/// DRAM gives granules, and opens a page for each run of a row. Blocks side by side whose rows are
+/// parts of one granule come together: to the cache they are one.
 class BlockBytes {
  public:
   explicit BlockBytes(const OperandPlan& op) : op_(op) {
     const std::int64_t size = bit_width(op.dtype) / 8;
     const int last = op.array.rank - 1;
+    const std::int64_t row = last >= 0 ? op.block[last] * size : 0;
+    if (last >= 1 && row > 0) {
+      along_ = op.blocks[last];
+      in_granule_ = std::clamp<std::int64_t>(kGranule / row, 1, along_);
+      in_page_ = std::clamp<std::int64_t>(kPage / row, 1, along_);
+    }
     bool pitched = op.array.rank >= 2;
     // What cuTensorMapEncodeTiled asks for.
     for (int d = 0; d < last; ++d) pitched = pitched && op.strides[d] * size % 16 == 0;
@@ -51,8 +66,10 @@ class BlockBytes {
   }
 
   struct Bytes {
-    std::int64_t l2 = 0;    ///< that L2 has to hold
-    std::int64_t core = 0;  ///< that cross to the SM
+    std::int64_t l2 = 0;     ///< that L2 has to hold
+    std::int64_t core = 0;   ///< that cross to the SM
+    std::int64_t dram = 0;   ///< that DRAM gives for it: those of its neighbours in granules too
+    std::int64_t pages = 0;  ///< that they lie in
   };
   const Bytes& of(std::int64_t block) {
     if (known_.empty()) known_.resize(static_cast<std::size_t>(op_.blocks.elems()));
@@ -60,8 +77,15 @@ class BlockBytes {
     if (b.core == 0) b = count(block);
     return b;
   }
+  /// The blocks that come with this one; those that share its pages.
+  std::int64_t granules(std::int64_t block) const { return group(block, in_granule_); }
+  std::int64_t pages(std::int64_t block) const { return group(block, in_page_); }
 
  private:
+  /// The number of a group of so many blocks side by side.
+  std::int64_t group(std::int64_t block, std::int64_t blocks) const {
+    return block / along_ * ((along_ + blocks - 1) / blocks) + block % along_ / blocks;
+  }
   Bytes count(std::int64_t block) const {
     const Shape index = unravel(op_.blocks, block);
     const Shape inside = op_.in_bounds(index.dims.data());
@@ -85,6 +109,8 @@ class BlockBytes {
                    }
                    ++rows;
                  });
+    b.dram = in_granule_ > 1 ? rows * kGranule : b.l2;
+    b.pages = along_ > 1 ? rows * ((row + kPage - 1) / kPage) : (b.l2 + kPage - 1) / kPage;
     // The copy engine brings whole boxes: zeros for what lies outside of the array, of a row as
     // many sectors as if it went on.
     if (mapped_) b.core += (op_.rows - rows) * row;
@@ -92,6 +118,9 @@ class BlockBytes {
   }
 
   const OperandPlan& op_;
+  std::int64_t along_ = 1;  ///< blocks in a row of the array
+  std::int64_t in_granule_ = 1;
+  std::int64_t in_page_ = 1;
   bool panelled_ = false;
   bool mapped_ = false;
   std::vector<Bytes> known_;
@@ -120,17 +149,6 @@ std::vector<std::int32_t> drawn_cells(const Plan& plan, const std::vector<std::i
   }
   return order;
 }
-
-/// A resource that serves one request after the other.
-struct Server {
-  double free = 0;
-  double busy = 0;
-  double serve(double from, double seconds) {
-    free = std::max(free, from) + seconds;
-    busy += seconds;
-    return free;
-  }
-};
 
 /// How long what an SM computes takes, beside the mean of all: 1 - spread to 1 + spread.
 double pace(std::uint64_t sm, double spread) {
@@ -163,9 +181,12 @@ class GpuTimeline {
         cache_(static_cast<std::int64_t>(figure("l2_capacity")), blocks_of(plan)) {
     const double sms = device_.cores;
     const double tensor = device_.peak(dtype) / sms;
-    const double scalar = device_.peak(DType::f32) / sms;
+    const double scalar = device_.peak(DType::f32) / sms / shape_.resident;
     matrix_rate_ = shape_.tensor_cores ? tensor : scalar * figure("simt_efficiency");
-    for (const OperandPlan& op : plan.operands) bytes_.emplace_back(op);
+    for (const OperandPlan& op : plan.operands) {
+      bytes_.emplace_back(op);
+      opened_.emplace_back(op.role == Role::in ? op.blocks.elems() : 0);
+    }
     for (const Work& work : trace.works) {
       seconds_.push_back(seconds_of(work));
       lag_.push_back(lag_of(work));
@@ -205,6 +226,8 @@ class GpuTimeline {
     return product_seconds(work) * (groups - 1) / groups;
   }
   double spill_seconds(const Work& work) const;
+  /// What DRAM gives of an input's block, and until when.
+  double from_dram(std::size_t operand, std::int32_t block, double asked);
   /// Registers that a thread lacks: for accumulators, and for all that lives at once.
   struct Spilled {
     double sums = 0;
@@ -220,6 +243,8 @@ class GpuTimeline {
   const DeviceSpec& device_;
   L2Cache cache_;
   std::vector<BlockBytes> bytes_;
+  /// Of each operand's pages: how much DRAM had given when they were last asked for.
+  std::vector<std::vector<std::int64_t>> opened_;
   std::vector<std::int32_t> order_;
   std::int64_t drawn_ = 0;
   Server l2_;
@@ -235,6 +260,11 @@ class GpuTimeline {
   const double store_rate_ = figure("store_bandwidth");
   const double load_latency_ = figure("load_latency");
   const double dram_latency_ = figure("dram_latency");
+  const double page_seconds_ = figure("page_seconds");
+  const double page_reuse_ = figure("page_reuse");
+  /// Bytes that DRAM gives in the time that one request takes.
+  const std::int64_t on_its_way_ =
+      static_cast<std::int64_t>(dram_rate_ * (load_latency_ + dram_latency_));
   const double store_latency_ = figure("store_latency");
   const double issue_seconds_ = figure("issue_seconds");
   const double cell_latency_ = figure("cell_latency");
@@ -289,9 +319,28 @@ double GpuTimeline::seconds_of(const Work& work) const {
   if (!shape_.tensor_cores) return figure("step_latency") + products + elementwise;
   const double latency =
       figure("step_latency") + static_cast<double>(work.products) * figure("product_latency");
-  const double own = latency + products / groups + elementwise / groups +
+  const double own = latency + (products + elementwise) / groups +
                      figure("contention") * (groups - 1) * products / groups;
-  return std::max(own, products * figure("product_overhead")) + spill_seconds(work);
+  const double all =
+      figure("product_overhead") * products + figure("element_overhead") * elementwise;
+  return std::max(own, all) + spill_seconds(work);
+}
+
+double GpuTimeline::from_dram(std::size_t operand, std::int32_t block, double asked) {
+  BlockBytes& blocks = bytes_[operand];
+  const BlockBytes::Bytes& bytes = blocks.of(block);
+  const std::int64_t missed =
+      cache_.read(static_cast<int>(operand), blocks.granules(block), bytes.dram);
+  if (missed == 0) return asked;
+  // A page that is asked for while another of its blocks is on its way may still be open.
+  std::int64_t& opened = opened_[operand][static_cast<std::size_t>(blocks.pages(block))];
+  const std::int64_t now = cache_.dram_read();
+  const bool open = opened > 0 && now - opened < on_its_way_;
+  opened = now;
+  const double pages = static_cast<double>(bytes.pages) * static_cast<double>(missed) /
+                       static_cast<double>(bytes.dram) * (open ? page_reuse_ : 1);
+  const double seconds = std::max(static_cast<double>(missed) / dram_rate_, pages * page_seconds_);
+  return dram_.serve(asked, seconds) + dram_latency_;
 }
 
 void GpuTimeline::step(Cta& cta, int sm, Timeline& line) {
@@ -307,14 +356,9 @@ void GpuTimeline::step(Cta& cta, int sm, Timeline& line) {
     const std::int32_t block = trace_.blocks[i][s];
     if (!cta.cell_start && trace_.blocks[i][s - 1] == block) continue;
     const BlockBytes::Bytes& bytes = bytes_[i].of(block);
-    const std::int64_t missed = cache_.read(static_cast<int>(i), block, bytes.l2);
     all += bytes.core;
-    double at = l2_.serve(asked, static_cast<double>(bytes.core) / l2_rate_);
-    if (missed > 0) {
-      at = std::max(at,
-                    dram_.serve(asked, static_cast<double>(missed) / dram_rate_) + dram_latency_);
-    }
-    arrived = std::max(arrived, at);
+    const double at = l2_.serve(asked, static_cast<double>(bytes.core) / l2_rate_);
+    arrived = std::max({arrived, at, from_dram(i, block, asked)});
   }
   line.l2_to_core_bytes += all;
   if (all > 0) {
@@ -366,9 +410,11 @@ Timeline GpuTimeline::run() {
   for (int d = 0; d < plan_.parallel_rank; ++d)
     extents.push_back(trace_.grid[static_cast<std::size_t>(d)]);
   order_ = drawn_cells(plan_, extents, trace_.cells());
-  const auto ctas = static_cast<std::size_t>(std::min<std::int64_t>(device_.cores, trace_.cells()));
+  const auto sms = static_cast<std::size_t>(device_.cores);
+  const auto ctas = static_cast<std::size_t>(
+      std::min<std::int64_t>(std::int64_t{device_.cores} * shape_.resident, trace_.cells()));
   std::vector<Cta> cta(ctas);
-  ports_.resize(ctas);
+  ports_.resize(sms);
   using Event = std::pair<double, std::size_t>;
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events;
   const double launch = figure("launch_seconds");
@@ -376,14 +422,14 @@ Timeline GpuTimeline::run() {
     cta[i].slots.assign(static_cast<std::size_t>(shape_.step_stages), launch);
     cta[i].producer = launch;
     cta[i].consumer = launch;
-    cta[i].pace = pace(i, figure("sm_spread"));
+    cta[i].pace = pace(i % sms, figure("sm_spread"));
     if (next_cell(cta[i])) events.emplace(launch, i);
   }
   while (!events.empty()) {
     const std::size_t i = events.top().second;
     events.pop();
     Cta& c = cta[i];
-    step(c, static_cast<int>(i), line);
+    step(c, static_cast<int>(i % sms), line);
     if (c.cell_step == c.cell_end && !next_cell(c)) continue;
     events.emplace(
         std::max(c.producer, c.slots[static_cast<std::size_t>(c.fetched % shape_.step_stages)]), i);
@@ -413,7 +459,7 @@ Timeline GpuTimeline::run() {
   for (const std::int32_t w : trace_.work)
     products += static_cast<double>(trace_.works[static_cast<std::size_t>(w)].matrix_flops);
   line.busy = {{shape_.tensor_cores ? "tensor cores" : "FMA units",
-                products / matrix_rate_ / device_.cores / line.seconds},
+                products / matrix_rate_ / device_.cores / shape_.resident / line.seconds},
                {"SM port", port / line.seconds},
                {"L2", l2_.busy / line.seconds},
                {"DRAM", dram_.busy / line.seconds}};

@@ -64,6 +64,22 @@ std::int64_t shared_with(const Plan& plan, int of_step, int of_cell) {
   return round_up(at, 128) + kBarrierBytes * barriers + kCellRing;
 }
 
+/// As many slots as fit.
+void set_stages(CtaShape& shape, const Plan& plan) {
+  const bool has_steps = plan.grid_rank > plan.parallel_rank;
+  shape.shared_bytes = shared_with(plan, 1, 1);
+  for (int c = 2; c > 0; --c) {
+    for (int s = kMostStages; s > 1; --s) {
+      const int cell = has_steps ? c : s;
+      if (shared_with(plan, s, cell) > plan.device.vmem_bytes) continue;
+      shape.step_stages = s;
+      shape.cell_stages = cell;
+      shape.shared_bytes = shared_with(plan, s, cell);
+      return;
+    }
+  }
+}
+
 }  // namespace
 
 CtaShape cta_shape(const Plan& plan) {
@@ -110,17 +126,17 @@ CtaShape cta_shape(const Plan& plan) {
   const int fair = 65536 / 128 / (shape.warpgroups + 1) / 8 * 8;
   const int left = (fair * (shape.warpgroups + 1) - 64) / shape.warpgroups / 8 * 8;
   shape.registers = fair < 240 ? std::min(left, 240) : 255;
-  const bool has_steps = plan.grid_rank > plan.parallel_rank;
-  shape.shared_bytes = shared_with(plan, 1, 1);
-  for (int c = 2; c > 0; --c) {
-    for (int s = kMostStages; s > 1; --s) {
-      const int cell = has_steps ? c : s;
-      if (shared_with(plan, s, cell) > plan.device.vmem_bytes) continue;
-      shape.step_stages = s;
-      shape.cell_stages = cell;
-      shape.shared_bytes = shared_with(plan, s, cell);
-      return shape;
-    }
+  set_stages(shape, plan);
+  // Products of tensor cores take all registers. nvcc gives elementwise kernels 80.
+  constexpr int kUsualRegisters = 80;
+  constexpr std::int64_t kOfSystem = 1024;  // bytes of shared memory that every CTA takes besides
+  if (!shape.tensor_cores) {
+    const std::int64_t by_memory =
+        (plan.device.vmem_bytes + kOfSystem) / (shape.shared_bytes + kOfSystem);
+    const std::int64_t by_threads =
+        std::min(2048 / shape.threads, 65536 / (kUsualRegisters * shape.threads));
+    shape.resident = static_cast<int>(
+        std::clamp<std::int64_t>(by_memory, 1, std::max<std::int64_t>(1, by_threads)));
   }
   return shape;
 }

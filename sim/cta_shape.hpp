@@ -18,6 +18,7 @@ struct CtaShape {
   int cell_stages = 1;  ///< of one that stays for a parallel cell
   std::int64_t shared_bytes = 0;
   int registers = 0;  ///< that a computing thread may have
+  int resident = 1;   ///< CTAs that a multiprocessor holds at a time
 };
 
 /// Of a plan whose operands have their extents.
