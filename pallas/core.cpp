@@ -75,7 +75,8 @@ class KernelCore final : public CoreBase {
     for (std::size_t i = 0; i < program_.scratch.size(); ++i) prepare_scratch(i);
     for (std::size_t d = 0; d < launch_.grid.size(); ++d)
       extent[d] = static_cast<int>(launch_.grid[d]);
-    if (io.core == nullptr || io.core->device == 0) trace.most = io.trace_steps;
+    if (io.core == nullptr || io.core->device == 0 || launch.call->program->asynchronous)
+      trace.most = io.trace_steps;
     trace.blocks.resize(plan.operands.size());
     for (const OperandPlan& op : plan.operands) {
       if (op.pipelined() && op.blocks.elems() > std::numeric_limits<std::int32_t>::max())
@@ -263,6 +264,11 @@ class KernelCore final : public CoreBase {
     }
     if (io_.at != nullptr) watch();
     const OpState before = op_state;
+    script_.clear();
+    if (io_.core != nullptr) {
+      io_.core->script = tracing() ? &script_ : nullptr;
+      io_.core->scripted = op_state;
+    }
     if (launch_.bodies) run_body();
     if (tracing()) trace_step(before);
     ++steps;
@@ -298,12 +304,11 @@ class KernelCore final : public CoreBase {
       trace.blocks[i].push_back(static_cast<std::int32_t>(op.number_of(indices_[i].data())));
     }
     if (!launch_.bodies || (io_.dry && !program_.counts_all)) return;
-    Work work;
-    work.flops = op_state.flops - before.flops;
-    work.transcendentals = op_state.transcendentals - before.transcendentals;
-    work.matrix_flops = op_state.matrix_flops - before.matrix_flops;
-    work.elements = op_state.elements - before.elements;
-    trace.add_work(work);
+    if (!script_.empty()) {
+      const Work rest = work_since(io_.core->scripted);
+      if (!(rest == Work{})) script_.push_back(work_act(rest));
+    }
+    trace.add_work(work_since(before), script_);
   }
 
   void report_progress() {
@@ -618,6 +623,7 @@ class KernelCore final : public CoreBase {
   CoreIo& io_;
   StepContext context_;
   Exec exec_;
+  Script script_;  ///< of this step
   IndexMaps maps_;
   std::vector<Place> places_;
   std::vector<std::array<std::int64_t, kMaxRank>> indices_;

@@ -39,8 +39,8 @@ RunReport report_of(const RunResult& result, const RunOptions& options) {
 
 void add_timeline(RunReport& r, const RunResult& result, std::size_t most_spans) {
   if (!result.ok() || result.trace.most == 0) return;
-  r.timeline =
-      timeline_of(result.plan, result.trace, r.dtype, {.most_spans = most_spans, .cores = r.cores});
+  r.timeline = timeline_of(result.plan, result.trace, r.dtype,
+                           {.most_spans = most_spans, .cores = r.cores, .mesh = r.mesh});
 }
 
 Roofline roofline(const RunReport& r) {
@@ -163,7 +163,7 @@ std::string timeline_lines(const RunReport& r) {
   if (!t.unmodelled.empty()) return fmt::format("{:<11} no: {}\n", "predicted", t.unmodelled);
   const auto percent = [&](double seconds) { return 100 * seconds / t.seconds; };
   std::string text = fmt::format(
-      "{:<11} {} on {}: {:.0f} % computing, {:.0f} % waiting for blocks, {:.0f} % idle; bound by "
+      "{:<11} {} on {}: {:.0f} % computing, {:.0f} % waiting for data, {:.0f} % idle; bound by "
       "{}\n",
       "predicted", duration(t.seconds), r.device.name, percent(t.compute_seconds),
       percent(t.exposed_seconds), percent(t.idle_seconds), t.binds);

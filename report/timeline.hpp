@@ -1,11 +1,12 @@
 // How long a device takes for a run, and what it waits for: a discrete-event model of its transfers
 // and its units, step by step.
 //
-// In: the blocks and the work of every step (sim/step_trace.hpp), and the figures of the device. On
-// a GPU the model is that of the CUDA build (report/gpu_timeline.cpp), its constants fitted to a
-// GPU (`model_` figures of the spec; report/ACCURACY.md has the fit and how well it predicts what
-// it was not fitted to). On a TPU it is the pipeline of Pallas (report/tpu_timeline.cpp) at the
-// rates that are published; nobody has measured it.
+// In: the blocks of every step and what its body does (sim/step_trace.hpp), and the figures of the
+// device. On a GPU the model is that of the CUDA build (report/gpu_timeline.cpp), its constants
+// fitted to a GPU (`model_` figures of the spec; report/ACCURACY.md has the fit and how well it
+// predicts what it was not fitted to). On a TPU it is the pipeline of Pallas and what bodies copy
+// by themselves, on one device or many (report/tpu_timeline.cpp), at the rates that are published;
+// nobody has measured it.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +21,7 @@ namespace tessera::report {
 
 /// A time in which one unit of a core is busy with one step.
 struct Span {
-  enum class Unit : std::uint8_t { fetch, compute, write };
+  enum class Unit : std::uint8_t { fetch, compute, write, remote };
   int core = 0;
   Unit unit = Unit::fetch;
   std::int64_t step = 0;
@@ -29,7 +30,7 @@ struct Span {
 };
 
 constexpr const char* name(Span::Unit u) {
-  constexpr const char* kNames[] = {"fetch", "compute", "write"};
+  constexpr const char* kNames[] = {"fetch", "compute", "write", "remote"};
   return kNames[static_cast<int>(u)];
 }
 
@@ -39,7 +40,7 @@ struct Timeline {
 
   // Means over the cores that had work.
   double compute_seconds = 0;  ///< computing
-  double exposed_seconds = 0;  ///< waiting for a block
+  double exposed_seconds = 0;  ///< waiting for a block, a copy or a signal
   double idle_seconds = 0;     ///< with no step to do: launch, tail
 
   std::string left_out;  ///< work that takes no time here, in words; may be empty
@@ -62,6 +63,7 @@ struct Timeline {
 struct TimelineOptions {
   std::size_t most_spans = 0;  ///< to keep
   int cores = 1;               ///< of a TPU's device, as the run had them
+  std::vector<int> mesh = {};  ///< devices along each axis, as the run had them
 };
 
 /// Why no run with this plan has a timeline; empty: one may.

@@ -56,8 +56,9 @@ int target_core(const MachineCore& c, int device, int core, const Site& site) {
   return d * m.cores_per_device() + k;
 }
 
-void record(MachineCore& c, const Transfer& t) {
+void record(MachineCore& c, Transfer& t) {
   Movement m = copy_movement(t.from, t.to, step_context->plan->device);
+  t.padded_bytes = m.padded_bytes;
   m.why = t.remote() ? Why::remote_dma : Why::dma;
   m.device = c.device;
   const int target = t.elsewhere >= 0 ? c.machine->core(t.elsewhere).device : t.to.buffer().device;

@@ -36,6 +36,27 @@ struct CountedCore {
   std::array<int, kMaxGridRank> hi{};
   IdUse use;
   std::vector<Movement> copies;  ///< of the body that runs
+  bool scripted = false;         ///< its script is wanted
+  Script script;                 ///< of the body that runs
+  Work work;                     ///< of the body that runs, up to what was last written down
+  int semaphores = 0;            ///< that have a number
+
+  void write_down(const Act& act) {
+    if (!scripted || std::ssize(script) > kMostActs) return;
+    end_work();
+    script.push_back(act);
+  }
+  /// Writes the work down that was done since.
+  void end_work() {
+    if (counted_work == Work{}) return;
+    script.push_back(work_act(counted_work));
+    work.add(counted_work, 1);
+    counted_work = {};
+  }
+  int id(int device, int on) const {
+    return (device == kThis ? core->device : device) * core->machine->cores_per_device() +
+           (on == kThis ? core->core : on);
+  }
 };
 
 /// The memory of an operand that has none.
@@ -163,17 +184,28 @@ class CountedRef {
   int col_ = 0;
 };
 
-/// Semaphores that nobody waits for.
+/// Semaphores that nobody waits for, by their number.
 struct CountedSem {
   CountedCore* counted;
-  CountedSem operator[](int) const { return *this; }
+  int number;
+  CountedSem operator[](int i) const { return {counted, number + i}; }
 };
 
 /// A copy that counts when it starts.
 class CountedCopy {
  public:
-  CountedCopy(const Ref& from, const Ref& to, CountedCore& counted, bool remote, int device)
-      : from_(from), to_(to), counted_(&counted), remote_(remote), device_(device) {}
+  CountedCopy(const Ref& from, const Ref& to, CountedSem landed)
+      : from_(from), to_(to), counted_(landed.counted), landed_(landed.number) {}
+  CountedCopy(const Ref& from, const Ref& to, CountedSem sent, CountedSem landed, int device,
+              int core)
+      : from_(from),
+        to_(to),
+        counted_(landed.counted),
+        landed_(landed.number),
+        sent_(sent.number),
+        remote_(true),
+        device_(device),
+        core_(core) {}
   void start(int = 0, Here = Here::now()) const {
     Movement m = copy_movement(from_, to_, counted_->plan->device);
     m.why = remote_ ? Why::remote_dma : Why::dma;
@@ -182,23 +214,50 @@ class CountedCopy {
     if (remote_ && target != m.device) m.to_device = target;
     m.core = counted_->core->core;
     counted_->copies.push_back(m);
+    if (from_.bytes() == 0) return;
+    Act act;
+    act.kind = Act::Kind::copy;
+    act.from = m.from;
+    act.to = m.to;
+    act.core = counted_->id(device_, core_);
+    act.semaphore = landed_;
+    act.remote = remote_;
+    act.sent = sent_;
+    act.amount = from_.bytes();
+    act.padded_bytes = m.padded_bytes;
+    counted_->write_down(act);
   }
-  void wait(Here = Here::now()) const {}
-  void wait_send(Here = Here::now()) const {}
-  void wait_recv(Here = Here::now()) const {}
+  void wait(Here = Here::now()) const {
+    if (remote_) wait_send();
+    wait_recv();
+  }
+  void wait_send(Here = Here::now()) const { wait_for(remote_ ? sent_ : landed_, from_.bytes()); }
+  void wait_recv(Here = Here::now()) const { wait_for(landed_, to_.bytes()); }
 
  private:
+  void wait_for(int semaphore, std::int64_t amount) const {
+    Act act;
+    act.kind = Act::Kind::wait;
+    act.core = counted_->core->id;
+    act.semaphore = semaphore;
+    act.amount = amount;
+    counted_->write_down(act);
+  }
+
   Ref from_;
   Ref to_;
   CountedCore* counted_;
-  bool remote_;
-  int device_;
+  int landed_;
+  int sent_ = 0;
+  bool remote_ = false;
+  int device_ = kThis;
+  int core_ = kThis;
 };
 
 template <class From, class To>
 CountedCopy make_async_copy(const From& from, const To& to, const CountedSem& sem,
                             Here = Here::now()) {
-  return CountedCopy(from.ref(), to.ref(), *sem.counted, false, kThis);
+  return CountedCopy(from.ref(), to.ref(), sem);
 }
 template <class From, class To>
 CountedCopy async_copy(const From& from, const To& to, const CountedSem& sem, int = 0,
@@ -209,12 +268,27 @@ CountedCopy async_copy(const From& from, const To& to, const CountedSem& sem, in
 }
 template <class From, class To>
 CountedCopy make_async_remote_copy(const From& from, const To& to, const CountedSem& send,
-                                   const CountedSem&, int device, int = kThis, Here = Here::now()) {
-  return CountedCopy(from.ref(), to.ref(), *send.counted, true, device);
+                                   const CountedSem& recv, int device, int core = kThis,
+                                   Here = Here::now()) {
+  return CountedCopy(from.ref(), to.ref(), send, recv, device, core);
 }
-inline void semaphore_signal(const CountedSem&, int = 1, int = kThis, int = kThis,
-                             Here = Here::now()) {}
-inline void semaphore_wait(const CountedSem&, int = 1, Here = Here::now()) {}
+inline void semaphore_signal(const CountedSem& sem, int n = 1, int device = kThis, int core = kThis,
+                             Here = Here::now()) {
+  Act act;
+  act.kind = Act::Kind::signal;
+  act.core = sem.counted->id(device, core);
+  act.semaphore = sem.number;
+  act.amount = n;
+  sem.counted->write_down(act);
+}
+inline void semaphore_wait(const CountedSem& sem, int n = 1, Here = Here::now()) {
+  Act act;
+  act.kind = Act::Kind::wait;
+  act.core = sem.counted->core->id;
+  act.semaphore = sem.number;
+  act.amount = n;
+  sem.counted->write_down(act);
+}
 inline int semaphore_read(const CountedSem&, Here = Here::now()) { throw ValueNeeded{}; }
 
 /// The memory and the ref of an operand, or of scratch that run_scoped makes.
@@ -225,14 +299,19 @@ struct CountedOperand {
   CountedCore* counted;
   const OperandPlan* plan;
   std::unique_ptr<CountedBuffer> buffer;
+  int semaphore = 0;  ///< the number of the first
 
   CountedOperand(CountedCore& c, const OperandPlan& p) : counted(&c), plan(&p) {
-    if constexpr (!is_semaphore(kRole))
+    if constexpr (is_semaphore(kRole)) {
+      semaphore = c.semaphores;
+      c.semaphores += static_cast<int>(p.array[0]);
+    } else {
       buffer = std::make_unique<CountedBuffer>(p, *c.plan, *c.core);
+    }
   }
   auto ref() const {
     if constexpr (is_semaphore(kRole))
-      return CountedSem{counted};
+      return CountedSem{counted, semaphore};
     else if constexpr (in_hbm(kRole))
       return HbmRef<T, kRole>(plan->present ? buffer.get() : nullptr, *plan, *counted->core);
     else
@@ -291,14 +370,16 @@ class CountedEnv {
     };
     const std::array<OperandPlan, sizeof...(Op)> plans{scope(scratch)...};
     for (const OperandPlan& p : plans) detail::enter_scope(*c_->core, p);
+    const int semaphores = c_->semaphores;
     [&]<std::size_t... I>(std::index_sequence<I...>) {
       const std::tuple<CountedOperand<Op>...> operands{CountedOperand<Op>(*c_, plans[I])...};
       body(std::get<I>(operands).ref()...);
     }
     (std::index_sequence_for<Op...>{});
+    c_->semaphores = semaphores;
     for (const OperandPlan& p : plans) detail::leave_scope(*c_->core, p);
   }
-  CountedSem barrier_semaphore(int = 0) const { return {c_}; }
+  CountedSem barrier_semaphore(int collective_id = 0) const { return {c_, -1 - collective_id}; }
 
  private:
   /// The interpreter's, for what the mesh says.

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 
+#include "sim/script.hpp"
 #include "sim/tile.hpp"
 
 namespace tessera {
@@ -15,28 +16,6 @@ namespace tessera {
 /// Thrown where a body on counted tiles asks for a value.
 struct ValueNeeded {};
 
-/// What a body did.
-struct Work {
-  std::int64_t flops = 0;
-  std::int64_t transcendentals = 0;
-  std::int64_t matrix_flops = 0;   ///< of `flops`: those of products
-  std::int64_t products = 0;       ///< how many dots that is
-  std::int64_t left_elements = 0;  ///< of their left operands, once for each piece of columns
-  std::int64_t elements = 0;       ///< of all elementwise ops and row reductions, casts included
-  std::int64_t held_product = 0;   ///< elements of the largest product that is held as a tile
-
-  Work& add(const Work& o, std::int64_t times) {
-    flops += times * o.flops;
-    transcendentals += times * o.transcendentals;
-    matrix_flops += times * o.matrix_flops;
-    products += times * o.products;
-    left_elements += times * o.left_elements;
-    elements += times * o.elements;
-    held_product = std::max(held_product, o.held_product);
-    return *this;
-  }
-  bool operator==(const Work&) const = default;
-};
 /// Of this thread's body.
 inline thread_local constinit Work counted_work{};
 

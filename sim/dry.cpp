@@ -112,12 +112,15 @@ std::size_t CountedBodies::body() {
   if (found != known_.end()) return found->second;
   core_.use = {};
   core_.copies.clear();
+  core_.script.clear();
+  core_.work = {};
   counted_work = {};
   run_();
+  if (!core_.script.empty()) core_.end_work();
   const IdUse grown = use_ | core_.use;
   if (!(grown == use_)) known_.clear();
   use_ = grown;
-  counts_.push_back({counted_work, core_.copies});
+  counts_.push_back({core_.work.add(counted_work, 1), core_.copies, core_.script});
   known_.emplace(key(), counts_.size() - 1);
   return counts_.size() - 1;
 }
@@ -160,6 +163,15 @@ void add_walk(RunResult& result, const DryCount& count, int device) {
   result.grid.resize(static_cast<std::size_t>(plan.grid_rank));
   for (std::size_t d = 0; d < result.grid.size(); ++d)
     result.grid[d] = std::max(result.grid[d], count.extent[d]);
+}
+
+StepTrace* trace_for(RunResult& result, const RunOptions& options, int device) {
+  if (options.trace_steps == 0) return nullptr;
+  if (device == 0) return &result.trace;
+  if (!result.trace.scripted()) return nullptr;
+  auto& peers = result.trace.peers;
+  while (std::ssize(peers) < device) peers.emplace_back().most = options.trace_steps;
+  return &peers[static_cast<std::size_t>(device - 1)];
 }
 
 void end_dry(RunResult& result, const Machine& machine) {

@@ -52,6 +52,7 @@ struct DryCount {
 struct BodyCount {
   Work work;
   std::vector<Movement> copies;
+  Script script;  ///< if it is wanted
 };
 
 /// The bodies of the steps of a core, each that looks different run once.
@@ -137,6 +138,7 @@ class DryWalk {
         ids_(counted_.ids),
         bodies_(counted_, [this] { call_body(std::make_index_sequence<kOperands>{}); }) {
     counted_.core = options.core;
+    counted_.scripted = options.trace != nullptr;
     counted_.plan = &plan;
     operands_.resize(plan.operands.size());
     for (int d = 0; d < G::kParallel; ++d) {
@@ -189,7 +191,9 @@ class DryWalk {
   /// After the last cell.
   const DryCount& total() {
     if (StepTrace* trace = tracing()) {
-      for (const BodyCount& b : bodies_.counts()) trace->works.push_back(b.work);
+      for (const BodyCount& b : bodies_.counts()) {
+        if (trace->complete) trace->add(b.work, b.script);
+      }
     }
     return total_;
   }

@@ -164,9 +164,9 @@ void RunDriver::collect(const CoreTotals& core, int device, RunResult& result) {
     sum.transcendentals += totals.transcendentals;
   }
   result.checksums.insert(result.checksums.end(), core.checksums.begin(), core.checksums.end());
-  if (device == 0 && core.trace.most > 0) {
-    result.trace.most = options_.trace_steps;
-    result.trace.append(core.trace);
+  if (core.trace.most > 0) {
+    if (device == 0) result.trace.most = options_.trace_steps;
+    if (StepTrace* const trace = trace_for(result, options_, device)) trace->append(core.trace);
   }
   if (core.printed.empty()) return;
   if (options_.print)

@@ -79,7 +79,7 @@ struct RunResult {
   std::int64_t flops = 0;
   std::int64_t transcendentals = 0;
   std::string no_work;  ///< of a dry run: why flops are not known; empty: they are
-  StepTrace trace;      ///< if it was asked for
+  StepTrace trace;      ///< of device 0, if it was asked for
   Scopes scopes;
   StepChecksums checksums;  ///< in grid order, device by device
   std::vector<Diagnostic> diagnostics;
@@ -160,6 +160,9 @@ void end_dry(RunResult& result, const Machine& machine);
 /// Refuses a body that decides by values what it copies.
 [[noreturn]] void fail_value_needed(const Plan& plan);
 
+/// Where the steps of a device's cores are kept; null: nowhere.
+StepTrace* trace_for(RunResult& result, const RunOptions& options, int device);
+
 /// Walks the grid on every core.
 template <class K, class S>
 RunResult dry_run(const K& kernel, const S& spec, const Plan& plan, StepContext& context,
@@ -174,10 +177,9 @@ RunResult dry_run(const K& kernel, const S& spec, const Plan& plan, StepContext&
   const std::int64_t cells = cell_count(spec.grid);
   for (int id = 0; id < machine.cores(); ++id) {
     MachineCore& core = machine.core(id);
-    const bool traced = options.trace_steps > 0 && core.device == 0;
     DryWalk<K, S> walk(kernel, spec, result.plan,
                        {.core = &core,
-                        .trace = traced ? &result.trace : nullptr,
+                        .trace = trace_for(result, options, core.device),
                         .progress = options.progress ? &options.progress : nullptr});
     context.ids = walk.ids();
     walk.run_cells(cells * core.core / options.cores, cells * (core.core + 1) / options.cores);

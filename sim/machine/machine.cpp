@@ -264,9 +264,41 @@ bool Machine::targets(const UnderWay& u, const Semaphore& s) {
   return (t.elsewhere < 0 && t.landed == &s) || (!t.read && t.sent == &s);
 }
 
+void Machine::write_down(MachineCore& c, const Act& act) {
+  if (std::ssize(*c.script) > kMostActs) return;
+  const Work work = work_since(c.scripted);
+  if (!(work == Work{})) c.script->push_back(work_act(work));
+  c.script->push_back(act);
+  c.scripted = op_state;
+}
+
+namespace {
+
+/// The same on all cores.
+int number_of(const Semaphore& s) {
+  return s.kind == Semaphore::Kind::barrier ? -1 - s.place : s.place;
+}
+
+Act act_of(const Transfer& t) {
+  Act act;
+  act.kind = Act::Kind::copy;
+  act.from = t.from.buffer().space;
+  act.to = t.to.buffer().space;
+  act.core = t.landed->core;
+  act.semaphore = number_of(*t.landed);
+  act.remote = t.remote();
+  act.sent = t.remote() ? number_of(*t.sent) : 0;
+  act.amount = t.bytes();
+  act.padded_bytes = t.padded_bytes;
+  return act;
+}
+
+}  // namespace
+
 void Machine::start(MachineCore& c, std::shared_ptr<Transfer> t) {
   pause(c);
   if (t->bytes() == 0) return;  // nothing moves, and nobody can wait for it
+  if (c.script != nullptr && t->elsewhere < 0) write_down(c, act_of(*t));
   t->id = next_id_++;
   t->core = c.id;
   t->clock = c.clock;
@@ -304,6 +336,14 @@ void Machine::start(MachineCore& c, std::shared_ptr<Transfer> t) {
 
 void Machine::signal(MachineCore& c, Semaphore& target, std::int64_t amount, const Site& site) {
   pause(c);
+  if (c.script != nullptr) {
+    Act act;
+    act.kind = Act::Kind::signal;
+    act.core = target.core;
+    act.semaphore = number_of(target);
+    act.amount = amount;
+    write_down(c, act);
+  }
   target.issue(amount, c.clock, nullptr, site);
   tick(c);
   const bool delayed =
@@ -316,6 +356,14 @@ void Machine::signal(MachineCore& c, Semaphore& target, std::int64_t amount, con
 
 void Machine::wait(MachineCore& c, Semaphore& s, std::int64_t amount, const Site& site) {
   pause(c);
+  if (c.script != nullptr) {
+    Act act;
+    act.kind = Act::Kind::wait;
+    act.core = c.id;
+    act.semaphore = number_of(s);
+    act.amount = amount;
+    write_down(c, act);
+  }
   if (schedule_.kind == Schedule::Kind::on_wait) arrive_for(s, amount);
   const auto blocked = [&] { return s.value() < amount; };
   // The adversary lets everybody else go first, even if there is nothing to wait for.

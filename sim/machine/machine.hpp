@@ -25,6 +25,7 @@
 #include "sim/machine/fiber.hpp"
 #include "sim/machine/schedule.hpp"
 #include "sim/machine/transport.hpp"
+#include "sim/script.hpp"
 #include "sim/tile.hpp"
 
 namespace tessera {
@@ -57,6 +58,8 @@ struct MachineCore {
 
   Ledger* ledger = nullptr;            ///< of the core's totals
   const std::int64_t* step = nullptr;  ///< of the core's totals
+  Script* script = nullptr;            ///< where to write down what the body does; null: nowhere
+  OpState scripted;                    ///< what ops had counted when it was last written to
 
   std::vector<Buffer*> buffers;        ///< by place
   std::vector<Semaphore*> semaphores;  ///< by place
@@ -160,7 +163,8 @@ class Machine {
   }
   void run_until_suspended(MachineCore& c);
   void pause(MachineCore& c);  ///< a place where other cores may run
-  bool choose();               ///< one choice of the schedule; false if there is none
+  static void write_down(MachineCore& c, const Act& act);
+  bool choose();  ///< one choice of the schedule; false if there is none
   bool helps(const UnderWay& u) const;
   static bool targets(const UnderWay& u, const Semaphore& s);
   bool arrive(UnderWay& u);  ///< one step of it; true when it is over

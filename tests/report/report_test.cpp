@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <sstream>
 
 #include "cli/registry.hpp"
@@ -88,7 +89,7 @@ TEST_CASE("bytes from L2 to the SMs are the counter's, to the byte", "[report]")
   for (const Measured& m : measured()) {
     // Spilled registers and scalars are read besides; hand-made copies have no timeline.
     const bool pipelined = m.run.starts_with("matmul ") || m.run.starts_with("matmul_relu") ||
-                           m.run.starts_with("grad_") || m.run.starts_with("add_vectors");
+                           m.run.starts_with("grad_") || m.run.starts_with("add_");
     if (!pipelined || m.launch.find("(0 bytes spilled)") == std::string::npos) continue;
     CAPTURE(m.run);
     const Outcome outcome = counted(kernels, m.run, "h200", StepTrace::kMostSteps);
@@ -125,6 +126,31 @@ TEST_CASE("a cache gives what it has, and gives up what is longest unused", "[re
     CHECK(cache.read(1, 1, 250) == 250);
     CHECK(cache.read(1, 1, 250) == 150);
   }
+}
+
+TEST_CASE("DRAM gives granules of 64 bytes, and opens pages for short rows", "[report]") {
+  const auto kernels = builtin_kernels();
+  const auto line = [&](int bn, double page_seconds) {
+    const Outcome outcome = counted(
+        kernels, "add_blocked m=4096 n=4096 bm=64 bn=" + std::to_string(bn), "h200", 1 << 20);
+    REQUIRE(outcome.result.ok());
+    Plan plan = outcome.result.plan;
+    plan.device.model["page_seconds"] = page_seconds;
+    return report::timeline_of(plan, outcome.result.trace, DType::f32);
+  };
+  // Two blocks of 32 bytes a row come at once; each byte comes once for every width.
+  for (const int bn : {8, 16, 64}) {
+    CAPTURE(bn);
+    CHECK(line(bn, 2.64e-11).dram_read_bytes == 2 * 4096 * 4096 * 4);
+  }
+  // A row of a block is a page that is opened: 2 * 4096 * 4096 / bn of them, with neighbours.
+  const double slow = 1e-9;
+  const double opened = 2. * 4096 * 4096 * slow;
+  CHECK(line(16, slow).seconds == Approx(opened / 16).epsilon(0.4));
+  CHECK(line(16, slow).seconds < opened / 16);
+  CHECK(line(64, slow).seconds == Approx(opened / 64).epsilon(0.4));
+  CHECK(line(64, 2.64e-11).seconds == line(64, 0).seconds);
+  CHECK(line(16, 2.64e-11).seconds > line(16, 0).seconds);
 }
 
 TEST_CASE("a TPU's pipeline hides transfers behind products, or products behind transfers",
@@ -166,6 +192,65 @@ TEST_CASE("a TPU's pipeline hides transfers behind products, or products behind 
   }
 }
 
+TEST_CASE("a body that copies by itself waits for its copies", "[report]") {
+  const auto kernels = builtin_kernels();
+  const Outcome outcome =
+      counted(kernels, "dma_matmul m=1024 n=1024 k=1024 bm=128 bn=128 bk=128 --dtype bf16",
+              "tpu-v5e", StepTrace::kMostSteps);
+  REQUIRE(outcome.result.ok());
+  Plan plan = outcome.result.plan;
+  const StepTrace& trace = outcome.result.trace;
+  REQUIRE(trace.scripted());
+  const double product = 2. * 128 * 128 * 128;
+  const double fetched = static_cast<double>(outcome.result.ledger().padded_hbm_read_bytes());
+  const double written = static_cast<double>(outcome.result.ledger().padded_hbm_write_bytes());
+  const auto seconds = [&](double bytes_per_s, double flops_per_s) {
+    plan.device.hbm_bytes_per_s = bytes_per_s;
+    plan.device.peak_flops["bf16"] = flops_per_s;
+    return report::timeline_of(plan, trace, DType::bf16);
+  };
+  SECTION("products bind: its two slots hide all copies but each cell's first") {
+    const report::Timeline line = seconds(1e15, 1e12);
+    CHECK(line.seconds == Approx(512 * product / 1e12).epsilon(1e-3));
+    CHECK(line.binds == "matrix unit");
+  }
+  SECTION("copies bind") {
+    const report::Timeline line = seconds(1e10, 1e18);
+    CHECK(line.seconds == Approx((fetched + written) / 1e10).epsilon(1e-3));
+    CHECK(line.binds == "HBM");
+  }
+}
+
+TEST_CASE("what goes to other devices takes the links of a torus", "[report]") {
+  const auto kernels = builtin_kernels();
+  const auto line = [&](const std::vector<int>& mesh, std::int64_t trace_steps) {
+    Request request;
+    request.device = load_device("tpu-v5e");
+    request.check = false;
+    request.options.dry = true;
+    request.options.mesh = mesh;
+    request.devices = std::accumulate(mesh.begin(), mesh.end(), 1, std::multiplies<>());
+    request.options.trace_steps = trace_steps;
+    request.assignments = {{"rows", "512"}, {"cols", "512"}};
+    const Outcome outcome = find_kernel(kernels, "ring_all_gather").run(request);
+    REQUIRE(outcome.result.ok());
+    Plan plan = outcome.result.plan;
+    plan.device.hbm_bytes_per_s = 1e18;
+    plan.device.remote_bytes_per_s = 4e10;  // of four links
+    return report::timeline_of(plan, outcome.result.trace, DType::f32, {.mesh = mesh});
+  };
+  const double shard = 512. * 512 * 4;
+  // In a ring of n, every link forwards n - 1 shards, one after the other.
+  for (const int n : {2, 3, 8}) {
+    CAPTURE(n);
+    const report::Timeline ring = line({n}, 1000);
+    REQUIRE(ring.unmodelled.empty());
+    CHECK(ring.seconds == Approx((n - 1) * shard / 1e10).epsilon(1e-6));
+    CHECK(ring.binds == "busiest link");
+  }
+  CHECK(line({2, 2, 2}, 1000).unmodelled == "a mesh of 3 axes on devices of 4 links");
+}
+
 TEST_CASE("what is not modelled says so", "[report]") {
   const auto kernels = builtin_kernels();
   const auto reason = [&](const std::string& run, const std::string& device, std::int64_t steps) {
@@ -173,7 +258,8 @@ TEST_CASE("what is not modelled says so", "[report]") {
     REQUIRE(outcome.result.ok());
     return report::timeline_of(outcome.result.plan, outcome.result.trace, DType::f32).unmodelled;
   };
-  CHECK(reason("dma_matmul", "tpu-v5e", 1000) == "its body copies by itself (x)");
+  CHECK(reason("dma_matmul bm=64 bn=64 bk=64", "h200", 1000) == "its body copies by itself (x)");
+  CHECK(reason("dma_matmul", "tpu-v5e", 1000).empty());
   CHECK(reason("matmul", "a100", 1000) == "no model has been fitted to a100");
   CHECK(reason("matmul", "tpu-v5e", 10) == "more than 10 steps: --timeline");
   CHECK(reason("matmul", "tpu-v5e", 1000).empty());

@@ -1,0 +1,74 @@
+// What a body does, in numbers: its work, and where it copies by itself, in which order it works,
+// copies, waits and signals. What timelines are made of (report/).
+//
+// Cores are numbered globally (device * cores per device + core); a semaphore has one number on all
+// cores, as programs are SPMD: what a core calls its second semaphore is the second of every core.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "memory_model/space.hpp"
+#include "sim/op_state.hpp"
+
+namespace tessera {
+
+struct Work {
+  std::int64_t flops = 0;
+  std::int64_t transcendentals = 0;
+  std::int64_t matrix_flops = 0;   ///< of `flops`: those of products
+  std::int64_t products = 0;       ///< how many dots that is
+  std::int64_t left_elements = 0;  ///< of their left operands, once for each piece of columns
+  std::int64_t elements = 0;       ///< of all elementwise ops and row reductions, casts included
+  std::int64_t held_product = 0;   ///< elements of the largest product that is held as a tile
+
+  Work& add(const Work& o, std::int64_t times) {
+    flops += times * o.flops;
+    transcendentals += times * o.transcendentals;
+    matrix_flops += times * o.matrix_flops;
+    products += times * o.products;
+    left_elements += times * o.left_elements;
+    elements += times * o.elements;
+    held_product = std::max(held_product, o.held_product);
+    return *this;
+  }
+  bool operator==(const Work&) const = default;
+};
+
+/// What the ops of this thread have counted since `before`.
+inline Work work_since(const OpState& before) {
+  Work w;
+  w.flops = op_state.flops - before.flops;
+  w.transcendentals = op_state.transcendentals - before.transcendentals;
+  w.matrix_flops = op_state.matrix_flops - before.matrix_flops;
+  w.elements = op_state.elements - before.elements;
+  return w;
+}
+
+struct Act {
+  enum class Kind : std::uint8_t { work, copy, wait, signal };
+  Kind kind = Kind::work;
+  Work work{};  ///< of `work`, nothing else
+  Space from = Space::hbm;
+  Space to = Space::hbm;
+  int core = 0;                   ///< that a copy goes to, or a signal
+  int semaphore = 0;              ///< of that core, or the one that a wait takes from
+  bool remote = false;            ///< a copy that `sent` hears of, on the core that makes it
+  int sent = 0;                   ///< of a remote copy
+  std::int64_t amount = 0;        ///< bytes of a copy, counts of a signal, what a wait takes
+  std::int64_t padded_bytes = 0;  ///< of a copy: what the tiled layout moves
+  bool operator==(const Act&) const = default;
+};
+/// Empty for a body that copies nothing, waits for nothing and signals nothing.
+using Script = std::vector<Act>;
+/// Of all scripts of a run that are kept: some hundred megabytes.
+inline constexpr std::int64_t kMostActs = std::int64_t{1} << 21;
+
+inline Act work_act(const Work& w) {
+  Act a;
+  a.work = w;
+  return a;
+}
+
+}  // namespace tessera
