@@ -19,7 +19,8 @@ void add_setting_options(CLI::App& command, RunArguments& a) {
   command.add_option("parameters", a.assignments, "sizes and tiles, as in m=512 bm=128");
   command.add_option("--case", a.case_index, "start from this case of the kernel (tessera show)");
   command.add_option("--device", a.device, "device name (tessera devices) or spec file")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->each([&a](const std::string&) { a.device_given = true; });
   command.add_option("--dtype", a.dtype, "element type of the operands")->capture_default_str();
   command.add_option("--seed", a.seed, "seed of the inputs that are made")->capture_default_str();
   command.add_option("--devices", a.mesh, "devices of the mesh, as in 8 or 2x4");

@@ -15,6 +15,7 @@ struct RunArguments {
   std::string kernel;
   std::vector<std::string> assignments;
   std::string device = "tpu-v5e";
+  bool device_given = false;  ///< else a recorded call's own
   std::string dtype = "f32";
   std::vector<std::string> inputs;
   std::string output;

@@ -76,6 +76,7 @@ RunResult run_module_again(const RunArguments& a, const golden::Golden& made,
   RunArguments again = a;
   again.kernel = folder + "/inputs";
   again.device = made.device;
+  again.device_given = true;
   again.profile = made.profile;
   const pallas::RecordedCall r = call_of(again);
   RunOptions options = call_options(again, r);

@@ -60,8 +60,7 @@ pallas::RecordedCall call_of_file(const RunArguments& a) {
 }
 
 DeviceSpec device_of(const RunArguments& a, const pallas::RecordedCall& r) {
-  const bool said = a.device != RunArguments{}.device;
-  return find_device(said || r.device.empty() ? a.device : r.device);
+  return find_device(a.device_given || r.device.empty() ? a.device : r.device);
 }
 
 }  // namespace

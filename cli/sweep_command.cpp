@@ -1,5 +1,7 @@
 // `tessera sweep K bm=64,128 --device A,B`: bytes, VMEM and predicted time of every combination,
-// counted without data. `tessera advise K`: what binds, and which block shape near by moves it.
+// counted without data. `tessera advise K`: what binds, and which block shape near by moves it. The
+// shapes of a Mosaic module are fixed: it is swept over devices, and advice on it is what it moves
+// how often.
 #include <fmt/format.h>
 #include <omp.h>
 
@@ -7,7 +9,7 @@
 #include <atomic>
 #include <nlohmann/json.hpp>
 
-#include "cli/commands.hpp"
+#include "cli/module_call.hpp"
 #include "cli/progress.hpp"
 #include "cli/ranks.hpp"
 #include "memory_model/npy.hpp"
@@ -53,33 +55,34 @@ std::vector<std::string> split(const std::string& text) {
   return parts;
 }
 
-void count(const KernelHandle& kernel, Request request, Point& p) {
-  request.assignments = p.assignments;
-  request.device = find_device(p.device);
-  request.check = false;
-  request.options.dry = true;
-  request.options.trace_steps = StepTrace::kMostSteps;
-  p.capacity = request.device.vmem_bytes;
+/// What a dry run says.
+void fill(Point& p, const RunResult& result, const RunOptions& options, DType dtype) {
+  const DeviceSpec& device = result.plan.device;
+  p.vmem = result.plan.vmem_bytes();
+  if (!result.ok()) {
+    const Diagnostic& d = result.diagnostics.front();
+    p.reason = d.slug + ": " + d.headline;
+    return;
+  }
+  p.read = result.ledger().hbm_read_bytes();
+  p.write = result.ledger().hbm_write_bytes();
+  p.flops = result.flops;
+  p.bandwidth_seconds = static_cast<double>(result.ledger().padded_hbm_read_bytes() +
+                                            result.ledger().padded_hbm_write_bytes()) /
+                        device.hbm_bytes_per_s;
+  const report::Timeline line = report::timeline_of(result.plan, result.trace, dtype,
+                                                    {.cores = options.cores, .mesh = options.mesh});
+  p.seconds = line.seconds;
+  p.binds = line.binds;
+  p.note = line.unmodelled.empty() ? line.warning : "no time: " + line.unmodelled;
+}
+
+/// Counts one combination.
+using Count = std::function<RunResult(Point&)>;
+
+void count_point(const Count& count, Point& p) {
   try {
-    const Outcome outcome = kernel.run(request);
-    const RunResult& result = outcome.result;
-    p.vmem = result.plan.vmem_bytes();
-    if (!result.ok()) {
-      const Diagnostic& d = result.diagnostics.front();
-      p.reason = d.slug + ": " + d.headline;
-      return;
-    }
-    p.read = result.ledger().hbm_read_bytes();
-    p.write = result.ledger().hbm_write_bytes();
-    p.flops = result.flops;
-    p.bandwidth_seconds = static_cast<double>(result.ledger().padded_hbm_read_bytes() +
-                                              result.ledger().padded_hbm_write_bytes()) /
-                          request.device.hbm_bytes_per_s;
-    const report::Timeline line = report::timeline_of(result.plan, result.trace, request.dtype,
-                                                      {.cores = request.options.cores});
-    p.seconds = line.seconds;
-    p.binds = line.binds;
-    p.note = line.unmodelled.empty() ? line.warning : "no time: " + line.unmodelled;
+    static_cast<void>(count(p));
   } catch (const InputError& error) {
     p.reason = error.slug + ": " + error.what();
   } catch (const KernelError& error) {
@@ -87,15 +90,44 @@ void count(const KernelHandle& kernel, Request request, Point& p) {
   }
 }
 
-void count_all(const KernelHandle& kernel, const Request& request, std::vector<Point>& points,
+Count count_of(const KernelHandle& kernel, const Request& base) {
+  return [&kernel, &base](Point& p) {
+    Request request = base;
+    request.assignments = p.assignments;
+    request.device = find_device(p.device);
+    request.check = false;
+    request.options.dry = true;
+    request.options.trace_steps = StepTrace::kMostSteps;
+    p.capacity = request.device.vmem_bytes;
+    RunResult result = kernel.run(request).result;
+    fill(p, result, request.options, request.dtype);
+    return result;
+  };
+}
+Count count_of(const RunArguments& arguments, const pallas::RecordedCall& call) {
+  return [&arguments, &call](Point& p) {
+    RunArguments a = arguments;
+    a.dry = true;
+    if (!p.device.empty()) a.device = p.device;
+    RunOptions options = call_options(a, call);
+    p.device = options.device.name;
+    options.trace_steps = StepTrace::kMostSteps;
+    p.capacity = options.device.vmem_bytes;
+    RunResult result = pallas::run_call(call.call, options);
+    fill(p, result, options, pallas::main_dtype(*call.program));
+    return result;
+  };
+}
+
+void count_all(const std::string& name, const Count& count, std::vector<Point>& points,
                int threads) {
-  Progress progress(kernel.info.name);
+  Progress progress(name);
   std::atomic<std::size_t> done = 0;
   std::exception_ptr failed;
 #pragma omp parallel for schedule(dynamic) num_threads(threads)
   for (std::size_t i = 0; i < points.size(); ++i) {
     try {
-      count(kernel, request, points[i]);
+      count_point(count, points[i]);
     } catch (...) {
 #pragma omp critical
       failed = std::current_exception();
@@ -108,13 +140,13 @@ void count_all(const KernelHandle& kernel, const Request& request, std::vector<P
 }
 
 /// Every rank counts its share of the points; rank 0 then has all of them.
-void count_shared(const KernelHandle& kernel, const Request& request, std::vector<Point>& points,
+void count_shared(const std::string& name, const Count& count, std::vector<Point>& points,
                   int threads, Transport& ranks) {
   const auto mine = static_cast<std::size_t>(ranks.rank());
   const auto all = static_cast<std::size_t>(ranks.ranks());
   std::vector<Point> share;
   for (std::size_t i = mine; i < points.size(); i += all) share.push_back(points[i]);
-  count_all(kernel, request, share, threads);
+  count_all(name, count, share, threads);
   std::vector<Transport::Message> outgoing(all);
   outgoing[0] = nlohmann::json::to_cbor(nlohmann::json(share));
   const std::vector<Transport::Message> arrived = ranks.exchange(std::move(outgoing));
@@ -210,17 +242,63 @@ void sort_points(std::vector<Point>& points) {
   });
 }
 
+[[noreturn]] void fail_fixed_shapes() {
+  throw InputError(
+      "bad-input", "a module has no parameters; its shapes are fixed",
+      "tessera.sweep(function, *operands, bm=[64, 128]) in Python, where they are made");
+}
+
+void print_now(const std::string& what, const Point& p) {
+  fmt::print("{} on {}: {} bytes of HBM traffic, {} of {} VMEM, {}; bound by {}\n", what, p.device,
+             with_commas(p.read + p.write), human_bytes(p.vmem), human_bytes(p.capacity),
+             p.seconds > 0 ? time_of(p.seconds) + " predicted"
+                           : time_of(p.bandwidth_seconds) + " for the bytes alone",
+             p.binds.empty() ? "HBM, if nothing else does" : p.binds);
+}
+
+/// What binds a module, and which arrays it moves more than once.
+int advise_module(const RunArguments& a) {
+  if (!a.assignments.empty()) fail_fixed_shapes();
+  const pallas::RecordedCall call = call_of(a);
+  Point here;
+  const RunResult result = count_of(a, call)(here);
+  if (!here.runs()) {
+    fmt::print("{} does not run on {}: {}\n", call.program->name, here.device, here.reason);
+    return 1;
+  }
+  print_now(call.program->name, here);
+  if (!here.note.empty()) fmt::print("  {}\n", here.note);
+  const double all = static_cast<double>(std::max<std::int64_t>(1, here.read + here.write));
+  for (const OperandPlan& op : result.plan.operands) {
+    if (!op.present || op.ledger_ref < 0) continue;
+    const RefTotals& ref = result.ledger().refs()[static_cast<std::size_t>(op.ledger_ref)];
+    const auto array = static_cast<double>(packed_bytes(op.dtype, op.array.elems()));
+    if (ref.bytes == 0 || array == 0 || op.role == Role::vmem) continue;
+    fmt::print("  {:<12} {:>16} bytes {:>5.1f} %  {} of {} in blocks of {}: {:.3g} times over\n",
+               op.name, with_commas(ref.bytes), 100 * static_cast<double>(ref.bytes) / all,
+               ref.direction, to_string(op.array), op.pipelined() ? to_string(op.block) : "its own",
+               static_cast<double>(ref.bytes) / array);
+  }
+  fmt::print(
+      "its block shapes are fixed here; tessera.sweep(function, ...) in Python tries others\n");
+  return 0;
+}
+
 int threads_of(const RunArguments& a) { return a.threads > 0 ? a.threads : omp_get_max_threads(); }
 
 }  // namespace
 
 int sweep_command(const Kernels& kernels, const RunArguments& a, const std::string& csv) {
   const std::unique_ptr<Transport> ranks = connect_ranks();
-  const KernelHandle& kernel = find_kernel(kernels, a.kernel);
   RunArguments first = a;
   first.device = split(a.device).front();
   first.dry = true;
-  const Request request = request_of(kernel, first);
+  const bool module = is_module(a.kernel);
+  if (module && !a.assignments.empty()) fail_fixed_shapes();
+  const pallas::RecordedCall call = module ? call_of(first) : pallas::RecordedCall{};
+  const Request request = module ? Request{} : request_of(find_kernel(kernels, a.kernel), first);
+  const Count count =
+      module ? count_of(a, call) : count_of(find_kernel(kernels, a.kernel), request);
   std::vector<Point> points{{}};
   std::vector<std::string> varied;
   for (const auto& [name, text] : request.assignments) {
@@ -244,13 +322,17 @@ int sweep_command(const Kernels& kernels, const RunArguments& a, const std::stri
     }
   }
   points = std::move(on_devices);
+  if (points.size() < 2 && module)
+    throw InputError("bad-usage", "nothing to sweep: give --device several devices",
+                     "tessera sweep " + a.kernel + " --device tpu-v5e,tpu-v6e");
   if (points.size() < 2)
     throw InputError("bad-usage", "nothing to sweep: give a parameter several values",
                      "tessera sweep " + a.kernel + " bm=64,128,256");
+  const int threads = module ? 1 : threads_of(a);  // a module's cells are shared among them
   if (ranks)
-    count_shared(kernel, request, points, threads_of(a), *ranks);
+    count_shared(a.kernel, count, points, threads, *ranks);
   else
-    count_all(kernel, request, points, threads_of(a));
+    count_all(a.kernel, count, points, threads);
   if (ranks && ranks->rank() > 0) return 0;
   sort_points(points);
   if (a.json != "-") fmt::print("{}", table(points, varied));
@@ -269,6 +351,7 @@ int sweep_command(const Kernels& kernels, const RunArguments& a, const std::stri
 }
 
 int advise_command(const Kernels& kernels, const RunArguments& a) {
+  if (is_module(a.kernel)) return advise_module(a);
   const KernelHandle& kernel = find_kernel(kernels, a.kernel);
   RunArguments dry = a;
   dry.dry = true;
@@ -299,7 +382,7 @@ int advise_command(const Kernels& kernels, const RunArguments& a) {
       }
     }
   }
-  count_all(kernel, request, points, threads_of(a));
+  count_all(a.kernel, count_of(kernel, request), points, threads_of(a));
   const Point& here = points.front();
   std::string shape;
   for (const auto& [name, extent] : setting.tiles)
@@ -307,12 +390,7 @@ int advise_command(const Kernels& kernels, const RunArguments& a) {
   if (!here.runs()) {
     fmt::print("{} with {} does not run on {}: {}\n", a.kernel, shape, a.device, here.reason);
   } else {
-    fmt::print("{} with {} on {}: {} bytes of HBM traffic, {} of {} VMEM, {}; bound by {}\n",
-               a.kernel, shape, a.device, with_commas(here.read + here.write),
-               human_bytes(here.vmem), human_bytes(here.capacity),
-               here.seconds > 0 ? time_of(here.seconds) + " predicted"
-                                : time_of(here.bandwidth_seconds) + " for the bytes alone",
-               here.binds.empty() ? "HBM, if nothing else does" : here.binds);
+    print_now(a.kernel + " with " + shape, here);
   }
   std::size_t best = 0;
   for (std::size_t i = 1; i < points.size(); ++i) {

@@ -234,14 +234,16 @@ class Calls {
       f.slug = "internal";
       f.kind = "internal";
     }
-    if (!there && settings.keep_going) {
-      for (const DeviceCall& c : group) {
-        for (const View& r : c.results) poison(r.bytes, r.dtype, r.shape.elems());
-      }
-    }
+    if (!there && settings.keep_going) poison_results(group);
     const std::string error = settings.keep_going ? "" : f.failure;
     publish(std::move(f));
     finish(group, error);
+  }
+
+  static void poison_results(const Group& group) {
+    for (const DeviceCall& c : group) {
+      for (const View& r : c.results) poison(r.bytes, r.dtype, r.shape.elems());
+    }
   }
 
   /// True if it gave results.
@@ -316,6 +318,10 @@ class Calls {
       golden::write(f.golden, golden::golden_of_call(
                                   kernel_name, std::move(recorded.operands.front()), files,
                                   std::move(kept), options, "tessera.simulate(golden=...)"));
+    }
+    if (options.dry) {
+      poison_results(group);
+      return true;
     }
     for (std::size_t d = 0; d < group.size(); ++d) {
       for (std::size_t j = 0; j < group[d].results.size(); ++j) {

@@ -42,7 +42,7 @@ struct DeviceCall {
 };
 
 struct Settings {
-  RunOptions options;       ///< device, schedule, cores, threads, find_races, profile, error_model
+  RunOptions options;  ///< device, schedule, cores, threads, find_races, profile, error_model, dry
   bool keep_going = false;  ///< a kernel that is wrong gives poison, and the program goes on
   std::string capture;      ///< a folder for calls with their operands; "" for none
   std::string golden;       ///< a folder for goldens, if options has an error model

@@ -174,7 +174,7 @@ ErrorModel error_model(const std::string& accumulate, const std::string& operand
 void start(const std::string& device, const std::string& schedule, bool find_races, bool keep_going,
            int cores, int threads, const std::string& capture, double patience,
            const std::string& profile, const std::string& golden,
-           std::optional<ErrorModel> error_model) {
+           std::optional<ErrorModel> error_model, bool dry) {
   live::Settings s;
   s.options.device = load_device(device);
   if (s.options.device.kind != DeviceSpec::Kind::tpu)
@@ -190,6 +190,7 @@ void start(const std::string& device, const std::string& schedule, bool find_rac
   s.options.error_model = std::move(error_model);
   s.options.keep_checksums = s.options.error_model.has_value();
   s.patience = patience;
+  s.options.dry = dry;
   live::open(std::move(s));
 }
 
@@ -215,7 +216,8 @@ NB_MODULE(_xla, m) {
   m.def("error_model", &error_model);
   m.def("start", &start, nb::arg("device"), nb::arg("schedule"), nb::arg("find_races"),
         nb::arg("keep_going"), nb::arg("cores"), nb::arg("threads"), nb::arg("capture"),
-        nb::arg("patience"), nb::arg("profile"), nb::arg("golden"), nb::arg("error_model").none());
+        nb::arg("patience"), nb::arg("profile"), nb::arg("golden"), nb::arg("error_model").none(),
+        nb::arg("dry"));
   m.def("stop", &live::close, nb::call_guard<nb::gil_scoped_release>());
   nb::class_<live::Finished>(m, "Finished")
       .def_ro("json", &live::Finished::json)

@@ -54,6 +54,27 @@ def test_run(tessera, tmp_path, inputs, schedule):
     assert run["traffic"]["hbm_write_bytes"] == 32 * 256 * 4
 
 
+def test_sweep_over_devices(tessera, tmp_path, inputs):
+    given = ("--input", f"0={tmp_path / 'x.npy'}", "--input", f"1={tmp_path / 'y.npy'}")
+    printed = tessera("sweep", MODULE, *given, "--device", "tpu-v5e,tpu-v6e", "--json", str(tmp_path / "rows.json"))
+    assert printed.splitlines()[1].startswith("tpu-v6e")  # twice the bandwidth
+    rows = json.loads((tmp_path / "rows.json").read_text())["rows"]
+    assert [row["device"] for row in rows] == ["tpu-v6e", "tpu-v5e"]
+    assert rows[1]["predicted_seconds"] == pytest.approx(2 * rows[0]["predicted_seconds"], rel=0.2)
+    tessera("run", MODULE, *given, "--device", "tpu-v6e", "--json", str(tmp_path / "run.json"))
+    run = json.loads((tmp_path / "run.json").read_text())
+    assert rows[0]["hbm_read_bytes"] == run["traffic"]["hbm_read_bytes"]
+    assert rows[0]["predicted_seconds"] == run["timeline"]["seconds"]
+    assert "shapes are fixed" in tessera("sweep", MODULE, "bm=1,2", *given, status=2)
+    assert "--device tpu-v5e,tpu-v6e" in tessera("sweep", MODULE, *given, status=2)
+
+
+def test_advise(tessera, tmp_path, inputs):
+    given = ("--input", f"0={tmp_path / 'x.npy'}", "--input", f"1={tmp_path / 'y.npy'}")
+    printed = tessera("advise", MODULE, *given)
+    assert "bound by HBM" in printed and "1 times over" in printed and "tessera.sweep(" in printed
+
+
 def test_show(tessera):
     text = tessera("show", MODULE)
     assert "grid        2, 2" in text

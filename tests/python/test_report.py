@@ -145,4 +145,5 @@ def test_trace_is_perfettos(tessera, tmp_path, device):
 
 
 def test_trace_needs_a_timeline(tessera):
-    assert "copies by itself" in tessera("run", "dma_matmul", "--trace", "run.pftrace", status=2)
+    run = ("run", "dma_matmul", "bm=64", "--device", "h200", "--trace", "run.pftrace")
+    assert "copies by itself" in tessera(*run, status=2)

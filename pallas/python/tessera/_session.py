@@ -37,7 +37,7 @@ class _Session:
 
 @contextlib.contextmanager
 def simulate(device="tpu-v5e", schedule=None, checks="all", *, cores=1, threads=0, capture=None, patience=60,
-             profile="exact", golden=None, error_model=None):
+             profile="exact", golden=None, error_model=None, dry=False):
     """Runs each Pallas TPU kernel called inside on a simulated device; gives a Report.
 
     device: a TPU of `tessera.devices()`, or a JSON file. Chip queries (pltpu.get_tpu_info(), device_kind,
@@ -56,9 +56,13 @@ def simulate(device="tpu-v5e", schedule=None, checks="all", *, cores=1, threads=
     error_model: for golden: what another build may do, a dict of accumulate="f32" (the format that it adds in),
       operands="bf16" (what it rounds f32 operands of products to), ulp={"exp": 2, "reciprocal": 4096} (what its
       functions may be off by), fused=True, other_blocks=False. As the options of `tessera golden make`.
+    dry: True: bytes, VMEM and predicted time alone, at any size: kernels compute nothing, and their results are
+      undefined (NaN). What a kernel prefetches has to come from elsewhere than a kernel.
     """
     if checks not in _CHECKS:
         raise ValueError(f"checks={checks!r}: one of {', '.join(map(repr, _CHECKS))}")
+    if dry and (golden is not None or capture is not None):
+        raise ValueError("dry=True computes nothing to capture or to make a golden of")
     _jax.install()
     if capture is not None:
         capture = os.path.abspath(capture)
@@ -70,7 +74,7 @@ def simulate(device="tpu-v5e", schedule=None, checks="all", *, cores=1, threads=
         os.makedirs(golden, exist_ok=True)
         model = _model_of(**(error_model or {}))
     _xla.start(device, schedule or "", checks != "no-races", checks == "report", cores, threads, capture or "",
-               float(patience), profile, golden or "", model)
+               float(patience), profile, golden or "", model, dry)
     session = _Session(device, cores, checks == "report")
     try:
         with _chip.pretend(device, cores), _jax.active(session):

@@ -1,0 +1,139 @@
+"""sweep(): a function of JAX with other block shapes, counted on one device or several."""
+import html
+import itertools
+import json
+import pathlib
+import sys
+
+from tessera._session import simulate
+
+
+class Sweep:
+    """rows: the fastest first, then what does not run.
+
+    Each row is a dict as in tessera.sweep/1: device, shape, and either `reason` or hbm_read_bytes, hbm_write_bytes,
+    vmem_bytes, vmem_capacity_bytes, flops, predicted_seconds (None: not modelled), binds, note.
+    """
+
+    def __init__(self, name, rows):
+        self.name = name
+        self.rows = sorted(rows, key=lambda row: ("reason" in row, _rank(row)))
+
+    @property
+    def best(self):
+        """The shape that is predicted to be the fastest, as keyword arguments."""
+        return dict(self.rows[0]["shape"])
+
+    def to_json(self, path=None):
+        text = json.dumps({"schema": "tessera.sweep/1", "kernel": self.name,
+                           "rows": [{k: v for k, v in row.items() if k != "shape"}
+                                    | {"shape": {k: str(v) for k, v in row["shape"].items()}} for row in self.rows]},
+                          indent=1)
+        if path is not None:
+            pathlib.Path(path).write_text(text + "\n", encoding="utf-8")
+        return text
+
+    def save_html(self, path):
+        """A page with the table and a picture, that needs nothing else."""
+        page = (pathlib.Path(__file__).parent / "sweep_page.html").read_text(encoding="utf-8")
+        data = self.to_json().replace("</", "<\\/")
+        page = page.replace("/*DATA*/", data, 1).replace("TITLE", html.escape(self.name), 1)
+        pathlib.Path(path).write_text(page, encoding="utf-8")
+
+    def _cells(self):
+        yield "device", "shape", "HBM read", "HBM written", "VMEM", "predicted", "bound by"
+        for row in self.rows:
+            shape = " ".join(f"{name}={value}" for name, value in row["shape"].items())
+            if "reason" in row:
+                yield row["device"], shape, "", "", "", "", "no: " + row["reason"]
+                continue
+            seconds = row["predicted_seconds"]
+            yield (row["device"], shape, f"{row['hbm_read_bytes']:,}", f"{row['hbm_write_bytes']:,}",
+                   f"{row['vmem_bytes']:,}", "" if seconds is None else f"{seconds * 1e6:,.1f} us",
+                   "; ".join(filter(None, (row["binds"], row["note"]))))
+
+    def __str__(self):
+        rows = list(self._cells())
+        widths = [max(map(len, column)) for column in zip(*rows)]
+        return "\n".join("  ".join(cell.ljust(w) if i in (0, 1, 6) else cell.rjust(w)
+                                   for i, (cell, w) in enumerate(zip(row, widths))).rstrip() for row in rows)
+
+    __repr__ = __str__
+
+    def _repr_html_(self):
+        head, *rows = self._cells()
+        return ("<table><thead><tr>" + "".join(f"<th scope='col'>{h}</th>" for h in head) + "</tr></thead><tbody>"
+                + "".join("<tr>" + "".join(f"<td style='text-align:{'left' if i in (0, 1, 6) else 'right'}'>"
+                                           f"{html.escape(cell)}</td>" for i, cell in enumerate(row)) + "</tr>"
+                          for row in rows) + "</tbody></table>")
+
+
+def _rank(row):
+    """Without a prediction: the bytes, which every shape has."""
+    if "reason" in row:
+        return 0
+    seconds = row["predicted_seconds"]
+    return seconds if seconds is not None else row["hbm_read_bytes"] + row["hbm_write_bytes"]
+
+
+def sweep(function, *args, device="tpu-v5e", cores=1, dry=True, **shapes):
+    """Calls function(*args, bm=64, bn=128), ... for every combination of bm=[64, 128], bn=[128]; gives a Sweep.
+
+    device: one or several. The kernels that a call of the function runs are added up. A combination that cannot be
+    lowered, or whose kernel is wrong, is kept with its reason; if none can, its error is raised.
+    dry: bytes, VMEM and predicted time alone (`simulate(dry=True)`). False: kernels compute, which a function needs
+      that decides by what a kernel gave.
+    cores: as in simulate().
+    """
+    if not shapes:
+        raise ValueError("nothing to sweep: give a keyword argument several values, as in bm=[64, 128]")
+    shapes = {name: list(values) if isinstance(values, (list, tuple, range)) else [values]
+              for name, values in shapes.items()}
+    points = [(d, dict(zip(shapes, values))) for d in ([device] if isinstance(device, str) else device)
+              for values in itertools.product(*shapes.values())]
+    rows = []
+    first_error = None
+    for n, (where, shape) in enumerate(points):
+        if sys.stderr.isatty():
+            print(f"\r{n} of {len(points)} block shapes", end="", file=sys.stderr, flush=True)
+        row = {"device": where, "shape": shape}
+        try:
+            row |= _count(function, args, shape, where, cores, dry)
+        except Exception as error:  # of JAX's lowering, of the kernel, of the function itself
+            first_error = first_error or error
+            slug = getattr(error, "slug", type(error).__name__)
+            row["reason"] = f"{slug}: {_headline(error)}"
+        rows.append(row)
+    if sys.stderr.isatty():
+        print("\r\033[K", end="", file=sys.stderr, flush=True)
+    if all("reason" in row for row in rows):
+        raise first_error
+    return Sweep(getattr(function, "__name__", "function"), rows)
+
+
+def _headline(error):
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0].removeprefix("error[" + getattr(error, "slug", "") + "]: ") if lines else ""
+
+
+def _count(function, args, shape, device, cores, dry):
+    import jax
+
+    with simulate(device=device, cores=cores, dry=dry) as report:
+        jax.block_until_ready(function(*args, **shape))
+    calls = [call.json for call in report.calls]
+    if not calls:
+        raise ValueError("no pallas_call ran: a function that is jitted outside keeps what it was compiled to")
+    lines = [call.get("timeline", {"unmodelled": "no trace"}) for call in calls]
+    missing = next((line["unmodelled"] for line in lines if "unmodelled" in line), None)
+    longest = max(lines, key=lambda line: line.get("seconds", 0))
+    return {
+        "hbm_read_bytes": report.hbm_read_bytes,
+        "hbm_write_bytes": report.hbm_write_bytes,
+        "vmem_bytes": max(call["memory"]["vmem_peak_bytes"] for call in calls),
+        "vmem_capacity_bytes": calls[0]["memory"]["vmem_capacity_bytes"],
+        "flops": sum(call["ops"]["flops"] or 0 for call in calls),
+        "predicted_seconds": None if missing else sum(line["seconds"] for line in lines),
+        "binds": "" if missing else longest["binds"],
+        "note": f"no time: {missing}" if missing else "",
+    }
