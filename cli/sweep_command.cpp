@@ -56,7 +56,7 @@ std::vector<std::string> split(const std::string& text) {
 }
 
 /// What a dry run says.
-void fill(Point& p, const RunResult& result, const RunOptions& options, DType dtype) {
+void fill(Point& p, const RunResult& result, DType dtype, const report::TimelineOptions& options) {
   const DeviceSpec& device = result.plan.device;
   p.vmem = result.plan.vmem_bytes();
   if (!result.ok()) {
@@ -70,8 +70,7 @@ void fill(Point& p, const RunResult& result, const RunOptions& options, DType dt
   p.bandwidth_seconds = static_cast<double>(result.ledger().padded_hbm_read_bytes() +
                                             result.ledger().padded_hbm_write_bytes()) /
                         device.hbm_bytes_per_s;
-  const report::Timeline line = report::timeline_of(result.plan, result.trace, dtype,
-                                                    {.cores = options.cores, .mesh = options.mesh});
+  const report::Timeline line = report::timeline_of(result.plan, result.trace, dtype, options);
   p.seconds = line.seconds;
   p.binds = line.binds;
   p.note = line.unmodelled.empty() ? line.warning : "no time: " + line.unmodelled;
@@ -99,9 +98,9 @@ Count count_of(const KernelHandle& kernel, const Request& base) {
     request.options.dry = true;
     request.options.trace_steps = StepTrace::kMostSteps;
     p.capacity = request.device.vmem_bytes;
-    RunResult result = kernel.run(request).result;
-    fill(p, result, request.options, request.dtype);
-    return result;
+    Outcome outcome = kernel.run(request);
+    fill(p, outcome.result, request.dtype, {.cores = request.options.cores, .mesh = outcome.mesh});
+    return std::move(outcome.result);
   };
 }
 Count count_of(const RunArguments& arguments, const pallas::RecordedCall& call) {
@@ -114,7 +113,8 @@ Count count_of(const RunArguments& arguments, const pallas::RecordedCall& call) 
     options.trace_steps = StepTrace::kMostSteps;
     p.capacity = options.device.vmem_bytes;
     RunResult result = pallas::run_call(call.call, options);
-    fill(p, result, options, pallas::main_dtype(*call.program));
+    fill(p, result, pallas::main_dtype(*call.program),
+         {.cores = options.cores, .mesh = options.mesh});
     return result;
   };
 }

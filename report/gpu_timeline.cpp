@@ -249,6 +249,7 @@ class GpuTimeline {
   std::int64_t drawn_ = 0;
   Server l2_;
   Server dram_;
+  Busy products_;  ///< of the mean SM
   std::vector<Server> ports_;
   double matrix_rate_ = 1;
   std::vector<double> seconds_;  ///< of each of the trace's works
@@ -394,6 +395,12 @@ void GpuTimeline::step(Cta& cta, int sm, Timeline& line) {
   }
   cta.consumer = start + seconds;
   cta.computing += seconds;
+  const Work& work = trace_.works[static_cast<std::size_t>(trace_.work[s])];
+  if (work.matrix_flops > 0) {
+    products_.add(
+        start, cta.consumer,
+        static_cast<double>(work.matrix_flops) / matrix_rate_ / (device_.cores * shape_.resident));
+  }
   cta.slots[slot] = cta.consumer + lag_[static_cast<std::size_t>(trace_.work[s])];
   ++cta.fetched;
   ++cta.cell_step;
@@ -453,16 +460,17 @@ Timeline GpuTimeline::run() {
   if (shape_.tensor_cores && lacking >= 1)
     line.warning =
         "about " + std::to_string(static_cast<int>(lacking)) + " values a thread find no register";
-  double port = 0;
-  for (const Server& p : ports_) port = std::max(port, p.busy);
-  double products = 0;
-  for (const std::int32_t w : trace_.work)
-    products += static_cast<double>(trace_.works[static_cast<std::size_t>(w)].matrix_flops);
-  line.busy = {{shape_.tensor_cores ? "tensor cores" : "FMA units",
-                products / matrix_rate_ / device_.cores / shape_.resident / line.seconds},
-               {"SM port", port / line.seconds},
-               {"L2", l2_.busy / line.seconds},
-               {"DRAM", dram_.busy / line.seconds}};
+  const Server& port = *std::max_element(
+      ports_.begin(), ports_.end(),
+      [](const Server& a, const Server& b) { return a.busy.total() < b.busy.total(); });
+  const auto add = [&](const char* name, const Busy& busy) {
+    line.busy.push_back(
+        {name, busy.total() / line.seconds, busy.over(line.seconds, Resource::kParts)});
+  };
+  add(shape_.tensor_cores ? "tensor cores" : "FMA units", products_);
+  add("SM port", port.busy);
+  add("L2", l2_.busy);
+  add("DRAM", dram_.busy);
   return line;
 }
 

@@ -145,7 +145,13 @@ Json timeline_json(const Timeline& t) {
     spans.push_back({s.core, static_cast<int>(s.unit), s.step, s.begin * 1e6, s.end * 1e6});
   }
   Json busy = Json::array();
-  for (const auto& [what, fraction] : t.busy) busy.push_back({what, fraction});
+  for (const Resource& resource : t.busy) {
+    Json over = Json::array();
+    for (const double fraction : resource.over) over.push_back(std::round(1000 * fraction) / 1000);
+    busy.push_back({resource.name, resource.busy, over});
+  }
+  Json phases = Json::array();
+  for (const Phase& p : t.phases) phases.push_back({p.binds, (p.end - p.begin) / t.seconds});
   return {{"seconds", t.seconds},
           {"compute", t.compute_seconds},
           {"exposed", t.exposed_seconds},
@@ -153,6 +159,7 @@ Json timeline_json(const Timeline& t) {
           {"binds", t.binds},
           {"notes", {t.left_out.empty() ? "" : "Without " + t.left_out, t.warning}},
           {"busy", busy},
+          {"phases", phases},
           {"spans", spans},
           {"l2", t.l2_to_core_bytes},
           {"dram_read", t.dram_read_bytes},

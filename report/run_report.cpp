@@ -167,6 +167,13 @@ std::string timeline_lines(const RunReport& r) {
       "{}\n",
       "predicted", duration(t.seconds), r.device.name, percent(t.compute_seconds),
       percent(t.exposed_seconds), percent(t.idle_seconds), t.binds);
+  if (t.phases.size() > 1) {
+    std::string phases;
+    for (const Phase& p : t.phases)
+      phases += fmt::format("{}{}{:.0f} % {}", phases.empty() ? "" : ", ",
+                            phases.empty() ? "first " : "then ", percent(p.end - p.begin), p.binds);
+    text += fmt::format("{:<11} {}\n", "", phases);
+  }
   if (!t.left_out.empty()) text += fmt::format("{:<11} without {}\n", "", t.left_out);
   if (!t.warning.empty()) text += fmt::format("{:<11} {}\n", "", t.warning);
   if (r.device.kind == DeviceSpec::Kind::gpu) {
@@ -180,7 +187,10 @@ std::string timeline_lines(const RunReport& r) {
 Json json_of(const Timeline& t) {
   if (!t.unmodelled.empty()) return {{"unmodelled", t.unmodelled}};
   Json busy = Json::object();
-  for (const auto& [name, fraction] : t.busy) busy[name] = fraction;
+  for (const Resource& resource : t.busy) busy[resource.name] = resource.busy;
+  Json phases = Json::array();
+  for (const Phase& p : t.phases)
+    phases.push_back({{"begin", p.begin}, {"end", p.end}, {"binds", p.binds}});
   return {{"seconds", t.seconds},
           {"compute_seconds", t.compute_seconds},
           {"exposed_seconds", t.exposed_seconds},
@@ -189,6 +199,7 @@ Json json_of(const Timeline& t) {
           {"left_out", t.left_out},
           {"warning", t.warning},
           {"busy", busy},
+          {"phases", phases},
           {"l2_to_core_bytes", t.l2_to_core_bytes},
           {"dram_read_bytes", t.dram_read_bytes},
           {"dram_write_bytes", t.dram_write_bytes}};

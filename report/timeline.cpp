@@ -19,6 +19,52 @@ std::string why_not(const StepTrace& trace) {
   return "";
 }
 
+/// The resource that is busy for most of the time; else steps wait for one another. Where nothing
+/// is busy nothing has begun, or all has ended.
+template <class Fraction>
+std::string binding(const Timeline& line, Fraction&& of) {
+  constexpr double kMostOfTheTime = 0.7;
+  const auto most =
+      std::max_element(line.busy.begin(), line.busy.end(),
+                       [&](const Resource& a, const Resource& b) { return of(a) < of(b); });
+  constexpr double kNothing = 0.02;
+  if (of(*most) < kNothing) return "idle";
+  return of(*most) >= kMostOfTheTime ? most->name : "latency of steps";
+}
+
+/// Equal parts of the time by what binds in them; the shortest phases go to longer neighbours.
+std::vector<Phase> phases_of(const Timeline& line) {
+  constexpr std::size_t kMost = 5;
+  const double part = line.seconds / static_cast<double>(Resource::kParts);
+  std::vector<Phase> phases;
+  const auto join = [&] {
+    std::vector<Phase> joined;
+    for (Phase& p : phases) {
+      if (!joined.empty() && joined.back().binds == p.binds)
+        joined.back().end = p.end;
+      else
+        joined.push_back(std::move(p));
+    }
+    phases = std::move(joined);
+  };
+  for (std::size_t i = 0; i < Resource::kParts; ++i) {
+    phases.push_back({static_cast<double>(i) * part, static_cast<double>(i + 1) * part,
+                      binding(line, [&](const Resource& r) { return r.over[i]; })});
+  }
+  join();
+  while (phases.size() > kMost) {
+    const auto length = [](const Phase& p) { return p.end - p.begin; };
+    const auto least =
+        std::min_element(phases.begin(), phases.end(),
+                         [&](const Phase& a, const Phase& b) { return length(a) < length(b); });
+    const bool forward = least == phases.begin() ||
+                         (least + 1 != phases.end() && length(least[1]) > length(least[-1]));
+    least->binds = forward ? least[1].binds : least[-1].binds;
+    join();
+  }
+  return phases;
+}
+
 }  // namespace
 
 std::string unmodelled(const Plan& plan, DType dtype) {
@@ -45,13 +91,9 @@ Timeline timeline_of(const Plan& plan, const StepTrace& trace, DType dtype,
   line =
       tpu ? tpu_timeline(plan, trace, dtype, options) : gpu_timeline(plan, trace, dtype, options);
   if (!line.unmodelled.empty()) return line;
-  const auto most =
-      std::max_element(line.busy.begin(), line.busy.end(),
-                       [](const auto& a, const auto& b) { return a.second < b.second; });
-  // A resource that is busy for most of the time binds; else steps wait for one another.
-  constexpr double kMostOfTheTime = 0.7;
-  if (most != line.busy.end())
-    line.binds = most->second >= kMostOfTheTime ? most->first : "latency of steps";
+  if (line.busy.empty()) return line;
+  line.binds = binding(line, [](const Resource& r) { return r.busy; });
+  line.phases = phases_of(line);
   return line;
 }
 

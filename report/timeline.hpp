@@ -34,6 +34,20 @@ constexpr const char* name(Span::Unit u) {
   return kNames[static_cast<int>(u)];
 }
 
+struct Resource {
+  std::string name;
+  double busy = 0;           ///< fraction of the time
+  std::vector<double> over;  ///< likewise, of kParts equal parts of the time
+  static constexpr std::size_t kParts = 48;
+};
+
+/// A time in which one resource is the one that nothing else hides.
+struct Phase {
+  double begin = 0;
+  double end = 0;
+  std::string binds;
+};
+
 struct Timeline {
   std::string unmodelled;  ///< why there is none; empty: there is
   double seconds = 0;      ///< from launch to end
@@ -46,10 +60,9 @@ struct Timeline {
   std::string left_out;  ///< work that takes no time here, in words; may be empty
   std::string warning;   ///< what the model expects to go wrong, in words; may be empty
 
-  /// The resource that nothing else hides, in words.
-  std::string binds;
-  /// Busy fractions of the time, by resource: name and fraction.
-  std::vector<std::pair<std::string, double>> busy;
+  std::string binds;  ///< the resource that nothing else hides, in words
+  std::vector<Phase> phases;
+  std::vector<Resource> busy;
 
   // Bytes behind the ledger's, on a GPU.
   std::int64_t l2_to_core_bytes = 0;  ///< as L2 gives them: sectors of 32 bytes

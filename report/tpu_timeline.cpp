@@ -77,8 +77,8 @@ struct Core {
   std::map<int, Arrivals> semaphores;
 
   double computing = 0;
-  double matrix = 0;
-  double vector = 0;
+  Busy matrix;
+  Busy vector;
   double waiting = 0;
   double end = 0;
 };
@@ -123,6 +123,17 @@ class TpuTimeline {
       line_.spans.push_back({c.number, unit, step, begin, end});
   }
   double latency() const { return plan_.device.dma_latency_s; }
+  void add(const char* name, const Busy& busy) {
+    line_.busy.push_back(
+        {name, busy.total() / line_.seconds, busy.over(line_.seconds, Resource::kParts)});
+  }
+  /// Of device 0's cores.
+  template <class Of>
+  void add_busiest(const char* name, Of&& of) {
+    add(name, of(*std::max_element(
+                  cores_.begin(), cores_.begin() + options_.cores,
+                  [&](const Core& a, const Core& b) { return of(a).total() < of(b).total(); })));
+  }
 
   struct Event {
     double time;
@@ -231,8 +242,8 @@ void TpuTimeline::work(Core& c, const Work& w) {
   const double matrix = static_cast<double>(w.matrix_flops) / flops_per_s_;
   const double vector = ops_per_s_ > 0 ? static_cast<double>(w.elements) / ops_per_s_ : 0;
   const double seconds = std::max(matrix, vector);
-  c.matrix += matrix;
-  c.vector += vector;
+  if (matrix > 0) c.matrix.add(c.now, c.now + seconds, matrix);
+  if (vector > 0) c.vector.add(c.now, c.now + seconds, vector);
   c.computing += seconds;
   span(c, Span::Unit::compute, c.step, c.now, c.now + seconds);
   c.now += seconds;
@@ -358,9 +369,6 @@ Timeline TpuTimeline::run() {
     }
     go_on(c);
   }
-  double matrix = 0;
-  double vector = 0;
-  double hbm = 0;
   bool elementwise = false;
   for (const Core& c : cores_) {
     if (c.waits != nullptr) {
@@ -370,9 +378,6 @@ Timeline TpuTimeline::run() {
     line_.seconds = std::max(line_.seconds, c.end);
     for (const Work& w : c.trace->works) elementwise = elementwise || w.elements > 0;
     if (c.device != 0) continue;
-    matrix = std::max(matrix, c.matrix);
-    vector = std::max(vector, c.vector);
-    hbm = std::max(hbm, c.hbm.busy);
     line_.compute_seconds += c.computing / options_.cores;
     line_.exposed_seconds += c.waiting / options_.cores;
   }
@@ -385,12 +390,14 @@ Timeline TpuTimeline::run() {
     line_.left_out += "copies within a core";
   }
   if (line_.seconds <= 0) return line_;
-  line_.busy = {{"matrix unit", matrix / line_.seconds}};
-  if (ops_per_s_ > 0) line_.busy.emplace_back("vector unit", vector / line_.seconds);
-  line_.busy.emplace_back("HBM", hbm / line_.seconds);
-  double link = 0;
-  for (const auto& [place, server] : links_) link = std::max(link, server.busy);
-  if (!links_.empty()) line_.busy.emplace_back("busiest link", link / line_.seconds);
+  add_busiest("matrix unit", [](const Core& c) -> const Busy& { return c.matrix; });
+  if (ops_per_s_ > 0)
+    add_busiest("vector unit", [](const Core& c) -> const Busy& { return c.vector; });
+  add_busiest("HBM", [](const Core& c) -> const Busy& { return c.hbm.busy; });
+  const auto link = std::max_element(
+      links_.begin(), links_.end(),
+      [](const auto& a, const auto& b) { return a.second.busy.total() < b.second.busy.total(); });
+  if (link != links_.end()) add("busiest link", link->second.busy);
   return line_;
 }
 
@@ -403,7 +410,7 @@ std::string far_unmodelled(const Plan& plan, const StepTrace& trace,
     devices *= extent;
     axes += extent > 1 ? 1 : 0;
   }
-  if (!trace.scripted() || devices == 1) return "";
+  if (!trace.scripted() || (devices == 1 && trace.peers.empty())) return "";
   if (std::ssize(trace.peers) + 1 != devices)
     return "the trace has " + std::to_string(trace.peers.size() + 1) + " of " +
            std::to_string(devices) + " devices";

@@ -3,12 +3,10 @@
 #include <catch2/catch.hpp>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <numeric>
-#include <sstream>
 
-#include "cli/registry.hpp"
 #include "report/l2_cache.hpp"
 #include "report/timeline.hpp"
+#include "tests/report/counted.hpp"
 
 using namespace tessera;
 using namespace tessera::cli;
@@ -29,29 +27,6 @@ std::vector<Measured> measured() {
     rows.push_back({json["run"], json["launch"], json["l2_to_sm"]});
   }
   return rows;
-}
-
-/// The counts of a command line's run, without data.
-Outcome counted(const std::vector<KernelHandle>& kernels, const std::string& run,
-                const std::string& device, std::int64_t trace_steps) {
-  std::istringstream words(run);
-  std::string kernel;
-  words >> kernel;
-  Request request;
-  request.device = load_device(device);
-  for (std::string word; words >> word;) {
-    if (word == "--dtype") {
-      words >> word;
-      request.dtype = word == "bf16" ? DType::bf16 : DType::f32;
-    } else {
-      const std::size_t equals = word.find('=');
-      request.assignments.emplace_back(word.substr(0, equals), word.substr(equals + 1));
-    }
-  }
-  request.check = false;
-  request.options.dry = true;
-  request.options.trace_steps = trace_steps;
-  return find_kernel(kernels, kernel).run(request);
 }
 
 std::int64_t number_before(const std::string& text, const std::string& what) {
@@ -190,65 +165,6 @@ TEST_CASE("a TPU's pipeline hides transfers behind products, or products behind 
                                              outcome.result.ledger().padded_hbm_write_bytes());
     CHECK(line.seconds == Approx(moved / 1e12 + 512 * product / 2e14).epsilon(1e-9));
   }
-}
-
-TEST_CASE("a body that copies by itself waits for its copies", "[report]") {
-  const auto kernels = builtin_kernels();
-  const Outcome outcome =
-      counted(kernels, "dma_matmul m=1024 n=1024 k=1024 bm=128 bn=128 bk=128 --dtype bf16",
-              "tpu-v5e", StepTrace::kMostSteps);
-  REQUIRE(outcome.result.ok());
-  Plan plan = outcome.result.plan;
-  const StepTrace& trace = outcome.result.trace;
-  REQUIRE(trace.scripted());
-  const double product = 2. * 128 * 128 * 128;
-  const double fetched = static_cast<double>(outcome.result.ledger().padded_hbm_read_bytes());
-  const double written = static_cast<double>(outcome.result.ledger().padded_hbm_write_bytes());
-  const auto seconds = [&](double bytes_per_s, double flops_per_s) {
-    plan.device.hbm_bytes_per_s = bytes_per_s;
-    plan.device.peak_flops["bf16"] = flops_per_s;
-    return report::timeline_of(plan, trace, DType::bf16);
-  };
-  SECTION("products bind: its two slots hide all copies but each cell's first") {
-    const report::Timeline line = seconds(1e15, 1e12);
-    CHECK(line.seconds == Approx(512 * product / 1e12).epsilon(1e-3));
-    CHECK(line.binds == "matrix unit");
-  }
-  SECTION("copies bind") {
-    const report::Timeline line = seconds(1e10, 1e18);
-    CHECK(line.seconds == Approx((fetched + written) / 1e10).epsilon(1e-3));
-    CHECK(line.binds == "HBM");
-  }
-}
-
-TEST_CASE("what goes to other devices takes the links of a torus", "[report]") {
-  const auto kernels = builtin_kernels();
-  const auto line = [&](const std::vector<int>& mesh, std::int64_t trace_steps) {
-    Request request;
-    request.device = load_device("tpu-v5e");
-    request.check = false;
-    request.options.dry = true;
-    request.options.mesh = mesh;
-    request.devices = std::accumulate(mesh.begin(), mesh.end(), 1, std::multiplies<>());
-    request.options.trace_steps = trace_steps;
-    request.assignments = {{"rows", "512"}, {"cols", "512"}};
-    const Outcome outcome = find_kernel(kernels, "ring_all_gather").run(request);
-    REQUIRE(outcome.result.ok());
-    Plan plan = outcome.result.plan;
-    plan.device.hbm_bytes_per_s = 1e18;
-    plan.device.remote_bytes_per_s = 4e10;  // of four links
-    return report::timeline_of(plan, outcome.result.trace, DType::f32, {.mesh = mesh});
-  };
-  const double shard = 512. * 512 * 4;
-  // In a ring of n, every link forwards n - 1 shards, one after the other.
-  for (const int n : {2, 3, 8}) {
-    CAPTURE(n);
-    const report::Timeline ring = line({n}, 1000);
-    REQUIRE(ring.unmodelled.empty());
-    CHECK(ring.seconds == Approx((n - 1) * shard / 1e10).epsilon(1e-6));
-    CHECK(ring.binds == "busiest link");
-  }
-  CHECK(line({2, 2, 2}, 1000).unmodelled == "a mesh of 3 axes on devices of 4 links");
 }
 
 TEST_CASE("what is not modelled says so", "[report]") {

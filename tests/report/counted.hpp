@@ -1,0 +1,33 @@
+// Kernels counted without data, for what the report makes of them.
+#pragma once
+
+#include <sstream>
+
+#include "cli/registry.hpp"
+
+namespace tessera::cli {
+
+/// The counts of a command line's run, without data.
+inline Outcome counted(const std::vector<KernelHandle>& kernels, const std::string& run,
+                       const std::string& device, std::int64_t trace_steps) {
+  std::istringstream words(run);
+  std::string kernel;
+  words >> kernel;
+  Request request;
+  request.device = load_device(device);
+  for (std::string word; words >> word;) {
+    if (word == "--dtype") {
+      words >> word;
+      request.dtype = word == "bf16" ? DType::bf16 : DType::f32;
+    } else {
+      const std::size_t equals = word.find('=');
+      request.assignments.emplace_back(word.substr(0, equals), word.substr(equals + 1));
+    }
+  }
+  request.check = false;
+  request.options.dry = true;
+  request.options.trace_steps = trace_steps;
+  return find_kernel(kernels, kernel).run(request);
+}
+
+}  // namespace tessera::cli
