@@ -236,12 +236,7 @@ class CountedCopy {
 
  private:
   void wait_for(int semaphore, std::int64_t amount) const {
-    Act act;
-    act.kind = Act::Kind::wait;
-    act.core = counted_->core->id;
-    act.semaphore = semaphore;
-    act.amount = amount;
-    counted_->write_down(act);
+    counted_->write_down(wait_act(counted_->core->id, semaphore, amount));
   }
 
   Ref from_;
@@ -274,20 +269,10 @@ CountedCopy make_async_remote_copy(const From& from, const To& to, const Counted
 }
 inline void semaphore_signal(const CountedSem& sem, int n = 1, int device = kThis, int core = kThis,
                              Here = Here::now()) {
-  Act act;
-  act.kind = Act::Kind::signal;
-  act.core = sem.counted->id(device, core);
-  act.semaphore = sem.number;
-  act.amount = n;
-  sem.counted->write_down(act);
+  sem.counted->write_down(signal_act(sem.counted->id(device, core), sem.number, n));
 }
 inline void semaphore_wait(const CountedSem& sem, int n = 1, Here = Here::now()) {
-  Act act;
-  act.kind = Act::Kind::wait;
-  act.core = sem.counted->core->id;
-  act.semaphore = sem.number;
-  act.amount = n;
-  sem.counted->write_down(act);
+  sem.counted->write_down(wait_act(sem.counted->core->id, sem.number, n));
 }
 inline int semaphore_read(const CountedSem&, Here = Here::now()) { throw ValueNeeded{}; }
 

@@ -117,12 +117,26 @@ std::size_t CountedBodies::body() {
   counted_work = {};
   run_();
   if (!core_.script.empty()) core_.end_work();
+  const std::size_t script = number_of_script();
   const IdUse grown = use_ | core_.use;
   if (!(grown == use_)) known_.clear();
   use_ = grown;
-  counts_.push_back({core_.work.add(counted_work, 1), core_.copies, core_.script});
+  counts_.push_back({core_.work.add(counted_work, 1), core_.copies, script});
   known_.emplace(key(), counts_.size() - 1);
   return counts_.size() - 1;
+}
+
+std::size_t CountedBodies::number_of_script() {
+  if (core_.script.empty()) return 0;
+  const std::uint64_t hash = hash_of(core_.script);
+  const auto [first, last] = known_scripts_.equal_range(hash);
+  for (auto at = first; at != last; ++at) {
+    if (scripts_[at->second] == core_.script) return at->second;
+  }
+  known_scripts_.emplace(hash, scripts_.size());
+  acts_ += std::ssize(core_.script);
+  scripts_.push_back(core_.script);
+  return scripts_.size() - 1;
 }
 
 std::int64_t CountedBodies::alike_along(int dim) const {

@@ -12,6 +12,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <unordered_map>
 
@@ -52,7 +53,7 @@ struct DryCount {
 struct BodyCount {
   Work work;
   std::vector<Movement> copies;
-  Script script;  ///< if it is wanted
+  std::size_t script = 0;  ///< among those of all bodies; the first is empty
 };
 
 /// The bodies of the steps of a core, each that looks different run once.
@@ -76,6 +77,8 @@ class CountedBodies {
   }
   const BodyCount& count(std::size_t index) const { return counts_[index]; }
   const std::vector<BodyCount>& counts() const { return counts_; }
+  const Script& script(std::size_t index) const { return scripts_[index]; }
+  std::int64_t acts() const { return acts_; }
   std::int64_t asked() const { return asked_; }
 
  private:
@@ -86,6 +89,8 @@ class CountedBodies {
   };
   Key key() const;
   std::size_t body();
+  /// The number of what the body that ran did.
+  std::size_t number_of_script();
   /// Steps from this one on along a dim that look the same.
   std::int64_t alike_along(int dim) const;
 
@@ -93,6 +98,9 @@ class CountedBodies {
   std::function<void()> run_;
   IdUse use_;  ///< of all bodies so far
   std::vector<BodyCount> counts_;
+  std::vector<Script> scripts_{{}};  ///< distinct ones
+  std::unordered_multimap<std::uint64_t, std::size_t> known_scripts_;
+  std::int64_t acts_ = 0;  ///< in scripts_
   std::unordered_map<Key, std::size_t, Hash> known_;
   std::int64_t asked_ = 0;
 };
@@ -151,7 +159,6 @@ class DryWalk {
     if (options.trace != nullptr) {
       options.trace->blocks.resize(plan.operands.size());
       steps_before_ = options.trace->steps;
-      works_before_ = static_cast<std::int32_t>(options.trace->works.size());
     }
   }
   DryWalk(const DryWalk&) = delete;
@@ -191,9 +198,7 @@ class DryWalk {
   /// After the last cell.
   const DryCount& total() {
     if (StepTrace* trace = tracing()) {
-      for (const BodyCount& b : bodies_.counts()) {
-        if (trace->complete) trace->add(b.work, b.script);
-      }
+      add_works(*trace);
     }
     return total_;
   }
@@ -249,7 +254,10 @@ class DryWalk {
     total_.steps += steps;
     if (StepTrace* trace = tracing()) {
       trace->steps = steps_before_ + total_.steps;
-      if (trace->steps > trace->most) trace->give_up();
+      if (trace->steps > trace->most || bodies_.acts() > kMostActs) {
+        trace->give_up(bodies_.acts() > kMostActs);
+        counted_.scripted = false;
+      }
     }
     if (options_.progress != nullptr && total_.steps >= told_ + kStepsPerReport) {
       told_ = total_.steps;
@@ -284,13 +292,28 @@ class DryWalk {
         }
         if (StepTrace* trace = tracing())
           trace->work.insert(trace->work.end(), static_cast<std::size_t>(alike),
-                             works_before_ + static_cast<std::int32_t>(count));
+                             static_cast<std::int32_t>(count));
       });
     } catch (const ValueNeeded&) {
       if (copies_ || plan_.asynchronous()) throw;
       leave_work("its body decides by values");
     }
     ids_[kLast] = first;
+  }
+  /// What bodies did, once for all that did the same.
+  void add_works(StepTrace& trace) {
+    if (std::ssize(trace.work) != trace.steps) return;  // it is not known
+    std::map<std::pair<std::size_t, Work>, std::int32_t> known;
+    std::vector<std::int32_t> place;
+    for (const BodyCount& b : bodies_.counts()) {
+      const auto [at, added] =
+          known.try_emplace({b.script, b.work}, static_cast<std::int32_t>(trace.works.size()));
+      place.push_back(at->second);
+      if (added) trace.add(b.work, bodies_.script(b.script));
+      if (!trace.complete) return;
+    }
+    for (auto w = trace.work.begin() + steps_before_; w != trace.work.end(); ++w)
+      *w = place[static_cast<std::size_t>(*w)];
   }
   void leave_work(const char* why) {
     total_.no_work = why;
@@ -402,7 +425,6 @@ class DryWalk {
   std::int64_t cells_ = 1;
   std::int64_t told_ = 0;
   std::int64_t steps_before_ = 0;  ///< in the trace: those of other cores
-  std::int32_t works_before_ = 0;
 };
 
 }  // namespace detail

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <algorithm>
+#include <compare>
 #include <cstdint>
 #include <vector>
 
@@ -33,7 +34,7 @@ struct Work {
     held_product = std::max(held_product, o.held_product);
     return *this;
   }
-  bool operator==(const Work&) const = default;
+  auto operator<=>(const Work&) const = default;
 };
 
 /// What the ops of this thread have counted since `before`.
@@ -65,9 +66,38 @@ using Script = std::vector<Act>;
 /// Of all scripts of a run that are kept: some hundred megabytes.
 inline constexpr std::int64_t kMostActs = std::int64_t{1} << 21;
 
+/// FNV-1a, by words, of what tells most scripts apart.
+inline std::uint64_t hash_of(const Script& script) {
+  std::uint64_t hash = 0xcbf29ce484222325;
+  const auto add = [&](std::int64_t word) {
+    hash = (hash ^ static_cast<std::uint64_t>(word)) * 0x100000001b3;
+  };
+  for (const Act& a : script) {
+    add(static_cast<int>(a.kind) + 4 * static_cast<int>(a.from) + 32 * static_cast<int>(a.to));
+    add(a.core);
+    add(a.semaphore);
+    add(a.amount);
+    add(a.work.flops);
+  }
+  return hash;
+}
+
 inline Act work_act(const Work& w) {
   Act a;
   a.work = w;
+  return a;
+}
+inline Act wait_act(int core, int semaphore, std::int64_t amount) {
+  Act a;
+  a.kind = Act::Kind::wait;
+  a.core = core;
+  a.semaphore = semaphore;
+  a.amount = amount;
+  return a;
+}
+inline Act signal_act(int core, int semaphore, std::int64_t amount) {
+  Act a = wait_act(core, semaphore, amount);
+  a.kind = Act::Kind::signal;
   return a;
 }
 

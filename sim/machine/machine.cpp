@@ -336,14 +336,7 @@ void Machine::start(MachineCore& c, std::shared_ptr<Transfer> t) {
 
 void Machine::signal(MachineCore& c, Semaphore& target, std::int64_t amount, const Site& site) {
   pause(c);
-  if (c.script != nullptr) {
-    Act act;
-    act.kind = Act::Kind::signal;
-    act.core = target.core;
-    act.semaphore = number_of(target);
-    act.amount = amount;
-    write_down(c, act);
-  }
+  if (c.script != nullptr) write_down(c, signal_act(target.core, number_of(target), amount));
   target.issue(amount, c.clock, nullptr, site);
   tick(c);
   const bool delayed =
@@ -356,14 +349,7 @@ void Machine::signal(MachineCore& c, Semaphore& target, std::int64_t amount, con
 
 void Machine::wait(MachineCore& c, Semaphore& s, std::int64_t amount, const Site& site) {
   pause(c);
-  if (c.script != nullptr) {
-    Act act;
-    act.kind = Act::Kind::wait;
-    act.core = c.id;
-    act.semaphore = number_of(s);
-    act.amount = amount;
-    write_down(c, act);
-  }
+  if (c.script != nullptr) write_down(c, wait_act(c.id, number_of(s), amount));
   if (schedule_.kind == Schedule::Kind::on_wait) arrive_for(s, amount);
   const auto blocked = [&] { return s.value() < amount; };
   // The adversary lets everybody else go first, even if there is nothing to wait for.
