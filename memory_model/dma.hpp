@@ -28,7 +28,9 @@ struct Transfer {
       -1;  ///< the target core, if another process has it: `to` and `landed` name places
   int priority = 0;
   std::int64_t padded_bytes = 0;  ///< what the tiled layout moves
-  Clock clock;                    ///< of its core at the start
+  int ref = -1;                   ///< as in Movement
+  int to_ref = -1;
+  Clock clock;  ///< of its core at the start
   Site site;
   TransferHalf source{this, {}, &destination};  ///< of a local transfer: both halves
   TransferHalf destination{this, {}, nullptr};  ///< remote only

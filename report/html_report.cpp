@@ -89,6 +89,16 @@ Pictures pictures_of(const RunResult& result, int cores) {
                       moved[i][static_cast<std::size_t>(step / steps_per_bin)] += n;
                       if (!heat[i].moved.empty()) ++heat[i].moved[static_cast<std::size_t>(block)];
                     });
+  std::map<int, std::vector<std::int64_t>> copied;  // by row of the ledger
+  for_each_copy(trace, [&](std::int64_t step, int ref, std::int64_t n) {
+    auto& row = copied[ref];
+    row.resize(static_cast<std::size_t>(bins));
+    row[static_cast<std::size_t>(step / steps_per_bin)] += n;
+  });
+  for (const auto& [ref, bytes] : copied)
+    p.traffic.push_back(
+        {{"name", result.ledger().refs()[static_cast<std::size_t>(ref)].name + ", copied"},
+         {"bytes", bytes}});
   for (std::size_t i = 0; i < plan.operands.size(); ++i) {
     const OperandPlan& op = plan.operands[i];
     if (!op.present || !op.pipelined()) continue;

@@ -45,4 +45,18 @@ void for_each_transfer(const Plan& plan, const StepTrace& trace, int cores, F&& 
   }
 }
 
+/// Calls f(step, row of the ledger, bytes) for each copy that bodies make by themselves.
+template <class F>
+void for_each_copy(const StepTrace& trace, F&& f) {
+  if (!trace.scripted()) return;
+  for (std::int64_t step = 0; step < trace.steps; ++step) {
+    const auto work = static_cast<std::size_t>(trace.work[static_cast<std::size_t>(step)]);
+    for (const Act& act : trace.scripts[work]) {
+      if (act.kind != Act::Kind::copy) continue;
+      if (act.ref >= 0) f(step, act.ref, act.amount);
+      if (act.to_ref >= 0 && act.to_ref != act.ref) f(step, act.to_ref, act.amount);
+    }
+  }
+}
+
 }  // namespace tessera::report

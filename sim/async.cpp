@@ -59,6 +59,8 @@ int target_core(const MachineCore& c, int device, int core, const Site& site) {
 void record(MachineCore& c, Transfer& t) {
   Movement m = copy_movement(t.from, t.to, step_context->plan->device);
   t.padded_bytes = m.padded_bytes;
+  t.ref = m.ref;
+  t.to_ref = m.to_ref;
   m.why = t.remote() ? Why::remote_dma : Why::dma;
   m.device = c.device;
   const int target = t.elsewhere >= 0 ? c.machine->core(t.elsewhere).device : t.to.buffer().device;

@@ -225,6 +225,8 @@ class CountedCopy {
     act.sent = sent_;
     act.amount = from_.bytes();
     act.padded_bytes = m.padded_bytes;
+    act.ref = m.ref;
+    act.to_ref = m.to_ref;
     counted_->write_down(act);
   }
   void wait(Here = Here::now()) const {

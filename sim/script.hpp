@@ -59,6 +59,8 @@ struct Act {
   int sent = 0;                   ///< of a remote copy
   std::int64_t amount = 0;        ///< bytes of a copy, counts of a signal, what a wait takes
   std::int64_t padded_bytes = 0;  ///< of a copy: what the tiled layout moves
+  int ref = -1;                   ///< of a copy: the row of the ledger that it counts on
+  int to_ref = -1;                ///< and another one, or -1
   bool operator==(const Act&) const = default;
 };
 /// Empty for a body that copies nothing, waits for nothing and signals nothing.
@@ -76,6 +78,7 @@ inline std::uint64_t hash_of(const Script& script) {
     add(static_cast<int>(a.kind) + 4 * static_cast<int>(a.from) + 32 * static_cast<int>(a.to));
     add(a.core);
     add(a.semaphore);
+    add(a.ref);
     add(a.amount);
     add(a.work.flops);
   }

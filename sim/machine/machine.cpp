@@ -290,6 +290,8 @@ Act act_of(const Transfer& t) {
   act.sent = t.remote() ? number_of(*t.sent) : 0;
   act.amount = t.bytes();
   act.padded_bytes = t.padded_bytes;
+  act.ref = t.ref;
+  act.to_ref = t.to_ref;
   return act;
 }
 
