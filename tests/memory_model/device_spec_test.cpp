@@ -42,6 +42,22 @@ TEST_CASE("a spec with a figure missing, unsourced or unknown is refused by name
       Contains("must have the unit 1"));
 }
 
+TEST_CASE("figures that are not published may be left out", "[memory_model][device]") {
+  const DeviceSpec v4 = load_device("tpu-v4");
+  CHECK(v4.remote_links == 6);
+  CHECK(v4.vector_ops_per_s == 4.3008e12);
+  CHECK(load_device("tpu-v7x").remote_links == 0);
+  CHECK(load_device("tpu-v5e").vector_ops_per_s == 0);
+  std::string json;
+  for (const auto& device : embedded_devices()) {
+    if (std::string_view(device.name) == "tpu-v4") json = device.json;
+  }
+  const std::string other = std::regex_replace(json, std::regex("\"op/s\""), "\"FLOP/s\"");
+  REQUIRE(other != json);
+  CHECK_THROWS_WITH(parse_device(other, "my.json"),
+                    Contains("figure 'peak_vector_ops' must have the unit op/s"));
+}
+
 TEST_CASE("a model has all of its figures or none", "[memory_model][device]") {
   std::string h200;
   for (const auto& device : embedded_devices()) {
