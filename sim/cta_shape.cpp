@@ -132,7 +132,7 @@ CtaShape cta_shape(const Plan& plan) {
   constexpr std::int64_t kOfSystem = 1024;  // bytes of shared memory that every CTA takes besides
   if (!shape.tensor_cores) {
     const std::int64_t by_memory =
-        (plan.device.vmem_bytes + kOfSystem) / (shape.shared_bytes + kOfSystem);
+        1 + (plan.device.vmem_bytes - shape.shared_bytes) / (shape.shared_bytes + kOfSystem);
     const std::int64_t by_threads =
         std::min(2048 / shape.threads, 65536 / (kUsualRegisters * shape.threads));
     shape.resident = static_cast<int>(
