@@ -463,14 +463,10 @@ Timeline GpuTimeline::run() {
   const Server& port = *std::max_element(
       ports_.begin(), ports_.end(),
       [](const Server& a, const Server& b) { return a.busy.total() < b.busy.total(); });
-  const auto add = [&](const char* name, const Busy& busy) {
-    line.busy.push_back(
-        {name, busy.total() / line.seconds, busy.over(line.seconds, Resource::kParts)});
-  };
-  add(shape_.tensor_cores ? "tensor cores" : "FMA units", products_);
-  add("SM port", port.busy);
-  add("L2", l2_.busy);
-  add("DRAM", dram_.busy);
+  line.busy = {
+      resource_of(shape_.tensor_cores ? "tensor cores" : "FMA units", products_, line.seconds),
+      resource_of("SM port", port.busy, line.seconds), resource_of("L2", l2_.busy, line.seconds),
+      resource_of("DRAM", dram_.busy, line.seconds)};
   return line;
 }
 

@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <vector>
 
+#include "report/timeline.hpp"
+
 namespace tessera::report {
 
 /// Seconds of being busy, in bins that widen with the time that they cover.
@@ -64,6 +66,11 @@ class Busy {
   double width_ = 1e-9;
   std::array<double, kBins> bins_{};
 };
+
+/// What a timeline of `seconds` says of it.
+inline Resource resource_of(const char* name, const Busy& busy, double seconds) {
+  return {name, busy.total() / seconds, busy.over(seconds, Resource::kParts)};
+}
 
 /// Serves one request after the other, at a rate that whoever asks knows.
 struct Server {

@@ -19,16 +19,13 @@ std::string why_not(const StepTrace& trace) {
   return "";
 }
 
-/// The resource that is busy for most of the time; else steps wait for one another. Where nothing
-/// is busy nothing has begun, or all has ended.
+/// The resource that is busy for most of the time; else steps wait for one another.
 template <class Fraction>
 std::string binding(const Timeline& line, Fraction&& of) {
   constexpr double kMostOfTheTime = 0.7;
   const auto most =
       std::max_element(line.busy.begin(), line.busy.end(),
                        [&](const Resource& a, const Resource& b) { return of(a) < of(b); });
-  constexpr double kNothing = 0.02;
-  if (of(*most) < kNothing) return "idle";
   return of(*most) >= kMostOfTheTime ? most->name : "latency of steps";
 }
 
@@ -48,8 +45,12 @@ std::vector<Phase> phases_of(const Timeline& line) {
     phases = std::move(joined);
   };
   for (std::size_t i = 0; i < Resource::kParts; ++i) {
+    // Where nothing is busy nothing has begun, or all has ended.
+    constexpr double kNothing = 0.02;
+    const bool idle = std::all_of(line.busy.begin(), line.busy.end(),
+                                  [&](const Resource& r) { return r.over[i] < kNothing; });
     phases.push_back({static_cast<double>(i) * part, static_cast<double>(i + 1) * part,
-                      binding(line, [&](const Resource& r) { return r.over[i]; })});
+                      idle ? "idle" : binding(line, [&](const Resource& r) { return r.over[i]; })});
   }
   join();
   while (phases.size() > kMost) {
@@ -90,8 +91,7 @@ Timeline timeline_of(const Plan& plan, const StepTrace& trace, DType dtype,
   if (!line.unmodelled.empty()) return line;
   line =
       tpu ? tpu_timeline(plan, trace, dtype, options) : gpu_timeline(plan, trace, dtype, options);
-  if (!line.unmodelled.empty()) return line;
-  if (line.busy.empty()) return line;
+  if (line.busy.empty()) return line;  // not modelled after all, or nothing ran
   line.binds = binding(line, [](const Resource& r) { return r.busy; });
   line.phases = phases_of(line);
   return line;

@@ -124,8 +124,7 @@ class TpuTimeline {
   }
   double latency() const { return plan_.device.dma_latency_s; }
   void add(const char* name, const Busy& busy) {
-    line_.busy.push_back(
-        {name, busy.total() / line_.seconds, busy.over(line_.seconds, Resource::kParts)});
+    line_.busy.push_back(resource_of(name, busy, line_.seconds));
   }
   /// Of device 0's cores.
   template <class Of>

@@ -145,6 +145,15 @@ TEST_CASE("phases and busy parts add up to the time", "[report]") {
   }
 }
 
+TEST_CASE("a launch that nothing fills is idle at first, and bound by its steps", "[report]") {
+  const Outcome outcome = counted(builtin_kernels(), "matmul m=64 n=64 k=64 --dtype bf16", "h200",
+                                  StepTrace::kMostSteps);
+  const report::Timeline line =
+      report::timeline_of(outcome.result.plan, outcome.result.trace, DType::bf16);
+  CHECK(line.phases.front().binds == "idle");
+  CHECK(line.binds == "latency of steps");
+}
+
 TEST_CASE("a resource is busy when it was", "[report]") {
   report::Busy busy;
   busy.add(0, 1e-6, 1e-6);     // all of the first of ten microseconds

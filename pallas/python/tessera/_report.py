@@ -3,6 +3,8 @@ import html
 import json
 import pathlib
 
+from tessera._show import filled, html_table, text_table
+
 
 class KernelError(RuntimeError):
     """A kernel is wrong, or does what tessera cannot run.
@@ -44,9 +46,7 @@ class Call:
         if self.error:
             shown["run"]["diagnostics"] = [
                 {"slug": self.error.slug, "kind": self.error.kind, "message": str(self.error)}]
-        data = json.dumps(shown).replace("</", "<\\/")
-        page = (pathlib.Path(__file__).parent / "page.html").read_text(encoding="utf-8")
-        return page.replace("/*DATA*/", data, 1).replace("TITLE", html.escape(self.kernel), 1)
+        return filled("page.html", json.dumps(shown), self.kernel)
 
     def save_html(self, path):
         pathlib.Path(path).write_text(self.to_html(), encoding="utf-8")
@@ -107,11 +107,7 @@ class Report:
         pathlib.Path(path).write_text(_PAGE.format(table=self._repr_html_(), calls=calls), encoding="utf-8")
 
     def _repr_html_(self):
-        head, *rows = self._rows()
-        cells = ["".join(f"<td style='text-align:{'left' if i in (0, 8) else 'right'}'>{html.escape(c)}</td>"
-                         for i, c in enumerate(row)) for row in rows]
-        return ("<table><thead><tr>" + "".join(f"<th scope='col'>{h}</th>" for h in head) + "</tr></thead><tbody>"
-                + "".join(f"<tr>{c}</tr>" for c in cells) + "</tbody></table>")
+        return html_table(self._rows(), left=(0, 8))
 
     def roofline(self, ax=None):
         """Each call under the roofs of its device, as a matplotlib figure (or drawn into `ax`): FLOP per byte of
@@ -151,11 +147,7 @@ class Report:
         return rows
 
     def __str__(self):
-        rows = self._rows()
-        widths = [max(map(len, column)) for column in zip(*rows)]
-        lines = ["  ".join(cell.ljust(w) if i in (0, 8) else cell.rjust(w)
-                           for i, (cell, w) in enumerate(zip(row, widths))).rstrip() for row in rows]
-        return "\n".join(lines)
+        return text_table(self._rows(), left=(0, 8))
 
     __repr__ = __str__
 

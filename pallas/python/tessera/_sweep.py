@@ -1,11 +1,11 @@
 """sweep(): a function of JAX with other block shapes, counted on one device or several."""
-import html
 import itertools
 import json
 import pathlib
 import sys
 
 from tessera._session import simulate
+from tessera._show import filled, html_table, text_table
 
 
 class Sweep:
@@ -35,10 +35,7 @@ class Sweep:
 
     def save_html(self, path):
         """A page with the table and a picture, that needs nothing else."""
-        page = (pathlib.Path(__file__).parent / "sweep_page.html").read_text(encoding="utf-8")
-        data = self.to_json().replace("</", "<\\/")
-        page = page.replace("/*DATA*/", data, 1).replace("TITLE", html.escape(self.name), 1)
-        pathlib.Path(path).write_text(page, encoding="utf-8")
+        pathlib.Path(path).write_text(filled("sweep_page.html", self.to_json(), self.name), encoding="utf-8")
 
     def _cells(self):
         yield "device", "shape", "HBM read", "HBM written", "VMEM", "predicted", "bound by"
@@ -53,19 +50,12 @@ class Sweep:
                    "; ".join(filter(None, (row["binds"], row["note"]))))
 
     def __str__(self):
-        rows = list(self._cells())
-        widths = [max(map(len, column)) for column in zip(*rows)]
-        return "\n".join("  ".join(cell.ljust(w) if i in (0, 1, 6) else cell.rjust(w)
-                                   for i, (cell, w) in enumerate(zip(row, widths))).rstrip() for row in rows)
+        return text_table(list(self._cells()), left=(0, 1, 6))
 
     __repr__ = __str__
 
     def _repr_html_(self):
-        head, *rows = self._cells()
-        return ("<table><thead><tr>" + "".join(f"<th scope='col'>{h}</th>" for h in head) + "</tr></thead><tbody>"
-                + "".join("<tr>" + "".join(f"<td style='text-align:{'left' if i in (0, 1, 6) else 'right'}'>"
-                                           f"{html.escape(cell)}</td>" for i, cell in enumerate(row)) + "</tr>"
-                          for row in rows) + "</tbody></table>")
+        return html_table(list(self._cells()), left=(0, 1, 6))
 
 
 def _rank(row):
