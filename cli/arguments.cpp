@@ -1,5 +1,8 @@
-// From words to requests.
-#include "cli/commands.hpp"
+// From words to requests, and back.
+#include <algorithm>
+
+#include "cli/command_line.hpp"
+#include "predict/gpu_model.hpp"
 
 namespace tessera::cli {
 
@@ -10,7 +13,9 @@ DeviceSpec find_device(const std::string& name) {
                      "tessera devices");
   }
   try {
-    return load_device(name);
+    DeviceSpec device = load_device(name);
+    predict::check_models(device);
+    return device;
   } catch (const SpecError& error) {
     throw InputError("bad-input", error.what());
   }
@@ -105,6 +110,35 @@ Request request_of(const KernelHandle& kernel, const RunArguments& a) {
     for (const int extent : request.options.mesh) request.devices *= extent;
   }
   return request;
+}
+
+RunArguments arguments_of(const std::string& kernel, const Request& request) {
+  RunArguments a;
+  a.kernel = kernel;
+  a.case_index = request.case_index;
+  for (auto it = request.assignments.begin(); it != request.assignments.end(); ++it) {
+    const bool last = std::none_of(it + 1, request.assignments.end(),
+                                   [&](const auto& other) { return other.first == it->first; });
+    if (last) a.assignments.push_back(it->first + "=" + it->second);
+  }
+  if (!request.device.origin.empty()) a.device = request.device.origin;
+  a.dtype = name(request.dtype);
+  for (const auto& [name, file] : request.files) a.inputs.push_back(name + "=" + file);
+  a.seed = request.seed;
+  a.input_kind = name(request.input_kind);
+  if (request.backend) a.backend = name(*request.backend);
+  a.oversubscribe = request.oversubscribe;
+  const RunOptions& options = request.options;
+  a.profile = name(options.profile);
+  a.cores = options.cores;
+  a.no_races = !options.find_races;
+  a.dry = options.dry;
+  if (options.trap_nan) a.trap = "nan";
+  if (request.devices > 0) {
+    for (const int extent : options.mesh)
+      a.mesh += (a.mesh.empty() ? "" : "x") + std::to_string(extent);
+  }
+  return a;
 }
 
 }  // namespace tessera::cli

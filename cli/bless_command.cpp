@@ -9,7 +9,7 @@
 #include <cmath>
 #include <filesystem>
 
-#include "cli/commands.hpp"
+#include "cli/command_line.hpp"
 #include "cli/golden_command.hpp"
 #include "cli/paths.hpp"
 #include "memory_model/npy.hpp"
@@ -116,21 +116,9 @@ void make_small(const KernelHandle& kernel, Request& request) {
   }
 }
 
-std::string command_of(const KernelHandle& kernel, const Request& request) {
-  std::string command = std::string("tessera golden make ") + kernel.info.name;
-  if (request.case_index != 0) command += fmt::format(" --case {}", request.case_index);
-  for (const auto& [name, value] : request.assignments)
-    command += fmt::format(" {}={}", name, value);
-  if (request.dtype != DType::f32) command += std::string(" --dtype ") + name(request.dtype);
-  if (request.device.name != default_device().name) command += " --device " + request.device.name;
-  if (request.input_kind != InputKind::uniform)
-    command += std::string(" --inputs ") + name(request.input_kind);
-  return command;
-}
-
 constexpr const char* kReadme = R"(# Goldens of {kernel}
 
-Made by `tessera bless {kernel} --device {device}`: what the kernel computes, and per element how far a
+Made by `{command}`: what the kernel computes, and per element how far a
 conforming build may be from it. Conforming: f32 sums in any order, casts to nearest even, elementary functions
 within the ulps that each manifest.json states (`error_model`).
 
@@ -182,6 +170,9 @@ std::string filled(std::string text,
 }  // namespace
 
 int bless_command(const Kernels& kernels, const RunArguments& a, const GoldenArguments& g) {
+  if (is_module(a.kernel))
+    throw InputError("bad-input", "bless makes goldens of a kernel's cases; a module has one call",
+                     "tessera golden make " + a.kernel + " --out gold");
   const KernelHandle& kernel = find_kernel(kernels, a.kernel);
   const fs::path folder =
       g.folder.empty() ? fs::path("goldens") / kernel.info.name : fs::path(g.folder);
@@ -204,7 +195,8 @@ int bless_command(const Kernels& kernels, const RunArguments& a, const GoldenArg
         make_small(kernel, request);
         std::vector<Diagnostic> diagnostics;
         const golden::Golden golden = make_golden(
-            kernel, request, command_of(kernel, request) + model_options(g), diagnostics);
+            kernel, request, command_of("golden make", arguments_of(kernel.info.name, request), g),
+            diagnostics);
         for (const auto& d : diagnostics) fmt::print(stderr, "{}", d.text());
         if (!diagnostics.empty()) return exit_code(diagnostics);
         std::string title = fmt::format("{}-{}", name(dtype), kernel.cases[c]);
@@ -221,11 +213,14 @@ int bless_command(const Kernels& kernels, const RunArguments& a, const GoldenArg
   const char* const module =
       fs::exists(kInstalledGoldenModule) ? kInstalledGoldenModule : kGoldenModule;
   fs::copy_file(module, folder / "tessera_golden.py", fs::copy_options::overwrite_existing);
-  write_file_atomically((folder / "README.md").string(),
-                        filled(kReadme, {{"kernel", kernel.info.name},
-                                         {"device", a.device},
-                                         {"rows", rows},
-                                         {"folder", folder.string()}}));
+  write_file_atomically(
+      (folder / "README.md").string(),
+      filled(kReadme,
+             {{"kernel", kernel.info.name},
+              {"command", joined({"tessera", "bless", kernel.info.name, "--device", a.device}) +
+                              model_options(g)},
+              {"rows", rows},
+              {"folder", folder.string()}}));
   fmt::print("{} goldens; {} says how a CI uses them\n", made, (folder / "README.md").string());
   return 0;
 }

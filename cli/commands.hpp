@@ -63,6 +63,20 @@ int extract_command(const std::string& file, const std::string& folder);
 int show_module_command(const RunArguments& arguments);
 /// The exit code of a run.
 int exit_code(const std::vector<Diagnostic>& diagnostics);
+/// What a run is watched for: --trap, and the step of --at.
+class Watch {
+ public:
+  /// `rank`: of the grid. Throws InputError.
+  Watch(const RunArguments& arguments, std::size_t rank, RunOptions& options);
+  Watch(const Watch&) = delete;
+  Watch& operator=(const Watch&) = delete;
+  /// Throws InputError if a run that went well had no such step.
+  void check(const RunResult& result) const;
+
+ private:
+  std::string at_;
+  bool reached_ = false;
+};
 /// What the arguments say of the machine.
 RunOptions run_options(const RunArguments& arguments);
 /// Throws InputError unless --output and --json can be written.

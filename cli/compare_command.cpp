@@ -47,6 +47,9 @@ std::string tiles_of(const Setting& setting) {
 }  // namespace
 
 int compare_command(const Kernels& kernels, const RunArguments& a) {
+  if (is_module(a.kernel))
+    throw InputError("bad-input", "a Mosaic module runs in the interpreter alone",
+                     "tessera golden make " + a.kernel + " --out gold holds a TPU's outputs to it");
   const KernelHandle& kernel = find_kernel(kernels, a.kernel);
   const bool one = a.case_index != 0 || !a.assignments.empty();
   const int cases = one ? 1 : static_cast<int>(kernel.cases.size());
@@ -76,7 +79,7 @@ int compare_command(const Kernels& kernels, const RunArguments& a) {
     interpreted.backend = BackendKind::interpret;
     interpreted.check = false;
     // A GPU has no rule for the shapes of blocks, and its CTAs start empty.
-    if (a.device == "tpu-v5e") interpreted.device = find_device("h100");
+    if (!a.device_given) interpreted.device = find_device("h100");
     interpreted.device.vmem_bytes = std::numeric_limits<std::int64_t>::max();
     for (const auto& [name, extent] : theirs.setting.tiles)
       interpreted.assignments.emplace_back(name, std::to_string(extent));

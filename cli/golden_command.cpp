@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <limits>
 
-#include "cli/commands.hpp"
+#include "cli/command_line.hpp"
 #include "cli/golden_command.hpp"
 #include "cli/progress.hpp"
 #include "golden/bisect.hpp"
@@ -31,33 +31,9 @@ void lift_limits(Request& request) {
     request.device.vmem_bytes = std::numeric_limits<std::int64_t>::max();
 }
 
-std::string model_options(const GoldenArguments& g) {
-  std::string options;
-  if (g.accumulate != "f32") options += " --accumulate " + g.accumulate;
-  if (g.operands != "as given") options += " --operands " + g.operands;
-  for (const auto& word : g.ulps) options += " --ulp " + word;
-  if (g.other_blocks) options += " --other-blocks";
-  return options + (g.not_fused ? " --no-fused" : "");
-}
-
 namespace {
 
-std::string make_command(const RunArguments& a, const GoldenArguments& g) {
-  std::string command = "tessera golden make " + a.kernel;
-  for (const auto& word : a.assignments) command += " " + word;
-  const auto add = [&](const std::string& value, const char* usual, const char* option) {
-    if (value != usual) command += std::string(" ") + option + " " + value;
-  };
-  add(std::to_string(a.case_index), "0", "--case");
-  add(a.dtype, "f32", "--dtype");
-  add(a.device, "tpu-v5e", "--device");
-  add(std::to_string(a.seed), "0", "--seed");
-  add(a.input_kind, "uniform", "--inputs");
-  add(a.profile, "exact", "--profile");
-  add(a.mesh, "", "--devices");
-  for (const auto& word : a.inputs) command += " --input " + word;
-  return command + model_options(g);
-}
+constexpr const char* kDeviceFile = "device.json";  // in a golden whose device was given as a file
 
 int failed(const std::vector<Diagnostic>& diagnostics) {
   for (const auto& d : diagnostics) fmt::print(stderr, "{}", d.text());
@@ -86,6 +62,8 @@ golden::Golden make_golden(const KernelHandle& kernel, Request request, const st
   made.tiles = outcome.setting.tiles;
   made.dtype = name(request.dtype);
   made.device = request.device.name;
+  if (request.device.origin.ends_with(".json"))
+    made.files.push_back({kDeviceFile, request.device.json});
   made.devices = request.devices;
   made.seed = request.seed;
   made.inputs_kind = name(request.input_kind);
@@ -101,13 +79,13 @@ int golden_make_command(const Kernels& kernels, const RunArguments& a, const Gol
   std::vector<Diagnostic> diagnostics;
   golden::Golden made;
   if (is_module(a.kernel)) {
-    made = make_module_golden(a, model_of(g), make_command(a, g), diagnostics);
+    made = make_module_golden(a, model_of(g), command_of("golden make", a, g), diagnostics);
   } else {
     const KernelHandle& kernel = find_kernel(kernels, a.kernel);
     Request request = request_of(kernel, a);
     request.options.error_model = model_of(g);
     lift_limits(request);
-    made = make_golden(kernel, request, make_command(a, g), diagnostics);
+    made = make_golden(kernel, request, command_of("golden make", a, g), diagnostics);
   }
   if (!diagnostics.empty()) return failed(diagnostics);
   golden::write(g.folder, made);
@@ -164,7 +142,8 @@ Again run_again(const Kernels& kernels, const RunArguments& a, const golden::Gol
   run.backend = g.backend;
   run.kernel = made.kernel;
   run.dtype = made.dtype;
-  run.device = made.device;
+  const std::string own_device = g.folder + "/" + kDeviceFile;
+  run.device = std::filesystem::exists(own_device) ? own_device : made.device;
   run.profile = made.profile;
   if (made.devices > 0) run.mesh = std::to_string(made.devices);
   for (const auto& [name, value] : made.sizes)
@@ -182,7 +161,7 @@ Again run_again(const Kernels& kernels, const RunArguments& a, const golden::Gol
   if (keep_checksums) request.steps_per_cell = golden::steps_per_cell(made.steps);
   Outcome outcome = kernel.run(request);
   fmt::print("{} on {}\n", name(outcome.receipt.ran),
-             outcome.receipt.why.empty() ? run.device : outcome.receipt.why);
+             outcome.receipt.why.empty() ? made.device : outcome.receipt.why);
   return {std::move(outcome.result), std::move(outcome.receipt)};
 }
 

@@ -9,9 +9,6 @@ namespace tessera::cli {
 /// The error model that the arguments describe; throws InputError.
 ErrorModel model_of(const GoldenArguments& golden);
 
-/// The same as the options that say it, each after a space.
-std::string model_options(const GoldenArguments& golden);
-
 /// On a GPU what a build keeps in shared memory and in registers is its own affair: blocks need not
 /// fit the simulated VMEM.
 void lift_limits(Request& request);

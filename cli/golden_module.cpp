@@ -2,6 +2,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "cli/command_line.hpp"
 #include "cli/golden_command.hpp"
 #include "cli/module_call.hpp"
 #include "cli/progress.hpp"
@@ -31,7 +32,7 @@ std::vector<Array> operands_of(const pallas::Call& call) {
 
 std::vector<pallas::CallFile> files_of(const RunArguments& a, const pallas::RecordedCall& r,
                                        const RunOptions& options, const RunResult& result) {
-  if (is_folder(a.kernel)) return pallas::call_files(a.kernel);
+  if (is_folder(a.kernel)) return pallas::call_files(a.kernel, options.device);
   std::ifstream stream(a.kernel, std::ios::binary);
   pallas::CallToRecord call;
   call.module.assign(std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>());
@@ -40,7 +41,7 @@ std::vector<pallas::CallFile> files_of(const RunArguments& a, const pallas::Reco
   call.dynamic_bounds = r.call.bounds.size();
   for (const Array& out : result.outputs)
     call.results.push_back(Array::undefined(out.dtype(), out.shape()));
-  call.device = options.device.name;
+  call.device = options.device;
   call.cores = options.cores;
   return pallas::call_files(call);
 }
@@ -75,13 +76,12 @@ RunResult run_module_again(const RunArguments& a, const golden::Golden& made,
                            const std::string& folder, bool keep_checksums) {
   RunArguments again = a;
   again.kernel = folder + "/inputs";
-  again.device = made.device;
-  again.device_given = true;
+  if (!pallas::device_of_call(again.kernel)) again.device = made.device;  // an older golden
   again.profile = made.profile;
   const pallas::RecordedCall r = call_of(again);
   RunOptions options = call_options(again, r);
   options.keep_checksums = keep_checksums;
-  options.command = "tessera run " + again.kernel;
+  options.command = command_of("run", again);
   return run_with_progress(r, options);
 }
 

@@ -59,11 +59,11 @@ pallas::RecordedCall call_of_file(const RunArguments& a) {
   return r;
 }
 
-DeviceSpec device_of(const RunArguments& a, const pallas::RecordedCall& r) {
-  return find_device(a.device_given || r.device.empty() ? a.device : r.device);
-}
-
 }  // namespace
+
+DeviceSpec device_of(const RunArguments& a, const std::optional<DeviceSpec>& recorded) {
+  return a.device_given || !recorded ? find_device(a.device) : *recorded;
+}
 
 pallas::RecordedCall call_of(const RunArguments& a) {
   return is_folder(a.kernel) ? pallas::read_call(a.kernel) : call_of_file(a);
@@ -71,7 +71,7 @@ pallas::RecordedCall call_of(const RunArguments& a) {
 
 RunOptions call_options(const RunArguments& a, const pallas::RecordedCall& r) {
   RunOptions options = run_options(a);
-  options.device = device_of(a, r);
+  options.device = device_of(a, r.device);
   if (options.mesh.empty()) options.mesh = {r.devices};
   int devices = 1;
   for (const int extent : options.mesh) devices *= extent;

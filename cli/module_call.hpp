@@ -16,6 +16,9 @@ std::size_t inputs_of(const pallas::Program& program);
 /// InputError.
 pallas::RecordedCall call_of(const RunArguments& arguments);
 
+/// What --device says, else what the call was recorded on. Throws InputError.
+DeviceSpec device_of(const RunArguments& arguments, const std::optional<DeviceSpec>& recorded);
+
 /// Devices, cores, schedule and device spec of its run.
 RunOptions call_options(const RunArguments& arguments, const pallas::RecordedCall& call);
 

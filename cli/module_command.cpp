@@ -8,6 +8,7 @@
 #include <iterator>
 #include <map>
 
+#include "cli/command_line.hpp"
 #include "cli/module_call.hpp"
 #include "cli/progress.hpp"
 #include "cli/ranks.hpp"
@@ -66,15 +67,6 @@ Agreement compare(const RunResult& result, const std::vector<pallas::ExpectedRes
   return a;
 }
 
-std::string command_of(const RunArguments& a) {
-  std::string command = "tessera run " + a.kernel;
-  for (const auto& input : a.inputs) command += " --input " + input;
-  if (!a.mesh.empty()) command += " --devices " + a.mesh;
-  if (a.cores > 1) command += fmt::format(" --cores {}", a.cores);
-  if (a.profile != RunArguments{}.profile) command += " --profile " + a.profile;
-  return command;
-}
-
 }  // namespace
 
 bool is_module(const std::string& kernel) {
@@ -94,19 +86,21 @@ int run_module_command(const RunArguments& a) {
   check_destinations(a);
   if (!a.assignments.empty())
     throw InputError("bad-input", "a module has no parameters; its shapes are fixed");
-  if (!a.at.empty() || a.break_at)
-    throw InputError("bad-input", "--at and --break stop in C++ bodies; this is a module");
+  if (a.break_at)
+    throw InputError("bad-input", "--break stops in C++ bodies; this is a module",
+                     "--at i,j,... prints the blocks of a step");
   const pallas::RecordedCall r = call_of(a);
   RunOptions options = call_options(a, r);
   options.transport = ranks.get();
-  if (!a.trap.empty()) throw InputError("bad-input", "--trap is for C++ bodies; this is a module");
-  options.command = command_of(a);
+  const Watch watch(a, r.program->grid.size(), options);
+  options.command = command_of("run", a);
   RunResult result;
   {
     Progress progress(r.program->name);
     if (!silent) options.progress = [&](double done) { progress.show(done); };
     result = pallas::run_call(r.call, options);
   }
+  watch.check(result);
   if (silent) return exit_code(result.diagnostics);
 
   report::RunReport report = report::report_of(result, options);
@@ -212,7 +206,8 @@ int show_module_command(const RunArguments& a) {
          p.operands[i]);
   }
   std::int64_t vmem = 0;
-  const DeviceSpec device = find_device(a.device);
+  const DeviceSpec device =
+      is_folder(a.kernel) ? device_of(a, pallas::device_of_call(a.kernel)) : find_device(a.device);
   for (const auto& list : {p.operands, p.scratch}) {
     for (const auto& w : list) {
       if (!w.any && !w.smem && !w.semaphores)

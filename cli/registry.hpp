@@ -1,4 +1,4 @@
-// Kernels with their types erased: what the commands work on.
+// What the commands ask of kernels, and what they get.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +11,9 @@
 
 #include "cli/backends.hpp"
 #include "cli/host.hpp"
+#include "cli/kernel_handle.hpp"
 #include "golden/validate.hpp"
 #include "memory_model/device_spec.hpp"
-#include "sim/body/kernel.hpp"
-#include "sim/run.hpp"
 
 namespace tessera::cli {
 
@@ -80,15 +79,7 @@ struct Description {
   std::optional<Bytes> closed_form;
 };
 
-struct KernelHandle {
-  KernelInfo info;
-  std::vector<DType> dtypes;
-  std::vector<std::string> cases;  ///< "aligned", ...
-  std::function<Outcome(const Request&)> run;
-  std::function<Description(const Request&)> describe;
-};
-
-/// The kernels of kernels/all.hpp.
+/// The kernels of kernels/entries/, by name.
 std::vector<KernelHandle> builtin_kernels();
 
 /// By name; throws InputError[unknown-kernel] with the nearest.

@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "cli/commands.hpp"
+#include "cli/command_line.hpp"
 #include "cli/paths.hpp"
 #include "cli/progress.hpp"
 #include "cli/ranks.hpp"
@@ -19,13 +19,19 @@ namespace tessera::cli {
 
 namespace {
 
-/// The line that started this program, the program by its name.
-std::string command_line() {
+/// Those that started this program.
+std::vector<std::string> own_words() {
   std::ifstream arguments("/proc/self/cmdline", std::ios::binary);
-  std::string text;
-  for (std::string word; std::getline(arguments, word, '\0');)
-    text += text.empty() ? std::filesystem::path(word).filename().string() : " " + word;
-  return text;
+  std::vector<std::string> words;
+  for (std::string word; std::getline(arguments, word, '\0');) words.push_back(word);
+  return words;
+}
+
+/// The same as a line, the program by its name.
+std::string command_line() {
+  std::vector<std::string> words = own_words();
+  if (!words.empty()) words[0] = std::filesystem::path(words[0]).filename().string();
+  return joined(words);
 }
 
 std::vector<int> parse_step(const std::string& text) {
@@ -49,18 +55,15 @@ bool debugger_attached() {
 
 /// --break stops in gdb. Without a debugger, start this very command under one.
 void start_debugger() {
-  std::ifstream command_line("/proc/self/cmdline", std::ios::binary);
   const bool installed = std::filesystem::exists(kInstalledGdbScript);
   std::vector<std::string> words{
       "gdb", "-q",           "-x",    installed ? kInstalledGdbScript : kGdbScript, "-ex", "run",
       "-ex", "tessera-body", "--args"};
-  for (std::string word; std::getline(command_line, word, '\0');) words.push_back(word);
-  if (isatty(STDIN_FILENO) == 0) {
-    std::string command;
-    for (const auto& word : words) command += (command.empty() ? "" : " ") + word;
+  for (auto& word : own_words()) words.push_back(std::move(word));
+  if (isatty(STDIN_FILENO) == 0)
     throw InputError("bad-input",
-                     "--break needs a debugger, and there is no terminal to start one in", command);
-  }
+                     "--break needs a debugger, and there is no terminal to start one in",
+                     joined(words));
   std::vector<char*> argv;
   for (auto& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
@@ -183,6 +186,27 @@ void write_reports(const RunArguments& a, const report::RunReport& report,
       a.trace, report::perfetto_trace_of(*report.timeline, report.kernel, gpu ? "SM" : "core"));
 }
 
+Watch::Watch(const RunArguments& a, std::size_t rank, RunOptions& options) : at_(a.at) {
+  if (!a.trap.empty() && a.trap != "nan")
+    throw InputError("bad-input", "--trap takes 'nan', not '" + a.trap + "'");
+  options.trap_nan = a.trap == "nan";
+  if (at_.empty()) return;
+  options.at = parse_step(at_);
+  if (options.at.size() != rank)
+    throw InputError("bad-input",
+                     fmt::format("--at takes {} program ids, the rank of the grid", rank));
+  options.on_step = [this](const std::string& blocks) {
+    reached_ = true;
+    fmt::print("at grid step {}, before the body:\n{}\n", at_, blocks);
+    std::fflush(stdout);
+  };
+}
+
+void Watch::check(const RunResult& result) const {
+  if (!at_.empty() && !reached_ && result.ok())
+    throw InputError("bad-input", "the grid has no step " + at_);
+}
+
 int run_command(const Kernels& kernels, const RunArguments& a) {
   const std::unique_ptr<Transport> ranks = connect_ranks();
   const bool silent = ranks && ranks->rank() > 0;  // rank 0 has the whole result
@@ -193,32 +217,18 @@ int run_command(const Kernels& kernels, const RunArguments& a) {
       request.options.schedule->kind == Schedule::Kind::explore) {
     throw InputError("bad-input", "explore runs in one process, without mpirun");
   }
-  if (!a.trap.empty() && a.trap != "nan")
-    throw InputError("bad-input", "--trap takes 'nan', not '" + a.trap + "'");
-  request.options.trap_nan = a.trap == "nan";
-  if (!a.at.empty()) {
-    request.options.at = parse_step(a.at);
-    const auto rank = static_cast<std::size_t>(kernel.describe(request).plan.grid_rank);
-    if (request.options.at.size() != rank) {
-      throw InputError("bad-input",
-                       fmt::format("--at takes {} program ids, the rank of the grid", rank));
-    }
-  }
+  const Watch watch(
+      a, a.at.empty() ? 0 : static_cast<std::size_t>(kernel.describe(request).plan.grid_rank),
+      request.options);
   if (a.break_at && a.at.empty()) throw InputError("bad-input", "--break needs --at i,j,...");
   if (a.break_at && !debugger_attached()) start_debugger();
   request.options.break_at = a.break_at;
   check_destinations(a);
   if (!a.trace.empty()) {
-    const std::string why = report::unmodelled(kernel.describe(request).plan, request.dtype);
+    const std::string why = predict::unmodelled(kernel.describe(request).plan, request.dtype);
     if (!why.empty()) throw InputError("bad-input", "--trace: there is no timeline: " + why);
   }
 
-  bool reached = false;
-  request.options.on_step = [&](const std::string& blocks) {
-    reached = true;
-    fmt::print("at grid step {}, before the body:\n{}\n", a.at, blocks);
-    std::fflush(stdout);
-  };
   Outcome outcome;
   {
     Progress progress(kernel.info.name);
@@ -228,9 +238,7 @@ int run_command(const Kernels& kernels, const RunArguments& a) {
     }
     outcome = kernel.run(request);
   }
-  if (!a.at.empty() && !reached && outcome.result.ok()) {
-    throw InputError("bad-input", "the grid has no step " + a.at);
-  }
+  watch.check(outcome.result);
   if (!outcome.result.ok() && outcome.result.diagnostics[0].slug == "vmem-capacity") {
     const std::string fits = fitting_tile(kernel, request, outcome.setting);
     if (!fits.empty()) outcome.result.diagnostics[0].fields.emplace_back("fits", fits);

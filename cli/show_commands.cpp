@@ -96,6 +96,9 @@ int devices_command(const std::string& name) {
   }
   const DeviceSpec d = find_device(name);
   fmt::print("{}: {}\n\n", d.name, d.title);
+  if (!d.jax.device_kind.empty())
+    fmt::print("  {:<22} {:>16} {:<7} {}\n", "jax_device_kind", d.jax.device_kind, "",
+               d.jax.source);
   for (const auto& f : d.figures) {
     fmt::print("  {:<22} {:>16.6g} {:<7} {}\n", f.name, f.value, f.unit == "1" ? "" : f.unit,
                f.source);

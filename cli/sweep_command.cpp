@@ -32,17 +32,15 @@ struct Point {
   std::int64_t vmem = 0;
   std::int64_t capacity = 0;
   std::int64_t flops = 0;
-  double seconds = 0;            ///< predicted; 0: not modelled
-  double bandwidth_seconds = 0;  ///< of the bytes alone, at the full rate
+  double seconds = 0;       ///< predicted; 0: not modelled
+  double rank_seconds = 0;  ///< what combinations are ranked by (report::rank_seconds)
   std::string binds;
   std::string note;
 
   bool runs() const { return reason.empty(); }
-  /// What combinations are ranked by.
-  double rank() const { return seconds > 0 ? seconds : bandwidth_seconds; }
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Point, device, assignments, reason, read, write, vmem, capacity,
-                                   flops, seconds, bandwidth_seconds, binds, note)
+                                   flops, seconds, rank_seconds, binds, note)
 
 std::vector<std::string> split(const std::string& text) {
   std::vector<std::string> parts;
@@ -56,8 +54,7 @@ std::vector<std::string> split(const std::string& text) {
 }
 
 /// What a dry run says.
-void fill(Point& p, const RunResult& result, DType dtype, const report::TimelineOptions& options) {
-  const DeviceSpec& device = result.plan.device;
+void fill(Point& p, const RunResult& result, DType dtype, const RunOptions& options) {
   p.vmem = result.plan.vmem_bytes();
   if (!result.ok()) {
     const Diagnostic& d = result.diagnostics.front();
@@ -67,10 +64,11 @@ void fill(Point& p, const RunResult& result, DType dtype, const report::Timeline
   p.read = result.ledger().hbm_read_bytes();
   p.write = result.ledger().hbm_write_bytes();
   p.flops = result.flops;
-  p.bandwidth_seconds = static_cast<double>(result.ledger().padded_hbm_read_bytes() +
-                                            result.ledger().padded_hbm_write_bytes()) /
-                        device.hbm_bytes_per_s;
-  const report::Timeline line = report::timeline_of(result.plan, result.trace, dtype, options);
+  report::RunReport run = report::report_of(result, options);
+  run.dtype = dtype;
+  report::add_timeline(run, result, 0);
+  p.rank_seconds = report::rank_seconds(run);
+  const predict::Timeline& line = run.timeline.value();
   p.seconds = line.seconds;
   p.binds = line.binds;
   p.note = line.unmodelled.empty() ? line.warning : "no time: " + line.unmodelled;
@@ -99,7 +97,9 @@ Count count_of(const KernelHandle& kernel, const Request& base) {
     request.options.trace_steps = StepTrace::kMostSteps;
     p.capacity = request.device.vmem_bytes;
     Outcome outcome = kernel.run(request);
-    fill(p, outcome.result, request.dtype, {.cores = request.options.cores, .mesh = outcome.mesh});
+    request.options.device = request.device;
+    request.options.mesh = outcome.mesh;
+    fill(p, outcome.result, request.dtype, request.options);
     return std::move(outcome.result);
   };
 }
@@ -113,8 +113,7 @@ Count count_of(const RunArguments& arguments, const pallas::RecordedCall& call) 
     options.trace_steps = StepTrace::kMostSteps;
     p.capacity = options.device.vmem_bytes;
     RunResult result = pallas::run_call(call.call, options);
-    fill(p, result, pallas::main_dtype(*call.program),
-         {.cores = options.cores, .mesh = options.mesh});
+    fill(p, result, pallas::main_dtype(*call.program), options);
     return result;
   };
 }
@@ -181,8 +180,9 @@ std::string table(const std::vector<Point>& points, const std::vector<std::strin
       text += fmt::format("{:<8} {:<{}} no: {}\n", p.device, shape_of(p, varied), wide, p.reason);
       continue;
     }
-    if (best == 0) best = p.rank();
-    const auto length = static_cast<std::size_t>(p.rank() > 0 ? 10 * best / p.rank() : 0);
+    if (best == 0) best = p.rank_seconds;
+    const auto length =
+        static_cast<std::size_t>(p.rank_seconds > 0 ? 10 * best / p.rank_seconds : 0);
     text += fmt::format("{:<8} {:<{}} {:>16} {:>14} {:>10} {:>11}  {:<10} {}{}\n", p.device,
                         shape_of(p, varied), wide, with_commas(p.read), with_commas(p.write),
                         human_bytes(p.vmem), time_of(p.seconds), std::string(length, '#'), p.binds,
@@ -206,6 +206,7 @@ Json json_of(const std::vector<Point>& points) {
       row["vmem_capacity_bytes"] = p.capacity;
       row["flops"] = p.flops;
       row["predicted_seconds"] = p.seconds > 0 ? Json(p.seconds) : Json(nullptr);
+      row["rank_seconds"] = p.rank_seconds;
       row["binds"] = p.binds;
       row["note"] = p.note;
     }
@@ -238,7 +239,7 @@ std::string csv_of(const std::vector<Point>& points, const std::vector<std::stri
 void sort_points(std::vector<Point>& points) {
   std::stable_sort(points.begin(), points.end(), [](const Point& a, const Point& b) {
     if (a.runs() != b.runs()) return a.runs();
-    return a.runs() && a.rank() < b.rank();
+    return a.runs() && a.rank_seconds < b.rank_seconds;
   });
 }
 
@@ -252,7 +253,7 @@ void print_now(const std::string& what, const Point& p) {
   fmt::print("{} on {}: {} bytes of HBM traffic, {} of {} VMEM, {}; bound by {}\n", what, p.device,
              with_commas(p.read + p.write), human_bytes(p.vmem), human_bytes(p.capacity),
              p.seconds > 0 ? time_of(p.seconds) + " predicted"
-                           : time_of(p.bandwidth_seconds) + " for the bytes alone",
+                           : time_of(p.rank_seconds) + " for the bytes alone",
              p.binds.empty() ? "HBM, if nothing else does" : p.binds);
 }
 
@@ -396,7 +397,8 @@ int advise_command(const Kernels& kernels, const RunArguments& a) {
   for (std::size_t i = 1; i < points.size(); ++i) {
     constexpr double kWorthIt = 0.98;
     if (!points[i].runs()) continue;
-    const bool better = !points[best].runs() || points[i].rank() < kWorthIt * points[best].rank();
+    const bool better =
+        !points[best].runs() || points[i].rank_seconds < kWorthIt * points[best].rank_seconds;
     if (better) best = i;
   }
   if (best == 0 && here.runs()) {
@@ -409,8 +411,10 @@ int advise_command(const Kernels& kernels, const RunArguments& a) {
                                          static_cast<double>(here.read + here.write) -
                                      1)
                            : 0.,
-               human_bytes(p.vmem), time_of(p.rank()),
-               here.runs() ? fmt::format(" ({:+.0f} %)", 100 * (p.rank() / here.rank() - 1)) : "",
+               human_bytes(p.vmem), time_of(p.rank_seconds),
+               here.runs()
+                   ? fmt::format(" ({:+.0f} %)", 100 * (p.rank_seconds / here.rank_seconds - 1))
+                   : "",
                p.binds);
   } else {
     fmt::print("nor does any block shape next to it\n");
@@ -418,7 +422,7 @@ int advise_command(const Kernels& kernels, const RunArguments& a) {
   for (std::size_t i = 1; i < points.size(); ++i) {
     const Point& p = points[i];
     fmt::print("  {:<20} {}\n", changes[i],
-               p.runs() ? fmt::format("{:>11}  {:>16} bytes  {}", time_of(p.rank()),
+               p.runs() ? fmt::format("{:>11}  {:>16} bytes  {}", time_of(p.rank_seconds),
                                       with_commas(p.read + p.write), p.binds)
                         : "no: " + p.reason);
   }

@@ -76,22 +76,19 @@ Encode tensor_map_encoder() {
 bool encode_map(const MapRequest& request, CUtensorMap& map, const std::string& what) {
   const int rank = request.shape.rank;
   const CUtensorMapDataType type = map_type(request.dtype);
-  if (type == CU_TENSOR_MAP_DATA_TYPE_UINT8 || rank < 1 || rank > 5) return false;
-  const std::int64_t size = bit_width(request.dtype) / 8;
+  if (type == CU_TENSOR_MAP_DATA_TYPE_UINT8 || !cta::is_mappable(request.shape, request.dtype))
+    return false;
   cuuint64_t extents[5];
   cuuint64_t strides[5];
   cuuint32_t box[5];
   const cuuint32_t steps[5] = {1, 1, 1, 1, 1};
-  std::int64_t stride = size;
+  std::int64_t stride = bit_width(request.dtype) / 8;
   for (int i = 0; i < rank; ++i) {
     const int d = rank - 1 - i;
-    const std::int64_t extent = request.shape[d];
-    if (extent < 1 || extent >= std::int64_t{1} << 32) return false;
-    extents[i] = static_cast<cuuint64_t>(extent);
-    box[i] = static_cast<cuuint32_t>(request.box[static_cast<std::size_t>(d)]);
-    stride *= extent;
+    extents[i] = static_cast<cuuint64_t>(request.shape[d]);
+    box[i] = static_cast<cuuint32_t>(request.box[d]);
+    stride *= request.shape[d];
     strides[i] = static_cast<cuuint64_t>(stride);
-    if (i + 1 < rank && (stride % 16 != 0 || stride >= std::int64_t{1} << 40)) return false;
   }
   if (reinterpret_cast<std::uintptr_t>(request.array) % 16 != 0) return false;
   const CUresult result = tensor_map_encoder()(

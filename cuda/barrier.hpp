@@ -7,9 +7,14 @@
 
 #include <cuda/ptx>
 
+#include "sim/body/cta.hpp"
+
 namespace tessera::cuda {
 
 namespace ptx = ::cuda::ptx;
+
+/// What is compiled for.
+inline constexpr cta::Sm kSm = cta::kSm90;
 
 /// Place of an mbarrier, or of anything else, in shared memory: bytes.
 using SharedAt = unsigned;
@@ -22,7 +27,8 @@ inline constexpr SharedAt kSharedBegin = 1024;
 __device__ __forceinline__ void* pointer_to(SharedAt at) { return __cvta_shared_to_generic(at); }
 
 using Barrier = std::uint64_t;
-inline constexpr int kBarrierBytes = sizeof(Barrier);
+using cta::kBarrierBytes;
+static_assert(kBarrierBytes == sizeof(Barrier));
 
 __device__ __forceinline__ void init_barrier(SharedAt barrier, int arrivals) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "memory_model/here.hpp"
-#include "sim/body/grid.hpp"
+#include "sim/body/cta.hpp"
 
 namespace tessera::cuda {
 
@@ -21,13 +21,10 @@ struct Cursor {
       constexpr int kI = G::kParallel - 2;
       const int rows = std::get<kI>(grid.dims).count;
       const int columns = std::get<kI + 1>(grid.dims).count;
-      const int in_plane = cell % (rows * columns);
-      const int band = in_plane / (kBand * columns);
-      const int in_band = in_plane % (kBand * columns);
-      const int left = rows - band * kBand;
-      const int height = left < kBand ? left : kBand;
-      set<kI>(rows, band * kBand + in_band % height);
-      set<kI + 1>(columns, in_band / height);
+      constexpr int kBand = cta::band_rows(G::kParallel);
+      const auto at = cta::place_in_bands(cell % (rows * columns), rows, columns, kBand);
+      set<kI>(rows, at.row);
+      set<kI + 1>(columns, at.column);
       set_outer<kI - 1>(grid, cell / (rows * columns));
     } else {
       set_outer<G::kParallel - 1>(grid, cell);
@@ -37,10 +34,6 @@ struct Cursor {
   __device__ __forceinline__ void advance(const G& grid) { alive = next<G::kRank - 1>(grid); }
 
  private:
-  /// Cells that run together share blocks in L2 if they are near in both of the last two parallel
-  /// dims: bands of this many rows, a column of a band after the other.
-  static constexpr int kBand = G::kParallel == 2 ? 16 : 8;
-
   template <int kD>
   __device__ __forceinline__ void set(int count, int id) {
     lo[kD] = 0;

@@ -78,7 +78,7 @@ struct MapRequest {
   const void* array = nullptr;
   DType dtype = DType::f32;
   Shape shape;
-  std::vector<int> box;   ///< by array dim
+  Shape box;
   bool swizzled = false;  ///< rows of 128 bytes, chunks exchanged (cuda/packing.hpp)
 };
 /// False if the array's alignment, extents or strides allow no map.

@@ -19,21 +19,9 @@ template <class T, int kR, int kC, class... E>
 struct PanelBox<T, kR, kC, BlockDims<E...>> {
   using Place = Packing<T, kR, kC>;
   static constexpr int kRank = sizeof...(E);
-  static constexpr int extent(int d) {
-    const int extents[kRank] = {[] {
-      if constexpr (std::is_same_v<E, Squeezed>)
-        return 1;
-      else
-        return E::value;
-    }()...};
-    return d == kRank - 1 ? Place::kPanel : extents[d];
-  }
-  /// What cuTensorMapEncodeTiled asks of a box.
-  static constexpr bool kMappable = [] {
-    bool fits = kRank >= 2 && kRank <= 5 && detail::last_kept<E...>() == kRank - 1;
-    for (int d = 0; d < kRank; ++d) fits = fits && extent(d) <= 256;
-    return fits && Place::kPanel * Place::kSize % 16 == 0;
-  }();
+  static constexpr Shape kBox = cta::box_of(Shape{detail::block_extent(E{})...}, Place::kTile);
+  static constexpr bool kMappable =
+      cta::is_box(kBox, detail::last_kept<E...>() != kRank - 1, kDTypeOf<T>);
   static constexpr int kBytes = Place::kPanels * kR * Place::kPanel * Place::kSize;
 };
 

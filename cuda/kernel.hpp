@@ -15,7 +15,7 @@
 
 namespace tessera::cuda {
 
-inline constexpr int kProducers = 128;
+using cta::kProducers;
 
 /// Arrays, tensor maps and the counter of a launch. Plain, for the host's stub.
 template <int kOperands, int kMaps>
@@ -90,7 +90,6 @@ template <class K, class S>
 struct Shared {
   using Traits = SpecTraits<S>;
   using Th = typename Traits::Layout;
-  static constexpr Stages kStages = Traits::kStages;
   template <std::size_t kI>
   using Of = OperandTraits<S, kI>;
 
@@ -103,18 +102,17 @@ struct Shared {
   template <std::size_t kI>
   __device__ __forceinline__ auto* tile(unsigned slot) const {
     using T = typename Of<kI>::T;
-    return reinterpret_cast<T*>(memory + Traits::tiles_before(kI, kStages) +
+    return reinterpret_cast<T*>(memory + Traits::template kTilesAt<kI> +
                                 slot * Of<kI>::Place::kBytes);
   }
   template <std::size_t kI>
   __device__ __forceinline__ SharedAt tile_at(unsigned slot) const {
-    return kSharedBegin + Traits::tiles_before(kI, kStages) + slot * Of<kI>::Place::kBytes;
+    return kSharedBegin + Traits::template kTilesAt<kI> + slot * Of<kI>::Place::kBytes;
   }
   template <std::size_t kI>
   __device__ __forceinline__ SharedAt barriers() const {
     constexpr std::size_t kOf = Of<kI>::kEveryStep ? Traits::kFirstEveryStep : kI;
-    return kSharedBegin + Traits::kBarriersAt +
-           kBarrierBytes * Traits::barriers_before(kOf, kStages);
+    return kSharedBegin + Traits::template kBarriersAt<kOf>;
   }
   template <std::size_t kI>
   __device__ __forceinline__ SharedAt full(unsigned slot) const {
@@ -122,10 +120,10 @@ struct Shared {
   }
   template <std::size_t kI>
   __device__ __forceinline__ SharedAt empty(unsigned slot) const {
-    return barriers<kI>() + (Of<kI>::slots(kStages) + slot) * kBarrierBytes;
+    return barriers<kI>() + (SpecTraits<S>::template kSlots<kI> + slot) * kBarrierBytes;
   }
   __device__ __forceinline__ CellRing cells() const { return {kSharedBegin + Traits::kCellRingAt}; }
-  static_assert(CellRing::kBytes <= Traits::kCellRing);
+  static_assert(CellRing::kBytes <= cta::kCellRing);
 
   /// By one thread, before the roles part.
   template <std::size_t... kI>
@@ -145,7 +143,7 @@ struct Shared {
       return;
     } else if constexpr (Of<kI>::kIn) {
       constexpr int kShared = Of<kI>::kEveryStep ? Traits::kEverySteps : 1;
-      for (unsigned s = 0; s < Of<kI>::slots(kStages); ++s) {
+      for (unsigned s = 0; s < SpecTraits<S>::template kSlots<kI>; ++s) {
         init_barrier(full<kI>(s), kShared * (arguments.by_threads ? kProducers : 1));
         init_barrier(empty<kI>(s), arguments.by_threads ? Th::kThreads : Th::kThreads / 32);
       }
@@ -199,13 +197,12 @@ struct Producer<K, S, std::index_sequence<kI...>> {
   using G = typename S::GridType;
   template <std::size_t kJ>
   using Of = OperandTraits<S, kJ>;
-  static constexpr Stages kStages = SpecTraits<S>::kStages;
 
   const Shared<K, S>& shared;
   int thread;
   CellRing cells;
-  std::tuple<Lane<Of<kI>::slots(kStages)>...> lanes;
-  Ring<kStages.of_step> every_step{};
+  std::tuple<Lane<SpecTraits<S>::template kSlots<kI>>...> lanes;
+  Ring<SpecTraits<S>::kStages.of_step> every_step{};
 
   __device__ __forceinline__ void run() {
     for (bool first = true;; first = false) {
@@ -302,7 +299,6 @@ struct Consumer<K, S, std::index_sequence<kI...>> {
   using Th = typename SpecTraits<S>::Layout;
   template <std::size_t kJ>
   using Of = OperandTraits<S, kJ>;
-  static constexpr Stages kStages = SpecTraits<S>::kStages;
 
   struct Nothing {};
   struct Phases {
@@ -310,7 +306,7 @@ struct Consumer<K, S, std::index_sequence<kI...>> {
   };
   template <std::size_t kJ>
   using State = std::conditional_t<
-      Of<kJ>::kIn && !Of<kJ>::kEveryStep, Lane<Of<kJ>::slots(kStages)>,
+      Of<kJ>::kIn && !Of<kJ>::kEveryStep, Lane<SpecTraits<S>::template kSlots<kJ>>,
       std::conditional_t<Of<kJ>::kAccum, RegTile<Th, typename Of<kJ>::T, Of<kJ>::kR, Of<kJ>::kC>,
                          std::conditional_t<Of<kJ>::kDmaSem, Phases, Nothing>>>;
   /// The operands that the body gets.
@@ -326,7 +322,7 @@ struct Consumer<K, S, std::index_sequence<kI...>> {
   const Shared<K, S>& shared;
   CellRing cells;
   std::tuple<State<kI>...> state;
-  Ring<kStages.of_step> every_step{};
+  Ring<SpecTraits<S>::kStages.of_step> every_step{};
 
   __device__ __forceinline__ void run() {
     for (;;) {
@@ -490,19 +486,6 @@ struct Consumer<K, S, std::index_sequence<kI...>> {
   }
 };
 
-/// Registers of producing and computing threads: setmaxnreg moves the former's to the latter.
-template <int kConsumers>
-struct Registers {
-  static constexpr int kWarpgroups = kConsumers / 128;
-  static constexpr int kProducing = 64;
-  /// What a CTA begins with: more than that in all would never come free.
-  static constexpr int kFair = 65536 / 128 / (kWarpgroups + 1) / 8 * 8;
-  static constexpr int kLeft = (kFair * (kWarpgroups + 1) - kProducing) / kWarpgroups / 8 * 8;
-  static constexpr int kComputing = kLeft < 240 ? kLeft : 240;
-  /// Where every thread can have 240 there is nothing to move.
-  static constexpr bool kMoves = kFair < 240;
-};
-
 /// kOperands and kMaps are the spec's: the host's stub cannot name a spec.
 template <class K, int kOperands, int kMaps, int... kTiles>
 __global__ void __launch_bounds__(SpecTraits<SpecOf<K, kTiles...>>::Layout::kThreads + kProducers,
@@ -511,7 +494,7 @@ __global__ void __launch_bounds__(SpecTraits<SpecOf<K, kTiles...>>::Layout::kThr
               const __grid_constant__ Arguments<kOperands, kMaps> arguments) {
   using S = SpecOf<K, kTiles...>;
   using Th = typename SpecTraits<S>::Layout;
-  using Regs = Registers<Th::kThreads>;
+  constexpr cta::Registers kRegisters = SpecTraits<S>::kRegisters;
   extern __shared__ __align__(1024) unsigned char memory[];
   const S spec = spec_of<K, kTiles...>(kernel);
   const Shared<K, S> shared{kernel, spec, arguments, memory, threadIdx.x % 32 == 0};
@@ -523,13 +506,13 @@ __global__ void __launch_bounds__(SpecTraits<SpecOf<K, kTiles...>>::Layout::kThr
   }
   __syncthreads();
   if (threadIdx.x >= Th::kThreads) {
-    if constexpr (Regs::kMoves)
-      asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(Regs::kProducing));
+    if constexpr (kRegisters.move)
+      asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(cta::Registers::kProducing));
     const int thread = static_cast<int>(threadIdx.x) - Th::kThreads;
     if (thread < shared.producers()) Producer<K, S>{shared, thread, shared.cells(), {}}.run();
   } else {
-    if constexpr (Regs::kMoves)
-      asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(Regs::kComputing));
+    if constexpr (kRegisters.move)
+      asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters.computing));
     Consumer<K, S>{shared, shared.cells(), {}}.run();
   }
 }

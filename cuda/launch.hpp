@@ -132,9 +132,9 @@ struct Maps<S, std::index_sequence<kI...>> {
       if constexpr (Of<kJ>::kLine) {
         engine = whole && (kRank == 1 || shape[kRank - 1] * sizeof(T) % 16 == 0);
       } else if constexpr (Box::kMappable) {
-        MapRequest request{arguments.array[kJ], kDTypeOf<T>, shape, {}, Of<kJ>::Place::kPanelled};
-        for (int d = 0; d < kRank; ++d) request.box.push_back(Box::extent(d));
-        engine = set(kJ, request) && (whole || zero_padded(op));
+        engine = set(kJ, {arguments.array[kJ], kDTypeOf<T>, shape, Box::kBox,
+                          Of<kJ>::Place::kPanelled}) &&
+                 (whole || zero_padded(op));
       }
       ++(engine ? by_copy_engine : by_threads);
     }
@@ -156,11 +156,8 @@ struct Maps<S, std::index_sequence<kI...>> {
           const std::int64_t columns = op.shape[op.shape.rank - 1];
           if (columns == 0) return;
           set(Traits::pair_map(kHbm) + Traits::vmem_before(kVmem),
-              {arguments.array[kHbm],
-               kDTypeOf<T>,
-               Shape{op.shape.elems() / columns, columns},
-               {Box::extent(0), Box::extent(1)},
-               Of<kVmem>::Place::kPanelled});
+              {arguments.array[kHbm], kDTypeOf<T>, Shape{op.shape.elems() / columns, columns},
+               Box::kBox, Of<kVmem>::Place::kPanelled});
         }
       }
     }
@@ -245,7 +242,7 @@ Launched launch(const Launch& given) {
 
   Launched result;
   result.cells = cells;
-  result.threads = Th::kThreads + kProducers;
+  result.threads = Traits::kLaunch.threads;
   result.stages = Traits::kStages.of_step;
   result.shared_bytes = Traits::kBytes;
   result.tensor_cores = Th::kTensorCores;

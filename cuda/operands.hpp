@@ -1,14 +1,10 @@
-// What the operands of a spec need on the device: extents, slots and places in shared memory, and
-// the layout of the threads that compute.
+// What the operands of a spec need on the device: the launch that sim/body/cta.hpp makes of their
+// types, as constants, and the layout of the threads that compute.
 #pragma once
 
 #include "cuda/peers.hpp"
 
 namespace tessera::cuda {
-
-/// Dynamic shared memory of a CTA on sm_90.
-inline constexpr int kSharedBytes = 227 * 1024;
-inline constexpr int kMostStages = 8;
 
 /// The spec of a kernel that runs on several devices.
 template <class S>
@@ -31,12 +27,6 @@ using SpecOf = decltype(spec_of<K, kTiles...>(std::declval<const K&>()));
 
 template <class S>
 using OperandIndices = std::make_index_sequence<std::tuple_size_v<decltype(S::operands)>>;
-
-/// How many slots inputs have: those that arbitrary steps walk over, and those of a whole cell.
-struct Stages {
-  int of_step = 1;
-  int of_cell = 1;
-};
 
 /// Stands for the id of the innermost arbitrary dimension: an index map that gives it back
 /// unchanged names another block at every step.
@@ -66,7 +56,7 @@ struct OperandTraits {
     if constexpr (kPassed)
       return Op::kRole;
     else
-      return Role::sem;
+      return Role::smem;
   }
   static constexpr bool kIn = kPassed && role() == Role::in;
   static constexpr bool kOut = kPassed && role() == Role::out;
@@ -132,22 +122,7 @@ struct OperandTraits {
       return false;
     }
   }();
-  static constexpr int slots(Stages stages) {
-    return !kIn ? kCount : kArbitraryIndex ? stages.of_step : stages.of_cell;
-  }
-  static constexpr int bytes(Stages stages) {
-    if (kIn || (kVmem && !kPeers)) return slots(stages) * Place::kBytes;
-    return 0;
-  }
-  /// mbarriers: full and empty of each slot of an input, one of a semaphore.
-  static constexpr int barriers(Stages stages) {
-    return kIn ? 2 * slots(stages) : kDmaSem ? kCount : 0;
-  }
-  /// True if wgmma can read it, or it is no operand of a product: 16-bit floats in panels, 16 or
-  /// more k's. A block of one row or column is none.
-  static constexpr bool kForTensorCores = !(kIn || kVmem) || kR == 1 || kC == 1 ||
-                                          std::is_integral_v<T> || std::is_same_v<T, float> ||
-                                          (kIsHalf<T> && Place::kPanelled && kR / kCount % 16 == 0);
+  static constexpr cta::Operand kCta{role(), kDTypeOf<T>, kR, kC, kCount, !kArbitraryIndex};
 };
 
 template <class S, class = OperandIndices<S>>
@@ -189,83 +164,28 @@ struct SpecTraits<S, std::index_sequence<kI...>> {
     return i;
   }();
 
-  // Threads.
-  /// Rows and elements of the largest accumulator: what tensor cores would sum into.
-  static constexpr int kSumRows = largest((Of<kI>::kAccum && Of<kI>::kC > 1 ? Of<kI>::kR : 0)...);
-  static constexpr int kSumElems =
-      largest((Of<kI>::kAccum && Of<kI>::kC > 1 ? Of<kI>::kR * Of<kI>::kC : 0)...);
-  /// Tensor cores: an accumulator of 64 rows per warpgroup, operands of 16-bit floats in panels.
-  static constexpr bool kTensorCores =
-      !kOnPeers<S> && kSumElems > 1 && kSumRows % 64 == 0 && (Of<kI>::kForTensorCores && ...) &&
-      ((!Of<kI>::kAccum || Of<kI>::kC == 1 || Of<kI>::kC % 64 == 0) && ...) &&
-      (((Of<kI>::kIn || Of<kI>::kVmem) && kIsSmallFloat<typename Of<kI>::T>) || ...);
-  /// As few warpgroups as hold a sum of at most 128 elements per thread; two where there can be.
-  static constexpr int kWarpgroups = [] {
-    for (int n = 2; n <= 4; ++n) {
-      if (kSumRows % (64 * n) == 0 && kSumElems <= 128 * 128 * n) return n;
-    }
-    return 1;
-  }();
-  static constexpr int kElems =
-      largest((Of<kI>::kAccum || Of<kI>::kOut    ? Of<kI>::kR * Of<kI>::kC
-               : Of<kI>::kVmem && Of<kI>::kPeers ? Of<kI>::kR / Of<kI>::kCount * Of<kI>::kC
-                                                 : 0)...);
-  /// Beside a running statistic of rows, a body makes tiles as wide as an input has rows: scores.
-  static constexpr int kStatisticRows =
-      largest((Of<kI>::kAccum && Of<kI>::kC == 1 ? Of<kI>::kR : 1)...);
-  static constexpr int kInRows = largest((Of<kI>::kIn ? Of<kI>::kR : 1)...);
-  static constexpr int kMadeElems = kStatisticRows > 1 ? largest(kElems, kStatisticRows* kInRows)
-                                                       : kElems;
-  /// SIMT: as many threads as keep a register tile within 64 elements each, 128 to 512.
-  static constexpr int kSimtThreads = [] {
-    int threads = 128;
-    while (threads < 512 && kMadeElems > 64 * threads) threads *= 2;
-    return threads;
-  }();
+  // The launch.
+  static constexpr cta::Operand kList[] = {Of<kI>::kCta...};
+  static constexpr cta::Operands kAll{kList, kOperands, kHasSteps, kOnPeers<S>};
+  static constexpr cta::Launch kLaunch = cta::launch_of(kAll, kSm);
+  static constexpr cta::Registers kRegisters = cta::registers_of(kLaunch.warpgroups, kSm);
+  static constexpr bool kFits = kLaunch.shared_bytes <= kSm.shared_bytes;
+  static constexpr int kBytes = static_cast<int>(kLaunch.shared_bytes);
+  static constexpr cta::Stages kStages = kLaunch.stages;
+  template <std::size_t kJ>
+  static constexpr int kSlots = kList[kJ].slots(kStages);
+  template <std::size_t kJ>
+  static constexpr int kTilesAt = static_cast<int>(kAll.tiles_at(kJ, kStages));
+  template <std::size_t kJ>
+  static constexpr int kBarriersAt = static_cast<int>(kAll.barriers_at(kJ, kStages));
+  static constexpr int kCellRingAt = static_cast<int>(kAll.cell_ring_at(kStages));
+
   static constexpr int kLongRow = 256;
   static constexpr bool kRowsAlone =
       largest(Of<kI>::kR...) == 1 && largest(Of<kI>::kC...) >= kLongRow;
-  using Layout = std::conditional_t<kTensorCores, Warpgroups<kWarpgroups>,
-                                    Threads<kSimtThreads, (kRowsAlone ? kSimtThreads : kHalfWarp)>>;
-
-  // Shared memory: the tiles, then the barriers, then where the next cell is told.
-  static constexpr int barriers_before(std::size_t i, Stages stages) {
-    int n = 0;
-    ((n += kI < i ? Of<kI>::barriers(stages) : 0), ...);
-    return n;
-  }
-  static constexpr int tiles_before(std::size_t i, Stages stages) {
-    int at = 0;
-    const auto place = [&](std::size_t n, int bytes, int align) {
-      if (n > i || (n == i && bytes == 0)) return;
-      at = round_up(at, align);
-      if (n < i) at += bytes;
-    };
-    (place(kI, Of<kI>::bytes(stages), Of<kI>::Place::kAlign), ...);
-    return at;
-  }
-  static constexpr int kCellRing = 64;
-  static constexpr int barriers_at(Stages stages) {
-    return round_up(tiles_before(kOperands, stages), 128);
-  }
-  static constexpr int bytes_with(Stages stages) {
-    return barriers_at(stages) + kBarrierBytes * barriers_before(kOperands, stages) + kCellRing;
-  }
-  static constexpr Stages kStages = [] {
-    // A cell's inputs come while the cell before is computed, if two of each fit.
-    for (int c = 2; c > 0; --c) {
-      for (int s = kMostStages; s > 1; --s) {
-        const Stages stages{s, kHasSteps ? c : s};
-        if (bytes_with(stages) <= kSharedBytes) return stages;
-      }
-    }
-    return Stages{};
-  }();
-  static constexpr int kBytes = bytes_with(kStages);
-  static constexpr bool kFits = bytes_with({}) <= kSharedBytes;
-  static constexpr int kBarriersAt = barriers_at(kStages);
-  static constexpr int kCellRingAt =
-      kBarriersAt + kBarrierBytes * barriers_before(kOperands, kStages);
+  static constexpr int kComputing = cta::kWarpgroup * kLaunch.warpgroups;
+  using Layout = std::conditional_t<kLaunch.tensor_cores, Warpgroups<kLaunch.warpgroups>,
+                                    Threads<kComputing, (kRowsAlone ? kComputing : kHalfWarp)>>;
 };
 
 }  // namespace tessera::cuda

@@ -7,25 +7,22 @@
 // nor a column lies in one bank. Other tiles lie row after row.
 #pragma once
 
-#include "sim/body/extent.hpp"
+#include "sim/body/cta.hpp"
 
 namespace tessera::cuda {
 
-constexpr int round_up(int n, int to) { return (n + to - 1) / to * to; }
-
-inline constexpr int kPanelBytes = 128;
+using cta::kPanelBytes;
 
 template <class T, int kR, int kC>
 struct Packing {
+  static constexpr cta::Tile kTile = cta::tile_of(kR, kC, kDTypeOf<T>);
   static constexpr int kSize = static_cast<int>(sizeof(T));
-  static constexpr bool kPanelled = kR > 1 && kC* kSize % kPanelBytes == 0;
+  static constexpr bool kPanelled = kTile.panelled;
   /// Elements in a row of a panel, panels, and elements from one to the next.
-  static constexpr int kPanel = kPanelled ? kPanelBytes / kSize : kC;
-  static constexpr int kPanels = kC / kPanel;
-  static constexpr int kPanelElems = (kPanelled ? round_up(kR, 8) : kR) * kPanel;
-  /// Where a tile may begin: swizzled panels at multiples of 1024 bytes.
-  static constexpr int kAlign = kPanelled ? 1024 : 128;
-  static constexpr int kBytes = round_up(kPanels * kPanelElems * kSize, kAlign);
+  static constexpr int kPanel = static_cast<int>(kTile.panel_cols);
+  static constexpr int kPanels = static_cast<int>(kTile.panels);
+  static constexpr int kPanelElems = static_cast<int>(kTile.panel_rows) * kPanel;
+  static constexpr int kBytes = static_cast<int>(kTile.bytes);
   /// Elements of a 16-byte chunk.
   static constexpr int kChunk = 16 / kSize;
 

@@ -25,7 +25,7 @@ struct Warpgroups : OnDevice {
   /// Columns of one product instruction: ptxas takes as many as a thread has sums for, half of
   /// them, and 26 other values in the registers that it begins with (one more warpgroup produces).
   static constexpr int kMostColumns = [] {
-    const int registers = 65536 / (kThreads + 128) / 8 * 8;
+    const int registers = cta::registers_of(kCount, kSm).at_launch;
     const int most = (registers - 26) * 2 / 64 * 64;
     return most < 256 ? most : 256;
   }();

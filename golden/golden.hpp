@@ -19,7 +19,7 @@
 
 #include "memory_model/array.hpp"
 #include "sim/bounds/error_model.hpp"
-#include "sim/run.hpp"
+#include "sim/pipeline/run.hpp"
 
 namespace tessera::golden {
 

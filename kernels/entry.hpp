@@ -1,4 +1,11 @@
-// A kernel and its oracle, as one entry of a list (kernels/all.hpp, or a list of the user's own).
+// A kernel and its oracle. kernels/entries/NAME.hpp makes a kernel exist: the CLI lists it, the
+// tests hold every case to the oracle and to hbm_bytes. It is compiled alone (cli/CMakeLists.txt)
+// and says
+//
+//   constexpr auto NAME = entry<Name>([](const auto&, In in) { return reference::name(in["x"]); });
+//
+// Host only: nvcc sees neither this file nor entries. A program of a user's own lists its entries
+// in main.cpp.
 #pragma once
 
 #include <stdexcept>
@@ -7,6 +14,7 @@
 #include <vector>
 
 #include "reference/tensor.hpp"
+#include "sim/body/kernel.hpp"
 #include "sim/body/smem.hpp"
 
 namespace tessera {
@@ -46,9 +54,19 @@ inline std::vector<int> values_of(const Smem<int>& array) {
   return std::vector<int>(array.data, array.data + array.size);
 }
 
+/// What a sum that passes from device to device is rounded to.
+template <template <class> class K, class T>
+double sum_roundoff(const K<T>&) {
+  return kBytes<T> == 2 ? reference::kUBf16 : reference::kU32;
+}
+
 /// Integer inputs (segment ids) of an oracle.
 inline std::vector<int> integers_of(const reference::Tensor& t) {
   return std::vector<int>(t.values.begin(), t.values.end());
+}
+
+namespace kernels::entries {
+using In = const OracleInputs&;
 }
 
 }  // namespace tessera

@@ -49,42 +49,6 @@ const std::vector<Wanted>& other_figures() {
 constexpr std::string_view kPeak = "peak_flops_";
 constexpr std::string_view kModel = "model_";
 
-/// Of the timeline's model (report/gpu_timeline.cpp): all of them, or none.
-struct ModelFigure {
-  std::string_view name;
-  std::string_view unit;
-};
-constexpr ModelFigure kModelFigures[] = {
-    {"l2_capacity", "B"},
-    {"l2_bandwidth", "B/s"},
-    {"sm_bandwidth", "B/s"},
-    {"hbm_efficiency", "1"},
-    {"load_latency", "s"},
-    {"dram_latency", "s"},
-    {"issue_seconds", "s"},
-    {"launch_seconds", "s"},
-    {"step_latency", "s"},
-    {"product_latency", "s"},
-    {"contention", "1"},
-    {"element_overhead", "1"},
-    {"product_overhead", "1"},
-    {"operand_bandwidth", "B/s"},
-    {"seconds_per_element", "s"},
-    {"seconds_per_fast_function", "s"},
-    {"seconds_per_exact_function", "s"},
-    {"simt_efficiency", "1"},
-    {"store_latency", "s"},
-    {"store_bandwidth", "B/s"},
-    {"registers_used", "1"},
-    {"registers_spare", "1"},
-    {"spill_per_step", "s"},
-    {"spill_per_instruction", "s"},
-    {"cell_latency", "s"},
-    {"sm_spread", "1"},
-    {"page_seconds", "s"},
-    {"page_reuse", "1"},
-};
-
 void take_figure(DeviceSpec& spec, const std::string& name, const Json& entry,
                  const std::string& origin) {
   const auto complain = [&](const std::string& what) {
@@ -104,11 +68,7 @@ void take_figure(DeviceSpec& spec, const std::string& name, const Json& entry,
     if (figure.unit != "FLOP/s") complain("must have the unit FLOP/s");
     spec.peak_flops[name.substr(kPeak.size())] = figure.value;
   } else if (name.starts_with(kModel)) {
-    const std::string constant = name.substr(kModel.size());
-    const auto* const known = std::ranges::find(kModelFigures, constant, &ModelFigure::name);
-    if (known == std::end(kModelFigures)) complain("is not one that tessera knows");
-    if (figure.unit != known->unit) complain("must have the unit " + std::string(known->unit));
-    spec.model[constant] = figure.value;
+    spec.model[name.substr(kModel.size())] = figure;
   } else {
     bool known = false;
     for (const auto* figures : {&wanted_figures(), &other_figures()}) {
@@ -122,6 +82,18 @@ void take_figure(DeviceSpec& spec, const std::string& name, const Json& entry,
     if (!known) complain("is not one that tessera knows");
   }
   spec.figures.push_back(std::move(figure));
+}
+
+DeviceSpec::Jax parse_jax(const Json& entry, const std::string& origin) {
+  DeviceSpec::Jax jax;
+  for (const auto& [key, member] : {std::pair{"device_kind", &DeviceSpec::Jax::device_kind},
+                                    {"chip", &DeviceSpec::Jax::chip},
+                                    {"source", &DeviceSpec::Jax::source}}) {
+    if (!entry.is_object() || !entry.contains(key) || !entry[key].is_string())
+      throw SpecError(origin + ": \"jax\" needs a string \"" + key + "\"");
+    jax.*member = entry[key];
+  }
+  return jax;
 }
 
 }  // namespace
@@ -141,6 +113,8 @@ DeviceSpec parse_device(std::string_view text, const std::string& origin) {
   const Json json = Json::parse(text, nullptr, false);
   if (json.is_discarded() || !json.is_object()) throw SpecError(origin + ": not a JSON object");
   DeviceSpec spec;
+  spec.origin = origin;
+  spec.json = text;
   for (const char* key : {"name", "title", "kind"}) {
     if (!json.contains(key) || !json[key].is_string()) {
       throw SpecError(origin + ": needs a string \"" + key + "\"");
@@ -151,6 +125,7 @@ DeviceSpec parse_device(std::string_view text, const std::string& origin) {
   const std::string kind = json["kind"];
   if (kind != "tpu" && kind != "gpu") throw SpecError(origin + ": kind is \"tpu\" or \"gpu\"");
   spec.kind = kind == "tpu" ? DeviceSpec::Kind::tpu : DeviceSpec::Kind::gpu;
+  if (json.contains("jax")) spec.jax = parse_jax(json["jax"], origin);
   if (!json.contains("figures") || !json["figures"].is_object()) {
     throw SpecError(origin + ": needs an object \"figures\"");
   }
@@ -161,12 +136,6 @@ DeviceSpec parse_device(std::string_view text, const std::string& origin) {
     bool found = false;
     for (const auto& figure : spec.figures) found = found || figure.name == wanted.name;
     if (!found) throw SpecError(origin + ": figure '" + wanted.name + "' is missing");
-  }
-  for (const ModelFigure& wanted : kModelFigures) {
-    if (!spec.model.empty() && !spec.model.contains(std::string(wanted.name))) {
-      throw SpecError(origin + ": figure 'model_" + std::string(wanted.name) +
-                      "' is missing: a model has all of them, or a device has none");
-    }
   }
   return spec;
 }
@@ -183,6 +152,21 @@ DeviceSpec load_device(const std::string& name) {
     if (name == device.name) return parse_device(device.json, name);
   }
   throw SpecError("no device '" + name + "'");
+}
+
+std::optional<DeviceSpec> device_of_chip(std::string_view chip) {
+  // JAX writes "7x" where everybody else writes "v7x".
+  const auto bare = [](std::string_view name) {
+    return name.substr(name.starts_with('v') ? 1 : 0);
+  };
+  std::optional<DeviceSpec> found;
+  for (const auto& device : embedded_devices()) {
+    DeviceSpec spec = parse_device(device.json, std::string(device.name));
+    const std::string& known = spec.jax.chip;
+    if (known.empty() || !bare(chip).starts_with(bare(known))) continue;
+    if (!found || known.size() > found->jax.chip.size()) found = std::move(spec);
+  }
+  return found;
 }
 
 const DeviceSpec& default_device() {

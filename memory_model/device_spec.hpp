@@ -1,14 +1,15 @@
 // What a device is made of: capacities, bandwidths, peak rates, native tile, alignment rules.
 //
 // The figures live in memory_model/devices/<name>.json, each as {"value", "unit", "source"}; they
-// are embedded in the library at build time. A spec of the user's own is a file of the same form.
-// Errors: SpecError names the file, the figure and what was wrong with it.
-// Left out: anything that changes results. A spec changes bytes, limits and predicted time, never
-// bits.
+// are embedded in the library at build time; nothing else lists devices. A spec of the user's own
+// is a file of the same form. Errors: SpecError names the file, the figure and what was wrong with
+// it. Left out: anything that changes results. A spec changes bytes, limits and predicted time,
+// never bits.
 #pragma once
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -50,10 +51,21 @@ struct DeviceSpec {
   std::map<std::string, double> peak_flops;  ///< by dtype name, dense, per chip
   int sublanes32 = 1;                        ///< native tile of 32-bit elements
   int lanes = 1;
-  /// Constants of the timeline (report/timeline.hpp), by name without "model_"; empty: there is no
-  /// fitted model of the device.
-  std::map<std::string, double> model;
+  /// Constants of models of time (`model_...`), by name without "model_": each model knows its own
+  /// (predict/gpu_model.hpp). Empty: nothing has been fitted to the device.
+  std::map<std::string, Figure> model;
   std::vector<Figure> figures;  ///< all of the above with their sources, in file order
+
+  /// What JAX calls the chip; empty on what is no TPU of its.
+  struct Jax {
+    std::string device_kind;  ///< "TPU v6 lite"
+    std::string chip;         ///< "v6e", as recorded calls name it
+    std::string source;
+  };
+  Jax jax;
+
+  std::string origin;  ///< what load_device() was given: a name or a file
+  std::string json;    ///< the text that it was read from
 
   /// A TPU core keeps its blocks from one grid step to the next, also across parallel dimensions; a
   /// GPU's CTA (one parallel cell) starts empty.
@@ -77,6 +89,8 @@ struct DeviceSpec {
 std::vector<std::string> device_names();
 /// An embedded spec by name, or a file if `name` ends in ".json". Throws SpecError.
 DeviceSpec load_device(const std::string& name);
+/// The embedded spec of a chip as a recorded call names it: "v6e", "v6e-8", "7x".
+std::optional<DeviceSpec> device_of_chip(std::string_view chip);
 /// tpu-v5e, parsed once.
 const DeviceSpec& default_device();
 /// Throws SpecError naming `origin`.

@@ -3,7 +3,7 @@
 #include <cstring>
 #include <deque>
 
-#include "pallas/core.hpp"
+#include "pallas/module_kernel.hpp"
 #include "sim/diagnostics/slugs.hpp"
 
 namespace tessera::pallas {
@@ -37,18 +37,18 @@ Shape shape_of(const std::vector<std::int64_t>& bounds) {
 }
 
 /// The extents that hold every block a window takes.
-Shape inferred_shape(const Launch& launch, const Window& w, IndexMaps& maps) {
+Shape inferred_shape(const std::vector<std::int64_t>& grid, const Window& w, IndexMaps& maps) {
   Shape most = shape_of(w.bounds);
   for (int d = 0; w.by_element && d < most.rank; ++d) most[d] = 1;
   std::int64_t steps = 1;
-  for (const std::int64_t e : launch.grid) steps *= e;
+  for (const std::int64_t e : grid) steps *= e;
   std::array<int, kMaxGridRank> ids{};
   std::array<std::int64_t, kMaxRank> index{};
   for (std::int64_t s = 0; s < steps; ++s) {
     std::int64_t left = s;
-    for (std::size_t d = launch.grid.size(); d-- > 0;) {
-      ids[d] = static_cast<int>(left % launch.grid[d]);
-      left /= launch.grid[d];
+    for (std::size_t d = grid.size(); d-- > 0;) {
+      ids[d] = static_cast<int>(left % grid[d]);
+      left /= grid[d];
     }
     maps.evaluate(w, ids.data(), index.data());
     for (int d = 0; d < most.rank; ++d) {
@@ -62,7 +62,7 @@ Shape inferred_shape(const Launch& launch, const Window& w, IndexMaps& maps) {
 }
 
 struct Prepared {
-  Launch launch;
+  std::vector<std::int64_t> grid;
   Plan plan;
   std::vector<std::string> names;  ///< what the plan's aliases point to
 };
@@ -112,50 +112,74 @@ bool is_aliased(const Call& call, std::size_t operand) {
   });
 }
 
+struct Cells {
+  int parallel = 0;  ///< leading dims whose steps are cells
+  /// Per operand: a result with one block, which every cell writes and the last one leaves behind
+  /// (real kernels pass scratch as such results). A kernel that needs more of it, what an earlier
+  /// cell wrote, throws NeedsOneCell.
+  std::vector<bool> lingers;
+};
+
+/// Cells are the steps of leading parallel dims, each of which tells the blocks of every result
+/// apart: real kernels also declare dims parallel that all write to one block which nobody reads.
 /// `share`: results with one block may be those of the last cell alone.
-Prepared prepare(const Call& call, const DeviceSpec& device, int devices, bool share) {
-  check_arrays(call, devices);
+Cells cells_of(const Call& call, bool share) {
   const Program& p = *call.program;
-  Prepared r;
-  r.launch.call = &call;
-  r.launch.program = &p;
-  r.launch.grid = grid_of(call);
-  // Cells are the steps of leading parallel dims, each of which tells the blocks of every result
-  // apart: real kernels also declare dims parallel that all write to one block which nobody reads.
-  r.launch.lingers.resize(p.operands.size());
+  Cells cells;
+  cells.lingers.resize(p.operands.size());
   for (std::size_t i = call.inputs.size(); share && i < p.operands.size(); ++i) {
     const Window& w = p.operands[i];
-    r.launch.lingers[i] =
+    cells.lingers[i] =
         !w.any && !is_aliased(call, i) && (w.whole || std::ranges::count(w.uses, true) == 0);
   }
+  const bool some_linger = std::ranges::count(cells.lingers, true) != 0;
   const auto tells_apart = [&](std::size_t d) {
-    bool told = std::ranges::count(r.launch.lingers, true) == 0;
+    bool told = !some_linger;
     for (std::size_t i = call.inputs.size(); i < p.operands.size(); ++i) {
       const Window& w = p.operands[i];
-      if (w.any || r.launch.lingers[i]) continue;
+      if (w.any || cells.lingers[i]) continue;
       if (w.whole || !w.uses[d]) return false;
       told = true;
     }
     return told;
   };
-  while (static_cast<std::size_t>(r.launch.parallel) < p.grid.size()) {
-    const auto d = static_cast<std::size_t>(r.launch.parallel);
+  while (static_cast<std::size_t>(cells.parallel) < p.grid.size()) {
+    const auto d = static_cast<std::size_t>(cells.parallel);
     if (!p.parallel[d] || !tells_apart(d)) break;
-    ++r.launch.parallel;
+    ++cells.parallel;
   }
-  if (r.launch.parallel == 0) r.launch.lingers.assign(p.operands.size(), false);
+  if (cells.parallel == 0) cells.lingers.assign(p.operands.size(), false);
+  return cells;
+}
+
+/// True if no dim inside a cell moves the window's block.
+bool stays_in_cell(const Window& w, int parallel) {
+  return w.whole || std::ranges::count(w.uses.begin() + parallel, w.uses.end(), true) == 0;
+}
+
+Prepared prepare(const Call& call, const DeviceSpec& device, int devices, bool share) {
+  check_arrays(call, devices);
+  const Program& p = *call.program;
+  Prepared r;
+  r.grid = grid_of(call);
+  const Cells cells = cells_of(call, share);
   Plan& plan = r.plan;
   plan.kernel = p.name;
   plan.device = device;
   plan.leaves_undefined = true;
   plan.compact = true;
+  plan.copies = p.asynchronous;
+  plan.counts_in_run = true;
   plan.grid_rank = static_cast<int>(p.grid.size());
+  plan.parallel_rank = cells.parallel;
+  for (std::size_t d = 0; d < r.grid.size(); ++d)
+    plan.bounds[d] = Range{0, static_cast<int>(r.grid[d])};
   plan.labels.fill("");
   r.names.reserve(p.operands.size());
   StepContext context;
   context.plan = &plan;
   Exec exec(p, nullptr, context);
-  IndexMaps maps(r.launch, exec, 0);
+  IndexMaps maps(call, r.grid, exec, 0);
   for (std::size_t i = 0; i < p.operands.size(); ++i) {
     const Window& w = p.operands[i];
     const bool input = i < call.inputs.size();
@@ -191,7 +215,7 @@ Prepared prepare(const Call& call, const DeviceSpec& device, int devices, bool s
                                           describe(op.dtype, op.block));
       }
     } else {
-      op.array = w.whole ? op.block : inferred_shape(r.launch, w, maps);
+      op.array = w.whole ? op.block : inferred_shape(r.grid, w, maps);
     }
     op.by_element = w.by_element;
     op.pad_low = shape_of(w.pad_low);
@@ -206,6 +230,11 @@ Prepared prepare(const Call& call, const DeviceSpec& device, int devices, bool s
     op.cols = op.block.rank > 0 ? static_cast<int>(op.block[op.block.rank - 1]) : 1;
     op.rows = static_cast<int>(op.block.elems() / std::max(1, op.cols));
     op.buffers = w.slots;
+    op.of_cell = !w.any && stays_in_cell(w, cells.parallel);
+    op.outside = OperandPlan::Outside::undefined;
+    op.returns = cells.lingers[i] ? OperandPlan::Returns::lingers : OperandPlan::Returns::rewritten;
+    op.dense = true;
+    op.reached = op.role == Role::out || w.whole;
     plan.operands.push_back(std::move(op));
   }
   for (const Alias& a : call.aliases) {
@@ -229,6 +258,9 @@ Prepared prepare(const Call& call, const DeviceSpec& device, int devices, bool s
       op.role = w.any ? Role::hbm : w.smem ? Role::smem : Role::vmem;
       op.block = w.type.shape;
       op.buffers = 1;
+      op.cols = op.block.rank > 0 ? static_cast<int>(op.block[op.block.rank - 1]) : 1;
+      op.rows = static_cast<int>(op.block.elems() / std::max(1, op.cols));
+      op.dense = op.reached = true;
     }
     plan.operands.push_back(std::move(op));
   }
@@ -320,58 +352,27 @@ Call make_call(const Program& p, std::vector<Array> operands,
 
 namespace {
 
-RunResult run_prepared(const Call& call, const RunOptions& given, bool share, bool bodies) {
+RunResult run_prepared(const Call& call, const RunOptions& given, bool share) {
   RunOptions options = given;
   int devices = 1;
   for (const int extent : options.mesh) devices *= extent;
   Prepared p = prepare(call, options.device, devices, share);
   if (call.program->subcores) {
-    std::int64_t subcores = 1;
-    for (int d = 0; d < p.launch.parallel; ++d)
-      subcores *= p.launch.grid[static_cast<std::size_t>(d)];
-    options.cores = static_cast<int>(std::max<std::int64_t>(1, subcores));
+    options.cores = static_cast<int>(std::max<std::int64_t>(1, p.plan.cells()));
     options.trace_steps = 0;  // timelines and pictures know the cores of a grid, not subcores
   }
   if (call.program->asynchronous && !options.schedule) options.schedule = Schedule{};
-  StepContext context;
-  context.plan = &p.plan;
-  context.who = options.who.empty() ? p.plan.kernel : options.who;
-  context.command = options.command;
-  step_context = &context;
-  struct Clear {
-    ~Clear() { step_context = nullptr; }
-  } clear;
-  RunResult result;
-  try {
-    finish_plan(p.plan);
-    Inputs inputs;
-    std::deque<Array> scalars;
-    for (std::size_t i = 0; i < call.inputs.size(); ++i) {
-      const bool scalar = call.inputs[i].shape().rank == 0;
-      if (scalar) scalars.push_back(on_all_devices(call.inputs[i], devices));
-      inputs.push_back(scalar ? &scalars.back() : &call.inputs[i]);
-    }
-    const bool copies = std::any_of(p.plan.operands.begin(), p.plan.operands.end(),
-                                    [](const OperandPlan& op) { return !is_block(op.role); });
-    p.launch.bodies = bodies;
-    detail::RunDriver driver(std::move(p.plan), inputs, options);
-    context.plan = &driver.plan();
-    std::int64_t cells = 1;
-    for (int d = 0; d < p.launch.parallel; ++d) cells *= p.launch.grid[static_cast<std::size_t>(d)];
-    result =
-        driver.execute(cells, [&](CoreIo& io) { return make_core(p.launch, driver.plan(), io); });
-    result.dry = options.dry;
-    if (options.dry && !bodies) result.no_work = "its body decides by values, and there are none";
-    if (options.dry && !call.program->counts_all)
-      result.no_work = "it multiplies by the explicit ops of a matrix unit";
-    // Blocks come and go whatever the body does, if it copies nothing itself.
-    if (options.dry && bodies && !result.ok() && result.diagnostics[0].slug == "unsupported" &&
-        !copies && !call.program->asynchronous)
-      return run_prepared(call, given, share, false);
-  } catch (const KernelError& error) {
-    // Only what precedes the first step lands here: the plan.
-    result.plan = std::move(p.plan);
-    result.diagnostics.push_back(error.diagnostic);
+  Inputs inputs;
+  std::deque<Array> scalars;
+  for (const Array& input : call.inputs) {
+    const bool scalar = input.shape().rank == 0;
+    if (scalar) scalars.push_back(on_all_devices(input, devices));
+    inputs.push_back(scalar ? &scalars.back() : &input);
+  }
+  RunResult result = run(ModuleKernel(call, std::move(p.grid)), std::move(p.plan), inputs, options);
+  if (options.dry && !call.program->counts_all) {
+    result.no_work = "it multiplies by the explicit ops of a matrix unit";
+    result.trace.work.clear();
   }
   return result;
 }
@@ -380,9 +381,9 @@ RunResult run_prepared(const Call& call, const RunOptions& given, bool share, bo
 
 RunResult run_call(const Call& call, const RunOptions& options) {
   try {
-    return run_prepared(call, options, true, true);
+    return run_prepared(call, options, true);
   } catch (const NeedsOneCell&) {
-    return run_prepared(call, options, false, true);
+    return run_prepared(call, options, false);
   }
 }
 

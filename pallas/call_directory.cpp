@@ -78,10 +78,7 @@ RecordedCall read_checked(const std::string& folder) {
   const Json config = read_json(folder + "/config.json");
   r.devices = meta.value("num_devices", 1);
   r.cores = meta.value("cores", 1);
-  const std::string chip = meta.value("chip", std::string());
-  for (const char* known : {"v4", "v5e", "v5p", "v6e", "v7x"}) {
-    if (chip.starts_with(known)) r.device = std::string("tpu-") + known;
-  }
+  r.device = device_of_call(folder);
   r.eager = meta.value("interpret_mode", std::string()).find("eager") != std::string::npos;
   const std::size_t inputs = meta.value("num_inputs", 0);
   const std::size_t operands = meta.value("operands", Json::array()).size();
@@ -137,22 +134,19 @@ std::vector<CallFile> call_files(const CallToRecord& call) {
   Json aliases = Json::array();
   for (const auto& [operand, result] : call.aliases)
     aliases.push_back({{"operand", operand}, {"result", result}});
-  const bool tpu = call.device.starts_with("tpu-");
-  const Json meta{{"num_devices", call.operands.size()},
-                  {"cores", call.cores},
-                  {"chip", tpu ? call.device.substr(4) : ""},
-                  {"num_dynamic_grid_bounds", call.dynamic_bounds},
-                  {"num_inputs", call.inputs},
-                  {"operands", described(call.operands.front())},
-                  {"results", described(call.results)},
-                  {"custom_call", {{"aliases", aliases}}}};
+  const Json meta{
+      {"num_devices", call.operands.size()}, {"cores", call.cores},
+      {"chip", call.device.jax.chip},        {"num_dynamic_grid_bounds", call.dynamic_bounds},
+      {"num_inputs", call.inputs},           {"operands", described(call.operands.front())},
+      {"results", described(call.results)},  {"custom_call", {{"aliases", aliases}}}};
   const bool bytecode = call.module.starts_with("ML\xefR");
   return {{bytecode ? "kernel.mlirbc" : "kernel.mlir", call.module},
           {"config.json", call.config.empty() ? "{}\n" : call.config},
-          {"meta.json", meta.dump(1) + "\n"}};
+          {"meta.json", meta.dump(1) + "\n"},
+          {"device.json", call.device.json}};
 }
 
-std::vector<CallFile> call_files(const std::string& folder) {
+std::vector<CallFile> call_files(const std::string& folder, const DeviceSpec& device) {
   std::vector<CallFile> files;
   for (const char* name : {"kernel.mlirbc", "kernel.mlir", "config.json", "meta.json"}) {
     std::ifstream file(folder + "/" + name, std::ios::binary);
@@ -161,6 +155,7 @@ std::vector<CallFile> call_files(const std::string& folder) {
     bytes << file.rdbuf();
     files.push_back({name, std::move(bytes).str()});
   }
+  files.push_back({"device.json", device.json});
   return files;
 }
 
@@ -178,6 +173,16 @@ void write_call(const std::string& folder, const CallToRecord& call) {
       path += std::to_string(i) + ".npy";
       write_npy(path, call.operands[d][i]);
     }
+  }
+}
+
+std::optional<DeviceSpec> device_of_call(const std::string& folder) {
+  try {
+    const std::string own = folder + "/device.json";
+    if (std::error_code error; std::filesystem::exists(own, error)) return load_device(own);
+    return device_of_chip(read_json(folder + "/meta.json").value("chip", std::string()));
+  } catch (const SpecError& e) {
+    throw InputError("bad-input", e.what());
   }
 }
 

@@ -3,6 +3,8 @@
 //   kernel.mlirbc (or kernel.mlir, generic text)   the module
 //   meta.json      operands and results (files, shapes), aliases, counts, cores, devices
 //   config.json    the rest of the call's backend_config
+//   device.json    the spec of the device that it ran on, where tessera recorded it; else meta.json
+//                  names the chip
 //   in<i>.npy      operand i: dynamic grid bounds, prefetched arrays, inputs;
 //                  dev<k>_in<i>.npy of device k of a mesh
 //   out<j>.npy, ref<j>.npy, out<j>.undef.npy       results to compare with, where there are any
@@ -30,7 +32,7 @@ struct RecordedCall {
   Call call;
   int devices = 1;
   int cores = 1;
-  std::string device;  ///< "tpu-v6e", "" if it is not said
+  std::optional<DeviceSpec> device;  ///< if it is said
   std::vector<ExpectedResult> expected;
   bool eager = false;  ///< recorded with copies that land at once, in the order of their starts
 };
@@ -40,6 +42,8 @@ void apply_config(const std::string& config, Call& call);
 
 /// Throws InputError.
 RecordedCall read_call(const std::string& folder);
+/// Its device alone.
+std::optional<DeviceSpec> device_of_call(const std::string& folder);
 
 /// What write_call() puts into a folder.
 struct CallToRecord {
@@ -50,7 +54,7 @@ struct CallToRecord {
   std::vector<std::pair<std::size_t, int>> aliases;  ///< operand, result
   std::size_t inputs = 0;  ///< operands that are no bounds, not prefetched
   std::size_t dynamic_bounds = 0;
-  std::string device;  ///< "tpu-v6e"
+  DeviceSpec device;
   int cores = 1;
 };
 
@@ -60,8 +64,8 @@ struct CallFile {
 };
 /// The files of such a folder but its arrays.
 std::vector<CallFile> call_files(const CallToRecord& call);
-/// The same of a folder that there is.
-std::vector<CallFile> call_files(const std::string& folder);
+/// The same of a folder that there is, run on `device`.
+std::vector<CallFile> call_files(const std::string& folder, const DeviceSpec& device);
 
 /// Makes the folder. Throws NpyError, or InputError if there can be no such folder.
 void write_call(const std::string& folder, const CallToRecord& call);

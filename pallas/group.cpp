@@ -2,7 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
+
 #include "sim/bounds/elementwise.hpp"
+#include "sim/diagnostics/slugs.hpp"
 #include "sim/op_state.hpp"
 
 namespace tessera::pallas {
@@ -157,7 +160,7 @@ void Group::run(Exec& x) const {
     else if (l.kind != Lane::Kind::result)
       poison = poison || static_cast<bool>(x.vector(l.slot).poison);
   }
-  if (poison || op_state.error_model != nullptr) {
+  if (poison || op_state.error_model != nullptr || op_state.trap_nan) {
     run_apart(x);
     return;
   }
@@ -226,6 +229,36 @@ void Group::run(Exec& x) const {
   }
 }
 
+namespace {
+
+/// Element e as a register holds it.
+double element(const Vector& v, DType dtype, std::int64_t e) {
+  return visit_dtype(dtype, [&]<class Tag>(Tag) {
+    return convert<double>(reinterpret_cast<const typename Tag::type*>(v.data.bytes())[e]);
+  });
+}
+
+}  // namespace
+
+/// Stops at the first element that is NaN though no operand is.
+void Group::trap_nan(Exec& x, const Member& m, const Vector& result,
+                     std::span<const Vector* const> operands, std::span<const DType> types) {
+  for (std::int64_t e = 0; e < m.shape.elems(); ++e) {
+    if (!std::isnan(element(result, m.op.result, e))) continue;
+    if (result.poison && result.poison.bytes()[e] != std::byte{0}) continue;
+    std::string values;
+    bool carried = false;
+    for (std::size_t k = 0; k < operands.size(); ++k) {
+      const double v = element(*operands[k], types[k], e);
+      carried = carried || std::isnan(v);
+      values += fmt::format("{}{}", values.empty() ? "" : ", ", v);
+    }
+    if (carried) continue;
+    x.at(m.location);
+    throw KernelError(nan_born(m.op.name, unravel(m.shape, e), values));
+  }
+}
+
 /// The same, op by op, with which elements are poison, and with bounds.
 void Group::run_apart(Exec& x) const {
   const auto n = static_cast<std::size_t>(elems);
@@ -281,6 +314,8 @@ void Group::run_apart(Exec& x) const {
       }
       if (!left) results[i].poison = StorageHandle();
     }
+    if (op_state.trap_nan && is_float(m.op.result))
+      trap_nan(x, m, results[i], {value.data(), m.operands.size()}, types);
   }
   for (std::size_t i = 0; i < members.size(); ++i) {
     if (members[i].vector >= 0) x.vector(members[i].vector) = std::move(results[i]);

@@ -87,6 +87,8 @@ struct Group {
     std::vector<int> operands;  ///< lanes
     int vector = -1;            ///< slot that keeps the result, or -1
     int last_use = 0;           ///< member that reads it last
+    int location = 0;           ///< of the op
+    Shape shape;                ///< of its result
   };
   std::vector<Lane> lanes;
   std::vector<Member> members;
@@ -97,6 +99,8 @@ struct Group {
 
  private:
   void run_apart(Exec& x) const;
+  static void trap_nan(Exec& x, const Member& m, const Vector& result,
+                       std::span<const Vector* const> operands, std::span<const DType> types);
 };
 
 /// Writes n elements of a lane from element `first` on, unless it is dense.

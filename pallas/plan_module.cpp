@@ -1,5 +1,6 @@
 // The launch that a module's main function carries, and its code.
 #include <charconv>
+#include <map>
 #include <set>
 
 #include "pallas/planner.hpp"
@@ -56,6 +57,8 @@ class ModulePlanner {
     for (const int v : main_.body.arguments) roots[v] = v;
     find_writes(main_.body, roots);
     planner_.plan_function(main_, program_.main);
+    for (std::size_t d = 0; d < program_.grid.size(); ++d)
+      program_.reads_id.push_back(planner_.used(main_.body.arguments[d]));
     const auto& slots = program_.main.arguments;
     const std::size_t rank = program_.grid.size();
     for (std::size_t d = 0; d < rank; ++d) program_.ids[d] = slots[d];
@@ -202,8 +205,36 @@ class ModulePlanner {
     planner_.plan_function(*f, w.transform);
     for (std::size_t d = 0; d < program_.grid.size(); ++d)
       w.uses.push_back(planner_.used(f->body.arguments[d]));
+    w.along = along_last(*f);
     if (w.transform.results.size() != w.bounds.size())
       malformed("an index map gives another number of indices");
+  }
+
+  /// What an index map does with the last id: sums, differences and products by what it does not
+  /// move are affine.
+  Along along_last(const Function& f) const {
+    const std::size_t rank = program_.grid.size();
+    std::map<int, Along> known;
+    for (std::size_t k = 0; k < f.body.arguments.size(); ++k)
+      known[f.body.arguments[k]] = k + 1 == rank ? Along::affine : Along::constant;
+    Along most = Along::constant;
+    for (const Operation& op : f.body.operations) {
+      Along along = Along::constant;
+      int moved = 0;
+      for (const int v : op.operands) {
+        const auto at = known.find(v);
+        const Along of = at == known.end() ? Along::other : at->second;
+        moved += of == Along::constant ? 0 : 1;
+        along = std::max(along, of);
+      }
+      const bool keeps = op.name == "arith.addi" || op.name == "arith.subi" ||
+                         op.name == "arith.extsi" || op.name == "arith.index_cast" ||
+                         op.name == "func.return" || (op.name == "arith.muli" && moved < 2);
+      if (!op.regions.empty() || (along == Along::affine && !keeps)) along = Along::other;
+      if (op.name == "func.return") most = along;
+      for (const int v : op.results) known[v] = along;
+    }
+    return most;
   }
 
   /// Marks the operands that a region writes, through whatever views.

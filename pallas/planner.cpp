@@ -496,6 +496,8 @@ void Planner::element_op(const Operation& op, ElementOp e, std::span<const int> 
   m.op = e;
   const auto number = static_cast<int>(group.members.size());
   m.last_use = number;
+  m.location = running_->location;
+  m.shape = type(result).shape;
   for (const Lane& l : lanes) {
     m.operands.push_back(group.lane(l));
     if (l.kind == Lane::Kind::result)
@@ -655,7 +657,7 @@ void Planner::operation(const Operation& op) {
   if (values && std::ranges::any_of(op.operands, [&](int v) { return type(v).space == "smem"; })) {
     // A vector in SMEM is what scalars, and so decisions, may come from.
     emit([](Exec& x) {
-      if (x.dry) tessera::detail::fail_value_needed(*x.context.plan);
+      if (x.dry) x.fail_value();
     });
   }
   const std::size_t before = position();

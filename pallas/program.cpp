@@ -1,7 +1,7 @@
 #include "pallas/program.hpp"
 
 #include "sim/op_state.hpp"
-#include "sim/run.hpp"
+#include "sim/pipeline/count.hpp"
 
 namespace tessera::pallas {
 
@@ -26,8 +26,7 @@ void Exec::run(const Code& code) {
   const std::size_t count = code.steps.size();
   for (next = 0; next < count;) {
     step_ = &code.steps[next++];
-    const Location& l = program.locations[static_cast<std::size_t>(step_->location)];
-    line_ = {l.file.c_str(), l.line};
+    at(step_->location);
     if (op_state.error_model != nullptr && !step_->carries_bounds) {
       for (const int slot : step_->reads) {
         if (vector(slot).bound) fail_bounds_of(std::string("through ") + step_->op);
@@ -49,8 +48,7 @@ void Exec::run(const Code& code) {
 }
 
 std::int64_t Exec::integer(int slot, DType dtype, const char* what) {
-  if (scalars[static_cast<std::size_t>(slot)].poison && dry)
-    tessera::detail::fail_value_needed(*context.plan);
+  if (scalars[static_cast<std::size_t>(slot)].poison && dry) fail_value();
   if (scalars[static_cast<std::size_t>(slot)].poison) fail_poison(what);
   if (scalars[static_cast<std::size_t>(slot)].bound > 0)
     fail_bounds_of(std::string("where ") + what + " depends on a value that others may not have");
@@ -66,6 +64,11 @@ std::int64_t Exec::integer(int slot, DType dtype, const char* what) {
     default:
       return get<std::int8_t>(slot);
   }
+}
+
+void Exec::fail_value() const {
+  if (counting) throw ValueNeeded{};
+  fail_value_needed(*context.plan);
 }
 
 void fail_poison(const char* what) {

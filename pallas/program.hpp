@@ -19,7 +19,7 @@
 
 #include "memory_model/ref.hpp"
 #include "pallas/ir.hpp"
-#include "sim/interpreter.hpp"
+#include "sim/env.hpp"
 #include "sim/storage.hpp"
 
 namespace tessera::pallas {
@@ -89,6 +89,9 @@ struct Code {
   std::vector<int> results;    ///< scalar slots of what it returns
 };
 
+/// What an index map does with the id of the grid's last dim.
+enum class Along : std::uint8_t { constant, affine, other };
+
 /// A window of the pipeline, or an operand that is passed whole.
 struct Window {
   int argument = 0;   ///< value number of the argument of the main function
@@ -103,7 +106,8 @@ struct Window {
   Type type;
   std::vector<std::int64_t> bounds;  ///< of a block, per dim of the array
   std::vector<bool> uses;            ///< per grid dim: the transform reads it
-  bool by_element = false;           ///< OperandPlan::by_element
+  Along along = Along::constant;
+  bool by_element = false;  ///< OperandPlan::by_element
   std::vector<std::int64_t> pad_low;
   std::vector<std::int64_t> pad_high;
 };
@@ -114,6 +118,7 @@ struct Program {
   std::vector<std::int64_t> grid;  ///< kDynamic: the launch says
   std::vector<bool> parallel;      ///< per grid dim
   std::vector<int> ids;            ///< scalar slots of the program ids
+  std::vector<bool> reads_id;      ///< per grid dim: the body reads its id
   std::vector<Window> prefetched;  ///< arrays in SMEM
   std::vector<Window> operands;    ///< inputs, then outputs
   std::vector<Window> scratch;
@@ -178,8 +183,15 @@ class Exec {
   Vector& vector(int slot) { return vectors[static_cast<std::size_t>(slot)]; }
   MemRef& memref(int slot) { return memrefs[static_cast<std::size_t>(slot)]; }
   Here here() const { return line_; }
+  /// The running step is of several lines: this one is meant.
+  void at(int location) {
+    const Location& l = program.locations[static_cast<std::size_t>(location)];
+    line_ = {l.file.c_str(), l.line};
+  }
   /// True of memory whose values a dry run does not have.
   bool unknown(Space s) const { return dry && s != Space::smem; }
+  /// Of a dry run: refuses what depends on a value that there is not.
+  [[noreturn]] void fail_value() const;
   MachineCore& machine_core() const {
     if (core == nullptr) throw NeedsMachine{};
     return *core;
@@ -194,11 +206,12 @@ class Exec {
   std::size_t next = 0;                               ///< step to run next
   const std::vector<std::int64_t>* bounds = nullptr;  ///< of the grid
   int collective_id = 0;
-  /// Blocks of outputs that all cells share; Launch::lingers.
+  /// Blocks of outputs that all cells share; OperandPlan::Returns::lingers.
   std::vector<const Buffer*> lingering;
   bool unchecked_bounds = false;  ///< what is read outside of a memref is undefined, no error
   std::vector<std::unique_ptr<Buffer>> outside;  ///< what was read there, for copies under way
   bool dry = false;                              ///< vectors have no values
+  bool counting = false;                         ///< dry, by Body::count
   std::string* printed = nullptr;
   std::vector<std::vector<ScopedMemory>> scopes;
   std::vector<std::unique_ptr<Buffer>> retired;  ///< of scopes that ended, for the next ones

@@ -115,7 +115,7 @@ Pictures pictures_of(const RunResult& result, int cores) {
 }
 
 /// Bytes that hold blocks while the pipeline works, from the spans of transfers and steps.
-Json occupancy_of(const Timeline& line, const Plan& plan) {
+Json occupancy_of(const predict::Timeline& line, const Plan& plan) {
   std::int64_t fixed = 0;
   for (const Allocation& a : plan.allocations) {
     const bool piped = std::any_of(plan.operands.begin(), plan.operands.end(), [&](const auto& op) {
@@ -128,11 +128,12 @@ Json occupancy_of(const Timeline& line, const Plan& plan) {
     if (op.role == Role::in && op.present) step_bytes += plan.vmem_bytes(op);
   std::vector<std::pair<double, std::int64_t>> changes;
   std::map<std::int64_t, double> ends;
-  for (const Span& s : line.spans)
-    if (s.core == 0 && s.unit == Span::Unit::compute) ends[s.step] = s.end;
+  for (const predict::Span& s : line.spans)
+    if (s.core == 0 && s.unit == predict::Span::Unit::compute) ends[s.step] = s.end;
   std::set<std::int64_t> seen;
-  for (const Span& s : line.spans) {
-    if (s.core != 0 || s.unit != Span::Unit::fetch || !seen.insert(s.step).second) continue;
+  for (const predict::Span& s : line.spans) {
+    if (s.core != 0 || s.unit != predict::Span::Unit::fetch || !seen.insert(s.step).second)
+      continue;
     const auto end = ends.find(s.step);
     if (end == ends.end()) continue;
     changes.emplace_back(s.begin, step_bytes);
@@ -148,20 +149,21 @@ Json occupancy_of(const Timeline& line, const Plan& plan) {
   return points;
 }
 
-Json timeline_json(const Timeline& t) {
+Json timeline_json(const predict::Timeline& t) {
   if (!t.unmodelled.empty()) return {{"unmodelled", t.unmodelled}};
   Json spans = Json::array();
-  for (const Span& s : t.spans) {
+  for (const predict::Span& s : t.spans) {
     spans.push_back({s.core, static_cast<int>(s.unit), s.step, s.begin * 1e6, s.end * 1e6});
   }
   Json busy = Json::array();
-  for (const Resource& resource : t.busy) {
+  for (const predict::Resource& resource : t.busy) {
     Json over = Json::array();
     for (const double fraction : resource.over) over.push_back(std::round(1000 * fraction) / 1000);
     busy.push_back({resource.name, resource.busy, over});
   }
   Json phases = Json::array();
-  for (const Phase& p : t.phases) phases.push_back({p.binds, (p.end - p.begin) / t.seconds});
+  for (const predict::Phase& p : t.phases)
+    phases.push_back({p.binds, (p.end - p.begin) / t.seconds});
   return {{"seconds", t.seconds},
           {"compute", t.compute_seconds},
           {"exposed", t.exposed_seconds},
@@ -184,7 +186,7 @@ Json shown_of(const RunReport& r, const RunResult& result, const std::string& co
     data["traffic"] = pictures.traffic;
     data["heat"] = pictures.heat;
     if (r.timeline) {
-      Timeline drawn = *r.timeline;
+      predict::Timeline drawn = *r.timeline;
       drawn.spans.resize(std::min(drawn.spans.size(), kPageSpans));
       data["timeline"] = timeline_json(drawn);
       data["occupancy"] = occupancy_of(drawn, result.plan);

@@ -76,7 +76,7 @@ class Writer {
 
 }  // namespace
 
-std::string perfetto_trace_of(const Timeline& timeline, const std::string& kernel,
+std::string perfetto_trace_of(const predict::Timeline& timeline, const std::string& kernel,
                               const std::string& core) {
   std::string bytes;
   Writer writer(bytes);
@@ -89,12 +89,13 @@ std::string perfetto_trace_of(const Timeline& timeline, const std::string& kerne
     std::int64_t free;
   };
   std::map<int, std::uint64_t> cores;
-  std::map<std::pair<int, Span::Unit>, std::vector<Lane>> lanes;
-  std::vector<Span> spans = timeline.spans;
-  std::stable_sort(spans.begin(), spans.end(),
-                   [](const Span& a, const Span& b) { return a.begin < b.begin; });
+  std::map<std::pair<int, predict::Span::Unit>, std::vector<Lane>> lanes;
+  std::vector<predict::Span> spans = timeline.spans;
+  std::stable_sort(spans.begin(), spans.end(), [](const predict::Span& a, const predict::Span& b) {
+    return a.begin < b.begin;
+  });
   const auto nanoseconds = [](double seconds) { return std::llround(seconds * 1e9); };
-  for (const Span& s : spans) {
+  for (const predict::Span& s : spans) {
     if (!cores.contains(s.core)) {
       cores[s.core] = next++;
       writer.track(cores[s.core], root, core + " " + std::to_string(s.core));

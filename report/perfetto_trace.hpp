@@ -4,12 +4,12 @@
 
 #include <string>
 
-#include "report/timeline.hpp"
+#include "predict/timeline.hpp"
 
 namespace tessera::report {
 
 /// The bytes of a .pftrace file. `core`: what the device calls a core.
-std::string perfetto_trace_of(const Timeline& timeline, const std::string& kernel,
+std::string perfetto_trace_of(const predict::Timeline& timeline, const std::string& kernel,
                               const std::string& core);
 
 }  // namespace tessera::report

@@ -39,8 +39,8 @@ RunReport report_of(const RunResult& result, const RunOptions& options) {
 
 void add_timeline(RunReport& r, const RunResult& result, std::size_t most_spans) {
   if (!result.ok() || result.trace.most == 0) return;
-  r.timeline = timeline_of(result.plan, result.trace, r.dtype,
-                           {.most_spans = most_spans, .cores = r.cores, .mesh = r.mesh});
+  r.timeline = predict::timeline_of(result.plan, result.trace, r.dtype,
+                                    {.most_spans = most_spans, .cores = r.cores, .mesh = r.mesh});
 }
 
 Roofline roofline(const RunReport& r) {
@@ -63,6 +63,11 @@ Roofline roofline(const RunReport& r) {
     line.compute_seconds = static_cast<double>(r.flops) / (devices * peak);
   }
   return line;
+}
+
+double rank_seconds(const RunReport& r) {
+  const bool predicted = r.timeline && r.timeline->unmodelled.empty();
+  return predicted ? r.timeline->seconds : roofline(r).memory_seconds;
 }
 
 std::string duration(double seconds) {
@@ -130,6 +135,8 @@ std::string memory_line(const RunReport& r, Space space, std::int64_t capacity) 
     parts += fmt::format("{}{}", parts.empty() ? "" : ", ", a.name);
     if (a.copies > 1) parts += fmt::format(" x{}", a.copies);
   }
+  // Scratch of a GPU's kernel that its peers reach.
+  if (space == Space::hbm) parts += "; not in HBM read and write";
   return fmt::format("{:<11} {} of {} ({:.1f} %): {}\n", name(space), human_bytes(used),
                      human_bytes(capacity),
                      100. * static_cast<double>(used) / static_cast<double>(capacity), parts);
@@ -159,7 +166,7 @@ std::string limits(const RunReport& r) {
 
 std::string timeline_lines(const RunReport& r) {
   if (!r.timeline) return "";
-  const Timeline& t = *r.timeline;
+  const predict::Timeline& t = *r.timeline;
   if (!t.unmodelled.empty()) return fmt::format("{:<11} no: {}\n", "predicted", t.unmodelled);
   const auto percent = [&](double seconds) { return 100 * seconds / t.seconds; };
   std::string text = fmt::format(
@@ -169,7 +176,7 @@ std::string timeline_lines(const RunReport& r) {
       percent(t.exposed_seconds), percent(t.idle_seconds), t.binds);
   if (t.phases.size() > 1) {
     std::string phases;
-    for (const Phase& p : t.phases)
+    for (const predict::Phase& p : t.phases)
       phases += fmt::format("{}{}{:.0f} % {}", phases.empty() ? "" : ", ",
                             phases.empty() ? "first " : "then ", percent(p.end - p.begin), p.binds);
     text += fmt::format("{:<11} {}\n", "", phases);
@@ -184,12 +191,12 @@ std::string timeline_lines(const RunReport& r) {
   return text;
 }
 
-Json json_of(const Timeline& t) {
+Json json_of(const predict::Timeline& t) {
   if (!t.unmodelled.empty()) return {{"unmodelled", t.unmodelled}};
   Json busy = Json::object();
-  for (const Resource& resource : t.busy) busy[resource.name] = resource.busy;
+  for (const predict::Resource& resource : t.busy) busy[resource.name] = resource.busy;
   Json phases = Json::array();
-  for (const Phase& p : t.phases)
+  for (const predict::Phase& p : t.phases)
     phases.push_back({{"begin", p.begin}, {"end", p.end}, {"binds", p.binds}});
   return {{"seconds", t.seconds},
           {"compute_seconds", t.compute_seconds},
@@ -276,6 +283,7 @@ std::string text_of(const RunReport& r) {
   }
   if (r.elsewhere) return text + elsewhere_lines(*r.elsewhere);
   text += traffic_table(r) + "\n";
+  text += memory_line(r, Space::hbm, r.device.hbm_bytes);
   text += memory_line(r, Space::vmem, r.device.vmem_bytes);
   text += memory_line(r, Space::smem, r.device.smem_bytes);
   text += limits(r);
@@ -374,7 +382,8 @@ std::string json_of(const RunReport& r) {
       {"ops", r.no_work.empty() ? Json{{"flops", r.flops}, {"transcendentals", r.transcendentals}}
                                 : Json(nullptr)},
       {"scopes", scopes},
-      {"timeline", r.timeline ? json_of(*r.timeline) : Json(nullptr)}};
+      {"timeline", r.timeline ? json_of(*r.timeline) : Json(nullptr)},
+      {"rank_seconds", rank_seconds(r)}};
   if (r.elsewhere) {
     json["backend"]["launch"] = r.elsewhere->launch;
     json["backend"]["run_seconds"] = r.elsewhere->seconds;

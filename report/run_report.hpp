@@ -10,11 +10,10 @@
 #include "memory_model/device_spec.hpp"
 #include "memory_model/ledger.hpp"
 #include "memory_model/space.hpp"
-#include "report/timeline.hpp"
+#include "predict/timeline.hpp"
 #include "sim/body/kernel.hpp"
 #include "sim/diagnostics/diagnostic.hpp"
-#include "sim/env.hpp"
-#include "sim/run.hpp"
+#include "sim/pipeline/run.hpp"
 
 namespace tessera::report {
 
@@ -63,7 +62,7 @@ struct RunReport {
   std::int64_t flops = 0;
   std::int64_t transcendentals = 0;
   Scopes scopes;
-  std::optional<Timeline> timeline;  ///< what the device would take for it
+  std::optional<predict::Timeline> timeline;  ///< what the device would take for it
   std::optional<ValidationLine> validation;
   std::string validated;  ///< of a module: what its results were compared with, and how it went
   std::vector<Diagnostic> diagnostics;
@@ -86,6 +85,10 @@ struct Roofline {
   double compute_seconds = 0;  ///< 0 if the spec has no peak for the type
 };
 Roofline roofline(const RunReport& report);
+
+/// What runs are ranked by: the predicted time; where there is none, that of the bytes at the full
+/// rate.
+double rank_seconds(const RunReport& report);
 
 /// "8.65 ms".
 std::string duration(double seconds);

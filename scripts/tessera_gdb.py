@@ -78,10 +78,10 @@ class BlockRefPrinter:
     def to_string(self):
         v = self.value
         block = v["block_"].dereference()
-        if int(block["data"]) == 0:
+        if int(block["data_"]) == 0:
             return "ref to nothing"
         stride = int(block["stride"])
-        data = block["data"] + int(v["row_"]) * stride + int(v["col_"])
+        data = block["data_"].cast(v.type.template_argument(0).pointer()) + int(v["row_"]) * stride + int(v["col_"])
         return "ref to " + table(str(v.type.template_argument(0)), data, int(v["rows"]), int(v["cols"]), stride)
 
 
@@ -123,13 +123,14 @@ class Body(gdb.Command):
 
     def invoke(self, argument, from_tty):
         frame = gdb.newest_frame()
-        while frame is not None and "tessera::Core<" not in (frame.name() or ""):
+        while frame is not None and "tessera::Pipeline::observed_step" not in (frame.name() or ""):
             frame = frame.older()
         if frame is None:
             raise gdb.GdbError("not stopped before a body: run with --at i,j,k --break")
         frame.select()
         try:
-            kernel = str(gdb.parse_and_eval("*this").type.template_argument(0))
+            body = gdb.parse_and_eval("body_")["_M_t"]["_M_t"]["_M_head_impl"]
+            kernel = str(body.dynamic_type.target().template_argument(0))
         except (gdb.error, RuntimeError):
             raise gdb.GdbError("no debug information here: ./tessera --preset debug run ... --break")
         gdb.Breakpoint(function=kernel + "::operator()", temporary=True)

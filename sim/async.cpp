@@ -2,8 +2,8 @@
 
 namespace tessera {
 
-void track_block(MachineCore& core, Buffer& block, int row, int col, int rows, int cols,
-                 bool write) {
+void track_access(Block& block, int row, int col, int rows, int cols, bool write) {
+  MachineCore& core = *block.on;
   if (!core.machine->tracks(block)) return;
   Access a;
   a.box = Ref(block).slice(0, row, rows).slice(1, col, cols).box();

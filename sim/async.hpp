@@ -15,20 +15,13 @@
 // use-after-scope, and what the machine finds (sim/machine/machine.hpp).
 #pragma once
 
-#include <limits>
 #include <optional>
 
 #include "sim/block.hpp"
 #include "sim/machine/machine.hpp"
+#include "sim/pipeline/body.hpp"
 
 namespace tessera {
-
-/// Thrown by a body that asks for the asynchronous machine while it runs without one: the run
-/// starts again on one (run.cpp).
-struct NeedsMachine {};
-
-/// In place of a device or core id: this one.
-inline constexpr int kThis = std::numeric_limits<int>::min();
 
 namespace detail {
 void check_hbm_slice(const OperandPlan& op, const DeviceSpec& device, const Ref& ref, int dim,

@@ -11,125 +11,22 @@
 
 #include <cstring>
 
-#include "memory_model/ref.hpp"
 #include "sim/diagnostics/slugs.hpp"
 #include "sim/ops/add.hpp"
 #include "sim/ops/mul.hpp"
 #include "sim/ops/sub.hpp"
-#include "sim/plan.hpp"
+#include "sim/pipeline/block.hpp"
 #include "sim/tile.hpp"
 
 namespace tessera {
 
-/// Tells the machine of an access to part of a block (sim/async.cpp).
-void track_block(MachineCore& core, Buffer& block, int row, int col, int rows, int cols,
-                 bool write);
+/// Tells the machine, if there is one, of an access to part of a block (sim/async.cpp).
+void track_access(Block& block, int row, int col, int rows, int cols, bool write);
+inline void track(Block& block, int row, int col, int rows, int cols, bool write) {
+  if (block.on != nullptr) track_access(block, row, col, rows, cols, write);
+}
 /// Raises use-after-scope (sim/async.cpp).
 [[noreturn]] void fail_scope(MachineCore& core, const Buffer& block);
-
-template <class T>
-struct Block final : Buffer {
-  Block() : Buffer("", Space::vmem, kDTypeOf<T>, {}) {}
-
-  const OperandPlan* plan = nullptr;
-  const DeviceSpec* device_spec = nullptr;
-  T* data = nullptr;          ///< of `storage`, or of the array in HBM
-  std::int64_t stride = 0;    ///< between rows, in elements
-  StorageHandle storage;      ///< empty while the block views HBM
-  MachineCore* on = nullptr;  ///< on the asynchronous machine: the core that it belongs to
-
-  /// Memory that this block alone uses; tiles that shared it keep the old values. `keep`: the old
-  /// values are wanted, since not all of the block is about to be written.
-  T* writable(bool keep) {
-    if (storage.shared()) {
-      StorageHandle fresh(Storage::allocate(byte_size()));
-      if (keep) std::memcpy(fresh.bytes(), storage.bytes(), byte_size());
-      storage = std::move(fresh);
-      data = reinterpret_cast<T*>(storage.bytes());
-    }
-    return data;
-  }
-  void allocate() {
-    storage = StorageHandle(Storage::allocate(byte_size()));
-    data = reinterpret_cast<T*>(storage.bytes());
-    stride = plan->cols;
-  }
-  std::size_t byte_size() const {
-    return sizeof(T) * static_cast<std::size_t>(std::int64_t{plan->rows} * plan->cols);
-  }
-
-  // As a buffer of rows x cols, for copies.
-  const std::byte* bytes() override {
-    if (!storage) own_copy();
-    return reinterpret_cast<const std::byte*>(data);
-  }
-  std::byte* writable() override { return reinterpret_cast<std::byte*>(writable(true)); }
-
-  void track(int row, int col, int rows, int cols, bool write) {
-    if (on != nullptr) track_block(*on, *this, row, col, rows, cols, write);
-  }
-
-  // Error bounds (sim/bounds), where they are kept: none, those of what was stored, or a sum that
-  // goes on.
-
-  void clear_bounds() {
-    bounds.clear();
-    sum_ = bounds::SumState();
-  }
-  bool has_bounds() const { return !bounds.empty() || !sum_.empty(); }
-  /// Of part of the block.
-  StorageHandle read_bounds(int row, int col, int rows, int cols) {
-    if (!has_bounds()) return {};
-    if (sum_.empty()) return bounds::part(bounds.data() + at(row, col), plan->cols, rows, cols);
-    return bounds::write_bounds(
-        {data + row * stride + col, kDTypeOf<T>, rows, cols, stride, nullptr},
-        sum_.view(at(row, col)), *op_state.error_model);
-  }
-  /// Part of the block now holds a value with these bounds (rows x cols; null: none).
-  void store_bounds(int row, int col, int rows, int cols, const float* of) {
-    if (rows == plan->rows && cols == plan->cols) clear_bounds();
-    if (of == nullptr && !has_bounds()) return;
-    settle_bounds();
-    bounds.resize(static_cast<std::size_t>(std::int64_t{plan->rows} * plan->cols), 0.f);
-    for (int r = 0; r < rows; ++r) {
-      float* to = bounds.data() + at(row + r, col);
-      if (of == nullptr)
-        std::fill_n(to, cols, 0.f);
-      else
-        std::copy_n(of + std::int64_t{r} * cols, cols, to);
-    }
-  }
-  /// Of the part, for terms that are about to be added.
-  bounds::SumView sum_bounds(int row, int col) {
-    if (sum_.empty()) {
-      sum_ = bounds::SumState(plan->rows, plan->cols);
-      if (!bounds.empty()) std::copy(bounds.begin(), bounds.end(), sum_.view().bound);
-    }
-    return sum_.view(at(row, col));
-  }
-  void settle_bounds() override {
-    if (sum_.empty()) return;
-    const StorageHandle settled = read_bounds(0, 0, plan->rows, plan->cols);
-    const auto* from = reinterpret_cast<const float*>(settled.bytes());
-    sum_ = bounds::SumState();
-    bounds.assign(from, from + std::int64_t{plan->rows} * plan->cols);
-  }
-
- private:
-  std::int64_t at(int row, int col) const { return std::int64_t{row} * plan->cols + col; }
-  bounds::SumState sum_;
-
-  /// A view of HBM becomes memory of its own.
-  void own_copy() {
-    const T* const from = data;
-    const std::int64_t apart = stride;
-    allocate();
-    for (int r = 0; r < plan->rows; ++r) {
-      std::memcpy(data + r * stride, from + r * apart,
-                  sizeof(T) * static_cast<std::size_t>(plan->cols));
-    }
-  }
-};
 
 /// Raises uninit-read, or parallel-dependence if an earlier cell wrote the element.
 [[noreturn]] void fail_missing(const BlockPart& part, const Shadow& shadow, std::int64_t first);
@@ -150,24 +47,24 @@ class BlockTile {
   int rows;
   int cols;
 
-  BlockTile(Block<T>& block, int row, int col, int r, int c)
+  BlockTile(Block& block, int row, int col, int r, int c)
       : rows(r),
         cols(c),
         block_(&block),
         row_(row),
         col_(col),
-        value_(block.data + row * block.stride + col, r, c, block.stride, block.storage) {
+        value_(block.data<T>() + row * block.stride + col, r, c, block.stride, block.storage()) {
     if (!block.shadow.all_init()) missing_ = block.shadow.first_missing(rect());
   }
 
   /// The value, once it is used.
   const Tile<T>& checked() const {
-    block_->track(row_, col_, rows, cols, false);
+    track(*block_, row_, col_, rows, cols, false);
     if (missing_ >= 0)
       fail_missing({block_->plan, row_, col_, rows, cols}, block_->shadow, missing_);
     if (block_->has_bounds()) {
-      value_ = Tile<T>(block_->data + row_ * block_->stride + col_, rows, cols, block_->stride,
-                       block_->storage, block_->read_bounds(row_, col_, rows, cols));
+      value_ = Tile<T>(block_->data<T>() + row_ * block_->stride + col_, rows, cols, block_->stride,
+                       block_->storage(), block_->read_bounds(row_, col_, rows, cols));
     }
     return value_;
   }
@@ -227,10 +124,10 @@ class BlockTile {
   template <class Keep>
   void store_at(const Tile<T>& x, Keep keep) && {
     if (x.rows != rows || x.cols != cols) fail_shapes("store", {{rows, cols}, {x.rows, x.cols}});
-    block_->track(row_, col_, rows, cols, true);
+    track(*block_, row_, col_, rows, cols, true);
     const Tile<T> held = x;  // x may be this block's own old value
     drop_value();
-    T* to = block_->writable(true) + row_ * block_->stride + col_;
+    T* to = block_->writable<T>(true) + row_ * block_->stride + col_;
     if (held.bounds() != nullptr || block_->has_bounds()) {
       const StorageHandle kept = bounds::choose(
           held.bounds(), block_->read_bounds(row_, col_, rows, cols), rows, cols, keep);
@@ -256,9 +153,9 @@ class BlockTile {
   /// Lets go of the old value: an assignment does not read it.
   void drop_value() { value_ = Tile<T>(); }
   T* target() {
-    block_->track(row_, col_, rows, cols, true);
+    track(*block_, row_, col_, rows, cols, true);
     drop_value();
-    return block_->writable(!whole()) + row_ * block_->stride + col_;
+    return block_->writable<T>(!whole()) + row_ * block_->stride + col_;
   }
 
   /// x may be this block's own old value: it keeps the memory that it shares.
@@ -303,8 +200,8 @@ class BlockTile {
         std::is_same_v<T, typename std::remove_cvref_t<D>::Accumulator>,
         "dot() accumulates in f32 (f64 for f64, i32 for 8-bit integers): give it such a ref");
     if (d.rows != rows || d.cols != cols) fail_shapes("dot", {{rows, cols}, {d.rows, d.cols}});
-    block_->track(row_, col_, rows, cols, true);
-    T* to = block_->writable(true) + row_ * block_->stride + col_;
+    track(*block_, row_, col_, rows, cols, true);
+    T* to = block_->writable<T>(true) + row_ * block_->stride + col_;
     bounds::SumView sum;
     if (std::is_floating_point_v<T> && op_state.error_model != nullptr)
       sum = block_->sum_bounds(row_, col_);
@@ -312,7 +209,7 @@ class BlockTile {
     return *this;
   }
 
-  Block<T>* block_;
+  Block* block_;
   int row_;
   int col_;
   std::int64_t missing_ = -1;
@@ -326,7 +223,7 @@ class BlockRef {
   int rows;
   int cols;
 
-  explicit BlockRef(Block<T>& block)
+  explicit BlockRef(Block& block)
       : rows(block.plan->rows),
         cols(block.plan->cols),
         block_(&block),
@@ -337,9 +234,9 @@ class BlockRef {
     check_scope();
     if (!block_->plan->present) fail_absent(*block_->plan);
     if constexpr (kRole == Role::in) {
-      block_->track(row_, col_, rows, cols, false);
-      return Tile<T>(block_->data + row_ * block_->stride + col_, rows, cols, block_->stride,
-                     block_->storage);
+      track(*block_, row_, col_, rows, cols, false);
+      return Tile<T>(block_->data<T>() + row_ * block_->stride + col_, rows, cols, block_->stride,
+                     block_->storage());
     } else {
       return BlockTile<T>(*block_, row_, col_, rows, cols);
     }
@@ -404,23 +301,23 @@ class BlockRef {
   /// A scalar of SMEM scratch.
   class Scalar {
    public:
-    Scalar(Block<T>& block, std::int64_t index) : block_(&block), index_(index) {}
+    Scalar(Block& block, std::int64_t index) : block_(&block), index_(index) {}
     operator T() const {  // NOLINT(google-explicit-constructor)
-      block_->track(0, static_cast<int>(index_), 1, 1, false);
+      track(*block_, 0, static_cast<int>(index_), 1, 1, false);
       if (block_->shadow.at(index_) != Shadow::init) {
         fail_missing({block_->plan, 0, static_cast<int>(index_), 1, 1}, block_->shadow, index_);
       }
-      return block_->data[index_];
+      return block_->data<T>()[index_];
     }
     Scalar& operator=(T value) {
-      block_->track(0, static_cast<int>(index_), 1, 1, true);
-      block_->data[index_] = value;
+      track(*block_, 0, static_cast<int>(index_), 1, 1, true);
+      block_->writable<T>(true)[index_] = value;
       block_->shadow.mark_init(index_);
       return *this;
     }
 
    private:
-    Block<T>* block_;
+    Block* block_;
     std::int64_t index_;
   };
   Scalar operator[](int index) const {
@@ -435,7 +332,7 @@ class BlockRef {
     if (block_->generation != generation_) fail_scope(*block_->on, *block_);
   }
 
-  Block<T>* block_;
+  Block* block_;
   std::uint32_t generation_;
   int row_ = 0;
   int col_ = 0;

@@ -1,5 +1,5 @@
 // Tiles with a shape and no elements: a body that runs on them counts its work and computes nothing
-// (sim/dry.hpp).
+// (sim/pipeline/count.hpp).
 //
 // The second host backend of the ops, beside the interpreter's (sim/tile.hpp): the same shapes, the
 // same element types, the same counts. What a body decides by a value (an element of a tile, a
@@ -8,16 +8,11 @@
 
 #include <algorithm>
 
-#include "sim/script.hpp"
+#include "sim/pipeline/body.hpp"
+#include "sim/pipeline/counted_core.hpp"
 #include "sim/tile.hpp"
 
 namespace tessera {
-
-/// Thrown where a body on counted tiles asks for a value.
-struct ValueNeeded {};
-
-/// Of this thread's body.
-inline thread_local constinit Work counted_work{};
 
 struct Counter;
 

@@ -3,21 +3,13 @@
 
 #include <array>
 #include <cstdint>
-#include <map>
 #include <span>
 #include <string>
 
 #include "sim/async.hpp"
+#include "sim/scopes.hpp"
 
 namespace tessera {
-
-/// A named region of a body, summed over the run.
-struct ScopeTotals {
-  std::int64_t entries = 0;
-  std::int64_t flops = 0;
-  std::int64_t transcendentals = 0;
-};
-using Scopes = std::map<std::string, ScopeTotals>;
 
 namespace detail {
 std::string print_value(double v);

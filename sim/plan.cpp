@@ -2,14 +2,19 @@
 
 #include <algorithm>
 
-#include "sim/cta_shape.hpp"
+#include "sim/body/cta.hpp"
 #include "sim/diagnostics/slugs.hpp"
 
 namespace tessera {
 
 Shape OperandPlan::in_bounds(const std::int64_t* index) const {
-  const Shape before = outside_before(index);
   Shape s = block;
+  if (!by_element) {
+    for (int d = 0; d < s.rank; ++d)
+      s[d] = std::clamp<std::int64_t>(array[d] - index[d] * block[d], 0, block[d]);
+    return s;
+  }
+  const Shape before = outside_before(index);
   for (int d = 0; d < s.rank; ++d)
     s[d] = std::clamp<std::int64_t>(array[d] - first(d, index), 0, block[d] - before[d]);
   return s;
@@ -60,6 +65,18 @@ std::string block_shape_fault(const OperandPlan& op, const DeviceSpec& device) {
          std::to_string(chunk) + ", or a power of two of at least " + std::to_string(line);
 }
 
+cta::Operand cta_operand(const OperandPlan& op) {
+  cta::Operand o{.role = op.role, .dtype = op.dtype, .of_cell = op.of_cell};
+  if (is_block(op.role)) {
+    o.rows = op.rows;
+    o.cols = op.cols;
+  }
+  if (is_semaphore(op.role)) o.count = static_cast<int>(op.array[0]);
+  if (op.role == Role::vmem && op.block.rank == 3)
+    o.count = static_cast<int>(std::max<std::int64_t>(1, op.block[0]));
+  return o;
+}
+
 void finish_operand(OperandPlan& op, Plan& plan) {
   op.strides = row_major_strides(op.array);
   op.blocks = op.array;
@@ -88,8 +105,8 @@ void finish_operand(OperandPlan& op, Plan& plan) {
   if (plan.device.kind == DeviceSpec::Kind::gpu) {
     // Threads write outputs out of their registers.
     if (op.role == Role::out) return;
-    const CtaShape shape = cta_shape(plan);
-    if (op.role == Role::in) a.copies = op.of_cell ? shape.cell_stages : shape.step_stages;
+    if (op.role == Role::in) a.copies = cta_operand(op).slots(launch_of(plan).stages);
+    if (op.role == Role::vmem && plan.peers) a.space = Space::hbm;
   }
   a.bytes = op.space == Space::smem ? packed_bytes(op.dtype, op.kept.elems()) : plan.vmem_bytes(op);
   plan.allocations.push_back(std::move(a));
@@ -97,10 +114,26 @@ void finish_operand(OperandPlan& op, Plan& plan) {
 
 }  // namespace
 
+std::int64_t Plan::cells() const {
+  std::int64_t cells = 1;
+  for (int d = 0; d < parallel_rank; ++d) cells *= bounds[static_cast<std::size_t>(d)]->hi;
+  return cells;
+}
+
 bool Plan::asynchronous() const {
   return std::any_of(operands.begin(), operands.end(), [](const OperandPlan& op) {
     return op.present && (!is_block(op.role) || op.aliased >= 0);
   });
+}
+
+cta::Launch launch_of(const Plan& plan) {
+  std::vector<cta::Operand> operands;
+  for (const OperandPlan& op : plan.operands) operands.push_back(cta_operand(op));
+  cta::Sm sm = cta::kSm90;
+  sm.shared_bytes = plan.device.vmem_bytes;
+  return cta::launch_of({operands.data(), static_cast<int>(operands.size()),
+                         plan.grid_rank > plan.parallel_rank, plan.peers},
+                        sm);
 }
 
 void count_scratch(Plan& plan) {

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,15 @@
 #include "sim/body/spec.hpp"
 
 namespace tessera {
+
+namespace cta {
+struct Launch;
+}
+
+struct MovedBytes {
+  std::int64_t bytes = 0;         ///< elements in bounds x element size
+  std::int64_t padded_bytes = 0;  ///< what the tiled layout moves
+};
 
 struct OperandPlan {
   std::string name;
@@ -33,10 +43,19 @@ struct OperandPlan {
   int rows = 0;    ///< of the block as the body sees it
   int cols = 0;
   int buffers = 1;
-  bool of_cell = false;  ///< an input whose block depends on parallel dimensions alone
+  bool of_cell = false;  ///< its block depends on parallel dimensions alone
   bool present = true;
   bool padded = false;
   double pad_value = 0;
+  /// What a block holds beyond its array: numbers (the pad, or ones that show), or nothing defined.
+  enum class Outside : std::uint8_t { numbers, undefined };
+  Outside outside = Outside::numbers;
+  /// When an output block may come back after it has left: never; if all of it is then written
+  /// anew; or it never leaves, since every cell writes it and the last one's is the result.
+  enum class Returns : std::uint8_t { never, rewritten, lingers };
+  Returns returns = Returns::never;
+  bool dense = false;           ///< its memory has its own shape, packed (sim/pipeline/block.hpp)
+  bool reached = false;         ///< other cores may reach its memory
   const char* alias = nullptr;  ///< of an output: the input whose array it overwrites
   int aliased = -1;             ///< the operand that shares its array, of an aliased pair
   int ledger_ref = -1;
@@ -56,6 +75,18 @@ struct OperandPlan {
     for (int d = 0; d < blocks.rank; ++d) n = n * blocks[d] + index[d];
     return n;
   }
+  /// What moving the part `inside` of a block moves.
+  MovedBytes moved(const Shape& inside, const DeviceSpec& device) const {
+    if (inside == block) return {full_bytes, full_padded_bytes};
+    return {packed_bytes(dtype, inside.elems()), device.padded_bytes(dtype, inside)};
+  }
+  /// True if all of block `index` lies inside the array. Fast.
+  bool whole(const std::int64_t* index) const {
+    for (int d = 0; d < block.rank; ++d) {
+      if ((index[d] + 1) * block[d] > array[d]) return false;
+    }
+    return !by_element;
+  }
   /// Elements of block `index` that lie inside the array, per dim.
   Shape in_bounds(const std::int64_t* index) const;
   /// Elements of block `index` before the first that lies inside the array, per dim.
@@ -64,6 +95,12 @@ struct OperandPlan {
   std::int64_t first(int dim, const std::int64_t* index) const;
   /// The same along all dims.
   std::int64_t offset(const std::int64_t* index) const;
+};
+
+/// Steps [lo, hi) of a dim of the grid.
+struct Range {
+  int lo = 0;
+  int hi = 0;
 };
 
 struct ScalarPlan {
@@ -82,12 +119,21 @@ struct Plan {
   std::vector<Allocation> allocations;
   std::array<const char*, kMaxGridRank> labels{};
   int grid_rank = 0;
-  int parallel_rank = 0;          ///< dims of the grid before the arbitrary ones
+  int parallel_rank = 0;  ///< dims of the grid before the arbitrary ones
+  std::array<std::optional<Range>, kMaxGridRank> bounds{};  ///< none: outer ids decide
+  bool copies = false;         ///< bodies copy or signal, whatever operands say
+  bool counts_in_run = false;  ///< ops count all of a body's work as it runs, not only FLOP
+  /// The kernel runs on several devices, which reach one another's scratch: on GPUs it lies in
+  /// device memory. The ledger counts copies of it as where it lies in VMEM: the end that is an
+  /// array, and what goes to other devices. HBM reads and writes are without it.
+  bool peers = false;
   bool leaves_undefined = false;  ///< outputs need not be written whole
   bool compact = false;           ///< arrays of few rows have tiles of few rows, as Mosaic's
   int scoped_ref = -1;            ///< row of the ledger for buffers of run_scoped
   Ledger ledger;                  ///< the refs, no movements yet
 
+  /// Steps of the parallel dims.
+  std::int64_t cells() const;
   /// True if the spec asks for what only the asynchronous machine has.
   bool asynchronous() const;
   /// Bytes of VMEM that one buffer of an operand takes.
@@ -103,6 +149,9 @@ struct Plan {
 /// Derives extents, bytes and allocations; checks block shapes and capacities (illegal-block-shape,
 /// vmem-capacity, smem-capacity). Throws KernelError.
 void finish_plan(Plan& plan);
+/// The launch that the CUDA build makes of a plan whose operands have their extents
+/// (sim/body/cta.hpp).
+cta::Launch launch_of(const Plan& plan);
 /// Gives scratch in VMEM rows in the ledger: on the asynchronous machine copies may count on them.
 void count_scratch(Plan& plan);
 

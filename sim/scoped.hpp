@@ -20,10 +20,9 @@ namespace detail {
 void enter_scope(MachineCore& c, const OperandPlan& op);
 void leave_scope(MachineCore& c, const OperandPlan& op);
 
-template <class T>
 struct ScopedBlock final : ScopedObject {
   OperandPlan plan;
-  Block<T> block;
+  Block block;
 };
 struct ScopedHbm final : ScopedObject {
   /// An array of changing size.
@@ -60,7 +59,7 @@ class Scoped {
   static constexpr Role kRole = Op::kRole;
   using T = typename Op::Element;
   using Object = std::conditional_t<is_semaphore(kRole), ScopedSemaphores,
-                                    std::conditional_t<in_hbm(kRole), ScopedHbm, ScopedBlock<T>>>;
+                                    std::conditional_t<in_hbm(kRole), ScopedHbm, ScopedBlock>>;
   static_assert(kRole != Role::in && kRole != Role::out && kRole != Role::hbm_in &&
                     kRole != Role::hbm_out,
                 "run_scoped makes scratch; inputs and outputs are operands of the kernel");
@@ -88,25 +87,23 @@ class Scoped {
       }
     } else {
       Buffer& b = buffer();
-      b.name = plan.name;
-      b.space = plan.space;
-      b.dtype = plan.dtype;
-      b.shape = in_hbm(kRole) ? plan.array : Shape{plan.rows, plan.cols};
-      b.device = c.device;
-      b.core = c.id;
-      b.ledger_ref = plan.ledger_ref;
       if constexpr (in_hbm(kRole)) {
+        b.name = plan.name;
+        b.space = plan.space;
+        b.dtype = plan.dtype;
+        b.shape = plan.array;
+        b.shadow = Shadow(b.shape.elems(), Shadow::uninit);
+        b.bounds.clear();
         object_->buffer.memory.resize(
             static_cast<std::size_t>(packed_bytes(plan.dtype, plan.array.elems())));
       } else {
-        object_->block.plan = &plan;
-        object_->block.device_spec = &step_context->plan->device;
+        object_->block.take(plan, step_context->plan->device);
         object_->block.on = &c;
-        object_->block.allocate();
-        object_->block.clear_bounds();
+        object_->block.allocate_undefined();
       }
-      b.shadow = Shadow(b.shape.elems(), Shadow::uninit);
-      b.bounds.clear();
+      b.device = c.device;
+      b.core = c.id;
+      b.ledger_ref = plan.ledger_ref;
       c.machine->place(b);
     }
   }

@@ -17,7 +17,7 @@ void fail_shapes(const char* op, std::initializer_list<std::pair<int, int>> exte
 void fail_nan_born(const char* op, int row, int col, std::initializer_list<double> operands) {
   std::string text;
   for (const double v : operands) text += fmt::format("{}{}", text.empty() ? "" : ", ", v);
-  throw KernelError(nan_born(op, row, col, text));
+  throw KernelError(nan_born(op, {row, col}, text));
 }
 
 }  // namespace tessera

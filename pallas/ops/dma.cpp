@@ -62,7 +62,7 @@ void plan_enqueue(Planner& p, const Operation& op) {
     // What the body may decide by: only what nobody computes is known.
     if (to.buffer->space == Space::smem && x.unknown(from.buffer->space) &&
         (from.buffer->space != Space::hbm || from.buffer->written))
-      tessera::detail::fail_value_needed(*x.context.plan);
+      x.fail_value();
     const Here at = x.here();
     const SemRef landed = sem_ref(x, x.memref(s.landed));
     if (s.sent < 0) {
@@ -107,7 +107,7 @@ void plan_enqueue_indirect(Planner& p, const Operation& op) {
   if (!loads) p.read(offsets);
   p.program().asynchronous = true;
   p.emit([=](Exec& x) {
-    if (x.dry) tessera::detail::fail_value_needed(*x.context.plan);
+    if (x.dry) x.fail_value();
     const Vector rows = loads ? load(x, x.memref(offsets).ref()) : x.vector(offsets);
     const std::int64_t n = loads ? x.memref(offsets).view.extents.elems() : type.shape.elems();
     const MemRef& near = x.memref(gathers ? to : from);

@@ -3,7 +3,6 @@
 
 #include <optional>
 
-#include "pallas/core.hpp"
 #include "pallas/ops/gather.hpp"
 #include "sim/scoped.hpp"
 
@@ -11,33 +10,8 @@ namespace tessera::pallas {
 
 namespace {
 
-/// Memory that vectors share with it until one of them is written: a load or a store of all of it
-/// copies nothing.
-class OwnBuffer final : public Buffer {
- public:
-  OwnBuffer(std::string name_, Space space_, DType dtype_, Shape shape_)
-      : Buffer(std::move(name_), space_, dtype_, shape_), memory_(Storage::allocate(size())) {}
-  const std::byte* bytes() override { return memory_.bytes(); }
-  std::byte* writable() override {
-    if (memory_.shared()) {
-      StorageHandle fresh(Storage::allocate(size()));
-      std::memcpy(fresh.bytes(), memory_.bytes(), size());
-      memory_ = std::move(fresh);
-    }
-    return memory_.bytes();
-  }
-  const StorageHandle& share() const { return memory_; }
-  void adopt(const StorageHandle& memory) { memory_ = memory; }
-
- private:
-  std::size_t size() const {
-    return static_cast<std::size_t>(std::max<std::int64_t>(1, packed_bytes(dtype, shape.elems())));
-  }
-  StorageHandle memory_;
-};
-
 /// The buffer whose memory a ref is, all of it, as registers hold it; null if it is not.
-OwnBuffer* whole_buffer(const Ref& r) {
+SharedBuffer* whole_buffer(const Ref& r) {
   const Ref::View& v = r.view();
   if (!r.plain() || v.offset != 0 || v.unit_bits < 8 || v.unit_bits != bit_width(v.dtype) ||
       v.extents.elems() * v.unit_bits != r.buffer().shape.elems() * bit_width(r.buffer().dtype))
@@ -47,7 +21,7 @@ OwnBuffer* whole_buffer(const Ref& r) {
     if (v.extents[d] != 1 && v.strides[d] != stride) return nullptr;
     stride *= v.extents[d];
   }
-  return dynamic_cast<OwnBuffer*>(&r.buffer());
+  return dynamic_cast<SharedBuffer*>(&r.buffer());
 }
 
 void track(Exec& x, const Ref& r, bool write) {
@@ -432,7 +406,8 @@ Ref readable(Exec& x, const MemRef& m) {
   const std::int64_t first = std::max<std::int64_t>(0, -out.start);
   const std::int64_t end = std::min(out.size, out.extent - out.start);
   if (first < end && out.now < 0) m.check_inside();  // some of it is there, but which?
-  auto made = make_buffer(m.buffer->name, m.buffer->space, m.view.dtype, m.view.extents);
+  auto made =
+      std::make_unique<SharedBuffer>(m.buffer->name, m.buffer->space, m.view.dtype, m.view.extents);
   made->device = m.buffer->device;
   made->core = m.buffer->core;
   made->ledger_ref = m.buffer->ledger_ref;
@@ -451,8 +426,8 @@ Vector load(Exec& x, const Ref& from) {
   track(x, from, false);
   const std::int64_t n = from.extents().elems();
   Vector v;
-  if (const OwnBuffer* whole = whole_buffer(from)) {
-    v.data = whole->share();
+  if (const SharedBuffer* whole = whole_buffer(from)) {
+    v.data = whole->storage();
   } else {
     v.data = StorageHandle(
         Storage::allocate(static_cast<std::size_t>(n * register_bytes(from.dtype()))));
@@ -480,7 +455,7 @@ void store(Exec& x, const Vector& v, const Ref& to, const std::byte* mask) {
   Shadow& shadow = to.buffer().shadow;
   const UnitElement element(to);
   if (mask == nullptr) {
-    if (OwnBuffer* const whole = whole_buffer(to))
+    if (SharedBuffer* const whole = whole_buffer(to))
       whole->adopt(v.data);
     else
       write_elements(v.data.bytes(), to);
@@ -523,14 +498,6 @@ Space space_named(const std::string& name) {
 
 }  // namespace
 
-std::unique_ptr<Buffer> make_buffer(std::string name, Space space, DType dtype,
-                                    const Shape& shape) {
-  auto b = std::make_unique<OwnBuffer>(std::move(name), space, dtype, shape);
-  poison(b->writable(), dtype, shape.elems());
-  b->shadow = Shadow(shape.elems(), Shadow::uninit);
-  return b;
-}
-
 MemRef allocate(Exec& x, const Type& t, const std::string& name) {
   MachineCore& core = x.machine_core();
   ScopedMemory made;
@@ -569,7 +536,7 @@ MemRef allocate(Exec& x, const Type& t, const std::string& name) {
     made.buffer->shadow = Shadow(t.shape.elems(), Shadow::uninit);
     made.buffer->bounds.clear();
   } else {
-    made.buffer = make_buffer(name, made.plan.space, t.dtype, t.shape);
+    made.buffer = std::make_unique<SharedBuffer>(name, made.plan.space, t.dtype, t.shape);
   }
   Buffer& b = *made.buffer;
   if (x.unknown(b.space)) b.shadow.fill(Shadow::init);

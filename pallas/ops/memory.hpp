@@ -21,9 +21,6 @@ Vector load(Exec& x, const Ref& from);
 /// Where `mask` (a byte per element, or null) is not zero.
 void store(Exec& x, const Vector& v, const Ref& to, const std::byte* mask);
 
-/// A buffer of its own that nothing has written: NaN, or an implausible integer.
-std::unique_ptr<Buffer> make_buffer(std::string name, Space space, DType dtype, const Shape& shape);
-
 /// Makes what a scope allocates; its region's end gives it back.
 MemRef allocate(Exec& x, const Type& t, const std::string& name);
 void leave_scope(Exec& x);

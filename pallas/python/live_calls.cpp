@@ -10,6 +10,7 @@
 #include <thread>
 #include <unordered_map>
 
+#include "cli/command_line.hpp"
 #include "golden/call_golden.hpp"
 #include "memory_model/npy.hpp"
 #include "pallas/call_directory.hpp"
@@ -280,7 +281,11 @@ class Calls {
     if (!settings.capture.empty()) {
       f.folder = settings.capture + "/" + place;
       pallas::write_call(f.folder, record_of(group, kernel, options, call));
-      options.command = "tessera run " + f.folder;
+      cli::RunArguments again;
+      again.kernel = f.folder;
+      again.profile = name(options.profile);
+      again.no_races = !options.find_races;
+      options.command = cli::command_of("run", again);
     }
     if (!settings.golden.empty() && group.size() > 1) {
       throw KernelError({.slug = "unsupported",
@@ -349,7 +354,7 @@ class Calls {
     r.aliases = group.front().aliases;
     r.inputs = call.inputs.size();
     r.dynamic_bounds = call.bounds.size();
-    r.device = options.device.name;
+    r.device = options.device;
     r.cores = options.cores;
     return r;
   }

@@ -171,6 +171,16 @@ ErrorModel error_model(const std::string& accumulate, const std::string& operand
   return m;
 }
 
+/// What JAX takes the device for.
+std::string device_kind(const std::string& device) {
+  const DeviceSpec spec = load_device(device);
+  if (spec.jax.device_kind.empty())
+    throw InputError("bad-input", device + ": JAX must know which TPU it is",
+                     "in its file, beside \"kind\": \"jax\": {\"device_kind\": \"TPU v6 lite\", "
+                     "\"chip\": \"v6e\", \"source\": \"...\"}");
+  return spec.jax.device_kind;
+}
+
 void start(const std::string& device, const std::string& schedule, bool find_races, bool keep_going,
            int cores, int threads, const std::string& capture, double patience,
            const std::string& profile, const std::string& golden,
@@ -211,6 +221,7 @@ NB_MODULE(_xla, m) {
   m.def("site_type", &site_type);
   m.def("device_names", &device_names);
   m.def("device_cores", [](const std::string& name) { return load_device(name).cores; });
+  m.def("device_kind", &device_kind);
   m.def("set_importer", [](const std::string& path) { pallas::set_importer(path); });
   nb::class_<ErrorModel>(m, "ErrorModel");
   m.def("error_model", &error_model);

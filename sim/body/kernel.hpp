@@ -9,9 +9,10 @@
 //   cases    std::array of Case: sizes, then tiles, in the orders above; the first is the default
 //   spec(tiles...), operator()(env, refs...), hbm_bytes(Tiles, Target)
 // and may have
-//   valid(Tiles)      const char*: why these sizes cannot run, or nullptr
-//   prepare(host)     builds scalar-prefetched arrays on the host
-//   fill(name, rng)   a generator of input values other than uniform in [-1, 1)
+//   valid(Tiles)           const char*: why these sizes cannot run, or nullptr
+//   prepare(host, Tiles)   builds scalar-prefetched arrays, and inputs other than random ones, on
+//   the
+//                          host (cli/host.hpp)
 #pragma once
 
 #include <array>
@@ -29,7 +30,7 @@ struct KernelInfo {
   const char* cites = "";
 };
 
-inline constexpr int kMaxParams = 12;
+inline constexpr int kMaxParams = 24;
 inline constexpr int kMaxTiles = 4;
 
 template <class K>

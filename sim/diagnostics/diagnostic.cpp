@@ -48,7 +48,7 @@ std::size_t edit_distance(const std::string& a, const std::string& b) {
 }
 }  // namespace
 
-std::string suggest(const std::string& wrong, const std::vector<std::string>& known) {
+std::string did_you_mean(const std::string& wrong, const std::vector<std::string>& known) {
   const std::string* best = nullptr;
   std::size_t distance = 0;
   for (const auto& candidate : known) {
@@ -60,9 +60,13 @@ std::string suggest(const std::string& wrong, const std::vector<std::string>& kn
       distance = d;
     }
   }
-  if (best == nullptr) return "";
-  if (distance <= std::max<std::size_t>(1, best->size() / 3))
-    return "; did you mean '" + *best + "'?";
+  const bool near = best != nullptr && distance <= std::max<std::size_t>(1, best->size() / 3);
+  return near ? "; did you mean '" + *best + "'?" : "";
+}
+
+std::string suggest(const std::string& wrong, const std::vector<std::string>& known) {
+  std::string nearest = did_you_mean(wrong, known);
+  if (!nearest.empty() || known.empty()) return nearest;
   std::string list = "; known: ";
   for (std::size_t i = 0; i < known.size(); ++i) list += (i > 0 ? ", " : "") + known[i];
   return list;

@@ -44,7 +44,9 @@ struct InputError : std::runtime_error {
   std::string text() const;
 };
 
-/// "; did you mean 'matmul'?" if one of `known` is near, else "; known: a, b, c".
+/// "; did you mean 'matmul'?" if one of `known` is near, else "".
+std::string did_you_mean(const std::string& wrong, const std::vector<std::string>& known);
+/// The same, else "; known: a, b, c".
 std::string suggest(const std::string& wrong, const std::vector<std::string>& known);
 
 /// The one of `all` that has this name; `what` they are. Throws InputError.

@@ -2,10 +2,9 @@
 
 namespace tessera {
 
-Diagnostic nan_born(const char* op, int row, int col, const std::string& operands) {
+Diagnostic nan_born(const char* op, const Shape& at, const std::string& operands) {
   Diagnostic d{.slug = "nan-born",
-               .headline = std::string(op) + " makes a NaN from numbers at [" +
-                           std::to_string(row) + ", " + std::to_string(col) + "]"};
+               .headline = std::string(op) + " makes a NaN from numbers at " + to_string(at)};
   add_kernel_field(d);
   d.fields.emplace_back("line", caller_excerpt());
   d.fields.emplace_back("values", operands);

@@ -53,7 +53,8 @@ Diagnostic vmem_capacity(const Plan& plan);
 Diagnostic smem_capacity(const Plan& plan);
 Diagnostic illegal_block_shape(const Plan& plan, const OperandPlan& op, const std::string& fault);
 Diagnostic misaligned_slice(const OperandPlan& op, const char* dim, int start, int unit);
-Diagnostic nan_born(const char* op, int row, int col, const std::string& operands);
+/// `at`: index of the element.
+Diagnostic nan_born(const char* op, const Shape& at, const std::string& operands);
 Diagnostic shape_mismatch(const char* op, const std::string& operands);
 Diagnostic check_failed(const char* message, Here at);
 

@@ -14,6 +14,7 @@
 #pragma once
 
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <random>
@@ -31,6 +32,9 @@
 namespace tessera {
 
 class Machine;
+
+/// In place of a device or core id: this one.
+inline constexpr int kThis = std::numeric_limits<int>::min();
 
 /// Something that run_scoped makes (sim/scoped.hpp).
 struct ScopedObject {

@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "cli/handle.hpp"
+#include "cli/registry.hpp"
 #include "sim/run.hpp"
 #include "tests/diagnostics/twins.hpp"
 #include "tests/golden_text.hpp"

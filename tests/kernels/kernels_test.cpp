@@ -17,89 +17,168 @@ DeviceSpec roomy_gpu() {
   return d;
 }
 
-}  // namespace
-
-TEST_CASE("every case of every kernel agrees with its oracle and its closed form", "[kernels]") {
-  for (const auto& kernel : builtin_kernels()) {
-    for (std::size_t c = 0; c < kernel.cases.size(); ++c) {
-      for (const DType dtype : kernel.dtypes) {
-        for (const bool gpu : {false, true}) {
-          Request request;
-          request.case_index = static_cast<int>(c);
-          request.dtype = dtype;
-          request.device = gpu ? roomy_gpu() : load_device("tpu-v5e");
-          request.seed = c;
-          const Outcome outcome = kernel.run(request);
-          CAPTURE(kernel.info.name, kernel.cases[c], name(dtype), gpu);
-          for (const auto& d : outcome.result.diagnostics) FAIL_CHECK(d.text());
-          REQUIRE(outcome.validation);
-          CHECK(outcome.validation->passed);
-          REQUIRE(outcome.closed_form);
-          CHECK(outcome.closed_form->read == outcome.result.ledger().hbm_read_bytes());
-          CHECK(outcome.closed_form->write == outcome.result.ledger().hbm_write_bytes());
-          CHECK(outcome.closed_form->remote == outcome.result.ledger().remote_bytes());
-        }
-      }
-    }
-  }
-}
-
-TEST_CASE("collectives agree with their oracles on every mesh, under every schedule",
-          "[kernels][mesh]") {
-  const auto kernels = builtin_kernels();
-  for (const char* name : {"ring_all_gather", "reduce_scatter", "all_reduce", "all_to_all",
-                           "all_gather_matmul", "matmul_reduce_scatter", "halo_exchange"}) {
-    const KernelHandle& kernel = find_kernel(kernels, name);
-    for (const int devices : {2, 3, 4, 5, 13, 31, 64}) {
-      std::optional<RunResult> first;
-      for (const char* schedule : {"eager", "on_wait", "adversarial", "random:1", "random:2"}) {
-        CAPTURE(name, devices, schedule);
+void agrees_with_its_oracle(const KernelHandle& kernel) {
+  for (std::size_t c = 0; c < kernel.cases.size(); ++c) {
+    for (const DType dtype : kernel.dtypes) {
+      for (const bool gpu : {false, true}) {
         Request request;
-        request.case_index = 3;
-        request.device = default_device();
-        request.devices = devices;
-        request.options.mesh = {devices};
-        request.options.schedule = parse_schedule(schedule);
+        request.case_index = static_cast<int>(c);
+        request.dtype = dtype;
+        request.device = gpu ? roomy_gpu() : load_device("tpu-v5e");
+        request.seed = c;
         const Outcome outcome = kernel.run(request);
+        CAPTURE(kernel.cases[c], name(dtype), gpu);
         for (const auto& d : outcome.result.diagnostics) FAIL_CHECK(d.text());
         REQUIRE(outcome.validation);
         CHECK(outcome.validation->passed);
-        if (!first) first = outcome.result;
-        for (std::size_t o = 0; o < outcome.result.outputs.size(); ++o) {
-          const Array& a = outcome.result.outputs[o];
-          const Array& b = first->outputs[o];
-          CHECK(std::memcmp(a.bytes(), b.bytes(), static_cast<std::size_t>(a.size_bytes())) == 0);
-        }
-        CHECK(outcome.result.ledger().links() == first->ledger().links());
+        REQUIRE(outcome.closed_form);
+        CHECK(outcome.closed_form->read == outcome.result.ledger().hbm_read_bytes());
+        CHECK(outcome.closed_form->write == outcome.result.ledger().hbm_write_bytes());
+        CHECK(outcome.closed_form->remote == outcome.result.ledger().remote_bytes());
       }
     }
   }
 }
 
-TEST_CASE("two cores share a device's cells, and any kernel runs on several devices",
-          "[kernels][mesh]") {
-  for (const auto& kernel : builtin_kernels()) {
-    if (kernel.info.name == std::string("all_to_all")) continue;  // its rows are per mesh
-    CAPTURE(kernel.info.name);
-    Request request;
-    request.device = default_device();
-    request.case_index = 1;
-    request.options.cores = 2;
-    const bool mesh = kernel.describe(request).setting.sizes[0].name == "devices";
-    const Outcome outcome = kernel.run(request);
-    // A collective's steps are not parallel: its second core has nothing to do.
-    if (!mesh) {
+/// With products as an MXU has them.
+void agrees_on_an_mxu(const KernelHandle& kernel) {
+  for (std::size_t c = 0; c < kernel.cases.size(); ++c) {
+    for (const Profile profile : {Profile::mxu, Profile::mxu_x3, Profile::mxu_x6}) {
+      if (profile != Profile::mxu && c > 0) continue;
+      Request request;
+      request.case_index = static_cast<int>(c);
+      request.device = load_device("tpu-v5e");
+      request.seed = c;
+      request.options.profile = profile;
+      const Outcome outcome = kernel.run(request);
+      CAPTURE(kernel.cases[c], name(profile));
       for (const auto& d : outcome.result.diagnostics) FAIL_CHECK(d.text());
+      REQUIRE(outcome.validation);
       CHECK(outcome.validation->passed);
     }
-    request.options.cores = 1;
-    request.devices = 3;
-    request.options.mesh = {3};
-    const Outcome spread = kernel.run(request);
-    for (const auto& d : spread.result.diagnostics) FAIL_CHECK(d.text());
-    CHECK(spread.validation->passed);
   }
 }
+
+bool on_a_mesh(const KernelHandle& kernel) { return kernel.make.front()()->devices().has_value(); }
+
+/// Two cores share the cells; without a mesh of its own it runs on several devices.
+void runs_on_cores_and_devices(const KernelHandle& kernel) {
+  if (kernel.info.name == std::string("all_to_all")) return;  // its rows are per mesh
+  Request request;
+  request.device = default_device();
+  request.case_index = 1;
+  request.options.cores = 2;
+  const Outcome outcome = kernel.run(request);
+  // A collective's steps are not parallel: its second core has nothing to do.
+  if (!on_a_mesh(kernel)) {
+    for (const auto& d : outcome.result.diagnostics) FAIL_CHECK(d.text());
+    CHECK(outcome.validation->passed);
+  }
+  request.options.cores = 1;
+  request.devices = 3;
+  request.options.mesh = {3};
+  const Outcome spread = kernel.run(request);
+  for (const auto& d : spread.result.diagnostics) FAIL_CHECK(d.text());
+  CHECK(spread.validation->passed);
+}
+
+/// On every mesh, under every schedule, from the smallest shards.
+void agrees_on_every_mesh(const KernelHandle& kernel) {
+  for (const int devices : {2, 3, 4, 5, 13, 31, 64}) {
+    std::optional<RunResult> first;
+    for (const char* schedule : {"eager", "on_wait", "adversarial", "random:1", "random:2"}) {
+      CAPTURE(devices, schedule);
+      Request request;
+      request.case_index = static_cast<int>(kernel.cases.size()) - 1;
+      request.device = default_device();
+      request.devices = devices;
+      request.options.mesh = {devices};
+      request.options.schedule = parse_schedule(schedule);
+      const Outcome outcome = kernel.run(request);
+      for (const auto& d : outcome.result.diagnostics) FAIL_CHECK(d.text());
+      REQUIRE(outcome.validation);
+      CHECK(outcome.validation->passed);
+      if (!first) first = outcome.result;
+      for (std::size_t o = 0; o < outcome.result.outputs.size(); ++o) {
+        const Array& a = outcome.result.outputs[o];
+        const Array& b = first->outputs[o];
+        CHECK(std::memcmp(a.bytes(), b.bytes(), static_cast<std::size_t>(a.size_bytes())) == 0);
+      }
+      CHECK(outcome.result.ledger().links() == first->ledger().links());
+    }
+  }
+}
+
+void check_same_counts(const RunResult& dry, const RunResult& full) {
+  CHECK(dry.dry);
+  CHECK(dry.steps == full.steps);
+  CHECK(dry.grid == full.grid);
+  CHECK(dry.ledger().links() == full.ledger().links());
+  REQUIRE(dry.ledger().refs().size() == full.ledger().refs().size());
+  for (std::size_t i = 0; i < full.ledger().refs().size(); ++i) {
+    const RefTotals& a = dry.ledger().refs()[i];
+    const RefTotals& b = full.ledger().refs()[i];
+    CHECK(a.name == b.name);
+    for (const auto count : Ledger::kCounts) CHECK(a.*count == b.*count);
+  }
+}
+
+void counts_dry_what_a_run_counts(const KernelHandle& kernel) {
+  for (std::size_t c = 0; c < kernel.cases.size(); ++c) {
+    for (const DType dtype : kernel.dtypes) {
+      for (const auto& [gpu, cores] : {std::pair{false, 1}, {true, 1}, {false, 2}}) {
+        Request request;
+        request.case_index = static_cast<int>(c);
+        request.dtype = dtype;
+        request.device = gpu ? roomy_gpu() : load_device("tpu-v5e");
+        request.check = false;
+        request.options.cores = cores;
+        const Outcome full = kernel.run(request);
+        request.options.dry = true;
+        const Outcome dry = kernel.run(request);
+        CAPTURE(kernel.cases[c], name(dtype), gpu, cores);
+        REQUIRE(full.result.ok());
+        for (const auto& d : dry.result.diagnostics) FAIL_CHECK(d.text());
+        check_same_counts(dry.result, full.result);
+        CHECK(dry.result.no_work.empty());
+        CHECK(dry.result.flops == full.result.flops);
+        CHECK(dry.result.transcendentals == full.result.transcendentals);
+        CHECK(dry.result.plan.vmem_bytes() == full.result.plan.vmem_bytes());
+      }
+    }
+  }
+}
+
+/// A check of one kernel as a test case: ctest runs them beside each other, and a failure names its
+/// kernel.
+class OfKernel final : public Catch::ITestInvoker {
+ public:
+  using Check = void (*)(const KernelHandle&);
+  OfKernel(KernelHandle kernel, Check check) : kernel_(std::move(kernel)), check_(check) {}
+  void invoke() const override { check_(kernel_); }
+
+ private:
+  KernelHandle kernel_;
+  Check check_;
+};
+
+[[maybe_unused]] const bool kRegistered = [] {
+  for (const KernelHandle& kernel : builtin_kernels()) {
+    const auto add = [&](const char* what, OfKernel::Check check) {
+      const Catch::AutoReg registered(new OfKernel(kernel, check), CATCH_INTERNAL_LINEINFO, "",
+                                      {std::string(kernel.info.name) + ": " + what, "[kernels]"});
+    };
+    add("every case agrees with its oracle and its closed form", agrees_with_its_oracle);
+    add("in f32 with products as an MXU has them it agrees with its oracle", agrees_on_an_mxu);
+    add("it runs on two cores, and on several devices", runs_on_cores_and_devices);
+    add("a dry run counts what a run counts", counts_dry_what_a_run_counts);
+    if (on_a_mesh(kernel))
+      add("it agrees with its oracle on every mesh, under every schedule", agrees_on_every_mesh);
+  }
+  return true;
+}();
+
+}  // namespace
 
 TEST_CASE("every kernel has an aligned, a ragged and a degenerate case", "[kernels]") {
   for (const auto& kernel : builtin_kernels()) {
@@ -198,83 +277,13 @@ TEST_CASE("the oracle notices a kernel that is wrong by a little", "[kernels][va
   }
 }
 
-TEST_CASE("with products as an MXU has them every kernel in f32 agrees with its oracle",
-          "[kernels][mxu]") {
-  for (const auto& kernel : builtin_kernels()) {
-    for (std::size_t c = 0; c < kernel.cases.size(); ++c) {
-      for (const Profile profile : {Profile::mxu, Profile::mxu_x3, Profile::mxu_x6}) {
-        if (profile != Profile::mxu && c > 0) continue;
-        Request request;
-        request.case_index = static_cast<int>(c);
-        request.device = load_device("tpu-v5e");
-        request.seed = c;
-        request.options.profile = profile;
-        const Outcome outcome = kernel.run(request);
-        CAPTURE(kernel.info.name, kernel.cases[c], name(profile));
-        for (const auto& d : outcome.result.diagnostics) FAIL_CHECK(d.text());
-        REQUIRE(outcome.validation);
-        CHECK(outcome.validation->passed);
-      }
-    }
-  }
-}
-
-namespace {
-
-void check_same_counts(const RunResult& dry, const RunResult& full) {
-  CHECK(dry.dry);
-  CHECK(dry.steps == full.steps);
-  CHECK(dry.grid == full.grid);
-  CHECK(dry.ledger().links() == full.ledger().links());
-  REQUIRE(dry.ledger().refs().size() == full.ledger().refs().size());
-  for (std::size_t i = 0; i < full.ledger().refs().size(); ++i) {
-    const RefTotals& a = dry.ledger().refs()[i];
-    const RefTotals& b = full.ledger().refs()[i];
-    CHECK(a.name == b.name);
-    for (const auto count : Ledger::kCounts) CHECK(a.*count == b.*count);
-  }
-}
-
-}  // namespace
-
-TEST_CASE("a dry run counts what a run counts, on every case of every kernel", "[kernels][dry]") {
-  int counted = 0;
-  for (const auto& kernel : builtin_kernels()) {
-    for (std::size_t c = 0; c < kernel.cases.size(); ++c) {
-      for (const DType dtype : kernel.dtypes) {
-        for (const auto& [gpu, cores] : {std::pair{false, 1}, {true, 1}, {false, 2}}) {
-          Request request;
-          request.case_index = static_cast<int>(c);
-          request.dtype = dtype;
-          request.device = gpu ? roomy_gpu() : load_device("tpu-v5e");
-          request.check = false;
-          request.options.cores = cores;
-          const Outcome full = kernel.run(request);
-          request.options.dry = true;
-          const Outcome dry = kernel.run(request);
-          CAPTURE(kernel.info.name, kernel.cases[c], name(dtype), gpu, cores);
-          REQUIRE(full.result.ok());
-          for (const auto& d : dry.result.diagnostics) FAIL_CHECK(d.text());
-          check_same_counts(dry.result, full.result);
-          CHECK(dry.result.no_work.empty());
-          CHECK(dry.result.flops == full.result.flops);
-          CHECK(dry.result.transcendentals == full.result.transcendentals);
-          CHECK(dry.result.plan.vmem_bytes() == full.result.plan.vmem_bytes());
-          ++counted;
-        }
-      }
-    }
-  }
-  CHECK(counted > 200);
-}
-
 TEST_CASE("a dry run takes shapes of any size, and finds blocks that there are not",
           "[kernels][dry]") {
   const auto kernels = builtin_kernels();
   const auto dry = [&](const char* name, std::vector<std::pair<std::string, std::string>> sizes) {
     Request request;
     request.assignments = std::move(sizes);
-    request.dtype = DType::bf16;
+    request.dtype = find_kernel(kernels, name).dtypes.back();
     request.device = load_device("tpu-v5e");
     request.options.dry = true;
     return find_kernel(kernels, name).run(request);

@@ -163,7 +163,7 @@ TEST_CASE("what JAX made of real kernels is within the bounds of their goldens",
     const RecordedCall r = read_call(entry.path());
     if (r.devices > 1) continue;
     RunOptions options;
-    options.device = load_device(r.device.empty() ? "tpu-v6e" : r.device);
+    options.device = r.device.value_or(load_device("tpu-v6e"));
     options.cores = r.cores;
     if (r.eager) options.schedule = Schedule{};
     options.error_model = ErrorModel{};

@@ -6,8 +6,8 @@
 #include <iostream>
 
 #include "pallas/call_directory.hpp"
+#include "predict/timeline.hpp"
 #include "report/step_traffic.hpp"
-#include "report/timeline.hpp"
 
 namespace tessera::pallas {
 
@@ -45,7 +45,7 @@ TEST_CASE("real kernels agree with what was recorded, under every schedule", "[c
     CAPTURE(folder);
     const RecordedCall r = read_call(folder);
     RunOptions options;
-    options.device = load_device(r.device.empty() ? "tpu-v6e" : r.device);
+    options.device = r.device.value_or(load_device("tpu-v6e"));
     options.mesh = {r.devices};
     options.cores = r.cores;
     std::vector<std::string> schedules{"eager", "on_wait", "random:1"};
@@ -116,7 +116,7 @@ TEST_CASE("the steps of a real kernel move the bytes of its ledger", "[corpus][t
     const RecordedCall r = read_call(folder);
     if (r.devices > 1 || r.eager) continue;
     RunOptions options;
-    options.device = load_device(r.device.empty() ? "tpu-v6e" : r.device);
+    options.device = r.device.value_or(load_device("tpu-v6e"));
     options.cores = r.cores;
     options.trace_steps = 1 << 20;
     options.threads = 2;
@@ -146,8 +146,8 @@ TEST_CASE("the steps of a real kernel move the bytes of its ledger", "[corpus][t
     REQUIRE(static_cast<std::int64_t>(trace.work.size()) == trace.steps);
     for (const std::int32_t w : trace.work) flops += trace.works[static_cast<std::size_t>(w)].flops;
     CHECK(flops == result.flops);
-    const auto line = report::timeline_of(result.plan, trace, DType::bf16,
-                                          {.cores = r.cores, .mesh = options.mesh});
+    const auto line = predict::timeline_of(result.plan, trace, DType::bf16,
+                                           {.cores = r.cores, .mesh = options.mesh});
     CHECK(line.unmodelled.empty());
     // No shorter than its bytes at the full rate; scalars come before the first step.
     std::int64_t bytes = 0;
@@ -203,7 +203,7 @@ TEST_CASE("a dry run of a real kernel counts what a run counts", "[corpus][dry]"
     const RecordedCall r = read_call(folder);
     if (r.eager) continue;
     RunOptions options;
-    options.device = load_device(r.device.empty() ? "tpu-v6e" : r.device);
+    options.device = r.device.value_or(load_device("tpu-v6e"));
     options.mesh = {r.devices};
     options.cores = r.cores;
     const RunResult full = run_call(r.call, options);

@@ -2,6 +2,8 @@
 import base64
 import json
 import os
+import re
+import shlex
 
 import numpy as np
 import pytest
@@ -67,6 +69,94 @@ def test_sweep_over_devices(tessera, tmp_path, inputs):
     assert rows[0]["predicted_seconds"] == run["timeline"]["seconds"]
     assert "shapes are fixed" in tessera("sweep", MODULE, "bm=1,2", *given, status=2)
     assert "--device tpu-v5e,tpu-v6e" in tessera("sweep", MODULE, *given, status=2)
+
+
+@pytest.fixture
+def call(tmp_path, inputs):
+    """Makes the folder of a recorded call; what its meta.json says besides."""
+    def make(name="call", **said):
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "kernel.mlirbc").write_bytes(open(MODULE, "rb").read())
+        for i, x in enumerate(inputs):
+            np.save(folder / f"in{i}.npy", x)
+        meta = {"num_inputs": 2, "operands": [{}, {}], "results": [{"shape": [32, 256]}], **said}
+        (folder / "meta.json").write_text(json.dumps(meta))
+        return folder
+    return make
+
+
+def device_of(printed):
+    return json.loads(printed[printed.index("{"):])["device"]
+
+
+@pytest.mark.parametrize("chip, device", [("v6e", "tpu-v6e"), ("v5p-8", "tpu-v5p"), ("v7x", "tpu-v7x"), ("7x", "tpu-v7x"),
+                                          ("v2", "tpu-v5e"), ("", "tpu-v5e")])
+def test_a_call_runs_on_the_chip_that_it_names(tessera, call, chip, device):
+    folder = call(chip=chip)
+    assert device_of(tessera("run", str(folder), "--json", "-")) == device
+    assert device_of(tessera("run", str(folder), "--json", "-", "--device", "tpu-v4")) == "tpu-v4"
+    assert f" on {device}\n" in tessera("show", str(folder))
+
+
+def own_device(tmp_path, name, device="tpu-v6e", **figures):
+    """A device of one's own: a file."""
+    spec = json.loads((ROOT / f"memory_model/devices/{device}.json").read_text())
+    for figure, value in figures.items():
+        spec["figures"][figure]["value"] = value
+    file = tmp_path / f"{name}.json"
+    file.write_text(json.dumps(spec | {"name": name}))
+    return file
+
+
+def test_a_call_carries_its_device(tessera, tmp_path, call):
+    folder = call(chip="v5e")
+    own_device(tmp_path, "small").rename(folder / "device.json")
+    assert device_of(tessera("run", str(folder), "--json", "-")) == "small"
+    (folder / "device.json").write_text("{}")
+    assert "call/device.json: needs a string" in tessera("run", str(folder), status=2)
+
+
+def test_a_golden_is_run_again_on_its_device(tessera, tmp_path, call):
+    own = str(own_device(tmp_path, "small"))
+    for what, folder in [(MODULE, "of module"), (str(call()), "of call"), ("matmul", "of kernel")]:
+        given = ("--input", "0=x.npy", "--input", "1=y.npy") if what == MODULE else ()
+        tessera("golden", "make", what, *given, "--device", own, "--out", folder)
+        (tmp_path / "small.json").rename(tmp_path / "away.json")  # the golden has it
+        assert "bit-exact" in tessera("golden", "check", folder, "--backend", "interpret")
+        (tmp_path / "away.json").rename(tmp_path / "small.json")
+    assert device_of(tessera("run", "of module/inputs", "--json", "-")) == "small"
+
+
+def test_what_runs_again_is_said_as_a_shell_takes_it(tessera, tmp_path, call):
+    folder = call("a call", chip="v6e")
+    own_device(tmp_path, "tiny", vmem_capacity=1024)
+    said = tessera("run", str(folder), "--device", "tiny.json", "--profile", "mxu", status=1)
+    replay = re.search(r"replay  tessera (.*)", said)[1]
+    assert replay == f"run '{folder}' --device tiny.json --profile mxu"
+    assert "error[vmem-capacity]" in tessera(*shlex.split(replay), status=1)
+    # A default that the call's own device is not.
+    own_device(tmp_path, "tiny", vmem_capacity=1024).rename(folder / "device.json")
+    assert f"replay  tessera run '{folder}'\n" in tessera("run", str(folder), status=1)
+
+
+def test_commands_are_for_modules_or_say_why_not(tessera, call):
+    assert "golden make" in tessera("bless", MODULE, status=2)
+    assert "runs in the interpreter alone" in tessera("compare", str(call()), "--backend", "cuda", status=2)
+
+
+def test_sweep_ranks_what_is_not_modelled_by_its_bytes(tessera, tmp_path, call):
+    fast, slow = (own_device(tmp_path, name, hbm_bandwidth=rate) for name, rate in [("fast", 1e13), ("slow", 1e10)])
+    for file in fast, slow:  # no peak rate: no timeline
+        spec = json.loads(file.read_text())
+        spec["figures"].pop("peak_flops_f32")
+        file.write_text(json.dumps(spec))
+    tessera("sweep", str(call()), "--device", f"{slow},tpu-v6e,{fast}", "--json", "rows.json")
+    rows = json.loads((tmp_path / "rows.json").read_text())["rows"]
+    assert [row["device"] for row in rows] == ["fast", "tpu-v6e", "slow"]
+    assert [row["predicted_seconds"] is None for row in rows] == [True, False, True]
+    assert rows[1]["rank_seconds"] == rows[1]["predicted_seconds"]
+    assert rows[2]["rank_seconds"] == pytest.approx(1000 * rows[0]["rank_seconds"])
 
 
 def test_advise(tessera, tmp_path, inputs):

@@ -44,6 +44,25 @@ struct ShrinkingSum {
   }
 };
 
+/// More scratch than a GPU has shared memory.
+struct LargeScratch {
+  static constexpr KernelInfo info{.name = "large_scratch", .summary = "", .math = ""};
+  static constexpr auto tiles = kNoTiles;
+  auto spec() const {
+    return tessera::spec(
+        grid(arbitrary(1)),
+        out<float>("o", shape(8, 128), block(Int<8>{}, Int<128>{}), [](auto) { return at(0, 0); }),
+        vmem<float>("buf", Int<512>{}, Int<128>{}));
+  }
+  void operator()(auto&, auto o, auto buf) const {
+    *buf = 1.f;
+    *o = 0.f;
+  }
+};
+struct LargeScratchOfPeers : LargeScratch {
+  int devices = 1;
+};
+
 /// Rows of x picked by a prefetched table; scratch counts in SMEM.
 struct Gather {
   static constexpr KernelInfo info{.name = "gather", .summary = "", .math = ""};
@@ -271,6 +290,26 @@ TEST_CASE("more buffers cost VMEM and no bytes", "[sim][accounting]") {
   // The CUDA build takes as many slots as fit, eight at most, and writes outputs from registers.
   const auto on_gpu = run(Slots{3}, tiles(128), arrays(x), {.device = load_device("h100")});
   CHECK(on_gpu.plan.vmem_bytes() == 8 * block);
+}
+
+TEST_CASE("scratch that peers reach takes device memory on a GPU", "[sim][accounting]") {
+  const auto run_on = [](const auto& kernel, const char* device) {
+    return run(kernel, tiles(), {}, {.device = load_device(device)});
+  };
+  const RunResult alone = run_on(LargeScratch{}, "h200");
+  REQUIRE(alone.diagnostics.size() == 1);
+  CHECK(alone.diagnostics[0].slug == std::string("vmem-capacity"));
+  const RunResult peer = run_on(LargeScratchOfPeers{}, "h200");
+  for (const auto& d : peer.diagnostics) FAIL_CHECK(d.text());
+  CHECK(peer.plan.vmem_bytes() == 0);
+  CHECK(bytes_in(peer.plan.allocations, Space::hbm) == 512 * 128 * 4);
+  // It is a body's own memory all the same: not in the traffic.
+  CHECK(peer.ledger().hbm_read_bytes() == 0);
+  CHECK(peer.ledger().hbm_write_bytes() == 8 * 128 * 4);
+  // A TPU's peers copy into VMEM.
+  const RunResult tpu = run_on(LargeScratchOfPeers{}, "tpu-v5e");
+  CHECK(tpu.plan.vmem_bytes() == 512 * 128 * 4 + 2 * 8 * 128 * 4);
+  CHECK(bytes_in(tpu.plan.allocations, Space::hbm) == 0);
 }
 
 TEST_CASE("a batched kernel is the kernel on every slice", "[sim][batched]") {

@@ -1,21 +1,8 @@
 """Chip queries answer for the simulated device."""
 import contextlib
-import re
 import sys
 
-# device_kind of a TPU's runtime (jax/_src/pallas/mosaic/tpu_info.py).
-_KINDS = {"v2": "TPU v2", "v3": "TPU v3", "v4": "TPU v4", "v5e": "TPU v5 lite", "v5p": "TPU v5p",
-          "v6e": "TPU v6 lite", "v7x": "TPU7x"}
-
-
-def device_kind(device):
-    """ "TPU v5 lite" of "tpu-v5e"; of a device file, by its name. """
-    found = re.search(r"tpu-(v\w+)", device)
-    kind = _KINDS.get(found.group(1)) if found else None
-    if kind is None:
-        raise ValueError(f"device {device!r}: JAX must know which TPU it is; name it tpu-" +
-                         " or tpu-".join(_KINDS))
-    return kind
+from tessera import _xla
 
 
 def _asked_by_jax():
@@ -31,7 +18,7 @@ def _asked_by_jax():
 def pretend(device, cores):
     import jax
 
-    kind = device_kind(device)
+    kind = _xla.device_kind(device)
     on_cpu = type(jax.devices("cpu")[0])
     with contextlib.ExitStack() as stack:
 

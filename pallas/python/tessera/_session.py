@@ -40,14 +40,14 @@ def simulate(device="tpu-v5e", schedule=None, checks="all", *, cores=1, threads=
              profile="exact", golden=None, error_model=None, dry=False):
     """Runs each Pallas TPU kernel called inside on a simulated device; gives a Report.
 
-    device: a TPU of `tessera.devices()`, or a JSON file. Chip queries (pltpu.get_tpu_info(), device_kind,
-      jax.default_backend()) answer for it.
+    device: a TPU of `tessera.devices()`, or a file like those of memory_model/devices. Chip queries
+      (pltpu.get_tpu_info(), device_kind, jax.default_backend()) answer for it.
     schedule: "eager", "on_wait", "random:SEED", "adversarial"; see `tessera run --help`. None: eager.
     checks: "all" raises KernelError at the first kernel that is wrong; "report" notes it in the report and goes
       on, with undefined results (NaN) unless it is a race; "no-races" is "all" but for races.
     cores: TensorCores of a device that share a kernel's parallel dims (Megacore: 2).
     threads: of the host, for kernels without copies of their own; 0: what OpenMP offers.
-    capture: a folder; each call is written there with its operands, for `tessera run FOLDER`.
+    capture: a folder; each call is written there with its operands and the device, for `tessera run FOLDER`.
     patience: seconds that a device of a mesh may be late at a kernel that others have reached.
     profile: how products of f32 are computed: "exact"; "mxu" as a TPU does by default, from operands rounded to
       bf16 (six passes where precision=HIGHEST); "mxu:x3" or "mxu:x6", three or six passes.
@@ -102,7 +102,7 @@ def make_goldens(function, *args, folder="goldens", error_model=None, **settings
 
 
 def capture(function, *args, folder="captured", **settings):
-    """Calls function(*args), and writes each kernel that it calls with its operands to folder/NNN_name.
+    """Calls function(*args), and writes each kernel that it calls, its operands and the device to folder/NNN_name.
 
     `tessera run folder/NNN_name` runs it again without Python. What is wrong with a kernel is noted in the
     report that is returned, and does not keep it from being written. `settings` are those of simulate().

@@ -12,12 +12,13 @@ class Sweep:
     """rows: the fastest first, then what does not run.
 
     Each row is a dict as in tessera.sweep/1: device, shape, and either `reason` or hbm_read_bytes, hbm_write_bytes,
-    vmem_bytes, vmem_capacity_bytes, flops, predicted_seconds (None: not modelled), binds, note.
+    vmem_bytes, vmem_capacity_bytes, flops, predicted_seconds (None: not modelled), rank_seconds (then the time of the
+    bytes at the full rate), binds, note.
     """
 
     def __init__(self, name, rows):
         self.name = name
-        self.rows = sorted(rows, key=lambda row: ("reason" in row, _rank(row)))
+        self.rows = sorted(rows, key=lambda row: ("reason" in row, row.get("rank_seconds")))
 
     @property
     def best(self):
@@ -56,14 +57,6 @@ class Sweep:
 
     def _repr_html_(self):
         return html_table(list(self._cells()), left=(0, 1, 6))
-
-
-def _rank(row):
-    """Without a prediction: the bytes, which every shape has."""
-    if "reason" in row:
-        return 0
-    seconds = row["predicted_seconds"]
-    return seconds if seconds is not None else row["hbm_read_bytes"] + row["hbm_write_bytes"]
 
 
 def sweep(function, *args, device="tpu-v5e", cores=1, dry=True, **shapes):
@@ -124,6 +117,7 @@ def _count(function, args, shape, device, cores, dry):
         "vmem_capacity_bytes": calls[0]["memory"]["vmem_capacity_bytes"],
         "flops": sum(call["ops"]["flops"] or 0 for call in calls),
         "predicted_seconds": None if missing else sum(line["seconds"] for line in lines),
+        "rank_seconds": sum(call["rank_seconds"] for call in calls),
         "binds": "" if missing else longest["binds"],
         "note": f"no time: {missing}" if missing else "",
     }

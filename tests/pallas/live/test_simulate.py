@@ -2,6 +2,9 @@
 import functools
 import json
 import os
+import pathlib
+import re
+import shlex
 import subprocess
 import sys
 
@@ -13,6 +16,8 @@ from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 
 import tessera
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
 
 
 def scale_kernel(x_ref, o_ref):
@@ -297,6 +302,42 @@ def test_prints_go_to_python(capsys):
         pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct((16, 128), jnp.float32), grid=(2,), in_specs=[block],
                        out_specs=block)(matrix())
     assert capsys.readouterr().out.split() == ["step", "0", "step", "1"]
+
+
+def test_a_capture_carries_its_device(tmp_path):
+    program = os.environ.get("TESSERA", "")
+    if not program:
+        pytest.skip("TESSERA names no program: ./tessera test sets it")
+    spec = json.loads((ROOT / "memory_model/devices/tpu-v6e.json").read_text())
+    spec["figures"]["hbm_bandwidth"]["value"] *= 2
+    file = tmp_path / "what we are sold.json"
+    file.write_text(json.dumps(spec | {"name": "tpu-next"}))
+    x = matrix(64)
+    report = tessera.capture(lambda x: race_or_not(False, twice(x)[:16]), x, folder=tmp_path / "the calls", device=str(file),
+                             profile="mxu")
+    file.unlink()
+    for call in report.calls:
+        assert call.json["device"] == "tpu-next"
+        done = subprocess.run([program, "run", call.folder, "--json", "-"], capture_output=True, text=True, timeout=120,
+                              check=False)
+        assert '"device": "tpu-next"' in done.stdout
+    # What the race says is a command.
+    replay = re.search(r"replay  (tessera run .*)", str(report.errors[0]))[1]
+    assert "--profile mxu" in replay
+    done = subprocess.run([program, *shlex.split(replay)[1:]], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 1 and "error[race]" in done.stderr
+
+
+def test_a_device_that_jax_does_not_know(tmp_path):
+    spec = json.loads((ROOT / "memory_model/devices/tpu-v6e.json").read_text())
+    del spec["jax"]
+    (tmp_path / "tpu-v6e.json").write_text(json.dumps(spec))
+    with pytest.raises(ValueError, match="JAX must know which TPU it is(?s:.*)device_kind"):
+        with tessera.simulate(device=str(tmp_path / "tpu-v6e.json")):
+            pass
+    with pytest.raises(ValueError, match="h100"):
+        with tessera.simulate(device="h100"):
+            pass
 
 
 def test_chip_queries_answer_for_the_device():

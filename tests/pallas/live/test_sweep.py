@@ -1,6 +1,7 @@
 """Counting without computing, and block shapes of live kernels."""
 import functools
 import json
+import pathlib
 
 import jax
 import jax.numpy as jnp
@@ -9,6 +10,8 @@ import pytest
 import tessera
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
 
 
 def matmul(x, y, bm=128, bn=128, bk=128):
@@ -75,6 +78,24 @@ def test_sweep_ranks_shapes_and_keeps_the_reasons(tmp_path):
     assert rows["schema"] == "tessera.sweep/1" and len(rows["rows"]) == 12
     table.save_html(tmp_path / "sweep.html")
     assert "bm" in (tmp_path / "sweep.html").read_text() and "/*DATA*/" not in (tmp_path / "sweep.html").read_text()
+
+
+def test_sweep_ranks_what_is_not_modelled_by_the_time_of_its_bytes(tmp_path):
+    """As the command line does."""
+    files = []
+    for name, bandwidth in ("fast", 1e14), ("slow", 1e9):
+        spec = json.loads((ROOT / "memory_model/devices/tpu-v5e.json").read_text())
+        spec["figures"]["hbm_bandwidth"]["value"] = bandwidth
+        del spec["figures"]["peak_flops_f32"]
+        files.append(tmp_path / f"{name}.json")
+        files[-1].write_text(json.dumps(spec | {"name": name}))
+    fast, slow = map(str, files)
+    rows = tessera.sweep(matmul, X, Y, bm=[128, 512], device=[slow, "tpu-v5e", fast]).rows
+    assert [row["device"] for row in rows] == [fast] * 2 + ["tpu-v5e"] * 2 + [slow] * 2
+    assert [row["predicted_seconds"] is None for row in rows] == [True] * 2 + [False] * 2 + [True] * 2
+    assert [row["shape"]["bm"] for row in rows] == [512, 128] * 3
+    tiled = rows[-1]["hbm_read_bytes"] + rows[-1]["hbm_write_bytes"]  # all blocks are whole tiles
+    assert rows[-1]["rank_seconds"] == pytest.approx(tiled / 1e9)
 
 
 def test_sweep_of_a_function_that_computes():

@@ -1,0 +1,27 @@
+// The command line that does again what was done: in `replay` lines, in the manifests of goldens,
+// on pages.
+//
+// It has what changes a result (values, bytes, limits, what is looked for) and leaves out what is
+// default, what changes no result (--threads) and where files go. Steps and schedules are added by
+// what finds them.
+#pragma once
+
+#include "cli/commands.hpp"
+
+namespace tessera::cli {
+
+/// Words as a shell takes them apart again.
+std::string joined(const std::vector<std::string>& words);
+
+/// "tessera run matmul --case 1 --dtype bf16"; `command`: "run", "golden make".
+std::string command_of(const std::string& command, const RunArguments& arguments);
+std::string command_of(const std::string& command, const RunArguments& arguments,
+                       const GoldenArguments& golden);
+
+/// The options of an error model, each after a space.
+std::string model_options(const GoldenArguments& golden);
+
+/// What was asked of a kernel, in words again (request_of).
+RunArguments arguments_of(const std::string& kernel, const Request& request);
+
+}  // namespace tessera::cli

@@ -1,0 +1,483 @@
+// From a request to an outcome: sizes, the backend, inputs, the run, the oracle, the closed form.
+#include "cli/kernel_handle.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <stdexcept>
+#include <string_view>
+
+#include "cli/command_line.hpp"
+#include "cli/registry.hpp"
+#include "sim/diagnostics/slugs.hpp"
+
+namespace tessera::cli {
+
+namespace {
+
+/// A kernel with its sizes, tiles and prepared arrays.
+struct Prepared {
+  std::unique_ptr<KernelInstance> kernel;
+  Tiles tiles;
+  Setting setting;
+  std::unique_ptr<Host> host;
+
+  const char* name() const { return kernel->facts().info.name; }
+};
+
+/// Takes name=value assignments over the values of a case; throws InputError.
+Prepared resolve(std::unique_ptr<KernelInstance> kernel, const Request& request) {
+  const KernelFacts& facts = kernel->facts();
+  const std::string kernel_name = facts.info.name;
+  const auto cases = static_cast<int>(facts.cases.size());
+  if (request.case_index < 0 || request.case_index >= cases) {
+    throw InputError("bad-input", kernel_name + " has cases 0 to " + std::to_string(cases - 1) +
+                                      ", not " + std::to_string(request.case_index));
+  }
+  const Case& base = facts.cases[static_cast<std::size_t>(request.case_index)];
+  std::vector<std::string> known;
+  std::vector<std::string> given;
+  for (const auto& s : facts.sizes) known.emplace_back(s.name);
+  for (const auto& t : facts.tiles) known.emplace_back(t.name);
+  for (const auto& [name, text] : request.assignments) {
+    if (std::find(known.begin(), known.end(), name) == known.end()) {
+      throw InputError("unknown-parameter",
+                       kernel_name + " has no parameter '" + name + "'" + suggest(name, known),
+                       "tessera show " + kernel_name);
+    }
+    given.push_back(name);
+  }
+  const auto assigned = [&](const char* name) -> const std::string* {
+    const std::string* text = nullptr;
+    for (const auto& [n, value] : request.assignments) {
+      if (n == name) text = &value;
+    }
+    return text;
+  };
+  constexpr double kLargest = 1 << 30;
+  const auto number = [&](const char* name, const std::string& text, bool real, double least) {
+    const double value = parse_number(name, text, real);
+    if (value < least || value > kLargest) {
+      throw InputError("bad-input", std::string(name) + " is at least " +
+                                        std::to_string(static_cast<int>(least)) +
+                                        " and at most 2^30, not " + text);
+    }
+    return value;
+  };
+  Prepared p;
+  for (std::size_t i = 0; i < facts.sizes.size(); ++i) {
+    const auto& s = facts.sizes[i];
+    double value = base.sizes[i];
+    const bool zero = std::any_of(facts.cases.begin(), facts.cases.end(),
+                                  [i](const Case& c) { return c.sizes[i] < 1; });
+    const bool devices = std::string_view(s.name) == "devices";
+    if (devices && request.devices > 0) value = request.devices;
+    if (const auto* text = assigned(s.name)) value = number(s.name, *text, s.real, zero ? 0 : 1);
+    kernel->set(i, value);
+    p.setting.sizes.push_back({s.name, s.what, value});
+  }
+  for (std::size_t i = 0; i < facts.tiles.size(); ++i) {
+    const TileParam& t = facts.tiles[i];
+    double value = base.tiles[i];
+    const bool follows =
+        t.follows != nullptr && std::find(given.begin(), given.end(), t.follows) != given.end();
+    for (const auto& s : p.setting.sizes) {
+      if (follows && s.name == t.follows) value = s.value;
+    }
+    if (const auto* text = assigned(t.name)) value = number(t.name, *text, false, 1);
+    p.tiles.size[i] = static_cast<int>(value);
+    p.setting.tiles.emplace_back(t.name, static_cast<int>(value));
+  }
+  if (given.empty()) {
+    p.setting.case_name = "case " + std::to_string(request.case_index) + " (" + base.what + ")";
+  }
+  if (const char* fault = kernel->valid(p.tiles)) throw InputError("bad-input", fault);
+  p.kernel = std::move(kernel);
+  return p;
+}
+
+/// An instance of the request's element type, with its sizes.
+Prepared resolve(const KernelHandle& handle, const Request& request) {
+  const DType dtype = parse_dtype(name(request.dtype), handle);
+  const auto at = std::find(handle.dtypes.begin(), handle.dtypes.end(), dtype);
+  return resolve(handle.make[static_cast<std::size_t>(at - handle.dtypes.begin())](), request);
+}
+
+/// Devices of the run: a size of a kernel on a mesh; of any other, as many as are asked for, each
+/// with inputs of its own.
+int devices_of(const Prepared& p, const Request& request) {
+  return p.kernel->devices().value_or(std::max(1, request.devices));
+}
+
+/// An option of the request that no GPU has, "" if there is none. `mesh`: for a kernel on one.
+std::string what_only_the_interpreter_does(const Request& request, bool mesh) {
+  if (request.options.dry) return "--dry";
+  if (request.options.schedule) return "--schedule";
+  if (!request.options.at.empty()) return "--at";
+  if (request.options.trap_nan) return "--trap";
+  if (request.options.profile != Profile::exact)
+    return std::string("--profile ") + name(request.options.profile);
+  if (request.options.cores > 1) return "--cores";
+  if (!mesh && request.devices > 0) return "--devices";
+  if (mesh && request.options.mesh.size() > 1) return "a mesh of more than one axis";
+  if (request.options.transport != nullptr) return "mpirun";
+  return "";
+}
+
+/// Why a GPU cannot run a kernel on so many devices, or "".
+std::string why_not_on(const cuda::Device& device, const char* kernel, int devices,
+                       bool oversubscribe) {
+  if (!device.there) return device.why;
+  if (devices <= device.gpus || oversubscribe) return "";
+  return fmt::format(
+      "{} runs on {} devices, and {}: --oversubscribe puts several devices on a GPU", kernel,
+      devices,
+      device.gpus == 1 ? "there is one GPU" : fmt::format("{} GPUs reach each other", device.gpus));
+}
+
+/// The backend for a request whose sizes and tiles are resolved; the tiles become those of its
+/// instance.
+CudaFit choose_backend(const Request& request, Prepared& p, Receipt& receipt) {
+  receipt.requested = request.backend ? name(*request.backend) : "auto";
+  receipt.ran = request.backend.value_or(BackendKind::interpret);
+  if (request.backend && request.backend != BackendKind::cuda) return {};
+  std::vector<int> asked;
+  bool exact = false;
+  for (const auto& [name, extent] : p.setting.tiles) {
+    asked.push_back(extent);
+    for (const auto& [given, text] : request.assignments) exact = exact || given == name;
+  }
+  const auto valid = [&](const std::vector<int>& sizes) {
+    Tiles tiles;
+    std::copy(sizes.begin(), sizes.end(), tiles.size.begin());
+    return p.kernel->valid(tiles) == nullptr;
+  };
+  CudaFit fit;
+  const std::string interpreted =
+      what_only_the_interpreter_does(request, p.kernel->devices().has_value());
+  if (!interpreted.empty())
+    fit.why = interpreted + " is the interpreter's";
+  else
+    fit = fit_cuda(p.name(), request.dtype, asked, exact, valid);
+  if (fit.instance != nullptr) {
+    const cuda::Device device = cuda_backend()->device();
+    const int devices = devices_of(p, request);
+    receipt.gpus = std::min(devices, device.gpus);
+    receipt.device = (receipt.gpus > 1 ? std::to_string(receipt.gpus) + " x " : "") + device.name;
+    const std::string why = why_not_on(device, p.name(), devices, request.oversubscribe);
+    if (!why.empty()) fit = {nullptr, why};
+  }
+  receipt.why = fit.why;
+  if (fit.instance == nullptr) {
+    if (request.backend) throw InputError("no-backend", "--backend cuda: " + fit.why);
+    return fit;
+  }
+  receipt.ran = BackendKind::cuda;
+  receipt.why = receipt.device;
+  for (std::size_t i = 0; i < fit.instance->tiles.size(); ++i) {
+    p.tiles.size[i] = fit.instance->tiles[i];
+    p.setting.tiles[i].second = fit.instance->tiles[i];
+  }
+  return fit;
+}
+
+/// Runs the CUDA build of a kernel on the arrays of a request.
+void run_cuda(const cuda::Instance& instance, const Prepared& p, const std::vector<Array>& arrays,
+              const std::vector<std::string>& names, const Request& request, Outcome& outcome) {
+  cuda::Launch launch;
+  launch.gpus = outcome.receipt.gpus;
+  for (const auto& s : p.setting.sizes) launch.sizes.push_back(s.value);
+  for (std::size_t i = 0; i < arrays.size(); ++i)
+    launch.inputs.push_back(
+        {names[i], arrays[i].bytes(), static_cast<std::size_t>(arrays[i].size_bytes())});
+  for (const auto& a : p.host->asked()) launch.inputs.push_back({a.name, a.data, a.bytes});
+  launch.rounds = request.rounds;
+  launch.steps_per_cell = request.steps_per_cell;
+  launch.time_limit_s = request.time_limit;
+  for (const auto& op : outcome.result.plan.operands) {
+    if (!op.is_output() || !op.present) continue;
+    Shape all = op.array;
+    all[0] *= devices_of(p, request);
+    outcome.result.outputs.push_back(Array::undefined(op.dtype, all));
+  }
+  for (Array& a : outcome.result.outputs) {
+    launch.outputs.push_back(a.bytes());
+    launch.output_bytes.push_back(static_cast<std::size_t>(a.size_bytes()));
+  }
+  outcome.receipt.launch = instance.run(launch);
+}
+
+/// What a kernel makes on the host for its sizes and tiles.
+void make_host(const Request& request, Prepared& p) {
+  p.host = std::make_unique<Host>(p.name(), request.seed, request.files, request.input_kind);
+  p.kernel->prepare(*p.host, p.tiles);
+}
+
+/// The kernel's own count of its bytes, if it has one. Several cores of a device begin with empty
+/// blocks each: no closed form tells how their cells fall.
+std::optional<Bytes> closed_form_of(const Prepared& p, const Request& request,
+                                    bool on_gpu = false) {
+  if (request.options.cores > 1) return std::nullopt;
+  const bool keeps = !on_gpu && request.device.keeps_blocks_across_cells();
+  std::optional<Bytes> bytes = p.kernel->closed_form(p.tiles, Target{keeps});
+  if (bytes && !p.kernel->devices()) {
+    const int n = devices_of(p, request);
+    bytes = {bytes->read * n, bytes->write * n, bytes->remote * n};
+  }
+  return bytes;
+}
+
+void check_closed_form(const Bytes& closed_form, const char* kernel, RunResult& result) {
+  const Ledger& ledger = result.ledger();
+  const Bytes moved{ledger.hbm_read_bytes(), ledger.hbm_write_bytes(), ledger.remote_bytes()};
+  if (closed_form == moved) return;
+  Diagnostic d{.slug = "closed-form",
+               .headline = std::string(kernel) + "'s hbm_bytes() is not what moved"};
+  d.fields.emplace_back(
+      "read", with_commas(closed_form.read) + " derived, " + with_commas(moved.read) + " moved");
+  d.fields.emplace_back(
+      "write", with_commas(closed_form.write) + " derived, " + with_commas(moved.write) + " moved");
+  if (closed_form.remote != moved.remote) {
+    d.fields.emplace_back("remote", with_commas(closed_form.remote) + " derived, " +
+                                        with_commas(moved.remote) + " moved");
+  }
+  d.fields.emplace_back("help",
+                        "the ledger counts what ran; the derivation or the index maps are wrong");
+  result.diagnostics.push_back(std::move(d));
+}
+
+/// Device d's part of an array.
+reference::Tensor shard(const reference::Tensor& whole, int d, int devices) {
+  reference::Tensor part = whole;
+  part.shape[0] /= static_cast<std::size_t>(devices);
+  const auto n = static_cast<std::ptrdiff_t>(whole.values.size()) / devices;
+  part.values.assign(whole.values.begin() + d * n, whole.values.begin() + (d + 1) * n);
+  return part;
+}
+
+/// The array with one more part.
+void append_shard(reference::Expected& whole, const reference::Expected& part) {
+  for (const auto member : {&reference::Expected::value, &reference::Expected::error}) {
+    reference::Tensor& to = whole.*member;
+    const reference::Tensor& from = part.*member;
+    to.shape[0] += from.shape[0];
+    to.values.insert(to.values.end(), from.values.begin(), from.values.end());
+  }
+}
+
+/// What the oracle says. That of a kernel on a mesh sees the arrays of all devices; any other
+/// kernel runs on each device alone, and so does its oracle.
+std::vector<reference::Expected> expected_of(const KernelInstance& kernel,
+                                             const std::vector<Array>& arrays,
+                                             const std::vector<std::string>& names, int devices) {
+  const bool mesh = kernel.devices().has_value();
+  std::vector<reference::Expected> results;
+  for (int d = 0; d < (mesh ? 1 : devices); ++d) {
+    OracleInputs inputs;
+    for (std::size_t i = 0; i < arrays.size(); ++i) {
+      reference::Tensor whole = golden::to_tensor(arrays[i]);
+      inputs.add(names[i], mesh || devices == 1 ? std::move(whole) : shard(whole, d, devices));
+    }
+    std::vector<reference::Expected> each = kernel.oracle(inputs);
+    for (std::size_t o = 0; o < each.size(); ++o) {
+      if (o == results.size())
+        results.push_back(std::move(each[o]));
+      else
+        append_shard(results[o], each[o]);
+    }
+  }
+  return results;
+}
+
+/// Strides and blocks of the operands, without a device's limits: what runs them has its own.
+void lay_out(Plan& plan) {
+  plan.device.vmem_bytes = std::numeric_limits<std::int64_t>::max();
+  plan.device.smem_bytes = std::numeric_limits<std::int64_t>::max();
+  plan.device.kind = DeviceSpec::Kind::gpu;  // no rule for the shapes of blocks
+  finish_plan(plan);
+}
+
+/// What the oracle says of an output, in its element type.
+Array rounded(const reference::Expected& expected, const Plan& plan, std::size_t output,
+              int devices) {
+  for (const auto& op : plan.operands) {
+    if (!op.is_output() || !op.present) continue;
+    if (output-- > 0) continue;
+    Shape all = op.array;
+    if (devices > 1) all[0] *= devices;
+    Array array(op.dtype, all);
+    for (std::int64_t i = 0; i < array.elems(); ++i)
+      array.set(i, expected.value.values[static_cast<std::size_t>(i)]);
+    return array;
+  }
+  throw std::logic_error("the oracle has more outputs than the kernel");
+}
+
+/// Throws InputError if the arrays are larger than this machine's memory.
+void check_memory(const Plan& plan, int devices) {
+  double bytes = 0;
+  for (const auto& op : plan.operands) {
+    if (!op.present || !(op.pipelined() || in_hbm(op.role))) continue;
+    double array = bit_width(op.dtype) / 8.;
+    for (int d = 0; d < op.array.rank; ++d) array *= static_cast<double>(op.array[d]);
+    bytes += array * devices;
+  }
+  const double have =
+      static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGE_SIZE));
+  if (bytes <= have) return;
+  throw InputError("bad-input",
+                   fmt::format("the arrays of {} take {:.3g} GiB, more than this machine's memory",
+                               plan.kernel, bytes / (1 << 30)));
+}
+
+/// The arrays of a run by name, and what prepare() asked for besides.
+std::vector<std::pair<std::string, Array>> inputs_of(const Host& host,
+                                                     const std::vector<std::string>& names,
+                                                     const std::vector<Array>& arrays) {
+  std::vector<std::pair<std::string, Array>> inputs;
+  for (std::size_t i = 0; i < arrays.size(); ++i) inputs.emplace_back(names[i], arrays[i]);
+  for (const Host::Asked& asked : host.asked()) {
+    const bool known = std::any_of(inputs.begin(), inputs.end(),
+                                   [&](const auto& in) { return in.first == asked.name; });
+    if (known) continue;
+    Array array(asked.dtype, asked.shape);
+    std::memcpy(array.bytes(), asked.data, asked.bytes);
+    inputs.emplace_back(asked.name, std::move(array));
+  }
+  return inputs;
+}
+
+std::string who_of(const char* kernel, const Request& request, const Setting& setting) {
+  std::string who = kernel;
+  if (!setting.case_name.empty()) who += ", case " + std::to_string(request.case_index);
+  who += " (";
+  for (std::size_t i = 0; i < setting.sizes.size(); ++i) {
+    std::string value = std::to_string(setting.sizes[i].value);
+    value.erase(value.find_last_not_of('0') + 1);
+    if (value.ends_with('.')) value.pop_back();
+    who += (i > 0 ? ", " : "") + setting.sizes[i].name + "=" + value;
+  }
+  return who + ")";
+}
+
+/// How far a kernel that takes f32 operands of dots as they are may be from one on an MXU, in any
+/// other respect computed alike.
+ErrorModel of_unrounded_operands() {
+  ErrorModel m = ErrorModel::order_alone();
+  m.operands = unit_roundoff("f32");
+  return m;
+}
+
+}  // namespace
+
+KernelHandle::KernelHandle(std::vector<DType> built, std::vector<Make> makers)
+    : dtypes(std::move(built)), make(std::move(makers)) {
+  const auto instance = make.front()();
+  info = instance->facts().info;
+  for (const Case& c : instance->facts().cases) cases.emplace_back(c.what);
+}
+
+Outcome KernelHandle::run(const Request& request) const {
+  Prepared p = resolve(*this, request);
+  Outcome outcome;
+  const CudaFit cuda = choose_backend(request, p, outcome.receipt);
+  make_host(request, p);
+  outcome.setting = p.setting;
+  Plan operands = p.kernel->plan(p.tiles, request.device);
+  const int devices = devices_of(p, request);
+  RunOptions options = request.options;
+  options.device = request.device;
+  if (request.devices == 0) options.mesh = {devices};
+  outcome.mesh = options.mesh;
+  options.who = who_of(info.name, request, p.setting);
+  options.command = command_of("run", arguments_of(info.name, request));
+  if (options.dry) {
+    outcome.result = p.kernel->run(p.tiles, {}, options);
+    outcome.closed_form = closed_form_of(p, request);
+    if (outcome.result.ok() && outcome.closed_form)
+      check_closed_form(*outcome.closed_form, info.name, outcome.result);
+    return outcome;
+  }
+  check_memory(operands, devices);
+  std::vector<Array> arrays;
+  std::vector<std::string> names;
+  for (const auto& op : operands.operands) {
+    if (op.is_output() && op.present) outcome.output_names.push_back(op.name);
+    if (!op.is_input() || !op.present) continue;
+    names.push_back(op.name);
+    Shape all = op.array;
+    if (devices > 1) all[0] *= devices;
+    arrays.push_back(p.host->operand(op.name, op.dtype, all));
+  }
+  for (const auto& s : operands.scalars) names.push_back(s.name);
+  p.host->check_files_used(names);
+  Inputs inputs;
+  for (const auto& a : arrays) inputs.push_back(&a);
+  if (request.keep_inputs) outcome.inputs = inputs_of(*p.host, names, arrays);
+
+  const BackendKind ran = outcome.receipt.ran;
+  const bool rounds = mxu_passes(options.profile) > 0 && request.dtype == DType::f32;
+  std::vector<Array> profile_bounds;
+  if (ran == BackendKind::interpret) {
+    RunOptions own = options;
+    if (rounds && request.check) {
+      if (options.transport != nullptr)
+        throw InputError("bad-usage",
+                         std::string("products as --profile ") + name(options.profile) +
+                             " has them are compared with the reference in one process alone",
+                         "add --no-check");
+      own.error_model = of_unrounded_operands();
+      if (options.error_model) {  // asks for other bounds
+        const RunResult unrounded = p.kernel->run(p.tiles, inputs, own);
+        profile_bounds = unrounded.bounds;
+        own.error_model = options.error_model;
+      }
+    }
+    outcome.result = p.kernel->run(p.tiles, inputs, own);
+    if (!outcome.result.ok()) return outcome;
+    if (!options.error_model) profile_bounds = std::move(outcome.result.bounds);
+    if (options.transport != nullptr && options.transport->rank() > 0) return outcome;
+    outcome.closed_form = closed_form_of(p, request);
+    if (outcome.closed_form) check_closed_form(*outcome.closed_form, info.name, outcome.result);
+  } else {
+    lay_out(operands);
+    outcome.result.plan = std::move(operands);
+    if (ran == BackendKind::cuda) {
+      outcome.closed_form = closed_form_of(p, request, true);
+      run_cuda(*cuda.instance, p, arrays, names, request, outcome);
+    }
+  }
+  if (ran != BackendKind::reference && !request.check) return outcome;
+
+  if (request.phase) request.phase("comparing with the reference");
+  const auto results = expected_of(*p.kernel, arrays, names, devices);
+  if (ran == BackendKind::reference) {
+    for (const auto& r : results)
+      outcome.result.outputs.push_back(
+          rounded(r, outcome.result.plan, outcome.result.outputs.size(), devices));
+    return outcome;
+  }
+  const StepContext context{&outcome.result.plan, nullptr, options.who, options.command};
+  step_context = &context;
+  outcome.validation = golden::validate(outcome.result.plan, outcome.result.outputs, results,
+                                        info.name, profile_bounds);
+  step_context = nullptr;
+  if (outcome.validation->mismatch)
+    outcome.result.diagnostics.push_back(*outcome.validation->mismatch);
+  return outcome;
+}
+
+Description KernelHandle::describe(const Request& request) const {
+  Prepared p = resolve(*this, request);
+  make_host(request, p);
+  Description d;
+  d.plan = p.kernel->plan(p.tiles, request.device);
+  d.closed_form = closed_form_of(p, request);
+  d.setting = std::move(p.setting);
+  return d;
+}
+
+}  // namespace tessera::cli

@@ -1,0 +1,27 @@
+#pragma once
+
+#include "kernels/entry.hpp"
+#include "kernels/flash_attention.hpp"
+#include "reference/attention.hpp"
+
+namespace tessera::kernels::entries {
+
+template <class T>
+reference::Expected attention_oracle(const FlashAttention<T>& kernel, const OracleInputs& in) {
+  reference::AttentionMask mask;
+  mask.causal = kernel.causal != 0;
+  mask.window = kernel.window;
+  mask.softcap = kernel.softcap;
+  mask.kv_lengths = values_of(kernel.kv_lengths);
+  if (kernel.segments != 0) {
+    mask.q_segments = integers_of(in["q_seg"]);
+    mask.kv_segments = integers_of(in["kv_seg"]);
+  }
+  mask.probabilities_in_bf16 = kBytes<T> == 2;
+  return reference::attention(in["q"], in["k"], in["v"], mask);
+}
+
+constexpr auto flash_attention =
+    entry<FlashAttention>([](const auto& k, In in) { return attention_oracle(k, in); });
+
+}  // namespace tessera::kernels::entries

@@ -1,0 +1,166 @@
+#include "pallas/module_kernel.hpp"
+
+#include "pallas/ops/memory.hpp"
+
+namespace tessera::pallas {
+
+IndexMaps::IndexMaps(const Call& call, const std::vector<std::int64_t>& grid, Exec& exec,
+                     int device)
+    : grid_(grid), exec_(exec) {
+  exec.bounds = &grid;
+  const Program& p = exec.program;
+  for (std::size_t i = 0; i < p.prefetched.size(); ++i) {
+    const Array& array = call.prefetched[i];
+    const Type& t = p.prefetched[i].type;
+    prefetched_.push_back(std::make_unique<SharedBuffer>("prefetched" + std::to_string(i),
+                                                         Space::smem, t.dtype, t.shape));
+    Buffer& b = *prefetched_.back();
+    const std::int64_t bytes = packed_bytes(t.dtype, t.shape.elems());
+    const bool sharded = array.size_bytes() > bytes;
+    std::memcpy(b.writable(), array.bytes() + (sharded ? device * bytes : 0),
+                static_cast<std::size_t>(bytes));
+    b.shadow.fill(Shadow::init);
+    b.shared = false;
+    exec_.memref(p.prefetched[i].slot) = MemRef::whole(b);
+    for (const Window& w : p.operands) {
+      if (!w.whole && !w.any)
+        exec_.memref(w.transform.arguments[p.grid.size() + i]) = MemRef::whole(b);
+    }
+  }
+}
+
+void IndexMaps::evaluate(const Window& w, const int* ids, std::int64_t* index) {
+  if (w.whole) {
+    for (int d = 0; d < w.type.shape.rank; ++d) index[d] = 0;
+    return;
+  }
+  const Code& code = w.transform;
+  for (std::size_t d = 0; d < grid_.size(); ++d) exec_.set(code.arguments[d], std::int32_t{ids[d]});
+  exec_.run(code);
+  for (std::size_t d = 0; d < code.results.size(); ++d)
+    index[d] = exec_.integer(code.results[d], DType::i32, "a block index");
+}
+
+namespace {
+
+class ModuleBody final : public Body {
+ public:
+  ModuleBody(const Call& call, const std::vector<std::int64_t>& grid, CoreView& view)
+      : program_(*call.program),
+        view_(view),
+        exec_(program_, view.core, *view.context),
+        maps_(call, grid, exec_, view.core != nullptr ? view.core->device : 0) {
+    exec_.printed = view.printed;
+    exec_.collective_id = call.collective_id;
+    exec_.unchecked_bounds = call.unchecked_bounds;
+    exec_.dry = view.dry;
+    const std::vector<OperandPlan>& operands = view.plan->operands;
+    for (std::size_t i = 0; i < operands.size(); ++i) {
+      const std::size_t first = program_.operands.size();
+      bind(i, i < first ? program_.operands[i] : program_.scratch[i - first]);
+    }
+  }
+
+  Range bounds(int, const int*) override { return {}; }  // the plan has them all
+
+  void index(int operand, const int* ids, std::int64_t* index) override {
+    maps_.evaluate(window(operand), ids, index);
+  }
+
+  bool along(int operand, const int* ids, std::int64_t* index, std::int64_t* slope) override {
+    const Window& w = window(operand);
+    if (w.along == Along::other) return false;
+    maps_.evaluate(w, ids, index);
+    const int rank = view_.plan->operands[static_cast<std::size_t>(operand)].block.rank;
+    if (w.whole || w.along == Along::constant) {
+      std::fill_n(slope, rank, 0);
+      return true;
+    }
+    std::array<int, kMaxGridRank> next{};
+    std::copy_n(ids, program_.grid.size(), next.begin());
+    ++next[program_.grid.size() - 1];
+    maps_.evaluate(w, next.data(), slope);
+    for (int d = 0; d < rank; ++d) slope[d] -= index[d];
+    return true;
+  }
+
+  void run() override { run_at(view_.ids.data()); }
+
+  void count(CountedCore& counted) override {
+    // A body with scratch of its own counts on the machine's refs: it asks for the machine first.
+    exec_.core = counted.plan->scoped_ref >= 0 ? counted.core : nullptr;
+    exec_.counting = true;
+    for (std::size_t d = 0; d < program_.ids.size(); ++d) {
+      if (program_.reads_id[d]) counted.use.exact |= 1u << d;
+    }
+    const OpState before = op_state;
+    run_at(counted.ids.data());
+    counted_work = work_since(before);
+    op_state = before;
+  }
+
+ private:
+  const Window& window(int operand) const {
+    return program_.operands[static_cast<std::size_t>(operand)];
+  }
+
+  /// Gives operand i of the plan to the code.
+  void bind(std::size_t i, const Window& w) {
+    const OperandPlan& op = view_.plan->operands[i];
+    MemRef& m = exec_.memref(w.slot);
+    if (is_semaphore(op.role)) {
+      m.semaphores = &view_.semaphores[i];
+      m.view.extents = w.type.shape;
+      m.view.strides = row_major_strides(w.type.shape);
+    } else if (in_hbm(op.role)) {
+      m = MemRef::whole(*view_.arrays[i]);
+    } else {
+      m = MemRef::whole(block(i, op));
+      if (op.returns == OperandPlan::Returns::lingers) exec_.lingering.push_back(m.buffer);
+    }
+  }
+  Block& block(std::size_t i, const OperandPlan& op) {
+    if (!view_.blocks.empty()) return *view_.blocks[i];
+    counted_.push_back(std::make_unique<Block>(op, view_.plan->device));
+    counted_.back()->allocate_undefined();
+    counted_.back()->shadow.fill(Shadow::init);
+    return *counted_.back();
+  }
+
+  void run_at(const int* ids) {
+    for (std::size_t d = 0; d < program_.ids.size(); ++d)
+      exec_.set(program_.ids[d], std::int32_t{ids[d]});
+    exec_.scopes.clear();
+    exec_.scopes.emplace_back();
+    exec_.run(program_.main);
+    if (!exec_.scopes.empty()) leave_scope(exec_);
+    for (const auto& [unit, mxu] : exec_.matrix_units) {
+      if (mxu.staged.empty() && mxu.sums.empty()) continue;
+      fail_matrix_unit("matrix unit " + std::to_string(unit) + " still holds " +
+                           (mxu.sums.empty() ? "a staged operand" : "a sum") +
+                           " at the end of the step",
+                       "pop every accumulator and load every staging register");
+    }
+  }
+
+  const Program& program_;
+  CoreView& view_;
+  Exec exec_;
+  IndexMaps maps_;
+  std::vector<std::unique_ptr<Block>> counted_;  ///< of a count: memory that nobody reads
+};
+
+}  // namespace
+
+std::unique_ptr<Body> ModuleKernel::body(CoreView& view) const {
+  return std::make_unique<ModuleBody>(call_, grid_, view);
+}
+
+bool ModuleKernel::counts() const {
+  const Program& p = *call_.program;
+  const auto in_smem = [](const Window& w) { return w.smem; };
+  return !p.asynchronous && std::ranges::none_of(p.operands, in_smem) &&
+         std::ranges::none_of(p.scratch, in_smem);
+}
+
+}  // namespace tessera::pallas

@@ -1,0 +1,36 @@
+// Mosaic modules at the pipeline's edge: their index maps, and their code as bodies.
+#pragma once
+
+#include "pallas/call.hpp"
+#include "sim/pipeline/counted_core.hpp"
+
+namespace tessera::pallas {
+
+/// Evaluates index maps: what block a window takes at a grid step.
+class IndexMaps {
+ public:
+  /// `grid`: of the launch.
+  IndexMaps(const Call& call, const std::vector<std::int64_t>& grid, Exec& exec, int device);
+  /// One index per dim of the window's array.
+  void evaluate(const Window& window, const int* ids, std::int64_t* index);
+
+ private:
+  const std::vector<std::int64_t>& grid_;
+  Exec& exec_;
+  std::vector<std::unique_ptr<Buffer>> prefetched_;
+};
+
+class ModuleKernel final : public tessera::Kernel {
+ public:
+  ModuleKernel(const Call& call, std::vector<std::int64_t> grid)
+      : call_(call), grid_(std::move(grid)) {}
+  std::unique_ptr<Body> body(CoreView& view) const override;
+  /// Not if it copies, or keeps scalars from step to step.
+  bool counts() const override;
+
+ private:
+  const Call& call_;
+  std::vector<std::int64_t> grid_;
+};
+
+}  // namespace tessera::pallas

@@ -1,0 +1,24 @@
+// The constants of the GPU's timeline (predict/gpu_timeline.cpp), as the device's file has them.
+#pragma once
+
+#include <string_view>
+
+#include "memory_model/device_spec.hpp"
+
+namespace tessera::predict {
+
+class GpuModel {
+ public:
+  /// Throws SpecError where figures are missing, unknown or in another unit.
+  explicit GpuModel(const DeviceSpec& device);
+  /// By its name in the file without "model_".
+  double operator[](const char* name) const { return device_.model.at(name).value; }
+
+ private:
+  const DeviceSpec& device_;
+};
+
+/// Throws SpecError unless the device has all constants of the models that its kind has, or none.
+void check_models(const DeviceSpec& device);
+
+}  // namespace tessera::predict

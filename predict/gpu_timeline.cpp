@@ -1,0 +1,477 @@
+// The CUDA build on a GPU, CTA by CTA (cuda/kernel.hpp says what it does).
+//
+// Persistent CTAs, as many as the multiprocessors hold, draw parallel cells, last cell first, in
+// bands of rows (cuda/cell.hpp). In each a producer brings the blocks of the coming steps into its
+// slots while the warpgroups compute. Transfers queue at three places: the SM's port, L2, DRAM;
+// each is a server of a fixed rate. What DRAM gives is what the cache (predict/l2_cache.hpp) does
+// not have.
+//
+// A step takes a warpgroup the sum of what it does in a row: a latency per product, its share of
+// the products, its share of the elementwise work; what the other warpgroups' take away is
+// contention. No step is shorter than its products at the peak rate. SMs are not equally fast, so
+// that CTAs that begin together drift apart and ask for the blocks that they share at other times.
+#include <algorithm>
+#include <queue>
+
+#include "memory_model/split_mix.hpp"
+#include "predict/gpu_model.hpp"
+#include "predict/l2_cache.hpp"
+#include "predict/model_timelines.hpp"
+#include "predict/server.hpp"
+#include "sim/body/cta.hpp"
+#include "sim/pipeline/block_runs.hpp"
+
+namespace tessera::predict {
+
+namespace {
+
+/// Of L2; as much as a burst of an HBM pseudo channel (JESD235: 64 bits four times, JESD238: 32
+/// bits eight times).
+constexpr std::int64_t kSector = 32;
+/// Two bursts: what DRAM gives for a sector that L2 lacks (measured: predict/ACCURACY.md).
+constexpr std::int64_t kGranule = 2 * kSector;
+/// A row of a bank of an HBM pseudo channel (JESD235, JESD238).
+constexpr std::int64_t kPage = 1024;
+/// Of a cell's draw from the counter that hands them out.
+constexpr std::int64_t kDrawBytes = 32;
+
+std::int64_t sectors(std::int64_t from, std::int64_t to) {
+  return to > from ? (to + kSector - 1) / kSector - from / kSector : 0;
+}
+
+/// Bytes that a block of an operand is to L2: sectors that it touches, and what crosses to an SM.
+///
+/// DRAM gives granules, and opens a page for each run of a row. Blocks side by side whose rows are
+/// parts of one granule come together: to the cache they are one.
+class BlockBytes {
+ public:
+  explicit BlockBytes(const OperandPlan& op) : op_(op) {
+    const std::int64_t size = bit_width(op.dtype) / 8;
+    const int last = op.array.rank - 1;
+    const std::int64_t row = last >= 0 ? op.block[last] * size : 0;
+    if (last >= 1 && row > 0) {
+      along_ = op.blocks[last];
+      in_granule_ = std::clamp<std::int64_t>(kGranule / row, 1, along_);
+      in_page_ = std::clamp<std::int64_t>(kPage / row, 1, along_);
+    }
+    const cta::Tile tile = cta::tile_of(op.rows, op.cols, op.dtype);
+    const bool zeros = !op.padded || op.pad_value == 0;
+    panelled_ = tile.panelled;
+    mapped_ = op.role == Role::in && op.rows > 1 && zeros &&
+              cta::is_box(cta::box_of(op.block, tile), op.squeezed[static_cast<std::size_t>(last)],
+                          op.dtype) &&
+              cta::is_mappable(op.array, op.dtype);
+  }
+
+  struct Bytes {
+    std::int64_t l2 = 0;     ///< that L2 has to hold
+    std::int64_t core = 0;   ///< that cross to the SM
+    std::int64_t dram = 0;   ///< that DRAM gives for it: those of its neighbours in granules too
+    std::int64_t pages = 0;  ///< that they lie in
+  };
+  const Bytes& of(std::int64_t block) {
+    if (known_.empty()) known_.resize(static_cast<std::size_t>(op_.blocks.elems()));
+    Bytes& b = known_[static_cast<std::size_t>(block)];
+    if (b.core == 0) b = count(block);
+    return b;
+  }
+  /// The blocks that come with this one; those that share its pages.
+  std::int64_t granules(std::int64_t block) const { return group(block, in_granule_); }
+  std::int64_t pages(std::int64_t block) const { return group(block, in_page_); }
+
+ private:
+  /// The number of a group of so many blocks side by side.
+  std::int64_t group(std::int64_t block, std::int64_t blocks) const {
+    return block / along_ * ((along_ + blocks - 1) / blocks) + block % along_ / blocks;
+  }
+  Bytes count(std::int64_t block) const {
+    const Shape index = unravel(op_.blocks, block);
+    const Shape inside = op_.in_bounds(index.dims.data());
+    const std::int64_t size = bit_width(op_.dtype) / 8;
+    const int last = op_.block.rank - 1;
+    const std::int64_t row = op_.block[last] * size;
+    Bytes b;
+    std::int64_t rows = 0;
+    for_each_run(op_, index.dims.data(), inside,
+                 [&](std::int64_t at, std::int64_t, std::int64_t n) {
+                   const std::int64_t from = at * size;
+                   const std::int64_t to = from + n * size;
+                   b.l2 += sectors(from, to) * kSector;
+                   if (!mapped_) {
+                     b.core += sectors(from, to) * kSector;
+                   } else if (!panelled_) {
+                     b.core += (sectors(from, to) + (row - (to - from)) / kSector) * kSector;
+                   } else {
+                     for (std::int64_t p = from; p < from + row; p += cta::kPanelBytes)
+                       b.core += sectors(p, p + cta::kPanelBytes) * kSector;
+                   }
+                   ++rows;
+                 });
+    b.dram = in_granule_ > 1 ? rows * kGranule : b.l2;
+    b.pages = along_ > 1 ? rows * ((row + kPage - 1) / kPage) : (b.l2 + kPage - 1) / kPage;
+    // The copy engine brings whole boxes: zeros for what lies outside of the array, of a row as
+    // many sectors as if it went on.
+    if (mapped_) b.core += (op_.rows - rows) * row;
+    return b;
+  }
+
+  const OperandPlan& op_;
+  std::int64_t along_ = 1;  ///< blocks in a row of the array
+  std::int64_t in_granule_ = 1;
+  std::int64_t in_page_ = 1;
+  bool panelled_ = false;
+  bool mapped_ = false;
+  std::vector<Bytes> known_;
+};
+
+/// Parallel cells in the order in which they are drawn.
+std::vector<std::int32_t> drawn_cells(const Plan& plan, const std::vector<std::int64_t>& extents,
+                                      std::int64_t cells) {
+  std::vector<std::int32_t> order(static_cast<std::size_t>(cells));
+  const std::size_t rank = extents.size();
+  for (std::int64_t n = 0; n < cells; ++n) {
+    const std::int64_t cell = cells - 1 - n;
+    std::int64_t row_major = cell;
+    if (rank >= 2) {
+      const std::int64_t rows = extents[rank - 2];
+      const std::int64_t columns = extents[rank - 1];
+      const std::int64_t in_plane = cell % (rows * columns);
+      const std::int64_t band = cta::band_rows(plan.parallel_rank);
+      const auto at = cta::place_in_bands(in_plane, rows, columns, band);
+      row_major = cell - in_plane + at.row * columns + at.column;
+    }
+    order[static_cast<std::size_t>(n)] = static_cast<std::int32_t>(row_major);
+  }
+  return order;
+}
+
+/// How long what an SM computes takes, beside the mean of all: 1 - spread to 1 + spread.
+double pace(std::uint64_t sm, double spread) {
+  const std::uint64_t bits = split_mix(sm * kSplitMixStep);
+  return 1 + spread * (static_cast<double>(bits >> 11) * 0x1p-52 - 1);
+}
+
+struct Cta {
+  std::int64_t cell_step = 0;  ///< of the trace: the next step to fetch
+  std::int64_t cell_end = 0;
+  bool cell_start = true;
+  std::int64_t fetched = 0;   ///< steps in all
+  double producer = 0;        ///< when it can ask again
+  double consumer = 0;        ///< when the warpgroups are done with all steps before
+  std::vector<double> slots;  ///< when step n's slots were left, by n % stages
+  double computing = 0;
+  double waiting = 0;
+  double pace = 1;
+  bool used = false;
+};
+
+class GpuTimeline {
+ public:
+  GpuTimeline(const Plan& plan, const StepTrace& trace, DType dtype, const TimelineOptions& options)
+      : plan_(plan),
+        trace_(trace),
+        options_(options),
+        launch_(launch_of(plan)),
+        device_(plan.device),
+        cache_(static_cast<std::int64_t>(figure("l2_capacity")), blocks_of(plan)) {
+    const double sms = device_.cores;
+    const double tensor = device_.peak(dtype) / sms;
+    const double scalar = device_.peak(DType::f32) / sms / launch_.resident;
+    matrix_rate_ = launch_.tensor_cores ? tensor : scalar * figure("simt_efficiency");
+    for (const OperandPlan& op : plan.operands) {
+      bytes_.emplace_back(op);
+      opened_.emplace_back(op.role == Role::in ? op.blocks.elems() : 0);
+    }
+    for (const Work& work : trace.works) {
+      seconds_.push_back(seconds_of(work));
+      lag_.push_back(lag_of(work));
+    }
+  }
+
+  Timeline run();
+
+ private:
+  double figure(const char* name) const { return model_[name]; }
+  static std::vector<std::int64_t> blocks_of(const Plan& plan) {
+    std::vector<std::int64_t> blocks;
+    for (const OperandPlan& op : plan.operands)
+      blocks.push_back(op.present && op.pipelined() ? op.blocks.elems() : 0);
+    return blocks;
+  }
+  bool next_cell(Cta& cta);
+  /// One step of a CTA: its blocks are asked for, then it is computed.
+  void step(Cta& cta, int sm, Timeline& line);
+  /// Of a step's body.
+  double seconds_of(const Work& work) const;
+  /// Of its products at the peak rate; tensor cores wait for operands where shared memory gives
+  /// them more slowly: a right one whole for every 64 rows, a left one for every piece of columns.
+  double product_seconds(const Work& work) const {
+    const double computed = static_cast<double>(work.matrix_flops) / matrix_rate_;
+    if (!launch_.tensor_cores) return computed;
+    constexpr double kBytes = 2;  // of bf16 and f16
+    const double right = static_cast<double>(work.matrix_flops) / 2 / 64;
+    const double read = kBytes * (right + static_cast<double>(work.left_elements));
+    return std::max(computed, read / figure("operand_bandwidth"));
+  }
+  /// By which the last warpgroup to leave a step's blocks is behind the first, which waits for
+  /// those of a coming step already: they take turns at the tensor cores.
+  double lag_of(const Work& work) const {
+    if (!launch_.tensor_cores) return 0;
+    const double groups = launch_.warpgroups;
+    return product_seconds(work) * (groups - 1) / groups;
+  }
+  double spill_seconds(const Work& work) const;
+  /// What DRAM gives of an input's block, and until when.
+  double from_dram(std::size_t operand, std::int32_t block, double asked);
+  /// Registers that a thread lacks: for accumulators, and for all that lives at once.
+  struct Spilled {
+    double sums = 0;
+    double all = 0;
+    double sum_elems = 1;
+  };
+  Spilled spilled(const Work& work) const;
+
+  const Plan& plan_;
+  const StepTrace& trace_;
+  const TimelineOptions& options_;
+  const cta::Launch launch_;
+  const DeviceSpec& device_;
+  const GpuModel model_{device_};
+  L2Cache cache_;
+  std::vector<BlockBytes> bytes_;
+  /// Of each operand's pages: how much DRAM had given when they were last asked for.
+  std::vector<std::vector<std::int64_t>> opened_;
+  std::vector<std::int32_t> order_;
+  std::int64_t drawn_ = 0;
+  Server l2_;
+  Server dram_;
+  Busy products_;  ///< of the mean SM
+  std::vector<Server> ports_;
+  double matrix_rate_ = 1;
+  std::vector<double> seconds_;  ///< of each of the trace's works
+  std::vector<double> lag_;
+  // What every step asks for: bytes per second, and seconds.
+  const double l2_rate_ = figure("l2_bandwidth");
+  const double dram_rate_ = device_.hbm_bytes_per_s * figure("hbm_efficiency");
+  const double port_rate_ = figure("sm_bandwidth");
+  const double store_rate_ = figure("store_bandwidth");
+  const double load_latency_ = figure("load_latency");
+  const double dram_latency_ = figure("dram_latency");
+  const double page_seconds_ = figure("page_seconds");
+  const double page_reuse_ = figure("page_reuse");
+  /// Bytes that DRAM gives in the time that one request takes.
+  const std::int64_t on_its_way_ =
+      static_cast<std::int64_t>(dram_rate_ * (load_latency_ + dram_latency_));
+  const double store_latency_ = figure("store_latency");
+  const double issue_seconds_ = figure("issue_seconds");
+  const double cell_latency_ = figure("cell_latency");
+};
+
+bool GpuTimeline::next_cell(Cta& cta) {
+  while (drawn_ < static_cast<std::int64_t>(order_.size())) {
+    const auto cell = static_cast<std::size_t>(order_[static_cast<std::size_t>(drawn_++)]);
+    cta.cell_step = trace_.cell_begin[cell];
+    cta.cell_end = trace_.cell_begin[cell + 1];
+    cta.cell_start = true;
+    if (cta.cell_step < cta.cell_end) return true;
+  }
+  return false;
+}
+
+GpuTimeline::Spilled GpuTimeline::spilled(const Work& work) const {
+  Spilled s;
+  const double threads = 128.0 * launch_.warpgroups;
+  double sums = figure("registers_used");
+  for (const OperandPlan& op : plan_.operands) {
+    if (op.role != Role::accum) continue;
+    const double elems = op.rows * static_cast<double>(op.cols);
+    sums += std::max(1.0, elems / threads);
+    s.sum_elems = std::max(s.sum_elems, elems);
+  }
+  // A product that is no accumulator is held in f32, and beside it what the next one reads.
+  const double live = sums + 1.5 * static_cast<double>(work.held_product) / threads;
+  s.sums = std::max(0.0, sums - launch_.registers);
+  s.all = std::max(0.0, live - figure("registers_spare") - launch_.registers);
+  return s;
+}
+
+/// What lies in local memory because the registers do not hold it: accumulators for every
+/// instruction of a product, other tiles once a step.
+double GpuTimeline::spill_seconds(const Work& work) const {
+  const Spilled s = spilled(work);
+  constexpr double kDepth = 16;  // of an instruction
+  const double instructions = static_cast<double>(work.matrix_flops) / (2 * kDepth * s.sum_elems);
+  return 128.0 * launch_.warpgroups *
+         (s.sums * instructions * figure("spill_per_instruction") +
+          s.all * figure("spill_per_step"));
+}
+
+double GpuTimeline::seconds_of(const Work& work) const {
+  const double groups = launch_.warpgroups;
+  const double products = product_seconds(work);
+  const double elementwise = (static_cast<double>(work.elements) * figure("seconds_per_element") +
+                              static_cast<double>(work.transcendentals) *
+                                  figure(launch_.tensor_cores ? "seconds_per_fast_function"
+                                                              : "seconds_per_exact_function"));
+  if (!launch_.tensor_cores) return figure("step_latency") + products + elementwise;
+  const double latency =
+      figure("step_latency") + static_cast<double>(work.products) * figure("product_latency");
+  const double own = latency + (products + elementwise) / groups +
+                     figure("contention") * (groups - 1) * products / groups;
+  const double all =
+      figure("product_overhead") * products + figure("element_overhead") * elementwise;
+  return std::max(own, all) + spill_seconds(work);
+}
+
+double GpuTimeline::from_dram(std::size_t operand, std::int32_t block, double asked) {
+  BlockBytes& blocks = bytes_[operand];
+  const BlockBytes::Bytes& bytes = blocks.of(block);
+  const std::int64_t missed =
+      cache_.read(static_cast<int>(operand), blocks.granules(block), bytes.dram);
+  if (missed == 0) return asked;
+  // A page that is asked for while another of its blocks is on its way may still be open.
+  std::int64_t& opened = opened_[operand][static_cast<std::size_t>(blocks.pages(block))];
+  const std::int64_t now = cache_.dram_read();
+  const bool open = opened > 0 && now - opened < on_its_way_;
+  opened = now;
+  const double pages = static_cast<double>(bytes.pages) * static_cast<double>(missed) /
+                       static_cast<double>(bytes.dram) * (open ? page_reuse_ : 1);
+  const double seconds = std::max(static_cast<double>(missed) / dram_rate_, pages * page_seconds_);
+  return dram_.serve(asked, seconds) + dram_latency_;
+}
+
+void GpuTimeline::step(Cta& cta, int sm, Timeline& line) {
+  const std::int64_t step = cta.cell_step;
+  const auto s = static_cast<std::size_t>(step);
+  const auto slot = static_cast<std::size_t>(cta.fetched % launch_.stages.of_step);
+  const double asked = std::max(cta.producer, cta.slots[slot]);
+  double arrived = asked;
+  std::int64_t all = 0;
+  for (std::size_t i = 0; i < plan_.operands.size(); ++i) {
+    const OperandPlan& op = plan_.operands[i];
+    if (op.role != Role::in || !op.present) continue;
+    const std::int32_t block = trace_.blocks[i][s];
+    if (!cta.cell_start && trace_.blocks[i][s - 1] == block) continue;
+    const BlockBytes::Bytes& bytes = bytes_[i].of(block);
+    all += bytes.core;
+    const double at = l2_.serve(asked, static_cast<double>(bytes.core) / l2_rate_);
+    arrived = std::max({arrived, at, from_dram(i, block, asked)});
+  }
+  line.l2_to_core_bytes += all;
+  if (all > 0) {
+    const double through =
+        ports_[static_cast<std::size_t>(sm)].serve(asked, static_cast<double>(all) / port_rate_);
+    arrived = std::max(arrived, through) + load_latency_;
+    cta.producer = asked + issue_seconds_;
+  }
+  if (cta.cell_start) cta.consumer += cell_latency_;
+  const double start = std::max(arrived, cta.consumer);
+  if (cta.used) cta.waiting += start - cta.consumer;
+  cta.used = true;
+  double seconds = cta.pace * seconds_[static_cast<std::size_t>(trace_.work[s])];
+  const bool last = step + 1 == cta.cell_end;
+  std::int64_t written = 0;
+  for (std::size_t i = 0; i < plan_.operands.size(); ++i) {
+    const OperandPlan& op = plan_.operands[i];
+    if (op.role != Role::out || !op.present) continue;
+    const std::int32_t block = trace_.blocks[i][s];
+    if (!last && trace_.blocks[i][s + 1] == block) continue;
+    const std::int64_t bytes = bytes_[i].of(block).l2;
+    cache_.write(static_cast<int>(i), block, bytes);
+    written += bytes;
+  }
+  if (written > 0) {
+    // Accumulators of tensor cores are waited for, rounded and exchanged first; other stores just
+    // go.
+    seconds +=
+        (launch_.tensor_cores ? store_latency_ : 0) + static_cast<double>(written) / store_rate_;
+    // At the time of asking: a server that is told of later requests first would stand still.
+    l2_.serve(asked, static_cast<double>(written) / l2_rate_);
+    dram_.serve(asked, static_cast<double>(written) / dram_rate_);
+  }
+  cta.consumer = start + seconds;
+  cta.computing += seconds;
+  const Work& work = trace_.works[static_cast<std::size_t>(trace_.work[s])];
+  if (work.matrix_flops > 0) {
+    products_.add(
+        start, cta.consumer,
+        static_cast<double>(work.matrix_flops) / matrix_rate_ / (device_.cores * launch_.resident));
+  }
+  cta.slots[slot] = cta.consumer + lag_[static_cast<std::size_t>(trace_.work[s])];
+  ++cta.fetched;
+  ++cta.cell_step;
+  cta.cell_start = false;
+  if (line.spans.size() + 3 <= options_.most_spans && sm < 4) {
+    if (all > 0) line.spans.push_back({sm, Span::Unit::fetch, step, asked, arrived});
+    line.spans.push_back({sm, Span::Unit::compute, step, start, cta.consumer});
+  }
+}
+
+Timeline GpuTimeline::run() {
+  Timeline line;
+  std::vector<std::int64_t> extents;
+  for (int d = 0; d < plan_.parallel_rank; ++d)
+    extents.push_back(trace_.grid[static_cast<std::size_t>(d)]);
+  order_ = drawn_cells(plan_, extents, trace_.cells());
+  const auto sms = static_cast<std::size_t>(device_.cores);
+  const auto ctas = static_cast<std::size_t>(
+      std::min<std::int64_t>(std::int64_t{device_.cores} * launch_.resident, trace_.cells()));
+  std::vector<Cta> cta(ctas);
+  ports_.resize(sms);
+  using Event = std::pair<double, std::size_t>;
+  std::priority_queue<Event, std::vector<Event>, std::greater<>> events;
+  const double launch = figure("launch_seconds");
+  for (std::size_t i = 0; i < ctas; ++i) {
+    cta[i].slots.assign(static_cast<std::size_t>(launch_.stages.of_step), launch);
+    cta[i].producer = launch;
+    cta[i].consumer = launch;
+    cta[i].pace = pace(i % sms, figure("sm_spread"));
+    if (next_cell(cta[i])) events.emplace(launch, i);
+  }
+  while (!events.empty()) {
+    const std::size_t i = events.top().second;
+    events.pop();
+    Cta& c = cta[i];
+    step(c, static_cast<int>(i % sms), line);
+    if (c.cell_step == c.cell_end && !next_cell(c)) continue;
+    events.emplace(
+        std::max(c.producer, c.slots[static_cast<std::size_t>(c.fetched % launch_.stages.of_step)]),
+        i);
+  }
+  line.l2_to_core_bytes += kDrawBytes * trace_.cells();
+  double end = launch;
+  for (const Cta& c : cta) end = std::max(end, c.consumer);
+  // What is on its way to DRAM is waited for only where it is more than the cache holds.
+  line.seconds = std::max(end, dram_.free);
+  for (const Cta& c : cta) {
+    line.compute_seconds += c.computing;
+    line.exposed_seconds += c.waiting;
+  }
+  line.compute_seconds /= static_cast<double>(std::max<std::size_t>(1, ctas));
+  line.exposed_seconds /= static_cast<double>(std::max<std::size_t>(1, ctas));
+  line.idle_seconds = line.seconds - line.compute_seconds - line.exposed_seconds;
+  line.dram_read_bytes = cache_.dram_read();
+  line.dram_write_bytes = cache_.dram_written();
+  double lacking = 0;
+  for (const Work& w : trace_.works) lacking = std::max({lacking, spilled(w).sums, spilled(w).all});
+  if (launch_.tensor_cores && lacking >= 1)
+    line.warning =
+        "about " + std::to_string(static_cast<int>(lacking)) + " values a thread find no register";
+  const Server& port = *std::max_element(
+      ports_.begin(), ports_.end(),
+      [](const Server& a, const Server& b) { return a.busy.total() < b.busy.total(); });
+  line.busy = {
+      resource_of(launch_.tensor_cores ? "tensor cores" : "FMA units", products_, line.seconds),
+      resource_of("SM port", port.busy, line.seconds), resource_of("L2", l2_.busy, line.seconds),
+      resource_of("DRAM", dram_.busy, line.seconds)};
+  return line;
+}
+
+}  // namespace
+
+Timeline gpu_timeline(const Plan& plan, const StepTrace& trace, DType dtype,
+                      const TimelineOptions& options) {
+  return GpuTimeline(plan, trace, dtype, options).run();
+}
+
+}  // namespace tessera::predict

@@ -1,0 +1,87 @@
+// How long a device takes for a run, and what it waits for: a discrete-event model of its transfers
+// and its units, step by step.
+//
+// In: the blocks of every step and what its body does (sim/step_trace.hpp), and the figures of the
+// device. On a GPU the model is that of the CUDA build (predict/gpu_timeline.cpp), its constants
+// fitted to a GPU (`model_` figures of the spec; predict/ACCURACY.md has the fit and how well it
+// predicts what it was not fitted to). On a TPU it is the pipeline of Pallas and what bodies copy
+// by themselves, on one device or many (predict/tpu_timeline.cpp), at the rates that are published;
+// nobody has measured it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "sim/plan.hpp"
+#include "sim/step_trace.hpp"
+
+namespace tessera::predict {
+
+/// A time in which one unit of a core is busy with one step.
+struct Span {
+  enum class Unit : std::uint8_t { fetch, compute, write, remote };
+  int core = 0;
+  Unit unit = Unit::fetch;
+  std::int64_t step = 0;
+  double begin = 0;  ///< seconds from the launch
+  double end = 0;
+};
+
+constexpr const char* name(Span::Unit u) {
+  constexpr const char* kNames[] = {"fetch", "compute", "write", "remote"};
+  return kNames[static_cast<int>(u)];
+}
+
+struct Resource {
+  std::string name;
+  double busy = 0;           ///< fraction of the time
+  std::vector<double> over;  ///< likewise, of kParts equal parts of the time
+  static constexpr std::size_t kParts = 48;
+};
+
+/// A time in which one resource is the one that nothing else hides.
+struct Phase {
+  double begin = 0;
+  double end = 0;
+  std::string binds;
+};
+
+struct Timeline {
+  std::string unmodelled;  ///< why there is none; empty: there is
+  double seconds = 0;      ///< from launch to end
+
+  // Means over the cores that had work.
+  double compute_seconds = 0;  ///< computing
+  double exposed_seconds = 0;  ///< waiting for a block, a copy or a signal
+  double idle_seconds = 0;     ///< with no step to do: launch, tail
+
+  std::string left_out;  ///< work that takes no time here, in words; may be empty
+  std::string warning;   ///< what the model expects to go wrong, in words; may be empty
+
+  std::string binds;  ///< the resource that nothing else hides, in words
+  std::vector<Phase> phases;
+  std::vector<Resource> busy;
+
+  // Bytes behind the ledger's, on a GPU.
+  std::int64_t l2_to_core_bytes = 0;  ///< as L2 gives them: sectors of 32 bytes
+  std::int64_t dram_read_bytes = 0;
+  std::int64_t dram_write_bytes = 0;
+
+  /// Of the first cores, as many steps as a picture holds.
+  std::vector<Span> spans;
+};
+
+struct TimelineOptions {
+  std::size_t most_spans = 0;  ///< to keep
+  int cores = 1;               ///< of a TPU's device, as the run had them
+  std::vector<int> mesh = {};  ///< devices along each axis, as the run had them
+};
+
+/// Why no run with this plan has a timeline; empty: one may.
+std::string unmodelled(const Plan& plan, DType dtype);
+/// The prediction for device 0 of a run with this plan.
+Timeline timeline_of(const Plan& plan, const StepTrace& trace, DType dtype,
+                     const TimelineOptions& options = {});
+
+}  // namespace tessera::predict

@@ -1,0 +1,439 @@
+// A TPU's cores, step by step: Pallas's pipeline, and what bodies copy by themselves.
+//
+// While a step computes, the blocks of the next steps are on their way, as many steps ahead as
+// operands have buffers, and the blocks of the steps before are written back. A body that copies is
+// followed act by act (sim/script.hpp): a copy is a request to the servers on its way, a wait lasts
+// until its semaphore has what it takes, on whatever core that was sent. Cores go on in the order
+// of their times, so what one asks of another is known before it matters.
+//
+// A core's transfers queue at its share of the HBM bandwidth. What goes to another device crosses
+// the links of a torus, one axis of the mesh after the other, the shorter way round, all links at
+// once; a link has its share of the device's bandwidth. Copies within a core's own memories take no
+// time: their rate is not published.
+//
+// Products run at the matrix unit's peak rate, elementwise work at the vector unit's, each beside
+// the other; what the vector unit does besides (loads, stores, moving lanes) is left out, and all
+// of it where its rate is not published. Nobody has measured this; it is the least that the
+// published rates allow.
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <queue>
+
+#include "predict/model_timelines.hpp"
+#include "predict/server.hpp"
+
+namespace tessera::predict {
+
+namespace {
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
+constexpr std::int64_t kMostBuffers = 16;
+
+/// What has been sent to a semaphore and not been taken: when it comes, and how much.
+class Arrivals {
+ public:
+  void add(double when, std::int64_t amount) { coming_.emplace(when, amount); }
+  /// When there is so much.
+  double when(std::int64_t amount) const {
+    for (const auto& [time, n] : coming_) {
+      if ((amount -= n) <= 0) return time;
+    }
+    return kNever;
+  }
+  void take(std::int64_t amount) {
+    while (amount > 0) {
+      const auto first = coming_.begin();
+      const std::int64_t n = std::min(amount, first->second);
+      amount -= n;
+      if ((first->second -= n) == 0) coming_.erase(first);
+    }
+  }
+
+ private:
+  std::multimap<double, std::int64_t> coming_;
+};
+
+struct Core {
+  int id = 0;
+  int device = 0;
+  int number = 0;  ///< of its device
+  const StepTrace* trace = nullptr;
+  std::int64_t first = 0;
+  std::int64_t step = 0;
+  std::int64_t last = 0;
+  bool in_step = false;
+  std::size_t act = 0;  ///< of the step's script
+  double now = 0;
+
+  const Act* waits = nullptr;
+  double since = 0;      ///< it has waited
+  double wake = kNever;  ///< as far as is known
+
+  Server hbm;
+  std::vector<double> ready;                 ///< the blocks of step n, at n % its size
+  std::vector<std::vector<double>> written;  ///< an output's buffers: when they are free
+  std::vector<std::size_t> writes;
+  std::map<int, Arrivals> semaphores;
+
+  double computing = 0;
+  Busy matrix;
+  Busy vector;
+  double waiting = 0;
+  double end = 0;
+};
+
+class TpuTimeline {
+ public:
+  TpuTimeline(const Plan& plan, const StepTrace& trace, DType dtype, const TimelineOptions& options)
+      : plan_(plan), options_(options) {
+    const double cores = std::max(plan.device.cores, options.cores);
+    flops_per_s_ = plan.device.peak(dtype) / cores;
+    ops_per_s_ = plan.device.vector_ops_per_s / cores;
+    bytes_per_s_ = plan.device.hbm_bytes_per_s / cores;
+    const int links = plan.device.remote_links;
+    link_bytes_per_s_ = links > 0 ? plan.device.remote_bytes_per_s / links : 0;
+    for (std::size_t i = 0; i < plan.operands.size(); ++i) {
+      const OperandPlan& op = plan.operands[i];
+      if (op.role == Role::in && op.present)
+        inputs_.emplace_back(i, std::clamp<std::int64_t>(op.buffers - 1, 0, kMostBuffers - 1));
+    }
+    add_device(trace);
+    for (const StepTrace& peer : trace.peers) add_device(peer);
+  }
+
+  Timeline run();
+
+ private:
+  void add_device(const StepTrace& trace);
+  /// Lets a core go on until another one is behind it, it waits, or it is done.
+  void go_on(Core& c);
+  void begin_step(Core& c);
+  void end_step(Core& c);
+  void work(Core& c, const Work& w);
+  void copy(Core& c, const Act& act);
+  bool wait(Core& c, const Act& act);
+  void arrive(int core, int semaphore, double when, std::int64_t amount);
+  /// Until when bytes are on their way between two devices, from `asked` on.
+  double cross(int from, int to, double bytes, double asked);
+  double move(Core& c, const OperandPlan& op, std::int32_t block, double asked);
+  void fetch(Core& c, std::size_t i, std::int64_t step, double asked);
+  void span(const Core& c, Span::Unit unit, std::int64_t step, double begin, double end) {
+    if (c.device == 0 && line_.spans.size() < options_.most_spans)
+      line_.spans.push_back({c.number, unit, step, begin, end});
+  }
+  double latency() const { return plan_.device.dma_latency_s; }
+  void add(const char* name, const Busy& busy) {
+    line_.busy.push_back(resource_of(name, busy, line_.seconds));
+  }
+  /// Of device 0's cores.
+  template <class Of>
+  void add_busiest(const char* name, Of&& of) {
+    add(name, of(*std::max_element(
+                  cores_.begin(), cores_.begin() + options_.cores,
+                  [&](const Core& a, const Core& b) { return of(a).total() < of(b).total(); })));
+  }
+
+  struct Event {
+    double time;
+    int core;
+    bool operator>(const Event& o) const { return time != o.time ? time > o.time : core > o.core; }
+  };
+
+  const Plan& plan_;
+  const TimelineOptions& options_;
+  double flops_per_s_ = 1;
+  double ops_per_s_ = 0;
+  double bytes_per_s_ = 1;
+  double link_bytes_per_s_ = 0;
+  std::vector<std::pair<std::size_t, std::int64_t>> inputs_;  ///< and how many steps ahead
+  std::vector<Core> cores_;
+  std::map<std::array<int, 3>, Server> links_;  ///< by device, axis, direction
+  std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
+  bool unmoved_ = false;  ///< something was copied within a core
+  Timeline line_;
+};
+
+void TpuTimeline::add_device(const StepTrace& trace) {
+  const std::int64_t cells = trace.cells();
+  for (int n = 0; n < options_.cores; ++n) {
+    Core c;
+    c.id = static_cast<int>(cores_.size());
+    c.device = c.id / options_.cores;
+    c.number = n;
+    c.trace = &trace;
+    c.first = trace.cell_begin[static_cast<std::size_t>(cells * n / options_.cores)];
+    c.step = c.first;
+    c.last = trace.cell_begin[static_cast<std::size_t>(cells * (n + 1) / options_.cores)];
+    c.ready.assign(kMostBuffers + 1, 0.);
+    c.writes.assign(plan_.operands.size(), 0);
+    for (const OperandPlan& op : plan_.operands)
+      c.written.emplace_back(static_cast<std::size_t>(std::max(1, op.buffers)), 0.);
+    cores_.push_back(std::move(c));
+  }
+}
+
+/// Asks for a block at the HBM; gives when it begins to move.
+double TpuTimeline::move(Core& c, const OperandPlan& op, std::int32_t block, double asked) {
+  const Shape index = unravel(op.blocks, block);
+  const Shape inside = op.in_bounds(index.dims.data());
+  const std::int64_t bytes =
+      inside == op.block ? op.full_padded_bytes : plan_.device.padded_bytes(op.dtype, inside);
+  const double begin = std::max(c.hbm.free, asked);
+  c.hbm.serve(asked, static_cast<double>(bytes) / bytes_per_s_);
+  return begin;
+}
+
+void TpuTimeline::fetch(Core& c, std::size_t i, std::int64_t step, double asked) {
+  const auto s = static_cast<std::size_t>(step);
+  const auto& blocks = c.trace->blocks[i];
+  if (step > c.first && blocks[s - 1] == blocks[s]) return;
+  const double begin = move(c, plan_.operands[i], blocks[s], asked);
+  double& ready = c.ready[s % c.ready.size()];
+  ready = std::max(ready, c.hbm.free + latency());
+  span(c, Span::Unit::fetch, step, begin, c.hbm.free + latency());
+}
+
+void TpuTimeline::begin_step(Core& c) {
+  const auto s = static_cast<std::size_t>(c.step);
+  if (c.step == c.first) {
+    for (std::int64_t step = c.first; step < std::min(c.last, c.first + kMostBuffers); ++step) {
+      for (const auto& [i, ahead] : inputs_)
+        if (step < c.first + ahead) fetch(c, i, step, 0);
+    }
+  }
+  for (const auto& [i, ahead] : inputs_)
+    if (ahead == 0) fetch(c, i, c.step, c.now);
+  double start = std::max(c.ready[s % c.ready.size()], c.now);
+  c.ready[s % c.ready.size()] = 0;
+  for (std::size_t i = 0; i < plan_.operands.size(); ++i) {
+    const OperandPlan& op = plan_.operands[i];
+    // The buffer that this step writes to has to be empty.
+    if (op.role == Role::out && op.present)
+      start = std::max(start, c.written[i][c.writes[i] % c.written[i].size()]);
+  }
+  for (const auto& [i, ahead] : inputs_)
+    if (ahead > 0 && c.step + ahead < c.last) fetch(c, i, c.step + ahead, start);
+  c.waiting += start - c.now;
+  c.now = start;
+  c.in_step = true;
+  c.act = 0;
+}
+
+void TpuTimeline::end_step(Core& c) {
+  const auto s = static_cast<std::size_t>(c.step);
+  for (std::size_t i = 0; i < plan_.operands.size(); ++i) {
+    const OperandPlan& op = plan_.operands[i];
+    if (op.role != Role::out || !op.present) continue;
+    const auto& blocks = c.trace->blocks[i];
+    if (c.step + 1 < c.last && blocks[s + 1] == blocks[s]) continue;
+    const double begin = move(c, op, blocks[s], c.now);
+    const double done = c.hbm.free + latency();
+    c.written[i][c.writes[i]++ % c.written[i].size()] = done;
+    c.end = std::max(c.end, done);
+    span(c, Span::Unit::write, c.step, begin, done);
+  }
+  c.in_step = false;
+  ++c.step;
+}
+
+void TpuTimeline::work(Core& c, const Work& w) {
+  const double matrix = static_cast<double>(w.matrix_flops) / flops_per_s_;
+  const double vector = ops_per_s_ > 0 ? static_cast<double>(w.elements) / ops_per_s_ : 0;
+  const double seconds = std::max(matrix, vector);
+  if (matrix > 0) c.matrix.add(c.now, c.now + seconds, matrix);
+  if (vector > 0) c.vector.add(c.now, c.now + seconds, vector);
+  c.computing += seconds;
+  span(c, Span::Unit::compute, c.step, c.now, c.now + seconds);
+  c.now += seconds;
+}
+
+double TpuTimeline::cross(int from, int to, double bytes, double asked) {
+  // Row-major in the mesh: the last axis is the fastest.
+  const double seconds = bytes / link_bytes_per_s_;
+  double done = asked;
+  int stride = 1;
+  int at = from;
+  for (int axis = static_cast<int>(options_.mesh.size()) - 1; axis >= 0; --axis) {
+    const int extent = options_.mesh[static_cast<std::size_t>(axis)];
+    const auto place = [&](int device) { return device / stride % extent; };
+    const int up = (place(to) - place(at) + extent) % extent;
+    const int direction = up <= extent - up ? 1 : -1;
+    while (place(at) != place(to)) {
+      done = std::max(done, links_[{at, axis, direction}].serve(asked, seconds));
+      at += ((place(at) + direction + extent) % extent - place(at)) * stride;
+    }
+    stride *= extent;
+  }
+  return done;
+}
+
+void TpuTimeline::copy(Core& c, const Act& act) {
+  Core& target = cores_[static_cast<std::size_t>(act.core)];
+  const auto bytes = static_cast<double>(act.padded_bytes);
+  const bool reads = act.from == Space::hbm;
+  const bool writes = act.to == Space::hbm;
+  const double begin = reads ? std::max(c.hbm.free, c.now) : c.now;
+  double sent = c.now;
+  if (reads) sent = c.hbm.serve(c.now, bytes / bytes_per_s_);
+  if (target.device != c.device)
+    sent = std::max(sent, cross(c.device, target.device, bytes, c.now));
+  double landed = sent;
+  if (writes) landed = std::max(landed, target.hbm.serve(c.now, bytes / bytes_per_s_));
+  unmoved_ = unmoved_ || (!reads && !writes && target.device == c.device);
+  const Span::Unit unit = target.device != c.device ? Span::Unit::remote
+                          : writes                  ? Span::Unit::write
+                                                    : Span::Unit::fetch;
+  span(c, unit, c.step, begin, landed + latency());
+  if (act.remote) arrive(c.id, act.sent, sent + latency(), act.amount);
+  arrive(act.core, act.semaphore, landed + latency(), act.amount);
+}
+
+void TpuTimeline::arrive(int core, int semaphore, double when, std::int64_t amount) {
+  Core& c = cores_[static_cast<std::size_t>(core)];
+  Arrivals& arrivals = c.semaphores[semaphore];
+  arrivals.add(when, amount);
+  if (c.waits == nullptr || c.waits->semaphore != semaphore) return;
+  const double wake = std::max(c.since, arrivals.when(c.waits->amount));
+  if (wake >= c.wake) return;
+  c.wake = wake;
+  events_.push({wake, core});
+}
+
+/// True if the core need not wait.
+bool TpuTimeline::wait(Core& c, const Act& act) {
+  Arrivals& arrivals = c.semaphores[act.semaphore];
+  const double when = arrivals.when(act.amount);
+  if (when <= c.now) {
+    arrivals.take(act.amount);
+    return true;
+  }
+  c.waits = &act;
+  c.since = c.now;
+  c.wake = when;
+  if (when < kNever) events_.push({when, c.id});
+  return false;
+}
+
+void TpuTimeline::go_on(Core& c) {
+  while (c.in_step || c.step < c.last) {
+    if (!events_.empty() && events_.top().time < c.now) {
+      events_.push({c.now, c.id});
+      return;
+    }
+    if (!c.in_step) {
+      begin_step(c);
+      continue;
+    }
+    const auto w = static_cast<std::size_t>(c.trace->work[static_cast<std::size_t>(c.step)]);
+    const Script& script = c.trace->scripts[w];
+    if (script.empty()) work(c, c.trace->works[w]);
+    if (c.act >= script.size()) {
+      end_step(c);
+      continue;
+    }
+    const Act& act = script[c.act];
+    switch (act.kind) {
+      case Act::Kind::work:
+        work(c, act.work);
+        break;
+      case Act::Kind::copy:
+        copy(c, act);
+        break;
+      case Act::Kind::signal:
+        arrive(act.core, act.semaphore, c.now + latency(), act.amount);
+        break;
+      case Act::Kind::wait:
+        if (!wait(c, act)) return;
+        break;
+    }
+    ++c.act;
+  }
+  c.end = std::max(c.end, c.now);
+}
+
+Timeline TpuTimeline::run() {
+  for (const Core& c : cores_) events_.push({0, c.id});
+  while (!events_.empty()) {
+    const Event event = events_.top();
+    events_.pop();
+    Core& c = cores_[static_cast<std::size_t>(event.core)];
+    if (c.waits != nullptr) {
+      if (event.time != c.wake) continue;  // what it waits for came sooner
+      c.waiting += event.time - c.since;
+      c.now = event.time;
+      c.semaphores[c.waits->semaphore].take(c.waits->amount);
+      c.waits = nullptr;
+      ++c.act;
+    }
+    go_on(c);
+  }
+  bool elementwise = false;
+  for (const Core& c : cores_) {
+    if (c.waits != nullptr) {
+      line_.unmodelled = "a core waits for what no core sends in the run's trace";
+      return line_;
+    }
+    line_.seconds = std::max(line_.seconds, c.end);
+    for (const Work& w : c.trace->works) elementwise = elementwise || w.elements > 0;
+    if (c.device != 0) continue;
+    line_.compute_seconds += c.computing / options_.cores;
+    line_.exposed_seconds += c.waiting / options_.cores;
+  }
+  line_.idle_seconds = std::max(0., line_.seconds - line_.compute_seconds - line_.exposed_seconds);
+  if (elementwise)
+    line_.left_out = ops_per_s_ > 0 ? "what the vector unit does beside arithmetic"
+                                    : "elementwise work: the vector unit's rate is not published";
+  if (unmoved_) {
+    line_.left_out += line_.left_out.empty() ? "" : "; ";
+    line_.left_out += "copies within a core";
+  }
+  if (line_.seconds <= 0) return line_;
+  add_busiest("matrix unit", [](const Core& c) -> const Busy& { return c.matrix; });
+  if (ops_per_s_ > 0)
+    add_busiest("vector unit", [](const Core& c) -> const Busy& { return c.vector; });
+  add_busiest("HBM", [](const Core& c) -> const Busy& { return c.hbm.busy; });
+  const auto link = std::max_element(
+      links_.begin(), links_.end(),
+      [](const auto& a, const auto& b) { return a.second.busy.total() < b.second.busy.total(); });
+  if (link != links_.end()) add("busiest link", link->second.busy);
+  return line_;
+}
+
+/// Why a run that goes to other devices has no timeline; empty: it has, or it goes nowhere.
+std::string far_unmodelled(const Plan& plan, const StepTrace& trace,
+                           const TimelineOptions& options) {
+  int devices = 1;
+  int axes = 0;
+  for (const int extent : options.mesh) {
+    devices *= extent;
+    axes += extent > 1 ? 1 : 0;
+  }
+  if (!trace.scripted() || (devices == 1 && trace.peers.empty())) return "";
+  if (std::ssize(trace.peers) + 1 != devices)
+    return "the trace has " + std::to_string(trace.peers.size() + 1) + " of " +
+           std::to_string(devices) + " devices";
+  for (const StepTrace& peer : trace.peers) {
+    if (!peer.complete || peer.cell_begin.empty() || peer.work.empty() != (peer.steps == 0))
+      return "a device's trace is not whole";
+  }
+  if (plan.device.remote_bytes_per_s <= 0 || plan.device.remote_links <= 0)
+    return plan.device.name +
+           " has no remote_bandwidth and remote_links: give --device a spec that has";
+  if (2 * axes > plan.device.remote_links)
+    return "a mesh of " + std::to_string(axes) + " axes on devices of " +
+           std::to_string(plan.device.remote_links) + " links";
+  return "";
+}
+
+}  // namespace
+
+Timeline tpu_timeline(const Plan& plan, const StepTrace& trace, DType dtype,
+                      const TimelineOptions& options) {
+  Timeline none;
+  none.unmodelled = far_unmodelled(plan, trace, options);
+  if (!none.unmodelled.empty()) return none;
+  return TpuTimeline(plan, trace, dtype, options).run();
+}
+
+}  // namespace tessera::predict

@@ -1,0 +1,283 @@
+// The launch that the CUDA build makes of a spec: threads, registers, slots of inputs, places in
+// shared memory, the order of cells.
+//
+// nvcc asks it of the types of a spec, where all is constant (cuda/operands.hpp), the host of a
+// Plan (sim/plan.hpp), for what the ledger allocates and what the model of a GPU plays.
+// tests/report holds the answers to launches that a GPU has reported (predict/measured).
+//
+// Some warpgroups of a CTA compute, one more fetches. Shared memory holds the tiles of inputs, in
+// slots, and of scratch, then mbarriers, then where the next cell is told. Several devices reach
+// one another's scratch and semaphores: those lie in device memory (cuda/peers.hpp).
+//
+// Device code takes results that are constants, and calls what is marked TESSERA_FN.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "memory_model/layout.hpp"
+#include "sim/body/spec.hpp"
+
+namespace tessera::cta {
+
+/// A streaming multiprocessor.
+struct Sm {
+  std::int64_t shared_bytes = 0;  ///< that a CTA may have
+  int reserved_bytes = 0;         ///< of shared memory, that every CTA takes besides
+  int registers = 0;
+  int thread_registers = 0;  ///< that a thread may have
+  int threads = 0;
+};
+/// H100, H200: CUDA C++ Programming Guide, "Compute Capabilities", 9.0.
+inline constexpr Sm kSm90{227 * 1024, 1024, 65536, 255, 2048};
+
+inline constexpr int kWarpgroup = 128;
+/// Threads that fetch.
+inline constexpr int kProducers = kWarpgroup;
+inline constexpr int kBarrierBytes = 8;
+inline constexpr int kCellRing = 64;
+inline constexpr int kPanelBytes = 128;
+
+constexpr std::int64_t round_up(std::int64_t n, std::int64_t to) { return (n + to - 1) / to * to; }
+
+/// A tile in shared memory (cuda/packing.hpp): rows of a multiple of 128 bytes are cut into panels
+/// of 128 bytes, and swizzled; other rows follow one another.
+struct Tile {
+  bool panelled = false;
+  std::int64_t panels = 1;
+  std::int64_t panel_cols = 0;
+  std::int64_t panel_rows = 0;
+  std::int64_t align = 0;  ///< where it may begin: panels at multiples of 1024 bytes
+  std::int64_t bytes = 0;
+};
+constexpr Tile tile_of(std::int64_t rows, std::int64_t cols, DType dtype) {
+  const std::int64_t row = packed_bytes(dtype, cols);
+  Tile t;
+  t.panelled = rows > 1 && row % kPanelBytes == 0;
+  t.panels = t.panelled ? row / kPanelBytes : 1;
+  t.panel_cols = t.panelled ? kPanelBytes * 8 / bit_width(dtype) : cols;
+  t.panel_rows = t.panelled ? round_up(rows, 8) : rows;
+  t.align = t.panelled ? 1024 : 128;
+  t.bytes = round_up(t.panel_rows * row, t.align);
+  return t;
+}
+
+/// How many slots inputs have: those that arbitrary steps walk over, and those of a whole cell.
+struct Stages {
+  int of_step = 1;
+  int of_cell = 1;
+};
+
+/// What a launch has to know of an operand.
+struct Operand {
+  Role role = Role::smem;  ///< SMEM, scalars too, takes nothing here
+  DType dtype = DType::f32;
+  int rows = 1;          ///< of the block as the body sees it; 1 of what is none
+  int cols = 1;          ///< likewise
+  int count = 1;         ///< slots that scratch is declared in, all in `rows`; semaphores
+  bool of_cell = false;  ///< an input that no arbitrary dimension moves
+
+  constexpr std::int64_t elems() const { return std::int64_t{rows} * cols; }
+  constexpr int tile_rows() const { return role == Role::vmem ? rows / count : rows; }
+  constexpr Tile tile() const { return tile_of(tile_rows(), cols, dtype); }
+  constexpr int slots(Stages stages) const {
+    return role != Role::in ? count : of_cell ? stages.of_cell : stages.of_step;
+  }
+};
+
+/// Operands in the order of the spec.
+struct Operands {
+  const Operand* first = nullptr;
+  int size = 0;
+  bool has_steps = false;  ///< the grid has arbitrary dimensions
+  bool peers = false;      ///< the kernel runs on several devices
+
+  constexpr const Operand* begin() const { return first; }
+  constexpr const Operand* end() const { return first + size; }
+
+  constexpr std::int64_t bytes(const Operand& op, Stages stages) const {
+    const bool here = op.role == Role::in || (op.role == Role::vmem && !peers);
+    return here ? op.slots(stages) * op.tile().bytes : 0;
+  }
+  /// mbarriers: full and empty of each slot of an input, one of a semaphore.
+  constexpr std::int64_t barriers(const Operand& op, Stages stages) const {
+    if (op.role == Role::in) return 2 * op.slots(stages);
+    return op.role == Role::dma_sem && !peers ? op.count : 0;
+  }
+  /// Where the tiles of operand i begin.
+  constexpr std::int64_t tiles_at(int i, Stages stages) const {
+    const std::int64_t end = tiles_before(i, stages);
+    return bytes(first[i], stages) > 0 ? round_up(end, first[i].tile().align) : end;
+  }
+  /// Where the mbarriers of operand i begin.
+  constexpr std::int64_t barriers_at(int i, Stages stages) const {
+    std::int64_t n = 0;
+    for (int o = 0; o < i; ++o) n += barriers(first[o], stages);
+    return round_up(tiles_before(size, stages), 128) + kBarrierBytes * n;
+  }
+  constexpr std::int64_t cell_ring_at(Stages stages) const { return barriers_at(size, stages); }
+  constexpr std::int64_t shared_bytes(Stages stages) const {
+    return cell_ring_at(stages) + kCellRing;
+  }
+
+ private:
+  constexpr std::int64_t tiles_before(int i, Stages stages) const {
+    std::int64_t at = 0;
+    // What lies in registers takes no room, but its tile is aligned all the same.
+    for (int o = 0; o < i; ++o) at = round_up(at, first[o].tile().align) + bytes(first[o], stages);
+    return at;
+  }
+};
+
+/// As many slots as fit.
+constexpr Stages stages_of(const Operands& operands, const Sm& sm) {
+  constexpr int kMost = 8;
+  // A cell's inputs come while the cell before is computed, if two of each fit.
+  for (int c = 2; c > 0; --c) {
+    for (int s = kMost; s > 1; --s) {
+      const Stages stages{s, operands.has_steps ? c : s};
+      if (operands.shared_bytes(stages) <= sm.shared_bytes) return stages;
+    }
+  }
+  return {};
+}
+
+/// True if wgmma can read it, or it is no operand of a product: 16-bit floats in panels, 16 or more
+/// k's. A block of one row or column is none.
+constexpr bool for_tensor_cores(const Operand& op) {
+  if (op.role != Role::in && op.role != Role::vmem) return true;
+  if (op.rows == 1 || op.cols == 1 || !is_float(op.dtype) || op.dtype == DType::f32) return true;
+  const bool half = op.dtype == DType::bf16 || op.dtype == DType::f16;
+  return half && op.tile().panelled && op.tile_rows() % 16 == 0;
+}
+
+/// The warpgroups that compute, and with what.
+struct Computing {
+  bool tensor_cores = false;
+  int warpgroups = 1;
+};
+constexpr Computing computing_of(const Operands& operands) {
+  // The largest accumulator: what tensor cores would sum into.
+  std::int64_t sum_rows = 0;
+  std::int64_t sum_elems = 0;
+  std::int64_t elems = 0;  // of what threads hold
+  std::int64_t statistic_rows = 1;
+  std::int64_t in_rows = 1;
+  bool suits = !operands.peers;
+  bool halves = false;
+  for (const Operand& op : operands) {
+    const bool vmem = op.role == Role::vmem;
+    if (op.role == Role::accum && op.cols > 1) {
+      sum_rows = std::max<std::int64_t>(sum_rows, op.rows);
+      sum_elems = std::max(sum_elems, op.elems());
+      suits = suits && op.cols % 64 == 0;
+    }
+    if (op.role == Role::accum || op.role == Role::out) elems = std::max(elems, op.elems());
+    if (vmem && operands.peers) elems = std::max(elems, std::int64_t{op.tile_rows()} * op.cols);
+    if (op.role == Role::accum && op.cols == 1)
+      statistic_rows = std::max<std::int64_t>(statistic_rows, op.rows);
+    if (op.role == Role::in) in_rows = std::max<std::int64_t>(in_rows, op.rows);
+    suits = suits && for_tensor_cores(op);
+    halves =
+        halves || ((op.role == Role::in || vmem) && is_float(op.dtype) && bit_width(op.dtype) < 32);
+  }
+  // Tensor cores: an accumulator of 64 rows per warpgroup, operands of 16-bit floats in panels.
+  if (suits && halves && sum_elems > 1 && sum_rows % 64 == 0) {
+    // As few warpgroups as hold a sum of at most 128 elements per thread; two where there can be.
+    for (int n = 2; n <= 4; ++n) {
+      if (sum_rows % (64 * n) == 0 && sum_elems <= 128 * kWarpgroup * n) return {true, n};
+    }
+    return {true, 1};
+  }
+  // Beside a running statistic of rows, a body makes tiles as wide as an input has rows: scores.
+  if (statistic_rows > 1) elems = std::max(elems, statistic_rows * in_rows);
+  // SIMT: as many threads as keep a register tile within 64 elements each, 128 to 512.
+  int warpgroups = 1;
+  while (warpgroups < 4 && elems > 64 * kWarpgroup * warpgroups) warpgroups *= 2;
+  return {false, warpgroups};
+}
+
+/// Of a thread: setmaxnreg moves those of producing threads to computing ones.
+struct Registers {
+  static constexpr int kProducing = 64;
+  int at_launch = 0;  ///< of every thread: more than that in all would never come free
+  int computing = 0;
+  bool move = false;
+};
+constexpr Registers registers_of(int warpgroups, const Sm& sm) {
+  constexpr int kMost = 240;
+  const int fair = sm.registers / kWarpgroup / (warpgroups + 1) / 8 * 8;
+  // Where every thread can have as many there is nothing to move.
+  if (fair >= kMost) return {fair, sm.thread_registers, false};
+  const int left = (fair * (warpgroups + 1) - Registers::kProducing) / warpgroups / 8 * 8;
+  return {fair, std::min(left, kMost), true};
+}
+
+struct Launch : Computing {
+  int threads = 0;  ///< with those that fetch
+  Stages stages{};
+  std::int64_t shared_bytes = 0;
+  int registers = 0;  ///< that a computing thread may have
+  int resident = 1;   ///< CTAs that a multiprocessor holds at a time
+};
+constexpr Launch launch_of(const Operands& operands, const Sm& sm) {
+  Launch l{computing_of(operands)};
+  l.threads = kWarpgroup * l.warpgroups + kProducers;
+  l.stages = stages_of(operands, sm);
+  l.shared_bytes = operands.shared_bytes(l.stages);
+  l.registers = registers_of(l.warpgroups, sm).computing;
+  // Products of tensor cores take all registers. nvcc gives elementwise kernels 80.
+  constexpr int kUsualRegisters = 80;
+  if (l.tensor_cores) return l;
+  const std::int64_t by_memory =
+      1 + (sm.shared_bytes - l.shared_bytes) / (l.shared_bytes + sm.reserved_bytes);
+  const std::int64_t by_threads =
+      std::min(sm.threads / l.threads, sm.registers / (kUsualRegisters * l.threads));
+  l.resident = static_cast<int>(
+      std::clamp<std::int64_t>(by_memory, 1, std::max<std::int64_t>(1, by_threads)));
+  return l;
+}
+
+/// The extents of the boxes in which the copy engine brings a block, panel by panel. `block`: 1
+/// where squeezed.
+constexpr Shape box_of(Shape block, const Tile& tile) {
+  if (block.rank > 0) block[block.rank - 1] = tile.panel_cols;
+  return block;
+}
+/// What cuTensorMapEncodeTiled asks of a box; rows of the tile are runs of the array's.
+constexpr bool is_box(const Shape& box, bool last_squeezed, DType dtype) {
+  bool is = box.rank >= 2 && box.rank <= 5 && !last_squeezed;
+  for (int d = 0; d < box.rank; ++d) is = is && box[d] <= 256;
+  return is && packed_bytes(dtype, box[box.rank - 1]) % 16 == 0;
+}
+/// What it asks of an array.
+constexpr bool is_mappable(const Shape& array, DType dtype) {
+  if (array.rank < 1 || array.rank > 5) return false;
+  std::int64_t stride = bit_width(dtype) / 8;
+  for (int d = array.rank - 1; d >= 0; --d) {
+    if (array[d] < 1 || array[d] >= std::int64_t{1} << 32) return false;
+    stride *= array[d];
+    if (d > 0 && (stride % 16 != 0 || stride >= std::int64_t{1} << 40)) return false;
+  }
+  return true;
+}
+
+/// Cells that run together share blocks in L2 if they are near in both of the last two parallel
+/// dims: bands of this many rows, a column of a band after the other.
+constexpr int band_rows(int parallel_dims) { return parallel_dims == 2 ? 16 : 8; }
+template <class I>
+struct Place {
+  I row;
+  I column;
+};
+/// The n-th cell of a plane.
+template <class I>
+TESSERA_FN constexpr Place<I> place_in_bands(I n, I rows, I columns, I band_rows) {
+  const I band = n / (band_rows * columns);
+  const I in_band = n % (band_rows * columns);
+  const I left = rows - band * band_rows;
+  const I height = left < band_rows ? left : band_rows;
+  return {band * band_rows + in_band % height, in_band / height};
+}
+
+}  // namespace tessera::cta

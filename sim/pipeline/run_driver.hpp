@@ -1,0 +1,52 @@
+// Everything about a run: arrays, threads or the machine, schedules, ranks, and the checks that
+// need the whole run.
+#pragma once
+
+#include "sim/pipeline/pipeline.hpp"
+#include "sim/pipeline/run.hpp"
+
+namespace tessera {
+
+class RunDriver {
+ public:
+  RunDriver(const Kernel& kernel, Plan plan, const Inputs& inputs, const RunOptions& options);
+  RunDriver(const RunDriver&) = delete;
+  RunDriver& operator=(const RunDriver&) = delete;
+
+  /// Runs every cell, then the checks that need the whole run.
+  RunResult execute();
+
+  const Plan& plan() const { return plan_; }
+
+ private:
+  bool run_parallel(int threads, RunResult& result);
+  void run_serial(RunResult& result);
+  void run_on_machine(RunResult& result);
+  std::uint64_t run_schedule(const Schedule& schedule, RunResult& result);
+  void make_arrays(Machine& machine);
+  void collect_arrays();
+  void merge_ranks(RunResult& result);
+  /// True if this process has the device.
+  bool here(int device) const;
+  void begin(RunResult& result);
+  void reset();
+  void collect(const CoreTotals& core, int device, RunResult& result);
+  void finish(RunResult& result);
+
+  const Kernel& kernel_;
+  Plan plan_;
+  const RunOptions& options_;
+  int devices_ = 1;
+  Inputs inputs_;
+  std::vector<Array> outputs_;
+  std::vector<Array> bounds_;  ///< of outputs_, or empty
+  std::vector<DeviceIo> device_io_;
+  std::vector<std::vector<Missing>> missing_;  ///< per device and operand
+  std::function<void(double)> progress_;
+  CoreIo io_;
+  // On the machine: of one schedule.
+  std::vector<Array> scratch_;
+  std::vector<std::unique_ptr<Buffer>> arrays_;
+};
+
+}  // namespace tessera

@@ -1,0 +1,145 @@
+// A run on the asynchronous machine: one schedule, or as many as were asked for.
+#include <set>
+
+#include "sim/pipeline/close_run.hpp"
+#include "sim/pipeline/run_driver.hpp"
+
+namespace tessera {
+
+void add_scoped_peaks(const Machine& machine, Plan& plan) {
+  for (const Space space : {Space::vmem, Space::smem}) {
+    std::int64_t peak = 0;
+    for (int id = 0; id < machine.cores(); ++id) {
+      peak = std::max(peak, machine.core(id).scoped_peak[static_cast<std::size_t>(space)]);
+    }
+    if (peak > 0) plan.allocations.push_back({"run_scoped", space, DType::u8, {peak}, 1, peak});
+  }
+}
+
+/// The arrays in HBM that copies or aliases reach, known to the machine.
+void RunDriver::make_arrays(Machine& machine) {
+  scratch_.clear();
+  arrays_.clear();
+  for (int d = 0; d < devices_; ++d) {
+    DeviceIo& io = device_io_[static_cast<std::size_t>(d)];
+    io.arrays.assign(plan_.operands.size(), nullptr);
+    if (!here(d)) continue;
+    for (std::size_t i = 0; i < plan_.operands.size(); ++i) {
+      const OperandPlan& op = plan_.operands[i];
+      if (!op.present || (!in_hbm(op.role) && op.aliased < 0)) continue;
+      if (op.aliased >= 0 && static_cast<std::size_t>(op.aliased) < i) {
+        io.arrays[i] = io.arrays[static_cast<std::size_t>(op.aliased)];
+        continue;
+      }
+      std::byte* data = io.hbm[i];
+      if (op.role == Role::hbm) {
+        scratch_.push_back(Array::undefined(op.dtype, op.array));
+        data = scratch_.back().bytes();
+      }
+      arrays_.push_back(
+          std::make_unique<BorrowedBuffer>(op.name, Space::hbm, op.dtype, op.array, data));
+      Buffer& array = *arrays_.back();
+      array.device = d;
+      array.ledger_ref = op.ledger_ref;
+      array.prefetched = op.aliased >= 0;
+      array.written = op.role != Role::hbm_in || op.aliased >= 0;
+      const bool defined = op.is_input() || op.aliased >= 0;
+      array.shadow = Shadow(op.array.elems(), defined ? Shadow::init : Shadow::uninit);
+      machine.place(array);
+      io.arrays[i] = &array;
+    }
+  }
+}
+
+/// What copies have written of outputs, and what they have not.
+void RunDriver::collect_arrays() {
+  for (int d = 0; d < devices_; ++d) {
+    const DeviceIo& io = device_io_[static_cast<std::size_t>(d)];
+    for (std::size_t i = 0; i < plan_.operands.size(); ++i) {
+      const Buffer* array = io.arrays[i];
+      if (array == nullptr || plan_.operands[i].role != Role::hbm_out) continue;
+      const Shadow& shadow = array->shadow;
+      for (std::int64_t e = 0; io.bounds[i] != nullptr && e < shadow.elems(); ++e) {
+        if (shadow.at(e) == Shadow::init)
+          io.bounds[i][e] =
+              array->bounds.empty() ? 0.f : array->bounds[static_cast<std::size_t>(e)];
+      }
+      Missing& missing = missing_[static_cast<std::size_t>(d)][i];
+      if (shadow.missing() > 0) missing.add(shadow.missing(), shadow.first_missing());
+    }
+  }
+}
+
+std::uint64_t RunDriver::run_schedule(const Schedule& schedule, RunResult& result) {
+  begin(result);
+  result.on_machine = true;
+  result.schedule = schedule;
+  StepContext context = *io_.context;
+  if (options_.schedule && !context.command.empty())
+    context.command += " --schedule " + to_string(schedule);
+  const StepContext* const outer = std::exchange(step_context, &context);
+
+  Machine machine(options_.mesh, options_.cores, schedule, options_.find_races, options_.transport);
+  make_arrays(machine);
+  std::vector<CoreIo> core_io(static_cast<std::size_t>(machine.cores()), io_);
+  std::vector<std::unique_ptr<Pipeline>> cores(static_cast<std::size_t>(machine.cores()));
+  for (int id = 0; id < machine.cores(); ++id) {
+    if (!machine.here(id)) continue;
+    CoreIo& io = core_io[static_cast<std::size_t>(id)];
+    io.core = &machine.core(id);
+    io.device = &device_io_[static_cast<std::size_t>(machine.core(id).device)];
+    io.context = &context;
+    cores[static_cast<std::size_t>(id)] = std::make_unique<Pipeline>(kernel_, plan_, io);
+  }
+  const std::int64_t cells = io_.cells;
+  try {
+    machine.run([&](MachineCore& c) {
+      const std::int64_t part = c.core;
+      const std::int64_t parts = machine.cores_per_device();
+      cores[static_cast<std::size_t>(c.id)]->run_cells(cells * part / parts,
+                                                       cells * (part + 1) / parts);
+    });
+  } catch (const KernelError& error) {
+    result.diagnostics.push_back(error.diagnostic);
+  }
+  for (int id = 0; id < machine.cores(); ++id) {
+    if (!machine.here(id)) continue;
+    collect(*cores[static_cast<std::size_t>(id)], machine.core(id).device, result);
+  }
+  collect_arrays();
+  add_scoped_peaks(machine, result.plan);
+  result.switches = machine.switches();
+  finish(result);
+  if (options_.transport != nullptr) merge_ranks(result);
+  step_context = outer;
+  return machine.choices();
+}
+
+void RunDriver::run_on_machine(RunResult& result) {
+  count_scratch(plan_);
+  const Schedule asked = options_.schedule.value_or(Schedule{});
+  if (asked.kind != Schedule::Kind::explore) {
+    run_schedule(asked, result);
+    result.schedules = 1;
+    return;
+  }
+  // A program may have fewer schedules that differ than were asked for.
+  constexpr std::uint64_t kTriesEach = 4;
+  std::set<std::uint64_t> seen;
+  int schedules = 0;
+  for (std::uint64_t i = 0; i < kTriesEach * asked.number && seen.size() < asked.number; ++i) {
+    constexpr Schedule::Kind kFirst[] = {Schedule::Kind::eager, Schedule::Kind::on_wait,
+                                         Schedule::Kind::adversarial};
+    const Schedule schedule =
+        i < std::size(kFirst) ? Schedule{kFirst[i], 0} : Schedule{Schedule::Kind::random, i - 3};
+    seen.insert(run_schedule(schedule, result));
+    schedules = static_cast<int>(seen.size());
+    if (!result.ok()) break;
+    if (options_.progress) {
+      options_.progress(static_cast<double>(seen.size()) / static_cast<double>(asked.number));
+    }
+  }
+  result.schedules = schedules;
+}
+
+}  // namespace tessera

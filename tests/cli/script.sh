@@ -1,0 +1,47 @@
+#!/bin/bash
+# usage: script.sh ROOT: the script ./tessera asks for what reads Mosaic modules exactly where a module is among its
+# arguments. In a folder of its own, with programs that only note how they were called.
+set -u
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+cp "$1/tessera" "$1/packages.txt" "$folder/"
+cd "$folder" || exit 1
+mkdir bin
+for program in cmake ninja sudo apt-get; do
+  printf '#!/bin/bash\necho "%s $*" >>"%s/called"\n' "$program" "$folder" >"bin/$program"
+done
+chmod +x bin/*
+mkdir -p calls/000_k "a golden/inputs" plain/inputs
+touch kernel.mlirbc kernel.mlir calls/000_k/kernel.mlirbc "a golden/inputs/kernel.mlir" plain/inputs/x.npy
+failed=0
+
+asks() { # yes or no, then arguments
+  local wanted=$1 found=no
+  shift
+  rm -rf called build
+  mkdir -p build/release/cli
+  printf '#!/bin/bash\necho "ran $*"\n' >build/release/cli/tessera
+  chmod +x build/release/cli/tessera
+  local printed
+  printed=$(PATH=$folder/bin:$PATH ./tessera "$@" 2>/dev/null)
+  [[ $printed == "ran $*" ]] || { echo "./tessera $*: '$printed'"; failed=1; }
+  grep -q -e '^cmake .*-DTESSERA_MOSAIC=ON' called && found=yes
+  [[ $found == "$wanted" ]] || { echo "./tessera $*: Mosaic $found, not $wanted"; failed=1; }
+}
+
+asks yes run kernel.mlirbc
+asks yes run --dry calls/000_k
+asks yes show kernel.mlir
+asks yes extract program.txt
+asks yes golden make calls/000_k --out gold
+asks yes golden check "a golden" --outputs of_a_tpu
+asks yes golden bisect "a golden" --backend interpret
+asks yes sweep calls/000_k --device tpu-v5e,tpu-v6e
+asks yes advise kernel.mlirbc --input 0=x.npy
+asks yes bless kernel.mlirbc
+asks yes compare calls/000_k --backend cuda
+asks no run matmul m=512 --input x=x.npy
+asks no golden check plain --backend cuda
+asks no compare a.json b.json
+asks no
+exit $failed

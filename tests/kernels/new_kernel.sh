@@ -1,0 +1,66 @@
+#!/bin/bash
+# usage: new_kernel.sh SOURCE BUILD: what a new kernel touches. Lays its header and its entry (with an oracle of its own)
+# over SOURCE, configures that, compiles the two objects that are new and links them with the rest of BUILD: the program
+# and kernels_test have the kernel, and the blessed traces hold as they are.
+set -eu
+source=$(cd "$1" && pwd)
+build=$(cd "$2" && pwd)
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+mkdir "$folder/tree"
+for part in "$source"/*; do
+  case ${part##*/} in
+    build) ;;
+    kernels | reference) cp -r "$part" "$folder/tree" ;;
+    *) ln -s "$part" "$folder/tree" ;;
+  esac
+done
+
+# The kernel: as `tessera new` starts one.
+cd "$folder"
+"$build/cli/tessera" new scaled_sum >/dev/null
+cp scaled_sum/scaled_sum.hpp tree/kernels/
+cp scaled_sum/oracle.hpp tree/reference/scaled_sum.hpp
+cat >tree/kernels/entries/scaled_sum.hpp <<'END'
+#pragma once
+
+#include "kernels/entry.hpp"
+#include "kernels/scaled_sum.hpp"
+#include "reference/scaled_sum.hpp"
+
+namespace tessera::kernels::entries {
+
+constexpr auto scaled_sum = entry<ScaledSum>(
+    [](const auto& k, In in) { return scaled_sum_oracle(in["x"], in["y"], k.alpha); });
+
+}  // namespace tessera::kernels::entries
+END
+
+cached() { sed -n "s/^$1:[A-Z]*=//p" "$build/CMakeCache.txt"; }
+cmake -S tree -B build -G Ninja -DCMAKE_BUILD_TYPE=Release "-DCMAKE_CXX_COMPILER=$(cached CMAKE_CXX_COMPILER)" \
+  "-DTESSERA_DTYPES=$(cached TESSERA_DTYPES)" >/dev/null
+# No other kernel is compiled again: only the list is another.
+diff -rq "$build/cli/builtin" build/cli/builtin | sed "s#$build#BUILD#; s#$folder/##" >changed || true
+diff - changed <<'END'
+Files BUILD/cli/builtin/list.cpp and build/cli/builtin/list.cpp differ
+Only in build/cli/builtin: scaled_sum.cpp
+END
+objects=(cli/CMakeFiles/tessera_builtin.dir/builtin/{list,scaled_sum}.cpp.o)
+for object in "${objects[@]}"; do # by its own command: ninja would make the libraries first
+  (cd build && mkdir -p "${object%/*}" && eval "$(ninja -t commands "$object" | tail -1)")
+done
+
+# Links a program of BUILD once more; the new objects come before the archive that has the others.
+relink() {
+  local link
+  link=$(cd "$build" && ninja -t commands "$1" | tail -1 | sed "s# && cd .*##; s# -o $1 # ${objects[*]/#/$folder/build/} -o $folder/${1##*/} #")
+  (cd "$build" && eval "$link")
+}
+relink cli/tessera
+diff <("$build/cli/tessera" list) <(./tessera list) >listed || true
+diff <(grep '^[<>]' listed) - <<<'> scaled_sum             a scaled sum'
+./tessera show scaled_sum >/dev/null
+./tessera run scaled_sum | grep 'agrees with reference::scaled_sum'
+for trace in kernels bad_input; do "$source/tests/cli/replay.sh" "$source/tests/cli/$trace.trace" tessera; done
+relink tests/kernels_test
+./kernels_test 'scaled_sum: *' | grep 'All tests passed (.* in 4 test cases)'

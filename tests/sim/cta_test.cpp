@@ -1,0 +1,193 @@
+// The launch that a spec gets on a GPU, by hand. tests/report holds it to launches that one
+// reported.
+#include "sim/body/cta.hpp"
+
+#include <catch2/catch.hpp>
+#include <set>
+#include <vector>
+
+namespace tessera::cta {
+
+namespace {
+
+/// Blocks of a matmul: x and w at every step, an accumulator, o.
+struct Product {
+  Operand x, w, o, sum;
+  constexpr Product(DType dtype, int m, int n, int k)
+      : x{Role::in, dtype, m, k},
+        w{Role::in, dtype, k, n},
+        o{Role::out, dtype, m, n},
+        sum{Role::accum, DType::f32, m, n} {}
+  constexpr Launch launch(bool peers = false) const {
+    const Operand all[] = {x, w, o, sum};
+    return launch_of({all, 4, true, peers}, kSm90);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a launch is a constant", "[sim][cta]") {
+  constexpr Launch kLaunch = Product(DType::bf16, 128, 256, 64).launch();
+  STATIC_REQUIRE(kLaunch.tensor_cores);
+  STATIC_REQUIRE(kLaunch.warpgroups == 2);
+  STATIC_REQUIRE(kLaunch.threads == 3 * 128);
+  // Four times 16 KiB of x and 32 KiB of w; full and empty of each; the ring of cells.
+  STATIC_REQUIRE(kLaunch.stages.of_step == 4);
+  STATIC_REQUIRE(kLaunch.shared_bytes == 4 * (16 + 32) * 1024 + 8 * 2 * (4 + 4) + 64);
+  // 168 registers to begin with, those of 128 threads down to 64.
+  STATIC_REQUIRE(registers_of(2, kSm90).at_launch == 168);
+  STATIC_REQUIRE(kLaunch.registers == 216);
+  STATIC_REQUIRE(kLaunch.resident == 1);
+}
+
+TEST_CASE("wgmma multiplies what lies in panels, in whole warpgroups", "[sim][cta]") {
+  const auto tensor = [](Product p) { return p.launch().tensor_cores; };
+  CHECK(tensor({DType::bf16, 64, 64, 64}));
+  CHECK(tensor({DType::f16, 64, 64, 64}));
+  CHECK_FALSE(tensor({DType::f32, 64, 64, 64}));
+  CHECK_FALSE(tensor({DType::bf16, 48, 64, 64}));  // rows of a sum
+  CHECK_FALSE(tensor({DType::bf16, 64, 96, 64}));  // its columns
+  CHECK_FALSE(tensor({DType::bf16, 64, 64, 24}));  // 48 bytes in a row of x
+  CHECK_FALSE(tensor({DType::f8e4m3fn, 128, 128, 128}));
+  Product narrow{DType::bf16, 64, 64, 64};
+  narrow.sum.cols = 32;
+  CHECK_FALSE(tensor(narrow));
+  Product shallow{DType::bf16, 64, 64, 64};
+  shallow.w.rows = 24;
+  CHECK_FALSE(tensor(shallow));
+  // On several devices SIMT lanes multiply.
+  CHECK_FALSE(Product(DType::bf16, 64, 64, 64).launch(true).tensor_cores);
+}
+
+TEST_CASE("as few warpgroups as hold a sum, as many SIMT threads as hold a tile", "[sim][cta]") {
+  const auto groups = [](DType d, int m, int n) {
+    return Product(d, m, n, 64).launch().warpgroups;
+  };
+  CHECK(groups(DType::bf16, 64, 128) == 1);
+  CHECK(groups(DType::bf16, 128, 64) == 2);
+  CHECK(groups(DType::bf16, 192, 256) == 3);
+  CHECK(groups(DType::bf16, 256, 256) == 4);
+  CHECK(groups(DType::f32, 8, 128) == 1);
+  CHECK(groups(DType::f32, 64, 128) == 1);
+  CHECK(groups(DType::f32, 72, 128) == 2);
+  CHECK(groups(DType::f32, 512, 512) == 4);
+  // Scores of 64 rows by the 128 of k, beside their maxima.
+  const Operand q{Role::in, DType::f32, 64, 64};
+  const Operand k{Role::in, DType::f32, 128, 64};
+  const Operand sum{Role::accum, DType::f32, 64, 64};
+  const Operand attention[] = {q, k, sum, {Role::accum, DType::f32, 64, 1}};
+  CHECK(computing_of({attention, 3, true}).warpgroups == 1);
+  CHECK(computing_of({attention, 4, true}).warpgroups == 1);
+  const Operand long_attention[] = {q, {Role::in, DType::f32, 256, 64}, sum, attention[3]};
+  CHECK(computing_of({long_attention, 3, true}).warpgroups == 1);
+  CHECK(computing_of({long_attention, 4, true}).warpgroups == 2);
+}
+
+TEST_CASE("a tile lies in panels of 128 bytes if its rows are made of them", "[sim][cta]") {
+  const Tile rows = tile_of(100, 300, DType::f32);
+  CHECK_FALSE(rows.panelled);
+  CHECK(rows.bytes == 120064);  // 120,000 in lines of 128
+  const Tile panels = tile_of(100, 128, DType::bf16);
+  CHECK(panels.panelled);
+  CHECK(panels.panels == 2);
+  CHECK(panels.panel_cols == 64);
+  CHECK(panels.bytes == 26 * 1024);  // 104 rows of 256 bytes
+  CHECK(panels.align == 1024);       // where a swizzle repeats
+  CHECK(tile_of(12, 64, DType::bf16).bytes == 2048);
+  CHECK_FALSE(tile_of(1, 128, DType::bf16).panelled);
+  CHECK(tile_of(16, 256, DType::f4e2m1fn).bytes == 2048);
+}
+
+TEST_CASE("tiles, barriers and the ring of cells do not overlap", "[sim][cta]") {
+  for (const int cols : {24, 100, 128}) {
+    const Operand all[] = {{Role::in, DType::f32, 24, cols, 1, true},
+                           {Role::accum, DType::f32, 24, cols},
+                           {Role::vmem, DType::bf16, 2 * 40, 64, 2},
+                           {Role::dma_sem, DType::i32, 1, 1, 3},
+                           {Role::in, DType::f32, 1, cols}};
+    const Operands operands{all, 5, true};
+    const Stages stages = stages_of(operands, kSm90);
+    CAPTURE(cols, stages.of_step, stages.of_cell);
+    std::int64_t end = 0;
+    for (int i = 0; i < 5; ++i) {
+      const std::int64_t bytes = operands.bytes(all[i], stages);
+      if (bytes == 0) continue;
+      CHECK(operands.tiles_at(i, stages) >= end);
+      CHECK(operands.tiles_at(i, stages) % all[i].tile().align == 0);
+      CHECK(bytes >=
+            all[i].slots(stages) * packed_bytes(all[i].dtype, all[i].elems() / all[i].count));
+      end = operands.tiles_at(i, stages) + bytes;
+    }
+    for (int i = 0; i < 5; ++i) {
+      CHECK(operands.barriers_at(i, stages) >= end);
+      end = operands.barriers_at(i, stages) + kBarrierBytes * operands.barriers(all[i], stages);
+    }
+    CHECK(operands.cell_ring_at(stages) == end);
+    CHECK(operands.shared_bytes(stages) <= kSm90.shared_bytes);
+  }
+}
+
+TEST_CASE("slots are as many as fit: two of a cell's blocks, then as many steps' as can be",
+          "[sim][cta]") {
+  const auto stages = [](int cell_rows, int step_rows, bool has_steps = true) {
+    const Operand all[] = {{Role::in, DType::f32, cell_rows, 256, 1, true},
+                           {Role::in, DType::f32, step_rows, 256}};
+    return stages_of({all, 2, has_steps}, kSm90);
+  };
+  CHECK(stages(8, 8).of_step == 8);
+  CHECK(stages(8, 8).of_cell == 2);
+  CHECK(stages(64, 32).of_step == 3);  // 2 x 64 KiB and 3 x 32 KiB
+  CHECK(stages(64, 32).of_cell == 2);
+  CHECK(stages(128, 32).of_step == 3);  // one of 128 KiB
+  CHECK(stages(128, 32).of_cell == 1);
+  CHECK(stages(256, 8).of_step == 1);        // does not fit at all
+  CHECK(stages(16, 8, false).of_cell == 8);  // every cell is a step
+}
+
+TEST_CASE("scratch that peers reach takes no shared memory", "[sim][cta]") {
+  const Operand all[] = {{Role::in, DType::f32, 128, 128, 1, true},
+                         {Role::vmem, DType::f32, 2 * 256, 128, 2},
+                         {Role::dma_sem, DType::i32, 1, 1, 4}};
+  const Operands alone{all, 3, true};
+  CHECK(alone.shared_bytes({1, 1}) == (64 + 256) * 1024 + 8 * (2 + 4) + 64);
+  const Operands peers{all, 3, true, true};
+  CHECK(peers.shared_bytes({1, 1}) == 64 * 1024 + 8 * 2 + 64);
+  CHECK(stages_of(peers, kSm90).of_cell == 2);
+  // Its slots are tiles that threads hold: 256 x 128 elements.
+  CHECK(computing_of(peers).warpgroups == 4);
+}
+
+TEST_CASE("bands of cells visit every cell of a plane once", "[sim][cta]") {
+  CHECK(band_rows(2) == 16);
+  CHECK(band_rows(3) == 8);
+  for (const int rows : {1, 7, 8, 37}) {
+    for (const int columns : {1, 5}) {
+      std::set<std::pair<int, int>> seen;
+      for (int n = 0; n < rows * columns; ++n) {
+        const auto at = place_in_bands(n, rows, columns, 8);
+        CHECK((at.row >= 0 && at.row < rows && at.column >= 0 && at.column < columns));
+        CHECK(at.row / 8 == n / (8 * columns));
+        seen.emplace(at.row, at.column);
+      }
+      CHECK(static_cast<int>(seen.size()) == rows * columns);
+    }
+  }
+}
+
+TEST_CASE("the copy engine takes boxes of at most 256, in rows of 16 bytes", "[sim][cta]") {
+  const auto boxed = [](Shape block, int rows, int cols, DType d) {
+    return is_box(box_of(block, tile_of(rows, cols, d)), false, d);
+  };
+  CHECK(boxed({128, 512}, 128, 512, DType::f32));  // 16 panels
+  CHECK(boxed({128, 100}, 128, 100, DType::f32));
+  CHECK_FALSE(boxed({128, 300}, 128, 300, DType::f32));  // no panels
+  CHECK_FALSE(boxed({128, 99}, 128, 99, DType::f32));
+  CHECK_FALSE(boxed({257, 32}, 257, 32, DType::f32));
+  CHECK_FALSE(boxed({128}, 1, 128, DType::f32));
+  CHECK_FALSE(is_box({128, 128}, true, DType::f32));
+  CHECK(is_mappable({1000, 100}, DType::f32));
+  CHECK_FALSE(is_mappable({1000, 99}, DType::f32));
+  CHECK_FALSE(is_mappable({1000, 0}, DType::f32));
+}
+
+}  // namespace tessera::cta
