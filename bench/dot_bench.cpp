@@ -4,8 +4,8 @@
 #include "bench/blas.hpp"
 #include "bench/side_by_side.hpp"
 #include "memory_model/array.hpp"
-#include "sim/dot.hpp"
-#include "sim/op_state.hpp"
+#include "sim/numerics/dot.hpp"
+#include "sim/numerics/op_state.hpp"
 
 namespace tessera::bench {
 namespace {

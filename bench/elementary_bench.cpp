@@ -6,7 +6,7 @@
 
 #include "bench/side_by_side.hpp"
 #include "sim/ops/all.hpp"
-#include "sim/tile.hpp"
+#include "sim/tiles/tile.hpp"
 
 namespace tessera::bench {
 namespace {

@@ -6,7 +6,7 @@
 //                       module beside it the files of the call (golden/call_golden.hpp)
 //   outputs/NAME.npy    what tessera computed
 //   bounds/NAME.npy     f32 per element of an output: |theirs - ours| of any conforming build
-//   steps.npy           checksums of blocks (sim/step_checksums.hpp), a row each
+//   steps.npy           checksums of blocks (sim/pipeline/step_checksums.hpp), a row each
 //
 // The manifest holds the SHA-256 of every file, and of itself (with that field's digits as zeros).
 // golden/python/tessera_golden.py reads the same with NumPy alone.

@@ -1,7 +1,7 @@
 // A kernel's output against its oracle, element by element.
 //
 // An element passes if it lies within the oracle's bound on f32 error plus half a unit in the last
-// place of the output's type, and what the profile adds to that (sim/profile.hpp). NaN and
+// place of the output's type, and what the profile adds to that (sim/numerics/profile.hpp). NaN and
 // infinities must be where the oracle has them.
 #pragma once
 
@@ -13,7 +13,7 @@
 #include "memory_model/array.hpp"
 #include "reference/tensor.hpp"
 #include "sim/diagnostics/diagnostic.hpp"
-#include "sim/plan.hpp"
+#include "sim/pipeline/plan.hpp"
 
 namespace tessera::golden {
 

@@ -6,7 +6,7 @@
 
 #include "sim/bounds/elementwise.hpp"
 #include "sim/diagnostics/slugs.hpp"
-#include "sim/op_state.hpp"
+#include "sim/numerics/op_state.hpp"
 
 namespace tessera::pallas {
 

@@ -1,7 +1,7 @@
 #include "pallas/planner.hpp"
 
 #include "sim/diagnostics/slugs.hpp"
-#include "sim/op_state.hpp"
+#include "sim/numerics/op_state.hpp"
 #include "sim/run.hpp"
 
 namespace tessera::pallas {

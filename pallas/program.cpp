@@ -1,6 +1,6 @@
 #include "pallas/program.hpp"
 
-#include "sim/op_state.hpp"
+#include "sim/numerics/op_state.hpp"
 #include "sim/pipeline/count.hpp"
 
 namespace tessera::pallas {

@@ -18,9 +18,9 @@
 #include <vector>
 
 #include "memory_model/ref.hpp"
+#include "memory_model/storage.hpp"
 #include "pallas/ir.hpp"
-#include "sim/env.hpp"
-#include "sim/storage.hpp"
+#include "sim/tiles/env.hpp"
 
 namespace tessera::pallas {
 

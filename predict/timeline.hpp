@@ -1,20 +1,20 @@
 // How long a device takes for a run, and what it waits for: a discrete-event model of its transfers
 // and its units, step by step.
 //
-// In: the blocks of every step and what its body does (sim/step_trace.hpp), and the figures of the
-// device. On a GPU the model is that of the CUDA build (predict/gpu_timeline.cpp), its constants
-// fitted to a GPU (`model_` figures of the spec; predict/ACCURACY.md has the fit and how well it
-// predicts what it was not fitted to). On a TPU it is the pipeline of Pallas and what bodies copy
-// by themselves, on one device or many (predict/tpu_timeline.cpp), at the rates that are published;
-// nobody has measured it.
+// In: the blocks of every step and what its body does (sim/pipeline/step_trace.hpp), and the
+// figures of the device. On a GPU the model is that of the CUDA build (predict/gpu_timeline.cpp),
+// its constants fitted to a GPU (`model_` figures of the spec; predict/ACCURACY.md has the fit and
+// how well it predicts what it was not fitted to). On a TPU it is the pipeline of Pallas and what
+// bodies copy by themselves, on one device or many (predict/tpu_timeline.cpp), at the rates that
+// are published; nobody has measured it.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
-#include "sim/plan.hpp"
-#include "sim/step_trace.hpp"
+#include "sim/pipeline/plan.hpp"
+#include "sim/pipeline/step_trace.hpp"
 
 namespace tessera::predict {
 

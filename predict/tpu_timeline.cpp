@@ -2,9 +2,9 @@
 //
 // While a step computes, the blocks of the next steps are on their way, as many steps ahead as
 // operands have buffers, and the blocks of the steps before are written back. A body that copies is
-// followed act by act (sim/script.hpp): a copy is a request to the servers on its way, a wait lasts
-// until its semaphore has what it takes, on whatever core that was sent. Cores go on in the order
-// of their times, so what one asks of another is known before it matters.
+// followed act by act (sim/machine/script.hpp): a copy is a request to the servers on its way, a
+// wait lasts until its semaphore has what it takes, on whatever core that was sent. Cores go on in
+// the order of their times, so what one asks of another is known before it matters.
 //
 // A core's transfers queue at its share of the HBM bandwidth. What goes to another device crosses
 // the links of a torus, one axis of the mesh after the other, the shorter way round, all links at

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "memory_model/ledger.hpp"
-#include "sim/plan.hpp"
-#include "sim/step_trace.hpp"
+#include "sim/pipeline/plan.hpp"
+#include "sim/pipeline/step_trace.hpp"
 
 namespace tessera::report {
 

@@ -12,7 +12,7 @@
 
 #include "sim/body/kernel.hpp"
 #include "sim/pipeline/run.hpp"
-#include "sim/typed_body.hpp"
+#include "sim/tiles/typed_body.hpp"
 
 namespace tessera {
 

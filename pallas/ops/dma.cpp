@@ -1,7 +1,7 @@
 // Copies, semaphores and devices, on the machine of sim/machine.
 #include "pallas/ops/memory.hpp"
-#include "sim/async.hpp"
 #include "sim/run.hpp"
+#include "sim/tiles/async.hpp"
 
 namespace tessera::pallas {
 

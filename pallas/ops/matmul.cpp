@@ -1,12 +1,12 @@
 // tpu.matmul, with every form of dimension numbers, and the explicit MXU ops.
 //
-// The order is that of sim/dot.hpp: one FMA per k from the accumulator on. Operands of two types
-// meet in f32 (8-bit integers in i8), where each is exact.
+// The order is that of sim/numerics/dot.hpp: one FMA per k from the accumulator on. Operands of two
+// types meet in f32 (8-bit integers in i8), where each is exact.
 #include "pallas/ops/elements.hpp"
 #include "pallas/ops/gather.hpp"
 #include "sim/bounds/elementwise.hpp"
 #include "sim/bounds/sum.hpp"
-#include "sim/dot.hpp"
+#include "sim/numerics/dot.hpp"
 
 namespace tessera::pallas {
 

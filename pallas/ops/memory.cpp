@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "pallas/ops/gather.hpp"
-#include "sim/scoped.hpp"
+#include "sim/tiles/scoped.hpp"
 
 namespace tessera::pallas {
 

@@ -2,7 +2,7 @@
 // shared memory, the order of cells.
 //
 // nvcc asks it of the types of a spec, where all is constant (cuda/operands.hpp), the host of a
-// Plan (sim/plan.hpp), for what the ledger allocates and what the model of a GPU plays.
+// Plan (sim/pipeline/plan.hpp), for what the ledger allocates and what the model of a GPU plays.
 // tests/report holds the answers to launches that a GPU has reported (predict/measured).
 //
 // Some warpgroups of a CTA compute, one more fetches. Shared memory holds the tiles of inputs, in

@@ -43,7 +43,7 @@ inline constexpr bool kIsArbitrary = false;
 template <>
 inline constexpr bool kIsArbitrary<Id<true>> = true;
 
-/// Stands for a program id and has arithmetic of its own (sim/affine_id.hpp).
+/// Stands for a program id and has arithmetic of its own (sim/counted/affine_id.hpp).
 template <class T>
 inline constexpr bool kIsSymbolic = false;
 

@@ -9,7 +9,8 @@
 // columns, the others its rows; `squeezed` dims vanish (one index, no extent); a 1-D block is one
 // row. Index maps take the program ids and return block indices, as Pallas's do. `scalars` are
 // listed, not passed: the kernel holds them as Smem members. Arrays left in HBM (hbm_in, hbm_out,
-// hbm) and semaphores (dma_sem, sem) are refs for explicit copies: sim/async.hpp has the calls.
+// hbm) and semaphores (dma_sem, sem) are refs for explicit copies: sim/tiles/async.hpp has the
+// calls.
 //
 // Modifiers: .buffered(n) slots (2 unless said), .pad(v) value of the out-of-bounds part of a
 // ragged input block (poison unless said: NaN, or an implausible integer), .when(c) operand absent

@@ -16,8 +16,8 @@
 #include <initializer_list>
 
 #include "memory_model/dtype.hpp"
+#include "memory_model/storage.hpp"
 #include "sim/bounds/error_model.hpp"
-#include "sim/storage.hpp"
 
 namespace tessera::bounds {
 

@@ -23,7 +23,7 @@ namespace tessera {
 struct ErrorModel {
   double accumulate = 0x1p-24;  ///< unit roundoff of additions
   /// Unit roundoff of what becomes of the f32 operands of dots; 0: what the profile makes of them
-  /// (sim/profile.hpp), which is nothing unless it is an MXU's.
+  /// (sim/numerics/profile.hpp), which is nothing unless it is an MXU's.
   double operands = 0;
   bool fused = true;  ///< a * b + c may be rounded once
   /// Its blocks may have other sizes: what an online softmax multiplies was rounded at another

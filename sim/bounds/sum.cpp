@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "sim/diagnostics/diagnostic.hpp"
-#include "sim/mxu.hpp"
-#include "sim/op_state.hpp"
+#include "sim/numerics/mxu.hpp"
+#include "sim/numerics/op_state.hpp"
 
 namespace tessera::bounds {
 
@@ -149,9 +149,9 @@ void plain_dot(C* c, Operand2d<C> a, Operand2d<C> b, int m, int n, int k) {
     chain_accumulate(c, n, a, b, m, n, k);
 }
 
-/// What three or six passes leave out of a product, relative to it (sim/mxu.hpp): part i of x is at
-/// most 2^-8i |x|, so of three second by second and two remainders, of six second by third twice
-/// and two remainders.
+/// What three or six passes leave out of a product, relative to it (sim/numerics/mxu.hpp): part i
+/// of x is at most 2^-8i |x|, so of three second by second and two remainders, of six second by
+/// third twice and two remainders.
 double left_out(int passes) { return passes == 3 ? 0x1p-14 : 0x1p-21; }
 
 /// Bounds of an MXU's operand, at the place of its first part in the last pass; false if there are

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "sim/bounds/elementwise.hpp"
-#include "sim/dot.hpp"
+#include "sim/numerics/dot.hpp"
 
 namespace tessera::bounds {
 

@@ -10,7 +10,7 @@
 #include "memory_model/semaphore.hpp"
 #include "memory_model/shadow.hpp"
 #include "sim/diagnostics/diagnostic.hpp"
-#include "sim/plan.hpp"
+#include "sim/pipeline/plan.hpp"
 
 namespace tessera {
 

@@ -26,8 +26,8 @@
 #include "sim/machine/fiber.hpp"
 #include "sim/machine/schedule.hpp"
 #include "sim/machine/transport.hpp"
-#include "sim/script.hpp"
-#include "sim/tile.hpp"
+#include "sim/machine/script.hpp"
+#include "sim/numerics/op_state.hpp"
 
 namespace tessera {
 
@@ -36,7 +36,7 @@ class Machine;
 /// In place of a device or core id: this one.
 inline constexpr int kThis = std::numeric_limits<int>::min();
 
-/// Something that run_scoped makes (sim/scoped.hpp).
+/// Something that run_scoped makes (sim/tiles/scoped.hpp).
 struct ScopedObject {
   ScopedObject() = default;
   ScopedObject(const ScopedObject&) = delete;

@@ -1,9 +1,9 @@
 // How an op is declared, and how a body calls it on whatever tiles the build uses.
 //
 // An op is a struct with `info` and a scalar `apply`: its whole meaning. A body calls a function of
-// the op's name; that function hands the op to the tiles' backend (the interpreter's sim/tile.hpp,
-// or the CUDA build's), which applies it element by element with the broadcasting below. Nothing
-// else knows what an op computes.
+// the op's name; that function hands the op to the tiles' backend (the interpreter's
+// sim/tiles/tile.hpp, or the CUDA build's), which applies it element by element with the
+// broadcasting below. Nothing else knows what an op computes.
 //
 // Broadcasting: operands agree in rows and in columns, or have 1 there; a scalar is a 1 x 1 operand
 // converted to the tile's type. Element types must agree: cast<T>() first. bf16, f16 and fp8

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "memory_model/array.hpp"
-#include "sim/op_state.hpp"
+#include "sim/numerics/op_state.hpp"
 #include "sim/ops/checksum.hpp"
 #include "sim/pipeline/block_runs.hpp"
 

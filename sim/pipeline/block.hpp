@@ -11,8 +11,8 @@
 #include <string>
 
 #include "sim/bounds/sum.hpp"
+#include "sim/pipeline/plan.hpp"
 #include "sim/pipeline/shared_buffer.hpp"
-#include "sim/plan.hpp"
 
 namespace tessera {
 

@@ -1,7 +1,7 @@
 // Where a block lies in its array.
 #pragma once
 
-#include "sim/plan.hpp"
+#include "sim/pipeline/plan.hpp"
 
 namespace tessera {
 

@@ -1,8 +1,8 @@
 // What a front end gives the pipeline: a kernel's index maps, bounds and bodies.
 //
 // The pipeline (pipeline.hpp) walks the grid, moves blocks and keeps accounts; of the kernel it
-// knows the Plan and this. C++ bodies (sim/typed_body.hpp) and Mosaic modules (pallas/) implement
-// it.
+// knows the Plan and this. C++ bodies (sim/tiles/typed_body.hpp) and Mosaic modules (pallas/)
+// implement it.
 #pragma once
 
 #include <array>
@@ -12,7 +12,7 @@
 
 #include "sim/diagnostics/slugs.hpp"
 #include "sim/pipeline/block.hpp"
-#include "sim/scopes.hpp"
+#include "sim/pipeline/scopes.hpp"
 
 namespace tessera {
 

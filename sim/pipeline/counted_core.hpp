@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "sim/machine/machine.hpp"
-#include "sim/script.hpp"
+#include "sim/machine/script.hpp"
 
 namespace tessera {
 

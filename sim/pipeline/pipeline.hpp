@@ -14,8 +14,8 @@
 
 #include "sim/machine/machine.hpp"
 #include "sim/pipeline/body.hpp"
-#include "sim/step_checksums.hpp"
-#include "sim/step_trace.hpp"
+#include "sim/pipeline/step_checksums.hpp"
+#include "sim/pipeline/step_trace.hpp"
 
 namespace tessera {
 

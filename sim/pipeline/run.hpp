@@ -21,10 +21,10 @@
 #include "sim/diagnostics/diagnostic.hpp"
 #include "sim/machine/schedule.hpp"
 #include "sim/machine/transport.hpp"
+#include "sim/numerics/profile.hpp"
 #include "sim/pipeline/body.hpp"
-#include "sim/profile.hpp"
-#include "sim/step_checksums.hpp"
-#include "sim/step_trace.hpp"
+#include "sim/pipeline/step_checksums.hpp"
+#include "sim/pipeline/step_trace.hpp"
 
 namespace tessera {
 
@@ -45,7 +45,8 @@ struct RunOptions {
   bool keep_checksums = false;  ///< of blocks, step by step
   /// Count alone: no arithmetic, no data, no inputs (sim/pipeline/count.hpp).
   bool dry = false;
-  /// Keep what every step uses (sim/step_trace.hpp) of a run of at most so many; 0: do not.
+  /// Keep what every step uses (sim/pipeline/step_trace.hpp) of a run of at most so many; 0: do
+  /// not.
   std::int64_t trace_steps = 0;
   bool trap_nan = false;        ///< stop at the first op that makes a NaN from numbers
   bool keep_movements = false;  ///< keep every ledger record; implies one thread

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "memory_model/ref.hpp"
-#include "sim/storage.hpp"
+#include "memory_model/storage.hpp"
 
 namespace tessera {
 

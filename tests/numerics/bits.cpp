@@ -14,9 +14,9 @@
 #include <tuple>
 #include <vector>
 
-#include "sim/op_state.hpp"
+#include "sim/numerics/op_state.hpp"
 #include "sim/ops/all.hpp"
-#include "sim/tile.hpp"
+#include "sim/tiles/tile.hpp"
 
 using namespace tessera;
 

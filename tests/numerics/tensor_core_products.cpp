@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "sim/tensor_core.hpp"
+#include "sim/numerics/tensor_core.hpp"
 
 using namespace tessera;
 

@@ -8,8 +8,8 @@
 
 #include "kernels/matmul.hpp"
 #include "sim/bounds/sum.hpp"
-#include "sim/dot.hpp"
-#include "sim/op_state.hpp"
+#include "sim/numerics/dot.hpp"
+#include "sim/numerics/op_state.hpp"
 #include "sim/run.hpp"
 
 using namespace tessera;

@@ -12,7 +12,7 @@
 #include <string>
 
 #include "sim/ops/all.hpp"
-#include "sim/tile.hpp"
+#include "sim/tiles/tile.hpp"
 #include "tests/numerics/f32_oracle.hpp"
 
 using namespace tessera;

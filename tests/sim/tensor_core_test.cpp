@@ -1,6 +1,6 @@
 // Hopper's arithmetic against what a GPU computed (hopper.txt), and products of whole tiles against
 // it step by step.
-#include "sim/tensor_core.hpp"
+#include "sim/numerics/tensor_core.hpp"
 
 #include <algorithm>
 #include <array>

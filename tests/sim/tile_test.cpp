@@ -6,7 +6,7 @@
 
 #include "sim/diagnostics/diagnostic.hpp"
 #include "sim/ops/all.hpp"
-#include "sim/tile.hpp"
+#include "sim/tiles/tile.hpp"
 
 using namespace tessera;
 

@@ -1,4 +1,4 @@
-#include "sim/plan.hpp"
+#include "sim/pipeline/plan.hpp"
 
 #include <algorithm>
 

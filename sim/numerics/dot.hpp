@@ -4,7 +4,7 @@
 // c (m x n, row-major, row stride ldc) takes one fused multiply-add per k, in increasing k. Every
 // output element has one chain, so blocking over m and n and vectorising over n change nothing; k
 // is never split. bf16, f16 and fp8 operands are exact in f32 and converted while packing. In
-// another profile (sim/profile.hpp) than the exact one, the sums are that profile's.
+// another profile (sim/numerics/profile.hpp) than the exact one, the sums are that profile's.
 #pragma once
 
 #include <cstdint>

@@ -12,7 +12,7 @@
 
 #include "memory_model/device_spec.hpp"
 #include "pallas/load.hpp"
-#include "pallas/python/live_calls.hpp"
+#include "python/live_calls.hpp"
 #include "sim/diagnostics/diagnostic.hpp"
 #include "sim/machine/schedule.hpp"
 #include "xla/ffi/api/ffi.h"

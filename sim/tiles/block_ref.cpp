@@ -1,4 +1,4 @@
-#include "sim/block.hpp"
+#include "sim/tiles/block_ref.hpp"
 
 namespace tessera {
 

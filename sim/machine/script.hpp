@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "memory_model/space.hpp"
-#include "sim/op_state.hpp"
+#include "sim/numerics/op_state.hpp"
 
 namespace tessera {
 

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "sim/script.hpp"
+#include "sim/machine/script.hpp"
 
 namespace tessera {
 

@@ -17,9 +17,9 @@
 
 #include <optional>
 
-#include "sim/block.hpp"
 #include "sim/machine/machine.hpp"
 #include "sim/pipeline/body.hpp"
+#include "sim/tiles/block_ref.hpp"
 
 namespace tessera {
 

@@ -1,4 +1,4 @@
-#include "pallas/python/live_calls.hpp"
+#include "python/live_calls.hpp"
 
 #include <fmt/format.h>
 #include <chrono>

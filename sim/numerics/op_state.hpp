@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "sim/profile.hpp"
+#include "sim/numerics/profile.hpp"
 
 namespace tessera {
 

@@ -1,8 +1,8 @@
-#include "sim/env.hpp"
+#include "sim/tiles/env.hpp"
 
 #include <fmt/format.h>
 
-#include "sim/scoped.hpp"
+#include "sim/tiles/scoped.hpp"
 
 namespace tessera {
 

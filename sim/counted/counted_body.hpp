@@ -1,8 +1,8 @@
-// What a body on counted tiles (sim/counted_tile.hpp) is given: refs, semaphores, copies and an env
-// that count bytes and note which program ids the body looks at.
+// What a body on counted tiles (sim/counted/counted_tile.hpp) is given: refs, semaphores, copies
+// and an env that count bytes and note which program ids the body looks at.
 //
 // Copies move nothing and waits return at once; what a copy counts is what the asynchronous machine
-// would (sim/async.hpp). Scratch of run_scoped is seen at its peak.
+// would (sim/tiles/async.hpp). Scratch of run_scoped is seen at its peak.
 #pragma once
 
 #include <array>
@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
-#include "sim/counted_tile.hpp"
-#include "sim/env.hpp"
-#include "sim/scoped.hpp"
+#include "sim/counted/counted_tile.hpp"
+#include "sim/tiles/env.hpp"
+#include "sim/tiles/scoped.hpp"
 
 namespace tessera {
 
@@ -74,7 +74,7 @@ struct CountedBlock {
   }
 };
 
-/// A block as a body sees it (BlockRef in sim/block.hpp).
+/// A block as a body sees it (BlockRef in sim/tiles/block_ref.hpp).
 template <class T, Role kRole>
 class CountedRef {
  public:
@@ -263,7 +263,7 @@ struct CountedOperand {
   }
 };
 
-/// The env of a counted body (Env in sim/env.hpp).
+/// The env of a counted body (Env in sim/tiles/env.hpp).
 class CountedEnv {
  public:
   explicit CountedEnv(CountedCore& c) : c_(&c) {}

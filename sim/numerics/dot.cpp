@@ -1,4 +1,4 @@
-#include "sim/dot.hpp"
+#include "sim/numerics/dot.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -8,10 +8,10 @@
 #include <xsimd/xsimd.hpp>
 
 #include "memory_model/array.hpp"
-#include "sim/mxu.hpp"
-#include "sim/op_state.hpp"
+#include "sim/numerics/mxu.hpp"
+#include "sim/numerics/op_state.hpp"
+#include "sim/numerics/tensor_core.hpp"
 #include "sim/ops/tensor_core.hpp"
-#include "sim/tensor_core.hpp"
 
 namespace tessera {
 

@@ -1,4 +1,4 @@
-#include "sim/tensor_core.hpp"
+#include "sim/numerics/tensor_core.hpp"
 
 #include <algorithm>
 #include <cmath>

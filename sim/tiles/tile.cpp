@@ -1,4 +1,4 @@
-#include "sim/tile.hpp"
+#include "sim/tiles/tile.hpp"
 
 #include <fmt/format.h>
 

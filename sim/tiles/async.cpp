@@ -1,4 +1,4 @@
-#include "sim/async.hpp"
+#include "sim/tiles/async.hpp"
 
 namespace tessera {
 

@@ -1,5 +1,5 @@
 // C++ kernels at the pipeline's edge: what is typed is index maps, bounds of the grid and calls of
-// the body, on tiles (sim/block.hpp) or on counted tiles (sim/counted_body.hpp).
+// the body, on tiles (sim/tiles/block_ref.hpp) or on counted tiles (sim/counted/counted_body.hpp).
 #pragma once
 
 #include <optional>
@@ -7,12 +7,12 @@
 #include <type_traits>
 #include <utility>
 
-#include "sim/affine_id.hpp"
 #include "sim/body/kernel.hpp"
-#include "sim/counted_body.hpp"
-#include "sim/env.hpp"
+#include "sim/counted/affine_id.hpp"
+#include "sim/counted/counted_body.hpp"
 #include "sim/pipeline/body.hpp"
-#include "sim/scoped.hpp"
+#include "sim/tiles/env.hpp"
+#include "sim/tiles/scoped.hpp"
 
 namespace tessera {
 

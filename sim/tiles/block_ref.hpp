@@ -16,16 +16,16 @@
 #include "sim/ops/mul.hpp"
 #include "sim/ops/sub.hpp"
 #include "sim/pipeline/block.hpp"
-#include "sim/tile.hpp"
+#include "sim/tiles/tile.hpp"
 
 namespace tessera {
 
-/// Tells the machine, if there is one, of an access to part of a block (sim/async.cpp).
+/// Tells the machine, if there is one, of an access to part of a block (sim/tiles/async.cpp).
 void track_access(Block& block, int row, int col, int rows, int cols, bool write);
 inline void track(Block& block, int row, int col, int rows, int cols, bool write) {
   if (block.on != nullptr) track_access(block, row, col, rows, cols, write);
 }
-/// Raises use-after-scope (sim/async.cpp).
+/// Raises use-after-scope (sim/tiles/async.cpp).
 [[noreturn]] void fail_scope(MachineCore& core, const Buffer& block);
 
 /// Raises uninit-read, or parallel-dependence if an earlier cell wrote the element.

@@ -6,7 +6,7 @@
 // generation of what it names.
 #pragma once
 
-#include "sim/env.hpp"
+#include "sim/tiles/env.hpp"
 
 namespace tessera {
 

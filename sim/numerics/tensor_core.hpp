@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "sim/dot.hpp"
+#include "sim/numerics/dot.hpp"
 
 namespace tessera {
 

@@ -2,8 +2,9 @@
 //
 //   exact              one fused multiply-add per k, in increasing k (sim/ops/dot.hpp)
 //   mxu                a TPU's matrix unit: f32 operands are rounded to bf16, one pass
-//   mxu:x3, mxu:x6     f32 operands as sums of two or three bf16, three or six passes (sim/mxu.hpp)
-//   tensorcore:hopper  f16, bf16 and fp8 as Hopper's wgmma (sim/ops/tensor_core.hpp); the rest
+//   mxu:x3, mxu:x6     f32 operands as sums of two or three bf16, three or six passes
+//   (sim/numerics/mxu.hpp) tensorcore:hopper  f16, bf16 and fp8 as Hopper's wgmma
+//   (sim/ops/tensor_core.hpp); the rest
 //                      exact
 #pragma once
 

@@ -1,4 +1,4 @@
-#include "sim/typed_body.hpp"
+#include "sim/tiles/typed_body.hpp"
 
 namespace tessera::detail {
 

@@ -6,8 +6,8 @@
 #include <span>
 #include <string>
 
-#include "sim/async.hpp"
-#include "sim/scopes.hpp"
+#include "sim/pipeline/scopes.hpp"
+#include "sim/tiles/async.hpp"
 
 namespace tessera {
 

@@ -13,14 +13,14 @@
 #include <utility>
 
 #include "memory_model/dtype.hpp"
+#include "memory_model/storage.hpp"
 #include "sim/bounds/elementwise.hpp"
 #include "sim/bounds/sum.hpp"
-#include "sim/dot.hpp"
-#include "sim/op_state.hpp"
+#include "sim/numerics/dot.hpp"
+#include "sim/numerics/op_state.hpp"
 #include "sim/ops/dot.hpp"
 #include "sim/ops/op.hpp"
 #include "sim/ops/reduce.hpp"
-#include "sim/storage.hpp"
 
 namespace tessera {
 

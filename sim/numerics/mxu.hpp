@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "memory_model/dtype.hpp"
-#include "sim/dot.hpp"
+#include "sim/numerics/dot.hpp"
 
 namespace tessera::mxu {
 

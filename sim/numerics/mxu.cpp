@@ -1,4 +1,4 @@
-#include "sim/mxu.hpp"
+#include "sim/numerics/mxu.hpp"
 
 #include <cmath>
 #include <stdexcept>

@@ -1,16 +1,16 @@
 // Tiles with a shape and no elements: a body that runs on them counts its work and computes nothing
 // (sim/pipeline/count.hpp).
 //
-// The second host backend of the ops, beside the interpreter's (sim/tile.hpp): the same shapes, the
-// same element types, the same counts. What a body decides by a value (an element of a tile, a
-// scalar of SMEM scratch, a semaphore's count) is not there: ValueNeeded.
+// The second host backend of the ops, beside the interpreter's (sim/tiles/tile.hpp): the same
+// shapes, the same element types, the same counts. What a body decides by a value (an element of a
+// tile, a scalar of SMEM scratch, a semaphore's count) is not there: ValueNeeded.
 #pragma once
 
 #include <algorithm>
 
 #include "sim/pipeline/body.hpp"
 #include "sim/pipeline/counted_core.hpp"
-#include "sim/tile.hpp"
+#include "sim/tiles/tile.hpp"
 
 namespace tessera {
 
