@@ -25,8 +25,8 @@
 #include "sim/diagnostics/slugs.hpp"
 #include "sim/machine/fiber.hpp"
 #include "sim/machine/schedule.hpp"
-#include "sim/machine/transport.hpp"
 #include "sim/machine/script.hpp"
+#include "sim/machine/transport.hpp"
 #include "sim/numerics/op_state.hpp"
 
 namespace tessera {
