@@ -1,4 +1,4 @@
-"""Chip queries answer for the simulated device."""
+"""Queries answer for the simulated device: JAX's devices are a CPU's, whoever asks what they are hears of a TPU."""
 import contextlib
 import sys
 
@@ -6,20 +6,27 @@ from tessera import _xla
 
 
 def _asked_by_jax():
-    """JAX itself must know that it runs on a CPU; the kernels that it ships are programs like any other."""
+    """JAX itself must know that it runs on a CPU; the kernels that it ships and its tests are programs like any other."""
+    name = _asker()
+    return (name.split(".")[0] in ("jax", "jaxlib")
+            and not name.startswith("jax.experimental.pallas") and "test_util" not in name)
+
+
+def _asker():
     frame = sys._getframe()
     while frame.f_globals.get("__name__") == __name__:
         frame = frame.f_back
-    name = frame.f_globals.get("__name__", "")
-    return name.split(".")[0] in ("jax", "jaxlib") and not name.startswith("jax.experimental.pallas")
+    return frame.f_globals.get("__name__", "")
 
 
 @contextlib.contextmanager
 def pretend(device, cores):
     import jax
+    from jax._src import mesh, xla_bridge
+    from jax._src.export import _export
 
     kind = _xla.device_kind(device)
-    on_cpu = type(jax.devices("cpu")[0])
+    on_cpu = jax.devices("cpu")[0]
     with contextlib.ExitStack() as stack:
 
         def replace(owner, name, value):
@@ -27,12 +34,54 @@ def pretend(device, cores):
             setattr(owner, name, value)
             stack.callback(lambda: delattr(owner, name) if old is None else setattr(owner, name, old))
 
-        platform = on_cpu.platform
-        replace(on_cpu, "platform", property(lambda self: platform.__get__(self) if _asked_by_jax() else "tpu"))
-        replace(on_cpu, "device_kind", property(lambda self: kind))
-        replace(on_cpu, "num_cores", property(lambda self: cores))
+        def answer(owner, name, value, keep):
+            """`value`, unless `keep` says that the truth is wanted."""
+            truth = getattr(owner, name)
+            replace(owner, name, property(lambda self: truth.__get__(self) if keep() else value))
+
+        answer(type(on_cpu), "platform", "tpu", keep=_asked_by_jax)
+        answer(type(on_cpu.client), "platform", "tpu", keep=_asked_by_jax)
+        # A mesh keeps the kind of its devices for good: what it says is answered below, anew each time.
+        answer(type(on_cpu), "device_kind", kind, keep=lambda: _asker() == mesh.__name__)
+        replace(type(on_cpu), "num_cores", property(lambda self: cores))
+        _answer_for_meshes(replace, mesh.AbstractDevice, kind, cores)
+        _find_tpus(replace, stack, xla_bridge)
         replace(jax, "default_backend", lambda: "tpu")
-        test_util = sys.modules.get("jax._src.test_util")
-        if test_util is not None:  # what tests in the manner of JAX's own ask
-            replace(test_util, "device_under_test", lambda: "tpu")
+        replace(_export, "default_export_platform", lambda: "tpu")
         yield
+
+
+def _answer_for_meshes(replace, abstract_device, kind, cores):
+    """get_abstract_mesh().abstract_device, inside shard_map; one that a program made itself says what it was given."""
+
+    def field(name):
+        slot = abstract_device.__dict__.get(name)
+        if slot is None:
+            return lambda self: self.__dict__[name], lambda self, value: self.__dict__.__setitem__(name, value)
+        return slot.__get__, slot.__set__
+
+    get_kind, set_kind = field("device_kind")
+    get_cores, set_cores = field("num_cores")
+
+    def ours(self):
+        return get_kind(self) in ("cpu", kind)
+
+    replace(abstract_device, "device_kind", property(lambda self: kind if ours(self) else get_kind(self), set_kind))
+    replace(abstract_device, "num_cores", property(lambda self: cores if ours(self) else get_cores(self), set_cores))
+
+
+def _find_tpus(replace, stack, xla_bridge):
+    """jax.devices("tpu") and whatever else names the backend."""
+    find = xla_bridge._get_backend_uncached
+
+    def forget():
+        xla_bridge.get_backend.cache_clear()
+        xla_bridge.local_devices.cache_clear()
+
+    def backend(platform=None):
+        if platform != "tpu":
+            return find(platform)
+        stack.callback(forget)
+        return find("cpu")
+
+    replace(xla_bridge, "_get_backend_uncached", backend)

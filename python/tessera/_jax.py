@@ -1,20 +1,18 @@
-"""The hooks in JAX: a CPU lowering for Pallas calls that takes the TPU's, and a wait after programs that have them.
+"""The hooks in JAX: a CPU lowering for Pallas calls that takes the TPU's, a compiler that runs them here, and a wait
+after programs that have them.
 
 What tessera touches in JAX's internals is here (and in _chip.py, what answers queries). JAX 0.9 and 0.10.
 """
 import contextlib
 import functools
-import threading
 
 import jax
-import numpy as np
 
-from tessera import _xla
+from tessera import _custom_calls
 
-_TARGET = "tessera_mosaic_call"
+_OF_TPUS = ("xla_tpu_", "xla_sc_", "xla_jf_", "xla_vf_", "xla_pf_", "xla_mosaic_")  # options that XLA knows on a TPU alone
 _context = None  # a part of JAX's cache keys: what the running simulation lowers for
 _session = None
-_lowering = threading.local()  # .for_us: a kernel is being lowered to run here
 
 
 class _Marker:
@@ -56,13 +54,13 @@ def active(session):
 
 
 def _install():
-    from jax._src import tpu_custom_call
+    from jax._src import compiler, tpu_custom_call
+    from jax._src.export import _export
     from jax._src.interpreters import mlir, pxla
     from jax._src.pallas import pallas_call
 
     jax.devices("cpu")  # registrations before the backend is there are made in the wrong order
-    jax.ffi.register_ffi_type("tessera_site", _xla.site_type(), platform="cpu")
-    jax.ffi.register_ffi_target(_TARGET, _xla.registrations(), platform="cpu")
+    _custom_calls.register()
 
     primitives = [pallas_call.pallas_call_p]
     try:
@@ -71,78 +69,43 @@ def _install():
     except ImportError:
         pass
     for primitive in primitives:
-        _lower_as_for_a_tpu(mlir, primitive)
-    _call_us_for_custom_calls(tpu_custom_call)
+        _lower_as_for_a_tpu(mlir, primitive, mlir._lowerings[primitive],
+                            unless=lambda params: params.get("interpret"))
+    _lower_as_for_a_tpu(mlir, _export.call_exported_p, mlir._lowerings[_export.call_exported_p],
+                        unless=lambda params: "tpu" not in params["exported"].platforms)
+    _lower_as_for_a_tpu(mlir, tpu_custom_call.tpu_custom_call_p,
+                        mlir._platform_specific_lowerings["tpu"][tpu_custom_call.tpu_custom_call_p],
+                        unless=lambda params: False)
+    _compile_for_us(compiler)
     _wait_after_programs(pxla)
 
 
-def _lower_as_for_a_tpu(mlir, primitive):
-    entry = mlir._lowerings[primitive]
+def _lower_as_for_a_tpu(mlir, primitive, entry, unless):
     rule = getattr(entry, "rule", entry)
 
     def lower(ctx, *operands, **params):
-        if _session is None or params.get("interpret"):
+        if _session is None or unless(params):
             return rule(ctx, *operands, **params)
-        _lowering.for_us = True
-        try:
-            as_tpu = ctx.replace(module_context=ctx.module_context.replace(platforms=("tpu",)), platforms=None)
-            return rule(as_tpu, *operands, **params)
-        finally:
-            _lowering.for_us = False
+        ctx.module_context.add_keepalive(_marker)
+        # No backend: JAX then looks for a TPU's, and finds one that is up to date.
+        for_a_tpu = ctx.module_context.replace(platforms=("tpu",), backend=None)
+        return rule(ctx.replace(module_context=for_a_tpu, platforms=None), *operands, **params)
 
     mlir.register_lowering(primitive, lower, platform="cpu")
 
 
-def _call_us_for_custom_calls(tpu_custom_call):
-    from jax._src import sharding_impls
-    from jax._src.interpreters import mlir
-    from jaxlib.mlir import ir
-    from jaxlib.mlir.dialects import stablehlo
+def _compile_for_us(compiler):
+    compile_or_get_cached = compiler.compile_or_get_cached
 
-    original = tpu_custom_call._tpu_custom_call_lowering
+    @functools.wraps(compile_or_get_cached)
+    def compile_ours(backend, computation, devices, compile_options, *args, **kwargs):
+        _custom_calls.replace(computation)
+        if _session is not None:
+            compile_options.env_option_overrides = [
+                (name, value) for name, value in compile_options.env_option_overrides if not name.startswith(_OF_TPUS)]
+        return compile_or_get_cached(backend, computation, devices, compile_options, *args, **kwargs)
 
-    def partition(ctx):
-        """How many devices run this, and the number of this one."""
-        axes = ctx.module_context.axis_context
-        if isinstance(axes, sharding_impls.SPMDAxisContext) and axes.mesh.size > 1:
-            return axes.mesh.size, stablehlo.PartitionIdOp().result
-        return 1, mlir.ir_constant(np.uint32(0))
-
-    def row_major(types):
-        return [list(reversed(range(len(ir.RankedTensorType(t).shape)))) for t in types]
-
-    def lower(ctx, *operands, config, input_output_aliases, **params):
-        # JAX's own rule checks what a TPU would refuse; its op is then replaced by ours.
-        results = original(ctx, *operands, config=config, input_output_aliases=input_output_aliases, **params)
-        if not getattr(_lowering, "for_us", False):
-            return results
-        block = ir.InsertionPoint.current.block
-        theirs = next(op for op in reversed(list(block.operations))
-                      if op.name == "stablehlo.custom_call")
-        i64 = ir.IntegerType.get_signless(64)
-        devices, device = partition(ctx)
-        types = [value.type for value in results]
-        ours = mlir.custom_call(
-            _TARGET,
-            result_types=types,
-            operands=[*theirs.operands, device],
-            backend_config={
-                "name": ir.StringAttr.get(params.get("kernel_name") or ""),
-                "config": ir.StringAttr.get(config.to_json().decode()),
-                "devices": ir.IntegerAttr.get(i64, devices),
-                "aliases": ir.DenseI64ArrayAttr.get([i for pair in input_output_aliases for i in pair]),
-            },
-            api_version=4,
-            has_side_effect=ir.BoolAttr(theirs.attributes["has_side_effect"]).value,
-            operand_output_aliases=dict(input_output_aliases),
-            operand_layouts=row_major([*(o.type for o in theirs.operands), device.type]),
-            result_layouts=row_major(types),
-        )
-        theirs.erase()
-        ctx.module_context.add_keepalive(_marker)
-        return ours.results
-
-    tpu_custom_call._tpu_custom_call_lowering = lower
+    compiler.compile_or_get_cached = compile_ours
 
 
 def _wait_after_programs(pxla):

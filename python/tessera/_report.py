@@ -3,11 +3,13 @@ import html
 import json
 import pathlib
 
+import jax
+
 from tessera._show import filled, html_table, text_table
 
 
-class KernelError(RuntimeError):
-    """A kernel is wrong, or does what tessera cannot run.
+class KernelError(jax.errors.JaxRuntimeError):
+    """A kernel is wrong, or does what tessera cannot run. A TPU's compiler or runtime raises a JaxRuntimeError.
 
     slug: "race", "oob-block", "unsupported", ...; kind: "kernel", "unsupported", "unmodelled",
     "internal" or "input". The text names the line of the kernel's source.

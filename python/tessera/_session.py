@@ -29,7 +29,7 @@ class _Session:
             call = Call(finished)
             self.report.calls.append(call)
             if call.printed:
-                sys.stdout.write(call.printed)
+                sys.stderr.write(call.printed)  # where a TPU's log goes
             error = error or call.error
         if error is not None and not self.keep_going:
             raise error

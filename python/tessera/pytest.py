@@ -17,6 +17,7 @@ def pytest_addoption(parser):
     group.addoption("--tessera", metavar="DEVICE", help="run each test inside tessera.simulate(device=DEVICE)")
     group.addoption("--tessera-schedule", metavar="SCHEDULE", help="eager, on_wait, random:SEED or adversarial")
     group.addoption("--tessera-checks", metavar="CHECKS", help="all, report or no-races")
+    group.addoption("--tessera-cores", metavar="N", type=int, help="TensorCores of a device (Megacore: 2)")
     group.addoption("--tessera-devices", metavar="N", type=int, help="virtual CPU devices, for meshes")
 
 
@@ -31,7 +32,7 @@ def pytest_configure(config):
     if device is not None:  # marks and skips of whole modules ask for the backend when they are imported
         from tessera import _chip
 
-        pretending = _chip.pretend(device, cores=1)
+        pretending = _chip.pretend(device, cores=config.getoption("--tessera-cores") or 1)
         pretending.__enter__()
         config.add_cleanup(lambda: pretending.__exit__(None, None, None))
 
@@ -40,7 +41,7 @@ def _settings(request):
     """Of the mark, over those of the command line; None: no simulation."""
     config = request.config
     settings = {"device": config.getoption("--tessera"), "schedule": config.getoption("--tessera-schedule"),
-                "checks": config.getoption("--tessera-checks")}
+                "checks": config.getoption("--tessera-checks"), "cores": config.getoption("--tessera-cores")}
     settings = {name: value for name, value in settings.items() if value is not None}
     mark = request.node.get_closest_marker("tessera")
     if mark is not None:
