@@ -15,7 +15,12 @@ struct EmptySteps {
     return tessera::spec(
         grid(parallel(1), arbitrary(steps)),
         in<float>("x", shape(8, 4 * bn), block(8, bn),
-                  [](auto, auto i) { return at(0, kMoving ? i % 4 : i * 0); }),
+                  [](auto, auto i) {
+                    if constexpr (kMoving)
+                      return at(0, i % 4);
+                    else
+                      return at(0, i * 0);
+                  }),
         in<float>("y", shape(8, bn), block(8, bn), [](auto, auto) { return at(0, 0); }));
   }
   void operator()(auto&, auto, auto) const {}
