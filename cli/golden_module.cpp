@@ -15,11 +15,11 @@ namespace {
 RunResult run_with_progress(const pallas::RecordedCall& r, RunOptions& options) {
   Progress progress(r.program->name);
   options.progress = [&](double done) { progress.show(done); };
-  return pallas::run_call(r.call, options);
+  return program::run_call(r.call, options);
 }
 
 /// Those of the custom call, in its order.
-std::vector<Array> operands_of(const pallas::Call& call) {
+std::vector<Array> operands_of(const program::Call& call) {
   std::vector<Array> operands;
   for (const std::int64_t bound : call.bounds) {
     operands.emplace_back(DType::i32, Shape{});

@@ -7,6 +7,7 @@
 
 #include "memory_model/npy.hpp"
 #include "pallas/load.hpp"
+#include "pallas/plan_module.hpp"
 
 namespace tessera::cli {
 
@@ -17,7 +18,7 @@ bool is_folder(const std::string& path) {
   return fs::is_directory(path, error);
 }
 
-std::size_t inputs_of(const pallas::Program& p) {
+std::size_t inputs_of(const program::Program& p) {
   std::size_t n = p.operands.size();
   while (n > 0 && p.operands[n - 1].written) --n;
   return n;
@@ -29,14 +30,14 @@ namespace {
 pallas::RecordedCall call_of_file(const RunArguments& a) {
   pallas::RecordedCall r;
   r.program = pallas::plan_module(pallas::load_module_file(a.kernel));
-  const pallas::Program& p = *r.program;
+  const program::Program& p = *r.program;
   std::map<std::size_t, std::string> files;
   for (const auto& [number, file] : split_assignments(a.inputs, "--input")) {
     const double n = parse_number("--input", number, false);
     if (n < 0 || n > 1e6) throw InputError("bad-input", "--input counts operands from 0");
     files[static_cast<std::size_t>(n)] = file;
   }
-  const std::size_t first = pallas::operands_before_inputs(p);
+  const std::size_t first = program::operands_before_inputs(p);
   const std::size_t wanted = first + inputs_of(p);
   std::vector<Array> arrays;
   for (std::size_t i = 0; i < files.size(); ++i) {
@@ -46,7 +47,7 @@ pallas::RecordedCall call_of_file(const RunArguments& a) {
     }
     if (i >= first + p.operands.size())
       throw InputError("bad-input", fmt::format("{} has {} operands", p.name, wanted));
-    arrays.push_back(read_npy_bits(files[i], pallas::operand_dtype(p, i)));
+    arrays.push_back(read_npy_bits(files[i], program::operand_dtype(p, i)));
   }
   if (files.size() < wanted) {
     throw InputError(
@@ -55,7 +56,7 @@ pallas::RecordedCall call_of_file(const RunArguments& a) {
         fmt::format("--input {}=file.npy; tessera show {} lists the operands", files.size(),
                     a.kernel));
   }
-  r.call = pallas::make_call(p, std::move(arrays));
+  r.call = program::make_call(p, std::move(arrays));
   return r;
 }
 

@@ -10,7 +10,7 @@ namespace tessera::cli {
 bool is_folder(const std::string& path);
 
 /// Inputs come first: results are the operands at the end that the body writes.
-std::size_t inputs_of(const pallas::Program& program);
+std::size_t inputs_of(const program::Program& program);
 
 /// The call in a recorded folder, or of a .mlirbc or .mlir file with its --input. Throws
 /// InputError.

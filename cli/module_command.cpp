@@ -15,6 +15,7 @@
 #include "memory_model/npy.hpp"
 #include "pallas/extract.hpp"
 #include "pallas/load.hpp"
+#include "pallas/plan_module.hpp"
 #include "report/run_report.hpp"
 #include "sim/diagnostics/slugs.hpp"
 
@@ -98,7 +99,7 @@ int run_module_command(const RunArguments& a) {
   {
     Progress progress(r.program->name);
     if (!silent) options.progress = [&](double done) { progress.show(done); };
-    result = pallas::run_call(r.call, options);
+    result = program::run_call(r.call, options);
   }
   watch.check(result);
   if (silent) return exit_code(result.diagnostics);
@@ -106,7 +107,7 @@ int run_module_command(const RunArguments& a) {
   report::RunReport report = report::report_of(result, options);
   report.kernel = r.program->name;
   report.frontend = "mosaic";
-  report.dtype = pallas::main_dtype(*r.program);
+  report.dtype = program::main_dtype(*r.program);
   report.backend_why = "a TPU build runs on a TPU";
   report::add_timeline(report, result, spans_of(a));
   if (result.ok() && !a.no_check && !a.dry && !r.expected.empty()) {
@@ -157,7 +158,7 @@ int extract_command(const std::string& file, const std::string& folder) {
     std::string grid;
     for (const std::int64_t extent : program_of->grid)
       grid += (grid.empty() ? "" : " x ") +
-              (extent == pallas::kDynamic ? "dynamic" : std::to_string(extent));
+              (extent == program::kDynamic ? "dynamic" : std::to_string(extent));
     fmt::print("{:>3}  {:<40} grid {:<16} {:>6} ops  {} call{}\n", i, program_of->name,
                grid.empty() ? "of one step" : grid, program_of->operations, k.calls,
                k.calls == 1 ? "" : "s");
@@ -176,23 +177,23 @@ int show_module_command(const RunArguments& a) {
   const std::string file = !is_folder(a.kernel)                      ? a.kernel
                            : fs::exists(a.kernel + "/kernel.mlirbc") ? a.kernel + "/kernel.mlirbc"
                                                                      : a.kernel + "/kernel.mlir";
-  const pallas::Module module = pallas::load_module_file(file);
+  const program::Module module = pallas::load_module_file(file);
   const auto program = pallas::plan_module(module);
-  const pallas::Program& p = *program;
+  const program::Program& p = *program;
   fmt::print("{}  (stable_mosaic version {})\n\n", p.name, module.version);
   std::string grid;
   std::size_t number = 0;
   for (std::size_t d = 0; d < p.grid.size(); ++d) {
     grid += fmt::format("{}{}{}", d > 0 ? ", " : "",
-                        p.grid[d] == pallas::kDynamic ? "dynamic" : std::to_string(p.grid[d]),
+                        p.grid[d] == program::kDynamic ? "dynamic" : std::to_string(p.grid[d]),
                         p.parallel[d] ? " parallel" : "");
-    number += p.grid[d] == pallas::kDynamic ? 1 : 0;
+    number += p.grid[d] == program::kDynamic ? 1 : 0;
   }
   fmt::print("grid        {}\n", grid.empty() ? "one step" : grid);
   if (number > 0)
     fmt::print("\n  operands 0 to {}: the dynamic extents of the grid, i32\n", number - 1);
   fmt::print("\n  {:<8} {:<11} {:<6} {:<24} {}\n", "operand", "role", "space", "block", "buffers");
-  const auto line = [&](const std::string& which, const char* role, const pallas::Window& w) {
+  const auto line = [&](const std::string& which, const char* role, const program::Window& w) {
     fmt::print("  {:<8} {:<11} {:<6} {:<24} {}\n", which, role, w.type.space,
                w.semaphores ? w.type.semaphore + to_string(w.type.shape)
                             : describe(w.type.dtype, w.type.shape),
@@ -220,7 +221,7 @@ int show_module_command(const RunArguments& a) {
              device.name);
   std::map<std::string, int> counts;
   std::map<std::string, std::pair<int, int>> lines;
-  const auto count = [&](const auto& self, const pallas::Region& r) -> void {
+  const auto count = [&](const auto& self, const program::Region& r) -> void {
     for (const auto& op : r.operations) {
       ++counts[op.name];
       const auto& at = module.locations[static_cast<std::size_t>(op.location)];

@@ -5,7 +5,7 @@
 #include <tuple>
 
 #include "cli/commands.hpp"
-#include "pallas/planner.hpp"
+#include "pallas/rules.hpp"
 #include "sim/diagnostics/slugs.hpp"
 #include "sim/ops/all.hpp"
 
@@ -127,7 +127,7 @@ int ops_command(bool markdown) {
     fmt::print("\n| op of a Mosaic module | meaning |\n|---|---|\n");
   else
     fmt::print("\n{:<30} {}\n", "op of a Mosaic module", "meaning");
-  for (const auto& [mosaic, rule] : pallas::rules()) {
+  for (const auto& [mosaic, rule] : pallas::rules().all()) {
     if (markdown)
       fmt::print("| `{}` | {} |\n", mosaic, rule->meaning);
     else

@@ -112,8 +112,8 @@ Count count_of(const RunArguments& arguments, const pallas::RecordedCall& call) 
     p.device = options.device.name;
     options.trace_steps = StepTrace::kMostSteps;
     p.capacity = options.device.vmem_bytes;
-    RunResult result = pallas::run_call(call.call, options);
-    fill(p, result, pallas::main_dtype(*call.program), options);
+    RunResult result = program::run_call(call.call, options);
+    fill(p, result, program::main_dtype(*call.program), options);
     return result;
   };
 }

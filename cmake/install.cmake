@@ -4,7 +4,7 @@ include(CMakePackageConfigHelpers)
 
 set(package ${CMAKE_INSTALL_LIBDIR}/cmake/tessera)
 install(TARGETS tessera_flags tessera_memory_model tessera_sim tessera_reference tessera_kernels tessera_golden
-  tessera_predict tessera_report tessera_pallas tessera_cli
+  tessera_predict tessera_report tessera_program tessera_pallas tessera_cli
   EXPORT tesseraTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS tessera RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 if(TARGET tessera_mpi)
@@ -16,7 +16,7 @@ endif()
 if(TARGET tessera-mosaic-import)
   install(TARGETS tessera-mosaic-import RUNTIME DESTINATION bin)
 endif()
-foreach(folder memory_model sim reference kernels golden predict report pallas cuda cli)
+foreach(folder memory_model sim reference kernels golden predict report program pallas cuda cli)
   install(DIRECTORY ${folder}/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tessera/${folder}
     FILES_MATCHING PATTERN "*.hpp" PATTERN "templates" EXCLUDE)
 endforeach()

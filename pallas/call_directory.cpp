@@ -8,6 +8,7 @@
 
 #include "memory_model/npy.hpp"
 #include "pallas/load.hpp"
+#include "pallas/plan_module.hpp"
 #include "sim/diagnostics/diagnostic.hpp"
 
 namespace tessera::pallas {

@@ -13,9 +13,11 @@
 #include <memory>
 #include <optional>
 
-#include "pallas/call.hpp"
+#include "program/call.hpp"
 
 namespace tessera::pallas {
+
+using namespace program;
 
 struct ExpectedResult {
   std::optional<Array> interpreted;  ///< out<j>.npy, of an interpret mode

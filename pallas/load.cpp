@@ -94,13 +94,6 @@ std::string import_module(const std::string& bytes, Module& module) {
 
 }  // namespace
 
-const Function* Module::function(const std::string& name) const {
-  for (const Function& f : functions) {
-    if (f.name == name) return &f;
-  }
-  return nullptr;
-}
-
 void set_importer(const std::string& path) { given_importer() = path; }
 
 Module load_module(const std::string& bytes, const std::string& name) {

@@ -10,9 +10,11 @@
 
 #include <string>
 
-#include "pallas/ir.hpp"
+#include "program/ir.hpp"
 
 namespace tessera::pallas {
+
+using namespace program;
 
 inline constexpr std::int64_t kOldestVersion = 8;
 inline constexpr std::int64_t kNewestVersion = 15;

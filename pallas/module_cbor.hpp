@@ -5,9 +5,11 @@
 #include <string>
 #include <vector>
 
-#include "pallas/ir.hpp"
+#include "program/ir.hpp"
 
 namespace tessera::pallas {
+
+using namespace program;
 
 std::vector<std::uint8_t> to_cbor(const Module& module);
 /// Throws std::runtime_error if the bytes are no module: numbers of values and locations in it are

@@ -1,9 +1,10 @@
-// The launch that a module's main function carries, and its code.
+#include "pallas/plan_module.hpp"
+
 #include <charconv>
 #include <map>
 #include <set>
 
-#include "pallas/planner.hpp"
+#include "pallas/rules.hpp"
 #include "sim/diagnostics/slugs.hpp"
 
 namespace tessera::pallas {
@@ -34,7 +35,10 @@ const Function& main_of(const Module& module) {
 class ModulePlanner {
  public:
   ModulePlanner(const Module& module, Program& program)
-      : module_(module), program_(program), main_(main_of(module)), planner_(module, program) {}
+      : module_(module),
+        program_(program),
+        main_(main_of(module)),
+        planner_(module, rules(), program) {}
 
   void plan() {
     program_.name = main_.name;

@@ -16,6 +16,7 @@
 #include "pallas/call_directory.hpp"
 #include "pallas/extract.hpp"
 #include "pallas/load.hpp"
+#include "pallas/plan_module.hpp"
 #include "report/html_report.hpp"
 
 namespace tessera::live {
@@ -29,7 +30,7 @@ constexpr std::int64_t kTracedSteps = std::int64_t{1} << 17;
 struct Kernel {
   std::string module;  ///< bytecode
   std::string config;  ///< without it
-  std::unique_ptr<pallas::Program> program;
+  std::unique_ptr<program::Program> program;
   std::exception_ptr failure;  ///< why there is no program
 };
 
@@ -249,18 +250,18 @@ class Calls {
 
   /// True if it gave results.
   bool run_kernel(const Group& group, const Kernel& kernel, const Settings& settings, Finished& f) {
-    const pallas::Program& program = *kernel.program;
+    const program::Program& program = *kernel.program;
     const DeviceCall& any = group.front();
     std::vector<Array> operands;
     for (std::size_t i = 0; i < any.operands.size(); ++i) {
       std::vector<Array> parts;
       for (const DeviceCall& c : group) parts.push_back(copy_of(c.operands[i]));
-      operands.push_back(pallas::join_parts(std::move(parts)));
-      if (i < pallas::operand_count(program))
-        retype(operands.back(), pallas::operand_dtype(program, i));
+      operands.push_back(program::join_parts(std::move(parts)));
+      if (i < program::operand_count(program))
+        retype(operands.back(), program::operand_dtype(program, i));
     }
     const std::size_t operands_given = operands.size();
-    pallas::Call call = pallas::make_call(program, std::move(operands), any.aliases);
+    program::Call call = program::make_call(program, std::move(operands), any.aliases);
     pallas::apply_config(kernel.config, call);
     for (const View& r : any.results) {
       Shape shape = r.shape;
@@ -268,8 +269,8 @@ class Calls {
       if (group.size() > 1) shape[0] *= static_cast<std::int64_t>(group.size());
       const std::size_t i = operands_given + call.results.size();
       call.results.push_back(Array::undefined(r.dtype, shape));
-      if (i < pallas::operand_count(program))
-        retype(call.results.back(), pallas::operand_dtype(program, i));
+      if (i < program::operand_count(program))
+        retype(call.results.back(), program::operand_dtype(program, i));
     }
     const std::string kernel_name = any.name.empty() ? program.name : any.name;
     RunOptions options = settings.options;
@@ -292,11 +293,11 @@ class Calls {
                          .kind = Diagnostic::Kind::unsupported,
                          .headline = "goldens of a call on several devices"});
     }
-    RunResult result = pallas::run_call(call, options);
+    RunResult result = program::run_call(call, options);
     report::RunReport report = report::report_of(result, options);
     report.kernel = kernel_name;
     report.frontend = "mosaic";
-    report.dtype = pallas::main_dtype(program);
+    report.dtype = program::main_dtype(program);
     report.backend_why = "a TPU build runs on a TPU";
     report::add_timeline(report, result, report::kPageSpans);
     f.page = report::page_data(report, result, options.command);
@@ -308,7 +309,7 @@ class Calls {
       // The values of this schedule: what is wrong has been said.
       options.find_races = false;
       options.print = [](const std::string&) {};
-      result = pallas::run_call(call, options);
+      result = program::run_call(call, options);
       if (!result.ok()) {
         f.slug = result.diagnostics.front().slug;
         f.failure += result.diagnostics.front().text();
@@ -340,7 +341,7 @@ class Calls {
   }
 
   static pallas::CallToRecord record_of(const Group& group, const Kernel& kernel,
-                                        const RunOptions& options, const pallas::Call& call) {
+                                        const RunOptions& options, const program::Call& call) {
     pallas::CallToRecord r;
     r.module = kernel.module;
     r.config = kernel.config;

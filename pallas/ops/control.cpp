@@ -1,128 +1,15 @@
-// Branches, loops, regions, and what a body says rather than computes.
+// Scopes, the grid, and what a body says rather than computes.
 #include <fmt/format.h>
 
 #include <cstdlib>
 
-#include "pallas/ops/memory.hpp"
+#include "pallas/rules.hpp"
+#include "program/memory.hpp"
+#include "program/rules.hpp"
 
 namespace tessera::pallas {
 
 namespace {
-
-void jump_unless(Planner& p, int condition, const std::shared_ptr<std::size_t>& target) {
-  p.emit([condition, to = target](Exec& x) {
-    if (x.integer(condition, DType::boolean, "a branch") == 0) x.next = *to;
-  });
-}
-void jump(Planner& p, const std::shared_ptr<std::size_t>& target) {
-  p.emit([to = target](Exec& x) { x.next = *to; });
-}
-
-void plan_if(Planner& p, const Operation& op) {
-  if (op.operands.size() != 1 || op.regions.size() != 2) p.refuse(op);
-  p.flush();
-  const int condition = p.scalar(op.operands[0]);
-  p.place(op.results);
-  const auto other = std::make_shared<std::size_t>();
-  const auto end = std::make_shared<std::size_t>();
-  const std::size_t first = p.position() + 1;
-  jump_unless(p, condition, other);
-  const auto branch = [&](const Region& r) {
-    const Operation* last = p.region(r);
-    if (last == nullptr) return;
-    p.move(last->operands, op.results);
-  };
-  branch(op.regions[0]);
-  const bool has_else = op.regions[1].blocks > 0;
-  if (has_else) jump(p, end);
-  *other = p.position();
-  if (has_else) branch(op.regions[1]);
-  *end = p.position();
-  p.hold_since(first);
-  p.label();
-}
-
-void plan_for(Planner& p, const Operation& op) {
-  if (op.operands.size() < 3 || op.regions.size() != 1 ||
-      op.regions[0].arguments.size() + 2 != op.operands.size() ||
-      op.results.size() + 3 != op.operands.size())
-    p.refuse(op);
-  p.flush();
-  const Region& body = op.regions[0];
-  const DType dtype = p.type(op.operands[0]).dtype;
-  const int lo = p.scalar(op.operands[0]);
-  const int hi = p.scalar(op.operands[1]);
-  const int step = p.scalar(op.operands[2]);
-  p.place(op.results);
-  p.place(body.arguments);
-  const std::span<const int> start = std::span(op.operands).subspan(3);
-  const std::span<const int> carried = std::span(body.arguments).subspan(1);
-  p.move(start, carried);
-  const int index = p.scalar(body.arguments[0]);
-  // In 64 bits: the last step may pass the end of its type.
-  const int counter = p.fresh_scalar();
-  const int last_value = p.fresh_scalar();
-  const int by = p.fresh_scalar();
-  p.emit([=](Exec& x) {
-    const std::int64_t begin = x.integer(lo, dtype, "a loop's bound");
-    x.set(counter, begin);
-    x.set(last_value, x.integer(hi, dtype, "a loop's bound"));
-    x.set(by, x.integer(step, dtype, "a loop's step"));
-    if (x.get<std::int64_t>(by) <= 0) fail_ref("a loop whose step is not positive");
-  });
-  const std::size_t first = p.position();
-  const auto end = std::make_shared<std::size_t>();
-  p.emit([=](Exec& x) {
-    const auto i = x.get<std::int64_t>(counter);
-    if (i >= x.get<std::int64_t>(last_value)) {
-      x.next = *end;
-      return;
-    }
-    if (dtype == DType::i64)
-      x.set(index, i);
-    else
-      x.set(index, static_cast<std::int32_t>(i));
-  });
-  const Operation* last = p.region(body);
-  if (last != nullptr) p.move(last->operands, carried);
-  p.emit([=](Exec& x) {
-    x.set(counter, x.get<std::int64_t>(counter) + x.get<std::int64_t>(by));
-    x.next = first;
-  });
-  *end = p.position();
-  p.hold_since(first);
-  p.label();
-  p.move(carried, op.results);
-}
-
-void plan_while(Planner& p, const Operation& op) {
-  if (op.regions.size() != 2 || op.regions[0].arguments.size() != op.operands.size() ||
-      op.regions[1].arguments.size() != op.results.size())
-    p.refuse(op);
-  p.flush();
-  const Region& before = op.regions[0];
-  const Region& after = op.regions[1];
-  p.place(op.results);
-  p.place(before.arguments);
-  p.place(after.arguments);
-  p.move(op.operands, before.arguments);
-  const std::size_t first = p.position();
-  p.label();
-  const Operation* test = p.region(before);
-  if (test == nullptr || test->name != "scf.condition" || test->operands.empty())
-    p.unsupported(op, "without a condition");
-  const std::span<const int> values = std::span(test->operands).subspan(1);
-  p.move(values, after.arguments);
-  const auto end = std::make_shared<std::size_t>();
-  jump_unless(p, p.scalar(test->operands[0]), end);
-  const Operation* last = p.region(after);
-  if (last != nullptr) p.move(last->operands, before.arguments);
-  p.emit([=](Exec& x) { x.next = first; });
-  *end = p.position();
-  p.hold_since(first);
-  p.label();
-  p.move(after.arguments, op.results);
-}
 
 /// What it allocates lives as long as it runs.
 void plan_region(Planner& p, const Operation& op) {
@@ -151,20 +38,6 @@ void plan_program_id(Planner& p, const Operation& op) {
   const int to = p.new_scalar(op.results[0]);
   p.emit([=](Exec& x) {
     x.scalars[static_cast<std::size_t>(to)] = x.scalars[static_cast<std::size_t>(from)];
-  });
-}
-
-void plan_assert(Planner& p, const Operation& op) {
-  if (op.operands.size() != 1) p.refuse(op);
-  const int condition = p.scalar(op.operands[0]);
-  const auto message = std::make_shared<std::string>(p.text(op, "msg"));
-  p.emit([=](Exec& x) {
-    if (x.integer(condition, DType::boolean, "an assertion") != 0) return;
-    Diagnostic d{.slug = "check-failed", .headline = "check failed: " + *message};
-    add_kernel_field(d);
-    d.fields.emplace_back("line", caller_excerpt());
-    add_replay_field(d);
-    throw KernelError(std::move(d));
   });
 }
 
@@ -262,18 +135,14 @@ void plan_nothing(Planner&, const Operation&) {}
 
 }  // namespace
 
-Rules control_rules() {
+Rules scope_rules() {
   static const std::vector<Rule> rules = {
-      {"scf.if", "one of two regions", false, plan_if},
-      {"scf.for", "a region for each index", false, plan_for},
-      {"scf.while", "a region while another says so", false, plan_while},
       {"tpu.region", "a scope of allocations", false, plan_region},
-      {"cf.assert", "stops the kernel with a message", false, plan_assert},
-      {"tpu.assert", "stops the kernel with a message", false, plan_assert},
+      {"tpu.assert", "stops the kernel with a message", false, plan_assert, Dry::skipped},
       {"tpu.iteration_bound", "an extent of the grid", true, plan_iteration_bound},
       {"tpu.program_id", "an index of the grid", true, plan_program_id},
-      {"tpu.log", "prints a line", false, plan_log},
-      {"tpu.log_buffer", "prints a buffer", false, plan_log_buffer},
+      {"tpu.log", "prints a line", false, plan_log, Dry::skipped},
+      {"tpu.log_buffer", "prints a buffer", false, plan_log_buffer, Dry::skipped},
       {"tpu.trace_start", "a named range of the timeline begins", false, plan_nothing},
       {"tpu.trace_stop", "a named range of the timeline ends", false, plan_nothing},
       {"tpu.trace_value", "a value of the timeline", false, plan_nothing},

@@ -1,5 +1,6 @@
 // Copies, semaphores and devices, on the machine of sim/machine.
-#include "pallas/ops/memory.hpp"
+#include "pallas/rules.hpp"
+#include "program/memory.hpp"
 #include "sim/run.hpp"
 #include "sim/tiles/async.hpp"
 
@@ -222,7 +223,7 @@ Rules dma_rules() {
       {"tpu.enqueue_dma", "starts a copy, here or to another device", false, plan_enqueue},
       {"tpu.wait_dma2", "waits for the bytes of a copy", false, plan_wait},
       {"tpu.enqueue_indirect_dma", "copies the rows that offsets name, on a SparseCore", false,
-       plan_enqueue_indirect},
+       plan_enqueue_indirect, Dry::runs},
       {"tpu.wait_indirect_dma", "waits for the bytes of such a copy", false, plan_wait_indirect},
       {"tpu.sem_signal", "adds to a semaphore, here or elsewhere", false, plan_signal},
       {"tpu.sem_wait", "waits until a semaphore has an amount, and takes it", false, plan_sem_wait},

@@ -2,8 +2,9 @@
 //
 // The order is that of sim/numerics/dot.hpp: one FMA per k from the accumulator on. Operands of two
 // types meet in f32 (8-bit integers in i8), where each is exact.
-#include "pallas/ops/elements.hpp"
-#include "pallas/ops/gather.hpp"
+#include "pallas/rules.hpp"
+#include "program/elements.hpp"
+#include "program/gather.hpp"
 #include "sim/bounds/elementwise.hpp"
 #include "sim/bounds/sum.hpp"
 #include "sim/numerics/dot.hpp"

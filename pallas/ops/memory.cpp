@@ -1,140 +1,11 @@
 // Loads, stores and allocations.
-#include "pallas/ops/memory.hpp"
+#include "program/memory.hpp"
 
-#include <optional>
-
-#include "pallas/ops/gather.hpp"
-#include "sim/tiles/scoped.hpp"
+#include "pallas/rules.hpp"
 
 namespace tessera::pallas {
 
 namespace {
-
-/// The buffer whose memory a ref is, all of it, as registers hold it; null if it is not.
-SharedBuffer* whole_buffer(const Ref& r) {
-  const Ref::View& v = r.view();
-  if (!r.plain() || v.offset != 0 || v.unit_bits < 8 || v.unit_bits != bit_width(v.dtype) ||
-      v.extents.elems() * v.unit_bits != r.buffer().shape.elems() * bit_width(r.buffer().dtype))
-    return nullptr;
-  std::int64_t stride = 1;
-  for (int d = v.extents.rank - 1; d >= 0; --d) {
-    if (v.extents[d] != 1 && v.strides[d] != stride) return nullptr;
-    stride *= v.extents[d];
-  }
-  return dynamic_cast<SharedBuffer*>(&r.buffer());
-}
-
-void track(Exec& x, const Ref& r, bool write) {
-  if (!write && !x.lingering.empty() && !r.buffer().shadow.all_init() &&
-      std::ranges::count(x.lingering, &r.buffer()) != 0 && !all_defined(r))
-    throw NeedsOneCell{};
-  if (x.core == nullptr || !x.core->machine->tracks(r.buffer())) return;
-  Access a;
-  a.box = r.box();
-  a.write = write;
-  a.site = site_of(*x.core, x.here());
-  a.kind = write ? "write" : "read";
-  x.core->machine->access(*x.core, r.buffer(), std::move(a));
-}
-
-/// The element of the buffer that a unit lies in.
-struct UnitElement {
-  explicit UnitElement(const Ref& r)
-      : unit(r.view().unit_bits), width(bit_width(r.buffer().dtype)) {}
-  std::int64_t operator()(std::int64_t at) const { return at * unit / width; }
-  std::int64_t unit;
-  std::int64_t width;
-};
-
-/// f(element, unit in the buffer), for every unit.
-template <class F>
-void for_each_element(const Ref& r, F&& f) {
-  const std::int64_t units = bit_width(r.dtype()) / r.view().unit_bits;
-  std::int64_t i = 0;
-  for_each_unit(r, [&](std::int64_t at) { f(i++ / units, at); });
-}
-
-unsigned nibble(const std::byte* bytes, std::int64_t i) {
-  const auto b = std::to_integer<unsigned>(bytes[i / 2]);
-  return i % 2 == 0 ? b & 15u : b >> 4;
-}
-void set_nibble(std::byte* bytes, std::int64_t i, unsigned v) {
-  const auto old = std::to_integer<unsigned>(bytes[i / 2]);
-  bytes[i / 2] = static_cast<std::byte>(i % 2 == 0 ? (old & 0xf0u) | v : (old & 0x0fu) | (v << 4));
-}
-
-/// The elements as registers hold them.
-void read_elements(const Ref& from, std::byte* to) {
-  if (from.view().unit_bits >= 8) {
-    gather_bytes(from, to);
-    return;
-  }
-  const std::byte* const bytes = from.buffer().bytes();
-  const std::int64_t width = register_bytes(from.dtype());
-  if (bit_width(from.dtype()) == 4) {
-    for_each_element(from, [&](std::int64_t e, std::int64_t at) {
-      const unsigned v = nibble(bytes, at);
-      to[e] = static_cast<std::byte>(from.dtype() == DType::i4 && v > 7 ? v | 0xf0u : v);
-    });
-    return;
-  }
-  std::memset(to, 0, static_cast<std::size_t>(from.extents().elems() * width));
-  std::int64_t i = 0;
-  for_each_unit(from, [&](std::int64_t at) { set_nibble(to, i++, nibble(bytes, at)); });
-}
-void write_elements(const std::byte* from, const Ref& to) {
-  if (to.view().unit_bits >= 8) {
-    scatter_bytes(from, to);
-    return;
-  }
-  std::byte* const bytes = to.buffer().writable();
-  if (bit_width(to.dtype()) == 4) {
-    for_each_element(to, [&](std::int64_t e, std::int64_t at) {
-      set_nibble(bytes, at, std::to_integer<unsigned>(from[e]) & 15u);
-    });
-    return;
-  }
-  std::int64_t i = 0;
-  for_each_unit(to, [&](std::int64_t at) { set_nibble(bytes, at, nibble(from, i++)); });
-}
-
-/// True if the elements of a ref are elements of its buffer: bounds are theirs.
-void check_same_elements(const Ref& r) {
-  if (r.dtype() != r.buffer().dtype || r.view().unit_bits != bit_width(r.dtype()))
-    fail_bounds_of("through memory that is read as another type");
-}
-StorageHandle read_bounds(const Ref& from) {
-  const std::vector<float>& bounds = from.buffer().bounds;
-  if (bounds.empty()) return {};
-  check_same_elements(from);
-  StorageHandle read = bound_storage(from.extents().elems());
-  float* to = floats(read);
-  if (whole_buffer(from) != nullptr)
-    std::copy(bounds.begin(), bounds.end(), to);
-  else
-    for_each_unit(from, [&](std::int64_t at) { *to++ = bounds[static_cast<std::size_t>(at)]; });
-  return read;
-}
-/// Null: all are exact. Where `mask` is 0 nothing changes.
-void write_bounds(const float* from, const Ref& to, const std::byte* mask) {
-  std::vector<float>& bounds = to.buffer().bounds;
-  if (bounds.empty() && from == nullptr) return;
-  check_same_elements(to);
-  bounds.resize(static_cast<std::size_t>(to.buffer().shape.elems()), 0.f);
-  if (mask == nullptr && whole_buffer(to) != nullptr) {
-    if (from == nullptr)
-      bounds.clear();
-    else
-      std::copy_n(from, bounds.size(), bounds.begin());
-    return;
-  }
-  std::int64_t next = 0;
-  for_each_unit(to, [&](std::int64_t at) {
-    if (mask == nullptr || mask[next] != std::byte{0})
-      bounds[static_cast<std::size_t>(at)] = from != nullptr ? from[next] : 0.f;
-    ++next;
-  });
-}
 
 std::vector<std::int64_t> read_indices(Exec& x, const std::vector<int>& slots, DType dtype) {
   std::vector<std::int64_t> values(slots.size());
@@ -162,25 +33,6 @@ Shape part_extents(Planner& p, const Operation& op, int vector, int memref, std:
   return extents;
 }
 
-/// part_of(), or what readable() makes of a part that is outside in one dim.
-Ref loadable_part(Exec& x, const MemRef& m, const std::vector<std::int64_t>& start,
-                  const Shape& extents, const std::vector<std::int64_t>& steps) {
-  if (!x.unchecked_bounds || !steps.empty() || m.buffer == nullptr)
-    return part_of(m, start, extents, steps);
-  MemRef part = m;
-  for (int d = 0; d < extents.rank; ++d) {
-    const std::int64_t at = start[static_cast<std::size_t>(d)];
-    const std::int64_t extent = part.view.extents[d];
-    if (at >= 0 && at + extents[d] <= extent) continue;
-    if (part.outside.any || part.view.cut > 1) fail_bounds(m, d, at, extents[d], extent);
-    part.outside = {true, d, d, at, extents[d], extent, x.here()};
-  }
-  if (!part.outside.any) return part_of(m, start, extents, steps);
-  for (int d = 0; d < extents.rank; ++d)
-    part.view = outside_slice(part.view, d, start[static_cast<std::size_t>(d)], extents[d]);
-  return readable(x, part);
-}
-
 void plan_load_part(Planner& p, const Operation& op, std::span<const int> indices,
                     const std::vector<std::int64_t>& steps, int mask_value) {
   const Shape extents =
@@ -193,7 +45,7 @@ void plan_load_part(Planner& p, const Operation& op, std::span<const int> indice
   const int to = p.new_vector(op.results[0]);
   p.emit([=](Exec& x) {
     const auto start = read_indices(x, slots, index_type);
-    Vector v = load(x, loadable_part(x, x.memref(from), start, extents, steps));
+    Vector v = load(x, readable_part(x, x.memref(from), start, extents, steps));
     if (mask >= 0) {
       const std::int64_t n = extents.elems();
       if (!v.poison) v.poison = byte_mask(n, false);
@@ -266,31 +118,6 @@ void plan_strided_store(Planner& p, const Operation& op) {
                   std::span(op.operands).subspan(2), p.integers(op, "strides"), -1);
 }
 
-/// Element `indices` of a memref, as a ref of one element.
-/// Nothing if a load may go wrong there: it gives poison.
-std::optional<Ref> element_of(Exec& x, const MemRef& m, const std::vector<int>& slots, DType dtype,
-                              bool load) {
-  const bool unchecked = load && x.unchecked_bounds;
-  if (m.outside.any && unchecked) return {};
-  m.check_inside();
-  Ref::View v = m.view;
-  for (std::size_t i = 0; i < slots.size(); ++i) {
-    const int d = static_cast<int>(i);
-    const std::int64_t at = x.integer(slots[i], dtype, "an index");
-    if (at < 0 || at >= v.extents[d]) {
-      if (unchecked) return {};
-      fail_bounds(m, d, at, 1, v.extents[d]);
-    }
-    if (v.cut > 1 && v.cut_dim == d)
-      v.offset += at / v.cut * v.strides[d] + at % v.cut;
-    else
-      v.offset += at * v.strides[d];
-  }
-  v.cut = 1;
-  v.extents.rank = 0;
-  v.strides.rank = 0;
-  return Ref(*m.buffer, v);
-}
 void plan_scalar_load(Planner& p, const Operation& op) {
   if (op.results.size() != 1 || op.operands.empty()) p.refuse(op);
   const Type& m = p.type(op.operands[0]);
@@ -303,18 +130,7 @@ void plan_scalar_load(Planner& p, const Operation& op) {
   const DType index_type = slots.empty() ? DType::i64 : p.type(op.operands[1]).dtype;
   const int to = p.new_scalar(op.results[0]);
   p.emit([=](Exec& x) {
-    const std::optional<Ref> found = element_of(x, x.memref(from), slots, index_type, true);
-    Scalar& s = x.scalars[static_cast<std::size_t>(to)];
-    if (!found) {
-      s.poison = true;
-      return;
-    }
-    const Ref& r = *found;
-    track(x, r, false);
-    s.poison = (!r.buffer().shadow.all_init() && !all_defined(r)) || x.unknown(r.buffer().space);
-    read_elements(r, s.bytes.data());
-    const StorageHandle bound = read_bounds(r);
-    s.bound = bound ? *floats(bound) : 0.f;
+    x.scalars[static_cast<std::size_t>(to)] = load_element(x, x.memref(from), slots, index_type);
   });
 }
 void plan_scalar_store(Planner& p, const Operation& op) {
@@ -330,17 +146,7 @@ void plan_scalar_store(Planner& p, const Operation& op) {
   const auto slots = p.scalars(std::span(op.operands).subspan(2));
   const DType index_type = slots.empty() ? DType::i64 : p.type(op.operands[2]).dtype;
   p.emit([=](Exec& x) {
-    const Ref r = *element_of(x, x.memref(to), slots, index_type, false);
-    track(x, r, true);
-    const Scalar& s = x.scalars[static_cast<std::size_t>(from)];
-    write_elements(s.bytes.data(), r);
-    if (s.poison)
-      for_each_unit(r, [&, element = UnitElement(r)](std::int64_t at) {
-        r.buffer().shadow.set(element(at), Shadow::uninit);
-      });
-    else if (!r.buffer().shadow.all_init())
-      mark_defined(r);
-    write_bounds(s.bound > 0 ? &s.bound : nullptr, r, nullptr);
+    store_element(x, x.scalars[static_cast<std::size_t>(from)], x.memref(to), slots, index_type);
   });
 }
 
@@ -359,218 +165,6 @@ void plan_allocate(Planner& p, const Operation& op) {
 }
 
 }  // namespace
-
-Ref part_of(const MemRef& m, std::span<const std::int64_t> start, const Shape& extents,
-            std::span<const std::int64_t> steps) {
-  if (m.buffer == nullptr) fail_ref("a load or store of semaphores");
-  Ref r = m.ref();
-  std::array<bool, kMaxRank> repeats{};
-  for (int d = 0; d < extents.rank; ++d) {
-    const auto i = static_cast<std::size_t>(d);
-    const std::int64_t step = i < steps.size() ? steps[i] : 1;
-    const std::int64_t size = step == 0 ? 1 : extents[d];
-    const std::int64_t reach = size == 0 ? 0 : (size - 1) * step + 1;
-    if (start[i] < 0 || step < 0 || start[i] + reach > r.extents()[d])
-      fail_bounds(m, d, start[i], reach, r.extents()[d]);
-    if (start[i] == 0 && size == r.extents()[d] && step <= 1) {
-      repeats[i] = step == 0 && extents[d] != 1;
-      continue;
-    }
-    try {
-      r = r.slice(d, start[i], size, std::max<std::int64_t>(1, step));
-    } catch (const RefError& e) {
-      fail_ref(e.what());
-    }
-    repeats[i] = step == 0 && extents[d] != 1;
-  }
-  Ref::View v = r.view();
-  bool any = false;
-  for (int d = 0; d < extents.rank; ++d) {
-    if (!repeats[static_cast<std::size_t>(d)]) continue;
-    v.extents[d] = extents[d];
-    v.strides[d] = 0;
-    any = true;
-  }
-  return any ? Ref(*m.buffer, v) : r;
-}
-
-Ref::View outside_slice(Ref::View v, int dim, std::int64_t start, std::int64_t size) {
-  v.offset += start * v.strides[dim];
-  v.extents[dim] = size;
-  return v;
-}
-
-Ref readable(Exec& x, const MemRef& m) {
-  const Outside& out = m.outside;
-  if (!out.any || !x.unchecked_bounds) return m.ref();
-  const std::int64_t first = std::max<std::int64_t>(0, -out.start);
-  const std::int64_t end = std::min(out.size, out.extent - out.start);
-  if (first < end && out.now < 0) m.check_inside();  // some of it is there, but which?
-  auto made =
-      std::make_unique<SharedBuffer>(m.buffer->name, m.buffer->space, m.view.dtype, m.view.extents);
-  made->device = m.buffer->device;
-  made->core = m.buffer->core;
-  made->ledger_ref = m.buffer->ledger_ref;
-  made->written = made->shared = false;
-  const Ref all(*made);
-  if (first < end) {
-    const Ref there(*m.buffer, outside_slice(m.view, out.now, first, end - first));
-    track(x, there, false);
-    copy(there, all.slice(out.now, first, end - first));
-  }
-  x.outside.push_back(std::move(made));
-  return all;
-}
-
-Vector load(Exec& x, const Ref& from) {
-  track(x, from, false);
-  const std::int64_t n = from.extents().elems();
-  Vector v;
-  if (const SharedBuffer* whole = whole_buffer(from)) {
-    v.data = whole->storage();
-  } else {
-    v.data = StorageHandle(
-        Storage::allocate(static_cast<std::size_t>(n * register_bytes(from.dtype()))));
-    read_elements(from, v.data.bytes());
-  }
-  v.bound = read_bounds(from);
-  const Shadow& shadow = from.buffer().shadow;
-  if (shadow.all_init()) return v;
-  if (from.view().unit_bits >= 8 && all_defined(from)) return v;
-  bool any = false;
-  v.poison = byte_mask(n, false);
-  const UnitElement element(from);
-  for_each_element(from, [&](std::int64_t e, std::int64_t at) {
-    if (shadow.at(element(at)) == Shadow::init) return;
-    v.poison.bytes()[e] = std::byte{1};
-    any = true;
-  });
-  if (!any) v.poison = StorageHandle();
-  return v;
-}
-
-void store(Exec& x, const Vector& v, const Ref& to, const std::byte* mask) {
-  track(x, to, true);
-  write_bounds(v.bounds(), to, mask);
-  Shadow& shadow = to.buffer().shadow;
-  const UnitElement element(to);
-  if (mask == nullptr) {
-    if (SharedBuffer* const whole = whole_buffer(to))
-      whole->adopt(v.data);
-    else
-      write_elements(v.data.bytes(), to);
-    if (!v.poison && to.view().unit_bits >= 8) {
-      mark_defined(to);
-      return;
-    }
-    for_each_element(to, [&](std::int64_t e, std::int64_t at) {
-      const bool poison = v.poison && v.poison.bytes()[e] != std::byte{0};
-      if (poison || !shadow.all_init())
-        shadow.set(element(at), poison ? Shadow::uninit : Shadow::init);
-    });
-    return;
-  }
-  const std::int64_t n = to.extents().elems();
-  const auto width = static_cast<std::size_t>(register_bytes(to.dtype()));
-  const StorageHandle both(Storage::allocate(static_cast<std::size_t>(n) * width));
-  read_elements(to, both.bytes());
-  for (std::int64_t e = 0; e < n; ++e) {
-    const auto at = static_cast<std::size_t>(e) * width;
-    if (mask[e] != std::byte{0}) std::memcpy(both.bytes() + at, v.data.bytes() + at, width);
-  }
-  write_elements(both.bytes(), to);
-  for_each_element(to, [&](std::int64_t e, std::int64_t at) {
-    if (mask[e] == std::byte{0}) return;
-    const bool poison = v.poison && v.poison.bytes()[e] != std::byte{0};
-    if (poison || !shadow.all_init())
-      shadow.set(element(at), poison ? Shadow::uninit : Shadow::init);
-  });
-}
-
-namespace {
-
-Space space_named(const std::string& name) {
-  if (name == "smem") return Space::smem;
-  if (name == "any" || name == "hbm") return Space::hbm;
-  if (name == "semaphore_mem") return Space::semaphore;
-  return Space::vmem;
-}
-
-}  // namespace
-
-MemRef allocate(Exec& x, const Type& t, const std::string& name) {
-  MachineCore& core = x.machine_core();
-  ScopedMemory made;
-  MemRef m;
-  if (!t.semaphore.empty()) {
-    made.semaphores = std::make_unique<std::vector<Semaphore*>>();
-    const std::int64_t n = t.shape.elems();
-    for (std::int64_t i = 0; i < n; ++i) {
-      made.own.push_back(std::make_unique<Semaphore>(
-          n == 1 ? name : name + "[" + std::to_string(i) + "]",
-          t.semaphore == "dma_semaphore" ? Semaphore::Kind::dma : Semaphore::Kind::regular,
-          core.id));
-      core.machine->place(*made.own.back());
-      made.semaphores->push_back(made.own.back().get());
-    }
-    m.semaphores = made.semaphores.get();
-    m.view.extents = t.shape;
-    m.view.strides = row_major_strides(t.shape);
-    x.scopes.back().push_back(std::move(made));
-    return m;
-  }
-  made.plan.name = name;
-  made.plan.dtype = t.dtype;
-  made.plan.space = space_named(t.space);
-  made.plan.array = made.plan.kept = t.shape;
-  detail::enter_scope(core, made.plan);
-  // What an earlier scope of the same shape has given back, or fresh memory.
-  const auto kept = std::find_if(x.retired.begin(), x.retired.end(), [&](const auto& b) {
-    return b->space == made.plan.space && b->dtype == t.dtype && b->shape == t.shape;
-  });
-  if (kept != x.retired.end()) {
-    made.buffer = std::move(*kept);
-    x.retired.erase(kept);
-    made.buffer->name = name;
-    poison(made.buffer->writable(), t.dtype, t.shape.elems());
-    made.buffer->shadow = Shadow(t.shape.elems(), Shadow::uninit);
-    made.buffer->bounds.clear();
-  } else {
-    made.buffer = std::make_unique<SharedBuffer>(name, made.plan.space, t.dtype, t.shape);
-  }
-  Buffer& b = *made.buffer;
-  if (x.unknown(b.space)) b.shadow.fill(Shadow::init);
-  b.device = core.device;
-  b.core = core.id;
-  b.ledger_ref = x.context.plan->scoped_ref;
-  core.machine->place(b);
-  x.scopes.back().push_back(std::move(made));
-  return MemRef::whole(b);
-}
-
-void leave_scope(Exec& x) {
-  auto& scope = x.scopes.back();
-  // What is wrong with a buffer names semaphores: all of them are checked before any is gone.
-  for (auto made = scope.rbegin(); made != scope.rend(); ++made) {
-    MachineCore& core = x.machine_core();
-    for (std::size_t i = made->own.size(); i-- > 0;)
-      core.machine->end_of_scope(core, *made->own[i]);
-    if (made->buffer) core.machine->end_of_scope(core, *made->buffer);
-  }
-  while (!scope.empty()) {
-    ScopedMemory& made = scope.back();
-    MachineCore& core = x.machine_core();
-    for (std::size_t i = made.own.size(); i-- > 0;) core.machine->unplace(*made.own[i]);
-    if (made.buffer) {
-      core.machine->unplace(*made.buffer);
-      detail::leave_scope(core, made.plan);
-      // It outlives its scope: a transfer that nobody waited for may still land there.
-      x.retired.push_back(std::move(made.buffer));
-    }
-    scope.pop_back();
-  }
-  x.scopes.pop_back();
-}
 
 Rules memory_rules() {
   static const std::vector<Rule> rules = {

@@ -7,7 +7,8 @@
 #include <cmath>
 
 #include "memory_model/split_mix.hpp"
-#include "pallas/ops/gather.hpp"
+#include "pallas/rules.hpp"
+#include "program/gather.hpp"
 
 namespace tessera::pallas {
 

@@ -1,156 +1,11 @@
-// Vectors cut, joined, turned and read as other types.
-#include "pallas/ops/gather.hpp"
+// Vectors joined, repeated, rotated, gathered and repacked.
+#include "pallas/rules.hpp"
+#include "program/gather.hpp"
+#include "program/rules.hpp"
 
 namespace tessera::pallas {
 
 namespace {
-
-template <class T>
-void gather_as(T* to, const T* from, const Shape& extents, const Shape& strides) {
-  if (extents.elems() == 0) return;
-  const int last = extents.rank - 1;
-  const std::int64_t n = last < 0 ? 1 : extents[last];
-  const std::int64_t step = last < 0 ? 1 : strides[last];
-  Shape at = extents;
-  for (int d = 0; d < at.rank; ++d) at[d] = 0;
-  std::int64_t place = 0;
-  for (;;) {
-    const T* const row = from + place;
-    if (step == 1)
-      std::copy_n(row, n, to);
-    else
-      for (std::int64_t i = 0; i < n; ++i) to[i] = row[i * step];
-    to += n;
-    int d = last - 1;
-    for (; d >= 0; --d) {
-      place += strides[d];
-      if (++at[d] < extents[d]) break;
-      place -= strides[d] * extents[d];
-      at[d] = 0;
-    }
-    if (d < 0) return;
-  }
-}
-
-void plan_same(Planner& p, const Operation& op) {
-  p.expect(op, 1, 1);
-  p.alias(op.results[0], op.operands[0]);
-}
-
-void plan_broadcast(Planner& p, const Operation& op) {
-  p.expect(op, 1, 1);
-  p.expect_same_type(op, op.operands[0], op.results[0]);
-  if (p.type(op.operands[0]).kind == Type::Kind::vector)
-    p.broadcast(op.results[0], op.operands[0]);
-  else
-    p.splat(op.results[0], p.scalar(op.operands[0]));
-}
-
-void plan_strided(Planner& p, const Operation& op, const Shape& strides, std::int64_t offset) {
-  p.expect_same_type(op, op.operands[0], op.results[0]);
-  const int from = p.vector(op.operands[0]);
-  const Type& t = p.type(op.results[0]);
-  const int to = p.new_vector(op.results[0]);
-  const Shape extents = t.shape;
-  const std::int64_t width = register_bytes(t.dtype);
-  p.emit(
-      [=](Exec& x) {
-        x.vector(to) = rearranged(x.vector(from), extents.elems(), width,
-                                  [&](std::byte* out, const std::byte* in, std::int64_t w) {
-                                    gather_strided(out, in + offset * w, w, extents, strides);
-                                  });
-      },
-      {from});
-  p.carries_bounds();
-}
-
-void plan_transpose(Planner& p, const Operation& op) {
-  p.expect(op, 1, 1);
-  const auto& permutation = p.integers(op, "permutation");
-  const Shape& from = p.type(op.operands[0]).shape;
-  const Shape& to = p.type(op.results[0]).shape;
-  const Shape strides = row_major_strides(from);
-  Shape moved = strides;
-  if (static_cast<int>(permutation.size()) != from.rank || to.rank != from.rank)
-    p.unsupported(op, "its permutation is none");
-  for (int d = 0; d < from.rank; ++d) {
-    const auto s = permutation[static_cast<std::size_t>(d)];
-    if (s < 0 || s >= from.rank || from[static_cast<int>(s)] != to[d])
-      p.unsupported(op, "its permutation is none");
-    moved[d] = strides[static_cast<int>(s)];
-  }
-  plan_strided(p, op, moved, 0);
-}
-
-void plan_slice(Planner& p, const Operation& op) {
-  p.expect(op, 1, 1);
-  const auto& offsets = p.integers(op, "offsets");
-  const auto& sizes = p.integers(op, "sizes");
-  const Attribute* steps = op.find("strides");
-  const Shape& from = p.type(op.operands[0]).shape;
-  Shape strides = row_major_strides(from);
-  std::int64_t offset = 0;
-  const Shape& to = p.type(op.results[0]).shape;
-  if (to.rank != from.rank) p.unsupported(op, "it drops dims");
-  for (std::size_t d = 0; d < offsets.size() && d < static_cast<std::size_t>(from.rank); ++d) {
-    const int i = static_cast<int>(d);
-    std::int64_t step = 1;
-    if (steps != nullptr && d < p.integers(op, "strides").size())
-      step = p.integers(op, "strides")[d];
-    if (offsets[d] < 0 || step < 1 || sizes.at(d) != to[i] ||
-        offsets[d] + (to[i] - 1) * step >= from[i])
-      p.unsupported(op, "its slice leaves the vector");
-    offset += offsets[d] * strides[i];
-    strides[i] *= step;
-  }
-  plan_strided(p, op, strides, offset);
-}
-
-void plan_extract(Planner& p, const Operation& op) {
-  if (op.operands.size() != 1) p.unsupported(op, "at a dynamic position");
-  p.expect(op, 1, 1);
-  p.expect_same_type(op, op.operands[0], op.results[0]);
-  const auto& position = p.integers(op, "static_position");
-  const Type& from = p.type(op.operands[0]);
-  const Shape strides = row_major_strides(from.shape);
-  std::int64_t at = 0;
-  if (static_cast<int>(position.size()) > from.shape.rank) p.unsupported(op, "beyond its rank");
-  for (std::size_t d = 0; d < position.size(); ++d) {
-    if (position[d] < 0 || position[d] >= from.shape[static_cast<int>(d)])
-      p.unsupported(op, "at a dynamic position");
-    at += position[d] * strides[static_cast<int>(d)];
-  }
-  const Type& t = p.type(op.results[0]);
-  const std::int64_t width = register_bytes(from.dtype);
-  const int source = p.vector(op.operands[0]);
-  if (t.kind == Type::Kind::vector) {
-    const int to = p.new_vector(op.results[0]);
-    const std::int64_t elems = t.shape.elems();
-    if (at + elems > from.shape.elems()) p.unsupported(op, "beyond its operand");
-    p.emit(
-        [=](Exec& x) {
-          x.vector(to) =
-              rearranged(x.vector(source), elems, width,
-                         [&](std::byte* out, const std::byte* in, std::int64_t w) {
-                           std::memcpy(out, in + at * w, static_cast<std::size_t>(elems * w));
-                         });
-        },
-        {source});
-    p.carries_bounds();
-    return;
-  }
-  const int to = p.new_scalar(op.results[0]);
-  p.emit(
-      [=](Exec& x) {
-        const Vector& v = x.vector(source);
-        Scalar& s = x.scalars[static_cast<std::size_t>(to)];
-        std::memcpy(s.bytes.data(), v.data.bytes() + at * width, static_cast<std::size_t>(width));
-        s.poison = v.poison && v.poison.bytes()[at] != std::byte{0};
-        s.bound = v.bound ? v.bounds()[at] : 0.f;
-      },
-      {source});
-  p.carries_bounds();
-}
 
 void plan_concatenate(Planner& p, const Operation& op) {
   if (op.results.size() != 1 || op.operands.empty()) p.refuse(op);
@@ -417,27 +272,14 @@ void plan_dynamic_gather(Planner& p, const Operation& op) {
 
 }  // namespace
 
-void gather_strided(std::byte* to, const std::byte* from, std::int64_t width, const Shape& extents,
-                    const Shape& strides) {
-  with_width(width, [&]<class T>(T) {
-    gather_as(reinterpret_cast<T*>(to), reinterpret_cast<const T*>(from), extents, strides);
-  });
-}
-
 Rules shape_rules() {
   static const std::vector<Rule> rules = {
-      {"vector.broadcast", "repeats a scalar, or dims of extent 1", true, plan_broadcast},
-      {"vector.shape_cast", "the same elements in another shape", true, plan_same},
       {"tpu.relayout", "the same vector in other registers", true, plan_same},
-      {"vector.extract", "an element, or a slice of leading dims", true, plan_extract},
-      {"vector.extract_strided_slice", "a slice", true, plan_slice},
-      {"vector.transpose", "dims permuted", true, plan_transpose},
       {"tpu.transpose", "dims permuted", true, plan_transpose},
       {"tpu.concatenate", "joined along a dim", true, plan_concatenate},
       {"tpu.repeat", "repeated along a dim", true, plan_repeat},
       {"tpu.bitcast", "repacked along sublanes, the lowest element first", true, plan_tpu_bitcast},
       {"tpu.bitcast_vreg", "the same registers as another type", true, plan_tpu_bitcast},
-      {"vector.bitcast", "the same bits as another type of one width", true, plan_tpu_bitcast},
       {"tpu.rotate", "element i moves to i + amount", true, plan_rotate},
       {"tpu.dynamic_rotate", "element i moves to i + amount + stride x its row", true, plan_rotate},
       {"tpu.dynamic_gather", "elements by an index along one dim", true, plan_dynamic_gather},

@@ -1,14 +1,40 @@
-// Vectors made and reduced: iota, reductions, packing.
+// Elementwise ops of the tpu dialect, iota, the index of the largest, packing.
 #include <cctype>
+#include <cmath>
 
-#include <limits>
-
-#include "pallas/ops/gather.hpp"
-#include "sim/ops/reduce.hpp"
+#include "pallas/rules.hpp"
+#include "program/elements.hpp"
+#include "program/reduction.hpp"
+#include "program/rules.hpp"
 
 namespace tessera::pallas {
 
 namespace {
+
+struct Reciprocal {
+  static float apply(float a) { return 1.0f / a; }
+};
+struct Weird {
+  static bool apply(float a) { return !std::isfinite(a); }
+};
+
+void plan_reciprocal(Planner& p, const Operation& op) {
+  const bool approximate = p.integer_or(op, "approx", 0) != 0;
+  float_rule<Reciprocal, 1>(
+      1, true, {approximate ? BoundRule::Kind::stated : BoundRule::Kind::rule, "reciprocal"})(p,
+                                                                                              op);
+}
+
+void plan_weird(Planner& p, const Operation& op) {
+  p.expect(op, 1, 1);
+  ElementOp e;
+  e.result = DType::boolean;
+  e.flops = 1;
+  with_float(p.type(op.operands[0]).dtype,
+             [&](auto tag) { e.kernel = run_elements<Weird, typename decltype(tag)::type>; });
+  if (e.kernel == nullptr) p.unsupported(op, "its type is not built yet");
+  p.element_op(op, e, op.operands);
+}
 
 void plan_iota(Planner& p, const Operation& op) {
   p.expect(op, 0, 1);
@@ -39,312 +65,25 @@ void plan_iota(Planner& p, const Operation& op) {
   p.constant(op.results[0], constant);
 }
 
-// Reductions are made in the lanes of sim/ops/reduce.hpp, for any dims: index r of the reduced
-// dims, counted row by row, is combined into lane r mod 32.
-
-template <class R, class T>
-void reduce(T* to, const T* from, std::int64_t kept, std::int64_t reduced) {
-  using Combine = typename R::Combine;
-  for (std::int64_t r = 0; r < kept; ++r) {
-    const T* const row = from + r * reduced;
-    alignas(64) T lanes[kReduceLanes];
-    for (int l = 0; l < kReduceLanes; ++l) lanes[l] = R::template identity<T>();
-    std::int64_t c = 0;
-    for (; c + kReduceLanes <= reduced; c += kReduceLanes) {
-      for (int l = 0; l < kReduceLanes; ++l)
-        lanes[l] = Combine::template apply<T>(lanes[l], row[c + l]);
-    }
-    for (int l = 0; c + l < reduced; ++l)
-      lanes[l] = Combine::template apply<T>(lanes[l], row[c + l]);
-    for (int s = kReduceLanes / 2; s > 0; s /= 2) {
-      for (int l = 0; l < s; ++l) lanes[l] = Combine::template apply<T>(lanes[l], lanes[l + s]);
-    }
-    to[r] = Combine::template apply<T>(to[r], lanes[0]);
-  }
-}
-
-struct WrappingSum {
-  struct Combine {
-    template <class T>
-    static T apply(T a, T b) {
-      return static_cast<T>(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b));
-    }
-  };
-  template <class T>
-  static T identity() {
-    return 0;
-  }
-};
-struct Product {
-  struct Combine {
-    template <class T>
-    static T apply(T a, T b) {
-      return a * b;
-    }
-  };
-  template <class T>
-  static T identity() {
-    return T(1);
-  }
-};
-template <class Bits>
-struct Bitwise {
-  struct Combine {
-    template <class T>
-    static T apply(T a, T b) {
-      return Bits::apply(a, b);
-    }
-  };
-  template <class T>
-  static T identity() {
-    return static_cast<T>(Bits::kIdentity);
-  }
-};
-struct And {
-  static constexpr int kIdentity = -1;
-  template <class T>
-  static T apply(T a, T b) {
-    return static_cast<T>(a & b);
-  }
-};
-struct Or {
-  static constexpr int kIdentity = 0;
-  template <class T>
-  static T apply(T a, T b) {
-    return static_cast<T>(a | b);
-  }
-};
-
-using Reduce = void (*)(std::byte* to, const std::byte* from, std::int64_t kept,
-                        std::int64_t reduced);
-template <class R, class T>
-Reduce reduce_kernel() {
-  return [](std::byte* to, const std::byte* from, std::int64_t kept, std::int64_t reduced) {
-    if constexpr (kIsSmallFloat<T>) {
-      // In f32, rounded once.
-      std::vector<float> wide(static_cast<std::size_t>(kept * reduced));
-      std::vector<float> sums(static_cast<std::size_t>(kept));
-      for (std::size_t i = 0; i < wide.size(); ++i)
-        wide[i] = convert<float>(reinterpret_cast<const T*>(from)[i]);
-      for (std::size_t i = 0; i < sums.size(); ++i)
-        sums[i] = convert<float>(reinterpret_cast<const T*>(to)[i]);
-      reduce<R, float>(sums.data(), wide.data(), kept, reduced);
-      for (std::size_t i = 0; i < sums.size(); ++i) reinterpret_cast<T*>(to)[i] = T(sums[i]);
-    } else {
-      reduce<R, T>(reinterpret_cast<T*>(to), reinterpret_cast<const T*>(from), kept, reduced);
-    }
-  };
-}
-template <class R>
-Reduce float_reduction(DType d) {
-  switch (d) {
-    case DType::f32:
-      return reduce_kernel<R, float>();
-    case DType::bf16:
-      return reduce_kernel<R, bf16>();
-    case DType::f16:
-      return reduce_kernel<R, f16>();
-    default:
-      return nullptr;
-  }
-}
-template <class R>
-Reduce integer_reduction(DType d) {
-  switch (d) {
-    case DType::i32:
-      return reduce_kernel<R, std::int32_t>();
-    case DType::i16:
-      return reduce_kernel<R, std::int16_t>();
-    case DType::i8:
-      return reduce_kernel<R, std::int8_t>();
-    default:
-      return nullptr;
-  }
-}
-Reduce find_reduction(const std::string& kind, DType d) {
-  const bool f = is_float(d);
-  if (kind == "add") return f ? float_reduction<RowSum>(d) : integer_reduction<WrappingSum>(d);
-  if (kind == "mul") return f ? float_reduction<Product>(d) : nullptr;
-  if (kind == "maximumf") return float_reduction<RowMax>(d);
-  if (kind == "minimumf") return float_reduction<RowMin>(d);
-  if (kind == "maxsi") return integer_reduction<RowMax>(d);
-  if (kind == "minsi") return integer_reduction<RowMin>(d);
-  if (kind == "and") return integer_reduction<Bitwise<And>>(d);
-  if (kind == "or") return integer_reduction<Bitwise<Or>>(d);
-  return nullptr;
-}
-
-/// "#vector.kind<add>" -> "add"
-std::string inner_text(const std::string& text) {
-  const auto from = text.find('<');
-  const auto to = text.rfind('>');
-  return from == std::string::npos || to <= from ? text : text.substr(from + 1, to - from - 1);
-}
-
-/// The operand with its reduced dims last.
-struct Reduced {
-  Shape extents;
-  Shape strides;
-  std::int64_t kept = 1;
-  std::int64_t reduced = 1;
-};
-Reduced reduced_dims(const Shape& s, const std::vector<std::int64_t>& dims) {
-  const Shape strides = row_major_strides(s);
-  Reduced r;
-  for (const bool gone : {false, true}) {
-    for (int d = 0; d < s.rank; ++d) {
-      if ((std::find(dims.begin(), dims.end(), d) != dims.end()) != gone) continue;
-      r.extents.push_back(s[d]);
-      r.strides.push_back(strides[d]);
-      (gone ? r.reduced : r.kept) *= s[d];
-    }
-  }
-  return r;
-}
-
-/// Bounds of a reduction of rows, in f32, from `start`.
-StorageHandle reduction_bounds(const char* row_op, const char* op, const Vector& rows,
-                               const Vector& start, const Vector& result, Reduce kernel,
-                               std::int64_t kept, std::int64_t reduced) {
-  const auto k = static_cast<int>(kept);
-  const auto n = static_cast<int>(reduced);
-  const ErrorModel& model = *op_state.error_model;
-  // The rows alone: `kernel` begins with what it finds.
-  StorageHandle alone(Storage::allocate(sizeof(float) * static_cast<std::size_t>(kept)));
-  const bool sum = std::string_view(op) == "add";
-  const float identity = sum ? 0.f : std::string_view(op) == "max" ? -INFINITY : INFINITY;
-  std::fill_n(floats(alone), kept, identity);
-  kernel(alone.bytes(), rows.data.bytes(), kept, reduced);
-  const bounds::TileView from{rows.data.bytes(), DType::f32, k, n, n, rows.bounds()};
-  const StorageHandle of_rows =
-      bounds::reduce_rows(row_op, model, {alone.bytes(), DType::f32, k, 1, 1, nullptr}, from);
-  const auto flat = [k](const std::byte* bytes, const float* bound) {
-    return bounds::TileView{bytes, DType::f32, 1, k, k, bound};
-  };
-  return bounds::elementwise(bounds::rule_of(op), model, flat(result.data.bytes(), nullptr),
-                             {flat(start.data.bytes(), start.bounds()),
-                              flat(alone.bytes(), of_rows ? floats(of_rows) : nullptr)});
-}
-
-/// A vector of small floats as f32, with its bounds.
-Vector as_f32(const Vector& v, DType dtype, std::int64_t n) {
-  Vector wide{
-      StorageHandle(Storage::allocate(sizeof(float) * static_cast<std::size_t>(n))), {}, v.bound};
-  visit_dtype(dtype, [&]<class Tag>(Tag) {
-    using T = typename Tag::type;
-    if constexpr (kIsSmallFloat<T>) {
-      for (std::int64_t i = 0; i < n; ++i)
-        floats(wide.data)[i] = convert<float>(reinterpret_cast<const T*>(v.data.bytes())[i]);
-    }
-  });
-  return wide;
-}
-
-void plan_reduction(Planner& p, const Operation& op) {
-  p.expect(op, 2, 1);
-  const Type& from = p.type(op.operands[0]);
-  const Type& to = p.type(op.results[0]);
-  const std::string kind = inner_text(p.text(op, "kind"));
-  p.expect_type(op, to.dtype);
-  const Reduce kernel = find_reduction(kind, from.dtype);
-  if (kernel == nullptr) p.unsupported(op, "of kind " + kind + " on " + name(from.dtype));
-  const Reduced dims = reduced_dims(from.shape, p.integers(op, "reduction_dims"));
-  if (to.kind != Type::Kind::vector || dims.kept != to.shape.elems() ||
-      p.type(op.operands[1]).shape.elems() != dims.kept)
-    p.unsupported(op, "to a scalar");
-  const int source = p.vector(op.operands[0]);
-  const int start = p.vector(op.operands[1]);
-  const int result = p.new_vector(op.results[0]);
-  const std::int64_t width = register_bytes(from.dtype);
-  const bool in_order = row_major_strides(dims.extents) == dims.strides;
-  const DType dtype = from.dtype;
-  const Reduce in_f32 = is_float(dtype) ? find_reduction(kind, DType::f32) : nullptr;
-  const char* const bounds_of = kind == "add"        ? "add"
-                                : kind == "maximumf" ? "max"
-                                : kind == "minimumf" ? "min"
-                                                     : nullptr;
-  const char* const row_op = kind == "add" ? "row_sum" : kind == "maximumf" ? "row_max" : "row_min";
-  p.emit(
-      [=](Exec& x) {
-        const Vector& v = x.vector(source);
-        const std::int64_t elems = dims.kept * dims.reduced;
-        Vector moved;
-        if (!in_order) {
-          moved =
-              rearranged(v, elems, width, [&](std::byte* out, const std::byte* in, std::int64_t w) {
-                gather_strided(out, in, w, dims.extents, dims.strides);
-              });
-        }
-        const Vector& rows = in_order ? v : moved;
-        Vector r;
-        const auto bytes = static_cast<std::size_t>(dims.kept * width);
-        r.data = StorageHandle(Storage::allocate(bytes));
-        std::memcpy(r.data.bytes(), x.vector(start).data.bytes(), bytes);
-        kernel(r.data.bytes(), rows.data.bytes(), dims.kept, dims.reduced);
-        if (op_state.error_model != nullptr) {
-          const Vector& begin = x.vector(start);
-          const bool any = rows.bound || begin.bound;
-          if (in_f32 == nullptr ? any : bounds_of == nullptr)
-            fail_bounds_of("of a reduction by " + kind);
-          if (in_f32 != nullptr && dtype == DType::f32) {
-            r.bound = reduction_bounds(row_op, bounds_of, rows, begin, r, kernel, dims.kept,
-                                       dims.reduced);
-          } else if (in_f32 != nullptr) {
-            const Vector wide_rows = as_f32(rows, dtype, elems);
-            const Vector wide_begin = as_f32(begin, dtype, dims.kept);
-            Vector wide = wide_begin;
-            wide.data = StorageHandle(
-                Storage::allocate(sizeof(float) * static_cast<std::size_t>(dims.kept)));
-            std::memcpy(wide.data.bytes(), wide_begin.data.bytes(),
-                        sizeof(float) * static_cast<std::size_t>(dims.kept));
-            in_f32(wide.data.bytes(), wide_rows.data.bytes(), dims.kept, dims.reduced);
-            wide.bound = reduction_bounds(row_op, bounds_of, wide_rows, wide_begin, wide, in_f32,
-                                          dims.kept, dims.reduced);
-            const auto n = static_cast<int>(dims.kept);
-            r.bound = bounds::cast({r.data.bytes(), dtype, 1, n, n, nullptr},
-                                   {wide.data.bytes(), DType::f32, 1, n, n, wide.bounds()});
-          }
-        }
-        if (rows.poison) {
-          r.poison = StorageHandle(Storage::allocate(static_cast<std::size_t>(dims.kept)));
-          for (std::int64_t i = 0; i < dims.kept; ++i) {
-            const std::byte* const row = rows.poison.bytes() + i * dims.reduced;
-            const bool any =
-                std::any_of(row, row + dims.reduced, [](std::byte b) { return b != std::byte{0}; });
-            r.poison.bytes()[i] = static_cast<std::byte>(any ? 1 : 0);
-          }
-        }
-        x.vector(result) = std::move(r);
-      },
-      {source, start});
-  p.carries_bounds();
-  const std::int64_t elems = dims.kept * dims.reduced;
-  p.work({.flops = elems, .elements = elems});
-}
-
 /// tpu.all_reduce: the reduced dim keeps its extent, every element the result.
 void plan_reduce_index(Planner& p, const Operation& op) {
   p.expect(op, 1, 1);
   const Type& from = p.type(op.operands[0]);
   const Type& to = p.type(op.results[0]);
-  const std::string kind = inner_text(p.text(op, "kind"));
+  const std::string kind = p.inner_text(op, "kind");
   const bool largest = kind == "arg_max";
   if ((!largest && kind != "arg_min") || from.dtype != DType::f32 || to.dtype != DType::i32 ||
       to.kind != Type::Kind::vector)
     p.unsupported(op, "of kind " + kind + " on " + name(from.dtype));
   const auto axis = static_cast<int>(p.integer(op, "axis"));
-  const Reduced dims = reduced_dims(from.shape, {axis});
+  const Rows dims = reduced_dims(from.shape, {axis});
   if (axis < 0 || axis >= from.shape.rank || dims.kept != to.shape.elems())
     p.unsupported(op, "along no dim of it");
   const int source = p.vector(op.operands[0]);
   const int result = p.new_vector(op.results[0]);
   p.emit(
       [=](Exec& x) {
-        const std::int64_t elems = dims.kept * dims.reduced;
-        const Vector rows = rearranged(x.vector(source), elems, 4,
-                                       [&](std::byte* out, const std::byte* in, std::int64_t w) {
-                                         gather_strided(out, in, w, dims.extents, dims.strides);
-                                       });
+        const Vector rows = dims.of(x.vector(source), sizeof(float));
         const auto* const value = reinterpret_cast<const float*>(rows.data.bytes());
         Vector r;
         r.data = StorageHandle(Storage::allocate(static_cast<std::size_t>(dims.kept * 4)));
@@ -461,16 +200,21 @@ void plan_unpack_elementwise(Planner& p, const Operation& op) {
 
 }  // namespace
 
-Rules vector_rules() {
+Rules tpu_vector_rules() {
   static const std::vector<Rule> rules = {
       {"tpu.iota", "each element's index along dims", true, plan_iota},
-      {"vector.multi_reduction", "reduces dims, from a start value", true, plan_reduction},
       {"tpu.reduce_index", "the index of the largest or smallest along an axis", true,
        plan_reduce_index},
       {"tpu.pack_elementwise", "narrowed operands side by side in one word", true,
        plan_pack_elementwise},
       {"tpu.unpack_elementwise", "one narrow element of each word, widened", true,
        plan_unpack_elementwise},
+      {"tpu.extf", "a wider float", true, plan_conversion},
+      {"tpu.truncf", "a narrower float, to nearest even", true, plan_conversion},
+      {"tpu.sitofp", "integer to float", true, plan_conversion},
+      {"tpu.fptosi", "float to integer toward zero", true, plan_conversion},
+      {"tpu.reciprocal", "1 / a, exact where hardware approximates", true, plan_reciprocal},
+      {"tpu.weird", "NaN or infinite", true, plan_weird},
   };
   return rules;
 }

@@ -1,5 +1,6 @@
 // Views: parts of memrefs, and memrefs as other shapes and types.
-#include "pallas/ops/memory.hpp"
+#include "pallas/rules.hpp"
+#include "program/memory.hpp"
 
 namespace tessera::pallas {
 

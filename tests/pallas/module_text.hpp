@@ -5,8 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "pallas/call.hpp"
 #include "pallas/load.hpp"
+#include "pallas/plan_module.hpp"
+#include "program/call.hpp"
 
 namespace tessera::pallas {
 

@@ -1,7 +1,7 @@
-// A Mosaic module as plain data: what the importer (mlir_import.cpp) makes of the bytecode or text
-// that JAX hands to the TPU compiler, and what everything else here works on without MLIR.
+// A module of MLIR as plain data: what a front end's importer makes of it, and what everything else
+// works on without MLIR.
 //
-// Names of ops are without their "stable_mosaic." prefix. Attributes that belong to a dialect
+// Names of ops are those of MLIR's dialects ("arith.addf"). Attributes that belong to a dialect
 // ("#tpu.dot_dimension_numbers<...>") are their text. Values are numbered through the module.
 #pragma once
 
@@ -14,7 +14,7 @@
 #include "memory_model/dtype.hpp"
 #include "memory_model/layout.hpp"
 
-namespace tessera::pallas {
+namespace tessera::program {
 
 inline constexpr std::int64_t kDynamic = INT64_MIN;
 
@@ -80,7 +80,7 @@ struct Function {
 };
 
 struct Module {
-  std::int64_t version = 0;  ///< stable_mosaic.version
+  std::int64_t version = 0;  ///< of the dialect that it was serialised in
   std::vector<Type> types;   ///< each once
   std::vector<int> values;   ///< the types of values, by their number
   std::vector<Location> locations;
@@ -89,7 +89,13 @@ struct Module {
   const Type& type(int value) const {
     return types[static_cast<std::size_t>(values[static_cast<std::size_t>(value)])];
   }
-  const Function* function(const std::string& name) const;
+  /// Null if there is none.
+  const Function* function(const std::string& name) const {
+    for (const Function& f : functions) {
+      if (f.name == name) return &f;
+    }
+    return nullptr;
+  }
 };
 
-}  // namespace tessera::pallas
+}  // namespace tessera::program

@@ -1,12 +1,12 @@
-#include "pallas/call.hpp"
+#include "program/call.hpp"
 
 #include <cstring>
 #include <deque>
 
-#include "pallas/module_kernel.hpp"
+#include "program/program_kernel.hpp"
 #include "sim/diagnostics/slugs.hpp"
 
-namespace tessera::pallas {
+namespace tessera::program {
 
 namespace {
 
@@ -369,7 +369,8 @@ RunResult run_prepared(const Call& call, const RunOptions& given, bool share) {
     if (scalar) scalars.push_back(on_all_devices(input, devices));
     inputs.push_back(scalar ? &scalars.back() : &input);
   }
-  RunResult result = run(ModuleKernel(call, std::move(p.grid)), std::move(p.plan), inputs, options);
+  RunResult result =
+      run(ProgramKernel(call, std::move(p.grid)), std::move(p.plan), inputs, options);
   if (options.dry && !call.program->counts_all) {
     result.no_work = "it multiplies by the explicit ops of a matrix unit";
     result.trace.work.clear();
@@ -387,4 +388,4 @@ RunResult run_call(const Call& call, const RunOptions& options) {
   }
 }
 
-}  // namespace tessera::pallas
+}  // namespace tessera::program

@@ -6,9 +6,9 @@
 #include <span>
 #include <vector>
 
-#include "pallas/program.hpp"
+#include "program/program.hpp"
 
-namespace tessera::pallas {
+namespace tessera::program {
 
 /// One op over n elements, dense.
 using Kernel = void (*)(std::byte* out, const std::byte* const* in, std::int64_t n);
@@ -112,4 +112,4 @@ const std::byte* lane_data(const Exec& x, const Lane& lane);
 /// A lane that is no result as a vector of its own, with its poison.
 Vector expanded(const Exec& x, const Lane& lane, std::int64_t elems);
 
-}  // namespace tessera::pallas
+}  // namespace tessera::program

@@ -1,14 +1,14 @@
-// Kernels of elementwise ops from their scalar meaning (sim/ops, or a struct with `apply` here).
+// Kernels of elementwise ops from their scalar meaning (sim/ops, or a struct with `apply`).
 //
 // Small floats are computed in f32 and rounded once; 4-bit integers in i8 and wrapped.
 #pragma once
 
 #include <concepts>
 
-#include "pallas/planner.hpp"
+#include "program/planner.hpp"
 #include "sim/ops/op.hpp"
 
-namespace tessera::pallas {
+namespace tessera::program {
 
 /// Op::apply on T..., over n elements. Flattened: a call in the loop would keep it from being
 /// vectorised.
@@ -52,7 +52,7 @@ bool with_float(DType d, F&& f) {
     }
   });
 }
-/// Of an integer dtype of Mosaic's, i1 apart.
+/// Of an integer dtype, i1 apart.
 template <class F>
 bool with_integer(DType d, F&& f) {
   return visit_dtype(d, [&]<class T>(TypeTag<T> tag) {
@@ -129,4 +129,4 @@ auto integer_rule(PoisonRule poison = PoisonRule::any, const char* mask = nullpt
   };
 }
 
-}  // namespace tessera::pallas
+}  // namespace tessera::program

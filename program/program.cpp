@@ -1,9 +1,9 @@
-#include "pallas/program.hpp"
+#include "program/program.hpp"
 
 #include "sim/numerics/op_state.hpp"
 #include "sim/pipeline/count.hpp"
 
-namespace tessera::pallas {
+namespace tessera::program {
 
 Exec::Exec(const Program& p, MachineCore* core_, StepContext& context_)
     : program(p),
@@ -150,4 +150,4 @@ std::optional<std::vector<int>> dropped_ones(const Shape& from, const Shape& to)
   return dropped;
 }
 
-}  // namespace tessera::pallas
+}  // namespace tessera::program

@@ -1,9 +1,9 @@
 // Vectors rearranged: every element of the result is one of an operand's.
 #pragma once
 
-#include "pallas/planner.hpp"
+#include "program/program.hpp"
 
-namespace tessera::pallas {
+namespace tessera::program {
 
 /// Copies elements of `width` bytes: result element (i, j, ...) is from[sum of index x stride].
 void gather_strided(std::byte* to, const std::byte* from, std::int64_t width, const Shape& extents,
@@ -26,4 +26,4 @@ Vector rearranged(const Vector& v, std::int64_t elems, std::int64_t width, Fill&
   return r;
 }
 
-}  // namespace tessera::pallas
+}  // namespace tessera::program

@@ -1,10 +1,10 @@
-// Mosaic modules at the pipeline's edge: their index maps, and their code as bodies.
+// Programs at the pipeline's edge: their index maps, and their code as bodies.
 #pragma once
 
-#include "pallas/call.hpp"
+#include "program/call.hpp"
 #include "sim/pipeline/counted_core.hpp"
 
-namespace tessera::pallas {
+namespace tessera::program {
 
 /// Evaluates index maps: what block a window takes at a grid step.
 class IndexMaps {
@@ -20,9 +20,9 @@ class IndexMaps {
   std::vector<std::unique_ptr<Buffer>> prefetched_;
 };
 
-class ModuleKernel final : public tessera::Kernel {
+class ProgramKernel final : public tessera::Kernel {
  public:
-  ModuleKernel(const Call& call, std::vector<std::int64_t> grid)
+  ProgramKernel(const Call& call, std::vector<std::int64_t> grid)
       : call_(call), grid_(std::move(grid)) {}
   std::unique_ptr<Body> body(CoreView& view) const override;
   /// Not if it copies, or keeps scalars from step to step.
@@ -33,4 +33,4 @@ class ModuleKernel final : public tessera::Kernel {
   std::vector<std::int64_t> grid_;
 };
 
-}  // namespace tessera::pallas
+}  // namespace tessera::program

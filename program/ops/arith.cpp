@@ -1,10 +1,11 @@
 // arith.*, and the conversions of the tpu dialect.
 #include <cmath>
 
-#include "pallas/ops/elements.hpp"
+#include "program/elements.hpp"
+#include "program/rules.hpp"
 #include "sim/ops/all.hpp"
 
-namespace tessera::pallas {
+namespace tessera::program {
 
 namespace {
 
@@ -382,15 +383,6 @@ void plan_extsi(Planner& p, const Operation& op) {
   plan_convert<Sign::kept>(p, op);
 }
 
-/// Between a scalar's types of one width.
-void plan_bitcast(Planner& p, const Operation& op) {
-  p.expect(op, 1, 1);
-  const Type& from = p.type(op.operands[0]);
-  const Type& to = p.type(op.results[0]);
-  if (bit_width(from.dtype) != bit_width(to.dtype)) p.unsupported(op, "between widths");
-  p.reinterpret(op.results[0], op.operands[0]);
-}
-
 void plan_constant(Planner& p, const Operation& op) {
   p.expect(op, 0, 1);
   const Attribute* value = op.find("value");
@@ -399,6 +391,15 @@ void plan_constant(Planner& p, const Operation& op) {
 }
 
 }  // namespace
+
+void plan_conversion(Planner& p, const Operation& op) { plan_convert<Sign::kept>(p, op); }
+
+void plan_bitcast(Planner& p, const Operation& op) {
+  p.expect(op, 1, 1);
+  if (bit_width(p.type(op.operands[0]).dtype) != bit_width(p.type(op.results[0]).dtype))
+    p.unsupported(op, "between widths");
+  p.reinterpret(op.results[0], op.operands[0]);
+}
 
 Rules arith_rules() {
   static const std::vector<Rule> rules = {
@@ -440,25 +441,20 @@ Rules arith_rules() {
       {"arith.cmpi", "compares integers by predicate", true, plan_cmpi},
       {"arith.cmpf", "compares floats by predicate", true, plan_cmpf},
       {"arith.select", "condition ? a : b", true, plan_select},
-      {"arith.extf", "a wider float", true, plan_convert<Sign::kept>},
-      {"arith.truncf", "a narrower float, to nearest even", true, plan_convert<Sign::kept>},
+      {"arith.extf", "a wider float", true, plan_conversion},
+      {"arith.truncf", "a narrower float, to nearest even", true, plan_conversion},
       {"arith.extsi", "a wider integer with sign", true, plan_extsi},
       {"arith.extui", "a wider integer with zeros", true, plan_convert<Sign::without>},
       {"arith.trunci", "the low bits", true, plan_trunci},
-      {"arith.sitofp", "integer to float", true, plan_convert<Sign::kept>},
+      {"arith.sitofp", "integer to float", true, plan_conversion},
       {"arith.uitofp", "integer without sign to float", true, plan_convert<Sign::without>},
-      {"arith.fptosi", "float to integer toward zero, saturating; NaN is 0", true,
-       plan_convert<Sign::kept>},
+      {"arith.fptosi", "float to integer toward zero, saturating; NaN is 0", true, plan_conversion},
       {"arith.fptoui", "float to integer without sign, saturating", true,
        plan_convert<Sign::without>},
-      {"arith.index_cast", "integer to index or back", true, plan_convert<Sign::kept>},
+      {"arith.index_cast", "integer to index or back", true, plan_conversion},
       {"arith.bitcast", "the same bits as another type", true, plan_bitcast},
-      {"tpu.extf", "a wider float", true, plan_convert<Sign::kept>},
-      {"tpu.truncf", "a narrower float, to nearest even", true, plan_convert<Sign::kept>},
-      {"tpu.sitofp", "integer to float", true, plan_convert<Sign::kept>},
-      {"tpu.fptosi", "float to integer toward zero", true, plan_convert<Sign::kept>},
   };
   return rules;
 }
 
-}  // namespace tessera::pallas
+}  // namespace tessera::program

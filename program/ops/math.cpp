@@ -1,11 +1,12 @@
-// math.*, and the elementary functions of the tpu dialect.
+// math.*
 #include <bit>
 #include <cmath>
 
-#include "pallas/ops/elements.hpp"
+#include "program/elements.hpp"
+#include "program/rules.hpp"
 #include "sim/ops/all.hpp"
 
-namespace tessera::pallas {
+namespace tessera::program {
 
 namespace {
 
@@ -62,30 +63,6 @@ struct MultiplyAdd {
 };
 /// What TPUs approximate, and no ulps are stated for.
 constexpr BoundRule kUnknown{BoundRule::Kind::unknown};
-struct Reciprocal {
-  static float apply(float a) { return 1.0f / a; }
-};
-struct Weird {
-  static bool apply(float a) { return !std::isfinite(a); }
-};
-
-void plan_reciprocal(Planner& p, const Operation& op) {
-  const bool approximate = p.integer_or(op, "approx", 0) != 0;
-  float_rule<Reciprocal, 1>(
-      1, true, {approximate ? BoundRule::Kind::stated : BoundRule::Kind::rule, "reciprocal"})(p,
-                                                                                              op);
-}
-
-void plan_weird(Planner& p, const Operation& op) {
-  p.expect(op, 1, 1);
-  ElementOp e;
-  e.result = DType::boolean;
-  e.flops = 1;
-  with_float(p.type(op.operands[0]).dtype,
-             [&](auto tag) { e.kernel = run_elements<Weird, typename decltype(tag)::type>; });
-  if (e.kernel == nullptr) p.unsupported(op, "its type is not built yet");
-  p.element_op(op, e, op.operands);
-}
 
 }  // namespace
 
@@ -120,10 +97,8 @@ Rules math_rules() {
       {"math.ctlz", "leading zeros", true, integer_rule<LeadingZeros, 1>()},
       {"math.cttz", "trailing zeros", true, integer_rule<TrailingZeros, 1>()},
       {"math.ctpop", "bits that are set", true, integer_rule<SetBits, 1>()},
-      {"tpu.reciprocal", "1 / a, exact where hardware approximates", true, plan_reciprocal},
-      {"tpu.weird", "NaN or infinite", true, plan_weird},
   };
   return rules;
 }
 
-}  // namespace tessera::pallas
+}  // namespace tessera::program

@@ -1,9 +1,11 @@
-// What ops do to memory: loads and stores of part of a buffer, told to the machine.
+// What steps do to memory: loads and stores of part of a buffer, told to the machine.
 #pragma once
 
-#include "pallas/planner.hpp"
+#include <span>
 
-namespace tessera::pallas {
+#include "program/program.hpp"
+
+namespace tessera::program {
 
 /// The part of a memref that begins at `start` and has `extents`, checked (oob-index). Steps may be
 /// 0: the one row repeats.
@@ -16,13 +18,21 @@ Ref::View outside_slice(Ref::View v, int dim, std::int64_t start, std::int64_t s
 /// has written, where the kernel switched bounds checks off. Throws KernelError[oob-index] where it
 /// did not.
 Ref readable(Exec& x, const MemRef& m);
+/// part_of(), or what readable() makes of a part that is outside in one dim.
+Ref readable_part(Exec& x, const MemRef& m, std::span<const std::int64_t> start,
+                  const Shape& extents, std::span<const std::int64_t> steps);
 
 Vector load(Exec& x, const Ref& from);
 /// Where `mask` (a byte per element, or null) is not zero.
 void store(Exec& x, const Vector& v, const Ref& to, const std::byte* mask);
 
+/// One element; `index`: scalar slots.
+Scalar load_element(Exec& x, const MemRef& m, std::span<const int> index, DType index_type);
+void store_element(Exec& x, const Scalar& s, const MemRef& m, std::span<const int> index,
+                   DType index_type);
+
 /// Makes what a scope allocates; its region's end gives it back.
 MemRef allocate(Exec& x, const Type& t, const std::string& name);
 void leave_scope(Exec& x);
 
-}  // namespace tessera::pallas
+}  // namespace tessera::program

@@ -1,4 +1,4 @@
-#include "pallas/group.hpp"
+#include "program/group.hpp"
 
 #include <fmt/format.h>
 
@@ -8,7 +8,7 @@
 #include "sim/diagnostics/slugs.hpp"
 #include "sim/numerics/op_state.hpp"
 
-namespace tessera::pallas {
+namespace tessera::program {
 
 namespace {
 
@@ -322,4 +322,4 @@ void Group::run_apart(Exec& x) const {
   }
 }
 
-}  // namespace tessera::pallas
+}  // namespace tessera::program

@@ -1,4 +1,4 @@
-// A planned kernel: flat code over numbered slots, and the state of a core that runs it.
+// A program: flat code over numbered slots, and the state of a core that runs it.
 //
 // Scalars hold one element in its dtype's own bytes. Vectors are dense row-major elements (4-bit
 // ones alone in a byte), shared until nobody holds them. What was never written is poison: it may
@@ -19,10 +19,10 @@
 
 #include "memory_model/ref.hpp"
 #include "memory_model/storage.hpp"
-#include "pallas/ir.hpp"
+#include "program/ir.hpp"
 #include "sim/tiles/env.hpp"
 
-namespace tessera::pallas {
+namespace tessera::program {
 
 struct Scalar {
   alignas(8) std::array<std::byte, 8> bytes{};
@@ -268,4 +268,4 @@ void with_width(std::int64_t bytes, F&& f) {
 /// The dims of extent 1 that `to` lacks, in order; none if its other dims are not those of `from`.
 std::optional<std::vector<int>> dropped_ones(const Shape& from, const Shape& to);
 
-}  // namespace tessera::pallas
+}  // namespace tessera::program

@@ -1,27 +1,25 @@
-// Running a planned kernel: a custom call with its arrays.
+// Running a program: the arrays of one call.
 //
-//   auto module = load_module_file("kernel.mlirbc");
-//   auto program = plan_module(module);
-//   Call call{.program = program.get()};
+//   Call call{.program = &program};
 //   call.inputs = ...;                     // after dynamic grid bounds and prefetched scalars
 //   RunResult r = run_call(call, options);
 //
-// Arrays are those of the custom call: first one i32 scalar per dynamic extent of the grid, then
-// the prefetched arrays, then the inputs. On a mesh each is sharded over dim 0, but for the
-// scalars. Results: what the kernel leaves undefined holds NaN, or -0x5a5a5a5a;
-// RunResult::undefined says how many elements of each. A dry run runs scalars, copies and control;
-// vectors have no values there, and a body that decides by them is refused (if it copies) or has
-// its blocks counted without its work.
+// Operands of a call are, in order, one i32 scalar per dynamic extent of the grid, the prefetched
+// arrays, and the inputs. On a mesh each is sharded over dim 0, but for the scalars. Results: what
+// the program leaves undefined holds NaN, or -0x5a5a5a5a; RunResult::undefined says how many
+// elements of each. A dry run runs scalars, copies and control; vectors have no values there, and a
+// body that decides by them is refused (if it copies) or has its blocks counted without its work.
 #pragma once
 
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "memory_model/array.hpp"
-#include "pallas/planner.hpp"
+#include "program/program.hpp"
 #include "sim/run.hpp"
 
-namespace tessera::pallas {
+namespace tessera::program {
 
 struct Alias {
   int input = 0;  ///< counted among the inputs
@@ -47,18 +45,18 @@ Array join_parts(std::vector<Array> parts);
 
 /// What a kernel works on: the type of its first operand of floats, else of its first.
 DType main_dtype(const Program& program);
-/// How many of a custom call's operands come before the inputs: the dynamic extents of the grid and
+/// How many of a call's operands come before the inputs: the dynamic extents of the grid and
 /// the prefetched arrays.
 std::size_t operands_before_inputs(const Program& program);
 /// All of them, and the results.
 std::size_t operand_count(const Program& program);
-/// The type of a custom call's operand, or of a result behind the operands.
+/// The type of a call's operand, or of a result behind the operands.
 DType operand_dtype(const Program& program, std::size_t operand);
-/// A call with a custom call's operands, in their order, and its (operand, result) aliases.
+/// A call with all of its operands, in their order, and its (operand, result) aliases.
 Call make_call(const Program& program, std::vector<Array> operands,
                const std::vector<std::pair<std::size_t, int>>& aliases = {});
 
 /// Throws InputError for arrays that do not fit the module.
 RunResult run_call(const Call& call, const RunOptions& options);
 
-}  // namespace tessera::pallas
+}  // namespace tessera::program

@@ -1,8 +1,8 @@
-#include "pallas/module_kernel.hpp"
+#include "program/program_kernel.hpp"
 
-#include "pallas/ops/memory.hpp"
+#include "program/memory.hpp"
 
-namespace tessera::pallas {
+namespace tessera::program {
 
 IndexMaps::IndexMaps(const Call& call, const std::vector<std::int64_t>& grid, Exec& exec,
                      int device)
@@ -43,9 +43,9 @@ void IndexMaps::evaluate(const Window& w, const int* ids, std::int64_t* index) {
 
 namespace {
 
-class ModuleBody final : public Body {
+class ProgramBody final : public Body {
  public:
-  ModuleBody(const Call& call, const std::vector<std::int64_t>& grid, CoreView& view)
+  ProgramBody(const Call& call, const std::vector<std::int64_t>& grid, CoreView& view)
       : program_(*call.program),
         view_(view),
         exec_(program_, view.core, *view.context),
@@ -152,15 +152,15 @@ class ModuleBody final : public Body {
 
 }  // namespace
 
-std::unique_ptr<Body> ModuleKernel::body(CoreView& view) const {
-  return std::make_unique<ModuleBody>(call_, grid_, view);
+std::unique_ptr<Body> ProgramKernel::body(CoreView& view) const {
+  return std::make_unique<ProgramBody>(call_, grid_, view);
 }
 
-bool ModuleKernel::counts() const {
+bool ProgramKernel::counts() const {
   const Program& p = *call_.program;
   const auto in_smem = [](const Window& w) { return w.smem; };
   return !p.asynchronous && std::ranges::none_of(p.operands, in_smem) &&
          std::ranges::none_of(p.scratch, in_smem);
 }
 
-}  // namespace tessera::pallas
+}  // namespace tessera::program

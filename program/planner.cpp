@@ -1,26 +1,25 @@
-#include "pallas/planner.hpp"
+#include "program/planner.hpp"
 
 #include "sim/diagnostics/slugs.hpp"
 #include "sim/numerics/op_state.hpp"
 #include "sim/run.hpp"
 
-namespace tessera::pallas {
+namespace tessera::program {
 
-const std::map<std::string, const Rule*>& rules() {
-  static const auto all = [] {
-    std::map<std::string, const Rule*> by_name;
-    for (const Rules family :
-         {arith_rules(), math_rules(), vector_rules(), shape_rules(), memory_rules(), view_rules(),
-          matmul_rules(), control_rules(), dma_rules(), random_rules()}) {
-      for (const Rule& rule : family) by_name[rule.name] = &rule;
-    }
-    return by_name;
-  }();
-  return all;
+RuleTable::RuleTable(std::initializer_list<Rules> families, const char* help) : help_(help) {
+  for (const Rules family : families) {
+    for (const Rule& rule : family) rules_[rule.name] = &rule;
+  }
 }
 
-Planner::Planner(const Module& module, Program& program)
+const Rule* RuleTable::find(const std::string& op) const {
+  const auto it = rules_.find(op);
+  return it == rules_.end() ? nullptr : it->second;
+}
+
+Planner::Planner(const Module& module, const RuleTable& rules, Program& program)
     : module_(module),
+      rules_(rules),
       program_(program),
       places_(module.values.size()),
       uses_(module.values.size()) {}
@@ -42,7 +41,7 @@ void Planner::unsupported(const Operation& op, const std::string& why) {
   d.fields.emplace_back("kernel", program_.name);
   d.fields.emplace_back("line", source_excerpt(here(op)));
   d.fields.emplace_back("types", signature);
-  d.fields.emplace_back("help", "`tessera ops` lists the ops of Mosaic modules that are built");
+  d.fields.emplace_back("help", rules_.help());
   throw KernelError(std::move(d));
 }
 
@@ -103,6 +102,12 @@ std::string Planner::text(const Operation& op, const char* attribute) {
   if (a == nullptr || a->kind != Attribute::Kind::text)
     malformed(op, std::string("lacks the attribute ") + attribute);
   return a->text;
+}
+std::string Planner::inner_text(const Operation& op, const char* attribute) {
+  const std::string whole = text(op, attribute);
+  const auto from = whole.find('<');
+  const auto to = whole.rfind('>');
+  return from == std::string::npos || to <= from ? whole : whole.substr(from + 1, to - from - 1);
 }
 std::vector<std::vector<int>> Planner::segments(const Operation& op) {
   std::vector<std::vector<int>> result;
@@ -649,11 +654,11 @@ void Planner::move(std::span<const int> from, std::span<const int> to) {
 
 void Planner::operation(const Operation& op) {
   const Operation* const outer = std::exchange(running_, &op);
-  const auto it = rules().find(op.name);
-  if (it == rules().end()) unsupported(op, "");
+  const Rule* const rule = rules_.find(op.name);
+  if (rule == nullptr) unsupported(op, "");
   ++program_.operations;
-  const char* const outer_name = std::exchange(running_name_, it->second->name);
-  const bool values = on_values(op);
+  const char* const outer_name = std::exchange(running_name_, rule->name);
+  const bool values = on_values(op, *rule);
   if (values && std::ranges::any_of(op.operands, [&](int v) { return type(v).space == "smem"; })) {
     // A vector in SMEM is what scalars, and so decisions, may come from.
     emit([](Exec& x) {
@@ -662,7 +667,7 @@ void Planner::operation(const Operation& op) {
   }
   const std::size_t before = position();
   of_scalars_ = 0;
-  it->second->plan(*this, op);
+  rule->plan(*this, op);
   if (values && position() > before && of_scalars_ != position()) {
     for (std::size_t i = before; i < position(); ++i) code_->steps[i].on_values = true;
     for (const int v : op.results) {
@@ -674,10 +679,9 @@ void Planner::operation(const Operation& op) {
   running_name_ = outer_name;
 }
 
-bool Planner::on_values(const Operation& op) const {
-  if (!op.regions.empty() || op.name == "tpu.enqueue_indirect_dma") return false;
-  if (op.name == "cf.assert" || op.name == "tpu.assert" || op.name.starts_with("tpu.log"))
-    return true;
+bool Planner::on_values(const Operation& op, const Rule& rule) const {
+  if (!op.regions.empty() || rule.dry == Dry::runs) return false;
+  if (rule.dry == Dry::skipped) return true;
   const auto is_vector = [&](int v) { return type(v).kind == Type::Kind::vector; };
   return std::ranges::any_of(op.operands, is_vector) || std::ranges::any_of(op.results, is_vector);
 }
@@ -703,8 +707,8 @@ void Planner::count_uses(const Region& r) {
 
 void Planner::drop_dead(const Region& r) {
   for (auto op = r.operations.rbegin(); op != r.operations.rend(); ++op) {
-    const auto it = rules().find(op->name);
-    const bool pure = it != rules().end() && it->second->pure;
+    const Rule* const rule = rules_.find(op->name);
+    const bool pure = rule != nullptr && rule->pure;
     const bool read = std::any_of(op->results.begin(), op->results.end(),
                                   [&](int v) { return uses_[static_cast<std::size_t>(v)] > 0; });
     if (pure && !read) {
@@ -732,7 +736,7 @@ void Planner::plan_function(const Function& f, Code& code) {
   for (const int v : f.body.arguments)
     code.arguments.push_back(type(v).kind == Type::Kind::memref ? memref(v) : scalar(v));
   const Operation* last = region(f.body);
-  if (last == nullptr || last->name != "func.return") malformed(none, "does not return");
+  if (last == nullptr || !last->name.ends_with(".return")) malformed(none, "does not return");
   for (const int v : last->operands) code.results.push_back(scalar(v));
   for (std::size_t slot = first_slot; slot < last_read_.size(); ++slot) {
     const std::size_t at = std::max(last_read_[slot], made_[slot]);
@@ -741,4 +745,4 @@ void Planner::plan_function(const Function& f, Code& code) {
   running_ = nullptr;
 }
 
-}  // namespace tessera::pallas
+}  // namespace tessera::program

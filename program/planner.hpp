@@ -1,8 +1,8 @@
 // From a module's operations to a program: places for values, fused groups, dead code left out.
 //
 // Shape casts and bitcasts of one width share their operand's registers; broadcasts are read where
-// they are used; constants are set once. Each op is declared in one of ops/*.cpp as a rule: its
-// Mosaic name, what it means, and how it is planned.
+// they are used; constants are set once. Each op is a rule: its name, what it means, and how it is
+// planned. Which ones there are, a front end says.
 #pragma once
 
 #include <map>
@@ -10,37 +10,47 @@
 #include <span>
 #include <string>
 
-#include "pallas/group.hpp"
-#include "pallas/program.hpp"
+#include "program/group.hpp"
+#include "program/program.hpp"
 
-namespace tessera::pallas {
+namespace tessera::program {
 
 class Planner;
+
+/// What a dry run does with an op that has no regions.
+enum class Dry : std::uint8_t {
+  by_types,  ///< counts it if it takes or gives a vector, else runs it
+  skipped,
+  runs,
+};
 
 struct Rule {
   const char* name;     ///< "arith.addf"
   const char* meaning;  ///< "a + b"
   bool pure;            ///< without results that are read it need not run
   std::function<void(Planner&, const Operation&)> plan;
+  Dry dry = Dry::by_types;
 };
 using Rules = std::span<const Rule>;
 
-Rules arith_rules();
-Rules math_rules();
-Rules vector_rules();
-Rules shape_rules();
-Rules memory_rules();
-Rules view_rules();
-Rules matmul_rules();
-Rules control_rules();
-Rules dma_rules();
-Rules random_rules();
-/// All of them, by name.
-const std::map<std::string, const Rule*>& rules();
+/// All ops that a front end has, by name.
+class RuleTable {
+ public:
+  /// `help`: where a user finds them listed.
+  RuleTable(std::initializer_list<Rules> families, const char* help);
+  /// Null if there is none.
+  const Rule* find(const std::string& op) const;
+  const std::map<std::string, const Rule*>& all() const { return rules_; }
+  const char* help() const { return help_; }
+
+ private:
+  std::map<std::string, const Rule*> rules_;
+  const char* help_;
+};
 
 class Planner {
  public:
-  Planner(const Module& module, Program& program);
+  Planner(const Module& module, const RuleTable& rules, Program& program);
 
   void plan_function(const Function& f, Code& code);
 
@@ -104,6 +114,8 @@ class Planner {
   std::int64_t integer_or(const Operation& op, const char* attribute, std::int64_t otherwise);
   std::vector<std::int64_t> integers(const Operation& op, const char* attribute);
   std::string text(const Operation& op, const char* attribute);
+  /// "add" of "#vector.kind<add>".
+  std::string inner_text(const Operation& op, const char* attribute);
   /// The operands of each segment of an op with operandSegmentSizes.
   std::vector<std::vector<int>> segments(const Operation& op);
   /// Throws unless all operands (from the `first` on) have the element type `d`.
@@ -127,13 +139,14 @@ class Planner {
   void drop_dead(const Region& r);
   void operation(const Operation& op);
   /// True if an op means nothing to a dry run but the work that it is.
-  bool on_values(const Operation& op) const;
+  bool on_values(const Operation& op, const Rule& rule) const;
   void emit_group(std::int64_t elems);
   Lane lane_of(int value);
 
   static constexpr std::size_t kAlways = SIZE_MAX;  ///< read by steps to come, for ever
 
   const Module& module_;
+  const RuleTable& rules_;
   Program& program_;
   Code* code_ = nullptr;
   std::vector<Place> places_;
@@ -150,7 +163,4 @@ class Planner {
   std::size_t of_scalars_ = 0;  ///< position after a step of a vector op that computes on scalars
 };
 
-/// Plans a module, or throws KernelError[unsupported], or InputError for one that makes no sense.
-std::unique_ptr<Program> plan_module(const Module& module);
-
-}  // namespace tessera::pallas
+}  // namespace tessera::program
