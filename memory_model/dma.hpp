@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "memory_model/history.hpp"
 #include "memory_model/ref.hpp"
@@ -24,6 +25,10 @@ struct Transfer {
   Ref to;
   Semaphore* sent = nullptr;    ///< remote only
   Semaphore* landed = nullptr;  ///< of the destination's core
+  // What messages say of them: their scopes may have ended.
+  std::string sent_name;
+  std::string landed_name;
+  int landed_core = 0;
   int elsewhere =
       -1;  ///< the target core, if another process has it: `to` and `landed` name places
   int priority = 0;
@@ -37,6 +42,12 @@ struct Transfer {
   Staged staged;  ///< between the reading and the writing of a remote transfer
   bool read = false;
 
+  /// Before their scopes can end.
+  void name_semaphores() {
+    if (sent != nullptr) sent_name = sent->name;
+    landed_name = landed->name;
+    landed_core = landed->core;
+  }
   bool remote() const { return sent != nullptr; }
   std::int64_t bytes() const { return from.bytes(); }
 };

@@ -4,8 +4,8 @@ namespace tessera {
 
 const Access* AccessHistory::check(const Access& a, const Clock& clock) {
   const Progression& outer = a.box.dims[0];
-  for (auto it = accesses_.lower_bound(outer.start - longest_);
-       it != accesses_.end() && it->first < outer.end();) {
+  for (auto it = accesses_.lower_bound({outer.start - longest_, 0});
+       it != accesses_.end() && it->first.first < outer.end();) {
     const Access& kept = it->second;
     if (kept.known_to(clock)) {
       const bool dominated = (a.write || !kept.write) && covers(a.box, kept.box);
@@ -21,18 +21,21 @@ const Access* AccessHistory::check(const Access& a, const Clock& clock) {
 void AccessHistory::add(Access a) {
   const Progression outer = a.box.dims[0];
   longest_ = std::max(longest_, outer.end() - outer.start);
-  accesses_.emplace(outer.start, std::move(a));
+  ++last_;
+  if (a.half) a.half->kept[a.write ? 1 : 0] = last_;
+  accesses_.emplace(std::pair{outer.start, last_}, std::move(a));
 }
 
 const Access* AccessHistory::unseen() const {
-  for (const auto& [start, a] : accesses_) {
+  for (const auto& [place, a] : accesses_) {
     if (a.half && a.half->seen.core < 0) return &a;
   }
   return nullptr;
 }
 
-void AccessHistory::forget(const TransferHalf& half) {
-  std::erase_if(accesses_, [&](const auto& entry) { return entry.second.half.get() == &half; });
+void AccessHistory::forget(const TransferHalf& half, const Box& box, bool write) {
+  const auto at = accesses_.find({box.dims[0].start, half.kept[write ? 1 : 0]});
+  if (at != accesses_.end() && at->second.half.get() == &half) accesses_.erase(at);
 }
 
 void AccessHistory::forget_known(const Clock& everybody) {

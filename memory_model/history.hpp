@@ -7,9 +7,12 @@
 // overlap it.
 #pragma once
 
+#include <array>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "memory_model/box.hpp"
 #include "memory_model/clock.hpp"
@@ -34,6 +37,7 @@ struct TransferHalf {
   Transfer* transfer = nullptr;
   Epoch seen;  ///< the wait that had to see it complete; none yet if its core is -1
   const TransferHalf* after = nullptr;  ///< a half that completes later: what has landed was read
+  std::array<std::int64_t, 2> kept{};   ///< numbers of its read and its write in their histories
   bool known_to(const Clock& c) const {
     return seen.known_to(c) || (after != nullptr && after->seen.known_to(c));
   }
@@ -59,8 +63,8 @@ class AccessHistory {
   void add(Access a);
   /// An access of a transfer that no wait has had to see complete; null if there is none.
   const Access* unseen() const;
-  /// Forgets the accesses of a transfer that everybody knows to be complete.
-  void forget(const TransferHalf& half);
+  /// Forgets an access of a transfer that everybody knows to be complete: what it did to `box`.
+  void forget(const TransferHalf& half, const Box& box, bool write);
   /// Forgets what every core knows of. `everybody`: the least of their clocks.
   void forget_known(const Clock& everybody);
   void clear() { accesses_.clear(); }
@@ -68,8 +72,10 @@ class AccessHistory {
   bool worth_forgetting() const { return accesses_.size() >= next_cleanup_; }
 
  private:
-  /// By first bit of the outermost dim; a span is what the outermost dim of the box spans.
-  std::multimap<std::int64_t, Access> accesses_;
+  /// By first bit of the outermost dim, and a number; a span is what the outermost dim of the box
+  /// spans.
+  std::map<std::pair<std::int64_t, std::int64_t>, Access> accesses_;
+  std::int64_t last_ = 0;  ///< number
   std::int64_t longest_ = 0;
   std::size_t next_cleanup_ = 64;
 };

@@ -7,11 +7,14 @@
 // What a wait orders is what it had to see. After waits for `w` in all, an event happens before the
 // wait only if the signals that do not follow it come to less than `w`: of two transfers of 64
 // bytes each on one semaphore, a first wait for 64 bytes proves neither complete, the second both.
-// Only the semaphore's own core waits on it.
+// Only the semaphore's own core waits on it. n signals and n waits cost n log n.
 #pragma once
 
 #include <cstdint>
+#include <deque>
+#include <map>
 #include <memory>
+#include <queue>
 #include <string>
 #include <vector>
 
@@ -54,22 +57,49 @@ class Semaphore {
     Clock clock;
     std::shared_ptr<TransferHalf> half;
     Site site;
+    /// Of the landing that proves this reading complete, while both are open.
+    std::int64_t implying = 0;
   };
+  /// By number, in the order of their issue.
+  using Signals = std::map<std::int64_t, Signal>;
   /// Issued and not known to have been waited for.
-  const std::vector<Signal>& open() const { return open_; }
+  const Signals& open() const { return open_; }
   /// Of the last signal or transfer issued.
   const Site& last_issue() const { return last_issue_; }
 
  private:
+  /// A signal that its semaphore's core does not know yet. It is open: what a wait takes for
+  /// certain is known by then.
+  struct News {
+    std::int64_t number = 0;
+    const Clock* clock = nullptr;
+    bool plain = false;       ///< no transfer's
+    std::int64_t amount = 0;  ///< of it and of all its sender issued before
+  };
+  struct Sender {
+    int core = 0;
+    std::deque<News> news;    ///< by the sender's own time: each knows what those before it know
+    std::int64_t before = 0;  ///< News::amount of the last one that is known
+    std::int64_t later_than(Time time, int of) const;
+    void add(const News& one);
+  };
+
+  Sender& sender(int of);
+  void learn_moments(Clock& waiter, std::int64_t slack) const;
+
   std::int64_t issued_ = 0;
   std::int64_t landed_ = 0;
   std::int64_t waited_ = 0;
   std::int64_t waits_ = 0;
   std::int64_t issues_ = 0;
-  std::vector<int> senders_;
   Site last_issue_;
   std::int64_t settled_ = 0;  ///< amounts of signals that are no longer open
-  std::vector<Signal> open_;
+  Signals open_;
+  std::vector<Sender> sending_;  ///< in the order of their first
+  std::vector<int> senders_;     ///< their cores
+  /// What the others cannot do without, and the number; of a signal that is no longer open, or was
+  /// worth more, until its turn comes.
+  std::priority_queue<std::pair<std::int64_t, std::int64_t>> weights_;
 };
 
 }  // namespace tessera

@@ -36,7 +36,7 @@ Diagnostic semaphore_left(const MachineCore& c, const Semaphore& s) {
     // As many waits as transfers: they asked for other sizes.
     const bool as_often = s.waits() >= s.issues();
     if (!as_often) {
-      for (const auto& open : s.open()) {
+      for (const auto& [number, open] : s.open()) {
         if (open.half) return not_awaited(c, *open.half->transfer, s);
       }
     }
@@ -57,7 +57,7 @@ Diagnostic semaphore_left(const MachineCore& c, const Semaphore& s) {
   add_kernel_field(d);
   constexpr int kShown = 4;
   int shown = 0;
-  for (const auto& open : s.open()) {
+  for (const auto& [number, open] : s.open()) {
     if (shown++ == kShown) break;
     d.fields.emplace_back("signal", site_line(open.site) + "   " + site_place(c, open.site));
   }

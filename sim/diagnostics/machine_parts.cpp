@@ -34,8 +34,11 @@ std::string describe_buffer(const MachineCore& c, const Buffer& buffer) {
   return c.machine->devices() > 1 ? text + " of device " + std::to_string(buffer.device) : text;
 }
 
+std::string describe_semaphore(const Machine& machine, const std::string& name, int core) {
+  return machine.cores() == 1 ? name : name + " of " + core_name(machine, core);
+}
 std::string describe_semaphore(const Machine& machine, const Semaphore& s) {
-  return machine.cores() == 1 ? s.name : s.name + " of " + core_name(machine, s.core);
+  return describe_semaphore(machine, s.name, s.core);
 }
 
 std::string amount_of(const Semaphore& s, std::int64_t amount) {

@@ -17,6 +17,7 @@ std::string site_place(const MachineCore& c, const Site& site);
 std::string describe_buffer(const MachineCore& c, const Buffer& buffer);
 /// "recv[1] of device 2"
 std::string describe_semaphore(const Machine& machine, const Semaphore& s);
+std::string describe_semaphore(const Machine& machine, const std::string& name, int core);
 /// "4,096 bytes", "2"
 std::string amount_of(const Semaphore& s, std::int64_t amount);
 /// "replay" field: the command, without a grid step: the schedule decides what happens when.

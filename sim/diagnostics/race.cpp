@@ -46,15 +46,19 @@ std::string help_for(const MachineCore& c, const Access& earlier, const Access& 
   if (earlier.half) {
     const Transfer& t = *earlier.half->transfer;
     const bool source = earlier.half.get() == &t.source && t.remote();
-    const Semaphore& s = source ? *t.sent : *t.landed;
-    const std::string name = describe_semaphore(m, s);
-    for (const auto& open : s.open()) {
-      if (open.half.get() != earlier.half.get() && open.half && s.waits() > 0) {
-        return "several transfers share " + name +
-               ", and a wait does not tell which of them is complete: give each its own";
+    const int core = source ? t.core : t.landed_core;
+    const std::string name = describe_semaphore(m, source ? t.sent_name : t.landed_name, core);
+    // One that a wait has seen may have had a semaphore whose scope has ended.
+    if (earlier.half->seen.core < 0) {
+      const Semaphore& s = source ? *t.sent : *t.landed;
+      for (const auto& [number, open] : s.open()) {
+        if (open.half.get() != earlier.half.get() && open.half && s.waits() > 0) {
+          return "several transfers share " + name +
+                 ", and a wait does not tell which of them is complete: give each its own";
+        }
       }
     }
-    if (later.site.core == s.core) return "no wait on " + name + " comes between them";
+    if (later.site.core == core) return "no wait on " + name + " comes between them";
     return "no wait on " + name + " comes between them, followed by a signal to " +
            core_name(m, later.site.core);
   }

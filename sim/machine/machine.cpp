@@ -303,6 +303,7 @@ void Machine::start(MachineCore& c, std::shared_ptr<Transfer> t) {
   if (c.script != nullptr && t->elsewhere < 0) write_down(c, act_of(*t));
   t->id = next_id_++;
   t->core = c.id;
+  t->name_semaphores();
   t->clock = c.clock;
   if (find_races_) {
     for (const bool write : {false, true}) {
@@ -368,8 +369,9 @@ void Machine::wait(MachineCore& c, Semaphore& s, std::int64_t amount, const Site
   for (const auto& half : s.take(amount, c.clock, c.now())) {
     // Alone, a core that has seen a transfer complete is everybody.
     if (cores_.size() > 1) continue;
-    for (Buffer* b : {&half->transfer->from.buffer(), &half->transfer->to.buffer()}) {
-      if (!b->prefetched) b->history.forget(*half);
+    for (const bool write : {false, true}) {
+      const Ref& end = write ? half->transfer->to : half->transfer->from;
+      if (!end.buffer().prefetched) end.buffer().history.forget(*half, end.box(), write);
     }
   }
 }

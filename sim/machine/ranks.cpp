@@ -98,6 +98,7 @@ void Machine::deliver(const std::vector<std::uint8_t>& message) {
   t->core = j.at("core");
   t->landed = &semaphore;
   t->sent = &semaphore;  // its own is another process's: only that there is one matters here
+  t->name_semaphores();
   t->clock = clock;
   t->site = site;
   t->staged = staged_from(j.at("staged"));
