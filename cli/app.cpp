@@ -4,8 +4,11 @@
 #include <cstdio>
 #include <new>
 #include <stdexcept>
+#include <system_error>
 
 #include "cli/commands.hpp"
+#include "cli/signals.hpp"
+#include "memory_model/file.hpp"
 
 namespace tessera::cli {
 
@@ -82,7 +85,8 @@ int dispatch(int argc, char** argv, const Kernels& kernels) {
       ->envname("TESSERA_BACKEND")
       ->capture_default_str();
   run->add_option("--rounds", a.rounds, "on cuda: time this many runs after the first");
-  run->add_option("--time-limit", a.time_limit, "on cuda: seconds that one run may take")
+  run->add_option("--time-limit", a.time_limit,
+                  "seconds that the run may take; on cuda 300 unless given")
       ->check(CLI::PositiveNumber);
   const auto oversubscribe = [&](CLI::App* command) {
     command->add_flag("--oversubscribe", a.oversubscribe,
@@ -181,6 +185,7 @@ int dispatch(int argc, char** argv, const Kernels& kernels) {
   } catch (const CLI::ParseError& error) {
     throw InputError("bad-usage", error.what(), "tessera --help");
   }
+  if (a.time_limit > 0) limit_time(a.time_limit);
   if (*list) return list_command(kernels, markdown);
   if (*show) return is_module(a.kernel) ? show_module_command(a) : show_command(kernels, a);
   if (*run) return is_module(a.kernel) ? run_module_command(a) : run_command(kernels, a);
@@ -199,33 +204,34 @@ int dispatch(int argc, char** argv, const Kernels& kernels) {
   return new_command(name, folder);
 }
 
-}  // namespace
+/// What could not be read, written or held: exit code 2.
+int refuse(const InputError& error) {
+  std::fflush(stdout);
+  std::fputs(error.text().c_str(), stderr);
+  return 2;
+}
 
-int run_app(int argc, char** argv, const Kernels& kernels) {
+int run_caught(int argc, char** argv, const Kernels& kernels) {
   try {
     return dispatch(argc, argv, kernels);
   } catch (const InputError& error) {
-    std::fflush(stdout);
-    std::fputs(error.text().c_str(), stderr);
-    return 2;
+    return refuse(error);
   } catch (const NpyError& error) {
-    std::fputs(InputError("bad-input", error.what()).text().c_str(), stderr);
-    return 2;
+    return refuse(InputError("bad-input", error.what()));
+  } catch (const FileError& error) {
+    return refuse(InputError("bad-input", error.what()));
+  } catch (const std::system_error& error) {  // of the file system, or of a stream
+    return refuse(InputError("bad-input", error.what()));
   } catch (const std::bad_alloc&) {
-    std::fputs(
-        InputError("bad-input", "these arrays do not fit in this machine's memory").text().c_str(),
-        stderr);
-    return 2;
+    return refuse(InputError("bad-input", "these arrays do not fit in this machine's memory"));
   } catch (const std::length_error&) {
-    std::fputs(InputError("bad-input", "these sizes are beyond any array").text().c_str(), stderr);
-    return 2;
+    return refuse(InputError("bad-input", "these sizes are beyond any array"));
   } catch (const cuda::HungKernel& error) {
-    std::fflush(stdout);
-    std::fputs(InputError("hung-kernel", error.what()).text().c_str(), stderr);
+    refuse(InputError("hung-kernel", error.what()));
     // Ending in the usual way would wait for the device.
     std::_Exit(1);
   } catch (const cuda::CudaError& error) {
-    std::fputs(InputError("cuda", error.what()).text().c_str(), stderr);
+    refuse(InputError("cuda", error.what()));
     return 70;
   } catch (const KernelError& error) {
     std::fputs(error.diagnostic.text().c_str(), stderr);
@@ -236,6 +242,17 @@ int run_app(int argc, char** argv, const Kernels& kernels) {
     std::fputs(d.text().c_str(), stderr);
     return 70;
   }
+}
+
+}  // namespace
+
+int run_app(int argc, char** argv, const Kernels& kernels) {
+  handle_signals();
+  const int code = run_caught(argc, argv, kernels);
+  if (stop_flag() == Stop::interrupted) return kInterrupted;
+  const bool written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
+  if (written || code != 0) return code;
+  return refuse(InputError("bad-input", "standard output cannot be written"));
 }
 
 }  // namespace tessera::cli

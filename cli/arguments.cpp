@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "cli/command_line.hpp"
+#include "cli/signals.hpp"
 #include "predict/gpu_model.hpp"
 
 namespace tessera::cli {
@@ -70,6 +71,7 @@ RunOptions run_options(const RunArguments& a) {
   if (!a.schedule.empty()) options.schedule = parse_schedule(a.schedule);
   options.find_races = !a.no_races;
   options.dry = a.dry;
+  options.stop = &stop_flag();
   constexpr std::int64_t kAlways = std::int64_t{1} << 17;  // milliseconds
   options.trace_steps =
       a.timeline || !a.report.empty() || !a.trace.empty() ? StepTrace::kMostSteps : kAlways;
@@ -102,7 +104,7 @@ Request request_of(const KernelHandle& kernel, const RunArguments& a) {
   if (a.rounds < 0 || a.rounds > 100'000)
     throw InputError("bad-input", "--rounds takes 0 to 100000");
   request.rounds = a.rounds;
-  request.time_limit = a.time_limit;
+  if (a.time_limit > 0) request.time_limit = a.time_limit;
   request.oversubscribe = a.oversubscribe;
   request.options = run_options(a);
   if (!a.mesh.empty()) {

@@ -38,7 +38,7 @@ struct RunArguments {
   bool timeline = false;
   std::string backend = "auto";
   int rounds = 0;
-  double time_limit = 300;
+  double time_limit = 0;  ///< seconds; 0: none
   bool oversubscribe = false;
   std::string input_kind = "uniform";
 };

@@ -12,6 +12,7 @@
 
 #include "cli/command_line.hpp"
 #include "cli/registry.hpp"
+#include "cli/signals.hpp"
 #include "sim/diagnostics/slugs.hpp"
 
 namespace tessera::cli {
@@ -207,6 +208,7 @@ void run_cuda(const cuda::Instance& instance, const Prepared& p, const std::vect
     launch.outputs.push_back(a.bytes());
     launch.output_bytes.push_back(static_cast<std::size_t>(a.size_bytes()));
   }
+  unlimit_time();  // the launch has this limit
   outcome.receipt.launch = instance.run(launch);
 }
 
@@ -460,7 +462,8 @@ Outcome KernelHandle::run(const Request& request) const {
           rounded(r, outcome.result.plan, outcome.result.outputs.size(), devices));
     return outcome;
   }
-  const StepContext context{&outcome.result.plan, nullptr, options.who, options.command};
+  const StepContext context{
+      .plan = &outcome.result.plan, .who = options.who, .command = options.command};
   step_context = &context;
   outcome.validation = golden::validate(outcome.result.plan, outcome.result.outputs, results,
                                         info.name, profile_bounds);

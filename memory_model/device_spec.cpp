@@ -1,12 +1,12 @@
 #include "memory_model/device_spec.hpp"
 
 #include <algorithm>
-#include <fstream>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "memory_model/embedded_devices.hpp"
+#include "memory_model/file.hpp"
 
 namespace tessera {
 
@@ -17,37 +17,52 @@ using Json = nlohmann::ordered_json;
 struct Wanted {
   const char* name;
   const char* unit;
+  double least;
+  double most;
   std::function<void(DeviceSpec&, double)> set;
 };
 
 std::int64_t integer(double v) { return static_cast<std::int64_t>(v); }
 
+constexpr double kMostBytes = 0x1p50;
+constexpr double kMostPerSecond = 1e24;
+
 const std::vector<Wanted>& wanted_figures() {
+  using S = DeviceSpec;
   static const std::vector<Wanted> kWanted{
-      {"hbm_capacity", "B", [](DeviceSpec& s, double v) { s.hbm_bytes = integer(v); }},
-      {"vmem_capacity", "B", [](DeviceSpec& s, double v) { s.vmem_bytes = integer(v); }},
-      {"smem_capacity", "B", [](DeviceSpec& s, double v) { s.smem_bytes = integer(v); }},
-      {"cores", "1", [](DeviceSpec& s, double v) { s.cores = static_cast<int>(v); }},
-      {"semaphores", "1", [](DeviceSpec& s, double v) { s.semaphores = static_cast<int>(v); }},
-      {"hbm_bandwidth", "B/s", [](DeviceSpec& s, double v) { s.hbm_bytes_per_s = v; }},
-      {"remote_bandwidth", "B/s", [](DeviceSpec& s, double v) { s.remote_bytes_per_s = v; }},
-      {"dma_latency", "s", [](DeviceSpec& s, double v) { s.dma_latency_s = v; }},
-      {"tile_sublanes", "1", [](DeviceSpec& s, double v) { s.sublanes32 = static_cast<int>(v); }},
-      {"tile_lanes", "1", [](DeviceSpec& s, double v) { s.lanes = static_cast<int>(v); }},
+      {"hbm_capacity", "B", 1, kMostBytes, [](S& s, double v) { s.hbm_bytes = integer(v); }},
+      {"vmem_capacity", "B", 0, kMostBytes, [](S& s, double v) { s.vmem_bytes = integer(v); }},
+      {"smem_capacity", "B", 0, kMostBytes, [](S& s, double v) { s.smem_bytes = integer(v); }},
+      {"cores", "1", 1, 1 << 20, [](S& s, double v) { s.cores = static_cast<int>(v); }},
+      {"semaphores", "1", 0, 1 << 20, [](S& s, double v) { s.semaphores = static_cast<int>(v); }},
+      {"hbm_bandwidth", "B/s", 1, 1e18, [](S& s, double v) { s.hbm_bytes_per_s = v; }},
+      {"remote_bandwidth", "B/s", 0, 1e18, [](S& s, double v) { s.remote_bytes_per_s = v; }},
+      {"dma_latency", "s", 0, 1, [](S& s, double v) { s.dma_latency_s = v; }},
+      {"tile_sublanes", "1", 1, 1024, [](S& s, double v) { s.sublanes32 = static_cast<int>(v); }},
+      {"tile_lanes", "1", 1, 1024, [](S& s, double v) { s.lanes = static_cast<int>(v); }},
   };
   return kWanted;
 }
 /// Those that a spec may leave out: 0, unknown.
 const std::vector<Wanted>& other_figures() {
+  using S = DeviceSpec;
   static const std::vector<Wanted> kOther{
-      {"remote_links", "1", [](DeviceSpec& s, double v) { s.remote_links = static_cast<int>(v); }},
-      {"peak_vector_ops", "op/s", [](DeviceSpec& s, double v) { s.vector_ops_per_s = v; }},
+      {"remote_links", "1", 0, 1024, [](S& s, double v) { s.remote_links = static_cast<int>(v); }},
+      {"peak_vector_ops", "op/s", 0, kMostPerSecond,
+       [](S& s, double v) { s.vector_ops_per_s = v; }},
   };
   return kOther;
 }
 
+constexpr std::size_t kLongestName = 200;
 constexpr std::string_view kPeak = "peak_flops_";
 constexpr std::string_view kModel = "model_";
+
+std::string number_text(double v) {
+  std::ostringstream text;
+  text << v;
+  return text.str();
+}
 
 void take_figure(DeviceSpec& spec, const std::string& name, const Json& entry,
                  const std::string& origin) {
@@ -61,13 +76,21 @@ void take_figure(DeviceSpec& spec, const std::string& name, const Json& entry,
       entry["source"].get<std::string>().empty()) {
     complain("needs a \"source\"");
   }
-  Figure figure{name, entry["value"].get<double>(), entry.value("unit", ""),
+  if (!entry.contains("unit") || !entry["unit"].is_string()) complain("needs a \"unit\"");
+  Figure figure{name, entry["value"].get<double>(), entry["unit"].get<std::string>(),
                 entry["source"].get<std::string>()};
-  if (!(figure.value >= 0)) complain("must not be negative");
+  const auto check_range = [&](double least, double most) {
+    if (!(figure.value >= least)) {
+      complain(least == 0 ? "must not be negative" : "must be at least " + number_text(least));
+    }
+    if (!(figure.value <= most)) complain("is beyond any device: more than " + number_text(most));
+  };
   if (name.starts_with(kPeak)) {
     if (figure.unit != "FLOP/s") complain("must have the unit FLOP/s");
+    check_range(0, kMostPerSecond);
     spec.peak_flops[name.substr(kPeak.size())] = figure.value;
   } else if (name.starts_with(kModel)) {
+    check_range(0, kMostPerSecond);
     spec.model[name.substr(kModel.size())] = figure;
   } else {
     bool known = false;
@@ -75,6 +98,7 @@ void take_figure(DeviceSpec& spec, const std::string& name, const Json& entry,
       for (const auto& wanted : *figures) {
         if (name != wanted.name) continue;
         if (figure.unit != wanted.unit) complain(std::string("must have the unit ") + wanted.unit);
+        check_range(wanted.least, wanted.most);
         wanted.set(spec, figure.value);
         known = true;
       }
@@ -119,6 +143,8 @@ DeviceSpec parse_device(std::string_view text, const std::string& origin) {
     if (!json.contains(key) || !json[key].is_string()) {
       throw SpecError(origin + ": needs a string \"" + key + "\"");
     }
+    if (json[key].get<std::string>().size() > kLongestName)
+      throw SpecError(origin + ": its \"" + key + "\" is too long");
   }
   spec.name = json["name"];
   spec.title = json["title"];
@@ -142,11 +168,12 @@ DeviceSpec parse_device(std::string_view text, const std::string& origin) {
 
 DeviceSpec load_device(const std::string& name) {
   if (name.ends_with(".json")) {
-    std::ifstream file(name);
-    if (!file) throw SpecError(name + ": cannot be read");
-    std::ostringstream text;
-    text << file.rdbuf();
-    return parse_device(text.str(), name);
+    constexpr std::size_t kMostBytesOfFile = std::size_t{1} << 20;
+    try {
+      return parse_device(read_file(name, kMostBytesOfFile), name);
+    } catch (const FileError& e) {
+      throw SpecError(e.what());
+    }
   }
   for (const auto& device : embedded_devices()) {
     if (name == device.name) return parse_device(device.json, name);

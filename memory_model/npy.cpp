@@ -2,11 +2,13 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <string_view>
 
 namespace tessera {
 
@@ -55,6 +57,8 @@ bool is_nibble(DType d) { return bit_width(d) == 4; }
   throw NpyError(path + ": " + what);
 }
 
+constexpr std::string_view kMagic = "\x93NUMPY";
+
 struct Header {
   Shape shape;
   std::size_t data_at = 0;
@@ -85,7 +89,7 @@ bool same_width(DType dtype, const std::string& descr) {
 }
 
 Header parse_header(const std::string& path, const std::string& file, DType expected, bool bits) {
-  if (file.size() < 10 || file.compare(0, 6, "\x93NUMPY") != 0) fail(path, "is not a .npy file");
+  if (file.size() < 10) fail(path, "is truncated in its header");
   const auto byte = [&](std::size_t i) {
     return static_cast<std::size_t>(static_cast<unsigned char>(file[i]));
   };
@@ -122,7 +126,9 @@ Header parse_header(const std::string& path, const std::string& file, DType expe
     std::int64_t extent = 0;
     const char* first = item.data() + item.find_first_not_of(' ');
     const auto parsed = std::from_chars(first, item.data() + item.size(), extent);
-    if (parsed.ec != std::errc() || extent < 0) fail(path, "has an unreadable shape");
+    const bool ends = std::all_of(parsed.ptr, static_cast<const char*>(item.data() + item.size()),
+                                  [](char c) { return c == ' '; });
+    if (parsed.ec != std::errc() || !ends || extent < 0) fail(path, "has an unreadable shape");
     // 2^44 elements in all is past any machine; it also keeps the products below from overflowing.
     if (extent > (1LL << 44) || (extent > 0 && result.shape.elems() > (1LL << 44) / extent)) {
       fail(path, "claims an impossible shape");
@@ -140,7 +146,11 @@ Array read(const std::string& path, DType expected, bool bits) {
   std::ifstream stream(path, std::ios::binary);
   std::error_code error;
   if (!stream || std::filesystem::is_directory(path, error)) fail(path, "cannot be read");
-  std::string file((std::istreambuf_iterator<char>(stream)), std::istreambuf_iterator<char>());
+  // The first bytes alone tell a device that never ends.
+  std::string file(kMagic.size(), '\0');
+  stream.read(file.data(), static_cast<std::streamsize>(file.size()));
+  if (file != kMagic) fail(path, "is not a .npy file");
+  file.append(std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>());
   const Header header = parse_header(path, file, expected, bits);
   const std::int64_t elems = header.shape.elems();
   const std::int64_t wanted = is_nibble(expected) ? elems : packed_bytes(expected, elems);
@@ -178,7 +188,26 @@ Array read_npy_bits(const std::string& path, DType dtype) {
   return read(path, dtype, true);
 }
 
+namespace {
+
+/// Of a device or a pipe: what another file takes the place of would be gone.
+bool is_special(const std::string& path) {
+  std::error_code error;
+  const auto status = std::filesystem::status(path, error);
+  return !error && std::filesystem::exists(status) && !std::filesystem::is_regular_file(status) &&
+         !std::filesystem::is_directory(status);
+}
+
+}  // namespace
+
 void write_file_atomically(const std::string& path, const std::string& text) {
+  if (is_special(path)) {
+    std::ofstream stream(path, std::ios::binary);
+    stream.write(text.data(), static_cast<std::streamsize>(text.size()));
+    stream.close();
+    if (!stream) fail(path, "cannot be written");
+    return;
+  }
   const std::string temporary = path + ".tmp" + std::to_string(::getpid());
   std::ofstream stream(temporary, std::ios::binary | std::ios::trunc);
   stream.write(text.data(), static_cast<std::streamsize>(text.size()));

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cctype>
 
+#include "memory_model/file.hpp"
+
 namespace tessera {
 
 const char* name(Diagnostic::Kind kind) {
@@ -16,13 +18,13 @@ std::string Diagnostic::text() const {
     if (value.empty()) continue;
     text += "  " + label + std::string(label.size() < 8 ? 8 - label.size() : 1, ' ') + value + "\n";
   }
-  return text;
+  return printable(text);
 }
 
 std::string InputError::text() const {
   std::string text = "error[" + slug + "]: " + what() + "\n";
   if (!help.empty()) text += "  help    " + help + "\n";
-  return text;
+  return printable(text);
 }
 
 namespace {

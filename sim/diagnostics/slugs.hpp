@@ -10,6 +10,7 @@
 #include "memory_model/semaphore.hpp"
 #include "memory_model/shadow.hpp"
 #include "sim/diagnostics/diagnostic.hpp"
+#include "sim/diagnostics/stop.hpp"
 #include "sim/pipeline/plan.hpp"
 
 namespace tessera {
@@ -25,9 +26,21 @@ struct StepContext {
   std::string command;  ///< "tessera run matmul --case 1": what reproduces it, "" if nothing does
   int device = -1;      ///< on a mesh: the device; -1 if there is one only
   int core = -1;        ///< of several cores of a device; -1 if there is one only
-  const Here* line = nullptr;  ///< where the body is, if it is no C++; null where it is
+  const Here* line = nullptr;      ///< where the body is, if it is no C++; null where it is
+  const StopFlag* stop = nullptr;  ///< set when the run shall end; or null
 };
 inline thread_local const StepContext* step_context = nullptr;
+
+/// Whether the thread's run shall end, and why.
+inline Stop stop_asked() {
+  const StepContext* const c = step_context;
+  return c == nullptr || c->stop == nullptr ? Stop::none : c->stop->load(std::memory_order_relaxed);
+}
+/// Ends it then. Throws Stopped.
+inline void stop_if_asked() {
+  if (const Stop why = stop_asked(); why != Stop::none) [[unlikely]]
+    stop(why);
+}
 
 /// Part of a block: rows x cols from (row, col).
 struct BlockPart {

@@ -200,6 +200,7 @@ bool Machine::choose() {
 }
 
 void Machine::pause(MachineCore& c) {
+  stop_if_asked();
   if (schedule_.kind == Schedule::Kind::random) c.fiber->suspend();
 }
 
@@ -386,10 +387,8 @@ std::int64_t Machine::read(MachineCore& c, Semaphore& s, const Site& site) {
     c.state = MachineCore::State::waiting;
     throw KernelError(deadlock(*this));
   }
-  if (schedule_.kind == Schedule::Kind::random) {
-    pause(c);
-    return s.value();
-  }
+  pause(c);
+  if (schedule_.kind == Schedule::Kind::random) return s.value();
   arrive_for(s, s.value() + 1);
   if (cores() > 1) {
     last_run_ = (c.id + 1) % cores();

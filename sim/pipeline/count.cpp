@@ -198,6 +198,7 @@ class Walk {
   /// `steps` steps of the last dimension, from `first` on.
   void run(int first, std::int64_t steps) {
     if (steps <= 0) return;
+    stop_if_asked();
     for (std::size_t i = 0; i < operands_.size(); ++i) {
       const OperandPlan& op = plan_.operands[i];
       if (op.present && op.pipelined()) count_operand(i, first, steps);
@@ -233,6 +234,7 @@ class Walk {
     }
     slope.fill(0);
     for (std::int64_t t = 0; t < steps; ++t) {
+      if (t % kStepsPerLook == 0) stop_if_asked();
       if (last_ >= 0) ids_[static_cast<std::size_t>(last_)] = first + static_cast<int>(t);
       body_->index(operand, ids_.data(), index.data());
       count_along(i, index.data(), slope.data(), first + static_cast<int>(t), 1, renew);
@@ -261,6 +263,7 @@ class Walk {
     if (trace_ != nullptr) trace_->work.clear();
   }
 
+  static constexpr std::int64_t kStepsPerLook = 1024;  ///< whether the run shall end
   static constexpr std::int64_t kStepsPerReport = std::int64_t{1} << 20;
 
   Plan& plan_;

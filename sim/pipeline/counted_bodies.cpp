@@ -23,7 +23,7 @@ CountedBodies::Key CountedBodies::key() const {
 }
 
 std::size_t CountedBodies::body() {
-  ++asked_;
+  if (++asked_ % 1024 == 0) stop_if_asked();
   const auto found = known_.find(key());
   if (found != known_.end()) return found->second;
   core_.use = {};

@@ -244,7 +244,13 @@ void Pipeline::move_on(Window& w) {
   move_to(w, index.data(), false);
 }
 
+/// A body says where it ends by itself; one that looks at nothing ends here, after its step.
+void Pipeline::stop_between_steps() {
+  if (stopping_++ > 0) stop_if_asked();
+}
+
 void Pipeline::step() {
+  if (stop_asked() != Stop::none) stop_between_steps();
   if (plain_) {
     body_->run();
     ++steps;

@@ -101,6 +101,7 @@ class Pipeline : public CoreTotals {
   void walk();
   void walk_dim(int dim);
   void step();
+  void stop_between_steps();
   void observed_step();
   void end_cell();
   void watch();
@@ -142,6 +143,7 @@ class Pipeline : public CoreTotals {
   std::vector<Window> windows_;               ///< in the order in which they move
   std::vector<Window*> moving_;               ///< along the current run of steps of the last dim
   bool lingering_ = false;                    ///< some output lingers
+  int stopping_ = 0;                          ///< steps begun since the run was to end
   bool plain_ = false;                        ///< nobody watches the steps
   std::array<int, kMaxGridRank> body_ids_{};  ///< of the last step that ran, for checksums
   std::int64_t cell_ = 0;

@@ -136,6 +136,22 @@ cta::Launch launch_of(const Plan& plan) {
                         sm);
 }
 
+void check_grid(const Plan& plan, bool counted) {
+  constexpr double kMost = 0x1p40;  // at 5 ns a step, an hour and a half
+  double steps = 1;
+  for (int d = 0; d < plan.grid_rank - (counted ? 1 : 0); ++d) {
+    const auto& bound = plan.bounds[static_cast<std::size_t>(d)];
+    if (bound) steps *= std::max(0, bound->hi - bound->lo);
+  }
+  if (steps <= kMost) return;
+  Diagnostic d{.slug = "unsupported",
+               .kind = Diagnostic::Kind::unsupported,
+               .headline = "a grid of more than 2^40 steps" +
+                           std::string(counted ? " before those of its last dim" : "")};
+  add_kernel_field(d);
+  throw KernelError(std::move(d));
+}
+
 void count_scratch(Plan& plan) {
   if (plan.scoped_ref >= 0) return;
   for (auto& op : plan.operands) {

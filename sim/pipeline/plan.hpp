@@ -149,6 +149,9 @@ struct Plan {
 /// Derives extents, bytes and allocations; checks block shapes and capacities (illegal-block-shape,
 /// vmem-capacity, smem-capacity). Throws KernelError.
 void finish_plan(Plan& plan);
+/// Refuses a grid that nobody could see the end of. `counted`: without the steps of its last dim,
+/// which have a closed form. Throws KernelError.
+void check_grid(const Plan& plan, bool counted);
 /// The launch that the CUDA build makes of a plan whose operands have their extents
 /// (sim/body/cta.hpp).
 cta::Launch launch_of(const Plan& plan);

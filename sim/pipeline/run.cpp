@@ -198,6 +198,7 @@ bool RunDriver::run_parallel(int threads, RunResult& result) {
   const std::int64_t chunks = (cells + chunk - 1) / chunk;
   std::vector<CoreTotals> totals(static_cast<std::size_t>(chunks));
   std::atomic<bool> failed = false;
+  std::optional<Diagnostic> stopped;
   Fence fork;
   Fence join;
   fork.release();
@@ -212,6 +213,10 @@ bool RunDriver::run_parallel(int threads, RunResult& result) {
         Pipeline core(kernel_, plan_, io_);
         core.run_cells(i * chunk, std::min(cells, (i + 1) * chunk));
         totals[static_cast<std::size_t>(i)] = std::move(static_cast<CoreTotals&>(core));
+      } catch (const Stopped& stop) {
+        failed = true;
+#pragma omp critical
+        if (!stopped) stopped = stop.diagnostic;
       } catch (...) {
         failed = true;
       }
@@ -219,7 +224,8 @@ bool RunDriver::run_parallel(int threads, RunResult& result) {
     join.release();
   }
   join.acquire();
-  if (failed) return false;
+  if (stopped) result.diagnostics.push_back(*stopped);
+  if (failed) return !result.ok();
   for (const auto& core : totals) collect(core, 0, result);
   return true;
 }
@@ -346,6 +352,25 @@ StepTrace* trace_for(RunResult& result, std::int64_t trace_steps, int device) {
 
 namespace {
 
+void check_options(const RunOptions& options) {
+  constexpr int kMostThreads = 1024;
+  constexpr int kMost = 4096;  // cores of a device, devices
+  const auto refuse = [](const char* what, std::int64_t least, std::int64_t most,
+                         std::int64_t given) {
+    throw InputError("bad-input", std::string(what) + " are " + std::to_string(least) + " to " +
+                                      std::to_string(most) + ", not " + std::to_string(given));
+  };
+  if (options.threads < 0 || options.threads > kMostThreads)
+    refuse("threads", 0, kMostThreads, options.threads);
+  if (options.cores < 1 || options.cores > kMost)
+    refuse("the cores of a device", 1, kMost, options.cores);
+  std::int64_t devices = 1;
+  for (const int extent : options.mesh) {
+    devices *= extent;
+    if (extent < 1 || devices > kMost) refuse("the devices of a mesh", 1, kMost, devices);
+  }
+}
+
 /// What the steps of a run that went well use; empty if its body decides by values.
 StepTrace trace_of(const Kernel& kernel, const Plan& plan, StepContext& context,
                    const RunOptions& options) {
@@ -363,8 +388,11 @@ StepTrace trace_of(const Kernel& kernel, const Plan& plan, StepContext& context,
 }  // namespace
 
 RunResult run(const Kernel& kernel, Plan plan, const Inputs& inputs, const RunOptions& options) {
-  StepContext context{&plan, nullptr, options.who.empty() ? plan.kernel : options.who,
-                      options.command};
+  check_options(options);
+  StepContext context{.plan = &plan,
+                      .who = options.who.empty() ? plan.kernel : options.who,
+                      .command = options.command,
+                      .stop = options.stop};
   step_context = &context;
   struct Clear {
     ~Clear() { step_context = nullptr; }
@@ -372,6 +400,7 @@ RunResult run(const Kernel& kernel, Plan plan, const Inputs& inputs, const RunOp
   RunResult result;
   try {
     finish_plan(plan);
+    check_grid(plan, options.dry && kernel.counts());
     if (options.dry && kernel.counts()) return count(kernel, std::move(plan), options, context);
     const bool traced = options.trace_steps > 0 && !plan.counts_in_run;
     const Plan counted = traced ? plan : Plan();

@@ -19,6 +19,7 @@
 #include "memory_model/device_spec.hpp"
 #include "sim/bounds/error_model.hpp"
 #include "sim/diagnostics/diagnostic.hpp"
+#include "sim/diagnostics/stop.hpp"
 #include "sim/machine/schedule.hpp"
 #include "sim/machine/transport.hpp"
 #include "sim/numerics/profile.hpp"
@@ -55,7 +56,8 @@ struct RunOptions {
   std::function<void(const std::string&)> on_step = {};  ///< at that step: its blocks as text
   std::function<void(double)> progress = {};  ///< called now and then with the fraction done
   std::function<void(const std::string&)> print =
-      {};                    ///< takes env.print's lines; standard output if empty
+      {};                          ///< takes env.print's lines; standard output if empty
+  const StopFlag* stop = nullptr;  ///< ends the run when it is set (sim/diagnostics/stop.hpp)
   std::string who = {};      ///< for messages: "matmul, case 1 (m=41)"; the kernel's name if empty
   std::string command = {};  ///< for messages: the command that reproduces this run
 };

@@ -329,6 +329,7 @@ class BlockRef {
 
  private:
   void check_scope() const {
+    stop_if_asked();
     if (block_->generation != generation_) fail_scope(*block_->on, *block_);
   }
 

@@ -1,0 +1,49 @@
+#include "memory_model/file.hpp"
+
+#include <filesystem>
+#include <fstream>
+
+namespace tessera {
+
+std::string read_file(const std::string& path, std::size_t most_bytes) {
+  std::ifstream file(path, std::ios::binary);
+  std::error_code error;
+  if (!file || std::filesystem::is_directory(path, error))
+    throw FileError(path + ": cannot be read");
+  std::string bytes;
+  // Not by the size that the file system says: a device has none, and may never end.
+  constexpr std::size_t kPart = std::size_t{1} << 16;
+  for (std::size_t read = 0; file && read <= most_bytes; read = bytes.size()) {
+    bytes.resize(read + kPart);
+    file.read(bytes.data() + read, kPart);
+    bytes.resize(read + static_cast<std::size_t>(file.gcount()));
+  }
+  if (bytes.size() > most_bytes) {
+    throw FileError(path + ": is larger than the " + std::to_string(most_bytes) +
+                    " bytes that such a file may have");
+  }
+  return bytes;
+}
+
+std::string printable(const std::string& text) {
+  std::string shown;
+  const auto code = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    // U+0080 to U+009F are control characters too.
+    const bool c1 =
+        i + 1 < text.size() && code(i) == 0xc2 && code(i + 1) >= 0x80 && code(i + 1) < 0xa0;
+    const bool control = (code(i) < 0x20 && text[i] != '\n') || code(i) == 0x7f || c1;
+    if (!control) {
+      shown += text[i];
+      continue;
+    }
+    constexpr const char* kDigits = "0123456789abcdef";
+    const unsigned c = c1 ? code(++i) : code(i);
+    shown += "\\x";
+    shown += kDigits[c >> 4];
+    shown += kDigits[c & 15];
+  }
+  return shown;
+}
+
+}  // namespace tessera

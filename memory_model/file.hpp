@@ -1,0 +1,24 @@
+// Files as text: read whole up to a limit, written whole or not at all.
+//
+// What a file holds is somebody else's: a reader says how large it may be, and messages show its
+// text with control characters escaped.
+#pragma once
+
+#include <cstddef>
+#include <stdexcept>
+#include <string>
+
+namespace tessera {
+
+/// One line, with the path.
+struct FileError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+/// The bytes of a file of at most so many. Throws FileError.
+std::string read_file(const std::string& path, std::size_t most_bytes);
+
+/// The text with every control character but the newline as \xNN: no file speaks to a terminal.
+std::string printable(const std::string& text);
+
+}  // namespace tessera
