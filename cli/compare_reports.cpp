@@ -2,11 +2,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <span>
 
 #include "cli/commands.hpp"
+#include "memory_model/file.hpp"
 
 namespace tessera::cli {
 
@@ -14,21 +15,53 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+/// A part of a report that every run has.
+struct Part {
+  const char* path;
+  bool (Json::*is)() const noexcept;
+  const char* what;
+};
+constexpr Part kParts[] = {{"/kernel", &Json::is_object, "an object"},
+                           {"/kernel/name", &Json::is_string, "a string"},
+                           {"/kernel/params", &Json::is_object, "an object"},
+                           {"/steps", &Json::is_number, "a number"},
+                           {"/traffic", &Json::is_object, "an object"},
+                           {"/traffic/refs", &Json::is_array, "a list"},
+                           {"/diagnostics", &Json::is_array, "a list"}};
+constexpr Part kPartsOfRef[] = {{"/name", &Json::is_string, "a string"},
+                                {"/transfers", &Json::is_number, "a number"},
+                                {"/elided", &Json::is_number, "a number"},
+                                {"/bytes", &Json::is_number, "a number"},
+                                {"/padded_bytes", &Json::is_number, "a number"}};
+constexpr Part kPartsOfDiagnostic[] = {{"/slug", &Json::is_string, "a string"}};
+
+void check(const std::string& file, const std::string& where, const Json& json,
+           std::span<const Part> parts) {
+  for (const Part& part : parts) {
+    const Json::json_pointer pointer(part.path);
+    if (!json.contains(pointer) || !(json[pointer].*part.is)())
+      throw InputError("bad-input", file + " is no report of a run: its " + where + part.path +
+                                        " is not " + part.what);
+  }
+}
+
 Json read(const std::string& file) {
-  std::ifstream in(file);
-  if (!in) throw InputError("bad-input", file + " cannot be read");
-  Json json = Json::parse(in, nullptr, false);
-  if (json.is_discarded() || !json.is_object() || json.value("schema", "") != "tessera.run/1") {
+  constexpr std::size_t kMostBytes = std::size_t{1} << 26;
+  Json json = Json::parse(read_file(file, kMostBytes), nullptr, false);
+  if (json.is_discarded() || !json.is_object() || json.value("schema", Json()) != "tessera.run/1") {
     throw InputError("bad-input", file + " is no report of a run",
                      "tessera run KERNEL --json " + file);
   }
+  check(file, "", json, kParts);
+  for (const Json& ref : json["traffic"]["refs"]) check(file, "/traffic/refs", ref, kPartsOfRef);
+  for (const Json& d : json["diagnostics"]) check(file, "/diagnostics", d, kPartsOfDiagnostic);
   return json;
 }
 
 std::string text_of(const Json& value) {
-  if (value.is_string()) return value.get<std::string>();
+  if (value.is_string()) return printable(value.get<std::string>());
   if (value.is_number_integer()) return with_commas(value.get<std::int64_t>());
-  return value.dump();
+  return value.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 class Changes {
@@ -39,7 +72,7 @@ class Changes {
     std::string how;
     if (a.is_number() && b.is_number() && a.get<double>() != 0)
       how = fmt::format("  ({:+.1f} %)", 100 * (b.get<double>() / a.get<double>() - 1));
-    fmt::print("{:<28} {:>20} -> {}{}\n", what, text_of(a), text_of(b), how);
+    fmt::print("{:<28} {:>20} -> {}{}\n", printable(what), text_of(a), text_of(b), how);
   }
   int count() const { return count_; }
 
@@ -72,8 +105,8 @@ int compare_reports(const std::string& first, const std::string& second) {
     for (const auto& [name, value] : given.items()) params.insert(name);
   }
   for (const auto& name : params)
-    changes.value(name, at(a, ("/kernel/params/" + name).c_str()),
-                  at(b, ("/kernel/params/" + name).c_str()));
+    changes.value(name, a["kernel"]["params"].value(name, Json()),
+                  b["kernel"]["params"].value(name, Json()));
   changes.value("steps", a["steps"], b["steps"]);
   std::vector<std::string> refs;
   for (const Json* run : {&a, &b}) {

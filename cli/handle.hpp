@@ -1,6 +1,7 @@
 // From an entry (a kernel template and its oracle) to a handle.
 #pragma once
 
+#include <concepts>
 #include <memory>
 #include <optional>
 #include <type_traits>
@@ -13,10 +14,25 @@ namespace tessera::cli {
 
 namespace detail {
 
+template <class K>
+constexpr bool cases_are_whole() {
+  for (const Case& c : K::cases) {
+    if (c.size_count != K::sizes.size() || c.tile_count != K::tiles.size()) return false;
+  }
+  return true;
+}
+
 /// The kernel of entry E in element type T.
 template <class E, class T>
 class EntryInstance final : public KernelInstance {
   using K = typename E::template Kernel<T>;
+  static_assert(cases_are_whole<K>(),
+                "every Case gives a value for each of the kernel's sizes and tiles");
+  static_assert(
+      requires(const K& k, const Tiles& tiles) {
+        { k.hbm_bytes(tiles, Target{}) } -> std::same_as<Bytes>;
+      },
+      "a kernel says what it moves: Bytes hbm_bytes(Tiles, Target) const");
 
  public:
   explicit EntryInstance(const E& entry) : KernelInstance(facts_of()), entry_(entry) {}
@@ -43,9 +59,7 @@ class EntryInstance final : public KernelInstance {
     return plan_of(kernel_, tiles, device);
   }
   std::optional<Bytes> closed_form(const Tiles& tiles, Target target) const override {
-    if constexpr (requires { kernel_.hbm_bytes(tiles, target); })
-      return kernel_.hbm_bytes(tiles, target);
-    return std::nullopt;
+    return kernel_.hbm_bytes(tiles, target);
   }
   RunResult run(const Tiles& tiles, const Inputs& inputs,
                 const RunOptions& options) const override {

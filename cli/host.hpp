@@ -59,10 +59,12 @@ class Host {
       array = read_npy(*file, kDTypeOf<T>);
     else
       for (std::int64_t i = 0; i < array.elems(); ++i)
-        array.data<T>()[i] = made[static_cast<std::size_t>(i)];
+        store_element(array.bytes(), i, made.at(static_cast<std::size_t>(i)));
     check_shape(name, array, shape);
-    const T* data = array.data<T>();
-    std::vector<T> values(data, data + array.elems());
+    std::vector<T> values;
+    values.reserve(static_cast<std::size_t>(array.elems()));
+    for (std::int64_t i = 0; i < array.elems(); ++i)
+      values.push_back(load_element<T>(array.bytes(), i));
     inputs_.insert_or_assign(name, std::move(array));
     return values;
   }

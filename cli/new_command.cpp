@@ -47,6 +47,10 @@ int new_command(const std::string& name, const std::string& folder) {
   for (const char c : name)
     ok = ok && (std::islower(static_cast<unsigned char>(c)) != 0 ||
                 std::isdigit(static_cast<unsigned char>(c)) != 0 || c == '_');
+  constexpr std::size_t kLongest = 100;  // a file's name and more
+  if (name.size() > kLongest)
+    throw InputError("bad-input", fmt::format("a kernel's name has at most {} characters, not {}",
+                                              kLongest, name.size()));
   if (!ok)
     throw InputError("bad-input",
                      "a kernel's name is snake_case, as in my_kernel, not '" + name + "'");

@@ -409,7 +409,9 @@ void mark_defined(const Ref& r) {
   const int width = bit_width(r.buffer().dtype);
   for_each_run(r, [&](std::int64_t at, std::int64_t bytes) {
     const std::int64_t first = at * 8 / width;
-    const std::int64_t elems = ((at + bytes) * 8 + width - 1) / width - first;
+    // The last of an odd number of 4-bit elements has a byte to itself.
+    const std::int64_t last = std::min(((at + bytes) * 8 + width - 1) / width, shadow.elems());
+    const std::int64_t elems = last - first;
     shadow.mark_init({first, 1, elems, elems});
   });
 }

@@ -53,6 +53,12 @@ GpuModel::GpuModel(const DeviceSpec& device) : device_(device) {
     if (known == std::end(kFigures)) complain(name, "is not one that tessera knows");
     if (figure.unit != known->unit)
       complain(name, "must have the unit " + std::string(known->unit));
+    // Rates and efficiencies divide; seconds are those of one step.
+    const bool divides = known->unit == "B/s" || name.ends_with("efficiency");
+    const double least = known->unit == "B/s" ? 1 : divides ? 1e-3 : 0;
+    const double most = known->unit == "s" ? 1 : known->unit == "1" ? 1e6 : 1e18;
+    if (figure.value < least) complain(name, "is too small");
+    if (figure.value > most) complain(name, "is too large");
   }
   for (const ModelFigure& wanted : kFigures) {
     if (!device.model.contains(std::string(wanted.name)))

@@ -16,7 +16,9 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 
 #include "memory_model/dtype.hpp"
 #include "sim/body/extent.hpp"
@@ -68,10 +70,22 @@ constexpr auto tile_names(TileParam first, Rest... rest) {
 /// Of a kernel whose spec() takes no arguments.
 inline constexpr std::array<TileParam, 0> kNoTiles{};
 
+/// All of a kernel's sizes, then all of its tiles.
 struct Case {
   const char* what;  ///< "aligned", "ragged", "degenerate", ...
-  std::array<double, kMaxParams> sizes;
-  std::array<int, kMaxTiles> tiles;
+  std::array<double, kMaxParams> sizes{};
+  std::array<int, kMaxTiles> tiles{};
+  std::size_t size_count;
+  std::size_t tile_count;
+
+  constexpr Case(const char* name, std::initializer_list<double> its_sizes,
+                 std::initializer_list<int> its_tiles)
+      : what(name), size_count(its_sizes.size()), tile_count(its_tiles.size()) {
+    std::size_t i = 0;
+    for (const double size : its_sizes) sizes[i++] = size;
+    i = 0;
+    for (const int tile : its_tiles) tiles[i++] = tile;
+  }
 };
 
 struct Tiles {

@@ -22,6 +22,7 @@ struct CountedTile {
   using Element = T;
   int rows = 0;
   int cols = 0;
+  CountedTile& operator=(const CountedTile&) & = default;
   T operator()(int, int) const { throw ValueNeeded{}; }
 };
 template <class T>

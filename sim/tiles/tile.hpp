@@ -45,6 +45,12 @@ class Tile {
         stride_(stride),
         owner_(std::move(owner)),
         bounds_(std::move(bounds)) {}
+  // What `*x` of an input gives is a value: nothing is assigned to it.
+  Tile(const Tile&) = default;
+  Tile(Tile&&) noexcept = default;
+  Tile& operator=(const Tile&) & = default;
+  Tile& operator=(Tile&&) & noexcept = default;
+  ~Tile() = default;
 
   T operator()(int r, int c) const { return data_[r * stride_ + c]; }
   const T* data() const { return data_; }
