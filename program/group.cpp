@@ -229,23 +229,12 @@ void Group::run(Exec& x) const {
   }
 }
 
-namespace {
-
-/// Element e as a register holds it.
-double element(const Vector& v, DType dtype, std::int64_t e) {
-  return visit_dtype(dtype, [&]<class Tag>(Tag) {
-    return convert<double>(reinterpret_cast<const typename Tag::type*>(v.data.bytes())[e]);
-  });
-}
-
-}  // namespace
-
 /// Stops at the first element that is NaN though no operand is.
 void Group::trap_nan(Exec& x, const Member& m, const Vector& result,
                      std::span<const Vector* const> operands, std::span<const DType> types) {
   for (std::int64_t e = 0; e < m.shape.elems(); ++e) {
     if (!std::isnan(element(result, m.op.result, e))) continue;
-    if (result.poison && result.poison.bytes()[e] != std::byte{0}) continue;
+    if (result.is_poison(e)) continue;
     std::string values;
     bool carried = false;
     for (std::size_t k = 0; k < operands.size(); ++k) {
@@ -296,7 +285,7 @@ void Group::run_apart(Exec& x) const {
       results[i].poison = StorageHandle(Storage::allocate(n));
       std::byte* const out = results[i].poison.bytes();
       const auto bad = [&](std::size_t k, std::size_t e) {
-        return value[k]->poison && value[k]->poison.bytes()[e] != std::byte{0};
+        return value[k]->is_poison(static_cast<std::int64_t>(e));
       };
       const auto width = static_cast<std::size_t>(
           register_bytes(lanes[static_cast<std::size_t>(m.operands[0])].dtype));

@@ -134,6 +134,12 @@ void fail_ref(const std::string& what) {
   throw KernelError(std::move(d));
 }
 
+double element(const Vector& v, DType dtype, std::int64_t e) {
+  return visit_dtype(dtype, [&]<class Tag>(Tag) {
+    return convert<double>(reinterpret_cast<const typename Tag::type*>(v.data.bytes())[e]);
+  });
+}
+
 std::optional<std::vector<int>> dropped_ones(const Shape& from, const Shape& to) {
   std::vector<int> dropped;
   int next = 0;

@@ -35,6 +35,7 @@ struct Vector {
   StorageHandle poison = {};  ///< a byte per element, not zero where it is poison; empty if none is
   StorageHandle bound = {};   ///< f32 per element, as Scalar::bound; empty if all are exact
 
+  bool is_poison(std::int64_t e) const { return poison && poison.bytes()[e] != std::byte{0}; }
   const float* bounds() const {
     return bound ? reinterpret_cast<const float*>(bound.bytes()) : nullptr;
   }
@@ -137,6 +138,8 @@ struct Program {
 
 /// Bytes of an element in a register.
 inline std::int64_t register_bytes(DType d) { return std::max(1, bit_width(d) / 8); }
+/// Element e as a register holds it.
+double element(const Vector& v, DType dtype, std::int64_t e);
 
 /// What run_scoped made and its region's end gives back.
 struct ScopedMemory {

@@ -1,11 +1,14 @@
 #include "program/reduction.hpp"
 
+#include <fmt/format.h>
+
 #include <cmath>
 
 #include "program/gather.hpp"
 #include "sim/bounds/elementwise.hpp"
+#include "sim/diagnostics/slugs.hpp"
 #include "sim/numerics/op_state.hpp"
-#include "sim/ops/reduce.hpp"
+#include "sim/numerics/reduce_row.hpp"
 
 namespace tessera::program {
 
@@ -15,20 +18,7 @@ template <class R, class T>
 void reduce(T* to, const T* from, std::int64_t kept, std::int64_t reduced) {
   using Combine = typename R::Combine;
   for (std::int64_t r = 0; r < kept; ++r) {
-    const T* const row = from + r * reduced;
-    alignas(64) T lanes[kReduceLanes];
-    for (int l = 0; l < kReduceLanes; ++l) lanes[l] = R::template identity<T>();
-    std::int64_t c = 0;
-    for (; c + kReduceLanes <= reduced; c += kReduceLanes) {
-      for (int l = 0; l < kReduceLanes; ++l)
-        lanes[l] = Combine::template apply<T>(lanes[l], row[c + l]);
-    }
-    for (int l = 0; c + l < reduced; ++l)
-      lanes[l] = Combine::template apply<T>(lanes[l], row[c + l]);
-    for (int s = kReduceLanes / 2; s > 0; s /= 2) {
-      for (int l = 0; l < s; ++l) lanes[l] = Combine::template apply<T>(lanes[l], lanes[l + s]);
-    }
-    to[r] = Combine::template apply<T>(to[r], lanes[0]);
+    to[r] = Combine::template apply<T>(to[r], reduce_row<R>(from + r * reduced, reduced));
   }
 }
 
@@ -209,7 +199,8 @@ std::optional<Reduction> reduction(const std::string& kind, DType dtype, const R
                    is_float(dtype) ? find_reduction(kind, DType::f32) : nullptr};
 }
 
-Vector Reduction::run(const Vector& v, const Vector& start) const {
+Vector Reduction::run(const Vector& v, const Vector& start, const Shape& extents,
+                      const char* op) const {
   const std::int64_t width = register_bytes(dtype);
   const bool in_order = row_major_strides(rows.extents) == rows.strides;
   const Vector moved = in_order ? Vector() : rows.of(v, width);
@@ -219,16 +210,34 @@ Vector Reduction::run(const Vector& v, const Vector& start) const {
   std::memcpy(r.data.bytes(), start.data.bytes(), bytes);
   kernel(r.data.bytes(), ordered.data.bytes(), rows.kept, rows.reduced);
   if (op_state.error_model != nullptr) r.bound = bounds(ordered, start, r);
-  if (ordered.poison) {
-    r.poison = StorageHandle(Storage::allocate(static_cast<std::size_t>(rows.kept)));
+  if (ordered.poison || start.poison) {
+    r.poison = byte_mask(rows.kept, false);
+    for (std::int64_t e = 0; e < rows.elems(); ++e) {
+      if (ordered.is_poison(e)) r.poison.bytes()[e / rows.reduced] = std::byte{1};
+    }
     for (std::int64_t i = 0; i < rows.kept; ++i) {
-      const std::byte* const row = ordered.poison.bytes() + i * rows.reduced;
-      const bool any =
-          std::any_of(row, row + rows.reduced, [](std::byte b) { return b != std::byte{0}; });
-      r.poison.bytes()[i] = static_cast<std::byte>(any ? 1 : 0);
+      if (start.is_poison(i)) r.poison.bytes()[i] = std::byte{1};
     }
   }
+  if (op_state.trap_nan && is_float(dtype)) trap_nan(op, ordered, start, r, extents);
   return r;
+}
+
+void Reduction::trap_nan(const char* op, const Vector& ordered, const Vector& start,
+                         const Vector& result, const Shape& extents) const {
+  for (std::int64_t i = 0; i < rows.kept; ++i) {
+    if (!std::isnan(element(result, dtype, i)) || result.is_poison(i)) continue;
+    const double from = element(start, dtype, i);
+    bool carried = std::isnan(from);
+    std::string values = fmt::format("from {}", from);
+    int told = 0;
+    for (std::int64_t c = 0; c < rows.reduced; ++c) {
+      const double v = element(ordered, dtype, i * rows.reduced + c);
+      carried = carried || std::isnan(v);
+      if (std::isinf(v) && told++ < 3) values += fmt::format(", {} at {}", v, c);
+    }
+    if (!carried) throw KernelError(nan_born(op, unravel(extents, i), values));
+  }
 }
 
 StorageHandle Reduction::bounds(const Vector& ordered, const Vector& start,

@@ -32,9 +32,12 @@ struct Reduction {
   Kernel kernel = nullptr;
   Kernel in_f32 = nullptr;  ///< of floats: the same of f32
 
-  Vector run(const Vector& v, const Vector& start) const;
+  /// `op` is for messages.
+  Vector run(const Vector& v, const Vector& start, const Shape& extents, const char* op) const;
 
  private:
+  void trap_nan(const char* op, const Vector& ordered, const Vector& start, const Vector& result,
+                const Shape& extents) const;
   StorageHandle bounds(const Vector& ordered, const Vector& start, const Vector& result) const;
 };
 /// None if it is not built.

@@ -119,9 +119,13 @@ void plan_reduction(Planner& p, const Operation& op) {
   const int source = p.vector(op.operands[0]);
   const int start = p.vector(op.operands[1]);
   const int result = p.new_vector(op.results[0]);
-  p.emit([=, reduce = *found](
-             Exec& x) { x.vector(result) = reduce.run(x.vector(source), x.vector(start)); },
-         {source, start});
+  const Shape extents = to.shape;
+  p.emit(
+      [=, reduce = *found](Exec& x) {
+        x.vector(result) =
+            reduce.run(x.vector(source), x.vector(start), extents, "vector.multi_reduction");
+      },
+      {source, start});
   p.carries_bounds();
   p.work({.flops = rows.elems(), .elements = rows.elems()});
 }

@@ -1,5 +1,6 @@
 // What a run of a module may be asked besides its results: a step to look at, NaNs to stop at.
 #include <catch2/catch.hpp>
+#include <limits>
 
 #include "tests/pallas/module_text.hpp"
 
@@ -64,6 +65,50 @@ TEST_CASE("a NaN that an op makes from numbers is trapped at the op's own line",
   CHECK(run_text(shifted_root(false), {x}, options).result.ok());
   options.trap_nan = false;
   CHECK(run_text(shifted_root(true), {x}, options).result.ok());
+}
+
+TEST_CASE("a NaN that a sum or a product makes from numbers is trapped", "[pallas][nan-born]") {
+  RunOptions options;
+  options.trap_nan = true;
+  const auto slug_of = [&](const Ran& r) {
+    return r.result.ok() ? std::string() : r.result.diagnostics.at(0).headline;
+  };
+  const auto with = [](double at_7, double at_9) {
+    return [=](std::int64_t i) { return i == 7 ? at_7 : i == 9 ? at_9 : 1.; };
+  };
+  const double inf = std::numeric_limits<double>::infinity();
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const auto sum = [&](DType dtype, double at_7, double at_9) {
+    return slug_of(run_op("vector.multi_reduction",
+                          "kind = #vector.kind<add>, reduction_dims = array<i64: 1>",
+                          {array_of(dtype, {3, 5}, with(at_7, at_9)), Array(dtype, {3})}, dtype,
+                          {3}, "", "", "", options));
+  };
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    CHECK(sum(dtype, inf, -inf) == "vector.multi_reduction makes a NaN from numbers at [1]");
+    CHECK(sum(dtype, inf, inf).empty());
+    CHECK(sum(dtype, inf, nan).empty());
+  }
+  // a[3, 5] b[5, 2], results in the order of b's and a's dims.
+  const auto product = [&](DType dtype, double at_7, double at_9, double right) {
+    return run_op("tpu.matmul",
+                  "dimension_numbers = #tpu.dot_dimension_numbers<[1], [0], [0], [1], [1, 1, 0, "
+                  "0], [], []>, transpose_lhs = false, transpose_rhs = false",
+                  {array_of(dtype, {3, 5}, with(at_7, at_9)),
+                   array_of(dtype, {5, 2}, [=](auto i) { return i == 5 ? right : 1.; }),
+                   Array(DType::f32, {2, 3})},
+                  DType::f32, {2, 3}, "", "", "", options);
+  };
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    const Ran bad = product(dtype, inf, 1, 0);
+    REQUIRE(slug_of(bad) == "tpu.matmul makes a NaN from numbers at [1, 1]");
+    CHECK(bad.result.diagnostics[0].text().find("values  from 0, inf * 0 at k = 2") !=
+          std::string::npos);
+    CHECK(slug_of(product(dtype, inf, 1, 2)).empty());
+    CHECK(slug_of(product(dtype, inf, nan, 0)).empty());
+  }
+  CHECK(slug_of(product(DType::f32, inf, -inf, 2)) ==
+        "tpu.matmul makes a NaN from numbers at [0, 1]");
 }
 
 TEST_CASE("a step of a module is watched before its body", "[pallas][at]") {

@@ -89,4 +89,40 @@ inline Array array_of(DType dtype, Shape shape, const std::function<double(std::
   return a;
 }
 
+inline std::string type_text(const Shape& s, DType d) {
+  std::string text;
+  for (int i = 0; i < s.rank; ++i) text += std::to_string(s[i]) + "x";
+  const std::string element = d == DType::f8e4m3fn  ? "f8E4M3FN"
+                              : d == DType::f8e5m2  ? "f8E5M2"
+                              : d == DType::boolean ? "i1"
+                                                    : name(d);
+  return text + element;
+}
+
+/// One op from whole operands to a whole result; `signature` in the op's own words.
+inline Ran run_op(const std::string& op, const std::string& attributes,
+                  const std::vector<Array>& inputs, DType out_dtype, const Shape& out_shape,
+                  const std::string& before = "", const std::string& more_operands = "",
+                  const std::string& more_types = "", const RunOptions& options = {}) {
+  std::string arguments;
+  std::string body;
+  std::string operands;
+  std::string types;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const std::string n = std::to_string(i);
+    const std::string t = type_text(inputs[i].shape(), inputs[i].dtype());
+    arguments += "%a" + n + ": " + vmem(t) + ", ";
+    body += load_whole("%x" + n, "%a" + n, t, inputs[i].shape().rank);
+    operands += (i > 0 ? ", %x" : "%x") + n;
+    types += (i > 0 ? ", vector<" : "vector<") + t + ">";
+  }
+  const std::string t = type_text(out_shape, out_dtype);
+  arguments += "%o: " + vmem(t);
+  body += before;
+  body += "%r = \"S." + op + "\"(" + operands + more_operands + ") {" + attributes + "} : (" +
+          types + more_types + ") -> vector<" + t + ">\n";
+  body += store_whole("%r", "%o", t, out_shape.rank);
+  return run_text(module_text(arguments, body), inputs, options);
+}
+
 }  // namespace tessera::pallas

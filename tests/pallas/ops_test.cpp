@@ -8,41 +8,6 @@ namespace tessera::pallas {
 
 namespace {
 
-std::string type(const Shape& s, DType d) {
-  std::string text;
-  for (int i = 0; i < s.rank; ++i) text += std::to_string(s[i]) + "x";
-  const std::string element = d == DType::f8e4m3fn  ? "f8E4M3FN"
-                              : d == DType::f8e5m2  ? "f8E5M2"
-                              : d == DType::boolean ? "i1"
-                                                    : name(d);
-  return text + element;
-}
-
-/// One op from whole operands to a whole result; `signature` in the op's own words.
-Ran run_op(const std::string& op, const std::string& attributes, const std::vector<Array>& inputs,
-           DType out_dtype, const Shape& out_shape, const std::string& before = "",
-           const std::string& more_operands = "", const std::string& more_types = "") {
-  std::string arguments;
-  std::string body;
-  std::string operands;
-  std::string types;
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    const std::string n = std::to_string(i);
-    const std::string t = type(inputs[i].shape(), inputs[i].dtype());
-    arguments += "%a" + n + ": " + vmem(t) + ", ";
-    body += load_whole("%x" + n, "%a" + n, t, inputs[i].shape().rank);
-    operands += (i > 0 ? ", %x" : "%x") + n;
-    types += (i > 0 ? ", vector<" : "vector<") + t + ">";
-  }
-  const std::string t = type(out_shape, out_dtype);
-  arguments += "%o: " + vmem(t);
-  body += before;
-  body += "%r = \"S." + op + "\"(" + operands + more_operands + ") {" + attributes + "} : (" +
-          types + more_types + ") -> vector<" + t + ">\n";
-  body += store_whole("%r", "%o", t, out_shape.rank);
-  return run_text(module_text(arguments, body), inputs);
-}
-
 double wave(std::int64_t i) { return static_cast<double>((i * 37) % 101) - 50; }
 
 }  // namespace
@@ -333,6 +298,45 @@ TEST_CASE("memory that nothing wrote may be selected away, not decide", "[pallas
     for (int i = 0; i < 4 * 128; ++i) REQUIRE(r.out().at(i) == x.at(i));
     for (int i = 4 * 128; i < 8 * 128; ++i) REQUIRE(std::isnan(r.out().at(i)));
   }
+  SECTION("where a sum begins") {
+    const std::string body =
+        load_whole("%x", "%a", "4x6xf32", 2) + load_whole("%s", "%m", "4xf32", 1) +
+        "%r = \"S.vector.multi_reduction\"(%x, %s) {kind = #vector.kind<add>, reduction_dims = "
+        "array<i64: 1>} : (vector<4x6xf32>, vector<4xf32>) -> vector<4xf32>\n" +
+        store_whole("%r", "%o", "4xf32", 1);
+    const Ran r = run_text(
+        module_text("%a: " + vmem("4x6xf32") + ", %o: " + vmem("4xf32") + ", %m: " + vmem("4xf32"),
+                    body, "scratch_operands = 1 : i64"),
+        {array_of(DType::f32, {4, 6}, wave)});
+    REQUIRE(r.result.ok());
+    REQUIRE(r.result.undefined.at(0) == 4);
+  }
+  SECTION("where a product begins, whose dims are in another order") {
+    const std::string c = "4x3xf32";  // of a[3, 2] b[2, 4]
+    const std::string body =
+        load_whole("%x", "%a", "3x2xf32", 2) + load_whole("%y", "%b", "2x4xf32", 2) +
+        load_whole("%s", "%m", c, 2) +
+        "%i = \"S.tpu.iota\"() {dimensions = array<i32: 0>} : () -> vector<4x3xi32>\n"
+        "%one = \"S.arith.constant\"() {value = dense<1> : vector<4x3xi32>} : () -> "
+        "vector<4x3xi32>\n"
+        "%zero = \"S.arith.constant\"() {value = dense<0.0> : vector<4x3xf32>} : () -> "
+        "vector<4x3xf32>\n"
+        "%k = \"S.arith.cmpi\"(%i, %one) {predicate = 0 : i64} : (vector<4x3xi32>, "
+        "vector<4x3xi32>) -> vector<4x3xi1>\n"
+        "%c = \"S.arith.select\"(%k, %s, %zero) : (vector<4x3xi1>, vector<4x3xf32>, "
+        "vector<4x3xf32>) -> vector<4x3xf32>\n"
+        "%r = \"S.tpu.matmul\"(%x, %y, %c) {dimension_numbers = #tpu.dot_dimension_numbers<[1], "
+        "[0], [0], [1], [1, 1, 0, 0], [], []>, transpose_lhs = false, transpose_rhs = false} : "
+        "(vector<3x2xf32>, vector<2x4xf32>, vector<4x3xf32>) -> vector<4x3xf32>\n" +
+        store_whole("%r", "%o", c, 2);
+    const Ran r =
+        run_text(module_text("%a: " + vmem("3x2xf32") + ", %b: " + vmem("2x4xf32") +
+                                 ", %o: " + vmem(c) + ", %m: " + vmem(c),
+                             body, "scratch_operands = 1 : i64"),
+                 {array_of(DType::f32, {3, 2}, wave), array_of(DType::f32, {2, 4}, wave)});
+    REQUIRE(r.result.ok());
+    for (int i = 0; i < 12; ++i) CHECK(std::isnan(r.out().at(i)) == (i / 3 == 1));
+  }
   SECTION("decides a branch") {
     const std::string body =
         load_whole("%y", "%s", "8x128xf32", 2) +
@@ -357,6 +361,14 @@ TEST_CASE("an op that is not built is refused by name", "[pallas]") {
     REQUIRE(e.diagnostic.slug == "unsupported");
     REQUIRE(e.diagnostic.headline == "tpu.fancy is not built yet");
   }
+}
+
+TEST_CASE("a bitcast of vectors keeps the width", "[pallas]") {
+  const Array x = array_of(DType::f32, {2, 4}, wave);
+  const Ran same = run_op("vector.bitcast", "", {x}, DType::i32, {2, 4});
+  REQUIRE(same.result.ok());
+  for (std::int64_t i = 0; i < 8; ++i) REQUIRE(same.out().bits(i) == x.bits(i));
+  CHECK_THROWS_AS(run_op("vector.bitcast", "", {x}, DType::bf16, {4, 4}), KernelError);
 }
 
 TEST_CASE("the explicit ops of a matrix unit", "[pallas]") {
