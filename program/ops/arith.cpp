@@ -141,6 +141,15 @@ struct MinU {
 struct RemF {
   static float apply(float a, float b) { return std::fmod(a, b); }
 };
+/// -0 lies below 0: of two zeros the sum is the larger.
+struct MaxF {
+  static float apply(float a, float b) { return a == 0 && b == 0 ? a + b : Maximum::apply(a, b); }
+};
+struct MinF {
+  static float apply(float a, float b) {
+    return a == 0 && b == 0 ? -(-a - b) : Minimum::apply(a, b);
+  }
+};
 /// The number where the other is NaN.
 struct MaxNum {
   static float apply(float a, float b) { return a != a ? b : b != b ? a : Maximum::apply(a, b); }
@@ -201,7 +210,7 @@ struct CmpF {
       case 5:
         return a <= b;
       case 6:
-        return !unordered && a != b;
+        return a != b;  // "one", for which TPUs have "ne" alone: true of NaN
       case 7:
         return !unordered;
       case 8:
@@ -410,8 +419,10 @@ Rules arith_rules() {
       {"arith.divf", "a / b", true, float_rule<Div, 2>()},
       {"arith.remf", "a rem b, the sign of a", true, float_rule<RemF, 2>()},
       {"arith.negf", "-a", true, float_rule<Negate, 1>()},
-      {"arith.maximumf", "the larger, NaN if one is", true, float_rule<Maximum, 2>()},
-      {"arith.minimumf", "the smaller, NaN if one is", true, float_rule<Minimum, 2>()},
+      {"arith.maximumf", "the larger, NaN if one is", true,
+       float_rule<MaxF, 2>(1, false, {BoundRule::Kind::rule, "max"})},
+      {"arith.minimumf", "the smaller, NaN if one is", true,
+       float_rule<MinF, 2>(1, false, {BoundRule::Kind::rule, "min"})},
       {"arith.maxnumf", "the larger, the number beside a NaN", true,
        float_rule<MaxNum, 2>(1, false, {BoundRule::Kind::rule, "max"})},
       {"arith.minnumf", "the smaller, the number beside a NaN", true,
@@ -439,7 +450,7 @@ Rules arith_rules() {
       {"arith.maxui", "the larger without sign", true, integer_rule<MaxU, 2>()},
       {"arith.minui", "the smaller without sign", true, integer_rule<MinU, 2>()},
       {"arith.cmpi", "compares integers by predicate", true, plan_cmpi},
-      {"arith.cmpf", "compares floats by predicate", true, plan_cmpf},
+      {"arith.cmpf", "compares floats by predicate; one is true of NaN", true, plan_cmpf},
       {"arith.select", "condition ? a : b", true, plan_select},
       {"arith.extf", "a wider float", true, plan_conversion},
       {"arith.truncf", "a narrower float, to nearest even", true, plan_conversion},

@@ -231,6 +231,67 @@ TEST_CASE("products in every form of dimension numbers", "[pallas]") {
   }
 }
 
+TEST_CASE("floats that are no numbers, and zeros with a sign", "[pallas]") {
+  const double nan = std::nan("");
+  const double inf = std::numeric_limits<double>::infinity();
+  const std::vector<double> special = {0.0, -0.0, 1, -2, 1e-40, -1e-40, inf, -inf, nan};
+  const auto n = std::ssize(special);
+  const auto of = [&](std::int64_t i) { return special[static_cast<std::size_t>(i % n)]; };
+  const Array x = array_of(DType::f32, {8, 128}, of);
+  const Array y = array_of(DType::f32, {8, 128}, [&](auto i) { return of(i / n); });
+  const auto each = [&](const Ran& r, const auto& expected) {
+    REQUIRE(r.result.ok());
+    for (std::int64_t i = 0; i < x.elems(); ++i) {
+      const auto a = static_cast<float>(x.at(i));
+      const auto b = static_cast<float>(y.at(i));
+      const auto got = static_cast<float>(r.out().at(i));
+      const auto want = static_cast<float>(expected(a, b));
+      CAPTURE(a, b, got, want);
+      REQUIRE((std::isnan(want) ? std::isnan(got)
+                                : got == want && std::signbit(got) == std::signbit(want)));
+    }
+  };
+  const auto compare = [&](int predicate, const auto& expected) {
+    CAPTURE(predicate);
+    const std::string cmp =
+        "%c = \"S.arith.cmpf\"(%x0, %x1) {predicate = " + std::to_string(predicate) +
+        " : i64} : (vector<8x128xf32>, vector<8x128xf32>) -> "
+        "vector<8x128xi1>\n"
+        "%one = \"S.arith.constant\"() {value = dense<1.0> : "
+        "vector<8x128xf32>} : () -> vector<8x128xf32>\n"
+        "%zero = \"S.arith.constant\"() {value = dense<0.0> : "
+        "vector<8x128xf32>} : () -> vector<8x128xf32>\n"
+        "%r = \"S.arith.select\"(%c, %one, %zero) : (vector<8x128xi1>, "
+        "vector<8x128xf32>, vector<8x128xf32>) -> vector<8x128xf32>\n";
+    const std::string t = "8x128xf32";
+    const std::string arguments = "%a0: " + vmem(t) + ", %a1: " + vmem(t) + ", %o: " + vmem(t);
+    each(run_text(module_text(arguments, load_whole("%x0", "%a0", t, 2) +
+                                             load_whole("%x1", "%a1", t, 2) + cmp +
+                                             store_whole("%r", "%o", t, 2)),
+                  {x, y}),
+         [&](float a, float b) { return expected(a, b) ? 1.f : 0.f; });
+  };
+  // One that is not equal, as x != x asks, is true of NaN.
+  compare(1, [](float a, float b) { return a == b; });
+  compare(2, [](float a, float b) { return a > b; });
+  compare(3, [](float a, float b) { return a >= b; });
+  compare(4, [](float a, float b) { return a < b; });
+  compare(5, [](float a, float b) { return a <= b; });
+  compare(6, [](float a, float b) { return a != b; });
+  compare(8, [](float a, float b) { return !(a < b || a > b); });
+  compare(13, [](float a, float b) { return a != b; });
+  compare(14, [](float a, float b) { return a != a || b != b; });
+  const auto two = [&](const char* op) { return run_op(op, "", {x, y}, DType::f32, {8, 128}); };
+  const auto larger = [](float a, float b) { return a > b || (a == b && !std::signbit(a)); };
+  each(two("arith.maximumf"), [&](float a, float b) {
+    return a != a || b != b ? NAN : larger(a, b) ? a : b;
+  });
+  each(two("arith.minimumf"), [&](float a, float b) {
+    return a != a || b != b ? NAN : larger(a, b) ? b : a;
+  });
+  each(two("math.copysign"), [](float a, float b) { return std::copysign(a, b); });
+}
+
 TEST_CASE("integers wrap, and what MLIR leaves undefined has one value", "[pallas]") {
   const Array a = array_of(DType::i32, {8}, [](auto i) {
     const double v[] = {7, -7, -2147483648.0, 2147483647, 0, 5, -5, 1};
