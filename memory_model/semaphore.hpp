@@ -35,6 +35,7 @@ class Semaphore {
   int core;                      ///< global
   int place = -1;                ///< as Buffer::place
   std::uint32_t generation = 0;  ///< counts the scopes that have used this object
+  bool outlives = false;         ///< its kernel: what it holds at the end is a result
 
   std::int64_t value() const { return landed_ - waited_; }
   /// Signals and transfers issued, landed or not, less what waits took.

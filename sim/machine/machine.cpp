@@ -4,6 +4,15 @@
 
 namespace tessera {
 
+namespace {
+
+/// What a transfer counts for on a semaphore: its bytes, or one where signals are counted.
+std::int64_t amount_on(const Semaphore& s, const Transfer& t) {
+  return s.kind == Semaphore::Kind::dma ? t.bytes() : 1;
+}
+
+}  // namespace
+
 Machine::Machine(std::vector<int> mesh, int cores_per_device, Schedule schedule, bool find_races,
                  Transport* transport)
     : mesh_(std::move(mesh)),
@@ -50,6 +59,25 @@ void Machine::place(Semaphore& semaphore) {
   MachineCore& c = core(semaphore.core);
   semaphore.place = static_cast<int>(c.semaphores.size());
   c.semaphores.push_back(&semaphore);
+  c.entered.resize(std::max(c.entered.size(), c.semaphores.size()));
+  ++c.entered[static_cast<std::size_t>(semaphore.place)];
+  const auto early = std::find_if(ahead_.begin(), ahead_.end(), [&](const auto& a) {
+    return a->core == c.id && a->place == semaphore.place && a->kind == semaphore.kind;
+  });
+  if (early == ahead_.end()) return;
+  // What was sent to it is its own: counts and signals, and what is still under way.
+  Semaphore* const before = early->get();
+  before->name = semaphore.name;
+  before->generation = semaphore.generation;
+  before->outlives = semaphore.outlives;
+  for (UnderWay& u : under_way_) {
+    if (u.signal.target == before) u.signal.target = &semaphore;
+  }
+  semaphore = std::move(*before);
+  for (const auto& [number, signal] : semaphore.open()) {
+    if (signal.half) signal.half->transfer->landed = &semaphore;
+  }
+  ahead_.erase(early);
 }
 void Machine::unplace(Semaphore& semaphore) { core(semaphore.core).semaphores.pop_back(); }
 
@@ -66,6 +94,29 @@ Semaphore* Machine::on_core(const Semaphore& semaphore, int id) const {
   const auto& places = core(id).semaphores;
   const auto place = static_cast<std::size_t>(semaphore.place);
   return place < places.size() ? places[place] : nullptr;
+}
+
+Semaphore* Machine::to_reach(const Semaphore& mine, int id) {
+  Semaphore* const there = on_core(mine, id);
+  if (there != nullptr) return there;
+  return to_reach(mine.place, entered(mine), mine.kind, mine.name, id);
+}
+
+Semaphore* Machine::to_reach(int place, std::int64_t entered, Semaphore::Kind kind,
+                             const std::string& name, int id) {
+  const auto& had = core(id).entered;
+  const auto at = static_cast<std::size_t>(place);
+  if (at < had.size() && had[at] >= entered) return nullptr;
+  for (const auto& a : ahead_) {
+    if (a->core == id && a->place == place && a->kind == kind) return a.get();
+  }
+  ahead_.push_back(std::make_unique<Semaphore>(name, kind, id));
+  ahead_.back()->place = place;
+  return ahead_.back().get();
+}
+
+std::int64_t Machine::entered(const Semaphore& semaphore) const {
+  return core(semaphore.core).entered[static_cast<std::size_t>(semaphore.place)];
 }
 
 Semaphore& Machine::barrier(MachineCore& c, int collective_id) {
@@ -220,24 +271,24 @@ bool Machine::arrive(UnderWay& u) {
   if (t.elsewhere >= 0) {
     t.staged = gather(t.from);
     t.read = true;
-    land(*t.sent, t.bytes());
+    land(*t.sent, amount_on(*t.sent, t));
     post_copy(t);
     return true;
   }
   if (!t.remote()) {
     copy(t.from, t.to);
-    land(*t.landed, t.bytes());
+    land(*t.landed, amount_on(*t.landed, t));
     return true;
   }
   if (!t.read) {
     t.staged = gather(t.from);
     t.read = true;
-    land(*t.sent, t.bytes());
+    land(*t.sent, amount_on(*t.sent, t));
     return false;
   }
   scatter(t.staged, t.to);
   t.staged = {};
-  land(*t.landed, t.bytes());
+  land(*t.landed, amount_on(*t.landed, t));
   return true;
 }
 
@@ -320,8 +371,9 @@ void Machine::start(MachineCore& c, std::shared_ptr<Transfer> t) {
       access(c, buffer, std::move(a), c.clock);
     }
   }
-  if (t->remote()) t->sent->issue(t->bytes(), t->clock, half_of(t, false), t->site);
-  if (t->elsewhere < 0) t->landed->issue(t->bytes(), t->clock, half_of(t, true), t->site);
+  if (t->remote()) t->sent->issue(amount_on(*t->sent, *t), t->clock, half_of(t, false), t->site);
+  if (t->elsewhere < 0)
+    t->landed->issue(amount_on(*t->landed, *t), t->clock, half_of(t, true), t->site);
   tick(c);
   if (!delays() && t->elsewhere >= 0) {
     UnderWay u;
@@ -330,8 +382,8 @@ void Machine::start(MachineCore& c, std::shared_ptr<Transfer> t) {
   } else if (!delays()) {
     copy(t->from, t->to);
     t->read = true;
-    if (t->remote()) land(*t->sent, t->bytes());
-    land(*t->landed, t->bytes());
+    if (t->remote()) land(*t->sent, amount_on(*t->sent, *t));
+    land(*t->landed, amount_on(*t->landed, *t));
   } else {
     const std::int64_t id = t->id;
     under_way_.push_back({id, std::move(t), {}});
@@ -341,14 +393,28 @@ void Machine::start(MachineCore& c, std::shared_ptr<Transfer> t) {
 void Machine::signal(MachineCore& c, Semaphore& target, std::int64_t amount, const Site& site) {
   pause(c);
   if (c.script != nullptr) write_down(c, signal_act(target.core, number_of(target), amount));
-  target.issue(amount, c.clock, nullptr, site);
+  send(target, amount, c.clock, site, delays_signals() && target.core != c.id);
   tick(c);
-  const bool delayed =
-      schedule_.kind == Schedule::Kind::adversarial || schedule_.kind == Schedule::Kind::random;
-  if (delayed && target.core != c.id)
+}
+
+/// `clock`: what its sender knew.
+void Machine::send(Semaphore& target, std::int64_t amount, Clock clock, const Site& site,
+                   bool delayed) {
+  target.issue(amount, std::move(clock), nullptr, site);
+  if (delayed)
     under_way_.push_back({next_id_++, nullptr, {&target, amount}});
   else
     land(target, amount);
+}
+
+void Machine::signal_to(MachineCore& c, const Semaphore& mine, int target, std::int64_t amount,
+                        const Site& site) {
+  pause(c);  // the other core may enter its scope meanwhile, or leave it
+  Semaphore* const there = to_reach(mine, target);
+  if (there == nullptr) throw KernelError(use_after_scope(mine.name, site));
+  if (c.script != nullptr) write_down(c, signal_act(target, number_of(mine), amount));
+  send(*there, amount, c.clock, site, delays_signals() && target != c.id);
+  tick(c);
 }
 
 void Machine::wait(MachineCore& c, Semaphore& s, std::int64_t amount, const Site& site) {
@@ -375,6 +441,15 @@ void Machine::wait(MachineCore& c, Semaphore& s, std::int64_t amount, const Site
       if (!end.buffer().prefetched) end.buffer().history.forget(*half, end.box(), write);
     }
   }
+}
+
+void Machine::settle(MachineCore& c, Semaphore& s, const Site& site) {
+  const std::int64_t held = s.outstanding();
+  if (held <= 0) return;
+  arrive_for(s, held);
+  s.take(held, c.clock, c.now());
+  s.issue(held, c.clock, nullptr, site);
+  s.land(held);
 }
 
 std::int64_t Machine::read(MachineCore& c, Semaphore& s, const Site& site) {
@@ -435,9 +510,11 @@ void Machine::end_of_scope(MachineCore& c, Semaphore& semaphore) {
 }
 
 void Machine::check_left_behind() {
+  if (!ahead_.empty())
+    throw KernelError(use_after_scope(ahead_.front()->name, ahead_.front()->last_issue()));
   for (const auto& c : cores_) {
     for (const Semaphore* s : c->semaphores) {
-      if (s->outstanding() != 0) throw KernelError(semaphore_left(*c, *s));
+      if (s->outstanding() != 0 && !s->outlives) throw KernelError(semaphore_left(*c, *s));
     }
     for (const auto& [id, s] : c->barriers) {
       if (s->outstanding() != 0) throw KernelError(semaphore_left(*c, *s));

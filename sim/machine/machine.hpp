@@ -67,6 +67,7 @@ struct MachineCore {
 
   std::vector<Buffer*> buffers;        ///< by place
   std::vector<Semaphore*> semaphores;  ///< by place
+  std::vector<std::int64_t> entered;   ///< by place: semaphores that have had it
   std::map<int, Semaphore*> barriers;  ///< by collective id
 
   /// What run_scoped has given back, for the next one: refs to it outlive their scope.
@@ -111,7 +112,11 @@ class Machine {
   /// The buffer or semaphore that another core has in the same place; null if it has none.
   Buffer* on_core(const Buffer& buffer, int core) const;
   Semaphore* on_core(const Semaphore& semaphore, int core) const;
+  /// As on_core(), or, of a core that has not entered its scope, what will be that semaphore.
+  Semaphore* to_reach(const Semaphore& semaphore, int core);
   Semaphore& barrier(MachineCore& c, int collective_id);
+  /// How many semaphores have had the place of this one, which its core knows.
+  std::int64_t entered(const Semaphore& semaphore) const;
 
   /// Runs `body` on every core to its end, then checks that nothing is left behind. Throws
   /// KernelError.
@@ -121,10 +126,16 @@ class Machine {
   void start(MachineCore& c, std::shared_ptr<Transfer> transfer);
   void wait(MachineCore& c, Semaphore& semaphore, std::int64_t amount, const Site& site);
   void signal(MachineCore& c, Semaphore& target, std::int64_t amount, const Site& site);
+  /// As signal(), to the same semaphore of another core of this process. Throws
+  /// KernelError[use-after-scope] if that core has left its scope.
+  void signal_to(MachineCore& c, const Semaphore& mine, int target, std::int64_t amount,
+                 const Site& site);
   /// As signal(), to the same semaphore of a core that another process has.
   void signal_elsewhere(MachineCore& c, const Semaphore& mine, int target, std::int64_t amount,
                         const Site& site);
   std::int64_t read(MachineCore& c, Semaphore& semaphore, const Site& site);
+  /// Lets all that is on its way to a semaphore arrive. It is known, and the count stays.
+  void settle(MachineCore& c, Semaphore& semaphore, const Site& site);
   /// Checks that no transfer and no signal is left on what a scope is about to free.
   void end_of_scope(MachineCore& c, Buffer& buffer);
   void end_of_scope(MachineCore& c, Semaphore& semaphore);
@@ -161,6 +172,13 @@ class Machine {
   bool exchange_round();
   void deliver(const std::vector<std::uint8_t>& batch);
   void post_copy(const Transfer& t);
+  Semaphore* to_reach(int place, std::int64_t entered, Semaphore::Kind kind,
+                      const std::string& name, int core);
+  void send(Semaphore& target, std::int64_t amount, Clock clock, const Site& site, bool delayed);
+  bool delays_signals() const {
+    return schedule_.kind == Schedule::Kind::adversarial ||
+           schedule_.kind == Schedule::Kind::random;
+  }
   void agree_on_failure();
   int rank_of(int id) const {
     return rank_of_device(core(id).device, devices_, transport_->ranks());
@@ -190,6 +208,8 @@ class Machine {
   std::vector<std::unique_ptr<MachineCore>> cores_;
   std::vector<std::unique_ptr<Semaphore>> barriers_;
   std::vector<UnderWay> under_way_;
+  /// Stand for those of scopes that their cores have not entered yet.
+  std::vector<std::unique_ptr<Semaphore>> ahead_;
   std::mt19937_64 random_;
   std::int64_t next_id_ = 0;
   std::uint64_t choices_ = 0;

@@ -13,6 +13,7 @@ void Machine::post_copy(const Transfer& t) {
          {"to", t.to.buffer().place},
          {"to_view", to_json(t.to.view())},
          {"semaphore", t.landed->place},
+         {"entered", entered(*t.landed)},
          {"clock", t.clock.times()},
          {"site", to_json(t.site)},
          {"staged", to_json(t.staged)}};
@@ -22,9 +23,10 @@ void Machine::post_copy(const Transfer& t) {
 void Machine::signal_elsewhere(MachineCore& c, const Semaphore& mine, int target,
                                std::int64_t amount, const Site& site) {
   pause(c);
-  Json j{{"target", target},         {"barrier", mine.kind == Semaphore::Kind::barrier},
-         {"semaphore", mine.place},  {"amount", amount},
-         {"clock", c.clock.times()}, {"site", to_json(site)}};
+  const bool is_barrier = mine.kind == Semaphore::Kind::barrier;
+  Json j{{"target", target}, {"barrier", is_barrier},    {"semaphore", mine.place},
+         {"amount", amount}, {"clock", c.clock.times()}, {"site", to_json(site)}};
+  if (!is_barrier) j["entered"] = entered(mine);
   posted_[static_cast<std::size_t>(rank_of(target))].push_back(Json::to_cbor(j));
   tick(c);
 }
@@ -70,17 +72,21 @@ void Machine::deliver(const std::vector<std::uint8_t>& message) {
   for (int i = 0; i < cores(); ++i) clock[i] = times[static_cast<std::size_t>(i)];
   const auto place = j.at("semaphore").get<std::size_t>();
   const bool is_barrier = j.value("barrier", false);
-  if (!is_barrier && place >= c.semaphores.size()) {
+  Semaphore* reached = nullptr;
+  if (is_barrier)
+    reached = &barrier(c, static_cast<int>(place));
+  else if (place < c.semaphores.size())
+    reached = c.semaphores[place];
+  else
+    reached = to_reach(static_cast<int>(place), j.at("entered"),
+                       j.contains("staged") ? Semaphore::Kind::dma : Semaphore::Kind::regular,
+                       "a semaphore of " + std::to_string(target), target);
+  if (reached == nullptr)
     throw KernelError(use_after_scope("a semaphore of " + std::to_string(target), site));
-  }
-  Semaphore& semaphore = is_barrier ? barrier(c, static_cast<int>(place)) : *c.semaphores[place];
+  Semaphore& semaphore = *reached;
   if (!j.contains("staged")) {
     const std::int64_t amount = j.at("amount");
-    semaphore.issue(amount, std::move(clock), nullptr, site);
-    if (schedule_.kind == Schedule::Kind::eager || schedule_.kind == Schedule::Kind::on_wait)
-      land(semaphore, amount);
-    else
-      under_way_.push_back({next_id_++, nullptr, {&semaphore, amount}});
+    send(semaphore, amount, std::move(clock), site, delays_signals());
     return;
   }
   const auto to_place = j.at("to").get<std::size_t>();
@@ -111,7 +117,8 @@ void Machine::deliver(const std::vector<std::uint8_t>& message) {
   a.site = site;
   a.kind = "DMA";
   access(c, to.buffer(), std::move(a), clock);
-  semaphore.issue(t->bytes(), std::move(clock), half_of(t, true), site);
+  const std::int64_t amount = semaphore.kind == Semaphore::Kind::dma ? t->bytes() : 1;
+  semaphore.issue(amount, std::move(clock), half_of(t, true), site);
   under_way_.push_back({next_id_++, std::move(t), {}});
   if (!delays()) arrive_at(under_way_.size() - 1);
 }

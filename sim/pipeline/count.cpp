@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <map>
+#include <set>
 
 #include "sim/pipeline/close_run.hpp"
 #include "sim/pipeline/counted_bodies.hpp"
@@ -19,6 +20,11 @@ struct OperandCount {
   std::int64_t transfers = 0;
   std::int64_t bytes = 0;
   std::int64_t padded_bytes = 0;
+  // Of an output that is restored when it returns.
+  std::set<std::int64_t> had;
+  std::int64_t restored = 0;
+  std::int64_t restored_bytes = 0;
+  std::int64_t restored_padded_bytes = 0;
 };
 
 /// A run of `steps` steps: at step t the block index + t slope. `renew`: every step is a cell whose
@@ -228,7 +234,9 @@ class Walk {
     std::array<std::int64_t, kMaxRank> slope{};
     const int operand = static_cast<int>(i);
     if (last_ >= 0) ids_[static_cast<std::size_t>(last_)] = first;
-    if (!op.by_element && body_->along(operand, ids_.data(), index.data(), slope.data())) {
+    const bool restores = op.returns == OperandPlan::Returns::restored;
+    if (!op.by_element && !restores &&
+        body_->along(operand, ids_.data(), index.data(), slope.data())) {
       count_along(i, index.data(), slope.data(), first, steps, renew);
       return;
     }
@@ -237,8 +245,20 @@ class Walk {
       if (t % kStepsPerLook == 0) stop_if_asked();
       if (last_ >= 0) ids_[static_cast<std::size_t>(last_)] = first + static_cast<int>(t);
       body_->index(operand, ids_.data(), index.data());
+      const std::int64_t before = operands_[i].transfers;
       count_along(i, index.data(), slope.data(), first + static_cast<int>(t), 1, renew);
+      if (restores && operands_[i].transfers != before) count_restored(i, index.data());
     }
+  }
+  /// A block of an output begins; it is fetched if it was here before.
+  void count_restored(std::size_t i, const std::int64_t* index) {
+    const OperandPlan& op = plan_.operands[i];
+    OperandCount& o = operands_[i];
+    if (o.had.insert(op.number_of(index)).second) return;
+    const MovedBytes moved = op.moved(op.in_bounds(index), plan_.device);
+    ++o.restored;
+    o.restored_bytes += moved.bytes;
+    o.restored_padded_bytes += moved.padded_bytes;
   }
   void count_along(std::size_t i, const std::int64_t* index, const std::int64_t* slope, int first,
                    std::int64_t steps, bool renew) {
@@ -354,6 +374,13 @@ void Walk::end(RunResult& result, int device) {
     m.bytes = o.bytes;
     m.padded_bytes = o.padded_bytes;
     m.device = device;
+    plan.ledger.record(m);
+    if (o.restored == 0) continue;
+    m.why = Why::fetch;
+    std::swap(m.from, m.to);
+    m.transfers = o.restored;
+    m.bytes = o.restored_bytes;
+    m.padded_bytes = o.restored_padded_bytes;
     plan.ledger.record(m);
   }
   result.steps += steps_;

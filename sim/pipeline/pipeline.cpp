@@ -102,13 +102,36 @@ void Pipeline::make_block(const OperandPlan& op, std::size_t i) {
 }
 
 void Pipeline::make_semaphores(const OperandPlan& op, std::size_t i) {
-  const auto n = op.array[0];
+  if (op.handed_on && op.aliased >= 0) {
+    view_.semaphores[i] = view_.semaphores[static_cast<std::size_t>(op.aliased)];
+    for (Semaphore* const s : view_.semaphores[i]) s->outlives = true;
+    return;
+  }
+  const std::int64_t n = op.array.elems();
   for (std::int64_t k = 0; k < n; ++k) {
     semaphores_.push_back(std::make_unique<Semaphore>(
         n == 1 ? op.name : op.name + "[" + std::to_string(k) + "]",
         op.role == Role::dma_sem ? Semaphore::Kind::dma : Semaphore::Kind::regular, io_.core->id));
     io_.core->machine->place(*semaphores_.back());
     view_.semaphores[i].push_back(semaphores_.back().get());
+    semaphores_.back()->outlives = op.handed_on;
+    if (!op.given || io_.core->core != 0) continue;
+    const auto held = load_element<std::int32_t>(io_.device->hbm[i], k);
+    if (held <= 0) continue;
+    semaphores_.back()->issue(held, io_.core->clock, nullptr, site_of(*io_.core, op.at));
+    semaphores_.back()->land(held);
+  }
+}
+
+void Pipeline::hand_on() {
+  for (std::size_t i = 0; i < plan_.operands.size(); ++i) {
+    if (!plan_.operands[i].handed_on || io_.core->core != 0) continue;
+    std::byte* to = io_.device->hbm[i];
+    for (const Semaphore* const s : view_.semaphores[i]) {
+      const auto held = static_cast<std::int32_t>(s->value());
+      std::memcpy(to, &held, sizeof held);
+      to += sizeof held;
+    }
   }
 }
 
@@ -279,11 +302,17 @@ void Pipeline::observed_step() {
 }
 
 void Pipeline::end_cell() {
+  for (const auto& s : semaphores_) {
+    if (s->outlives) io_.core->machine->settle(*io_.core, *s, site_of(*io_.core, {}));
+  }
   for (Window& w : windows_) {
     if (w.plan->role != Role::out) continue;
     const bool stays = w.plan->returns == OperandPlan::Returns::lingers && cell_ + 1 < io_.cells;
     if (w.resident && !stays) leave(w);
     w.resident = w.loaded = false;
+    for (const auto& [number, left] : w.left)
+      missing[static_cast<std::size_t>(w.operand)].add(left.missing);
+    w.left.clear();
   }
   // Scratch that this cell wrote stays there, but not for the next one.
   for (const auto& block : blocks_) {
@@ -312,6 +341,7 @@ void Pipeline::move_to(Window& w, const std::int64_t* index, bool elided) {
     if (io_.core != nullptr) touch(op, block, true, "fetch");
     if (op.returns != OperandPlan::Returns::lingers) claim(w, index);
     block.begin_undefined();
+    if (op.returns == OperandPlan::Returns::restored && w.again) restore(w, index);
     if (unknown(block)) block.shadow.fill(Shadow::init);
   } else {
     Shape part;
@@ -336,6 +366,19 @@ void Pipeline::move_to(Window& w, const std::int64_t* index, bool elided) {
   w.resident = w.loaded = true;
 }
 
+/// Fetches what an output block held when it left.
+void Pipeline::restore(Window& w, const std::int64_t* index) {
+  Block& block = *w.block;
+  const OperandPlan& op = *w.plan;
+  const auto at = static_cast<std::size_t>(w.operand);
+  const Shape inside = op.in_bounds(index);
+  record(op, inside, Space::hbm, op.space, Why::fetch);
+  if (io_.dry) return;
+  block.fetch(io_.device->hbm[at], index, inside);
+  if (const float* const bounds = io_.device->bounds[at]) block.fetch_bounds(bounds, index, inside);
+  block.shadow = w.left.at(op.number_of(index)).shadow;
+}
+
 /// Writes the output block back that the window holds.
 void Pipeline::leave(Window& w) {
   Block& block = *w.block;
@@ -356,9 +399,14 @@ void Pipeline::leave(Window& w) {
     if (float* const bounds = io_.device->bounds[at])
       block.write_back_bounds(bounds, index, inside);
     const Missing left = block.write_back(io_.device->hbm[at], index, inside);
-    if (w.again && left.count > 0) throw KernelError(output_revisit(op, index));
     // What a kernel that may leave some undefined does not write keeps what the alias held.
-    if (op.aliased < 0 || !plan_.leaves_undefined) missing[at].add(left);
+    const bool counts = op.aliased < 0 || !plan_.leaves_undefined;
+    if (op.returns == OperandPlan::Returns::restored) {
+      w.left[op.number_of(index)] = {block.shadow, counts ? left : Missing{}};
+    } else {
+      if (w.again && left.count > 0) throw KernelError(output_revisit(op, index));
+      if (counts) missing[at].add(left);
+    }
   }
   record(op, inside, op.space, Space::hbm, Why::writeback);
 }

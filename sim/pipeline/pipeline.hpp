@@ -9,6 +9,7 @@
 
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <set>
 
@@ -70,6 +71,8 @@ class Pipeline : public CoreTotals {
   Pipeline& operator=(const Pipeline&) = delete;
   /// Runs cells [first, last); throws KernelError.
   void run_cells(std::int64_t first, std::int64_t last);
+  /// After the run of all cores: what semaphores hold that are results.
+  void hand_on();
 
  private:
   /// A pipelined operand: where its block is.
@@ -85,6 +88,11 @@ class Pipeline : public CoreTotals {
     bool affine = false;
     std::array<std::int64_t, kMaxRank> slope{};
     std::set<std::array<std::int64_t, kMaxRank>> taken = {};  ///< where elements are counted
+    struct Left {
+      Shadow shadow;
+      Missing missing;
+    };
+    std::map<std::int64_t, Left> left = {};  ///< blocks that are restored when they return
   };
 
   /// True of memory whose values a dry run does not have.
@@ -114,6 +122,7 @@ class Pipeline : public CoreTotals {
   void advance(Window& w);
   void move_to(Window& w, const std::int64_t* index, bool elided);
   void leave(Window& w);
+  void restore(Window& w, const std::int64_t* index);
   void claim(Window& w, const std::int64_t* index);
   void claim_elements(Window& w, const std::int64_t* index);
   void record(const OperandPlan& op, const Shape& inside, Space from, Space to, Why why);

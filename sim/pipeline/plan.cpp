@@ -186,7 +186,7 @@ void finish_plan(Plan& plan) {
     plan.allocations.push_back(
         {s.name, Space::smem, s.dtype, Shape{s.elems}, 1, packed_bytes(s.dtype, s.elems)});
   }
-  if (plan.vmem_bytes() > plan.device.vmem_bytes) throw KernelError(vmem_capacity(plan));
+  if (plan.vmem_bytes() > plan.vmem_capacity()) throw KernelError(vmem_capacity(plan));
   if (plan.smem_bytes() > plan.device.smem_bytes) throw KernelError(smem_capacity(plan));
 }
 

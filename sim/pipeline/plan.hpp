@@ -2,6 +2,7 @@
 // once, before the first step.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -51,11 +52,15 @@ struct OperandPlan {
   enum class Outside : std::uint8_t { numbers, undefined };
   Outside outside = Outside::numbers;
   /// When an output block may come back after it has left: never; if all of it is then written
-  /// anew; or it never leaves, since every cell writes it and the last one's is the result.
-  enum class Returns : std::uint8_t { never, rewritten, lingers };
+  /// anew; as it was, fetched again; or it never leaves, since every cell writes it and the last
+  /// one's is the result.
+  enum class Returns : std::uint8_t { never, rewritten, restored, lingers };
   Returns returns = Returns::never;
-  bool dense = false;           ///< its memory has its own shape, packed (sim/pipeline/block.hpp)
-  bool reached = false;         ///< other cores may reach its memory
+  bool dense = false;    ///< its memory has its own shape, packed (sim/pipeline/block.hpp)
+  bool reached = false;  ///< other cores may reach its memory
+  // Semaphores that are operands: what they hold (i32) comes with the call, or is a result of it.
+  bool given = false;
+  bool handed_on = false;
   const char* alias = nullptr;  ///< of an output: the input whose array it overwrites
   int aliased = -1;             ///< the operand that shares its array, of an aliased pair
   int ledger_ref = -1;
@@ -67,8 +72,8 @@ struct OperandPlan {
   const Shape& claims() const { return by_element ? array : blocks; }
   bool pipelined() const { return role == Role::in || role == Role::out; }
   /// The user's arrays: given to the run, or given back.
-  bool is_input() const { return role == Role::in || role == Role::hbm_in; }
-  bool is_output() const { return role == Role::out || role == Role::hbm_out; }
+  bool is_input() const { return role == Role::in || role == Role::hbm_in || given; }
+  bool is_output() const { return role == Role::out || role == Role::hbm_out || handed_on; }
   /// Block `index` among all, in row-major order.
   std::int64_t number_of(const std::int64_t* index) const {
     std::int64_t n = 0;
@@ -128,6 +133,7 @@ struct Plan {
   /// array, and what goes to other devices. HBM reads and writes are without it.
   bool peers = false;
   bool leaves_undefined = false;  ///< outputs need not be written whole
+  std::int64_t vmem_limit = 0;    ///< bytes that the author allows it; 0: all that there are
   bool compact = false;           ///< arrays of few rows have tiles of few rows, as Mosaic's
   int scoped_ref = -1;            ///< row of the ledger for buffers of run_scoped
   Ledger ledger;                  ///< the refs, no movements yet
@@ -142,6 +148,10 @@ struct Plan {
                    : device.padded_bytes(op.dtype, op.kept);
   }
 
+  /// What it may take of VMEM.
+  std::int64_t vmem_capacity() const {
+    return vmem_limit > 0 ? std::min(vmem_limit, device.vmem_bytes) : device.vmem_bytes;
+  }
   std::int64_t vmem_bytes() const { return bytes_in(allocations, Space::vmem); }
   std::int64_t smem_bytes() const { return bytes_in(allocations, Space::smem); }
 };

@@ -26,7 +26,7 @@ void RunDriver::make_arrays(Machine& machine) {
     if (!here(d)) continue;
     for (std::size_t i = 0; i < plan_.operands.size(); ++i) {
       const OperandPlan& op = plan_.operands[i];
-      if (!op.present || (!in_hbm(op.role) && op.aliased < 0)) continue;
+      if (!op.present || is_semaphore(op.role) || (!in_hbm(op.role) && op.aliased < 0)) continue;
       if (op.aliased >= 0 && static_cast<std::size_t>(op.aliased) < i) {
         io.arrays[i] = io.arrays[static_cast<std::size_t>(op.aliased)];
         continue;
@@ -99,6 +99,9 @@ std::uint64_t RunDriver::run_schedule(const Schedule& schedule, RunResult& resul
       cores[static_cast<std::size_t>(c.id)]->run_cells(cells * part / parts,
                                                        cells * (part + 1) / parts);
     });
+    for (const auto& core : cores) {
+      if (core) core->hand_on();
+    }
   } catch (const KernelError& error) {
     result.diagnostics.push_back(error.diagnostic);
   }

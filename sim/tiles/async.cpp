@@ -140,8 +140,9 @@ void AsyncCopy::check(Here at) const {
             to_.buffer().name + ": " + describe(to_.dtype(), to_.extents()),
         site));
   }
-  if (landed_->kind != Semaphore::Kind::dma || (sent_ != nullptr && sent_->kind != landed_->kind)) {
-    throw KernelError(shape_mismatch("copy", landed_->name + " is no DMA semaphore"));
+  for (const Semaphore* const s : {landed_, sent_}) {
+    if (s != nullptr && s->kind == Semaphore::Kind::barrier)
+      throw KernelError(shape_mismatch("copy", s->name + " is no DMA semaphore"));
   }
 }
 
@@ -157,7 +158,7 @@ void AsyncCopy::start(int priority, Here at) const {
     t->sent = sent_;
     if (m.here(target)) {
       Buffer* const buffer = m.on_core(to_.buffer(), target);
-      Semaphore* const recv = m.on_core(*landed_, target);
+      Semaphore* const recv = m.to_reach(*landed_, target);
       if (buffer == nullptr || recv == nullptr || !(buffer->shape == to_.buffer().shape)) {
         throw KernelError(use_after_scope(to_.buffer().name, site));
       }
@@ -175,11 +176,21 @@ void AsyncCopy::wait(Here at) const {
   if (sent_ != nullptr) wait_send(at);
   wait_recv(at);
 }
+namespace {
+/// Waits for copies take bytes; a semaphore that counts signals counts a copy once.
+void check_counts_bytes(const Semaphore& s) {
+  if (s.kind != Semaphore::Kind::dma)
+    throw KernelError(shape_mismatch(
+        "wait", s.name + " is no DMA semaphore: semaphore_wait takes what a copy adds to it, 1"));
+}
+}  // namespace
 void AsyncCopy::wait_send(Here at) const {
   Semaphore& s = sent_ != nullptr ? *sent_ : *landed_;
+  check_counts_bytes(s);
   core_->machine->wait(*core_, s, from_.bytes(), site_of(*core_, at));
 }
 void AsyncCopy::wait_recv(Here at) const {
+  check_counts_bytes(*landed_);
   core_->machine->wait(*core_, *landed_, to_.bytes(), site_of(*core_, at));
 }
 
@@ -187,21 +198,20 @@ void semaphore_signal(const SemRef& sem, int n, int device, int core, Here at) {
   MachineCore& c = sem.core();
   const Site site = site_of(c, at);
   Semaphore& mine = sem.one(at);
-  if (n <= 0) throw KernelError(semaphore_underflow(c, mine, n, site));
+  if (n < 0) throw KernelError(semaphore_underflow(c, mine, n, site));
   if (mine.kind == Semaphore::Kind::dma) {
     throw KernelError(shape_mismatch("semaphore_signal", mine.name + " counts bytes of transfers"));
   }
-  Semaphore* target = &mine;
-  if (device != kThis || core != kThis) {
-    const int id = detail::target_core(c, device, core, site);
-    if (!c.machine->here(id)) {
-      c.machine->signal_elsewhere(c, mine, id, n, site);
-      return;
-    }
-    target = c.machine->on_core(mine, id);
-    if (target == nullptr) throw KernelError(use_after_scope(mine.name, site));
+  if (n == 0) return;
+  if (device == kThis && core == kThis) {
+    c.machine->signal(c, mine, n, site);
+    return;
   }
-  c.machine->signal(c, *target, n, site);
+  const int id = detail::target_core(c, device, core, site);
+  if (!c.machine->here(id))
+    c.machine->signal_elsewhere(c, mine, id, n, site);
+  else
+    c.machine->signal_to(c, mine, id, n, site);
 }
 
 void semaphore_wait(const SemRef& sem, int n, Here at) {

@@ -162,12 +162,25 @@ struct ScopedUndefined : Local<> {
     }
   }
 };
+/// The neighbour may not have entered its scope yet: the signal waits for it there.
+struct SignalMeetsNoScope : Mesh {
+  static constexpr const char* slug = "use-after-scope";
+  void operator()(auto& env, auto, auto, auto, auto, auto, auto) const {
+    if (bad && env.device_id() == 1) return;
+    env.run_scoped(
+        [&](auto t) {
+          if (env.device_id() == 0) semaphore_signal(t, 1, 1);
+          if (env.device_id() == 1) semaphore_wait(t);
+        },
+        sem("t"));
+  }
+};
 
 using Twins =
     std::tuple<PipelineReadsWhatLands, PipelineWritesWhatIsRead, PipelineAccumulatesFromNothing,
                SharedSlotsOfTwoOperands, RefLeavesItsScope, SemaphoreLeavesItsScope, ScopeReused,
                CopyOutlivesItsScope, ScopedSemaphoreLeft, ScopedCopyOnScopedSemaphore,
-               ScopeTooLarge, ScopedUndefined>;
+               ScopeTooLarge, ScopedUndefined, SignalMeetsNoScope>;
 
 TEMPLATE_LIST_TEST_CASE("a hazard of scopes is found, its good twin is silent", "[hazards][nested]",
                         Twins) {
