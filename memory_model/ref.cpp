@@ -100,11 +100,14 @@ Ref Ref::reshape(const Shape& to) const {
       ++moving;
     }
     int end = next_end;  // of the new dims that count elements of the buffer
+    int kept = -1;       // the new dim that has the units of an element
     if (cut) {
-      int kept = -1;
+      int inner = -1;
       for (int d = next; d < next_end; ++d) {
         if (to[d] == v_.extents[v_.cut_dim]) kept = d;
+        if (to[d] != 1) inner = d;
       }
+      if (kept < 0 && inner >= 0 && to[inner] > v_.cut && to[inner] % v_.cut == 0) kept = inner;
       if (moving > 1) throw fail();
       r.v_.cut_dim = std::max(0, kept);
       if (kept < 0) {  // the units of an element become dims of their own
@@ -119,7 +122,7 @@ Ref Ref::reshape(const Shape& to) const {
     }
     for (int d = end - 1; d >= next; --d) {
       r.v_.strides[d] = stride;
-      stride *= to[d];
+      stride *= d == kept ? to[d] / v_.cut : to[d];
     }
     from = from_end;
     next = next_end;

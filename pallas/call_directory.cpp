@@ -129,6 +129,11 @@ void apply_config(const std::string& config, Call& call) {
   const Json settings = parsed.value("custom_call_config", Json::object());
   call.collective_id = settings.value("collective_id", 0);
   call.unchecked_bounds = settings.value("disable_bounds_checks", false);
+  constexpr int kVmem = 1;
+  for (const Json& scoped : parsed.value("scoped_memory_configs", Json::array())) {
+    if (scoped.value("memory_space", 0) == kVmem)
+      call.vmem_limit = scoped.value("size", std::int64_t{0});
+  }
 }
 
 std::vector<CallFile> call_files(const CallToRecord& call) {

@@ -136,10 +136,9 @@ class ModulePlanner {
         program_.asynchronous = program_.asynchronous || w.semaphores || w.any;
         program_.scratch.push_back(std::move(w));
       } else {
-        if (w.semaphores) malformed("an operand of the kernel is a semaphore");
         if (windows != nullptr)
           read_window(windows->list[static_cast<std::size_t>(i - prefetch)], w);
-        program_.asynchronous = program_.asynchronous || w.any;
+        program_.asynchronous = program_.asynchronous || w.any || w.in_place || w.semaphores;
         program_.operands.push_back(std::move(w));
       }
     }
@@ -147,8 +146,13 @@ class ModulePlanner {
 
   void read_window(const Attribute& a, Window& w) {
     const Attribute* transform = find(a.dictionary, "transform_indices");
-    if (transform == nullptr || w.any) return;
+    if (transform == nullptr || w.any || w.semaphores) return;
     const Attribute* bounds = find(a.dictionary, "window_bounds");
+    // What a kernel without a pipeline takes whole has the map of zeros, and no bounds.
+    if (bounds == nullptr && transform->text.starts_with("affine_map")) {
+      w.in_place = true;
+      return;
+    }
     if (bounds == nullptr || bounds->kind != Attribute::Kind::integers)
       malformed("a window has no bounds");
     w.bounds = bounds->integers;
@@ -166,6 +170,8 @@ class ModulePlanner {
     if (const Attribute* mode = find(a.dictionary, "pipeline_mode")) {
       if (mode->text.find("synchronous") != std::string::npos) w.slots = 1;
     }
+    if (const Attribute* mode = find(a.dictionary, "revisit_mode"))
+      w.restored = mode->text.find("any") != std::string::npos;
     std::string name = transform->text;
     if (name.starts_with("@")) name = name.substr(1);
     const Function* f = module_.function(name);

@@ -8,7 +8,8 @@ const RuleTable& rules() {
   static const RuleTable all({arith_rules(), math_rules(), vector_rules(), control_rules(),
                               tpu_vector_rules(), shape_rules(), memory_rules(), view_rules(),
                               matmul_rules(), scope_rules(), dma_rules(), random_rules()},
-                             "`tessera ops` lists the ops of Mosaic modules that are built");
+                             "`tessera ops` lists the ops of Mosaic modules that are built",
+                             refuse_without_code);
   return all;
 }
 

@@ -18,4 +18,7 @@ Rules dma_rules();
 Rules random_rules();
 const RuleTable& rules();
 
+/// What the TPU compiler has no code for on any TensorCore (unsupported, in its words).
+void refuse_without_code(Planner& p, const Operation& op);
+
 }  // namespace tessera::pallas

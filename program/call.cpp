@@ -73,6 +73,10 @@ Space space_of(const Window& w) {
   return w.smem ? Space::smem : Space::vmem;
 }
 
+Role semaphore_role(const Window& w) {
+  return w.type.semaphore == "dma_semaphore" ? Role::dma_sem : Role::sem;
+}
+
 std::string name_of(const Call& call, std::size_t i) {
   if (i < call.names.size() && !call.names[i].empty()) return call.names[i];
   const std::size_t inputs = call.inputs.size();
@@ -112,6 +116,18 @@ bool is_aliased(const Call& call, std::size_t operand) {
   });
 }
 
+/// What the kernel reaches in HBM, or, where a result is an operand that it got, in other memory.
+bool is_array(const Call& call, std::size_t operand) {
+  const Window& w = call.program->operands[operand];
+  const bool input = operand < call.inputs.size();
+  return w.any || (w.in_place && (input ? std::ranges::any_of(call.aliases,
+                                                              [&](const Alias& a) {
+                                                                return static_cast<std::size_t>(
+                                                                           a.input) == operand;
+                                                              })
+                                        : is_aliased(call, operand)));
+}
+
 struct Cells {
   int parallel = 0;  ///< leading dims whose steps are cells
   /// Per operand: a result with one block, which every cell writes and the last one leaves behind
@@ -129,15 +145,15 @@ Cells cells_of(const Call& call, bool share) {
   cells.lingers.resize(p.operands.size());
   for (std::size_t i = call.inputs.size(); share && i < p.operands.size(); ++i) {
     const Window& w = p.operands[i];
-    cells.lingers[i] =
-        !w.any && !is_aliased(call, i) && (w.whole || std::ranges::count(w.uses, true) == 0);
+    cells.lingers[i] = !w.any && !w.semaphores && !is_aliased(call, i) &&
+                       (w.whole || std::ranges::count(w.uses, true) == 0);
   }
   const bool some_linger = std::ranges::count(cells.lingers, true) != 0;
   const auto tells_apart = [&](std::size_t d) {
     bool told = !some_linger;
     for (std::size_t i = call.inputs.size(); i < p.operands.size(); ++i) {
       const Window& w = p.operands[i];
-      if (w.any || cells.lingers[i]) continue;
+      if (w.any || w.semaphores || cells.lingers[i]) continue;
       if (w.whole || !w.uses[d]) return false;
       told = true;
     }
@@ -169,6 +185,7 @@ Prepared prepare(const Call& call, const DeviceSpec& device, int devices, bool s
   plan.leaves_undefined = true;
   plan.compact = true;
   plan.copies = p.asynchronous;
+  plan.vmem_limit = call.vmem_limit;
   plan.counts_in_run = true;
   plan.grid_rank = static_cast<int>(p.grid.size());
   plan.parallel_rank = cells.parallel;
@@ -186,7 +203,13 @@ Prepared prepare(const Call& call, const DeviceSpec& device, int devices, bool s
     OperandPlan op;
     r.names.push_back(name_of(call, i));
     op.name = r.names.back();
-    op.role = w.any ? (input ? Role::hbm_in : Role::hbm_out) : input ? Role::in : Role::out;
+    op.given = w.semaphores && input;
+    op.handed_on = w.semaphores && !input;
+    const bool array = is_array(call, i);
+    op.role = w.semaphores ? semaphore_role(w)
+              : array      ? (input ? Role::hbm_in : Role::hbm_out)
+              : input      ? Role::in
+                           : Role::out;
     op.dtype = w.type.dtype;
     op.space = space_of(w);
     op.block = shape_of(w.bounds);
@@ -221,6 +244,11 @@ Prepared prepare(const Call& call, const DeviceSpec& device, int devices, bool s
     op.pad_low = shape_of(w.pad_low);
     op.pad_high = shape_of(w.pad_high);
     if (op.block.rank == 0) op.array = op.block = {1};  // of one element, squeezed
+    if (w.semaphores) {
+      op.block = {};
+      plan.operands.push_back(std::move(op));
+      continue;
+    }
     const auto squeezed = dropped_ones(op.block, w.type.shape);
     if (!squeezed) {
       throw InputError("bad-module", "the module makes no sense: a window of " +
@@ -230,9 +258,11 @@ Prepared prepare(const Call& call, const DeviceSpec& device, int devices, bool s
     op.cols = op.block.rank > 0 ? static_cast<int>(op.block[op.block.rank - 1]) : 1;
     op.rows = static_cast<int>(op.block.elems() / std::max(1, op.cols));
     op.buffers = w.slots;
-    op.of_cell = !w.any && stays_in_cell(w, cells.parallel);
+    op.of_cell = !array && stays_in_cell(w, cells.parallel);
     op.outside = OperandPlan::Outside::undefined;
-    op.returns = cells.lingers[i] ? OperandPlan::Returns::lingers : OperandPlan::Returns::rewritten;
+    op.returns = cells.lingers[i] ? OperandPlan::Returns::lingers
+                 : w.restored     ? OperandPlan::Returns::restored
+                                  : OperandPlan::Returns::rewritten;
     op.dense = true;
     op.reached = op.role == Role::out || w.whole;
     plan.operands.push_back(std::move(op));
@@ -252,7 +282,7 @@ Prepared prepare(const Call& call, const DeviceSpec& device, int devices, bool s
     op.space = space_of(w);
     op.array = w.type.shape;
     if (w.semaphores) {
-      op.role = w.type.semaphore == "dma_semaphore" ? Role::dma_sem : Role::sem;
+      op.role = semaphore_role(w);
       op.array = {w.type.shape.elems()};
     } else {
       op.role = w.any ? Role::hbm : w.smem ? Role::smem : Role::vmem;

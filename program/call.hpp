@@ -33,6 +33,7 @@ struct Call {
   std::vector<Array> inputs;
   std::vector<Array> results;  ///< shapes and types wanted; empty: inferred
   std::vector<Alias> aliases;
+  std::int64_t vmem_limit = 0;  ///< Plan::vmem_limit
   int collective_id = 0;
   bool unchecked_bounds =
       false;  ///< the author's disable_bounds_checks: reads outside are undefined

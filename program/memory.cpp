@@ -138,7 +138,7 @@ void write_bounds(const float* from, const Ref& to, const std::byte* mask) {
 std::optional<Ref> element_of(Exec& x, const MemRef& m, std::span<const int> slots, DType dtype,
                               bool load) {
   const bool unchecked = load && x.unchecked_bounds;
-  if (m.outside.any && unchecked) return {};
+  if (m.outside.any() && unchecked) return {};
   m.check_inside();
   Ref::View v = m.view;
   for (std::size_t i = 0; i < slots.size(); ++i) {
@@ -202,10 +202,21 @@ Ref::View outside_slice(Ref::View v, int dim, std::int64_t start, std::int64_t s
 
 Ref readable(Exec& x, const MemRef& m) {
   const Outside& out = m.outside;
-  if (!out.any || !x.unchecked_bounds) return m.ref();
-  const std::int64_t first = std::max<std::int64_t>(0, -out.start);
-  const std::int64_t end = std::min(out.size, out.extent - out.start);
-  if (first < end && out.now < 0) m.check_inside();  // some of it is there, but which?
+  if (!out.any() || !x.unchecked_bounds) return m.ref();
+  bool none_there = false;
+  bool known = true;
+  Ref::View there = m.view;
+  std::vector<std::array<std::int64_t, 3>> parts;  // dim, first, size
+  for (const OutsideDim& o : out.dims) {
+    const std::int64_t first = std::max<std::int64_t>(0, -o.start);
+    const std::int64_t end = std::min(o.size, o.extent - o.start);
+    none_there = none_there || first >= end;
+    known = known && o.now >= 0;
+    if (first >= end || o.now < 0) continue;
+    there = outside_slice(there, o.now, first, end - first);
+    parts.push_back({o.now, first, end - first});
+  }
+  if (!none_there && !known) m.check_inside();  // some of it is there, but which?
   auto made =
       std::make_unique<SharedBuffer>(m.buffer->name, m.buffer->space, m.view.dtype, m.view.extents);
   made->device = m.buffer->device;
@@ -213,10 +224,12 @@ Ref readable(Exec& x, const MemRef& m) {
   made->ledger_ref = m.buffer->ledger_ref;
   made->written = made->shared = false;
   const Ref all(*made);
-  if (first < end) {
-    const Ref there(*m.buffer, outside_slice(m.view, out.now, first, end - first));
-    track(x, there, false);
-    copy(there, all.slice(out.now, first, end - first));
+  if (!none_there) {
+    const Ref from(*m.buffer, there);
+    Ref to = all;
+    for (const auto& [dim, first, size] : parts) to = to.slice(static_cast<int>(dim), first, size);
+    track(x, from, false);
+    copy(from, to);
   }
   x.outside.push_back(std::move(made));
   return all;
@@ -296,13 +309,61 @@ Ref readable_part(Exec& x, const MemRef& m, std::span<const std::int64_t> start,
     const std::int64_t at = start[static_cast<std::size_t>(d)];
     const std::int64_t extent = part.view.extents[d];
     if (at >= 0 && at + extents[d] <= extent) continue;
-    if (part.outside.any || part.view.cut > 1) fail_bounds(m, d, at, extents[d], extent);
-    part.outside = {true, d, d, at, extents[d], extent, x.here()};
+    if (part.view.cut > 1 || m.outside.any()) fail_bounds(m, d, at, extents[d], extent);
+    part.outside.dims.push_back({d, d, at, extents[d], extent});
+    part.outside.at = x.here();
   }
-  if (!part.outside.any) return part_of(m, start, extents, steps);
+  if (!part.outside.any() || m.outside.any()) return part_of(m, start, extents, steps);
   for (int d = 0; d < extents.rank; ++d)
     part.view = outside_slice(part.view, d, start[static_cast<std::size_t>(d)], extents[d]);
   return readable(x, part);
+}
+
+std::optional<MaskedPart> masked_part(const MemRef& m, std::span<const std::int64_t> start,
+                                      const Shape& extents, std::span<const std::int64_t> steps,
+                                      const std::byte* mask) {
+  if (m.buffer == nullptr || m.outside.any() || m.view.cut > 1) return {};
+  const Shape& all = m.view.extents;
+  std::vector<std::int64_t> begin(start.begin(), start.end());
+  Shape inside = extents;
+  bool leaves = false;
+  for (int d = 0; d < extents.rank; ++d) {
+    const auto i = static_cast<std::size_t>(d);
+    const std::int64_t step = i < steps.size() ? steps[i] : 1;
+    if (step < 1) return {};
+    const std::int64_t first = start[i] < 0 ? (-start[i] + step - 1) / step : 0;
+    const std::int64_t end =
+        start[i] < all[d] ? std::min(extents[d], (all[d] - start[i] + step - 1) / step) : 0;
+    begin[i] = start[i] + first * step;
+    inside[d] = std::max<std::int64_t>(0, end - first);
+    leaves = leaves || inside[d] != extents[d];
+  }
+  if (!leaves) return {};
+  std::vector<std::int64_t> place;
+  std::vector<std::byte> kept;
+  for (std::int64_t e = 0; e < extents.elems(); ++e) {
+    const Shape at = unravel(extents, e);
+    bool there = true;
+    for (int d = 0; d < extents.rank; ++d) {
+      const auto i = static_cast<std::size_t>(d);
+      const std::int64_t step = i < steps.size() ? steps[i] : 1;
+      const std::int64_t index = start[i] + at[d] * step;
+      if (index >= 0 && index < all[d]) continue;
+      there = false;
+      if (mask[e] != std::byte{0}) fail_bounds(m, d, index, 1, all[d]);
+    }
+    if (!there) continue;
+    place.push_back(e);
+    kept.push_back(mask[e]);
+  }
+  if (place.empty()) {
+    inside = extents;
+    for (int d = 0; d < inside.rank; ++d) {
+      inside[d] = 0;
+      begin[static_cast<std::size_t>(d)] = 0;
+    }
+  }
+  return MaskedPart{part_of(m, begin, inside, steps), std::move(place), std::move(kept)};
 }
 
 Scalar load_element(Exec& x, const MemRef& m, std::span<const int> index, DType index_type) {

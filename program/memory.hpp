@@ -1,6 +1,7 @@
 // What steps do to memory: loads and stores of part of a buffer, told to the machine.
 #pragma once
 
+#include <optional>
 #include <span>
 
 #include "program/program.hpp"
@@ -18,13 +19,24 @@ Ref::View outside_slice(Ref::View v, int dim, std::int64_t start, std::int64_t s
 /// has written, where the kernel switched bounds checks off. Throws KernelError[oob-index] where it
 /// did not.
 Ref readable(Exec& x, const MemRef& m);
-/// part_of(), or what readable() makes of a part that is outside in one dim.
+/// part_of(), or what readable() makes of a part that is outside.
 Ref readable_part(Exec& x, const MemRef& m, std::span<const std::int64_t> start,
                   const Shape& extents, std::span<const std::int64_t> steps);
 
 Vector load(Exec& x, const Ref& from);
 /// Where `mask` (a byte per element, or null) is not zero.
 void store(Exec& x, const Vector& v, const Ref& to, const std::byte* mask);
+/// A part of a memref that has a mask, of which elements outside are not in it.
+struct MaskedPart {
+  Ref ref;                          ///< what of it lies inside
+  std::vector<std::int64_t> place;  ///< in the whole part, of each element of `ref`
+  std::vector<std::byte> mask;      ///< likewise
+};
+/// Of a part that leaves its memref with masked-off elements only; nothing if it does not leave it.
+/// Throws KernelError[oob-index] where the mask is set outside.
+std::optional<MaskedPart> masked_part(const MemRef& m, std::span<const std::int64_t> start,
+                                      const Shape& extents, std::span<const std::int64_t> steps,
+                                      const std::byte* mask);
 
 /// One element; `index`: scalar slots.
 Scalar load_element(Exec& x, const MemRef& m, std::span<const int> index, DType index_type);

@@ -6,7 +6,8 @@
 
 namespace tessera::program {
 
-RuleTable::RuleTable(std::initializer_list<Rules> families, const char* help) : help_(help) {
+RuleTable::RuleTable(std::initializer_list<Rules> families, const char* help, Check check)
+    : help_(help), check_(check) {
   for (const Rules family : families) {
     for (const Rule& rule : family) rules_[rule.name] = &rule;
   }
@@ -656,6 +657,7 @@ void Planner::operation(const Operation& op) {
   const Operation* const outer = std::exchange(running_, &op);
   const Rule* const rule = rules_.find(op.name);
   if (rule == nullptr) unsupported(op, "");
+  rules_.check(*this, op);
   ++program_.operations;
   const char* const outer_name = std::exchange(running_name_, rule->name);
   const bool values = on_values(op, *rule);

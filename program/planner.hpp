@@ -36,16 +36,20 @@ using Rules = std::span<const Rule>;
 /// All ops that a front end has, by name.
 class RuleTable {
  public:
-  /// `help`: where a user finds them listed.
-  RuleTable(std::initializer_list<Rules> families, const char* help);
+  using Check = void (*)(Planner&, const Operation&);
+  /// `help`: where a user finds them listed. `check`: throws for what the front end's own compiler
+  /// has no code for.
+  RuleTable(std::initializer_list<Rules> families, const char* help, Check check);
   /// Null if there is none.
   const Rule* find(const std::string& op) const;
   const std::map<std::string, const Rule*>& all() const { return rules_; }
   const char* help() const { return help_; }
+  void check(Planner& p, const Operation& op) const { check_(p, op); }
 
  private:
   std::map<std::string, const Rule*> rules_;
   const char* help_;
+  Check check_;
 };
 
 class Planner {

@@ -84,8 +84,9 @@ void fail_poison(const char* what) {
 }
 
 void MemRef::check_inside() const {
-  if (!outside.any) return;
-  fail_bounds(*this, outside.dim, outside.start, outside.size, outside.extent, &outside.at);
+  if (!outside.any()) return;
+  const OutsideDim& first = outside.dims.front();
+  fail_bounds(*this, first.dim, first.start, first.size, first.extent, &outside.at);
 }
 
 void fail_bounds(const MemRef& m, int dim, std::int64_t start, std::int64_t size,

@@ -41,15 +41,19 @@ struct Vector {
   }
 };
 
-/// A slice that leaves its memref.
-struct Outside {
-  bool any = false;
+/// What of a slice leaves its memref: a dim of it.
+struct OutsideDim {
   int dim = 0;  ///< of the memref that was sliced
   int now = 0;  ///< of the view; -1: no longer a dim of it
   std::int64_t start = 0;
   std::int64_t size = 0;
   std::int64_t extent = 0;
+};
+/// A slice that leaves its memref.
+struct Outside {
+  std::vector<OutsideDim> dims;
   Here at;  ///< the line of the slice
+  bool any() const { return !dims.empty(); }
 };
 
 /// A view of a buffer, or of an array of semaphores. It may lie outside of them: kernels wait for
@@ -104,6 +108,8 @@ struct Window {
   bool semaphores = false;
   bool written = false;  ///< the body stores or copies to it
   int slots = 2;
+  bool restored = false;  ///< a block of it that comes back is as it was
+  bool in_place = false;  ///< no pipeline brings it: the kernel has the array itself
   Type type;
   std::vector<std::int64_t> bounds;  ///< of a block, per dim of the array
   std::vector<bool> uses;            ///< per grid dim: the transform reads it

@@ -31,7 +31,7 @@ IndexMaps::IndexMaps(const Call& call, const std::vector<std::int64_t>& grid, Ex
 
 void IndexMaps::evaluate(const Window& w, const int* ids, std::int64_t* index) {
   if (w.whole) {
-    for (int d = 0; d < w.type.shape.rank; ++d) index[d] = 0;
+    std::fill_n(index, std::max(1, w.type.shape.rank), 0);
     return;
   }
   const Code& code = w.transform;
@@ -39,6 +39,7 @@ void IndexMaps::evaluate(const Window& w, const int* ids, std::int64_t* index) {
   exec_.run(code);
   for (std::size_t d = 0; d < code.results.size(); ++d)
     index[d] = exec_.integer(code.results[d], DType::i32, "a block index");
+  if (code.results.empty()) index[0] = 0;  // of a scalar, planned as one element
 }
 
 namespace {

@@ -139,7 +139,10 @@ void emit_wait(Planner& p, int semaphore_value, int bytes_of) {
     const MemRef& m = x.memref(to);
     if (m.buffer == nullptr) fail_ref("a wait for a copy of semaphores");
     const std::int64_t bytes = m.shape().bytes();
-    if (bytes > 0) c.machine->wait(c, semaphore(x.memref(sem)), bytes, site_of(c, x.here()));
+    Semaphore& s = semaphore(x.memref(sem));
+    if (s.kind != Semaphore::Kind::dma)
+      fail_ref("a wait for the bytes of a copy on a semaphore that counts signals");
+    if (bytes > 0) c.machine->wait(c, s, bytes, site_of(c, x.here()));
   });
 }
 /// The bytes of its destination.

@@ -2,6 +2,7 @@
 #include "program/memory.hpp"
 
 #include "pallas/rules.hpp"
+#include "program/gather.hpp"
 
 namespace tessera::pallas {
 
@@ -33,6 +34,26 @@ Shape part_extents(Planner& p, const Operation& op, int vector, int memref, std:
   return extents;
 }
 
+/// The elements of a vector at `place`.
+Vector picked(const Vector& v, const std::vector<std::int64_t>& place, std::int64_t width) {
+  return rearranged(v, std::ssize(place), width,
+                    [&](std::byte* out, const std::byte* in, std::int64_t w) {
+                      for (std::size_t i = 0; i < place.size(); ++i)
+                        std::memcpy(out + static_cast<std::int64_t>(i) * w, in + place[i] * w,
+                                    static_cast<std::size_t>(w));
+                    });
+}
+/// A vector of `n` elements that has those of `v` at `place`, and zeros.
+Vector spread(const Vector& v, const std::vector<std::int64_t>& place, std::int64_t n,
+              std::int64_t width) {
+  return rearranged(v, n, width, [&](std::byte* out, const std::byte* in, std::int64_t w) {
+    std::memset(out, 0, static_cast<std::size_t>(n * w));
+    for (std::size_t i = 0; i < place.size(); ++i)
+      std::memcpy(out + place[i] * w, in + static_cast<std::int64_t>(i) * w,
+                  static_cast<std::size_t>(w));
+  });
+}
+
 void plan_load_part(Planner& p, const Operation& op, std::span<const int> indices,
                     const std::vector<std::int64_t>& steps, int mask_value) {
   const Shape extents =
@@ -43,17 +64,21 @@ void plan_load_part(Planner& p, const Operation& op, std::span<const int> indice
   const int mask = mask_value < 0 ? -1 : p.vector(mask_value);
   if (mask >= 0) p.read(mask);
   const int to = p.new_vector(op.results[0]);
+  const std::int64_t width = register_bytes(p.type(op.results[0]).dtype);
   p.emit([=](Exec& x) {
     const auto start = read_indices(x, slots, index_type);
-    Vector v = load(x, readable_part(x, x.memref(from), start, extents, steps));
-    if (mask >= 0) {
-      const std::int64_t n = extents.elems();
-      if (!v.poison) v.poison = byte_mask(n, false);
-      const std::byte* const keep = x.vector(mask).data.bytes();
-      for (std::int64_t e = 0; e < n; ++e) {
-        if (keep[e] == std::byte{0}) v.poison.bytes()[e] = std::byte{1};
-      }
-      if (x.vector(mask).bound) fail_bounds_of("where a load's mask may be another");
+    if (mask < 0) {
+      x.vector(to) = load(x, readable_part(x, x.memref(from), start, extents, steps));
+      return;
+    }
+    if (x.vector(mask).bound) fail_bounds_of("where a load's mask may be another");
+    const std::byte* const keep = x.vector(mask).data.bytes();
+    const auto part = masked_part(x.memref(from), start, extents, steps, keep);
+    Vector v = part ? spread(load(x, part->ref), part->place, extents.elems(), width)
+                    : load(x, readable_part(x, x.memref(from), start, extents, steps));
+    if (!v.poison) v.poison = byte_mask(extents.elems(), false);
+    for (std::int64_t e = 0; e < extents.elems(); ++e) {
+      if (keep[e] == std::byte{0}) v.poison.bytes()[e] = std::byte{1};
     }
     x.vector(to) = std::move(v);
   });
@@ -85,6 +110,7 @@ void plan_store_part(Planner& p, const Operation& op, int value, int memref,
   const auto slots = p.scalars(indices);
   const DType index_type = indices.empty() ? DType::i64 : p.type(indices[0]).dtype;
   if (mask >= 0) p.read(mask);
+  const std::int64_t width = register_bytes(p.type(value).dtype);
   p.emit(
       [=](Exec& x) {
         const auto start = read_indices(x, slots, index_type);
@@ -94,7 +120,12 @@ void plan_store_part(Planner& p, const Operation& op, int value, int memref,
           if (x.vector(mask).bound) fail_bounds_of("where a store's mask may be another");
           keep = x.vector(mask).data.bytes();
         }
-        store(x, x.vector(from), part_of(x.memref(to), start, extents, steps), keep);
+        const auto part =
+            keep == nullptr ? std::nullopt : masked_part(x.memref(to), start, extents, steps, keep);
+        if (part)
+          store(x, picked(x.vector(from), part->place, width), part->ref, part->mask.data());
+        else
+          store(x, x.vector(from), part_of(x.memref(to), start, extents, steps), keep);
       },
       {from});
   p.carries_bounds();

@@ -52,10 +52,13 @@ void plan_slice(Planner& p, const Operation& op) {
         const std::int64_t reach =
             kFar / std::max({std::int64_t{1}, others, std::abs(r.view.strides[d])});
         if (size < 0 || size > reach || start < -reach || start > reach || r.view.cut > 1 ||
-            r.outside.any)
+            x.memref(from).outside.any())
           fail_bounds(r, d, start, size, extent);
         r.view = outside_slice(r.view, d, start, size);
-        if (size > 0) r.outside = {true, d, d, start, size, extent, x.here()};
+        if (size > 0) {
+          r.outside.dims.push_back({d, d, start, size, extent});
+          r.outside.at = x.here();
+        }
         continue;
       }
       try {
@@ -82,10 +85,12 @@ void plan_squeeze(Planner& p, const Operation& op) {
     for (const int d : gone) {
       if (r.semaphores == nullptr) {
         r.view = r.shape().squeeze(d, 0).view();
-        if (r.outside.now == d)
-          r.outside.now = -1;
-        else if (r.outside.now > d)
-          --r.outside.now;
+        for (OutsideDim& o : r.outside.dims) {
+          if (o.now == d)
+            o.now = -1;
+          else if (o.now > d)
+            --o.now;
+        }
         continue;
       }
       for (int i = d; i + 1 < r.view.extents.rank; ++i) {
@@ -121,7 +126,7 @@ void plan_reshape(Planner& p, const Operation& op) {
     if (open >= 0) s[open] = known == 0 ? 0 : r.view.extents.elems() / known;
     try {
       r.view = r.shape().reshape(s).view();
-      r.outside.now = -1;
+      for (OutsideDim& o : r.outside.dims) o.now = -1;
     } catch (const RefError& e) {
       fail_ref(e.what());
     }
@@ -143,7 +148,7 @@ void plan_bitcast(Planner& p, const Operation& op) {
     MemRef r = x.memref(from);
     try {
       r.view = (columns ? r.shape().bitcast(dtype) : r.shape().repack(dtype)).view();
-      r.outside.now = -1;
+      for (OutsideDim& o : r.outside.dims) o.now = -1;
     } catch (const RefError& e) {
       fail_ref(e.what());
     }
