@@ -1,5 +1,10 @@
 #include "memory_model/file.hpp"
 
+#include <signal.h>
+#include <sys/types.h>
+
+#include <cerrno>
+#include <charconv>
 #include <filesystem>
 #include <fstream>
 
@@ -23,6 +28,22 @@ std::string read_file(const std::string& path, std::size_t most_bytes) {
                     " bytes that such a file may have");
   }
   return bytes;
+}
+
+void sweep(const std::string& path, const std::string& mark) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  const fs::path folder = fs::absolute(path, error).parent_path();
+  const std::string start = fs::path(path).filename().string() + mark;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    const std::string name = entry.path().filename().string();
+    if (!name.starts_with(start)) continue;
+    pid_t writer = 0;
+    const char* const end = name.data() + name.size();
+    const auto [last, wrong] = std::from_chars(name.data() + start.size(), end, writer);
+    const bool one = wrong == std::errc() && last == end && writer > 0;
+    if (one && kill(writer, 0) != 0 && errno == ESRCH) fs::remove_all(entry.path(), error);
+  }
 }
 
 std::string printable(const std::string& text) {

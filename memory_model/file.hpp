@@ -18,6 +18,9 @@ struct FileError : std::runtime_error {
 /// The bytes of a file of at most so many. Throws FileError.
 std::string read_file(const std::string& path, std::size_t most_bytes);
 
+/// Removes what writers of `path` left behind: PATH + mark + the id of a process that is gone.
+void sweep(const std::string& path, const std::string& mark);
+
 /// The text with every control character but the newline as \xNN: no file speaks to a terminal.
 std::string printable(const std::string& text);
 

@@ -10,6 +10,8 @@
 #include <sstream>
 #include <string_view>
 
+#include "memory_model/file.hpp"
+
 namespace tessera {
 
 namespace {
@@ -208,7 +210,9 @@ void write_file_atomically(const std::string& path, const std::string& text) {
     if (!stream) fail(path, "cannot be written");
     return;
   }
-  const std::string temporary = path + ".tmp" + std::to_string(::getpid());
+  constexpr const char* kMark = ".tmp";
+  sweep(path, kMark);
+  const std::string temporary = path + kMark + std::to_string(::getpid());
   std::ofstream stream(temporary, std::ios::binary | std::ios::trunc);
   stream.write(text.data(), static_cast<std::streamsize>(text.size()));
   stream.close();

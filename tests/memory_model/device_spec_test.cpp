@@ -78,3 +78,31 @@ TEST_CASE("figures that are not published may be left out", "[memory_model][devi
   CHECK_THROWS_WITH(parse_device(other, "my.json"),
                     Contains("figure 'peak_vector_ops' must have the unit op/s"));
 }
+
+TEST_CASE("figures that no device has are refused, and values of other types",
+          "[memory_model][device]") {
+  const std::string json = load_device("tpu-v5e").json;
+  const auto changed = [&](const std::string& from, const std::string& to) {
+    const std::string text = std::regex_replace(json, std::regex(from), to);
+    REQUIRE(text != json);
+    return text;
+  };
+  CHECK_THROWS_WITH(parse_device(changed(R"("hbm_bandwidth": \{"value": [0-9.]+)",
+                                         R"("hbm_bandwidth": {"value": 0)"),
+                                 "my.json"),
+                    Contains("figure 'hbm_bandwidth' must be at least 1"));
+  CHECK_THROWS_WITH(parse_device(changed(R"("hbm_bandwidth": \{"value": [0-9.]+)",
+                                         R"("hbm_bandwidth": {"value": 1e308)"),
+                                 "my.json"),
+                    Contains("figure 'hbm_bandwidth' is beyond any device: more than 1e+18"));
+  CHECK_THROWS_WITH(
+      parse_device(changed(R"("tile_lanes": \{"value": 128)", R"("tile_lanes": {"value": 0)"),
+                   "my.json"),
+      Contains("figure 'tile_lanes' must be at least 1"));
+  CHECK_THROWS_WITH(parse_device(changed(R"("unit": "B/s")", R"("unit": 1)"), "my.json"),
+                    Contains("needs a \"unit\""));
+  CHECK_THROWS_WITH(
+      parse_device(changed(R"("title": "[^"]*")", "\"title\": \"" + std::string(300, 't') + "\""),
+                   "my.json"),
+      Contains("its \"title\" is too long"));
+}

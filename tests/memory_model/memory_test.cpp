@@ -217,3 +217,13 @@ TEST_CASE("totals are the sums of the movements", "[memory_model][ledger]") {
   twice.add(ledger);
   CHECK(twice.refs()[0].transfers == 2 * ledger.refs()[0].transfers);
 }
+
+TEST_CASE("the last of an odd number of 4-bit elements is marked alone", "[memory_model][ref]") {
+  for (const std::int64_t n : {1, 3, 8}) {
+    std::byte bytes[4] = {};
+    BorrowedBuffer buffer("b", Space::smem, DType::i4, {n}, bytes);
+    buffer.shadow = Shadow(n, Shadow::uninit);
+    mark_defined(Ref(buffer));
+    CHECK(buffer.shadow.all_init());
+  }
+}
