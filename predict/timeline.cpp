@@ -10,7 +10,8 @@ namespace {
 
 std::string why_not(const StepTrace& trace) {
   if (!trace.complete) {
-    if (trace.too_many_acts) return "more than 2^21 copies, waits and signals";
+    if (trace.too_many_acts)
+      return "more than 2^18 copies, waits and signals in a step, or 2^21 in all";
     return trace.most < StepTrace::kMostSteps
                ? "more than " + std::to_string(trace.most) + " steps: --timeline"
                : "more than 2^24 steps";

@@ -317,7 +317,12 @@ bool Machine::targets(const UnderWay& u, const Semaphore& s) {
 }
 
 void Machine::write_down(MachineCore& c, const Act& act) {
-  if (std::ssize(*c.script) > kMostActs) return;
+  constexpr std::int64_t kMostOfAStep = std::int64_t{1} << 18;  // some ten megabytes
+  if (std::ssize(*c.script) >= kMostOfAStep) {
+    *c.script = {};
+    c.script = nullptr;
+    return;
+  }
   const Work work = work_since(c.scripted);
   if (!(work == Work{})) c.script->push_back(work_act(work));
   c.script->push_back(act);

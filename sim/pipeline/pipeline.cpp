@@ -295,6 +295,8 @@ void Pipeline::observed_step() {
       io_.core->scripted = op_state;
     }
     body_->run();
+    const bool too_long = io_.core != nullptr && tracing() && io_.core->script == nullptr;
+    if (too_long) trace.give_up(true);
     if (tracing()) trace_step(before);
   }
   ++steps;

@@ -176,11 +176,35 @@ struct SignalMeetsNoScope : Mesh {
   }
 };
 
+/// Core 0 copies on a semaphore of a scope, which ends; core 1 reads what came, told or untold.
+struct CopyOfAnEarlierScope : Program {
+  static constexpr const char* slug = "race";
+  static int cores() { return 2; }
+  auto spec() const {
+    return tessera::spec(grid(parallel(2).as("c")), hbm_in<float>("x", shape(kRows, kCols)),
+                         hbm<float>("o", shape(kRows, kCols)), vmem<float>("buf", kRows, kCols),
+                         dma_sem("mine", 1), sem("here", 1), sem("there", 1));
+  }
+  void operator()(auto& env, auto x, auto o, auto buf, auto mine, auto here, auto there) const {
+    if (env.program_id(0) == 0) {
+      env.run_scoped([&](auto s) { async_copy(x, o, s).wait(); }, dma_sem("of_the_scope"));
+      env.run_scoped([&](auto s) { async_copy(x, buf, s).wait(); }, dma_sem("of_another"));
+      if (!bad) semaphore_signal(here, 1, 0, 1);
+      semaphore_signal(there, 1, 0, 1);
+    } else {
+      // In time, but not because of the copy: what it waits for may come first.
+      if (!bad) semaphore_wait(here);
+      async_copy(o, buf, mine[0]).wait();
+      semaphore_wait(there);
+    }
+  }
+};
+
 using Twins =
     std::tuple<PipelineReadsWhatLands, PipelineWritesWhatIsRead, PipelineAccumulatesFromNothing,
-               SharedSlotsOfTwoOperands, RefLeavesItsScope, SemaphoreLeavesItsScope, ScopeReused,
-               CopyOutlivesItsScope, ScopedSemaphoreLeft, ScopedCopyOnScopedSemaphore,
-               ScopeTooLarge, ScopedUndefined, SignalMeetsNoScope>;
+               SharedSlotsOfTwoOperands, RefLeavesItsScope, CopyOfAnEarlierScope,
+               SemaphoreLeavesItsScope, ScopeReused, CopyOutlivesItsScope, ScopedSemaphoreLeft,
+               ScopedCopyOnScopedSemaphore, ScopeTooLarge, ScopedUndefined, SignalMeetsNoScope>;
 
 TEMPLATE_LIST_TEST_CASE("a hazard of scopes is found, its good twin is silent", "[hazards][nested]",
                         Twins) {
