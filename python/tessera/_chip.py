@@ -46,7 +46,9 @@ def pretend(device, cores):
         replace(type(on_cpu), "num_cores", property(lambda self: cores))
         _answer_for_meshes(replace, mesh.AbstractDevice, kind, cores)
         _find_tpus(replace, stack, xla_bridge)
-        replace(jax, "default_backend", lambda: "tpu")
+        default_backend = xla_bridge.default_backend
+        for owner in (jax, xla_bridge):
+            replace(owner, "default_backend", lambda: default_backend() if _asked_by_jax() else "tpu")
         replace(_export, "default_export_platform", lambda: "tpu")
         yield
 

@@ -17,8 +17,25 @@ def register():
     jax.ffi.register_ffi_target(_OURS, _xla.registrations(), platform="cpu")
 
 
-def replace(program):
-    """All of a module of StableHLO, in place."""
+def replaced(program):
+    """A module of StableHLO with our calls; itself if it has none of theirs."""
+    from jax._src.interpreters import mlir
+    from jaxlib.mlir import ir
+
+    if not _calls_of(program):
+        return program
+    ours = ir.Module.parse(mlir.module_to_bytecode(program), context=program.context)
+    with ours.context:
+        partitions = ours.operation.attributes.get("mhlo.num_partitions")
+        for theirs in reversed(_calls_of(ours)):
+            if _may_go(theirs):
+                theirs.erase()
+            else:
+                _replace_one(theirs, 1 if partitions is None else ir.IntegerAttr(partitions).value)
+    return ours
+
+
+def _calls_of(program):
     from jaxlib.mlir import ir
 
     found = []
@@ -31,12 +48,16 @@ def replace(program):
         return ir.WalkResult.ADVANCE
 
     program.operation.walk(visit)
-    if not found:
-        return
-    partitions = program.operation.attributes["mhlo.num_partitions"]
-    with program.context:
-        for theirs in found:
-            _replace_one(theirs, ir.IntegerAttr(partitions).value)
+    return found
+
+
+def _may_go(theirs):
+    """Only what uses its results needs it: XLA drops such calls on a TPU alone."""
+    from jaxlib.mlir import ir
+
+    noted = theirs.attributes.get("mhlo.frontend_attributes")
+    droppable = noted is not None and "xla_allow_dce_side_effecting_op" in ir.DictAttr(noted)
+    return droppable and not any(True for result in theirs.results for _ in result.uses)
 
 
 def _replace_one(theirs, devices):
@@ -49,12 +70,15 @@ def _replace_one(theirs, devices):
     if "output_operand_aliases" in attributes:
         for alias in map(stablehlo.OutputOperandAlias, attributes["output_operand_aliases"]):
             aliases[alias.operand_index] = (list(alias.output_tuple_indices) or [0])[0]
-    name = attributes["kernel_name"] if "kernel_name" in attributes else ir.StringAttr.get("")
+    name = attributes.get("kernel_name", ir.StringAttr.get(""))
+    has_side_effect = attributes.get("has_side_effect")
+    shapes = [int(i) for i in attributes.get("indices_of_shape_operands", ())]  # of results whose extents were symbols
     types = [result.type for result in theirs.results]
     i64 = ir.IntegerType.get_signless(64)
     with theirs.location, ir.InsertionPoint(theirs):
         device = stablehlo.PartitionIdOp().result if devices > 1 else mlir.ir_constant(np.uint32(0))
-        operands = [*theirs.operands, device]
+        operands = [operand for i, operand in enumerate(theirs.operands) if i not in shapes]
+        operands.append(device)
         ours = mlir.custom_call(
             _OURS,
             result_types=types,
@@ -66,10 +90,11 @@ def _replace_one(theirs, devices):
                 "aliases": ir.DenseI64ArrayAttr.get([i for pair in aliases.items() for i in pair]),
             },
             api_version=4,
-            has_side_effect=ir.BoolAttr(attributes["has_side_effect"]).value,
+            has_side_effect=has_side_effect is not None and ir.BoolAttr(has_side_effect).value,
             operand_output_aliases=aliases,
             operand_layouts=_row_major(operand.type for operand in operands),
             result_layouts=_row_major(types),
+            extra_attributes={kept: attributes[kept] for kept in ("mhlo.frontend_attributes",) if kept in attributes},
         )
     for before, after in zip(theirs.results, ours.results, strict=True):
         before.replace_all_uses_with(after)
@@ -79,4 +104,4 @@ def _replace_one(theirs, devices):
 def _row_major(types):
     from jaxlib.mlir import ir
 
-    return [list(reversed(range(len(ir.RankedTensorType(t).shape)))) for t in types]
+    return [list(reversed(range(ir.ShapedType(t).rank))) for t in types]

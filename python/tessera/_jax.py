@@ -99,7 +99,7 @@ def _compile_for_us(compiler):
 
     @functools.wraps(compile_or_get_cached)
     def compile_ours(backend, computation, devices, compile_options, *args, **kwargs):
-        _custom_calls.replace(computation)
+        computation = _custom_calls.replaced(computation)
         if _session is not None:
             compile_options.env_option_overrides = [
                 (name, value) for name, value in compile_options.env_option_overrides if not name.startswith(_OF_TPUS)]

@@ -18,6 +18,7 @@ def pytest_addoption(parser):
     group.addoption("--tessera-schedule", metavar="SCHEDULE", help="eager, on_wait, random:SEED or adversarial")
     group.addoption("--tessera-checks", metavar="CHECKS", help="all, report or no-races")
     group.addoption("--tessera-cores", metavar="N", type=int, help="TensorCores of a device (Megacore: 2)")
+    group.addoption("--tessera-profile", metavar="PROFILE", help="how products are computed: exact, mxu, mxu:x3 or mxu:x6")
     group.addoption("--tessera-devices", metavar="N", type=int, help="virtual CPU devices, for meshes")
 
 
@@ -40,8 +41,9 @@ def pytest_configure(config):
 def _settings(request):
     """Of the mark, over those of the command line; None: no simulation."""
     config = request.config
-    settings = {"device": config.getoption("--tessera"), "schedule": config.getoption("--tessera-schedule"),
-                "checks": config.getoption("--tessera-checks"), "cores": config.getoption("--tessera-cores")}
+    settings = {"device": config.getoption("--tessera")}
+    for name in ("schedule", "checks", "cores", "profile"):
+        settings[name] = config.getoption(f"--tessera-{name}")
     settings = {name: value for name, value in settings.items() if value is not None}
     mark = request.node.get_closest_marker("tessera")
     if mark is not None:

@@ -6,6 +6,7 @@ import sys
 import pytest
 
 LIBRARY = '''
+import unittest
 import jax, jax.numpy as jnp, numpy as np, pytest, tessera
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
@@ -42,6 +43,16 @@ def test_that_needs_a_tpu():
 
 def test_devices():
     assert jax.device_count() == 3
+
+at_import = jax.devices("tpu") if jax.default_backend() == "tpu" else []
+
+class OnATpu(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.info = pltpu.get_tpu_info()
+
+    def test_asked_before(self):
+        self.assertEqual((self.info.generation, self.info.num_cores, len(at_import)), (5, 2, 3))
 '''
 
 
@@ -60,8 +71,8 @@ def library(tmp_path):
 
 
 def test_all_tests_on_a_device(library):
-    out = library("--tessera=tpu-v5e", "--tessera-devices=3")
-    assert "1 failed, 5 passed" in out, out
+    out = library("--tessera=tpu-v5p", "--tessera-devices=3", "--tessera-cores=2")
+    assert "1 failed, 6 passed" in out, out
     assert "tessera._report.KernelError: error[oob-block]" in out and "test_library.py" in out
 
 

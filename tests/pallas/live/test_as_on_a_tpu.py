@@ -1,0 +1,134 @@
+"""What a program asks, lowers, exports and compiles inside a simulation is as on a TPU."""
+import jax
+import jax.extend.backend
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import export
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import tpu as pltpu
+from jax.sharding import Mesh, PartitionSpec as P
+
+import tessera
+
+
+def add_one(x, **params):
+    def kernel(x_ref, o_ref):
+        o_ref[...] = x_ref[...] + 1
+
+    return pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype), **params)(x)
+
+
+x = np.ones((8, 128), np.float32)
+since_0_10 = pytest.mark.skipif(jax.__version_info__ < (0, 10), reason="JAX 0.9 itself drops or refuses such calls")
+
+
+def test_backends_by_name():
+    with tessera.simulate():
+        assert jax.devices("tpu") == jax.devices("cpu") and jax.local_devices(backend="tpu")
+        assert jax.extend.backend.get_backend().platform == "tpu"
+    with pytest.raises(RuntimeError, match="tpu"):
+        jax.devices("tpu")
+    assert jax.extend.backend.get_backend().platform == "cpu"
+
+
+def test_queries_inside_shard_map_answer_for_this_simulation():
+    mesh = Mesh(np.asarray(jax.devices()[:2]), "x")
+    f = jax.shard_map(add_one, mesh=mesh, in_specs=P("x"), out_specs=P("x"), check_vma=False)
+    jax.jit(jax.shard_map(lambda x: x, mesh=mesh, in_specs=P("x"), out_specs=P("x")))(x)  # the mesh was used before
+    seen = []
+
+    def ask(x):
+        seen.append((pltpu.get_tpu_info().generation, pltpu.create_tensorcore_mesh("core").devices.size))
+        return x
+
+    for device, cores in [("tpu-v5e", 1), ("tpu-v6e", 1), ("tpu-v5p", 2)]:
+        with tessera.simulate(device=device, cores=cores):
+            jax.jit(jax.shard_map(ask, mesh=mesh, in_specs=P("x"), out_specs=P("x")))(x)
+            np.testing.assert_array_equal(jax.jit(f)(x), x + 1)
+    assert seen == [(5, 1), (6, 1), (5, 2)]
+
+
+def test_a_device_that_the_program_describes_is_that_one():
+    with tessera.simulate(device="tpu-v5e"):
+        kinds = {"device_kind": "TPU v6 lite", "num_cores": 1}
+        if "platform" in jax.sharding.AbstractDevice.__dataclass_fields__:
+            kinds["platform"] = "tpu"
+        assert jax.sharding.AbstractDevice(**kinds).device_kind == "TPU v6 lite"
+
+
+def test_lowered_text_has_the_tpus_call_also_after_it_was_compiled():
+    with tessera.simulate():
+        lowered = jax.jit(add_one).lower(x)
+        compiled = lowered.compile()
+        assert "@tpu_custom_call" in lowered.as_text()
+        np.testing.assert_array_equal(compiled(x), x + 1)
+
+
+def test_metadata_of_a_kernel_reaches_the_compiled_program():
+    with tessera.simulate():
+        text = jax.jit(lambda x: add_one(x, metadata={"tiles": "128"})).lower(x).compile().as_text()
+    assert '"tiles":"128"' in text.replace("\\", "")
+
+
+def test_exported_programs_run():
+    with tessera.simulate() as report:
+        exported = export.export(jax.jit(add_one))(x)
+        assert exported.platforms == ("tpu",)
+        np.testing.assert_array_equal(jax.jit(exported.call)(x), x + 1)
+        assert len(report.calls) == 1
+
+
+@since_0_10
+def test_exported_programs_of_any_size_run():
+    with tessera.simulate():
+        batch = jax.ShapeDtypeStruct(export.symbolic_shape("n, 8, 128"), np.float32)
+        exported = export.export(jax.jit(jax.vmap(add_one)))(batch)
+        np.testing.assert_array_equal(exported.call(np.stack([x, 3 * x])), np.stack([x, 3 * x]) + 1)
+
+
+def test_options_of_a_tpus_compiler_are_taken():
+    options = {"xla_tpu_enable_log_recorder": "true", "xla_sc_assert_level": "all-loads-stores"}
+    with tessera.simulate():
+        np.testing.assert_array_equal(jax.jit(add_one, compiler_options=options)(x), x + 1)
+        np.testing.assert_array_equal(jax.jit(add_one).lower(x).compile(options)(x), x + 1)
+        with pytest.raises(jax.errors.JaxRuntimeError, match="xla_no_such"):
+            jax.jit(add_one, compiler_options={"xla_no_such": "true"})(x)
+
+
+def test_kernels_are_lowered_for_a_libtpu_of_today():
+    """fuse_transposed_lhs_in_matmul and newer bytecode are for those alone."""
+    from jax._src import tpu_custom_call
+
+    versions = []
+    asked = tpu_custom_call.get_ir_version
+
+    def ask(ctx):
+        versions.append(asked(ctx))
+        return versions[-1]
+
+    tpu_custom_call.get_ir_version = ask
+    try:
+        with tessera.simulate():
+            jax.jit(lambda x: add_one(x * 1)).lower(x)
+    finally:
+        tpu_custom_call.get_ir_version = asked
+    assert versions and set(versions) == {None}
+
+
+@since_0_10
+def test_an_unused_result_of_a_call_that_may_be_dropped_drops_it():
+    def run(effect):
+        with tessera.simulate() as report:
+            params = pltpu.CompilerParams(has_side_effects=effect)
+            jax.jit(lambda x: (add_one(x, compiler_params=params), x)[1])(x)
+        return len(report.calls)
+
+    assert run(pltpu.SideEffectType.DATAFLOW_SIDE_EFFECTING) == 0
+    assert run(pltpu.SideEffectType.SIDE_EFFECTING) == 1
+
+
+def test_a_kernel_error_is_what_jax_raises():
+    with tessera.simulate(), pytest.raises(jax.errors.JaxRuntimeError, match="oob-block") as caught:
+        add_one(jnp.asarray(x), grid=(1,), in_specs=[pl.BlockSpec((8, 128), lambda i: (i + 1, 0))])
+    assert isinstance(caught.value, tessera.KernelError)
