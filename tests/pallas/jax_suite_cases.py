@@ -4,6 +4,8 @@ import inspect
 import os
 import random
 
+_SETTINGS = "_hypothesis_internal_use_settings"  # where hypothesis keeps a test's
+
 
 def pytest_addoption(parser):
     group = parser.getgroup("jax_suite", "JAX's own tests")
@@ -24,6 +26,13 @@ def _test_of(item):
     return owner, code.co_filename, code.co_firstlineno
 
 
+def _draw_fewer(test, limit):
+    """Cases that hypothesis draws: it does so alike each time, as JAX sets it up."""
+    settings = getattr(test, _SETTINGS, None)
+    if settings is not None and settings.max_examples > limit:
+        setattr(getattr(test, "__func__", test), _SETTINGS, type(settings)(settings, max_examples=limit))
+
+
 def pytest_collection_modifyitems(config, items):
     limit = config.getoption("--jax-cases")
     if limit is None:
@@ -36,5 +45,7 @@ def pytest_collection_modifyitems(config, items):
         names = sorted(case.nodeid for case in cases)
         draw = random.Random(f"{owner} {names[0]}")
         drawn.update(names if len(names) <= limit else draw.sample(names, limit))
+    for item in items:
+        _draw_fewer(inspect.unwrap(item.obj, stop=lambda f: hasattr(f, _SETTINGS)), limit)
     config.hook.pytest_deselected(items=[item for item in items if item.nodeid not in drawn])
     items[:] = [item for item in items if item.nodeid in drawn]
