@@ -53,6 +53,8 @@ int dispatch(int argc, char** argv, const Kernels& kernels) {
   CLI::App* show =
       app.add_subcommand("show", "a kernel's equation, parameters, signature, cases and bytes");
   add_setting_options(*show, a);
+  show->add_flag("--steps", a.steps,
+                 "of a Mosaic module: the program that was planned, step by step");
   CLI::App* run = app.add_subcommand("run", "run a kernel: validate it, count its bytes");
   add_setting_options(*run, a);
   run->add_option("--output", a.output, "write the outputs to this folder as .npy");

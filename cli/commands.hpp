@@ -35,6 +35,7 @@ struct RunArguments {
   bool break_at = false;
   bool no_check = false;
   bool dry = false;
+  bool steps = false;  ///< of a module: as it is planned
   bool timeline = false;
   std::string backend = "auto";
   int rounds = 0;

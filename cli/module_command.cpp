@@ -16,6 +16,7 @@
 #include "pallas/extract.hpp"
 #include "pallas/load.hpp"
 #include "pallas/plan_module.hpp"
+#include "program/print.hpp"
 #include "report/run_report.hpp"
 #include "sim/diagnostics/slugs.hpp"
 
@@ -180,6 +181,10 @@ int show_module_command(const RunArguments& a) {
   const program::Module module = pallas::load_module_file(file);
   const auto program = pallas::plan_module(module);
   const program::Program& p = *program;
+  if (a.steps) {
+    fmt::print("{}", program::print(p));
+    return 0;
+  }
   fmt::print("{}  (stable_mosaic version {})\n\n", p.name, module.version);
   std::string grid;
   std::size_t number = 0;

@@ -126,9 +126,24 @@ std::vector<std::vector<int>> Planner::segments(const Operation& op) {
 
 Planner::Place& Planner::place_of(int value) { return places_[static_cast<std::size_t>(value)]; }
 
+StepNote::Slot Planner::noted(int value, int slot) const {
+  const Type& t = type(value);
+  return {t.kind, slot, t.dtype, t.shape};
+}
+int Planner::made(int value) {
+  const int slot = place_of(value).slot;
+  note_.makes.push_back(noted(value, slot));
+  return slot;
+}
+void Planner::jumps(std::shared_ptr<const std::size_t> target, const char* when) {
+  code_->notes.back().target = std::move(target);
+  code_->notes.back().when = when;
+}
+
 int Planner::scalar(int value) {
   const Place& p = place_of(value);
   if (p.kind != Place::Kind::scalar) malformed(*running_, "takes a scalar here");
+  note_.reads.push_back(noted(value, p.slot));
   return p.slot;
 }
 std::vector<int> Planner::scalars(std::span<const int> values) {
@@ -139,6 +154,7 @@ std::vector<int> Planner::scalars(std::span<const int> values) {
 int Planner::memref(int value) {
   const Place& p = place_of(value);
   if (p.kind != Place::Kind::memref) malformed(*running_, "takes a memref here");
+  note_.reads.push_back(noted(value, p.slot));
   return p.slot;
 }
 int Planner::fresh_vector() {
@@ -151,18 +167,18 @@ int Planner::new_scalar(int value) {
   if (t.kind != Type::Kind::scalar && t.kind != Type::Kind::index)
     malformed(*running_, "gives a scalar here");
   place_of(value) = {Place::Kind::scalar, fresh_scalar(), {}, 0};
-  return place_of(value).slot;
+  return made(value);
 }
 int Planner::new_vector(int value) {
   const Type& t = type(value);
   if (t.kind != Type::Kind::vector) malformed(*running_, "gives a vector here");
   place_of(value) = {Place::Kind::vector, fresh_vector(), {}, 0};
-  return place_of(value).slot;
+  return made(value);
 }
 int Planner::new_memref(int value) {
   if (type(value).kind != Type::Kind::memref) malformed(*running_, "gives a memref here");
   place_of(value) = {Place::Kind::memref, program_.memrefs++, {}, 0};
-  return place_of(value).slot;
+  return made(value);
 }
 
 void Planner::read(int slot) {
@@ -177,9 +193,12 @@ std::size_t Planner::emit(std::function<void(Exec&)> run, std::initializer_list<
                           .reads = std::exchange(pending_reads_, {}),
                           .op = running_name_,
                           .location = running_ == nullptr ? 0 : running_->location});
+  code_->notes.push_back(std::exchange(note_, {}));
   return code_->steps.size() - 1;
 }
 std::size_t Planner::label() {
+  note_ = {};
+  note_.what = "label";
   return emit([](Exec&) {});
 }
 
@@ -200,12 +219,22 @@ int Planner::vector(int value) {
     const std::int64_t elems = t.shape.elems();
     const int slot = fresh_vector();
     if (lane.kind != Lane::Kind::splat) read(lane.slot);
+    StepNote outer = std::exchange(note_, {});
+    note_.reads = {{lane.kind == Lane::Kind::splat ? Type::Kind::scalar : Type::Kind::vector,
+                    lane.slot,
+                    t.dtype,
+                    {}}};
+    note_.makes = {noted(value, slot)};
+    note_.what = "repeat";
     emit([=](Exec& x) { x.vector(slot) = expanded(x, lane, elems); });
+    note_ = std::move(outer);
+    note_.reads.push_back(noted(value, slot));
     carries_bounds();
     code_->steps.back().on_values = true;
     return slot;  // made anew for each use: what it repeats may change in between
   }
   if (p.kind != Place::Kind::vector) malformed(*running_, "takes a vector here");
+  note_.reads.push_back(noted(value, p.slot));
   return p.slot;
 }
 
@@ -441,6 +470,10 @@ void Planner::element_op(const Operation& op, ElementOp e, std::span<const int> 
       types[i] = type(operands[i]).dtype;
     }
     const int out = fresh_scalar();
+    note_ = {};
+    for (std::size_t i = 0; i < operands.size(); ++i)
+      note_.reads.push_back({Type::Kind::scalar, in[i], types[i], {}});
+    note_.makes.push_back({Type::Kind::scalar, out, t.dtype, {}});
     if (scalars)
       place_of(result) = {Place::Kind::scalar, out, {}, 0};
     else
@@ -560,7 +593,10 @@ void Planner::emit_group(std::int64_t elems) {
     if (m.vector >= 0) made_[static_cast<std::size_t>(m.vector)] = position();
   }
   const auto shared = std::make_shared<const Group>(std::move(group));
+  StepNote outer = std::exchange(note_, {});
+  note_.group = shared;
   emit([shared](Exec& x) { shared->run(x); });
+  note_ = std::move(outer);
   carries_bounds();
   work(shared->work());
   code_->steps.back().on_values = true;
@@ -586,6 +622,7 @@ void Planner::place(std::span<const int> values) {
     else
       new_scalar(v);
   }
+  note_.makes.clear();
 }
 
 void Planner::move(std::span<const int> from, std::span<const int> to) {
@@ -595,6 +632,7 @@ void Planner::move(std::span<const int> from, std::span<const int> to) {
     int from;
     int to;
   };
+  StepNote outer = std::exchange(note_, {});
   std::vector<Move> moves;
   for (std::size_t i = 0; i < from.size(); ++i) {
     const Type& t = type(to[i]);
@@ -607,7 +645,16 @@ void Planner::move(std::span<const int> from, std::span<const int> to) {
     else
       moves.push_back({t.kind, scalar(from[i]), scalar(to[i])});
   }
-  if (moves.empty()) return;
+  note_ = {};
+  note_.what = "move";
+  if (moves.empty()) {
+    note_ = std::move(outer);
+    return;
+  }
+  for (std::size_t i = 0; i < moves.size(); ++i) {
+    note_.reads.push_back(noted(from[i], moves[i].from));
+    note_.makes.push_back(noted(to[i], moves[i].to));
+  }
   for (const Move& m : moves) {
     if (m.kind != Type::Kind::vector) continue;
     read(m.from);
@@ -624,6 +671,7 @@ void Planner::move(std::span<const int> from, std::span<const int> to) {
         x.scalars[static_cast<std::size_t>(m.to)] = x.scalars[static_cast<std::size_t>(m.from)];
     });
     carries_bounds();
+    note_ = std::move(outer);
     return;
   }
   emit([moves](Exec& x) {
@@ -651,6 +699,7 @@ void Planner::move(std::span<const int> from, std::span<const int> to) {
     }
   });
   carries_bounds();
+  note_ = std::move(outer);
 }
 
 void Planner::operation(const Operation& op) {
@@ -669,6 +718,7 @@ void Planner::operation(const Operation& op) {
   }
   const std::size_t before = position();
   of_scalars_ = 0;
+  note_ = {};
   rule->plan(*this, op);
   if (values && position() > before && of_scalars_ != position()) {
     for (std::size_t i = before; i < position(); ++i) code_->steps[i].on_values = true;

@@ -87,6 +87,10 @@ class Planner {
   /// Adds a step; `reads`: the vector slots that it reads.
   std::size_t emit(std::function<void(Exec&)> run, std::initializer_list<int> reads = {});
   void read(int vector_slot);
+  /// The slot of a value with a place, which the next step sets.
+  int made(int value);
+  /// The last step goes on at `target`; `when`: "else", or empty for always.
+  void jumps(std::shared_ptr<const std::size_t> target, const char* when = "");
   /// Says of the last step that the vectors and scalars it makes have the bounds they must.
   void carries_bounds() { code_->steps.back().carries_bounds = true; }
   /// What the last step computes each time that it runs.
@@ -145,6 +149,7 @@ class Planner {
   /// True if an op means nothing to a dry run but the work that it is.
   bool on_values(const Operation& op, const Rule& rule) const;
   void emit_group(std::int64_t elems);
+  StepNote::Slot noted(int value, int slot) const;
   Lane lane_of(int value);
 
   static constexpr std::size_t kAlways = SIZE_MAX;  ///< read by steps to come, for ever
@@ -162,6 +167,7 @@ class Planner {
   std::vector<std::size_t> made_;                            ///< per vector slot
   std::map<std::pair<DType, std::uint64_t>, int> constants_;
   std::vector<int> pending_reads_;  ///< of the step to come
+  StepNote note_;                   ///< of the step to come
   const Operation* running_ = nullptr;
   const char* running_name_ = "";
   std::size_t of_scalars_ = 0;  ///< position after a step of a vector op that computes on scalars

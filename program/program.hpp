@@ -88,10 +88,29 @@ struct Step {
   int location = 0;
 };
 
+struct Group;
+
+/// What a step says of itself (print.hpp).
+struct StepNote {
+  struct Slot {
+    Type::Kind kind = Type::Kind::scalar;
+    int slot = 0;
+    DType dtype = DType::i32;
+    Shape shape;
+  };
+  std::vector<Slot> reads;
+  std::vector<Slot> makes;
+  const char* what = "";               ///< not its op, but what comes with it: "move"
+  std::shared_ptr<const Group> group;  ///< that it runs
+  std::shared_ptr<const std::size_t> target;
+  const char* when = "";  ///< it jumps there: "else"; always if empty
+};
+
 struct Code {
   std::vector<Step> steps;
-  std::vector<int> arguments;  ///< slots, of scalars or memrefs
-  std::vector<int> results;    ///< scalar slots of what it returns
+  std::vector<StepNote> notes;  ///< of each step
+  std::vector<int> arguments;   ///< slots, of scalars or memrefs
+  std::vector<int> results;     ///< scalar slots of what it returns
 };
 
 /// What an index map does with the id of the grid's last dim.

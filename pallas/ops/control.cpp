@@ -1,10 +1,9 @@
 // Scopes, the grid, and what a body says rather than computes.
-#include <fmt/format.h>
-
 #include <cstdlib>
 
 #include "pallas/rules.hpp"
 #include "program/memory.hpp"
+#include "program/print.hpp"
 #include "program/rules.hpp"
 
 namespace tessera::pallas {
@@ -41,19 +40,6 @@ void plan_program_id(Planner& p, const Operation& op) {
   });
 }
 
-std::string element_text(const std::byte* at, DType dtype) {
-  return visit_dtype(dtype, [&](auto tag) -> std::string {
-    using T = typename decltype(tag)::type;
-    T v{};
-    std::memcpy(&v, at, sizeof(T));
-    if constexpr (kIsFloat<T>)
-      return fmt::format("{:g}", convert<float>(v));
-    else if constexpr (std::is_same_v<T, bool>)
-      return v ? "true" : "false";
-    else
-      return std::to_string(convert<std::int64_t>(v));
-  });
-}
 std::string vector_text(const Vector& v, const Shape& s, DType dtype, int dim, std::int64_t& at) {
   if (dim == s.rank) {
     const std::int64_t e = at++;

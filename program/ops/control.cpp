@@ -10,9 +10,11 @@ void jump_unless(Planner& p, int condition, const std::shared_ptr<std::size_t>& 
   p.emit([condition, to = target](Exec& x) {
     if (x.integer(condition, DType::boolean, "a branch") == 0) x.next = *to;
   });
+  p.jumps(target, "else");
 }
-void jump(Planner& p, const std::shared_ptr<std::size_t>& target) {
+void jump(Planner& p, const std::shared_ptr<const std::size_t>& target) {
   p.emit([to = target](Exec& x) { x.next = *to; });
+  p.jumps(target);
 }
 
 void plan_if(Planner& p, const Operation& op) {
@@ -55,7 +57,6 @@ void plan_for(Planner& p, const Operation& op) {
   const std::span<const int> start = std::span(op.operands).subspan(3);
   const std::span<const int> carried = std::span(body.arguments).subspan(1);
   p.move(start, carried);
-  const int index = p.scalar(body.arguments[0]);
   // In 64 bits: the last step may pass the end of its type.
   const int counter = p.fresh_scalar();
   const int last_value = p.fresh_scalar();
@@ -67,8 +68,9 @@ void plan_for(Planner& p, const Operation& op) {
     x.set(by, x.integer(step, dtype, "a loop's step"));
     if (x.get<std::int64_t>(by) <= 0) fail_ref("a loop whose step is not positive");
   });
-  const std::size_t first = p.position();
+  const auto first = std::make_shared<const std::size_t>(p.position());
   const auto end = std::make_shared<std::size_t>();
+  const int index = p.made(body.arguments[0]);
   p.emit([=](Exec& x) {
     const auto i = x.get<std::int64_t>(counter);
     if (i >= x.get<std::int64_t>(last_value)) {
@@ -80,14 +82,16 @@ void plan_for(Planner& p, const Operation& op) {
     else
       x.set(index, static_cast<std::int32_t>(i));
   });
+  p.jumps(end, "at its end");
   const Operation* last = p.region(body);
   if (last != nullptr) p.move(last->operands, carried);
   p.emit([=](Exec& x) {
     x.set(counter, x.get<std::int64_t>(counter) + x.get<std::int64_t>(by));
-    x.next = first;
+    x.next = *first;
   });
+  p.jumps(first);
   *end = p.position();
-  p.hold_since(first);
+  p.hold_since(*first);
   p.label();
   p.move(carried, op.results);
 }
@@ -103,7 +107,7 @@ void plan_while(Planner& p, const Operation& op) {
   p.place(before.arguments);
   p.place(after.arguments);
   p.move(op.operands, before.arguments);
-  const std::size_t first = p.position();
+  const auto first = std::make_shared<const std::size_t>(p.position());
   p.label();
   const Operation* test = p.region(before);
   if (test == nullptr || test->name != "scf.condition" || test->operands.empty())
@@ -114,9 +118,9 @@ void plan_while(Planner& p, const Operation& op) {
   jump_unless(p, p.scalar(test->operands[0]), end);
   const Operation* last = p.region(after);
   if (last != nullptr) p.move(last->operands, before.arguments);
-  p.emit([=](Exec& x) { x.next = first; });
+  jump(p, first);
   *end = p.position();
-  p.hold_since(first);
+  p.hold_since(*first);
   p.label();
   p.move(after.arguments, op.results);
 }

@@ -2,6 +2,8 @@
 #include <catch2/catch.hpp>
 #include <limits>
 
+#include "program/print.hpp"
+#include "tests/golden_text.hpp"
 #include "tests/pallas/module_text.hpp"
 
 namespace tessera::pallas {
@@ -109,6 +111,12 @@ TEST_CASE("a NaN that a sum or a product makes from numbers is trapped", "[palla
   }
   CHECK(slug_of(product(DType::f32, inf, -inf, 2)) ==
         "tpu.matmul makes a NaN from numbers at [0, 1]");
+}
+
+TEST_CASE("a planned module is printed step by step", "[pallas][steps]") {
+  const auto program = plan_module(load_module_file(TESSERA_RICH_BYTECODE));
+  tests::compare_with_golden(__FILE__, "rich_steps.txt", program::print(*program));
+  CHECK(program->main.notes.size() == program->main.steps.size());
 }
 
 TEST_CASE("a step of a module is watched before its body", "[pallas][at]") {
