@@ -31,6 +31,7 @@ int list_command(const Kernels& kernels, bool markdown) {
 
 int show_command(const Kernels& kernels, const RunArguments& a) {
   const KernelHandle& kernel = find_kernel(kernels, a.kernel);
+  if (a.steps) throw InputError("bad-input", "--steps is of Mosaic modules");
   Request request = request_of(kernel, a);
   const Description d = kernel.describe(request);
   fmt::print("{}: {}\n\n  {}\n", kernel.info.name, kernel.info.summary, kernel.info.math);
