@@ -509,7 +509,7 @@ void scatter(const Staged& staged, const Ref& to) {
     mark_defined(to);
     return;
   }
-  // An element is as defined as the least of its bytes.
+  // An element is undefined if one of its bytes is.
   const int width = bit_width(to.buffer().dtype);
   const std::int64_t step = packed_bytes(to.buffer().dtype, 1);
   std::int64_t done = 0;
@@ -517,7 +517,7 @@ void scatter(const Staged& staged, const Ref& to) {
     for (std::int64_t i = 0; i < n; i += step) {
       auto state = Shadow::init;
       for (std::int64_t b = i; b < std::min(n, i + step); ++b) {
-        state = std::min(state, staged.states[static_cast<std::size_t>(done + b)]);
+        if (state == Shadow::init) state = staged.states[static_cast<std::size_t>(done + b)];
       }
       const std::int64_t first = (at + i) * 8 / width;
       for (std::int64_t e = first; e < std::max(first + 1, (at + i + step) * 8 / width); ++e) {

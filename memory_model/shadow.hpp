@@ -3,12 +3,15 @@
 //
 // A rectangle is `rows` runs of `cols` elements, `stride` elements apart, from element `offset`.
 // `stale` marks what an earlier parallel cell left behind: undefined for this one, and worth its
-// own message. Not thread-safe.
+// own message. States above `init` mark undefined values that were written, and say where they come
+// from. Not thread-safe.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
 #include <vector>
+
+#include "memory_model/undefined.hpp"
 
 namespace tessera {
 
@@ -22,6 +25,9 @@ struct Rect {
 class Shadow {
  public:
   enum State : std::uint8_t { uninit = 0, stale = 1, init = 2 };
+  static State undefined(Origin o) { return static_cast<State>(init + o); }
+  /// Of an undefined value that was written; else 0.
+  static Origin origin(State s) { return s > init ? static_cast<Origin>(s - init) : Origin{0}; }
 
   Shadow() = default;
   Shadow(std::int64_t elems, State state)

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "pallas/rules.hpp"
+#include "pallas/written.hpp"
 #include "sim/diagnostics/slugs.hpp"
 
 namespace tessera::pallas {
@@ -57,10 +58,12 @@ class ModulePlanner {
     }
     read_grid();
     read_arguments();
-    std::map<int, int> roots;
-    for (const int v : main_.body.arguments) roots[v] = v;
-    find_writes(main_.body, roots);
     planner_.plan_function(main_, program_.main);
+    const Written written = written_by(module_, main_, planner_);
+    for (Window& w : program_.operands) {
+      w.written = written.arguments.contains(w.argument);
+      w.by_data = written.by_data.contains(w.argument);
+    }
     for (std::size_t d = 0; d < program_.grid.size(); ++d)
       program_.reads_id.push_back(planner_.used(main_.body.arguments[d]));
     const auto& slots = program_.main.arguments;
@@ -70,7 +73,7 @@ class ModulePlanner {
     for (auto* windows : {&program_.prefetched, &program_.operands, &program_.scratch}) {
       for (Window& w : *windows) w.slot = slots[next++];
     }
-    for (std::size_t i = 0; i < transforms_.size(); ++i) plan_transform(i);
+    for (std::size_t i = 0; i < transforms_.size(); ++i) plan_transform(i, written);
   }
 
  private:
@@ -202,7 +205,7 @@ class ModulePlanner {
       malformed("a window's padding is not of its rank");
   }
 
-  void plan_transform(std::size_t i) {
+  void plan_transform(std::size_t i, const Written& written) {
     const auto& [operand, f] = transforms_[i];
     Window& w = program_.operands[operand];
     if (f->body.arguments.size() != program_.grid.size() + program_.prefetched.size())
@@ -216,8 +219,28 @@ class ModulePlanner {
     for (std::size_t d = 0; d < program_.grid.size(); ++d)
       w.uses.push_back(planner_.used(f->body.arguments[d]));
     w.along = along_last(*f);
+    for (std::size_t k = program_.grid.size(); k < f->body.arguments.size(); ++k) {
+      if (!planner_.used(f->body.arguments[k])) continue;
+      w.by_data = true;
+      const auto changed =
+          written.arguments.find(program_.prefetched[k - program_.grid.size()].argument);
+      if (changed != written.arguments.end()) fail_changed_index(k, changed->second);
+    }
     if (w.transform.results.size() != w.bounds.size())
       malformed("an index map gives another number of indices");
+  }
+
+  /// The pipeline asks for the next blocks while the body runs.
+  [[noreturn]] void fail_changed_index(std::size_t argument, int location) const {
+    const Location& at = program_.locations[static_cast<std::size_t>(location)];
+    throw KernelError(
+        {.slug = "race",
+         .headline = "the body writes prefetched" +
+                     std::to_string(argument - program_.grid.size()) +
+                     ", which an index map reads: the next block may be under way by then",
+         .fields = {{"kernel", main_.name},
+                    {"line", source_excerpt({at.file.c_str(), at.line})},
+                    {"help", "keep what the body changes in scratch of its own"}}});
   }
 
   /// What an index map does with the last id: sums, differences and products by what it does not
@@ -245,27 +268,6 @@ class ModulePlanner {
       for (const int v : op.results) known[v] = along;
     }
     return most;
-  }
-
-  /// Marks the operands that a region writes, through whatever views.
-  void find_writes(const Region& r, std::map<int, int>& roots) {
-    for (const Operation& op : r.operations) {
-      if (op.results.size() == 1 && !op.operands.empty() &&
-          module_.type(op.results[0]).kind == Type::Kind::memref) {
-        const auto root = roots.find(op.operands[0]);
-        if (root != roots.end()) roots[op.results[0]] = root->second;
-      }
-      const bool store = op.name.find("store") != std::string::npos;
-      const bool copy = op.name == "tpu.enqueue_dma";
-      for (std::size_t i = copy ? 1 : 0; (store || copy) && i < op.operands.size(); ++i) {
-        const auto root = roots.find(op.operands[i]);
-        if (root == roots.end()) continue;
-        for (Window& w : program_.operands) {
-          if (w.argument == root->second) w.written = true;
-        }
-      }
-      for (const Region& each : op.regions) find_writes(each, roots);
-    }
   }
 
   const Module& module_;

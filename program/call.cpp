@@ -130,41 +130,28 @@ bool is_array(const Call& call, std::size_t operand) {
 
 struct Cells {
   int parallel = 0;  ///< leading dims whose steps are cells
-  /// Per operand: a result with one block, which every cell writes and the last one leaves behind
-  /// (real kernels pass scratch as such results). A kernel that needs more of it, what an earlier
-  /// cell wrote, throws NeedsOneCell.
+  /// Per operand: a result with one block, which every cell writes and the last one leaves behind.
+  /// Real kernels pass scratch as such results, beside ones that tell the cells apart.
   std::vector<bool> lingers;
 };
 
-/// Cells are the steps of leading parallel dims, each of which tells the blocks of every result
-/// apart: real kernels also declare dims parallel that all write to one block which nobody reads.
-/// `share`: results with one block may be those of the last cell alone.
-Cells cells_of(const Call& call, bool share) {
+/// Cells are the steps of the leading parallel dims.
+Cells cells_of(const Call& call) {
   const Program& p = *call.program;
   Cells cells;
-  cells.lingers.resize(p.operands.size());
-  for (std::size_t i = call.inputs.size(); share && i < p.operands.size(); ++i) {
-    const Window& w = p.operands[i];
-    cells.lingers[i] = !w.any && !w.semaphores && !is_aliased(call, i) &&
-                       (w.whole || std::ranges::count(w.uses, true) == 0);
-  }
-  const bool some_linger = std::ranges::count(cells.lingers, true) != 0;
-  const auto tells_apart = [&](std::size_t d) {
-    bool told = !some_linger;
-    for (std::size_t i = call.inputs.size(); i < p.operands.size(); ++i) {
-      const Window& w = p.operands[i];
-      if (w.any || w.semaphores || cells.lingers[i]) continue;
-      if (w.whole || !w.uses[d]) return false;
-      told = true;
-    }
-    return told;
-  };
-  while (static_cast<std::size_t>(cells.parallel) < p.grid.size()) {
-    const auto d = static_cast<std::size_t>(cells.parallel);
-    if (!p.parallel[d] || !tells_apart(d)) break;
+  while (static_cast<std::size_t>(cells.parallel) < p.grid.size() &&
+         p.parallel[static_cast<std::size_t>(cells.parallel)])
     ++cells.parallel;
+  cells.lingers.resize(p.operands.size());
+  bool told_apart = false;
+  for (std::size_t i = call.inputs.size(); i < p.operands.size(); ++i) {
+    const Window& w = p.operands[i];
+    const bool moves = !w.whole && std::ranges::count(w.uses, true) != 0;
+    if (w.semaphores) continue;
+    cells.lingers[i] = !w.any && !moves && !is_aliased(call, i);
+    told_apart = told_apart || moves || is_array(call, i);
   }
-  if (cells.parallel == 0) cells.lingers.assign(p.operands.size(), false);
+  if (!told_apart || cells.parallel == 0) cells.lingers.assign(p.operands.size(), false);
   return cells;
 }
 
@@ -173,12 +160,12 @@ bool stays_in_cell(const Window& w, int parallel) {
   return w.whole || std::ranges::count(w.uses.begin() + parallel, w.uses.end(), true) == 0;
 }
 
-Prepared prepare(const Call& call, const DeviceSpec& device, int devices, bool share) {
+Prepared prepare(const Call& call, const DeviceSpec& device, int devices) {
   check_arrays(call, devices);
   const Program& p = *call.program;
   Prepared r;
   r.grid = grid_of(call);
-  const Cells cells = cells_of(call, share);
+  const Cells cells = cells_of(call);
   Plan& plan = r.plan;
   plan.kernel = p.name;
   plan.device = device;
@@ -264,6 +251,9 @@ Prepared prepare(const Call& call, const DeviceSpec& device, int devices, bool s
                  : w.restored     ? OperandPlan::Returns::restored
                                   : OperandPlan::Returns::rewritten;
     op.dense = true;
+    // A grid of dynamic extents visits what its caller says; reads that are not checked are the
+    // author's.
+    op.by_data = w.by_data || !call.bounds.empty() || call.unchecked_bounds;
     op.reached = op.role == Role::out || w.whole;
     plan.operands.push_back(std::move(op));
   }
@@ -380,13 +370,11 @@ Call make_call(const Program& p, std::vector<Array> operands,
   return call;
 }
 
-namespace {
-
-RunResult run_prepared(const Call& call, const RunOptions& given, bool share) {
+RunResult run_call(const Call& call, const RunOptions& given) {
   RunOptions options = given;
   int devices = 1;
   for (const int extent : options.mesh) devices *= extent;
-  Prepared p = prepare(call, options.device, devices, share);
+  Prepared p = prepare(call, options.device, devices);
   if (call.program->subcores) {
     options.cores = static_cast<int>(std::max<std::int64_t>(1, p.plan.cells()));
     options.trace_steps = 0;  // timelines and pictures know the cores of a grid, not subcores
@@ -406,16 +394,6 @@ RunResult run_prepared(const Call& call, const RunOptions& given, bool share) {
     result.trace.work.clear();
   }
   return result;
-}
-
-}  // namespace
-
-RunResult run_call(const Call& call, const RunOptions& options) {
-  try {
-    return run_prepared(call, options, true);
-  } catch (const NeedsOneCell&) {
-    return run_prepared(call, options, false);
-  }
 }
 
 }  // namespace tessera::program

@@ -71,14 +71,14 @@ const std::byte* lane_data(const Exec& x, const Lane& l) {
 }
 
 Vector expanded(const Exec& x, const Lane& l, std::int64_t elems) {
-  static constexpr std::byte kPoisoned{1};
   const std::int64_t width = register_bytes(l.dtype);
   const auto slot = static_cast<std::size_t>(l.slot);
   Vector v{StorageHandle(Storage::allocate(static_cast<std::size_t>(elems * width)))};
   expand_lane(v.data.bytes(), l, lane_data(x, l), width, 0, elems);
   const std::byte* mask = nullptr;
   if (l.kind == Lane::Kind::splat)
-    mask = x.scalars[slot].poison ? &kPoisoned : nullptr;
+    mask = x.scalars[slot].poison != 0 ? reinterpret_cast<const std::byte*>(&x.scalars[slot].poison)
+                                       : nullptr;
   else if (x.vectors[slot].poison)
     mask = x.vectors[slot].poison.bytes();
   if (mask != nullptr) {
@@ -156,7 +156,7 @@ void Group::run(Exec& x) const {
   bool poison = false;
   for (const Lane& l : lanes) {
     if (l.kind == Lane::Kind::splat)
-      poison = poison || x.scalars[static_cast<std::size_t>(l.slot)].poison;
+      poison = poison || x.scalars[static_cast<std::size_t>(l.slot)].poison != 0;
     else if (l.kind != Lane::Kind::result)
       poison = poison || static_cast<bool>(x.vector(l.slot).poison);
   }
@@ -284,9 +284,6 @@ void Group::run_apart(Exec& x) const {
     if (any) {
       results[i].poison = StorageHandle(Storage::allocate(n));
       std::byte* const out = results[i].poison.bytes();
-      const auto bad = [&](std::size_t k, std::size_t e) {
-        return value[k]->is_poison(static_cast<std::int64_t>(e));
-      };
       const auto width = static_cast<std::size_t>(
           register_bytes(lanes[static_cast<std::size_t>(m.operands[0])].dtype));
       const auto zero = [&](std::size_t k, std::size_t e) {
@@ -295,11 +292,12 @@ void Group::run_apart(Exec& x) const {
       };
       bool left = false;
       for (std::size_t e = 0; e < n; ++e) {
-        const bool p = poisoned(
-            m.op.poison, m.operands.size(), [&](std::size_t k) { return bad(k, e); },
+        const Origin p = poisoned(
+            m.op.poison, m.operands.size(),
+            [&](std::size_t k) { return value[k]->poison_at(static_cast<std::int64_t>(e)); },
             [&](std::size_t k) { return zero(k, e); });
-        out[e] = static_cast<std::byte>(p ? 1 : 0);
-        left = left || p;
+        out[e] = std::byte{p};
+        left = left || p != 0;
       }
       if (!left) results[i].poison = StorageHandle();
     }

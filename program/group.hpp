@@ -14,25 +14,35 @@ namespace tessera::program {
 using Kernel = void (*)(std::byte* out, const std::byte* const* in, std::int64_t n);
 
 /// How poison goes through an op: to every result that it reaches, or only where it counts.
-enum class PoisonRule : std::uint8_t { any, select, conjunction, disjunction };
+enum class PoisonRule : std::uint8_t { any, same, select, conjunction, disjunction };
 
-/// Whether a result is poison: `bad(k)` if operand k is, `zero(k)` if all of its bits are 0.
+/// Of a result: `bad(k)` is operand k's poison, `zero(k)` true if all of its bits are 0. `same` is
+/// a conversion, whose result is as undefined as its operand.
 template <class Bad, class Zero>
-bool poisoned(PoisonRule rule, std::size_t operands, Bad&& bad, Zero&& zero) {
+Origin poisoned(PoisonRule rule, std::size_t operands, Bad&& bad, Zero&& zero) {
   switch (rule) {
+    case PoisonRule::same:
+      return bad(0);
     case PoisonRule::select:
-      return bad(0) || bad(zero(0) ? 2 : 1);
+      return bad(0) != 0 ? computed_from(bad(0)) : bad(zero(0) ? 2 : 1);
     case PoisonRule::conjunction:
-      return (bad(0) && (bad(1) || !zero(1))) || (bad(1) && !bad(0) && !zero(0));
-    case PoisonRule::disjunction:
-      return (bad(0) && (bad(1) || zero(1))) || (bad(1) && !bad(0) && zero(0));
+    case PoisonRule::disjunction: {
+      const Origin a = bad(0);
+      const Origin b = bad(1);
+      // A value of zeros decides a conjunction.
+      const auto decides = [&](std::size_t k) {
+        return zero(k) == (rule == PoisonRule::conjunction);
+      };
+      const bool poison = (a != 0 && (b != 0 || !decides(1))) || (b != 0 && a == 0 && !decides(0));
+      return poison ? computed_from(a != 0 ? a : b) : Origin{0};
+    }
     case PoisonRule::any:
       break;
   }
   for (std::size_t k = 0; k < operands; ++k) {
-    if (bad(k)) return true;
+    if (const Origin o = bad(k)) return computed_from(o);
   }
-  return false;
+  return 0;
 }
 
 /// How error bounds go through an op.

@@ -23,9 +23,6 @@ SharedBuffer* whole_buffer(const Ref& r) {
 }
 
 void track(Exec& x, const Ref& r, bool write) {
-  if (!write && !x.lingering.empty() && !r.buffer().shadow.all_init() &&
-      std::ranges::count(x.lingering, &r.buffer()) != 0 && !all_defined(r))
-    throw NeedsOneCell{};
   if (x.core == nullptr || !x.core->machine->tracks(r.buffer())) return;
   Access a;
   a.box = r.box();
@@ -235,6 +232,24 @@ Ref readable(Exec& x, const MemRef& m) {
   return all;
 }
 
+namespace {
+
+/// Of what the running step reads.
+Origin origin(const Exec& x, Shadow::State s) {
+  if (s == Shadow::init) return 0;
+  if (s == Shadow::uninit) return x.undefined();
+  if (s == Shadow::stale) return static_cast<Origin>(x.undefined() | kStale);
+  return Shadow::origin(s);
+}
+/// Of what the running step stores.
+Shadow::State state_of(const Exec& x, Origin o) {
+  if (o == 0) return Shadow::init;
+  if (x.stays(o)) return (o & kStale) != 0 ? Shadow::stale : Shadow::uninit;
+  return Shadow::undefined(o);
+}
+
+}  // namespace
+
 Vector load(Exec& x, const Ref& from) {
   track(x, from, false);
   const std::int64_t n = from.extents().elems();
@@ -251,11 +266,12 @@ Vector load(Exec& x, const Ref& from) {
   if (shadow.all_init()) return v;
   if (from.view().unit_bits >= 8 && all_defined(from)) return v;
   bool any = false;
-  v.poison = byte_mask(n, false);
+  v.poison = poison_mask(n, 0);
   const UnitElement element(from);
   for_each_element(from, [&](std::int64_t e, std::int64_t at) {
-    if (shadow.at(element(at)) == Shadow::init) return;
-    v.poison.bytes()[e] = std::byte{1};
+    const Origin o = origin(x, shadow.at(element(at)));
+    if (o == 0) return;
+    v.poison.bytes()[e] = std::byte{o};
     any = true;
   });
   if (!any) v.poison = StorageHandle();
@@ -277,9 +293,8 @@ void store(Exec& x, const Vector& v, const Ref& to, const std::byte* mask) {
       return;
     }
     for_each_element(to, [&](std::int64_t e, std::int64_t at) {
-      const bool poison = v.poison && v.poison.bytes()[e] != std::byte{0};
-      if (poison || !shadow.all_init())
-        shadow.set(element(at), poison ? Shadow::uninit : Shadow::init);
+      const Origin o = v.poison_at(e);
+      if (o != 0 || !shadow.all_init()) shadow.set(element(at), state_of(x, o));
     });
     return;
   }
@@ -294,9 +309,8 @@ void store(Exec& x, const Vector& v, const Ref& to, const std::byte* mask) {
   write_elements(both.bytes(), to);
   for_each_element(to, [&](std::int64_t e, std::int64_t at) {
     if (mask[e] == std::byte{0}) return;
-    const bool poison = v.poison && v.poison.bytes()[e] != std::byte{0};
-    if (poison || !shadow.all_init())
-      shadow.set(element(at), poison ? Shadow::uninit : Shadow::init);
+    const Origin o = v.poison_at(e);
+    if (o != 0 || !shadow.all_init()) shadow.set(element(at), state_of(x, o));
   });
 }
 
@@ -370,12 +384,17 @@ Scalar load_element(Exec& x, const MemRef& m, std::span<const int> index, DType 
   Scalar s;
   const std::optional<Ref> found = element_of(x, m, index, index_type, true);
   if (!found) {
-    s.poison = true;
+    s.poison = x.undefined();
     return s;
   }
   const Ref& r = *found;
   track(x, r, false);
-  s.poison = (!r.buffer().shadow.all_init() && !all_defined(r)) || x.unknown(r.buffer().space);
+  if (!r.buffer().shadow.all_init()) {
+    for_each_unit(r, [&, element = UnitElement(r)](std::int64_t at) {
+      if (s.poison == 0) s.poison = origin(x, r.buffer().shadow.at(element(at)));
+    });
+  }
+  if (s.poison == 0 && x.unknown(r.buffer().space)) s.poison = kAnyRead;
   read_elements(r, s.bytes.data());
   const StorageHandle bound = read_bounds(r);
   s.bound = bound ? *floats(bound) : 0.f;
@@ -387,9 +406,9 @@ void store_element(Exec& x, const Scalar& s, const MemRef& m, std::span<const in
   const Ref r = *element_of(x, m, index, index_type, false);
   track(x, r, true);
   write_elements(s.bytes.data(), r);
-  if (s.poison)
+  if (s.poison != 0)
     for_each_unit(r, [&, element = UnitElement(r)](std::int64_t at) {
-      r.buffer().shadow.set(element(at), Shadow::uninit);
+      r.buffer().shadow.set(element(at), state_of(x, s.poison));
     });
   else if (!r.buffer().shadow.all_init())
     mark_defined(r);

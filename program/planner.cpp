@@ -23,7 +23,8 @@ Planner::Planner(const Module& module, const RuleTable& rules, Program& program)
       rules_(rules),
       program_(program),
       places_(module.values.size()),
-      uses_(module.values.size()) {}
+      uses_(module.values.size()),
+      roots_(module.values.size(), -1) {}
 
 Here Planner::here(const Operation& op) const {
   const Location& l = module_.locations[static_cast<std::size_t>(op.location)];
@@ -485,12 +486,13 @@ void Planner::element_op(const Operation& op, ElementOp e, std::span<const int> 
       for (std::size_t i = 0; i < n; ++i) {
         const Scalar& s = x.scalars[static_cast<std::size_t>(in[i])];
         from[i] = s.bytes.data();
-        poison = poison || s.poison;
+        poison = poison || s.poison != 0;
       }
       Scalar& to = x.scalars[static_cast<std::size_t>(out)];
       e.kernel(to.bytes.data(), from.data(), 1);
-      if (poison && e.poison != PoisonRule::any) {
-        poison = poisoned(
+      to.poison = 0;
+      if (poison) {
+        to.poison = poisoned(
             e.poison, n,
             [&](std::size_t i) { return x.scalars[static_cast<std::size_t>(in[i])].poison; },
             [&](std::size_t i) {
@@ -498,7 +500,6 @@ void Planner::element_op(const Operation& op, ElementOp e, std::span<const int> 
                                  [](std::byte b) { return b == std::byte{0}; });
             });
       }
-      to.poison = poison;
       to.bound = 0;
       if (op_state.error_model != nullptr) {
         std::array<const float*, 4> bounds{};
@@ -720,6 +721,7 @@ void Planner::operation(const Operation& op) {
   of_scalars_ = 0;
   note_ = {};
   rule->plan(*this, op);
+  if (op.regions.empty()) note_memory(op, before);
   if (values && position() > before && of_scalars_ != position()) {
     for (std::size_t i = before; i < position(); ++i) code_->steps[i].on_values = true;
     for (const int v : op.results) {
@@ -729,6 +731,31 @@ void Planner::operation(const Operation& op) {
   }
   running_ = outer;
   running_name_ = outer_name;
+}
+
+/// Whose memory an op's steps, those from `first` on, read or write; a view's is that of what it
+/// views.
+void Planner::note_memory(const Operation& op, std::size_t first) {
+  const auto is_memref = [&](int v) { return type(v).kind == Type::Kind::memref; };
+  const auto memref = std::ranges::find_if(op.operands, is_memref);
+  if (memref == op.operands.end()) return;
+  const int argument = root(*memref);
+  if (op.results.size() == 1 && is_memref(op.results[0])) {
+    roots_[static_cast<std::size_t>(op.results[0])] = argument;
+    return;
+  }
+  Origin number = kAnyRead;
+  if (!op.results.empty()) {
+    const Read read{op.location, argument};
+    const auto known = std::ranges::find(program_.reads, read);
+    const auto at = static_cast<std::size_t>(known - program_.reads.begin());
+    if (at + 1 < kAnyRead) number = static_cast<Origin>(at + 1);
+    if (known == program_.reads.end() && number != kAnyRead) program_.reads.push_back(read);
+  }
+  for (std::size_t i = first; i < position(); ++i) {
+    code_->steps[i].argument = argument;
+    code_->steps[i].read = number;
+  }
 }
 
 bool Planner::on_values(const Operation& op, const Rule& rule) const {
@@ -785,6 +812,7 @@ void Planner::plan_function(const Function& f, Code& code) {
   drop_dead(f.body);
   const std::size_t first_slot = last_read_.size();
   place(f.body.arguments);
+  for (const int v : f.body.arguments) roots_[static_cast<std::size_t>(v)] = v;
   for (const int v : f.body.arguments)
     code.arguments.push_back(type(v).kind == Type::Kind::memref ? memref(v) : scalar(v));
   const Operation* last = region(f.body);

@@ -115,6 +115,8 @@ class Planner {
   [[noreturn]] void unsupported(const Operation& op, const std::string& why);
   Here here(const Operation& op) const;
   Program& program() { return program_; }
+  /// The argument of a function whose memory a memref is, through whatever views; -1: it is none's.
+  int root(int memref) const { return roots_[static_cast<std::size_t>(memref)]; }
   bool used(int value) const { return uses_[static_cast<std::size_t>(value)] > 0; }
 
   // Attributes of an op; unsupported if it has none of that kind.
@@ -146,6 +148,7 @@ class Planner {
   void count_uses(const Region& r);
   void drop_dead(const Region& r);
   void operation(const Operation& op);
+  void note_memory(const Operation& op, std::size_t first);
   /// True if an op means nothing to a dry run but the work that it is.
   bool on_values(const Operation& op, const Rule& rule) const;
   void emit_group(std::int64_t elems);
@@ -160,6 +163,7 @@ class Planner {
   Code* code_ = nullptr;
   std::vector<Place> places_;
   std::vector<int> uses_;
+  std::vector<int> roots_;
   std::set<const Operation*> dead_;
   std::map<std::int64_t, Group> waiting_;                    ///< by number of elements
   std::map<std::int64_t, std::vector<int>> waiting_values_;  ///< of their members

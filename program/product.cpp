@@ -112,15 +112,15 @@ void multiply_bounded(const Product& p, Vector& c, const std::byte* a, const flo
 }
 
 /// Rows (of the left operand) or columns that hold poison, in every batch.
-std::vector<char> poisoned_lines(const Vector& v, const Product::Matrix& m, std::int64_t batch,
-                                 std::int64_t lines, std::int64_t line_stride, std::int64_t depth,
-                                 std::int64_t depth_stride) {
-  std::vector<char> bad(static_cast<std::size_t>(batch * lines), 0);
+std::vector<Origin> poisoned_lines(const Vector& v, const Product::Matrix& m, std::int64_t batch,
+                                   std::int64_t lines, std::int64_t line_stride, std::int64_t depth,
+                                   std::int64_t depth_stride) {
+  std::vector<Origin> bad(static_cast<std::size_t>(batch * lines), 0);
   for (std::int64_t i = 0; i < batch; ++i) {
     for (std::int64_t l = 0; l < lines; ++l) {
       for (std::int64_t k = 0; k < depth; ++k) {
-        if (v.is_poison(i * m.batch_stride + l * line_stride + k * depth_stride))
-          bad[static_cast<std::size_t>(i * lines + l)] = 1;
+        Origin& o = bad[static_cast<std::size_t>(i * lines + l)];
+        if (o == 0) o = v.poison_at(i * m.batch_stride + l * line_stride + k * depth_stride);
       }
     }
   }
@@ -294,17 +294,18 @@ Vector Product::run(const Vector& a, const Vector& b, const Vector& start, const
 
 void Product::spread_poison(Vector& sums, const Vector& a, const Vector& b,
                             const Vector& start) const {
-  std::vector<char> rows(static_cast<std::size_t>(batch * m), 0);
-  std::vector<char> cols(static_cast<std::size_t>(batch * n), 0);
+  std::vector<Origin> rows(static_cast<std::size_t>(batch * m), 0);
+  std::vector<Origin> cols(static_cast<std::size_t>(batch * n), 0);
   if (a.poison) rows = poisoned_lines(a, left, batch, m, left.row, k, left.col);
   if (b.poison) cols = poisoned_lines(b, right, batch, n, right.col, k, right.row);
-  sums.poison = byte_mask(elems(), false);
+  sums.poison = poison_mask(elems(), 0);
   if (start.poison)
     gather_strided(sums.poison.bytes(), start.poison.bytes(), 1, natural_extents, to_natural);
   for (std::int64_t e = 0; e < elems(); ++e) {
-    if (rows[static_cast<std::size_t>(e / n)] != 0 ||
-        cols[static_cast<std::size_t>(e / (m * n) * n + e % n)] != 0)
-      sums.poison.bytes()[e] = std::byte{1};
+    Origin o = std::to_integer<Origin>(sums.poison.bytes()[e]);
+    if (o == 0) o = rows[static_cast<std::size_t>(e / n)];
+    if (o == 0) o = cols[static_cast<std::size_t>(e / (m * n) * n + e % n)];
+    sums.poison.bytes()[e] = std::byte{computed_from(o)};
   }
 }
 

@@ -37,7 +37,8 @@ void Exec::run(const Code& code) {
     op_state.matrix_flops += step_->work.matrix_flops;
     op_state.elements += step_->work.elements;
     if (dry && step_->on_values) {
-      for (const int slot : step_->unknown) scalars[static_cast<std::size_t>(slot)].poison = true;
+      for (const int slot : step_->unknown)
+        scalars[static_cast<std::size_t>(slot)].poison = kAnyRead;
     } else {
       step_->run(*this);
     }
@@ -48,8 +49,9 @@ void Exec::run(const Code& code) {
 }
 
 std::int64_t Exec::integer(int slot, DType dtype, const char* what) {
-  if (scalars[static_cast<std::size_t>(slot)].poison && dry) fail_value();
-  if (scalars[static_cast<std::size_t>(slot)].poison) fail_poison(what);
+  const Origin poison = scalars[static_cast<std::size_t>(slot)].poison;
+  if (poison != 0 && dry) fail_value();
+  if (poison != 0) fail_poison(poison, what);
   if (scalars[static_cast<std::size_t>(slot)].bound > 0)
     fail_bounds_of(std::string("where ") + what + " depends on a value that others may not have");
   switch (dtype) {
@@ -71,14 +73,22 @@ void Exec::fail_value() const {
   fail_value_needed(*context.plan);
 }
 
-void fail_poison(const char* what) {
-  Diagnostic d{.slug = "uninit-read",
-               .headline = std::string(what) + " depends on memory that nothing has written"};
+void fail_poison(Origin origin, const char* what) {
+  const bool stale = (origin & kStale) != 0;
+  Diagnostic d{
+      .slug = stale ? "parallel-dependence" : "uninit-read",
+      .headline = std::string(what) + " depends on memory that " +
+                  (stale ? "only another parallel cell has written" : "nothing has written")};
   add_kernel_field(d);
   d.fields.emplace_back("line", caller_excerpt());
-  d.fields.emplace_back("help",
-                        "scratch and the out-of-bounds part of a block are undefined until they "
-                        "are written; select with where() before you decide");
+  if (stale)
+    d.fields.emplace_back("help",
+                          "cells of a parallel dimension may run on different cores, in any order: "
+                          "initialise scratch in every cell, or make the dimension arbitrary");
+  else
+    d.fields.emplace_back("help",
+                          "scratch and the out-of-bounds part of a block are undefined until they "
+                          "are written; select with where() before you decide");
   add_replay_field(d);
   throw KernelError(std::move(d));
 }

@@ -26,16 +26,25 @@ namespace tessera::program {
 
 struct Scalar {
   alignas(8) std::array<std::byte, 8> bytes{};
-  bool poison = false;
+  Origin poison = 0;
   float bound = 0;  ///< how far another build's value may be from it
 };
 
 struct Vector {
   StorageHandle data;
-  StorageHandle poison = {};  ///< a byte per element, not zero where it is poison; empty if none is
+  StorageHandle poison = {};  ///< an Origin per element, not 0 where it is poison; empty if none is
   StorageHandle bound = {};   ///< f32 per element, as Scalar::bound; empty if all are exact
 
-  bool is_poison(std::int64_t e) const { return poison && poison.bytes()[e] != std::byte{0}; }
+  Origin poison_at(std::int64_t e) const {
+    return poison ? std::to_integer<Origin>(poison.bytes()[e]) : Origin{0};
+  }
+  bool is_poison(std::int64_t e) const { return poison_at(e) != 0; }
+  /// The first that is poison among n elements; 0 if none is.
+  Origin first_poison(std::int64_t from, std::int64_t n) const {
+    Origin o = 0;
+    for (std::int64_t e = from; poison && o == 0 && e < from + n; ++e) o = poison_at(e);
+    return o;
+  }
   const float* bounds() const {
     return bound ? reinterpret_cast<const float*>(bound.bytes()) : nullptr;
   }
@@ -86,6 +95,8 @@ struct Step {
   bool carries_bounds = false;     ///< its results have the error bounds that its operands ask for
   const char* op = "";             ///< "arith.addf"
   int location = 0;
+  int argument = -1;       ///< of the main function: the memory that it reads or writes; -1: none
+  Origin read = kAnyRead;  ///< of memory: its number among Program::reads
 };
 
 struct Group;
@@ -126,6 +137,7 @@ struct Window {
   bool smem = false;
   bool semaphores = false;
   bool written = false;  ///< the body stores or copies to it
+  bool by_data = false;  ///< and what the kernel reads says where: the rest may be left undefined
   int slots = 2;
   bool restored = false;  ///< a block of it that comes back is as it was
   bool in_place = false;  ///< no pipeline brings it: the kernel has the array itself
@@ -136,6 +148,14 @@ struct Window {
   bool by_element = false;  ///< OperandPlan::by_element
   std::vector<std::int64_t> pad_low;
   std::vector<std::int64_t> pad_high;
+};
+
+/// A read of memory, to name where an undefined value comes from.
+struct Read {
+  int location = 0;
+  int argument =
+      -1;  ///< the argument of the main function that it reads, as Window::argument; -1: none
+  auto operator<=>(const Read&) const = default;
 };
 
 struct Program {
@@ -152,6 +172,7 @@ struct Program {
   bool asynchronous = false;  ///< copies or signals
   bool subcores = false;  ///< of SparseCores: every cell of the grid is one, with VMEM of its own
   bool meets_devices = false;  ///< asks which device it is on, or reaches others
+  std::vector<Read> reads;     ///< number i + 1 is an Origin; at most kAnyRead - 1
   int scalars = 0;
   int vectors = 0;
   int memrefs = 0;
@@ -201,7 +222,7 @@ class Exec {
     return v;
   }
   template <class T>
-  void set(int slot, T v, bool poison = false) {
+  void set(int slot, T v, Origin poison = 0) {
     Scalar& s = scalars[static_cast<std::size_t>(slot)];
     std::memcpy(s.bytes.data(), &v, sizeof(T));
     s.poison = poison;
@@ -211,6 +232,14 @@ class Exec {
   Vector& vector(int slot) { return vectors[static_cast<std::size_t>(slot)]; }
   MemRef& memref(int slot) { return memrefs[static_cast<std::size_t>(slot)]; }
   Here here() const { return line_; }
+  /// Of what the running step finds undefined.
+  Origin undefined() const { return step_->read; }
+  /// True of what the running step stores back where it was read: nothing new was written.
+  bool stays(Origin o) const {
+    const int read = read_of(o);
+    return (o & kComputed) == 0 && read > 0 && read < kAnyRead && step_->argument >= 0 &&
+           program.reads[static_cast<std::size_t>(read - 1)].argument == step_->argument;
+  }
   /// The running step is of several lines: this one is meant.
   void at(int location) {
     const Location& l = program.locations[static_cast<std::size_t>(location)];
@@ -234,8 +263,6 @@ class Exec {
   std::size_t next = 0;                               ///< step to run next
   const std::vector<std::int64_t>* bounds = nullptr;  ///< of the grid
   int collective_id = 0;
-  /// Blocks of outputs that all cells share; OperandPlan::Returns::lingers.
-  std::vector<const Buffer*> lingering;
   bool unchecked_bounds = false;  ///< what is read outside of a memref is undefined, no error
   std::vector<std::unique_ptr<Buffer>> outside;  ///< what was read there, for copies under way
   bool dry = false;                              ///< vectors have no values
@@ -256,7 +283,7 @@ class Exec {
 };
 
 // Errors of a body, at the line of the running step.
-[[noreturn]] void fail_poison(const char* what);
+[[noreturn]] void fail_poison(Origin origin, const char* what);
 [[noreturn]] void fail_bounds(const MemRef& m, int dim, std::int64_t start, std::int64_t size,
                               std::int64_t extent, const Here* at = nullptr);
 /// The explicit ops of a matrix unit in an order that it does not allow.
@@ -271,10 +298,10 @@ inline StorageHandle bound_storage(std::int64_t elems) {
 }
 inline float* floats(const StorageHandle& h) { return reinterpret_cast<float*>(h.bytes()); }
 
-/// Bytes for a poison mask of that many elements, all the same.
-inline StorageHandle byte_mask(std::int64_t elems, bool poisoned) {
+/// A poison mask of that many elements, all the same.
+inline StorageHandle poison_mask(std::int64_t elems, Origin all) {
   StorageHandle mask(Storage::allocate(static_cast<std::size_t>(elems)));
-  std::memset(mask.bytes(), poisoned ? 1 : 0, static_cast<std::size_t>(elems));
+  std::memset(mask.bytes(), all, static_cast<std::size_t>(elems));
   return mask;
 }
 

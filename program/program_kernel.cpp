@@ -117,7 +117,6 @@ class ProgramBody final : public Body {
       m = MemRef::whole(*view_.arrays[i]);
     } else {
       m = MemRef::whole(block(i, op));
-      if (op.returns == OperandPlan::Returns::lingers) exec_.lingering.push_back(m.buffer);
     }
   }
   Block& block(std::size_t i, const OperandPlan& op) {
@@ -155,6 +154,23 @@ class ProgramBody final : public Body {
 
 std::unique_ptr<Body> ProgramKernel::body(CoreView& view) const {
   return std::make_unique<ProgramBody>(call_, grid_, view);
+}
+
+UndefinedRead ProgramKernel::undefined_read(Origin origin) const {
+  const Program& p = *call_.program;
+  const int number = read_of(origin);
+  if (number == 0 || number > std::ssize(p.reads)) return {};
+  const Read& read = p.reads[static_cast<std::size_t>(number - 1)];
+  const Location& at = p.locations[static_cast<std::size_t>(read.location)];
+  UndefinedRead found{.line = {at.file.c_str(), at.line}};
+  int operand = 0;
+  for (const auto* windows : {&p.operands, &p.scratch}) {
+    for (const Window& w : *windows) {
+      if (w.argument == read.argument) found.operand = operand;
+      ++operand;
+    }
+  }
+  return found;
 }
 
 bool ProgramKernel::counts() const {

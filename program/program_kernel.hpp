@@ -27,6 +27,7 @@ class ProgramKernel final : public tessera::Kernel {
   std::unique_ptr<Body> body(CoreView& view) const override;
   /// Not if it copies, or keeps scalars from step to step.
   bool counts() const override;
+  UndefinedRead undefined_read(Origin origin) const override;
 
  private:
   const Call& call_;

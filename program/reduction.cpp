@@ -211,12 +211,11 @@ Vector Reduction::run(const Vector& v, const Vector& start, const Shape& extents
   kernel(r.data.bytes(), ordered.data.bytes(), rows.kept, rows.reduced);
   if (op_state.error_model != nullptr) r.bound = bounds(ordered, start, r);
   if (ordered.poison || start.poison) {
-    r.poison = byte_mask(rows.kept, false);
-    for (std::int64_t e = 0; e < rows.elems(); ++e) {
-      if (ordered.is_poison(e)) r.poison.bytes()[e / rows.reduced] = std::byte{1};
-    }
+    r.poison = poison_mask(rows.kept, 0);
     for (std::int64_t i = 0; i < rows.kept; ++i) {
-      if (start.is_poison(i)) r.poison.bytes()[i] = std::byte{1};
+      const Origin o = start.poison_at(i);
+      r.poison.bytes()[i] = std::byte{
+          computed_from(o != 0 ? o : ordered.first_poison(i * rows.reduced, rows.reduced))};
     }
   }
   if (op_state.trap_nan && is_float(dtype)) trap_nan(op, ordered, start, r, extents);

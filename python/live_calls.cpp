@@ -305,7 +305,9 @@ class Calls {
     f.text = report::text_of(report);
     if (!result.ok()) {
       fail(f, result.diagnostics.front());
-      if (f.slug != "race" || !settings.keep_going) return false;
+      if (!settings.keep_going || (f.slug != "race" && !result.complete)) return false;
+    }
+    if (!result.ok() && !result.complete) {
       // The values of this schedule: what is wrong has been said.
       options.find_races = false;
       options.print = [](const std::string&) {};
@@ -313,8 +315,8 @@ class Calls {
       if (!result.ok()) {
         f.slug = result.diagnostics.front().slug;
         f.failure += result.diagnostics.front().text();
-        return false;
       }
+      if (!result.complete) return false;
     }
     if (!settings.golden.empty()) {
       f.golden = settings.golden + "/" + place;

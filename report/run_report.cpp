@@ -27,6 +27,7 @@ RunReport report_of(const RunResult& result, const RunOptions& options) {
   r.profile = options.profile;
   r.grid = result.grid;
   r.steps = result.steps;
+  r.undefined = result.undefined;
   r.ledger = result.ledger();
   r.allocations = result.plan.allocations;
   r.flops = result.flops;
@@ -360,6 +361,7 @@ std::string json_of(const RunReport& r) {
       {"schedules", r.schedules},
       {"grid", r.grid},
       {"steps", r.steps},
+      {"undefined", r.undefined},
       {"traffic",
        {{"hbm_read_bytes", hbm.read},
         {"hbm_write_bytes", hbm.write},

@@ -57,6 +57,7 @@ struct RunReport {
   int schedules = 0;     ///< how many were run
   std::vector<int> grid;
   std::int64_t steps = 0;
+  std::vector<std::int64_t> undefined;  ///< elements of each output that hold no value
   Ledger ledger;
   std::vector<Allocation> allocations;
   std::int64_t flops = 0;

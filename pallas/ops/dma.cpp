@@ -117,8 +117,7 @@ void plan_enqueue_indirect(Planner& p, const Operation& op) {
       fail_ref("as many rows of VMEM as offsets are wanted for an indirect copy");
     const SemRef sem = sem_ref(x, x.memref(landed));
     for (std::int64_t i = 0; i < n; ++i) {
-      if (rows.poison && rows.poison.bytes()[i] != std::byte{0})
-        fail_poison("an offset of an indirect copy");
+      if (const Origin o = rows.poison_at(i)) fail_poison(o, "an offset of an indirect copy");
       std::int32_t row = 0;
       std::memcpy(&row, rows.data.bytes() + i * 4, sizeof row);
       const MemRef here = row_of(near, i);

@@ -158,7 +158,9 @@ void plan_accumulate(Planner& p, const Operation& op) {
           fail_ref("a product of these types in a matrix unit");
         op_state.flops += 2 * d.m * d.n * d.k;
         op_state.matrix_flops += 2 * d.m * d.n * d.k;
-        if (left.poison || right.value.poison) sum.value.poison = byte_mask(d.m * d.n, true);
+        const Origin poison =
+            left.poison ? left.first_poison(0, d.m * d.k) : right.value.first_poison(0, d.k * d.n);
+        if (poison != 0) sum.value.poison = poison_mask(d.m * d.n, computed_from(poison));
       },
       {from});
 }

@@ -76,9 +76,9 @@ void plan_load_part(Planner& p, const Operation& op, std::span<const int> indice
     const auto part = masked_part(x.memref(from), start, extents, steps, keep);
     Vector v = part ? spread(load(x, part->ref), part->place, extents.elems(), width)
                     : load(x, readable_part(x, x.memref(from), start, extents, steps));
-    if (!v.poison) v.poison = byte_mask(extents.elems(), false);
+    if (!v.poison) v.poison = poison_mask(extents.elems(), 0);
     for (std::int64_t e = 0; e < extents.elems(); ++e) {
-      if (keep[e] == std::byte{0}) v.poison.bytes()[e] = std::byte{1};
+      if (keep[e] == std::byte{0}) v.poison.bytes()[e] = std::byte{x.undefined()};
     }
     x.vector(to) = std::move(v);
   });
@@ -116,7 +116,8 @@ void plan_store_part(Planner& p, const Operation& op, int value, int memref,
         const auto start = read_indices(x, slots, index_type);
         const std::byte* keep = nullptr;
         if (mask >= 0) {
-          if (x.vector(mask).poison) fail_poison("a store's mask");
+          if (const Origin o = x.vector(mask).first_poison(0, extents.elems()))
+            fail_poison(o, "a store's mask");
           if (x.vector(mask).bound) fail_bounds_of("where a store's mask may be another");
           keep = x.vector(mask).data.bytes();
         }

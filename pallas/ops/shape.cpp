@@ -137,9 +137,7 @@ void plan_tpu_bitcast(Planner& p, const Operation& op) {
         const Vector& v = x.vector(source);
         Vector r;
         r.data = StorageHandle(Storage::allocate(static_cast<std::size_t>(elems * to_width)));
-        if (v.poison) {
-          r.poison = byte_mask(elems, false);
-        }
+        if (v.poison) r.poison = poison_mask(elems, 0);
         const std::uint64_t from_mask = (std::uint64_t{1} << from_bits) - 1;
         const std::uint64_t to_mask = (std::uint64_t{1} << to_bits) - 1;
         const bool widen = to_bits > from_bits;
@@ -148,13 +146,13 @@ void plan_tpu_bitcast(Planner& p, const Operation& op) {
           for (std::int64_t i = 0; i < to_rows; ++i) {
             for (std::int64_t j = 0; j < columns; ++j) {
               std::uint64_t bits = 0;
-              bool poison = false;
+              Origin poison = 0;
               const auto take = [&](std::int64_t row) {
                 const std::int64_t at = (o * rows + row) * columns + j;
                 std::uint64_t one = 0;
                 std::memcpy(&one, v.data.bytes() + at * from_width,
                             static_cast<std::size_t>(from_width));
-                poison = poison || (v.poison && v.poison.bytes()[at] != std::byte{0});
+                if (poison == 0) poison = v.poison_at(at);
                 return one & from_mask;
               };
               if (widen) {
@@ -166,7 +164,7 @@ void plan_tpu_bitcast(Planner& p, const Operation& op) {
               const std::int64_t at = (o * to_rows + i) * columns + j;
               std::memcpy(r.data.bytes() + at * to_width, &bits,
                           static_cast<std::size_t>(to_width));
-              if (poison) r.poison.bytes()[at] = std::byte{1};
+              if (poison != 0) r.poison.bytes()[at] = std::byte{poison};
             }
           }
         }
@@ -246,7 +244,7 @@ void plan_dynamic_gather(Planner& p, const Operation& op) {
         const Vector& at = x.vector(indices);
         const auto* const index = reinterpret_cast<const std::int32_t*>(at.data.bytes());
         const std::int64_t n = to_shape.elems();
-        if (at.poison) fail_poison("a gather's index");
+        if (const Origin o = at.first_poison(0, n)) fail_poison(o, "a gather's index");
         if (at.bound) fail_bounds_of("where a gather's index may be another");
         x.vector(to) =
             rearranged(v, n, width, [&](std::byte* out, const std::byte* in, std::int64_t w) {

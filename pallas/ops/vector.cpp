@@ -100,7 +100,12 @@ void plan_reduce_index(Planner& p, const Operation& op) {
           }
           out[i] = best;
         }
-        if (rows.poison) r.poison = byte_mask(dims.kept, true);
+        if (rows.poison) {
+          r.poison = poison_mask(dims.kept, 0);
+          for (std::int64_t i = 0; i < dims.kept; ++i)
+            r.poison.bytes()[i] =
+                std::byte{computed_from(rows.first_poison(i * dims.reduced, dims.reduced))};
+        }
         x.vector(result) = std::move(r);
       },
       {source});
@@ -142,10 +147,14 @@ void plan_pack_elementwise(Planner& p, const Operation& op) {
     Vector r;
     r.data = StorageHandle(Storage::allocate(static_cast<std::size_t>(n * width)));
     const std::uint64_t mask = (std::uint64_t{1} << bits) - 1;
-    bool poison = false;
+    const bool poison =
+        std::ranges::any_of(slots, [&](int s) { return static_cast<bool>(x.vector(s).poison); });
+    if (poison) r.poison = poison_mask(n, 0);
     for (std::int64_t e = 0; e < n; ++e) {
       std::uint64_t packed = 0;
       for (std::size_t k = 0; k < slots.size(); ++k) {
+        if (const Origin o = x.vector(slots[k]).poison_at(e))
+          r.poison.bytes()[e] = std::byte{computed_from(o)};
         std::uint64_t one = 0;
         std::memcpy(&one, x.vector(slots[k]).data.bytes() + e * from_width,
                     static_cast<std::size_t>(from_width));
@@ -154,8 +163,6 @@ void plan_pack_elementwise(Planner& p, const Operation& op) {
       }
       std::memcpy(r.data.bytes() + e * width, &packed, static_cast<std::size_t>(width));
     }
-    for (const int s : slots) poison = poison || static_cast<bool>(x.vector(s).poison);
-    if (poison) r.poison = byte_mask(n, true);
     x.vector(result) = std::move(r);
   });
 }

@@ -344,6 +344,7 @@ void plan_convert(Planner& p, const Operation& op) {
   }
   ElementOp e;
   e.result = to;
+  e.poison = PoisonRule::same;
   visit_dtype(to, [&](auto to_tag) {
     using To = typename decltype(to_tag)::type;
     visit_dtype(from, [&](auto from_tag) {

@@ -97,7 +97,7 @@ void plan_extract(Planner& p, const Operation& op) {
         const Vector& v = x.vector(source);
         Scalar& s = x.scalars[static_cast<std::size_t>(to)];
         std::memcpy(s.bytes.data(), v.data.bytes() + at * width, static_cast<std::size_t>(width));
-        s.poison = v.poison && v.poison.bytes()[at] != std::byte{0};
+        s.poison = v.poison_at(at);
         s.bound = v.bound ? v.bounds()[at] : 0.f;
       },
       {source});

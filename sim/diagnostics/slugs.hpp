@@ -10,6 +10,7 @@
 #include "memory_model/semaphore.hpp"
 #include "memory_model/shadow.hpp"
 #include "sim/diagnostics/diagnostic.hpp"
+#include "sim/diagnostics/missing.hpp"
 #include "sim/diagnostics/stop.hpp"
 #include "sim/pipeline/plan.hpp"
 
@@ -57,6 +58,11 @@ Diagnostic oob_index(const OperandPlan& op, const char* dim, std::int64_t start,
 Diagnostic uninit_read(const BlockPart& part, std::int64_t first_missing, std::int64_t missing);
 Diagnostic output_not_covered(const OperandPlan& op, std::int64_t first_missing,
                               std::int64_t missing);
+/// `missing` of an output: undefined values that were read at `read` of `from` (null: of memory of
+/// the body's own) and written there. uninit-read, or parallel-dependence if another parallel cell
+/// had written what was read.
+Diagnostic undefined_output(const OperandPlan& op, const Missing& missing, const OperandPlan* from,
+                            Here read);
 Diagnostic output_revisit(const OperandPlan& op, const std::int64_t* index);
 Diagnostic parallel_dependence_scratch(const BlockPart& part, std::int64_t first_stale);
 Diagnostic output_overlap(const OperandPlan& op, const std::int64_t* index);

@@ -176,10 +176,11 @@ Missing Block::write_back(std::byte* hbm, const std::int64_t* index, const Shape
       return;
     }
     for (std::int64_t e = 0; e < n; ++e) {
-      if (shadow.at(from + e) == Shadow::init)
+      const Shadow::State state = shadow.at(from + e);
+      if (state == Shadow::init)
         store(to + e, from + e, 1);
       else
-        missing.add(1, to + e);
+        missing.add(to + e, state);
     }
   });
   return missing;

@@ -11,23 +11,13 @@
 #include <string>
 
 #include "sim/bounds/sum.hpp"
+#include "sim/diagnostics/missing.hpp"
 #include "sim/pipeline/plan.hpp"
 #include "sim/pipeline/shared_buffer.hpp"
 
 namespace tessera {
 
 struct MachineCore;
-
-/// Elements of an output that no step wrote.
-struct Missing {
-  std::int64_t count = 0;
-  std::int64_t first = std::numeric_limits<std::int64_t>::max();  ///< in row-major order
-  void add(std::int64_t elems, std::int64_t at) {
-    count += elems;
-    if (elems > 0 && at < first) first = at;
-  }
-  void add(const Missing& other) { add(other.count, other.first); }
-};
 
 class Block final : public SharedBuffer {
  public:

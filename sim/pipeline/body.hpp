@@ -56,6 +56,12 @@ class Body {
   virtual void count(CountedCore& counted) = 0;
 };
 
+/// A read of memory that held no value.
+struct UndefinedRead {
+  Here line;
+  int operand = -1;  ///< of the plan; -1: memory of the body's own
+};
+
 class Kernel {
  public:
   Kernel() = default;
@@ -66,6 +72,8 @@ class Kernel {
   virtual std::unique_ptr<Body> body(CoreView& view) const = 0;
   /// True if what a body does follows from the program ids: else a dry run takes all steps in turn.
   virtual bool counts() const { return true; }
+  /// Where an undefined value comes from. Of bodies that stop at the first read of one: nowhere.
+  virtual UndefinedRead undefined_read(Origin) const { return {}; }
 };
 
 /// Thrown by a body that asks for the asynchronous machine while it runs without one: the run
@@ -73,7 +81,5 @@ class Kernel {
 struct NeedsMachine {};
 /// Thrown where a body without values asks for one.
 struct ValueNeeded {};
-/// Thrown where the cells of a kernel with a lingering output turn out to be one sequence.
-struct NeedsOneCell {};
 
 }  // namespace tessera

@@ -406,13 +406,7 @@ RunResult count_cores(const Kernel& kernel, const Plan& plan, const RunOptions& 
   Machine machine(options.mesh, options.cores, {}, false);
   const bool on_machine =
       machine.cores() > 1 || options.schedule || plan.asynchronous() || plan.scoped_ref >= 0;
-  if (on_machine) {
-    count_scratch(result.plan);
-    if (std::ranges::any_of(plan.operands, [](const OperandPlan& op) {
-          return op.returns == OperandPlan::Returns::lingers;
-        }))
-      throw NeedsOneCell{};
-  }
+  if (on_machine) count_scratch(result.plan);
   const std::int64_t cells = plan.cells();
   for (int id = 0; id < machine.cores(); ++id) {
     MachineCore& core = machine.core(id);

@@ -60,7 +60,6 @@ Pipeline::Pipeline(const Kernel& kernel, const Plan& plan, CoreIo& io)
       view_.arrays[i] = io.device->arrays[i];
     }
   }
-  if (lingering_ && io.core != nullptr) throw NeedsOneCell{};
   for (std::size_t i = 0; i < n; ++i) {
     const OperandPlan& op = plan.operands[i];
     if (!op.pipelined() || !op.present) continue;
@@ -154,6 +153,8 @@ void Pipeline::run_cells(std::int64_t first, std::int64_t last) {
 
   // On the machine this core has no predecessor: its part of the cells begins with empty blocks.
   if (io_.keeps_blocks && io_.core == nullptr) recall(first);
+  first_cell_ = io_.core != nullptr ? first : 0;
+  last_cell_ = last - 1;
   for (std::int64_t cell = first; cell < last; ++cell) {
     if (!io_.keeps_blocks) {
       for (Window& w : windows_) w.resident = false;
@@ -309,7 +310,8 @@ void Pipeline::end_cell() {
   }
   for (Window& w : windows_) {
     if (w.plan->role != Role::out) continue;
-    const bool stays = w.plan->returns == OperandPlan::Returns::lingers && cell_ + 1 < io_.cells;
+    const std::int64_t last = io_.core != nullptr ? last_cell_ : io_.cells - 1;
+    const bool stays = w.plan->returns == OperandPlan::Returns::lingers && cell_ < last;
     if (w.resident && !stays) leave(w);
     w.resident = w.loaded = false;
     for (const auto& [number, left] : w.left)
@@ -344,6 +346,9 @@ void Pipeline::move_to(Window& w, const std::int64_t* index, bool elided) {
     if (op.returns != OperandPlan::Returns::lingers) claim(w, index);
     block.begin_undefined();
     if (op.returns == OperandPlan::Returns::restored && w.again) restore(w, index);
+    // What an earlier cell wrote is there, but not for this one.
+    if (op.returns == OperandPlan::Returns::lingers && cell_ > first_cell_)
+      block.shadow.fill(Shadow::stale);
     if (unknown(block)) block.shadow.fill(Shadow::init);
   } else {
     Shape part;
@@ -393,21 +398,20 @@ void Pipeline::leave(Window& w) {
     if (op.aliased >= 0) written_back(op, index, inside);
   }
   if (!io_.dry) {
-    if (op.returns == OperandPlan::Returns::lingers) {
-      if (!block.shadow.all_init()) throw NeedsOneCell{};
-      claim(w, index);
-    }
+    // Two cores each write theirs back: the last cell's is the result.
+    const bool lingers = op.returns == OperandPlan::Returns::lingers;
+    if (lingers && cell_ + 1 < io_.cells)
+      return record(op, inside, op.space, Space::hbm, Why::writeback);
+    if (lingers) claim(w, index);
     if (io_.keep_checksums) add_checksum(at, index, inside);
     if (float* const bounds = io_.device->bounds[at])
       block.write_back_bounds(bounds, index, inside);
     const Missing left = block.write_back(io_.device->hbm[at], index, inside);
-    // What a kernel that may leave some undefined does not write keeps what the alias held.
-    const bool counts = op.aliased < 0 || !plan_.leaves_undefined;
     if (op.returns == OperandPlan::Returns::restored) {
-      w.left[op.number_of(index)] = {block.shadow, counts ? left : Missing{}};
+      w.left[op.number_of(index)] = {block.shadow, left};
     } else {
       if (w.again && left.count > 0) throw KernelError(output_revisit(op, index));
-      if (counts) missing[at].add(left);
+      missing[at].add(left);
     }
   }
   record(op, inside, op.space, Space::hbm, Why::writeback);

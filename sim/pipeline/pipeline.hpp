@@ -156,6 +156,8 @@ class Pipeline : public CoreTotals {
   bool plain_ = false;                        ///< nobody watches the steps
   std::array<int, kMaxGridRank> body_ids_{};  ///< of the last step that ran, for checksums
   std::int64_t cell_ = 0;
+  std::int64_t first_cell_ = 0;  ///< of this device, or of this core of the machine
+  std::int64_t last_cell_ = 0;   ///< of this call of run_cells
   bool cell_start_ = true;
   Script script_;  ///< of this step
 

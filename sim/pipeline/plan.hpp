@@ -58,6 +58,7 @@ struct OperandPlan {
   Returns returns = Returns::never;
   bool dense = false;    ///< its memory has its own shape, packed (sim/pipeline/block.hpp)
   bool reached = false;  ///< other cores may reach its memory
+  bool by_data = false;  ///< of an output: where it is written depends on data
   // Semaphores that are operands: what they hold (i32) comes with the call, or is a result of it.
   bool given = false;
   bool handed_on = false;
@@ -132,11 +133,13 @@ struct Plan {
   /// device memory. The ledger counts copies of it as where it lies in VMEM: the end that is an
   /// array, and what goes to other devices. HBM reads and writes are without it.
   bool peers = false;
-  bool leaves_undefined = false;  ///< outputs need not be written whole
-  std::int64_t vmem_limit = 0;    ///< bytes that the author allows it; 0: all that there are
-  bool compact = false;           ///< arrays of few rows have tiles of few rows, as Mosaic's
-  int scoped_ref = -1;            ///< row of the ledger for buffers of run_scoped
-  Ledger ledger;                  ///< the refs, no movements yet
+  /// Undefined values may be read, selected away and stored; who finds them in an output reports
+  /// them.
+  bool leaves_undefined = false;
+  std::int64_t vmem_limit = 0;  ///< bytes that the author allows it; 0: all that there are
+  bool compact = false;         ///< arrays of few rows have tiles of few rows, as Mosaic's
+  int scoped_ref = -1;          ///< row of the ledger for buffers of run_scoped
+  Ledger ledger;                ///< the refs, no movements yet
 
   /// Steps of the parallel dims.
   std::int64_t cells() const;

@@ -227,7 +227,16 @@ bool RunDriver::run_parallel(int threads, RunResult& result) {
   if (stopped) result.diagnostics.push_back(*stopped);
   if (failed) return !result.ok();
   for (const auto& core : totals) collect(core, 0, result);
-  return true;
+  return !reached();
+}
+
+/// True if an output has undefined values from elsewhere. What they were depends on the cells that a
+/// thread ran before.
+bool RunDriver::reached() const {
+  for (const auto& device : missing_) {
+    if (std::ranges::any_of(device, [](const Missing& m) { return m.reached > 0; })) return true;
+  }
+  return false;
 }
 
 void RunDriver::begin(RunResult& result) {
@@ -253,8 +262,8 @@ RunResult RunDriver::execute() {
   int threads = options_.threads > 0 ? options_.threads : omp_get_max_threads();
   if (options_.keep_movements || !options_.at.empty() || packed_output || cells < 2) threads = 1;
   bool machine = devices_ > 1 || options_.cores > 1 || options_.schedule || plan_.asynchronous();
-  // A kernel that fails on several threads runs again on one: the first error in grid order is then
-  // the one reported, with what scratch held at that step.
+  // A kernel that fails on several threads, or leaves undefined values, runs again on one: the first
+  // error in grid order is then the one reported, with what scratch held at that step.
   bool done = false;
   if (!machine) begin(result);
   if (!machine && threads > 1) done = run_parallel(threads, result);
@@ -265,7 +274,7 @@ RunResult RunDriver::execute() {
     } catch (const NeedsMachine&) {
       machine = true;
     }
-    if (threads > 1 && !machine && result.ok()) {
+    if (threads > 1 && !machine && result.ok() && !reached()) {
       result.diagnostics.push_back(
           {.slug = "internal",
            .kind = Diagnostic::Kind::internal,
@@ -304,6 +313,14 @@ void close_ledger(const Plan& plan, Ledger& ledger, int devices, std::int64_t st
   }
 }
 
+Diagnostic RunDriver::describe_missing(const OperandPlan& op, const Missing& missing) const {
+  if (missing.reached == 0) return output_not_covered(op, missing.first, missing.count);
+  const UndefinedRead read = kernel_.undefined_read(Shadow::origin(missing.state));
+  const OperandPlan* const from =
+      read.operand < 0 ? nullptr : &plan_.operands[static_cast<std::size_t>(read.operand)];
+  return undefined_output(op, missing, from, read.line);
+}
+
 void RunDriver::finish(RunResult& result) {
   if (result.ok())
     result.trace.close(result.grid);
@@ -311,12 +328,13 @@ void RunDriver::finish(RunResult& result) {
     result.trace = {};
   close_ledger(plan_, result.plan.ledger, devices_, result.steps,
                [this](int device) { return here(device); });
+  result.complete = result.ok();
   result.undefined.assign(outputs_.size(), 0);
-  for (int d = 0; d < devices_ && result.ok(); ++d) {
+  for (int d = 0; d < devices_ && result.complete; ++d) {
     if (!here(d)) continue;
     std::size_t out = 0;
     const DeviceIo& io = device_io_[static_cast<std::size_t>(d)];
-    for (std::size_t i = 0; i < plan_.operands.size() && result.ok(); ++i) {
+    for (std::size_t i = 0; i < plan_.operands.size(); ++i) {
       const OperandPlan& op = plan_.operands[i];
       if (!op.is_output() || !op.present) continue;
       Missing& missing = missing_[static_cast<std::size_t>(d)][i];
@@ -331,11 +349,11 @@ void RunDriver::finish(RunResult& result) {
         missing.add(op.in_bounds(index.dims.data()).elems(), op.offset(index.dims.data()));
       }
       result.undefined[out++] += missing.count;
-      if (missing.count == 0 || plan_.leaves_undefined) continue;
+      if (!result.ok() || missing.count == 0 || (missing.reached == 0 && op.by_data)) continue;
       StepContext context = *step_context;
       if (devices_ > 1) context.device = d;
       const StepContext* const outer = std::exchange(step_context, &context);
-      result.diagnostics.push_back(output_not_covered(op, missing.first, missing.count));
+      result.diagnostics.push_back(describe_missing(op, missing));
       step_context = outer;
     }
   }

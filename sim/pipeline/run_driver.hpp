@@ -19,8 +19,10 @@ class RunDriver {
   const Plan& plan() const { return plan_; }
 
  private:
+  bool reached() const;
   bool run_parallel(int threads, RunResult& result);
   void run_serial(RunResult& result);
+  Diagnostic describe_missing(const OperandPlan& op, const Missing& missing) const;
   void run_on_machine(RunResult& result);
   std::uint64_t run_schedule(const Schedule& schedule, RunResult& result);
   void make_arrays(Machine& machine);

@@ -65,7 +65,10 @@ void RunDriver::collect_arrays() {
               array->bounds.empty() ? 0.f : array->bounds[static_cast<std::size_t>(e)];
       }
       Missing& missing = missing_[static_cast<std::size_t>(d)][i];
-      if (shadow.missing() > 0) missing.add(shadow.missing(), shadow.first_missing());
+      for (std::int64_t e = 0; shadow.missing() > 0 && e < shadow.elems(); ++e) {
+        const Shadow::State state = shadow.at(e);
+        if (state != Shadow::init) missing.add(e, state);
+      }
     }
   }
 }

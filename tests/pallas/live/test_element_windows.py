@@ -53,8 +53,9 @@ def copy(x, to, place, grid=(4,)):
 
 def test_results_in_elements():
     x = rows(32)
-    with tessera.simulate() as report:
+    with tessera.simulate(checks="report") as report:
         got = copy(x, 40, lambda i: 32 - 8 * i)
+    assert [d["slug"] for d in report.diagnostics] == ["output-not-covered"]
     np.testing.assert_array_equal(got[8:], np.asarray(x).reshape(4, 8, 128)[::-1].reshape(32, 128))
     assert np.isnan(got[:8]).all()  # which no window writes
     assert report.hbm_write_bytes == x.nbytes

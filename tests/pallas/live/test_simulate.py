@@ -216,45 +216,6 @@ def test_core_map_and_kernel(cores):
     assert len(report.calls) == 2
 
 
-def accumulate(x_ref, o_ref, sum_ref):
-    @pl.when(pl.program_id(0) == 0)
-    def _():
-        sum_ref[...] = jnp.zeros_like(sum_ref)
-
-    o_ref[...] = x_ref[...] + 1
-    sum_ref[...] += x_ref[...]
-
-
-def last_alone(x_ref, o_ref, sum_ref):
-    o_ref[...] = x_ref[...] + 1
-    sum_ref[...] = x_ref[...]
-
-
-def rows_of_each(x_ref, o_ref, sum_ref):
-    o_ref[...] = x_ref[...] + 1
-    sum_ref[pl.ds(pl.program_id(0), 1), :] = x_ref[:1, :]
-
-
-@pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize("kernel, wanted", [
-    (accumulate, lambda x: x.reshape(8, 8, 128).sum(axis=0)),
-    (last_alone, lambda x: x[-8:]),
-    (rows_of_each, lambda x: x[::8]),
-])
-def test_a_result_that_parallel_steps_share(kernel, wanted, threads):
-    x = jnp.asarray(np.random.default_rng(0).integers(-9, 9, (64, 128)), jnp.float32)
-    block = pl.BlockSpec((8, 128), lambda i: (i, 0))
-    f = pl.pallas_call(
-        kernel, grid=(8,), in_specs=[block], out_specs=[block, pl.BlockSpec((8, 128), lambda i: (0, 0))],
-        out_shape=[jax.ShapeDtypeStruct(x.shape, x.dtype), jax.ShapeDtypeStruct((8, 128), x.dtype)],
-        compiler_params=pltpu.CompilerParams(dimension_semantics=("parallel",)))
-    with tessera.simulate(threads=threads) as report:
-        plus_one, shared = f(x)
-    np.testing.assert_array_equal(plus_one, x + 1)
-    np.testing.assert_array_equal(shared, wanted(x))
-    assert report.hbm_write_bytes == x.nbytes + 8 * 128 * 4
-
-
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int32", "uint32", "int16", "int8", "uint8", "int4", "uint4",
                                    "float8_e4m3fn", "float8_e5m2", "float8_e4m3b11fnuz", "float8_e8m0fnu", "float4_e2m1fn",
                                    "bool"])

@@ -1,0 +1,274 @@
+"""Undefined values that reach a result, and what parallel steps share: each wrong kernel has a right one a line away."""
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import tpu as pltpu
+
+import tessera
+
+ARBITRARY = ("parallel", "arbitrary")
+X = np.random.default_rng(0).integers(-9, 9, (64, 256)).astype(np.float32)
+
+
+def row_blocks(i, k):
+    return i, k
+
+
+def call(kernel, x, *, scratch, out=None, semantics=ARBITRARY, out_index=lambda i, k: (i, 0), **rest):
+    """Blocks of 16 x 128 of x (64 x 256), grid (4, 2); results of 16 x 128 each."""
+    return pl.pallas_call(
+        kernel, grid=(4, 2), in_specs=[pl.BlockSpec((16, 128), row_blocks)],
+        out_specs=pl.BlockSpec((16, 128), out_index), out_shape=out or jax.ShapeDtypeStruct((64, 128), x.dtype),
+        scratch_shapes=scratch, compiler_params=pltpu.CompilerParams(dimension_semantics=semantics), **rest)(x)
+
+
+def line_of(error, text):
+    """Whether the error's line is the one with this text."""
+    return any(text in line and line.lstrip().startswith(">") for line in str(error.value).splitlines()) or text in str(error.value)
+
+
+def fails(slug, text, f):
+    with tessera.simulate(), pytest.raises(tessera.KernelError) as error:
+        f()
+    assert error.value.slug == slug, str(error.value)
+    assert text in str(error.value), str(error.value)
+
+
+def passes(f, wanted):
+    with tessera.simulate():
+        np.testing.assert_array_equal(np.asarray(f()), wanted)
+
+
+def sums(clears, dtype=np.float32):
+    x = jnp.asarray(X.astype(dtype))
+
+    def kernel(x_ref, o_ref, acc_ref):
+        @pl.when(clears())
+        def _():
+            acc_ref[...] = jnp.zeros_like(acc_ref)
+
+        acc_ref[...] += x_ref[...]  # the sum
+        o_ref[...] = acc_ref[...]
+
+    return call(kernel, x, scratch=[pltpu.VMEM((16, 128), x.dtype)])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int32])
+def test_an_accumulator_that_is_never_cleared(dtype):
+    fails("uninit-read", "# the sum", lambda: sums(lambda: pl.program_id(1) < 0, dtype))
+    passes(lambda: sums(lambda: pl.program_id(1) == 0, dtype),
+           (X[:, :128] + X[:, 128:]).astype(dtype))
+
+
+def test_an_accumulator_that_the_first_cell_alone_clears():
+    fails("parallel-dependence", "# the sum", lambda: sums(lambda: (pl.program_id(0) == 0) & (pl.program_id(1) == 0)))
+
+
+def test_a_result_that_is_added_to():
+    def kernel(clears, x_ref, o_ref):
+        if clears:
+            @pl.when(pl.program_id(1) == 0)
+            def _():
+                o_ref[...] = jnp.zeros_like(o_ref)
+
+        o_ref[...] += x_ref[...]  # added
+
+    def f(clears):
+        return call(lambda *refs: kernel(clears, *refs), jnp.asarray(X), scratch=[])
+
+    fails("uninit-read", "# added", lambda: f(False))
+    passes(lambda: f(True), X[:, :128] + X[:, 128:])
+
+
+def test_a_maximum_that_starts_nowhere():
+    def kernel(starts, x_ref, o_ref, m_ref):
+        if starts:
+            @pl.when(pl.program_id(1) == 0)
+            def _():
+                m_ref[...] = jnp.full_like(m_ref, -jnp.inf)
+
+        m_ref[...] = jnp.maximum(m_ref[...], jnp.max(x_ref[...], axis=1, keepdims=True))  # the maximum
+        o_ref[...] = x_ref[...] - m_ref[...]
+
+    def f(starts):
+        return call(lambda *refs: kernel(starts, *refs), jnp.asarray(X), scratch=[pltpu.VMEM((16, 1), jnp.float32)])
+
+    fails("uninit-read", "# the maximum", lambda: f(False))
+    passes(lambda: f(True), X[:, 128:] - X.max(axis=1, keepdims=True))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int32])
+def test_a_ragged_edge(dtype):
+    x = jnp.asarray(X[:, :200].astype(dtype))
+
+    def kernel(limit, x_ref, o_ref):
+        column = jax.lax.broadcasted_iota(jnp.int32, (64, 256), 1)
+        x = x_ref[...]  # the block
+        if limit is not None:
+            x = jnp.where(column < limit, x, jnp.zeros_like(x))
+        o_ref[...] = jnp.sum(x, axis=1, keepdims=True)
+
+    def f(limit):
+        return pl.pallas_call(lambda *refs: kernel(limit, *refs), grid=(1,),
+                              in_specs=[pl.BlockSpec((64, 256), lambda i: (0, 0))],
+                              out_specs=pl.BlockSpec((64, 1), lambda i: (0, 0)),
+                              out_shape=jax.ShapeDtypeStruct((64, 1), x.dtype))(x)
+
+    fails("uninit-read", "# the block", lambda: f(None))
+    fails("uninit-read", "# the block", lambda: f(201))
+    passes(lambda: f(200), np.asarray(x).sum(axis=1, keepdims=True))
+
+
+def test_an_edge_that_never_leaves_the_array():
+    x = jnp.asarray(X[:50])
+
+    def kernel(x_ref, o_ref):
+        o_ref[...] = x_ref[...] * 2
+
+    block = pl.BlockSpec((16, 256), lambda i: (i, 0))
+    passes(lambda: pl.pallas_call(kernel, grid=(4,), in_specs=[block], out_specs=block,
+                                  out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype))(x), 2 * X[:50])
+
+
+def test_results_that_are_not_written():
+    x = jnp.asarray(X)
+
+    def f(columns, **aliases):
+        def kernel(x_ref, o_ref):
+            if columns > 0:
+                o_ref[:, :columns] = x_ref[:, :columns]
+
+        block = pl.BlockSpec((16, 256), lambda i: (i, 0))
+        return pl.pallas_call(kernel, grid=(4,), in_specs=[block], out_specs=block,
+                              out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype), **aliases)(x)
+
+    fails("output-not-covered", "16,384 of 16,384 elements", lambda: f(0))
+    fails("output-not-covered", "8,192 of 16,384 elements", lambda: f(128))
+    fails("output-not-covered", "8,192 of 16,384 elements", lambda: f(128, input_output_aliases={0: 0}))
+    passes(lambda: f(256), X)
+
+
+def test_rows_that_data_chooses():
+    """What a kernel writes where data says is for its callers to know: a grouped product leaves rows of no group."""
+    x = jnp.asarray(X)
+
+    def kernel(n_ref, x_ref, o_ref):
+        @pl.when(pl.program_id(0) < n_ref[0])
+        def _():
+            o_ref[...] = x_ref[...]
+
+    spec = pltpu.PrefetchScalarGridSpec(num_scalar_prefetch=1, grid=(4,),
+                                        in_specs=[pl.BlockSpec((16, 256), lambda i, n: (i, 0))],
+                                        out_specs=pl.BlockSpec((16, 256), lambda i, n: (i, 0)))
+    with tessera.simulate() as report:
+        got = np.asarray(pl.pallas_call(kernel, grid_spec=spec, out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype))(
+            jnp.asarray([3], jnp.int32), x))
+    np.testing.assert_array_equal(got[:48], X[:48])
+    assert np.isnan(got[48:]).all()
+    assert report.calls[0].json["undefined"] == [16 * 256]
+
+
+def shared(kernel, cores=1, semantics="parallel"):
+    """A result of blocks of their own, and one of a single block that all 8 steps have."""
+    x = jnp.asarray(X[:, :128])
+    block = pl.BlockSpec((8, 128), lambda i: (i, 0))
+    f = pl.pallas_call(
+        kernel, grid=(8,), in_specs=[block], out_specs=[block, pl.BlockSpec((8, 128), lambda i: (0, 0))],
+        out_shape=[jax.ShapeDtypeStruct(x.shape, x.dtype), jax.ShapeDtypeStruct((8, 128), x.dtype)],
+        compiler_params=pltpu.CompilerParams(dimension_semantics=(semantics,)))
+    with tessera.simulate(device="tpu-v4", cores=cores):
+        return [np.asarray(a) for a in f(x)]
+
+
+def adds_up(x_ref, o_ref, sum_ref):
+    @pl.when(pl.program_id(0) == 0)
+    def _():
+        sum_ref[...] = jnp.zeros_like(sum_ref)
+
+    o_ref[...] = x_ref[...] + 1
+    sum_ref[...] += x_ref[...]  # added
+
+
+def leaves_the_last(x_ref, o_ref, sum_ref):
+    o_ref[...] = x_ref[...] + 1
+    sum_ref[...] = x_ref[...]
+
+
+def leaves_a_row_each(x_ref, o_ref, sum_ref):
+    o_ref[...] = x_ref[...] + 1
+    sum_ref[pl.ds(pl.program_id(0), 1), :] = x_ref[:1, :]
+
+
+@pytest.mark.parametrize("cores", [1, 2])
+@pytest.mark.parametrize("kernel", [adds_up, leaves_a_row_each])
+def test_a_result_that_parallel_steps_share(kernel, cores):
+    with pytest.raises(tessera.KernelError) as error:
+        shared(kernel, cores)
+    assert error.value.slug == "parallel-dependence"
+    assert "out1" in str(error.value)
+    x = X[:, :128]
+    plus_one, both = shared(kernel, semantics="arbitrary")
+    np.testing.assert_array_equal(plus_one, x + 1)
+    np.testing.assert_array_equal(both, x.reshape(8, 8, 128).sum(axis=0) if kernel is adds_up else x[::8])
+
+
+@pytest.mark.parametrize("cores", [1, 2])
+def test_a_result_that_is_scratch(cores):
+    """Real kernels pass scratch as a result of one block: each cell writes it anew, the last one's stays."""
+    plus_one, last = shared(leaves_the_last, cores)
+    np.testing.assert_array_equal(plus_one, X[:, :128] + 1)
+    np.testing.assert_array_equal(last, X[56:, :128])
+
+
+@pytest.mark.parametrize("cores", [1, 2])
+def test_a_sum_over_a_parallel_dim(cores):
+    x = jnp.asarray(X[:, :128])
+
+    def f(semantics):
+        def kernel(x_ref, o_ref):
+            @pl.when(pl.program_id(0) == 0)
+            def _():
+                o_ref[...] = jnp.zeros_like(o_ref)
+
+            o_ref[...] += x_ref[...]
+
+        return pl.pallas_call(kernel, grid=(8,), in_specs=[pl.BlockSpec((8, 128), lambda i: (i, 0))],
+                              out_specs=pl.BlockSpec((8, 128), lambda i: (0, 0)),
+                              out_shape=jax.ShapeDtypeStruct((8, 128), x.dtype),
+                              compiler_params=pltpu.CompilerParams(dimension_semantics=(semantics,)))(x)
+
+    with tessera.simulate(device="tpu-v5p", cores=cores):
+        with pytest.raises(tessera.KernelError) as error:
+            f("parallel")
+        assert error.value.slug == "parallel-dependence"
+    passes(lambda: f("arbitrary"), X[:, :128].reshape(8, 8, 128).sum(axis=0))
+
+
+def test_checks_report_keeps_the_values():
+    with tessera.simulate(checks="report") as report:
+        got = np.asarray(sums(lambda: (pl.program_id(0) == 0) & (pl.program_id(1) == 0)))
+    np.testing.assert_array_equal(got[:16], X[:16, :128] + X[:16, 128:])
+    assert np.isnan(got[16:]).all()
+    assert [d["slug"] for d in report.diagnostics] == ["parallel-dependence"]
+
+
+def test_indices_that_the_body_changes():
+    x = jnp.asarray(X)
+
+    def f(changes):
+        def kernel(n_ref, x_ref, o_ref, mine_ref):
+            place = n_ref if changes else mine_ref
+            place[pl.program_id(0)] = 0  # changed
+            o_ref[...] = x_ref[...]
+
+        spec = pltpu.PrefetchScalarGridSpec(num_scalar_prefetch=1, grid=(4,),
+                                            in_specs=[pl.BlockSpec((16, 256), lambda i, n: (n[i], 0))],
+                                            out_specs=pl.BlockSpec((16, 256), lambda i, n: (i, 0)),
+                                            scratch_shapes=[pltpu.SMEM((4,), jnp.int32)])
+        return pl.pallas_call(kernel, grid_spec=spec, out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype))(
+            jnp.asarray([3, 2, 1, 0], jnp.int32), x)
+
+    fails("race", "# changed", lambda: f(True))
+    passes(lambda: f(False), X.reshape(4, 16, 256)[::-1].reshape(64, 256))
