@@ -18,9 +18,9 @@
 #include "sim/bounds/sum.hpp"
 #include "sim/numerics/dot.hpp"
 #include "sim/numerics/op_state.hpp"
+#include "sim/numerics/reduce_row.hpp"
 #include "sim/ops/dot.hpp"
 #include "sim/ops/op.hpp"
-#include "sim/ops/reduce.hpp"
 
 namespace tessera {
 
@@ -292,24 +292,12 @@ struct Interpreter {
     const auto& tile = detail::operand(a);
     using T = typename A::Element;
     static_assert(!kIsSmallFloat<T>, "reduce in f32: row_sum(cast<float>(x))");
-    using Combine = typename Reduction::Combine;
     FreshTile<T> result(tile.rows, 1);
     for (int r = 0; r < tile.rows; ++r) {
       const T* row = tile.data() + r * tile.stride();
-      alignas(64) T lanes[kReduceLanes];
-      for (int l = 0; l < kReduceLanes; ++l) lanes[l] = Reduction::template identity<T>();
-      int c = 0;
-      for (; c + kReduceLanes <= tile.cols; c += kReduceLanes) {
-        for (int l = 0; l < kReduceLanes; ++l)
-          lanes[l] = Combine::template apply<T>(lanes[l], row[c + l]);
-      }
-      for (int l = 0; c + l < tile.cols; ++l)
-        lanes[l] = Combine::template apply<T>(lanes[l], row[c + l]);
-      for (int s = kReduceLanes / 2; s > 0; s /= 2) {
-        for (int l = 0; l < s; ++l) lanes[l] = Combine::template apply<T>(lanes[l], lanes[l + s]);
-      }
-      result.data()[r] = lanes[0];
-      if (op_state.trap_nan && detail::is_nan(lanes[0])) {
+      const T reduced = reduce_row<Reduction>(row, tile.cols);
+      result.data()[r] = reduced;
+      if (op_state.trap_nan && detail::is_nan(reduced)) {
         const bool carried =
             std::any_of(row, row + tile.cols, [](T v) { return detail::is_nan(v); });
         if (!carried) fail_nan_born(Reduction::info.name, r, 0, {});

@@ -296,6 +296,9 @@ struct RaggedSum {
         grid(parallel(ceil_div(m, bm)).as("i")), kBad ? x : x.pad(0),
         out<float>("o", shape(m, 1), block(bm, Int<1>{}), [](auto i) { return at(i, 0); }));
   }
+  Bytes hbm_bytes(Tiles, Target) const {
+    return {static_cast<std::int64_t>(sizeof(T)) * m * n, std::int64_t{4} * m};
+  }
   void operator()(auto&, auto x, auto o) const { *o = row_sum(cast<float>(*x)); }
 };
 template <class T>
