@@ -88,8 +88,11 @@ int golden_make_command(const Kernels& kernels, const RunArguments& a, const Gol
     made = make_golden(kernel, request, command_of("golden make", a, g), diagnostics);
   }
   if (!diagnostics.empty()) return failed(diagnostics);
+  std::error_code error;
+  const bool replaced = std::filesystem::exists(g.folder + "/manifest.json", error);
   golden::write(g.folder, made);
-  fmt::print("{}: {}\n", g.folder, golden::describe(made));
+  fmt::print("{}: {}{}\n", g.folder, golden::describe(made),
+             replaced ? "; the golden that was there is replaced" : "");
   for (const golden::Output& o : made.outputs) {
     std::int64_t zero = 0;
     std::int64_t unbounded = 0;

@@ -36,11 +36,12 @@ struct Point {
   double rank_seconds = 0;  ///< what combinations are ranked by (report::rank_seconds)
   std::string binds;
   std::string note;
+  bool bad_input = false;  ///< why it cannot run: what was asked for makes no sense
 
   bool runs() const { return reason.empty(); }
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Point, device, assignments, reason, read, write, vmem, capacity,
-                                   flops, seconds, rank_seconds, binds, note)
+                                   flops, seconds, rank_seconds, binds, note, bad_input)
 
 std::vector<std::string> split(const std::string& text) {
   std::vector<std::string> parts;
@@ -81,6 +82,7 @@ void count_point(const Count& count, Point& p) {
   try {
     static_cast<void>(count(p));
   } catch (const InputError& error) {
+    p.bad_input = true;
     p.reason = error.slug + ": " + error.what();
   } catch (const KernelError& error) {
     p.reason = error.diagnostic.slug + ": " + error.diagnostic.headline;
@@ -348,7 +350,8 @@ int sweep_command(const Kernels& kernels, const RunArguments& a, const std::stri
   if (!a.report.empty())
     write_file_atomically(a.report, report::filled(report::kSweepPage, all.dump(), a.kernel));
   put(csv, csv_of(points, varied));
-  return points.front().runs() ? 0 : 1;
+  if (points.front().runs()) return 0;
+  return std::ranges::all_of(points, &Point::bad_input) ? 2 : 1;
 }
 
 int advise_command(const Kernels& kernels, const RunArguments& a) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -10,6 +11,7 @@
 
 #include "golden/bisect.hpp"
 #include "golden/sha256.hpp"
+#include "memory_model/file.hpp"
 #include "memory_model/npy.hpp"
 #include "sim/diagnostics/diagnostic.hpp"
 #include "sim/diagnostics/slugs.hpp"
@@ -23,12 +25,14 @@ namespace {
 
 constexpr const char* kSelf = "\"manifest_sha256\": \"";
 constexpr std::size_t kDigits = 64;
+constexpr auto kReplace = Json::error_handler_t::replace;  // what is no UTF-8
 
 [[noreturn]] void fail(const std::string& what) { throw InputError("bad-golden", what); }
 
 std::string bytes_of(const fs::path& path) {
   std::ifstream in(path, std::ios::binary);
-  if (!in) fail(path.string() + " is missing");
+  std::error_code error;
+  if (!in || !fs::is_regular_file(path, error)) fail(path.string() + " is missing");
   std::ostringstream text;
   text << in.rdbuf();
   return std::move(text).str();
@@ -51,8 +55,21 @@ Json shape_json(const Shape& shape) {
 }
 Shape shape_of(const Json& j) {
   Shape s;
-  for (const auto& extent : j) s.push_back(extent.get<std::int64_t>());
+  for (const auto& extent : j) {
+    if (s.rank == kMaxRank) fail("manifest.json has a shape of more than 8 dimensions");
+    s.push_back(extent.get<std::int64_t>());
+  }
   return s;
+}
+
+/// Where a manifest says that a file is: in its own folder.
+fs::path inside(const fs::path& folder, const std::string& file) {
+  const fs::path path(file);
+  const bool leaves =
+      path.is_absolute() ||
+      std::any_of(path.begin(), path.end(), [](const fs::path& part) { return part == ".."; });
+  if (leaves) fail("manifest.json speaks of '" + file + "', which is not in its folder");
+  return folder / path;
 }
 
 /// What the manifest says of any file.
@@ -79,7 +96,7 @@ DType dtype_named(const std::string& text) {
 /// The bytes of a file, which are those that the manifest speaks of.
 std::string read_checked(const fs::path& folder, const Json& j) {
   const auto file = j.at("file").get<std::string>();
-  std::string bytes = bytes_of(folder / file);
+  std::string bytes = bytes_of(inside(folder, file));
   const auto wanted = j.at("bytes").get<std::size_t>();
   if (bytes.size() < wanted)
     fail(fmt::format("{} is truncated: {} of {} bytes", file, bytes.size(), wanted));
@@ -231,7 +248,9 @@ void write(const fs::path& folder, const Golden& golden) {
   check_destination(folder);
   fs::path made = folder;
   if (!made.has_filename()) made = made.parent_path();
-  made += ".making-" + std::to_string(getpid());
+  constexpr const char* kMark = ".making-";
+  sweep(made.string(), kMark);
+  made += kMark + std::to_string(getpid());
   struct Remove {
     fs::path path;
     ~Remove() {
@@ -266,7 +285,8 @@ Golden read(const fs::path& folder) {
   if (!j.is_object() || !j.contains("schema"))
     fail("manifest.json is not tessera's: it names no schema");
   if (j["schema"] != kSchema)
-    fail("the golden's schema is " + j["schema"].dump() + "; this tessera reads " + kSchema);
+    fail("the golden's schema is " + j["schema"].dump(-1, ' ', false, kReplace) +
+         "; this tessera reads " + kSchema);
   std::size_t at = 0;
   const std::string hash = hash_of_manifest(text, at);
   if (hash.empty() || text.compare(at, kDigits, hash) != 0)
@@ -283,6 +303,9 @@ Golden read(const fs::path& folder) {
     g.dtype = kernel.at("dtype");
     g.device = j.at("device");
     g.devices = j.at("devices");
+    constexpr int kMostDevices = 4096;
+    if (g.devices < 1 || g.devices > kMostDevices)
+      fail("manifest.json: \"devices\" is 1 to 4096, not " + std::to_string(g.devices));
     g.seed = j.at("seed");
     g.inputs_kind = j.at("inputs_kind");
     g.profile = j.at("profile");

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "memory_model/file.hpp"
 #include "memory_model/npy.hpp"
 #include "pallas/load.hpp"
 #include "pallas/plan_module.hpp"
@@ -17,14 +18,43 @@ namespace {
 
 using Json = nlohmann::json;
 
+constexpr std::size_t kMostBytesOfJson = std::size_t{1} << 24;
+
+/// A file that may be missing.
 Json read_json(const std::string& path) {
-  std::ifstream file(path);
-  if (!file) return Json::object();
+  if (std::error_code error; !std::filesystem::exists(path, error)) return Json::object();
   try {
-    return Json::parse(file);
+    Json json = Json::parse(read_file(path, kMostBytesOfJson));
+    if (!json.is_object()) throw InputError("bad-input", path + " is not a JSON object");
+    return json;
+  } catch (const FileError& e) {
+    throw InputError("bad-input", e.what());
   } catch (const Json::exception& e) {
     throw InputError("bad-input", path + ": " + e.what());
   }
+}
+
+/// A count of devices, or of cores of one.
+int count_of(const Json& meta, const char* what) {
+  constexpr std::int64_t kMost = 4096;
+  const auto count = meta.value(what, std::int64_t{1});
+  if (count < 1 || count > kMost)
+    throw InputError("bad-input", std::string("meta.json: \"") + what + "\" is 1 to 4096, not " +
+                                      std::to_string(count));
+  return static_cast<int>(count);
+}
+
+Shape shape_of(const Json& extents) {
+  constexpr std::int64_t kMostElems = std::int64_t{1} << 44;  // past any machine
+  Shape shape;
+  for (const auto& each : extents) {
+    const auto extent = each.get<std::int64_t>();
+    if (shape.rank == kMaxRank || extent < 0 || extent > kMostElems ||
+        (extent > 0 && shape.elems() > kMostElems / extent))
+      throw InputError("bad-input", "meta.json: an impossible shape " + extents.dump());
+    shape.push_back(extent);
+  }
+  return shape;
 }
 
 /// An array of all devices: their parts one after the other along dim 0.
@@ -57,6 +87,9 @@ void read_expected(const std::string& folder, const Json& meta, RecordedCall& r)
       e.reference = read_parts(folder, "ref" + number + ".npy", dtype, r.devices);
     if (has(folder, "out" + number + ".undef.npy", r.devices))
       e.undefined = read_parts(folder, "out" + number + ".undef.npy", DType::i8, r.devices);
+    if (e.undefined && e.interpreted && !(e.undefined->shape() == e.interpreted->shape()))
+      throw InputError("bad-input",
+                       folder + "/out" + number + ".undef.npy has another shape than the result");
     const Json tolerance = meta.value("tolerance", Json::object());
     const Json of_reference = tolerance.value("vs_reference", Json::object());
     e.reference_rtol = of_reference.value("rtol", 0.0);
@@ -77,8 +110,8 @@ RecordedCall read_checked(const std::string& folder) {
   r.program = plan_module(module);
   const Json meta = read_json(folder + "/meta.json");
   const Json config = read_json(folder + "/config.json");
-  r.devices = meta.value("num_devices", 1);
-  r.cores = meta.value("cores", 1);
+  r.devices = count_of(meta, "num_devices");
+  r.cores = count_of(meta, "cores");
   r.device = device_of_call(folder);
   r.eager = meta.value("interpret_mode", std::string()).find("eager") != std::string::npos;
   const std::size_t inputs = meta.value("num_inputs", 0);
@@ -101,8 +134,7 @@ RecordedCall read_checked(const std::string& folder) {
   for (std::size_t j = 0; j < results.size(); ++j) {
     if (inputs + j >= r.program->operands.size())
       throw InputError("bad-input", folder + "/meta.json does not fit the module");
-    Shape shape;
-    for (const auto& extent : results[j].at("shape")) shape.push_back(extent.get<std::int64_t>());
+    Shape shape = shape_of(results[j].at("shape"));
     if (r.devices > 1 && shape.rank > 0) shape[0] *= r.devices;
     r.call.results.push_back(Array::undefined(r.program->operands[inputs + j].type.dtype, shape));
   }
@@ -189,6 +221,8 @@ std::optional<DeviceSpec> device_of_call(const std::string& folder) {
     return device_of_chip(read_json(folder + "/meta.json").value("chip", std::string()));
   } catch (const SpecError& e) {
     throw InputError("bad-input", e.what());
+  } catch (const Json::exception& e) {
+    throw InputError("bad-input", folder + "/meta.json: " + e.what());
   }
 }
 

@@ -7,9 +7,8 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 
+#include "memory_model/file.hpp"
 #include "pallas/module_cbor.hpp"
 #include "pallas/paths.hpp"
 #include "sim/diagnostics/diagnostic.hpp"
@@ -116,11 +115,14 @@ Module load_module(const std::string& bytes, const std::string& name) {
 }
 
 Module load_module_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw InputError("bad-input", "cannot read " + path);
-  std::ostringstream bytes;
-  bytes << file.rdbuf();
-  return load_module(bytes.str(), path);
+  constexpr std::size_t kMostBytes = std::size_t{1} << 30;
+  std::string bytes;
+  try {
+    bytes = read_file(path, kMostBytes);
+  } catch (const FileError& e) {
+    throw InputError("bad-input", e.what());
+  }
+  return load_module(bytes, path);
 }
 
 }  // namespace tessera::pallas

@@ -19,6 +19,8 @@
 #include <mlir/IR/MLIRContext.h>
 #include <mlir/Parser/Parser.h>
 
+#include <signal.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 
 #include <cstdio>
@@ -473,7 +475,8 @@ std::string import_module(const std::string& text, Module& to) {
 }  // namespace tessera::pallas
 
 int main() {
-  constexpr rlim_t kSeconds = 20;
+  prctl(PR_SET_PDEATHSIG, SIGKILL);  // nobody else would read its answer
+  constexpr rlim_t kSeconds = 8;
   constexpr rlim_t kBytes = rlim_t{8} << 30;
   const rlimit time{kSeconds, kSeconds};
   const rlimit memory{kBytes, kBytes};

@@ -10,18 +10,25 @@ namespace tessera::program {
 
 namespace {
 
+void check_extent(std::int64_t extent) {
+  if (extent < 0 || extent > std::numeric_limits<std::int32_t>::max())
+    throw InputError("bad-input", "a grid extent of " + std::to_string(extent));
+}
+
 std::vector<std::int64_t> grid_of(const Call& call) {
   std::vector<std::int64_t> grid = call.program->grid;
   std::size_t next = 0;
   for (std::int64_t& extent : grid) {
-    if (extent != kDynamic) continue;
+    if (extent != kDynamic) {
+      check_extent(extent);
+      continue;
+    }
     if (next >= call.bounds.size()) {
       throw InputError("bad-input", "the grid has more dynamic extents than the " +
                                         std::to_string(call.bounds.size()) + " that are given");
     }
     extent = call.bounds[next++];
-    if (extent < 0 || extent > std::numeric_limits<std::int32_t>::max())
-      throw InputError("bad-input", "a grid extent of " + std::to_string(extent));
+    check_extent(extent);
   }
   if (next != call.bounds.size()) {
     throw InputError("bad-input", "the grid has " + std::to_string(next) + " dynamic extents; " +
@@ -40,8 +47,16 @@ Shape shape_of(const std::vector<std::int64_t>& bounds) {
 Shape inferred_shape(const std::vector<std::int64_t>& grid, const Window& w, IndexMaps& maps) {
   Shape most = shape_of(w.bounds);
   for (int d = 0; w.by_element && d < most.rank; ++d) most[d] = 1;
-  std::int64_t steps = 1;
-  for (const std::int64_t e : grid) steps *= e;
+  constexpr double kMost = 0x1p26;  // some seconds
+  double all = 1;
+  for (const std::int64_t e : grid) all *= static_cast<double>(e);
+  if (all > kMost) {
+    throw KernelError({.slug = "unsupported",
+                       .kind = Diagnostic::Kind::unsupported,
+                       .headline = "the shapes of operands that are not given, from a grid of more "
+                                   "than 2^26 steps"});
+  }
+  const auto steps = static_cast<std::int64_t>(all);
   std::array<int, kMaxGridRank> ids{};
   std::array<std::int64_t, kMaxRank> index{};
   for (std::int64_t s = 0; s < steps; ++s) {

@@ -106,8 +106,8 @@ void fail_bounds(const MemRef& m, int dim, std::int64_t start, std::int64_t size
   d.headline = (size == 1 ? "index " + std::to_string(start)
                           : "indices [" + std::to_string(start) + ", " +
                                 std::to_string(start + size) + ")") +
-               " of dim " + std::to_string(dim) + " are outside the " + std::to_string(extent) +
-               " of " + name;
+               " of dim " + std::to_string(dim) + (size == 1 ? " is" : " are") + " outside the " +
+               std::to_string(extent) + " of " + name;
   add_kernel_field(d);
   d.fields.emplace_back("line", at == nullptr ? caller_excerpt() : source_excerpt(*at));
   if (m.buffer != nullptr) {

@@ -13,7 +13,10 @@ void jump_unless(Planner& p, int condition, const std::shared_ptr<std::size_t>& 
   p.jumps(target, "else");
 }
 void jump(Planner& p, const std::shared_ptr<const std::size_t>& target) {
-  p.emit([to = target](Exec& x) { x.next = *to; });
+  p.emit([to = target](Exec& x) {
+    stop_if_asked();
+    x.next = *to;
+  });
   p.jumps(target);
 }
 
@@ -86,6 +89,7 @@ void plan_for(Planner& p, const Operation& op) {
   const Operation* last = p.region(body);
   if (last != nullptr) p.move(last->operands, carried);
   p.emit([=](Exec& x) {
+    stop_if_asked();
     x.set(counter, x.get<std::int64_t>(counter) + x.get<std::int64_t>(by));
     x.next = *first;
   });

@@ -392,3 +392,44 @@ TEST_CASE("ten million steps count exactly", "[sim][steps]") {
   CHECK(result.steps == steps);
   CHECK(result.ledger().refs()[0].elided == steps - 1);
 }
+
+TEST_CASE("cores, threads and grids that no machine ends with are refused", "[sim][input]") {
+  const Array x = counting({16, 16});
+  const ShrinkingSum kernel{.m = 16, .n = 16};
+  RunOptions options;
+  for (const int cores : {-1, 0, 1'000'000'000}) {
+    options.cores = cores;
+    CHECK_THROWS_AS(run(kernel, tiles(8, 8), arrays(x), options), InputError);
+  }
+  options = {};
+  options.threads = -5;
+  CHECK_THROWS_AS(run(kernel, tiles(8, 8), arrays(x), options), InputError);
+  options = {};
+  options.mesh = {1 << 20, 1 << 20};
+  CHECK_THROWS_AS(run(kernel, tiles(8, 8), arrays(x), options), InputError);
+  Plan plan;
+  plan.grid_rank = 3;
+  for (std::size_t d = 0; d < 3; ++d) plan.bounds[d] = Range{0, 1 << 15};
+  CHECK_THROWS_AS(check_grid(plan, false), KernelError);
+  CHECK_NOTHROW(check_grid(plan, true));
+}
+
+TEST_CASE("a run ends when its flag is set, and says where it was", "[sim][stop]") {
+  const Array x = counting({64, 64});
+  const ShrinkingSum kernel{.m = 64, .n = 64};
+  const StopFlag flag = Stop::interrupted;
+  for (const int threads : {1, 3}) {
+    for (const bool dry : {false, true}) {
+      RunOptions options;
+      options.threads = threads;
+      options.dry = dry;
+      options.stop = &flag;
+      const RunResult r = run(kernel, tiles(8, 8), dry ? Inputs{} : arrays(x), options);
+      REQUIRE(r.diagnostics.size() == 1);
+      CHECK(r.diagnostics[0].slug == "interrupted");
+      CHECK(r.diagnostics[0].text().find("shrinking_sum, grid (i=") != std::string::npos);
+      const bool line = r.diagnostics[0].text().find("run_test.cpp:") != std::string::npos;
+      CHECK((dry || line));
+    }
+  }
+}

@@ -1,0 +1,176 @@
+// Every kind of file that the command line reads, changed in ways that somebody might: whatever is
+// in it, a command ends within seconds, with exit code 0 to 3, and no control character of the file
+// reaches the terminal.
+//
+// RC_PARAMS says how many changes of each kind of file; scripts/fuzz tries for hours.
+#include <fcntl.h>
+#include <rapidcheck.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "cli/app.hpp"
+#include "golden/sha256.hpp"
+#include "tests/fuzz/mutate.hpp"
+
+namespace tessera::fuzz {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string bytes_of(const fs::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::ostringstream text;
+  text << in.rdbuf();
+  return std::move(text).str();
+}
+void write(const fs::path& path, const std::string& bytes) {
+  std::ofstream(path, std::ios::binary) << bytes;
+}
+
+/// What a command said on both streams, and how it ended.
+struct Said {
+  int code = 0;
+  std::string text;
+  double seconds = 0;
+};
+
+Said run(const fs::path& folder, std::vector<std::string> words) {
+  words.insert(words.begin(), "tessera");
+  std::vector<char*> argv;
+  for (auto& word : words) argv.push_back(word.data());
+  const fs::path log = folder / "log";
+  std::fflush(nullptr);
+  const int out = dup(STDOUT_FILENO);
+  const int err = dup(STDERR_FILENO);
+  const int file = open(log.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  dup2(file, STDOUT_FILENO);
+  dup2(file, STDERR_FILENO);
+  const auto start = std::chrono::steady_clock::now();
+  Said said;
+  said.code = cli::run_app(static_cast<int>(argv.size()), argv.data(), cli::builtin_kernels());
+  said.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  std::fflush(nullptr);
+  dup2(out, STDOUT_FILENO);
+  dup2(err, STDERR_FILENO);
+  for (const int each : {out, err, file}) close(each);
+  said.text = bytes_of(log);
+  return said;
+}
+
+void expect_an_answer(const Said& said) {
+  RC_LOG() << "exit " << said.code << " after " << said.seconds << " s:\n"
+           << said.text.substr(0, 2000) << '\n';
+  RC_ASSERT(said.code >= 0);
+  RC_ASSERT(said.code <= 3);
+  RC_ASSERT(said.seconds < 30.);
+  for (std::size_t i = 0; i < said.text.size(); ++i) {
+    const auto c = static_cast<unsigned char>(said.text[i]);
+    const bool c1 = c == 0xc2 && i + 1 < said.text.size() &&
+                    static_cast<unsigned char>(said.text[i + 1]) < 0xa0;
+    RC_ASSERT((c >= 0x20 || c == '\n') && c != 0x7f && !c1);
+  }
+}
+
+rc::Gen<std::vector<Mutation>> mutations(int most) {
+  const auto number = rc::gen::arbitrary<unsigned>();
+  return rc::gen::resize(most, rc::gen::container<std::vector<Mutation>>(rc::gen::build<Mutation>(
+                                   rc::gen::set(&Mutation::where, rc::gen::resize(1000, number)),
+                                   rc::gen::set(&Mutation::what, rc::gen::resize(1000, number)),
+                                   rc::gen::set(&Mutation::value, rc::gen::resize(1000, number)))));
+}
+
+/// With the SHA-256 that a golden's manifest has of itself, if it is one.
+std::string sealed(std::string text) {
+  const std::string key = "\"manifest_sha256\": \"";
+  constexpr std::size_t kDigits = 64;
+  const std::size_t at = text.find(key) + key.size();
+  if (text.find(key) == std::string::npos || at + kDigits > text.size()) return text;
+  text.replace(at, kDigits, kDigits, '0');
+  return text.replace(at, kDigits, golden::sha256(text.data(), text.size()));
+}
+
+/// The text with changes of its JSON.
+std::string changed(const std::string& json, const std::vector<Mutation>& of_values) {
+  Json j = Json::parse(json);
+  for (const Mutation& m : of_values) mutate(j, m);
+  return sealed(j.dump(1, ' ', false, Json::error_handler_t::replace));
+}
+
+/// A command that reads a file again and again, each time another.
+bool fuzz(const std::string& what, const fs::path& folder, const fs::path& file, bool json,
+          const std::vector<std::string>& command) {
+  const std::string original = bytes_of(file);
+  RC_ASSERT(!original.empty());
+  const bool ok = rc::check("a changed " + what + " gets an answer", [&] {
+    const auto of_bytes = *mutations(2);
+    std::string text = original;
+    if (json && *rc::gen::inRange(0, 10) > 0)
+      text = changed(original, *mutations(4));
+    else
+      for (const Mutation& m : of_bytes) mutate(text, m);
+    write(file, text);
+    expect_an_answer(run(folder, command));
+  });
+  write(file, original);
+  return ok;
+}
+
+}  // namespace
+}  // namespace tessera::fuzz
+
+int main(int argc, char** argv) {
+  using namespace tessera::fuzz;
+  std::string pattern = (fs::temp_directory_path() / "tessera-fuzz-XXXXXX").string();
+  const fs::path folder = mkdtemp(pattern.data());
+  struct Remove {
+    fs::path path;
+    ~Remove() { fs::remove_all(path); }
+  } const remove{folder};
+  const auto in = [&](const char* name) { return (folder / name).string(); };
+
+  bool ok = true;
+  const auto each = [&](const std::string& what, const std::string& file, bool json,
+                        const std::vector<std::string>& command) {
+    const Said unchanged = run(folder, command);
+    if (unchanged.code != 0) {
+      std::fprintf(stderr, "%s: exit %d\n%s", what.c_str(), unchanged.code, unchanged.text.c_str());
+      ok = false;
+      return;
+    }
+    ok = fuzz(what, folder, file, json, command) && ok;
+  };
+  const std::vector<std::string> small{"add_vectors", "n=2048", "--seed", "1"};
+  const auto with = [&](std::vector<std::string> words, const std::vector<std::string>& more) {
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  };
+
+  for (const char* device : {"tpu-v4", "h100"}) {
+    write(in("device.json"), tessera::load_device(device).json);
+    each(std::string("file of ") + device, in("device.json"), true,
+         with(with({"run"}, small), {"--device", in("device.json"), "--timeline"}));
+  }
+  each("device file that is shown", in("device.json"), true, {"devices", in("device.json")});
+
+  run(folder, with(with({"run"}, small), {"--json", in("a.json"), "--output", in("arrays")}));
+  fs::copy_file(in("a.json"), in("b.json"));
+  each("report", in("b.json"), true, {"compare", in("a.json"), in("b.json")});
+
+  fs::copy_file(in("arrays/o.npy"), in("x.npy"));
+  each("array", in("x.npy"), false, with(with({"run"}, small), {"--input", "x=" + in("x.npy")}));
+
+  run(folder, with(with({"golden", "make"}, small), {"--out", in("golden")}));
+  each("golden", in("golden/manifest.json"), true,
+       {"golden", "check", in("golden"), "--outputs", in("golden/outputs")});
+  if (argc > 1) {  // the folder of a call
+    fs::copy(argv[1], in("call"));
+    each("call", in("call/meta.json"), true, {"run", in("call")});
+  }
+  return ok ? 0 : 1;
+}
