@@ -16,6 +16,9 @@
 
 namespace tessera {
 
+/// Sums of n elements: out[i] = in[0][i] + in[1][i].
+using Adding = void (*)(std::byte* out, const std::byte* const* in, std::int64_t n);
+
 struct Transfer {
   Transfer(Ref from_, Ref to_) : from(from_), to(to_) {}
 
@@ -32,6 +35,7 @@ struct Transfer {
   int elsewhere =
       -1;  ///< the target core, if another process has it: `to` and `landed` name places
   int priority = 0;
+  Adding add = nullptr;           ///< to what is there; null: it is replaced
   std::int64_t padded_bytes = 0;  ///< what the tiled layout moves
   int ref = -1;                   ///< as in Movement
   int to_ref = -1;
@@ -41,6 +45,8 @@ struct Transfer {
   TransferHalf destination{this, {}, nullptr};  ///< remote only
   Staged staged;  ///< between the reading and the writing of a remote transfer
   bool read = false;
+  /// What it writes, where other cores may write the same.
+  std::shared_ptr<const Staged> writes;
 
   /// Before their scopes can end.
   void name_semaphores() {
@@ -51,6 +57,9 @@ struct Transfer {
   bool remote() const { return sent != nullptr; }
   std::int64_t bytes() const { return from.bytes(); }
 };
+
+/// True if both are known to write the same values to what is theirs in common.
+bool write_the_same(const Transfer& a, const Transfer& b);
 
 /// A half that keeps the whole transfer: a message may have to tell where it started.
 inline std::shared_ptr<TransferHalf> half_of(const std::shared_ptr<Transfer>& t, bool destination) {

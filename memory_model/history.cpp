@@ -2,7 +2,7 @@
 
 namespace tessera {
 
-const Access* AccessHistory::check(const Access& a, const Clock& clock) {
+const Access* AccessHistory::check(const Access& a, const Clock& clock, const Harmless& harmless) {
   const Progression& outer = a.box.dims[0];
   for (auto it = accesses_.lower_bound({outer.start - longest_, 0});
        it != accesses_.end() && it->first.first < outer.end();) {
@@ -12,7 +12,9 @@ const Access* AccessHistory::check(const Access& a, const Clock& clock) {
       it = dominated ? accesses_.erase(it) : std::next(it);
       continue;
     }
-    if ((a.write || kept.write) && overlap(a.box, kept.box)) return &kept;
+    if ((a.write || kept.write) && !(a.atomic && kept.atomic) && overlap(a.box, kept.box) &&
+        !(harmless && harmless(kept, a)))
+      return &kept;
     ++it;
   }
   return nullptr;

@@ -9,6 +9,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -50,6 +51,7 @@ struct Access {
   std::shared_ptr<TransferHalf> half;  ///< of a transfer, or null
   Site site;
   const char* kind = "";  ///< "read", "write", "fetch", "write-back"
+  bool atomic = false;    ///< a sum into memory: in any order with others of its kind
   bool known_to(const Clock& c) const { return half ? half->known_to(c) : when.known_to(c); }
 };
 
@@ -57,9 +59,12 @@ class AccessHistory {
  public:
   bool empty() const { return accesses_.empty(); }
 
+  /// True of two accesses that may come in any order, although one of them writes.
+  using Harmless = std::function<bool(const Access& earlier, const Access& later)>;
+
   /// The kept access that races with `a`, made by one who knows `clock`; null if there is none.
   /// Forgets what `a` dominates.
-  const Access* check(const Access& a, const Clock& clock);
+  const Access* check(const Access& a, const Clock& clock, const Harmless& harmless = {});
   void add(Access a);
   /// An access of a transfer that no wait has had to see complete; null if there is none.
   const Access* unseen() const;

@@ -34,6 +34,7 @@ RunReport report_of(const RunResult& result, const RunOptions& options) {
   r.transcendentals = result.transcendentals;
   r.scopes = result.scopes;
   r.diagnostics = result.diagnostics;
+  r.notes = result.notes;
   r.seconds = result.seconds;
   return r;
 }
@@ -294,6 +295,7 @@ std::string text_of(const RunReport& r) {
                         region, with_commas(totals.entries), with_commas(totals.flops),
                         with_commas(totals.transcendentals));
   }
+  for (const std::string& note : r.notes) text += fmt::format("{:<11} {}\n", "note", note);
   return text;
 }
 
@@ -400,6 +402,7 @@ std::string json_of(const RunReport& r) {
     json["validation"] = nullptr;
   }
   json["diagnostics"] = diagnostics;
+  if (!r.notes.empty()) json["notes"] = r.notes;
   json["seconds"] = r.seconds;
   return json.dump(1) + "\n";
 }

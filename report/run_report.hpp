@@ -67,6 +67,7 @@ struct RunReport {
   std::optional<ValidationLine> validation;
   std::string validated;  ///< of a module: what its results were compared with, and how it went
   std::vector<Diagnostic> diagnostics;
+  std::vector<std::string> notes;  ///< RunResult::notes
   double seconds = 0;
 };
 

@@ -80,6 +80,9 @@ Diagnostic check_failed(const char* message, Here at);
 // Of the asynchronous machine.
 Diagnostic race(const MachineCore& c, const Buffer& buffer, const Access& earlier,
                 const Access& later);
+/// What is no race, though neither comes before the other: a note.
+std::string writes_that_agree(const MachineCore& c, const Buffer& buffer, const Access& earlier,
+                              const Access& later);
 Diagnostic alias_hazard(const MachineCore& c, const Buffer& buffer, const Access& earlier,
                         const Access& later);
 /// Every core is blocked or finished, some are blocked, and nothing under way helps. On a DMA

@@ -119,16 +119,22 @@ std::int64_t Machine::entered(const Semaphore& semaphore) const {
   return core(semaphore.core).entered[static_cast<std::size_t>(semaphore.place)];
 }
 
-Semaphore& Machine::barrier(MachineCore& c, int collective_id) {
-  if (!c.barriers.contains(collective_id)) {
+Semaphore& Machine::barrier(MachineCore& c, int place, const std::string& name) {
+  if (!c.barriers.contains(place)) {
     for (const auto& each : cores_) {
-      barriers_.push_back(std::make_unique<Semaphore>("barrier " + std::to_string(collective_id),
-                                                      Semaphore::Kind::barrier, each->id));
-      barriers_.back()->place = collective_id;
-      each->barriers[collective_id] = barriers_.back().get();
+      barriers_.push_back(std::make_unique<Semaphore>(name, Semaphore::Kind::barrier, each->id));
+      barriers_.back()->place = place;
+      each->barriers[place] = barriers_.back().get();
     }
   }
-  return *c.barriers.at(collective_id);
+  return *c.barriers.at(place);
+}
+Semaphore& Machine::barrier(MachineCore& c, int collective_id) {
+  return barrier(c, collective_id, "barrier " + std::to_string(collective_id));
+}
+Semaphore& Machine::subcore_barrier(MachineCore& c, int id) {
+  constexpr int kFirst = 1 << 30;  // what no collective id is
+  return barrier(c, kFirst + id, "the subcores' barrier " + std::to_string(id));
 }
 
 void Machine::note(std::uint64_t choice) {
@@ -262,6 +268,22 @@ void Machine::arrive_at(std::size_t i) {
   }
 }
 
+void Machine::move(Transfer& t) {
+  if (t.add == nullptr) {
+    copy(t.from, t.to);
+    return;
+  }
+  Staged sum = gather(t.to);
+  const Staged term = gather(t.from);
+  const std::array<const std::byte*, 2> terms{sum.bytes.data(), term.bytes.data()};
+  t.add(sum.bytes.data(), terms.data(), t.to.extents().elems());
+  if (sum.states.empty()) sum.states = term.states;
+  for (std::size_t i = 0; i < term.states.size(); ++i) {
+    if (term.states[i] != Shadow::init) sum.states[i] = term.states[i];
+  }
+  scatter(sum, t.to);
+}
+
 bool Machine::arrive(UnderWay& u) {
   if (!u.transfer) {
     land(*u.signal.target, u.signal.amount);
@@ -276,7 +298,7 @@ bool Machine::arrive(UnderWay& u) {
     return true;
   }
   if (!t.remote()) {
-    copy(t.from, t.to);
+    move(t);
     land(*t.landed, amount_on(*t.landed, t));
     return true;
   }
@@ -362,6 +384,8 @@ void Machine::start(MachineCore& c, std::shared_ptr<Transfer> t) {
   t->core = c.id;
   t->name_semaphores();
   t->clock = c.clock;
+  if (writes_agree_ && t->add == nullptr && t->to.buffer().written && t->to.buffer().shared)
+    t->writes = std::make_shared<const Staged>(gather(t->from));
   if (find_races_) {
     for (const bool write : {false, true}) {
       if (write && t->elsewhere >= 0) continue;  // checked where it arrives
@@ -373,6 +397,7 @@ void Machine::start(MachineCore& c, std::shared_ptr<Transfer> t) {
       a.half = half_of(t, write);
       a.site = t->site;
       a.kind = "DMA";
+      a.atomic = write && t->add != nullptr;
       access(c, buffer, std::move(a), c.clock);
     }
   }
@@ -385,7 +410,7 @@ void Machine::start(MachineCore& c, std::shared_ptr<Transfer> t) {
     u.transfer = std::move(t);
     arrive(u);
   } else if (!delays()) {
-    copy(t->from, t->to);
+    move(*t);
     t->read = true;
     if (t->remote()) land(*t->sent, amount_on(*t->sent, *t));
     land(*t->landed, amount_on(*t->landed, *t));
@@ -484,7 +509,19 @@ void Machine::access(MachineCore& c, Buffer& buffer, Access a) {
 
 void Machine::access(MachineCore& c, Buffer& buffer, Access a, const Clock& clock) {
   if (!find_races_ || !buffer.written) return;
-  if (const Access* earlier = buffer.history.check(a, clock)) {
+  AccessHistory::Harmless agree;
+  if (writes_agree_) {
+    agree = [&](const Access& before, const Access& after) {
+      if (!before.write || !after.write || !before.half || !after.half) return false;
+      const Transfer* const first = before.half->transfer;
+      const Transfer* const second = after.half->transfer;
+      if (first == nullptr || second == nullptr || !write_the_same(*first, *second)) return false;
+      if (!agreement_) agreement_ = writes_that_agree(c, buffer, before, after);
+      return true;
+    };
+  }
+  const Access* const earlier = buffer.history.check(a, clock, agree);
+  if (earlier != nullptr) {
     const bool pipeline = earlier->half && earlier->half->transfer == nullptr;
     throw KernelError(pipeline ? alias_hazard(c, buffer, *earlier, a)
                                : race(c, buffer, *earlier, a));

@@ -17,6 +17,7 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <optional>
 #include <random>
 #include <vector>
 
@@ -117,6 +118,13 @@ class Machine {
   Semaphore& barrier(MachineCore& c, int collective_id);
   /// How many semaphores have had the place of this one, which its core knows.
   std::int64_t entered(const Semaphore& semaphore) const;
+  /// Of a barrier between cores of one device, numbered apart from collective ids.
+  Semaphore& subcore_barrier(MachineCore& c, int id);
+
+  /// From here on, copies of several cores that write the same values to one place are no race.
+  void let_writes_agree() { writes_agree_ = true; }
+  /// Where that happened first; null if it did not.
+  const std::string* agreement() const { return agreement_ ? &*agreement_ : nullptr; }
 
   /// Runs `body` on every core to its end, then checks that nothing is left behind. Throws
   /// KernelError.
@@ -191,6 +199,8 @@ class Machine {
   static bool targets(const UnderWay& u, const Semaphore& s);
   bool arrive(UnderWay& u);  ///< one step of it; true when it is over
   void arrive_at(std::size_t i);
+  static void move(Transfer& t);
+  Semaphore& barrier(MachineCore& c, int place, const std::string& name);
   void land(Semaphore& s, std::int64_t amount);
   void arrive_for(const Semaphore& s, std::int64_t amount);
   void check_left_behind();
@@ -203,6 +213,8 @@ class Machine {
   int cores_per_device_;
   Schedule schedule_;
   bool find_races_;
+  bool writes_agree_ = false;
+  std::optional<std::string> agreement_;
   Transport* transport_;
   std::vector<std::vector<std::vector<std::uint8_t>>> posted_;  ///< per rank, CBOR
   std::vector<std::unique_ptr<MachineCore>> cores_;

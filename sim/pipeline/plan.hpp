@@ -137,6 +137,7 @@ struct Plan {
   /// them.
   bool leaves_undefined = false;
   std::int64_t vmem_limit = 0;  ///< bytes that the author allows it; 0: all that there are
+  bool writes_agree = false;    ///< Machine::let_writes_agree()
   bool compact = false;         ///< arrays of few rows have tiles of few rows, as Mosaic's
   int scoped_ref = -1;          ///< row of the ledger for buffers of run_scoped
   Ledger ledger;                ///< the refs, no movements yet

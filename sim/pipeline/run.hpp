@@ -81,10 +81,11 @@ struct RunResult {
   Scopes scopes;
   StepChecksums checksums;  ///< in grid order, device by device
   std::vector<Diagnostic> diagnostics;
-  bool on_machine = false;    ///< true if cores ran as fibers of the asynchronous machine
-  Schedule schedule;          ///< on it: the one that failed, or the last
-  int schedules = 0;          ///< on it: how many were run
-  std::int64_t switches = 0;  ///< on it: times that a core was resumed
+  std::vector<std::string> notes;  ///< what is not wrong, and worth knowing
+  bool on_machine = false;         ///< true if cores ran as fibers of the asynchronous machine
+  Schedule schedule;               ///< on it: the one that failed, or the last
+  int schedules = 0;               ///< on it: how many were run
+  std::int64_t switches = 0;       ///< on it: times that a core was resumed
   double seconds = 0;
 
   bool ok() const { return diagnostics.empty(); }

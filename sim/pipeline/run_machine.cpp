@@ -83,6 +83,7 @@ std::uint64_t RunDriver::run_schedule(const Schedule& schedule, RunResult& resul
   const StepContext* const outer = std::exchange(step_context, &context);
 
   Machine machine(options_.mesh, options_.cores, schedule, options_.find_races, options_.transport);
+  if (plan_.writes_agree) machine.let_writes_agree();
   make_arrays(machine);
   std::vector<CoreIo> core_io(static_cast<std::size_t>(machine.cores()), io_);
   std::vector<std::unique_ptr<Pipeline>> cores(static_cast<std::size_t>(machine.cores()));
@@ -115,6 +116,8 @@ std::uint64_t RunDriver::run_schedule(const Schedule& schedule, RunResult& resul
   collect_arrays();
   add_scoped_peaks(machine, result.plan);
   result.switches = machine.switches();
+  result.notes.clear();
+  if (const std::string* agreement = machine.agreement()) result.notes.push_back(*agreement);
   finish(result);
   if (options_.transport != nullptr) merge_ranks(result);
   step_context = outer;

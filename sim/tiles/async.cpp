@@ -151,6 +151,7 @@ void AsyncCopy::start(int priority, Here at) const {
   const Site site = site_of(*core_, at);
   auto t = std::make_shared<Transfer>(from_, to_);
   t->priority = priority;
+  t->add = add_;
   t->site = site;
   t->landed = landed_;
   if (sent_ != nullptr) {

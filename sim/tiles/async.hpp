@@ -124,6 +124,11 @@ class AsyncCopy {
   AsyncCopy(Ref from, Ref to, const SemRef& sem, Here at);
   AsyncCopy(Ref from, Ref to, const SemRef& send, const SemRef& recv, int device, int core,
             Here at);
+  /// Adds to what is at the destination, instead of replacing it.
+  AsyncCopy& adds(Adding sums) {
+    add_ = sums;
+    return *this;
+  }
   void start(int priority = 0, Here at = Here::now()) const;
   void wait(Here at = Here::now()) const;
   void wait_send(Here at = Here::now()) const;
@@ -139,6 +144,7 @@ class AsyncCopy {
   Semaphore* landed_;
   int device_ = kThis;
   int remote_core_ = kThis;
+  Adding add_ = nullptr;
 };
 
 template <class From, class To>
