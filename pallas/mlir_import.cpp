@@ -276,6 +276,10 @@ class Importer {
         const auto to = r.space.rfind('>');
         if (from != std::string::npos && to != std::string::npos && to > from)
           r.space = r.space.substr(from + 1, to - from - 1);
+        if (const auto comma = r.space.find(", "); comma != std::string::npos) {
+          r.core = r.space.substr(comma + 2);
+          r.space.resize(comma);
+        }
       }
       const std::string element = text_of(m.getElementType());
       if (element.ends_with("dma_semaphore"))

@@ -35,7 +35,8 @@ Json to_json(const Type& t) {
           t.space,
           t.semaphore,
           t.text,
-          t.known};
+          t.known,
+          t.core};
 }
 Json to_json(const Attributes& attributes);
 /// Kind, then what that kind has.
@@ -130,6 +131,7 @@ class Reader {
     t.semaphore = j.at(4);
     t.text = j.at(5);
     t.known = j.at(6);
+    t.core = j.at(7);
     return t;
   }
   static Attribute attribute(const Json& j) {

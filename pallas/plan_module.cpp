@@ -25,12 +25,14 @@ std::int64_t integer_of(const Function& f, const char* name, std::int64_t otherw
   return a != nullptr && a->kind == Attribute::Kind::integer ? a->integer : otherwise;
 }
 
-/// The function that is launched: index maps are called by name from it.
-const Function& main_of(const Module& module) {
+/// The functions that are launched, one per kind of core: index maps are called by name from them.
+std::vector<const Function*> mains_of(const Module& module) {
+  std::vector<const Function*> mains;
   for (const Function& f : module.functions) {
-    if (find(f.attributes, "dimension_semantics") != nullptr) return f;
+    if (find(f.attributes, "dimension_semantics") != nullptr) mains.push_back(&f);
   }
-  return module.functions.front();
+  if (mains.empty()) mains.push_back(&module.functions.front());
+  return mains;
 }
 
 class ModulePlanner {
@@ -38,26 +40,21 @@ class ModulePlanner {
   ModulePlanner(const Module& module, Program& program)
       : module_(module),
         program_(program),
-        main_(main_of(module)),
+        mains_(mains_of(module)),
+        main_(*mains_.front()),
         planner_(module, rules(), program) {}
 
   void plan() {
     program_.name = main_.name;
     program_.locations = module_.locations;
     if (program_.locations.empty()) program_.locations.emplace_back();
-    if (const Attribute* core = find(main_.attributes, "tpu.core_type")) {
-      program_.subcores = core->text.find("<sc_vector_subcore>") != std::string::npos;
-      if (!program_.subcores && core->text.find("<tc>") == std::string::npos) {
-        throw KernelError({.slug = "unsupported",
-                           .kind = Diagnostic::Kind::unsupported,
-                           .headline = "a kernel for " + core->text +
-                                       ": those for TensorCores and for the vector subcores of "
-                                       "SparseCores are built",
-                           .fields = {{"kernel", main_.name}}});
-      }
-    }
+    read_cores();
     read_grid();
     read_arguments();
+    if (mains_.size() > 1) {
+      plan_kinds();
+      return;
+    }
     planner_.plan_function(main_, program_.main);
     const Written written = written_by(module_, main_, planner_);
     for (Window& w : program_.operands) {
@@ -69,17 +66,91 @@ class ModulePlanner {
     const auto& slots = program_.main.arguments;
     const std::size_t rank = program_.grid.size();
     for (std::size_t d = 0; d < rank; ++d) program_.ids[d] = slots[d];
-    std::size_t next = rank;
-    for (auto* windows : {&program_.prefetched, &program_.operands, &program_.scratch}) {
-      for (Window& w : *windows) w.slot = slots[next++];
-    }
+    place_windows(slots, rank);
     for (std::size_t i = 0; i < transforms_.size(); ++i) plan_transform(i, written);
   }
 
  private:
+  [[noreturn]] void unsupported(const std::string& headline) const {
+    throw KernelError({.slug = "unsupported",
+                       .kind = Diagnostic::Kind::unsupported,
+                       .headline = headline,
+                       .fields = {{"kernel", main_.name}}});
+  }
+
+  static std::vector<std::int64_t> grid_of(const Function& f) {
+    const Attribute* bounds = find(f.attributes, "iteration_bounds");
+    return bounds == nullptr ? std::vector<std::int64_t>{} : bounds->integers;
+  }
+
+  /// Of kernels for SparseCores: which of their cores run what.
+  void read_cores() {
+    std::int64_t cells = 0;
+    for (const Function* f : mains_) {
+      const Attribute* core = find(f->attributes, "tpu.core_type");
+      if (core == nullptr || core->text.find("<tc>") != std::string::npos) {
+        if (mains_.size() > 1) unsupported("a kernel for TensorCores together with other cores");
+        return;
+      }
+      Subcores kind;
+      kind.vectors = core->text.find("<sc_vector_subcore>") != std::string::npos;
+      if (!kind.vectors && core->text.find("<sc_scalar_subcore>") == std::string::npos)
+        unsupported("a kernel for " + core->text);
+      kind.grid = grid_of(*f);
+      for (const std::int64_t extent : kind.grid) {
+        if (extent < 1 || extent > (std::int64_t{1} << 20)) malformed("a mesh without cores");
+      }
+      if (kind.grid.size() > 2 || kind.grid.empty())
+        unsupported("a mesh of SparseCores of this rank");
+      kind.first = cells;
+      cells += kind.cells();
+      program_.subcores.push_back(std::move(kind));
+    }
+  }
+
+  void place_windows(const std::vector<int>& slots, std::size_t first) {
+    for (auto* windows : {&program_.prefetched, &program_.operands, &program_.scratch}) {
+      for (Window& w : *windows) w.slot = slots[first++];
+    }
+  }
+
+  /// A function for each kind of core, on the same operands and scratch; cells in one dim.
+  void plan_kinds() {
+    if (!program_.prefetched.empty() || !transforms_.empty())
+      unsupported("a pipeline in a kernel for several kinds of cores");
+    std::int64_t cells = 0;
+    for (std::size_t k = 0; k < mains_.size(); ++k) {
+      const Function& f = *mains_[k];
+      Subcores& kind = program_.subcores[k];
+      const std::size_t rank = kind.grid.size();
+      if (f.body.arguments.size() - rank != main_.body.arguments.size() - program_.grid.size())
+        malformed("its functions take other operands");
+      for (std::size_t i = rank; i < f.body.arguments.size(); ++i) {
+        const Type& own = module_.type(f.body.arguments[i]);
+        const Type& first = module_.type(main_.body.arguments[program_.grid.size() + i - rank]);
+        if (own.kind != first.kind || !(own.shape == first.shape) || own.dtype != first.dtype ||
+            own.space != first.space || own.semaphore != first.semaphore)
+          unsupported("operands that are not the same for every kind of core");
+      }
+      planner_.plan_function(f, kind.main);
+      const Written written = written_by(module_, f, planner_);
+      for (std::size_t i = 0; i < program_.operands.size(); ++i) {
+        if (written.arguments.contains(f.body.arguments[rank + i]))
+          program_.operands[i].written = true;
+      }
+      kind.ids.assign(kind.main.arguments.begin(),
+                      kind.main.arguments.begin() + static_cast<std::ptrdiff_t>(rank));
+      cells += kind.cells();
+    }
+    place_windows(program_.subcores.front().main.arguments, program_.subcores.front().grid.size());
+    program_.grid = {cells};
+    program_.parallel = {true};
+    program_.ids = {planner_.fresh_scalar()};
+    program_.reads_id = {true};
+  }
+
   void read_grid() {
-    const Attribute* bounds = find(main_.attributes, "iteration_bounds");
-    if (bounds != nullptr) program_.grid = bounds->integers;
+    program_.grid = grid_of(main_);
     if (program_.grid.size() > static_cast<std::size_t>(kMaxGridRank))
       malformed("its grid has " + std::to_string(program_.grid.size()) + " dims");
     const Attribute* semantics = find(main_.attributes, "dimension_semantics");
@@ -105,12 +176,7 @@ class ModulePlanner {
     w.smem = w.type.space == "smem";
     w.semaphores = !w.type.semaphore.empty();
     w.slots = 1;
-    if (!w.type.known && !w.semaphores) {
-      throw KernelError({.slug = "unsupported",
-                         .kind = Diagnostic::Kind::unsupported,
-                         .headline = "an operand of type " + w.type.text,
-                         .fields = {{"kernel", main_.name}}});
-    }
+    if (!w.type.known && !w.semaphores) unsupported("an operand of type " + w.type.text);
     return w;
   }
 
@@ -184,12 +250,7 @@ class ModulePlanner {
 
   /// #tpu.element_window<[0, 0], [8, 0]>: padding before and after, per dim.
   void read_kind(const std::string& text, Window& w) {
-    if (text.find("element_window") == std::string::npos) {
-      throw KernelError({.slug = "unsupported",
-                         .kind = Diagnostic::Kind::unsupported,
-                         .headline = "windows of kind " + text,
-                         .fields = {{"kernel", main_.name}}});
-    }
+    if (text.find("element_window") == std::string::npos) unsupported("windows of kind " + text);
     w.by_element = true;
     std::vector<std::int64_t>* list = nullptr;
     for (std::size_t i = 0; i < text.size(); ++i) {
@@ -272,7 +333,8 @@ class ModulePlanner {
 
   const Module& module_;
   Program& program_;
-  const Function& main_;
+  const std::vector<const Function*> mains_;
+  const Function& main_;  ///< the first
   Planner planner_;
   std::vector<std::pair<std::size_t, const Function*>> transforms_;
 };

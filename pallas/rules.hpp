@@ -16,6 +16,8 @@ Rules matmul_rules();
 Rules scope_rules();
 Rules dma_rules();
 Rules random_rules();
+Rules sparse_memory_rules();
+Rules sparse_vector_rules();
 const RuleTable& rules();
 
 /// What the TPU compiler has no code for on any TensorCore (unsupported, in its words).

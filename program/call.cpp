@@ -185,6 +185,7 @@ Prepared prepare(const Call& call, const DeviceSpec& device, int devices) {
   plan.kernel = p.name;
   plan.device = device;
   plan.leaves_undefined = true;
+  plan.writes_agree = !p.subcores.empty();
   plan.compact = true;
   plan.copies = p.asynchronous;
   plan.vmem_limit = call.vmem_limit;
@@ -268,7 +269,8 @@ Prepared prepare(const Call& call, const DeviceSpec& device, int devices) {
     op.dense = true;
     // A grid of dynamic extents visits what its caller says; reads that are not checked are the
     // author's.
-    op.by_data = w.by_data || !call.bounds.empty() || call.unchecked_bounds;
+    // Subcores store as many elements as their data says, and their results leave by copies.
+    op.by_data = w.by_data || !call.bounds.empty() || call.unchecked_bounds || !p.subcores.empty();
     op.reached = op.role == Role::out || w.whole;
     plan.operands.push_back(std::move(op));
   }
@@ -390,7 +392,7 @@ RunResult run_call(const Call& call, const RunOptions& given) {
   int devices = 1;
   for (const int extent : options.mesh) devices *= extent;
   Prepared p = prepare(call, options.device, devices);
-  if (call.program->subcores) {
+  if (!call.program->subcores.empty()) {
     options.cores = static_cast<int>(std::max<std::int64_t>(1, p.plan.cells()));
     options.trace_steps = 0;  // timelines and pictures know the cores of a grid, not subcores
   }

@@ -8,9 +8,10 @@
 // arrays, and the inputs. On a mesh each is sharded over dim 0, but for the scalars. Results: what
 // the program leaves undefined holds NaN, or -0x5a5a5a5a; RunResult::undefined says how many
 // elements of each. An undefined value that reaches a result is uninit-read, or parallel-dependence
-// if another parallel cell had written it; what is not written, output-not-covered, unless data says
-// where the program writes, its grid is dynamic or its reads are not checked. A dry run runs scalars, copies and control; vectors have no values there, and a
-// body that decides by them is refused (if it copies) or has its blocks counted without its work.
+// if another parallel cell had written it; what is not written, output-not-covered, unless data
+// says where the program writes, its grid is dynamic or its reads are not checked. A dry run runs
+// scalars, copies and control; vectors have no values there, and a body that decides by them is
+// refused (if it copies) or has its blocks counted without its work.
 #pragma once
 
 #include <string>

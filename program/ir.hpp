@@ -24,6 +24,7 @@ struct Type {
   DType dtype = DType::i32;  ///< of scalars and elements; i1 is `boolean`
   Shape shape;               ///< kDynamic where it is not static
   std::string space;         ///< of a memref: "vmem", "smem", "any", "hbm", "semaphore_mem"
+  std::string core;          ///< of a memref of another kind of core: "sc_scalar_subcore"
   std::string semaphore;     ///< of a memref of semaphores: "dma_semaphore", "semaphore"
   std::string text;          ///< as MLIR prints it
   bool known = true;         ///< false: an element type that tessera does not have

@@ -22,11 +22,12 @@ SharedBuffer* whole_buffer(const Ref& r) {
   return dynamic_cast<SharedBuffer*>(&r.buffer());
 }
 
-void track(Exec& x, const Ref& r, bool write) {
+void track(Exec& x, const Ref& r, bool write, bool atomic = false) {
   if (x.core == nullptr || !x.core->machine->tracks(r.buffer())) return;
   Access a;
   a.box = r.box();
   a.write = write;
+  a.atomic = atomic;
   a.site = site_of(*x.core, x.here());
   a.kind = write ? "write" : "read";
   x.core->machine->access(*x.core, r.buffer(), std::move(a));
@@ -413,6 +414,24 @@ void store_element(Exec& x, const Scalar& s, const MemRef& m, std::span<const in
   else if (!r.buffer().shadow.all_init())
     mark_defined(r);
   write_bounds(s.bound > 0 ? &s.bound : nullptr, r, nullptr);
+}
+
+void add_to_element(Exec& x, const MemRef& m, std::span<const int> index, DType index_type,
+                    int amount, int before) {
+  const Ref r = *element_of(x, m, index, index_type, false);
+  track(x, r, true, true);
+  std::int32_t value = 0;
+  read_elements(r, reinterpret_cast<std::byte*>(&value));
+  Origin poison = !r.buffer().shadow.all_init() && !all_defined(r) ? x.undefined() : Origin{0};
+  x.set(before, value, poison);
+  if (poison == 0) poison = x.scalars[static_cast<std::size_t>(amount)].poison;
+  const auto sum =
+      static_cast<std::int32_t>(static_cast<std::uint32_t>(value) + x.get<std::uint32_t>(amount));
+  write_elements(reinterpret_cast<const std::byte*>(&sum), r);
+  if (poison == 0) return;
+  for_each_unit(r, [&, element = UnitElement(r)](std::int64_t at) {
+    r.buffer().shadow.set(element(at), state_of(x, computed_from(poison)));
+  });
 }
 
 namespace {

@@ -43,6 +43,10 @@ Scalar load_element(Exec& x, const MemRef& m, std::span<const int> index, DType 
 void store_element(Exec& x, const Scalar& s, const MemRef& m, std::span<const int> index,
                    DType index_type);
 
+/// Adds slot `amount` to an i32 of SMEM, whoever's it is, in one go; slot `before` has what it was.
+void add_to_element(Exec& x, const MemRef& m, std::span<const int> index, DType index_type,
+                    int amount, int before);
+
 /// Makes what a scope allocates; its region's end gives it back.
 MemRef allocate(Exec& x, const Type& t, const std::string& name);
 void leave_scope(Exec& x);

@@ -73,6 +73,21 @@ void Exec::fail_value() const {
   fail_value_needed(*context.plan);
 }
 
+const Subcores& kind_of(const Program& program, std::int64_t cell) {
+  std::size_t k = 0;
+  while (k + 1 < program.subcores.size() && cell >= program.subcores[k + 1].first) ++k;
+  return program.subcores[k];
+}
+
+std::int64_t leader_of(const Program& program, std::int64_t cell) {
+  const Subcores& mine = kind_of(program, cell);
+  const std::int64_t core = (cell - mine.first) / mine.of_a_core();
+  for (const Subcores& kind : program.subcores) {
+    if (kind.vectors) return kind.first + core * kind.of_a_core();
+  }
+  return cell;
+}
+
 void fail_poison(Origin origin, const char* what) {
   const bool stale = (origin & kStale) != 0;
   Diagnostic d{

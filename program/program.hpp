@@ -150,12 +150,32 @@ struct Window {
   std::vector<std::int64_t> pad_high;
 };
 
+/// Of an element that a mask left out of a load: stored, it is as if nothing had been.
+inline constexpr Origin kLeftOut = kAnyRead + 1;
+
 /// A read of memory, to name where an undefined value comes from.
 struct Read {
   int location = 0;
   int argument =
       -1;  ///< the argument of the main function that it reads, as Window::argument; -1: none
   auto operator<=>(const Read&) const = default;
+};
+
+/// Cores of one kind in the SparseCores of a chip: each runs one cell, with memory of its own.
+struct Subcores {
+  bool vectors = false;            ///< else they are scalar subcores
+  std::vector<std::int64_t> grid;  ///< SparseCores; of vector subcores, then those of each
+  std::int64_t first = 0;          ///< of their cells
+  Code main;                       ///< what they run, if the program is of several kinds
+  std::vector<int> ids;            ///< scalar slots of its program ids
+
+  const char* name() const { return vectors ? "sc_vector_subcore" : "sc_scalar_subcore"; }
+  std::int64_t cells() const {
+    std::int64_t n = 1;
+    for (const std::int64_t extent : grid) n *= extent;
+    return n;
+  }
+  std::int64_t of_a_core() const { return vectors && grid.size() > 1 ? grid.back() : 1; }
 };
 
 struct Program {
@@ -170,7 +190,9 @@ struct Program {
   std::vector<Window> scratch;
   Code main;
   bool asynchronous = false;  ///< copies or signals
-  bool subcores = false;  ///< of SparseCores: every cell of the grid is one, with VMEM of its own
+  /// Of SparseCores: the kinds of cores that run it. The grid of several kinds has one dim: the
+  /// cells of the first, then those of the next.
+  std::vector<Subcores> subcores;
   bool meets_devices = false;  ///< asks which device it is on, or reaches others
   std::vector<Read> reads;     ///< number i + 1 is an Origin; at most kAnyRead - 1
   int scalars = 0;
@@ -181,6 +203,12 @@ struct Program {
   int operations = 0;
   bool counts_all = true;  ///< the work of every step is known before it runs
 };
+
+/// The kind of the core (of its device) that runs a cell.
+const Subcores& kind_of(const Program& program, std::int64_t cell);
+/// The first vector subcore of the cell's SparseCore, which has what its cores share; the cell
+/// itself if the program has none.
+std::int64_t leader_of(const Program& program, std::int64_t cell);
 
 /// Bytes of an element in a register.
 inline std::int64_t register_bytes(DType d) { return std::max(1, bit_width(d) / 8); }
@@ -234,8 +262,10 @@ class Exec {
   Here here() const { return line_; }
   /// Of what the running step finds undefined.
   Origin undefined() const { return step_->read; }
-  /// True of what the running step stores back where it was read: nothing new was written.
+  /// True of what the running step stores back where it was read, and of what a mask left out of a
+  /// load: nothing new was written.
   bool stays(Origin o) const {
+    if (o == kLeftOut) return true;
     const int read = read_of(o);
     return (o & kComputed) == 0 && read > 0 && read < kAnyRead && step_->argument >= 0 &&
            program.reads[static_cast<std::size_t>(read - 1)].argument == step_->argument;

@@ -56,10 +56,7 @@ class ProgramBody final : public Body {
     exec_.unchecked_bounds = call.unchecked_bounds;
     exec_.dry = view.dry;
     const std::vector<OperandPlan>& operands = view.plan->operands;
-    for (std::size_t i = 0; i < operands.size(); ++i) {
-      const std::size_t first = program_.operands.size();
-      bind(i, i < first ? program_.operands[i] : program_.scratch[i - first]);
-    }
+    for (std::size_t i = 0; i < operands.size(); ++i) bind(i, window_at(i));
   }
 
   Range bounds(int, const int*) override { return {}; }  // the plan has them all
@@ -105,6 +102,38 @@ class ProgramBody final : public Body {
     return program_.operands[static_cast<std::size_t>(operand)];
   }
 
+  /// Of operand i of the plan.
+  const Window& window_at(std::size_t i) const {
+    const std::size_t first = program_.operands.size();
+    return i < first ? program_.operands[i] : program_.scratch[i - first];
+  }
+
+  /// What the cores of a SparseCore share is that of one of them.
+  void bind_shared() {
+    if (view_.core == nullptr || program_.subcores.empty()) return;
+    const Machine& machine = *view_.core->machine;
+    const auto leader = static_cast<int>(leader_of(program_, view_.core->core));
+    const int on = view_.core->device * machine.cores_per_device() + leader;
+    for (std::size_t i = 0; i < view_.plan->operands.size(); ++i) {
+      const Window& w = window_at(i);
+      if (w.type.space == "vmem_shared")
+        exec_.memref(w.slot) = MemRef::whole(*machine.on_core(*view_.blocks[i], on));
+    }
+  }
+
+  /// The function of the kind of core that the cell is of, with its arguments.
+  const Code& enter(std::int64_t cell) {
+    const Subcores& kind = kind_of(program_, cell);
+    std::int64_t left = cell - kind.first;
+    for (std::size_t d = kind.grid.size(); d-- > 0;) {
+      exec_.set(kind.ids[d], static_cast<std::int32_t>(left % kind.grid[d]));
+      left /= kind.grid[d];
+    }
+    for (std::size_t i = 0; i < view_.plan->operands.size(); ++i)
+      exec_.memref(kind.main.arguments[kind.grid.size() + i]) = exec_.memref(window_at(i).slot);
+    return kind.main;
+  }
+
   /// Gives operand i of the plan to the code.
   void bind(std::size_t i, const Window& w) {
     const OperandPlan& op = view_.plan->operands[i];
@@ -132,7 +161,8 @@ class ProgramBody final : public Body {
       exec_.set(program_.ids[d], std::int32_t{ids[d]});
     exec_.scopes.clear();
     exec_.scopes.emplace_back();
-    exec_.run(program_.main);
+    bind_shared();
+    exec_.run(program_.subcores.size() > 1 ? enter(ids[0]) : program_.main);
     if (!exec_.scopes.empty()) leave_scope(exec_);
     for (const auto& [unit, mxu] : exec_.matrix_units) {
       if (mxu.staged.empty() && mxu.sums.empty()) continue;

@@ -22,6 +22,7 @@ void plan_region(Planner& p, const Operation& op) {
 }
 
 void plan_iteration_bound(Planner& p, const Operation& op) {
+  if (p.program().subcores.size() > 1) p.unsupported(op, "for several kinds of cores");
   p.expect(op, 0, 1);
   const auto dim = static_cast<std::size_t>(p.integer(op, "dim"));
   if (dim >= p.program().grid.size()) p.unsupported(op, "of no dim of the grid");

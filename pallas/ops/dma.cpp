@@ -1,4 +1,5 @@
 // Copies, semaphores and devices, on the machine of sim/machine.
+#include "pallas/adding.hpp"
 #include "pallas/rules.hpp"
 #include "program/memory.hpp"
 #include "sim/run.hpp"
@@ -22,13 +23,38 @@ int target(Exec& x, int slot, const char* what) {
   return slot < 0 ? kThis : static_cast<int>(x.integer(slot, DType::i32, what));
 }
 
+/// A core of the target device.
+struct TargetCore {
+  int core = -1;  ///< slots
+  int subcore = -1;
+  std::size_t kind = 0;  ///< of Program::subcores
+  bool other = false;    ///< that kind, whatever the core's own is
+
+  int on(Exec& x) const {
+    if (x.program.subcores.empty()) return target(x, core, "a core id");
+    if (core < 0 && subcore < 0 && !other) return kThis;
+    const std::int64_t cell = x.machine_core().core;
+    const Subcores& mine = kind_of(x.program, cell);
+    const Subcores& theirs = other ? x.program.subcores[kind] : mine;
+    std::int64_t on_core = (cell - mine.first) / mine.of_a_core();
+    std::int64_t number =
+        mine.vectors && theirs.vectors ? (cell - mine.first) % mine.of_a_core() : 0;
+    if (core >= 0) on_core = x.integer(core, DType::i32, "a core id");
+    if (subcore >= 0) number = x.integer(subcore, DType::i32, "a subcore id");
+    const bool there =
+        on_core >= 0 && on_core < theirs.grid.front() && number >= 0 && number < theirs.of_a_core();
+    constexpr int kNone = -1;
+    return there ? static_cast<int>(theirs.first + on_core * theirs.of_a_core() + number) : kNone;
+  }
+};
+
 struct Slots {
   int from = -1;
   int sent = -1;
   int to = -1;
   int landed = -1;
   int device = -1;
-  int core = -1;
+  TargetCore core;
 };
 int one(Planner& p, const Operation& op, const std::vector<int>& values, bool scalar) {
   if (values.empty()) return -1;
@@ -39,12 +65,33 @@ int device_of(Planner& p, const Operation& op, const std::vector<int>& values) {
   p.program().meets_devices |= !values.empty();
   return one(p, op, values, true);
 }
+/// The core that an op names, where `memref` is.
+TargetCore target_core(Planner& p, const Operation& op, const std::vector<int>& core,
+                       const std::vector<int>& subcore, int memref) {
+  TargetCore t;
+  t.core = one(p, op, core, true);
+  t.subcore = one(p, op, subcore, true);
+  const std::string& kind = p.type(memref).core;
+  const std::vector<Subcores>& kinds = p.program().subcores;
+  if (kinds.empty()) {
+    if (t.subcore >= 0) p.unsupported(op, "to a subcore");
+    return t;
+  }
+  if (!kind.empty()) {
+    while (t.kind < kinds.size() && kinds[t.kind].name() != kind) ++t.kind;
+    if (t.kind == kinds.size()) p.unsupported(op, "to a core that runs another kernel: " + kind);
+    t.other = true;
+  }
+  const bool vectors = t.other ? kinds[t.kind].vectors : kinds.size() == 1 && kinds[0].vectors;
+  if (vectors && t.core >= 0 && t.subcore < 0) p.unsupported(op, "to a core without its subcore");
+  return t;
+}
 
 void plan_enqueue(Planner& p, const Operation& op) {
   const auto parts = p.segments(op);
   if (parts.size() < 6 || parts[0].size() != 1 || parts[2].size() != 1 || parts[3].size() != 1)
     p.refuse(op);
-  for (std::size_t i = 6; i < parts.size(); ++i) {
+  for (std::size_t i = 7; i < parts.size(); ++i) {
     if (!parts[i].empty()) p.unsupported(op, "with operands of a newer version");
   }
   Slots s;
@@ -53,7 +100,8 @@ void plan_enqueue(Planner& p, const Operation& op) {
   s.to = one(p, op, parts[2], false);
   s.landed = one(p, op, parts[3], false);
   s.device = device_of(p, op, parts[4]);
-  s.core = one(p, op, parts[5], true);
+  s.core =
+      target_core(p, op, parts[5], parts.size() > 6 ? parts[6] : std::vector<int>{}, parts[2][0]);
   const auto priority = static_cast<int>(p.integer_or(op, "priority", 0));
   p.program().asynchronous = true;
   p.emit([=](Exec& x) {
@@ -72,7 +120,7 @@ void plan_enqueue(Planner& p, const Operation& op) {
     }
     const SemRef sent = sem_ref(x, x.memref(s.sent));
     AsyncCopy(readable(x, from), to.ref(), sent, landed, target(x, s.device, "a device id"),
-              target(x, s.core, "a core id"), at)
+              s.core.on(x), at)
         .start(priority, at);
   });
 }
@@ -91,10 +139,14 @@ MemRef row_of(const MemRef& m, std::int64_t i) {
 /// Of a SparseCore: the rows of an array in HBM that a vector or a memref names, to or from rows of
 /// VMEM, each a copy of its own on one semaphore (JAX 0.10.2, pallas/mosaic/sc_lowering.py).
 void plan_enqueue_indirect(Planner& p, const Operation& op) {
-  if (op.operands.size() == 5) p.unsupported(op, "with offsets to leave out");
-  p.expect(op, 4, 0);
-  if (const Attribute* add = op.find("add"); add != nullptr && add->text == "true")
-    p.unsupported(op, "that adds to what is there");
+  const bool leaves_out = op.operands.size() == 5;
+  p.expect(op, leaves_out ? 5 : 4, 0);
+  const DType dtype = p.type(op.operands[0]).dtype;
+  Adding add = nullptr;
+  if (p.integer_or(op, "add", 0) != 0) {
+    if (bit_width(dtype) >= 8) add = adding(dtype);
+    if (add == nullptr) p.unsupported(op, std::string("that adds ") + name(dtype));
+  }
   const bool gathers = in_vmem(p, op.operands[1]);
   if (gathers == in_vmem(p, op.operands[0])) p.unsupported(op, "between memories of one kind");
   const int from = p.memref(op.operands[0]);
@@ -106,6 +158,7 @@ void plan_enqueue_indirect(Planner& p, const Operation& op) {
   const bool loads = type.kind == Type::Kind::memref;
   const int offsets = loads ? p.memref(op.operands[2]) : p.vector(op.operands[2]);
   if (!loads) p.read(offsets);
+  const int left_out = leaves_out ? p.scalar(op.operands[4]) : -1;
   p.program().asynchronous = true;
   p.emit([=](Exec& x) {
     if (x.dry) x.fail_value();
@@ -116,13 +169,24 @@ void plan_enqueue_indirect(Planner& p, const Operation& op) {
     if (near.view.extents.rank == 0 || near.view.extents[0] != n)
       fail_ref("as many rows of VMEM as offsets are wanted for an indirect copy");
     const SemRef sem = sem_ref(x, x.memref(landed));
+    if (add != nullptr && !(near.buffer->bounds.empty() && far.buffer->bounds.empty()))
+      fail_bounds_of("through a copy that adds");
+    const std::int64_t ignored =
+        left_out < 0 ? 0 : x.integer(left_out, DType::i32, "an offset to leave out");
     for (std::int64_t i = 0; i < n; ++i) {
       if (const Origin o = rows.poison_at(i)) fail_poison(o, "an offset of an indirect copy");
       std::int32_t row = 0;
       std::memcpy(&row, rows.data.bytes() + i * 4, sizeof row);
       const MemRef here = row_of(near, i);
+      if (left_out >= 0 && row == ignored) {
+        // Nothing moves, and the wait takes its bytes all the same.
+        MachineCore& c = x.machine_core();
+        c.machine->signal(c, sem.one(x.here()), here.shape().bytes(), site_of(c, x.here()));
+        continue;
+      }
       const MemRef there = row_of(far, row);
       AsyncCopy((gathers ? there : here).ref(), (gathers ? here : there).ref(), sem, x.here())
+          .adds(add)
           .start(0, x.here());
     }
   });
@@ -159,19 +223,20 @@ void plan_wait_indirect(Planner& p, const Operation& op) {
 void plan_signal(Planner& p, const Operation& op) {
   const auto parts = p.segments(op);
   if (parts.size() < 4 || parts[0].size() != 1 || parts[1].size() != 1) p.refuse(op);
-  for (std::size_t i = 4; i < parts.size(); ++i) {
+  for (std::size_t i = 5; i < parts.size(); ++i) {
     if (!parts[i].empty()) p.unsupported(op, "with operands of a newer version");
   }
   const int sem = p.memref(parts[0][0]);
   const int amount = p.scalar(parts[1][0]);
   const int device = device_of(p, op, parts[2]);
-  const int core = one(p, op, parts[3], true);
+  const TargetCore core =
+      target_core(p, op, parts[3], parts.size() > 4 ? parts[4] : std::vector<int>{}, parts[0][0]);
   if (op.find("core_type") != nullptr) p.unsupported(op, "to another kind of core");
   p.program().asynchronous = true;
   p.emit([=](Exec& x) {
     semaphore_signal(sem_ref(x, x.memref(sem)),
                      static_cast<int>(x.integer(amount, DType::i32, "a signal's amount")),
-                     target(x, device, "a device id"), target(x, core, "a core id"), x.here());
+                     target(x, device, "a device id"), core.on(x), x.here());
   });
 }
 void plan_sem_wait(Planner& p, const Operation& op) {
@@ -224,7 +289,8 @@ Rules dma_rules() {
   static const std::vector<Rule> rules = {
       {"tpu.enqueue_dma", "starts a copy, here or to another device", false, plan_enqueue},
       {"tpu.wait_dma2", "waits for the bytes of a copy", false, plan_wait},
-      {"tpu.enqueue_indirect_dma", "copies the rows that offsets name, on a SparseCore", false,
+      {"tpu.enqueue_indirect_dma",
+       "copies the rows that offsets name, or adds them, on a SparseCore", false,
        plan_enqueue_indirect, Dry::runs},
       {"tpu.wait_indirect_dma", "waits for the bytes of such a copy", false, plan_wait_indirect},
       {"tpu.sem_signal", "adds to a semaphore, here or elsewhere", false, plan_signal},

@@ -1,6 +1,9 @@
 // Loads, stores and allocations.
 #include "program/memory.hpp"
 
+#include <algorithm>
+
+#include "pallas/adding.hpp"
 #include "pallas/rules.hpp"
 #include "program/gather.hpp"
 
@@ -54,6 +57,85 @@ Vector spread(const Vector& v, const std::vector<std::int64_t>& place, std::int6
   });
 }
 
+/// Of a SparseCore a mask chooses elements of the vector; they lie side by side in memory.
+struct Packed {
+  std::vector<std::int64_t> chosen;  ///< elements of the vector
+  Shape extents;                     ///< of the part of the memref
+
+  Packed(const Vector& mask, const Shape& all, const char* what) : extents(all) {
+    if (const Origin o = mask.first_poison(0, all.elems())) fail_poison(o, what);
+    for (std::int64_t e = 0; e < all.elems(); ++e) {
+      if (mask.data.bytes()[e] != std::byte{0}) chosen.push_back(e);
+    }
+    extents[extents.rank - 1] = std::ssize(chosen);
+  }
+};
+/// Throws unless it is a mask of one row.
+void expect_row(Planner& p, const Operation& op, const Shape& extents, std::span<const int> indices,
+                const std::vector<std::int64_t>& steps) {
+  if (indices.empty() || extents.elems() != extents[extents.rank - 1] || !steps.empty())
+    p.unsupported(op, "with a mask of several rows, or with strides, on a SparseCore");
+}
+
+Vector load_expanded(Exec& x, const MemRef& m, std::span<const std::int64_t> start,
+                     const Shape& extents, const Vector& mask, std::int64_t width) {
+  const Packed packed(mask, extents, "a load's mask");
+  const std::int64_t n = extents.elems();
+  Vector v;
+  v.data = StorageHandle(Storage::allocate(static_cast<std::size_t>(n * width)));
+  std::memset(v.data.bytes(), 0, static_cast<std::size_t>(n * width));
+  v.poison = poison_mask(n, kLeftOut);
+  if (packed.chosen.empty()) return v;
+  const Vector loaded = load(x, part_of(m, start, packed.extents));
+  if (loaded.bound) fail_bounds_of("through an expanding load");
+  for (std::size_t i = 0; i < packed.chosen.size(); ++i) {
+    const std::int64_t from = static_cast<std::int64_t>(i);
+    std::memcpy(v.data.bytes() + packed.chosen[i] * width, loaded.data.bytes() + from * width,
+                static_cast<std::size_t>(width));
+    v.poison.bytes()[packed.chosen[i]] = std::byte{loaded.poison_at(from)};
+  }
+  return v;
+}
+
+Vector compressed(const Vector& v, const Packed& packed, std::int64_t width) {
+  const auto n = std::ssize(packed.chosen);
+  Vector r;
+  r.data = StorageHandle(Storage::allocate(static_cast<std::size_t>(n * width)));
+  if (v.poison) r.poison = poison_mask(n, 0);
+  for (std::int64_t i = 0; i < n; ++i) {
+    const std::int64_t from = packed.chosen[static_cast<std::size_t>(i)];
+    std::memcpy(r.data.bytes() + i * width, v.data.bytes() + from * width,
+                static_cast<std::size_t>(width));
+    if (v.poison) r.poison.bytes()[i] = v.poison.bytes()[from];
+  }
+  return r;
+}
+
+/// `add`: null to overwrite.
+void store_or_add(Exec& x, const Vector& v, const Ref& to, Adding add) {
+  if (add == nullptr) {
+    store(x, v, to, nullptr);
+    return;
+  }
+  const std::int64_t n = to.extents().elems();
+  const Vector before = load(x, to);
+  if (before.bound) fail_bounds_of("through a store that adds");
+  Vector sum;
+  sum.data =
+      StorageHandle(Storage::allocate(static_cast<std::size_t>(n * register_bytes(to.dtype()))));
+  const std::array<const std::byte*, 2> terms{before.data.bytes(), v.data.bytes()};
+  add(sum.data.bytes(), terms.data(), n);
+  for (const StorageHandle* poison : {&before.poison, &v.poison}) {
+    if (!*poison) continue;
+    if (!sum.poison) sum.poison = poison_mask(n, 0);
+    for (std::int64_t e = 0; e < n; ++e) {
+      const auto o = std::to_integer<Origin>(poison->bytes()[e]);
+      if (o != 0) sum.poison.bytes()[e] = std::byte{computed_from(o)};
+    }
+  }
+  store(x, sum, to, nullptr);
+}
+
 void plan_load_part(Planner& p, const Operation& op, std::span<const int> indices,
                     const std::vector<std::int64_t>& steps, int mask_value) {
   const Shape extents =
@@ -65,6 +147,14 @@ void plan_load_part(Planner& p, const Operation& op, std::span<const int> indice
   if (mask >= 0) p.read(mask);
   const int to = p.new_vector(op.results[0]);
   const std::int64_t width = register_bytes(p.type(op.results[0]).dtype);
+  if (mask >= 0 && !p.program().subcores.empty()) {
+    expect_row(p, op, extents, indices, steps);
+    p.emit([=](Exec& x) {
+      x.vector(to) = load_expanded(x, x.memref(from), read_indices(x, slots, index_type), extents,
+                                   x.vector(mask), width);
+    });
+    return;
+  }
   p.emit([=](Exec& x) {
     const auto start = read_indices(x, slots, index_type);
     if (mask < 0) {
@@ -102,7 +192,7 @@ void plan_tpu_vector_load(Planner& p, const Operation& op) {
 
 void plan_store_part(Planner& p, const Operation& op, int value, int memref,
                      std::span<const int> indices, const std::vector<std::int64_t>& steps,
-                     int mask_value) {
+                     int mask_value, Adding add = nullptr) {
   const Shape extents = part_extents(p, op, value, memref, indices.size(), mask_value);
   const int from = p.vector(value);
   const int mask = mask_value < 0 ? -1 : p.vector(mask_value);
@@ -111,6 +201,24 @@ void plan_store_part(Planner& p, const Operation& op, int value, int memref,
   const DType index_type = indices.empty() ? DType::i64 : p.type(indices[0]).dtype;
   if (mask >= 0) p.read(mask);
   const std::int64_t width = register_bytes(p.type(value).dtype);
+  if (!p.program().subcores.empty() && (mask >= 0 || add != nullptr)) {
+    if (mask >= 0) expect_row(p, op, extents, indices, steps);
+    p.emit(
+        [=](Exec& x) {
+          const auto start = read_indices(x, slots, index_type);
+          const MemRef& m = x.memref(to);
+          if (mask < 0) {
+            store_or_add(x, x.vector(from), part_of(m, start, extents, steps), add);
+            return;
+          }
+          const Packed packed(x.vector(mask), extents, "a store's mask");
+          if (packed.chosen.empty()) return;
+          store_or_add(x, compressed(x.vector(from), packed, width),
+                       part_of(m, start, packed.extents), add);
+        },
+        {from});
+    return;
+  }
   p.emit(
       [=](Exec& x) {
         const auto start = read_indices(x, slots, index_type);
@@ -135,9 +243,13 @@ void plan_tpu_vector_store(Planner& p, const Operation& op) {
   const auto parts = p.segments(op);
   if (parts.size() != 4 || parts[0].size() != 1 || parts[1].size() != 1 || parts[3].size() > 1)
     p.refuse(op);
-  if (p.integer_or(op, "add", 0) != 0) p.unsupported(op, "that adds");
+  Adding add = nullptr;
+  if (p.integer_or(op, "add", 0) != 0) {
+    add = p.program().subcores.empty() ? nullptr : adding(p.type(parts[0][0]).dtype);
+    if (add == nullptr) p.unsupported(op, "that adds, but numbers on a SparseCore");
+  }
   plan_store_part(p, op, parts[0][0], parts[1][0], parts[2], p.integers(op, "strides"),
-                  parts[3].empty() ? -1 : parts[3][0]);
+                  parts[3].empty() ? -1 : parts[3][0], add);
 }
 void plan_vector_store(Planner& p, const Operation& op) {
   if (op.operands.size() < 2) p.refuse(op);
@@ -188,6 +300,9 @@ void plan_allocate(Planner& p, const Operation& op) {
   bool fixed = true;
   for (int d = 0; d < t.shape.rank; ++d) fixed = fixed && t.shape[d] != kDynamic;
   if (t.kind != Type::Kind::memref || !t.known || !fixed) p.unsupported(op, "of this type");
+  if (t.space == "vmem_shared" &&
+      std::ranges::any_of(p.program().subcores, [](const Subcores& k) { return k.vectors; }))
+    p.unsupported(op, "of what subcores share, unless it is scratch of the kernel");
   const int to = p.new_memref(op.results[0]);
   const Here at = p.here(op);
   const std::string name = "scratch of line " + std::to_string(at.line);
@@ -202,9 +317,14 @@ Rules memory_rules() {
   static const std::vector<Rule> rules = {
       {"vector.load", "part of a buffer as a vector", true, plan_vector_load},
       {"vector.store", "a vector into part of a buffer", false, plan_vector_store},
-      {"tpu.vector_load", "part of a buffer, where a mask holds", true, plan_tpu_vector_load},
-      {"tpu.vector_store", "a vector into part of a buffer, where a mask holds", false,
-       plan_tpu_vector_store},
+      {"tpu.vector_load",
+       "part of a buffer, where a mask holds; on a SparseCore the elements that it chooses lie "
+       "side by side",
+       true, plan_tpu_vector_load},
+      {"tpu.vector_store",
+       "a vector into part of a buffer, where a mask holds; on a SparseCore the elements that it "
+       "chooses side by side, or added to what is there",
+       false, plan_tpu_vector_store},
       {"tpu.strided_load", "every n-th row; step 0 repeats one", true, plan_strided_load},
       {"tpu.strided_store", "into every n-th row", false, plan_strided_store},
       {"memref.load", "a scalar of SMEM", true, plan_scalar_load},

@@ -130,6 +130,42 @@ void plan_reduction(Planner& p, const Operation& op) {
   p.work({.flops = rows.elems(), .elements = rows.elems()});
 }
 
+/// The same bytes: of another width, each row has more or fewer elements.
+void plan_vector_bitcast(Planner& p, const Operation& op) {
+  p.expect(op, 1, 1);
+  const Type& f = p.type(op.operands[0]);
+  const Type& t = p.type(op.results[0]);
+  const int from_bits = bit_width(f.dtype);
+  const int to_bits = bit_width(t.dtype);
+  if (from_bits == to_bits) return plan_bitcast(p, op);
+  if (f.kind != Type::Kind::vector || t.kind != Type::Kind::vector || f.shape.rank == 0 ||
+      f.shape.rank != t.shape.rank)
+    p.unsupported(op, "between widths, of anything but vectors of as many dims");
+  const int last = f.shape.rank - 1;
+  bool fits = f.shape[last] * from_bits == t.shape[last] * to_bits;
+  for (int d = 0; d < last; ++d) fits = fits && f.shape[d] == t.shape[d];
+  if (!fits || std::min(from_bits, to_bits) < 8) p.unsupported(op, "to a vector of other rows");
+  const std::int64_t n = t.shape.elems();
+  const std::int64_t from_bytes = from_bits / 8;
+  const std::int64_t to_bytes = to_bits / 8;
+  const int from = p.vector(op.operands[0]);
+  const int to = p.new_vector(op.results[0]);
+  p.emit(
+      [=](Exec& x) {
+        const Vector& v = x.vector(from);
+        Vector r{v.data};
+        if (v.poison) {
+          r.poison = poison_mask(n, 0);
+          for (std::int64_t b = 0; b < n * to_bytes; ++b) {
+            if (const Origin o = v.poison_at(b / from_bytes))
+              r.poison.bytes()[b / to_bytes] = std::byte{o};
+          }
+        }
+        x.vector(to) = std::move(r);
+      },
+      {from});
+}
+
 }  // namespace
 
 void plan_same(Planner& p, const Operation& op) {
@@ -162,7 +198,9 @@ Rules vector_rules() {
       {"vector.extract", "an element, or a slice of leading dims", true, plan_extract},
       {"vector.extract_strided_slice", "a slice", true, plan_slice},
       {"vector.transpose", "dims permuted", true, plan_transpose},
-      {"vector.bitcast", "the same bits as another type of one width", true, plan_bitcast},
+      {"vector.bitcast",
+       "the same bits as another type; of another width along the last dim, the lowest first", true,
+       plan_vector_bitcast},
       {"vector.multi_reduction", "reduces dims, from a start value", true, plan_reduction},
   };
   return rules;
