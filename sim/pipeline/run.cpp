@@ -230,8 +230,8 @@ bool RunDriver::run_parallel(int threads, RunResult& result) {
   return !reached();
 }
 
-/// True if an output has undefined values from elsewhere. What they were depends on the cells that a
-/// thread ran before.
+/// True if an output has undefined values from elsewhere. What they were depends on the cells that
+/// a thread ran before.
 bool RunDriver::reached() const {
   for (const auto& device : missing_) {
     if (std::ranges::any_of(device, [](const Missing& m) { return m.reached > 0; })) return true;
@@ -262,8 +262,8 @@ RunResult RunDriver::execute() {
   int threads = options_.threads > 0 ? options_.threads : omp_get_max_threads();
   if (options_.keep_movements || !options_.at.empty() || packed_output || cells < 2) threads = 1;
   bool machine = devices_ > 1 || options_.cores > 1 || options_.schedule || plan_.asynchronous();
-  // A kernel that fails on several threads, or leaves undefined values, runs again on one: the first
-  // error in grid order is then the one reported, with what scratch held at that step.
+  // A kernel that fails on several threads, or leaves undefined values, runs again on one: the
+  // first error in grid order is then the one reported, with what scratch held at that step.
   bool done = false;
   if (!machine) begin(result);
   if (!machine && threads > 1) done = run_parallel(threads, result);

@@ -69,7 +69,7 @@ struct RunResult {
   /// Per output: elements that nothing wrote, of a kernel that may leave some (they hold poison).
   std::vector<std::int64_t> undefined;
   bool complete = false;  ///< every step ran: outputs have what it computed, whatever they lack
-  Plan plan;  ///< operands, allocations, and the final ledger
+  Plan plan;              ///< operands, allocations, and the final ledger
   std::vector<int>
       grid;          ///< extents; of an arbitrary dimension with bounds, the largest upper bound
   bool dry = false;  ///< counted alone: no outputs
