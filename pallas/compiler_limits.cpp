@@ -102,7 +102,7 @@ void check_strided(Planner& p, const Operation& op) {
 }  // namespace
 
 void refuse_without_code(Planner& p, const Operation& op) {
-  if (p.program().subcores || op.operands.empty()) return;
+  if (!p.program().subcores.empty() || op.operands.empty()) return;
   const Type& t = p.type(op.operands.back());
   if (op.name == "tpu.strided_load" || op.name == "tpu.strided_store")
     check_strided(p, op);
