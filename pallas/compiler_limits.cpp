@@ -70,8 +70,14 @@ void check_vector(Planner& p, const Operation& op, const Type& t) {
                           std::string(name(t.dtype)) + "'. Cast its operands");
 }
 
-/// The registers along a dim must be full: what leaves one end comes in at the other.
+/// By an amount that is known when it is compiled there is code for any shape. Else the registers
+/// along the dim must be full: what leaves one end comes in at the other.
 void check_rotate(Planner& p, const Operation& op, const Type& t) {
+  if (op.operands.size() != 2) return;
+  const int by = p.scalar(op.operands[1]);
+  for (const auto& [slot, value] : p.program().constants) {
+    if (slot == by) return;
+  }
   if (t.kind != Type::Kind::vector || !t.known || t.shape.rank < 2) return;
   if (bit_width(t.dtype) < 32)
     p.unsupported(op, "Not implemented: unsupported packed type rotation, of '" +

@@ -245,8 +245,8 @@ void plan_sem_wait(Planner& p, const Operation& op) {
   const int amount = p.scalar(op.operands[1]);
   p.program().asynchronous = true;
   p.emit([=](Exec& x) {
-    semaphore_wait(sem_ref(x, x.memref(sem)),
-                   static_cast<int>(x.integer(amount, DType::i32, "a wait's amount")), x.here());
+    const auto n = static_cast<int>(x.integer(amount, DType::i32, "a wait's amount"));
+    if (n != 0) semaphore_wait(sem_ref(x, x.memref(sem)), n, x.here());
   });
 }
 void plan_sem_read(Planner& p, const Operation& op) {

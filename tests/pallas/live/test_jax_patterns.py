@@ -71,6 +71,7 @@ def test_a_block_that_comes_back_is_fetched_again():
 def test_a_signal_of_nothing():
     def kernel(o_ref, sem):
         pl.semaphore_signal(sem, 0)
+        pl.semaphore_wait(sem, 0)
         pl.semaphore_signal(sem, 3)
         o_ref[0] = pl.semaphore_read(sem)
         pl.semaphore_wait(sem, 3)
@@ -266,9 +267,10 @@ def double_vectors(dtype):
     return pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct((128, 128), dtype)), jnp.full((128, 128), 3, dtype)
 
 
-def rolled(shape):
+def rolled(shape, by=None):
+    """By what an operand holds, unless it is given."""
     def kernel(by_ref, x_ref, o_ref):
-        o_ref[...] = pltpu.roll(x_ref[...], by_ref[0], 1)
+        o_ref[...] = pltpu.roll(x_ref[...], by_ref[0] if by is None else by, 1)
 
     call = pl.pallas_call(kernel, in_specs=[SMEM, pl.BlockSpec()], out_shape=jax.ShapeDtypeStruct(shape, jnp.float32))
     return functools.partial(call, jnp.array([0])), jnp.full(shape, 6.0)
@@ -286,6 +288,7 @@ def strided(stride):
     (double_vectors(jnp.int8), double_vectors(jnp.int16), "Not implemented: Only vector<i16> and vector<i32>"),
     (double_vectors(jnp.float16), double_vectors(jnp.bfloat16), "Invalid vector type for load"),
     (rolled((8, 64)), rolled((8, 128)), "unsupported unaligned shape"),
+    (rolled((8, 64)), rolled((8, 64), by=0), "unsupported unaligned shape"),
     (strided((1, 8)), strided((2, 1)), "Stride on last dim is not 1"),
 ])
 def test_what_the_compiler_has_no_code_for(wrong, right, words):
