@@ -28,6 +28,13 @@ void AccessHistory::add(Access a) {
   accesses_.emplace(std::pair{outer.start, last_}, std::move(a));
 }
 
+bool AccessHistory::any(const std::function<bool(const Access&)>& f) const {
+  for (const auto& [place, a] : accesses_) {
+    if (f(a)) return true;
+  }
+  return false;
+}
+
 const Access* AccessHistory::unseen() const {
   for (const auto& [place, a] : accesses_) {
     if (a.half && a.half->seen.core < 0) return &a;

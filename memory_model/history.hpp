@@ -66,6 +66,8 @@ class AccessHistory {
   /// Forgets what `a` dominates.
   const Access* check(const Access& a, const Clock& clock, const Harmless& harmless = {});
   void add(Access a);
+  /// True if f is of some access that is kept.
+  bool any(const std::function<bool(const Access&)>& f) const;
   /// An access of a transfer that no wait has had to see complete; null if there is none.
   const Access* unseen() const;
   /// Forgets an access of a transfer that everybody knows to be complete: what it did to `box`.

@@ -108,7 +108,7 @@ Diagnostic race(const MachineCore& c, const Buffer& buffer, const Access& earlie
 std::string writes_that_agree(const MachineCore& c, const Buffer& buffer, const Access& earlier,
                               const Access& later) {
   return "several cores copy the same values to the same bytes of " + buffer.name +
-         ", in any order: " + line_of(c, later, later.site) + "; " +
+         ", or read them, in any order: " + line_of(c, later, later.site) + "; " +
          line_of(c, earlier, later.site);
 }
 

@@ -507,15 +507,36 @@ void Machine::access(MachineCore& c, Buffer& buffer, Access a) {
   access(c, buffer, std::move(a), c.clock);
 }
 
+namespace {
+
+const Transfer* transfer_of(const Access& a) { return a.half ? a.half->transfer : nullptr; }
+
+/// True of two copies, one of which writes, if their order changes no value: both write the same,
+/// or the other one reads what it knows to have been written with the same values before.
+bool values_agree(const AccessHistory& history, const Access& before, const Access& after) {
+  const Transfer* const first = transfer_of(before);
+  const Transfer* const second = transfer_of(after);
+  if (first == nullptr || second == nullptr) return false;
+  if (before.write && after.write) return write_the_same(*first, *second);
+  const Access& writing = before.write ? before : after;
+  const Clock& reader = (before.write ? second : first)->clock;
+  const Access& reading = before.write ? after : before;
+  return history.any([&](const Access& known) {
+    const Transfer* const t = transfer_of(known);
+    return known.write && t != nullptr && known.known_to(reader) &&
+           (covers(known.box, reading.box) || covers(known.box, writing.box)) &&
+           write_the_same(*t, *transfer_of(writing));
+  });
+}
+
+}  // namespace
+
 void Machine::access(MachineCore& c, Buffer& buffer, Access a, const Clock& clock) {
   if (!find_races_ || !buffer.written) return;
   AccessHistory::Harmless agree;
   if (writes_agree_) {
     agree = [&](const Access& before, const Access& after) {
-      if (!before.write || !after.write || !before.half || !after.half) return false;
-      const Transfer* const first = before.half->transfer;
-      const Transfer* const second = after.half->transfer;
-      if (first == nullptr || second == nullptr || !write_the_same(*first, *second)) return false;
+      if (!values_agree(buffer.history, before, after)) return false;
       if (!agreement_) agreement_ = writes_that_agree(c, buffer, before, after);
       return true;
     };

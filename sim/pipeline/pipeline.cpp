@@ -308,9 +308,9 @@ void Pipeline::end_cell() {
   for (const auto& s : semaphores_) {
     if (s->outlives) io_.core->machine->settle(*io_.core, *s, site_of(*io_.core, {}));
   }
+  const std::int64_t last = io_.core != nullptr ? last_cell_ : io_.cells - 1;
   for (Window& w : windows_) {
     if (w.plan->role != Role::out) continue;
-    const std::int64_t last = io_.core != nullptr ? last_cell_ : io_.cells - 1;
     const bool stays = w.plan->returns == OperandPlan::Returns::lingers && cell_ < last;
     if (w.resident && !stays) leave(w);
     w.resident = w.loaded = false;
@@ -318,7 +318,9 @@ void Pipeline::end_cell() {
       missing[static_cast<std::size_t>(w.operand)].add(left.missing);
     w.left.clear();
   }
-  // Scratch that this cell wrote stays there, but not for the next one.
+  // Scratch that this cell wrote stays there, but not for the next one. After the last one others
+  // may still read what subcores share.
+  if (cell_ >= last) return;
   for (const auto& block : blocks_) {
     if (block->plan->pipelined() || unknown(*block)) continue;
     if (block->shadow.missing() < block->shadow.elems()) block->shadow.fill(Shadow::stale);
