@@ -304,8 +304,8 @@ Golden read(const fs::path& folder) {
     g.device = j.at("device");
     g.devices = j.at("devices");
     constexpr int kMostDevices = 4096;
-    if (g.devices < 1 || g.devices > kMostDevices)
-      fail("manifest.json: \"devices\" is 1 to 4096, not " + std::to_string(g.devices));
+    if (g.devices < 0 || g.devices > kMostDevices)
+      fail("manifest.json: \"devices\" is 0 to 4096, not " + std::to_string(g.devices));
     g.seed = j.at("seed");
     g.inputs_kind = j.at("inputs_kind");
     g.profile = j.at("profile");

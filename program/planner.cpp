@@ -6,8 +6,8 @@
 
 namespace tessera::program {
 
-RuleTable::RuleTable(std::initializer_list<Rules> families, const char* help, Check check)
-    : help_(help), check_(check) {
+RuleTable::RuleTable(std::initializer_list<Rules> families, const char* help, Check refuses)
+    : help_(help), check_(refuses) {
   for (const Rules family : families) {
     for (const Rule& rule : family) rules_[rule.name] = &rule;
   }

@@ -399,14 +399,14 @@ TEST_CASE("cores, threads and grids that no machine ends with are refused", "[si
   RunOptions options;
   for (const int cores : {-1, 0, 1'000'000'000}) {
     options.cores = cores;
-    CHECK_THROWS_AS(run(kernel, tiles(8, 8), arrays(x), options), InputError);
+    CHECK_THROWS_AS(run(kernel, tiles(8, 128), arrays(x), options), InputError);
   }
   options = {};
   options.threads = -5;
-  CHECK_THROWS_AS(run(kernel, tiles(8, 8), arrays(x), options), InputError);
+  CHECK_THROWS_AS(run(kernel, tiles(8, 128), arrays(x), options), InputError);
   options = {};
   options.mesh = {1 << 20, 1 << 20};
-  CHECK_THROWS_AS(run(kernel, tiles(8, 8), arrays(x), options), InputError);
+  CHECK_THROWS_AS(run(kernel, tiles(8, 128), arrays(x), options), InputError);
   Plan plan;
   plan.grid_rank = 3;
   for (std::size_t d = 0; d < 3; ++d) plan.bounds[d] = Range{0, 1 << 15};
@@ -424,7 +424,7 @@ TEST_CASE("a run ends when its flag is set, and says where it was", "[sim][stop]
       options.threads = threads;
       options.dry = dry;
       options.stop = &flag;
-      const RunResult r = run(kernel, tiles(8, 8), dry ? Inputs{} : arrays(x), options);
+      const RunResult r = run(kernel, tiles(8, 128), dry ? Inputs{} : arrays(x), options);
       REQUIRE(r.diagnostics.size() == 1);
       CHECK(r.diagnostics[0].slug == "interrupted");
       CHECK(r.diagnostics[0].text().find("shrinking_sum, grid (i=") != std::string::npos);
