@@ -409,11 +409,13 @@ void Pipeline::leave(Window& w) {
     if (float* const bounds = io_.device->bounds[at])
       block.write_back_bounds(bounds, index, inside);
     const Missing left = block.write_back(io_.device->hbm[at], index, inside);
+    // An array that is passed whole and aliased is its input's memory, and keeps what that held.
+    const bool kept = op.aliased >= 0 && plan_.leaves_undefined && op.block == op.array;
     if (op.returns == OperandPlan::Returns::restored) {
-      w.left[op.number_of(index)] = {block.shadow, left};
+      w.left[op.number_of(index)] = {block.shadow, kept ? Missing{} : left};
     } else {
       if (w.again && left.count > 0) throw KernelError(output_revisit(op, index));
-      missing[at].add(left);
+      if (!kept) missing[at].add(left);
     }
   }
   record(op, inside, op.space, Space::hbm, Why::writeback);
