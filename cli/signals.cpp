@@ -20,6 +20,13 @@ namespace {
 
 StopFlag the_flag = Stop::none;
 
+/// A sanitizer takes faults for itself.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kSanitized = true;
+#else
+constexpr bool kSanitized = false;
+#endif
+
 /// What a run that does not look at its flag has.
 constexpr double kGrace = 0.7;  // seconds
 
@@ -159,7 +166,7 @@ void handle_signals() {
   struct sigaction before {};
   sigaction(SIGINT, nullptr, &before);
   if (before.sa_handler != SIG_IGN) sigaction(SIGINT, &stop, nullptr);
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+  if (kSanitized) return;
   // A stack that has overflowed cannot hold a handler.
   static std::array<std::byte, std::size_t{1} << 18> spare;
   const stack_t stack{.ss_sp = spare.data(), .ss_flags = 0, .ss_size = spare.size()};
@@ -168,7 +175,6 @@ void handle_signals() {
   fault.sa_sigaction = on_fault;
   fault.sa_flags = SA_SIGINFO | SA_ONSTACK;
   for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL}) sigaction(signal, &fault, nullptr);
-#endif
 }
 
 }  // namespace tessera::cli
