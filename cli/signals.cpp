@@ -20,7 +20,8 @@ namespace {
 
 StopFlag the_flag = Stop::none;
 
-/// A sanitizer takes faults for itself.
+/// A sanitizer takes faults for itself, and has no memory to give to a handler that looks a line
+/// up.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr bool kSanitized = true;
 #else
@@ -113,7 +114,7 @@ void exit_now(int) { _exit(last_code); }
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
   set_timer(1);
-  if (c != nullptr && c->ids != nullptr) {
+  if (!kSanitized && c != nullptr && c->ids != nullptr) {
     const std::string line = line_of(context);
     if (!line.empty()) words.add("  line    {}\n", line);
     words.write();
