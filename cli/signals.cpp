@@ -75,7 +75,7 @@ std::string line_of(const void* context) {
   constexpr int kFrames = 64;
   std::array<void*, kFrames> frames{};
   const auto last = frames.begin() + backtrace(frames.data(), kFrames);
-  auto* const interrupted = reinterpret_cast<void*>(pc);
+  auto* const interrupted = reinterpret_cast<void*>(pc);  // NOLINT(performance-no-int-to-ptr)
   const auto first = std::find(frames.begin(), last, interrupted);
   if (first == last) return "";
   // The others are return addresses, one past their call.

@@ -178,7 +178,7 @@ def test_errors(tessera, tmp_path, inputs):
     assert "error[bad-input]" in tessera("run", MODULE, "--input", "0=z.npy", "--input", "1=y.npy", status=2)
     (tmp_path / "cut.mlirbc").write_bytes(open(MODULE, "rb").read()[:2000])
     assert "error[bad-module]: cut.mlirbc is no Mosaic module" in tessera("run", "cut.mlirbc", status=2)
-    assert "cannot read none.mlirbc" in tessera("run", "none.mlirbc", status=2)
+    assert "none.mlirbc: cannot be read" in tessera("run", "none.mlirbc", status=2)
 
 
 def test_extract(tessera, tmp_path):

@@ -15,6 +15,8 @@ SMEM = pl.BlockSpec(memory_space=pltpu.SMEM)
 SEMAPHORE = pl.BlockSpec(memory_space=pltpu.SEMAPHORE)
 X = jnp.arange(8 * 128, dtype=jnp.float32).reshape(8, 128)
 
+since_0_10 = pytest.mark.skipif(jax.__version_info__ < (0, 10), reason="JAX 0.9 itself drops or refuses such calls")
+
 
 def like(x):
     return jax.ShapeDtypeStruct(x.shape, x.dtype)
@@ -39,6 +41,7 @@ def test_nan_is_not_equal_to_itself():
             np.testing.assert_array_equal(result, np.isnan(x))
 
 
+@since_0_10
 def test_a_block_that_comes_back_is_fetched_again():
     def kernel(x_ref, o_ref):
         @pl.when(pl.program_id(0) == 0)
@@ -82,6 +85,7 @@ def test_a_signal_of_nothing():
     assert got[0] == 3
 
 
+@since_0_10
 def test_a_copy_counts_once_on_a_semaphore_of_signals():
     def kernel(x_ref, o_ref):
         def body(buffer, sem):
@@ -136,6 +140,7 @@ def test_a_semaphore_that_is_given_must_be_taken():
     assert e.value.slug == "dma-size-mismatch"
 
 
+@since_0_10
 def test_a_scalar_from_around_a_core_map():
     mesh = pltpu.create_tensorcore_mesh("core", num_cores=1)
 
@@ -155,6 +160,7 @@ def test_a_scalar_from_around_a_core_map():
         np.testing.assert_array_equal(jax.jit(add)(X, jnp.float32(3)), X + 3)
 
 
+@since_0_10
 @pytest.mark.parametrize("space", [pltpu.SMEM, pltpu.VMEM])
 def test_memory_that_two_core_maps_share(space):
     mesh = pltpu.create_tensorcore_mesh("core", num_cores=1)
