@@ -34,6 +34,10 @@ std::string shorten(const std::string& path) {
 }
 
 bool in_library(const std::string& path) {
+  // What another library was built from, elsewhere: libc's "../sysdeps/...".
+  std::error_code error;
+  if (std::filesystem::path(path).is_relative() && !std::filesystem::exists(path, error))
+    return true;
   const std::string normal = std::filesystem::path(path).lexically_normal().string();
   const std::string root = library_root();
   for (const char* folder : {"sim/", "memory_model/"}) {
