@@ -77,8 +77,8 @@ void take_figure(DeviceSpec& spec, const std::string& name, const Json& entry,
     complain("needs a \"source\"");
   }
   if (!entry.contains("unit") || !entry["unit"].is_string()) complain("needs a \"unit\"");
-  Figure figure{name, entry["value"].get<double>(), entry["unit"].get<std::string>(),
-                entry["source"].get<std::string>()};
+  Figure figure{name, entry["value"].get<double>(), printable(entry["unit"].get<std::string>()),
+                printable(entry["source"].get<std::string>())};
   const auto check_range = [&](double least, double most) {
     if (!(figure.value >= least)) {
       complain(least == 0 ? "must not be negative" : "must be at least " + number_text(least));
@@ -143,8 +143,10 @@ DeviceSpec parse_device(std::string_view text, const std::string& origin) {
     if (!json.contains(key) || !json[key].is_string()) {
       throw SpecError(origin + ": needs a string \"" + key + "\"");
     }
-    if (json[key].get<std::string>().size() > kLongestName)
-      throw SpecError(origin + ": its \"" + key + "\" is too long");
+    const std::string said = json[key];
+    if (said.size() > kLongestName) throw SpecError(origin + ": its \"" + key + "\" is too long");
+    if (printable(said) != said || said.find('\n') != std::string::npos)
+      throw SpecError(origin + ": its \"" + key + "\" has control characters");
   }
   spec.name = json["name"];
   spec.title = json["title"];

@@ -87,6 +87,8 @@ TEST_CASE("figures that no device has are refused, and values of other types",
     REQUIRE(text != json);
     return text;
   };
+  CHECK_THROWS_WITH(parse_device(changed(R"("title": ")", R"("title": "\u0007)"), "my.json"),
+                    Contains("its \"title\" has control characters"));
   CHECK_THROWS_WITH(parse_device(changed(R"("hbm_bandwidth": \{"value": [0-9.]+)",
                                          R"("hbm_bandwidth": {"value": 0)"),
                                  "my.json"),
