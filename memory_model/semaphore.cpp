@@ -24,11 +24,16 @@ void Semaphore::Sender::add(const News& one) {
 }
 
 Semaphore::Sender& Semaphore::sender(int of) {
-  const auto at = std::find(senders_.begin(), senders_.end(), of);
-  if (at != senders_.end()) return sending_[static_cast<std::size_t>(at - senders_.begin())];
-  senders_.push_back(of);
+  const auto at = std::ranges::find(sending_, of, &Sender::core);
+  if (at != sending_.end()) return *at;
   sending_.emplace_back().core = of;
   return sending_.back();
+}
+
+std::vector<int> Semaphore::senders() const {
+  std::vector<int> cores;
+  for (const Sender& s : sending_) cores.push_back(s.core);
+  return cores;
 }
 
 void Semaphore::issue(std::int64_t amount, Clock clock, std::shared_ptr<TransferHalf> half,

@@ -43,7 +43,7 @@ class Semaphore {
   std::int64_t waits() const { return waits_; }
   std::int64_t issues() const { return issues_; }
   /// Cores that have issued anything, in the order of their first.
-  const std::vector<int>& senders() const { return senders_; }
+  std::vector<int> senders() const;
 
   /// A signal or a transfer is under way; `half` of a transfer, or null.
   void issue(std::int64_t amount, Clock clock, std::shared_ptr<TransferHalf> half, Site site);
@@ -97,7 +97,6 @@ class Semaphore {
   std::int64_t settled_ = 0;  ///< amounts of signals that are no longer open
   Signals open_;
   std::vector<Sender> sending_;  ///< in the order of their first
-  std::vector<int> senders_;     ///< their cores
   /// What the others cannot do without, and the number; of a signal that is no longer open, or was
   /// worth more, until its turn comes.
   std::priority_queue<std::pair<std::int64_t, std::int64_t>> weights_;

@@ -3,6 +3,7 @@
 
 #include "memory_model/dma.hpp"
 #include "program/elements.hpp"
+#include "program/memory.hpp"
 
 namespace tessera::pallas {
 
@@ -29,5 +30,8 @@ inline Adding adding(DType d) {
   program::with_integer(d, found);
   return kernel;
 }
+
+/// Stores a vector, or adds it to what is there; `add`: null to overwrite.
+void store_or_add(program::Exec& x, const program::Vector& v, const Ref& to, Adding add);
 
 }  // namespace tessera::pallas

@@ -249,6 +249,26 @@ Shadow::State state_of(const Exec& x, Origin o) {
   return Shadow::undefined(o);
 }
 
+/// Of one element that the running step reads.
+Origin origin(const Exec& x, const Ref& element) {
+  const Shadow& shadow = element.buffer().shadow;
+  Origin found = 0;
+  if (shadow.all_init()) return found;
+  for_each_unit(element, [&, of = UnitElement(element)](std::int64_t at) {
+    if (found == 0) found = origin(x, shadow.at(of(at)));
+  });
+  return found;
+}
+/// One element that the running step has written holds a value, or an undefined one.
+void mark(const Exec& x, const Ref& element, Origin o) {
+  Shadow& shadow = element.buffer().shadow;
+  if (o == 0 && shadow.all_init()) return;
+  if (o == 0) return mark_defined(element);
+  for_each_unit(element, [&, of = UnitElement(element)](std::int64_t at) {
+    shadow.set(of(at), state_of(x, o));
+  });
+}
+
 }  // namespace
 
 Vector load(Exec& x, const Ref& from) {
@@ -390,11 +410,7 @@ Scalar load_element(Exec& x, const MemRef& m, std::span<const int> index, DType 
   }
   const Ref& r = *found;
   track(x, r, false);
-  if (!r.buffer().shadow.all_init()) {
-    for_each_unit(r, [&, element = UnitElement(r)](std::int64_t at) {
-      if (s.poison == 0) s.poison = origin(x, r.buffer().shadow.at(element(at)));
-    });
-  }
+  s.poison = origin(x, r);
   if (s.poison == 0 && x.unknown(r.buffer().space)) s.poison = kAnyRead;
   read_elements(r, s.bytes.data());
   const StorageHandle bound = read_bounds(r);
@@ -407,12 +423,7 @@ void store_element(Exec& x, const Scalar& s, const MemRef& m, std::span<const in
   const Ref r = *element_of(x, m, index, index_type, false);
   track(x, r, true);
   write_elements(s.bytes.data(), r);
-  if (s.poison != 0)
-    for_each_unit(r, [&, element = UnitElement(r)](std::int64_t at) {
-      r.buffer().shadow.set(element(at), state_of(x, s.poison));
-    });
-  else if (!r.buffer().shadow.all_init())
-    mark_defined(r);
+  mark(x, r, s.poison);
   write_bounds(s.bound > 0 ? &s.bound : nullptr, r, nullptr);
 }
 
@@ -422,16 +433,13 @@ void add_to_element(Exec& x, const MemRef& m, std::span<const int> index, DType 
   track(x, r, true, true);
   std::int32_t value = 0;
   read_elements(r, reinterpret_cast<std::byte*>(&value));
-  Origin poison = !r.buffer().shadow.all_init() && !all_defined(r) ? x.undefined() : Origin{0};
+  Origin poison = origin(x, r);
   x.set(before, value, poison);
   if (poison == 0) poison = x.scalars[static_cast<std::size_t>(amount)].poison;
   const auto sum =
       static_cast<std::int32_t>(static_cast<std::uint32_t>(value) + x.get<std::uint32_t>(amount));
   write_elements(reinterpret_cast<const std::byte*>(&sum), r);
-  if (poison == 0) return;
-  for_each_unit(r, [&, element = UnitElement(r)](std::int64_t at) {
-    r.buffer().shadow.set(element(at), state_of(x, computed_from(poison)));
-  });
+  mark(x, r, computed_from(poison));
 }
 
 namespace {

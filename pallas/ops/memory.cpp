@@ -82,58 +82,19 @@ Vector load_expanded(Exec& x, const MemRef& m, std::span<const std::int64_t> sta
   const Packed packed(mask, extents, "a load's mask");
   const std::int64_t n = extents.elems();
   Vector v;
-  v.data = StorageHandle(Storage::allocate(static_cast<std::size_t>(n * width)));
-  std::memset(v.data.bytes(), 0, static_cast<std::size_t>(n * width));
+  Vector loaded;
+  if (packed.chosen.empty()) {
+    v.data = StorageHandle(Storage::allocate(static_cast<std::size_t>(n * width)));
+    std::memset(v.data.bytes(), 0, static_cast<std::size_t>(n * width));
+  } else {
+    loaded = load(x, part_of(m, start, packed.extents));
+    if (loaded.bound) fail_bounds_of("through an expanding load");
+    v = spread(loaded, packed.chosen, n, width);
+  }
   v.poison = poison_mask(n, kLeftOut);
-  if (packed.chosen.empty()) return v;
-  const Vector loaded = load(x, part_of(m, start, packed.extents));
-  if (loaded.bound) fail_bounds_of("through an expanding load");
-  for (std::size_t i = 0; i < packed.chosen.size(); ++i) {
-    const std::int64_t from = static_cast<std::int64_t>(i);
-    std::memcpy(v.data.bytes() + packed.chosen[i] * width, loaded.data.bytes() + from * width,
-                static_cast<std::size_t>(width));
-    v.poison.bytes()[packed.chosen[i]] = std::byte{loaded.poison_at(from)};
-  }
+  for (std::size_t i = 0; i < packed.chosen.size(); ++i)
+    v.poison.bytes()[packed.chosen[i]] = std::byte{loaded.poison_at(static_cast<std::int64_t>(i))};
   return v;
-}
-
-Vector compressed(const Vector& v, const Packed& packed, std::int64_t width) {
-  const auto n = std::ssize(packed.chosen);
-  Vector r;
-  r.data = StorageHandle(Storage::allocate(static_cast<std::size_t>(n * width)));
-  if (v.poison) r.poison = poison_mask(n, 0);
-  for (std::int64_t i = 0; i < n; ++i) {
-    const std::int64_t from = packed.chosen[static_cast<std::size_t>(i)];
-    std::memcpy(r.data.bytes() + i * width, v.data.bytes() + from * width,
-                static_cast<std::size_t>(width));
-    if (v.poison) r.poison.bytes()[i] = v.poison.bytes()[from];
-  }
-  return r;
-}
-
-/// `add`: null to overwrite.
-void store_or_add(Exec& x, const Vector& v, const Ref& to, Adding add) {
-  if (add == nullptr) {
-    store(x, v, to, nullptr);
-    return;
-  }
-  const std::int64_t n = to.extents().elems();
-  const Vector before = load(x, to);
-  if (before.bound) fail_bounds_of("through a store that adds");
-  Vector sum;
-  sum.data =
-      StorageHandle(Storage::allocate(static_cast<std::size_t>(n * register_bytes(to.dtype()))));
-  const std::array<const std::byte*, 2> terms{before.data.bytes(), v.data.bytes()};
-  add(sum.data.bytes(), terms.data(), n);
-  for (const StorageHandle* poison : {&before.poison, &v.poison}) {
-    if (!*poison) continue;
-    if (!sum.poison) sum.poison = poison_mask(n, 0);
-    for (std::int64_t e = 0; e < n; ++e) {
-      const auto o = std::to_integer<Origin>(poison->bytes()[e]);
-      if (o != 0) sum.poison.bytes()[e] = std::byte{computed_from(o)};
-    }
-  }
-  store(x, sum, to, nullptr);
 }
 
 void plan_load_part(Planner& p, const Operation& op, std::span<const int> indices,
@@ -213,7 +174,7 @@ void plan_store_part(Planner& p, const Operation& op, int value, int memref,
           }
           const Packed packed(x.vector(mask), extents, "a store's mask");
           if (packed.chosen.empty()) return;
-          store_or_add(x, compressed(x.vector(from), packed, width),
+          store_or_add(x, picked(x.vector(from), packed.chosen, width),
                        part_of(m, start, packed.extents), add);
         },
         {from});

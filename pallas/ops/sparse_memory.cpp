@@ -109,17 +109,8 @@ void plan_store_idx(Planner& p, const Operation& op) {
           Vector one;
           one.data = StorageHandle(Storage::allocate(4));
           std::memcpy(one.data.bytes(), v.data.bytes() + e * 4, 4);
-          Origin poison = v.poison_at(e);
-          if (add != nullptr) {
-            const Vector before = load(x, element);
-            if (before.bound) fail_bounds_of("through a scatter that adds");
-            poison = computed_from(poison != 0 ? poison : before.poison_at(0));
-            const std::array<const std::byte*, 2> terms{before.data.bytes(),
-                                                        v.data.bytes() + e * 4};
-            add(one.data.bytes(), terms.data(), 1);
-          }
-          if (poison != 0) one.poison = poison_mask(1, poison);
-          store(x, one, element, nullptr);
+          if (const Origin poison = v.poison_at(e)) one.poison = poison_mask(1, poison);
+          store_or_add(x, one, element, add);
         });
       },
       {from});

@@ -16,17 +16,18 @@ std::string state_of(const Machine& m, const MachineCore& c) {
 
 /// Who has signalled the semaphore so far, and what became of them.
 std::string signallers(const Machine& m, const Semaphore& s) {
-  if (s.senders().empty()) return "nobody has signalled it so far";
+  const std::vector<int> senders = s.senders();
+  if (senders.empty()) return "nobody has signalled it so far";
   std::string text = "signalled so far by ";
   constexpr std::size_t kShown = 4;
-  for (std::size_t i = 0; i < s.senders().size() && i < kShown; ++i) {
-    const int id = s.senders()[i];
+  for (std::size_t i = 0; i < senders.size() && i < kShown; ++i) {
+    const int id = senders[i];
     text += (i > 0 ? "; " : "") + (id == s.core
                                        ? std::string("itself")
                                        : core_name(m, id) + ", which " + state_of(m, m.core(id)));
   }
-  if (s.senders().size() > kShown) {
-    text += "; and " + std::to_string(s.senders().size() - kShown) + " more";
+  if (senders.size() > kShown) {
+    text += "; and " + std::to_string(senders.size() - kShown) + " more";
   }
   return text;
 }
