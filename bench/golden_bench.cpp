@@ -8,7 +8,7 @@ namespace {
 using Assignments = std::vector<std::pair<std::string, std::string>>;
 
 void golden(benchmark::State& state, const char* name, DType dtype, const Assignments& sizes) {
-  const auto kernels = cli::builtin_kernels();
+  const cli::Kernels& kernels = cli::builtin_kernels();
   cli::Request request;
   request.assignments = sizes;
   request.dtype = dtype;
@@ -19,7 +19,7 @@ void golden(benchmark::State& state, const char* name, DType dtype, const Assign
   cli::Request with = request;
   with.options.error_model = ErrorModel{};
   with.options.keep_checksums = true;
-  const cli::KernelHandle& kernel = find_kernel(kernels, name);
+  const cli::KernelHandle& kernel = kernels.find(name);
   std::vector<double> made;
   std::vector<double> plain;
   for (auto _ : state) {

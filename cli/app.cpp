@@ -1,18 +1,38 @@
 #include "cli/app.hpp"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
+#include <functional>
 #include <new>
 #include <stdexcept>
 #include <system_error>
 
-#include "cli/commands.hpp"
+#include "cli/command_line.hpp"
+#include "cli/module_commands.hpp"
 #include "cli/signals.hpp"
 #include "memory_model/file.hpp"
 
 namespace tessera::cli {
 
 namespace {
+
+/// What the words of the command line say, and the command they chose.
+struct Words {
+  RunArguments run;
+  GoldenArguments golden;
+  bool markdown = false;
+  std::string name;
+  std::string folder;
+  std::function<int(const Kernels&)> chosen;
+};
+
+CLI::App* add_command(CLI::App& app, Words& w, const char* name, const char* what,
+                      std::function<int(const Kernels&)> command) {
+  CLI::App* const added = app.add_subcommand(name, what);
+  added->final_callback([&w, command = std::move(command)] { w.chosen = command; });
+  return added;
+}
 
 void add_setting_options(CLI::App& command, RunArguments& a) {
   command
@@ -39,26 +59,45 @@ void add_setting_options(CLI::App& command, RunArguments& a) {
                      "operand's number");
 }
 
-int dispatch(int argc, char** argv, const Kernels& kernels) {
-  CLI::App app{"tessera: runs tiled accelerator kernels on a simulated memory hierarchy",
-               "tessera"};
-  app.require_subcommand(1);
-  RunArguments a;
-  bool markdown = false;
-  std::string name;
-  std::string folder;
+void add_threads(CLI::App& command, RunArguments& a) {
+  command.add_option("--threads", a.threads, "host threads; 0 takes all")->capture_default_str();
+}
+void add_oversubscribe(CLI::App& command, RunArguments& a) {
+  command.add_flag("--oversubscribe", a.oversubscribe,
+                   "on cuda: run several devices of a mesh on one GPU");
+}
 
-  CLI::App* list = app.add_subcommand("list", "the kernels there are");
-  list->add_flag("--markdown", markdown, "as a table for docs/");
-  CLI::App* show =
-      app.add_subcommand("show", "a kernel's equation, parameters, signature, cases and bytes");
+/// What there is.
+void add_listings(CLI::App& app, Words& w) {
+  RunArguments& a = w.run;
+  add_command(app, w, "list", "the kernels there are", [&w](const Kernels& kernels) {
+    return list_command(kernels, w.markdown);
+  })->add_flag("--markdown", w.markdown, "as a table for docs/");
+  CLI::App* const show = add_command(
+      app, w, "show", "a kernel's equation, parameters, signature, cases and bytes",
+      [&a](const Kernels& kernels) {
+        return is_module(a.kernel) ? module_commands().show(a) : show_command(kernels, a);
+      });
   add_setting_options(*show, a);
   show->add_flag("--steps", a.steps,
                  "of a Mosaic module: the program that was planned, step by step");
-  CLI::App* run = app.add_subcommand("run", "run a kernel: validate it, count its bytes");
+  add_command(app, w, "devices", "the device specs, or one with its sources", [&w](const Kernels&) {
+    return devices_command(w.name);
+  })->add_option("name", w.name, "device");
+  add_command(app, w, "ops", "the ops that bodies can use", [&w](const Kernels&) {
+    return ops_command(w.markdown);
+  })->add_flag("--markdown", w.markdown, "as a table for docs/");
+}
+
+void add_run(CLI::App& app, Words& w) {
+  RunArguments& a = w.run;
+  CLI::App* const run = add_command(
+      app, w, "run", "run a kernel: validate it, count its bytes", [&a](const Kernels& kernels) {
+        return is_module(a.kernel) ? module_commands().run(a) : run_command(kernels, a);
+      });
   add_setting_options(*run, a);
   run->add_option("--output", a.output, "write the outputs to this folder as .npy");
-  run->add_option("--threads", a.threads, "host threads; 0 takes all")->capture_default_str();
+  add_threads(*run, a);
   run->add_option("--schedule", a.schedule,
                   "eager, on_wait, adversarial, random:SEED or explore:N (N of them)");
   run->add_flag("--no-races", a.no_races, "do not look for races");
@@ -90,96 +129,133 @@ int dispatch(int argc, char** argv, const Kernels& kernels) {
   run->add_option("--time-limit", a.time_limit,
                   "seconds that the run may take; on cuda 300 unless given")
       ->check(CLI::PositiveNumber);
-  const auto oversubscribe = [&](CLI::App* command) {
-    command->add_flag("--oversubscribe", a.oversubscribe,
-                      "on cuda: run several devices of a mesh on one GPU");
-  };
-  oversubscribe(run);
-  CLI::App* compare = app.add_subcommand(
-      "compare",
+  add_oversubscribe(*run, a);
+}
+
+/// Several runs of a kernel, side by side.
+void add_comparisons(CLI::App& app, Words& w) {
+  RunArguments& a = w.run;
+  CLI::App* const compare = add_command(
+      app, w, "compare",
       "every case of a kernel on a backend and interpreted, bit by bit; or two reports of runs: "
-      "A.json B.json");
+      "A.json B.json",
+      [&a](const Kernels& kernels) {
+        const bool reports = a.kernel.ends_with(".json") && a.assignments.size() == 1;
+        return reports ? compare_reports(a.kernel, a.assignments.front())
+                       : compare_command(kernels, a);
+      });
   add_setting_options(*compare, a);
   compare->add_option("--backend", a.backend, "cuda or reference");
-  CLI::App* sweep = app.add_subcommand(
-      "sweep", "bytes, VMEM and predicted time over block shapes and devices: bm=64,128 bn=128");
+  add_oversubscribe(*compare, a);
+  CLI::App* const sweep =
+      add_command(app, w, "sweep",
+                  "bytes, VMEM and predicted time over block shapes and devices: bm=64,128 bn=128",
+                  [&w](const Kernels& kernels) { return sweep_command(kernels, w.run, w.name); });
   add_setting_options(*sweep, a);
-  sweep->add_option("--csv", name, "write the table here; - for standard output");
+  sweep->add_option("--csv", w.name, "write the table here; - for standard output");
   sweep->add_option("--json", a.json,
                     "write the rows here (tessera.sweep/1); - for standard output");
   sweep->add_option("--report", a.report, "write a page with the table and a picture here");
-  sweep->add_option("--threads", a.threads, "host threads; 0 takes all")->capture_default_str();
-  CLI::App* advise = app.add_subcommand(
-      "advise", "which limit binds, and the smallest change of the block shape that moves it");
+  add_threads(*sweep, a);
+  CLI::App* const advise =
+      add_command(app, w, "advise",
+                  "which limit binds, and the smallest change of the block shape that moves it",
+                  [&a](const Kernels& kernels) { return advise_command(kernels, a); });
   add_setting_options(*advise, a);
-  oversubscribe(compare);
-  GoldenArguments g;
-  const auto error_model = [&](CLI::App* command) {
-    command
-        ->add_option("--accumulate", g.accumulate,
-                     "the format that the other side adds in: f32, tf32, f16 or bf16")
-        ->capture_default_str();
-    command
-        ->add_option("--operands", g.operands,
-                     "what it rounds f32 operands of dots to: tf32, or bf16 (one pass of an MXU)")
-        ->capture_default_str();
-    command->add_option("--ulp", g.ulps,
-                        "op=N: what its elementary functions may be off by, as exp=2");
-    command->add_flag("--other-blocks", g.other_blocks,
-                      "its blocks may have other sizes: an online softmax rounds elsewhere");
-    command->add_flag("--no-fused", g.not_fused, "it never fuses a product into an addition");
-  };
-  CLI::App* golden = app.add_subcommand(
+}
+
+/// What bounds are made for.
+void add_error_model(CLI::App& command, GoldenArguments& g) {
+  command
+      .add_option("--accumulate", g.accumulate,
+                  "the format that the other side adds in: f32, tf32, f16 or bf16")
+      ->capture_default_str();
+  command
+      .add_option("--operands", g.operands,
+                  "what it rounds f32 operands of dots to: tf32, or bf16 (one pass of an MXU)")
+      ->capture_default_str();
+  command.add_option("--ulp", g.ulps,
+                     "op=N: what its elementary functions may be off by, as exp=2");
+  command.add_flag("--other-blocks", g.other_blocks,
+                   "its blocks may have other sizes: an online softmax rounds elsewhere");
+  command.add_flag("--no-fused", g.not_fused, "it never fuses a product into an addition");
+}
+
+void add_goldens(CLI::App& app, Words& w) {
+  RunArguments& a = w.run;
+  GoldenArguments& g = w.golden;
+  CLI::App* const golden = app.add_subcommand(
       "golden", "outputs with error bounds that another build of a kernel is held to");
   golden->require_subcommand(1);
-  CLI::App* make = golden->add_subcommand("make", "run a kernel and write its golden");
+  CLI::App* const make =
+      add_command(*golden, w, "make", "run a kernel and write its golden",
+                  [&a, &g](const Kernels& kernels) { return golden_make_command(kernels, a, g); });
   add_setting_options(*make, a);
   make->add_option("--out", g.folder, "the folder to make")->required();
-  make->add_option("--threads", a.threads, "host threads; 0 takes all")->capture_default_str();
+  add_threads(*make, a);
   make->add_option("--profile", a.profile, "how products are computed")->capture_default_str();
-  error_model(make);
-  CLI::App* check = golden->add_subcommand(
-      "check", "another build against a golden: bit-exact, within the bound, or wrong");
+  add_error_model(*make, g);
+  CLI::App* const check = add_command(
+      *golden, w, "check", "another build against a golden: bit-exact, within the bound, or wrong",
+      [&a, &g](const Kernels& kernels) { return golden_check_command(kernels, a, g); });
   check->add_option("golden", g.folder, "the folder of the golden")->required();
   check->add_option("--outputs", g.outputs, "the other build's NAME.npy, in this folder");
   check->add_option("--backend", g.backend, "run this backend on the golden's inputs: cuda");
-  oversubscribe(check);
-  CLI::App* bisect = golden->add_subcommand(
-      "bisect", "the first grid step and ref whose blocks differ from the other side's");
+  add_oversubscribe(*check, a);
+  CLI::App* const bisect = add_command(
+      *golden, w, "bisect", "the first grid step and ref whose blocks differ from the other side's",
+      [&a, &g](const Kernels& kernels) { return golden_bisect_command(kernels, a, g); });
   bisect->add_option("golden", g.folder, "the folder of the golden")->required();
   bisect->add_option("--outputs", g.outputs,
                      "the other side's steps.npy, or a folder with it, or with its outputs alone");
   bisect->add_option("--backend", g.backend, "run this backend on the golden's inputs: cuda");
-  oversubscribe(bisect);
-  CLI::App* bless = app.add_subcommand(
-      "bless", "make the goldens of a kernel that a library checks in: small, covering edges");
+  add_oversubscribe(*bisect, a);
+  CLI::App* const bless =
+      add_command(app, w, "bless",
+                  "make the goldens of a kernel that a library checks in: small, covering edges",
+                  [&a, &g](const Kernels& kernels) { return bless_command(kernels, a, g); });
   bless->add_option("kernel", a.kernel, "kernel name (tessera list)")->required();
   bless->add_option("--device", a.device, "the device whose build will be held to them")
       ->capture_default_str();
   bless->add_option("--out", g.folder, "the folder to make; goldens/KERNEL if not given");
-  error_model(bless);
-  CLI::App* devices = app.add_subcommand("devices", "the device specs, or one with its sources");
-  devices->add_option("name", name, "device");
-  CLI::App* ops = app.add_subcommand("ops", "the ops that bodies can use");
-  ops->add_flag("--markdown", markdown, "as a table for docs/");
-  CLI::App* extract = app.add_subcommand(
-      "extract", "the Mosaic kernels inside StableHLO text or a serialised jax.export artefact");
-  extract->add_option("file", name, "the program")->required();
-  extract->add_option("--output", folder, "write each to a folder of its own in this one");
-  CLI::App* create = app.add_subcommand("new", "start a project with a kernel of your own");
-  create->add_option("name", name, "kernel name, in snake_case")->required();
-  create->add_option("--folder", folder, "where; ./NAME if not given");
+  add_error_model(*bless, g);
+}
 
-  // A mistyped command gets the nearest one, not a list of options.
-  if (argc > 1 && argv[1][0] != '-') {
-    const std::string word = argv[1];
-    std::vector<std::string> known;
-    for (const auto* command : app.get_subcommands({})) known.push_back(command->get_name());
-    if (std::find(known.begin(), known.end(), word) == known.end()) {
-      throw InputError("unknown-command", "no command '" + word + "'" + suggest(word, known),
-                       "tessera --help");
-    }
-  }
+/// What makes something to go on with.
+void add_makers(CLI::App& app, Words& w) {
+  CLI::App* const extract =
+      add_command(app, w, "extract",
+                  "the Mosaic kernels inside StableHLO text or a serialised jax.export artefact",
+                  [&w](const Kernels&) { return module_commands().extract(w.name, w.folder); });
+  extract->add_option("file", w.name, "the program")->required();
+  extract->add_option("--output", w.folder, "write each to a folder of its own in this one");
+  CLI::App* const create =
+      add_command(app, w, "new", "start a project with a kernel of your own",
+                  [&w](const Kernels&) { return new_command(w.name, w.folder); });
+  create->add_option("name", w.name, "kernel name, in snake_case")->required();
+  create->add_option("--folder", w.folder, "where; ./NAME if not given");
+}
+
+/// A mistyped command gets the nearest one, not a list of options.
+void check_command_word(const CLI::App& app, const std::string& word) {
+  std::vector<std::string> known;
+  for (const auto* command : app.get_subcommands({})) known.push_back(command->get_name());
+  if (std::ranges::find(known, word) == known.end())
+    throw InputError("unknown-command", "no command '" + word + "'" + suggest(word, known),
+                     "tessera --help");
+}
+
+int dispatch(int argc, char** argv, const Kernels& kernels) {
+  CLI::App app{"tessera: runs tiled accelerator kernels on a simulated memory hierarchy",
+               "tessera"};
+  app.require_subcommand(1);
+  Words w;
+  add_listings(app, w);
+  add_run(app, w);
+  add_comparisons(app, w);
+  add_goldens(app, w);
+  add_makers(app, w);
+  if (argc > 1 && argv[1][0] != '-') check_command_word(app, argv[1]);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& done) {
@@ -187,29 +263,15 @@ int dispatch(int argc, char** argv, const Kernels& kernels) {
   } catch (const CLI::ParseError& error) {
     throw InputError("bad-usage", error.what(), "tessera --help");
   }
-  if (a.time_limit > 0) limit_time(a.time_limit);
-  if (*list) return list_command(kernels, markdown);
-  if (*show) return is_module(a.kernel) ? show_module_command(a) : show_command(kernels, a);
-  if (*run) return is_module(a.kernel) ? run_module_command(a) : run_command(kernels, a);
-  if (*compare && a.kernel.ends_with(".json") && a.assignments.size() == 1)
-    return compare_reports(a.kernel, a.assignments.front());
-  if (*compare) return compare_command(kernels, a);
-  if (*sweep) return sweep_command(kernels, a, name);
-  if (*advise) return advise_command(kernels, a);
-  if (*bless) return bless_command(kernels, a, g);
-  if (*make) return golden_make_command(kernels, a, g);
-  if (*check) return golden_check_command(kernels, a, g);
-  if (*bisect) return golden_bisect_command(kernels, a, g);
-  if (*devices) return devices_command(name);
-  if (*ops) return ops_command(markdown);
-  if (*extract) return extract_command(name, folder);
-  return new_command(name, folder);
+  if (w.run.time_limit > 0) limit_time(w.run.time_limit);
+  return w.chosen(kernels);
 }
 
 /// What could not be read, written or held: exit code 2.
 int refuse(const InputError& error) {
   std::fflush(stdout);
-  std::fputs(error.text().c_str(), stderr);
+  const InputError said(error.slug, error.what(), as_called(error.help));
+  std::fputs(said.text().c_str(), stderr);
   return 2;
 }
 
@@ -250,6 +312,7 @@ int run_caught(int argc, char** argv, const Kernels& kernels) {
 
 int run_app(int argc, char** argv, const Kernels& kernels) {
   handle_signals();
+  if (argc > 0) name_program(argv[0]);
   const int code = run_caught(argc, argv, kernels);
   if (stop_flag() == Stop::interrupted) return kInterrupted;
   const bool written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;

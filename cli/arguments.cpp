@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "cli/command_line.hpp"
+#include "cli/module_commands.hpp"
 #include "cli/signals.hpp"
 #include "predict/gpu_model.hpp"
 

@@ -11,7 +11,8 @@
 
 #include "cli/command_line.hpp"
 #include "cli/golden_command.hpp"
-#include "cli/paths.hpp"
+#include "cli/libraries.hpp"
+#include "cli/module_commands.hpp"
 #include "memory_model/npy.hpp"
 
 namespace tessera::cli {
@@ -173,7 +174,7 @@ int bless_command(const Kernels& kernels, const RunArguments& a, const GoldenArg
   if (is_module(a.kernel))
     throw InputError("bad-input", "bless makes goldens of a kernel's cases; a module has one call",
                      "tessera golden make " + a.kernel + " --out gold");
-  const KernelHandle& kernel = find_kernel(kernels, a.kernel);
+  const KernelHandle& kernel = kernels.find(a.kernel);
   const fs::path folder =
       g.folder.empty() ? fs::path("goldens") / kernel.info.name : fs::path(g.folder);
   fs::create_directories(folder);
@@ -210,9 +211,8 @@ int bless_command(const Kernels& kernels, const RunArguments& a, const GoldenArg
       }
     }
   }
-  const char* const module =
-      fs::exists(kInstalledGoldenModule) ? kInstalledGoldenModule : kGoldenModule;
-  fs::copy_file(module, folder / "tessera_golden.py", fs::copy_options::overwrite_existing);
+  fs::copy_file(handed_out("golden/python/tessera_golden.py"), folder / "tessera_golden.py",
+                fs::copy_options::overwrite_existing);
   write_file_atomically(
       (folder / "README.md").string(),
       filled(kReadme,

@@ -36,7 +36,30 @@ struct Words {
   }
 };
 
+std::string& program_name() {
+  static std::string name = "tessera";
+  return name;
+}
+
 }  // namespace
+
+void name_program(const char* called) {
+  if (std::filesystem::path(called).filename() != "tessera") program_name() = quoted(called);
+}
+
+std::string as_called(const std::string& command) {
+  constexpr std::string_view kUsual = "tessera ";
+  std::string text = command;
+  if (program_name() == "tessera") return text;
+  for (std::size_t at = text.find(kUsual); at != std::string::npos;
+       at = text.find(kUsual, at + program_name().size())) {
+    if (at == 0 || text[at - 1] == ' ')
+      text.replace(at, kUsual.size() - 1, program_name());
+    else
+      at += kUsual.size();
+  }
+  return text;
+}
 
 std::string joined(const std::vector<std::string>& words) {
   std::string text;
@@ -71,7 +94,7 @@ std::string command_of(const std::string& command, const RunArguments& a) {
     words.option("--trap", a.trap, usual.trap);
     words.option("--no-races", a.no_races, false);
   }
-  return "tessera " + command + " " + joined(words.all);
+  return as_called("tessera " + command + " " + joined(words.all));
 }
 
 std::string model_options(const GoldenArguments& g) {

@@ -10,6 +10,12 @@
 
 namespace tessera::cli {
 
+/// Says how the program was started (argv[0]): a user's own program is named in commands as it was
+/// called, tessera is "tessera".
+void name_program(const char* called);
+/// A command for a user to type, with "tessera" as this program is called.
+std::string as_called(const std::string& command);
+
 /// Words as a shell takes them apart again.
 std::string joined(const std::vector<std::string>& words);
 

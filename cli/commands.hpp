@@ -1,6 +1,7 @@
 // The commands behind the command line; each returns an exit code and throws InputError.
 #pragma once
 
+#include <cstdio>
 #include <string>
 #include <vector>
 
@@ -8,8 +9,6 @@
 #include "report/run_report.hpp"
 
 namespace tessera::cli {
-
-using Kernels = std::vector<KernelHandle>;
 
 struct RunArguments {
   std::string kernel;
@@ -56,12 +55,6 @@ struct GoldenArguments {
   bool other_blocks = false;
 };
 
-/// True if what is to be run is no kernel's name but a Mosaic module, or a folder with one.
-bool is_module(const std::string& kernel);
-int run_module_command(const RunArguments& arguments);
-/// Lists the kernels inside a lowered program; `folder`: where to write them, or "".
-int extract_command(const std::string& file, const std::string& folder);
-int show_module_command(const RunArguments& arguments);
 /// The exit code of a run.
 int exit_code(const std::vector<Diagnostic>& diagnostics);
 /// What a run is watched for: --trap, and the step of --at.
@@ -82,6 +75,9 @@ class Watch {
 RunOptions run_options(const RunArguments& arguments);
 /// Throws InputError unless --output and --json can be written.
 void check_destinations(const RunArguments& arguments);
+
+/// Where a run's text goes: standard output, or standard error where that has --json -.
+std::FILE* prose_of(const RunArguments& arguments);
 
 /// Spans of a timeline that --trace or --report draw.
 std::size_t spans_of(const RunArguments& arguments);

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "cli/commands.hpp"
+#include "cli/module_commands.hpp"
 
 namespace tessera::cli {
 
@@ -50,7 +51,7 @@ int compare_command(const Kernels& kernels, const RunArguments& a) {
   if (is_module(a.kernel))
     throw InputError("bad-input", "a Mosaic module runs in the interpreter alone",
                      "tessera golden make " + a.kernel + " --out gold holds a TPU's outputs to it");
-  const KernelHandle& kernel = find_kernel(kernels, a.kernel);
+  const KernelHandle& kernel = kernels.find(a.kernel);
   const bool one = a.case_index != 0 || !a.assignments.empty();
   const int cases = one ? 1 : static_cast<int>(kernel.cases.size());
   int code = 0;

@@ -8,6 +8,7 @@
 
 #include "cli/command_line.hpp"
 #include "cli/golden_command.hpp"
+#include "cli/module_commands.hpp"
 #include "cli/progress.hpp"
 #include "golden/bisect.hpp"
 #include "golden/golden.hpp"
@@ -79,9 +80,10 @@ int golden_make_command(const Kernels& kernels, const RunArguments& a, const Gol
   std::vector<Diagnostic> diagnostics;
   golden::Golden made;
   if (is_module(a.kernel)) {
-    made = make_module_golden(a, model_of(g), command_of("golden make", a, g), diagnostics);
+    made =
+        module_commands().make_golden(a, model_of(g), command_of("golden make", a, g), diagnostics);
   } else {
-    const KernelHandle& kernel = find_kernel(kernels, a.kernel);
+    const KernelHandle& kernel = kernels.find(a.kernel);
     Request request = request_of(kernel, a);
     request.options.error_model = model_of(g);
     lift_limits(request);
@@ -139,7 +141,7 @@ Again run_again(const Kernels& kernels, const RunArguments& a, const golden::Gol
                        "--backend " + g.backend + ": a Mosaic module runs in the interpreter alone",
                        "take --outputs DIR, what a TPU made of inputs/*.npy");
     }
-    return {run_module_again(a, made, g.folder, keep_checksums), {}};
+    return {module_commands().run_again(a, made, g.folder, keep_checksums), {}};
   }
   RunArguments run = a;
   run.backend = g.backend;
@@ -155,7 +157,7 @@ Again run_again(const Kernels& kernels, const RunArguments& a, const golden::Gol
     run.assignments.push_back(fmt::format("{}={}", name, extent));
   for (const auto& in : made.inputs)
     run.inputs.push_back(in.name + "=" + g.folder + "/inputs/" + in.name + ".npy");
-  const KernelHandle& kernel = find_kernel(kernels, made.kernel);
+  const KernelHandle& kernel = kernels.find(made.kernel);
   Request request = request_of(kernel, run);
   request.check = false;
   lift_limits(request);

@@ -19,11 +19,4 @@ void lift_limits(Request& request);
 golden::Golden make_golden(const KernelHandle& kernel, Request request, const std::string& command,
                            std::vector<Diagnostic>& diagnostics);
 
-/// The same of a Mosaic module or a recorded call; nothing to compare it with.
-golden::Golden make_module_golden(const RunArguments& arguments, const ErrorModel& model,
-                                  const std::string& command, std::vector<Diagnostic>& diagnostics);
-/// The call of a module's golden, which lies in `folder`.
-RunResult run_module_again(const RunArguments& arguments, const golden::Golden& made,
-                           const std::string& folder, bool keep_checksums);
-
 }  // namespace tessera::cli

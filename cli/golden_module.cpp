@@ -3,7 +3,6 @@
 #include <iterator>
 
 #include "cli/command_line.hpp"
-#include "cli/golden_command.hpp"
 #include "cli/module_call.hpp"
 #include "cli/progress.hpp"
 #include "golden/call_golden.hpp"

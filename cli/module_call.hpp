@@ -2,6 +2,7 @@
 #pragma once
 
 #include "cli/commands.hpp"
+#include "golden/golden.hpp"
 #include "pallas/call_directory.hpp"
 
 namespace tessera::cli {
@@ -21,5 +22,14 @@ DeviceSpec device_of(const RunArguments& arguments, const std::optional<DeviceSp
 
 /// Devices, cores, schedule and device spec of its run.
 RunOptions call_options(const RunArguments& arguments, const pallas::RecordedCall& call);
+
+// The commands, as ModuleCommands has them.
+int run_module_command(const RunArguments& arguments);
+int show_module_command(const RunArguments& arguments);
+int extract_command(const std::string& file, const std::string& folder);
+golden::Golden make_module_golden(const RunArguments& arguments, const ErrorModel& model,
+                                  const std::string& command, std::vector<Diagnostic>& diagnostics);
+RunResult run_module_again(const RunArguments& arguments, const golden::Golden& made,
+                           const std::string& folder, bool keep_checksums);
 
 }  // namespace tessera::cli

@@ -71,12 +71,6 @@ Agreement compare(const RunResult& result, const std::vector<pallas::ExpectedRes
 
 }  // namespace
 
-bool is_module(const std::string& kernel) {
-  std::error_code error;
-  return kernel.ends_with(".mlirbc") || kernel.ends_with(".mlir") ||
-         fs::exists(kernel + "/kernel.mlirbc", error) || fs::exists(kernel + "/kernel.mlir", error);
-}
-
 int run_module_command(const RunArguments& a) {
   const auto backend = parse_backend(a.backend);
   if (backend && *backend != BackendKind::interpret)
@@ -111,7 +105,8 @@ int run_module_command(const RunArguments& a) {
   report.dtype = program::main_dtype(*r.program);
   report.backend_why = "a TPU build runs on a TPU";
   report::add_timeline(report, result, spans_of(a));
-  if (result.ok() && !a.no_check && !a.dry && !r.expected.empty()) {
+  const bool ran = result.ok();  // whatever its results are compared with
+  if (ran && !a.no_check && !a.dry && !r.expected.empty()) {
     const Agreement agreement = compare(result, r.expected);
     report.validated = agreement.text.empty() ? "no: nothing to compare with" : agreement.text;
     if (!agreement.passed) {
@@ -120,19 +115,19 @@ int run_module_command(const RunArguments& a) {
            .headline = "the results are not those that were recorded",
            .fields = {{"kernel", r.program->name}, {"results", agreement.text}}});
     }
-  } else if (result.ok()) {
+  } else if (ran) {
     report.validated = "no: nothing to compare with";
   }
-  for (std::size_t j = 0; j < result.undefined.size() && result.ok(); ++j) {
+  for (std::size_t j = 0; j < result.undefined.size() && ran; ++j) {
     if (result.undefined[j] == 0) continue;
     report.validated += fmt::format("; result {}: {} elements are left undefined", j,
                                     with_commas(result.undefined[j]));
   }
   report.diagnostics = result.diagnostics;
-  if (result.ok()) fmt::print("{}", report::text_of(report));
-  std::fflush(stdout);
+  if (ran) fmt::print(prose_of(a), "{}", report::text_of(report));
+  std::fflush(nullptr);
   for (const auto& d : result.diagnostics) fmt::print(stderr, "{}", d.text());
-  if (!a.output.empty() && result.ok()) {
+  if (!a.output.empty() && ran) {
     for (std::size_t j = 0; j < result.outputs.size(); ++j)
       write_npy(fmt::format("{}/out{}.npy", a.output, j), result.outputs[j]);
   }

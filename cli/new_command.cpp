@@ -54,6 +54,13 @@ int new_command(const std::string& name, const std::string& folder) {
   if (!ok)
     throw InputError("bad-input",
                      "a kernel's name is snake_case, as in my_kernel, not '" + name + "'");
+  // Names of targets that CMake makes itself.
+  for (const char* const taken : {"all", "test", "install", "package", "help", "clean",
+                                  "edit_cache", "rebuild_cache", "package_source"}) {
+    if (name == taken)
+      throw InputError("bad-input", "CMake has a target '" + name + "' of its own",
+                       "tessera new " + name + "_kernel");
+  }
   const std::filesystem::path root = folder.empty() ? name : folder;
   if (std::filesystem::exists(root))
     throw InputError("bad-input", root.string() + " exists already");

@@ -1,12 +1,9 @@
 #include "cli/ranks.hpp"
 
-#include <dlfcn.h>
-
 #include <cstdlib>
-#include <filesystem>
 #include <string>
 
-#include "cli/paths.hpp"
+#include "cli/libraries.hpp"
 #include "sim/diagnostics/diagnostic.hpp"
 
 namespace tessera::cli {
@@ -19,12 +16,9 @@ std::unique_ptr<Transport> connect_ranks() {
     if (text != nullptr) ranks = std::max(ranks, std::atoi(text));
   }
   if (ranks == 1) return nullptr;
-  std::error_code error;
-  const bool built = std::filesystem::exists(kMpiModule, error);
-  void* module = dlopen(built ? kMpiModule : kInstalledMpiModule, RTLD_NOW | RTLD_GLOBAL);
   using Make = Transport* (*)();
   auto* const make =
-      module == nullptr ? nullptr : reinterpret_cast<Make>(dlsym(module, "tessera_mpi_transport"));
+      reinterpret_cast<Make>(symbol_of_library("libtessera_mpi.so", "tessera_mpi_transport"));
   if (make == nullptr) {
     throw InputError("bad-input", "this tessera was built without MPI, and mpirun started several",
                      "apt-get install libopenmpi-dev openmpi-bin, then build again");

@@ -1,19 +1,38 @@
 #include "cli/registry.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 
 namespace tessera::cli {
 
-const KernelHandle& find_kernel(const std::vector<KernelHandle>& kernels, const std::string& name) {
-  std::vector<std::string> known;
-  for (const auto& kernel : kernels) {
-    if (name == kernel.info.name) return kernel;
-    known.emplace_back(kernel.info.name);
+Kernels::Kernels(std::vector<std::string> names, Make make)
+    : names_(std::move(names)), make_(std::move(make)), made_(names_.size()) {}
+
+Kernels::Kernels(std::initializer_list<KernelHandle> all) {
+  for (const KernelHandle& kernel : all) {
+    names_.emplace_back(kernel.info.name);
+    made_.push_back(std::make_unique<KernelHandle>(kernel));
   }
+}
+
+const KernelHandle& Kernels::at(std::size_t i) const {
+  if (!made_[i]) made_[i] = std::make_unique<KernelHandle>(make_(names_[i]));
+  return *made_[i];
+}
+
+const KernelHandle& Kernels::find(const std::string& name) const {
+  const auto found = std::ranges::find(names_, name);
+  if (found != names_.end()) return at(static_cast<std::size_t>(found - names_.begin()));
   // All of them are too many for a line.
-  throw InputError("unknown-kernel", "no kernel '" + name + "'" + did_you_mean(name, known),
+  throw InputError("unknown-kernel", "no kernel '" + name + "'" + did_you_mean(name, names_),
                    "tessera list");
+}
+
+std::vector<std::reference_wrapper<const KernelHandle>> Kernels::all() const {
+  std::vector<std::reference_wrapper<const KernelHandle>> kernels;
+  for (std::size_t i = 0; i < names_.size(); ++i) kernels.emplace_back(at(i));
+  return kernels;
 }
 
 DType parse_dtype(const std::string& text, const KernelHandle& kernel) {

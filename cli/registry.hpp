@@ -3,7 +3,9 @@
 
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -79,11 +81,29 @@ struct Description {
   std::optional<Bytes> closed_form;
 };
 
-/// The kernels of kernels/entries/, by name.
-std::vector<KernelHandle> builtin_kernels();
+/// Kernels by name; one is made when it is first asked for.
+class Kernels {
+ public:
+  using Make = std::function<KernelHandle(const std::string& name)>;
+  Kernels(std::vector<std::string> names, Make make);
+  Kernels(std::initializer_list<KernelHandle> all);
 
-/// By name; throws InputError[unknown-kernel] with the nearest.
-const KernelHandle& find_kernel(const std::vector<KernelHandle>& kernels, const std::string& name);
+  /// Throws InputError[unknown-kernel] with the nearest.
+  const KernelHandle& find(const std::string& name) const;
+  /// In the order of their names' list.
+  std::vector<std::reference_wrapper<const KernelHandle>> all() const;
+
+ private:
+  const KernelHandle& at(std::size_t i) const;
+
+  std::vector<std::string> names_;
+  Make make_;
+  mutable std::vector<std::unique_ptr<KernelHandle>> made_;
+};
+
+/// The kernels of kernels/entries/, linked into this program (tests, benchmarks). tessera itself
+/// loads them: cli/loaded_kernels.hpp.
+const Kernels& builtin_kernels();
 
 /// Throws InputError[unknown-dtype].
 DType parse_dtype(const std::string& text, const KernelHandle& kernel);

@@ -7,7 +7,7 @@
 #include <fstream>
 
 #include "cli/command_line.hpp"
-#include "cli/paths.hpp"
+#include "cli/libraries.hpp"
 #include "cli/progress.hpp"
 #include "cli/ranks.hpp"
 #include "memory_model/npy.hpp"
@@ -55,10 +55,9 @@ bool debugger_attached() {
 
 /// --break stops in gdb. Without a debugger, start this very command under one.
 void start_debugger() {
-  const bool installed = std::filesystem::exists(kInstalledGdbScript);
-  std::vector<std::string> words{
-      "gdb", "-q",           "-x",    installed ? kInstalledGdbScript : kGdbScript, "-ex", "run",
-      "-ex", "tessera-body", "--args"};
+  std::vector<std::string> words{"gdb",   "-q",  "-x",  handed_out("scripts/tessera_gdb.py"),
+                                 "-ex",   "run", "-ex", "tessera-body",
+                                 "--args"};
   for (auto& word : own_words()) words.push_back(std::move(word));
   if (isatty(STDIN_FILENO) == 0)
     throw InputError("bad-input",
@@ -162,6 +161,8 @@ void check_destinations(const RunArguments& a) {
   }
 }
 
+std::FILE* prose_of(const RunArguments& a) { return a.json == "-" ? stderr : stdout; }
+
 std::size_t spans_of(const RunArguments& a) {
   constexpr std::size_t kTraceSpans = 500'000;  // some ten megabytes
   return !a.trace.empty() ? kTraceSpans : !a.report.empty() ? report::kPageSpans : 0;
@@ -195,10 +196,10 @@ Watch::Watch(const RunArguments& a, std::size_t rank, RunOptions& options) : at_
   if (options.at.size() != rank)
     throw InputError("bad-input",
                      fmt::format("--at takes {} program ids, the rank of the grid", rank));
-  options.on_step = [this](const std::string& blocks) {
+  options.on_step = [this, to = prose_of(a)](const std::string& blocks) {
     reached_ = true;
-    fmt::print("at grid step {}, before the body:\n{}\n", at_, blocks);
-    std::fflush(stdout);
+    fmt::print(to, "at grid step {}, before the body:\n{}\n", at_, blocks);
+    std::fflush(to);
   };
 }
 
@@ -210,7 +211,7 @@ void Watch::check(const RunResult& result) const {
 int run_command(const Kernels& kernels, const RunArguments& a) {
   const std::unique_ptr<Transport> ranks = connect_ranks();
   const bool silent = ranks && ranks->rank() > 0;  // rank 0 has the whole result
-  const KernelHandle& kernel = find_kernel(kernels, a.kernel);
+  const KernelHandle& kernel = kernels.find(a.kernel);
   Request request = request_of(kernel, a);
   request.options.transport = ranks.get();
   if (ranks && request.options.schedule &&
@@ -247,9 +248,9 @@ int run_command(const Kernels& kernels, const RunArguments& a) {
   report::RunReport report = report_of(kernel, request, outcome);
   report::add_timeline(report, outcome.result, spans_of(a));
   if (outcome.result.ok() || outcome.validation) {
-    fmt::print("{}", report::text_of(report));
+    fmt::print(prose_of(a), "{}", report::text_of(report));
   }
-  std::fflush(stdout);
+  std::fflush(nullptr);
   for (const auto& d : outcome.result.diagnostics) fmt::print(stderr, "{}", d.text());
   if (!a.output.empty() && (outcome.result.ok() || outcome.validation)) {
     for (std::size_t i = 0; i < outcome.output_names.size(); ++i) {

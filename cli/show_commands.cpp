@@ -5,7 +5,7 @@
 #include <tuple>
 
 #include "cli/commands.hpp"
-#include "pallas/rules.hpp"
+#include "cli/module_commands.hpp"
 #include "sim/diagnostics/slugs.hpp"
 #include "sim/ops/all.hpp"
 
@@ -15,7 +15,7 @@ int list_command(const Kernels& kernels, bool markdown) {
   if (markdown) {
     fmt::print(
         "| kernel | what it does | equation | interpreter | source |\n|---|---|---|---|---|\n");
-    for (const auto& k : kernels) {
+    for (const KernelHandle& k : kernels.all()) {
       std::string types;
       for (const DType d : k.dtypes)
         types += fmt::format("{}{}", types.empty() ? "" : ", ", name(d));
@@ -24,13 +24,14 @@ int list_command(const Kernels& kernels, bool markdown) {
     }
     return 0;
   }
-  for (const auto& k : kernels) fmt::print("{:<22} {}\n", k.info.name, k.info.summary);
+  for (const KernelHandle& k : kernels.all())
+    fmt::print("{:<22} {}\n", k.info.name, k.info.summary);
   fmt::print("\ntessera show KERNEL for its parameters, tessera run KERNEL to run it\n");
   return 0;
 }
 
 int show_command(const Kernels& kernels, const RunArguments& a) {
-  const KernelHandle& kernel = find_kernel(kernels, a.kernel);
+  const KernelHandle& kernel = kernels.find(a.kernel);
   if (a.steps) throw InputError("bad-input", "--steps is of Mosaic modules");
   Request request = request_of(kernel, a);
   const Description d = kernel.describe(request);
@@ -128,12 +129,8 @@ int ops_command(bool markdown) {
     fmt::print("\n| op of a Mosaic module | meaning |\n|---|---|\n");
   else
     fmt::print("\n{:<30} {}\n", "op of a Mosaic module", "meaning");
-  for (const auto& [mosaic, rule] : pallas::rules().all()) {
-    if (markdown)
-      fmt::print("| `{}` | {} |\n", mosaic, rule->meaning);
-    else
-      fmt::print("{:<30} {}\n", mosaic, rule->meaning);
-  }
+  for (const auto& [mosaic, meaning] : module_commands().ops())
+    fmt::print(fmt::runtime(markdown ? "| `{}` | {} |\n" : "{:<30} {}\n"), mosaic, meaning);
   return 0;
 }
 

@@ -9,7 +9,7 @@
 #include <atomic>
 #include <nlohmann/json.hpp>
 
-#include "cli/module_call.hpp"
+#include "cli/module_commands.hpp"
 #include "cli/progress.hpp"
 #include "cli/ranks.hpp"
 #include "memory_model/npy.hpp"
@@ -105,17 +105,17 @@ Count count_of(const KernelHandle& kernel, const Request& base) {
     return std::move(outcome.result);
   };
 }
-Count count_of(const RunArguments& arguments, const pallas::RecordedCall& call) {
-  return [&arguments, &call](Point& p) {
+Count count_of(const RunArguments& arguments, const CountedModule& module) {
+  return [&arguments, &module](Point& p) {
     RunArguments a = arguments;
     a.dry = true;
     if (!p.device.empty()) a.device = p.device;
-    RunOptions options = call_options(a, call);
+    RunOptions options = module.options(a);
     p.device = options.device.name;
     options.trace_steps = StepTrace::kMostSteps;
     p.capacity = options.device.vmem_bytes;
-    RunResult result = program::run_call(call.call, options);
-    fill(p, result, program::main_dtype(*call.program), options);
+    RunResult result = module.run(options);
+    fill(p, result, module.dtype(), options);
     return result;
   };
 }
@@ -262,14 +262,14 @@ void print_now(const std::string& what, const Point& p) {
 /// What binds a module, and which arrays it moves more than once.
 int advise_module(const RunArguments& a) {
   if (!a.assignments.empty()) fail_fixed_shapes();
-  const pallas::RecordedCall call = call_of(a);
+  const auto module = module_commands().counted(a);
   Point here;
-  const RunResult result = count_of(a, call)(here);
+  const RunResult result = count_of(a, *module)(here);
   if (!here.runs()) {
-    fmt::print("{} does not run on {}: {}\n", call.program->name, here.device, here.reason);
+    fmt::print("{} does not run on {}: {}\n", module->name(), here.device, here.reason);
     return 1;
   }
-  print_now(call.program->name, here);
+  print_now(module->name(), here);
   if (!here.note.empty()) fmt::print("  {}\n", here.note);
   const double all = static_cast<double>(std::max<std::int64_t>(1, here.read + here.write));
   for (const OperandPlan& op : result.plan.operands) {
@@ -292,16 +292,17 @@ int threads_of(const RunArguments& a) { return a.threads > 0 ? a.threads : omp_g
 }  // namespace
 
 int sweep_command(const Kernels& kernels, const RunArguments& a, const std::string& csv) {
+  if (a.json == "-" && csv == "-")
+    throw InputError("bad-usage", "--json - and --csv - both want standard output");
   const std::unique_ptr<Transport> ranks = connect_ranks();
   RunArguments first = a;
   first.device = split(a.device).front();
   first.dry = true;
-  const bool module = is_module(a.kernel);
-  if (module && !a.assignments.empty()) fail_fixed_shapes();
-  const pallas::RecordedCall call = module ? call_of(first) : pallas::RecordedCall{};
-  const Request request = module ? Request{} : request_of(find_kernel(kernels, a.kernel), first);
-  const Count count =
-      module ? count_of(a, call) : count_of(find_kernel(kernels, a.kernel), request);
+  const bool is_of_module = is_module(a.kernel);
+  if (is_of_module && !a.assignments.empty()) fail_fixed_shapes();
+  const auto module = is_of_module ? module_commands().counted(first) : nullptr;
+  const Request request = module ? Request{} : request_of(kernels.find(a.kernel), first);
+  const Count count = module ? count_of(a, *module) : count_of(kernels.find(a.kernel), request);
   std::vector<Point> points{{}};
   std::vector<std::string> varied;
   for (const auto& [name, text] : request.assignments) {
@@ -338,7 +339,7 @@ int sweep_command(const Kernels& kernels, const RunArguments& a, const std::stri
     count_all(a.kernel, count, points, threads);
   if (ranks && ranks->rank() > 0) return 0;
   sort_points(points);
-  if (a.json != "-") fmt::print("{}", table(points, varied));
+  if (a.json != "-" && csv != "-") fmt::print("{}", table(points, varied));
   const auto put = [](const std::string& file, const std::string& text) {
     if (file == "-")
       fmt::print("{}", text);
@@ -356,7 +357,7 @@ int sweep_command(const Kernels& kernels, const RunArguments& a, const std::stri
 
 int advise_command(const Kernels& kernels, const RunArguments& a) {
   if (is_module(a.kernel)) return advise_module(a);
-  const KernelHandle& kernel = find_kernel(kernels, a.kernel);
+  const KernelHandle& kernel = kernels.find(a.kernel);
   RunArguments dry = a;
   dry.dry = true;
   const Request request = request_of(kernel, dry);

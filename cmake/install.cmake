@@ -4,12 +4,9 @@ include(CMakePackageConfigHelpers)
 
 set(package ${CMAKE_INSTALL_LIBDIR}/cmake/tessera)
 install(TARGETS tessera_flags tessera_memory_model tessera_sim tessera_reference tessera_kernels tessera_golden
-  tessera_predict tessera_report tessera_program tessera_pallas tessera_cli
+  tessera_predict tessera_report tessera_cli
   EXPORT tesseraTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS tessera RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-if(TARGET tessera_mpi)
-  install(TARGETS tessera_mpi LIBRARY DESTINATION lib)
-endif()
 if(TARGET tessera_cuda)
   install(FILES ${CMAKE_BINARY_DIR}/cuda/libtessera_cuda.so DESTINATION lib/tessera)
 endif()

@@ -67,4 +67,9 @@ std::string printable(const std::string& text) {
   return shown;
 }
 
+std::string program_folder() {
+  std::error_code error;
+  return std::filesystem::read_symlink("/proc/self/exe", error).parent_path().string();
+}
+
 }  // namespace tessera

@@ -24,4 +24,7 @@ void sweep(const std::string& path, const std::string& mark);
 /// The text with every control character but the newline as \xNN: no file speaks to a terminal.
 std::string printable(const std::string& text);
 
+/// The folder of the running program, without links.
+std::string program_folder();
+
 }  // namespace tessera

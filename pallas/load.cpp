@@ -10,7 +10,6 @@
 
 #include "memory_model/file.hpp"
 #include "pallas/module_cbor.hpp"
-#include "pallas/paths.hpp"
 #include "sim/diagnostics/diagnostic.hpp"
 
 extern char** environ;
@@ -25,10 +24,13 @@ std::string& given_importer() {
 }
 
 std::string importer() {
+  namespace fs = std::filesystem;
   std::error_code error;
-  for (const std::string& path :
-       {given_importer(), std::string(kImporter), std::string(kInstalledImporter)}) {
-    if (std::filesystem::exists(path, error)) return path;
+  const fs::path here = program_folder();
+  // Installed beside the program; in a build folder next to the program's own folder.
+  for (const fs::path& path : {fs::path(given_importer()), here / "tessera-mosaic-import",
+                               here / "../pallas/tessera-mosaic-import"}) {
+    if (fs::exists(path, error)) return path.string();
   }
   throw InputError("bad-input",
                    "this tessera was built without MLIR 22, which reads Mosaic modules",

@@ -1,6 +1,6 @@
 #!/bin/bash
 # usage: script.sh ROOT: the script ./tessera asks for what reads Mosaic modules exactly where a module is among its
-# arguments. In a folder of its own, with programs that only note how they were called.
+# arguments, and builds what the arguments need. In a folder of its own, with programs that only note how they were called.
 set -u
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
@@ -11,7 +11,8 @@ for program in cmake ninja sudo apt-get; do
   printf '#!/bin/bash\necho "%s $*" >>"%s/called"\n' "$program" "$folder" >"bin/$program"
 done
 chmod +x bin/*
-mkdir -p calls/000_k "a golden/inputs" plain/inputs
+mkdir -p calls/000_k "a golden/inputs" plain/inputs kernels/entries
+touch kernels/entries/{matmul,softmax_rows}.hpp
 touch kernel.mlirbc kernel.mlir calls/000_k/kernel.mlirbc "a golden/inputs/kernel.mlir" plain/inputs/x.npy
 failed=0
 
@@ -44,4 +45,21 @@ asks no run matmul m=512 --input x=x.npy
 asks no golden check plain --backend cuda
 asks no compare a.json b.json
 asks no
+
+builds() { # targets, then arguments
+  local wanted=$1 found
+  shift
+  rm -f called
+  PATH=$folder/bin:$PATH ./tessera "$@" >/dev/null 2>&1
+  found=$(sed -n 's/^ninja -C [^ ]* //p' called)
+  [[ $found == "$wanted" ]] || { echo "./tessera $*: builds '$found', not '$wanted'"; failed=1; }
+}
+
+builds 'tessera tessera_kernel_matmul' run matmul m=512
+builds 'tessera tessera_kernel_softmax_rows' sweep softmax_rows br=8,16
+builds 'tessera tessera_modules' run calls/000_k
+builds 'tessera' run a_typing_error
+builds 'tessera' devices
+builds 'tessera_everything' list
+builds 'tessera_everything' golden check plain --backend interpret
 exit $failed

@@ -250,8 +250,7 @@ std::vector<Workload> workloads() {
   return all;
 }
 
-golden::Golden make(const std::vector<cli::KernelHandle>& kernels, const Workload& w,
-                    std::uint64_t seed) {
+golden::Golden make(const cli::Kernels& kernels, const Workload& w, std::uint64_t seed) {
   cli::Request request;
   for (const auto& [size, value] : w.sizes)
     request.assignments.emplace_back(size, std::to_string(value));
@@ -264,7 +263,7 @@ golden::Golden make(const std::vector<cli::KernelHandle>& kernels, const Workloa
   request.device = default_device();
   request.options.error_model = ErrorModel{};
   request.options.error_model->other_blocks = w.other_blocks;
-  cli::Outcome outcome = find_kernel(kernels, w.kernel).run(request);
+  cli::Outcome outcome = kernels.find(w.kernel).run(request);
   golden::Golden g;
   g.kernel = w.kernel;
   for (auto& [name, array] : outcome.inputs) g.inputs.push_back({name, std::move(array)});
@@ -276,7 +275,7 @@ golden::Golden make(const std::vector<cli::KernelHandle>& kernels, const Workloa
 
 int main(int argc, char** argv) {
   const int rounds = argc > 1 ? std::max(1, std::atoi(argv[1])) : 2;
-  const auto kernels = cli::builtin_kernels();
+  const cli::Kernels& kernels = cli::builtin_kernels();
   int caught = 0;
   int wrong = 0;
   int alarms = 0;

@@ -3,16 +3,29 @@
 # against the installed library alone, runs it and its tests.
 set -eu
 build=$(cd "$1" && pwd)
+tests=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 cmake --install "$build" --prefix "$folder/prefix" >/dev/null
 cd "$folder"
+# What it loads and hands out lies beside it: an installation may be moved, and its sources may go.
+mv prefix moved
+moved/bin/tessera run add_vectors | grep 'agrees with reference::add_vectors'
+[[ ! -x moved/bin/tessera-mosaic-import ]] || moved/bin/tessera show "$tests/pallas/rich.mlirbc" | grep '^VMEM'
+if [[ -e moved/lib/tessera/libtessera_mpi.so ]]; then
+  OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun --oversubscribe -n 2 moved/bin/tessera run ring_all_gather --devices 4 |
+    grep 'agrees with reference::ring_all_gather'
+fi
+moved/bin/tessera bless add_vectors --out goldens >/dev/null
+diff goldens/tessera_golden.py moved/share/tessera/tessera_golden.py
+mv moved prefix
 prefix/bin/tessera new scaled_sum
 (prefix/bin/tessera new scaled_sum 2>&1 || true) | grep -q 'exists already'
 cmake -S scaled_sum -B build -G Ninja -DCMAKE_PREFIX_PATH="$folder/prefix" >/dev/null
 cmake --build build
 build/scaled_sum run scaled_sum | grep 'agrees with reference::scaled_sum'
 build/scaled_sum show scaled_sum >/dev/null
+(build/scaled_sum run scaled_summ 2>&1 || true) | grep -F 'help    build/scaled_sum list'
 build/scaled_sum run scaled_sum --case 1 --json run.json >/dev/null
 grep -q '"schema": "tessera.run/1"' run.json
 ctest --test-dir build --output-on-failure

@@ -163,7 +163,7 @@ class OfKernel final : public Catch::ITestInvoker {
 };
 
 [[maybe_unused]] const bool kRegistered = [] {
-  for (const KernelHandle& kernel : builtin_kernels()) {
+  for (const KernelHandle& kernel : builtin_kernels().all()) {
     const auto add = [&](const char* what, OfKernel::Check check) {
       const Catch::AutoReg registered(new OfKernel(kernel, check), CATCH_INTERNAL_LINEINFO, "",
                                       {std::string(kernel.info.name) + ": " + what, "[kernels]"});
@@ -181,7 +181,7 @@ class OfKernel final : public Catch::ITestInvoker {
 }  // namespace
 
 TEST_CASE("every kernel has an aligned, a ragged and a degenerate case", "[kernels]") {
-  for (const auto& kernel : builtin_kernels()) {
+  for (const KernelHandle& kernel : builtin_kernels().all()) {
     CAPTURE(kernel.info.name);
     for (const char* what : {"aligned", "ragged", "degenerate"}) {
       bool found = false;
@@ -192,7 +192,7 @@ TEST_CASE("every kernel has an aligned, a ragged and a degenerate case", "[kerne
 }
 
 TEST_CASE("closed forms hold over odd sizes and tiles", "[kernels]") {
-  const auto kernels = builtin_kernels();
+  const Kernels& kernels = builtin_kernels();
   using Settings = std::vector<std::pair<std::string, std::string>>;
   const std::vector<std::pair<const char*, Settings>> table{
       {"matmul", {{"m", "100"}, {"n", "90"}, {"k", "128"}, {"bm", "16"}}},
@@ -233,7 +233,7 @@ TEST_CASE("closed forms hold over odd sizes and tiles", "[kernels]") {
         request.assignments = settings;
         request.device = gpu ? roomy_gpu() : load_device("tpu-v5e");
         request.seed = seed;
-        const Outcome outcome = find_kernel(kernels, name).run(request);
+        const Outcome outcome = kernels.find(name).run(request);
         CAPTURE(name, gpu, seed);
         for (const auto& d : outcome.result.diagnostics) FAIL_CHECK(d.text());
       }
@@ -243,13 +243,13 @@ TEST_CASE("closed forms hold over odd sizes and tiles", "[kernels]") {
 
 TEST_CASE("a causal kernel neither fetches nor computes blocks that are masked whole",
           "[kernels][flash_attention]") {
-  const auto kernels = builtin_kernels();
+  const Kernels& kernels = builtin_kernels();
   Request request;
   request.device = load_device("tpu-v5e");
   request.assignments = {{"heads", "1"}, {"kv_heads", "1"}, {"q_len", "1024"}, {"kv_len", "1024"}};
-  const auto causal = find_kernel(kernels, "flash_attention").run(request);
+  const auto causal = kernels.find("flash_attention").run(request);
   request.assignments.emplace_back("causal", "0");
-  const auto full = find_kernel(kernels, "flash_attention").run(request);
+  const auto full = kernels.find("flash_attention").run(request);
   CHECK(causal.result.steps == 8 * 9 / 2);
   CHECK(full.result.steps == 8 * 8);
   // Every block of queries starts at k block 0; only the second finds it in place.
@@ -257,12 +257,12 @@ TEST_CASE("a causal kernel neither fetches nor computes blocks that are masked w
 }
 
 TEST_CASE("the oracle notices a kernel that is wrong by a little", "[kernels][validate]") {
-  const auto kernels = builtin_kernels();
+  const Kernels& kernels = builtin_kernels();
   Request request;
   request.device = load_device("tpu-v5e");
   request.case_index = 1;
   for (const char* name : {"matmul", "softmax_rows", "add_vectors"}) {
-    const Outcome good = find_kernel(kernels, name).run(request);
+    const Outcome good = kernels.find(name).run(request);
     std::vector<reference::Expected> expected(1);
     expected[0].value = golden::to_tensor(good.result.outputs[0]);
     expected[0].error = expected[0].value;
@@ -279,14 +279,14 @@ TEST_CASE("the oracle notices a kernel that is wrong by a little", "[kernels][va
 
 TEST_CASE("a dry run takes shapes of any size, and finds blocks that there are not",
           "[kernels][dry]") {
-  const auto kernels = builtin_kernels();
+  const Kernels& kernels = builtin_kernels();
   const auto dry = [&](const char* name, std::vector<std::pair<std::string, std::string>> sizes) {
     Request request;
     request.assignments = std::move(sizes);
-    request.dtype = find_kernel(kernels, name).dtypes.back();
+    request.dtype = kernels.find(name).dtypes.back();
     request.device = load_device("tpu-v5e");
     request.options.dry = true;
-    return find_kernel(kernels, name).run(request);
+    return kernels.find(name).run(request);
   };
   const Outcome large = dry("matmul", {{"m", "16384"}, {"n", "53248"}, {"k", "8192"}});
   REQUIRE(large.result.ok());

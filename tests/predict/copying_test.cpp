@@ -11,7 +11,7 @@ using namespace tessera;
 using namespace tessera::cli;
 
 TEST_CASE("a body that copies by itself waits for its copies", "[predict]") {
-  const auto kernels = builtin_kernels();
+  const Kernels& kernels = builtin_kernels();
   if (!bf16_built(kernels)) return;
   const Outcome outcome =
       counted(kernels, "dma_matmul m=1024 n=1024 k=1024 bm=128 bn=128 bk=128 --dtype bf16",
@@ -42,7 +42,7 @@ TEST_CASE("a body that copies by itself waits for its copies", "[predict]") {
 }
 
 TEST_CASE("what goes to other devices takes the links of a torus", "[predict]") {
-  const auto kernels = builtin_kernels();
+  const Kernels& kernels = builtin_kernels();
   const auto line = [&](const std::vector<int>& mesh, std::int64_t trace_steps) {
     Request request;
     request.device = load_device("tpu-v5e");
@@ -52,7 +52,7 @@ TEST_CASE("what goes to other devices takes the links of a torus", "[predict]") 
     request.devices = std::accumulate(mesh.begin(), mesh.end(), 1, std::multiplies<>());
     request.options.trace_steps = trace_steps;
     request.assignments = {{"rows", "512"}, {"cols", "512"}};
-    const Outcome outcome = find_kernel(kernels, "ring_all_gather").run(request);
+    const Outcome outcome = kernels.find("ring_all_gather").run(request);
     REQUIRE(outcome.result.ok());
     Plan plan = outcome.result.plan;
     plan.device.hbm_bytes_per_s = 1e18;
@@ -73,7 +73,7 @@ TEST_CASE("what goes to other devices takes the links of a torus", "[predict]") 
 
 TEST_CASE("scripts copy what the ledger has, and every kernel's ends", "[predict]") {
   int copying = 0;
-  for (const KernelHandle& kernel : builtin_kernels()) {
+  for (const KernelHandle& kernel : builtin_kernels().all()) {
     for (std::size_t i = 0; i < kernel.cases.size(); ++i) {
       CAPTURE(kernel.info.name, i);
       Request request;
@@ -147,7 +147,7 @@ TEST_CASE("phases and busy parts add up to the time", "[predict]") {
 }
 
 TEST_CASE("a launch that nothing fills is idle at first, and bound by its steps", "[predict]") {
-  const auto kernels = builtin_kernels();
+  const Kernels& kernels = builtin_kernels();
   if (!bf16_built(kernels)) return;
   const Outcome outcome =
       counted(kernels, "matmul m=64 n=64 k=64 --dtype bf16", "h200", StepTrace::kMostSteps);

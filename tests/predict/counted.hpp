@@ -9,14 +9,14 @@
 namespace tessera::cli {
 
 /// Whether kernels are compiled for bf16 (TESSERA_DTYPES): tests that need it return otherwise.
-inline bool bf16_built(const std::vector<KernelHandle>& kernels) {
-  const std::vector<DType>& built = kernels.front().dtypes;
+inline bool bf16_built(const Kernels& kernels) {
+  const std::vector<DType>& built = kernels.find("matmul").dtypes;
   return std::find(built.begin(), built.end(), DType::bf16) != built.end();
 }
 
 /// The counts of a command line's run, without data.
-inline Outcome counted(const std::vector<KernelHandle>& kernels, const std::string& run,
-                       const std::string& device, std::int64_t trace_steps) {
+inline Outcome counted(const Kernels& kernels, const std::string& run, const std::string& device,
+                       std::int64_t trace_steps) {
   std::istringstream words(run);
   std::string kernel;
   words >> kernel;
@@ -34,7 +34,7 @@ inline Outcome counted(const std::vector<KernelHandle>& kernels, const std::stri
   request.check = false;
   request.options.dry = true;
   request.options.trace_steps = trace_steps;
-  return find_kernel(kernels, kernel).run(request);
+  return kernels.find(kernel).run(request);
 }
 
 }  // namespace tessera::cli

@@ -44,7 +44,7 @@ std::int64_t number_before(const std::string& text, const std::string& what) {
 }  // namespace
 
 TEST_CASE("launches have the shape that a GPU reported", "[predict]") {
-  const auto kernels = builtin_kernels();
+  const Kernels& kernels = builtin_kernels();
   const bool with_bf16 = bf16_built(kernels);
   int checked = 0;
   for (const Measured& m : measured(with_bf16)) {
@@ -63,7 +63,7 @@ TEST_CASE("launches have the shape that a GPU reported", "[predict]") {
 }
 
 TEST_CASE("collectives fit a GPU whose shared memory their scratch does not", "[predict]") {
-  const auto kernels = builtin_kernels();
+  const Kernels& kernels = builtin_kernels();
   const Outcome outcome =
       counted(kernels, "all_gather_matmul devices=2 m=256 n=128 k=128 bm=256", "h200", 0);
   REQUIRE(outcome.result.ok());
@@ -84,7 +84,7 @@ TEST_CASE("collectives fit a GPU whose shared memory their scratch does not", "[
 }
 
 TEST_CASE("bytes from L2 to the SMs are the counter's, to the byte", "[predict]") {
-  const auto kernels = builtin_kernels();
+  const Kernels& kernels = builtin_kernels();
   const bool with_bf16 = bf16_built(kernels);
   int checked = 0;
   for (const Measured& m : measured(with_bf16)) {
@@ -130,7 +130,7 @@ TEST_CASE("a cache gives what it has, and gives up what is longest unused", "[pr
 }
 
 TEST_CASE("DRAM gives granules of 64 bytes, and opens pages for short rows", "[predict]") {
-  const auto kernels = builtin_kernels();
+  const Kernels& kernels = builtin_kernels();
   const auto line = [&](int bn, double page_seconds) {
     const Outcome outcome = counted(
         kernels, "add_blocked m=4096 n=4096 bm=64 bn=" + std::to_string(bn), "h200", 1 << 20);
@@ -156,7 +156,7 @@ TEST_CASE("DRAM gives granules of 64 bytes, and opens pages for short rows", "[p
 
 TEST_CASE("a TPU's pipeline hides transfers behind products, or products behind transfers",
           "[predict]") {
-  const auto kernels = builtin_kernels();
+  const Kernels& kernels = builtin_kernels();
   if (!bf16_built(kernels)) return;
   DeviceSpec device = load_device("tpu-v5e");
   const Outcome outcome = counted(kernels, "matmul m=1024 n=1024 k=1024 --dtype bf16", "tpu-v5e",
@@ -195,7 +195,7 @@ TEST_CASE("a TPU's pipeline hides transfers behind products, or products behind 
 }
 
 TEST_CASE("what is not modelled says so", "[predict]") {
-  const auto kernels = builtin_kernels();
+  const Kernels& kernels = builtin_kernels();
   const auto reason = [&](const std::string& run, const std::string& device, std::int64_t steps) {
     const Outcome outcome = counted(kernels, run, device, steps);
     REQUIRE(outcome.result.ok());

@@ -13,10 +13,11 @@ says() { # what scripts/recipes says of the copy, all of it
   said=$("$root/scripts/recipes" "$copy" 2>&1) || true
   diff <(printf '%s' "$1") <(printf '%s' "$said") || fail "scripts/recipes says something else"
 }
-# The program, with an object instead of the archive's.
+# The program, with an object before the archive's.
 link() {
-  (cd "$build" && eval "$(ninja -t commands cli/tessera | tail -n 1 | sed "s# -o cli/tessera # -o $copy/tessera $1 #")")
+  (cd "$build" && eval "$(ninja -t commands cli/tessera | tail -n 1 | sed "s# -o cli/tessera # -Wl,-z,muldefs -o $copy/tessera $1 #")")
 }
+export LD_LIBRARY_PATH=$build/cli # where the program's libraries lie, beside it elsewhere
 adds() { # one line to what a command prints
   diff <("$build/cli/tessera" "$1") <("$copy/tessera" "$1") >"$copy/diff" || true
   [[ $(grep -c '^[<>]' "$copy/diff") -eq 1 && $(grep '^>' "$copy/diff") == "> $2"* ]] || { cat "$copy/diff"; fail "tessera $1"; }
@@ -34,6 +35,7 @@ case $recipe in
     "$copy/tessera" run add_vectors --device tpu-v0x | grep -q '^tpu-v0x ' || fail 'a run'
     if [[ -x $build/pallas/tessera-mosaic-import ]]; then # a call that was recorded on one
       mkdir "$copy/call"
+      ln -s "$build/pallas/tessera-mosaic-import" "$copy/"
       cp "$root/tests/pallas/rich.mlirbc" "$copy/call/kernel.mlirbc"
       echo '{"chip": "v0x"}' >"$copy/call/meta.json"
       "$copy/tessera" show "$copy/call" | grep -q ' on tpu-v0x$' || fail 'a recorded call'

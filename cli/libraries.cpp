@@ -1,0 +1,35 @@
+#include "cli/libraries.hpp"
+
+#include <dlfcn.h>
+
+#include <filesystem>
+
+#include "cli/paths.hpp"
+#include "memory_model/file.hpp"
+#include "sim/diagnostics/diagnostic.hpp"
+
+namespace tessera::cli {
+
+void* symbol_of_library(const std::string& file, const char* symbol) {
+  void* const library = dlopen(file.c_str(), RTLD_NOW | RTLD_GLOBAL);
+  if (library == nullptr) {
+    const std::string error = dlerror();
+    if (error.starts_with(file + ": cannot open")) return nullptr;
+    throw InputError("bad-input", error, "build the program and its libraries again together");
+  }
+  return dlsym(library, symbol);
+}
+
+std::string handed_out(const std::string& file) {
+  namespace fs = std::filesystem;
+  const fs::path name = fs::path(file).filename();
+  std::error_code error;
+  for (const fs::path& path : {fs::path(program_folder()) / "../share/tessera" / name,
+                               fs::path(kInstalledShare) / name, fs::path(kSourceTree) / file}) {
+    if (fs::exists(path, error)) return path.lexically_normal().string();
+  }
+  throw InputError("bad-input", file + " is neither installed nor in the source tree any more",
+                   "install tessera again");
+}
+
+}  // namespace tessera::cli

@@ -1,0 +1,65 @@
+// What the commands do with a module: a kernel that another compiler's front end wrote, as a file
+// or a recorded call. What reads and runs modules is a library of its own, which is loaded when a
+// module is named: a program that runs C++ kernels alone does without.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cli/commands.hpp"
+#include "golden/golden.hpp"
+
+namespace tessera::cli {
+
+/// A module and its arrays, to be counted on one device after the other.
+class CountedModule {
+ public:
+  CountedModule() = default;
+  CountedModule(const CountedModule&) = delete;
+  CountedModule& operator=(const CountedModule&) = delete;
+  virtual ~CountedModule() = default;
+
+  virtual const std::string& name() const = 0;
+  /// Of most of its work.
+  virtual DType dtype() const = 0;
+  /// What the arguments and the recorded call say of a run. Throws InputError.
+  virtual RunOptions options(const RunArguments& arguments) const = 0;
+  virtual RunResult run(const RunOptions& options) const = 0;
+};
+
+class ModuleCommands {
+ public:
+  ModuleCommands() = default;
+  ModuleCommands(const ModuleCommands&) = delete;
+  ModuleCommands& operator=(const ModuleCommands&) = delete;
+  virtual ~ModuleCommands() = default;
+
+  virtual int run(const RunArguments& arguments) const = 0;
+  virtual int show(const RunArguments& arguments) const = 0;
+  /// Lists the kernels inside a lowered program; `folder`: where to write them, or "".
+  virtual int extract(const std::string& file, const std::string& folder) const = 0;
+  virtual std::unique_ptr<CountedModule> counted(const RunArguments& arguments) const = 0;
+  /// Nothing to compare it with. `diagnostics` gets what is wrong with it; the golden is empty
+  /// then.
+  virtual golden::Golden make_golden(const RunArguments& arguments, const ErrorModel& model,
+                                     const std::string& command,
+                                     std::vector<Diagnostic>& diagnostics) const = 0;
+  /// The call of a module's golden, which lies in `folder`.
+  virtual RunResult run_again(const RunArguments& arguments, const golden::Golden& made,
+                              const std::string& folder, bool keep_checksums) const = 0;
+  /// Ops that modules may have, with their meanings.
+  virtual std::vector<std::pair<std::string, std::string>> ops() const = 0;
+};
+
+/// Those linked into this program, else those of its library. Throws InputError[not-built].
+const ModuleCommands& module_commands();
+
+/// True if what is to be run is no kernel's name but a Mosaic module, or a folder with one.
+bool is_module(const std::string& kernel);
+
+}  // namespace tessera::cli
+
+/// What the library gives; a program may have it linked in.
+extern "C" const tessera::cli::ModuleCommands* tessera_module_commands() __attribute__((weak));
