@@ -5,33 +5,17 @@
 #include <cstdio>
 #include <cstring>
 #include <limits>
+#include <mutex>
+#include <thread>
 
 #include "sim/pipeline/close_run.hpp"
 #include "sim/pipeline/count.hpp"
 #include "sim/pipeline/run_driver.hpp"
-
-#if defined(__SANITIZE_THREAD__)
-// libgomp is not instrumented: tell TSan where its fork and its join order memory.
-extern "C" {
-void __tsan_acquire(void* address);  // NOLINT(bugprone-reserved-identifier)
-void __tsan_release(void* address);  // NOLINT(bugprone-reserved-identifier)
-}
-#endif
+#include "sim/pipeline/threads.hpp"
 
 namespace tessera {
 
 namespace {
-
-struct Fence {
-#if defined(__SANITIZE_THREAD__)
-  void acquire() { __tsan_acquire(this); }
-  void release() { __tsan_release(this); }
-#else
-  void acquire() {}
-  void release() {}
-#endif
-  char byte = 0;
-};
 
 /// The array of all devices.
 Shape global_shape(const Shape& shard, int devices) {
@@ -103,8 +87,8 @@ RunDriver::RunDriver(const Kernel& kernel, Plan plan, const Inputs& inputs,
   if (options.on_step) io_.on_step = &options.on_step;
   if (options.progress) {
     // Chunks are handed out in grid order, so one thread's place stands for all.
-    progress_ = [&report = options.progress](double done) {
-      if (omp_get_thread_num() == 0) report(done);
+    progress_ = [&report = options.progress, caller = std::this_thread::get_id()](double done) {
+      if (std::this_thread::get_id() == caller) report(done);
     };
     io_.progress = &progress_;
   }
@@ -199,31 +183,22 @@ bool RunDriver::run_parallel(int threads, RunResult& result) {
   std::vector<CoreTotals> totals(static_cast<std::size_t>(chunks));
   std::atomic<bool> failed = false;
   std::optional<Diagnostic> stopped;
-  Fence fork;
-  Fence join;
-  fork.release();
-#pragma omp parallel num_threads(threads)
-  {
-    fork.acquire();
-#pragma omp for schedule(dynamic)
-    for (std::int64_t i = 0; i < chunks; ++i) {
-      if (failed.load(std::memory_order_relaxed)) continue;
-      // Whatever is thrown, the run on one thread throws it again, where it can be caught.
-      try {
-        Pipeline core(kernel_, plan_, io_);
-        core.run_cells(i * chunk, std::min(cells, (i + 1) * chunk));
-        totals[static_cast<std::size_t>(i)] = std::move(static_cast<CoreTotals&>(core));
-      } catch (const Stopped& stop) {
-        failed = true;
-#pragma omp critical
-        if (!stopped) stopped = stop.diagnostic;
-      } catch (...) {
-        failed = true;
-      }
+  std::mutex stopping;
+  each_on_threads(chunks, threads, [&](std::int64_t i) {
+    if (failed.load(std::memory_order_relaxed)) return;
+    // Whatever is thrown, the run on one thread throws it again, where it can be caught.
+    try {
+      Pipeline core(kernel_, plan_, io_);
+      core.run_cells(i * chunk, std::min(cells, (i + 1) * chunk));
+      totals[static_cast<std::size_t>(i)] = std::move(static_cast<CoreTotals&>(core));
+    } catch (const Stopped& stop) {
+      failed = true;
+      const std::scoped_lock lock(stopping);
+      if (!stopped) stopped = stop.diagnostic;
+    } catch (...) {
+      failed = true;
     }
-    join.release();
-  }
-  join.acquire();
+  });
   if (stopped) result.diagnostics.push_back(*stopped);
   if (failed) return !result.ok();
   for (const auto& core : totals) collect(core, 0, result);
