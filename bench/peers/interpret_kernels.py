@@ -1,16 +1,19 @@
 """tessera against JAX's interpret modes on the same Mosaic kernels.
 
 usage: PYTHONPATH=build/release/python .venv/bin/python bench/peers/interpret_kernels.py [--rounds N]
-                                                                          [--skip-tpu-interpret]
+                                                                          [--skip-tpu-interpret] [--busy N]
 
 Each kernel runs in one process as JAX's users run it: jitted and called once before it is timed; by
 tessera with all checks (`tessera.simulate`), by the HLO interpreter (interpret=True), and by the TPU
 interpret mode (pltpu.InterpretParams, one call, for it takes seconds). Times are medians of calls, of
 tessera and the HLO interpreter in turns, each after a call that is not timed. All results are compared.
+--busy: beside N processes that count, as on a machine that is used for something else too.
 """
 import argparse
 import importlib
 import statistics
+import subprocess
+import sys
 import time
 
 import jax
@@ -136,7 +139,17 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--skip-tpu-interpret", action="store_true")
+    parser.add_argument("--busy", type=int, default=0)
     options = parser.parse_args()
+    counting = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(options.busy)]
+    try:
+        compare(options)
+    finally:
+        for process in counting:
+            process.kill()
+
+
+def compare(options):
     tpu_info.get_device_kind = lambda: "TPU v6 lite"
     tpu_info.get_num_device_cores = lambda: 1
     print(f"{'kernel':<20} {'tessera':>10} {'TPU interpret':>14} {'ratio':>7} {'HLO interpret':>14} {'ratio':>7}")

@@ -6,9 +6,11 @@ import sys
 from tessera import _chip, _jax, _xla
 from tessera._report import Call, Report
 
-_importer = os.path.join(os.path.dirname(__file__), "tessera-mosaic-import")
-if os.path.exists(_importer):  # installed: beside this file
-    _xla.set_importer(_importer)
+# Installed beside this file, in a build folder with what it was built from.
+for _place in (".", "../../pallas"):
+    _importer = os.path.join(os.path.dirname(__file__), _place, "tessera-mosaic-import")
+    if os.path.exists(_importer):
+        _xla.set_importer(_importer)
 
 _CHECKS = ("all", "report", "no-races")
 
