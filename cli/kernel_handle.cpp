@@ -373,6 +373,56 @@ ErrorModel of_unrounded_operands() {
   return m;
 }
 
+/// A run's arrays, in the order of the spec.
+struct Operands {
+  std::vector<std::string> names;  ///< of inputs and of scalar-prefetched arrays
+  std::vector<Array> inputs;
+  std::vector<std::string> outputs;  ///< names
+
+  Inputs pointers() const {
+    Inputs all;
+    for (const Array& a : inputs) all.push_back(&a);
+    return all;
+  }
+};
+
+Operands operands_of(const Plan& plan, int devices, Host& host) {
+  Operands found;
+  for (const auto& op : plan.operands) {
+    if (op.is_output() && op.present) found.outputs.push_back(op.name);
+    if (!op.is_input() || !op.present) continue;
+    found.names.push_back(op.name);
+    Shape all = op.array;
+    if (devices > 1) all[0] *= devices;
+    found.inputs.push_back(host.operand(op.name, op.dtype, all));
+  }
+  for (const auto& s : plan.scalars) found.names.push_back(s.name);
+  host.check_files_used(found.names);
+  return found;
+}
+
+/// Runs in the interpreter. What products that an MXU rounds may be off by goes to `bounds`: the
+/// reference has operands as they are.
+RunResult interpreted(const Prepared& p, const Inputs& inputs, const RunOptions& options,
+                      const Request& request, std::vector<Array>& bounds) {
+  RunOptions own = options;
+  if (mxu_passes(options.profile) > 0 && request.dtype == DType::f32 && request.check) {
+    if (options.transport != nullptr)
+      throw InputError("bad-usage",
+                       std::string("products as --profile ") + name(options.profile) +
+                           " has them are compared with the reference in one process alone",
+                       "add --no-check");
+    own.error_model = of_unrounded_operands();
+    if (options.error_model) {  // asks for other bounds
+      bounds = p.kernel->run(p.tiles, inputs, own).bounds;
+      own.error_model = options.error_model;
+    }
+  }
+  RunResult result = p.kernel->run(p.tiles, inputs, own);
+  if (result.ok() && !options.error_model) bounds = std::move(result.bounds);
+  return result;
+}
+
 }  // namespace
 
 KernelHandle::KernelHandle(std::vector<DType> built, std::vector<Make> makers)
@@ -388,7 +438,7 @@ Outcome KernelHandle::run(const Request& request) const {
   const CudaFit cuda = choose_backend(request, p, outcome.receipt);
   make_host(request, p);
   outcome.setting = p.setting;
-  Plan operands = p.kernel->plan(p.tiles, request.device);
+  Plan plan = p.kernel->plan(p.tiles, request.device);
   const int devices = devices_of(p, request);
   RunOptions options = request.options;
   options.device = request.device;
@@ -403,59 +453,31 @@ Outcome KernelHandle::run(const Request& request) const {
       check_closed_form(*outcome.closed_form, info.name, outcome.result);
     return outcome;
   }
-  check_memory(operands, devices);
-  std::vector<Array> arrays;
-  std::vector<std::string> names;
-  for (const auto& op : operands.operands) {
-    if (op.is_output() && op.present) outcome.output_names.push_back(op.name);
-    if (!op.is_input() || !op.present) continue;
-    names.push_back(op.name);
-    Shape all = op.array;
-    if (devices > 1) all[0] *= devices;
-    arrays.push_back(p.host->operand(op.name, op.dtype, all));
-  }
-  for (const auto& s : operands.scalars) names.push_back(s.name);
-  p.host->check_files_used(names);
-  Inputs inputs;
-  for (const auto& a : arrays) inputs.push_back(&a);
-  if (request.keep_inputs) outcome.inputs = inputs_of(*p.host, names, arrays);
+  check_memory(plan, devices);
+  const Operands operands = operands_of(plan, devices, *p.host);
+  outcome.output_names = operands.outputs;
+  if (request.keep_inputs) outcome.inputs = inputs_of(*p.host, operands.names, operands.inputs);
 
   const BackendKind ran = outcome.receipt.ran;
-  const bool rounds = mxu_passes(options.profile) > 0 && request.dtype == DType::f32;
   std::vector<Array> profile_bounds;
   if (ran == BackendKind::interpret) {
-    RunOptions own = options;
-    if (rounds && request.check) {
-      if (options.transport != nullptr)
-        throw InputError("bad-usage",
-                         std::string("products as --profile ") + name(options.profile) +
-                             " has them are compared with the reference in one process alone",
-                         "add --no-check");
-      own.error_model = of_unrounded_operands();
-      if (options.error_model) {  // asks for other bounds
-        const RunResult unrounded = p.kernel->run(p.tiles, inputs, own);
-        profile_bounds = unrounded.bounds;
-        own.error_model = options.error_model;
-      }
-    }
-    outcome.result = p.kernel->run(p.tiles, inputs, own);
+    outcome.result = interpreted(p, operands.pointers(), options, request, profile_bounds);
     if (!outcome.result.ok()) return outcome;
-    if (!options.error_model) profile_bounds = std::move(outcome.result.bounds);
     if (options.transport != nullptr && options.transport->rank() > 0) return outcome;
     outcome.closed_form = closed_form_of(p, request);
     if (outcome.closed_form) check_closed_form(*outcome.closed_form, info.name, outcome.result);
   } else {
-    lay_out(operands);
-    outcome.result.plan = std::move(operands);
+    lay_out(plan);
+    outcome.result.plan = std::move(plan);
     if (ran == BackendKind::cuda) {
       outcome.closed_form = closed_form_of(p, request, true);
-      run_cuda(*cuda.instance, p, arrays, names, request, outcome);
+      run_cuda(*cuda.instance, p, operands.inputs, operands.names, request, outcome);
     }
   }
   if (ran != BackendKind::reference && !request.check) return outcome;
 
   if (request.phase) request.phase("comparing with the reference");
-  const auto results = expected_of(*p.kernel, arrays, names, devices);
+  const auto results = expected_of(*p.kernel, operands.inputs, operands.names, devices);
   if (ran == BackendKind::reference) {
     for (const auto& r : results)
       outcome.result.outputs.push_back(

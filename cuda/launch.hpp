@@ -184,8 +184,9 @@ void introduce(std::deque<Side<K, S>>& sides, const std::string& what) {
   }
 }
 
-template <class K, int... kTiles>
-Launched launch(const Launch& given) {
+/// The kernel with the sizes that are given.
+template <class K>
+K kernel_of(const Launch& given) {
   K kernel{};
   std::size_t next = 0;
   for (const auto& size : K::sizes) {
@@ -195,18 +196,70 @@ Launched launch(const Launch& given) {
     else
       kernel.*size.real = static_cast<float>(value);
   }
-  PreparedHost host(given.inputs);
-  if constexpr (requires { kernel.prepare(host, tiles(kTiles...)); })
-    kernel.prepare(host, tiles(kTiles...));
+  return kernel;
+}
+
+/// What errors call it: "matmul(m=512, n=512, k=512)".
+template <class K>
+std::string launch_name(const Launch& given) {
   std::string what = K::info.name;
   for (std::size_t i = 0; i < K::sizes.size(); ++i)
     what += (i == 0 ? "(" : ", ") + std::string(K::sizes[i].name) + "=" +
             std::to_string(static_cast<int>(given.sizes[i]));
-  what += ")";
+  return what + ")";
+}
+
+/// CTAs of a launch: as many of its cells as the GPU holds at a time. Loads the kernel there, and
+/// notes its registers.
+template <class Function>
+unsigned ctas_on(int gpu, Function function, int shared_bytes, int devices_there, Launched& result,
+                 const std::string& what) {
+  use_gpu(gpu, what);
+  check(cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes),
+        "cudaFuncSetAttribute", what);
+  cudaFuncAttributes attributes{};
+  check(cudaFuncGetAttributes(&attributes, function), "cudaFuncGetAttributes", what);
+  result.registers = attributes.numRegs;
+  result.local_bytes = static_cast<int>(attributes.localSizeBytes);
+  int resident = 1;
+  check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, function, result.threads,
+                                                      static_cast<std::size_t>(shared_bytes)),
+        "cudaOccupancyMaxActiveBlocksPerMultiprocessor", what);
+  const std::int64_t most = std::int64_t{resident} * multiprocessors();
+  const auto ctas = static_cast<unsigned>(result.cells < most ? result.cells : most);
+  if (ctas * static_cast<unsigned>(devices_there) > most)
+    throw CudaError(what + ": its devices do not fit a GPU together");
+  return ctas;
+}
+
+/// Brings the outputs of all devices to the host.
+template <class K, class S>
+void copy_outputs(const std::deque<Side<K, S>>& sides, const Launch& given,
+                  const std::string& what) {
+  if (sides[0].outputs.size() != given.outputs.size())
+    throw CudaError(what + ": another number of outputs");
+  for (const auto& side : sides) {
+    use_gpu(side.gpu, what);
+    for (std::size_t i = 0; i < side.outputs.size(); ++i) {
+      const std::size_t bytes = given.output_bytes[i] / sides.size();
+      check(cudaMemcpy(static_cast<unsigned char*>(given.outputs[i]) +
+                           bytes * static_cast<std::size_t>(side.device),
+                       side.outputs[i]->get(), bytes, cudaMemcpyDeviceToHost),
+            "cudaMemcpy", what);
+    }
+  }
+}
+
+template <class K, int... kTiles>
+Launched launch(const Launch& given) {
+  K kernel = kernel_of<K>(given);
+  PreparedHost host(given.inputs);
+  if constexpr (requires { kernel.prepare(host, tiles(kTiles...)); })
+    kernel.prepare(host, tiles(kTiles...));
+  const std::string what = launch_name<K>(given);
 
   using S = SpecOf<K, kTiles...>;
   using Traits = SpecTraits<S>;
-  using Th = typename Traits::Layout;
   static_assert(
       Traits::kFits,
       "these blocks do not fit the 227 KiB of shared memory of a CTA: take smaller tiles");
@@ -245,31 +298,16 @@ Launched launch(const Launch& given) {
   result.threads = Traits::kLaunch.threads;
   result.stages = Traits::kStages.of_step;
   result.shared_bytes = Traits::kBytes;
-  result.tensor_cores = Th::kTensorCores;
+  result.tensor_cores = Traits::Layout::kTensorCores;
   result.exact_functions = kExactFunctions;
   result.by_copy_engine = sides[0].by_copy_engine;
   result.by_threads = sides[0].by_threads;
   const auto function = run_cells<K, Traits::kOperands, Traits::kMaps, kTiles...>;
+  const int devices_there = kOnPeers<S> ? static_cast<int>(ceil_div(devices, gpus)) : 1;
   unsigned ctas = 0;
   // On every GPU before any runs: to load a kernel is to wait for those that run.
-  for (int gpu = 0; gpu < gpus; ++gpu) {
-    use_gpu(gpu, what);
-    check(
-        cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, Traits::kBytes),
-        "cudaFuncSetAttribute", what);
-    cudaFuncAttributes attributes{};
-    check(cudaFuncGetAttributes(&attributes, function), "cudaFuncGetAttributes", what);
-    result.registers = attributes.numRegs;
-    result.local_bytes = static_cast<int>(attributes.localSizeBytes);
-    int resident = 1;
-    check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, function, result.threads,
-                                                        Traits::kBytes),
-          "cudaOccupancyMaxActiveBlocksPerMultiprocessor", what);
-    const std::int64_t most = std::int64_t{resident} * multiprocessors();
-    ctas = static_cast<unsigned>(cells < most ? cells : most);
-    if (kOnPeers<S> && ctas * static_cast<unsigned>(ceil_div(devices, gpus)) > most)
-      throw CudaError(what + ": its devices do not fit a GPU together");
-  }
+  for (int gpu = 0; gpu < gpus; ++gpu)
+    ctas = ctas_on(gpu, function, Traits::kBytes, devices_there, result, what);
   std::vector<Part> parts;
   for (const auto& side : sides) {
     parts.push_back({side.gpu, [&](cudaStream_t stream) {
@@ -287,18 +325,7 @@ Launched launch(const Launch& given) {
     return timed(parts, given.time_limit_s, what);
   };
   run();
-  if (sides[0].outputs.size() != given.outputs.size())
-    throw CudaError(what + ": another number of outputs");
-  for (const auto& side : sides) {
-    use_gpu(side.gpu, what);
-    for (std::size_t i = 0; i < side.outputs.size(); ++i) {
-      const std::size_t bytes = given.output_bytes[i] / static_cast<std::size_t>(devices);
-      check(cudaMemcpy(static_cast<unsigned char*>(given.outputs[i]) +
-                           bytes * static_cast<std::size_t>(side.device),
-                       side.outputs[i]->get(), bytes, cudaMemcpyDeviceToHost),
-            "cudaMemcpy", what);
-    }
-  }
+  copy_outputs(sides, given, what);
   result.keeps_checksums = kKeepsChecksums;
   result.checksums = tables.collect();
   for (int i = 0; i < given.rounds; ++i) result.seconds.push_back(run());

@@ -299,7 +299,9 @@ std::string text_of(const RunReport& r) {
   return text;
 }
 
-std::string json_of(const RunReport& r) {
+namespace {
+
+Json kernel_json(const RunReport& r) {
   Json params = Json::object();
   for (const auto& [name, value] : r.sizes) {
     if (value == static_cast<double>(static_cast<std::int64_t>(value)))
@@ -308,6 +310,20 @@ std::string json_of(const RunReport& r) {
       params[name] = value;
   }
   for (const auto& [name, value] : r.tiles) params[name] = value;
+  return {
+      {"name", r.kernel}, {"params", params}, {"dtype", name(r.dtype)}, {"frontend", r.frontend}};
+}
+
+Json backend_json(const RunReport& r) {
+  Json backend{{"requested", r.backend_requested}, {"ran", r.backend_ran}, {"why", r.backend_why}};
+  if (r.elsewhere) {
+    backend["launch"] = r.elsewhere->launch;
+    backend["run_seconds"] = r.elsewhere->seconds;
+  }
+  return backend;
+}
+
+Json traffic_json(const RunReport& r) {
   Json refs = Json::array();
   for (const auto& ref : r.ledger.refs()) {
     if (unused(ref)) continue;
@@ -322,17 +338,18 @@ std::string json_of(const RunReport& r) {
   for (const auto& [link, bytes] : r.ledger.links()) {
     links.push_back({{"from", link.first}, {"to", link.second}, {"remote_bytes", bytes}});
   }
-  Json diagnostics = Json::array();
-  for (const auto& d : r.diagnostics) {
-    diagnostics.push_back({{"slug", d.slug}, {"kind", name(d.kind)}, {"message", d.text()}});
-  }
-  Json scopes = Json::array();
-  for (const auto& [region, totals] : r.scopes) {
-    scopes.push_back({{"name", region},
-                      {"entries", totals.entries},
-                      {"flops", totals.flops},
-                      {"transcendentals", totals.transcendentals}});
-  }
+  Bytes hbm{r.ledger.hbm_read_bytes(), r.ledger.hbm_write_bytes()};
+  if (r.elsewhere && r.elsewhere->closed_form) hbm = *r.elsewhere->closed_form;
+  return {{"hbm_read_bytes", hbm.read},
+          {"hbm_write_bytes", hbm.write},
+          {"remote_bytes", r.ledger.remote_bytes()},
+          {"links", links},
+          {"padded_hbm_read_bytes", r.ledger.padded_hbm_read_bytes()},
+          {"padded_hbm_write_bytes", r.ledger.padded_hbm_write_bytes()},
+          {"refs", refs}};
+}
+
+Json memory_json(const RunReport& r) {
   Json buffers = Json::array();
   for (const Allocation& a : r.allocations) {
     buffers.push_back({{"name", a.name},
@@ -341,21 +358,58 @@ std::string json_of(const RunReport& r) {
                        {"copies", a.copies},
                        {"bytes", a.total_bytes()}});
   }
+  return {{"vmem_peak_bytes", bytes_in(r.allocations, Space::vmem)},
+          {"vmem_capacity_bytes", r.device.vmem_bytes},
+          {"smem_peak_bytes", bytes_in(r.allocations, Space::smem)},
+          {"buffers", buffers}};
+}
+
+Json roofline_json(const RunReport& r) {
   const Roofline line = roofline(r);
   double devices = 1;
   for (const int extent : r.mesh) devices *= extent;
-  Bytes hbm{r.ledger.hbm_read_bytes(), r.ledger.hbm_write_bytes()};
-  if (r.elsewhere && r.elsewhere->closed_form) hbm = *r.elsewhere->closed_form;
+  return {{"intensity", line.intensity},
+          {"ridge", line.ridge},
+          {"peak_flops", r.device.peak(r.dtype) * devices},
+          {"hbm_bytes_per_s", r.device.hbm_bytes_per_s * devices}};
+}
+
+Json scopes_json(const RunReport& r) {
+  Json scopes = Json::array();
+  for (const auto& [region, totals] : r.scopes) {
+    scopes.push_back({{"name", region},
+                      {"entries", totals.entries},
+                      {"flops", totals.flops},
+                      {"transcendentals", totals.transcendentals}});
+  }
+  return scopes;
+}
+
+Json validation_json(const RunReport& r) {
+  if (!r.validation) return nullptr;
+  return {{"reference", r.validation->reference},
+          {"passed", r.validation->passed},
+          {"max_abs_err", r.validation->max_abs_err},
+          {"max_rel_err", r.validation->max_rel_err},
+          {"max_ulp", r.validation->max_ulp}};
+}
+
+Json diagnostics_json(const RunReport& r) {
+  Json diagnostics = Json::array();
+  for (const auto& d : r.diagnostics) {
+    diagnostics.push_back({{"slug", d.slug}, {"kind", name(d.kind)}, {"message", d.text()}});
+  }
+  return diagnostics;
+}
+
+}  // namespace
+
+std::string json_of(const RunReport& r) {
   Json json{
       {"schema", "tessera.run/1"},
-      {"kernel",
-       {{"name", r.kernel},
-        {"params", params},
-        {"dtype", name(r.dtype)},
-        {"frontend", r.frontend}}},
+      {"kernel", kernel_json(r)},
       {"device", r.device.name},
-      {"backend",
-       {{"requested", r.backend_requested}, {"ran", r.backend_ran}, {"why", r.backend_why}}},
+      {"backend", backend_json(r)},
       {"numerics", r.elsewhere && r.elsewhere->tensor_cores ? "tensorcore" : name(r.profile)},
       {"mesh", r.mesh},
       {"cores", r.cores},
@@ -364,44 +418,17 @@ std::string json_of(const RunReport& r) {
       {"grid", r.grid},
       {"steps", r.steps},
       {"undefined", r.undefined},
-      {"traffic",
-       {{"hbm_read_bytes", hbm.read},
-        {"hbm_write_bytes", hbm.write},
-        {"remote_bytes", r.ledger.remote_bytes()},
-        {"links", links},
-        {"padded_hbm_read_bytes", r.ledger.padded_hbm_read_bytes()},
-        {"padded_hbm_write_bytes", r.ledger.padded_hbm_write_bytes()},
-        {"refs", refs}}},
-      {"memory",
-       {{"vmem_peak_bytes", bytes_in(r.allocations, Space::vmem)},
-        {"vmem_capacity_bytes", r.device.vmem_bytes},
-        {"smem_peak_bytes", bytes_in(r.allocations, Space::smem)},
-        {"buffers", buffers}}},
-      {"roofline",
-       {{"intensity", line.intensity},
-        {"ridge", line.ridge},
-        {"peak_flops", r.device.peak(r.dtype) * devices},
-        {"hbm_bytes_per_s", r.device.hbm_bytes_per_s * devices}}},
+      {"traffic", traffic_json(r)},
+      {"memory", memory_json(r)},
+      {"roofline", roofline_json(r)},
       {"dry", r.dry},
       {"ops", r.no_work.empty() ? Json{{"flops", r.flops}, {"transcendentals", r.transcendentals}}
                                 : Json(nullptr)},
-      {"scopes", scopes},
+      {"scopes", scopes_json(r)},
       {"timeline", r.timeline ? json_of(*r.timeline) : Json(nullptr)},
-      {"rank_seconds", rank_seconds(r)}};
-  if (r.elsewhere) {
-    json["backend"]["launch"] = r.elsewhere->launch;
-    json["backend"]["run_seconds"] = r.elsewhere->seconds;
-  }
-  if (r.validation) {
-    json["validation"] = {{"reference", r.validation->reference},
-                          {"passed", r.validation->passed},
-                          {"max_abs_err", r.validation->max_abs_err},
-                          {"max_rel_err", r.validation->max_rel_err},
-                          {"max_ulp", r.validation->max_ulp}};
-  } else {
-    json["validation"] = nullptr;
-  }
-  json["diagnostics"] = diagnostics;
+      {"rank_seconds", rank_seconds(r)},
+      {"validation", validation_json(r)},
+      {"diagnostics", diagnostics_json(r)}};
   if (!r.notes.empty()) json["notes"] = r.notes;
   json["seconds"] = r.seconds;
   return json.dump(1) + "\n";
