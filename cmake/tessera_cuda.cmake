@@ -31,6 +31,12 @@ if(TESSERA_CUDA_CHECKSUMS)
   list(APPEND TESSERA_NVCC_FLAGS -DTESSERA_STEP_CHECKSUMS)
 endif()
 
+# Minutes of nvcc less: of each kernel the first tile sizes, where there is no GPU to run the others.
+option(TESSERA_CUDA_FIRST_TILES "Compile the first tile sizes of each kernel alone" OFF)
+if(TESSERA_CUDA_FIRST_TILES)
+  list(APPEND TESSERA_NVCC_FLAGS -DTESSERA_FIRST_TILES)
+endif()
+
 function(tessera_cuda_module name)
   cmake_parse_arguments(ARG "" "" "SOURCES" ${ARGN})
   if(NOT TESSERA_NVCC)

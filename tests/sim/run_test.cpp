@@ -1,4 +1,4 @@
-// What a run does: grids, elision, scratch, prefetched scalars, batching, threads, accounting.
+// What a run does: grids, elision, scratch, prefetched scalars, batching, accounting.
 #include <catch2/catch.hpp>
 #include <cmath>
 
@@ -138,21 +138,6 @@ struct Slots {
   void operator()(auto&, auto x, auto o) const { *o = *x; }
 };
 
-struct Talkative {
-  static constexpr KernelInfo info{.name = "talkative", .summary = "", .math = ""};
-  static constexpr auto tiles = tile_names(tile("bn"));
-  auto spec(auto bn) const {
-    return tessera::spec(grid(parallel(40).as("i")),
-                         out<float>("o", shape(40 * bn), block(bn), [](auto i) { return at(i); }));
-  }
-  void operator()(auto& env, auto o) const {
-    auto region = env.scope("write");
-    *o = static_cast<float>(env.program_id(0));
-    env.print("cell", env.program_id(0), "of", env.num_programs(0));
-    env.check(env.program_id(0) < 40, "never");
-  }
-};
-
 }  // namespace
 
 TEST_CASE("an arbitrary dimension's bounds depend on the outer ids", "[sim][grid]") {
@@ -207,34 +192,6 @@ TEST_CASE("a squeezed middle dim gives a strided block, ragged ones their pad", 
     }
   }
   CHECK(result.ledger().refs()[1].transfers == 3);  // the output block stayed for three steps
-}
-
-TEST_CASE("results and ledgers are the same for every thread count and device order",
-          "[sim][threads]") {
-  const Array x = counting({200, 260});
-  const Array y = counting({260, 300}, 777);
-  for (const char* device : {"tpu-v5e", "h100"}) {
-    for (const int bk : {128, 384}) {  // 384: one block of k, so that blocks stay from cell to cell
-      RunOptions options{.device = load_device(device), .threads = 1};
-      const kernels::Matmul<float> kernel{200, 300, 260};
-      const Tiles t = tiles(32, 128, device[0] == 't' ? bk : bk / 4);
-      const auto one = run(kernel, t, arrays(x, y), options);
-      REQUIRE(one.ok());
-      for (const int threads : {2, 3, 7}) {
-        options.threads = threads;
-        const auto many = run(kernel, t, arrays(x, y), options);
-        REQUIRE(many.ok());
-        CHECK(same_bits(one.outputs[0], many.outputs[0]));
-        CHECK(one.flops == many.flops);
-        for (std::size_t i = 0; i < one.ledger().refs().size(); ++i) {
-          CHECK(one.ledger().refs()[i].transfers == many.ledger().refs()[i].transfers);
-          CHECK(one.ledger().refs()[i].bytes == many.ledger().refs()[i].bytes);
-          CHECK(one.ledger().refs()[i].elided == many.ledger().refs()[i].elided);
-          CHECK(one.ledger().refs()[i].padded_bytes == many.ledger().refs()[i].padded_bytes);
-        }
-      }
-    }
-  }
 }
 
 TEST_CASE("block sizes do not change the bits of a product", "[sim][dot]") {
@@ -342,20 +299,6 @@ TEST_CASE("a batched kernel may shrink its grid", "[sim][batched]") {
   const auto result = run(batched(ShrinkingSum{40, 640}, 2), tiles(8, 128), arrays(x));
   REQUIRE(result.ok());
   CHECK(result.steps == 2 * (1 + 2 + 2 + 3 + 3));
-}
-
-TEST_CASE("prints come in grid order and scopes count for every thread count", "[sim][env]") {
-  std::string expected;
-  for (int i = 0; i < 40; ++i) expected += "cell " + std::to_string(i) + " of 40\n";
-  for (const int threads : {1, 4}) {
-    std::string printed;
-    const auto result =
-        run(Talkative{}, tiles(128), {},
-            {.threads = threads, .print = [&](const std::string& s) { printed += s; }});
-    REQUIRE(result.ok());
-    CHECK(printed == expected);
-    CHECK(result.scopes.at("write").entries == 40);
-  }
 }
 
 TEST_CASE("a watched step shows its blocks", "[sim][env]") {
