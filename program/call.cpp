@@ -389,6 +389,10 @@ Call make_call(const Program& p, std::vector<Array> operands,
 
 RunResult run_call(const Call& call, const RunOptions& given) {
   RunOptions options = given;
+  if (options.profile == Profile::gpu_hopper)
+    throw InputError("bad-input",
+                     std::string("--profile ") + name(options.profile) +
+                         " is of C++ kernels: a module's elementary functions are the exact ones");
   int devices = 1;
   for (const int extent : options.mesh) devices *= extent;
   Prepared p = prepare(call, options.device, devices);

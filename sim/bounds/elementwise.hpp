@@ -12,8 +12,10 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <initializer_list>
+#include <limits>
 
 #include "memory_model/dtype.hpp"
 #include "memory_model/storage.hpp"
@@ -41,6 +43,25 @@ const Rule& rule_of(const char* op);
 /// Bounds of result = op(operands), which broadcast as tiles do; empty if exact.
 StorageHandle elementwise(const Rule& rule, const ErrorModel& model, const TileView& result,
                           std::initializer_list<TileView> operands);
+
+/// Bounds around `result`, n values that stand for `exact`, whose bounds are `kept`: how far they
+/// are from each other comes on top.
+template <class T>
+StorageHandle around(const T* result, const T* exact, std::int64_t n, const StorageHandle& kept) {
+  StorageHandle bounds(Storage::allocate(sizeof(float) * static_cast<std::size_t>(n)));
+  auto* const to = reinterpret_cast<float*>(bounds.bytes());
+  for (std::int64_t i = 0; i < n; ++i) {
+    const auto a = static_cast<double>(static_cast<float>(result[i]));
+    const auto b = static_cast<double>(static_cast<float>(exact[i]));
+    const bool same = a == b || (a != a && b != b);
+    to[i] = kept ? reinterpret_cast<const float*>(kept.bytes())[i] : 0.f;
+    if (same) continue;
+    constexpr float kUnbounded = std::numeric_limits<float>::infinity();
+    const double apart = std::fabs(a - b);
+    to[i] = apart >= 0 ? std::nextafter(static_cast<float>(to[i] + apart), kUnbounded) : kUnbounded;
+  }
+  return bounds;
+}
 
 /// Bounds of `from`, cast to `result`'s type.
 StorageHandle cast(const TileView& result, const TileView& from);

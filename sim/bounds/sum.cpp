@@ -262,7 +262,7 @@ void dot_accumulate(C* c, std::int64_t ldc, Operand2d<T> a, Operand2d<float> a_b
 
     // Ours: between two samples a partial sum is at most either of them and the terms between.
     s.partial.assign(elems, 0.f);
-    const bool chain = op_state.profile != Profile::tensorcore_hopper || std::is_same_v<T, C>;
+    const bool chain = !on_tensor_cores(op_state.profile) || std::is_same_v<T, C>;
     const int chunk = chain ? kChunk : k;
     int before = 0;
     for (int k0 = 0; k0 < k; k0 += chunk) {

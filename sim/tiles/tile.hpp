@@ -17,6 +17,7 @@
 #include "sim/bounds/elementwise.hpp"
 #include "sim/bounds/sum.hpp"
 #include "sim/numerics/dot.hpp"
+#include "sim/numerics/gpu_functions.hpp"
 #include "sim/numerics/op_state.hpp"
 #include "sim/numerics/reduce_row.hpp"
 #include "sim/ops/dot.hpp"
@@ -405,7 +406,12 @@ struct Interpreter {
     }
     using R = decltype(apply_element<Op>(std::declval<T>()...));
     FreshTile<R> result(rows, cols);
-    detail::apply_rows<Op>(result.data(), rows, cols, lanes...);
+    bool applied = false;
+    if constexpr (GpuFunction<Op>::kKnown) {
+      applied = op_state.profile == Profile::gpu_hopper;
+      if (applied) detail::apply_rows<GpuFunction<Op>>(result.data(), rows, cols, lanes...);
+    }
+    if (!applied) detail::apply_rows<Op>(result.data(), rows, cols, lanes...);
     const std::int64_t elems = std::int64_t{rows} * cols;
     op_state.flops += elems * Op::info.flops;
     if constexpr (Op::info.transcendental) op_state.transcendentals += elems;
@@ -413,7 +419,15 @@ struct Interpreter {
     StorageHandle kept;
     if (op_state.error_model != nullptr) {
       static const bounds::Rule& rule = bounds::rule_of(Op::info.name);
-      kept = bounds::elementwise(rule, *op_state.error_model, result.view(), {lanes.view()...});
+      if (applied) {
+        FreshTile<R> exact(rows, cols);
+        detail::apply_rows<Op>(exact.data(), rows, cols, lanes...);
+        kept = bounds::around(
+            result.data(), exact.data(), elems,
+            bounds::elementwise(rule, *op_state.error_model, exact.view(), {lanes.view()...}));
+      } else {
+        kept = bounds::elementwise(rule, *op_state.error_model, result.view(), {lanes.view()...});
+      }
     }
     return std::move(result).finish(std::move(kept));
   }

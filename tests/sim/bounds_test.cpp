@@ -220,6 +220,34 @@ TEST_CASE("a NaN or an infinity of an operand is certain, one that may arise is 
   CHECK(bound_at(exp(tile<float>(1, 1, {-inf})), 0) == 0);
 }
 
+TEST_CASE("bounds around a GPU's own functions reach the exact ones", "[sim][bounds][mufu]") {
+  std::mt19937 rng(11);
+  std::uniform_real_distribution<double> values(0.1, 20);
+  std::vector<double> x(512);
+  for (double& v : x) v = values(rng);
+  const Tile<float> a = tile<float>(4, 128, x);
+  const std::vector<std::function<Tile<float>(const Tile<float>&)>> functions = {
+      [](auto& v) { return exp(v); }, [](auto& v) { return exp2(v); },
+      [](auto& v) { return erf(v); }, [](auto& v) { return tanh(v); },
+      [](auto& v) { return rsqrt(v); }};
+  for (std::size_t f = 0; f < functions.size(); ++f) {
+    CAPTURE(f);
+    const Tile<float> exact = functions[f](a);
+    const WithModel with(ErrorModel::order_alone());
+    op_state.profile = Profile::gpu_hopper;
+    const Tile<float> gpu = functions[f](a);
+    op_state.profile = Profile::exact;
+    int differ = 0;
+    for (int i = 0; i < 512; ++i) {
+      const double apart = std::fabs(static_cast<double>(gpu.data()[i]) - exact.data()[i]);
+      differ += apart > 0 ? 1 : 0;
+      CHECK(apart <= bound_at(gpu, i));
+      CHECK(bound_at(gpu, i) <= apart * (1 + 1e-6));
+    }
+    CHECK(differ > 0);
+  }
+}
+
 TEST_CASE("a cast's bound is where its interval may round to", "[sim][bounds]") {
   const WithModel with{ErrorModel{}};
   const auto near = tile<float>(1, 3, {1.0, 1 + 0x1p-8 - 0x1p-20, 1 + 0x1p-8 + 0x1p-20},
