@@ -219,8 +219,7 @@ template <class T>
 void dot_accumulate(float* c, std::int64_t ldc, Operand2d<T> a, Operand2d<T> b, int m, int n,
                     int k) {
   if constexpr (kOnTensorCores<T>) {
-    if (on_tensor_cores(op_state.profile))
-      return tensor_core_accumulate(c, ldc, a, b, m, n, k);
+    if (on_tensor_cores(op_state.profile)) return tensor_core_accumulate(c, ldc, a, b, m, n, k);
   }
   if constexpr (std::is_same_v<T, float>) {
     if (const int count = mxu_passes(op_state.profile); count > 0) {

@@ -1,12 +1,13 @@
-// Profiles: how products of tiles are computed, and in one of them elementary functions. All else is
-// exact in each (sim/ops).
+// Profiles: how products of tiles are computed, and in one of them elementary functions. All else
+// is exact in each (sim/ops).
 //
 //   exact              one fused multiply-add per k, in increasing k (sim/ops/dot.hpp)
 //   mxu                a TPU's matrix unit: f32 operands are rounded to bf16, one pass
 //   mxu:x3, mxu:x6     f32 operands as sums of two or three bf16, three or six passes
 //                      (sim/numerics/mxu.hpp)
-//   tensorcore:hopper  f16, bf16 and fp8 as Hopper's wgmma (sim/ops/tensor_core.hpp); the rest exact
-//   gpu:hopper         that, and exp, exp2, erf, tanh and rsqrt as the CUDA build has them beside
+//   tensorcore:hopper  f16, bf16 and fp8 as Hopper's wgmma (sim/ops/tensor_core.hpp); the rest
+//   exact gpu:hopper         that, and exp, exp2, erf, tanh and rsqrt as the CUDA build has them
+//   beside
 //                      tensor cores (sim/numerics/gpu_functions.hpp)
 #pragma once
 
@@ -16,9 +17,9 @@ namespace tessera {
 
 enum class Profile : std::uint8_t { exact, mxu, mxu_x3, mxu_x6, tensorcore_hopper, gpu_hopper };
 
-inline constexpr Profile kProfiles[] = {Profile::exact, Profile::mxu, Profile::mxu_x3,
-                                        Profile::mxu_x6, Profile::tensorcore_hopper,
-                                        Profile::gpu_hopper};
+inline constexpr Profile kProfiles[] = {
+    Profile::exact,     Profile::mxu, Profile::mxu_x3, Profile::mxu_x6, Profile::tensorcore_hopper,
+    Profile::gpu_hopper};
 
 constexpr const char* name(Profile profile) {
   switch (profile) {
