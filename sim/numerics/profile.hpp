@@ -5,9 +5,8 @@
 //   mxu                a TPU's matrix unit: f32 operands are rounded to bf16, one pass
 //   mxu:x3, mxu:x6     f32 operands as sums of two or three bf16, three or six passes
 //                      (sim/numerics/mxu.hpp)
-//   tensorcore:hopper  f16, bf16 and fp8 as Hopper's wgmma (sim/ops/tensor_core.hpp); the rest
-//   exact gpu:hopper         that, and exp, exp2, erf, tanh and rsqrt as the CUDA build has them
-//   beside
+//   tensorcore:hopper  f16, bf16 and fp8 as Hopper's wgmma (sim/ops/tensor_core.hpp)
+//   gpu:hopper         that, and exp, exp2, erf, tanh and rsqrt as the CUDA build has them beside
 //                      tensor cores (sim/numerics/gpu_functions.hpp)
 #pragma once
 
