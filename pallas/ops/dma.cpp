@@ -63,6 +63,7 @@ int one(Planner& p, const Operation& op, const std::vector<int>& values, bool sc
 }
 int device_of(Planner& p, const Operation& op, const std::vector<int>& values) {
   p.program().meets_devices |= !values.empty();
+  p.program().reaches_devices |= !values.empty();
   return one(p, op, values, true);
 }
 /// The core that an op names, where `memref` is.
@@ -263,6 +264,7 @@ void plan_barrier_semaphore(Planner& p, const Operation& op) {
   const int to = p.new_memref(op.results[0]);
   p.program().asynchronous = true;
   p.program().meets_devices = true;
+  p.program().has_barrier = true;
   p.emit([=](Exec& x) {
     MachineCore& c = x.machine_core();
     if (x.barrier.empty()) x.barrier = {&c.machine->barrier(c, x.collective_id)};
