@@ -39,7 +39,7 @@ def test_queries_inside_shard_map_answer_for_this_simulation():
     seen = []
 
     def ask(x):
-        seen.append((pltpu.get_tpu_info().generation, pltpu.create_tensorcore_mesh("core").devices.size))
+        seen.append((pltpu.get_tpu_info().generation, pltpu.create_tensorcore_mesh("core").shape["core"]))
         return x
 
     for device, cores in [("tpu-v5e", 1), ("tpu-v6e", 1), ("tpu-v5p", 2)]:

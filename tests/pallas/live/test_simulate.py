@@ -536,6 +536,31 @@ def test_a_jax_that_moved_gives_one_error():
     assert "something moved" in out and "pip install" in out and jax.__version__ in out
 
 
+@pytest.mark.parametrize("version,outcome", [("99.1.0", "warns"), ("0.8.2", "refuses"), (jax.__version__, "takes")])
+def test_a_jax_that_nobody_tried_is_named(version, outcome):
+    program = ("import jax, warnings\n"
+               f"jax.__version__ = {version!r}\n"
+               f"jax.__version_info__ = tuple(map(int, {version!r}.split('.')))\n"
+               "import tessera\n"
+               "with warnings.catch_warnings(record=True) as caught:\n"
+               "  warnings.simplefilter('always')\n"
+               "  try:\n    tessera.simulate().__enter__()\n    print('simulates')\n"
+               "  except ImportError as e: print('refused', e)\n"
+               "print([str(w.message) for w in caught if 'tessera' in str(w.message)])")
+    out = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120,
+                         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}, check=True).stdout
+    assert (version in out) == (outcome != "takes")
+    assert out.startswith("refused" if outcome == "refuses" else "simulates")
+
+
+def test_the_range_of_jax_is_stated_once():
+    from tessera import _jax
+
+    assert f'"{_jax.requirement()}"' in (ROOT / "python/pyproject.toml").read_text()
+    newest = ".".join(map(str, _jax.NEWEST))
+    assert (ROOT / "README.md").read_text().count(f"JAX 0.9 to {newest}") == 2
+
+
 # Captures
 
 
