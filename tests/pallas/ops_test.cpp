@@ -538,7 +538,8 @@ TEST_CASE("what a body prints", "[pallas]") {
   const Array a = array_of(DType::f32, {2, 3}, [](auto i) { return double(i) / 2; });
   const Ran r = run_text(module_text("%a: " + vmem("2x3xf32"), body), {a}, options);
   REQUIRE(r.result.ok());
-  CHECK(printed == "n is 42, again 42.\nn 42\na [[0 0.5 1]\n [1.5 2 2.5]]\n");
+  CHECK(printed ==
+        "n is 42, again 42.\nn s32[] 42\na f32[2,3] {\n  { 0, 0.5, 1 },\n  { 1.5, 2, 2.5 }\n}\n");
 }
 
 TEST_CASE("random bits are a function of the seed", "[pallas]") {

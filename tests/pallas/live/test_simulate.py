@@ -265,6 +265,26 @@ def test_prints_go_to_python(capsys):
     assert capsys.readouterr().err.split() == ["step", "0", "step", "1"]
 
 
+@pytest.mark.parametrize("dtype,shape", [("float32", (3,)), ("int32", (2, 3)), ("uint32", (2, 3, 4)), ("float32", (2, 9, 129))])
+def test_prints_are_xlas_literals(capsys, dtype, shape):
+    x = jnp.arange(np.prod(shape), dtype=dtype).reshape(shape)
+
+    def kernel(s_ref, x_ref, o_ref):
+        pl.debug_print("x[1] == ", s_ref[1])
+        pl.debug_print("x is {}", x_ref[...])
+        o_ref[...] = x_ref[...]
+
+    with tessera.simulate():
+        pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct(shape, dtype),
+                       in_specs=[pl.BlockSpec(memory_space=pltpu.SMEM), pl.BlockSpec(memory_space=pltpu.VMEM)])(
+                           jnp.asarray([24, 42], dtype), x)
+    text = capsys.readouterr().err
+    name = "f32" if dtype == "float32" else "s32"
+    assert text.startswith(f"x[1] == {name}[] 42\nx is {name}[{','.join(map(str, shape))}] {{")
+    lines = [line.partition("{")[2] for line in text.splitlines()[1:]]
+    assert [int(n) for line in lines for n in re.findall(r"\d+", line)] == list(range(x.size))
+
+
 def test_a_capture_carries_its_device(tmp_path):
     program = os.environ.get("TESSERA", "")
     if not program:
