@@ -161,6 +161,7 @@ void apply_config(const std::string& config, Call& call) {
   const Json settings = parsed.value("custom_call_config", Json::object());
   call.collective_id = settings.value("collective_id", 0);
   call.unchecked_bounds = settings.value("disable_bounds_checks", false);
+  call.skip_device_barrier = settings.value("skip_device_barrier", false);
   constexpr int kVmem = 1;
   for (const Json& scoped : parsed.value("scoped_memory_configs", Json::array())) {
     if (scoped.value("memory_space", 0) == kVmem)

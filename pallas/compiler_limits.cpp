@@ -6,6 +6,7 @@
 #include <set>
 #include <string>
 
+#include "pallas/plan_module.hpp"
 #include "pallas/rules.hpp"
 
 namespace tessera::pallas {
@@ -35,6 +36,18 @@ const std::set<std::string>& floats() {
   return ops;
 }
 
+/// As what is not built is refused, but that no TPU would run it.
+[[noreturn]] void refuse(Planner& p, const Operation& op, const std::string& why) {
+  try {
+    p.unsupported(op, why);
+  } catch (KernelError& e) {
+    auto& fields = e.diagnostic.fields;
+    std::erase_if(fields, [](const auto& field) { return field.first == "help"; });
+    fields.emplace_back(kRefusedByCompiler, "Mosaic has no code for it: no TPU runs this kernel");
+    throw;
+  }
+}
+
 constexpr std::int64_t kLanes = 128;
 constexpr std::int64_t kSublanes = 8;
 
@@ -46,28 +59,32 @@ void check_scalar(Planner& p, const Operation& op, const Type& t) {
   if (!is_narrow(t)) return;
   const std::string type = t.text;
   if (sums().contains(op.name))
-    p.unsupported(op, "Not implemented: Only i32 " + op.name + " is supported, but got '" + type +
-                          "'. Cast its operands to 32 bits");
+    refuse(p, op,
+           "Not implemented: Only i32 " + op.name + " is supported, but got '" + type +
+               "'. Cast its operands to 32 bits");
   if (words_only().contains(op.name) || logic().contains(op.name) || op.name == "arith.cmpi")
-    p.unsupported(op, "Not implemented: Only i1 and i32 scalars are supported, but got '" + type +
-                          "'. Cast its operands to 32 bits");
+    refuse(p, op,
+           "Not implemented: Only i1 and i32 scalars are supported, but got '" + type +
+               "'. Cast its operands to 32 bits");
   if (floats().contains(op.name))
-    p.unsupported(op,
-                  "failed to legalize operation: a TPU computes with f32 scalars alone, but got '" +
-                      type + "'");
+    refuse(p, op,
+           "failed to legalize operation: a TPU computes with f32 scalars alone, but got '" + type +
+               "'");
 }
 
 void check_vector(Planner& p, const Operation& op, const Type& t) {
   if (t.dtype == DType::f16 && (floats().contains(op.name) || op.name.starts_with("math.")))
-    p.unsupported(op, "Invalid vector type for load: no TensorCore has f16. Use bf16 or f32");
+    refuse(p, op, "Invalid vector type for load: no TensorCore has f16. Use bf16 or f32");
   if (!is_narrow(t) || is_float(t.dtype)) return;
   const bool half = bit_width(t.dtype) == 16;
   if (sums().contains(op.name) && !half)
-    p.unsupported(op, "Not implemented: Only vector<i16> and vector<i32> are supported, but got '" +
-                          std::string(name(t.dtype)) + "'. Cast its operands");
+    refuse(p, op,
+           "Not implemented: Only vector<i16> and vector<i32> are supported, but got '" +
+               std::string(name(t.dtype)) + "'. Cast its operands");
   if (words_only().contains(op.name))
-    p.unsupported(op, "failed to legalize operation: only vector<i32> is supported, but got '" +
-                          std::string(name(t.dtype)) + "'. Cast its operands");
+    refuse(p, op,
+           "failed to legalize operation: only vector<i32> is supported, but got '" +
+               std::string(name(t.dtype)) + "'. Cast its operands");
 }
 
 /// By an amount that is known when it is compiled there is code for any shape. Else the registers
@@ -80,14 +97,16 @@ void check_rotate(Planner& p, const Operation& op, const Type& t) {
   }
   if (t.kind != Type::Kind::vector || !t.known || t.shape.rank < 2) return;
   if (bit_width(t.dtype) < 32)
-    p.unsupported(op, "Not implemented: unsupported packed type rotation, of '" +
-                          std::string(name(t.dtype)) + "'");
+    refuse(p, op,
+           "Not implemented: unsupported packed type rotation, of '" + std::string(name(t.dtype)) +
+               "'");
   const std::int64_t dim = p.integer(op, "dimension");
   const std::int64_t extent = dim >= 0 && dim < t.shape.rank ? t.shape[static_cast<int>(dim)] : 0;
   if ((dim == t.shape.rank - 1 && extent % kLanes != 0) ||
       (dim == t.shape.rank - 2 && extent % kSublanes != 0))
-    p.unsupported(op, "Not implemented: unsupported unaligned shape: dim " + std::to_string(dim) +
-                          " has " + std::to_string(extent) + " elements");
+    refuse(p, op,
+           "Not implemented: unsupported unaligned shape: dim " + std::to_string(dim) + " has " +
+               std::to_string(extent) + " elements");
 }
 
 /// Strides are of rows: of 32-bit elements, a register's width apart.
@@ -98,11 +117,12 @@ void check_strided(Planner& p, const Operation& op) {
   const std::vector<std::int64_t> steps = p.integers(op, "strides");
   if (m.kind != Type::Kind::memref || !m.known || m.shape.rank == 0 || steps.empty()) return;
   if (bit_width(m.dtype) < 32)
-    p.unsupported(op, std::string("not implemented: Strided ") + (load ? "load" : "store") +
-                          " with non 32-bit data, of '" + name(m.dtype) + "'");
-  if (steps.back() != 1) p.unsupported(op, "Not Implemented: Stride on last dim is not 1");
+    refuse(p, op,
+           std::string("not implemented: Strided ") + (load ? "load" : "store") +
+               " with non 32-bit data, of '" + name(m.dtype) + "'");
+  if (steps.back() != 1) refuse(p, op, "Not Implemented: Stride on last dim is not 1");
   if (m.shape[m.shape.rank - 1] > kLanes)
-    p.unsupported(op, "Not Implemented: The last dim size is not 128 in original base memref");
+    refuse(p, op, "Not Implemented: The last dim size is not 128 in original base memref");
 }
 
 }  // namespace

@@ -6,11 +6,14 @@
 //
 // MLIR needs to know three things about the `tpu` dialect: that its attributes and types exist
 // (their text is kept), and that its types may be elements of memrefs. The 8- and 4-bit floats
-// whose bytecode came with MLIR 23 are decoded here.
+// whose bytecode came with MLIR 23, and the affine maps and strided layouts whose bytecode came
+// with MLIR 24 (JAX 0.11), are decoded here.
 #include <llvm/Config/llvm-config.h>
 #include <llvm/Support/raw_ostream.h>
 #include <mlir/Bytecode/BytecodeImplementation.h>
 #include <mlir/Bytecode/BytecodeReader.h>
+#include <mlir/IR/AffineExpr.h>
+#include <mlir/IR/AffineMap.h>
 #include <mlir/IR/BuiltinAttributes.h>
 #include <mlir/IR/BuiltinOps.h>
 #include <mlir/IR/BuiltinTypes.h>
@@ -23,6 +26,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 
+#include <array>
 #include <cstdio>
 #include <iostream>
 #include <iterator>
@@ -164,6 +168,100 @@ mlir::LogicalResult read_new_float(mlir::DialectBytecodeReader& reader, llvm::St
     default:
       break;
   }
+  return mlir::success();
+}
+
+/// An affine expression as MLIR 24 writes it: an operator, then its operands.
+mlir::LogicalResult read_affine(mlir::DialectBytecodeReader& reader, int depth,
+                                mlir::AffineExpr& expr) {
+  enum Code : std::uint8_t { dim, symbol, constant, add, mul, mod, floordiv, ceildiv };
+  constexpr int kDeepest = 100;
+  mlir::MLIRContext* const context = reader.getContext();
+  std::uint64_t code = 0;
+  if (depth > kDeepest || mlir::failed(reader.readVarInt(code)) || code > ceildiv)
+    return mlir::failure();
+  if (code <= symbol) {
+    std::uint64_t position = 0;
+    if (mlir::failed(reader.readVarInt(position)) || position > 64) return mlir::failure();
+    const auto at = static_cast<unsigned>(position);
+    expr =
+        code == dim ? mlir::getAffineDimExpr(at, context) : mlir::getAffineSymbolExpr(at, context);
+    return mlir::success();
+  }
+  if (code == constant) {
+    std::int64_t value = 0;
+    if (mlir::failed(reader.readSignedVarInt(value))) return mlir::failure();
+    expr = mlir::getAffineConstantExpr(value, context);
+    return mlir::success();
+  }
+  mlir::AffineExpr a;
+  mlir::AffineExpr b;
+  if (mlir::failed(read_affine(reader, depth + 1, a)) ||
+      mlir::failed(read_affine(reader, depth + 1, b)))
+    return mlir::failure();
+  constexpr std::array kinds{mlir::AffineExprKind::Add, mlir::AffineExprKind::Mul,
+                             mlir::AffineExprKind::Mod, mlir::AffineExprKind::FloorDiv,
+                             mlir::AffineExprKind::CeilDiv};
+  expr = mlir::getAffineBinaryOpExpr(kinds[code - add], a, b);
+  return mlir::success();
+}
+
+/// Its dims and which of four forms: the identity, a permutation, some of its dims, or any.
+mlir::LogicalResult read_affine_map(mlir::DialectBytecodeReader& reader, mlir::Attribute& to) {
+  enum Form : std::uint8_t { identity, permutation, projection, any };
+  constexpr std::uint64_t kMost = 64;
+  mlir::MLIRContext* const context = reader.getContext();
+  std::uint64_t head = 0;
+  if (mlir::failed(reader.readVarInt(head)) || head / 4 > kMost) return mlir::failure();
+  const auto dims = static_cast<unsigned>(head / 4);
+  const std::uint64_t form = head % 4;
+  std::uint64_t symbols = 0;
+  std::uint64_t results = dims;
+  if (form == any && mlir::failed(reader.readVarInt(symbols))) return mlir::failure();
+  if ((form == any || form == projection) && mlir::failed(reader.readVarInt(results)))
+    return mlir::failure();
+  if (symbols > kMost || results > kMost) return mlir::failure();
+  llvm::SmallVector<mlir::AffineExpr> exprs;
+  for (std::uint64_t i = 0; i < results; ++i) {
+    mlir::AffineExpr expr;
+    std::uint64_t position = i;
+    if (form == any) {
+      if (mlir::failed(read_affine(reader, 0, expr))) return mlir::failure();
+    } else {
+      if (form != identity && mlir::failed(reader.readVarInt(position))) return mlir::failure();
+      if (position >= dims) return mlir::failure();
+      expr = mlir::getAffineDimExpr(static_cast<unsigned>(position), context);
+    }
+    exprs.push_back(expr);
+  }
+  to = mlir::AffineMapAttr::get(
+      mlir::AffineMap::get(dims, static_cast<unsigned>(symbols), exprs, context));
+  return mlir::success();
+}
+
+mlir::LogicalResult read_strided_layout(mlir::DialectBytecodeReader& reader, mlir::Attribute& to) {
+  constexpr std::uint64_t kMost = 64;
+  std::int64_t offset = 0;
+  std::uint64_t count = 0;
+  if (mlir::failed(reader.readSignedVarInt(offset)) || mlir::failed(reader.readVarInt(count)) ||
+      count > kMost)
+    return mlir::failure();
+  llvm::SmallVector<std::int64_t> strides(count);
+  for (std::int64_t& stride : strides) {
+    if (mlir::failed(reader.readSignedVarInt(stride))) return mlir::failure();
+  }
+  to = mlir::StridedLayoutAttr::get(reader.getContext(), offset, strides);
+  return mlir::success();
+}
+
+/// What builtin bytecode of MLIR 24 has and that of 22 has as text.
+mlir::LogicalResult read_new_attribute(mlir::DialectBytecodeReader& reader, llvm::StringRef dialect,
+                                       mlir::Attribute& to) {
+  if (dialect != "builtin") return mlir::success();
+  std::uint64_t code = 0;
+  if (mlir::failed(reader.readVarInt(code))) return mlir::failure();
+  if (code == 23) return read_affine_map(reader, to);
+  if (code == 25) return read_strided_layout(reader, to);
   return mlir::success();
 }
 
@@ -468,6 +566,7 @@ std::string import_module(const std::string& text, Module& to) {
   });
   mlir::ParserConfig config(&context, /*verifyAfterParse=*/false);
   config.getBytecodeReaderConfig().attachTypeCallback(read_new_float);
+  config.getBytecodeReaderConfig().attachAttributeCallback(read_new_attribute);
   const mlir::OwningOpRef<mlir::ModuleOp> module =
       mlir::parseSourceString<mlir::ModuleOp>(text, config, "module");
   if (!module) return message.empty() ? "MLIR cannot read it" : message;

@@ -40,7 +40,8 @@ struct Call {
   int collective_id = 0;
   bool unchecked_bounds =
       false;  ///< the author's disable_bounds_checks: reads outside are undefined
-  std::vector<std::string> names;  ///< of inputs, then of results; made up if empty
+  bool skip_device_barrier = false;  ///< devices do not meet before the kernel starts
+  std::vector<std::string> names;    ///< of inputs, then of results; made up if empty
 };
 
 /// The array of all devices: their parts one after the other along dim 0, scalars as one number

@@ -8,6 +8,21 @@ namespace tessera::program {
 
 namespace {
 
+/// An element as a register holds it.
+std::string element_text(const std::byte* at, DType dtype) {
+  return visit_dtype(dtype, [&](auto tag) -> std::string {
+    using T = typename decltype(tag)::type;
+    T v{};
+    std::memcpy(&v, at, sizeof(T));
+    if constexpr (kIsFloat<T>)
+      return fmt::format("{:g}", convert<float>(v));
+    else if constexpr (std::is_same_v<T, bool>)
+      return v ? "true" : "false";
+    else
+      return std::to_string(convert<std::int64_t>(v));
+  });
+}
+
 class Printer {
  public:
   explicit Printer(const Program& p) : p_(p) {
@@ -157,19 +172,6 @@ class Printer {
 
 }  // namespace
 
-std::string element_text(const std::byte* at, DType dtype) {
-  return visit_dtype(dtype, [&](auto tag) -> std::string {
-    using T = typename decltype(tag)::type;
-    T v{};
-    std::memcpy(&v, at, sizeof(T));
-    if constexpr (kIsFloat<T>)
-      return fmt::format("{:g}", convert<float>(v));
-    else if constexpr (std::is_same_v<T, bool>)
-      return v ? "true" : "false";
-    else
-      return std::to_string(convert<std::int64_t>(v));
-  });
-}
 std::string print(const Program& program) { return Printer(program).text(); }
 
 }  // namespace tessera::program

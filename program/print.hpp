@@ -7,9 +7,6 @@
 
 namespace tessera::program {
 
-/// An element as a register holds it.
-std::string element_text(const std::byte* at, DType dtype);
-
 /// Windows with what their index maps do, the steps of those, the steps of the body: slots of
 /// scalars (s), vectors (v) and memrefs (m), groups with their members in brackets, jumps, vectors
 /// that nobody reads any more, source lines.

@@ -193,8 +193,10 @@ struct Program {
   /// Of SparseCores: the kinds of cores that run it. The grid of several kinds has one dim: the
   /// cells of the first, then those of the next.
   std::vector<Subcores> subcores;
-  bool meets_devices = false;  ///< asks which device it is on, or reaches others
-  std::vector<Read> reads;     ///< number i + 1 is an Origin; at most kAnyRead - 1
+  bool meets_devices = false;    ///< asks which device it is on, or reaches others
+  bool reaches_devices = false;  ///< copies or signals to devices that it names
+  bool has_barrier = false;      ///< takes the barrier semaphore, to meet the others by itself
+  std::vector<Read> reads;       ///< number i + 1 is an Origin; at most kAnyRead - 1
   int scalars = 0;
   int vectors = 0;
   int memrefs = 0;

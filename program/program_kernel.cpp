@@ -1,6 +1,7 @@
 #include "program/program_kernel.hpp"
 
 #include "program/memory.hpp"
+#include "sim/tiles/async.hpp"
 
 namespace tessera::program {
 
@@ -55,6 +56,7 @@ class ProgramBody final : public Body {
     exec_.collective_id = call.collective_id;
     exec_.unchecked_bounds = call.unchecked_bounds;
     exec_.dry = view.dry;
+    meets_first_ = program_.reaches_devices && !program_.has_barrier && !call.skip_device_barrier;
     const std::vector<OperandPlan>& operands = view.plan->operands;
     for (std::size_t i = 0; i < operands.size(); ++i) bind(i, window_at(i));
   }
@@ -82,7 +84,10 @@ class ProgramBody final : public Body {
     return true;
   }
 
-  void run() override { run_at(view_.ids.data()); }
+  void run() override {
+    if (std::exchange(meets_first_, false)) meet_devices();
+    run_at(view_.ids.data());
+  }
 
   void count(CountedCore& counted) override {
     // A body with scratch of its own counts on the machine's refs: it asks for the machine first.
@@ -106,6 +111,31 @@ class ProgramBody final : public Body {
   const Window& window_at(std::size_t i) const {
     const std::size_t first = program_.operands.size();
     return i < first ? program_.operands[i] : program_.scratch[i - first];
+  }
+
+  /// No core goes on before all cores of all devices are in the kernel: what Pallas does for a
+  /// kernel that reaches others and takes no barrier semaphore itself, unless it is told otherwise
+  /// (JAX, docs/pallas/tpu/distributed.md).
+  void meet_devices() {
+    if (view_.core == nullptr || view_.core->machine->devices() < 2) return;
+    MachineCore& c = *view_.core;
+    Machine& m = *c.machine;
+    constexpr int kNoCollective = (1 << 30) - 1;  // an id that no kernel has
+    Semaphore& own = m.barrier(c, kNoCollective);
+    own.name = "the barrier before the kernel";
+    const SemRef mine({&own}, c, own.name.c_str());
+    Here at;
+    for (const Location& line : program_.locations) {
+      if (at.line == 0) at = {line.file.c_str(), line.line};
+    }
+    if (c.id != 0) {
+      semaphore_signal(mine, 1, 0, 0, at);
+      semaphore_wait(mine, 1, at);
+      return;
+    }
+    semaphore_wait(mine, m.cores() - 1, at);
+    for (int id = 1; id < m.cores(); ++id)
+      semaphore_signal(mine, 1, m.core(id).device, m.core(id).core, at);
   }
 
   /// What the cores of a SparseCore share is that of one of them.
@@ -177,6 +207,7 @@ class ProgramBody final : public Body {
   CoreView& view_;
   Exec exec_;
   IndexMaps maps_;
+  bool meets_first_ = false;
   std::vector<std::unique_ptr<Block>> counted_;  ///< of a count: memory that nobody reads
 };
 

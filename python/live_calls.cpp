@@ -1,6 +1,7 @@
 #include "python/live_calls.hpp"
 
 #include <fmt/format.h>
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <cstring>
@@ -213,6 +214,8 @@ class Calls {
     f.failure = d.text();
     f.slug = d.slug;
     f.kind = name(d.kind);
+    f.by_compiler = std::ranges::any_of(
+        d.fields, [](const auto& field) { return field.first == pallas::kRefusedByCompiler; });
   }
 
   void execute(const Group& group, const Kernel& kernel, const Settings& settings) {
@@ -303,7 +306,13 @@ class Calls {
     f.page = report::page_data(report, result, options.command);
     f.json = report::json_of(report);
     f.text = report::text_of(report);
-    if (!result.ok()) {
+    const bool left_unwritten = settings.may_leave_unwritten && result.complete && !result.ok() &&
+                                std::ranges::all_of(result.diagnostics, [](const Diagnostic& d) {
+                                  return d.slug == "output-not-covered";
+                                });
+    if (left_unwritten) {
+      f.note = result.diagnostics.front().text();
+    } else if (!result.ok()) {
       fail(f, result.diagnostics.front());
       if (!settings.keep_going || (f.slug != "race" && !result.complete)) return false;
     }

@@ -44,22 +44,26 @@ struct DeviceCall {
 struct Settings {
   RunOptions options;  ///< device, schedule, cores, threads, find_races, profile, error_model, dry
   bool keep_going = false;  ///< a kernel that is wrong gives poison, and the program goes on
-  std::string capture;      ///< a folder for calls with their operands; "" for none
-  std::string golden;       ///< a folder for goldens, if options has an error model
-  double patience = 60;     ///< seconds that a device may be late, while nothing else happens
+  /// Outputs that a kernel leaves unwritten are a note: what reads them finds poison.
+  bool may_leave_unwritten = false;
+  std::string capture;   ///< a folder for calls with their operands; "" for none
+  std::string golden;    ///< a folder for goldens, if options has an error model
+  double patience = 60;  ///< seconds that a device may be late, while nothing else happens
 };
 
 /// One call of a kernel that is over.
 struct Finished {
-  std::string json;     ///< tessera.run/1
-  std::string text;     ///< the same for people
-  std::string page;     ///< what a page shows beside (report/html_report.hpp), as JSON
-  std::string slug;     ///< of what is wrong, "" if nothing is
-  std::string kind;     ///< "kernel", "unsupported", "unmodelled", "internal" or "input"
-  std::string failure;  ///< the diagnostic, "" if all is well
-  std::string printed;  ///< what the kernel printed
-  std::string folder;   ///< where it was captured, "" if it was not
-  std::string golden;   ///< where its golden is, "" if there is none
+  std::string json;          ///< tessera.run/1
+  std::string text;          ///< the same for people
+  std::string page;          ///< what a page shows beside (report/html_report.hpp), as JSON
+  std::string slug;          ///< of what is wrong, "" if nothing is
+  bool by_compiler = false;  ///< a TPU's compiler refuses it
+  std::string kind;          ///< "kernel", "unsupported", "unmodelled", "internal" or "input"
+  std::string failure;       ///< the diagnostic, "" if all is well
+  std::string note;          ///< a diagnostic that fails nothing, or ""
+  std::string printed;       ///< what the kernel printed
+  std::string folder;        ///< where it was captured, "" if it was not
+  std::string golden;        ///< where its golden is, "" if there is none
 };
 
 /// Calls are taken from here on. Throws InputError if they are already.

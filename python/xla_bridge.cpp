@@ -182,8 +182,8 @@ std::string device_kind(const std::string& device) {
 }
 
 void start(const std::string& device, const std::string& schedule, bool find_races, bool keep_going,
-           int cores, int threads, const std::string& capture, double patience,
-           const std::string& profile, const std::string& golden,
+           bool may_leave_unwritten, int cores, int threads, const std::string& capture,
+           double patience, const std::string& profile, const std::string& golden,
            std::optional<ErrorModel> error_model, bool dry) {
   live::Settings s;
   s.options.device = load_device(device);
@@ -195,6 +195,7 @@ void start(const std::string& device, const std::string& schedule, bool find_rac
   s.options.threads = threads;
   s.options.profile = named(kProfiles, profile, "profile");
   s.keep_going = keep_going;
+  s.may_leave_unwritten = may_leave_unwritten;
   s.capture = capture;
   s.golden = golden;
   s.options.error_model = std::move(error_model);
@@ -226,9 +227,9 @@ NB_MODULE(_xla, m) {
   nb::class_<ErrorModel>(m, "ErrorModel");
   m.def("error_model", &error_model);
   m.def("start", &start, nb::arg("device"), nb::arg("schedule"), nb::arg("find_races"),
-        nb::arg("keep_going"), nb::arg("cores"), nb::arg("threads"), nb::arg("capture"),
-        nb::arg("patience"), nb::arg("profile"), nb::arg("golden"), nb::arg("error_model").none(),
-        nb::arg("dry"));
+        nb::arg("keep_going"), nb::arg("may_leave_unwritten"), nb::arg("cores"), nb::arg("threads"),
+        nb::arg("capture"), nb::arg("patience"), nb::arg("profile"), nb::arg("golden"),
+        nb::arg("error_model").none(), nb::arg("dry"));
   m.def("stop", &live::close, nb::call_guard<nb::gil_scoped_release>());
   nb::class_<live::Finished>(m, "Finished")
       .def_ro("json", &live::Finished::json)
@@ -236,7 +237,9 @@ NB_MODULE(_xla, m) {
       .def_ro("page", &live::Finished::page)
       .def_ro("slug", &live::Finished::slug)
       .def_ro("kind", &live::Finished::kind)
+      .def_ro("by_compiler", &live::Finished::by_compiler)
       .def_ro("failure", &live::Finished::failure)
+      .def_ro("note", &live::Finished::note)
       .def_ro("printed", &live::Finished::printed)
       .def_ro("folder", &live::Finished::folder)
       .def_ro("golden", &live::Finished::golden);

@@ -1,9 +1,9 @@
 // Scopes, the grid, and what a body says rather than computes.
 #include <cstdlib>
 
+#include "pallas/literal.hpp"
 #include "pallas/rules.hpp"
 #include "program/memory.hpp"
-#include "program/print.hpp"
 #include "program/rules.hpp"
 
 namespace tessera::pallas {
@@ -41,19 +41,13 @@ void plan_program_id(Planner& p, const Operation& op) {
   });
 }
 
-std::string vector_text(const Vector& v, const Shape& s, DType dtype, int dim, std::int64_t& at) {
-  if (dim == s.rank) {
-    const std::int64_t e = at++;
-    if (v.poison && v.poison.bytes()[e] != std::byte{0}) return "?";
-    return element_text(v.data.bytes() + e * register_bytes(dtype), dtype);
-  }
-  std::string text = "[";
-  for (std::int64_t i = 0; i < s[dim]; ++i)
-    text += (i > 0 ? (dim + 1 < s.rank ? "\n " : " ") : "") + vector_text(v, s, dtype, dim + 1, at);
-  return text + "]";
+/// A text that a value can follow.
+std::string ends_apart(const std::string& text) {
+  return text.empty() || text.ends_with('\n') || text.ends_with(' ') ? text : text + " ";
 }
 
-/// pl.debug_print.
+/// pl.debug_print. "$0", or "$x0" with a format, in a text with placeholders: a number. Without
+/// any, values follow as XLA prints literals.
 void plan_log(Planner& p, const Operation& op) {
   struct Part {
     int slot;
@@ -74,13 +68,12 @@ void plan_log(Planner& p, const Operation& op) {
     if (x.printed == nullptr) return;
     std::string line;
     const auto value = [&](const Part& part) {
-      std::int64_t at = 0;
       if (part.type.kind == Type::Kind::vector)
-        return vector_text(x.vector(part.slot), part.type.shape, part.type.dtype, 0, at);
+        return literal(x.vector(part.slot), part.type.shape, part.type.dtype);
       const Scalar& s = x.scalars[static_cast<std::size_t>(part.slot)];
-      return s.poison ? std::string("?") : element_text(s.bytes.data(), part.type.dtype);
+      if (!formatted) return literal(s, part.type.dtype);
+      return s.poison ? std::string("?") : literal_element(s.bytes.data(), part.type.dtype);
     };
-    // "$0", or "$x0" with a format: the place of a value. Without any, values follow the text.
     for (std::size_t i = 0; i < tag->size(); ++i) {
       const std::size_t digits =
           formatted ? tag->find_first_of("0123456789", i) : std::string::npos;
@@ -95,7 +88,7 @@ void plan_log(Planner& p, const Operation& op) {
       i = end - 1;
     }
     for (std::size_t next = formatted ? parts.size() : 0; next < parts.size(); ++next)
-      line += (line.empty() ? "" : " ") + value(parts[next]);
+      line = ends_apart(line) + value(parts[next]);
     *x.printed += line + "\n";
   });
 }
@@ -112,9 +105,7 @@ void plan_log_buffer(Planner& p, const Operation& op) {
   p.emit([=](Exec& x) {
     if (x.printed == nullptr) return;
     const Ref r = x.memref(from).ref();
-    std::int64_t at = 0;
-    *x.printed += *tag + (tag->empty() || tag->ends_with('\n') ? "" : " ") +
-                  vector_text(load(x, r), r.extents(), dtype, 0, at) + "\n";
+    *x.printed += ends_apart(*tag) + literal(load(x, r), r.extents(), dtype) + "\n";
   });
 }
 

@@ -63,6 +63,7 @@ int one(Planner& p, const Operation& op, const std::vector<int>& values, bool sc
 }
 int device_of(Planner& p, const Operation& op, const std::vector<int>& values) {
   p.program().meets_devices |= !values.empty();
+  p.program().reaches_devices |= !values.empty();
   return one(p, op, values, true);
 }
 /// The core that an op names, where `memref` is.
@@ -89,8 +90,8 @@ TargetCore target_core(Planner& p, const Operation& op, const std::vector<int>& 
 
 void plan_enqueue(Planner& p, const Operation& op) {
   const auto parts = p.segments(op);
-  if (parts.size() < 6 || parts[0].size() != 1 || parts[2].size() != 1 || parts[3].size() != 1)
-    p.refuse(op);
+  if (parts.size() < 6 || parts[0].size() != 1 || parts[2].size() != 1) p.refuse(op);
+  if (parts[3].empty()) p.unsupported(op, "without a semaphore");
   for (std::size_t i = 7; i < parts.size(); ++i) {
     if (!parts[i].empty()) p.unsupported(op, "with operands of a newer version");
   }
@@ -214,6 +215,14 @@ void plan_wait(Planner& p, const Operation& op) {
   if (parts.size() < 3 || parts[0].size() != 1 || parts[2].size() != 1) p.refuse(op);
   emit_wait(p, parts[0][0], parts[2][0]);
 }
+/// The bytes of its destination, or of what was sent.
+void plan_wait_side(Planner& p, const Operation& op) {
+  const auto parts = p.segments(op);
+  if (parts.size() < 4 || parts[0].size() != 1 || parts[2].size() != 1) p.refuse(op);
+  const std::size_t side = p.integer_or(op, "wait_target", 1) != 0 ? 2 : 0;
+  if (parts[side + 1].size() != 1) p.unsupported(op, "without a semaphore");
+  emit_wait(p, parts[side + 1][0], parts[side][0]);
+}
 /// The bytes of the side in VMEM: the other one is the whole array.
 void plan_wait_indirect(Planner& p, const Operation& op) {
   p.expect(op, 3, 0);
@@ -263,6 +272,7 @@ void plan_barrier_semaphore(Planner& p, const Operation& op) {
   const int to = p.new_memref(op.results[0]);
   p.program().asynchronous = true;
   p.program().meets_devices = true;
+  p.program().has_barrier = true;
   p.emit([=](Exec& x) {
     MachineCore& c = x.machine_core();
     if (x.barrier.empty()) x.barrier = {&c.machine->barrier(c, x.collective_id)};
@@ -289,6 +299,8 @@ Rules dma_rules() {
   static const std::vector<Rule> rules = {
       {"tpu.enqueue_dma", "starts a copy, here or to another device", false, plan_enqueue},
       {"tpu.wait_dma2", "waits for the bytes of a copy", false, plan_wait},
+      {"tpu.wait_dma", "waits for the bytes of a copy, those that landed or those that were sent",
+       false, plan_wait_side},
       {"tpu.enqueue_indirect_dma",
        "copies the rows that offsets name, or adds them, on a SparseCore", false,
        plan_enqueue_indirect, Dry::runs},

@@ -151,6 +151,34 @@ void plan_tpu_vector_load(Planner& p, const Operation& op) {
   plan_load_part(p, op, parts[1], p.integers(op, "strides"), parts[2].empty() ? -1 : parts[2][0]);
 }
 
+/// Both of a SparseCore, since JAX 0.12: a mask packs, or there is none.
+void expect_sparse(Planner& p, const Operation& op) {
+  if (p.program().subcores.empty()) p.unsupported(op, "but on a SparseCore");
+}
+void expect_along_rows(Planner& p, const Operation& op, const char* dim, int memref) {
+  if (op.find(dim) != nullptr && p.integer(op, dim) + 1 != p.type(memref).shape.rank)
+    p.unsupported(op, "along another dim than the last");
+}
+void plan_expand_load(Planner& p, const Operation& op) {
+  expect_sparse(p, op);
+  if (op.results.size() != 1 || op.operands.size() < 2) p.refuse(op);
+  expect_along_rows(p, op, "expand_dim", op.operands[0]);
+  plan_load_part(p, op, std::span(op.operands).subspan(1, op.operands.size() - 2), {},
+                 op.operands.back());
+}
+/// Every sublane of a register, one row after the other.
+void expect_whole_register(Planner& p, const Operation& op) {
+  expect_sparse(p, op);
+  const std::vector<std::int64_t> sublanes = p.integers(op, "sublane_mask");
+  if (std::ranges::find(sublanes, 0) != sublanes.end() ||
+      p.integer_or(op, "sublane_stride", 1) != 1)
+    p.unsupported(op, "of some sublanes");
+}
+void plan_register_load(Planner& p, const Operation& op) {
+  expect_whole_register(p, op);
+  plan_vector_load(p, op);
+}
+
 void plan_store_part(Planner& p, const Operation& op, int value, int memref,
                      std::span<const int> indices, const std::vector<std::int64_t>& steps,
                      int mask_value, Adding add = nullptr) {
@@ -200,17 +228,33 @@ void plan_store_part(Planner& p, const Operation& op, int value, int memref,
       {from});
   p.carries_bounds();
 }
+Adding adds(Planner& p, const Operation& op, int value) {
+  if (p.integer_or(op, "add", 0) == 0) return nullptr;
+  const Adding add = p.program().subcores.empty() ? nullptr : adding(p.type(value).dtype);
+  if (add == nullptr) p.unsupported(op, "that adds, but numbers on a SparseCore");
+  return add;
+}
 void plan_tpu_vector_store(Planner& p, const Operation& op) {
   const auto parts = p.segments(op);
   if (parts.size() != 4 || parts[0].size() != 1 || parts[1].size() != 1 || parts[3].size() > 1)
     p.refuse(op);
-  Adding add = nullptr;
-  if (p.integer_or(op, "add", 0) != 0) {
-    add = p.program().subcores.empty() ? nullptr : adding(p.type(parts[0][0]).dtype);
-    if (add == nullptr) p.unsupported(op, "that adds, but numbers on a SparseCore");
-  }
   plan_store_part(p, op, parts[0][0], parts[1][0], parts[2], p.integers(op, "strides"),
-                  parts[3].empty() ? -1 : parts[3][0], add);
+                  parts[3].empty() ? -1 : parts[3][0], adds(p, op, parts[0][0]));
+}
+void plan_compress_store(Planner& p, const Operation& op) {
+  expect_sparse(p, op);
+  if (op.operands.size() < 3) p.refuse(op);
+  expect_along_rows(p, op, "compress_dim", op.operands[1]);
+  plan_store_part(p, op, op.operands[0], op.operands[1],
+                  std::span(op.operands).subspan(2, op.operands.size() - 3), {}, op.operands.back(),
+                  adds(p, op, op.operands[0]));
+}
+void plan_register_store(Planner& p, const Operation& op) {
+  expect_whole_register(p, op);
+  const auto parts = p.segments(op);
+  if (parts.size() != 4 || parts[0].size() != 1 || parts[1].size() != 1) p.refuse(op);
+  if (!parts[3].empty()) p.unsupported(op, "with a mask");
+  plan_store_part(p, op, parts[0][0], parts[1][0], parts[2], {}, -1, adds(p, op, parts[0][0]));
 }
 void plan_vector_store(Planner& p, const Operation& op) {
   if (op.operands.size() < 2) p.refuse(op);
@@ -286,6 +330,19 @@ Rules memory_rules() {
        "a vector into part of a buffer, where a mask holds; on a SparseCore the elements that it "
        "chooses side by side, or added to what is there",
        false, plan_tpu_vector_store},
+      {"tpu.load", "a register of a SparseCore", true, plan_register_load},
+      {"tpu.store", "a register of a SparseCore into memory, or added to what is there", false,
+       plan_register_store},
+      {"tpu.expand_load_vreg", "elements side by side, to where a mask holds, on a SparseCore",
+       true, plan_expand_load},
+      {"tpu.vector_expand_load", "elements side by side, to where a mask holds, on a SparseCore",
+       true, plan_expand_load},
+      {"tpu.compress_store_vreg",
+       "the elements that a mask chooses side by side, or added to what is there, on a SparseCore",
+       false, plan_compress_store},
+      {"tpu.vector_compress_store",
+       "the elements that a mask chooses side by side, or added to what is there, on a SparseCore",
+       false, plan_compress_store},
       {"tpu.strided_load", "every n-th row; step 0 repeats one", true, plan_strided_load},
       {"tpu.strided_store", "into every n-th row", false, plan_strided_store},
       {"memref.load", "a scalar of SMEM", true, plan_scalar_load},

@@ -67,11 +67,12 @@ void expect_numbers(const Vector& v, std::int64_t n, const char* op) {
   }
 }
 
-/// Calls f with a value of the type that compares as the unit does: integers have no sign.
+/// Calls f with a value of the type that compares as the unit does: integers have no sign, unless
+/// the op says so.
 template <class F>
-void with_key(Planner& p, const Operation& op, DType d, F&& f) {
+void with_key(Planner& p, const Operation& op, DType d, F&& f, bool with_sign = false) {
   if (d == DType::f32) return f(float{});
-  if (d == DType::i32) return f(std::uint32_t{});
+  if (d == DType::i32) return with_sign ? f(std::int32_t{}) : f(std::uint32_t{});
   p.unsupported(op, std::string("of ") + name(d));
 }
 
@@ -91,12 +92,18 @@ T scanned(Scan kind, T before, T x) {
 
 void plan_scan(Planner& p, const Operation& op) {
   if (op.operands.empty() || op.operands.size() > 2 || op.results.size() != 1) p.refuse(op);
-  const std::string kind_name = p.inner_text(op, "kind");
-  if (kind_name != "sum" && kind_name != "max" && kind_name != "min")
-    p.unsupported(op, "of kind " + kind_name);
-  const Scan kind = kind_name == "sum" ? Scan::sum : kind_name == "max" ? Scan::max : Scan::min;
   const std::int64_t n = row_of(p, op, op.operands[0]);
   const DType from = p.type(op.operands[0]).dtype;
+  // Since version 18 largest and smallest say of what: maxf, maxsi, maxui.
+  const std::string kind_name = p.inner_text(op, "kind");
+  const std::string of = kind_name.size() > 3 ? kind_name.substr(3) : "";
+  const bool fits = of.empty() || (from == DType::f32 ? of == "f" : of == "si" || of == "ui");
+  if (kind_name != "sum" &&
+      (!fits || (!kind_name.starts_with("max") && !kind_name.starts_with("min"))))
+    p.unsupported(op, "of kind " + kind_name);
+  const Scan kind = kind_name == "sum"             ? Scan::sum
+                    : kind_name.starts_with("max") ? Scan::max
+                                                   : Scan::min;
   const bool masked = op.operands.size() == 2;
   if (masked) expect_row(p, op, op.operands[1], DType::boolean, n);
   const bool counts = from == DType::boolean;
@@ -125,32 +132,35 @@ void plan_scan(Planner& p, const Operation& op) {
         {source});
     return;
   }
-  with_key(p, op, from, [&]<class T>(T) {
-    p.emit(
-        [=](Exec& x) {
-          const Vector& v = x.vector(source);
-          const std::byte* const chosen =
-              masked ? decisions(x.vector(mask), n, "a scan's mask") : nullptr;
-          if (kind != Scan::sum) expect_numbers<T>(v, n, "tpu.scan");
-          Vector r = row<T>(n);
-          if (v.poison) r.poison = poison_mask(n, 0);
-          T so_far{};
-          bool any = false;
-          Origin poison = 0;
-          for (std::int64_t e = 0; e < n; ++e) {
-            const T here = element<T>(v, e);
-            if (chosen == nullptr || chosen[e] != std::byte{0}) {
-              so_far = any ? scanned(kind, so_far, here) : here;
-              if (poison == 0) poison = computed_from(v.poison_at(e));
-              any = true;
-            }
-            elements<T>(r)[e] = any ? so_far : here;
-            if (v.poison) r.poison.bytes()[e] = std::byte{any ? poison : v.poison_at(e)};
-          }
-          x.vector(result) = std::move(r);
-        },
-        {source});
-  });
+  with_key(
+      p, op, from,
+      [&]<class T>(T) {
+        p.emit(
+            [=](Exec& x) {
+              const Vector& v = x.vector(source);
+              const std::byte* const chosen =
+                  masked ? decisions(x.vector(mask), n, "a scan's mask") : nullptr;
+              if (kind != Scan::sum) expect_numbers<T>(v, n, "tpu.scan");
+              Vector r = row<T>(n);
+              if (v.poison) r.poison = poison_mask(n, 0);
+              T so_far{};
+              bool any = false;
+              Origin poison = 0;
+              for (std::int64_t e = 0; e < n; ++e) {
+                const T here = element<T>(v, e);
+                if (chosen == nullptr || chosen[e] != std::byte{0}) {
+                  so_far = any ? scanned(kind, so_far, here) : here;
+                  if (poison == 0) poison = computed_from(v.poison_at(e));
+                  any = true;
+                }
+                elements<T>(r)[e] = any ? so_far : here;
+                if (v.poison) r.poison.bytes()[e] = std::byte{any ? poison : v.poison_at(e)};
+              }
+              x.vector(result) = std::move(r);
+            },
+            {source});
+      },
+      of == "si");
 }
 
 void plan_scan_count(Planner& p, const Operation& op) {
@@ -374,8 +384,9 @@ void plan_unpack(Planner& p, const Operation& op) {
 Rules sparse_vector_rules() {
   static const std::vector<Rule> rules = {
       {"tpu.scan",
-       "running sums, largest or smallest of what a mask chooses (integers without sign); before "
-       "the first of them, the operand",
+       "running sums, largest or smallest of what a mask chooses (integers without sign, unless "
+       "the "
+       "kind says so); before the first of them, the operand",
        true, plan_scan},
       {"tpu.scan_count",
        "how often each value came so far among what a mask chooses, 1 elsewhere; and where it "

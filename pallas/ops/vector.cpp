@@ -6,6 +6,7 @@
 #include "program/elements.hpp"
 #include "program/reduction.hpp"
 #include "program/rules.hpp"
+#include "sim/ops/logistic.hpp"
 
 namespace tessera::pallas {
 
@@ -205,6 +206,40 @@ void plan_unpack_elementwise(Planner& p, const Operation& op) {
       {source});
 }
 
+/// f32 with fewer bits of mantissa, rounded to nearest even; a NaN stays as it is.
+void plan_reduce_precision(Planner& p, const Operation& op) {
+  p.expect(op, 1, 1);
+  constexpr int kMantissa = 23;
+  const std::int64_t kept = p.integer(op, "mantissa_bits");
+  if (p.type(op.operands[0]).dtype != DType::f32 || p.integer(op, "exponent_bits") != 8 ||
+      kept < 1 || kept > kMantissa)
+    p.unsupported(op, "but of f32 with 8 bits of exponent");
+  const auto dropped = static_cast<int>(kMantissa - kept);
+  const int source = p.vector(op.operands[0]);
+  const int result = p.new_vector(op.results[0]);
+  const std::int64_t n = p.type(op.operands[0]).shape.elems();
+  p.emit(
+      [=](Exec& x) {
+        const Vector& v = x.vector(source);
+        Vector r;
+        r.data = StorageHandle(Storage::allocate(static_cast<std::size_t>(n * 4)));
+        const auto* const from = reinterpret_cast<const std::uint32_t*>(v.data.bytes());
+        auto* const to = reinterpret_cast<std::uint32_t*>(r.data.bytes());
+        for (std::int64_t e = 0; e < n; ++e) {
+          std::uint32_t word = from[e];
+          if (dropped > 0 && !std::isnan(std::bit_cast<float>(word))) {
+            const std::uint32_t half = std::uint32_t{1} << (dropped - 1);
+            word += half - 1 + (word >> dropped & 1);
+            word &= ~((half << 1) - 1);
+          }
+          to[e] = word;
+        }
+        r.poison = v.poison;
+        x.vector(result) = std::move(r);
+      },
+      {source});
+}
+
 }  // namespace
 
 Rules tpu_vector_rules() {
@@ -220,6 +255,9 @@ Rules tpu_vector_rules() {
       {"tpu.truncf", "a narrower float, to nearest even", true, plan_conversion},
       {"tpu.sitofp", "integer to float", true, plan_conversion},
       {"tpu.fptosi", "float to integer toward zero", true, plan_conversion},
+      {"tpu.logistic", "1 / (1 + exp -a)", true, float_rule<Logistic, 1>(1, true)},
+      {"tpu.reduce_precision", "fewer bits of mantissa, to nearest even", true,
+       plan_reduce_precision},
       {"tpu.reciprocal", "1 / a, exact where hardware approximates", true, plan_reciprocal},
       {"tpu.weird", "NaN or infinite", true, plan_weird},
   };

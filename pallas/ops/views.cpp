@@ -161,6 +161,30 @@ void plan_same(Planner& p, const Operation& op) {
   p.alias(op.results[0], op.operands[0]);
 }
 
+/// The bytes as another memref: built where that is the same one.
+void plan_reinterpret(Planner& p, const Operation& op) {
+  p.expect(op, 1, 1);
+  const Type& from = p.type(op.operands[0]);
+  const Type& to = p.type(op.results[0]);
+  if (!(from.shape == to.shape) || from.dtype != to.dtype)
+    p.unsupported(op, "to another shape or type");
+  plan_same(p, op);
+}
+
+/// Whether a memref lies in that space.
+void plan_space_is(Planner& p, const Operation& op) {
+  p.expect(op, 1, 1);
+  const Type& m = p.type(op.operands[0]);
+  const std::string wanted = p.inner_text(op, "memory_space");
+  if (m.kind != Type::Kind::memref || m.space.empty() || m.space == "any" ||
+      wanted.find(',') != std::string::npos)
+    p.unsupported(op, "of a memref of any space, or of a core's");
+  Attribute answer;
+  answer.kind = Attribute::Kind::integer;
+  answer.integer = m.space == wanted ? 1 : 0;
+  p.constant(op.results[0], answer);
+}
+
 void plan_dim(Planner& p, const Operation& op) {
   p.expect(op, 2, 1);
   const int m = p.memref(op.operands[0]);
@@ -182,7 +206,11 @@ Rules view_rules() {
       {"tpu.memref_squeeze", "without dims of extent 1", true, plan_squeeze},
       {"tpu.memref_reshape", "the same elements in another shape", true, plan_reshape},
       {"tpu.memref_bitcast", "repacked along sublanes", true, plan_bitcast},
-      {"tpu.reinterpret_cast", "the same memref", true, plan_same},
+      {"tpu.reinterpret_cast", "the same memref", true, plan_reinterpret},
+      {"tpu.annotate", "the same memref: what the compiler need not expect of it changes nothing",
+       true, plan_same},
+      {"tpu.memref_memory_space_is", "whether a memref lies in that space", true, plan_space_is},
+      {"memref.memory_space_cast", "the same memref", true, plan_same},
       {"tpu.erase_memref_layout", "the same memref", true, plan_same},
       {"tpu.assume_layout", "the same memref", true, plan_same},
       {"memref.cast", "the same memref", true, plan_same},

@@ -32,6 +32,20 @@ struct MulI {
     return static_cast<T>(static_cast<std::uint64_t>(a) * static_cast<std::uint64_t>(b));
   }
 };
+/// The upper half of a product of 32-bit numbers.
+struct HighS {
+  template <class T>
+  static T apply(T a, T b) {
+    return static_cast<T>(static_cast<std::int64_t>(a) * static_cast<std::int64_t>(b) >> 32);
+  }
+};
+struct HighU {
+  template <class T>
+  static T apply(T a, T b) {
+    return static_cast<T>(
+        std::uint64_t{static_cast<std::uint32_t>(a)} * static_cast<std::uint32_t>(b) >> 32);
+  }
+};
 struct DivS {
   template <class T>
   static T apply(T a, T b) {
@@ -386,6 +400,17 @@ void plan_trunci(Planner& p, const Operation& op) {
   if (e.kernel == nullptr) p.unsupported(op, "its types are not built yet");
   p.element_op(op, e, op.operands);
 }
+/// Both halves of a product.
+template <class High>
+void plan_wide_product(Planner& p, const Operation& op) {
+  p.expect(op, 2, 2);
+  if (p.type(op.operands[0]).dtype != DType::i32) p.unsupported(op, "but of 32 bits");
+  Operation half = op;
+  half.results = {op.results[0]};
+  integer_rule<MulI, 2>()(p, half);
+  half.results = {op.results[1]};
+  integer_rule<High, 2>()(p, half);
+}
 /// From i1: all ones.
 void plan_extsi(Planner& p, const Operation& op) {
   p.expect(op, 1, 1);
@@ -431,6 +456,8 @@ Rules arith_rules() {
       {"arith.addi", "a + b, wraps", true, integer_rule<AddI, 2>()},
       {"arith.subi", "a - b, wraps", true, integer_rule<SubI, 2>()},
       {"arith.muli", "a * b, wraps", true, integer_rule<MulI, 2>()},
+      {"arith.mulsi_extended", "both halves of a * b", true, plan_wide_product<HighS>},
+      {"arith.mului_extended", "both halves of a * b without sign", true, plan_wide_product<HighU>},
       {"arith.divsi", "a / b toward zero; -1 if b is 0", true, integer_rule<DivS, 2>()},
       {"arith.divui", "a / b without sign; all ones if b is 0", true, integer_rule<DivU, 2>()},
       {"arith.remsi", "a rem b, the sign of a; a if b is 0", true, integer_rule<RemS, 2>()},

@@ -24,6 +24,7 @@ def pretend(device, cores):
     import jax
     from jax._src import mesh, xla_bridge
     from jax._src.export import _export
+    from jax._src.lax.control_flow import conditionals
 
     kind = _xla.device_kind(device)
     on_cpu = jax.devices("cpu")[0]
@@ -46,6 +47,7 @@ def pretend(device, cores):
         replace(type(on_cpu), "num_cores", property(lambda self: cores))
         _answer_for_meshes(replace, mesh.AbstractDevice, kind, cores)
         _find_tpus(replace, stack, xla_bridge)
+        _take_branches_of_tpus(replace, conditionals.platform_index_p)
         default_backend = xla_bridge.default_backend
         for owner in (jax, xla_bridge):
             replace(owner, "default_backend", lambda: default_backend() if _asked_by_jax() else "tpu")
@@ -70,6 +72,21 @@ def _answer_for_meshes(replace, abstract_device, kind, cores):
 
     replace(abstract_device, "device_kind", property(lambda self: kind if ours(self) else get_kind(self), set_kind))
     replace(abstract_device, "num_cores", property(lambda self: cores if ours(self) else get_cores(self), set_cores))
+
+
+def _take_branches_of_tpus(replace, platform_index):
+    """lax.platform_dependent: what a program has for TPUs, else for platforms that it does not name."""
+    bind = platform_index.bind
+
+    def chosen(*, platforms):
+        named = {name: i for i, names in enumerate(platforms) for name in names or ()}
+        if "tpu" in named:
+            return named["tpu"]
+        if "cpu" in named and None in platforms:
+            return platforms.index(None)
+        return bind(platforms=platforms)
+
+    replace(platform_index, "bind", chosen)
 
 
 def _find_tpus(replace, stack, xla_bridge):

@@ -1,14 +1,17 @@
 """The hooks in JAX: a CPU lowering for Pallas calls that takes the TPU's, a compiler that runs them here, and a wait
 after programs that have them.
 
-What tessera touches in JAX's internals is here (and in _chip.py, what answers queries). JAX 0.9 and 0.10.
+What tessera touches in JAX's internals is here (and in _chip.py, what answers queries).
 """
 import contextlib
 import functools
+import warnings
 
 import jax
 
 from tessera import _custom_calls
+
+OLDEST, NEWEST = (0, 9), (0, 12)  # of JAX's versions, those that the tests run with
 
 _OF_TPUS = ("xla_tpu_", "xla_sc_", "xla_jf_", "xla_vf_", "xla_pf_", "xla_mosaic_")  # options that XLA knows on a TPU alone
 _context = None  # a part of JAX's cache keys: what the running simulation lowers for
@@ -34,12 +37,28 @@ class Moved(ImportError):
 def install():
     """Once for a process. The hooks do nothing while no simulation is on."""
     global _context
+    known = f"tessera knows JAX {_text(OLDEST)} to {_text(NEWEST)}"
+    version = jax.__version_info__[:2]
+    if version > NEWEST:
+        warnings.warn(f"{known}: this is {jax.__version__}, of which nobody has tried whether it lowers the same",
+                      stacklevel=4)
     try:
+        if version < OLDEST:
+            raise ImportError("it is too old")
         _install()
         _context = jax.make_user_context(None)
     except (ImportError, AttributeError, KeyError, TypeError) as e:
-        raise Moved(f"tessera knows JAX 0.9 and 0.10; in this one ({jax.__version__}) something moved: {e}. "
-                    "pip install 'jax>=0.9,<0.11'") from e
+        raise Moved(f"{known}; in this one ({jax.__version__}) something moved: {e}. "
+                    f"pip install '{requirement()}'") from e
+
+
+def _text(version):
+    return ".".join(map(str, version))
+
+
+def requirement():
+    """As pip is told."""
+    return f"jax>={_text(OLDEST)},<{_text((NEWEST[0], NEWEST[1] + 1))}"
 
 
 @contextlib.contextmanager
@@ -89,9 +108,18 @@ def _lower_as_for_a_tpu(mlir, primitive, entry, unless):
         ctx.module_context.add_keepalive(_marker)
         # No backend: JAX then looks for a TPU's, and finds one that is up to date.
         for_a_tpu = ctx.module_context.replace(platforms=("tpu",), backend=None)
-        return rule(ctx.replace(module_context=for_a_tpu, platforms=None), *operands, **params)
+        with _lines_in_modules():
+            return rule(ctx.replace(module_context=for_a_tpu, platforms=None), *operands, **params)
 
     mlir.register_lowering(primitive, lower, platform="cpu")
+
+
+def _lines_in_modules():
+    """Since 0.12 the lines of a kernel go beside its module, unless one says otherwise."""
+    from jax._src import config
+
+    apart = getattr(config, "jax_mosaic_unzip_debug_locations", None)
+    return contextlib.nullcontext() if apart is None else apart(False)
 
 
 def _compile_for_us(compiler):

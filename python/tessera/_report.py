@@ -2,6 +2,7 @@
 import html
 import json
 import pathlib
+import re
 
 import jax
 
@@ -21,6 +22,22 @@ class KernelError(jax.errors.JaxRuntimeError):
         self.kind = kind
 
 
+def _compiler_error(message, slug):
+    """What a TPU's compiler refuses, as Pallas raises it: its traceback ends in the kernel's line."""
+    from jax._src.pallas.mosaic import error_handling
+
+    class CompilerError(KernelError, error_handling.MosaicError):
+        """A kernel that a TPU's compiler refuses."""
+
+    CompilerError.__qualname__ = CompilerError.__name__
+    error = CompilerError(message, slug, "unsupported")
+    line = re.search(r"^  line +(.+?):(\d+)(?:  |$)", message, re.MULTILINE)
+    if line:
+        frame = error_handling.RawFrame("kernel", line[1], int(line[2]), 0)
+        error.__traceback__ = error_handling.traceback_from_raw_frames([frame])
+    return error
+
+
 class Call:
     """One call of a kernel. `json` is what `tessera run --json` writes (schema tessera.run/1)."""
 
@@ -29,9 +46,14 @@ class Call:
         self.text = finished.text
         self._page = finished.page
         self.printed = finished.printed
+        self.note = finished.note
         self.folder = finished.folder or None
         self.golden = finished.golden or None
-        self.error = KernelError(finished.failure, finished.slug, finished.kind) if finished.failure else None
+        self.error = None
+        if finished.by_compiler:
+            self.error = _compiler_error(finished.failure, finished.slug)
+        elif finished.failure:
+            self.error = KernelError(finished.failure, finished.slug, finished.kind)
 
     @property
     def kernel(self):

@@ -1,5 +1,6 @@
 """simulate() and capture()."""
 import contextlib
+import logging
 import os
 import sys
 
@@ -12,7 +13,8 @@ for _place in (".", "../../pallas"):
     if os.path.exists(_importer):
         _xla.set_importer(_importer)
 
-_CHECKS = ("all", "report", "no-races")
+_log = logging.getLogger("tessera")
+_CHECKS = ("all", "report", "no-races", "tests")
 
 
 class _Session:
@@ -32,6 +34,8 @@ class _Session:
             self.report.calls.append(call)
             if call.printed:
                 sys.stderr.write(call.printed)  # where a TPU's log goes
+            if call.note:
+                _log.warning(call.note)
             error = error or call.error
         if error is not None and not self.keep_going:
             raise error
@@ -46,7 +50,8 @@ def simulate(device="tpu-v5e", schedule=None, checks="all", *, cores=1, threads=
       (pltpu.get_tpu_info(), device_kind, jax.default_backend()) answer for it.
     schedule: "eager", "on_wait", "random:SEED", "adversarial"; see `tessera run --help`. None: eager.
     checks: "all" raises KernelError at the first kernel that is wrong; "report" notes it in the report and goes
-      on, with undefined results (NaN) unless it is a race; "no-races" is "all" but for races.
+      on, with undefined results (NaN) unless it is a race; "no-races" is "all" but for races; "tests" is "all",
+      but that outputs which a kernel leaves unwritten are logged, and undefined (NaN) for what looks at them.
     cores: TensorCores of a device that share a kernel's parallel dims (Megacore: 2).
     threads: of the host, for kernels without copies of their own; 0: what OpenMP offers.
     capture: a folder; each call is written there with its operands and the device, for `tessera run FOLDER`.
@@ -75,7 +80,7 @@ def simulate(device="tpu-v5e", schedule=None, checks="all", *, cores=1, threads=
         golden = os.path.abspath(golden)
         os.makedirs(golden, exist_ok=True)
         model = _model_of(**(error_model or {}))
-    _xla.start(device, schedule or "", checks != "no-races", checks == "report", cores, threads, capture or "",
+    _xla.start(device, schedule or "", checks != "no-races", checks == "report", checks == "tests", cores, threads, capture or "",
                float(patience), profile, golden or "", model, dry)
     session = _Session(device, cores, checks == "report")
     try:

@@ -16,7 +16,8 @@ def pytest_addoption(parser):
     group = parser.getgroup("tessera", "simulated TPUs")
     group.addoption("--tessera", metavar="DEVICE", help="run each test inside tessera.simulate(device=DEVICE)")
     group.addoption("--tessera-schedule", metavar="SCHEDULE", help="eager, on_wait, random:SEED or adversarial")
-    group.addoption("--tessera-checks", metavar="CHECKS", help="all, report or no-races")
+    group.addoption("--tessera-checks", metavar="CHECKS", help="tests (the default: all, but outputs that nobody writes are "
+                    "logged, and NaN for what looks at them), all, report or no-races")
     group.addoption("--tessera-cores", metavar="N", type=int, help="TensorCores of a device (Megacore: 2)")
     group.addoption("--tessera-profile", metavar="PROFILE", help="how products are computed: exact, mxu, mxu:x3 or mxu:x6")
     group.addoption("--tessera-devices", metavar="N", type=int, help="virtual CPU devices, for meshes")
@@ -45,6 +46,7 @@ def _settings(request):
     for name in ("schedule", "checks", "cores", "profile"):
         settings[name] = config.getoption(f"--tessera-{name}")
     settings = {name: value for name, value in settings.items() if value is not None}
+    settings.setdefault("checks", "tests")
     mark = request.node.get_closest_marker("tessera")
     if mark is not None:
         if mark.args:

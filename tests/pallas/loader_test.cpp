@@ -1,6 +1,7 @@
 // What is no module, or not one for these arrays, gets one clear error; mutated modules never
 // crash.
 #include <catch2/catch.hpp>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <random>
@@ -94,8 +95,23 @@ TEST_CASE("what is no module says so in one line", "[pallas]") {
   has("ML\xefR garbage", "it is no Mosaic module");
   std::string newer = rich_module();
   newer.replace(newer.find("version = 11"), 12, "version = 99");
-  has(newer, "stable_mosaic.version 99; this tessera reads 8 to 15");
+  has(newer, "stable_mosaic.version 99; this tessera reads 8 to 18");
   has(rich_module().substr(0, 900), "it is no Mosaic module");
+}
+
+TEST_CASE("layouts in the bytecode of JAX 0.12 are read", "[pallas]") {
+  const Module module = load_module_file(
+      (std::filesystem::path(TESSERA_RICH_BYTECODE).parent_path() / "mlir24.mlirbc").string());
+  CHECK(module.version == 18);
+  const auto& arguments = module.functions.at(0).body.arguments;
+  const char* const kLayouts[] = {
+      "affine_map<(d0, d1) -> (d1, d0)>", "affine_map<(d0, d1, d2) -> (d0, d2)>",
+      "affine_map<(d0, d1)[s0] -> (d0 * 3 - s0, d1 floordiv 2 + d0 mod 5 + (d0 ceildiv 7) * 300)>",
+      "strided<[128, -1], offset: ?>"};
+  REQUIRE(arguments.size() == 5);
+  CHECK(module.type(arguments[0]).text == "memref<4x6xf32>");
+  for (std::size_t i = 0; i < std::size(kLayouts); ++i)
+    CHECK_THAT(module.type(arguments[i + 1]).text, Catch::Contains(kLayouts[i]));
 }
 
 TEST_CASE("arrays that do not fit the module are named", "[pallas]") {

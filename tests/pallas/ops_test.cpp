@@ -292,6 +292,56 @@ TEST_CASE("floats that are no numbers, and zeros with a sign", "[pallas]") {
   each(two("math.copysign"), [](float a, float b) { return std::copysign(a, b); });
 }
 
+TEST_CASE("fewer bits of mantissa round to nearest even", "[pallas]") {
+  const std::vector<float> values = {1.f,     1.00390625f, 1.01171875f, -1.00390626f,
+                                     3.4e38f, INFINITY,    -0.f,        NAN};
+  const Array x = array_of(DType::f32, {8}, [&](auto i) { return values[std::size_t(i)]; });
+  const auto run = [&](int exponent, int mantissa) {
+    return run_op("tpu.reduce_precision",
+                  "exponent_bits = " + std::to_string(exponent) +
+                      " : i32, mantissa_bits = " + std::to_string(mantissa) + " : i32",
+                  {x}, DType::f32, {8});
+  };
+  const Ran as_bf16 = run(8, 7);
+  const Ran whole = run(8, 23);
+  REQUIRE(as_bf16.result.ok());
+  REQUIRE(whole.result.ok());
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const auto got = static_cast<float>(as_bf16.out().at(static_cast<std::int64_t>(i)));
+    const float want = convert<float>(bf16(values[i]));
+    CAPTURE(values[i], got, want);
+    CHECK((std::isnan(want) ? std::isnan(got) : got == want));
+    if (!std::isnan(want)) CHECK(whole.out().at(static_cast<std::int64_t>(i)) == double(values[i]));
+  }
+  CHECK_THROWS_AS(run(5, 10), KernelError);
+}
+
+TEST_CASE("both halves of a product", "[pallas]") {
+  const std::vector<std::int32_t> a = {3, -1, 2147483647, -2147483647 - 1};
+  const std::vector<std::int32_t> b = {7, -1, 2147483647, 2};
+  const auto array = [](const std::vector<std::int32_t>& v) {
+    return array_of(DType::i32, {4}, [&](auto i) { return double(v[std::size_t(i)]); });
+  };
+  for (const bool sign : {false, true}) {
+    const std::string t = "4xi32";
+    const Ran r = run_text(
+        module_text("%a: " + vmem(t) + ", %b: " + vmem(t) + ", %l: " + vmem(t) + ", %h: " + vmem(t),
+                    load_whole("%x", "%a", t, 1) + load_whole("%y", "%b", t, 1) +
+                        "%low, %high = \"S.arith.mul" + (sign ? "s" : "u") +
+                        "i_extended\"(%x, %y) : (vector<4xi32>, vector<4xi32>) -> "
+                        "(vector<4xi32>, vector<4xi32>)\n" +
+                        store_whole("%low", "%l", t, 1) + store_whole("%high", "%h", t, 1)),
+        {array(a), array(b)});
+    REQUIRE(r.result.ok());
+    for (std::size_t i = 0; i < a.size(); ++i) {
+      const std::uint64_t wide = sign ? std::uint64_t(std::int64_t{a[i]} * b[i])
+                                      : std::uint64_t{std::uint32_t(a[i])} * std::uint32_t(b[i]);
+      CHECK(r.out(0).at(std::int64_t(i)) == double(std::int32_t(wide)));
+      CHECK(r.out(1).at(std::int64_t(i)) == double(std::int32_t(wide >> 32)));
+    }
+  }
+}
+
 TEST_CASE("integers wrap, and what MLIR leaves undefined has one value", "[pallas]") {
   const Array a = array_of(DType::i32, {8}, [](auto i) {
     const double v[] = {7, -7, -2147483648.0, 2147483647, 0, 5, -5, 1};
@@ -488,7 +538,8 @@ TEST_CASE("what a body prints", "[pallas]") {
   const Array a = array_of(DType::f32, {2, 3}, [](auto i) { return double(i) / 2; });
   const Ran r = run_text(module_text("%a: " + vmem("2x3xf32"), body), {a}, options);
   REQUIRE(r.result.ok());
-  CHECK(printed == "n is 42, again 42.\nn 42\na [[0 0.5 1]\n [1.5 2 2.5]]\n");
+  CHECK(printed ==
+        "n is 42, again 42.\nn s32[] 42\na f32[2,3] {\n  { 0, 0.5, 1 },\n  { 1.5, 2, 2.5 }\n}\n");
 }
 
 TEST_CASE("random bits are a function of the seed", "[pallas]") {

@@ -144,6 +144,49 @@ TEST_CASE("a masked load of a SparseCore expands, a masked store compresses", "[
   }
 }
 
+TEST_CASE("loads and stores of a SparseCore as JAX 0.12 writes them", "[pallas][sparse]") {
+  const Array x = row_of(DType::i32, {10, 11, 12, 13, 14, 15, 16, 17});
+  const std::string arguments = row_ref("%x") + ", " + row_ref("%o");
+  const std::string types = "(memref<8xi32, @vmem>, index";
+  const std::string zero = row("%z", std::vector<int>(8, 0));
+  for (const bool of_register : {false, true}) {
+    const std::string expand = of_register
+                                   ? "expand_load_vreg\"(%x, %i0, %m)"
+                                   : "vector_expand_load\"(%x, %i0, %m) {expand_dim = 0 : i32}";
+    const std::string compress =
+        of_register
+            ? "compress_store_vreg\"(%w, %o, %i0, %m) {add = true}"
+            : "vector_compress_store\"(%w, %o, %i0, %m) {add = true, compress_dim = 0 : i32}";
+    const Ran r = run_text(
+        on_subcores(
+            1, arguments,
+            mask("%m", {0, 1, 0, 1, 1, 0, 0, 1}) + index(0) + zero +
+                "\"S.tpu.store\"(%z, %o, %i0) {add = false, operandSegmentSizes = array<i32: 1, 1, "
+                "1, 0>, sublane_mask = array<i1: true, true>} : (vector<8xi32>, "
+                "memref<8xi32, @vmem>, index) -> ()\n"
+                "%a = \"S.tpu.load\"(%x, %i0) {sublane_mask = array<i1: true, true>} : " +
+                types + ") -> vector<8xi32>\n%v = \"S.tpu." + expand + " : " + types +
+                ", vector<8xi1>) -> vector<8xi32>\n"
+                "%w = \"S.arith.select\"(%m, %v, %a) : (vector<8xi1>, vector<8xi32>, "
+                "vector<8xi32>) -> vector<8xi32>\n" +
+                "\"S.tpu." + compress +
+                " : (vector<8xi32>, memref<8xi32, @vmem>, index, vector<8xi1>) -> ()\n"),
+        {x});
+    REQUIRE(r.result.ok());
+    CHECK(numbers(r.out()) == Numbers{10, 11, 12, 13, 0, 0, 0, 0});
+  }
+  SECTION("along another dim") {
+    CHECK_THROWS_AS(
+        run_text(on_subcores(1, arguments,
+                             mask("%m", {0, 1, 0, 1, 1, 0, 0, 1}) + index(0) +
+                                 "%v = \"S.tpu.vector_expand_load\"(%x, %i0, %m) {expand_dim = 1 : "
+                                 "i32} : " +
+                                 types + ", vector<8xi1>) -> vector<8xi32>\n" + store("%v", "%o")),
+                 {x}),
+        KernelError);
+  }
+}
+
 TEST_CASE("gathers and scatters in VMEM", "[pallas][sparse]") {
   const Array x = row_of(DType::i32, {10, 11, 12, 13, 14, 15, 16, 17});
   const std::string arguments = row_ref("%x") + ", " + row_ref("%o");
@@ -207,16 +250,26 @@ TEST_CASE("scans, counts and reductions of a SparseCore", "[pallas][sparse]") {
     REQUIRE(r.result.ok());
     CHECK(numbers(r.out()) == expected);
   }
-  SECTION("integers have no sign") {
-    const Ran r =
-        run_text(on_subcores(1, row_ref("%x") + ", " + row_ref("%o"),
-                             load("%v", "%x") +
-                                 "%s = \"S.tpu.scan\"(%v) {kind = #tpu.reduction_kind<max>} : "
-                                 "(vector<8xi32>) -> vector<8xi32>\n" +
-                                 store("%s", "%o")),
-                 {row_of(DType::i32, {1, 3, 2, -1, 4, 5, -2, 7})});
-    REQUIRE(r.result.ok());
-    CHECK(numbers(r.out()) == Numbers{1, 3, 3, -1, -1, -1, -1, -1});
+  SECTION("integers have no sign, unless the kind says so") {
+    const auto run = [&](const std::string& kind) {
+      return run_text(
+          on_subcores(1, row_ref("%x") + ", " + row_ref("%o"),
+                      load("%v", "%x") +
+                          "%s = \"S.tpu.scan\"(%v) {dimension = 0 : i64, kind = "
+                          "#tpu.reduction_kind<" +
+                          kind + ">} : (vector<8xi32>) -> vector<8xi32>\n" + store("%s", "%o")),
+          {row_of(DType::i32, {1, 3, 2, -1, 4, 5, -2, 7})});
+    };
+    for (const auto& [kind, expected] :
+         {std::pair<const char*, Numbers>{"max", {1, 3, 3, -1, -1, -1, -1, -1}},
+          {"maxui", {1, 3, 3, -1, -1, -1, -1, -1}},
+          {"maxsi", {1, 3, 3, 3, 4, 5, 5, 7}},
+          {"minsi", {1, 1, 1, -1, -1, -1, -2, -2}}}) {
+      const Ran r = run(kind);
+      REQUIRE(r.result.ok());
+      CHECK(numbers(r.out()) == expected);
+    }
+    CHECK_THROWS_AS(run("maxf"), KernelError);
   }
   SECTION("how often each value came, and where it comes last") {
     const Ran r = run_text(

@@ -1,4 +1,6 @@
 """What a program asks, lowers, exports and compiles inside a simulation is as on a TPU."""
+import traceback
+
 import jax
 import jax.extend.backend
 import jax.numpy as jnp
@@ -32,6 +34,18 @@ def test_backends_by_name():
     assert jax.extend.backend.get_backend().platform == "cpu"
 
 
+def test_a_program_for_several_platforms_takes_its_branch_for_tpus():
+    def f(x):
+        y = jax.lax.platform_dependent(x, tpu=add_one, default=lambda x: x)
+        return jax.lax.platform_dependent(y, cpu=lambda x: x, default=lambda x: 2 * x)
+
+    for run in (f, jax.jit(f)):
+        with tessera.simulate() as report:
+            np.testing.assert_array_equal(run(x), 2 * (x + 1))
+        assert len(report.calls) == 1
+        np.testing.assert_array_equal(run(x), x)
+
+
 def test_queries_inside_shard_map_answer_for_this_simulation():
     mesh = Mesh(np.asarray(jax.devices()[:2]), "x")
     f = jax.shard_map(add_one, mesh=mesh, in_specs=P("x"), out_specs=P("x"), check_vma=False)
@@ -39,7 +53,7 @@ def test_queries_inside_shard_map_answer_for_this_simulation():
     seen = []
 
     def ask(x):
-        seen.append((pltpu.get_tpu_info().generation, pltpu.create_tensorcore_mesh("core").devices.size))
+        seen.append((pltpu.get_tpu_info().generation, pltpu.create_tensorcore_mesh("core").shape["core"]))
         return x
 
     for device, cores in [("tpu-v5e", 1), ("tpu-v6e", 1), ("tpu-v5p", 2)]:
@@ -132,3 +146,30 @@ def test_a_kernel_error_is_what_jax_raises():
     with tessera.simulate(), pytest.raises(jax.errors.JaxRuntimeError, match="oob-block") as caught:
         add_one(jnp.asarray(x), grid=(1,), in_specs=[pl.BlockSpec((8, 128), lambda i: (i + 1, 0))])
     assert isinstance(caught.value, tessera.KernelError)
+
+
+@pytest.mark.parametrize("dtype", ["int16", "int32"])
+def test_what_the_compiler_refuses_is_a_mosaic_error(dtype):
+    from jax._src.pallas.mosaic.error_handling import MosaicError
+
+    def kernel(x_ref, o_ref):
+        o_ref[0] = x_ref[0] + x_ref[1]
+
+    smem = pl.BlockSpec(memory_space=pltpu.SMEM)
+    call = jax.jit(pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct((1,), dtype), in_specs=[smem], out_specs=smem))
+    with tessera.simulate():
+        if dtype == "int32":
+            np.testing.assert_array_equal(call(jnp.arange(1, 3, dtype=dtype)), [3])
+            return
+        with pytest.raises(MosaicError, match="Only i32 arith.addi is supported") as caught:
+            call(jnp.arange(1, 3, dtype=dtype))
+    assert isinstance(caught.value, tessera.KernelError) and caught.value.slug == "unsupported"
+    assert traceback.format_tb(caught.value.__traceback__)[-1].endswith("o_ref[0] = x_ref[0] + x_ref[1]\n")
+
+
+def test_what_is_not_built_is_no_mosaic_error():
+    from jax._src.pallas.mosaic.error_handling import MosaicError
+
+    with tessera.simulate(), pytest.raises(tessera.KernelError) as caught:
+        add_one(jnp.asarray(x), grid=(1,), in_specs=[pl.BlockSpec((8, 128), lambda i: (i + 1, 0))])
+    assert not isinstance(caught.value, MosaicError)

@@ -175,6 +175,40 @@ def test_a_barrier_that_is_missing():
     assert len(report.errors) == 1
 
 
+@pytest.mark.parametrize("skip", [False, True])
+@pytest.mark.parametrize("own_barrier", [False, True])
+def test_devices_meet_before_a_kernel_that_has_no_barrier(skip, own_barrier):
+    """The right neighbour's scratch is written: it has to be in the kernel. Pallas sees to that, unless it is told not
+    to, or the kernel has a barrier of its own; this one hears from the left neighbour alone."""
+
+    def kernel(x_ref, o_ref, sent, landed):
+        me, n = jax.lax.axis_index("x"), jax.lax.axis_size("x")
+        right = {"x": jax.lax.rem(me + 1, n)}
+        if own_barrier:
+            pl.semaphore_signal(pltpu.get_barrier_semaphore(), 1, device_id=right, device_id_type=pl.DeviceIdType.MESH)
+            pl.semaphore_wait(pltpu.get_barrier_semaphore(), 1)
+        copy = pltpu.make_async_remote_copy(x_ref, o_ref, sent, landed, device_id=right,
+                                            device_id_type=pl.DeviceIdType.MESH)
+        copy.start()
+        copy.wait()
+
+    def f(x):
+        vmem = pl.BlockSpec(memory_space=pltpu.VMEM)
+        params = {"skip_device_barrier": skip, **({"collective_id": 0} if own_barrier else {})}
+        return pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype), in_specs=[vmem], out_specs=vmem,
+                              scratch_shapes=[pltpu.SemaphoreType.DMA, pltpu.SemaphoreType.DMA],
+                              compiler_params=pltpu.CompilerParams(**params))(x)
+
+    x = rows(32)
+    with tessera.simulate(schedule="random:1"):
+        if not skip and not own_barrier:
+            np.testing.assert_array_equal(sharded(f, mesh_of(4), P("x"))(x), np.roll(x, 8, axis=0))
+            return
+        with pytest.raises(tessera.KernelError) as error:
+            sharded(f, mesh_of(4), P("x"))(x)
+    assert error.value.slug == "race" and "while" in str(error.value)
+
+
 def test_a_device_that_never_comes():
     def f(x):
         return jax.lax.cond(jax.lax.axis_index("x") < 3, shift, lambda x: x, x)

@@ -44,6 +44,17 @@ def test_that_needs_a_tpu():
 def test_devices():
     assert jax.device_count() == 3
 
+def write_half(x):
+    def kernel(x_ref, o_ref):
+        o_ref[:8] = x_ref[:8]
+    return pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype))(x)
+
+def test_that_looks_at_what_is_written():
+    np.testing.assert_array_equal(write_half(x)[:8], x[:8])
+
+def test_that_looks_at_all():
+    np.testing.assert_array_equal(write_half(x), x)
+
 at_import = jax.devices("tpu") if jax.default_backend() == "tpu" else []
 
 class OnATpu(unittest.TestCase):
@@ -72,8 +83,14 @@ def library(tmp_path):
 
 def test_all_tests_on_a_device(library):
     out = library("--tessera=tpu-v5p", "--tessera-devices=3", "--tessera-cores=2")
-    assert "1 failed, 6 passed" in out, out
+    assert "2 failed, 7 passed" in out, out
     assert "tessera._report.KernelError: error[oob-block]" in out and "test_library.py" in out
+    assert "error[output-not-covered]: 1,024 of 2,048 elements" in out and "nan location" in out
+
+
+def test_nothing_may_be_left_unwritten_where_one_says_so(library):
+    out = library("--tessera=tpu-v5p", "--tessera-checks=all", "-k", "looks_at")
+    assert "2 failed" in out and "KernelError: error[output-not-covered]" in out, out
 
 
 def test_only_marked_ones(library):

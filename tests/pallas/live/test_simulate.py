@@ -265,6 +265,26 @@ def test_prints_go_to_python(capsys):
     assert capsys.readouterr().err.split() == ["step", "0", "step", "1"]
 
 
+@pytest.mark.parametrize("dtype,shape", [("float32", (3,)), ("int32", (2, 3)), ("uint32", (2, 3, 4)), ("float32", (2, 9, 129))])
+def test_prints_are_xlas_literals(capsys, dtype, shape):
+    x = jnp.arange(np.prod(shape), dtype=dtype).reshape(shape)
+
+    def kernel(s_ref, x_ref, o_ref):
+        pl.debug_print("x[1] == ", s_ref[1])
+        pl.debug_print("x is {}", x_ref[...])
+        o_ref[...] = x_ref[...]
+
+    with tessera.simulate():
+        pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct(shape, dtype),
+                       in_specs=[pl.BlockSpec(memory_space=pltpu.SMEM), pl.BlockSpec(memory_space=pltpu.VMEM)])(
+                           jnp.asarray([24, 42], dtype), x)
+    text = capsys.readouterr().err
+    name = "f32" if dtype == "float32" else "s32"
+    assert text.startswith(f"x[1] == {name}[] 42\nx is {name}[{','.join(map(str, shape))}] {{")
+    lines = [line.partition("{")[2] for line in text.splitlines()[1:]]
+    assert [int(n) for line in lines for n in re.findall(r"\d+", line)] == list(range(x.size))
+
+
 def test_a_capture_carries_its_device(tmp_path):
     program = os.environ.get("TESSERA", "")
     if not program:
@@ -534,6 +554,31 @@ def test_a_jax_that_moved_gives_one_error():
     out = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120,
                          env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}, check=True).stdout
     assert "something moved" in out and "pip install" in out and jax.__version__ in out
+
+
+@pytest.mark.parametrize("version,outcome", [("99.1.0", "warns"), ("0.8.2", "refuses"), (jax.__version__, "takes")])
+def test_a_jax_that_nobody_tried_is_named(version, outcome):
+    program = ("import jax, warnings\n"
+               f"jax.__version__ = {version!r}\n"
+               f"jax.__version_info__ = tuple(map(int, {version!r}.split('.')))\n"
+               "import tessera\n"
+               "with warnings.catch_warnings(record=True) as caught:\n"
+               "  warnings.simplefilter('always')\n"
+               "  try:\n    tessera.simulate().__enter__()\n    print('simulates')\n"
+               "  except ImportError as e: print('refused', e)\n"
+               "print([str(w.message) for w in caught if 'tessera' in str(w.message)])")
+    out = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120,
+                         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}, check=True).stdout
+    assert (version in out) == (outcome != "takes")
+    assert out.startswith("refused" if outcome == "refuses" else "simulates")
+
+
+def test_the_range_of_jax_is_stated_once():
+    from tessera import _jax
+
+    assert f'"{_jax.requirement()}"' in (ROOT / "python/pyproject.toml").read_text()
+    newest = ".".join(map(str, _jax.NEWEST))
+    assert (ROOT / "README.md").read_text().count(f"JAX 0.9 to {newest}") == 2
 
 
 # Captures
