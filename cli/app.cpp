@@ -101,6 +101,10 @@ void add_run(CLI::App& app, Words& w) {
   run->add_option("--schedule", a.schedule,
                   "eager, on_wait, adversarial, random:SEED or explore:N (N of them)");
   run->add_flag("--no-races", a.no_races, "do not look for races");
+  run->add_flag(
+      "--keep-going", a.keep_going,
+      "find all that is wrong, not the first alone; a kernel that copies ends at what ends "
+      "a step");
   run->add_option("--json", a.json, "write the report here (tessera.run/1); - for standard output");
   run->add_option("--report", a.report,
                   "write a page with numbers and pictures here, as in --report out.html");

@@ -71,6 +71,7 @@ RunOptions run_options(const RunArguments& a) {
   options.cores = a.cores;
   if (!a.schedule.empty()) options.schedule = parse_schedule(a.schedule);
   options.find_races = !a.no_races;
+  options.keep_going = a.keep_going;
   options.dry = a.dry;
   options.stop = &stop_flag();
   constexpr std::int64_t kAlways = std::int64_t{1} << 17;  // milliseconds
@@ -135,6 +136,7 @@ RunArguments arguments_of(const std::string& kernel, const Request& request) {
   a.profile = name(options.profile);
   a.cores = options.cores;
   a.no_races = !options.find_races;
+  a.keep_going = options.keep_going;
   a.dry = options.dry;
   if (options.trap_nan) a.trap = "nan";
   if (request.devices > 0) {

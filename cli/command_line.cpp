@@ -93,6 +93,7 @@ std::string command_of(const std::string& command, const RunArguments& a) {
     words.option("--oversubscribe", a.oversubscribe, false);
     words.option("--trap", a.trap, usual.trap);
     words.option("--no-races", a.no_races, false);
+    words.option("--keep-going", a.keep_going, false);
   }
   return as_called("tessera " + command + " " + joined(words.all));
 }

@@ -31,6 +31,7 @@ struct RunArguments {
   int cores = 1;
   std::string schedule;  ///< "random:7"; the machine's default if empty
   bool no_races = false;
+  bool keep_going = false;  ///< find all that is wrong
   bool break_at = false;
   bool no_check = false;
   bool dry = false;

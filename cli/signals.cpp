@@ -125,9 +125,7 @@ void exit_now(int) { _exit(last_code); }
 void on_stop(int signal, siginfo_t*, void* context) {
   const Stop asked = the_flag.load();
   if (asked != Stop::none) {
-    const bool limit = asked == Stop::time_limit;
-    last_words(limit ? "time-limit" : "interrupted", headline(asked), limit ? 1 : kInterrupted,
-               context);
+    last_words(slug(asked), headline(asked), asked == Stop::time_limit ? 1 : kInterrupted, context);
   }
   the_flag = signal == SIGALRM ? Stop::time_limit : Stop::interrupted;
   set_timer(kGrace);

@@ -15,6 +15,7 @@
 #include "memory_model/npy.hpp"
 #include "report/page.hpp"
 #include "report/run_report.hpp"
+#include "sim/diagnostics/slugs.hpp"
 
 namespace tessera::cli {
 
@@ -60,6 +61,10 @@ void fill(Point& p, const RunResult& result, DType dtype, const RunOptions& opti
   if (!result.ok()) {
     const Diagnostic& d = result.diagnostics.front();
     p.reason = d.slug + ": " + d.headline;
+    return;
+  }
+  if (const std::string doubt = vmem_in_doubt(result.plan); !doubt.empty()) {
+    p.reason = "vmem-capacity: " + doubt;
     return;
   }
   p.read = result.ledger().hbm_read_bytes();
@@ -113,8 +118,8 @@ Count count_of(const RunArguments& arguments, const CountedModule& module) {
     RunOptions options = module.options(a);
     p.device = options.device.name;
     options.trace_steps = StepTrace::kMostSteps;
-    p.capacity = options.device.vmem_bytes;
     RunResult result = module.run(options);
+    p.capacity = result.plan.vmem_capacity();
     fill(p, result, module.dtype(), options);
     return result;
   };

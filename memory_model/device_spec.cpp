@@ -47,6 +47,8 @@ const std::vector<Wanted>& wanted_figures() {
 const std::vector<Wanted>& other_figures() {
   using S = DeviceSpec;
   static const std::vector<Wanted> kOther{
+      {"scoped_vmem", "B", 0, kMostBytes, [](S& s, double v) { s.scoped_vmem_bytes = integer(v); }},
+      {"vmem_operands", "1", 0, 1, [](S& s, double v) { s.keeps_operands_in_vmem = v > 0; }},
       {"remote_links", "1", 0, 1024, [](S& s, double v) { s.remote_links = static_cast<int>(v); }},
       {"peak_vector_ops", "op/s", 0, kMostPerSecond,
        [](S& s, double v) { s.vector_ops_per_s = v; }},

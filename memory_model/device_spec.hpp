@@ -40,6 +40,11 @@ struct DeviceSpec {
 
   std::int64_t hbm_bytes = 0;   ///< per chip
   std::int64_t vmem_bytes = 0;  ///< per core; shared memory per CTA on a GPU
+  /// What its compiler gives a kernel of VMEM unless the author says otherwise; 0: all.
+  std::int64_t scoped_vmem_bytes = 0;
+  /// XLA keeps operands of a call in VMEM where they fit, even if they come from outside of the
+  /// program: they need no windows then.
+  bool keeps_operands_in_vmem = false;
   std::int64_t smem_bytes = 0;  ///< per core; kernel parameters on a GPU
   int cores = 1;                ///< cores that share the HBM: TensorCores, or SMs
   int semaphores = 0;           ///< per core

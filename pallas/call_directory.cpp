@@ -130,6 +130,7 @@ RecordedCall read_checked(const std::string& folder) {
     aliases.emplace_back(alias.at("operand").get<std::size_t>(), alias.at("result").get<int>());
   r.call = make_call(*r.program, std::move(arrays), aliases);
   apply_config(config.dump(), r.call);
+  r.call.alone = meta.value("alone", true);
   const Json results = meta.value("results", Json::array());
   for (std::size_t j = 0; j < results.size(); ++j) {
     if (inputs + j >= r.program->operands.size())
@@ -173,11 +174,15 @@ std::vector<CallFile> call_files(const CallToRecord& call) {
   Json aliases = Json::array();
   for (const auto& [operand, result] : call.aliases)
     aliases.push_back({{"operand", operand}, {"result", result}});
-  const Json meta{
-      {"num_devices", call.operands.size()}, {"cores", call.cores},
-      {"chip", call.device.jax.chip},        {"num_dynamic_grid_bounds", call.dynamic_bounds},
-      {"num_inputs", call.inputs},           {"operands", described(call.operands.front())},
-      {"results", described(call.results)},  {"custom_call", {{"aliases", aliases}}}};
+  const Json meta{{"num_devices", call.operands.size()},
+                  {"cores", call.cores},
+                  {"alone", call.alone},
+                  {"chip", call.device.jax.chip},
+                  {"num_dynamic_grid_bounds", call.dynamic_bounds},
+                  {"num_inputs", call.inputs},
+                  {"operands", described(call.operands.front())},
+                  {"results", described(call.results)},
+                  {"custom_call", {{"aliases", aliases}}}};
   const bool bytecode = call.module.starts_with("ML\xefR");
   return {{bytecode ? "kernel.mlirbc" : "kernel.mlir", call.module},
           {"config.json", call.config.empty() ? "{}\n" : call.config},

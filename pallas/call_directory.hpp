@@ -58,6 +58,7 @@ struct CallToRecord {
   std::size_t dynamic_bounds = 0;
   DeviceSpec device;
   int cores = 1;
+  bool alone = true;  ///< Call::alone
 };
 
 struct CallFile {

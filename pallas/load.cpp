@@ -1,16 +1,18 @@
 #include "pallas/load.hpp"
 
+#include <poll.h>
 #include <spawn.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <filesystem>
 
 #include "memory_model/file.hpp"
 #include "pallas/module_cbor.hpp"
-#include "sim/diagnostics/diagnostic.hpp"
+#include "sim/diagnostics/slugs.hpp"
 
 extern char** environ;
 
@@ -38,7 +40,18 @@ std::string importer() {
                    "-DTESSERA_MOSAIC=ON");
 }
 
-/// Runs a program with `input` as its standard input; gives its output, "" if it crashed.
+/// True when there is something to read; false as soon as the thread's run shall end.
+bool wait_for_output(int socket) {
+  constexpr int kLook = 100;  // milliseconds
+  pollfd waits{.fd = socket, .events = POLLIN, .revents = 0};
+  while (stop_asked() == Stop::none) {
+    if (poll(&waits, 1, kLook) > 0) return true;
+  }
+  return false;
+}
+
+/// Runs a program with `input` as its standard input; gives its output, "" if it crashed. Throws
+/// Stopped.
 std::vector<std::uint8_t> run_program(const std::string& path, const std::string& input) {
   std::array<int, 2> ends{};
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0)
@@ -63,12 +76,19 @@ std::vector<std::uint8_t> run_program(const std::string& path, const std::string
     }
     shutdown(ends[0], SHUT_WR);
     std::array<std::uint8_t, 1 << 16> some{};
-    for (ssize_t n = 0; (n = recv(ends[0], some.data(), some.size(), 0)) > 0;)
-      output.insert(output.end(), some.begin(), some.begin() + n);
+    for (ssize_t n = 1; n > 0;) {
+      if (!wait_for_output(ends[0])) {
+        kill(child, SIGKILL);
+        break;
+      }
+      n = recv(ends[0], some.data(), some.size(), 0);
+      if (n > 0) output.insert(output.end(), some.begin(), some.begin() + n);
+    }
   }
   close(ends[0]);
   int status = 0;
   if (failed == 0) waitpid(child, &status, 0);
+  stop_if_asked();
   if (failed != 0) throw InputError("bad-input", "cannot run " + path);
   if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) output.clear();
   return output;

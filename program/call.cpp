@@ -166,7 +166,8 @@ Cells cells_of(const Call& call) {
     cells.lingers[i] = !w.any && !moves && !is_aliased(call, i);
     told_apart = told_apart || moves || is_array(call, i);
   }
-  if (!told_apart || cells.parallel == 0) cells.lingers.assign(p.operands.size(), false);
+  if (!told_apart || std::ranges::count(p.parallel, true) == 0)
+    cells.lingers.assign(p.operands.size(), false);
   return cells;
 }
 
@@ -188,10 +189,16 @@ Prepared prepare(const Call& call, const DeviceSpec& device, int devices) {
   plan.writes_agree = !p.subcores.empty();
   plan.compact = true;
   plan.copies = p.asynchronous;
-  plan.vmem_limit = call.vmem_limit;
+  if (p.subcores.empty()) {  // SparseCores have memory of their own
+    plan.author_limits = call.vmem_limit > 0;
+    plan.vmem_limit = plan.author_limits ? call.vmem_limit : device.scoped_vmem_bytes;
+    plan.operands_in_vmem = !call.alone || device.keeps_operands_in_vmem;
+  }
   plan.counts_in_run = true;
   plan.grid_rank = static_cast<int>(p.grid.size());
   plan.parallel_rank = cells.parallel;
+  for (std::size_t d = static_cast<std::size_t>(cells.parallel); d < p.grid.size(); ++d)
+    plan.inner_parallel[d] = p.parallel[d];
   for (std::size_t d = 0; d < r.grid.size(); ++d)
     plan.bounds[d] = Range{0, static_cast<int>(r.grid[d])};
   plan.labels.fill("");

@@ -36,7 +36,8 @@ struct Call {
   std::vector<Array> inputs;
   std::vector<Array> results;  ///< shapes and types wanted; empty: inferred
   std::vector<Alias> aliases;
-  std::int64_t vmem_limit = 0;  ///< Plan::vmem_limit
+  std::int64_t vmem_limit = 0;  ///< the author's vmem_limit_bytes; 0: the compiler's default
+  bool alone = true;            ///< no other op of its program makes or takes its arrays
   int collective_id = 0;
   bool unchecked_bounds =
       false;  ///< the author's disable_bounds_checks: reads outside are undefined

@@ -512,6 +512,11 @@ void leave_scope(Exec& x) {
       core.machine->end_of_scope(core, *made->own[i]);
     if (made->buffer) core.machine->end_of_scope(core, *made->buffer);
   }
+  free_scope(x);
+}
+
+void free_scope(Exec& x) {
+  auto& scope = x.scopes.back();
   while (!scope.empty()) {
     ScopedMemory& made = scope.back();
     MachineCore& core = x.machine_core();

@@ -50,5 +50,7 @@ void add_to_element(Exec& x, const MemRef& m, std::span<const int> index, DType 
 /// Makes what a scope allocates; its region's end gives it back.
 MemRef allocate(Exec& x, const Type& t, const std::string& name);
 void leave_scope(Exec& x);
+/// The same of a scope that did not come to its end: without its checks.
+void free_scope(Exec& x);
 
 }  // namespace tessera::program

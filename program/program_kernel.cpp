@@ -189,7 +189,9 @@ class ProgramBody final : public Body {
   void run_at(const int* ids) {
     for (std::size_t d = 0; d < program_.ids.size(); ++d)
       exec_.set(program_.ids[d], std::int32_t{ids[d]});
-    exec_.scopes.clear();
+    // What a step that was given up has left.
+    while (!exec_.scopes.empty()) free_scope(exec_);
+    exec_.matrix_units.clear();
     exec_.scopes.emplace_back();
     bind_shared();
     exec_.run(program_.subcores.size() > 1 ? enter(ids[0]) : program_.main);

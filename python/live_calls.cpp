@@ -6,7 +6,9 @@
 #include <condition_variable>
 #include <cstring>
 #include <deque>
+#include <filesystem>
 #include <list>
+#include <map>
 #include <mutex>
 #include <thread>
 #include <unordered_map>
@@ -33,6 +35,7 @@ struct Kernel {
   std::string config;  ///< without it
   std::unique_ptr<program::Program> program;
   std::exception_ptr failure;  ///< why there is no program
+  bool stopped = false;        ///< because reading it was ended
 };
 
 std::unique_ptr<Kernel> kernel_of(const std::string& text) {
@@ -43,6 +46,9 @@ std::unique_ptr<Kernel> kernel_of(const std::string& text) {
     kernel->module = found.front().module;
     kernel->config = found.front().config;
     kernel->program = pallas::plan_module(pallas::load_module(kernel->module, "the kernel"));
+  } catch (const Stopped&) {
+    kernel->failure = std::current_exception();
+    kernel->stopped = true;
   } catch (...) {
     kernel->failure = std::current_exception();
   }
@@ -68,11 +74,23 @@ void retype(Array& array, DType wanted) {
 
 class Calls {
  public:
-  Calls() : thread_([this] { run(); }) { thread_.detach(); }
+  Calls() {
+    std::thread([this] { run(); }).detach();
+    std::thread([this] { keep_time(); }).detach();
+  }
 
   void open(Settings settings) {
     const std::lock_guard lock(mutex_);
     if (settings_) throw InputError("bad-input", "a simulation is on already: they do not nest");
+    stop_ = Stop::none;
+    settings.options.stop = &stop_;
+    if (settings.time_limit > 0) {
+      constexpr double kLongest = 1e8;  // what a clock can add
+      deadline_ = Clock::now() +
+                  std::chrono::duration_cast<Clock::duration>(
+                      std::chrono::duration<double>(std::min(settings.time_limit, kLongest)));
+      time_.notify_one();
+    }
     settings_ = std::make_shared<const Settings>(std::move(settings));
     captured_ = 0;
   }
@@ -81,6 +99,7 @@ class Calls {
     {
       const std::lock_guard lock(mutex_);
       settings_.reset();
+      deadline_.reset();
       orphans.swap(incomplete_);
     }
     for (const Group& group : orphans) finish(group, "the simulation is over");
@@ -100,8 +119,15 @@ class Calls {
     const std::lock_guard lock(mutex_);
     return std::exchange(finished_, {});
   }
+  void interrupt() noexcept { stop_ = Stop::interrupted; }
+  void resume() noexcept {
+    Stop interrupted = Stop::interrupted;
+    stop_.compare_exchange_strong(interrupted, Stop::none);
+  }
 
  private:
+  using Clock = std::chrono::steady_clock;
+
   /// Each device goes on in a thread of its own: what comes next in its program may wait for the
   /// others, as XLA's collectives do.
   static void finish(const Group& group, const std::string& error) {
@@ -118,12 +144,10 @@ class Calls {
     std::unique_lock lock(mutex_);
     for (;;) {
       if (arrived_.empty()) {
-        const auto patience = std::chrono::duration<double>(settings_ ? settings_->patience : 3600);
-        if (incomplete_.empty()) {
+        if (incomplete_.empty())
           wake_.wait(lock);
-        } else if (wake_.wait_for(lock, patience) == std::cv_status::timeout && arrived_.empty()) {
-          give_up(lock);
-        }
+        else
+          wait_for_late_devices(lock);
         continue;
       }
       DeviceCall call = std::move(arrived_.front());
@@ -142,10 +166,47 @@ class Calls {
     }
   }
 
+  /// Until a device comes, or it is in vain: a signal handler can wake nobody.
+  void wait_for_late_devices(std::unique_lock<std::mutex>& lock) {
+    constexpr auto kLook = std::chrono::milliseconds(100);
+    const auto patience = std::chrono::duration<double>(settings_ ? settings_->patience : 3600);
+    const auto since = Clock::now();
+    while (arrived_.empty() && !incomplete_.empty()) {
+      if (stop_ != Stop::none || Clock::now() - since > patience) return give_up(lock);
+      wake_.wait_for(lock, kLook);
+    }
+  }
+
+  /// Ends what runs when the simulation has taken its time.
+  void keep_time() {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      if (!deadline_) {
+        time_.wait(lock);
+      } else if (Clock::now() < *deadline_) {
+        time_.wait_until(lock, *deadline_);
+      } else {
+        stop_ = Stop::time_limit;
+        deadline_.reset();
+      }
+    }
+  }
+
+  StepContext before_a_run(const std::string& who) const {
+    StepContext context;
+    context.who = who;
+    context.stop = &stop_;
+    return context;
+  }
+
   /// Only the thread that runs calls asks.
   Kernel& kernel(const std::string& config) {
     auto& kernel = kernels_[config];
-    if (!kernel) kernel = kernel_of(config);
+    if (kernel && !kernel->stopped) return *kernel;
+    const StepContext context = before_a_run("a kernel that is being read");
+    step_context = &context;
+    kernel = kernel_of(config);
+    step_context = nullptr;
     return *kernel;
   }
 
@@ -177,7 +238,7 @@ class Calls {
     return group;
   }
 
-  /// Devices that never come: control flow that differs between them.
+  /// Devices that never come, since control flow differs between them, or that come too late.
   void give_up(std::unique_lock<std::mutex>& lock) {
     std::list<Group> late;
     late.swap(incomplete_);
@@ -191,14 +252,21 @@ class Calls {
         list += (list.empty() ? "" : ", ") + std::to_string(d);
         if (group[d].done) some = &group[d];
       }
-      const std::string why = fmt::format(
-          "error[late-device]: {} waits on devices {} for devices {}, which do not reach it\n"
-          "  help    every device of the mesh must call a kernel that meets the others\n",
-          some == nullptr ? "a kernel" : kernel(some->config).program->name, here, missing);
+      const Stop stopped = stop_;
+      const std::string slug_of = stopped == Stop::none ? "late-device" : slug(stopped);
+      const std::string waits =
+          fmt::format("{} waits on devices {} for devices {}, which {} it",
+                      some == nullptr ? "a kernel" : kernel(some->config).program->name, here,
+                      missing, stopped == Stop::none ? "do not reach" : "have not reached");
+      const std::string why =
+          stopped == Stop::none
+              ? fmt::format(
+                    "error[{}]: {}\n  help    every device of the mesh must call a kernel "
+                    "that meets the others\n",
+                    slug_of, waits)
+              : fmt::format("error[{}]: {}\n  kernel  {}\n", slug_of, headline(stopped), waits);
       Finished f;
-      f.slug = "late-device";
-      f.kind = "kernel";
-      f.failure = why;
+      f.findings.push_back({slug_of, "kernel", why});
       publish(std::move(f));
       finish(group, why);
     }
@@ -211,11 +279,14 @@ class Calls {
   }
 
   static void fail(Finished& f, const Diagnostic& d) {
-    f.failure = d.text();
-    f.slug = d.slug;
-    f.kind = name(d.kind);
-    f.by_compiler = std::ranges::any_of(
+    const bool by_compiler = std::ranges::any_of(
         d.fields, [](const auto& field) { return field.first == pallas::kRefusedByCompiler; });
+    f.findings.push_back({d.slug, name(d.kind), d.text(), by_compiler});
+  }
+  static bool ended(const Finished& f) {
+    return std::ranges::any_of(f.findings, [](const Finding& each) {
+      return each.slug == slug(Stop::interrupted) || each.slug == slug(Stop::time_limit);
+    });
   }
 
   void execute(const Group& group, const Kernel& kernel, const Settings& settings) {
@@ -223,24 +294,25 @@ class Calls {
     bool there = false;  // results
     try {
       if (kernel.failure) std::rethrow_exception(kernel.failure);
+      const StepContext context = before_a_run(kernel.program->name);
+      step_context = &context;
+      stop_if_asked();  // a kernel of one step that never looks would end well
       there = run_kernel(group, kernel, settings, f);
     } catch (const KernelError& e) {
       fail(f, e.diagnostic);
     } catch (const InputError& e) {
-      f.failure = e.text();
-      f.slug = e.slug;
-      f.kind = "input";
+      f.findings.push_back({e.slug, "input", e.text()});
     } catch (const NpyError& e) {  // a folder for captures that cannot be written
-      f.failure = std::string("error[bad-input]: ") + e.what() + "\n";
-      f.slug = "bad-input";
-      f.kind = "input";
+      f.findings.push_back(
+          {"bad-input", "input", std::string("error[bad-input]: ") + e.what() + "\n"});
     } catch (const std::exception& e) {
-      f.failure = std::string("error[internal]: ") + e.what() + "\n";
-      f.slug = "internal";
-      f.kind = "internal";
+      f.findings.push_back(
+          {"internal", "internal", std::string("error[internal]: ") + e.what() + "\n"});
     }
-    if (!there && settings.keep_going) poison_results(group);
-    const std::string error = settings.keep_going ? "" : f.failure;
+    // A program that is to end would go on for ever if its kernels gave results.
+    const bool goes_on = settings.keep_going && !ended(f);
+    if (!there && goes_on) poison_results(group);
+    const std::string error = goes_on || f.findings.empty() ? "" : f.findings.front().text;
     publish(std::move(f));
     finish(group, error);
   }
@@ -266,6 +338,7 @@ class Calls {
     const std::size_t operands_given = operands.size();
     program::Call call = program::make_call(program, std::move(operands), any.aliases);
     pallas::apply_config(kernel.config, call);
+    call.alone = any.alone;
     for (const View& r : any.results) {
       Shape shape = r.shape;
       if (group.size() > 1 && shape.rank == 0) shape.push_back(1);
@@ -284,6 +357,7 @@ class Calls {
     const std::string place = fmt::format("{:03}_{}", captured_++, kernel_name);
     if (!settings.capture.empty()) {
       f.folder = settings.capture + "/" + place;
+      note_replaced(f.folder + "/meta.json", f.folder, f);
       pallas::write_call(f.folder, record_of(group, kernel, options, call));
       cli::RunArguments again;
       again.kernel = f.folder;
@@ -306,29 +380,20 @@ class Calls {
     f.page = report::page_data(report, result, options.command);
     f.json = report::json_of(report);
     f.text = report::text_of(report);
+    check_barriers(any, kernel_name, call.collective_id, result);
     const bool left_unwritten = settings.may_leave_unwritten && result.complete && !result.ok() &&
                                 std::ranges::all_of(result.diagnostics, [](const Diagnostic& d) {
                                   return d.slug == "output-not-covered";
                                 });
     if (left_unwritten) {
       f.note = result.diagnostics.front().text();
-    } else if (!result.ok()) {
-      fail(f, result.diagnostics.front());
-      if (!settings.keep_going || (f.slug != "race" && !result.complete)) return false;
-    }
-    if (!result.ok() && !result.complete) {
-      // The values of this schedule: what is wrong has been said.
-      options.find_races = false;
-      options.print = [](const std::string&) {};
-      result = program::run_call(call, options);
-      if (!result.ok()) {
-        f.slug = result.diagnostics.front().slug;
-        f.failure += result.diagnostics.front().text();
-      }
-      if (!result.complete) return false;
+    } else {
+      for (const Diagnostic& d : result.diagnostics) fail(f, d);
+      if (!result.ok() && (!settings.keep_going || !result.complete)) return false;
     }
     if (!settings.golden.empty()) {
       f.golden = settings.golden + "/" + place;
+      note_replaced(f.golden + "/manifest.json", f.golden, f);
       pallas::CallToRecord recorded = record_of(group, kernel, options, call);
       const auto files = pallas::call_files(recorded);
       RunResult kept = result;
@@ -351,6 +416,54 @@ class Calls {
     return true;
   }
 
+  static void note_replaced(const std::string& file, const std::string& folder, Finished& f) {
+    std::error_code error;
+    if (std::filesystem::exists(file, error)) f.replaced.push_back(folder);
+  }
+
+  /// A collective id that an earlier call of the program has used too: a device that runs ahead
+  /// signals one that still waits in that call.
+  void check_barriers(const DeviceCall& call, const std::string& name, int collective_id,
+                      RunResult& result) {
+    if (call.synchronised || result.barriers.signals.empty()) return;
+    if (call.program != barriers_of_) barriers_.clear();
+    barriers_of_ = call.program;
+    for (const Barriers& before : barriers_[collective_id]) {
+      for (const auto& [pair, line] : result.barriers.signals) {
+        if (before.site == call.site || !before.use.behind.contains(pair)) continue;
+        if (result.ok())
+          result.diagnostics.push_back(shared_barrier(before, name, collective_id, pair, line));
+      }
+    }
+    barriers_[collective_id].push_back({call.site, name, std::move(result.barriers)});
+  }
+
+  /// What a call of the running program did with its barrier.
+  struct Barriers {
+    const void* site = nullptr;
+    std::string kernel;
+    BarrierUse use;
+  };
+  static Diagnostic shared_barrier(const Barriers& before, const std::string& name,
+                                   int collective_id, const BarrierUse::Pair& pair,
+                                   const std::string& line) {
+    return {
+        .slug = "race",
+        .headline =
+            fmt::format("device {} may signal the barrier of device {} while that waits there in "
+                        "another call",
+                        pair.first, pair.second),
+        .fields = {
+            {"kernel", name},
+            {"line", line},
+            {"other", fmt::format("an earlier call, of {}, which device {} may have ended by then",
+                                  before.kernel, pair.first)},
+            {"help",
+             fmt::format("both have collective_id {}: give each its own, or let devices meet "
+                         "at the end of the earlier one",
+                         collective_id)}}};
+  }
+
   static pallas::CallToRecord record_of(const Group& group, const Kernel& kernel,
                                         const RunOptions& options, const program::Call& call) {
     pallas::CallToRecord r;
@@ -368,21 +481,26 @@ class Calls {
     r.dynamic_bounds = call.bounds.size();
     r.device = options.device;
     r.cores = options.cores;
+    r.alone = call.alone;
     return r;
   }
 
   std::mutex mutex_;
   std::condition_variable wake_;
+  std::condition_variable time_;
+  std::optional<Clock::time_point> deadline_;
+  StopFlag stop_{Stop::none};
   std::shared_ptr<const Settings> settings_;
+  std::map<int, std::vector<Barriers>> barriers_;  ///< by collective id
+  std::int64_t barriers_of_ = 0;                   ///< of which program
   std::deque<DeviceCall> arrived_;
   std::list<Group> incomplete_;
   std::vector<Finished> finished_;
   std::unordered_map<std::string, std::unique_ptr<Kernel>> kernels_;
   int captured_ = 0;
-  std::thread thread_;
 };
 
-/// Never destroyed: its thread may be at work when the process ends.
+/// Never destroyed: its threads may be at work when the process ends.
 Calls& calls() {
   static auto* const all = new Calls;
   return *all;
@@ -394,5 +512,7 @@ void open(Settings settings) { calls().open(std::move(settings)); }
 void close() { calls().close(); }
 void submit(DeviceCall call) { calls().submit(std::move(call)); }
 std::vector<Finished> take_finished() { return calls().take(); }
+void interrupt() noexcept { calls().interrupt(); }
+void resume() noexcept { calls().resume(); }
 
 }  // namespace tessera::live

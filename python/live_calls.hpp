@@ -6,6 +6,9 @@
 // is complete when all of the mesh have come; any other runs for each device by itself.
 //
 // Plans are kept for the life of the process, by the text of the call's configuration.
+//
+// What runs ends early when it is interrupted, from a signal handler, or when the simulation has
+// taken its time: with `interrupted` or `time-limit`, and the line it was in.
 #pragma once
 
 #include <cstdint>
@@ -37,33 +40,44 @@ struct DeviceCall {
   std::vector<View> operands;
   std::vector<View> results;
   std::vector<std::pair<std::size_t, int>> aliases;  ///< operand, result
+  bool alone = false;                                ///< program::Call::alone
+  bool synchronised = false;  ///< its program has collectives of XLA's, where devices meet
   /// Called once, from another thread, when the results are there; "" or why they are not.
   std::function<void(const std::string& error)> done;
 };
 
 struct Settings {
   RunOptions options;  ///< device, schedule, cores, threads, find_races, profile, error_model, dry
-  bool keep_going = false;  ///< a kernel that is wrong gives poison, and the program goes on
+  /// All that is wrong with a kernel is found, and the program goes on: where a step had to end,
+  /// with poison.
+  bool keep_going = false;
   /// Outputs that a kernel leaves unwritten are a note: what reads them finds poison.
   bool may_leave_unwritten = false;
-  std::string capture;   ///< a folder for calls with their operands; "" for none
-  std::string golden;    ///< a folder for goldens, if options has an error model
-  double patience = 60;  ///< seconds that a device may be late, while nothing else happens
+  std::string capture;    ///< a folder for calls with their operands; "" for none
+  std::string golden;     ///< a folder for goldens, if options has an error model
+  double patience = 60;   ///< seconds that a device may be late, while nothing else happens
+  double time_limit = 0;  ///< seconds from open(), after which kernels are ended; 0: none
+};
+
+/// What is wrong with a call.
+struct Finding {
+  std::string slug;
+  std::string kind;  ///< "kernel", "unsupported", "unmodelled", "internal" or "input"
+  std::string text;  ///< the diagnostic
+  bool by_compiler = false;  ///< a TPU's compiler refuses it
 };
 
 /// One call of a kernel that is over.
 struct Finished {
-  std::string json;          ///< tessera.run/1
-  std::string text;          ///< the same for people
-  std::string page;          ///< what a page shows beside (report/html_report.hpp), as JSON
-  std::string slug;          ///< of what is wrong, "" if nothing is
-  bool by_compiler = false;  ///< a TPU's compiler refuses it
-  std::string kind;          ///< "kernel", "unsupported", "unmodelled", "internal" or "input"
-  std::string failure;       ///< the diagnostic, "" if all is well
-  std::string note;          ///< a diagnostic that fails nothing, or ""
-  std::string printed;       ///< what the kernel printed
-  std::string folder;        ///< where it was captured, "" if it was not
-  std::string golden;        ///< where its golden is, "" if there is none
+  std::string json;               ///< tessera.run/1
+  std::string text;               ///< the same for people
+  std::string page;               ///< what a page shows beside (report/html_report.hpp), as JSON
+  std::vector<Finding> findings;  ///< none if all is well
+  std::string note;               ///< a diagnostic that fails nothing, or ""
+  std::string printed;            ///< what the kernel printed
+  std::string folder;             ///< where it was captured, "" if it was not
+  std::string golden;             ///< where its golden is, "" if there is none
+  std::vector<std::string> replaced;  ///< of these two, where an earlier one was
 };
 
 /// Calls are taken from here on. Throws InputError if they are already.
@@ -71,6 +85,9 @@ void open(Settings settings);
 /// Calls are refused from here on.
 void close();
 void submit(DeviceCall call);
+/// Ends what runs and what comes, until resume(). Signal handlers may call it.
+void interrupt() noexcept;
+void resume() noexcept;
 /// What has finished since the last time, in the order in which it ran.
 std::vector<Finished> take_finished();
 

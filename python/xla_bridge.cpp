@@ -3,12 +3,16 @@
 //
 // An op `tessera_mosaic_call` has the operands and results of the tpu_custom_call that it stands
 // for, after them the logical id of its device (u32); attributes: name, of the kernel, may be
-// empty; config, the backend_config; devices, of the mesh; aliases, pairs of operand and result.
+// empty; config, the backend_config; devices, of the mesh; alone, whether it is its program's only
+// op; synchronised, whether that has collectives of XLA's; aliases, pairs of operand and result.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
+
+#include <csignal>
+#include <mutex>
 
 #include "memory_model/device_spec.hpp"
 #include "pallas/load.hpp"
@@ -94,7 +98,8 @@ ffi::ErrorOr<std::unique_ptr<Site>> make_site() { return std::make_unique<Site>(
 
 ffi::Future call_kernel(Site* site, ffi::RunId run, ffi::RemainingArgs operands,
                         ffi::RemainingRets results, std::string_view name, std::string_view config,
-                        std::int64_t devices, ffi::Span<const std::int64_t> aliases) {
+                        std::int64_t devices, bool alone, bool synchronised,
+                        ffi::Span<const std::int64_t> aliases) {
   ffi::Promise promise;
   ffi::Future future(promise);
   const auto done = [promise](const std::string& error) mutable {
@@ -110,6 +115,8 @@ ffi::Future call_kernel(Site* site, ffi::RunId run, ffi::RemainingArgs operands,
     call.program = run.run_id;
     call.site = site;
     call.devices = static_cast<int>(devices);
+    call.alone = alone;
+    call.synchronised = synchronised;
     for (std::size_t i = 0; i < operands.size(); ++i)
       call.operands.push_back(view_of(operands.get<ffi::AnyBuffer>(i).value()));
     std::uint32_t device = 0;
@@ -141,6 +148,8 @@ XLA_FFI_DEFINE_HANDLER(kCallKernel, call_kernel,
                            .Attr<std::string_view>("name")
                            .Attr<std::string_view>("config")
                            .Attr<std::int64_t>("devices")
+                           .Attr<bool>("alone")
+                           .Attr<bool>("synchronised")
                            .Attr<ffi::Span<const std::int64_t>>("aliases"));
 
 nb::capsule handler(XLA_FFI_Handler* function) {
@@ -181,10 +190,53 @@ std::string device_kind(const std::string& device) {
   return spec.jax.device_kind;
 }
 
+/// Ctrl-C while programs with kernels run: whoever waits for them would hear of it too late.
+class Interrupts {
+ public:
+  void heed() {
+    const std::lock_guard lock(mutex_);
+    if (heeding_++ > 0) return;
+    sigaction(SIGINT, nullptr, &before_);
+    const bool handled = (before_.sa_flags & SA_SIGINFO) != 0 ||
+                         (before_.sa_handler != SIG_IGN && before_.sa_handler != SIG_DFL);
+    if (!handled) return;
+    struct sigaction ours {};
+    ours.sa_sigaction = on_interrupt;
+    ours.sa_flags = SA_SIGINFO | (before_.sa_flags & (SA_ONSTACK | SA_RESTART));
+    sigaction(SIGINT, &ours, nullptr);
+  }
+  void ignore() {
+    const std::lock_guard lock(mutex_);
+    if (--heeding_ > 0) return;
+    live::resume();
+    struct sigaction now {};
+    sigaction(SIGINT, nullptr, &now);
+    const bool ours = (now.sa_flags & SA_SIGINFO) != 0 && now.sa_sigaction == on_interrupt;
+    if (ours) sigaction(SIGINT, &before_, nullptr);
+  }
+
+ private:
+  static void on_interrupt(int signal, siginfo_t* info, void* context) {
+    live::interrupt();
+    if ((before_.sa_flags & SA_SIGINFO) != 0)
+      before_.sa_sigaction(signal, info, context);
+    else
+      before_.sa_handler(signal);
+  }
+
+  static inline struct sigaction before_ {};  // whose handler hears of it too: Python's
+  std::mutex mutex_;
+  int heeding_ = 0;
+};
+Interrupts& interrupts() {
+  static Interrupts all;
+  return all;
+}
+
 void start(const std::string& device, const std::string& schedule, bool find_races, bool keep_going,
            bool may_leave_unwritten, int cores, int threads, const std::string& capture,
            double patience, const std::string& profile, const std::string& golden,
-           std::optional<ErrorModel> error_model, bool dry) {
+           std::optional<ErrorModel> error_model, bool dry, double time_limit) {
   live::Settings s;
   s.options.device = load_device(device);
   if (s.options.device.kind != DeviceSpec::Kind::tpu)
@@ -196,11 +248,13 @@ void start(const std::string& device, const std::string& schedule, bool find_rac
   s.options.profile = named(kProfiles, profile, "profile");
   s.keep_going = keep_going;
   s.may_leave_unwritten = may_leave_unwritten;
+  s.options.keep_going = keep_going;
   s.capture = capture;
   s.golden = golden;
   s.options.error_model = std::move(error_model);
   s.options.keep_checksums = s.options.error_model.has_value();
   s.patience = patience;
+  s.time_limit = time_limit;
   s.options.dry = dry;
   live::open(std::move(s));
 }
@@ -229,19 +283,24 @@ NB_MODULE(_xla, m) {
   m.def("start", &start, nb::arg("device"), nb::arg("schedule"), nb::arg("find_races"),
         nb::arg("keep_going"), nb::arg("may_leave_unwritten"), nb::arg("cores"), nb::arg("threads"),
         nb::arg("capture"), nb::arg("patience"), nb::arg("profile"), nb::arg("golden"),
-        nb::arg("error_model").none(), nb::arg("dry"));
+        nb::arg("error_model").none(), nb::arg("dry"), nb::arg("time_limit"));
   m.def("stop", &live::close, nb::call_guard<nb::gil_scoped_release>());
+  m.def("heed_interrupts", [] { interrupts().heed(); });
+  m.def("ignore_interrupts", [] { interrupts().ignore(); });
+  nb::class_<live::Finding>(m, "Finding")
+      .def_ro("slug", &live::Finding::slug)
+      .def_ro("kind", &live::Finding::kind)
+      .def_ro("text", &live::Finding::text)
+      .def_ro("by_compiler", &live::Finding::by_compiler);
   nb::class_<live::Finished>(m, "Finished")
       .def_ro("json", &live::Finished::json)
       .def_ro("text", &live::Finished::text)
       .def_ro("page", &live::Finished::page)
-      .def_ro("slug", &live::Finished::slug)
-      .def_ro("kind", &live::Finished::kind)
-      .def_ro("by_compiler", &live::Finished::by_compiler)
-      .def_ro("failure", &live::Finished::failure)
+      .def_ro("findings", &live::Finished::findings)
       .def_ro("note", &live::Finished::note)
       .def_ro("printed", &live::Finished::printed)
       .def_ro("folder", &live::Finished::folder)
-      .def_ro("golden", &live::Finished::golden);
+      .def_ro("golden", &live::Finished::golden)
+      .def_ro("replaced", &live::Finished::replaced);
   m.def("take_finished", &live::take_finished);
 }

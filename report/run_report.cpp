@@ -30,6 +30,8 @@ RunReport report_of(const RunResult& result, const RunOptions& options) {
   r.undefined = result.undefined;
   r.ledger = result.ledger();
   r.allocations = result.plan.allocations;
+  r.vmem_capacity = result.plan.vmem_limit > 0 ? result.plan.vmem_capacity() : r.device.vmem_bytes;
+  r.vmem_in_doubt = vmem_in_doubt(result.plan);
   r.flops = result.flops;
   r.transcendentals = result.transcendentals;
   r.scopes = result.scopes;
@@ -286,7 +288,7 @@ std::string text_of(const RunReport& r) {
   if (r.elsewhere) return text + elsewhere_lines(*r.elsewhere);
   text += traffic_table(r) + "\n";
   text += memory_line(r, Space::hbm, r.device.hbm_bytes);
-  text += memory_line(r, Space::vmem, r.device.vmem_bytes);
+  text += memory_line(r, Space::vmem, r.vmem_capacity);
   text += memory_line(r, Space::smem, r.device.smem_bytes);
   text += limits(r);
   text += timeline_lines(r);
@@ -359,7 +361,7 @@ Json memory_json(const RunReport& r) {
                        {"bytes", a.total_bytes()}});
   }
   return {{"vmem_peak_bytes", bytes_in(r.allocations, Space::vmem)},
-          {"vmem_capacity_bytes", r.device.vmem_bytes},
+          {"vmem_capacity_bytes", r.vmem_capacity},
           {"smem_peak_bytes", bytes_in(r.allocations, Space::smem)},
           {"buffers", buffers}};
 }
@@ -430,6 +432,7 @@ std::string json_of(const RunReport& r) {
       {"validation", validation_json(r)},
       {"diagnostics", diagnostics_json(r)}};
   if (!r.notes.empty()) json["notes"] = r.notes;
+  if (!r.vmem_in_doubt.empty()) json["memory"]["vmem_in_doubt"] = r.vmem_in_doubt;
   json["seconds"] = r.seconds;
   return json.dump(1) + "\n";
 }

@@ -60,6 +60,8 @@ struct RunReport {
   std::vector<std::int64_t> undefined;  ///< elements of each output that hold no value
   Ledger ledger;
   std::vector<Allocation> allocations;
+  std::int64_t vmem_capacity = 0;  ///< what the kernel may take
+  std::string vmem_in_doubt;       ///< why it may not compile; "" if it fits
   std::int64_t flops = 0;
   std::int64_t transcendentals = 0;
   Scopes scopes;

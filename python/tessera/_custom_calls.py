@@ -10,6 +10,9 @@ from tessera import _xla
 
 _THEIRS = "tpu_custom_call"
 _OURS = "tessera_mosaic_call"
+_NO_OPS = {"builtin.module", "func.func", "func.return", "func.call", "sdy.mesh"}
+_COLLECTIVES = {"stablehlo." + name for name in (
+    "all_gather", "all_reduce", "all_to_all", "collective_broadcast", "collective_permute", "reduce_scatter")}
 
 
 def register():
@@ -25,14 +28,34 @@ def replaced(program):
     if not _calls_of(program):
         return program
     ours = ir.Module.parse(mlir.module_to_bytecode(program), context=program.context)
+    around = _around(ours)
     with ours.context:
         partitions = ours.operation.attributes.get("mhlo.num_partitions")
         for theirs in reversed(_calls_of(ours)):
             if _may_go(theirs):
                 theirs.erase()
             else:
-                _replace_one(theirs, 1 if partitions is None else ir.IntegerAttr(partitions).value)
+                _replace_one(theirs, 1 if partitions is None else ir.IntegerAttr(partitions).value, around)
     return ours
+
+
+def _around(program):
+    """What a kernel's call must know of the program around it.
+
+    alone: the kernel is all that it is made of: then its arrays come from HBM and go there.
+    synchronised: it has collectives, where devices meet.
+    """
+    from jaxlib.mlir import ir
+
+    names = []
+
+    def visit(op):
+        names.append(op.operation.name)
+        return ir.WalkResult.ADVANCE
+
+    program.operation.walk(visit)
+    return {"alone": ir.BoolAttr.get(len([name for name in names if name not in _NO_OPS]) == 1, program.context),
+            "synchronised": ir.BoolAttr.get(any(name in _COLLECTIVES for name in names), program.context)}
 
 
 def _calls_of(program):
@@ -60,7 +83,7 @@ def _may_go(theirs):
     return droppable and not any(True for result in theirs.results for _ in result.uses)
 
 
-def _replace_one(theirs, devices):
+def _replace_one(theirs, devices, around):
     from jax._src.interpreters import mlir
     from jaxlib.mlir import ir
     from jaxlib.mlir.dialects import stablehlo
@@ -87,6 +110,7 @@ def _replace_one(theirs, devices):
                 "name": name,
                 "config": attributes["backend_config"],
                 "devices": ir.IntegerAttr.get(i64, devices),
+                **around,
                 "aliases": ir.DenseI64ArrayAttr.get([i for pair in aliases.items() for i in pair]),
             },
             api_version=4,

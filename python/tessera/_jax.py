@@ -9,7 +9,7 @@ import warnings
 
 import jax
 
-from tessera import _custom_calls
+from tessera import _custom_calls, _xla
 
 OLDEST, NEWEST = (0, 9), (0, 12)  # of JAX's versions, those that the tests run with
 
@@ -104,6 +104,8 @@ def _lower_as_for_a_tpu(mlir, primitive, entry, unless):
 
     def lower(ctx, *operands, **params):
         if _session is None or unless(params):
+            if _session is not None and params.get("interpret"):
+                _session.report.interpreted += 1
             return rule(ctx, *operands, **params)
         ctx.module_context.add_keepalive(_marker)
         # No backend: JAX then looks for a TPU's, and finds one that is up to date.
@@ -155,17 +157,25 @@ def _wait_after_programs(pxla):
             return call(self, *args, **kwargs)
         session = _session
         failure = None
+        interrupted = None
         try:
-            results = call(self, *args, **kwargs)
-            jax.block_until_ready(results)
-            dispatch.runtime_tokens.block_until_ready()
-        except jax.errors.JaxRuntimeError as e:
-            failure = e
-            dispatch.runtime_tokens.clear()  # they would raise it again
+            _xla.heed_interrupts()
+            try:
+                results = call(self, *args, **kwargs)
+                jax.block_until_ready(results)
+                dispatch.runtime_tokens.block_until_ready()
+            except jax.errors.JaxRuntimeError as e:
+                failure = e
+                dispatch.runtime_tokens.clear()  # they would raise it again
+            finally:
+                _xla.ignore_interrupts()
+        except KeyboardInterrupt as e:
+            interrupted = e
+            dispatch.runtime_tokens.clear()
         if session is not None:
-            session.collect()
-        if failure is not None:
-            raise failure
+            session.collect(interrupted)
+        if interrupted is not None or failure is not None:
+            raise interrupted or failure
         return results
 
     executable.__init__ = init_marked

@@ -1,4 +1,5 @@
 """What a simulation says: a ledger per call, totals, diagnostics, pages and figures."""
+import functools
 import html
 import json
 import pathlib
@@ -42,18 +43,24 @@ class Call:
     """One call of a kernel. `json` is what `tessera run --json` writes (schema tessera.run/1)."""
 
     def __init__(self, finished):
-        self.json = json.loads(finished.json) if finished.json else None
+        self._json = finished.json
         self.text = finished.text
         self._page = finished.page
         self.printed = finished.printed
         self.note = finished.note
         self.folder = finished.folder or None
         self.golden = finished.golden or None
-        self.error = None
-        if finished.by_compiler:
-            self.error = _compiler_error(finished.failure, finished.slug)
-        elif finished.failure:
-            self.error = KernelError(finished.failure, finished.slug, finished.kind)
+        self.errors = [_compiler_error(f.text, f.slug) if f.by_compiler else KernelError(f.text, f.slug, f.kind)
+                       for f in finished.findings]
+
+    @functools.cached_property
+    def json(self):
+        return json.loads(self._json) if self._json else None
+
+    @property
+    def error(self):
+        """The first thing that is wrong; None: nothing is."""
+        return self.errors[0] if self.errors else None
 
     @property
     def kernel(self):
@@ -67,32 +74,47 @@ class Call:
     def to_html(self):
         """The call as a page of its own, that needs nothing else: numbers, pictures, the predicted timeline."""
         shown = {"run": dict(self.json), **json.loads(self._page)}
-        if self.error:
-            shown["run"]["diagnostics"] = [
-                {"slug": self.error.slug, "kind": self.error.kind, "message": str(self.error)}]
+        if self.errors:
+            shown["run"]["diagnostics"] = list(map(_diagnostic, self.errors))
         return filled("page.html", json.dumps(shown), self.kernel)
 
     def save_html(self, path):
         pathlib.Path(path).write_text(self.to_html(), encoding="utf-8")
 
     def __str__(self):
-        return self.text + (str(self.error) if self.error else "")
+        return self.text + "".join(map(str, self.errors))
+
+
+def _diagnostic(error):
+    """As in tessera.run/1."""
+    return {"slug": error.slug, "kind": error.kind, "message": str(error)}
 
 
 class Report:
-    """calls: in the order in which they ran."""
+    """calls: in the order in which they ran. interpreted: pallas_calls that were lowered for JAX's own interpreter."""
 
     def __init__(self):
         self.calls = []
+        self.interpreted = 0
 
     @property
     def errors(self):
-        return [call.error for call in self.calls if call.error]
+        return [error for call in self.calls for error in call.errors]
 
     @property
     def diagnostics(self):
         """As in tessera.run/1: slug, kind, message."""
-        return [{"slug": e.slug, "kind": e.kind, "message": str(e)} for e in self.errors]
+        return list(map(_diagnostic, self.errors))
+
+    @property
+    def note(self):
+        """What a reader of the table might miss: kernels that did not run here. "" if there is nothing."""
+        interpreted = f"{self.interpreted} pallas_call(s) with interpret=True ran in JAX's interpreter, unchecked"
+        if self.calls:
+            return interpreted if self.interpreted else ""
+        why = interpreted if self.interpreted else (
+            "the program took another path, or was compiled before and outside of a simulation")
+        return f"no TPU kernel ran in this simulation: {why}"
 
     def _total(self, name):
         return sum(call.traffic[name] for call in self.calls if call.json)
@@ -131,7 +153,7 @@ class Report:
         pathlib.Path(path).write_text(_PAGE.format(table=self._repr_html_(), calls=calls), encoding="utf-8")
 
     def _repr_html_(self):
-        return html_table(self._rows(), left=(0, 8))
+        return html_table(self._rows(), left=(0, 8)) + (f"<p>{html.escape(self.note)}</p>" if self.note else "")
 
     def roofline(self, ax=None):
         """Each call under the roofs of its device, as a matplotlib figure (or drawn into `ax`): FLOP per byte of
@@ -160,18 +182,20 @@ class Report:
     def _rows(self):
         rows = [("kernel", "grid", "steps", "HBM read", "HBM written", "remote", "VMEM", "seconds", "")]
         for call in self.calls:
+            slugs = ", ".join(dict.fromkeys(error.slug for error in call.errors))
             if call.json is None:
-                rows.append(("?", "", "", "", "", "", "", "", call.error.slug))
+                rows.append(("?", "", "", "", "", "", "", "", slugs))
                 continue
             j, t = call.json, call.traffic
             rows.append((call.kernel, "x".join(map(str, j["grid"])) or "1", f"{j['steps']:,}",
                          f"{t['hbm_read_bytes']:,}", f"{t['hbm_write_bytes']:,}", f"{t['remote_bytes']:,}",
                          f"{j['memory']['vmem_peak_bytes']:,}", f"{j['seconds']:.3g}",
-                         call.error.slug if call.error else ""))
+                         slugs))
         return rows
 
     def __str__(self):
-        return text_table(self._rows(), left=(0, 8))
+        table = text_table(self._rows(), left=(0, 8)) if self.calls else ""
+        return "\n".join(filter(None, (table, self.note)))
 
     __repr__ = __str__
 

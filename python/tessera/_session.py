@@ -26,9 +26,9 @@ class _Session:
         self.keep_going = keep_going
         self.report = Report()
 
-    def collect(self):
-        """After a program ran: its calls go to the report; what is wrong is raised."""
-        error = None
+    def collect(self, interrupted=None):
+        """After a program ran: its calls go to the report; what is wrong is raised. `interrupted`: by Ctrl-C."""
+        errors = []
         for finished in _xla.take_finished():
             call = Call(finished)
             self.report.calls.append(call)
@@ -36,22 +36,30 @@ class _Session:
                 sys.stderr.write(call.printed)  # where a TPU's log goes
             if call.note:
                 _log.warning(call.note)
-            error = error or call.error
-        if error is not None and not self.keep_going:
-            raise error
+            for folder in finished.replaced:
+                sys.stderr.write(f"tessera: {folder}: what was there from an earlier call is replaced\n")
+            errors += call.errors
+        ended = [e for e in errors if getattr(e, "slug", None) in ("interrupted", "time-limit")]
+        if interrupted is not None:
+            raise KeyboardInterrupt(str(ended[0]) if ended else "") from None
+        if self.keep_going:
+            errors = ended
+        if errors:
+            raise errors[0]
 
 
 @contextlib.contextmanager
 def simulate(device="tpu-v5e", schedule=None, checks="all", *, cores=1, threads=0, capture=None, patience=60,
-             profile="exact", golden=None, error_model=None, dry=False):
+             profile="exact", golden=None, error_model=None, dry=False, time_limit=None):
     """Runs each Pallas TPU kernel called inside on a simulated device; gives a Report.
 
     device: a TPU of `tessera.devices()`, or a file like those of memory_model/devices. Chip queries
       (pltpu.get_tpu_info(), device_kind, jax.default_backend()) answer for it.
     schedule: "eager", "on_wait", "random:SEED", "adversarial"; see `tessera run --help`. None: eager.
-    checks: "all" raises KernelError at the first kernel that is wrong; "report" notes it in the report and goes
-      on, with undefined results (NaN) unless it is a race; "no-races" is "all" but for races; "tests" is "all",
-      but that outputs which a kernel leaves unwritten are logged, and undefined (NaN) for what looks at them.
+    checks: "all" raises KernelError at the first thing that is wrong; "report" notes all that is wrong in the report
+       and goes on: after a race with the values of this schedule, after a step that had to end with undefined ones
+       (NaN); "no-races" is "all" but for races; "tests" is "all", but that outputs which a kernel leaves unwritten are
+       logged, and undefined (NaN) for what looks at them.
     cores: TensorCores of a device that share a kernel's parallel dims (Megacore: 2).
     threads: of the host, for kernels without copies of their own; 0: what OpenMP offers.
     capture: a folder; each call is written there with its operands and the device, for `tessera run FOLDER`.
@@ -65,11 +73,15 @@ def simulate(device="tpu-v5e", schedule=None, checks="all", *, cores=1, threads=
       functions may be off by), fused=True, other_blocks=False. As the options of `tessera golden make`.
     dry: True: bytes, VMEM and predicted time alone, at any size: kernels compute nothing, and their results are
       undefined (NaN). What a kernel prefetches has to come from elsewhere than a kernel.
+    time_limit: seconds for the whole simulation; a kernel that runs then ends with KernelError[time-limit] and the
+      line it was in, as it ends with KeyboardInterrupt after Ctrl-C. None: as long as it takes.
     """
     if checks not in _CHECKS:
         raise ValueError(f"checks={checks!r}: one of {', '.join(map(repr, _CHECKS))}")
     if dry and (golden is not None or capture is not None):
         raise ValueError("dry=True computes nothing to capture or to make a golden of")
+    if time_limit is not None and not time_limit > 0:
+        raise ValueError(f"time_limit={time_limit!r}: seconds, or None")
     _jax.install()
     if capture is not None:
         capture = os.path.abspath(capture)
@@ -81,7 +93,7 @@ def simulate(device="tpu-v5e", schedule=None, checks="all", *, cores=1, threads=
         os.makedirs(golden, exist_ok=True)
         model = _model_of(**(error_model or {}))
     _xla.start(device, schedule or "", checks != "no-races", checks == "report", checks == "tests", cores, threads, capture or "",
-               float(patience), profile, golden or "", model, dry)
+               float(patience), profile, golden or "", model, dry, float(time_limit or 0))
     session = _Session(device, cores, checks == "report")
     try:
         with _chip.pretend(device, cores), _jax.active(session):

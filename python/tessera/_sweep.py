@@ -4,6 +4,7 @@ import json
 import pathlib
 import sys
 
+from tessera._report import KernelError
 from tessera._session import simulate
 from tessera._show import filled, html_table, text_table
 
@@ -63,7 +64,7 @@ def sweep(function, *args, device="tpu-v5e", cores=1, dry=True, **shapes):
     """Calls function(*args, bm=64, bn=128), ... for every combination of bm=[64, 128], bn=[128]; gives a Sweep.
 
     device: one or several. The kernels that a call of the function runs are added up. A combination that cannot be
-    lowered, or whose kernel is wrong, is kept with its reason; if none can, its error is raised.
+    lowered, may not compile, or whose kernel is wrong, is kept with its reason; if none can, its error is raised.
     dry: bytes, VMEM and predicted time alone (`simulate(dry=True)`). False: kernels compute, which a function needs
       that decides by what a kernel gave.
     cores: as in simulate().
@@ -107,6 +108,9 @@ def _count(function, args, shape, device, cores, dry):
     calls = [call.json for call in report.calls]
     if not calls:
         raise ValueError("no pallas_call ran: a function that is jitted outside keeps what it was compiled to")
+    doubt = next((call["memory"]["vmem_in_doubt"] for call in calls if "vmem_in_doubt" in call["memory"]), None)
+    if doubt is not None:
+        raise KernelError(doubt, "vmem-capacity", "kernel")
     lines = [call.get("timeline", {"unmodelled": "no trace"}) for call in calls]
     missing = next((line["unmodelled"] for line in lines if "unmodelled" in line), None)
     longest = max(lines, key=lambda line: line.get("seconds", 0))

@@ -7,19 +7,26 @@
     def test_kernel(tessera_report):                                what it moved, as tessera.Report
         ...
 
+A test may take five minutes (--tessera-time-limit); tests in which no TPU kernel ran are named at the end.
+
 `pip install` registers it; from a build folder: -p tessera.pytest.
 """
 import pytest
+
+_KERNELS = "tessera_kernels"  # a property of a test: how many ran
+_SHOWN = 20
 
 
 def pytest_addoption(parser):
     group = parser.getgroup("tessera", "simulated TPUs")
     group.addoption("--tessera", metavar="DEVICE", help="run each test inside tessera.simulate(device=DEVICE)")
     group.addoption("--tessera-schedule", metavar="SCHEDULE", help="eager, on_wait, random:SEED or adversarial")
-    group.addoption("--tessera-checks", metavar="CHECKS", help="tests (the default: all, but outputs that nobody writes are "
-                    "logged, and NaN for what looks at them), all, report or no-races")
+    group.addoption("--tessera-checks", metavar="CHECKS", help="all (the default), no-races, report, or tests: all, but outputs "
+                    "that nobody writes are logged, and NaN for what looks at them")
     group.addoption("--tessera-cores", metavar="N", type=int, help="TensorCores of a device (Megacore: 2)")
     group.addoption("--tessera-profile", metavar="PROFILE", help="how products are computed: exact, mxu, mxu:x3 or mxu:x6")
+    group.addoption("--tessera-time-limit", metavar="SECONDS", type=float, default=300,
+                    help="of each test: a kernel that runs then ends, with the line it was in (300; 0: none)")
     group.addoption("--tessera-devices", metavar="N", type=int, help="virtual CPU devices, for meshes")
 
 
@@ -46,7 +53,7 @@ def _settings(request):
     for name in ("schedule", "checks", "cores", "profile"):
         settings[name] = config.getoption(f"--tessera-{name}")
     settings = {name: value for name, value in settings.items() if value is not None}
-    settings.setdefault("checks", "tests")
+    settings["time_limit"] = config.getoption("--tessera-time-limit") or None
     mark = request.node.get_closest_marker("tessera")
     if mark is not None:
         if mark.args:
@@ -65,6 +72,23 @@ def _tessera_simulation(request):
 
     with tessera.simulate(**settings) as report:
         yield report
+    request.node.user_properties.append((_KERNELS, len(report.calls)))
+
+
+def pytest_terminal_summary(terminalreporter):
+    ended = [report for reports in terminalreporter.stats.values() for report in reports
+             if getattr(report, "when", None) == "teardown"]
+    counts = {report.nodeid: dict(report.user_properties)[_KERNELS] for report in ended
+              if _KERNELS in dict(report.user_properties)}
+    idle = [test for test, kernels in counts.items() if kernels == 0]
+    if not idle:
+        return
+    terminalreporter.section("tessera")
+    terminalreporter.write_line(f"no TPU kernel ran in {len(idle)} of {len(counts)} simulated tests:")
+    for test in idle[:_SHOWN]:
+        terminalreporter.write_line(f"  {test}")
+    if len(idle) > _SHOWN:
+        terminalreporter.write_line(f"  and {len(idle) - _SHOWN} more")
 
 
 @pytest.fixture

@@ -36,18 +36,40 @@ std::string window_text(const Plan& plan, const Allocation& a) {
   return "";
 }
 
+/// Whose bytes of VMEM they are.
+std::string limit_text(const Plan& plan) {
+  if (plan.vmem_capacity() == plan.device.vmem_bytes) return plan.device.name;
+  if (plan.author_limits) return "the kernel's vmem_limit_bytes";
+  return "the compiler's default limit for a kernel on " + plan.device.name;
+}
+
+bool in_doubt(const Plan& plan, const Allocation& a) {
+  return std::ranges::any_of(plan.operands, [&](const OperandPlan& op) {
+    return op.name == a.name && plan.may_be_in_vmem(op);
+  });
+}
+
+std::string vmem_help(const Plan& plan) {
+  if (!plan.compact) return "smaller blocks, or fewer buffers for the largest: .buffered(1)";
+  std::string help = "smaller blocks, or pipeline_mode=pl.Buffered(1) for the largest";
+  if (plan.vmem_capacity() < plan.device.vmem_bytes)
+    help += fmt::format("; pltpu.CompilerParams(vmem_limit_bytes=...) allows up to {}",
+                        with_commas(plan.device.vmem_bytes));
+  return help;
+}
+
 Diagnostic over_capacity(const Plan& plan, Space space, const char* slug, std::int64_t capacity) {
-  const std::int64_t used = bytes_in(plan.allocations, space);
+  const bool vmem = space == Space::vmem;
+  const std::int64_t used =
+      bytes_in(plan.allocations, space) - (vmem ? plan.vmem_bytes_in_doubt() : 0);
   Diagnostic d{.slug = slug,
                .headline = fmt::format("{} bytes of {} do not fit in the {} of {}",
                                        with_commas(used), name(space), with_commas(capacity),
-                                       space == Space::vmem && capacity != plan.device.vmem_bytes
-                                           ? "the kernel's vmem_limit_bytes"
-                                           : plan.device.name)};
+                                       vmem ? limit_text(plan) : plan.device.name)};
   add_kernel_field(d);
   std::vector<Allocation> largest;
   for (const auto& a : plan.allocations) {
-    if (a.space == space) largest.push_back(a);
+    if (a.space == space && !in_doubt(plan, a)) largest.push_back(a);
   }
   std::stable_sort(largest.begin(), largest.end(),
                    [](const auto& a, const auto& b) { return a.total_bytes() > b.total_bytes(); });
@@ -58,9 +80,7 @@ Diagnostic over_capacity(const Plan& plan, Space space, const char* slug, std::i
                     with_commas(a.total_bytes()), plan.compact ? window_text(plan, a) : ""));
   }
   d.fields.emplace_back("help",
-                        space == Space::vmem
-                            ? "smaller blocks, or fewer buffers for the largest: .buffered(1)"
-                            : "keep the larger arrays in HBM as blocked inputs");
+                        vmem ? vmem_help(plan) : "keep the larger arrays in HBM as blocked inputs");
   add_replay_field(d);
   return d;
 }
@@ -69,6 +89,14 @@ Diagnostic over_capacity(const Plan& plan, Space space, const char* slug, std::i
 
 Diagnostic vmem_capacity(const Plan& plan) {
   return over_capacity(plan, Space::vmem, "vmem-capacity", plan.vmem_capacity());
+}
+std::string vmem_in_doubt(const Plan& plan) {
+  if (plan.vmem_bytes() <= plan.vmem_capacity()) return "";
+  return fmt::format(
+      "{} bytes of VMEM do not fit in the {} of {}: it compiles only where XLA keeps operands of "
+      "it "
+      "in VMEM",
+      with_commas(plan.vmem_bytes()), with_commas(plan.vmem_capacity()), limit_text(plan));
 }
 Diagnostic smem_capacity(const Plan& plan) {
   return over_capacity(plan, Space::smem, "smem-capacity", plan.device.smem_bytes);

@@ -1,6 +1,8 @@
 // What messages of the asynchronous machine share.
 #include "sim/diagnostics/machine_parts.hpp"
 
+#include <set>
+
 namespace tessera {
 
 std::string site_line(const Site& site) {
@@ -24,6 +26,18 @@ std::string site_place(const MachineCore& c, const Site& site) {
         (text.empty() ? "grid " : ", grid ") + describe_step(*step_context->plan, site.ids.data());
   }
   return text;
+}
+
+std::string devices_heard(const MachineCore& c) {
+  const Machine& m = *c.machine;
+  std::set<int> heard;
+  for (int id = 0; id < m.cores(); ++id) {
+    if (c.clock[id] > 0 && m.core(id).device != c.device) heard.insert(m.core(id).device);
+  }
+  if (heard.empty()) return "no other device";
+  std::string text;
+  for (const int device : heard) text += (text.empty() ? "" : ", ") + std::to_string(device);
+  return (heard.size() > 1 ? "devices " : "device ") + text;
 }
 
 std::string describe_buffer(const MachineCore& c, const Buffer& buffer) {

@@ -13,6 +13,8 @@ std::string core_name(const Machine& machine, int id);
 std::string site_line(const Site& site);
 /// "device 1, grid (i=3)"
 std::string site_place(const MachineCore& c, const Site& site);
+/// "device 1", "devices 1, 3", "no other device": whose signals and copies the core knows of
+std::string devices_heard(const MachineCore& c);
 /// "x: HBM f32[64, 300] of device 1"
 std::string describe_buffer(const MachineCore& c, const Buffer& buffer);
 /// "recv[1] of device 2"

@@ -16,6 +16,7 @@
 
 namespace tessera {
 
+class Findings;
 class Machine;
 struct MachineCore;
 
@@ -29,6 +30,7 @@ struct StepContext {
   int core = -1;        ///< of several cores of a device; -1 if there is one only
   const Here* line = nullptr;      ///< where the body is, if it is no C++; null where it is
   const StopFlag* stop = nullptr;  ///< set when the run shall end; or null
+  Findings* findings = nullptr;    ///< where a run that goes on keeps them; null: it does not
 };
 inline thread_local const StepContext* step_context = nullptr;
 
@@ -63,12 +65,18 @@ Diagnostic output_not_covered(const OperandPlan& op, std::int64_t first_missing,
 /// had written what was read.
 Diagnostic undefined_output(const OperandPlan& op, const Missing& missing, const OperandPlan* from,
                             Here read);
+/// `elems` elements of `to`, or whether the kernel fails as `ended` says, depend on what lies
+/// beyond `from`.
+Diagnostic read_beyond(const OperandPlan& from, const OperandPlan& to, std::int64_t elems,
+                       std::int64_t first, const std::string& ended);
 Diagnostic output_revisit(const OperandPlan& op, const std::int64_t* index);
 Diagnostic parallel_dependence_scratch(const BlockPart& part, std::int64_t first_stale);
 Diagnostic output_overlap(const OperandPlan& op, const std::int64_t* index);
 Diagnostic parallel_dependence_output(const OperandPlan& op, const std::int64_t* index,
                                       std::int64_t earlier_cell);
 Diagnostic vmem_capacity(const Plan& plan);
+/// What a reader must know of a plan that fits only if XLA keeps operands in VMEM; "" if it fits.
+std::string vmem_in_doubt(const Plan& plan);
 Diagnostic smem_capacity(const Plan& plan);
 Diagnostic illegal_block_shape(const Plan& plan, const OperandPlan& op, const std::string& fault);
 Diagnostic misaligned_slice(const OperandPlan& op, const char* dim, int start, int unit);
@@ -80,6 +88,10 @@ Diagnostic check_failed(const char* message, Here at);
 // Of the asynchronous machine.
 Diagnostic race(const MachineCore& c, const Buffer& buffer, const Access& earlier,
                 const Access& later);
+/// `reached`: a buffer of the target core's device, which a device that has waited at a barrier has
+/// not heard of.
+Diagnostic not_entered(const MachineCore& c, int target, const std::string& reached,
+                       const Site& site);
 /// What is no race, though neither comes before the other: a note.
 std::string writes_that_agree(const MachineCore& c, const Buffer& buffer, const Access& earlier,
                               const Access& later);

@@ -22,6 +22,8 @@ struct Stopped : KernelError {
   using KernelError::KernelError;
 };
 
+/// "interrupted" or "time-limit".
+const char* slug(Stop why);
 /// The headline of each end.
 const char* headline(Stop why);
 /// Throws Stopped.

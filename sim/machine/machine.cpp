@@ -2,6 +2,9 @@
 
 #include <numeric>
 
+#include "sim/diagnostics/findings.hpp"
+#include "sim/diagnostics/machine_parts.hpp"
+
 namespace tessera {
 
 namespace {
@@ -383,6 +386,9 @@ void Machine::start(MachineCore& c, std::shared_ptr<Transfer> t) {
   t->id = next_id_++;
   t->core = c.id;
   t->name_semaphores();
+  if (t->remote())
+    check_entered(c, t->elsewhere >= 0 ? t->elsewhere : t->landed->core, t->to.buffer().name,
+                  t->site);
   t->clock = c.clock;
   if (writes_agree_ && t->add == nullptr && t->to.buffer().written && t->to.buffer().shared)
     t->writes = std::make_shared<const Staged>(gather(t->from));
@@ -442,6 +448,7 @@ void Machine::signal_to(MachineCore& c, const Semaphore& mine, int target, std::
   pause(c);  // the other core may enter its scope meanwhile, or leave it
   Semaphore* const there = to_reach(mine, target);
   if (there == nullptr) throw KernelError(use_after_scope(mine.name, site));
+  if (mine.kind == Semaphore::Kind::barrier) c.barriers_of.try_emplace(core(target).device, site);
   if (c.script != nullptr) write_down(c, signal_act(target, number_of(mine), amount));
   send(*there, amount, c.clock, site, delays_signals() && target != c.id);
   tick(c);
@@ -463,6 +470,10 @@ void Machine::wait(MachineCore& c, Semaphore& s, std::int64_t amount, const Site
     c.fiber->suspend();
     c.waits_for = nullptr;
   }
+  if (s.kind == Semaphore::Kind::barrier) {
+    c.met = site;
+    c.met_at = c.clock[c.id];
+  }
   for (const auto& half : s.take(amount, c.clock, c.now())) {
     // Alone, a core that has seen a transfer complete is everybody.
     if (cores_.size() > 1) continue;
@@ -471,6 +482,30 @@ void Machine::wait(MachineCore& c, Semaphore& s, std::int64_t amount, const Site
       if (!end.buffer().prefetched) end.buffer().history.forget(*half, end.box(), write);
     }
   }
+}
+
+BarrierUse Machine::barrier_use() const {
+  BarrierUse use;
+  for (const auto& i : cores_) {
+    for (const auto& [device, site] : i->barriers_of)
+      use.signals.try_emplace({i->device, device}, site_line(site));
+    for (const auto& j : cores_) {
+      if (j->met && j->device != i->device && i->clock[j->id] < j->met_at)
+        use.behind.emplace(i->device, j->device);
+    }
+  }
+  return use;
+}
+
+/// That a device whose memory is reached has entered the kernel, of one that asks.
+void Machine::check_entered(const MachineCore& c, int target, const std::string& reached,
+                            const Site& site) {
+  if (!find_races_ || !c.met || core(target).device == c.device) return;
+  const int first = core(target).device * cores_per_device_;
+  for (int id = first; id < first + cores_per_device_; ++id) {
+    if (c.clock[id] > 0) return;
+  }
+  found(not_entered(c, target, reached, site));
 }
 
 void Machine::settle(MachineCore& c, Semaphore& s, const Site& site) {
@@ -544,8 +579,7 @@ void Machine::access(MachineCore& c, Buffer& buffer, Access a, const Clock& cloc
   const Access* const earlier = buffer.history.check(a, clock, agree);
   if (earlier != nullptr) {
     const bool pipeline = earlier->half && earlier->half->transfer == nullptr;
-    throw KernelError(pipeline ? alias_hazard(c, buffer, *earlier, a)
-                               : race(c, buffer, *earlier, a));
+    found(pipeline ? alias_hazard(c, buffer, *earlier, a) : race(c, buffer, *earlier, a));
   }
   // What only one core does, it knows.
   if (!a.half && (cores_.size() == 1 || !buffer.shared)) return;
@@ -564,23 +598,22 @@ void Machine::forget_known(AccessHistory& history) {
 }
 
 void Machine::end_of_scope(MachineCore& c, Buffer& buffer) {
-  if (const Access* a = buffer.history.unseen()) throw KernelError(dma_not_awaited(c, *a));
+  if (const Access* a = buffer.history.unseen()) found(dma_not_awaited(c, *a));
   buffer.history.clear();
 }
 
 void Machine::end_of_scope(MachineCore& c, Semaphore& semaphore) {
-  if (semaphore.outstanding() != 0) throw KernelError(semaphore_left(c, semaphore));
+  if (semaphore.outstanding() != 0) found(semaphore_left(c, semaphore));
 }
 
 void Machine::check_left_behind() {
-  if (!ahead_.empty())
-    throw KernelError(use_after_scope(ahead_.front()->name, ahead_.front()->last_issue()));
+  for (const auto& a : ahead_) found(use_after_scope(a->name, a->last_issue()));
   for (const auto& c : cores_) {
     for (const Semaphore* s : c->semaphores) {
-      if (s->outstanding() != 0 && !s->outlives) throw KernelError(semaphore_left(*c, *s));
+      if (s->outstanding() != 0 && !s->outlives) found(semaphore_left(*c, *s));
     }
     for (const auto& [id, s] : c->barriers) {
-      if (s->outstanding() != 0) throw KernelError(semaphore_left(*c, *s));
+      if (s->outstanding() != 0) found(semaphore_left(*c, *s));
     }
   }
 }

@@ -9,6 +9,9 @@
 // Programs are SPMD: what a core calls its third buffer is the third buffer of every core. A place
 // is that number; remote copies and signals look the other core's buffer or semaphore up by it.
 //
+// A device of a mesh enters a kernel when it likes: one that has waited at a barrier must have
+// heard of the devices to which it copies later, or of devices that have.
+//
 // Races are found by happens-before (memory_model/history.hpp, memory_model/semaphore.hpp), under
 // every schedule in which the two accesses occur, whether or not they collide in it.
 #pragma once
@@ -24,6 +27,7 @@
 #include "memory_model/dma.hpp"
 #include "memory_model/ledger.hpp"
 #include "sim/diagnostics/slugs.hpp"
+#include "sim/machine/barrier_use.hpp"
 #include "sim/machine/fiber.hpp"
 #include "sim/machine/schedule.hpp"
 #include "sim/machine/script.hpp"
@@ -60,6 +64,9 @@ struct MachineCore {
   Semaphore* waits_for = nullptr;
   std::int64_t needs = 0;
   Site wait_site;
+  std::optional<Site> met;          ///< where it last waited at a barrier
+  Time met_at = 0;                  ///< when
+  std::map<int, Site> barriers_of;  ///< devices whose barriers it has signalled
 
   Ledger* ledger = nullptr;            ///< of the core's totals
   const std::int64_t* step = nullptr;  ///< of the core's totals
@@ -126,6 +133,9 @@ class Machine {
   /// Where that happened first; null if it did not.
   const std::string* agreement() const { return agreement_ ? &*agreement_ : nullptr; }
 
+  /// Of a mesh in one process, after its run.
+  BarrierUse barrier_use() const;
+
   /// Runs `body` on every core to its end, then checks that nothing is left behind. Throws
   /// KernelError.
   void run(const std::function<void(MachineCore&)>& body);
@@ -180,6 +190,8 @@ class Machine {
   bool exchange_round();
   void deliver(const std::vector<std::uint8_t>& batch);
   void post_copy(const Transfer& t);
+  void check_entered(const MachineCore& c, int target, const std::string& reached,
+                     const Site& site);
   Semaphore* to_reach(int place, std::int64_t entered, Semaphore::Kind kind,
                       const std::string& name, int core);
   void send(Semaphore& target, std::int64_t amount, Clock clock, const Site& site, bool delayed);

@@ -6,6 +6,7 @@
 #include <iterator>
 #include <limits>
 
+#include "sim/diagnostics/findings.hpp"
 #include "sim/pipeline/block_runs.hpp"
 
 namespace tessera {
@@ -24,7 +25,7 @@ void set_cell(const Plan& plan, std::int64_t cell, int* ids) {
 }
 
 Pipeline::Pipeline(const Kernel& kernel, const Plan& plan, CoreIo& io)
-    : plan_(plan), io_(io), context_(*io.context) {
+    : plan_(plan), io_(io), context_(*io.context), inner_(plan) {
   ledger = plan.ledger;
   missing.resize(plan.operands.size());
   ledger.keep_movements(io.keep_movements);
@@ -162,6 +163,10 @@ void Pipeline::run_cells(std::int64_t first, std::int64_t last) {
     set_cell(plan_, cell, view_.ids.data());
     cell_ = cell;
     cell_start_ = true;
+    inner_.forget_all();
+    for (const Window& w : windows_) {
+      if (w.loaded && w.beyond) note_beyond();
+    }
     // An output that lingers leaves with the last cell: as if all were one.
     if (tracing() && (cell == 0 || !lingering_)) trace.cell_begin.push_back(trace.steps);
     walk();
@@ -177,6 +182,10 @@ void Pipeline::set_bounds(int dim) {
   view_.lo[d] = range.lo;
   view_.hi[d] = range.hi;
   extent[d] = std::max(extent[d], range.hi);
+}
+
+void Pipeline::note_beyond() {
+  if (beyond.empty() || beyond.back() != cell_) beyond.push_back(cell_);
 }
 
 /// The inputs that the device still holds before cell `first`.
@@ -203,11 +212,54 @@ void Pipeline::recall(std::int64_t first) {
   }
 }
 
+/// False if it went wrong, in a run that goes on then: one whose cores cannot wait for one another.
+template <class Work>
+bool Pipeline::attempt(Work&& work) {
+  Findings* const all = context_.findings;
+  if (all == nullptr || (io_.core != nullptr && (plan_.copies || plan_.asynchronous()))) {
+    work();
+    return true;
+  }
+  try {
+    work();
+    return true;
+  } catch (const Stopped&) {
+    throw;
+  } catch (const KernelError& error) {
+    if (error.diagnostic.kind != Diagnostic::Kind::kernel) throw;
+    all->add(error.diagnostic);
+    return false;
+  }
+}
+
+/// What a step that went wrong would have written counts as written, in the blocks that it would
+/// have had: nothing is found for lack of it. Every window is asked for its place again.
+template <class Work>
+void Pipeline::attempt_step(Work&& work) {
+  if (attempt(work)) return;
+  for (Window& w : windows_) {
+    if (w.plan->role == Role::out) attempt([&] { advance(w); });
+  }
+  ++steps;
+  for (const auto& block : blocks_) {
+    if (block->plan->role == Role::in || !block->plan->present) continue;
+    if (block->plan->dense) poison(block->writable(), block->dtype, block->shape.elems());
+    block->shadow.fill(Shadow::init);
+  }
+  moving_.clear();
+  for (Window& w : windows_) {
+    w.affine = false;
+    moving_.push_back(&w);
+  }
+}
+
 /// All steps of the cell in the ids, the last dim fastest.
 void Pipeline::walk() {
   if (plan_.parallel_rank == plan_.grid_rank) {
-    advance_all();
-    step();
+    attempt_step([&] {
+      advance_all();
+      step();
+    });
   } else {
     walk_dim(plan_.parallel_rank);
   }
@@ -223,13 +275,17 @@ void Pipeline::walk_dim(int dim) {
     for (id = lo; id < hi; ++id) walk_dim(dim + 1);
   } else if (lo < hi) {
     id = lo;
-    advance_all();
-    find_moving(hi - lo);
-    step();
-    for (id = lo + 1; id < hi; ++id) {
-      if (aliases_) pass_time();
-      for (Window* const w : moving_) move_on(*w);
+    attempt_step([&] {
+      advance_all();
+      find_moving(hi - lo);
       step();
+    });
+    for (id = lo + 1; id < hi; ++id) {
+      attempt_step([&] {
+        if (aliases_) pass_time();
+        for (Window* const w : moving_) move_on(*w);
+        step();
+      });
     }
   }
   id = lo;
@@ -273,8 +329,22 @@ void Pipeline::stop_between_steps() {
   if (stopping_++ > 0) stop_if_asked();
 }
 
+/// A block that stays where it is may not stay another core's.
+void Pipeline::enter_inner_cell() {
+  const auto mine = static_cast<std::int32_t>(inner_.claim_of(cell_, view_.ids.data())) + 1;
+  for (Window& w : windows_) {
+    const bool shared = w.plan->returns == OperandPlan::Returns::lingers ||
+                        w.plan->returns == OperandPlan::Returns::restored || w.plan->by_element;
+    if (w.plan->role != Role::out || shared || w.claim == mine) continue;
+    const std::int32_t before = std::exchange(w.claim, mine);
+    throw KernelError(parallel_dependence_output(*w.plan, w.index.data(), before - 1));
+  }
+  inner_.enter(view_.ids.data(), view_.blocks);
+}
+
 void Pipeline::step() {
   if (stop_asked() != Stop::none) stop_between_steps();
+  if (inner_.any() && !io_.dry) enter_inner_cell();
   if (plain_) {
     body_->run();
     ++steps;
@@ -312,7 +382,7 @@ void Pipeline::end_cell() {
   for (Window& w : windows_) {
     if (w.plan->role != Role::out) continue;
     const bool stays = w.plan->returns == OperandPlan::Returns::lingers && cell_ < last;
-    if (w.resident && !stays) leave(w);
+    if (w.resident && !stays) attempt([&] { leave(w); });
     w.resident = w.loaded = false;
     for (const auto& [number, left] : w.left)
       missing[static_cast<std::size_t>(w.operand)].add(left.missing);
@@ -343,10 +413,11 @@ void Pipeline::move_to(Window& w, const std::int64_t* index, bool elided) {
     if (index[d] < 0 || index[d] >= op.blocks[d]) throw KernelError(oob_block(op, index));
   }
   if (op.role == Role::out) {
-    if (w.resident) leave(w);
+    if (std::exchange(w.resident, false)) leave(w);
     if (io_.core != nullptr) touch(op, block, true, "fetch");
     if (op.returns != OperandPlan::Returns::lingers) claim(w, index);
     block.begin_undefined();
+    inner_.forget(block);
     if (op.returns == OperandPlan::Returns::restored && w.again) restore(w, index);
     // What an earlier cell wrote is there, but not for this one.
     if (op.returns == OperandPlan::Returns::lingers && cell_ > first_cell_)
@@ -355,6 +426,8 @@ void Pipeline::move_to(Window& w, const std::int64_t* index, bool elided) {
   } else {
     Shape part;
     const Shape& inside = op.whole(index) ? op.block : part = op.in_bounds(index);
+    w.beyond = op.outside == OperandPlan::Outside::numbers && !op.padded && inside != op.block;
+    if (w.beyond) note_beyond();
     if (io_.core != nullptr) {
       touch(op, block, true, "fetch");
       if (op.aliased >= 0) fetched(op, index, inside);
@@ -426,7 +499,8 @@ void Pipeline::claim(Window& w, const std::int64_t* index) {
   const OperandPlan& op = *w.plan;
   if (op.by_element) return claim_elements(w, index);
   const auto linear = static_cast<std::size_t>(op.number_of(index));
-  const auto mine = static_cast<std::int32_t>(cell_) + 1;
+  const auto mine = static_cast<std::int32_t>(inner_.claim_of(cell_, view_.ids.data())) + 1;
+  w.claim = mine;
   const std::int32_t before =
       std::atomic_ref(io_.device->owner[static_cast<std::size_t>(w.operand)][linear])
           .exchange(mine);

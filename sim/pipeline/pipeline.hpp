@@ -15,6 +15,7 @@
 
 #include "sim/machine/machine.hpp"
 #include "sim/pipeline/body.hpp"
+#include "sim/pipeline/inner_cells.hpp"
 #include "sim/pipeline/step_checksums.hpp"
 #include "sim/pipeline/step_trace.hpp"
 
@@ -61,6 +62,8 @@ struct CoreTotals {
   StepChecksums checksums;
   StepTrace trace;
   std::string printed;
+  /// Cells whose blocks held numbers from beyond an array that nobody declared, in order.
+  std::vector<std::int64_t> beyond;
 };
 
 /// Made, run and destroyed on one thread: its blocks are that thread's memory.
@@ -81,9 +84,11 @@ class Pipeline : public CoreTotals {
     const OperandPlan* plan = nullptr;
     Block* block = nullptr;
     std::array<std::int64_t, kMaxRank> index{};
-    bool resident = false;  ///< as the device sees it
-    bool loaded = false;    ///< into this core's block
-    bool again = false;     ///< an output block that was here before
+    bool resident = false;   ///< as the device sees it
+    bool loaded = false;     ///< into this core's block
+    bool again = false;      ///< an output block that was here before
+    std::int32_t claim = 0;  ///< of an output block: 1 + the cell that has it
+    bool beyond = false;     ///< it reaches beyond its array, where nobody said what it holds
     /// Along a run of steps of the last dim: index + t slope; else it is asked at every step.
     bool affine = false;
     std::array<std::int64_t, kMaxRank> slope{};
@@ -105,11 +110,17 @@ class Pipeline : public CoreTotals {
 
   // Cells and steps.
   void set_bounds(int dim);
+  void note_beyond();
   void recall(std::int64_t first);
   void walk();
   void walk_dim(int dim);
   void step();
+  template <class Work>
+  bool attempt(Work&& work);
+  template <class Work>
+  void attempt_step(Work&& work);
   void stop_between_steps();
+  void enter_inner_cell();
   void observed_step();
   void end_cell();
   void watch();
@@ -159,6 +170,7 @@ class Pipeline : public CoreTotals {
   std::int64_t first_cell_ = 0;  ///< of this device, or of this core of the machine
   std::int64_t last_cell_ = 0;   ///< of this call of run_cells
   bool cell_start_ = true;
+  InnerCells inner_;
   Script script_;  ///< of this step
 
   // Aliased operands: what the core knew at the start of its last steps, and write-backs on their

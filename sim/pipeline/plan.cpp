@@ -120,6 +120,20 @@ std::int64_t Plan::cells() const {
   return cells;
 }
 
+std::int64_t Plan::inner_cells() const {
+  constexpr double kMost = 0x1p31;
+  std::int64_t inner = 1;
+  double all = static_cast<double>(cells());
+  for (int d = parallel_rank; d < grid_rank; ++d) {
+    const auto i = static_cast<std::size_t>(d);
+    if (!inner_parallel[i] || !bounds[i]) continue;
+    all *= std::max(1, bounds[i]->hi);
+    if (all >= kMost) return 1;
+    inner *= std::max(1, bounds[i]->hi);
+  }
+  return inner;
+}
+
 bool Plan::asynchronous() const {
   return std::any_of(operands.begin(), operands.end(), [](const OperandPlan& op) {
     return op.present && (!is_block(op.role) || op.aliased >= 0);
@@ -186,7 +200,8 @@ void finish_plan(Plan& plan) {
     plan.allocations.push_back(
         {s.name, Space::smem, s.dtype, Shape{s.elems}, 1, packed_bytes(s.dtype, s.elems)});
   }
-  if (plan.vmem_bytes() > plan.vmem_capacity()) throw KernelError(vmem_capacity(plan));
+  if (plan.vmem_bytes() - plan.vmem_bytes_in_doubt() > plan.vmem_capacity())
+    throw KernelError(vmem_capacity(plan));
   if (plan.smem_bytes() > plan.device.smem_bytes) throw KernelError(smem_capacity(plan));
 }
 

@@ -126,6 +126,8 @@ struct Plan {
   std::array<const char*, kMaxGridRank> labels{};
   int grid_rank = 0;
   int parallel_rank = 0;  ///< dims of the grid before the arbitrary ones
+  /// Dims behind an arbitrary one whose steps may run on several cores too, in turns.
+  std::array<bool, kMaxGridRank> inner_parallel{};
   std::array<std::optional<Range>, kMaxGridRank> bounds{};  ///< none: outer ids decide
   bool copies = false;         ///< bodies copy or signal, whatever operands say
   bool counts_in_run = false;  ///< ops count all of a body's work as it runs, not only FLOP
@@ -136,14 +138,19 @@ struct Plan {
   /// Undefined values may be read, selected away and stored; who finds them in an output reports
   /// them.
   bool leaves_undefined = false;
-  std::int64_t vmem_limit = 0;  ///< bytes that the author allows it; 0: all that there are
-  bool writes_agree = false;    ///< Machine::let_writes_agree()
-  bool compact = false;         ///< arrays of few rows have tiles of few rows, as Mosaic's
-  int scoped_ref = -1;          ///< row of the ledger for buffers of run_scoped
-  Ledger ledger;                ///< the refs, no movements yet
+  std::int64_t vmem_limit = 0;  ///< bytes of VMEM that it may take; 0: all that there are
+  bool author_limits = false;   ///< vmem_limit is the author's; else the compiler's default
+  /// XLA may keep operands that fit in what vmem_limit leaves of VMEM, where they need no windows.
+  bool operands_in_vmem = false;
+  bool writes_agree = false;  ///< Machine::let_writes_agree()
+  bool compact = false;       ///< arrays of few rows have tiles of few rows, as Mosaic's
+  int scoped_ref = -1;        ///< row of the ledger for buffers of run_scoped
+  Ledger ledger;              ///< the refs, no movements yet
 
   /// Steps of the parallel dims.
   std::int64_t cells() const;
+  /// Steps of the parallel dims behind an arbitrary one; 1 if there are too many to tell apart.
+  std::int64_t inner_cells() const;
   /// True if the spec asks for what only the asynchronous machine has.
   bool asynchronous() const;
   /// Bytes of VMEM that one buffer of an operand takes.
@@ -157,6 +164,19 @@ struct Plan {
     return vmem_limit > 0 ? std::min(vmem_limit, device.vmem_bytes) : device.vmem_bytes;
   }
   std::int64_t vmem_bytes() const { return bytes_in(allocations, Space::vmem); }
+  /// True of an operand that XLA may keep in VMEM.
+  bool may_be_in_vmem(const OperandPlan& op) const {
+    return operands_in_vmem && op.pipelined() && op.space == Space::vmem &&
+           device.compact_bytes(op.dtype, op.array) <= device.vmem_bytes - vmem_capacity();
+  }
+  /// Of vmem_bytes(), the windows of such operands.
+  std::int64_t vmem_bytes_in_doubt() const {
+    std::int64_t bytes = 0;
+    for (const OperandPlan& op : operands) {
+      if (op.present && may_be_in_vmem(op)) bytes += op.buffers * vmem_bytes(op);
+    }
+    return bytes;
+  }
   std::int64_t smem_bytes() const { return bytes_in(allocations, Space::smem); }
 };
 

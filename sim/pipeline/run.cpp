@@ -92,7 +92,9 @@ RunDriver::RunDriver(const Kernel& kernel, Plan plan, const Inputs& inputs,
     };
     io_.progress = &progress_;
   }
-  io_.context = step_context;
+  context_ = *step_context;
+  context_.plan = &plan_;
+  io_.context = &context_;
 }
 
 void RunDriver::reset() {
@@ -142,6 +144,7 @@ void RunDriver::collect(const CoreTotals& core, int device, RunResult& result) {
   result.steps += core.steps;
   result.flops += core.flops;
   result.transcendentals += core.transcendentals;
+  beyond_.insert(beyond_.end(), core.beyond.begin(), core.beyond.end());
   for (int d = 0; d < plan_.grid_rank; ++d) {
     const auto i = static_cast<std::size_t>(d);
     result.grid[i] = std::max(result.grid[i], core.extent[i]);
@@ -166,13 +169,19 @@ void RunDriver::collect(const CoreTotals& core, int device, RunResult& result) {
 }
 
 void RunDriver::run_serial(RunResult& result) {
+  if (options_.keep_going) context_.findings = &findings_;
   Pipeline core(kernel_, plan_, io_);
   try {
     core.run_cells(0, io_.cells);
   } catch (const KernelError& error) {
-    result.diagnostics.push_back(error.diagnostic);
+    fail(error, result);
   }
   collect(core, 0, result);
+}
+
+void RunDriver::fail(const KernelError& error, RunResult& result) {
+  result.diagnostics.push_back(error.diagnostic);
+  ended_ = true;
 }
 
 bool RunDriver::run_parallel(int threads, RunResult& result) {
@@ -199,7 +208,7 @@ bool RunDriver::run_parallel(int threads, RunResult& result) {
       failed = true;
     }
   });
-  if (stopped) result.diagnostics.push_back(*stopped);
+  if (stopped) fail(KernelError(*stopped), result);
   if (failed) return !result.ok();
   for (const auto& core : totals) collect(core, 0, result);
   return !reached();
@@ -217,6 +226,8 @@ bool RunDriver::reached() const {
 void RunDriver::begin(RunResult& result) {
   reset();
   result = RunResult{};
+  ended_ = false;
+  beyond_.clear();
   result.plan = plan_;
   result.grid.assign(static_cast<std::size_t>(plan_.grid_rank), 0);
 }
@@ -249,7 +260,7 @@ RunResult RunDriver::execute() {
     } catch (const NeedsMachine&) {
       machine = true;
     }
-    if (threads > 1 && !machine && result.ok() && !reached()) {
+    if (threads > 1 && !machine && result.ok() && !reached() && findings_.empty()) {
       result.diagnostics.push_back(
           {.slug = "internal",
            .kind = Diagnostic::Kind::internal,
@@ -260,6 +271,10 @@ RunResult RunDriver::execute() {
     run_on_machine(result);
   else
     finish(result);
+  if (!machine && result.ok() && !options_.dry) {
+    if (std::optional<Diagnostic> d = dependence_beyond())
+      result.diagnostics.push_back(std::move(*d));
+  }
   result.outputs = std::move(outputs_);
   result.bounds = std::move(bounds_);
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -297,13 +312,16 @@ Diagnostic RunDriver::describe_missing(const OperandPlan& op, const Missing& mis
 }
 
 void RunDriver::finish(RunResult& result) {
+  // What ended the run comes last.
+  const std::vector<Diagnostic> earlier = findings_.take();
+  result.diagnostics.insert(result.diagnostics.begin(), earlier.begin(), earlier.end());
   if (result.ok())
     result.trace.close(result.grid);
   else
     result.trace = {};
   close_ledger(plan_, result.plan.ledger, devices_, result.steps,
                [this](int device) { return here(device); });
-  result.complete = result.ok();
+  result.complete = !ended_;
   result.undefined.assign(outputs_.size(), 0);
   for (int d = 0; d < devices_ && result.complete; ++d) {
     if (!here(d)) continue;
@@ -324,14 +342,17 @@ void RunDriver::finish(RunResult& result) {
         missing.add(op.in_bounds(index.dims.data()).elems(), op.offset(index.dims.data()));
       }
       result.undefined[out++] += missing.count;
-      if (!result.ok() || missing.count == 0 || (missing.reached == 0 && op.by_data)) continue;
+      const bool enough = !result.ok() && !options_.keep_going;
+      if (enough || missing.count == 0 || (missing.reached == 0 && op.by_data)) continue;
       StepContext context = *step_context;
       if (devices_ > 1) context.device = d;
       const StepContext* const outer = std::exchange(step_context, &context);
-      result.diagnostics.push_back(describe_missing(op, missing));
+      findings_.add(describe_missing(op, missing));
       step_context = outer;
+      if (!options_.keep_going) result.diagnostics = findings_.take();
     }
   }
+  for (Diagnostic& d : findings_.take()) result.diagnostics.push_back(std::move(d));
 }
 
 StepTrace* trace_for(RunResult& result, std::int64_t trace_steps, int device) {
@@ -392,15 +413,24 @@ RunResult run(const Kernel& kernel, Plan plan, const Inputs& inputs, const RunOp
   } clear;
   RunResult result;
   try {
+    if (options.keep_going && options.transport != nullptr)
+      throw InputError("bad-input",
+                       "all findings of a run are kept in one process, without mpirun");
     finish_plan(plan);
     check_grid(plan, options.dry && kernel.counts());
-    if (options.dry && kernel.counts()) return count(kernel, std::move(plan), options, context);
+    const std::string doubt = vmem_in_doubt(plan);
+    if (options.dry && kernel.counts()) {
+      result = count(kernel, std::move(plan), options, context);
+      if (!doubt.empty()) result.notes.push_back(doubt);
+      return result;
+    }
     const bool traced = options.trace_steps > 0 && !plan.counts_in_run;
     const Plan counted = traced ? plan : Plan();
     RunDriver driver(kernel, std::move(plan), inputs, options);
     context.plan = &driver.plan();
     result = driver.execute();
     result.dry = options.dry;
+    if (!doubt.empty()) result.notes.push_back(doubt);
     if (traced && result.ok()) result.trace = trace_of(kernel, counted, context, options);
   } catch (const KernelError& error) {
     // Only what precedes the first step lands here: the plan.

@@ -6,8 +6,8 @@
 // (sim/machine/machine.hpp), on one host thread.
 //
 // A kernel that is wrong is no exception but a diagnostic (the first in grid order, for every
-// thread count); inputs of the wrong number, shape or dtype throw InputError. Results, ledger and
-// diagnostics are the same bits for every thread count.
+// thread count; with keep_going, all); inputs of the wrong number, shape or dtype throw InputError.
+// Results, ledger and diagnostics are the same bits for every thread count.
 #pragma once
 
 #include <functional>
@@ -20,6 +20,7 @@
 #include "sim/bounds/error_model.hpp"
 #include "sim/diagnostics/diagnostic.hpp"
 #include "sim/diagnostics/stop.hpp"
+#include "sim/machine/barrier_use.hpp"
 #include "sim/machine/schedule.hpp"
 #include "sim/machine/transport.hpp"
 #include "sim/numerics/profile.hpp"
@@ -35,6 +36,10 @@ struct RunOptions {
   int cores = 1;                ///< of a device; they share the parallel cells and the HBM
   std::optional<Schedule> schedule = {};  ///< of the asynchronous machine; eager unless given
   bool find_races = true;                 ///< on the asynchronous machine
+  /// Find all that is wrong, not the first alone: a step of a kernel that does not copy is given up
+  /// where it is wrong, and the run goes on with undefined results; races and what is left behind
+  /// end nothing. In one process.
+  bool keep_going = false;
   /// To the processes that share the mesh, or null. The whole result is rank 0's; the others have
   /// their own part of it, and the same diagnostics.
   Transport* transport = nullptr;
@@ -68,7 +73,7 @@ struct RunResult {
   std::vector<Array> bounds;
   /// Per output: elements that nothing wrote, of a kernel that may leave some (they hold poison).
   std::vector<std::int64_t> undefined;
-  bool complete = false;  ///< every step ran: outputs have what it computed, whatever they lack
+  bool complete = false;  ///< the run came to its end: outputs have what it computed
   Plan plan;              ///< operands, allocations, and the final ledger
   std::vector<int>
       grid;          ///< extents; of an arbitrary dimension with bounds, the largest upper bound
@@ -80,8 +85,10 @@ struct RunResult {
   StepTrace trace;      ///< of device 0, if it was asked for
   Scopes scopes;
   StepChecksums checksums;  ///< in grid order, device by device
-  std::vector<Diagnostic> diagnostics;
+  std::vector<Diagnostic>
+      diagnostics;                 ///< what is wrong; at most one, unless RunOptions::keep_going
   std::vector<std::string> notes;  ///< what is not wrong, and worth knowing
+  BarrierUse barriers;             ///< of a mesh in one process
   bool on_machine = false;         ///< true if cores ran as fibers of the asynchronous machine
   Schedule schedule;               ///< on it: the one that failed, or the last
   int schedules = 0;               ///< on it: how many were run

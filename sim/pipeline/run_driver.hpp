@@ -2,6 +2,7 @@
 // need the whole run.
 #pragma once
 
+#include "sim/diagnostics/findings.hpp"
 #include "sim/pipeline/pipeline.hpp"
 #include "sim/pipeline/run.hpp"
 
@@ -34,6 +35,9 @@ class RunDriver {
   void reset();
   void collect(const CoreTotals& core, int device, RunResult& result);
   void finish(RunResult& result);
+  void fail(const KernelError& error, RunResult& result);
+  std::vector<Array> outputs_with(const Plan& plan, std::string& ended) const;
+  std::optional<Diagnostic> dependence_beyond() const;
 
   const Kernel& kernel_;
   Plan plan_;
@@ -46,6 +50,10 @@ class RunDriver {
   std::vector<std::vector<Missing>> missing_;  ///< per device and operand
   std::function<void(double)> progress_;
   CoreIo io_;
+  StepContext context_;               ///< of all cores
+  Findings findings_;                 ///< with RunOptions::keep_going
+  bool ended_ = false;                ///< before its last step
+  std::vector<std::int64_t> beyond_;  ///< CoreTotals::beyond of all
   // On the machine: of one schedule.
   std::vector<Array> scratch_;
   std::vector<std::unique_ptr<Buffer>> arrays_;

@@ -77,7 +77,8 @@ std::uint64_t RunDriver::run_schedule(const Schedule& schedule, RunResult& resul
   begin(result);
   result.on_machine = true;
   result.schedule = schedule;
-  StepContext context = *io_.context;
+  StepContext context = context_;
+  if (options_.keep_going) context.findings = &findings_;
   if (options_.schedule && !context.command.empty())
     context.command += " --schedule " + to_string(schedule);
   const StepContext* const outer = std::exchange(step_context, &context);
@@ -107,7 +108,7 @@ std::uint64_t RunDriver::run_schedule(const Schedule& schedule, RunResult& resul
       if (core) core->hand_on();
     }
   } catch (const KernelError& error) {
-    result.diagnostics.push_back(error.diagnostic);
+    fail(error, result);
   }
   for (int id = 0; id < machine.cores(); ++id) {
     if (!machine.here(id)) continue;
@@ -116,6 +117,7 @@ std::uint64_t RunDriver::run_schedule(const Schedule& schedule, RunResult& resul
   collect_arrays();
   add_scoped_peaks(machine, result.plan);
   result.switches = machine.switches();
+  if (options_.transport == nullptr && devices_ > 1) result.barriers = machine.barrier_use();
   result.notes.clear();
   if (const std::string* agreement = machine.agreement()) result.notes.push_back(*agreement);
   finish(result);

@@ -61,8 +61,9 @@ void enter_scope(MachineCore& c, const OperandPlan& op) {
   c.scoped_bytes[space] += bytes;
   c.scoped_peak[space] = std::max(c.scoped_peak[space], c.scoped_bytes[space]);
   const bool vmem = op.space == Space::vmem;
-  const std::int64_t capacity = vmem ? plan.device.vmem_bytes : plan.device.smem_bytes;
-  const std::int64_t used = bytes_in(plan.allocations, op.space) + c.scoped_bytes[space];
+  const std::int64_t capacity = vmem ? plan.vmem_capacity() : plan.device.smem_bytes;
+  const std::int64_t used = bytes_in(plan.allocations, op.space) + c.scoped_bytes[space] -
+                            (vmem ? plan.vmem_bytes_in_doubt() : 0);
   if ((!vmem && op.space != Space::smem) || used <= capacity) return;
   Plan with = plan;
   const std::int64_t before = c.scoped_bytes[space] - bytes;

@@ -12,7 +12,7 @@ namespace {
 using namespace tessera;
 
 /// What a mode of bad behaviour does.
-enum class Mode { nothing, loop_of_reads, empty_loop, null, deep };
+enum class Mode { nothing, loop_of_reads, empty_loop, null, deep, twice_wrong };
 
 volatile int* nowhere = nullptr;
 volatile bool for_ever = true;
@@ -44,8 +44,10 @@ struct IllBehaved {
   }
   void operator()(auto& env, auto x, auto y) const {
     *y = *x;
-    if (env.program_id(0) != 2) return;
     const auto m = static_cast<Mode>(mode);
+    env.check(m != Mode::twice_wrong || env.program_id(0) != 1, "the second step is right");
+    env.check(m != Mode::twice_wrong || env.program_id(0) != 3, "the last step is right");
+    if (env.program_id(0) != 2) return;
     if (m == Mode::loop_of_reads) {
       while (for_ever) *y = *x;
     }

@@ -57,6 +57,13 @@ if [ "$faults" = handled ]; then
   run run ill_behaved mode=4 --threads 1
   expect 1 5 'error[crash]' 'grid (i=2)' 'ill_behaved.cpp:'
 fi
+for threads in 1 3; do
+  run run ill_behaved mode=5 --threads "$threads"
+  expect 1 5 'error[check]' 'grid (i=1)' 'the second step is right'
+  if grep -q 'the last step is right' "$log"; then echo "more than the first error:"; cat "$log"; exit 1; fi
+  run run ill_behaved mode=5 --threads "$threads" --keep-going
+  expect 1 5 'grid (i=1)' 'the second step is right' 'grid (i=3)' 'the last step is right'
+done
 for mode in 1 2; do
   interrupt run ill_behaved mode=$mode --threads 1
   expect 130 3 'error[interrupted]: the run was interrupted' 'grid (i=2)' "${there[@]}"

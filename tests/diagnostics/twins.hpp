@@ -279,8 +279,11 @@ struct Checks : Tile8x128 {
   }
 };
 
+/// What a sum finds beyond the end of a row.
+enum class Tail { zeros, ones, anything };
+
 /// The sum of each row, over a block wider than the row: its tail needs a padding.
-template <class T, bool kBad>
+template <class T, Tail kTail>
 struct RaggedSum {
   static constexpr KernelInfo info{
       .name = "ragged_sum", .summary = "", .math = "o[i] = sum_j x[i,j]"};
@@ -293,7 +296,8 @@ struct RaggedSum {
   auto spec(auto bm, auto bn) const {
     auto x = in<T>("x", shape(m, n), block(bm, bn), [](auto i) { return at(i, 0); });
     return tessera::spec(
-        grid(parallel(ceil_div(m, bm)).as("i")), kBad ? x : x.pad(0),
+        grid(parallel(ceil_div(m, bm)).as("i")),
+        kTail == Tail::anything ? x : x.pad(kTail == Tail::ones ? 1 : 0),
         out<float>("o", shape(m, 1), block(bm, Int<1>{}), [](auto i) { return at(i, 0); }));
   }
   Bytes hbm_bytes(Tiles, Target) const {
@@ -302,8 +306,10 @@ struct RaggedSum {
   void operator()(auto&, auto x, auto o) const { *o = row_sum(cast<float>(*x)); }
 };
 template <class T>
-using BadRaggedSum = RaggedSum<T, true>;
+using UnpaddedSum = RaggedSum<T, Tail::anything>;
 template <class T>
-using GoodRaggedSum = RaggedSum<T, false>;
+using SumWithOnes = RaggedSum<T, Tail::ones>;
+template <class T>
+using GoodRaggedSum = RaggedSum<T, Tail::zeros>;
 
 }  // namespace tessera::twins

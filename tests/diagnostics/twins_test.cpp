@@ -39,8 +39,26 @@ void compare(const std::string& twin, const std::string& text) {
   tests::compare_with_golden(__FILE__, twin + ".txt", text);
 }
 
+/// Wrong in three ways: a block that there is not, a slice that leaves its block, a row that is not
+/// written.
+struct Wrong : twins::Tile8x128 {
+  static constexpr KernelInfo info{.name = "wrong", .summary = "", .math = ""};
+  auto spec(auto bm, auto bn) const {
+    return tessera::spec(
+        grid(parallel(4).as("i"), arbitrary(2).as("j")),
+        in<float>("x", shape(32, 256), block(bm, bn), [](auto i, auto j) { return at(i + j, j); }),
+        out<float>("o", shape(32, 256), block(bm, bn), [](auto i, auto j) { return at(i, j); }),
+        out<float>("p", shape(32, 256), block(bm, bn), [](auto i, auto j) { return at(i, j); }));
+  }
+  void operator()(auto& env, auto x, auto o, auto p) const {
+    *o = *x;
+    p.store_at(*x, [](int r, int) { return r < 7; });
+    if (env.program_id(0) == 1) *o += *x.slice(ds(0, 8), ds(128, 128));
+  }
+};
+
 template <class K>
-RunResult run_twin(const K& kernel, int threads, bool trap_nan) {
+RunResult run_twin(const K& kernel, int threads, bool trap_nan, bool keep_going = false) {
   const auto spec = kernel.spec(8, 128);
   Plan plan = plan_of(K::info.name, spec, load_device("tpu-v5e"));
   std::vector<Array> inputs;
@@ -53,7 +71,8 @@ RunResult run_twin(const K& kernel, int threads, bool trap_nan) {
   Inputs pointers;
   for (const auto& a : inputs) pointers.push_back(&a);
   return run(kernel, tiles(8, 128), pointers,
-             {.threads = threads,
+             {.keep_going = keep_going,
+              .threads = threads,
               .trap_nan = trap_nan,
               .command = std::string("tessera run ") + K::info.name});
 }
@@ -99,24 +118,70 @@ TEST_CASE("every bad program is named, and its twin passes without a word", "[di
   check_twin<twins::Checks>("check", "check");
 }
 
-TEST_CASE("a ragged tail without a padding is a mismatch", "[diagnostics]") {
-  const auto oracle = [](const auto&, const OracleInputs& in) {
-    const auto& x = in["x"];
-    reference::Tensor sums{{x.shape[0], 1}, std::vector<double>(x.shape[0])};
-    reference::Tensor error = sums;
-    for (std::size_t i = 0; i < x.values.size(); ++i) {
-      sums.values[i / x.shape[1]] += x.values[i];
-      error.values[i / x.shape[1]] += 300 * reference::kU32 * std::abs(x.values[i]);
+TEST_CASE("a run that keeps going finds all that is wrong, each once", "[diagnostics]") {
+  std::string first;
+  for (const int threads : {1, 3}) {
+    const RunResult all = run_twin(Wrong{}, threads, false, true);
+    std::string text;
+    std::vector<std::string> slugs;
+    for (const Diagnostic& d : all.diagnostics) {
+      slugs.push_back(d.slug);
+      text += d.text();
     }
-    return reference::Expected{sums, error};
-  };
+    CHECK(slugs == std::vector<std::string>{"oob-index", "oob-block", "output-not-covered"});
+    CHECK(all.complete);
+    CHECK(all.steps == 8);
+    if (threads == 1) first = text;
+    CHECK(text == first);
+    const RunResult one = run_twin(Wrong{}, threads, false);
+    REQUIRE(one.diagnostics.size() == 1);
+    CHECK(one.diagnostics[0].text() == all.diagnostics[0].text());
+  }
+  compare("keep_going", first);
+}
+
+namespace {
+
+reference::Expected row_sums(const auto&, const OracleInputs& in) {
+  const auto& x = in["x"];
+  reference::Tensor sums{{x.shape[0], 1}, std::vector<double>(x.shape[0])};
+  reference::Tensor error = sums;
+  for (std::size_t i = 0; i < x.values.size(); ++i) {
+    sums.values[i / x.shape[1]] += x.values[i];
+    error.values[i / x.shape[1]] += 300 * reference::kU32 * std::abs(x.values[i]);
+  }
+  return reference::Expected{sums, error};
+}
+
+template <template <class> class Kernel>
+RunResult run_sum(bool check, int threads) {
   cli::Request request;
   request.device = load_device("tpu-v5e");
-  const auto bad = cli::handle(entry<twins::BadRaggedSum>(oracle)).run(request);
-  REQUIRE(bad.result.diagnostics.size() == 1);
-  CHECK(bad.result.diagnostics[0].slug == "mismatch");
-  compare("mismatch", bad.result.diagnostics[0].text());
-  CHECK(cli::handle(entry<twins::GoodRaggedSum>(oracle)).run(request).result.ok());
+  request.check = check;
+  request.options.threads = threads;
+  const auto oracle = [](const auto& k, const OracleInputs& in) { return row_sums(k, in); };
+  return cli::handle(entry<Kernel>(oracle)).run(request).result;
+}
+
+}  // namespace
+
+TEST_CASE("a ragged tail without a padding is an undefined value that is read", "[diagnostics]") {
+  for (const bool check : {true, false}) {  // with or without a reference
+    for (const int threads : {1, 3}) {
+      const RunResult bad = run_sum<twins::UnpaddedSum>(check, threads);
+      REQUIRE(bad.diagnostics.size() == 1);
+      CHECK(bad.diagnostics[0].slug == "uninit-read");
+      compare("uninit-read.ragged", bad.diagnostics[0].text());
+      CHECK(run_sum<twins::GoodRaggedSum>(check, threads).ok());
+    }
+  }
+}
+
+TEST_CASE("a ragged tail with another padding is a mismatch", "[diagnostics]") {
+  const RunResult bad = run_sum<twins::SumWithOnes>(true, 1);
+  REQUIRE(bad.diagnostics.size() == 1);
+  CHECK(bad.diagnostics[0].slug == "mismatch");
+  compare("mismatch", bad.diagnostics[0].text());
 }
 
 TEST_CASE("a value read from a ref stays what it was when the ref is written", "[sim][block]") {

@@ -274,6 +274,17 @@ struct BarrierTooEarly : Mesh {
 };
 
 // Megacore: two cores on one HBM.
+struct HearsTheWrongNeighbour : Mesh {
+  static constexpr const char* slug = "race";
+  void operator()(auto& env, auto x, auto, auto buf, auto send, auto recv, auto) const {
+    const auto b = env.barrier_semaphore();
+    semaphore_signal(b, 1, bad ? right(env) : left(env));
+    semaphore_wait(b);
+    const auto copy = make_async_remote_copy(x, buf.slot(0), send[0], recv[0], right(env));
+    copy.start();
+    copy.wait();
+  }
+};
 struct TwoCores : Program {
   static int cores() { return 2; }
   auto spec() const {
@@ -363,8 +374,9 @@ using Remote =
                LocalAgainstRemote, WritesBeforeTheTargetIsReady, DeviceBeyondTheMesh,
                NegativeDevice, CoordinateBeyondTheMesh, BothWaitFirst, OneDoesNotSend,
                SignalsItself, ReceivesLessThanSent, SignalToTheWrongSide>;
-using Barriers = std::tuple<OneSkipsTheBarrier, SignalsWithoutWaiting, OtherCollective,
-                            WaitsForTooMany, OneGoesTwice, BarrierTooEarly>;
+using Barriers =
+    std::tuple<OneSkipsTheBarrier, SignalsWithoutWaiting, OtherCollective, WaitsForTooMany,
+               OneGoesTwice, BarrierTooEarly, HearsTheWrongNeighbour, SignalsOneThatMayBeAbsent>;
 using Megacore =
     std::tuple<BothWriteOnePart, ReadsWhatTheOtherWrites, SignalsBeforeItLands, CoreBeyondTheDevice,
                CoresWaitInACircle, OneCoreAtTheBarrier, CoresShareAnOutputBlock>;

@@ -258,6 +258,33 @@ def test_the_author_s_limit_of_vmem():
         assert words in str(e.value)
 
 
+@pytest.mark.parametrize("device, most", [("tpu-v4", 7), ("tpu-v5e", 7), ("tpu-v5p", 7), ("tpu-v6e", 15)])
+def test_the_compiler_s_limit_of_vmem(device, most):
+    """Two buffers of so many MiB compile, two of one more and its neighbour's bytes do not: asked of libtpu 0.0.42."""
+    def call(mib, **params):
+        def kernel(x_ref, o_ref):
+            o_ref[...] = x_ref[:8]
+
+        rows = mib << 11
+        return pl.pallas_call(kernel, grid=(2,), in_specs=[pl.BlockSpec((rows, 128), lambda i: (i, 0))],
+                              out_specs=pl.BlockSpec((8, 128), lambda i: (i, 0)),
+                              out_shape=jax.ShapeDtypeStruct((16, 128), jnp.float32),
+                              compiler_params=pltpu.CompilerParams(**params))(jnp.zeros((2 * rows, 128), jnp.float32))
+
+    with tessera.simulate(device=device, dry=True):
+        call(most)
+        if device != "tpu-v4":  # which has no more
+            call(most + 2, vmem_limit_bytes=64 << 20)
+    with pytest.raises(tessera.KernelError, match="vmem_limit_bytes" if device != "tpu-v4" else "VMEM") as e, \
+            tessera.simulate(device=device, dry=True):
+        call(most + 2)
+    assert e.value.slug == "vmem-capacity"
+    if device == "tpu-v5e":  # XLA may keep what it makes in VMEM
+        with tessera.simulate(device=device, dry=True) as report:
+            jax.jit(lambda: call(most + 2) + 1)()
+        assert "compiles only where XLA keeps operands of it in VMEM" in report.calls[0].json["notes"][0]
+
+
 def double_scalars(dtype):
     def kernel(x_ref, o_ref):
         o_ref[0] = x_ref[0] + x_ref[0]

@@ -78,6 +78,68 @@ def test_two_calls_of_one_function_are_not_confused():
     assert len(report.calls) == 2
 
 
+def hears_kernel(wrong, x_ref, o_ref, sent, landed):
+    me, n = jax.lax.axis_index("x"), jax.lax.axis_size("x")
+    right, left = jax.lax.rem(me + 1, n), jax.lax.rem(me + n - 1, n)
+    barrier = pltpu.get_barrier_semaphore()
+    pl.semaphore_signal(barrier, 1, device_id={"x": right if wrong else left})
+    pl.semaphore_wait(barrier, 1)
+    copy = pltpu.make_async_remote_copy(x_ref, o_ref, sent, landed, device_id={"x": right})
+    copy.start()  # to the right
+    copy.wait()
+
+
+@pytest.mark.parametrize("schedule", ["eager", "on_wait", "random:5"])
+def test_a_barrier_that_hears_the_wrong_neighbour(schedule):
+    def run(wrong):
+        def f(x):
+            return pl.pallas_call(functools.partial(hears_kernel, wrong), out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype),
+                                  in_specs=[ANY], out_specs=ANY, scratch_shapes=[pltpu.SemaphoreType.DMA] * 2,
+                                  compiler_params=pltpu.CompilerParams(collective_id=0))(x)
+
+        with tessera.simulate(schedule=schedule):
+            return np.asarray(sharded(f, mesh_of(4), P("x"))(rows(32)))
+
+    with pytest.raises(tessera.KernelError, match="may not have entered the kernel yet") as error:
+        run(True)
+    assert error.value.slug == "race" and "# to the right" in str(error.value)
+    np.testing.assert_array_equal(run(False), np.roll(rows(32), 8, axis=0))
+
+
+def meets_kernel(x_ref, o_ref, sent, landed):
+    """Meets both neighbours, then hears from the left one alone."""
+    me, n = jax.lax.axis_index("x"), jax.lax.axis_size("x")
+    right, left = jax.lax.rem(me + 1, n), jax.lax.rem(me + n - 1, n)
+    barrier = pltpu.get_barrier_semaphore()
+    for neighbour in (left, right):
+        pl.semaphore_signal(barrier, 1, device_id={"x": neighbour})  # signals
+    pl.semaphore_wait(barrier, 2)
+    copy = pltpu.make_async_remote_copy(x_ref, o_ref, sent, landed, device_id={"x": right})
+    copy.start()
+    copy.wait()
+
+
+def test_one_collective_id_for_two_calls():
+    def f(second, between, x):
+        for collective_id in (1, second):
+            x = pl.pallas_call(meets_kernel, out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype),
+                               in_specs=[ANY], out_specs=ANY, scratch_shapes=[pltpu.SemaphoreType.DMA] * 2,
+                               compiler_params=pltpu.CompilerParams(collective_id=collective_id))(x)
+            if between:
+                x = x + 0 * jax.lax.psum(x, "x")  # devices meet here
+        return x
+
+    def run(second, between):
+        with tessera.simulate():
+            return np.asarray(sharded(functools.partial(f, second, between), mesh_of(4), P("x"))(rows(32)))
+
+    with pytest.raises(tessera.KernelError, match="both have collective_id 1") as error:
+        run(1, False)
+    assert error.value.slug == "race" and "# signals" in str(error.value)
+    for second, between in [(2, False), (1, True)]:
+        np.testing.assert_array_equal(run(second, between), np.roll(rows(32), 16, axis=0))
+
+
 @pytest.mark.parametrize("axis", ["x", "y"])
 def test_two_axes(axis):
     x = jnp.arange(4 * 8 * 2 * 128, dtype=jnp.float32).reshape(4 * 8, 2 * 128)

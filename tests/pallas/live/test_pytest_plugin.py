@@ -41,6 +41,13 @@ def test_wrong():
 def test_that_needs_a_tpu():
     add_one(x)
 
+def test_endless():
+    def endless(x_ref, o_ref):
+        n = jax.lax.while_loop(lambda n: n >= 0, lambda n: jax.lax.rem(n + 1, 9), jnp.int32(0))  # for ever
+        o_ref[...] = x_ref[...] + n
+
+    pl.pallas_call(endless, out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype))(x)
+
 def test_devices():
     assert jax.device_count() == 3
 
@@ -82,15 +89,28 @@ def library(tmp_path):
 
 
 def test_all_tests_on_a_device(library):
-    out = library("--tessera=tpu-v5p", "--tessera-devices=3", "--tessera-cores=2")
-    assert "2 failed, 7 passed" in out, out
+    out = library("--tessera=tpu-v5p", "--tessera-devices=3", "--tessera-cores=2", "-k", "not endless")
+    assert "3 failed, 6 passed" in out, out
     assert "tessera._report.KernelError: error[oob-block]" in out and "test_library.py" in out
-    assert "error[output-not-covered]: 1,024 of 2,048 elements" in out and "nan location" in out
+    assert "KernelError: error[output-not-covered]: 1,024 of 2,048 elements" in out, out
 
 
-def test_nothing_may_be_left_unwritten_where_one_says_so(library):
-    out = library("--tessera=tpu-v5p", "--tessera-checks=all", "-k", "looks_at")
-    assert "2 failed" in out and "KernelError: error[output-not-covered]" in out, out
+def test_outputs_may_be_left_unwritten_where_one_says_so(library):
+    out = library("--tessera=tpu-v5p", "--tessera-checks=tests", "-k", "looks_at")
+    assert "1 failed, 1 passed" in out and "nan location" in out, out
+    assert "error[output-not-covered]: 1,024 of 2,048 elements" in out, out
+
+
+def test_tests_without_kernels_are_named(library):
+    out = library("--tessera=tpu-v5p", "--tessera-devices=3", "--tessera-cores=2", "-k", "not endless")
+    assert "no TPU kernel ran in 2 of 7 simulated tests:\n  test_library.py::test_devices\n" in out, out
+    out = library("--tessera=tpu-v5p", "-k", "plain")
+    assert "no TPU kernel ran" not in out, out
+
+
+def test_a_test_that_never_ends(library):
+    out = library("--tessera=tpu-v5e", "--tessera-time-limit=2", "-k", "endless or plain")
+    assert "1 failed, 1 passed" in out and "KernelError: error[time-limit]" in out and "# for ever" in out, out
 
 
 def test_only_marked_ones(library):

@@ -161,7 +161,8 @@ def test_scratch_of_few_rows_is_compact():
     rows = 1 << 16  # 33 MB as it is; 268 with rows padded to 16
     with tessera.simulate(device="tpu-v5e") as report:
         pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct((1, 128), jnp.bfloat16),
-                       scratch_shapes=[pltpu.VMEM((rows, 2, 128), jnp.bfloat16)])(jnp.ones((1, 128), jnp.bfloat16))
+                       scratch_shapes=[pltpu.VMEM((rows, 2, 128), jnp.bfloat16)],
+                       compiler_params=pltpu.CompilerParams(vmem_limit_bytes=64 << 20))(jnp.ones((1, 128), jnp.bfloat16))
     assert rows * 2 * 128 * 2 <= report.calls[0].json["memory"]["vmem_peak_bytes"] < rows * 2 * 128 * 2 + 8192
 
 
@@ -425,11 +426,58 @@ def test_checks_report_collects_and_goes_on():
         got = jax.jit(lambda x: out_of_bounds(1, x) + 1)(x)
         race = race_or_not(False, x)
         fine = out_of_bounds(0, x)
-    assert np.isnan(got).all()  # poison, and what was computed with it
+    np.testing.assert_array_equal(got[:8], x[8:] + 1)
+    assert np.isnan(got[8:]).all()  # of the step that had to end, and what was computed with it
     np.testing.assert_array_equal(race, x)  # the values of this schedule
     np.testing.assert_array_equal(fine, x)
     assert [d["slug"] for d in report.diagnostics] == ["oob-block", "race"]
     assert "test_simulate.py" in report.diagnostics[0]["message"]
+
+
+def test_checks_report_keeps_all_findings_of_a_call():
+    def kernel(wrong, x_ref, o_ref, p_ref, a_ref, b_ref, sem):
+        copy = pltpu.make_async_copy(x_ref, a_ref, sem)
+        copy.start()
+        if not wrong:
+            copy.wait()
+        o_ref[...] = a_ref[...]  # one race
+        a_ref[...] = b_ref[...] if wrong else o_ref[...]  # another
+        if wrong:
+            copy.wait()
+        p_ref[...] = a_ref[...]
+
+    def run(wrong):
+        out = jax.ShapeDtypeStruct((16, 128), jnp.float32)
+        return pl.pallas_call(functools.partial(kernel, wrong), out_shape=[out, out],
+                              in_specs=[pl.BlockSpec(memory_space=pl.ANY)],
+                              scratch_shapes=[pltpu.VMEM((16, 128), jnp.float32)] * 2 + [pltpu.SemaphoreType.DMA])(matrix())
+
+    with tessera.simulate(checks="report") as report:
+        run(False)
+        run(True)
+    right, wrong = report.calls
+    assert not right.errors and right.error is None
+    assert [e.slug for e in wrong.errors] == ["race", "race", "uninit-read"]
+    for error, line in zip(wrong.errors, ["# one race", "# another", "# another"], strict=True):
+        assert line in str(error)
+    assert [d["slug"] for d in wrong.json["diagnostics"]] == [e.slug for e in wrong.errors]
+    with tessera.simulate(), pytest.raises(tessera.KernelError, match="# one race") as error:
+        run(True)
+    assert str(error.value) == str(wrong.error)
+
+
+def test_a_simulation_without_kernels_says_so():
+    x = matrix()
+    with tessera.simulate() as report:
+        jnp.sin(x)
+    assert str(report).startswith("no TPU kernel ran in this simulation") and "no TPU kernel ran" in report._repr_html_()
+    with tessera.simulate() as report:
+        pl.pallas_call(lambda x_ref, o_ref: o_ref.__setitem__(..., x_ref[...]), interpret=True,
+                       out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype))(x)
+    assert "no TPU kernel ran in this simulation: 1 pallas_call(s) with interpret=True" in str(report)
+    with tessera.simulate() as report:
+        twice(x)
+    assert report.note == ""
 
 
 def test_races_can_be_let_through():
@@ -582,6 +630,13 @@ def test_the_range_of_jax_is_stated_once():
 
 
 # Captures
+
+
+def test_a_capture_says_what_it_replaces(tmp_path, capsys):
+    for before in (0, 1):
+        tessera.capture(twice, matrix(), folder=tmp_path)
+        replaced = f"tessera: {tmp_path}/000_scale_kernel: what was there from an earlier call is replaced\n"
+        assert capsys.readouterr().err == before * replaced
 
 
 def test_capture_is_replayed_without_python(tmp_path):

@@ -246,6 +246,61 @@ def test_a_sum_over_a_parallel_dim(cores):
     passes(lambda: f("arbitrary"), X[:, :128].reshape(8, 8, 128).sum(axis=0))
 
 
+def takes_turns(semantics, kernel, out_index, scratch=(), columns=256):
+    """Steps of a dim behind an arbitrary one, on blocks of 16 x 128: grid (4, 2)."""
+    return call(kernel, jnp.asarray(X), scratch=list(scratch), semantics=("arbitrary", semantics), out_index=out_index,
+                out=jax.ShapeDtypeStruct((16 if out_index(1, 0)[0] == 0 else 64, columns), jnp.float32))
+
+
+def sums_all(x_ref, o_ref):
+    @pl.when((pl.program_id(0) == 0) & (pl.program_id(1) == 0))
+    def _():
+        o_ref[...] = jnp.zeros_like(o_ref)
+
+    o_ref[...] += x_ref[...]
+
+
+def sums_columns(x_ref, o_ref, acc_ref):
+    """A part of scratch for each step of the inner dim: nobody shares it."""
+    mine = acc_ref.at[pl.program_id(1)]
+
+    @pl.when(pl.program_id(0) == 0)
+    def _():
+        mine[...] = jnp.zeros_like(mine)
+
+    mine[...] += x_ref[...]
+    o_ref[...] = mine[...]
+
+
+def sums_rows(x_ref, o_ref, acc_ref):
+    @pl.when(pl.program_id(1) == 0)
+    def _():
+        acc_ref[...] = jnp.zeros_like(acc_ref)
+
+    acc_ref[...] += x_ref[...]  # carried
+    o_ref[...] = acc_ref[...]
+
+
+@pytest.mark.parametrize("cores", [1, 2])
+def test_parallel_steps_behind_an_arbitrary_dim(cores):
+    scratch = [pltpu.VMEM((16, 128), jnp.float32)]
+
+    def own(i, k):
+        return i, k
+
+    for wrong, text in [
+            (lambda semantics: takes_turns(semantics, sums_all, lambda i, k: (0, 0), columns=128), "two parallel cells write block (0, 0)"),
+            (lambda semantics: takes_turns(semantics, sums_rows, own, scratch), "# carried")]:
+        with tessera.simulate(device="tpu-v5p", cores=cores), pytest.raises(tessera.KernelError) as error:
+            wrong("parallel")
+        assert error.value.slug == "parallel-dependence" and text in str(error.value)
+        with tessera.simulate(device="tpu-v5p", cores=cores):
+            wrong("arbitrary")
+    with tessera.simulate(device="tpu-v5p", cores=cores):
+        got = takes_turns("parallel", sums_columns, own, [pltpu.VMEM((2, 16, 128), jnp.float32)])
+    np.testing.assert_array_equal(got, np.cumsum(X.reshape(4, 16, 256), axis=0).reshape(64, 256))
+
+
 def test_checks_report_keeps_the_values():
     with tessera.simulate(checks="report") as report:
         got = np.asarray(sums(lambda: (pl.program_id(0) == 0) & (pl.program_id(1) == 0)))
