@@ -112,6 +112,9 @@ int list_command(const Kernels& kernels, bool markdown);
 int show_command(const Kernels& kernels, const RunArguments& arguments);
 int devices_command(const std::string& name);
 int ops_command(bool markdown);
+/// A kernel for another machine, as `target` has it, in a folder.
+int build_command(const Kernels& kernels, const RunArguments& arguments, const std::string& target,
+                  const std::string& folder);
 int new_command(const std::string& name, const std::string& folder);
 
 /// A spec by name or file; throws InputError[unknown-device].

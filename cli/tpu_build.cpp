@@ -1,0 +1,235 @@
+#include "cli/tpu_build.hpp"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <cstring>
+#include <filesystem>
+
+#include "sim/diagnostics/diagnostic.hpp"
+
+namespace tessera::cli {
+
+namespace {
+
+/// The library of a kernel that writes modules, or null.
+const mosaic::Kernel* tpu_kernel(const std::string& name) {
+  std::error_code error;
+  const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
+  const std::string library = "libtessera_mosaic_" + name + ".so";
+  // For tessera itself in its build folder, for a program of a user's own, and installed.
+  for (const char* place : {"../mosaic", "", "../lib/tessera"}) {
+    const auto path = program.parent_path() / place / library;
+    if (!std::filesystem::exists(path, error)) continue;
+    void* const opened = dlopen(path.c_str(), RTLD_NOW);
+    if (opened == nullptr) throw InputError("bad-input", dlerror());
+    using Get = const mosaic::Kernel* (*)();
+    const auto get = reinterpret_cast<Get>(dlsym(opened, "tessera_mosaic_kernel"));
+    if (get != nullptr) return get();
+  }
+  return nullptr;
+}
+
+/// Device d's part of an array, along dim 0.
+Array part_of(const Array& whole, int d, int devices) {
+  if (devices == 1) return whole;
+  Shape shape = whole.shape();
+  shape[0] /= devices;
+  Array part(whole.dtype(), shape);
+  std::memcpy(part.bytes(), whole.bytes() + d * part.size_bytes(),
+              static_cast<std::size_t>(part.size_bytes()));
+  return part;
+}
+
+std::string shape_tuple(const Shape& s) {
+  std::string text = "(";
+  for (int d = 0; d < s.rank; ++d) text += fmt::format("{}{}", s[d], d + 1 < s.rank ? ", " : "");
+  return text + (s.rank == 1 ? ",)" : ")");
+}
+std::string jax_type(DType d) {
+  switch (d) {
+    case DType::f32:
+      return "float32";
+    case DType::bf16:
+      return "bfloat16";
+    case DType::f16:
+      return "float16";
+    case DType::i32:
+      return "int32";
+    case DType::i16:
+      return "int16";
+    case DType::i8:
+      return "int8";
+    default:
+      return name(d);
+  }
+}
+std::string listed(const std::vector<mosaic::CallArray>& arrays) {
+  std::string text;
+  for (const auto& a : arrays)
+    text +=
+        fmt::format("    (\"{}\", {}, \"{}\"),\n", a.name, shape_tuple(a.shape), jax_type(a.dtype));
+  return text;
+}
+std::string joined_names(const std::vector<mosaic::CallArray>& arrays) {
+  std::string text;
+  for (const auto& a : arrays) text += (text.empty() ? "" : ", ") + a.name;
+  return text;
+}
+
+// Doubled braces: fmt's.
+constexpr const char* kPython =
+    R"py("""{kernel} ({setting}; {dtype}) for a TPU, as tessera built it from kernels/{kernel}.hpp.
+
+    from {kernel} import {kernel}
+    {outputs} = jax.jit({kernel})({inputs})
+{mesh}
+It takes arrays of these shapes and no others{prefetched}. JAX 0.10 compiles it on a TPU; inside of
+`with tessera.simulate("tpu-v5e"):` it runs on tessera's machine.
+"""
+import functools
+import pathlib
+
+import jax.numpy as jnp
+import numpy as np
+from jax._src import core
+from jax._src import tpu_custom_call
+from jax._src.interpreters import mlir
+from jax._src.lib import tpu
+from jaxlib.mlir import ir
+from jaxlib.mlir import passmanager
+
+_FOLDER = pathlib.Path(__file__).parent
+_INPUTS = (  # of one device: name, shape, type
+{in_list})
+_OUTPUTS = (
+{out_list})
+_PREFETCHED = {prefetched_count}  # arrays that the kernel's host made: in0.npy, ...
+_ALIASES = {aliases}  # (operand, result)
+_COLLECTIVE_ID = {collective_id}
+
+
+def module():
+    """The kernel as a module that JAX has read and verified."""
+    context = mlir.make_ir_context()
+    tpu.register_dialect(context)
+    context.allow_unregistered_dialects = True
+    with context, ir.Location.unknown(context):
+        parsed = ir.Module.parse((_FOLDER / "kernel.mlir").read_text())
+        passmanager.PassManager.parse("builtin.module(mosaic-serde{{serialize=false}})").run(parsed.operation)
+        parsed.operation.verify()
+    context.allow_unregistered_dialects = False
+    return parsed
+
+
+@functools.cache
+def _call():
+    results = tuple(core.ShapedArray(shape, jnp.dtype(dtype)) for _, shape, dtype in _OUTPUTS)
+    return tpu_custom_call.as_tpu_kernel(
+        module(), results, kernel_name="{kernel}", input_output_aliases=_ALIASES, collective_id=_COLLECTIVE_ID)
+
+
+def {kernel}({inputs}):
+    """{outputs} of {inputs}; raises TypeError for other shapes or types."""
+    arrays = ({inputs_tuple})
+    for (name, shape, dtype), array in zip(_INPUTS, arrays):
+        if array.shape != shape or array.dtype != jnp.dtype(dtype):
+            raise TypeError(f"{{name}} is {{dtype}}{{list(shape)}} in this build, not {{array.dtype}}{{list(array.shape)}}")
+    prefetched = [np.load(_FOLDER / f"{prefetched_file}") for i in range(_PREFETCHED)]
+    results = _call()(*prefetched, *arrays)
+    return results[0] if len(_OUTPUTS) == 1 else tuple(results)
+)py";
+
+}  // namespace
+
+TpuBuild build_for_tpu(const KernelHandle& kernel, const Request& request) {
+  TpuBuild build;
+  build.kernel = kernel.info.name;
+  build.dtype = request.dtype;
+  const mosaic::Kernel* const writer = tpu_kernel(build.kernel);
+  if (writer == nullptr) {
+    throw InputError("no-backend",
+                     "the library of " + build.kernel + " for TPUs is not beside this program",
+                     "ninja -C build/release tessera_mosaic_" + build.kernel);
+  }
+  build.inputs = kernel.build_inputs(request);
+  if (!build.inputs.mesh && build.inputs.devices > 1)
+    throw InputError("bad-input", build.kernel + " is built for one device, not for --devices");
+  mosaic::Request asked;
+  for (const auto& s : build.inputs.setting.sizes) asked.sizes.push_back(s.value);
+  for (const auto& t : build.inputs.setting.tiles) asked.tiles.push_back(t.second);
+  for (const auto& [name, array] : build.inputs.arrays)
+    asked.inputs.push_back({name, array.bytes(), static_cast<std::size_t>(array.size_bytes())});
+  for (const mosaic::Instance& i : writer->instances) {
+    if (i.dtype != request.dtype) continue;
+    build.module = i.build(asked);
+    return build;
+  }
+  throw InputError("no-backend", build.kernel + " is not built for TPUs in " + name(request.dtype));
+}
+
+pallas::CallToRecord call_of(const TpuBuild& build, const DeviceSpec& device) {
+  const mosaic::BuiltModule& m = build.module;
+  pallas::CallToRecord call;
+  call.module = m.text;
+  call.inputs = m.inputs.size();
+  call.device = device;
+  std::string config = "\"serialization_format\": 1, \"needs_layout_passes\": true";
+  if (m.communicates) config += ", \"has_communication\": true";
+  if (m.collective_id >= 0) config += fmt::format(", \"collective_id\": {}", m.collective_id);
+  call.config = "{\"custom_call_config\": {" + config + "}}\n";
+  for (int d = 0; d < m.devices; ++d) {
+    std::vector<Array> operands;
+    for (const auto& values : m.prefetched_values) {
+      Array array(DType::i32, {static_cast<std::int64_t>(values.size())});
+      std::memcpy(array.bytes(), values.data(), values.size() * sizeof(int));
+      operands.push_back(std::move(array));
+    }
+    for (const auto& in : m.inputs) {
+      for (const auto& [name, array] : build.inputs.arrays) {
+        if (name == in.name) operands.push_back(part_of(array, d, m.devices));
+      }
+    }
+    call.operands.push_back(std::move(operands));
+  }
+  for (const auto& out : m.outputs) call.results.push_back(Array::undefined(out.dtype, out.shape));
+  for (const auto& alias : m.aliases)
+    call.aliases.emplace_back(m.prefetched.size() + static_cast<std::size_t>(alias.input),
+                              alias.output);
+  return call;
+}
+
+std::string python_file(const TpuBuild& build) {
+  const mosaic::BuiltModule& m = build.module;
+  std::string setting;
+  for (const auto& s : build.inputs.setting.sizes)
+    setting += fmt::format("{}{}={}", setting.empty() ? "" : " ", s.name, s.value);
+  for (const auto& [tile, extent] : build.inputs.setting.tiles)
+    setting += fmt::format(" {}={}", tile, extent);
+  std::string aliases;
+  for (const auto& a : m.aliases)
+    aliases += fmt::format("({}, {}), ", m.prefetched.size() + static_cast<std::size_t>(a.input),
+                           a.output);
+  const std::string inputs = joined_names(m.inputs);
+  const std::string prefetched = m.prefetched.empty() ? ""
+                                                      : ",\nand has " + joined_names(m.prefetched) +
+                                                            " as they were when it was built";
+  const std::string mesh =
+      m.devices == 1
+          ? ""
+          : fmt::format(
+                "\non each of {} devices, inside of jax.shard_map; the shapes are one device's.\n",
+                m.devices);
+  return fmt::format(
+      fmt::runtime(kPython), fmt::arg("kernel", build.kernel), fmt::arg("setting", setting),
+      fmt::arg("dtype", jax_type(build.dtype)), fmt::arg("inputs", inputs),
+      fmt::arg("inputs_tuple", m.inputs.size() == 1 ? inputs + "," : inputs),
+      fmt::arg("outputs", joined_names(m.outputs)), fmt::arg("prefetched", prefetched),
+      fmt::arg("mesh", mesh), fmt::arg("in_list", listed(m.inputs)),
+      fmt::arg("out_list", listed(m.outputs)), fmt::arg("prefetched_count", m.prefetched.size()),
+      fmt::arg("prefetched_file", m.devices == 1 ? "in{i}.npy" : "dev0_in{i}.npy"),
+      fmt::arg("aliases", "(" + aliases + ")"),
+      fmt::arg("collective_id", m.collective_id < 0 ? "None" : std::to_string(m.collective_id)));
+}
+
+}  // namespace tessera::cli

@@ -1,0 +1,31 @@
+// The TPU build of a kernel for a request: its module (mosaic/), as the folder of a call
+// (pallas/call_directory.hpp) with a Python file that calls it.
+//
+// The bodies that write modules lie in libraries of their own, one per kernel, which are loaded
+// from beside this program. Errors: no-backend where the kernel's is not there; what the module's
+// writer refuses.
+#pragma once
+
+#include <string>
+
+#include "cli/registry.hpp"
+#include "mosaic/backend.hpp"
+#include "pallas/call_directory.hpp"
+
+namespace tessera::cli {
+
+struct TpuBuild {
+  std::string kernel;
+  DType dtype = DType::f32;
+  mosaic::BuiltModule module;
+  BuildInputs inputs;
+};
+TpuBuild build_for_tpu(const KernelHandle& kernel, const Request& request);
+
+/// Its call, with the arrays of all devices.
+pallas::CallToRecord call_of(const TpuBuild& build, const DeviceSpec& device);
+
+/// A Python module with a function of the kernel's name, which takes JAX arrays.
+std::string python_file(const TpuBuild& build);
+
+}  // namespace tessera::cli
