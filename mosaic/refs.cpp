@@ -105,7 +105,7 @@ Value view(const Part& part) {
 
 std::string Operand::space() const {
   if (is_semaphore(role)) return kSemaphores;
-  if (in_hbm(role)) return "any";
+  if (in_hbm(role)) return "hbm";
   return role == Role::smem ? "smem" : "vmem";
 }
 std::string Operand::element() const {
@@ -163,6 +163,16 @@ AnyTile load(const Part& part, int rows, int cols) {
 void store(const Part& part, const AnyTile& tile, const LaneMask* mask) {
   const Operand& op = *part.of;
   if (op.role == Role::smem) refuse("SMEM scratch");
+  // Mosaic has masked stores of 32-bit elements alone.
+  if (mask != nullptr && bit_width(op.dtype) != 32) {
+    const AnyTile old = load(part, tile.rows, tile.cols);
+    AnyTile chosen = tile;
+    chosen.value =
+        trace().record("arith.select", {mask->value, tile.value, old.value}, "",
+                       vector_type({tile.rows, tile.cols}, op.element()));
+    store(part, chosen);
+    return;
+  }
   const std::vector<std::int64_t> dims = extents(part);
   const bool same = dims == std::vector<std::int64_t>{tile.rows, tile.cols};
   const auto shaped = [&](Value v, const std::string& element) {
