@@ -1,33 +1,25 @@
 #include "cli/tpu_build.hpp"
 
-#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include <cstring>
-#include <filesystem>
 
-#include "sim/diagnostics/diagnostic.hpp"
+#include "cli/libraries.hpp"
+#include "memory_model/file.hpp"
 
 namespace tessera::cli {
 
 namespace {
 
-/// The library of a kernel that writes modules, or null.
-const mosaic::Kernel* tpu_kernel(const std::string& name) {
-  std::error_code error;
-  const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
-  const std::string library = "libtessera_mosaic_" + name + ".so";
-  // For tessera itself in its build folder, for a program of a user's own, and installed.
-  for (const char* place : {"../mosaic", "", "../lib/tessera"}) {
-    const auto path = program.parent_path() / place / library;
-    if (!std::filesystem::exists(path, error)) continue;
-    void* const opened = dlopen(path.c_str(), RTLD_NOW);
-    if (opened == nullptr) throw InputError("bad-input", dlerror());
-    using Get = const mosaic::Kernel* (*)();
-    const auto get = reinterpret_cast<Get>(dlsym(opened, "tessera_mosaic_kernel"));
-    if (get != nullptr) return get();
-  }
-  return nullptr;
+/// What writes a kernel's modules. Throws InputError[not-built].
+const mosaic::Kernel& writer_of(const std::string& kernel) {
+  using Get = const mosaic::Kernel* (*)();
+  const auto get = reinterpret_cast<Get>(
+      symbol_of_library("libtessera_mosaic_" + kernel + ".so", "tessera_mosaic_kernel"));
+  if (get == nullptr)
+    throw InputError("not-built", "kernel " + kernel + " is not compiled for TPUs in this build",
+                     "./tessera build " + kernel + " compiles it");
+  return *get();
 }
 
 /// Device d's part of an array, along dim 0.
@@ -142,16 +134,11 @@ def {kernel}({inputs}):
 
 }  // namespace
 
-TpuBuild build_for_tpu(const KernelHandle& kernel, const Request& request) {
+TpuBuild build_for_tpu(const KernelHandle& kernel, const mosaic::Kernel& writer,
+                       const Request& request) {
   TpuBuild build;
   build.kernel = kernel.info.name;
   build.dtype = request.dtype;
-  const mosaic::Kernel* const writer = tpu_kernel(build.kernel);
-  if (writer == nullptr) {
-    throw InputError("no-backend",
-                     "the library of " + build.kernel + " for TPUs is not beside this program",
-                     "ninja -C build/release tessera_mosaic_" + build.kernel);
-  }
   build.inputs = kernel.build_inputs(request);
   if (!build.inputs.mesh && build.inputs.devices > 1)
     throw InputError("bad-input", build.kernel + " is built for one device, not for --devices");
@@ -160,12 +147,12 @@ TpuBuild build_for_tpu(const KernelHandle& kernel, const Request& request) {
   for (const auto& t : build.inputs.setting.tiles) asked.tiles.push_back(t.second);
   for (const auto& [name, array] : build.inputs.arrays)
     asked.inputs.push_back({name, array.bytes(), static_cast<std::size_t>(array.size_bytes())});
-  for (const mosaic::Instance& i : writer->instances) {
+  for (const mosaic::Instance& i : writer.instances) {
     if (i.dtype != request.dtype) continue;
     build.module = i.build(asked);
     return build;
   }
-  throw InputError("no-backend", build.kernel + " is not built for TPUs in " + name(request.dtype));
+  throw InputError("not-built", build.kernel + " is not built for TPUs in " + name(request.dtype));
 }
 
 pallas::CallToRecord call_of(const TpuBuild& build, const DeviceSpec& device) {
@@ -230,6 +217,19 @@ std::string python_file(const TpuBuild& build) {
       fmt::arg("prefetched_file", m.devices == 1 ? "in{i}.npy" : "dev0_in{i}.npy"),
       fmt::arg("aliases", "(" + aliases + ")"),
       fmt::arg("collective_id", m.collective_id < 0 ? "None" : std::to_string(m.collective_id)));
+}
+
+int write_tpu_build(const KernelHandle& kernel, const RunArguments& arguments,
+                    const std::string& folder) {
+  const Request request = request_of(kernel, arguments);
+  if (request.device.kind != DeviceSpec::Kind::tpu)
+    throw InputError("bad-input", request.device.name + " is no TPU", "tessera devices");
+  const TpuBuild build = build_for_tpu(kernel, writer_of(kernel.info.name), request);
+  pallas::write_call(folder, call_of(build, request.device));
+  write_file_atomically(folder + "/" + build.kernel + ".py", python_file(build));
+  fmt::print("{0}: kernel.mlir, {1}.py and the arrays of a call\n  tessera run {0}\n", folder,
+             build.kernel);
+  return 0;
 }
 
 }  // namespace tessera::cli

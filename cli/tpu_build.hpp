@@ -2,13 +2,12 @@
 // (pallas/call_directory.hpp) with a Python file that calls it.
 //
 // The bodies that write modules lie in libraries of their own, one per kernel, which are loaded
-// from beside this program. Errors: no-backend where the kernel's is not there; what the module's
-// writer refuses.
+// when they are asked for. Errors: not-built where there is none; what the module's writer refuses.
 #pragma once
 
 #include <string>
 
-#include "cli/registry.hpp"
+#include "cli/commands.hpp"
 #include "mosaic/backend.hpp"
 #include "pallas/call_directory.hpp"
 
@@ -20,10 +19,16 @@ struct TpuBuild {
   mosaic::BuiltModule module;
   BuildInputs inputs;
 };
-TpuBuild build_for_tpu(const KernelHandle& kernel, const Request& request);
+/// `writer`: of the kernel's modules.
+TpuBuild build_for_tpu(const KernelHandle& kernel, const mosaic::Kernel& writer,
+                       const Request& request);
 
 /// Its call, with the arrays of all devices.
 pallas::CallToRecord call_of(const TpuBuild& build, const DeviceSpec& device);
+
+/// `tessera build`: loads the kernel's library, and writes the folder.
+int write_tpu_build(const KernelHandle& kernel, const RunArguments& arguments,
+                    const std::string& folder);
 
 /// A Python module with a function of the kernel's name, which takes JAX arrays.
 std::string python_file(const TpuBuild& build);

@@ -61,8 +61,10 @@ class ModuleWriter {
     for (std::size_t i = 0; i < windows_.size(); ++i) functions += index_map(i);
     built_.text = "\"builtin.module\"() ({\n" + functions +
                   "}) {stable_mosaic.version = 11 : i64} : () -> ()\n";
-    built_.communicates = kernel_.meeting.communicates;
-    built_.collective_id = kernel_.meeting.collective_id;
+    // What is left of it: a body may ask for a barrier and not use it.
+    const auto has = [&](const char* op) { return built_.text.find(op) != std::string::npos; };
+    built_.communicates = has("tpu.device_id") || has("tpu.sem_barrier");
+    if (has("tpu.sem_barrier")) built_.collective_id = kernel_.meeting.collective_id;
     return std::move(built_);
   }
 
@@ -256,7 +258,6 @@ class ModuleWriter {
 }  // namespace
 
 Number Env::device_id() const {
-  meeting_->communicates = true;
   return number_in(trace().record("tpu.device_id", {}, "", "i32"), 0,
                    std::max(1, meeting_->devices) - 1);
 }

@@ -115,10 +115,7 @@ class TypedKernel final : public TracedKernel {
  public:
   TypedKernel(const K& kernel, const S& spec) : kernel_(kernel), spec_(spec) {
     name = K::info.name;
-    if constexpr (requires { kernel.devices; }) {
-      meeting.on_mesh = true;
-      meeting.devices = kernel.devices;
-    }
+    if constexpr (requires { kernel.devices; }) meeting.devices = kernel.devices;
     std::apply([&](const auto&... dim) { (add_dim(dim), ...); }, spec.grid.dims);
     std::apply([&](const auto&... op) { (add_operand(op), ...); }, spec.operands);
   }

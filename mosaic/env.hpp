@@ -21,8 +21,6 @@ struct GridDim {
 /// What the body says to the call as a whole.
 struct Meeting {
   int devices = 1;
-  bool on_mesh = false;
-  bool communicates = false;
   int collective_id = -1;  ///< of its barrier
 };
 

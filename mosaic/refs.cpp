@@ -167,9 +167,8 @@ void store(const Part& part, const AnyTile& tile, const LaneMask* mask) {
   if (mask != nullptr && bit_width(op.dtype) != 32) {
     const AnyTile old = load(part, tile.rows, tile.cols);
     AnyTile chosen = tile;
-    chosen.value =
-        trace().record("arith.select", {mask->value, tile.value, old.value}, "",
-                       vector_type({tile.rows, tile.cols}, op.element()));
+    chosen.value = trace().record("arith.select", {mask->value, tile.value, old.value}, "",
+                                  vector_type({tile.rows, tile.cols}, op.element()));
     store(part, chosen);
     return;
   }

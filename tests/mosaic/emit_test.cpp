@@ -6,7 +6,7 @@
 #include "sim/diagnostics/diagnostic.hpp"
 #include "sim/ops/all.hpp"
 
-namespace tessera::mosaic {
+namespace tessera {
 
 namespace {
 
@@ -34,7 +34,7 @@ struct Probe {
 template <class Body, class Dim = Arbitrary<int, int>>
 std::string text_of(Body body, Dim last = arbitrary(3), int rows = 32, int buffers = 2) {
   try {
-    return emit(Probe<Body, Dim>{body, last, rows, buffers}, {}).text;
+    return mosaic::emit(Probe<Body, Dim>{body, last, rows, buffers}, {}).text;
   } catch (const KernelError& e) {
     return e.diagnostic.text();
   }
@@ -98,8 +98,8 @@ TEST_CASE("what never happens leaves no trace", "[mosaic]") {
   CHECK(ops(text, "scf.if") == 0);
   CHECK(ops(text, "tpu.vector_store") == 1);
   // 30 rows: the last block has two of padding.
-  const std::string ragged = text_of(
-      [](auto&, auto x, auto o, auto, auto) { *o = *x; }, arbitrary(3), 30);
+  const std::string ragged =
+      text_of([](auto&, auto x, auto o, auto, auto) { *o = *x; }, arbitrary(3), 30);
   CHECK(ops(ragged, "tpu.iota") == 1);
   CHECK(ops(ragged, "arith.select") == 1);
   CHECK(ops(text, "tpu.iota") == 0);
@@ -130,8 +130,7 @@ TEST_CASE("what no module of this build says is refused, with the body's line", 
   const auto fine = [](auto&, auto x, auto o, auto, auto) { *o = *x; };
   CHECK(ops(text_of(fine), "vector.load") == 1);
   CHECK(refused(text_of(fine, arbitrary(3), 32, 3), "windows of more than two slots: x"));
-  CHECK(text_of(fine, arbitrary(3), 32, 1).find("pipeline_mode<synchronous>") !=
-        std::string::npos);
+  CHECK(text_of(fine, arbitrary(3), 32, 1).find("pipeline_mode<synchronous>") != std::string::npos);
 
   const std::string loop = text_of([](auto& env, auto x, auto o, auto, auto) {
     for (auto i = env.program_id(0); i < 100 + env.program_id(1); i = i + 1) *o = *x;
@@ -156,9 +155,9 @@ TEST_CASE("what no module of this build says is refused, with the body's line", 
                   *o = *x;
                 }),
                 "run_scoped"));
-  const std::string shapes = text_of(
-      [](auto&, auto x, auto o, auto, auto) { *o = load(dot(*x, transpose(*x))); });
+  const std::string shapes =
+      text_of([](auto&, auto x, auto o, auto, auto) { *o = load(dot(*x, transpose(*x))); });
   CHECK(shapes.find("error[shape-mismatch]: assignment of (8, 128) (8, 8)") != std::string::npos);
 }
 
-}  // namespace tessera::mosaic
+}  // namespace tessera
