@@ -3,13 +3,14 @@
 
 namespace tessera::cli {
 
-int build_command(const Kernels& kernels, const RunArguments& arguments, const std::string& target,
-                  const std::string& folder) {
-  if (target != "tpu") {
-    throw InputError("bad-usage", "no target '" + target + "': tessera builds kernels for tpu",
+int build_command(const Kernels& kernels, const RunArguments& arguments,
+                  const BuildArguments& build) {
+  if (build.target != "tpu") {
+    throw InputError("bad-usage",
+                     "no target '" + build.target + "': tessera builds kernels for tpu",
                      "--target tpu; run --backend cuda has a GPU's");
   }
-  return module_commands().build(kernels.find(arguments.kernel), arguments, folder);
+  return module_commands().build(kernels.find(arguments.kernel), arguments, build);
 }
 
 }  // namespace tessera::cli

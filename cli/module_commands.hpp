@@ -51,7 +51,7 @@ class ModuleCommands {
                               const std::string& folder, bool keep_checksums) const = 0;
   /// The module of a kernel for a TPU, in a folder with its call and a Python file.
   virtual int build(const KernelHandle& kernel, const RunArguments& arguments,
-                    const std::string& folder) const = 0;
+                    const BuildArguments& build) const = 0;
   /// Ops that modules may have, with their meanings.
   virtual std::vector<std::pair<std::string, std::string>> ops() const = 0;
 };

@@ -45,8 +45,8 @@ class MosaicCommands final : public ModuleCommands {
     return run_module_again(arguments, made, folder, keep_checksums);
   }
   int build(const KernelHandle& kernel, const RunArguments& arguments,
-            const std::string& folder) const override {
-    return write_tpu_build(kernel, arguments, folder);
+            const BuildArguments& build) const override {
+    return write_tpu_build(kernel, arguments, build);
   }
   std::vector<std::pair<std::string, std::string>> ops() const override {
     std::vector<std::pair<std::string, std::string>> ops;

@@ -135,7 +135,7 @@ def {kernel}({inputs}):
 }  // namespace
 
 TpuBuild build_for_tpu(const KernelHandle& kernel, const mosaic::Kernel& writer,
-                       const Request& request) {
+                       const Request& request, bool fused) {
   TpuBuild build;
   build.kernel = kernel.info.name;
   build.dtype = request.dtype;
@@ -143,6 +143,7 @@ TpuBuild build_for_tpu(const KernelHandle& kernel, const mosaic::Kernel& writer,
   if (!build.inputs.mesh && build.inputs.devices > 1)
     throw InputError("bad-input", build.kernel + " is built for one device, not for --devices");
   mosaic::Request asked;
+  asked.fused = fused;
   for (const auto& s : build.inputs.setting.sizes) asked.sizes.push_back(s.value);
   for (const auto& t : build.inputs.setting.tiles) asked.tiles.push_back(t.second);
   for (const auto& [name, array] : build.inputs.arrays)
@@ -220,11 +221,13 @@ std::string python_file(const TpuBuild& build) {
 }
 
 int write_tpu_build(const KernelHandle& kernel, const RunArguments& arguments,
-                    const std::string& folder) {
+                    const BuildArguments& asked) {
   const Request request = request_of(kernel, arguments);
   if (request.device.kind != DeviceSpec::Kind::tpu)
     throw InputError("bad-input", request.device.name + " is no TPU", "tessera devices");
-  const TpuBuild build = build_for_tpu(kernel, writer_of(kernel.info.name), request);
+  const TpuBuild build =
+      build_for_tpu(kernel, writer_of(kernel.info.name), request, !asked.not_fused);
+  const std::string& folder = asked.folder;
   pallas::write_call(folder, call_of(build, request.device));
   write_file_atomically(folder + "/" + build.kernel + ".py", python_file(build));
   fmt::print("{0}: kernel.mlir, {1}.py and the arrays of a call\n  tessera run {0}\n", folder,

@@ -19,16 +19,16 @@ struct TpuBuild {
   mosaic::BuiltModule module;
   BuildInputs inputs;
 };
-/// `writer`: of the kernel's modules.
+/// `writer`: of the kernel's modules. Unless `fused`, fma() rounds twice.
 TpuBuild build_for_tpu(const KernelHandle& kernel, const mosaic::Kernel& writer,
-                       const Request& request);
+                       const Request& request, bool fused = true);
 
 /// Its call, with the arrays of all devices.
 pallas::CallToRecord call_of(const TpuBuild& build, const DeviceSpec& device);
 
 /// `tessera build`: loads the kernel's library, and writes the folder.
 int write_tpu_build(const KernelHandle& kernel, const RunArguments& arguments,
-                    const std::string& folder);
+                    const BuildArguments& build);
 
 /// A Python module with a function of the kernel's name, which takes JAX arrays.
 std::string python_file(const TpuBuild& build);

@@ -50,7 +50,7 @@ std::string integers(const std::vector<std::int64_t>& list) {
 
 class ModuleWriter {
  public:
-  explicit ModuleWriter(TracedKernel& kernel) : kernel_(kernel) {}
+  ModuleWriter(TracedKernel& kernel, bool fused) : kernel_(kernel), fused_(fused) {}
 
   BuiltModule write() {
     find_extents();
@@ -177,6 +177,7 @@ class ModuleWriter {
 
   std::string main_function() {
     Trace t;
+    t.fused = fused_;
     const std::vector<Number> steps = id_arguments(t);
     t.prefetched = array_arguments(t);
     for (auto* list : {&inputs_, &outputs_, &scratch_}) {
@@ -246,6 +247,7 @@ class ModuleWriter {
   }
 
   TracedKernel& kernel_;
+  bool fused_;
   BuiltModule built_;
   std::vector<Extremes> extremes_;
   std::vector<const PrefetchedArray*> prefetched_;
@@ -269,6 +271,6 @@ SemRef Env::barrier_semaphore(int collective_id) const {
                                "memref<!tpu.semaphore, #tpu.memory_space<semaphore_mem>>"));
 }
 
-BuiltModule write(TracedKernel& kernel) { return ModuleWriter(kernel).write(); }
+BuiltModule write(TracedKernel& kernel, bool fused) { return ModuleWriter(kernel, fused).write(); }
 
 }  // namespace tessera::mosaic

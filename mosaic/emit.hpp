@@ -47,7 +47,7 @@ class TracedKernel {
   virtual void body(Env& env) const = 0;
 };
 
-BuiltModule write(TracedKernel& kernel);
+BuiltModule write(TracedKernel& kernel, bool fused = true);
 
 namespace detail {
 
@@ -226,7 +226,7 @@ BuiltModule build(const Request& request) {
   if constexpr (requires { kernel.prepare(host, tiles); }) kernel.prepare(host, tiles);
   const auto spec = spec_of(kernel, request.tiles, std::make_index_sequence<K<T>::tiles.size()>{});
   TypedKernel traced(kernel, spec);
-  return write(traced);
+  return write(traced, request.fused);
 }
 
 }  // namespace detail

@@ -6,6 +6,8 @@
 
 #include "mosaic/types.hpp"
 #include "sim/diagnostics/diagnostic.hpp"
+#include "sim/ops/add.hpp"
+#include "sim/ops/mul.hpp"
 
 namespace tessera::mosaic {
 
@@ -130,6 +132,11 @@ AnyTile elementwise(const OpInfo& info, DType result, std::vector<AnyTile> opera
     }
   }
   const DType computed = small && is_small(result) ? DType::f32 : result;
+  if (op == "fma" && !trace().fused) {
+    const AnyTile scaled = elementwise(Mul::info, computed, {operands.front(), operands[1]});
+    const AnyTile sum = elementwise(Add::info, computed, {scaled, operands.back()});
+    return computed == result ? sum : cast(sum, result);
+  }
   std::string name = info.mosaic;
   std::string attributes = float_predicate(op);
   if (!floats) {

@@ -74,6 +74,7 @@ class Trace {
   /// What the function returns, where it returns something: set in the body.
   std::vector<Value> returned;
   std::vector<PrefetchedArray> prefetched;
+  bool fused = true;  ///< fma() is one operation
 
   const std::string& type(Value v) const { return types_[static_cast<std::size_t>(v)]; }
   /// The function as MLIR's generic text.

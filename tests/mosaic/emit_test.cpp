@@ -126,6 +126,20 @@ TEST_CASE("a ragged dim has its largest extent, an scf.if, and the last step's w
   CHECK(refused(empty, "a grid that has cells without a step"));
 }
 
+TEST_CASE("fma is one operation, or two on request", "[mosaic]") {
+  const auto body = [](auto&, auto x, auto o, auto, auto) { *o = fma(*x, 2.f, *x); };
+  const Probe<decltype(body), Arbitrary<int, int>> kernel{body, arbitrary(3)};
+  const auto spec = kernel.spec();
+  mosaic::detail::TypedKernel traced(kernel, spec);
+  const std::string one = mosaic::write(traced).text;
+  CHECK(ops(one, "math.fma") == 1);
+  mosaic::detail::TypedKernel again(kernel, spec);
+  const std::string two = mosaic::write(again, false).text;
+  CHECK(ops(two, "math.fma") == 0);
+  CHECK(ops(two, "arith.mulf") == 1);
+  CHECK(ops(two, "arith.addf") == 1);
+}
+
 TEST_CASE("what no module of this build says is refused, with the body's line", "[mosaic]") {
   const auto fine = [](auto&, auto x, auto o, auto, auto) { *o = *x; };
   CHECK(ops(text_of(fine), "vector.load") == 1);
