@@ -121,9 +121,11 @@ Number compute(Arithmetic op, Number a, Number b) {
 }
 
 Truth compare(Comparison op, Number a, Number b) {
+  const bool same = a.value != kNoValue && a.value == b.value;
   switch (op) {
     case Comparison::equal:
     case Comparison::not_equal:
+      if (same) return known_truth(op == Comparison::equal);
       if (a.hi < b.lo || b.hi < a.lo) return known_truth(op == Comparison::not_equal);
       if (a.known() && b.known()) return known_truth(op == Comparison::equal);
       break;

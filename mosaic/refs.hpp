@@ -63,7 +63,7 @@ concept IsSize = IsNumber<T> || IsInt<T>;
 
 /// What `*ref` of a block that can be written gives: a tile to read, a place to assign.
 template <class T>
-class BlockTile {
+class BlockTile : public Traced {
  public:
   using Backend = Emitter;
   using Element = T;

@@ -11,6 +11,11 @@
 #include "sim/ops/dot.hpp"
 #include "sim/ops/op.hpp"
 
+namespace tessera {
+/// Base of traced tiles: by it, bodies of any namespace find the ops.
+struct Traced {};
+}  // namespace tessera
+
 namespace tessera::mosaic {
 
 struct Emitter;
@@ -28,7 +33,7 @@ struct AnyTile {
 [[noreturn]] void fail_shapes(const char* op, std::initializer_list<std::pair<int, int>> extents);
 
 template <class T>
-struct Tile {
+struct Tile : Traced {
   using Backend = Emitter;
   using Element = T;
   int rows = 0;
@@ -39,11 +44,11 @@ struct Tile {
 };
 template <class T>
 Tile<T> tile_of(const AnyTile& t) {
-  return {t.rows, t.cols, t.value};
+  return {{}, t.rows, t.cols, t.value};
 }
 
 template <class T>
-struct TransposedTile {
+struct TransposedTile : Traced {
   using Backend = Emitter;
   using Element = T;
   int rows = 0;
@@ -52,7 +57,7 @@ struct TransposedTile {
 };
 
 template <class T>
-struct DotExpression {
+struct DotExpression : Traced {
   using Backend = Emitter;
   using Element = T;
   using Accumulator = std::conditional_t<kIsFloat<T>, float, std::int32_t>;
@@ -153,7 +158,7 @@ struct Emitter {
 
   template <class A>
   static auto transpose(const A& a) {
-    return TransposedTile<typename A::Element>{a.cols, a.rows, any_tile(a).value};
+    return TransposedTile<typename A::Element>{{}, a.cols, a.rows, any_tile(a).value};
   }
 
   template <class A, class B>
