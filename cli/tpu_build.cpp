@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cstdio>
 #include <cstring>
 
 #include "cli/libraries.hpp"
@@ -225,8 +226,13 @@ int write_tpu_build(const KernelHandle& kernel, const RunArguments& arguments,
   const Request request = request_of(kernel, arguments);
   if (request.device.kind != DeviceSpec::Kind::tpu)
     throw InputError("bad-input", request.device.name + " is no TPU", "tessera devices");
-  const TpuBuild build =
-      build_for_tpu(kernel, writer_of(kernel.info.name), request, !asked.not_fused);
+  TpuBuild build;
+  try {
+    build = build_for_tpu(kernel, writer_of(kernel.info.name), request, !asked.not_fused);
+  } catch (const KernelError& e) {
+    std::fputs(e.diagnostic.text().c_str(), stderr);
+    return exit_code({e.diagnostic});
+  }
   const std::string& folder = asked.folder;
   pallas::write_call(folder, call_of(build, request.device));
   write_file_atomically(folder + "/" + build.kernel + ".py", python_file(build));

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "mosaic/types.hpp"
+#include "sim/diagnostics/diagnostic.hpp"
 
 namespace tessera::mosaic {
 
@@ -269,6 +270,13 @@ SemRef Env::barrier_semaphore(int collective_id) const {
   meeting_->collective_id = collective_id;
   return SemRef(trace().record("tpu.sem_barrier", {}, "",
                                "memref<!tpu.semaphore, #tpu.memory_space<semaphore_mem>>"));
+}
+
+void fail_untraced(const KernelInfo& info) {
+  throw KernelError(
+      {.slug = "unsupported",
+       .kind = Diagnostic::Kind::unsupported,
+       .headline = std::string(info.name) + " has no TPU build: it has " + info.untraced});
 }
 
 BuiltModule write(TracedKernel& kernel, bool fused) { return ModuleWriter(kernel, fused).write(); }

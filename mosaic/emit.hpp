@@ -48,6 +48,8 @@ class TracedKernel {
 };
 
 BuiltModule write(TracedKernel& kernel, bool fused = true);
+/// Throws unsupported, for a kernel that says why it has no TPU build.
+[[noreturn]] void fail_untraced(const KernelInfo& info);
 
 namespace detail {
 
@@ -246,8 +248,9 @@ Kernel kernel_of() {
   if constexpr (*kWhyNot == 0)
     return {K<float>::info.name, {{kDTypeOf<T>, detail::build<K, T>}...}};
   else
-    return {K<float>::info.name,
-            {{kDTypeOf<T>, [](const Request&) -> BuiltModule { refuse(kWhyNot); }}...}};
+    return {
+        K<float>::info.name,
+        {{kDTypeOf<T>, [](const Request&) -> BuiltModule { fail_untraced(K<float>::info); }}...}};
 }
 
 }  // namespace tessera::mosaic
