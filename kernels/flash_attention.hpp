@@ -146,6 +146,7 @@ struct FlashAttention {
             .when(segments != 0),
         in<int>("kv_seg", shape(batch, 1, kv_len), block(squeezed, Int<1>{}, bk),
                 [](auto b, auto, auto, auto kv) { return at(b, 0, kv); })
+            .pad(0)
             .when(segments != 0),
         out<T>("o", shape(batch, heads, q_len, head_dim), block(squeezed, squeezed, bq, bd),
                q_block),

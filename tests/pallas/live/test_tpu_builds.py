@@ -56,7 +56,7 @@ def test_other_shapes_are_refused(tmp_path):
 
 def test_a_ring(tmp_path):
     gather = built(tmp_path, "ring_all_gather", "devices=4", "rows=16", "cols=128")
-    mesh = jax.make_mesh((4,), ("x",), devices=jax.devices()[:4])
+    mesh = jax.sharding.Mesh(np.array(jax.devices()[:4]), ("x",))
     spec = jax.sharding.PartitionSpec("x")
     x = jnp.arange(64 * 128, dtype=jnp.float32).reshape(64, 128)
     with tessera.simulate("tpu-v5e"):
