@@ -21,6 +21,7 @@ namespace {
 struct Words {
   RunArguments run;
   GoldenArguments golden;
+  BuildArguments build;
   bool markdown = false;
   std::string name;
   std::string folder;
@@ -227,6 +228,16 @@ void add_goldens(CLI::App& app, Words& w) {
 
 /// What makes something to go on with.
 void add_makers(CLI::App& app, Words& w) {
+  RunArguments& a = w.run;
+  CLI::App* const build =
+      add_command(app, w, "build",
+                  "a kernel for a TPU: its Mosaic module, a Python file that calls it, its arrays",
+                  [&w](const Kernels& kernels) { return build_command(kernels, w.run, w.build); });
+  add_setting_options(*build, a);
+  build->add_option("--target", w.build.target, "tpu")->required();
+  build->add_option("--out", w.build.folder, "the folder to make")->required();
+  build->add_flag("--no-fused", w.build.not_fused,
+                  "fma() as a product and a sum, which round twice: TPUs have no other");
   CLI::App* const extract =
       add_command(app, w, "extract",
                   "the Mosaic kernels inside StableHLO text or a serialised jax.export artefact",

@@ -56,6 +56,13 @@ struct GoldenArguments {
   bool other_blocks = false;
 };
 
+/// What `tessera build` is told besides.
+struct BuildArguments {
+  std::string target;      ///< "tpu"
+  std::string folder;      ///< to make
+  bool not_fused = false;  ///< fma() as a product and a sum
+};
+
 /// The exit code of a run.
 int exit_code(const std::vector<Diagnostic>& diagnostics);
 /// What a run is watched for: --trap, and the step of --at.
@@ -113,6 +120,9 @@ int list_command(const Kernels& kernels, bool markdown);
 int show_command(const Kernels& kernels, const RunArguments& arguments);
 int devices_command(const std::string& name);
 int ops_command(bool markdown);
+/// A kernel for another machine, in a folder.
+int build_command(const Kernels& kernels, const RunArguments& arguments,
+                  const BuildArguments& build);
 int new_command(const std::string& name, const std::string& folder);
 
 /// A spec by name or file; throws InputError[unknown-device].

@@ -505,4 +505,29 @@ Description KernelHandle::describe(const Request& request) const {
   return d;
 }
 
+BuildInputs KernelHandle::build_inputs(const Request& request) const {
+  Prepared p = resolve(*this, request);
+  make_host(request, p);
+  BuildInputs inputs;
+  inputs.devices = devices_of(p, request);
+  inputs.mesh = p.kernel->devices().has_value();
+  const Plan plan = p.kernel->plan(p.tiles, request.device);
+  check_memory(plan, inputs.devices);
+  std::vector<Array> arrays;
+  std::vector<std::string> names;
+  for (const auto& op : plan.operands) {
+    if (!op.is_input() || !op.present) continue;
+    names.push_back(op.name);
+    Shape all = op.array;
+    if (inputs.devices > 1) all[0] *= inputs.devices;
+    arrays.push_back(p.host->operand(op.name, op.dtype, all));
+  }
+  std::vector<std::string> known = names;
+  for (const auto& s : plan.scalars) known.push_back(s.name);
+  p.host->check_files_used(known);
+  inputs.arrays = inputs_of(*p.host, names, arrays);
+  inputs.setting = std::move(p.setting);
+  return inputs;
+}
+
 }  // namespace tessera::cli

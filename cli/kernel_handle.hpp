@@ -23,6 +23,7 @@ class Host;
 struct Request;
 struct Outcome;
 struct Description;
+struct BuildInputs;
 
 /// What a kernel says about itself, as data.
 struct KernelFacts {
@@ -77,6 +78,8 @@ struct KernelHandle {
 
   Outcome run(const Request& request) const;
   Description describe(const Request& request) const;
+  /// What a build for another machine takes.
+  BuildInputs build_inputs(const Request& request) const;
 };
 
 }  // namespace tessera::cli

@@ -49,6 +49,9 @@ class ModuleCommands {
   /// The call of a module's golden, which lies in `folder`.
   virtual RunResult run_again(const RunArguments& arguments, const golden::Golden& made,
                               const std::string& folder, bool keep_checksums) const = 0;
+  /// The module of a kernel for a TPU, in a folder with its call and a Python file.
+  virtual int build(const KernelHandle& kernel, const RunArguments& arguments,
+                    const BuildArguments& build) const = 0;
   /// Ops that modules may have, with their meanings.
   virtual std::vector<std::pair<std::string, std::string>> ops() const = 0;
 };

@@ -1,6 +1,7 @@
 // ModuleCommands of Mosaic modules: libtessera_modules.so.
 #include "cli/module_call.hpp"
 #include "cli/module_commands.hpp"
+#include "cli/tpu_build.hpp"
 #include "pallas/rules.hpp"
 
 namespace tessera::cli {
@@ -42,6 +43,10 @@ class MosaicCommands final : public ModuleCommands {
   RunResult run_again(const RunArguments& arguments, const golden::Golden& made,
                       const std::string& folder, bool keep_checksums) const override {
     return run_module_again(arguments, made, folder, keep_checksums);
+  }
+  int build(const KernelHandle& kernel, const RunArguments& arguments,
+            const BuildArguments& build) const override {
+    return write_tpu_build(kernel, arguments, build);
   }
   std::vector<std::pair<std::string, std::string>> ops() const override {
     std::vector<std::pair<std::string, std::string>> ops;

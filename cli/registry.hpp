@@ -81,6 +81,14 @@ struct Description {
   std::optional<Bytes> closed_form;
 };
 
+/// Sizes, tiles and arrays of a request, without a run.
+struct BuildInputs {
+  Setting setting;
+  int devices = 1;
+  bool mesh = false;  ///< the kernel's: arrays hold the parts of all devices, along dim 0
+  std::vector<std::pair<std::string, Array>> arrays;  ///< inputs, and what prepare() asked for
+};
+
 /// Kernels by name; one is made when it is first asked for.
 class Kernels {
  public:

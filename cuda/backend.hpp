@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "memory_model/dtype.hpp"
+#include "sim/body/prepared_host.hpp"
 
 namespace tessera::cuda {
 
@@ -25,13 +26,6 @@ struct CudaError : std::runtime_error {
 /// the device.
 struct HungKernel : CudaError {
   using CudaError::CudaError;
-};
-
-/// An array by the name of its operand.
-struct HostArray {
-  std::string name;
-  const void* data = nullptr;
-  std::size_t bytes = 0;
 };
 
 /// What an accumulator held after a grid step.

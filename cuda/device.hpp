@@ -5,13 +5,11 @@
 #include <cuda.h>
 #include <cuda_runtime.h>
 
-#include <cstring>
-#include <deque>
 #include <memory>
 
 #include "cuda/backend.hpp"
 #include "memory_model/layout.hpp"
-#include "sim/body/smem.hpp"
+#include "sim/body/prepared_host.hpp"
 
 namespace tessera::cuda {
 
@@ -37,40 +35,6 @@ class DeviceArray {
  private:
   void* data_ = nullptr;
   std::size_t bytes_ = 0;
-};
-
-/// What prepare(host, tiles) asks for, from arrays that the caller already made.
-class PreparedHost {
- public:
-  explicit PreparedHost(const std::vector<HostArray>& arrays) : arrays_(arrays) {}
-  int random(int lo, int) const { return lo; }
-  Smem<int> scalars(const char* name, const std::vector<int>& made) {
-    return keep(name, given(name, made));
-  }
-  Smem<int> keep(const char* name, std::vector<int> values) {
-    kept_.push_back(std::move(values));
-    return {kept_.back().data(), static_cast<int>(kept_.back().size()), name};
-  }
-  template <class T>
-  std::vector<T> input(const char* name, const Shape&, const std::vector<T>& made) const {
-    return given(name, made);
-  }
-  [[noreturn]] void fail(const std::string& what) const { throw CudaError(what); }
-  const std::deque<std::vector<int>>& kept() const { return kept_; }
-
- private:
-  template <class T>
-  std::vector<T> given(const char* name, const std::vector<T>& made) const {
-    for (const HostArray& a : arrays_) {
-      if (a.name != name) continue;
-      std::vector<T> values(a.bytes / sizeof(T));
-      std::memcpy(values.data(), a.data, a.bytes);
-      return values;
-    }
-    return made;
-  }
-  const std::vector<HostArray>& arrays_;
-  std::deque<std::vector<int>> kept_;
 };
 
 /// What a tensor map says (cuTensorMapEncodeTiled): an array in row-major order and a box of it.

@@ -58,7 +58,7 @@ struct AllGatherMatmul {
             class Sems, class Freed>
   TESSERA_FN void operator()(Env& env, X x, W w, Out out, Slots part, Product product, Local local,
                              Sems send, Sems recv, Freed freed) const {
-    const int me = env.device_id();
+    const auto me = env.device_id();
     ring_barrier(env);
     async_copy(x, part.slot(0), local).wait();
     for (int step = 0; step < devices; ++step) {

@@ -48,7 +48,7 @@ struct AllReduce {
   TESSERA_FN void operator()(Env& env, X x, Out out, Slots sum, Slots arrived, Sems local,
                              Sems send, Sems recv, Freed freed) const {
     ring_barrier(env);
-    const int slot = ring_reduce(env, sum, arrived, send, recv, freed, [&](int part, auto to) {
+    const int slot = ring_reduce(env, sum, arrived, send, recv, freed, [&](auto part, auto to) {
       async_copy(x.slice(ds(part * rows, rows), ds(0, cols)), to, local).wait();
     });
     const auto own = out.slice(ds(env.device_id() * rows, rows), ds(0, cols));

@@ -17,7 +17,8 @@ template <class T>
 struct AllToAll {
   static constexpr KernelInfo info{.name = "all_to_all",
                                    .summary = "expert dispatch: uneven all-to-all of rows",
-                                   .math = "out_d = concat_s x_s[rows of s for d], then zeros"};
+                                   .math = "out_d = concat_s x_s[rows of s for d], then zeros",
+                                   .untraced = "loops that run as often as data says"};
 
   int devices = 1;
   int rows = 0;

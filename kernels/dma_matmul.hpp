@@ -51,8 +51,8 @@ struct DmaMatmul {
   }
 
   /// The copy of the part of block (row, col) that lies in the array, into a slot.
-  TESSERA_FN static auto block_copy(auto array, Shape extents, auto slot, auto sem, int row,
-                                    int col) {
+  TESSERA_FN static auto block_copy(auto array, Shape extents, auto slot, auto sem, auto row,
+                                    auto col) {
     const auto rows = lesser(slot.rows, static_cast<int>(extents[0]) - row * slot.rows);
     const auto cols = lesser(slot.cols, static_cast<int>(extents[1]) - col * slot.cols);
     return make_async_copy(array.slice(ds(row * slot.rows, rows), ds(col * slot.cols, cols)),
@@ -61,15 +61,15 @@ struct DmaMatmul {
 
   TESSERA_FN void operator()(auto& env, auto x, auto y, auto o, auto xbuf, auto ybuf, auto sems,
                              auto acc) const {
-    const int i = env.program_id(0);
-    const int j = env.program_id(1);
-    const auto x_copy = [&](int kk) {
+    const auto i = env.program_id(0);
+    const auto j = env.program_id(1);
+    const auto x_copy = [&](auto kk) {
       return block_copy(x, shape(m, k), xbuf.slot(kk % 2), sems[kk % 2], i, kk);
     };
-    const auto y_copy = [&](int kk) {
+    const auto y_copy = [&](auto kk) {
       return block_copy(y, shape(k, n), ybuf.slot(kk % 2), sems[2 + kk % 2], kk, j);
     };
-    const auto start = [&](int kk) {
+    const auto start = [&](auto kk) {
       const auto xs = xbuf.slot(kk % 2);
       const auto ys = ybuf.slot(kk % 2);
       if ((i + 1) * xs.rows > m || (kk + 1) * xs.cols > k) *xs = T(0.f);
@@ -77,7 +77,7 @@ struct DmaMatmul {
       x_copy(kk).start();
       y_copy(kk).start();
     };
-    const int kk = env.program_id(2);
+    const auto kk = env.program_id(2);
     if (env.first(2)) {
       *acc = 0.f;  // (bm, bn) f32
       start(kk);

@@ -96,12 +96,12 @@ struct FlashAttention {
   }
 
   /// First and one past the last key that queries [q0, q0 + rows) of entry b see, before segments.
-  TESSERA_FN int first_key(int q0) const {
-    return window > 0 && q0 >= window ? q0 - window + 1 : 0;
+  TESSERA_FN auto first_key(auto q0) const {
+    return greater(q0 - (window > 0 ? window - 1 : q_len), 0);
   }
-  TESSERA_FN int end_key(int b, int q0, int rows) const {
-    const int last_query = lesser(q0 + rows, q_len) - 1;
-    int end = static_cast<int>(kv_lengths[b]);
+  TESSERA_FN auto end_key(auto b, auto q0, int rows) const {
+    const auto last_query = lesser(q0 + rows, q_len) - 1;
+    auto end = kv_lengths[b];
     if (causal != 0)
       end = lesser(end, last_query + 1);
     else if (window > 0)
@@ -109,14 +109,14 @@ struct FlashAttention {
     return end;
   }
   /// The kv blocks [lo, hi) of a block of queries; at least one.
-  TESSERA_FN int first_block(int b, int qi, int bq, int bk) const {
-    int key = first_key(qi * bq);
-    if (segments != 0) key = greater(key, static_cast<int>(kv_begin[b * ceil_div(q_len, bq) + qi]));
+  TESSERA_FN auto first_block(auto b, auto qi, int bq, int bk) const {
+    auto key = first_key(qi * bq);
+    if (segments != 0) key = greater(key, kv_begin[b * ceil_div(q_len, bq) + qi]);
     return lesser(key / bk, ceil_div(kv_len, bk) - 1);
   }
-  TESSERA_FN int end_block(int b, int qi, int bq, int bk) const {
-    int key = end_key(b, qi * bq, bq);
-    if (segments != 0) key = lesser(key, static_cast<int>(kv_end[b * ceil_div(q_len, bq) + qi]));
+  TESSERA_FN auto end_block(auto b, auto qi, int bq, int bk) const {
+    auto key = end_key(b, qi * bq, bq);
+    if (segments != 0) key = lesser(key, kv_end[b * ceil_div(q_len, bq) + qi]);
     return greater(ceil_div(greater(key, 0), bk), first_block(b, qi, bq, bk) + 1);
   }
 
@@ -146,6 +146,7 @@ struct FlashAttention {
             .when(segments != 0),
         in<int>("kv_seg", shape(batch, 1, kv_len), block(squeezed, Int<1>{}, bk),
                 [](auto b, auto, auto, auto kv) { return at(b, 0, kv); })
+            .pad(0)
             .when(segments != 0),
         out<T>("o", shape(batch, heads, q_len, head_dim), block(squeezed, squeezed, bq, bd),
                q_block),
@@ -195,9 +196,9 @@ struct FlashAttention {
   TESSERA_FN void operator()(Env& env, Q q, K k, V v, QSeg q_seg, KvSeg kv_seg, O o, Acc acc, M m,
                              L l) const {
     constexpr float kMinusInf = -std::numeric_limits<float>::infinity();
-    const int q0 = env.program_id(2) * q.rows;
-    const int k0 = env.program_id(3) * k.rows;
-    const int length = static_cast<int>(kv_lengths[env.program_id(0)]);
+    const auto q0 = env.program_id(2) * q.rows;
+    const auto k0 = env.program_id(3) * k.rows;
+    const auto length = kv_lengths[env.program_id(0)];
     if (env.first(3)) {
       *acc = 0.f;      // (bq, bd) f32
       *m = kMinusInf;  // (bq, 1)
@@ -209,14 +210,14 @@ struct FlashAttention {
     const float factor = (softcap > 0 ? softcap : scale) * kLog2E;
     const bool is_causal = causal != 0;
     const int w = window > 0 ? window : q_len + kv_len;
-    const bool all_seen = k0 + k.rows <= length && k0 > q0 + q.rows - 1 - w &&
+    const auto all_seen = k0 + k.rows <= length && k0 > q0 + q.rows - 1 - w &&
                           k0 + k.rows - 1 < q0 + (is_causal ? 1 : w);
     if (!all_seen) {
       s = where_at(
           s,
-          [=](int r, int c) {
-            const int i = q0 + r;
-            const int j = k0 + c;
+          [=](auto r, auto c) {
+            const auto i = q0 + r;
+            const auto j = k0 + c;
             return j < length && j > i - w && (is_causal ? j <= i : j < i + w);
           },
           kMinusInf);

@@ -92,12 +92,12 @@ struct GroupedMatmul {
     if (env.first(3)) *acc = 0.f;  // (bm, bn) f32
     *acc += dot(*x, *w);           // one FMA chain over all of k
     if (env.last(3)) {
-      const int group = static_cast<int>(visit_group[env.program_id(2)]);
-      const int row0 = env.program_id(0) * x.rows;
-      const int begin = static_cast<int>(offsets[group]) - row0;
-      const int end = static_cast<int>(offsets[group + 1]) - row0;
+      const auto group = visit_group[env.program_id(2)];
+      const auto row0 = env.program_id(0) * x.rows;
+      const auto begin = offsets[group] - row0;
+      const auto end = offsets[group + 1] - row0;
       o.store_at(cast<T>(*acc),
-                 [=](int r, int) { return begin <= r && r < end; });  // rows of the group
+                 [=](auto r, auto) { return begin <= r && r < end; });  // rows of the group
     }
   }
 

@@ -52,11 +52,11 @@ struct HaloExchange {
 
   TESSERA_FN void operator()(auto& env, auto x, auto out, auto halo, auto padded, auto send,
                              auto recv) const {
-    const int me = env.device_id();
+    const auto me = env.device_id();
     const Int<kHalo> edge;
     const auto all = ds(0, x.cols);
-    const bool above = me > 0;
-    const bool below = me + 1 < devices;
+    const auto above = me > 0;
+    const auto below = me + 1 < devices;
     const auto barrier = env.barrier_semaphore();
     if (above) semaphore_signal(barrier, 1, me - 1);
     if (below) semaphore_signal(barrier, 1, me + 1);

@@ -82,11 +82,11 @@ struct MatmulLayernormGelu {
       // In place: a GPU's registers hold the accumulator and little else.
       auto mean = row_sum(*acc) * inverse_n;  // (bm, 1)
       *acc = where_at(
-          *acc - mean, [=](int, int c) { return c < columns; }, 0.f);  // (bm, bn)
-      auto variance = row_sum(*acc * *acc) * inverse_n;                // (bm, 1)
-      *acc = *acc * rsqrt(variance + eps) * *gamma + *beta;            // z: (bm, bn)
-      *acc = *acc * 0.5f * (erf(*acc * 0.70710678f) + 1.f);            // (bm, bn)
-      *o = cast<T>(*acc);                                              // (bm, bn) T
+          *acc - mean, [=](auto, auto c) { return c < columns; }, 0.f);  // (bm, bn)
+      auto variance = row_sum(*acc * *acc) * inverse_n;                  // (bm, 1)
+      *acc = *acc * rsqrt(variance + eps) * *gamma + *beta;              // z: (bm, bn)
+      *acc = *acc * 0.5f * (erf(*acc * 0.70710678f) + 1.f);              // (bm, bn)
+      *o = cast<T>(*acc);                                                // (bm, bn) T
     }
   }
 };

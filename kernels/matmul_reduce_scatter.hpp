@@ -60,7 +60,7 @@ struct MatmulReduceScatter {
     ring_barrier(env);
     const int slot =
         ring_reduce(env, sum, arrived, SemsFrom<Sems>{sems, 1}, SemsFrom<Sems>{sems, 3}, freed,
-                    [&](int part, auto to) {
+                    [&](auto part, auto to) {
                       async_copy(x.slice(ds(part * m, m), ds(0, k)), xbuf, sems[0]).wait();
                       *to = dot(*xbuf, *w);  // (m, n) f32
                     });

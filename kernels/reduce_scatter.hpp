@@ -48,7 +48,7 @@ struct ReduceScatter {
   TESSERA_FN void operator()(auto& env, auto x, auto out, auto sum, auto arrived, auto local,
                              auto send, auto recv, auto freed) const {
     ring_barrier(env);
-    const int slot = ring_reduce(env, sum, arrived, send, recv, freed, [&](int part, auto to) {
+    const int slot = ring_reduce(env, sum, arrived, send, recv, freed, [&](auto part, auto to) {
       async_copy(x.slice(ds(part * rows, rows), ds(0, cols)), to, local).wait();
     });
     async_copy(sum.slot(slot), out, local).wait();

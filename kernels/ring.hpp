@@ -9,7 +9,7 @@
 namespace tessera::kernels {
 
 /// i mod n, in [0, n), for i >= -n.
-TESSERA_FN constexpr int ring_mod(int i, int n) { return (i + n) % n; }
+TESSERA_FN constexpr auto ring_mod(auto i, int n) { return (i + n) % n; }
 
 /// Why a part of rows x cols cannot lie in VMEM as a block of t[0] x t[1], or nullptr.
 constexpr const char* part_fault(Tiles t, int rows, int cols) {
@@ -48,7 +48,7 @@ TESSERA_FN void ring_barrier(auto& env) {
 template <class Out, class Send, class Recv>
 TESSERA_FN void ring_gather(auto& env, Out out, int rows, int cols, Send send, Recv recv) {
   const int n = env.num_devices();
-  const int me = env.device_id();
+  const auto me = env.device_id();
   for (int step = 0; step < n - 1; ++step) {
     const auto part = out.slice(ds(ring_mod(me - step, n) * rows, rows), ds(0, cols));
     const auto copy = make_async_remote_copy(part, part, send, recv[step], ring_mod(me + 1, n));
@@ -66,7 +66,7 @@ TESSERA_FN int ring_reduce(auto& env, Slots sum, Slots arrived, Sems send, Sems 
                            Local local) {
   using T = typename Slots::Element;
   const int n = env.num_devices();
-  const int me = env.device_id();
+  const auto me = env.device_id();
   local(ring_mod(me - 1, n), sum.slot(0));
   for (int step = 0; step < n - 1; ++step) {
     const int slot = step % 2;

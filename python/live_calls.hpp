@@ -62,8 +62,8 @@ struct Settings {
 /// What is wrong with a call.
 struct Finding {
   std::string slug;
-  std::string kind;  ///< "kernel", "unsupported", "unmodelled", "internal" or "input"
-  std::string text;  ///< the diagnostic
+  std::string kind;          ///< "kernel", "unsupported", "unmodelled", "internal" or "input"
+  std::string text;          ///< the diagnostic
   bool by_compiler = false;  ///< a TPU's compiler refuses it
 };
 

@@ -15,11 +15,11 @@ namespace detail {
 template <class Env>
 struct InnerEnv {
   Env& outer;
-  TESSERA_FN int program_id(int d) const { return outer.program_id(d + 1); }
-  TESSERA_FN int num_programs(int d) const { return outer.num_programs(d + 1); }
-  TESSERA_FN bool first(int d) const { return outer.first(d + 1); }
-  TESSERA_FN bool last(int d) const { return outer.last(d + 1); }
-  TESSERA_FN void check(bool condition, const char* message, Here at = Here::now()) const {
+  TESSERA_FN auto program_id(int d) const { return outer.program_id(d + 1); }
+  TESSERA_FN auto num_programs(int d) const { return outer.num_programs(d + 1); }
+  TESSERA_FN auto first(int d) const { return outer.first(d + 1); }
+  TESSERA_FN auto last(int d) const { return outer.last(d + 1); }
+  TESSERA_FN void check(auto condition, const char* message, Here at = Here::now()) const {
     outer.check(condition, message, at);
   }
   template <class... X>
@@ -27,7 +27,7 @@ struct InnerEnv {
     outer.print(x...);
   }
   TESSERA_FN auto scope(const char* region) const { return outer.scope(region); }
-  TESSERA_FN int device_id() const { return outer.device_id(); }
+  TESSERA_FN auto device_id() const { return outer.device_id(); }
   TESSERA_FN int num_devices() const { return outer.num_devices(); }
   TESSERA_FN int core_id() const { return outer.core_id(); }
   TESSERA_FN int num_cores() const { return outer.num_cores(); }

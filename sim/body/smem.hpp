@@ -23,19 +23,23 @@ struct Smem {
 
   template <class I>
   TESSERA_FN constexpr auto operator[](I i) const {
-    const int at = static_cast<int>(i);
+    if constexpr (requires { i.element_of(*this); }) {
+      return i.element_of(*this);  // a number of a traced body (mosaic/number.hpp)
+    } else {
+      const int at = static_cast<int>(i);
 #if !defined(__CUDACC__)
-    if (at < 0 || at >= size) fail_scalar_index(name, at, size);
+      if (at < 0 || at >= size) fail_scalar_index(name, at, size);
 #endif
 #if defined(__CUDA_ARCH__)
-    const T value = __ldg(data + at);  // nothing writes it while a kernel runs
+      const T value = __ldg(data + at);  // nothing writes it while a kernel runs
 #else
-    const T value = data[at];
+      const T value = data[at];
 #endif
-    if constexpr (kIsId<I>)
-      return I{static_cast<int>(value)};
-    else
-      return value;
+      if constexpr (kIsId<I>)
+        return I{static_cast<int>(value)};
+      else
+        return value;
+    }
   }
 };
 

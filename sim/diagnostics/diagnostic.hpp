@@ -70,5 +70,11 @@ std::string caller_excerpt();
 
 /// The same for return addresses that were kept, innermost first; null ends them.
 std::string trace_excerpt(std::span<const void* const> addresses);
+/// That line alone; 0 if there is none.
+struct SourceLine {
+  std::string file;
+  int line = 0;
+};
+SourceLine trace_line(std::span<const void* const> addresses);
 
 }  // namespace tessera

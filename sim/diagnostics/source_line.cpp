@@ -40,7 +40,7 @@ bool in_library(const std::string& path) {
     return true;
   const std::string normal = std::filesystem::path(path).lexically_normal().string();
   const std::string root = library_root();
-  for (const char* folder : {"sim/", "memory_model/"}) {
+  for (const char* folder : {"sim/", "memory_model/", "mosaic/"}) {
     if (!root.empty() && normal.starts_with(root + folder)) return true;
     if (normal.find(std::string("/include/tessera/") + folder) != std::string::npos) return true;
   }
@@ -76,17 +76,19 @@ backward::TraceResolver& the_resolver() {
 }
 
 /// The first line outside tessera's own headers.
-std::string first_outside(const backward::ResolvedTrace& trace) {
+SourceLine first_outside(const backward::ResolvedTrace& trace) {
   // The innermost position of a frame is its source; the calls that inlined it follow, inner first.
-  if (!trace.source.filename.empty() && !in_library(trace.source.filename)) {
-    return excerpt(trace.source.filename, trace.source.line);
-  }
+  if (!trace.source.filename.empty() && !in_library(trace.source.filename))
+    return {trace.source.filename, static_cast<int>(trace.source.line)};
   for (const auto& call : trace.inliners) {
-    if (!call.filename.empty() && !in_library(call.filename)) {
-      return excerpt(call.filename, call.line);
-    }
+    if (!call.filename.empty() && !in_library(call.filename))
+      return {call.filename, static_cast<int>(call.line)};
   }
-  return "";
+  return {};
+}
+
+std::string excerpt(const SourceLine& at) {
+  return at.line == 0 ? "" : excerpt(at.file, static_cast<unsigned>(at.line));
 }
 }  // namespace
 
@@ -98,13 +100,13 @@ std::string caller_excerpt() {
   backward::TraceResolver& resolver = the_resolver();
   resolver.load_stacktrace(stack);
   for (std::size_t i = 0; i < stack.size(); ++i) {
-    std::string line = first_outside(resolver.resolve(stack[i]));
-    if (!line.empty()) return line;
+    const SourceLine line = first_outside(resolver.resolve(stack[i]));
+    if (line.line != 0) return excerpt(line);
   }
   return "";
 }
 
-std::string trace_excerpt(std::span<const void* const> addresses) {
+SourceLine trace_line(std::span<const void* const> addresses) {
   std::vector<void*> calls;
   for (const void* address : addresses) {
     if (address == nullptr) break;
@@ -114,10 +116,14 @@ std::string trace_excerpt(std::span<const void* const> addresses) {
   backward::TraceResolver& resolver = the_resolver();
   resolver.load_addresses(calls.data(), static_cast<int>(calls.size()));
   for (std::size_t i = 0; i < calls.size(); ++i) {
-    std::string line = first_outside(resolver.resolve(backward::Trace(calls[i], i)));
-    if (!line.empty()) return line;
+    SourceLine line = first_outside(resolver.resolve(backward::Trace(calls[i], i)));
+    if (line.line != 0) return line;
   }
-  return "";
+  return {};
+}
+
+std::string trace_excerpt(std::span<const void* const> addresses) {
+  return excerpt(trace_line(addresses));
 }
 
 }  // namespace tessera

@@ -1,0 +1,36 @@
+// The TPU build of a kernel for a request: its module (mosaic/), as the folder of a call
+// (pallas/call_directory.hpp) with a Python file that calls it.
+//
+// The bodies that write modules lie in libraries of their own, one per kernel, which are loaded
+// when they are asked for. Errors: not-built where there is none; what the module's writer refuses.
+#pragma once
+
+#include <string>
+
+#include "cli/commands.hpp"
+#include "mosaic/backend.hpp"
+#include "pallas/call_directory.hpp"
+
+namespace tessera::cli {
+
+struct TpuBuild {
+  std::string kernel;
+  DType dtype = DType::f32;
+  mosaic::BuiltModule module;
+  BuildInputs inputs;
+};
+/// `writer`: of the kernel's modules. Unless `fused`, fma() rounds twice.
+TpuBuild build_for_tpu(const KernelHandle& kernel, const mosaic::Kernel& writer,
+                       const Request& request, bool fused = true);
+
+/// Its call, with the arrays of all devices.
+pallas::CallToRecord call_of(const TpuBuild& build, const DeviceSpec& device);
+
+/// `tessera build`: loads the kernel's library, and writes the folder.
+int write_tpu_build(const KernelHandle& kernel, const RunArguments& arguments,
+                    const BuildArguments& build);
+
+/// A Python module with a function of the kernel's name, which takes JAX arrays.
+std::string python_file(const TpuBuild& build);
+
+}  // namespace tessera::cli
