@@ -33,9 +33,9 @@ case $recipe in
     link "$copy/devices.o"
     adds devices 'tpu-v0x '
     "$copy/tessera" run add_vectors --device tpu-v0x | grep -q '^tpu-v0x ' || fail 'a run'
-    if [[ -x $build/pallas/tessera-mosaic-import ]]; then # a call that was recorded on one
+    if [[ -x $build/program/tessera-import ]]; then # a call that was recorded on one
       mkdir "$copy/call"
-      ln -s "$build/pallas/tessera-mosaic-import" "$copy/"
+      ln -s "$build/program/tessera-import" "$copy/"
       cp "$root/tests/pallas/rich.mlirbc" "$copy/call/kernel.mlirbc"
       echo '{"chip": "v0x"}' >"$copy/call/meta.json"
       "$copy/tessera" show "$copy/call" | grep -q ' on tpu-v0x$' || fail 'a recorded call'
