@@ -5,7 +5,7 @@ set -eu
 recipe=$1 root=$2 build=$3 compiler=$4
 copy=$(mktemp -d)
 trap 'rm -rf "$copy"' EXIT
-(cd "$root" && cp -r --parents cli cuda golden kernels memory_model pallas predict program python reference report sim docs cmake tests/cli \
+(cd "$root" && cp -r --parents cli cuda golden kernels memory_model pallas predict program python reference report sim triton docs cmake tests/cli \
   tests/diagnostics tests/hazards README.md "$copy")
 fail() { echo "$*"; exit 1; }
 says() { # what scripts/recipes says of the copy, all of it
