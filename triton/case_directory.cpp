@@ -126,6 +126,7 @@ class Reader {
       if (!pointer->is_null()) {
         a.storage = value.at("storage");
         a.offset = value.value("offset", std::int64_t{0});
+        if (std::abs(a.offset) > (std::int64_t{1} << 36)) fail(name + " has an impossible offset");
         if (a.storage < 0 || a.storage >= std::ssize(c_.launch.storages))
           fail(name + " points into a storage that there is not");
         std::string& of = c_.launch.storages[static_cast<std::size_t>(a.storage)].name;
@@ -159,7 +160,7 @@ Case read_case(const std::string& folder) {
     throw InputError("bad-input", e.what());
   } catch (const Json::exception& e) {
     throw InputError("bad-input", folder + "/meta.json: " + e.what());
-  } catch (const std::invalid_argument&) {
+  } catch (const std::logic_error&) {  // of std::stod
     throw InputError("bad-input", folder + "/meta.json: a scalar that is no number");
   }
 }

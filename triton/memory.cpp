@@ -37,6 +37,12 @@ void note(std::uint64_t& granule, std::uint64_t me) {
   }
 }
 
+/// Any number may be an address.
+bool follows(std::int64_t address, std::int64_t next, std::int64_t width) {
+  return static_cast<std::uint64_t>(next) - static_cast<std::uint64_t>(address) ==
+         static_cast<std::uint64_t>(width);
+}
+
 const char* verb(Site::Kind kind) {
   switch (kind) {
     case Site::Kind::load:
@@ -97,8 +103,9 @@ void Memory::fail_bounds(int site, std::int64_t address, std::int64_t bytes) con
   const char* const does = verb(sites_[static_cast<std::size_t>(site)].kind);
   // An address just before a storage belongs to it, as one after it does.
   constexpr std::int64_t kSpan = std::int64_t{1} << kAddressBits;
-  std::int64_t number = (address + kSpan / 2) / kSpan - 1;
-  if (address < kSpan / 2 || number >= std::ssize(storages_)) number = -1;
+  const std::int64_t last = base_address(storages_.size());
+  const bool near_one = address >= kSpan / 2 && address < last - kSpan / 2;
+  const std::int64_t number = near_one ? (address + kSpan / 2) / kSpan - 1 : -1;
   if (number < 0) {
     d.headline = fmt::format("it {} at address {:#x}, where no storage is", does, address);
     add_kernel_field(d);
@@ -219,7 +226,7 @@ void Memory::load(Instance& x, int site, const std::int64_t* addresses, const st
     }
     // A run: lanes at addresses that follow one another.
     std::int64_t end = i + 1;
-    while (end < n && addresses[end] == addresses[end - 1] + width && on(end)) ++end;
+    while (end < n && follows(addresses[end - 1], addresses[end], width) && on(end)) ++end;
     const std::int64_t bytes = (end - i) * width;
     const Place at = place(site, addresses[i], bytes);
     const GlobalStorage& s = storages_[at.storage];
@@ -255,7 +262,7 @@ void Memory::store(Instance& x, int site, const std::int64_t* addresses, const s
       continue;
     }
     std::int64_t end = i + 1;
-    while (end < n && addresses[end] == addresses[end - 1] + width && on(end)) ++end;
+    while (end < n && follows(addresses[end - 1], addresses[end], width) && on(end)) ++end;
     const std::int64_t bytes = (end - i) * width;
     const Place at = place(site, addresses[i], bytes);
     // Lanes whose addresses rise are apart: most stores.
@@ -291,17 +298,18 @@ void Memory::check_lanes(Instance& x, int site, const std::int64_t* addresses,
   for (std::size_t k = 1; k < lanes.size(); ++k) {
     const std::int64_t a = lanes[k - 1];
     const std::int64_t b = lanes[k];
-    if (addresses[b] - addresses[a] >= width) continue;
+    if (static_cast<std::uint64_t>(addresses[b]) - static_cast<std::uint64_t>(addresses[a]) >=
+        static_cast<std::uint64_t>(width))
+      continue;
+    const Place at = place(site, addresses[b], width);
     if (addresses[a] == addresses[b] &&
         std::memcmp(from + a * width, from + b * width, static_cast<std::size_t>(width)) == 0)
       continue;
     if (!alone_) throw Again{};
-    const auto storage = static_cast<std::size_t>((addresses[b] >> kAddressBits) - 1);
-    const GlobalStorage& s = storages_[storage];
+    const GlobalStorage& s = storages_[at.storage];
     Diagnostic d{.slug = "race"};
-    d.headline =
-        fmt::format("two lanes of a store write different values to element {} of {}",
-                    (addresses[b] - base_address(storage)) / register_bytes(s.dtype), s.name);
+    d.headline = fmt::format("two lanes of a store write different values to element {} of {}",
+                             at.offset / register_bytes(s.dtype), s.name);
     add_kernel_field(d);
     d.fields.emplace_back("line", line_of(x, sites_[static_cast<std::size_t>(site)]));
     d.fields.emplace_back(

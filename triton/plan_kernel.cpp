@@ -20,6 +20,16 @@ class KernelPlanner : public Planner {
 };
 Kernel& kernel_of(Planner& p) { return static_cast<KernelPlanner&>(p).kernel; }
 
+/// Triton's own limit is 2^20 elements.
+void check_size(const Type& t) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 24;
+  std::int64_t elems = 1;
+  for (int d = 0; d < t.shape.rank; ++d) {
+    if (t.shape[d] < 1 || t.shape[d] > kMost || (elems *= t.shape[d]) > kMost)
+      throw InputError("bad-module", "the module has a tensor of an impossible shape: " + t.text);
+  }
+}
+
 }  // namespace
 
 int site_of(Planner& p, const Operation& op, Site::Kind kind) {
@@ -42,6 +52,7 @@ std::unique_ptr<Kernel> plan_kernel(Module module) {
     throw InputError("bad-module", "the module has " + std::to_string(kernels) +
                                        " public functions; a kernel is one");
   }
+  for (const Type& t : module.types) check_size(t);
   expand_combines(module);
   auto kernel = std::make_unique<Kernel>();
   Program& program = kernel->program;

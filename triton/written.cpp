@@ -48,7 +48,8 @@ class Flow {
     Sources all;
     for (const int v : op.operands) all.insert(of(v).begin(), of(v).end());
     if (!op.successors.empty()) branched_.insert(all.begin(), all.end());
-    if (op.name == "tt.store" || op.name.starts_with("tt.atomic")) write(of(op.operands.at(0)));
+    if ((op.name == "tt.store" || op.name.starts_with("tt.atomic")) && !op.operands.empty())
+      write(of(op.operands[0]));
     if (op.name == "tt.load" || op.name.starts_with("tt.atomic")) all.clear();
     if (op.name == "tt.int_to_ptr" && all.empty()) all.insert(kAny);
     // What a region yields may be its own arguments in the next turn.

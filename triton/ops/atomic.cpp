@@ -145,6 +145,11 @@ template <class F>
 void plan_update(Planner& p, const Operation& op, int values, int mask_at, F&& make_update) {
   const Type& t = p.type(op.results[0]);
   const bool tensor = is_tensor(t);
+  for (const int v : op.operands) {
+    if (is_tensor(p.type(v)) != tensor || (tensor && p.type(v).shape != t.shape)) p.refuse(op);
+  }
+  if (register_bytes(p.type(op.operands[0]).pointee) != register_bytes(t.dtype))
+    p.unsupported(op, "of another type than its pointer's");
   const std::int64_t n = tensor ? t.shape.elems() : 1;
   const std::int64_t width = register_bytes(t.dtype);
   const std::int64_t order = p.integer(op, "sem");
@@ -191,6 +196,7 @@ void plan_rmw(Planner& p, const Operation& op) {
   const Type& t = p.type(op.results[0]);
   p.expect_same_type(op, op.operands[1], op.results[0]);
   const std::int64_t rmw = p.integer(op, "atomic_rmw_op");
+  if (op.operands.size() > 2 && p.type(op.operands[2]).dtype != DType::boolean) p.refuse(op);
   const Update update = update_of(rmw, t.dtype);
   if (update == nullptr || !p.type(op.operands[0]).pointer)
     p.unsupported(op, "of this kind and type");

@@ -13,17 +13,34 @@ struct Around {
   std::int64_t extent = 1;
   std::int64_t inner = 1;
 };
-Around around(const Shape& s, int axis) {
+Around around(Planner& p, const Operation& op) {
+  const Shape& s = p.type(op.operands[0]).shape;
+  const std::int64_t axis = p.integer(op, "axis");
+  if (axis < 0 || axis >= s.rank) p.refuse(op);
   Around a;
   for (int d = 0; d < s.rank; ++d) (d < axis ? a.outer : d == axis ? a.extent : a.inner) *= s[d];
   return a;
+}
+/// Of a scan: elements along the axis that a step reaches back.
+std::int64_t distance_of(Planner& p, const Operation& op, const Around& a) {
+  const std::int64_t distance = p.integer(op, "distance");
+  if (distance < 1 || distance >= a.extent) p.refuse(op);
+  for (const int v : op.operands) {
+    p.expect_same_type(op, v, op.results[0]);
+    if (p.type(v).shape != p.type(op.results[0]).shape) p.refuse(op);
+  }
+  return distance;
 }
 
 void plan_half(Planner& p, const Operation& op) {
   p.expect(op, 1, 1);
   const Type& t = p.type(op.operands[0]);
-  const Around a = around(t.shape, static_cast<int>(p.integer(op, "axis")));
+  const Around a = around(p, op);
   const std::int64_t upper = p.integer(op, "upper");
+  p.expect_same_type(op, op.operands[0], op.results[0]);
+  if (upper < 0 || upper > 1 || a.extent % 2 != 0 ||
+      2 * p.type(op.results[0]).shape.elems() != t.shape.elems())
+    p.refuse(op);
   const std::int64_t width = register_bytes(t.dtype);
   const std::int64_t chunk = a.extent / 2 * a.inner;
   const int from = p.vector(op.operands[0]);
@@ -51,6 +68,7 @@ void plan_last(Planner& p, const Operation& op) {
     return;
   }
   p.expect_same_type(op, op.operands[0], op.results[0]);
+  if (p.type(op.operands[0]).shape.elems() != 1) p.refuse(op);
   const int from = p.vector(op.operands[0]);
   const int scalar = p.new_scalar(op.results[0]);
   const auto width = static_cast<std::size_t>(register_bytes(to.dtype));
@@ -68,8 +86,8 @@ void plan_last(Planner& p, const Operation& op) {
 void plan_shift(Planner& p, const Operation& op) {
   p.expect(op, 1, 1);
   const Type& t = p.type(op.operands[0]);
-  const Around a = around(t.shape, static_cast<int>(p.integer(op, "axis")));
-  const std::int64_t distance = p.integer(op, "distance");
+  const Around a = around(p, op);
+  const std::int64_t distance = distance_of(p, op, a);
   const bool reverse = p.integer(op, "reverse") != 0;
   const std::int64_t width = register_bytes(t.dtype);
   const int from = p.vector(op.operands[0]);
@@ -97,8 +115,8 @@ void plan_shift(Planner& p, const Operation& op) {
 void plan_keep(Planner& p, const Operation& op) {
   p.expect(op, 2, 1);
   const Type& t = p.type(op.operands[0]);
-  const Around a = around(t.shape, static_cast<int>(p.integer(op, "axis")));
-  const std::int64_t distance = p.integer(op, "distance");
+  const Around a = around(p, op);
+  const std::int64_t distance = distance_of(p, op, a);
   const bool reverse = p.integer(op, "reverse") != 0;
   const std::int64_t width = register_bytes(t.dtype);
   const std::int64_t n = a.outer * a.extent * a.inner;

@@ -66,21 +66,40 @@ void leave_out(StorageHandle& poison, Origin origin, const std::byte* mask, std:
   }
 }
 
+/// A mask or `other`: of as many elements as the access.
+void check_shape(Planner& p, const Operation& op, int value, int of) {
+  if (is_tensor(p.type(value)) != is_tensor(p.type(of)) ||
+      (is_tensor(p.type(of)) && p.type(value).shape != p.type(of).shape))
+    p.refuse(op);
+}
+
 void check_types(Planner& p, const Operation& op, int pointer, int value) {
   const Type& address = p.type(pointer);
   const Type& element = p.type(value);
   if (!address.pointer || !element.known || is_tensor(address) != is_tensor(element))
     p.unsupported(op, "of these types");
+  check_shape(p, op, pointer, value);
   if (element.dtype == DType::boolean) p.unsupported(op, "of i1, which lies in bytes");
   if (register_bytes(address.pointee) != register_bytes(element.dtype) ||
       bit_width(element.dtype) == 4)
     p.unsupported(op, "of another type than its pointer's");
 }
 
+void check_mask(Planner& p, const Operation& op, int mask, int of) {
+  check_shape(p, op, mask, of);
+  if (p.type(mask).dtype != DType::boolean) p.refuse(op);
+}
+
 void plan_load(Planner& p, const Operation& op) {
   const auto parts = p.segments(op);
   if (parts.size() != 3 || parts[0].size() != 1 || op.results.size() != 1) p.refuse(op);
   check_types(p, op, parts[0][0], op.results[0]);
+  if (parts[1].size() > 1 || parts[2].size() > parts[1].size()) p.refuse(op);
+  for (const int v : parts[1]) check_mask(p, op, v, op.results[0]);
+  for (const int v : parts[2]) {
+    check_shape(p, op, v, op.results[0]);
+    p.expect_same_type(op, v, op.results[0]);
+  }
   const int site = site_of(p, op, Site::Kind::load);
   const Type& t = p.type(op.results[0]);
   const std::int64_t width = register_bytes(t.dtype);
@@ -151,6 +170,7 @@ void plan_load(Planner& p, const Operation& op) {
 void plan_store(Planner& p, const Operation& op) {
   if (op.operands.size() < 2 || op.operands.size() > 3 || !op.results.empty()) p.refuse(op);
   check_types(p, op, op.operands[0], op.operands[1]);
+  if (op.operands.size() > 2) check_mask(p, op, op.operands[2], op.operands[1]);
   const int site = site_of(p, op, Site::Kind::store);
   const Type& t = p.type(op.operands[1]);
   const std::int64_t width = register_bytes(t.dtype);

@@ -104,10 +104,12 @@ void plan_split(Planner& p, const Operation& op) {
   const std::int64_t n = t.shape.elems() / 2;
   if (t.shape.rank == 0 || t.shape[t.shape.rank - 1] != 2) p.refuse(op);
   const std::int64_t width = register_bytes(t.dtype);
+  for (const int v : op.results) {
+    p.expect_same_type(op, op.operands[0], v);
+    if (p.type(v).shape.elems() != n) p.refuse(op);
+  }
   const int from = p.vector(op.operands[0]);
   for (std::size_t half = 0; half < 2; ++half) {
-    p.expect_same_type(op, op.operands[0], op.results[half]);
-    if (p.type(op.results[half]).shape.elems() != n) p.refuse(op);
     const int to = p.new_vector(op.results[half]);
     p.emit(
         [=](Exec& x) {
@@ -211,6 +213,9 @@ void plan_histogram(Planner& p, const Operation& op) {
   if (from.dtype != DType::i32 || to.dtype != DType::i32)
     p.unsupported(op, "of another type than i32");
   const bool masked = op.operands.size() == 2;
+  if (masked && (p.type(op.operands[1]).dtype != DType::boolean ||
+                 p.type(op.operands[1]).shape != from.shape))
+    p.refuse(op);
   const int source = p.vector(op.operands[0]);
   const int mask = masked ? p.vector(op.operands[1]) : -1;
   const int result = p.new_vector(op.results[0]);
