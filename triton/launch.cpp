@@ -135,6 +135,7 @@ class Runner {
       instance.number = program;
       instance.epoch = 0;
       instance.knows.clear();
+      instance.waits = 0;
       for (std::size_t d = 0; d < 3; ++d) {
         ids[d] = static_cast<int>(program % runner.launch_.grid[d]);
         program /= runner.launch_.grid[d];

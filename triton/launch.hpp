@@ -4,8 +4,8 @@
 // kernel with atomics or prints, one after the other in the order of the grid (x fastest). Where
 // programs may race, or one fails, the launch runs again on one thread, so that the first error in
 // the order of the grid is the one reported: storages, ledger and diagnostics are the same bits for
-// every thread count. Left out: programs that wait for one another; the first to wait does so until
-// the run is stopped.
+// every thread count. Left out: programs that wait for one that the grid has later
+// (`unsupported`, where they do so by atomics).
 #pragma once
 
 #include <optional>

@@ -253,6 +253,7 @@ void Memory::store(Instance& x, int site, const std::int64_t* addresses, const s
                    std::int64_t n, std::int64_t width, const std::byte* from,
                    const std::byte* undefined) {
   const auto on = [&](std::int64_t i) { return mask == nullptr || mask[i] != std::byte{0}; };
+  x.waits = 0;
   std::size_t last = SIZE_MAX;
   std::int64_t reach = INT64_MIN;
   bool checked = false;
@@ -328,6 +329,21 @@ std::byte* Memory::atomic(Instance& x, int site, std::int64_t address, std::int6
   r.read_bytes += width;
   r.written_bytes += width;
   return storages_[at.storage].bytes + at.offset;
+}
+
+void Memory::left_unchanged(Instance& x, std::int64_t address) {
+  constexpr std::int64_t kMost = 1'000'000;
+  x.waits = x.waits_for == address ? x.waits + 1 : 1;
+  x.waits_for = address;
+  if (x.waits < kMost) return;
+  Diagnostic d{.slug = "unsupported",
+               .kind = Diagnostic::Kind::unsupported,
+               .headline = "a program that waits for another, which the grid has later"};
+  add_kernel_field(d);
+  d.fields.emplace_back("line", caller_excerpt());
+  d.fields.emplace_back("help",
+                        "programs with atomics run one after the other, in the order of the grid");
+  throw KernelError(std::move(d));
 }
 
 void Memory::acquire(Instance& x, std::int64_t address) {

@@ -82,6 +82,9 @@ class Memory {
   /// The bytes of one lane of an atomic, which may change them; `acquire`, `release`: as its memory
   /// order says.
   std::byte* atomic(Instance& x, int site, std::int64_t address, std::int64_t width);
+  /// An atomic left memory as it was. Throws KernelError[unsupported] of a program that does
+  /// nothing else any more: it waits for one that has not run yet.
+  static void left_unchanged(Instance& x, std::int64_t address);
   void acquire(Instance& x, std::int64_t address);
   void release(Instance& x, std::int64_t address);
   /// Of the element at an address.
@@ -151,6 +154,8 @@ class Instance : public Exec {
   std::int64_t epoch = 0;                      ///< releases that it has made
   std::map<std::int64_t, std::int64_t> knows;  ///< epochs of programs that it has acquired
   std::vector<Requested> requested;            ///< by site, then storage
+  std::int64_t waits_for = 0;  ///< address of the last atomic that left memory as it was
+  std::int64_t waits = 0;      ///< such atomics on end
 };
 
 inline Instance& instance(Exec& x) { return static_cast<Instance&>(x); }

@@ -180,6 +180,39 @@ TEST_CASE("a lock orders what it protects", "[triton][hazards]") {
   CHECK(run(true, "1").slug() == "race");  // given back without a release
 }
 
+TEST_CASE("a program may wait for an earlier one, not for a later one", "[triton][hazards]") {
+  // Program %first raises the flag; the other one waits for it, then stores.
+  const std::string body = R"(%zero = "arith.constant"() <{value = 0 : i32}> : () -> i32
+%one = "arith.constant"() <{value = 1 : i32}> : () -> i32
+%yes = "arith.constant"() <{value = true}> : () -> i1
+%x = "tt.get_program_id"() <{axis = 0 : i32}> : () -> i32
+%raises = "arith.cmpi"(%x, %first) <{predicate = 0 : i64}> : (i32, i32) -> i1
+"scf.if"(%raises) ({
+  %was = "tt.atomic_rmw"(%flag, %one, %yes) <{atomic_rmw_op = 10 : i32, scope = 1 : i32, sem = 3 : i32}> : (!tt.ptr<i32>, i32, i1) -> i32
+  "scf.yield"() : () -> ()
+}, {
+  "scf.while"() ({
+    %got = "tt.atomic_rmw"(%flag, %zero, %yes) <{atomic_rmw_op = 4 : i32, scope = 1 : i32, sem = 2 : i32}> : (!tt.ptr<i32>, i32, i1) -> i32
+    %down = "arith.cmpi"(%got, %zero) <{predicate = 0 : i64}> : (i32, i32) -> i1
+    "scf.condition"(%down) : (i1) -> ()
+  }, {
+    "scf.yield"() : () -> ()
+  }) : () -> ()
+  "tt.store"(%cell, %one) : (!tt.ptr<i32>, i32) -> ()
+  "scf.yield"() : () -> ()
+}) : (i1) -> ())";
+  const auto run = [&](std::int64_t first) {
+    return launch_text(kernel_text("%flag: !tt.ptr<i32>, %cell: !tt.ptr<i32>, %first: i32", body),
+                       {Array(DType::i32, {1}), Array(DType::i32, {1})}, {first}, {2, 1, 1});
+  };
+  const Ran earlier = run(0);
+  REQUIRE(earlier.ok());
+  CHECK(earlier.out(1).at(0) == 1);
+  const Ran later = run(1);
+  CHECK(later.slug() == "unsupported");
+  CHECK(later.text().find("a program that waits for another") != std::string::npos);
+}
+
 TEST_CASE("the same bits, traffic and words for every number of threads", "[triton]") {
   // Long enough for threads: each program sums 256 rows of 64.
   const std::string body = R"(%zero = "arith.constant"() <{value = 0 : i32}> : () -> i32
