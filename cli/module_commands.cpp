@@ -22,7 +22,8 @@ bool is_module(const std::string& kernel) {
   std::error_code error;
   return kernel.ends_with(".mlirbc") || kernel.ends_with(".mlir") ||
          std::filesystem::exists(kernel + "/kernel.mlirbc", error) ||
-         std::filesystem::exists(kernel + "/kernel.mlir", error);
+         std::filesystem::exists(kernel + "/kernel.mlir", error) ||
+         std::filesystem::exists(kernel + "/kernel.generic.mlir", error);
 }
 
 }  // namespace tessera::cli

@@ -52,14 +52,19 @@ class ModuleCommands {
   /// The module of a kernel for a TPU, in a folder with its call and a Python file.
   virtual int build(const KernelHandle& kernel, const RunArguments& arguments,
                     const BuildArguments& build) const = 0;
-  /// Ops that modules may have, with their meanings.
-  virtual std::vector<std::pair<std::string, std::string>> ops() const = 0;
+  /// Of a kind of modules ("a Mosaic module"): the ops that they may have, with their meanings.
+  struct Ops {
+    std::string of;
+    std::vector<std::pair<std::string, std::string>> meanings;
+  };
+  virtual std::vector<Ops> ops() const = 0;
 };
 
 /// Those linked into this program, else those of its library. Throws InputError[not-built].
 const ModuleCommands& module_commands();
 
-/// True if what is to be run is no kernel's name but a Mosaic module, or a folder with one.
+/// True if what is to be run is no kernel's name but a Mosaic module, or a folder with one, or with
+/// a launch of a Triton kernel.
 bool is_module(const std::string& kernel);
 
 }  // namespace tessera::cli

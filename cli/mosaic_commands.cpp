@@ -1,8 +1,10 @@
-// ModuleCommands of Mosaic modules: libtessera_modules.so.
+// ModuleCommands of Mosaic modules, and of Triton launches: libtessera_modules.so.
 #include "cli/module_call.hpp"
 #include "cli/module_commands.hpp"
 #include "cli/tpu_build.hpp"
+#include "cli/triton_command.hpp"
 #include "pallas/rules.hpp"
+#include "triton/rules.hpp"
 
 namespace tessera::cli {
 
@@ -25,19 +27,39 @@ class CountedCall final : public CountedModule {
   pallas::RecordedCall call_;
 };
 
-class MosaicCommands final : public ModuleCommands {
+/// Throws InputError of a Triton launch.
+void refuse_triton(const RunArguments& arguments, const char* what) {
+  if (is_triton_launch(arguments.kernel))
+    throw InputError("bad-input", std::string(what) + " is not built for Triton launches yet");
+}
+
+ModuleCommands::Ops ops_of(const char* of, const program::RuleTable& rules) {
+  ModuleCommands::Ops ops{of, {}};
+  for (const auto& [name, rule] : rules.all()) ops.meanings.emplace_back(name, rule->meaning);
+  return ops;
+}
+
+class LinkedCommands final : public ModuleCommands {
  public:
-  int run(const RunArguments& arguments) const override { return run_module_command(arguments); }
-  int show(const RunArguments& arguments) const override { return show_module_command(arguments); }
+  int run(const RunArguments& arguments) const override {
+    return is_triton_launch(arguments.kernel) ? run_triton_command(arguments)
+                                              : run_module_command(arguments);
+  }
+  int show(const RunArguments& arguments) const override {
+    return is_triton_launch(arguments.kernel) ? show_triton_command(arguments)
+                                              : show_module_command(arguments);
+  }
   int extract(const std::string& file, const std::string& folder) const override {
     return extract_command(file, folder);
   }
   std::unique_ptr<CountedModule> counted(const RunArguments& arguments) const override {
+    refuse_triton(arguments, "counting over devices");
     return std::make_unique<CountedCall>(arguments);
   }
   golden::Golden make_golden(const RunArguments& arguments, const ErrorModel& model,
                              const std::string& command,
                              std::vector<Diagnostic>& diagnostics) const override {
+    refuse_triton(arguments, "a golden");
     return make_module_golden(arguments, model, command, diagnostics);
   }
   RunResult run_again(const RunArguments& arguments, const golden::Golden& made,
@@ -48,10 +70,8 @@ class MosaicCommands final : public ModuleCommands {
             const BuildArguments& build) const override {
     return write_tpu_build(kernel, arguments, build);
   }
-  std::vector<std::pair<std::string, std::string>> ops() const override {
-    std::vector<std::pair<std::string, std::string>> ops;
-    for (const auto& [name, rule] : pallas::rules().all()) ops.emplace_back(name, rule->meaning);
-    return ops;
+  std::vector<Ops> ops() const override {
+    return {ops_of("a Mosaic module", pallas::rules()), ops_of("a Triton kernel", triton::rules())};
   }
 };
 
@@ -60,6 +80,6 @@ class MosaicCommands final : public ModuleCommands {
 }  // namespace tessera::cli
 
 extern "C" const tessera::cli::ModuleCommands* tessera_module_commands() {
-  static const tessera::cli::MosaicCommands commands;
+  static const tessera::cli::LinkedCommands commands;
   return &commands;
 }

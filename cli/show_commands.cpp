@@ -125,12 +125,14 @@ int ops_command(bool markdown) {
     (print(std::tuple_element_t<I, ops::All>::info), ...);
   }
   (std::make_index_sequence<std::tuple_size_v<ops::All>>{});
-  if (markdown)
-    fmt::print("\n| op of a Mosaic module | meaning |\n|---|---|\n");
-  else
-    fmt::print("\n{:<30} {}\n", "op of a Mosaic module", "meaning");
-  for (const auto& [mosaic, meaning] : module_commands().ops())
-    fmt::print(fmt::runtime(markdown ? "| `{}` | {} |\n" : "{:<30} {}\n"), mosaic, meaning);
+  for (const ModuleCommands::Ops& ops : module_commands().ops()) {
+    if (markdown)
+      fmt::print("\n| op of {} | meaning |\n|---|---|\n", ops.of);
+    else
+      fmt::print("\n{:<30} {}\n", "op of " + ops.of, "meaning");
+    for (const auto& [name, meaning] : ops.meanings)
+      fmt::print(fmt::runtime(markdown ? "| `{}` | {} |\n" : "{:<30} {}\n"), name, meaning);
+  }
   return 0;
 }
 

@@ -5,7 +5,7 @@
 // the corpus alike (measured); what later ones added to ops is refused where it is used and not
 // built: 14 subcores as targets, 15 and 16 sizes and strides of reinterpret_cast, 16 the dimension
 // of a scan, 18 kinds of reductions that say whether integers have a sign. MLIR does the parsing,
-// in a process of its own (tessera-mosaic-import); a tessera built without it says what to install.
+// in a process of its own (tessera-import); a tessera built without it says what to install.
 // Errors: InputError, one line: no such file, no module, a corrupt or truncated one, another
 // dialect, a newer version.
 #pragma once
@@ -24,8 +24,5 @@ inline constexpr std::int64_t kNewestVersion = 18;
 /// `name` is for messages.
 Module load_module(const std::string& bytes, const std::string& name);
 Module load_module_file(const std::string& path);
-
-/// Where tessera-mosaic-import is, if it is neither where it was built nor where it was installed.
-void set_importer(const std::string& path);
 
 }  // namespace tessera::pallas

@@ -28,6 +28,8 @@ struct Type {
   std::string semaphore;     ///< of a memref of semaphores: "dma_semaphore", "semaphore"
   std::string text;          ///< as MLIR prints it
   bool known = true;         ///< false: an element type that tessera does not have
+  bool pointer = false;      ///< addresses (i64) of a dialect with pointers: "!tt.ptr<f32>"
+  DType pointee = DType::i8;
 };
 
 struct Attribute {
@@ -48,15 +50,18 @@ using Attributes = std::map<std::string, Attribute>;
 struct Location {
   std::string file;
   int line = 0;
+  int column = 0;  ///< 0: not kept
 };
 
 struct Operation;
 
-/// One block: its arguments and its operations, the terminator last.
+/// One block: its arguments and its operations, the terminator last. Blocks after the first are in
+/// `others`.
 struct Region {
   std::vector<int> arguments;
   std::vector<Operation> operations;
   int blocks = 1;
+  std::vector<Region> others;
 };
 
 struct Operation {
@@ -66,6 +71,7 @@ struct Operation {
   std::shared_ptr<const Attributes> attributes;  ///< of all ops that have the same ones
   std::vector<Region> regions;
   int location = 0;
+  std::vector<int> successors;  ///< of a branch: blocks of its region, 0 the first
 
   const Attribute* find(const std::string& attribute) const {
     if (attributes == nullptr) return nullptr;
@@ -78,9 +84,11 @@ struct Function {
   std::string name;
   Region body;
   Attributes attributes;
+  std::vector<std::string> argument_names;  ///< in the source; "" where it has none
 };
 
 struct Module {
+  std::string dialect;       ///< of its functions: "stable_mosaic", "tt"
   std::int64_t version = 0;  ///< of the dialect that it was serialised in
   std::vector<Type> types;   ///< each once
   std::vector<int> values;   ///< the types of values, by their number

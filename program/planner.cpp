@@ -733,6 +733,19 @@ void Planner::operation(const Operation& op) {
   running_name_ = outer_name;
 }
 
+Origin Planner::read_number(const Operation& op, int argument) {
+  const Read read{op.location, argument};
+  const auto known = std::ranges::find(program_.reads, read);
+  const auto at = static_cast<std::size_t>(known - program_.reads.begin());
+  if (at + 1 >= kAnyRead) return kAnyRead;
+  if (known == program_.reads.end()) program_.reads.push_back(read);
+  return static_cast<Origin>(at + 1);
+}
+void Planner::reads_memory(const Operation& op, int argument) {
+  code_->steps.back().argument = argument;
+  code_->steps.back().read = read_number(op, argument);
+}
+
 /// Whose memory an op's steps, those from `first` on, read or write; a view's is that of what it
 /// views.
 void Planner::note_memory(const Operation& op, std::size_t first) {
@@ -744,14 +757,7 @@ void Planner::note_memory(const Operation& op, std::size_t first) {
     roots_[static_cast<std::size_t>(op.results[0])] = argument;
     return;
   }
-  Origin number = kAnyRead;
-  if (!op.results.empty()) {
-    const Read read{op.location, argument};
-    const auto known = std::ranges::find(program_.reads, read);
-    const auto at = static_cast<std::size_t>(known - program_.reads.begin());
-    if (at + 1 < kAnyRead) number = static_cast<Origin>(at + 1);
-    if (known == program_.reads.end() && number != kAnyRead) program_.reads.push_back(read);
-  }
+  const Origin number = op.results.empty() ? kAnyRead : read_number(op, argument);
   for (std::size_t i = first; i < position(); ++i) {
     code_->steps[i].argument = argument;
     code_->steps[i].read = number;
@@ -770,6 +776,11 @@ const Operation* Planner::region(const Region& r) {
     if (r.blocks == 0) return nullptr;
     malformed(*running_, "has a region of several blocks");
   }
+  return block(r);
+}
+
+const Operation* Planner::block(const Region& r) {
+  if (r.operations.empty()) malformed(*running_, "has an empty block");
   for (std::size_t i = 0; i + 1 < r.operations.size(); ++i) {
     if (!dead_.contains(&r.operations[i])) operation(r.operations[i]);
   }
@@ -782,9 +793,11 @@ void Planner::count_uses(const Region& r) {
     for (const int v : op.operands) ++uses_[static_cast<std::size_t>(v)];
     for (const Region& each : op.regions) count_uses(each);
   }
+  for (const Region& other : r.others) count_uses(other);
 }
 
 void Planner::drop_dead(const Region& r) {
+  for (auto other = r.others.rbegin(); other != r.others.rend(); ++other) drop_dead(*other);
   for (auto op = r.operations.rbegin(); op != r.operations.rend(); ++op) {
     const Rule* const rule = rules_.find(op->name);
     const bool pure = rule != nullptr && rule->pure;
@@ -799,6 +812,66 @@ void Planner::drop_dead(const Region& r) {
   }
 }
 
+std::shared_ptr<const std::size_t> Planner::branch_target(const Operation& op, int to) {
+  if (body_ == nullptr || to < 1 || to > std::ssize(body_->others))
+    malformed(op, "has no such block");
+  if (planned_.contains(to)) unsupported(op, "back to a block: loops are scf's");
+  return block_starts_[static_cast<std::size_t>(to)];
+}
+std::span<const int> Planner::block_arguments(int to) const {
+  return body_->others[static_cast<std::size_t>(to - 1)].arguments;
+}
+
+/// The blocks that can be reached, each after all that lead to it.
+std::vector<int> Planner::block_order(const Region& body) const {
+  std::vector<int> order;
+  std::set<int> seen;
+  const auto visit = [&](const auto& self, int number) -> void {
+    if (number < 0 || number > std::ssize(body.others) || !seen.insert(number).second) return;
+    const Region& r = number == 0 ? body : body.others[static_cast<std::size_t>(number - 1)];
+    if (!r.operations.empty()) {
+      const std::vector<int>& next = r.operations.back().successors;
+      for (auto to = next.rbegin(); to != next.rend(); ++to) self(self, *to);
+    }
+    order.insert(order.begin(), number);
+  };
+  visit(visit, 0);
+  return order;
+}
+
+/// Branches lead forward, so that what a step reads was made before it.
+void Planner::body(const Function& f, Code& code) {
+  body_ = &f.body;
+  planned_.clear();
+  block_starts_.clear();
+  for (std::size_t i = 0; i <= f.body.others.size(); ++i)
+    block_starts_.push_back(std::make_shared<std::size_t>());
+  for (const Region& other : f.body.others) place(other.arguments);
+  const auto end = std::make_shared<std::size_t>();
+  const std::vector<int> order = block_order(f.body);
+  for (const int number : order) {
+    const auto i = static_cast<std::size_t>(number);
+    planned_.insert(number);
+    *block_starts_[i] = position();
+    const Operation* const last = block(i == 0 ? f.body : f.body.others[i - 1]);
+    if (!last->name.ends_with(".return")) {
+      if (last->successors.empty()) malformed(*last, "does not return");
+      operation(*last);
+      continue;
+    }
+    if (f.body.others.empty()) {
+      for (const int v : last->operands) code.results.push_back(scalar(v));
+    } else if (!last->operands.empty()) {
+      unsupported(*last, "of values, from a function of several blocks");
+    } else if (number != order.back()) {
+      emit([end](Exec& x) { x.next = *end; });
+      jumps(end);
+    }
+  }
+  *end = position();
+  body_ = nullptr;
+}
+
 void Planner::plan_function(const Function& f, Code& code) {
   code_ = &code;
   const Operation none{.name = f.name,
@@ -806,7 +879,8 @@ void Planner::plan_function(const Function& f, Code& code) {
                        .results = {},
                        .attributes = nullptr,
                        .regions = {},
-                       .location = 0};
+                       .location = 0,
+                       .successors = {}};
   running_ = &none;
   count_uses(f.body);
   drop_dead(f.body);
@@ -815,9 +889,7 @@ void Planner::plan_function(const Function& f, Code& code) {
   for (const int v : f.body.arguments) roots_[static_cast<std::size_t>(v)] = v;
   for (const int v : f.body.arguments)
     code.arguments.push_back(type(v).kind == Type::Kind::memref ? memref(v) : scalar(v));
-  const Operation* last = region(f.body);
-  if (last == nullptr || !last->name.ends_with(".return")) malformed(none, "does not return");
-  for (const int v : last->operands) code.results.push_back(scalar(v));
+  body(f, code);
   for (std::size_t slot = first_slot; slot < last_read_.size(); ++slot) {
     const std::size_t at = std::max(last_read_[slot], made_[slot]);
     if (at < code.steps.size()) code.steps[at].releases.push_back(static_cast<int>(slot));

@@ -101,6 +101,14 @@ class Planner {
 
   /// Plans a region's operations but its terminator, which it returns.
   const Operation* region(const Region& r);
+  /// Of a branch: the last step goes on at a block of the function; to where, is known later.
+  /// Refuses a block that was planned before.
+  std::shared_ptr<const std::size_t> branch_target(const Operation& op, int block);
+  /// Of the running branch: the values that a block's arguments get.
+  std::span<const int> block_arguments(int block) const;
+  /// The last step reads memory of a function's argument (-1: nobody's): its number among
+  /// Program::reads.
+  void reads_memory(const Operation& op, int argument);
   /// Copies values: of a terminator to results, of operands to arguments.
   void move(std::span<const int> from, std::span<const int> to);
   /// Gives places to the results of an op with regions, or to a region's arguments.
@@ -148,6 +156,10 @@ class Planner {
   void count_uses(const Region& r);
   void drop_dead(const Region& r);
   void operation(const Operation& op);
+  const Operation* block(const Region& r);
+  std::vector<int> block_order(const Region& body) const;
+  void body(const Function& f, Code& code);
+  Origin read_number(const Operation& op, int argument);
   void note_memory(const Operation& op, std::size_t first);
   /// True if an op means nothing to a dry run but the work that it is.
   bool on_values(const Operation& op, const Rule& rule) const;
@@ -174,6 +186,9 @@ class Planner {
   StepNote note_;                   ///< of the step to come
   const Operation* running_ = nullptr;
   const char* running_name_ = "";
+  const Region* body_ = nullptr;  ///< of the function, while its blocks are planned
+  std::set<int> planned_;         ///< of its blocks
+  std::vector<std::shared_ptr<std::size_t>> block_starts_;
   std::size_t of_scalars_ = 0;  ///< position after a step of a vector op that computes on scalars
 };
 

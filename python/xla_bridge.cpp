@@ -15,7 +15,7 @@
 #include <mutex>
 
 #include "memory_model/device_spec.hpp"
-#include "pallas/load.hpp"
+#include "program/importer.hpp"
 #include "python/live_calls.hpp"
 #include "sim/diagnostics/diagnostic.hpp"
 #include "sim/machine/schedule.hpp"
@@ -277,7 +277,7 @@ NB_MODULE(_xla, m) {
   m.def("device_names", &device_names);
   m.def("device_cores", [](const std::string& name) { return load_device(name).cores; });
   m.def("device_kind", &device_kind);
-  m.def("set_importer", [](const std::string& path) { pallas::set_importer(path); });
+  m.def("set_importer", [](const std::string& path) { program::set_importer(path); });
   nb::class_<ErrorModel>(m, "ErrorModel");
   m.def("error_model", &error_model);
   m.def("start", &start, nb::arg("device"), nb::arg("schedule"), nb::arg("find_races"),

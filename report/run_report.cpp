@@ -130,6 +130,27 @@ std::string traffic_table(const RunReport& r) {
                             with_commas(most));
 }
 
+std::string lines_table(const RunReport& r) {
+  if (r.lines.empty()) return "";
+  const auto place = [](const LineTraffic& l) { return fmt::format("{}:{}", l.file, l.line); };
+  std::size_t width = 0;
+  std::size_t ref = 3;
+  for (const LineTraffic& l : r.lines) {
+    width = std::max(width, place(l).size());
+    ref = std::max(ref, l.ref.size());
+  }
+  std::string text;
+  for (const LineTraffic& l : r.lines) {
+    text += fmt::format("{:<11} {:<{}}  {:<{}} {:>11} times {:>16} bytes {}\n",
+                        text.empty() ? "lines" : "", place(l), width, l.ref, ref,
+                        with_commas(l.times), with_commas(l.read_bytes + l.write_bytes),
+                        l.write_bytes == 0  ? "read"
+                        : l.read_bytes == 0 ? "written"
+                                            : "updated");
+  }
+  return text + "\n";
+}
+
 std::string memory_line(const RunReport& r, Space space, std::int64_t capacity) {
   const std::int64_t used = bytes_in(r.allocations, space);
   if (used == 0) return "";
@@ -287,6 +308,7 @@ std::string text_of(const RunReport& r) {
   }
   if (r.elsewhere) return text + elsewhere_lines(*r.elsewhere);
   text += traffic_table(r) + "\n";
+  text += lines_table(r);
   text += memory_line(r, Space::hbm, r.device.hbm_bytes);
   text += memory_line(r, Space::vmem, r.vmem_capacity);
   text += memory_line(r, Space::smem, r.device.smem_bytes);
@@ -340,6 +362,16 @@ Json traffic_json(const RunReport& r) {
   for (const auto& [link, bytes] : r.ledger.links()) {
     links.push_back({{"from", link.first}, {"to", link.second}, {"remote_bytes", bytes}});
   }
+  Json lines = Json::array();
+  for (const LineTraffic& l : r.lines) {
+    lines.push_back({{"file", l.file},
+                     {"line", l.line},
+                     {"column", l.column},
+                     {"ref", l.ref},
+                     {"times", l.times},
+                     {"read_bytes", l.read_bytes},
+                     {"write_bytes", l.write_bytes}});
+  }
   Bytes hbm{r.ledger.hbm_read_bytes(), r.ledger.hbm_write_bytes()};
   if (r.elsewhere && r.elsewhere->closed_form) hbm = *r.elsewhere->closed_form;
   return {{"hbm_read_bytes", hbm.read},
@@ -348,7 +380,8 @@ Json traffic_json(const RunReport& r) {
           {"links", links},
           {"padded_hbm_read_bytes", r.ledger.padded_hbm_read_bytes()},
           {"padded_hbm_write_bytes", r.ledger.padded_hbm_write_bytes()},
-          {"refs", refs}};
+          {"refs", refs},
+          {"lines", lines}};
 }
 
 Json memory_json(const RunReport& r) {

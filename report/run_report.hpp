@@ -35,9 +35,20 @@ struct Elsewhere {
   std::optional<Bytes> closed_form;
 };
 
+/// What one line of a kernel asked of one array.
+struct LineTraffic {
+  std::string file;
+  int line = 0;
+  int column = 0;
+  std::string ref;
+  std::int64_t times = 0;
+  std::int64_t read_bytes = 0;
+  std::int64_t write_bytes = 0;
+};
+
 struct RunReport {
   std::string kernel;
-  std::string frontend = "cpp";  ///< "mosaic" of a module
+  std::string frontend = "cpp";  ///< "mosaic" of a module, "triton"
   std::string case_name;         ///< "case 0 (aligned)", "" if sizes were given
   std::vector<std::pair<std::string, double>> sizes;
   std::vector<std::pair<std::string, int>> tiles;
@@ -59,6 +70,7 @@ struct RunReport {
   std::int64_t steps = 0;
   std::vector<std::int64_t> undefined;  ///< elements of each output that hold no value
   Ledger ledger;
+  std::vector<LineTraffic> lines;  ///< of front ends whose loads and stores have lines
   std::vector<Allocation> allocations;
   std::int64_t vmem_capacity = 0;  ///< what the kernel may take
   std::string vmem_in_doubt;       ///< why it may not compile; "" if it fits

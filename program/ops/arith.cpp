@@ -411,11 +411,26 @@ void plan_wide_product(Planner& p, const Operation& op) {
   half.results = {op.results[1]};
   integer_rule<High, 2>()(p, half);
 }
-/// From i1: all ones.
+/// From i1: all bits are its own.
+template <class T>
+struct AllOnes {
+  static T apply(bool a) { return static_cast<T>(a ? -1 : 0); }
+};
 void plan_extsi(Planner& p, const Operation& op) {
   p.expect(op, 1, 1);
-  if (p.type(op.operands[0]).dtype == DType::boolean) p.unsupported(op, "of i1");
-  plan_convert<Sign::kept>(p, op);
+  if (p.type(op.operands[0]).dtype != DType::boolean) {
+    plan_convert<Sign::kept>(p, op);
+    return;
+  }
+  ElementOp e;
+  e.result = p.type(op.results[0]).dtype;
+  e.poison = PoisonRule::same;
+  with_integer(e.result, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    if constexpr (std::is_integral_v<T>) e.kernel = run_elements<AllOnes<T>, bool>;
+  });
+  if (e.kernel == nullptr) p.unsupported(op, "its types are not built yet");
+  p.element_op(op, e, op.operands);
 }
 
 void plan_constant(Planner& p, const Operation& op) {

@@ -129,6 +129,26 @@ void plan_while(Planner& p, const Operation& op) {
   p.move(after.arguments, op.results);
 }
 
+void plan_branch(Planner& p, const Operation& op) {
+  if (op.successors.size() != 1) p.refuse(op);
+  const auto target = p.branch_target(op, op.successors[0]);
+  p.move(op.operands, p.block_arguments(op.successors[0]));
+  jump(p, target);
+}
+
+void plan_conditional_branch(Planner& p, const Operation& op) {
+  const auto parts = p.segments(op);
+  if (op.successors.size() != 2 || parts.size() != 3 || parts[0].size() != 1) p.refuse(op);
+  const auto other = std::make_shared<std::size_t>();
+  jump_unless(p, p.scalar(parts[0][0]), other);
+  for (std::size_t i = 0; i < 2; ++i) {
+    const auto target = p.branch_target(op, op.successors[i]);
+    if (i == 1) *other = p.position();
+    p.move(parts[i + 1], p.block_arguments(op.successors[i]));
+    jump(p, target);
+  }
+}
+
 }  // namespace
 
 void plan_assert(Planner& p, const Operation& op) {
@@ -143,6 +163,14 @@ void plan_assert(Planner& p, const Operation& op) {
     add_replay_field(d);
     throw KernelError(std::move(d));
   });
+}
+
+Rules branch_rules() {
+  static const std::vector<Rule> rules = {
+      {"cf.br", "goes on at a block", false, plan_branch},
+      {"cf.cond_br", "goes on at one of two blocks", false, plan_conditional_branch},
+  };
+  return rules;
 }
 
 Rules control_rules() {

@@ -173,9 +173,11 @@ void plan_same(Planner& p, const Operation& op) {
   p.alias(op.results[0], op.operands[0]);
 }
 
-void plan_transpose(Planner& p, const Operation& op) {
+void plan_transpose(Planner& p, const Operation& op) { plan_permutation(p, op, "permutation"); }
+
+void plan_permutation(Planner& p, const Operation& op, const char* attribute) {
   p.expect(op, 1, 1);
-  const auto& permutation = p.integers(op, "permutation");
+  const auto& permutation = p.integers(op, attribute);
   const Shape& from = p.type(op.operands[0]).shape;
   const Shape& to = p.type(op.results[0]).shape;
   const Shape strides = row_major_strides(from);

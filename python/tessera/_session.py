@@ -8,8 +8,8 @@ from tessera import _chip, _jax, _xla
 from tessera._report import Call, Report
 
 # Installed beside this file, in a build folder with what it was built from.
-for _place in (".", "../../pallas"):
-    _importer = os.path.join(os.path.dirname(__file__), _place, "tessera-mosaic-import")
+for _place in (".", "../../program"):
+    _importer = os.path.join(os.path.dirname(__file__), _place, "tessera-import")
     if os.path.exists(_importer):
         _xla.set_importer(_importer)
 

@@ -11,7 +11,7 @@ cd "$folder"
 # What it loads and hands out lies beside it: an installation may be moved, and its sources may go.
 mv prefix moved
 moved/bin/tessera run add_vectors | grep 'agrees with reference::add_vectors'
-[[ ! -x moved/bin/tessera-mosaic-import ]] || moved/bin/tessera show "$tests/pallas/rich.mlirbc" | grep '^VMEM'
+[[ ! -x moved/bin/tessera-import ]] || moved/bin/tessera show "$tests/pallas/rich.mlirbc" | grep '^VMEM'
 if [[ -e moved/lib/tessera/libtessera_mpi.so ]]; then
   OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun --oversubscribe -n 2 moved/bin/tessera run ring_all_gather --devices 4 |
     grep 'agrees with reference::ring_all_gather'

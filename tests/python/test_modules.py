@@ -11,7 +11,7 @@ import pytest
 from conftest import ROOT
 
 MODULE = str(ROOT / "tests/pallas/rich.mlirbc")
-IMPORTER = ROOT / "build/release/pallas/tessera-mosaic-import"
+IMPORTER = ROOT / "build/release/program/tessera-import"
 if not os.path.exists(IMPORTER):
     pytest.skip(f"no {IMPORTER}: built with MLIR 22 only", allow_module_level=True)
 

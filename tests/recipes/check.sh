@@ -5,7 +5,7 @@ set -eu
 recipe=$1 root=$2 build=$3 compiler=$4
 copy=$(mktemp -d)
 trap 'rm -rf "$copy"' EXIT
-(cd "$root" && cp -r --parents cli cuda golden kernels memory_model pallas predict program python reference report sim docs cmake tests/cli \
+(cd "$root" && cp -r --parents cli cuda golden kernels memory_model pallas predict program python reference report sim triton docs cmake tests/cli \
   tests/diagnostics tests/hazards README.md "$copy")
 fail() { echo "$*"; exit 1; }
 says() { # what scripts/recipes says of the copy, all of it
@@ -33,9 +33,9 @@ case $recipe in
     link "$copy/devices.o"
     adds devices 'tpu-v0x '
     "$copy/tessera" run add_vectors --device tpu-v0x | grep -q '^tpu-v0x ' || fail 'a run'
-    if [[ -x $build/pallas/tessera-mosaic-import ]]; then # a call that was recorded on one
+    if [[ -x $build/program/tessera-import ]]; then # a call that was recorded on one
       mkdir "$copy/call"
-      ln -s "$build/pallas/tessera-mosaic-import" "$copy/"
+      ln -s "$build/program/tessera-import" "$copy/"
       cp "$root/tests/pallas/rich.mlirbc" "$copy/call/kernel.mlirbc"
       echo '{"chip": "v0x"}' >"$copy/call/meta.json"
       "$copy/tessera" show "$copy/call" | grep -q ' on tpu-v0x$' || fail 'a recorded call'

@@ -1,9 +1,9 @@
-#include "pallas/module_cbor.hpp"
+#include "program/module_cbor.hpp"
 
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
-namespace tessera::pallas {
+namespace tessera::program {
 
 namespace {
 
@@ -36,7 +36,9 @@ Json to_json(const Type& t) {
           t.semaphore,
           t.text,
           t.known,
-          t.core};
+          t.core,
+          t.pointer,
+          static_cast<int>(t.pointee)};
 }
 Json to_json(const Attributes& attributes);
 /// Kind, then what that kind has.
@@ -85,9 +87,11 @@ class Writer {
       Json regions = Json::array();
       for (const Region& each : op.regions) regions.push_back(region(each));
       operations.push_back(list_of(op.name, op.operands, op.results, dictionary(op.attributes),
-                                   std::move(regions), op.location));
+                                   std::move(regions), op.location, op.successors));
     }
-    return list_of(r.arguments, std::move(operations), r.blocks);
+    Json others = Json::array();
+    for (const Region& each : r.others) others.push_back(region(each));
+    return list_of(r.arguments, std::move(operations), r.blocks, std::move(others));
   }
   Json dictionaries = Json::array();
 
@@ -103,6 +107,7 @@ class Writer {
 class Reader {
  public:
   explicit Reader(const Json& j) {
+    module_.dialect = j.at("dialect");
     module_.version = j.at("version");
     for (const Json& t : j.at("types")) module_.types.push_back(type(t));
     module_.values = j.at("values").get<std::vector<int>>();
@@ -112,9 +117,10 @@ class Reader {
     }
     for (const Json& d : j.at("dictionaries"))
       dictionaries_.push_back(std::make_shared<const Attributes>(attributes(d)));
-    for (const Json& l : j.at("locations")) module_.locations.push_back({l.at(0), l.at(1)});
+    for (const Json& l : j.at("locations"))
+      module_.locations.push_back({l.at(0), l.at(1), l.at(2)});
     for (const Json& f : j.at("functions"))
-      module_.functions.push_back({f.at(0), region(f.at(1)), attributes(f.at(2))});
+      module_.functions.push_back({f.at(0), region(f.at(1)), attributes(f.at(2)), f.at(3)});
   }
   Module take() { return std::move(module_); }
 
@@ -122,9 +128,12 @@ class Reader {
   static Type type(const Json& j) {
     Type t;
     t.kind = static_cast<Type::Kind>(j.at(0).get<int>());
-    t.dtype = static_cast<DType>(j.at(1).get<int>());
-    if (j.at(2).size() > static_cast<std::size_t>(kMaxRank) || j.at(1).get<int>() < 0 ||
-        j.at(1).get<int>() >= kDTypes)
+    const auto dtype = [&](std::size_t at) {
+      const int number = j.at(at);
+      if (number < 0 || number >= kDTypes) throw std::runtime_error("a type that there is not");
+      return static_cast<DType>(number);
+    };
+    if (j.at(2).size() > static_cast<std::size_t>(kMaxRank))
       throw std::runtime_error("a type that there is not");
     for (const Json& extent : j.at(2)) t.shape.push_back(extent);
     t.space = j.at(3);
@@ -132,6 +141,9 @@ class Reader {
     t.text = j.at(5);
     t.known = j.at(6);
     t.core = j.at(7);
+    t.dtype = dtype(1);
+    t.pointer = j.at(8);
+    t.pointee = dtype(9);
     return t;
   }
   static Attribute attribute(const Json& j) {
@@ -194,6 +206,7 @@ class Reader {
     op.location = j.at(5);
     if (op.location < 0 || static_cast<std::size_t>(op.location) >= module_.locations.size())
       throw std::runtime_error("a location that there is not");
+    op.successors = j.at(6).get<std::vector<int>>();
     return op;
   }
   Region region(const Json& j) const {
@@ -201,6 +214,7 @@ class Reader {
     r.arguments = values(j.at(0));
     for (const Json& op : j.at(1)) r.operations.push_back(operation(op));
     r.blocks = j.at(2);
+    for (const Json& other : j.at(3)) r.others.push_back(region(other));
     return r;
   }
 
@@ -214,12 +228,13 @@ std::vector<std::uint8_t> to_cbor(const Module& m) {
   Json types = Json::array();
   for (const Type& t : m.types) types.push_back(to_json(t));
   Json locations = Json::array();
-  for (const Location& l : m.locations) locations.push_back({l.file, l.line});
+  for (const Location& l : m.locations) locations.push_back({l.file, l.line, l.column});
   Json functions = Json::array();
   Writer writer;
   for (const Function& f : m.functions)
-    functions.push_back({f.name, writer.region(f.body), to_json(f.attributes)});
-  return Json::to_cbor(Json{{"version", m.version},
+    functions.push_back({f.name, writer.region(f.body), to_json(f.attributes), f.argument_names});
+  return Json::to_cbor(Json{{"dialect", m.dialect},
+                            {"version", m.version},
                             {"types", types},
                             {"values", m.values},
                             {"locations", locations},
@@ -237,4 +252,4 @@ Module module_from_cbor(const std::vector<std::uint8_t>& bytes) {
   }
 }
 
-}  // namespace tessera::pallas
+}  // namespace tessera::program

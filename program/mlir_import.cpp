@@ -1,5 +1,5 @@
-// tessera-mosaic-import: a Mosaic module on standard input, on standard output a byte: 0, and
-// ir.hpp's as CBOR; or 1, and why it cannot be read.
+// tessera-import: a module of Mosaic's or of Triton's dialects on standard input, on standard
+// output a byte: 0, and ir.hpp's as CBOR; or 1, and why it cannot be read.
 //
 // A program of its own: nobody else pays for MLIR, and a damaged module, on which MLIR's reader may
 // crash or never end, takes down nothing but this process. Its time and memory are limited.
@@ -7,9 +7,11 @@
 // MLIR needs to know three things about the `tpu` dialect: that its attributes and types exist
 // (their text is kept), and that its types may be elements of memrefs. The 8- and 4-bit floats
 // whose bytecode came with MLIR 23, and the affine maps and strided layouts whose bytecode came
-// with MLIR 24 (JAX 0.11), are decoded here.
+// with MLIR 24 (JAX 0.11), are decoded here. Of the `tt` dialect all is opaque to it; tensors are
+// ir.hpp's vectors, and pointers i64 that know what they point to.
 #include <llvm/Config/llvm-config.h>
 #include <llvm/Support/raw_ostream.h>
+#include <mlir/AsmParser/AsmParser.h>
 #include <mlir/Bytecode/BytecodeImplementation.h>
 #include <mlir/Bytecode/BytecodeReader.h>
 #include <mlir/IR/AffineExpr.h>
@@ -32,7 +34,7 @@
 #include <iterator>
 #include <unordered_map>
 
-#include "pallas/module_cbor.hpp"
+#include "program/module_cbor.hpp"
 
 static_assert(LLVM_VERSION_MAJOR == 22, "the bytecode of Mosaic modules is read with MLIR 22");
 
@@ -138,7 +140,7 @@ class TpuDialect : public mlir::Dialect {
 MLIR_DECLARE_EXPLICIT_TYPE_ID(TpuDialect)
 MLIR_DEFINE_EXPLICIT_TYPE_ID(TpuDialect)
 
-namespace tessera::pallas {
+namespace tessera::program {
 
 namespace {
 
@@ -317,14 +319,23 @@ class Importer {
     if (const auto version = module->getAttrOfType<mlir::IntegerAttr>("stable_mosaic.version"))
       to_.version = version.getInt();
     for (mlir::Operation& op : *module.getBody()) {
-      if (op.getName().getStringRef() != "stable_mosaic.func.func") {
-        return "it holds '" + op.getName().getStringRef().str() +
-               "', and a Mosaic module holds functions of the stable_mosaic dialect";
+      const llvm::StringRef name = op.getName().getStringRef();
+      const char* const dialect = name == "stable_mosaic.func.func" ? "stable_mosaic"
+                                  : name == "tt.func"               ? "tt"
+                                                                    : "";
+      if (*dialect == 0 || (!to_.dialect.empty() && to_.dialect != dialect)) {
+        return "it holds '" + name.str() +
+               "', and a module holds functions of one dialect, stable_mosaic or tt";
       }
+      to_.dialect = dialect;
       if (op.getNumRegions() != 1 || op.getRegion(0).empty()) return "a function has no body";
       Function f;
-      for (const mlir::NamedAttribute a : op.getAttrs())
+      for (const mlir::NamedAttribute a : attributes_of(op))
         f.attributes[a.getName().str()] = attribute(a.getValue());
+      for (const mlir::BlockArgument a : op.getRegion(0).getArguments()) {
+        const auto named = mlir::dyn_cast<mlir::NameLoc>(a.getLoc());
+        f.argument_names.push_back(named ? named.getName().str() : "");
+      }
       f.name = f.attributes["sym_name"].text;
       f.body = region(op.getRegion(0));
       to_.functions.push_back(std::move(f));
@@ -365,6 +376,13 @@ class Importer {
       r.kind = Type::Kind::vector;
       r.shape = shape(v.getShape());
       r.known = element_dtype(v.getElementType(), r.dtype);
+    } else if (const auto tensor = mlir::dyn_cast<mlir::RankedTensorType>(t)) {
+      r.kind = Type::Kind::vector;
+      r.shape = shape(tensor.getShape());
+      r.known =
+          pointer(tensor.getElementType(), r) || element_dtype(tensor.getElementType(), r.dtype);
+    } else if (pointer(t, r)) {
+      r.kind = Type::Kind::scalar;
     } else if (const auto m = mlir::dyn_cast<mlir::MemRefType>(t)) {
       r.kind = Type::Kind::memref;
       r.shape = shape(m.getShape());
@@ -392,6 +410,21 @@ class Importer {
       r.known = false;
     }
     return r;
+  }
+
+  /// True if it is "!tt.ptr<f32>" or "!tt.ptr<f32, 1>", or a pointer to a pointer.
+  static bool pointer(mlir::Type t, Type& r) {
+    const auto opaque = mlir::dyn_cast<mlir::OpaqueType>(t);
+    if (!opaque || opaque.getDialectNamespace().getValue() != "tt") return false;
+    llvm::StringRef text = opaque.getTypeData();
+    if (!text.consume_front("ptr<")) return false;
+    const bool nested = text.starts_with("!tt.ptr<");
+    text = text.take_until([](char c) { return c == ',' || c == '>'; });
+    const mlir::Type element =
+        nested ? mlir::IntegerType::get(t.getContext(), 64) : mlir::parseType(text, t.getContext());
+    r.pointer = element && element_dtype(element, r.pointee);
+    r.dtype = DType::i64;
+    return r.pointer;
   }
 
   static void put(std::vector<std::byte>& bytes, std::uint64_t bits, DType dtype) {
@@ -468,6 +501,11 @@ class Importer {
     return llvm::count(parts, parts.back()) > 1;
   }
 
+  /// True of tl.sum and its like: the line that calls them is the kernel's.
+  static bool is_of_language(mlir::FileLineColLoc l) {
+    return l.getFilename().getValue().contains("/triton/language/");
+  }
+
   /// The innermost Python line, or the caller's of what is traced once for all.
   static mlir::FileLineColLoc line_of(mlir::Location l, bool of_caller) {
     if (const auto file = mlir::dyn_cast<mlir::FileLineColLoc>(l))
@@ -476,7 +514,9 @@ class Importer {
       return line_of(name.getChildLoc(), of_caller || repeats(name.getName().getValue()));
     if (const auto call = mlir::dyn_cast<mlir::CallSiteLoc>(l)) {
       const auto inner = of_caller ? mlir::FileLineColLoc() : line_of(call.getCallee(), false);
-      return inner ? inner : line_of(call.getCaller(), false);
+      if (inner && !is_of_language(inner)) return inner;
+      const auto outer = line_of(call.getCaller(), false);
+      return outer ? outer : inner;
     }
     if (const auto fused = mlir::dyn_cast<mlir::FusedLoc>(l)) {
       for (const mlir::Location each : fused.getLocations()) {
@@ -495,14 +535,27 @@ class Importer {
     if (const auto file = line_of(op.getLoc(), false)) {
       r.file = file.getFilename().str();
       r.line = static_cast<int>(file.getLine());
+      // Lines alone number the reads of a Mosaic module.
+      if (to_.dialect == "tt") r.column = static_cast<int>(file.getColumn());
     } else if (mlir::Operation* const around = op.getParentOp();
                around != nullptr && around->getName().getStringRef() != "func.func") {
       return location(*around);
     }
     const auto [place, fresh_place] =
-        places_.try_emplace(r.file + ":" + std::to_string(r.line), to_.locations.size());
+        places_.try_emplace(r.file + ":" + std::to_string(r.line) + ":" + std::to_string(r.column),
+                            to_.locations.size());
     if (fresh_place) to_.locations.push_back(std::move(r));
     return it->second = static_cast<int>(place->second);
+  }
+
+  /// With those between <{ and }>, which an op that is not registered has apart.
+  static mlir::DictionaryAttr attributes_of(mlir::Operation& op) {
+    const auto inherent =
+        mlir::dyn_cast_or_null<mlir::DictionaryAttr>(op.getPropertiesAsAttribute());
+    if (!inherent || inherent.empty()) return op.getAttrDictionary();
+    mlir::NamedAttrList all(op.getAttrDictionary());
+    for (const mlir::NamedAttribute a : inherent) all.set(a.getName(), a.getValue());
+    return all.getDictionary(op.getContext());
   }
 
   std::shared_ptr<const Attributes> dictionary(mlir::DictionaryAttr from) {
@@ -524,9 +577,18 @@ class Importer {
     if (from.empty()) return r;
     if (++depth_ > kDeepest) error_ = "its regions are nested more than 200 deep";
     if (!error_.empty()) return r;
-    for (const mlir::BlockArgument a : from.front().getArguments())
-      r.arguments.push_back(number(a));
-    for (mlir::Operation& op : from.front()) r.operations.push_back(operation(op));
+    int next = 0;
+    llvm::DenseMap<mlir::Block*, int> blocks;
+    for (mlir::Block& b : from) blocks[&b] = next++;
+    for (mlir::Block& b : from) {
+      Region& to = &b == &from.front() ? r : r.others.emplace_back();
+      for (const mlir::BlockArgument a : b.getArguments()) to.arguments.push_back(number(a));
+      for (mlir::Operation& op : b) {
+        to.operations.push_back(operation(op));
+        for (mlir::Block* const successor : op.getSuccessors())
+          to.operations.back().successors.push_back(blocks[successor]);
+      }
+    }
     --depth_;
     return r;
   }
@@ -537,7 +599,7 @@ class Importer {
     r.name = name.starts_with("stable_mosaic.") ? name.drop_front(14).str() : name.str();
     for (const mlir::Value v : op.getOperands()) r.operands.push_back(number(v));
     for (const mlir::Value v : op.getResults()) r.results.push_back(number(v));
-    r.attributes = dictionary(op.getAttrDictionary());
+    r.attributes = dictionary(attributes_of(op));
     for (mlir::Region& each : op.getRegions()) r.regions.push_back(region(each));
     r.location = location(op);
     return r;
@@ -575,7 +637,7 @@ std::string import_module(const std::string& text, Module& to) {
 
 }  // namespace
 
-}  // namespace tessera::pallas
+}  // namespace tessera::program
 
 int main() {
   prctl(PR_SET_PDEATHSIG, SIGKILL);  // nobody else would read its answer
@@ -589,15 +651,15 @@ int main() {
   setrlimit(RLIMIT_CORE, &no_core);
   const std::string text((std::istreambuf_iterator<char>(std::cin)),
                          std::istreambuf_iterator<char>());
-  tessera::pallas::Module module;
-  const std::string error = tessera::pallas::import_module(text, module);
+  tessera::program::Module module;
+  const std::string error = tessera::program::import_module(text, module);
   // In front of the module, whether it is one: a byte.
   if (!error.empty()) {
     std::putchar(1);
     std::fwrite(error.data(), 1, error.size(), stdout);
     return 0;
   }
-  const auto bytes = tessera::pallas::to_cbor(module);
+  const auto bytes = tessera::program::to_cbor(module);
   std::putchar(0);
   std::fwrite(bytes.data(), 1, bytes.size(), stdout);
   return 0;

@@ -1,0 +1,90 @@
+// How the launches of ../shared/triton-corpus, or of another folder of such, run: a line each, and
+// a table. usage: triton_corpus [PART OF A NAME [FOLDER]]
+#include <fmt/format.h>
+
+#include <chrono>
+#include <map>
+
+#include "sim/diagnostics/diagnostic.hpp"
+#include "tests/triton/recorded.hpp"
+
+using namespace tessera;
+using namespace tessera::triton;
+
+namespace {
+
+std::string word(const Nearness& n) {
+  if (n.bits) return "bits";
+  if (n.special) return fmt::format("NaN at {}", n.worst);
+  return fmt::format("{:.1e} at {}", n.of_largest, n.worst);
+}
+const char* group(const Nearness& n) {
+  if (n.bits) return "bit for bit";
+  if (n.special) return "NaN or infinity";
+  if (n.of_largest <= 1e-6) return "<= 1e-6";
+  if (n.of_largest <= 1e-4) return "<= 1e-4";
+  if (n.of_largest <= 1e-2) return "<= 1e-2";
+  return "more";
+}
+void add(Nearness& all, const Nearness& one) {
+  all.bits = all.bits && one.bits;
+  all.special = all.special || one.special;
+  if (one.of_largest > all.of_largest || all.worst < 0) all.worst = one.worst;
+  all.of_largest = std::max(all.of_largest, one.of_largest);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::map<std::string, int> recorded;
+  std::map<std::string, int> h200;
+  double seconds = 0;
+  for (const std::string& folder : argc > 2 ? corpus(argv[2]) : corpus()) {
+    if (argc > 1 && folder.find(argv[1]) == std::string::npos) continue;
+    const std::string name = std::filesystem::path(folder).filename();
+    try {
+      const auto start = std::chrono::steady_clock::now();
+      Case c = read_case(folder);
+      const auto planned = std::chrono::steady_clock::now();
+      RunOptions options;
+      const LaunchResult r = run_launch(c.launch, options);
+      const auto since = [](auto from, auto to) {
+        return std::chrono::duration<double>(to - from).count();
+      };
+      seconds += r.run.seconds;
+      if (!r.run.ok()) {
+        ++recorded[r.run.diagnostics[0].slug];
+        fmt::print("{:<70} {}\n", name, r.run.diagnostics[0].text());
+        continue;
+      }
+      Nearness with_recorded;
+      Nearness with_h200;
+      int hopper = 0;
+      for (std::size_t k = 0; k < c.expected.size(); ++k) {
+        if (!c.expected[k]) continue;
+        const Array& got = c.launch.storages[k].data;
+        add(with_recorded, compare(got, *c.expected[k]));
+        if (const auto w = read_npz(folder + "/h200.npz", "out" + std::to_string(k), got.dtype())) {
+          add(with_h200, compare(got, *w));
+          ++hopper;
+        }
+      }
+      ++recorded[group(with_recorded)];
+      if (hopper > 0) ++h200[group(with_h200)];
+      fmt::print("{:<70} {:<22} {:<22} plan {:.1f} ms run {:.2f} ms\n", name, word(with_recorded),
+                 hopper > 0 ? word(with_h200) : "", 1e3 * since(start, planned),
+                 1e3 * r.run.seconds);
+    } catch (const KernelError& e) {
+      ++recorded["refused: " + e.diagnostic.headline];
+      fmt::print("{:<70} {}\n", name, e.diagnostic.text());
+    } catch (const std::exception& e) {
+      ++recorded["failed"];
+      fmt::print("{:<70} {}\n", name, e.what());
+    }
+  }
+  fmt::print("\nbeside what was recorded\n");
+  for (const auto& [what, n] : recorded) fmt::print("  {:<40} {:>4}\n", what, n);
+  fmt::print("beside an H200\n");
+  for (const auto& [what, n] : h200) fmt::print("  {:<40} {:>4}\n", what, n);
+  fmt::print("{:.2f} s in launches\n", seconds);
+}

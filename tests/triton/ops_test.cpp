@@ -1,0 +1,500 @@
+// Ops of Triton kernels against loops written out here.
+#include <catch2/catch.hpp>
+#include <cmath>
+
+#include "tests/triton/ttir.hpp"
+
+namespace tessera::triton {
+
+namespace {
+
+double wave(std::int64_t i) { return static_cast<double>((i * 37) % 101) - 50; }
+double eighths(std::int64_t i) { return wave(i) / 8 + 1.0 / 64; }
+
+/// bf16 nearest to x, ties to even, by searching its neighbours.
+double nearest_bf16(double x) {
+  if (x == 0) return 0;
+  const double unit = std::ldexp(1.0, static_cast<int>(std::floor(std::log2(std::fabs(x)))) - 7);
+  const double low = std::floor(x / unit);
+  const double rest = x / unit - low;
+  const bool up = rest > 0.5 || (rest == 0.5 && std::fmod(low, 2) != 0);
+  return (low + (up ? 1 : 0)) * unit;
+}
+
+/// The float that tensor cores make of f32 operands: 10 bits of mantissa, toward zero.
+double cut(double x) {
+  if (x == 0) return 0;
+  const double unit = std::ldexp(1.0, static_cast<int>(std::floor(std::log2(std::fabs(x)))) - 10);
+  return std::trunc(x / unit) * unit;
+}
+
+const char* const kSum = R"({
+^bb0(%p: f32, %q: f32):
+  %s = "arith.addf"(%p, %q) : (f32, f32) -> f32
+  "tt.reduce.return"(%s) : (f32) -> ()
+})";
+
+}  // namespace
+
+TEST_CASE("tensors turned, joined, split and looked up", "[triton]") {
+  const Array x = array_of(DType::f32, {4, 8}, wave);
+  SECTION("trans") {
+    const Ran r = run_op("tt.trans", "order = array<i32: 1, 0>", {x}, DType::f32, {8, 4});
+    REQUIRE(r.ok());
+    for (int i = 0; i < 8; ++i)
+      for (int j = 0; j < 4; ++j) REQUIRE(r.out(1).at(i * 4 + j) == x.at(j * 8 + i));
+  }
+  SECTION("join, and split again") {
+    const Array y = array_of(DType::f32, {4, 8}, [](auto i) { return 1000.0 + double(i); });
+    const Ran joined = run_op("tt.join", "", {x, y}, DType::f32, {4, 8, 2});
+    REQUIRE(joined.ok());
+    for (int i = 0; i < 32; ++i) {
+      REQUIRE(joined.out(2).at(2 * i) == x.at(i));
+      REQUIRE(joined.out(2).at(2 * i + 1) == y.at(i));
+    }
+    const std::string body =
+        load("%z", "%a", "4x8x2", "f32") +
+        "%l, %r = \"tt.split\"(%z) : (tensor<4x8x2xf32>) -> (tensor<4x8xf32>, tensor<4x8xf32>)\n" +
+        store("%l", "%b", "4x8", "f32") + store("%r", "%c", "4x8", "f32");
+    const Ran split =
+        launch_text(kernel_text("%a: !tt.ptr<f32>, %b: !tt.ptr<f32>, %c: !tt.ptr<f32>", body),
+                    {joined.out(2), Array(DType::f32, {32}), Array(DType::f32, {32})});
+    REQUIRE(split.ok());
+    for (int i = 0; i < 32; ++i) {
+      REQUIRE(split.out(1).at(i) == x.at(i));
+      REQUIRE(split.out(2).at(i) == y.at(i));
+    }
+  }
+  SECTION("cat") {
+    const Array y = array_of(DType::f32, {4, 8}, eighths);
+    const Ran r = run_op("tt.cat", "", {x, y}, DType::f32, {8, 8});
+    REQUIRE(r.ok());
+    for (int i = 0; i < 64; ++i) REQUIRE(r.out(2).at(i) == (i < 32 ? x.at(i) : y.at(i - 32)));
+  }
+  SECTION("broadcast of rows and of columns") {
+    const Array column = array_of(DType::f32, {4, 1}, wave);
+    const Array row = array_of(DType::f32, {1, 8}, wave);
+    const Ran rows = run_op("tt.broadcast", "", {column}, DType::f32, {4, 8});
+    const Ran columns = run_op("tt.broadcast", "", {row}, DType::f32, {4, 8});
+    for (int i = 0; i < 4; ++i) {
+      for (int j = 0; j < 8; ++j) {
+        REQUIRE(rows.out(1).at(i * 8 + j) == column.at(i));
+        REQUIRE(columns.out(1).at(i * 8 + j) == row.at(j));
+      }
+    }
+  }
+  SECTION("gather") {
+    const Array at = array_of(DType::i32, {4, 8}, [](auto i) { return double((i * 5) % 8); });
+    const Ran r = run_op("tt.gather", "axis = 1 : i32", {x, at}, DType::f32, {4, 8});
+    REQUIRE(r.ok());
+    for (int i = 0; i < 4; ++i)
+      for (int j = 0; j < 8; ++j)
+        REQUIRE(r.out(2).at(i * 8 + j) == x.at(i * 8 + int(at.at(i * 8 + j))));
+  }
+  SECTION("histogram") {
+    const Array at = array_of(DType::i32, {64}, [](auto i) { return double((i * i) % 8); });
+    const Ran r = run_op("tt.histogram", "", {at}, DType::i32, {8});
+    REQUIRE(r.ok());
+    for (int b = 0; b < 8; ++b) {
+      int n = 0;
+      for (int i = 0; i < 64; ++i) n += int(at.at(i)) == b ? 1 : 0;
+      REQUIRE(r.out(1).at(b) == n);
+    }
+  }
+}
+
+TEST_CASE("reductions and scans by any region", "[triton]") {
+  const Array x = array_of(DType::f32, {4, 8, 2}, eighths);
+  for (int axis = 0; axis < 3; ++axis) {
+    CAPTURE(axis);
+    Shape to;
+    for (int d = 0; d < 3; ++d)
+      if (d != axis) to.push_back(x.shape()[d]);
+    const Ran r =
+        run_op("tt.reduce", "axis = " + std::to_string(axis) + " : i32", {x}, DType::f32, to, kSum);
+    REQUIRE(r.ok());
+    const std::int64_t extents[] = {4, 8, 2};
+    const std::int64_t strides[] = {16, 2, 1};
+    for (std::int64_t e = 0; e < to.elems(); ++e) {
+      const std::int64_t outer = e / strides[axis];
+      const std::int64_t inner = e % strides[axis];
+      double sum = 0;  // exact in f32: eighths and sixty-fourths
+      for (std::int64_t k = 0; k < extents[axis]; ++k)
+        sum += x.at(outer * strides[axis] * extents[axis] + k * strides[axis] + inner);
+      REQUIRE(r.out(1).at(e) == sum);
+    }
+  }
+  SECTION("the largest and where, of two operands") {
+    const Array values = array_of(DType::f32, {4, 16}, [](auto i) { return double((i * 11) % 7); });
+    const std::string body = load("%v", "%a", "4x16", "f32") + R"(
+%i = "tt.make_range"() <{start = 0 : i32, end = 16 : i32}> : () -> tensor<16xi32>
+%j = "tt.expand_dims"(%i) <{axis = 0 : i32}> : (tensor<16xi32>) -> tensor<1x16xi32>
+%k = "tt.broadcast"(%j) : (tensor<1x16xi32>) -> tensor<4x16xi32>
+%m, %n = "tt.reduce"(%v, %k) <{axis = 1 : i32}> ({
+^bb0(%p: f32, %pi: i32, %q: f32, %qi: i32):
+  %same = "arith.cmpf"(%p, %q) <{predicate = 1 : i64}> : (f32, f32) -> i1
+  %first = "arith.cmpi"(%pi, %qi) <{predicate = 2 : i64}> : (i32, i32) -> i1
+  %tie = "arith.andi"(%same, %first) : (i1, i1) -> i1
+  %more = "arith.cmpf"(%p, %q) <{predicate = 2 : i64}> : (f32, f32) -> i1
+  %take = "arith.ori"(%more, %tie) : (i1, i1) -> i1
+  %x = "arith.select"(%take, %p, %q) : (i1, f32, f32) -> f32
+  %y = "arith.select"(%take, %pi, %qi) : (i1, i32, i32) -> i32
+  "tt.reduce.return"(%x, %y) : (f32, i32) -> ()
+}) : (tensor<4x16xf32>, tensor<4x16xi32>) -> (tensor<4xf32>, tensor<4xi32>)
+)" + store("%m", "%b", "4", "f32") +
+                             store("%n", "%c", "4", "i32");
+    const Ran r =
+        launch_text(kernel_text("%a: !tt.ptr<f32>, %b: !tt.ptr<f32>, %c: !tt.ptr<i32>", body),
+                    {values, Array(DType::f32, {4}), Array(DType::i32, {4})});
+    REQUIRE(r.ok());
+    for (int row = 0; row < 4; ++row) {
+      int best = 0;
+      for (int c = 1; c < 16; ++c)
+        if (values.at(row * 16 + c) > values.at(row * 16 + best)) best = c;
+      REQUIRE(r.out(1).at(row) == values.at(row * 16 + best));
+      REQUIRE(r.out(2).at(row) == best);
+    }
+  }
+  SECTION("scans from either end") {
+    const Array y = array_of(DType::f32, {2, 8, 2}, eighths);
+    for (const bool reverse : {false, true}) {
+      const Ran r = run_op("tt.scan",
+                           std::string("axis = 1 : i32, reverse = ") + (reverse ? "true" : "false"),
+                           {y}, DType::f32, {2, 8, 2}, R"({
+^bb0(%p: f32, %q: f32):
+  %s = "arith.addf"(%p, %q) : (f32, f32) -> f32
+  "tt.scan.return"(%s) : (f32) -> ()
+})");
+      REQUIRE(r.ok());
+      for (int o = 0; o < 2; ++o) {
+        for (int i = 0; i < 2; ++i) {
+          double sum = 0;
+          for (int k = 0; k < 8; ++k) {
+            const int at = o * 16 + (reverse ? 7 - k : k) * 2 + i;
+            sum += y.at(at);
+            REQUIRE(r.out(1).at(at) == sum);
+          }
+        }
+      }
+    }
+  }
+  SECTION("a scan whose combination does not commute: the later operand wins where it is not 0") {
+    const Array y =
+        array_of(DType::f32, {16}, [](auto i) { return i % 3 == 0 ? double(i + 1) : 0; });
+    const Ran r = run_op("tt.scan", "axis = 0 : i32, reverse = false", {y}, DType::f32, {16}, R"({
+^bb0(%p: f32, %q: f32):
+  %zero = "arith.constant"() <{value = 0.0 : f32}> : () -> f32
+  %none = "arith.cmpf"(%q, %zero) <{predicate = 1 : i64}> : (f32, f32) -> i1
+  %s = "arith.select"(%none, %p, %q) : (i1, f32, f32) -> f32
+  "tt.scan.return"(%s) : (f32) -> ()
+})");
+    REQUIRE(r.ok());
+    for (int i = 0; i < 16; ++i) REQUIRE(r.out(1).at(i) == i / 3 * 3 + 1);
+  }
+}
+
+TEST_CASE("products take their operands as the op says", "[triton]") {
+  const Array a = array_of(DType::f32, {16, 32}, [](auto i) { return wave(i) / 7; });
+  const Array b = array_of(DType::f32, {32, 8}, [](auto i) { return wave(i * 3) / 11; });
+  const Array c = array_of(DType::f32, {16, 8}, wave);
+  // inputPrecision: 0 tf32, 1 tf32x3, 2 ieee.
+  for (const int precision : {0, 1, 2}) {
+    CAPTURE(precision);
+    const Ran r = run_op(
+        "tt.dot",
+        "inputPrecision = " + std::to_string(precision) + " : i32, maxNumImpreciseAcc = 0 : i32",
+        {a, b, c}, DType::f32, {16, 8});
+    REQUIRE(r.ok());
+    for (int i = 0; i < 16; ++i) {
+      for (int j = 0; j < 8; ++j) {
+        double exact = c.at(i * 8 + j);
+        double with_cut = exact;
+        double size = std::fabs(exact);
+        for (int k = 0; k < 32; ++k) {
+          const double x = a.at(i * 32 + k);
+          const double y = b.at(k * 8 + j);
+          exact += x * y;
+          with_cut += cut(x) * cut(y);
+          size += std::fabs(x * y);
+        }
+        const double rounding = 64 * size * std::ldexp(1.0, -24);
+        const double wanted = precision == 0 ? with_cut : exact;
+        REQUIRE(std::fabs(r.out(3).at(i * 8 + j) - wanted) <=
+                rounding + (precision == 1 ? size * std::ldexp(1.0, -20) : 0));
+        if (precision == 0 && std::fabs(with_cut - exact) > 4 * rounding)
+          REQUIRE(std::fabs(r.out(3).at(i * 8 + j) - exact) > rounding);
+      }
+    }
+  }
+  SECTION("batches of bf16, and 8-bit integers") {
+    const Array x = array_of(DType::bf16, {2, 16, 16}, [](auto i) { return wave(i) / 4; });
+    const Array y = array_of(DType::bf16, {2, 16, 16}, [](auto i) { return wave(i + 5) / 4; });
+    const Array zero(DType::f32, {2, 16, 16});
+    const Ran r = run_op("tt.dot", "inputPrecision = 0 : i32, maxNumImpreciseAcc = 0 : i32",
+                         {x, y, zero}, DType::f32, {2, 16, 16});
+    REQUIRE(r.ok());
+    const Array i = array_of(DType::i8, {16, 32}, wave);
+    const Array j = array_of(DType::i8, {32, 16}, wave);
+    const Ran s = run_op("tt.dot", "inputPrecision = 0 : i32, maxNumImpreciseAcc = 0 : i32",
+                         {i, j, Array(DType::i32, {16, 16})}, DType::i32, {16, 16});
+    REQUIRE(s.ok());
+    for (int m = 0; m < 16; ++m) {
+      for (int n = 0; n < 16; ++n) {
+        double sum = 0;
+        for (int k = 0; k < 16; ++k) sum += x.at(256 + m * 16 + k) * y.at(256 + k * 16 + n);
+        REQUIRE(r.out(3).at(256 + m * 16 + n) == sum);  // of sixteenths: exact in f32
+        double whole = 0;
+        for (int k = 0; k < 32; ++k) whole += i.at(m * 32 + k) * j.at(k * 16 + n);
+        REQUIRE(s.out(3).at(m * 16 + n) == whole);
+      }
+    }
+  }
+  SECTION("operands as sums of bf16 are refused") {
+    CHECK_THROWS_WITH(run_op("tt.dot", "inputPrecision = 3 : i32", {a, b, c}, DType::f32, {16, 8}),
+                      Catch::Contains("tt.dot: with operands as sums of bf16"));
+  }
+}
+
+TEST_CASE("bf16 is computed in f32 and rounded once", "[triton]") {
+  const auto values = [](std::int64_t scale) {
+    return array_of(DType::bf16, {256}, [=](auto i) {
+      return (wave(i * scale) + 0.37) * std::ldexp(1.0, int(i % 9) - 4);
+    });
+  };
+  const Array x = values(1);
+  const Array y = values(3);
+  const Ran sum = run_op("arith.addf", "", {x, y}, DType::bf16, {256});
+  const Ran product = run_op("arith.mulf", "", {x, y}, DType::bf16, {256});
+  REQUIRE(sum.ok());
+  REQUIRE(product.ok());
+  for (int i = 0; i < 256; ++i) {
+    // Sums and products of two bf16 of like size are exact in f32.
+    CHECK(sum.out(2).at(i) == nearest_bf16(x.at(i) + y.at(i)));
+    CHECK(product.out(2).at(i) == nearest_bf16(x.at(i) * y.at(i)));
+  }
+}
+
+TEST_CASE("elementwise ops of tt, and libdevice by name", "[triton]") {
+  const Array x = array_of(DType::f32, {64}, [](auto i) { return wave(i) / 16; });
+  SECTION("clampf") {
+    const Array low = array_of(DType::f32, {64}, [](auto) { return -1.0; });
+    const Array high = array_of(DType::f32, {64}, [](auto) { return 1.5; });
+    Array with_nan = x;
+    with_nan.set(7, std::nan(""));
+    const Ran none =
+        run_op("tt.clampf", "propagateNan = 0 : i32", {with_nan, low, high}, DType::f32, {64});
+    const Ran all =
+        run_op("tt.clampf", "propagateNan = 65535 : i32", {with_nan, low, high}, DType::f32, {64});
+    for (int i = 0; i < 64; ++i) {
+      if (i == 7) continue;
+      REQUIRE(none.out(3).at(i) == std::min(1.5, std::max(-1.0, x.at(i))));
+      REQUIRE(all.out(3).at(i) == none.out(3).at(i));
+    }
+    CHECK(none.out(3).at(7) == -1);
+    CHECK(std::isnan(all.out(3).at(7)));
+  }
+  SECTION("mulhiui") {
+    const Array a =
+        array_of(DType::i32, {64}, [](auto i) { return double(i * 104729 * 1021 % 2147483647); });
+    const Array b = array_of(DType::i32, {64}, [](auto i) { return -double(i * 7919 + 1); });
+    const Ran r = run_op("tt.mulhiui", "", {a, b}, DType::i32, {64});
+    for (int i = 0; i < 64; ++i) REQUIRE(r.out(2).bits(i) == (a.bits(i) * b.bits(i)) >> 32);
+  }
+  SECTION("to fp8 with saturation") {
+    Array wide = array_of(DType::f32, {64}, [](auto i) { return wave(i) * 32; });
+    wide.set(0, HUGE_VAL);
+    wide.set(1, -HUGE_VAL);
+    const Ran r = run_op("tt.fp_to_fp", "rounding = 1 : i32", {wide}, DType::f8e4m3fn, {64});
+    REQUIRE(r.ok());
+    CHECK(r.out(1).at(0) == 448);
+    CHECK(r.out(1).at(1) == -448);
+    for (int i = 2; i < 64; ++i) {
+      const double v = wide.at(i);
+      const double got = r.out(1).at(i);
+      if (std::fabs(v) >= 448)
+        REQUIRE(got == std::copysign(448, v));
+      else
+        REQUIRE(std::fabs(got - v) <= std::fabs(v) / 16);  // 3 bits of mantissa
+    }
+  }
+  SECTION("libdevice") {
+    const auto check = [&](const char* symbol, double (*f)(double), bool positive) {
+      CAPTURE(symbol);
+      const Array of =
+          positive ? array_of(DType::f32, {64}, [](auto i) { return 0.1 + double(i) / 16; }) : x;
+      const Ran r =
+          run_op("tt.extern_elementwise",
+                 std::string("libname = \"\", libpath = \"\", pure = true, symbol = \"__nv_") +
+                     symbol + "\"",
+                 {of}, DType::f32, {64});
+      REQUIRE(r.ok());
+      for (int i = 0; i < 64; ++i) {
+        const double w = f(of.at(i));
+        REQUIRE(std::fabs(r.out(1).at(i) - w) <= std::fabs(w) * std::ldexp(1.0, -23));
+      }
+    };
+    check("tanhf", std::tanh, false);
+    check("erff", std::erf, false);
+    check("expf", std::exp, false);
+    check("log1pf", std::log1p, true);
+    check(
+        "rsqrtf", [](double v) { return 1 / std::sqrt(v); }, true);
+    check("sinhf", std::sinh, false);
+    CHECK_THROWS_WITH(
+        run_op("tt.extern_elementwise", "symbol = \"__nv_j0f\"", {x}, DType::f32, {64}),
+        Catch::Contains("tt.extern_elementwise: of __nv_j0f"));
+  }
+}
+
+TEST_CASE("offsets have 32 bits until they are widened, and wrap", "[triton]") {
+  // 65536 * 65536 is 0 in 32 bits.
+  const std::string body = R"(
+%k = "arith.muli"(%n, %n) : (i32, i32) -> i32
+%p = "tt.addptr"(%a, %k) : (!tt.ptr<f32>, i32) -> !tt.ptr<f32>
+%v = "tt.load"(%p) <{operandSegmentSizes = array<i32: 1, 0, 0>}> : (!tt.ptr<f32>) -> f32
+"tt.store"(%b, %v) : (!tt.ptr<f32>, f32) -> ()
+)";
+  const Array x = array_of(DType::f32, {4}, [](auto i) { return double(i) + 5; });
+  const std::string arguments = "%a: !tt.ptr<f32>, %b: !tt.ptr<f32>, %n: i32";
+  const Ran r = launch_text(kernel_text(arguments, body), {x, Array(DType::f32, {1})}, {65536});
+  REQUIRE(r.ok());
+  CHECK(r.out(1).at(0) == 5);
+  // Just below 2^31 it does not: the address is far outside.
+  const Ran far = launch_text(kernel_text(arguments, body), {x, Array(DType::f32, {1})}, {46340});
+  CHECK(far.slug() == "oob-index");
+}
+
+TEST_CASE("branches, loops and the grid", "[triton]") {
+  SECTION("an early return, to a block that two branches share") {
+    const std::string body = R"(
+%zero = "arith.constant"() <{value = 0 : i32}> : () -> i32
+%x = "tt.get_program_id"() <{axis = 0 : i32}> : () -> i32
+%first = "arith.cmpi"(%x, %zero) <{predicate = 0 : i64}> : (i32, i32) -> i1
+"cf.cond_br"(%first)[^leave, ^more] <{operandSegmentSizes = array<i32: 1, 0, 0>}> : (i1) -> ()
+^leave:
+"tt.return"() : () -> ()
+^more:
+%last = "arith.cmpi"(%x, %n) <{predicate = 5 : i64}> : (i32, i32) -> i1
+"cf.cond_br"(%last)[^leave, ^store] <{operandSegmentSizes = array<i32: 1, 0, 0>}> : (i1) -> ()
+^store:
+%p = "tt.addptr"(%a, %x) : (!tt.ptr<i32>, i32) -> !tt.ptr<i32>
+"tt.store"(%p, %x) : (!tt.ptr<i32>, i32) -> ())";
+    const Ran r =
+        launch_text(kernel_text("%a: !tt.ptr<i32>, %n: i32", body),
+                    {array_of(DType::i32, {8}, [](auto) { return -1.0; })}, {6}, {8, 1, 1});
+    REQUIRE(r.ok());
+    for (int i = 0; i < 8; ++i) CHECK(r.out(0).at(i) == (i >= 1 && i < 6 ? i : -1));
+  }
+  SECTION("while, with what it carries") {
+    const std::string body = R"(
+%one = "arith.constant"() <{value = 1 : i32}> : () -> i32
+%two = "arith.constant"() <{value = 2 : i32}> : () -> i32
+%three = "arith.constant"() <{value = 3 : i32}> : () -> i32
+%zero = "arith.constant"() <{value = 0 : i32}> : () -> i32
+%v, %steps = "scf.while"(%n, %zero) ({
+^bb0(%k: i32, %c: i32):
+  %go = "arith.cmpi"(%k, %one) <{predicate = 1 : i64}> : (i32, i32) -> i1
+  "scf.condition"(%go, %k, %c) : (i1, i32, i32) -> ()
+}, {
+^bb0(%k: i32, %c: i32):
+  %half = "arith.divsi"(%k, %two) : (i32, i32) -> i32
+  %odd = "arith.remsi"(%k, %two) : (i32, i32) -> i32
+  %t = "arith.muli"(%k, %three) : (i32, i32) -> i32
+  %up = "arith.addi"(%t, %one) : (i32, i32) -> i32
+  %is = "arith.cmpi"(%odd, %one) <{predicate = 0 : i64}> : (i32, i32) -> i1
+  %next = "arith.select"(%is, %up, %half) : (i1, i32, i32) -> i32
+  %more = "arith.addi"(%c, %one) : (i32, i32) -> i32
+  "scf.yield"(%next, %more) : (i32, i32) -> ()
+}) : (i32, i32) -> (i32, i32)
+"tt.store"(%a, %steps) : (!tt.ptr<i32>, i32) -> ())";
+    const Ran r =
+        launch_text(kernel_text("%a: !tt.ptr<i32>, %n: i32", body), {Array(DType::i32, {1})}, {27});
+    REQUIRE(r.ok());
+    int steps = 0;
+    for (int k = 27; k != 1; ++steps) k = k % 2 != 0 ? 3 * k + 1 : k / 2;
+    CHECK(r.out(0).at(0) == steps);
+  }
+  SECTION("ids and extents of three dims") {
+    std::string body;
+    for (const char* const d : {"0", "1", "2"}) {
+      body += std::string("%i") + d + " = \"tt.get_program_id\"() <{axis = " + d +
+              " : i32}> : () -> i32\n%n" + d + " = \"tt.get_num_programs\"() <{axis = " + d +
+              " : i32}> : () -> i32\n";
+    }
+    body += R"(
+%y = "arith.muli"(%i2, %n1) : (i32, i32) -> i32
+%z = "arith.addi"(%y, %i1) : (i32, i32) -> i32
+%w = "arith.muli"(%z, %n0) : (i32, i32) -> i32
+%at = "arith.addi"(%w, %i0) : (i32, i32) -> i32
+%p = "tt.addptr"(%a, %at) : (!tt.ptr<i32>, i32) -> !tt.ptr<i32>
+"tt.store"(%p, %at) : (!tt.ptr<i32>, i32) -> ())";
+    const Ran r = launch_text(kernel_text("%a: !tt.ptr<i32>", body), {Array(DType::i32, {24})}, {},
+                              {4, 3, 2});
+    REQUIRE(r.ok());
+    CHECK(r.result.run.steps == 24);
+    for (int i = 0; i < 24; ++i) CHECK(r.out(0).at(i) == i);
+  }
+  SECTION("an assertion says where, a print comes in the order of the grid") {
+    const std::string body = R"(
+%x = "tt.get_program_id"() <{axis = 0 : i32}> : () -> i32
+"tt.print"(%x) <{hex = false, isSigned = array<i32: 1>, prefix = " at: "}> : (i32) -> ()
+%ok = "arith.cmpi"(%x, %n) <{predicate = 2 : i64}> : (i32, i32) -> i1
+"tt.assert"(%ok) <{message = "x < n"}> : (i1) -> ())";
+    std::string printed;
+    RunOptions options;
+    options.threads = 2;
+    options.print = [&](const std::string& text) { printed += text; };
+    const Ran r = launch_text(kernel_text("%n: i32", body), {}, {2}, {4, 1, 1}, options);
+    CHECK(r.slug() == "check-failed");
+    CHECK(r.text().find("check failed: x < n") != std::string::npos);
+    CHECK(printed == "pid (0, 0, 0) at: 0\npid (1, 0, 0) at: 1\npid (2, 0, 0) at: 2\n");
+    CHECK(launch_text(kernel_text("%n: i32", body), {}, {9}, {4, 1, 1}, options).ok());
+  }
+}
+
+TEST_CASE("atomics give what was there", "[triton]") {
+  const auto rmw = [](int number, const char* type) {
+    return std::string(
+               "%x = \"tt.get_program_id\"() <{axis = 0 : i32}> : () -> i32\n"
+               "%on = \"arith.constant\"() <{value = true}> : () -> i1\n") +
+           (std::string(type) == "f32" ? "%v = \"arith.sitofp\"(%x) : (i32) -> f32\n" : "") +
+           "%old = \"tt.atomic_rmw\"(%a, " + (std::string(type) == "f32" ? "%v" : "%x") +
+           ", %on) <{atomic_rmw_op = " + std::to_string(number) +
+           " : i32, scope = 1 : i32, sem = 4 : i32}> : (!tt.ptr<" + type + ">, " + type +
+           ", i1) -> " + type + "\n%p = \"tt.addptr\"(%b, %x) : (!tt.ptr<" + type +
+           ">, i32) -> !tt.ptr<" + type + ">\n\"tt.store\"(%p, %old) : (!tt.ptr<" + type + ">, " +
+           type + ") -> ()";
+  };
+  const auto run = [&](int number, DType d, double start) {
+    const std::string type = name(d);
+    return launch_text(kernel_text("%a: !tt.ptr<" + type + ">, %b: !tt.ptr<" + type + ">",
+                                   rmw(number, type.c_str())),
+                       {array_of(d, {1}, [=](auto) { return start; }), Array(d, {8})}, {},
+                       {8, 1, 1});
+  };
+  const struct {
+    int number;
+    DType dtype;
+    int (*f)(int, int);
+  } cases[] = {{1, DType::i32, [](int a, int b) { return a & b; }},
+               {2, DType::i32, [](int a, int b) { return a | b; }},
+               {3, DType::i32, [](int a, int b) { return a ^ b; }},
+               {4, DType::i32, [](int a, int b) { return a + b; }},
+               {5, DType::f32, [](int a, int b) { return a + b; }},
+               {6, DType::i32, [](int a, int b) { return std::max(a, b); }},
+               {7, DType::i32, [](int a, int b) { return std::min(a, b); }},
+               {10, DType::i32, [](int, int b) { return b; }}};
+  for (const auto& c : cases) {
+    CAPTURE(c.number);
+    const Ran r = run(c.number, c.dtype, 3);
+    REQUIRE(r.ok());
+    int now = 3;
+    for (int i = 0; i < 8; ++i) {
+      CHECK(r.out(1).at(i) == now);
+      now = c.f(now, i);
+    }
+    CHECK(r.out(0).at(0) == now);
+  }
+}
+
+}  // namespace tessera::triton

@@ -1,0 +1,168 @@
+#include "triton/case_directory.hpp"
+
+#include <cmath>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "memory_model/file.hpp"
+#include "memory_model/npy.hpp"
+#include "triton/load.hpp"
+
+namespace tessera::triton {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+constexpr const char* kModule = "/kernel.generic.mlir";
+
+[[noreturn]] void fail(const std::string& what) {
+  throw InputError("bad-input", "meta.json: " + what);
+}
+
+/// By Triton's name of a type.
+DType dtype_of(const std::string& name) {
+  static const std::map<std::string, DType> all = {
+      {"fp64", DType::f64},         {"fp32", DType::f32},
+      {"fp16", DType::f16},         {"bf16", DType::bf16},
+      {"fp8e4nv", DType::f8e4m3fn}, {"fp8e5", DType::f8e5m2},
+      {"i64", DType::i64},          {"i32", DType::i32},
+      {"i16", DType::i16},          {"i8", DType::i8},
+      {"u64", DType::i64},          {"u32", DType::u32},
+      {"u16", DType::i16},          {"u8", DType::u8},
+      {"i1", DType::boolean},       {"u1", DType::boolean}};
+  const auto it = all.find(name);
+  if (it == all.end()) fail("no dtype " + name);
+  return it->second;
+}
+
+bool exists(const std::string& path) {
+  std::error_code error;
+  return std::filesystem::exists(path, error);
+}
+
+Scalar scalar_of(const Json& value, const Type& type) {
+  Scalar s;
+  visit_dtype(type.dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    if constexpr (kIsPacked<T>) {
+      fail("a scalar of 4 bits");
+    } else {
+      T v{};
+      if (value.is_boolean())
+        v = convert<T>(std::int64_t{value.get<bool>() ? 1 : 0});
+      else if (value.is_number_integer())
+        v = convert<T>(value.get<std::int64_t>());
+      else if (value.is_string() && is_float(type.dtype))  // "nan", "inf": JSON has none
+        v = convert<T>(std::stod(value.get<std::string>()));
+      else
+        v = convert<T>(value.get<double>());
+      std::memcpy(s.bytes.data(), &v, sizeof(T));
+    }
+  });
+  return s;
+}
+
+class Reader {
+ public:
+  Reader(std::string folder, Json meta) : folder_(std::move(folder)), meta_(std::move(meta)) {}
+
+  Case read() {
+    c_.kernel = plan_kernel(load_module_file(folder_ + kModule));
+    c_.launch.kernel = c_.kernel.get();
+    const Json& grid = meta_.at("grid");
+    if (grid.size() > 3) fail("a grid has 3 extents");
+    for (std::size_t d = 0; d < grid.size(); ++d) c_.launch.grid[d] = grid[d];
+    bool floats = false;
+    for (const Json& s : meta_.at("storages")) {
+      LaunchStorage to;
+      const std::size_t k = c_.launch.storages.size();
+      const DType dtype = dtype_of(s.at("dtype"));
+      to.name = "storage " + std::to_string(k);
+      const std::string in = file("in", k);
+      if (exists(in)) {
+        to.data = read_npy_bits(in, dtype);
+        to.undefined = s.value("undefined", false);
+      } else {
+        const auto elements = s.at("elements").get<std::int64_t>();
+        if (elements < 0 || elements > (std::int64_t{1} << 36)) fail("an impossible storage");
+        to.data = Array(dtype, {elements});
+        poison(to.data.bytes(), dtype, elements);
+        to.undefined = true;
+      }
+      if (is_float(dtype) && !std::exchange(floats, true)) c_.main_dtype = dtype;
+      const std::string out = file("out", k);
+      c_.expected.emplace_back();
+      if (exists(out)) c_.expected.back() = read_npy_bits(out, dtype);
+      c_.launch.storages.push_back(std::move(to));
+    }
+    for (const auto& [name, value] : meta_.at("args").items()) argument(name, value);
+    if (c_.launch.arguments.size() != c_.kernel->parameters.size()) {
+      fail("args are " + std::to_string(c_.launch.arguments.size()) + " without constexprs; " +
+           c_.kernel->program.name + " takes " + std::to_string(c_.kernel->parameters.size()));
+    }
+    const std::string target = meta_.value("target", "");
+    c_.device = target == "cuda:90" ? "h100" : target == "cuda:80" ? "a100" : "";
+    return std::move(c_);
+  }
+
+ private:
+  std::string file(const char* what, std::size_t k) const {
+    return folder_ + "/" + what + std::to_string(k) + ".npy";
+  }
+
+  void argument(const std::string& name, const Json& value) {
+    if (value.contains("constexpr")) return;
+    if (const auto tuple = value.find("tuple"); tuple != value.end()) {
+      for (const Json& each : *tuple) argument(name, each);
+      return;
+    }
+    const std::size_t i = c_.launch.arguments.size();
+    if (i >= c_.kernel->parameters.size())
+      fail(c_.kernel->program.name + " has no argument for " + name);
+    const Parameter& p = c_.kernel->parameters[i];
+    Argument a;
+    if (const auto pointer = value.find("pointer"); pointer != value.end()) {
+      if (!p.type.pointer) fail(name + " is a pointer, and the kernel takes " + p.type.text);
+      if (!pointer->is_null()) {
+        a.storage = value.at("storage");
+        a.offset = value.value("offset", std::int64_t{0});
+        if (std::abs(a.offset) > (std::int64_t{1} << 36)) fail(name + " has an impossible offset");
+        if (a.storage < 0 || a.storage >= std::ssize(c_.launch.storages))
+          fail(name + " points into a storage that there is not");
+        std::string& of = c_.launch.storages[static_cast<std::size_t>(a.storage)].name;
+        of = of.starts_with("storage ") ? name : of + ", " + name;
+      }
+    } else {
+      if (p.type.pointer) fail(name + " is no pointer, and the kernel takes " + p.type.text);
+      a.value = scalar_of(value.at("value"), p.type);
+    }
+    c_.launch.arguments.push_back(a);
+  }
+
+  std::string folder_;
+  Json meta_;
+  Case c_;
+};
+
+}  // namespace
+
+bool is_case(const std::string& path) { return exists(path + kModule); }
+
+Case read_case(const std::string& folder) {
+  constexpr std::size_t kMostBytesOfJson = std::size_t{1} << 24;
+  try {
+    // In the order of the file: that of the arguments.
+    const Json meta = Json::parse(read_file(folder + "/meta.json", kMostBytesOfJson));
+    return Reader(folder, meta).read();
+  } catch (const FileError& e) {
+    throw InputError("bad-input", e.what());
+  } catch (const NpyError& e) {
+    throw InputError("bad-input", e.what());
+  } catch (const Json::exception& e) {
+    throw InputError("bad-input", folder + "/meta.json: " + e.what());
+  } catch (const std::logic_error&) {  // of std::stod
+    throw InputError("bad-input", folder + "/meta.json: a scalar that is no number");
+  }
+}
+
+}  // namespace tessera::triton

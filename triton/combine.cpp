@@ -1,0 +1,195 @@
+#include "triton/combine.hpp"
+
+#include <optional>
+
+#include "sim/diagnostics/diagnostic.hpp"
+
+namespace tessera::triton {
+
+namespace {
+
+[[noreturn]] void malformed(const Operation& op) {
+  throw InputError("bad-module", "the module makes no sense: " + op.name);
+}
+
+std::int64_t integer(const Operation& op, const char* attribute) {
+  const Attribute* a = op.find(attribute);
+  if (a == nullptr || a->kind != Attribute::Kind::integer) malformed(op);
+  return a->integer;
+}
+
+class Expander {
+ public:
+  explicit Expander(Module& module) : module_(module) {}
+
+  void region(Region& r) {
+    std::vector<Operation> all;
+    for (Operation& op : r.operations) {
+      const bool reduce = op.name == "tt.reduce";
+      if (reduce || op.name == "tt.scan") {
+        to_ = &all;
+        expand(op, reduce);
+        continue;
+      }
+      for (Region& each : op.regions) region(each);
+      all.push_back(std::move(op));
+    }
+    r.operations = std::move(all);
+    for (Region& other : r.others) region(other);
+  }
+
+ private:
+  using Values = std::vector<int>;
+
+  int new_value(Type type) {
+    std::size_t at = 0;
+    while (at < module_.types.size() && module_.types[at].text != type.text) ++at;
+    if (at == module_.types.size()) module_.types.push_back(std::move(type));
+    module_.values.push_back(static_cast<int>(at));
+    return static_cast<int>(module_.values.size()) - 1;
+  }
+  /// As a tensor of that shape.
+  static Type spread(const Type& element, const Shape& shape) {
+    Type t = element;
+    t.kind = Type::Kind::vector;
+    t.shape = shape;
+    const std::string of = element.kind == Type::Kind::vector
+                               ? element.text.substr(element.text.find_last_of('x') + 1)
+                               : element.text + ">";
+    t.text = "tensor<";
+    for (int d = 0; d < shape.rank; ++d) t.text += std::to_string(shape[d]) + "x";
+    t.text += of;
+    return t;
+  }
+
+  Operation make(
+      const char* name, Values operands, Values results,
+      std::initializer_list<std::pair<const char*, std::int64_t>> attributes = {}) const {
+    Operation op;
+    op.name = name;
+    op.operands = std::move(operands);
+    op.results = std::move(results);
+    Attributes all;
+    for (const auto& [key, value] : attributes) {
+      all[key].kind = Attribute::Kind::integer;
+      all[key].integer = value;
+    }
+    op.attributes = std::make_shared<const Attributes>(std::move(all));
+    op.location = location_;
+    return op;
+  }
+  int emit(const char* name, Values operands, const Type& type,
+           std::initializer_list<std::pair<const char*, std::int64_t>> attributes) {
+    const int result = new_value(type);
+    to_->push_back(make(name, std::move(operands), {result}, attributes));
+    return result;
+  }
+
+  /// The region on tensors; gives what it returns.
+  Values combine(const Region& body, const Values& arguments, const Shape& shape) {
+    std::map<int, int> known;
+    for (std::size_t i = 0; i < arguments.size(); ++i) known[body.arguments[i]] = arguments[i];
+    const auto of = [&](int v) {
+      if (const auto it = known.find(v); it != known.end()) return it->second;
+      // A scalar from outside: constants are hoisted.
+      return known[v] = emit("tt.splat", {v}, spread(module_.type(v), shape), {});
+    };
+    for (std::size_t i = 0; i + 1 < body.operations.size(); ++i) {
+      Operation op = body.operations[i];
+      if (!op.regions.empty()) malformed(op);
+      if (op.operands.empty()) {  // a constant, spread where it is used
+        Values own;
+        for (const int v : op.results) {
+          const int copy = new_value(Type(module_.type(v)));
+          own.push_back(copy);
+        }
+        const Values named = op.results;
+        op.results = own;
+        to_->push_back(std::move(op));
+        for (std::size_t r = 0; r < own.size(); ++r)
+          known[named[r]] = emit("tt.splat", {own[r]}, spread(module_.type(own[r]), shape), {});
+        continue;
+      }
+      for (int& v : op.operands) v = of(v);
+      for (int& v : op.results) {
+        const int copy = new_value(spread(module_.type(v), shape));
+        known[v] = copy;
+        v = copy;
+      }
+      to_->push_back(std::move(op));
+    }
+    Values results;
+    for (const int v : body.operations.back().operands) results.push_back(of(v));
+    return results;
+  }
+
+  void expand(const Operation& op, bool reduce) {
+    const std::size_t count = op.operands.size();
+    if (count == 0 || op.results.size() != count || op.regions.size() != 1 ||
+        op.regions[0].arguments.size() != 2 * count || op.regions[0].operations.empty() ||
+        op.regions[0].blocks != 1 || op.regions[0].operations.back().operands.size() != count)
+      malformed(op);
+    location_ = op.location;
+    const Shape shape = module_.type(op.operands[0]).shape;
+    const std::int64_t axis = integer(op, "axis");
+    if (axis < 0 || axis >= shape.rank) malformed(op);
+    for (const int v : op.operands) {
+      const Type& t = module_.type(v);
+      if (t.kind != Type::Kind::vector || t.shape != shape) malformed(op);
+    }
+    const std::int64_t n = shape[static_cast<int>(axis)];
+    if (n < 1 || (n & (n - 1)) != 0) malformed(op);
+    reduce ? expand_reduce(op, shape, static_cast<int>(axis))
+           : expand_scan(op, shape, static_cast<int>(axis));
+  }
+
+  void expand_reduce(const Operation& op, Shape shape, int axis) {
+    Values now = op.operands;
+    while (shape[axis] > 1) {
+      shape[axis] /= 2;
+      Values halves;
+      for (const int upper : {0, 1}) {
+        for (const int v : now) {
+          halves.push_back(emit("tt.reduce.half", {v}, spread(module_.type(v), shape),
+                                {{"axis", axis}, {"upper", upper}}));
+        }
+      }
+      now = combine(op.regions[0], halves, shape);
+    }
+    for (std::size_t i = 0; i < now.size(); ++i)
+      to_->push_back(make("tt.reduce.last", {now[i]}, {op.results[i]}));
+  }
+
+  void expand_scan(const Operation& op, const Shape& shape, int axis) {
+    const std::int64_t reverse = integer(op, "reverse");
+    Values now = op.operands;
+    for (std::int64_t distance = 1; distance < shape[axis]; distance *= 2) {
+      Values arguments;
+      for (const int v : now) {
+        arguments.push_back(emit("tt.scan.shift", {v}, Type(module_.type(v)),
+                                 {{"axis", axis}, {"distance", distance}, {"reverse", reverse}}));
+      }
+      arguments.insert(arguments.end(), now.begin(), now.end());
+      const Values combined = combine(op.regions[0], arguments, shape);
+      for (std::size_t i = 0; i < now.size(); ++i) {
+        now[i] = emit("tt.scan.keep", {now[i], combined[i]}, Type(module_.type(now[i])),
+                      {{"axis", axis}, {"distance", distance}, {"reverse", reverse}});
+      }
+    }
+    for (std::size_t i = 0; i < now.size(); ++i)
+      to_->push_back(make("tt.scan.last", {now[i]}, {op.results[i]}));
+  }
+
+  Module& module_;
+  std::vector<Operation>* to_ = nullptr;
+  int location_ = 0;
+};
+
+}  // namespace
+
+void expand_combines(Module& module) {
+  Expander expander(module);
+  for (Function& f : module.functions) expander.region(f.body);
+}
+
+}  // namespace tessera::triton

@@ -1,0 +1,330 @@
+#include "triton/launch.hpp"
+
+#include <omp.h>
+
+#include <chrono>
+#include <cstdio>
+
+#include "sim/diagnostics/slugs.hpp"
+#include "sim/numerics/op_state.hpp"
+
+namespace tessera::triton {
+
+namespace {
+
+void check(const Launch& launch) {
+  const Kernel& k = *launch.kernel;
+  if (launch.arguments.size() != k.parameters.size()) {
+    throw InputError("bad-input", k.program.name + " takes " + std::to_string(k.parameters.size()) +
+                                      " arguments; " + std::to_string(launch.arguments.size()) +
+                                      " are given");
+  }
+  for (std::size_t i = 0; i < launch.arguments.size(); ++i) {
+    const Argument& a = launch.arguments[i];
+    const Parameter& p = k.parameters[i];
+    if (a.storage >= std::ssize(launch.storages) || (a.storage >= 0 && !p.type.pointer))
+      throw InputError("bad-input", p.name + " is " + p.type.text + ": it takes another argument");
+  }
+  std::int64_t programs = 1;
+  for (const std::int64_t extent : launch.grid) {
+    if (extent < 0 || extent > INT32_MAX)
+      throw InputError("bad-input", "a grid has extents from 0 to 2^31 - 1");
+    programs *= extent;
+    if (programs > (std::int64_t{1} << 40))
+      throw InputError("bad-input", "a grid of more than 2^40 programs");
+  }
+  for (const LaunchStorage& s : launch.storages) {
+    if (s.data.size_bytes() > (std::int64_t{1} << (kAddressBits - 1)))
+      throw InputError("bad-input", s.name + " is larger than 512 GiB");
+  }
+}
+
+class Runner {
+ public:
+  Runner(Launch& launch, const RunOptions& options)
+      : launch_(launch), kernel_(*launch.kernel), options_(options) {
+    plan_.kernel = kernel_.program.name;
+    plan_.device = options.device;
+    plan_.grid_rank = 3;
+    plan_.labels = {"x", "y", "z"};
+    for (const std::int64_t extent : launch.grid) programs_ *= extent;
+  }
+
+  LaunchResult run() {
+    LaunchResult result;
+    const auto start = std::chrono::steady_clock::now();
+    std::vector<Array> before;
+    for (const LaunchStorage& s : launch_.storages) before.push_back(s.data);
+    int threads = options_.threads > 0 ? options_.threads : omp_get_max_threads();
+    threads = static_cast<int>(std::min<std::int64_t>(threads, programs_));
+    const bool in_order = kernel_.atomics || kernel_.prints || threads < 2;
+    const auto again = [&] {
+      for (std::size_t s = 0; s < before.size(); ++s) launch_.storages[s].data = before[s];
+      result = {};
+    };
+    // What takes no longer than to wake the threads is over by then.
+    if (!run_alone(result, !in_order)) {
+      again();
+      if (!run_parallel(threads, result)) {
+        again();
+        run_alone(result, false);
+      }
+    }
+    if (!result.run.complete) {
+      for (std::size_t s = 0; s < before.size(); ++s)
+        launch_.storages[s].data = std::move(before[s]);
+    }
+    result.run.seconds =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    return result;
+  }
+
+ private:
+  Memory memory(bool alone) {
+    std::vector<GlobalStorage> storages;
+    for (LaunchStorage& s : launch_.storages)
+      storages.push_back({s.name, s.data.dtype(), s.data.bytes(), s.data.size_bytes(), false});
+    for (std::size_t i = 0; i < kernel_.parameters.size(); ++i) {
+      const int storage = launch_.arguments[i].storage;
+      if (storage >= 0 && kernel_.parameters[i].written)
+        storages[static_cast<std::size_t>(storage)].watched = true;
+    }
+    Memory m(std::move(storages), kernel_.sites, kernel_.granule, programs_ > 1, alone);
+    for (std::size_t s = 0; s < launch_.storages.size(); ++s) {
+      if (launch_.storages[s].undefined) m.set_undefined(s);
+    }
+    return m;
+  }
+
+  /// What a thread runs programs with, in a scope of its own.
+  struct Worker {
+    Worker(const Runner& runner, Memory& memory)
+        : bounds(runner.launch_.grid.begin(), runner.launch_.grid.end()),
+          context{.plan = &runner.plan_,
+                  .ids = ids.data(),
+                  .who = runner.options_.who.empty() ? runner.plan_.kernel : runner.options_.who,
+                  .command = "",
+                  .stop = runner.options_.stop},
+          instance(runner.kernel_.program, context, memory),
+          before(op_state),
+          outer(step_context) {
+      step_context = &context;
+      op_state = {};
+      op_state.profile = runner.options_.profile;
+      op_state.trap_nan = runner.options_.trap_nan;
+      instance.bounds = &bounds;
+      instance.printed = &printed;
+      for (std::size_t i = 0; i < runner.kernel_.parameters.size(); ++i) {
+        const Parameter& p = runner.kernel_.parameters[i];
+        const Argument& a = runner.launch_.arguments[i];
+        Scalar& s = instance.scalars[static_cast<std::size_t>(p.slot)];
+        s = a.value;
+        if (a.storage < 0) continue;
+        instance.set(p.slot, base_address(static_cast<std::size_t>(a.storage)) +
+                                 a.offset * register_bytes(p.type.pointee));
+      }
+    }
+    ~Worker() {
+      op_state = before;
+      step_context = outer;
+    }
+    Worker(const Worker&) = delete;
+    Worker& operator=(const Worker&) = delete;
+
+    void run(const Runner& runner, std::int64_t program) {
+      instance.number = program;
+      instance.epoch = 0;
+      instance.knows.clear();
+      instance.waits = 0;
+      for (std::size_t d = 0; d < 3; ++d) {
+        ids[d] = static_cast<int>(program % runner.launch_.grid[d]);
+        program /= runner.launch_.grid[d];
+        instance.set(runner.kernel_.program.ids[d], std::int32_t{ids[d]});
+      }
+      stop_if_asked();
+      instance.run(runner.kernel_.program.main);
+    }
+    /// Adds what it counted.
+    void count(LaunchResult& result, std::vector<Requested>& requested) const {
+      result.run.flops += op_state.flops;
+      result.run.transcendentals += op_state.transcendentals;
+      for (std::size_t i = 0; i < requested.size(); ++i) {
+        requested[i].times += instance.requested[i].times;
+        requested[i].read_bytes += instance.requested[i].read_bytes;
+        requested[i].written_bytes += instance.requested[i].written_bytes;
+      }
+    }
+
+    std::array<int, 3> ids{};
+    std::vector<std::int64_t> bounds;
+    std::string printed;
+    StepContext context;
+    Instance instance;
+    OpState before;
+    const StepContext* outer;
+  };
+
+  /// False if something may be wrong.
+  bool run_parallel(int threads, LaunchResult& result) {
+    Memory m = memory(false);
+    std::vector<Requested> requested(m.sites().size() * m.storages().size());
+    std::atomic<bool> failed = false;
+    std::optional<Diagnostic> stopped;
+    const std::int64_t chunk = std::max<std::int64_t>(1, programs_ / (threads * std::int64_t{16}));
+#pragma omp parallel num_threads(threads)
+    {
+      Worker worker(*this, m);
+#pragma omp for schedule(dynamic)
+      for (std::int64_t first = 0; first < programs_; first += chunk) {
+        if (failed.load(std::memory_order_relaxed)) continue;
+        try {
+          for (std::int64_t i = first; i < std::min(programs_, first + chunk); ++i)
+            worker.run(*this, i);
+        } catch (const Stopped& stop) {
+          failed = true;
+#pragma omp critical
+          if (!stopped) stopped = stop.diagnostic;
+        } catch (...) {
+          failed = true;
+        }
+        if (options_.progress && omp_get_thread_num() == 0)
+          options_.progress(static_cast<double>(first) / static_cast<double>(programs_));
+      }
+#pragma omp critical
+      worker.count(result, requested);
+    }
+    if (stopped) {
+      result = {};
+      close(result, m, {});
+      result.run.diagnostics.push_back(*stopped);
+      return true;
+    }
+    if (failed || m.suspect()) return false;
+    close(result, m, requested);
+    return true;
+  }
+
+  /// `briefly`: false if it would take long.
+  bool run_alone(LaunchResult& result, bool briefly) {
+    using Clock = std::chrono::steady_clock;
+    constexpr std::chrono::microseconds kBrief{200};
+    const Clock::time_point start = Clock::now();
+    Memory m = memory(true);
+    std::vector<Requested> requested(m.sites().size() * m.storages().size());
+    Worker worker(*this, m);
+    try {
+      for (std::int64_t i = 0; i < programs_; ++i) {
+        if (briefly && Clock::now() - start > kBrief) return false;
+        worker.run(*this, i);
+        print(worker.printed);
+        if (options_.progress && i % 64 == 0)
+          options_.progress(static_cast<double>(i) / static_cast<double>(programs_));
+      }
+    } catch (const KernelError& error) {
+      print(worker.printed);
+      result.run.diagnostics.push_back(error.diagnostic);
+    }
+    worker.count(result, requested);
+    close(result, m, requested);
+    worker.context.ids = nullptr;
+    if (result.run.ok()) report_undefined(result, m);
+    return true;
+  }
+
+  void print(std::string& text) const {
+    if (text.empty()) return;
+    if (options_.print)
+      options_.print(text);
+    else
+      std::fputs(text.c_str(), stdout);
+    text.clear();
+  }
+
+  /// Ledger, lines, and what the run says of itself.
+  void close(LaunchResult& result, const Memory& m, const std::vector<Requested>& requested) {
+    RunResult& r = result.run;
+    r.plan = plan_;
+    for (const std::int64_t extent : launch_.grid) r.grid.push_back(static_cast<int>(extent));
+    r.steps = programs_;
+    r.complete = r.ok();
+    const std::size_t storages = m.storages().size();
+    result.written.assign(storages, false);
+    std::vector<Requested> all(storages);
+    for (std::size_t i = 0; i < requested.size(); ++i) {
+      const Requested& q = requested[i];
+      if (q.times == 0) continue;
+      const std::size_t s = i % storages;
+      all[s].times += q.times;
+      all[s].read_bytes += q.read_bytes;
+      all[s].written_bytes += q.written_bytes;
+      const Site& site = m.sites()[i / storages];
+      result.lines.push_back(
+          {kernel_.program.locations[static_cast<std::size_t>(site.location)], s, q});
+    }
+    for (std::size_t s = 0; s < storages; ++s) {
+      const Requested& q = all[s];
+      result.written[s] = q.written_bytes > 0;
+      const char* const direction = q.written_bytes == 0 ? "in"
+                                    : q.read_bytes == 0  ? "out"
+                                                         : "inout";
+      const int ref = r.plan.ledger.add_ref(m.storages()[s].name, direction);
+      Movement load{.ref = ref, .why = Why::load, .transfers = q.times, .bytes = q.read_bytes};
+      load.padded_bytes = load.bytes;
+      Movement store{.ref = ref,
+                     .from = Space::vmem,
+                     .to = Space::hbm,
+                     .why = Why::store,
+                     .transfers = 0,
+                     .bytes = q.written_bytes};
+      store.padded_bytes = store.bytes;
+      r.plan.ledger.record(load);
+      r.plan.ledger.record(store);
+    }
+  }
+
+  /// Undefined values in memory at the end are an error, at the line that read them.
+  void report_undefined(LaunchResult& result, const Memory& m) const {
+    for (std::size_t s = 0; s < m.storages().size(); ++s) {
+      const auto reached = m.reached(s);
+      if (!reached) continue;
+      const GlobalStorage& storage = m.storages()[s];
+      const int number = read_of(reached->origin);
+      Diagnostic d{.slug = "uninit-read"};
+      d.headline = with_commas(reached->count) + " of " +
+                   with_commas(storage.size / register_bytes(storage.dtype)) + " elements of " +
+                   storage.name +
+                   " depend on memory that nothing has written, or on lanes that a mask "
+                   "left out";
+      add_kernel_field(d);
+      if (number > 0 && number <= std::ssize(kernel_.program.reads)) {
+        const Read& read = kernel_.program.reads[static_cast<std::size_t>(number - 1)];
+        const Location& at = kernel_.program.locations[static_cast<std::size_t>(read.location)];
+        d.fields.emplace_back("line", source_excerpt({at.file.c_str(), at.line}));
+      }
+      d.fields.emplace_back(
+          "ends", "in " + storage.name + ", first at element " + std::to_string(reached->first));
+      d.fields.emplace_back(
+          "help",
+          "what a mask leaves out of a load is undefined without `other`: give it, or "
+          "select before you compute");
+      result.run.diagnostics.push_back(std::move(d));
+      result.run.complete = true;
+      return;
+    }
+  }
+
+  Launch& launch_;
+  const Kernel& kernel_;
+  const RunOptions& options_;
+  Plan plan_;
+  std::int64_t programs_ = 1;
+};
+
+}  // namespace
+
+LaunchResult run_launch(Launch& launch, const RunOptions& options) {
+  check(launch);
+  return Runner(launch, options).run();
+}
+
+}  // namespace tessera::triton

@@ -1,0 +1,57 @@
+// A launch of a Triton kernel: a grid of programs on arguments.
+//
+// Programs run in any order, as on a GPU; here they run on threads, several at once, or, of a
+// kernel with atomics or prints, one after the other in the order of the grid (x fastest). Where
+// programs may race, or one fails, the launch runs again on one thread, so that the first error in
+// the order of the grid is the one reported: storages, ledger and diagnostics are the same bits for
+// every thread count. Left out: programs that wait for one that the grid has later
+// (`unsupported`, where they do so by atomics).
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sim/pipeline/run.hpp"
+#include "triton/plan_kernel.hpp"
+
+namespace tessera::triton {
+
+struct Argument {
+  Scalar value = {};        ///< of a scalar, in its parameter's type
+  int storage = -1;         ///< of a pointer; -1: a scalar, or a null pointer
+  std::int64_t offset = 0;  ///< of a pointer: its first element
+};
+
+/// One allocation: what a tensor and its views share.
+struct LaunchStorage {
+  std::string name;
+  Array data;              ///< of one dim; changed by the launch
+  bool undefined = false;  ///< nothing was written there yet
+};
+
+struct Launch {
+  const Kernel* kernel = nullptr;
+  std::array<std::int64_t, 3> grid{1, 1, 1};
+  std::vector<Argument> arguments;  ///< of each parameter
+  std::vector<LaunchStorage> storages;
+};
+
+/// What a line of the kernel asked of a storage.
+struct LineTraffic {
+  Location line;
+  std::size_t storage = 0;
+  Requested requested;
+};
+
+struct LaunchResult {
+  RunResult run;  ///< `outputs` is empty: the launch's storages have the results
+  std::vector<LineTraffic> lines;
+  std::vector<bool> written;  ///< per storage: a store or an atomic reached it
+};
+
+/// Runs it on the launch's storages, which it changes; as they were, if there is a diagnostic.
+/// Throws InputError if the arguments are not the kernel's.
+LaunchResult run_launch(Launch& launch, const RunOptions& options);
+
+}  // namespace tessera::triton

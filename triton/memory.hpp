@@ -1,0 +1,163 @@
+// The global memory of a launch: storages at addresses of their own, who accessed what, and what is
+// undefined.
+//
+// A storage is one allocation (of torch: what a tensor and its views share); pointers are 64-bit
+// addresses, storage k at (k + 1) << 40, so that an offset that goes astray lands in no storage.
+// Accesses are checked against the allocation (oob-index). Programs of a grid run in any order: a
+// granule (of the narrowest type that the kernel points to) that one of them writes with another
+// value than there was while another reads or writes it, no release and acquire by atomics between,
+// is a `race`; so are two lanes of a store that write different values to one address. Undefined is
+// what the launch says is, and what a masked-off lane without `other` gives; where it is stored it
+// is remembered. Left out: views narrower than their storage, atomics beside plain accesses, and
+// what a program does between a release that another acquires and its end: it is taken to come
+// before.
+//
+// Several threads may run programs at once. They find that something may be wrong, not what: a
+// launch that may be wrong runs again on one (launch.hpp).
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "memory_model/array.hpp"
+#include "memory_model/undefined.hpp"
+#include "program/program.hpp"
+
+namespace tessera::triton {
+
+using namespace program;
+
+/// A load, store or atomic of a kernel.
+struct Site {
+  int location = 0;
+  enum class Kind : std::uint8_t { load, store, atomic } kind = Kind::load;
+};
+
+/// What a site asked of a storage: every lane that is not masked off counts.
+struct Requested {
+  std::int64_t times = 0;  ///< that it ran and any lane was not masked off
+  std::int64_t read_bytes = 0;
+  std::int64_t written_bytes = 0;
+};
+
+struct GlobalStorage {
+  std::string name;
+  DType dtype = DType::f32;
+  std::byte* bytes = nullptr;
+  std::int64_t size = 0;
+  bool watched = true;  ///< for races
+};
+
+inline constexpr int kAddressBits = 40;
+/// The address of a storage's first byte.
+constexpr std::int64_t base_address(std::size_t storage) {
+  return static_cast<std::int64_t>(storage + 1) << kAddressBits;
+}
+
+class Instance;
+
+class Memory {
+ public:
+  /// `granule`: bytes of the narrowest type pointed to. `several`: programs. `alone`: one thread
+  /// runs them, in the order of the grid; else what may be wrong throws Again.
+  Memory(std::vector<GlobalStorage> storages, const std::vector<Site>& sites, std::int64_t granule,
+         bool several, bool alone);
+
+  /// Declares all of a storage undefined.
+  void set_undefined(std::size_t storage);
+  const std::vector<GlobalStorage>& storages() const { return storages_; }
+  const std::vector<Site>& sites() const { return sites_; }
+  bool alone() const { return alone_; }
+
+  /// n lanes of `width` bytes at `addresses`; `mask` (null: all) says which are accessed. `to` and
+  /// `undefined` get lane i at i; undefined is made where it is needed.
+  void load(Instance& x, int site, const std::int64_t* addresses, const std::byte* mask,
+            std::int64_t n, std::int64_t width, std::byte* to, StorageHandle& undefined);
+  void store(Instance& x, int site, const std::int64_t* addresses, const std::byte* mask,
+             std::int64_t n, std::int64_t width, const std::byte* from, const std::byte* undefined);
+  /// The bytes of one lane of an atomic, which may change them; `acquire`, `release`: as its memory
+  /// order says.
+  std::byte* atomic(Instance& x, int site, std::int64_t address, std::int64_t width);
+  /// An atomic left memory as it was. Throws KernelError[unsupported] of a program that does
+  /// nothing else any more: it waits for one that has not run yet.
+  static void left_unchanged(Instance& x, std::int64_t address);
+  void acquire(Instance& x, std::int64_t address);
+  void release(Instance& x, std::int64_t address);
+  /// Of the element at an address.
+  Origin undefined_at(std::int64_t address, std::int64_t width) const;
+  void define(std::int64_t address, std::int64_t width);
+
+  /// After all programs: true if some accesses may race.
+  bool suspect() const;
+  /// The first element of a storage that was stored though it was undefined, and how many; of what
+  /// the launch declared undefined: not.
+  struct Reached {
+    std::int64_t first = 0;
+    std::int64_t count = 0;
+    Origin origin = 0;
+  };
+  std::optional<Reached> reached(std::size_t storage) const;
+
+ private:
+  /// What of a storage was accessed, per granule: program + 1 in the high bits, its site in the
+  /// low.
+  struct Seen {
+    std::vector<std::uint64_t> readers;
+    std::vector<std::uint64_t> writers;
+    std::vector<std::uint8_t> undefined;  ///< empty: all is defined
+    std::vector<std::uint8_t> reached;    ///< Origin of undefined values that were stored
+  };
+  struct Place {
+    std::size_t storage = 0;
+    std::int64_t offset = 0;
+  };
+  Place place(int site, std::int64_t address, std::int64_t bytes) const;
+  [[noreturn]] void fail_bounds(int site, std::int64_t address, std::int64_t bytes) const;
+  [[noreturn]] void fail_race(Instance& x, int site, const Place& at, std::uint64_t earlier,
+                              bool earlier_writes, bool writes) const;
+  void check_lanes(Instance& x, int site, const std::int64_t* addresses, const std::byte* mask,
+                   std::int64_t n, std::int64_t width, const std::byte* from) const;
+  void note_read(Instance& x, int site, const Place& at, std::int64_t bytes);
+  void note_write(Instance& x, int site, const Place& at, const std::byte* from,
+                  std::int64_t bytes);
+  void mark_undefined(const Place& at, std::int64_t width, Origin origin);
+  bool ordered(const Instance& x, std::uint64_t earlier) const;
+
+  std::vector<GlobalStorage> storages_;
+  const std::vector<Site>& sites_;
+  std::int64_t granule_;
+  bool several_;
+  bool alone_;
+  bool any_undefined_ = false;
+  std::vector<Seen> seen_;
+  /// Of atomics, by address: up to which epoch of which program their acquirers know.
+  std::map<std::int64_t, std::map<std::int64_t, std::int64_t>> released_;
+};
+
+/// Thrown on several threads where something may be wrong.
+struct Again {};
+
+/// What one thread runs programs with.
+class Instance : public Exec {
+ public:
+  Instance(const Program& program_, StepContext& context_, Memory& memory_)
+      : Exec(program_, nullptr, context_),
+        memory(memory_),
+        requested(memory_.sites().size() * memory_.storages().size()) {}
+
+  Memory& memory;
+  std::int64_t number = 0;                     ///< of the running program
+  std::int64_t epoch = 0;                      ///< releases that it has made
+  std::map<std::int64_t, std::int64_t> knows;  ///< epochs of programs that it has acquired
+  std::vector<Requested> requested;            ///< by site, then storage
+  std::int64_t waits_for = 0;  ///< address of the last atomic that left memory as it was
+  std::int64_t waits = 0;      ///< such atomics on end
+};
+
+inline Instance& instance(Exec& x) { return static_cast<Instance&>(x); }
+
+}  // namespace tessera::triton

@@ -1,0 +1,238 @@
+// tt.atomic_*: lane after lane, in row-major order; programs in the order of the grid.
+#include "program/elements.hpp"
+#include "triton/memory.hpp"
+#include "triton/plan_kernel.hpp"
+#include "triton/rules.hpp"
+
+namespace tessera::triton {
+
+namespace {
+
+/// Numbers of tt.atomic_rmw's attribute.
+enum Rmw : std::int64_t {
+  kAnd = 1,
+  kOr,
+  kXor,
+  kAdd,
+  kFadd,
+  kMax,
+  kMin,
+  kUmax,
+  kUmin,
+  kExchange,
+};
+/// Of `sem`.
+enum Order : std::int64_t { kRelaxed = 1, kAcquire, kRelease, kAcquireRelease };
+
+using Update = void (*)(std::byte* at, const std::byte* value);
+
+template <class T>
+void store(std::byte* at, T v) {
+  std::memcpy(at, &v, sizeof(T));
+}
+template <class T>
+T read(const std::byte* at) {
+  T v;
+  std::memcpy(&v, at, sizeof(T));
+  return v;
+}
+
+template <class T>
+Update integer_update(std::int64_t rmw) {
+  using U = std::make_unsigned_t<T>;
+  switch (rmw) {
+    case kAnd:
+      return [](std::byte* at, const std::byte* v) { store<U>(at, read<U>(at) & read<U>(v)); };
+    case kOr:
+      return [](std::byte* at, const std::byte* v) { store<U>(at, read<U>(at) | read<U>(v)); };
+    case kXor:
+      return [](std::byte* at, const std::byte* v) { store<U>(at, read<U>(at) ^ read<U>(v)); };
+    case kAdd:
+      return [](std::byte* at, const std::byte* v) {
+        store<U>(at, static_cast<U>(read<U>(at) + read<U>(v)));
+      };
+    case kMax:
+      return
+          [](std::byte* at, const std::byte* v) { store(at, std::max(read<T>(at), read<T>(v))); };
+    case kMin:
+      return
+          [](std::byte* at, const std::byte* v) { store(at, std::min(read<T>(at), read<T>(v))); };
+    case kUmax:
+      return
+          [](std::byte* at, const std::byte* v) { store(at, std::max(read<U>(at), read<U>(v))); };
+    case kUmin:
+      return
+          [](std::byte* at, const std::byte* v) { store(at, std::min(read<U>(at), read<U>(v))); };
+    case kExchange:
+      return [](std::byte* at, const std::byte* v) { store(at, read<U>(v)); };
+    default:
+      return nullptr;
+  }
+}
+
+Update update_of(std::int64_t rmw, DType d) {
+  if (rmw == kFadd || (rmw == kExchange && is_float(d))) {
+    Update u = nullptr;
+    visit_dtype(d, [&](auto tag) {
+      using T = typename decltype(tag)::type;
+      if constexpr (kIsFloat<T> && sizeof(T) >= 2 && !std::is_same_v<T, double>) {
+        if (rmw == kExchange)
+          u = [](std::byte* at, const std::byte* v) { store(at, read<T>(v)); };
+        else
+          u = [](std::byte* at, const std::byte* v) {
+            store(at, convert<T>(convert<float>(read<T>(at)) + convert<float>(read<T>(v))));
+          };
+      }
+    });
+    return u;
+  }
+  if (d == DType::i32) return integer_update<std::int32_t>(rmw);
+  if (d == DType::i64) return integer_update<std::int64_t>(rmw);
+  return nullptr;
+}
+
+/// Lanes of an op that updates memory: `update` at the bytes of each that is on; the result has
+/// what was there.
+template <class F>
+void each_lane(Exec& x, int site, std::int64_t n, std::int64_t width, std::int64_t order,
+               const Vector& pointers, const std::byte* mask, const Vector& value, Vector& before,
+               F&& update) {
+  Instance& i = instance(x);
+  const auto* const addresses = reinterpret_cast<const std::int64_t*>(pointers.data.bytes());
+  for (std::int64_t e = 0; e < n; ++e) {
+    if (mask != nullptr && mask[e] == std::byte{0}) {
+      if (!before.poison) before.poison = poison_mask(n, 0);
+      before.poison.bytes()[e] = std::byte{x.undefined()};
+      continue;
+    }
+    if (const Origin o = pointers.poison_at(e)) fail_poison(o, "an address");
+    if (const Origin o = value.poison_at(e)) fail_poison(o, "what an atomic adds");
+    std::byte* const at = i.memory.atomic(i, site, addresses[e], width);
+    if (order == kAcquire || order == kAcquireRelease) i.memory.acquire(i, addresses[e]);
+    if (const Origin o = i.memory.undefined_at(addresses[e], width)) {
+      if (!before.poison) before.poison = poison_mask(n, 0);
+      before.poison.bytes()[e] = std::byte{o == kAnyRead ? x.undefined() : o};
+    }
+    std::memcpy(before.data.bytes() + e * width, at, static_cast<std::size_t>(width));
+    update(at, e);
+    if (std::memcmp(before.data.bytes() + e * width, at, static_cast<std::size_t>(width)) == 0)
+      Memory::left_unchanged(i, addresses[e]);
+    else
+      i.waits = 0;
+    if (order == kRelease || order == kAcquireRelease) i.memory.release(i, addresses[e]);
+  }
+}
+
+Vector of_scalar(const Exec& x, int slot) {
+  const Scalar& s = x.scalars[static_cast<std::size_t>(slot)];
+  Vector v{StorageHandle(Storage::allocate(8))};
+  std::memcpy(v.data.bytes(), s.bytes.data(), 8);
+  if (s.poison != 0) v.poison = poison_mask(1, s.poison);
+  return v;
+}
+
+/// An operand of an atomic, scalar or tensor.
+struct Operand {
+  bool tensor = false;
+  int slot = -1;
+  Vector get(Exec& x) const {
+    if (slot < 0) return {};
+    return tensor ? x.vector(slot) : of_scalar(x, slot);
+  }
+};
+Operand operand(Planner& p, int value) {
+  const bool tensor = is_tensor(p.type(value));
+  return {tensor, tensor ? p.vector(value) : p.scalar(value)};
+}
+
+template <class F>
+void plan_update(Planner& p, const Operation& op, int values, int mask_at, F&& make_update) {
+  const Type& t = p.type(op.results[0]);
+  const bool tensor = is_tensor(t);
+  for (const int v : op.operands) {
+    if (is_tensor(p.type(v)) != tensor || (tensor && p.type(v).shape != t.shape)) p.refuse(op);
+  }
+  if (register_bytes(p.type(op.operands[0]).pointee) != register_bytes(t.dtype))
+    p.unsupported(op, "of another type than its pointer's");
+  const std::int64_t n = tensor ? t.shape.elems() : 1;
+  const std::int64_t width = register_bytes(t.dtype);
+  const std::int64_t order = p.integer(op, "sem");
+  const int site = site_of(p, op, Site::Kind::atomic);
+  const Operand pointer = operand(p, op.operands[0]);
+  std::array<Operand, 2> value;
+  for (int i = 0; i < values; ++i)
+    value[static_cast<std::size_t>(i)] = operand(p, op.operands[static_cast<std::size_t>(1 + i)]);
+  Operand mask;
+  if (mask_at > 0 && op.operands.size() > static_cast<std::size_t>(mask_at))
+    mask = operand(p, op.operands[static_cast<std::size_t>(mask_at)]);
+  const int to = tensor ? p.new_vector(op.results[0]) : p.new_scalar(op.results[0]);
+  for (const Operand& o : {pointer, value[0], value[1], mask}) {
+    if (o.tensor) p.read(o.slot);
+  }
+  p.emit([=](Exec& x) {
+    const Vector addresses = pointer.get(x);
+    const Vector on = mask.get(x);
+    if (on.data) {
+      if (const Origin o = on.first_poison(0, n)) fail_poison(o, "a mask");
+    }
+    const Vector a = value[0].get(x);
+    const Vector b = value[1].get(x);
+    Vector before{StorageHandle(
+        Storage::allocate(static_cast<std::size_t>(std::max<std::int64_t>(8, n * width))))};
+    std::memset(before.data.bytes(), 0,
+                static_cast<std::size_t>(std::max<std::int64_t>(8, n * width)));
+    each_lane(x, site, n, width, order, addresses, on.data ? on.data.bytes() : nullptr, a, before,
+              make_update(a, b, width));
+    if (tensor) {
+      x.vector(to) = std::move(before);
+      return;
+    }
+    Scalar& s = x.scalars[static_cast<std::size_t>(to)];
+    s = {};
+    std::memcpy(s.bytes.data(), before.data.bytes(), static_cast<std::size_t>(width));
+    s.poison = before.poison_at(0);
+  });
+  p.reads_memory(op, -1);
+}
+
+void plan_rmw(Planner& p, const Operation& op) {
+  if (op.operands.size() < 2 || op.operands.size() > 3 || op.results.size() != 1) p.refuse(op);
+  const Type& t = p.type(op.results[0]);
+  p.expect_same_type(op, op.operands[1], op.results[0]);
+  const std::int64_t rmw = p.integer(op, "atomic_rmw_op");
+  if (op.operands.size() > 2 && p.type(op.operands[2]).dtype != DType::boolean) p.refuse(op);
+  const Update update = update_of(rmw, t.dtype);
+  if (update == nullptr || !p.type(op.operands[0]).pointer)
+    p.unsupported(op, "of this kind and type");
+  plan_update(p, op, 1, 2, [update](const Vector& a, const Vector&, std::int64_t width) {
+    return [&a, update, width](std::byte* at, std::int64_t e) {
+      update(at, a.data.bytes() + e * width);
+    };
+  });
+}
+
+void plan_cas(Planner& p, const Operation& op) {
+  p.expect(op, 3, 1);
+  p.expect_same_type(op, op.operands[1], op.results[0]);
+  p.expect_same_type(op, op.operands[2], op.results[0]);
+  if (!p.type(op.operands[0]).pointer) p.unsupported(op, "of no pointer");
+  plan_update(p, op, 2, 0, [](const Vector& a, const Vector& b, std::int64_t width) {
+    return [&a, &b, width](std::byte* at, std::int64_t e) {
+      const auto size = static_cast<std::size_t>(width);
+      if (std::memcmp(at, a.data.bytes() + e * width, size) == 0)
+        std::memcpy(at, b.data.bytes() + e * width, size);
+    };
+  });
+}
+
+}  // namespace
+
+Rules atomic_rules() {
+  static const std::vector<Rule> rules = {
+      {"tt.atomic_rmw", "updates memory and gives what was there", false, plan_rmw},
+      {"tt.atomic_cas", "stores if memory is as expected; gives what was there", false, plan_cas},
+  };
+  return rules;
+}
+
+}  // namespace tessera::triton

@@ -1,0 +1,241 @@
+// tt.* of global memory: pointers, loads and stores.
+//
+// Pointers are 64-bit integers (memory.hpp); offsets count elements, and are taken with their sign.
+#include "triton/memory.hpp"
+#include "program/elements.hpp"
+#include "program/rules.hpp"
+#include "triton/plan_kernel.hpp"
+#include "triton/rules.hpp"
+
+namespace tessera::triton {
+
+namespace {
+
+template <std::int64_t kBytes>
+struct AddPointer {
+  template <class T>
+  static std::int64_t apply(std::int64_t pointer, T offset) {
+    return static_cast<std::int64_t>(static_cast<std::uint64_t>(pointer) +
+                                     static_cast<std::uint64_t>(static_cast<std::int64_t>(offset)) *
+                                         kBytes);
+  }
+};
+
+void plan_addptr(Planner& p, const Operation& op) {
+  p.expect(op, 2, 1);
+  const Type& t = p.type(op.results[0]);
+  if (!t.pointer || !p.type(op.operands[0]).pointer) p.unsupported(op, "of no pointer");
+  ElementOp e;
+  e.result = DType::i64;
+  with_integer(p.type(op.operands[1]).dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    if constexpr (std::is_integral_v<T>) {
+      switch (register_bytes(t.pointee)) {
+        case 1:
+          e.kernel = run_elements<AddPointer<1>, std::int64_t, T>;
+          break;
+        case 2:
+          e.kernel = run_elements<AddPointer<2>, std::int64_t, T>;
+          break;
+        case 4:
+          e.kernel = run_elements<AddPointer<4>, std::int64_t, T>;
+          break;
+        default:
+          e.kernel = run_elements<AddPointer<8>, std::int64_t, T>;
+      }
+    }
+  });
+  if (e.kernel == nullptr || bit_width(t.pointee) == 4) p.unsupported(op, "of these types");
+  p.element_op(op, e, op.operands);
+}
+
+/// What decides an access may not be undefined, where the mask is set.
+void defined(const Vector& v, const std::byte* on, std::int64_t n, const char* what) {
+  for (std::int64_t e = 0; v.poison && e < n; ++e) {
+    if ((on == nullptr || on[e] != std::byte{0}) && v.is_poison(e))
+      fail_poison(v.poison_at(e), what);
+  }
+}
+
+/// Lanes that a mask leaves out are undefined.
+void leave_out(StorageHandle& poison, Origin origin, const std::byte* mask, std::int64_t n) {
+  for (std::int64_t i = 0; i < n; ++i) {
+    if (mask[i] != std::byte{0}) continue;
+    if (!poison) poison = poison_mask(n, 0);
+    poison.bytes()[i] = std::byte{origin};
+  }
+}
+
+/// A mask or `other`: of as many elements as the access.
+void check_shape(Planner& p, const Operation& op, int value, int of) {
+  if (is_tensor(p.type(value)) != is_tensor(p.type(of)) ||
+      (is_tensor(p.type(of)) && p.type(value).shape != p.type(of).shape))
+    p.refuse(op);
+}
+
+void check_types(Planner& p, const Operation& op, int pointer, int value) {
+  const Type& address = p.type(pointer);
+  const Type& element = p.type(value);
+  if (!address.pointer || !element.known || is_tensor(address) != is_tensor(element))
+    p.unsupported(op, "of these types");
+  check_shape(p, op, pointer, value);
+  if (element.dtype == DType::boolean) p.unsupported(op, "of i1, which lies in bytes");
+  if (register_bytes(address.pointee) != register_bytes(element.dtype) ||
+      bit_width(element.dtype) == 4)
+    p.unsupported(op, "of another type than its pointer's");
+}
+
+void check_mask(Planner& p, const Operation& op, int mask, int of) {
+  check_shape(p, op, mask, of);
+  if (p.type(mask).dtype != DType::boolean) p.refuse(op);
+}
+
+void plan_load(Planner& p, const Operation& op) {
+  const auto parts = p.segments(op);
+  if (parts.size() != 3 || parts[0].size() != 1 || op.results.size() != 1) p.refuse(op);
+  check_types(p, op, parts[0][0], op.results[0]);
+  if (parts[1].size() > 1 || parts[2].size() > parts[1].size()) p.refuse(op);
+  for (const int v : parts[1]) check_mask(p, op, v, op.results[0]);
+  for (const int v : parts[2]) {
+    check_shape(p, op, v, op.results[0]);
+    p.expect_same_type(op, v, op.results[0]);
+  }
+  const int site = site_of(p, op, Site::Kind::load);
+  const Type& t = p.type(op.results[0]);
+  const std::int64_t width = register_bytes(t.dtype);
+  const bool masked = !parts[1].empty();
+  const bool has_other = !parts[2].empty();
+  if (!is_tensor(t)) {
+    const int pointer = p.scalar(parts[0][0]);
+    const int mask = masked ? p.scalar(parts[1][0]) : -1;
+    const int other = has_other ? p.scalar(parts[2][0]) : -1;
+    const int to = p.new_scalar(op.results[0]);
+    p.emit([=](Exec& x) {
+      Scalar& s = x.scalars[static_cast<std::size_t>(to)];
+      if (masked && x.integer(mask, DType::boolean, "a mask") == 0) {
+        if (has_other)
+          s = x.scalars[static_cast<std::size_t>(other)];
+        else
+          s = {.poison = x.undefined()};
+        return;
+      }
+      const std::int64_t address = x.integer(pointer, DType::i64, "an address");
+      StorageHandle undefined;
+      s = {};
+      Instance& i = instance(x);
+      i.memory.load(i, site, &address, nullptr, 1, width, s.bytes.data(), undefined);
+      if (undefined) s.poison = std::to_integer<Origin>(undefined.bytes()[0]);
+    });
+    p.reads_memory(op, -1);
+    return;
+  }
+  const std::int64_t n = t.shape.elems();
+  const int pointer = p.vector(parts[0][0]);
+  const int mask = masked ? p.vector(parts[1][0]) : -1;
+  const int other = has_other ? p.vector(parts[2][0]) : -1;
+  const int to = p.new_vector(op.results[0]);
+  p.read(pointer);
+  if (masked) p.read(mask);
+  if (has_other) p.read(other);
+  p.emit([=](Exec& x) {
+    const std::byte* on = nullptr;
+    if (masked) {
+      defined(x.vector(mask), nullptr, n, "a mask");
+      on = x.vector(mask).data.bytes();
+    }
+    defined(x.vector(pointer), on, n, "an address");
+    Vector v{StorageHandle(Storage::allocate(static_cast<std::size_t>(n * width)))};
+    if (has_other) {
+      std::memcpy(v.data.bytes(), x.vector(other).data.bytes(),
+                  static_cast<std::size_t>(n * width));
+      if (const StorageHandle& from = x.vector(other).poison) {
+        for (std::int64_t e = 0; e < n; ++e) {
+          if (on[e] != std::byte{0} || from.bytes()[e] == std::byte{0}) continue;
+          if (!v.poison) v.poison = poison_mask(n, 0);
+          v.poison.bytes()[e] = from.bytes()[e];
+        }
+      }
+    } else if (masked) {
+      std::memset(v.data.bytes(), 0, static_cast<std::size_t>(n * width));
+      leave_out(v.poison, x.undefined(), on, n);
+    }
+    Instance& i = instance(x);
+    i.memory.load(i, site, reinterpret_cast<const std::int64_t*>(x.vector(pointer).data.bytes()),
+                  on, n, width, v.data.bytes(), v.poison);
+    x.vector(to) = std::move(v);
+  });
+  p.reads_memory(op, -1);
+}
+
+void plan_store(Planner& p, const Operation& op) {
+  if (op.operands.size() < 2 || op.operands.size() > 3 || !op.results.empty()) p.refuse(op);
+  check_types(p, op, op.operands[0], op.operands[1]);
+  if (op.operands.size() > 2) check_mask(p, op, op.operands[2], op.operands[1]);
+  const int site = site_of(p, op, Site::Kind::store);
+  const Type& t = p.type(op.operands[1]);
+  const std::int64_t width = register_bytes(t.dtype);
+  const bool masked = op.operands.size() > 2;
+  if (!is_tensor(t)) {
+    const int pointer = p.scalar(op.operands[0]);
+    const int value = p.scalar(op.operands[1]);
+    const int mask = masked ? p.scalar(op.operands[2]) : -1;
+    p.emit([=](Exec& x) {
+      if (masked && x.integer(mask, DType::boolean, "a mask") == 0) return;
+      const std::int64_t address = x.integer(pointer, DType::i64, "an address");
+      const Scalar& s = x.scalars[static_cast<std::size_t>(value)];
+      const auto poison = std::byte{s.poison};
+      Instance& i = instance(x);
+      i.memory.store(i, site, &address, nullptr, 1, width, s.bytes.data(), &poison);
+    });
+    return;
+  }
+  const std::int64_t n = t.shape.elems();
+  const int pointer = p.vector(op.operands[0]);
+  const int value = p.vector(op.operands[1]);
+  const int mask = masked ? p.vector(op.operands[2]) : -1;
+  p.read(pointer);
+  p.read(value);
+  if (masked) p.read(mask);
+  p.emit([=](Exec& x) {
+    const std::byte* on = nullptr;
+    if (masked) {
+      defined(x.vector(mask), nullptr, n, "a mask");
+      on = x.vector(mask).data.bytes();
+    }
+    defined(x.vector(pointer), on, n, "an address");
+    const Vector& v = x.vector(value);
+    Instance& i = instance(x);
+    i.memory.store(i, site, reinterpret_cast<const std::int64_t*>(x.vector(pointer).data.bytes()),
+                   on, n, width, v.data.bytes(), v.poison ? v.poison.bytes() : nullptr);
+  });
+}
+
+/// Pointers of another type are the same addresses.
+void plan_tt_bitcast(Planner& p, const Operation& op) {
+  p.expect(op, 1, 1);
+  const Type& from = p.type(op.operands[0]);
+  const Type& to = p.type(op.results[0]);
+  if (from.pointer != to.pointer) p.unsupported(op, "of a pointer to no pointer");
+  if (from.pointer)
+    p.alias(op.results[0], op.operands[0]);
+  else
+    plan_bitcast(p, op);
+}
+
+}  // namespace
+
+Rules memory_rules() {
+  static const std::vector<Rule> rules = {
+      {"tt.addptr", "pointer + offset, in elements", true, plan_addptr},
+      {"tt.load",
+       "where the mask is set what the pointers point to, elsewhere `other`, or undefined", true,
+       plan_load},
+      {"tt.store", "where the mask is set", false, plan_store},
+      {"tt.bitcast", "the same bits as another type", true, plan_tt_bitcast},
+      {"tt.int_to_ptr", "an address as a pointer", true, plan_same},
+      {"tt.ptr_to_int", "a pointer as its address", true, plan_same},
+  };
+  return rules;
+}
+
+}  // namespace tessera::triton

@@ -1,0 +1,88 @@
+#include "triton/plan_kernel.hpp"
+
+#include <algorithm>
+
+#include "sim/diagnostics/diagnostic.hpp"
+#include "triton/combine.hpp"
+#include "triton/rules.hpp"
+#include "triton/written.hpp"
+
+namespace tessera::triton {
+
+namespace {
+
+/// Rules are handed a Planner; what they say of the kernel besides goes here.
+class KernelPlanner : public Planner {
+ public:
+  KernelPlanner(const Module& module, Kernel& to)
+      : Planner(module, rules(), to.program), kernel(to) {}
+  Kernel& kernel;
+};
+Kernel& kernel_of(Planner& p) { return static_cast<KernelPlanner&>(p).kernel; }
+
+/// Triton's own limit is 2^20 elements.
+void check_size(const Type& t) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 24;
+  std::int64_t elems = 1;
+  for (int d = 0; d < t.shape.rank; ++d) {
+    if (t.shape[d] < 1 || t.shape[d] > kMost || (elems *= t.shape[d]) > kMost)
+      throw InputError("bad-module", "the module has a tensor of an impossible shape: " + t.text);
+  }
+}
+
+}  // namespace
+
+int site_of(Planner& p, const Operation& op, Site::Kind kind) {
+  Kernel& k = kernel_of(p);
+  if (k.sites.size() >= 65535) p.unsupported(op, "after 65,535 other accesses to memory");
+  k.atomics = k.atomics || kind == Site::Kind::atomic;
+  k.sites.push_back({op.location, kind});
+  return static_cast<int>(k.sites.size()) - 1;
+}
+
+void note_print(Planner& p) { kernel_of(p).prints = true; }
+
+std::unique_ptr<Kernel> plan_kernel(Module module) {
+  const auto is_public = [](const Function& f) {
+    const auto it = f.attributes.find("sym_visibility");
+    return it == f.attributes.end() || it->second.text != "private";
+  };
+  const auto kernels = std::ranges::count_if(module.functions, is_public);
+  if (kernels != 1) {
+    throw InputError("bad-module", "the module has " + std::to_string(kernels) +
+                                       " public functions; a kernel is one");
+  }
+  for (const Type& t : module.types) check_size(t);
+  expand_combines(module);
+  auto kernel = std::make_unique<Kernel>();
+  Program& program = kernel->program;
+  const Function& main = *std::ranges::find_if(module.functions, is_public);
+  program.name = main.name;
+  program.locations = module.locations;
+  program.grid = {kDynamic, kDynamic, kDynamic};
+  program.parallel = {true, true, true};
+  for (int axis = 0; axis < 3; ++axis) program.ids.push_back(program.scalars++);
+  for (const Type& t : module.types) {
+    if (t.pointer) kernel->granule = std::min(kernel->granule, register_bytes(t.pointee));
+  }
+  KernelPlanner planner(module, *kernel);
+  const std::vector<bool> written = written_arguments(module, main);
+  for (std::size_t i = 0; i < main.body.arguments.size(); ++i) {
+    const Type& t = module.type(main.body.arguments[i]);
+    if (t.kind != Type::Kind::scalar || !t.known) {
+      throw KernelError({.slug = "unsupported",
+                         .kind = Diagnostic::Kind::unsupported,
+                         .headline = "arguments of type " + t.text + " are not built yet",
+                         .fields = {{"kernel", main.name}}});
+    }
+    std::string name = i < main.argument_names.size() ? main.argument_names[i] : "";
+    if (name.empty()) name = "argument " + std::to_string(i);
+    kernel->parameters.push_back({std::move(name), t, -1, written[i]});
+  }
+  planner.plan_function(main, program.main);
+  for (std::size_t i = 0; i < kernel->parameters.size(); ++i)
+    kernel->parameters[i].slot = program.main.arguments[i];
+  return kernel;
+}
+
+}  // namespace tessera::triton

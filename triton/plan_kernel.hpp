@@ -1,0 +1,40 @@
+// A Triton module as a program: its one kernel, with what a launch needs to know of it.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "program/planner.hpp"
+#include "triton/memory.hpp"
+
+namespace tessera::triton {
+
+using namespace program;
+
+struct Parameter {
+  std::string name;  ///< in the source
+  Type type;
+  int slot = -1;         ///< of its scalar
+  bool written = false;  ///< of a pointer: the kernel may write through it
+};
+
+struct Kernel {
+  Program program;
+  std::vector<Parameter> parameters;
+  std::vector<Site> sites;
+  std::int64_t granule = 8;  ///< bytes of the narrowest type that it points to
+  bool atomics = false;
+  bool prints = false;
+};
+
+/// The module's ops are changed on the way (combine.hpp). Throws KernelError[unsupported] with the
+/// line of an op that is not built, InputError[bad-module] of a module that makes no sense.
+std::unique_ptr<Kernel> plan_kernel(Module module);
+
+/// For rules: the number of an access to memory, in the order of the program.
+int site_of(Planner& p, const Operation& op, Site::Kind kind);
+/// For rules: the kernel prints.
+void note_print(Planner& p);
+
+}  // namespace tessera::triton
