@@ -37,28 +37,36 @@ class Moved(ImportError):
 def install():
     """Once for a process. The hooks do nothing while no simulation is on."""
     global _context
-    known = f"tessera knows JAX {_text(OLDEST)} to {_text(NEWEST)}"
-    version = jax.__version_info__[:2]
-    if version > NEWEST:
-        warnings.warn(f"{known}: this is {jax.__version__}, of which nobody has tried whether it lowers the same",
-                      stacklevel=4)
+    check_version()
     try:
-        if version < OLDEST:
-            raise ImportError("it is too old")
         _install()
         _context = jax.make_user_context(None)
     except (ImportError, AttributeError, KeyError, TypeError) as e:
-        raise Moved(f"{known}; in this one ({jax.__version__}) something moved: {e}. "
+        raise Moved(f"{_known()}; in this one ({jax.__version__}) something moved: {e}. "
                     f"pip install '{requirement()}'") from e
 
 
-def _text(version):
-    return ".".join(map(str, version))
+def check_version():
+    """Names a JAX that nobody has tried: an older one is refused, a newer one may lower as before."""
+    version = jax.__version_info__[:2]
+    if version < OLDEST:
+        raise Moved(f"{_known()}, not {jax.__version__}. pip install '{requirement()}'")
+    if version > NEWEST:
+        warnings.warn(f"{_known()}: this is {jax.__version__}, of which nobody has tried whether it lowers the same",
+                      stacklevel=5)
 
 
 def requirement():
     """As pip is told."""
     return f"jax>={_text(OLDEST)},<{_text((NEWEST[0], NEWEST[1] + 1))}"
+
+
+def _known():
+    return f"tessera knows JAX {_text(OLDEST)} to {_text(NEWEST)}"
+
+
+def _text(version):
+    return ".".join(map(str, version))
 
 
 @contextlib.contextmanager
