@@ -23,7 +23,7 @@ struct Pick {
   TESSERA_FN auto spec(auto) const {
     return tessera::spec(
         grid(parallel(rows).as("i"), parallel(cols).as("j")),
-        in<float>("x", shape(from_rows, from_cols), block(Int<8>{}, Int<128>{}), map),
+        in<float>("x", shape(from_rows, from_cols), block(Int<8>{}, Int<128>{}), map).pad(0),
         out<float>("o", shape(8 * rows, 128 * cols), block(Int<8>{}, Int<128>{}),
                    [](auto i, auto j) { return at(i, j); }));
   }
