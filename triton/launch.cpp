@@ -324,6 +324,11 @@ class Runner {
 
 LaunchResult run_launch(Launch& launch, const RunOptions& options) {
   check(launch);
+  if (options.profile != Profile::exact && options.profile != Profile::tensorcore_hopper) {
+    throw InputError("bad-input",
+                     std::string("--profile ") + name(options.profile) +
+                         " is not built for Triton launches: exact or tensorcore:hopper");
+  }
   return Runner(launch, options).run();
 }
 

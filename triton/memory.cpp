@@ -71,7 +71,6 @@ Memory::Memory(std::vector<GlobalStorage> storages, const std::vector<Site>& sit
     : storages_(std::move(storages)),
       sites_(sites),
       granule_(granule),
-      several_(several),
       alone_(alone),
       seen_(storages_.size()) {
   for (std::size_t s = 0; several && s < storages_.size(); ++s) {

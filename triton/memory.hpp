@@ -130,7 +130,6 @@ class Memory {
   std::vector<GlobalStorage> storages_;
   const std::vector<Site>& sites_;
   std::int64_t granule_;
-  bool several_;
   bool alone_;
   bool any_undefined_ = false;
   std::vector<Seen> seen_;

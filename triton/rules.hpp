@@ -17,7 +17,7 @@ Rules dot_rules();
 Rules control_rules();
 const RuleTable& rules();
 
-/// One element of a float or integer type, alone or of a tensor.
+/// Else it is a scalar.
 bool is_tensor(const Type& t);
 
 }  // namespace tessera::triton

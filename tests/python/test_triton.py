@@ -85,6 +85,7 @@ def test_what_is_wrong(tessera, launch):
 
 def test_what_there_is_not(tessera, launch):
     assert "--dry is not built for Triton launches yet" in tessera("run", launch(), "--dry", status=2)
+    assert "--profile mxu is not built for Triton launches" in tessera("run", launch(), "--profile", "mxu", status=2)
     assert "a golden is not built for Triton launches yet" in tessera("golden", "make", launch(), "--out", "g", status=2)
     assert "args are 3 without constexprs; add_scale takes 4" in tessera(
         "run", launch(args={"x": {"pointer": "*fp32", "storage": 0}, "y": {"pointer": "*fp32", "storage": 1},
