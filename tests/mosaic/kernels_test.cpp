@@ -103,7 +103,9 @@ TEST_CASE("every kernel's module gives the interpreter's bits and bytes", "[mosa
   for (const KernelHandle& kernel : builtin_kernels().all()) {
     if (kernel.info.name == std::string("all_to_all")) continue;
     DYNAMIC_SECTION(kernel.info.name) {
-      for (std::size_t c = 0; c < kernel.cases.size(); ++c) {
+      // Under sanitizers the ragged case alone: the others take minutes there.
+      for (std::size_t c = TESSERA_EVERY_CASE ? 0 : 1; c < kernel.cases.size(); ++c) {
+        if (!TESSERA_EVERY_CASE && c > 1) break;
         for (const DType dtype : kernel.dtypes) is_the_same(kernel, static_cast<int>(c), dtype);
       }
     }
