@@ -10,12 +10,14 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "memory_model/array.hpp"
 #include "sim/run.hpp"
+#include "tpu_compiler/tpu_compiler.hpp"
 
 namespace tessera::live {
 
@@ -46,20 +48,23 @@ struct Settings {
   bool keep_going = false;  ///< a kernel that is wrong gives poison, and the program goes on
   std::string capture;      ///< a folder for calls with their operands; "" for none
   std::string golden;       ///< a folder for goldens, if options has an error model
-  double patience = 60;     ///< seconds that a device may be late, while nothing else happens
+  /// Asked about each kernel before it runs; none: nobody is.
+  std::shared_ptr<tpu_compiler::TpuCompiler> compiler;
+  double patience = 60;  ///< seconds that a device may be late, while nothing else happens
 };
 
 /// One call of a kernel that is over.
 struct Finished {
-  std::string json;     ///< tessera.run/1
-  std::string text;     ///< the same for people
-  std::string page;     ///< what a page shows beside (report/html_report.hpp), as JSON
-  std::string slug;     ///< of what is wrong, "" if nothing is
-  std::string kind;     ///< "kernel", "unsupported", "unmodelled", "internal" or "input"
-  std::string failure;  ///< the diagnostic, "" if all is well
-  std::string printed;  ///< what the kernel printed
-  std::string folder;   ///< where it was captured, "" if it was not
-  std::string golden;   ///< where its golden is, "" if there is none
+  std::string json;      ///< tessera.run/1
+  std::string text;      ///< the same for people
+  std::string page;      ///< what a page shows beside (report/html_report.hpp), as JSON
+  std::string slug;      ///< of what is wrong, "" if nothing is
+  std::string kind;      ///< "kernel", "unsupported", "unmodelled", "internal" or "input"
+  std::string failure;   ///< the diagnostic, "" if all is well
+  std::string printed;   ///< what the kernel printed
+  std::string folder;    ///< where it was captured, "" if it was not
+  std::string golden;    ///< where its golden is, "" if there is none
+  std::string compiler;  ///< the TPU's compiler's verdict, JSON; "" if it was not asked
 };
 
 /// Calls are taken from here on. Throws InputError if they are already.

@@ -15,6 +15,7 @@
 #include "python/live_calls.hpp"
 #include "sim/diagnostics/diagnostic.hpp"
 #include "sim/machine/schedule.hpp"
+#include "tpu_compiler/tpu_compiler.hpp"
 #include "xla/ffi/api/ffi.h"
 
 namespace nb = nanobind;
@@ -184,7 +185,8 @@ std::string device_kind(const std::string& device) {
 void start(const std::string& device, const std::string& schedule, bool find_races, bool keep_going,
            int cores, int threads, const std::string& capture, double patience,
            const std::string& profile, const std::string& golden,
-           std::optional<ErrorModel> error_model, bool dry) {
+           std::optional<ErrorModel> error_model, bool dry, bool check_compiles,
+           const std::string& python) {
   live::Settings s;
   s.options.device = load_device(device);
   if (s.options.device.kind != DeviceSpec::Kind::tpu)
@@ -201,6 +203,15 @@ void start(const std::string& device, const std::string& schedule, bool find_rac
   s.options.keep_checksums = s.options.error_model.has_value();
   s.patience = patience;
   s.options.dry = dry;
+  if (check_compiles) {
+    tpu_compiler::Settings asked;
+    asked.python = python;
+    asked.note = [](const std::string& text) {
+      std::fprintf(stderr, "tessera: %s\n", text.c_str());
+    };
+    s.compiler = std::make_shared<tpu_compiler::TpuCompiler>(std::move(asked));
+    s.compiler->require();
+  }
   live::open(std::move(s));
 }
 
@@ -228,7 +239,7 @@ NB_MODULE(_xla, m) {
   m.def("start", &start, nb::arg("device"), nb::arg("schedule"), nb::arg("find_races"),
         nb::arg("keep_going"), nb::arg("cores"), nb::arg("threads"), nb::arg("capture"),
         nb::arg("patience"), nb::arg("profile"), nb::arg("golden"), nb::arg("error_model").none(),
-        nb::arg("dry"));
+        nb::arg("dry"), nb::arg("check_compiles"), nb::arg("python"));
   m.def("stop", &live::close, nb::call_guard<nb::gil_scoped_release>());
   nb::class_<live::Finished>(m, "Finished")
       .def_ro("json", &live::Finished::json)
@@ -239,6 +250,7 @@ NB_MODULE(_xla, m) {
       .def_ro("failure", &live::Finished::failure)
       .def_ro("printed", &live::Finished::printed)
       .def_ro("folder", &live::Finished::folder)
-      .def_ro("golden", &live::Finished::golden);
+      .def_ro("golden", &live::Finished::golden)
+      .def_ro("compiler", &live::Finished::compiler);
   m.def("take_finished", &live::take_finished);
 }

@@ -22,7 +22,8 @@ class KernelError(jax.errors.JaxRuntimeError):
 
 
 class Call:
-    """One call of a kernel. `json` is what `tessera run --json` writes (schema tessera.run/1)."""
+    """One call of a kernel. `json` is what `tessera run --json` writes (schema tessera.run/1); `compiler`, of
+    simulate(check_compiles=True), what the TPU's compiler says: verdict, sentence, file, line, vmem_bytes, ..."""
 
     def __init__(self, finished):
         self.json = json.loads(finished.json) if finished.json else None
@@ -31,6 +32,7 @@ class Call:
         self.printed = finished.printed
         self.folder = finished.folder or None
         self.golden = finished.golden or None
+        self.compiler = json.loads(finished.compiler) if finished.compiler else None
         self.error = KernelError(finished.failure, finished.slug, finished.kind) if finished.failure else None
 
     @property

@@ -39,7 +39,7 @@ class _Session:
 
 @contextlib.contextmanager
 def simulate(device="tpu-v5e", schedule=None, checks="all", *, cores=1, threads=0, capture=None, patience=60,
-             profile="exact", golden=None, error_model=None, dry=False):
+             profile="exact", golden=None, error_model=None, dry=False, check_compiles=False):
     """Runs each Pallas TPU kernel called inside on a simulated device; gives a Report.
 
     device: a TPU of `tessera.devices()`, or a file like those of memory_model/devices. Chip queries
@@ -60,6 +60,9 @@ def simulate(device="tpu-v5e", schedule=None, checks="all", *, cores=1, threads=
       functions may be off by), fused=True, other_blocks=False. As the options of `tessera golden make`.
     dry: True: bytes, VMEM and predicted time alone, at any size: kernels compute nothing, and their results are
       undefined (NaN). What a kernel prefetches has to come from elsewhere than a kernel.
+    check_compiles: True: the TPU's own compiler is asked about each kernel before it runs; one that it refuses raises
+      KernelError (does-not-compile), and report.calls[i].compiler has the verdict. It is Google's libtpu, under Google's
+      terms: `pip install 'tessera[tpu-compiler]'`, into this interpreter or the one that TESSERA_TPU_PYTHON names.
     """
     if checks not in _CHECKS:
         raise ValueError(f"checks={checks!r}: one of {', '.join(map(repr, _CHECKS))}")
@@ -76,7 +79,8 @@ def simulate(device="tpu-v5e", schedule=None, checks="all", *, cores=1, threads=
         os.makedirs(golden, exist_ok=True)
         model = _model_of(**(error_model or {}))
     _xla.start(device, schedule or "", checks != "no-races", checks == "report", cores, threads, capture or "",
-               float(patience), profile, golden or "", model, dry)
+               float(patience), profile, golden or "", model, dry, check_compiles,
+               os.environ.get("TESSERA_TPU_PYTHON") or sys.executable)
     session = _Session(device, cores, checks == "report")
     try:
         with _chip.pretend(device, cores), _jax.active(session):
