@@ -22,6 +22,7 @@ struct Words {
   RunArguments run;
   GoldenArguments golden;
   BuildArguments build;
+  CheckArguments check;
   bool markdown = false;
   std::string name;
   std::string folder;
@@ -226,6 +227,26 @@ void add_goldens(CLI::App& app, Words& w) {
   add_error_model(*bless, g);
 }
 
+void add_check(CLI::App& app, Words& w) {
+  CheckArguments& c = w.check;
+  CLI::App* const check = add_command(
+      app, w, "check", "what the TPU's compiler says of Mosaic modules, and tessera, by device",
+      [&c](const Kernels&) { return module_commands().check(c); });
+  check->add_option("modules", c.modules, "modules, folders of calls, or folders of such folders")
+      ->required();
+  check->add_option("--device", c.devices, "devices, as in tpu-v5e,tpu-v6e")->capture_default_str();
+  check->add_option("--python", c.python,
+                    "the Python interpreter that has jax and libtpu; TESSERA_TPU_PYTHON or "
+                    "python3 if not given");
+  check->add_option("--time-limit", c.time_limit, "seconds that the compiler may take for a module")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  check->add_flag("--own", c.own, "tessera's own rules alone: no compiler is asked");
+  check->add_flag("--brief", c.brief, "verdicts alone, without the compiler's VMEM and spills");
+  check->add_option("--json", c.json,
+                    "write the verdicts here (tessera.check/1); - for standard output");
+}
+
 /// What makes something to go on with.
 void add_makers(CLI::App& app, Words& w) {
   RunArguments& a = w.run;
@@ -269,6 +290,7 @@ int dispatch(int argc, char** argv, const Kernels& kernels) {
   add_run(app, w);
   add_comparisons(app, w);
   add_goldens(app, w);
+  add_check(app, w);
   add_makers(app, w);
   if (argc > 1 && argv[1][0] != '-') check_command_word(app, argv[1]);
   try {

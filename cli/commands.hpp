@@ -63,6 +63,17 @@ struct BuildArguments {
   bool not_fused = false;  ///< fma() as a product and a sum
 };
 
+/// What `tessera check` is told.
+struct CheckArguments {
+  std::vector<std::string> modules;  ///< or folders of calls, or of such folders
+  std::string devices = "tpu-v4,tpu-v5e,tpu-v5p,tpu-v6e,tpu-v7x";
+  std::string python;
+  double time_limit = 120;  ///< seconds for a module
+  bool own = false;         ///< tessera's own rules alone
+  bool brief = false;       ///< verdicts alone
+  std::string json;
+};
+
 /// The exit code of a run.
 int exit_code(const std::vector<Diagnostic>& diagnostics);
 /// What a run is watched for: --trap, and the step of --at.

@@ -52,6 +52,7 @@ class LinkedCommands final : public ModuleCommands {
   int extract(const std::string& file, const std::string& folder) const override {
     return extract_command(file, folder);
   }
+  int check(const CheckArguments& arguments) const override { return check_command(arguments); }
   std::unique_ptr<CountedModule> counted(const RunArguments& arguments) const override {
     refuse_triton(arguments, "counting over devices");
     return std::make_unique<CountedCall>(arguments);

@@ -103,11 +103,14 @@ void read_expected(const std::string& folder, const Json& meta, RecordedCall& r)
   }
 }
 
-RecordedCall read_checked(const std::string& folder) {
-  RecordedCall r;
+std::string module_file(const std::string& folder) {
   const bool bytecode = std::filesystem::exists(folder + "/kernel.mlirbc");
-  const Module module = load_module_file(folder + (bytecode ? "/kernel.mlirbc" : "/kernel.mlir"));
-  r.program = plan_module(module);
+  return folder + (bytecode ? "/kernel.mlirbc" : "/kernel.mlir");
+}
+
+RecordedCall read_checked(const std::string& folder, bool values) {
+  RecordedCall r;
+  r.program = plan_module(load_module_file(module_file(folder)));
   const Json meta = read_json(folder + "/meta.json");
   const Json config = read_json(folder + "/config.json");
   r.devices = count_of(meta, "num_devices");
@@ -120,7 +123,14 @@ RecordedCall read_checked(const std::string& folder) {
       inputs > r.program->operands.size())
     throw InputError("bad-input", folder + "/meta.json does not fit the module");
   std::vector<Array> arrays;
+  const std::size_t bounds = operands_before_inputs(*r.program) - r.program->prefetched.size();
   for (std::size_t i = 0; i < operands; ++i) {
+    if (!values && i >= bounds) {
+      Shape shape = shape_of(meta.at("operands")[i].at("shape"));
+      if (r.devices > 1 && shape.rank > 0) shape[0] *= r.devices;
+      arrays.push_back(Array::undefined(operand_dtype(*r.program, i), shape));
+      continue;
+    }
     arrays.push_back(read_parts(folder, "in" + std::to_string(i) + ".npy",
                                 operand_dtype(*r.program, i), r.devices));
   }
@@ -139,7 +149,7 @@ RecordedCall read_checked(const std::string& folder) {
     if (r.devices > 1 && shape.rank > 0) shape[0] *= r.devices;
     r.call.results.push_back(Array::undefined(r.program->operands[inputs + j].type.dtype, shape));
   }
-  read_expected(folder, meta, r);
+  if (values) read_expected(folder, meta, r);
   return r;
 }
 
@@ -232,12 +242,32 @@ std::optional<DeviceSpec> device_of_call(const std::string& folder) {
   }
 }
 
-RecordedCall read_call(const std::string& folder) {
+namespace {
+
+RecordedCall read_caught(const std::string& folder, bool values) {
   try {
-    return read_checked(folder);
+    return read_checked(folder, values);
   } catch (const Json::exception& e) {
     throw InputError("bad-input", folder + "/meta.json: " + e.what());
   } catch (const NpyError& e) {
+    throw InputError("bad-input", e.what());
+  }
+}
+
+}  // namespace
+
+RecordedCall read_call(const std::string& folder) { return read_caught(folder, true); }
+RecordedCall read_call_shapes(const std::string& folder) { return read_caught(folder, false); }
+
+CallText read_call_text(const std::string& folder) {
+  constexpr std::size_t kMostBytes = std::size_t{1} << 30;
+  try {
+    CallText text{.module = read_file(module_file(folder), kMostBytes), .config = ""};
+    const std::string config = folder + "/config.json";
+    if (std::error_code error; std::filesystem::exists(config, error))
+      text.config = read_file(config, kMostBytesOfJson);
+    return text;
+  } catch (const FileError& e) {
     throw InputError("bad-input", e.what());
   }
 }

@@ -44,6 +44,15 @@ void apply_config(const std::string& config, Call& call);
 
 /// Throws InputError.
 RecordedCall read_call(const std::string& folder);
+/// The same without what arrays hold, and without results to compare with: shapes and types are
+/// meta.json's, the extents of a dynamic grid are read.
+RecordedCall read_call_shapes(const std::string& folder);
+/// The files of a call that a compiler gets.
+struct CallText {
+  std::string module;  ///< bytecode, or generic text
+  std::string config;  ///< "" if there is none
+};
+CallText read_call_text(const std::string& folder);
 /// Its device alone.
 std::optional<DeviceSpec> device_of_call(const std::string& folder);
 

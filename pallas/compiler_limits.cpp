@@ -1,17 +1,30 @@
-// What the TPU compiler has no code for: ops on element types that no TensorCore computes in.
-//
-// Asked of libtpu 0.0.42 with a kernel per op, type and device (v5e, v6e, tpu7x); its words are
-// cited. A program of SparseCores has other vectors, and other limits: it is not looked at.
+#include "pallas/compiler_limits.hpp"
+
 #include <algorithm>
+#include <numeric>
 #include <set>
 #include <string>
 
 #include "pallas/plan_module.hpp"
-#include "pallas/rules.hpp"
+#include "program/planner.hpp"
 
 namespace tessera::pallas {
 
 namespace {
+
+constexpr std::int64_t kLanes = 128;
+constexpr std::int64_t kSublanes = 8;
+/// Past any vector's: a damaged module's.
+constexpr std::int64_t kMostExtent = std::int64_t{1} << 30;
+/// What a constant zero is a multiple of.
+constexpr std::int64_t kAnything = std::int64_t{1} << 40;
+
+using Chips = std::set<std::string>;
+const Chips kAll = {};
+const Chips kV4 = {"v4"};
+const Chips kUpToV5 = {"v4", "v5e", "v5p"};
+const Chips kUpToV6 = {"v4", "v5e", "v5p", "v6e"};
+const Chips kV7 = {"7x"};
 
 const std::set<std::string>& sums() {
   static const std::set<std::string> ops = {"arith.addi", "arith.subi", "arith.muli"};
@@ -35,109 +48,426 @@ const std::set<std::string>& floats() {
                                             "arith.divf", "arith.maximumf", "arith.minimumf"};
   return ops;
 }
-
-/// As what is not built is refused, but that no TPU would run it.
-[[noreturn]] void refuse(Planner& p, const Operation& op, const std::string& why) {
-  try {
-    p.unsupported(op, why);
-  } catch (KernelError& e) {
-    auto& fields = e.diagnostic.fields;
-    std::erase_if(fields, [](const auto& field) { return field.first == "help"; });
-    fields.emplace_back(kRefusedByCompiler, "Mosaic has no code for it: no TPU runs this kernel");
-    throw;
-  }
+bool computes_floats(const std::string& op) {
+  return floats().contains(op) || (op.starts_with("math.") && op != "math.absi");
 }
-
-constexpr std::int64_t kLanes = 128;
-constexpr std::int64_t kSublanes = 8;
 
 bool is_narrow(const Type& t) {
   return t.known && t.dtype != DType::boolean && bit_width(t.dtype) < 32;
 }
-
-void check_scalar(Planner& p, const Operation& op, const Type& t) {
-  if (!is_narrow(t)) return;
-  const std::string type = t.text;
-  if (sums().contains(op.name))
-    refuse(p, op,
-           "Not implemented: Only i32 " + op.name + " is supported, but got '" + type +
-               "'. Cast its operands to 32 bits");
-  if (words_only().contains(op.name) || logic().contains(op.name) || op.name == "arith.cmpi")
-    refuse(p, op,
-           "Not implemented: Only i1 and i32 scalars are supported, but got '" + type +
-               "'. Cast its operands to 32 bits");
-  if (floats().contains(op.name))
-    refuse(p, op,
-           "failed to legalize operation: a TPU computes with f32 scalars alone, but got '" + type +
-               "'");
+bool is_fp8(DType d) { return is_float(d) && bit_width(d) == 8; }
+std::int64_t minor(const Shape& s, int from_last) {
+  return s.rank > from_last ? s[s.rank - 1 - from_last] : 1;
 }
 
-void check_vector(Planner& p, const Operation& op, const Type& t) {
-  if (t.dtype == DType::f16 && (floats().contains(op.name) || op.name.starts_with("math.")))
-    refuse(p, op, "Invalid vector type for load: no TensorCore has f16. Use bf16 or f32");
-  if (!is_narrow(t) || is_float(t.dtype)) return;
-  const bool half = bit_width(t.dtype) == 16;
-  if (sums().contains(op.name) && !half)
-    refuse(p, op,
-           "Not implemented: Only vector<i16> and vector<i32> are supported, but got '" +
-               std::string(name(t.dtype)) + "'. Cast its operands");
-  if (words_only().contains(op.name))
-    refuse(p, op,
-           "failed to legalize operation: only vector<i32> is supported, but got '" +
-               std::string(name(t.dtype)) + "'. Cast its operands");
-}
+class Limits {
+ public:
+  explicit Limits(const Module& module)
+      : module_(module), made_by_(module.values.size()), uses_(module.values.size()) {}
 
-/// By an amount that is known when it is compiled there is code for any shape. Else the registers
-/// along the dim must be full: what leaves one end comes in at the other.
-void check_rotate(Planner& p, const Operation& op, const Type& t) {
-  if (op.operands.size() != 2) return;
-  const int by = p.scalar(op.operands[1]);
-  for (const auto& [slot, value] : p.program().constants) {
-    if (slot == by) return;
+  std::vector<Refusal> find() {
+    for (const Function& f : module_.functions) {
+      const auto core = f.attributes.find("tpu.core_type");
+      if (core != f.attributes.end() && core->second.text.find("<sc_") != std::string::npos)
+        return {};
+    }
+    for (const Function& f : module_.functions) note(f.body);
+    for (const Function& f : module_.functions) {
+      kernel_ = module_.functions.front().name;
+      check(f.body);
+    }
+    return std::move(refusals_);
   }
-  if (t.kind != Type::Kind::vector || !t.known || t.shape.rank < 2) return;
-  if (bit_width(t.dtype) < 32)
-    refuse(p, op,
-           "Not implemented: unsupported packed type rotation, of '" + std::string(name(t.dtype)) +
-               "'");
-  const std::int64_t dim = p.integer(op, "dimension");
-  const std::int64_t extent = dim >= 0 && dim < t.shape.rank ? t.shape[static_cast<int>(dim)] : 0;
-  if ((dim == t.shape.rank - 1 && extent % kLanes != 0) ||
-      (dim == t.shape.rank - 2 && extent % kSublanes != 0))
-    refuse(p, op,
-           "Not implemented: unsupported unaligned shape: dim " + std::to_string(dim) + " has " +
-               std::to_string(extent) + " elements");
-}
 
-/// Strides are of rows: of 32-bit elements, a register's width apart.
-void check_strided(Planner& p, const Operation& op) {
-  const bool load = op.name == "tpu.strided_load";
-  const bool value_first = !load && p.type(op.operands.front()).kind == Type::Kind::vector;
-  const Type& m = p.type(op.operands[value_first ? 1 : 0]);
-  const std::vector<std::int64_t> steps = p.integers(op, "strides");
-  if (m.kind != Type::Kind::memref || !m.known || m.shape.rank == 0 || steps.empty()) return;
-  if (bit_width(m.dtype) < 32)
-    refuse(p, op,
-           std::string("not implemented: Strided ") + (load ? "load" : "store") +
-               " with non 32-bit data, of '" + name(m.dtype) + "'");
-  if (steps.back() != 1) refuse(p, op, "Not Implemented: Stride on last dim is not 1");
-  if (m.shape[m.shape.rank - 1] > kLanes)
-    refuse(p, op, "Not Implemented: The last dim size is not 128 in original base memref");
-}
+ private:
+  void note(const Region& r) {
+    for (const Operation& op : r.operations) {
+      for (const int v : op.results) made_by_[static_cast<std::size_t>(v)] = &op;
+      for (const int v : op.operands) ++uses_[static_cast<std::size_t>(v)];
+      for (const Region& inner : op.regions) note(inner);
+    }
+  }
+
+  /// A store of Pallas's is a load and a store: the load goes.
+  bool is_dead(const Operation& op) const {
+    return !op.results.empty() && op.regions.empty() && std::ranges::all_of(op.results, [&](int v) {
+      return uses_[static_cast<std::size_t>(v)] == 0;
+    });
+  }
+
+  void check(const Region& r) {
+    for (const Operation& op : r.operations) {
+      if (!is_dead(op)) check_op(op);
+      for (const Region& inner : op.regions) check(inner);
+    }
+  }
+
+  void refuse(const Operation& op, const std::string& why, const Chips& chips = kAll) {
+    Diagnostic d = about_op(module_, op, kernel_, why);
+    std::string on;
+    for (const std::string& chip : chips) on += (on.empty() ? " on " : ", ") + chip;
+    d.fields.emplace_back(kRefusedByCompiler, "Mosaic has no code for it" + on +
+                                                  (on.empty() ? ": no TPU runs this kernel" : ""));
+    refusals_.push_back({chips, std::move(d)});
+  }
+  /// What the author can mend by other offsets or sizes.
+  void misaligned(const Operation& op, const std::string& why) {
+    refuse(op, why);
+    refusals_.back().diagnostic.slug = "misaligned-slice";
+    refusals_.back().diagnostic.kind = Diagnostic::Kind::kernel;
+  }
+
+  const Type& type(int value) const { return module_.type(value); }
+  const Operation* maker(int value) const { return made_by_[static_cast<std::size_t>(value)]; }
+
+  const Attribute* constant(int value) const {
+    const Operation* op = maker(value);
+    if (op == nullptr || op->name != "arith.constant") return nullptr;
+    const Attribute* a = op->find("value");
+    return a != nullptr && a->kind == Attribute::Kind::integer ? a : nullptr;
+  }
+
+  /// What a scalar is known to be a multiple of.
+  std::int64_t multiple(int value, int depth = 8) const {
+    if (const Attribute* a = constant(value))
+      return a->integer == 0 ? kAnything
+                             : std::clamp(std::abs(std::max(a->integer, -kAnything)),
+                                          std::int64_t{1}, kAnything);
+    const Operation* op = maker(value);
+    if (op == nullptr || depth == 0 || op->operands.empty()) return 1;
+    const auto of = [&](std::size_t i) { return multiple(op->operands[i], depth - 1); };
+    const std::string& name = op->name;
+    if (name == "arith.index_cast" || name == "arith.extsi" || name == "arith.extui" ||
+        name == "arith.trunci")
+      return of(0);
+    if (name == "tpu.assume_multiple") {
+      const Attribute* a = op->find("multiple");
+      return a == nullptr || a->integer < 1 ? of(0)
+                                            : std::max(of(0), std::min(a->integer, kAnything));
+    }
+    if (op->operands.size() != 2) return 1;
+    if (name == "arith.muli")
+      return std::min(kAnything, of(0) * std::min(of(1), std::int64_t{1} << 20));
+    if (name == "arith.addi" || name == "arith.subi") return std::gcd(of(0), of(1));
+    if (name == "arith.shli") {
+      const Attribute* by = constant(op->operands[1]);
+      if (by != nullptr && by->integer >= 0 && by->integer < 20)
+        return std::min(kAnything, of(0) << by->integer);
+    }
+    return 1;
+  }
+
+  void check_op(const Operation& op) {
+    if (op.name == "tpu.iota" && !op.results.empty()) check_iota(op);
+    if (op.operands.empty()) return;
+    const Type& t = type(op.operands.back());
+    if (op.name == "tpu.strided_load" || op.name == "tpu.strided_store")
+      check_strided(op);
+    else if (op.name == "tpu.dynamic_rotate" || op.name == "tpu.rotate")
+      check_rotate(op, type(op.operands.front()));
+    else if (op.name == "tpu.matmul")
+      check_product(op);
+    else if (op.name == "tpu.dynamic_gather")
+      check_gather(op);
+    else if (op.name == "tpu.memref_slice")
+      check_copied(op);
+    else if (op.name == "vector.load" || op.name == "tpu.vector_load")
+      check_load(op);
+    else if (op.name == "vector.store" || op.name == "tpu.vector_store")
+      check_store(op);
+    else if (op.name == "vector.shape_cast" || op.name == "tpu.reshape")
+      check_reshape(op);
+    else if (t.kind == Type::Kind::scalar)
+      check_scalar(op, t);
+    else if (t.kind == Type::Kind::vector)
+      check_vector(op, t);
+  }
+
+  void check_scalar(const Operation& op, const Type& t) {
+    if (!is_narrow(t)) return;
+    const std::string type = t.text;
+    if (sums().contains(op.name))
+      refuse(op, "Not implemented: Only i32 " + op.name + " is supported, but got '" + type +
+                     "'. Cast its operands to 32 bits");
+    if (words_only().contains(op.name) || logic().contains(op.name) || op.name == "arith.cmpi")
+      refuse(op, "Not implemented: Only i1 and i32 scalars are supported, but got '" + type +
+                     "'. Cast its operands to 32 bits");
+    if (computes_floats(op.name))
+      refuse(op, "failed to legalize operation: a TPU computes with f32 scalars alone, but got '" +
+                     type + "'");
+  }
+
+  void check_vector(const Operation& op, const Type& t) {
+    if (t.dtype == DType::f16 && computes_floats(op.name))
+      refuse(op, "Invalid vector type for load: no TensorCore has f16. Use bf16 or f32");
+    if (!is_narrow(t) || is_float(t.dtype)) return;
+    const bool half = bit_width(t.dtype) == 16;
+    const std::string type = name(t.dtype);
+    if (sums().contains(op.name) && !half)
+      refuse(op, "Not implemented: Only vector<i16> and vector<i32> are supported, but got '" +
+                     type + "'. Cast its operands");
+    if (words_only().contains(op.name))
+      refuse(op, "failed to legalize operation: only vector<i32> is supported, but got '" + type +
+                     "'. Cast its operands");
+    if (op.name == "arith.cmpi") {
+      constexpr std::int64_t kNotEqual = 1;
+      constexpr std::int64_t kFirstUnsigned = 6;
+      const Attribute* p = op.find("predicate");
+      const std::int64_t predicate = p == nullptr ? 0 : p->integer;
+      if (predicate >= kFirstUnsigned || (predicate > kNotEqual && !half))
+        refuse(op, "Target does not support this comparison of '" + type +
+                       "'. Cast its operands to 32 bits");
+    }
+  }
+
+  /// By an amount that is known when it is compiled there is code for any shape, but for rows of
+  /// bytes. Else, and where
+  /// rows rotate by different amounts, the registers along the dim must be full: what leaves one
+  /// end comes in at the other.
+  void check_rotate(const Operation& op, const Type& t) {
+    if (t.kind != Type::Kind::vector || !t.known || t.shape.rank < 2) return;
+    const Attribute* d = op.find("dimension");
+    if (d == nullptr || d->integer < 0 || d->integer >= t.shape.rank) return;
+    const auto dim = static_cast<int>(d->integer);
+    const Attribute* stride = op.find("stride");
+    const bool strided = stride != nullptr && stride->kind == Attribute::Kind::integer;
+    const bool known = op.operands.size() < 2 || constant(op.operands[1]) != nullptr;
+    const bool bytes_along_rows = bit_width(t.dtype) <= 8 && dim == t.shape.rank - 2;
+    if (known && !strided && !bytes_along_rows) return;
+    if (is_narrow(t)) {
+      refuse(op, "Not implemented: unsupported packed type rotation, of '" +
+                     std::string(name(t.dtype)) + "'");
+      return;
+    }
+    if (strided) {
+      const Attribute* along = op.find("stride_dimension");
+      const bool rows =
+          dim == t.shape.rank - 1 && along != nullptr && along->integer == t.shape.rank - 2;
+      if (!rows)
+        refuse(op,
+               "Not implemented: the rotation dimension must be the last, the stride dimension the "
+               "one before it");
+      else
+        refuse(op, "Not implemented: only supported in TPU v5+", kV4);
+    }
+    const std::int64_t extent = t.shape[dim];
+    if ((dim == t.shape.rank - 1 && extent % kLanes != 0) ||
+        (dim == t.shape.rank - 2 && extent % kSublanes != 0))
+      refuse(op, "Not implemented: unsupported unaligned shape: dim " + std::to_string(dim) +
+                     " has " + std::to_string(extent) + " elements");
+  }
+
+  /// Strides are of rows: of 32-bit elements, a register's width apart.
+  void check_strided(const Operation& op) {
+    const bool load = op.name == "tpu.strided_load";
+    const bool value_first = !load && type(op.operands.front()).kind == Type::Kind::vector;
+    const Type& m = type(op.operands[value_first ? 1 : 0]);
+    const Attribute* strides = op.find("strides");
+    if (m.kind != Type::Kind::memref || !m.known || m.shape.rank == 0 || strides == nullptr ||
+        strides->integers.empty())
+      return;
+    if (is_narrow(m))
+      refuse(op, std::string("not implemented: Strided ") + (load ? "load" : "store") +
+                     " with non 32-bit data, of '" + name(m.dtype) + "'");
+    if (strides->integers.back() != 1) refuse(op, "Not Implemented: Stride on last dim is not 1");
+    if (m.shape[m.shape.rank - 1] > kLanes)
+      refuse(op, "Not Implemented: The last dim size is not 128 in original base memref");
+  }
+
+  /// Of more than a register: the first one's numbers and a multiple of its extent.
+  void check_iota(const Operation& op) {
+    const Type& t = type(op.results.front());
+    const Attribute* dims = op.find("dimensions");
+    if (!t.known || bit_width(t.dtype) != 16 || dims == nullptr || dims->integers.size() != 1)
+      return;
+    const std::int64_t from_last = t.shape.rank - 1 - dims->integers.front();
+    if ((from_last == 0 && minor(t.shape, 0) > kLanes) ||
+        (from_last == 1 && minor(t.shape, 1) > 2 * kSublanes))
+      refuse(op, "Operation not supported: 16-bit numbers of more than a register", kUpToV5);
+  }
+
+  void check_product(const Operation& op) {
+    if (op.operands.size() < 2) return;
+    const Type& l = type(op.operands[0]);
+    const Type& r = type(op.operands[1]);
+    if (!l.known || !r.known) return;
+    const auto is_int = [](const Type& t) { return !is_float(t.dtype); };
+    const std::string types = "'" + std::string(name(l.dtype)) + "' by '" + name(r.dtype) + "'";
+    const Attribute* precision = op.find("precision");
+    const bool exact = precision != nullptr && precision->text.find("fp32") != std::string::npos;
+    if (l.dtype == DType::f16 || r.dtype == DType::f16) {
+      refuse(op, "Invalid vector type for load: no TensorCore has f16. Use bf16 or f32");
+    } else if ((is_int(l) && bit_width(l.dtype) > 8) || (is_int(r) && bit_width(r.dtype) > 8)) {
+      refuse(op, "Bad lhs/rhs type: " + types);
+    } else if (exact && (is_narrow(l) || (is_narrow(r) && is_float(r.dtype)))) {
+      refuse(op, "Bad lhs or rhs type: precision HIGHEST is of f32, but got " + types);
+    } else if (exact && is_narrow(r)) {
+      refuse(op, "Bad rhs type: precision HIGHEST is of f32, but got " + types, kV7);
+    }
+    if (is_int(l) && is_int(r) && l.dtype != r.dtype)
+      refuse(op, "Mix int/int - NYI: " + types, kUpToV6);
+    if ((is_int(l) && is_int(r)) || is_fp8(l.dtype) || is_fp8(r.dtype))
+      refuse(op, "Unsupported matmul RHS type on target: " + types, kV4);
+  }
+
+  void check_gather(const Operation& op) {
+    if (op.operands.size() != 2) return;
+    const Type& t = type(op.operands[0]);
+    const Type& index = type(op.operands[1]);
+    const Attribute* dims = op.find("dimensions");
+    if (!t.known || t.shape.rank < 2 || dims == nullptr || dims->integers.size() != 1) return;
+    const std::int64_t dim = dims->integers.front();
+    const std::int64_t packed = 32 / std::max(1, bit_width(t.dtype));
+    if (index.known && bit_width(index.dtype) != bit_width(t.dtype)) {
+      refuse(op, "Not implemented: Gather indices and result have different bitwidths");
+    } else if (dim == t.shape.rank - 1) {
+      if (minor(t.shape, 0) > kLanes)
+        refuse(op, "Not implemented: Multiple source vregs along gather dimension: it has " +
+                       std::to_string(minor(t.shape, 0)) + " elements");
+      else if (is_narrow(t))
+        refuse(op,
+               "Not implemented: 8- and 16-bit dynamic gather only supported along 2nd minor "
+               "dimension");
+    } else if (dim == t.shape.rank - 2) {
+      if (minor(t.shape, 1) > kSublanes * packed)
+        refuse(op, "Not implemented: Multiple source vregs along gather dimension: it has " +
+                       std::to_string(minor(t.shape, 1)) + " elements");
+      if (is_narrow(t))
+        refuse(op, "Byte gather not supported by this TPU generation", kUpToV5);
+      else
+        refuse(op, "Sublane gather not supported by this TPU generation", kV4);
+    }
+  }
+
+  /// Slices that copies take.
+  void check_copied(const Operation& op) {
+    if (op.results.empty()) return;
+    const Type& m = type(op.operands.front());
+    const Type& part = type(op.results.front());
+    const int rank = m.shape.rank;
+    if (!m.known || rank < 2 || part.shape.rank != rank || m.space == "smem" ||
+        !m.semaphore.empty() || op.operands.size() < 1 + static_cast<std::size_t>(rank))
+      return;
+    const std::int64_t packed = 32 / std::max(1, bit_width(m.dtype));
+    for (int d = rank - 2; d < rank; ++d) {
+      const std::int64_t unit = d == rank - 1 ? kLanes : packed;
+      const std::int64_t size = part.shape[d];
+      const std::int64_t known = multiple(op.operands[1 + static_cast<std::size_t>(d)]);
+      if (known % unit != 0)
+        misaligned(op,
+                   "Offsets along tiled dimensions must be aligned to tiles: the index at "
+                   "dimension " +
+                       std::to_string(d) + " is not known to be a multiple of " +
+                       std::to_string(unit));
+      else if (size != kDynamic && size != m.shape[d] && size % unit != 0)
+        misaligned(op, "Slice sizes along tiled dimensions must be aligned to tiles: " +
+                           std::to_string(size) + " elements at dimension " + std::to_string(d) +
+                           " are no multiple of " + std::to_string(unit));
+    }
+  }
+
+  /// Rows of the tile that a block in VMEM has.
+  static std::int64_t tile_rows(const Type& m) {
+    const std::int64_t rows = minor(m.shape, 1);
+    const std::int64_t most = bit_width(m.dtype) <= 8 && rows >= 32 ? 32 : kSublanes;
+    std::int64_t tile = 1;
+    while (tile < most && tile < rows) tile *= 2;
+    return tile;
+  }
+
+  /// Loads and stores whose offsets only the run knows. Constant ones have code for any.
+  void check_access(const Operation& op, int memref, std::size_t first, const Type& value) {
+    const Type& m = type(memref);
+    const int rank = m.shape.rank;
+    if (m.kind != Type::Kind::memref || !m.known || rank < 2 || m.space != "vmem" ||
+        op.operands.size() < first + static_cast<std::size_t>(rank))
+      return;
+    for (int d = rank - 2; d < rank; ++d) {
+      const int index = op.operands[first + static_cast<std::size_t>(d)];
+      if (constant(index) != nullptr || is_constant_cast(index)) continue;
+      std::int64_t unit = kLanes;
+      if (d == rank - 2) {
+        // A row of words can be anywhere, and so can rows that fill their registers' lanes once.
+        const bool row = value.shape.rank == rank && value.shape[d] == 1;
+        if (!is_narrow(m) && (row || minor(m.shape, 0) <= kLanes)) continue;
+        unit = tile_rows(m);
+      }
+      if (multiple(index) % unit != 0)
+        misaligned(op, "cannot statically prove that index in dimension " + std::to_string(d) +
+                           " is a multiple of " + std::to_string(unit) +
+                           "; say so with pl.multiple_of if it is");
+    }
+  }
+  bool is_constant_cast(int value) const {
+    const Operation* op = maker(value);
+    return op != nullptr && op->name == "arith.index_cast" && !op->operands.empty() &&
+           constant(op->operands.front()) != nullptr;
+  }
+  void check_load(const Operation& op) {
+    if (op.results.empty()) return;
+    const Type& value = type(op.results.front());
+    if (value.known && value.dtype == DType::f16)
+      refuse(op, "Invalid vector type for load: no TensorCore has f16. Use bf16 or f32");
+    check_access(op, op.operands.front(), 1, value);
+  }
+  void check_store(const Operation& op) {
+    if (op.operands.size() < 2) return;
+    const bool value_first = type(op.operands.front()).kind == Type::Kind::vector;
+    const std::size_t memref = value_first ? 1 : 0;
+    const std::size_t first = memref + 1;
+    const std::size_t value =
+        value_first ? 0 : first + static_cast<std::size_t>(type(op.operands[memref]).shape.rank);
+    if (value >= op.operands.size()) return;
+    check_access(op, op.operands[memref], first, type(op.operands[value]));
+  }
+
+  /// Rows become lanes, or lanes rows, by whole registers or by whole rows.
+  void check_reshape(const Operation& op) {
+    if (op.results.empty()) return;
+    const Type& from = type(op.operands.front());
+    const Type& to = type(op.results.front());
+    if (from.kind != Type::Kind::vector || to.kind != Type::Kind::vector || !from.known) return;
+    const std::int64_t a = minor(from.shape, 0);
+    const std::int64_t b = minor(to.shape, 0);
+    if (a == b || a < 1 || b < 1 || std::max(a, b) > kMostExtent) return;
+    if (from.shape.rank == 0 || to.shape.rank == 0) return;
+    // What a reduction leaves lies in columns already.
+    const Operation* made = maker(op.operands.front());
+    const bool reduced = made != nullptr && made->name == "vector.multi_reduction";
+    if (is_narrow(from) && b == 1 && !reduced)
+      refuse(op,
+             "infer-vector-layout: unsupported shape cast of '" + std::string(name(from.dtype)) +
+                 "' to columns of one element",
+             kUpToV5);
+    if (is_narrow(from) && a == 1)
+      refuse(op,
+             "Sublane gather not supported by this TPU generation: columns of '" +
+                 std::string(name(from.dtype)) + "' become rows",
+             kV4);
+    if (a % kLanes == 0 && b % kLanes == 0) return;
+    if (merges(from.shape, b) || merges(to.shape, a)) return;
+    refuse(op, "infer-vector-layout: unsupported shape cast: rows of " + std::to_string(a) +
+                   " elements become rows of " + std::to_string(b));
+  }
+  /// True if the last dims of a shape together have so many elements.
+  static bool merges(const Shape& s, std::int64_t elems) {
+    std::int64_t all = 1;
+    for (int d = s.rank - 1; d >= 0 && all <= elems && s[d] > 0 && s[d] <= elems; --d) {
+      all *= s[d];
+      if (all == elems) return true;
+    }
+    return elems == 1;
+  }
+
+  const Module& module_;
+  std::vector<const Operation*> made_by_;  ///< per value
+  std::vector<int> uses_;
+  std::string kernel_;
+  std::vector<Refusal> refusals_;
+};
 
 }  // namespace
 
-void refuse_without_code(Planner& p, const Operation& op) {
-  if (!p.program().subcores.empty() || op.operands.empty()) return;
-  const Type& t = p.type(op.operands.back());
-  if (op.name == "tpu.strided_load" || op.name == "tpu.strided_store")
-    check_strided(p, op);
-  else if (op.name == "tpu.dynamic_rotate")
-    check_rotate(p, op, p.type(op.operands.front()));
-  else if (t.kind == Type::Kind::scalar)
-    check_scalar(p, op, t);
-  else if (t.kind == Type::Kind::vector)
-    check_vector(p, op, t);
-}
+std::vector<Refusal> compiler_limits(const Module& module) { return Limits(module).find(); }
 
 }  // namespace tessera::pallas

@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "pallas/compiler_limits.hpp"
 #include "pallas/rules.hpp"
 #include "pallas/written.hpp"
 #include "sim/diagnostics/slugs.hpp"
@@ -343,7 +344,16 @@ class ModulePlanner {
 
 std::unique_ptr<Program> plan_module(const Module& module) {
   auto program = std::make_unique<Program>();
-  ModulePlanner(module, *program).plan();
+  program->refusals = compiler_limits(module);
+  try {
+    ModulePlanner(module, *program).plan();
+  } catch (const KernelError&) {
+    // What no TPU has code for comes before what is not built here.
+    for (const Refusal& r : program->refusals) {
+      if (r.chips.empty()) throw KernelError(r.diagnostic);
+    }
+    throw;
+  }
   return program;
 }
 

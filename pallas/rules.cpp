@@ -9,7 +9,7 @@ const RuleTable& rules() {
       {arith_rules(), math_rules(), vector_rules(), control_rules(), tpu_vector_rules(),
        shape_rules(), memory_rules(), view_rules(), matmul_rules(), scope_rules(), dma_rules(),
        random_rules(), sparse_memory_rules(), sparse_vector_rules()},
-      "`tessera ops` lists the ops of Mosaic modules that are built", refuse_without_code);
+      "`tessera ops` lists the ops of Mosaic modules that are built");
   return all;
 }
 

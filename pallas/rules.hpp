@@ -20,7 +20,4 @@ Rules sparse_memory_rules();
 Rules sparse_vector_rules();
 const RuleTable& rules();
 
-/// What the TPU compiler has no code for on any TensorCore (unsupported, in its words).
-void refuse_without_code(Planner& p, const Operation& op);
-
 }  // namespace tessera::pallas

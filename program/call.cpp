@@ -176,9 +176,17 @@ bool stays_in_cell(const Window& w, int parallel) {
   return w.whole || std::ranges::count(w.uses.begin() + parallel, w.uses.end(), true) == 0;
 }
 
+/// Throws what the compiler of this device would refuse.
+void check_compiles(const Program& p, const DeviceSpec& device) {
+  for (const Refusal& r : p.refusals) {
+    if (r.chips.empty() || r.chips.contains(device.jax.chip)) throw KernelError(r.diagnostic);
+  }
+}
+
 Prepared prepare(const Call& call, const DeviceSpec& device, int devices) {
   check_arrays(call, devices);
   const Program& p = *call.program;
+  check_compiles(p, device);
   Prepared r;
   r.grid = grid_of(call);
   const Cells cells = cells_of(call);
@@ -392,6 +400,35 @@ Call make_call(const Program& p, std::vector<Array> operands,
     if (operand >= first) call.aliases.push_back({static_cast<int>(operand - first), result});
   }
   return call;
+}
+
+std::vector<Shape> smallest_shapes(const Program& p) {
+  if (dynamic_extents(p) > 0)
+    throw InputError("bad-input",
+                     p.name + " has a grid of dynamic extents, which its caller gives");
+  Call call;
+  call.program = &p;
+  for (const Window& w : p.prefetched) call.prefetched.emplace_back(w.type.dtype, w.type.shape);
+  const std::vector<std::int64_t> grid = grid_of(call);
+  Plan plan;
+  StepContext context;
+  context.plan = &plan;
+  Exec exec(p, nullptr, context);
+  IndexMaps maps(call, grid, exec, 0);
+  std::vector<Shape> shapes;
+  for (const Window& w : p.operands) {
+    if (w.by_data) throw InputError("bad-input", "data decides which blocks " + p.name + " takes");
+    shapes.push_back(w.whole ? shape_of(w.bounds) : inferred_shape(grid, w, maps));
+  }
+  return shapes;
+}
+
+std::int64_t planned_vmem_bytes(const Call& call, const RunOptions& options) {
+  int devices = 1;
+  for (const int extent : options.mesh) devices *= extent;
+  Prepared p = prepare(call, options.device, devices);
+  finish_plan(p.plan);
+  return p.plan.vmem_bytes();
 }
 
 RunResult run_call(const Call& call, const RunOptions& given) {

@@ -62,6 +62,11 @@ DType operand_dtype(const Program& program, std::size_t operand);
 Call make_call(const Program& program, std::vector<Array> operands,
                const std::vector<std::pair<std::size_t, int>>& aliases = {});
 
+/// The shapes of inputs and results that the grid's blocks need, for arrays that nobody gives.
+/// Throws InputError if data or a caller decides them.
+std::vector<Shape> smallest_shapes(const Program& program);
+/// Bytes of VMEM that a core needs for it. Throws what a run would throw before its first step.
+std::int64_t planned_vmem_bytes(const Call& call, const RunOptions& options);
 /// Throws InputError for arrays that do not fit the module.
 RunResult run_call(const Call& call, const RunOptions& options);
 

@@ -6,8 +6,7 @@
 
 namespace tessera::program {
 
-RuleTable::RuleTable(std::initializer_list<Rules> families, const char* help, Check refuses)
-    : help_(help), check_(refuses) {
+RuleTable::RuleTable(std::initializer_list<Rules> families, const char* help) : help_(help) {
   for (const Rules family : families) {
     for (const Rule& rule : family) rules_[rule.name] = &rule;
   }
@@ -31,18 +30,26 @@ Here Planner::here(const Operation& op) const {
   return {l.file.c_str(), l.line};
 }
 
-void Planner::unsupported(const Operation& op, const std::string& why) {
+Diagnostic about_op(const Module& module, const Operation& op, const std::string& kernel,
+                    const std::string& why) {
   std::string signature;
-  for (const int v : op.operands) signature += (signature.empty() ? "" : ", ") + type(v).text;
+  for (const int v : op.operands)
+    signature += (signature.empty() ? "" : ", ") + module.type(v).text;
   for (std::size_t i = 0; i < op.results.size(); ++i)
-    signature += (i == 0 ? " -> " : ", ") + type(op.results[i]).text;
+    signature += (i == 0 ? " -> " : ", ") + module.type(op.results[i]).text;
   if (signature.size() > 300) signature = signature.substr(0, 300) + " ...";
+  const Location& at = module.locations[static_cast<std::size_t>(op.location)];
   Diagnostic d{.slug = "unsupported",
                .kind = Diagnostic::Kind::unsupported,
                .headline = op.name + (why.empty() ? " is not built yet" : ": " + why)};
-  d.fields.emplace_back("kernel", program_.name);
-  d.fields.emplace_back("line", source_excerpt(here(op)));
+  d.fields.emplace_back("kernel", kernel);
+  d.fields.emplace_back("line", source_excerpt({at.file.c_str(), at.line}));
   d.fields.emplace_back("types", signature);
+  return d;
+}
+
+void Planner::unsupported(const Operation& op, const std::string& why) {
+  Diagnostic d = about_op(module_, op, program_.name, why);
   d.fields.emplace_back("help", rules_.help());
   throw KernelError(std::move(d));
 }
@@ -707,7 +714,6 @@ void Planner::operation(const Operation& op) {
   const Operation* const outer = std::exchange(running_, &op);
   const Rule* const rule = rules_.find(op.name);
   if (rule == nullptr) unsupported(op, "");
-  rules_.check(*this, op);
   ++program_.operations;
   const char* const outer_name = std::exchange(running_name_, rule->name);
   const bool values = on_values(op, *rule);

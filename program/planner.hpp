@@ -36,21 +36,21 @@ using Rules = std::span<const Rule>;
 /// All ops that a front end has, by name.
 class RuleTable {
  public:
-  using Check = void (*)(Planner&, const Operation&);
-  /// `help`: where a user finds them listed. `check`: throws for what the front end's own compiler
-  /// has no code for.
-  RuleTable(std::initializer_list<Rules> families, const char* help, Check check);
+  /// `help`: where a user finds them listed.
+  RuleTable(std::initializer_list<Rules> families, const char* help);
   /// Null if there is none.
   const Rule* find(const std::string& op) const;
   const std::map<std::string, const Rule*>& all() const { return rules_; }
   const char* help() const { return help_; }
-  void check(Planner& p, const Operation& op) const { check_(p, op); }
 
  private:
   std::map<std::string, const Rule*> rules_;
   const char* help_;
-  Check check_;
 };
+
+/// `unsupported`, with the op's line and types. `kernel`: its name.
+Diagnostic about_op(const Module& module, const Operation& op, const std::string& kernel,
+                    const std::string& why);
 
 class Planner {
  public:

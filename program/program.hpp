@@ -14,6 +14,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -178,6 +179,12 @@ struct Subcores {
   std::int64_t of_a_core() const { return vectors && grid.size() > 1 ? grid.back() : 1; }
 };
 
+/// What a device's own compiler has no code for.
+struct Refusal {
+  std::set<std::string> chips;  ///< as DeviceSpec::Jax::chip; empty: all
+  Diagnostic diagnostic;
+};
+
 struct Program {
   std::string name;
   std::vector<Location> locations;
@@ -203,7 +210,8 @@ struct Program {
   std::vector<std::pair<int, Scalar>> constants;
   std::vector<std::pair<int, std::vector<std::byte>>> dense;  ///< constants that are vectors
   int operations = 0;
-  bool counts_all = true;  ///< the work of every step is known before it runs
+  std::vector<Refusal> refusals;  ///< in the order of their ops
+  bool counts_all = true;         ///< the work of every step is known before it runs
 };
 
 /// The kind of the core (of its device) that runs a cell.

@@ -370,6 +370,7 @@ class Calls {
                          .kind = Diagnostic::Kind::unsupported,
                          .headline = "goldens of a call on several devices"});
     }
+    if (settings.compiler) ask_compiler(any, kernel, kernel_name, settings, f);
     RunResult result = program::run_call(call, options);
     report::RunReport report = report::report_of(result, options);
     report.kernel = kernel_name;
@@ -462,6 +463,26 @@ class Calls {
              fmt::format("both have collective_id {}: give each its own, or let devices meet "
                          "at the end of the earlier one",
                          collective_id)}}};
+  }
+
+  /// One that is refused is run all the same where errors are collected.
+  static void ask_compiler(const DeviceCall& any, const Kernel& kernel, const std::string& name,
+                           const Settings& settings, Finished& f) {
+    tpu_compiler::Question q;
+    q.kernel = name;
+    q.module = kernel.module;
+    q.config = kernel.config;
+    q.chip = settings.options.device.jax.chip;
+    for (const View& v : any.operands) q.operands.push_back({v.dtype, v.shape});
+    for (const View& v : any.results) q.results.push_back({v.dtype, v.shape});
+    q.aliases = any.aliases;
+    const tpu_compiler::Verdict verdict = settings.compiler->ask(q);
+    f.compiler = tpu_compiler::json_of(verdict);
+    if (verdict.kind != tpu_compiler::Verdict::Kind::refused) return;
+    const Diagnostic d =
+        tpu_compiler::does_not_compile(verdict, name, settings.options.device.name);
+    if (!settings.keep_going) throw KernelError(d);
+    fail(f, d);
   }
 
   static pallas::CallToRecord record_of(const Group& group, const Kernel& kernel,

@@ -13,12 +13,14 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "memory_model/array.hpp"
 #include "sim/run.hpp"
+#include "tpu_compiler/tpu_compiler.hpp"
 
 namespace tessera::live {
 
@@ -53,8 +55,10 @@ struct Settings {
   bool keep_going = false;
   /// Outputs that a kernel leaves unwritten are a note: what reads them finds poison.
   bool may_leave_unwritten = false;
-  std::string capture;    ///< a folder for calls with their operands; "" for none
-  std::string golden;     ///< a folder for goldens, if options has an error model
+  std::string capture;  ///< a folder for calls with their operands; "" for none
+  std::string golden;   ///< a folder for goldens, if options has an error model
+  /// Asked about each kernel before it runs; none: nobody is.
+  std::shared_ptr<tpu_compiler::TpuCompiler> compiler;
   double patience = 60;   ///< seconds that a device may be late, while nothing else happens
   double time_limit = 0;  ///< seconds from open(), after which kernels are ended; 0: none
 };
@@ -78,6 +82,7 @@ struct Finished {
   std::string folder;             ///< where it was captured, "" if it was not
   std::string golden;             ///< where its golden is, "" if there is none
   std::vector<std::string> replaced;  ///< of these two, where an earlier one was
+  std::string compiler;  ///< the TPU's compiler's verdict, JSON; "" if it was not asked
 };
 
 /// Calls are taken from here on. Throws InputError if they are already.

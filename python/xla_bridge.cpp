@@ -19,6 +19,7 @@
 #include "python/live_calls.hpp"
 #include "sim/diagnostics/diagnostic.hpp"
 #include "sim/machine/schedule.hpp"
+#include "tpu_compiler/tpu_compiler.hpp"
 #include "xla/ffi/api/ffi.h"
 
 namespace nb = nanobind;
@@ -236,7 +237,8 @@ Interrupts& interrupts() {
 void start(const std::string& device, const std::string& schedule, bool find_races, bool keep_going,
            bool may_leave_unwritten, int cores, int threads, const std::string& capture,
            double patience, const std::string& profile, const std::string& golden,
-           std::optional<ErrorModel> error_model, bool dry, double time_limit) {
+           std::optional<ErrorModel> error_model, bool dry, double time_limit, bool check_compiles,
+           const std::string& python) {
   live::Settings s;
   s.options.device = load_device(device);
   if (s.options.device.kind != DeviceSpec::Kind::tpu)
@@ -256,6 +258,15 @@ void start(const std::string& device, const std::string& schedule, bool find_rac
   s.patience = patience;
   s.time_limit = time_limit;
   s.options.dry = dry;
+  if (check_compiles) {
+    tpu_compiler::Settings asked;
+    asked.python = python;
+    asked.note = [](const std::string& text) {
+      std::fprintf(stderr, "tessera: %s\n", text.c_str());
+    };
+    s.compiler = std::make_shared<tpu_compiler::TpuCompiler>(std::move(asked));
+    s.compiler->require();
+  }
   live::open(std::move(s));
 }
 
@@ -283,7 +294,8 @@ NB_MODULE(_xla, m) {
   m.def("start", &start, nb::arg("device"), nb::arg("schedule"), nb::arg("find_races"),
         nb::arg("keep_going"), nb::arg("may_leave_unwritten"), nb::arg("cores"), nb::arg("threads"),
         nb::arg("capture"), nb::arg("patience"), nb::arg("profile"), nb::arg("golden"),
-        nb::arg("error_model").none(), nb::arg("dry"), nb::arg("time_limit"));
+        nb::arg("error_model").none(), nb::arg("dry"), nb::arg("time_limit"),
+        nb::arg("check_compiles"), nb::arg("python"));
   m.def("stop", &live::close, nb::call_guard<nb::gil_scoped_release>());
   m.def("heed_interrupts", [] { interrupts().heed(); });
   m.def("ignore_interrupts", [] { interrupts().ignore(); });
@@ -301,6 +313,7 @@ NB_MODULE(_xla, m) {
       .def_ro("printed", &live::Finished::printed)
       .def_ro("folder", &live::Finished::folder)
       .def_ro("golden", &live::Finished::golden)
-      .def_ro("replaced", &live::Finished::replaced);
+      .def_ro("replaced", &live::Finished::replaced)
+      .def_ro("compiler", &live::Finished::compiler);
   m.def("take_finished", &live::take_finished);
 }

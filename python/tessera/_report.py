@@ -40,7 +40,8 @@ def _compiler_error(message, slug):
 
 
 class Call:
-    """One call of a kernel. `json` is what `tessera run --json` writes (schema tessera.run/1)."""
+    """One call of a kernel. `json` is what `tessera run --json` writes (schema tessera.run/1); `compiler`, of
+    simulate(check_compiles=True), what the TPU's compiler says: verdict, sentence, file, line, vmem_bytes, ..."""
 
     def __init__(self, finished):
         self._json = finished.json
@@ -50,6 +51,7 @@ class Call:
         self.note = finished.note
         self.folder = finished.folder or None
         self.golden = finished.golden or None
+        self.compiler = json.loads(finished.compiler) if finished.compiler else None
         self.errors = [_compiler_error(f.text, f.slug) if f.by_compiler else KernelError(f.text, f.slug, f.kind)
                        for f in finished.findings]
 

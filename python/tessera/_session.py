@@ -50,7 +50,7 @@ class _Session:
 
 @contextlib.contextmanager
 def simulate(device="tpu-v5e", schedule=None, checks="all", *, cores=1, threads=0, capture=None, patience=60,
-             profile="exact", golden=None, error_model=None, dry=False, time_limit=None):
+             profile="exact", golden=None, error_model=None, dry=False, time_limit=None, check_compiles=False):
     """Runs each Pallas TPU kernel called inside on a simulated device; gives a Report.
 
     device: a TPU of `tessera.devices()`, or a file like those of memory_model/devices. Chip queries
@@ -75,6 +75,9 @@ def simulate(device="tpu-v5e", schedule=None, checks="all", *, cores=1, threads=
       undefined (NaN). What a kernel prefetches has to come from elsewhere than a kernel.
     time_limit: seconds for the whole simulation; a kernel that runs then ends with KernelError[time-limit] and the
       line it was in, as it ends with KeyboardInterrupt after Ctrl-C. None: as long as it takes.
+    check_compiles: True: the TPU's own compiler is asked about each kernel before it runs; one that it refuses raises
+      KernelError (does-not-compile), and report.calls[i].compiler has the verdict. It is Google's libtpu, under Google's
+      terms: `pip install 'tessera[tpu-compiler]'`, into this interpreter or the one that TESSERA_TPU_PYTHON names.
     """
     if checks not in _CHECKS:
         raise ValueError(f"checks={checks!r}: one of {', '.join(map(repr, _CHECKS))}")
@@ -93,7 +96,8 @@ def simulate(device="tpu-v5e", schedule=None, checks="all", *, cores=1, threads=
         os.makedirs(golden, exist_ok=True)
         model = _model_of(**(error_model or {}))
     _xla.start(device, schedule or "", checks != "no-races", checks == "report", checks == "tests", cores, threads, capture or "",
-               float(patience), profile, golden or "", model, dry, float(time_limit or 0))
+               float(patience), profile, golden or "", model, dry, float(time_limit or 0), check_compiles,
+               os.environ.get("TESSERA_TPU_PYTHON") or sys.executable)
     session = _Session(device, cores, checks == "report")
     try:
         with _chip.pretend(device, cores), _jax.active(session):

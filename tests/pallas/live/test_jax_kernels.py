@@ -11,13 +11,6 @@ import tessera
 RNG = np.random.default_rng
 
 
-@pytest.fixture(autouse=True)
-def exact_products():
-    """References on the CPU in full f32."""
-    with jax.default_matmul_precision("highest"):
-        yield
-
-
 def normal(seed, *shape, dtype=jnp.float32, scale=1.0):
     return jnp.asarray(RNG(seed).normal(size=shape) * scale, dtype)
 

@@ -186,24 +186,32 @@ def test_memory_that_two_core_maps_share(space):
     np.testing.assert_array_equal(got.reshape(8, -1)[:, 0], np.arange(8) + 1)
 
 
+WIDE = np.arange(16 * 256, dtype=np.float32).reshape(16, 256)
+
+
+def at_tile(i, tile):
+    """The second tile, at an offset that the compiler knows to be aligned."""
+    return pl.multiple_of(i * tile + tile, tile)
+
+
 def masked_store(columns):
-    """Stores 128 columns from column 64 on where the mask holds: the first `columns`."""
+    """Stores 256 columns from column 128 on where the mask holds: the first `columns`."""
     def kernel(x_ref, o_ref):
         o_ref[...] = jnp.zeros_like(o_ref)
-        lane = jax.lax.broadcasted_iota(jnp.int32, (8, 128), 1)
-        pltpu.store(o_ref.at[:, pl.ds(pl.program_id(0) + 64, 128)], x_ref[...], mask=lane < columns)
+        lane = jax.lax.broadcasted_iota(jnp.int32, WIDE.shape, 1)
+        pltpu.store(o_ref.at[:, pl.ds(at_tile(pl.program_id(0), 128), 256)], x_ref[...], mask=lane < columns)
 
-    return pl.pallas_call(kernel, out_shape=like(X), grid=(1,))(X)
+    return pl.pallas_call(kernel, out_shape=like(WIDE), grid=(1,))(WIDE)
 
 
 def test_lanes_that_a_mask_keeps_from_leaving():
     with tessera.simulate(device="tpu-v6e"):
-        got = masked_store(60)
-    wanted = np.zeros((8, 128), np.float32)
-    wanted[:, 64:124] = X[:, :60]
+        got = masked_store(124)
+    wanted = np.zeros_like(WIDE)
+    wanted[:, 128:252] = WIDE[:, :124]
     np.testing.assert_array_equal(got, wanted)
     with pytest.raises(tessera.KernelError) as e, tessera.simulate(device="tpu-v6e"):
-        masked_store(65)
+        masked_store(129)
     assert e.value.slug == "oob-index"
 
 
@@ -211,18 +219,18 @@ def test_lanes_that_a_mask_keeps_from_leaving():
 def test_a_load_that_leaves_by_two_dims(unchecked):
     def kernel(x_ref, o_ref):
         i = pl.program_id(0)
-        part = x_ref[pl.ds(i + 4, 8), pl.ds(i + 64, 128)]
-        row = jax.lax.broadcasted_iota(jnp.int32, (8, 128), 0)
-        lane = jax.lax.broadcasted_iota(jnp.int32, (8, 128), 1)
-        o_ref[...] = jnp.where((row < 4) & (lane < 64), part, 0)
+        part = x_ref[pl.ds(at_tile(i, 8), 16), pl.ds(at_tile(i, 128), 256)]
+        row = jax.lax.broadcasted_iota(jnp.int32, WIDE.shape, 0)
+        lane = jax.lax.broadcasted_iota(jnp.int32, WIDE.shape, 1)
+        o_ref[...] = jnp.where((row < 8) & (lane < 128), part, 0)
 
     def call():
-        return pl.pallas_call(kernel, out_shape=like(X), grid=(1,),
-                              compiler_params=pltpu.CompilerParams(disable_bounds_checks=unchecked))(X)
+        return pl.pallas_call(kernel, out_shape=like(WIDE), grid=(1,),
+                              compiler_params=pltpu.CompilerParams(disable_bounds_checks=unchecked))(WIDE)
 
     if unchecked:
         with tessera.simulate(device="tpu-v6e"):
-            np.testing.assert_array_equal(call()[:4, :64], X[4:, 64:])
+            np.testing.assert_array_equal(call()[:8, :128], WIDE[8:, 128:])
     else:
         with pytest.raises(tessera.KernelError) as e, tessera.simulate(device="tpu-v6e"):
             call()

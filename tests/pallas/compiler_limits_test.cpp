@@ -1,0 +1,237 @@
+// What the TPU's compiler refuses, refused here: each bad module with its good twin. The verdicts
+// are libtpu 0.0.42's (pallas/COMPILER.md).
+#include <catch2/catch.hpp>
+#include <filesystem>
+
+#include "module_text.hpp"
+#include "pallas/call_directory.hpp"
+
+namespace tessera::pallas {
+namespace {
+
+/// The slug of what is refused before a run on the chip; "" if nothing is.
+std::string refused(const std::string& text, const std::string& chip) {
+  const auto program = plan_module(load_module(text, "the test's module"));
+  for (const Refusal& r : program->refusals) {
+    if (r.chips.empty() || r.chips.contains(chip)) return r.diagnostic.slug;
+  }
+  return "";
+}
+
+const char* const kEveryChip[] = {"v4", "v5e", "v5p", "v6e", "7x"};
+
+/// The chips that refuse it.
+std::string refusing(const std::string& text) {
+  std::string chips;
+  for (const char* chip : kEveryChip) {
+    if (!refused(text, chip).empty()) chips += (chips.empty() ? "" : " ") + std::string(chip);
+  }
+  return chips;
+}
+const char* const kAll = "v4 v5e v5p v6e 7x";
+
+/// An op of two whole operands of one type.
+std::string binary(const std::string& op, const std::string& attributes, const std::string& type,
+                   const std::string& result) {
+  return module_text("%a: " + vmem(type) + ", %b: " + vmem(type) + ", %o: " + vmem(result),
+                     load_whole("%x", "%a", type, 2) + load_whole("%y", "%b", type, 2) +
+                         "%r = \"S." + op + "\"(%x, %y) {" + attributes + "} : (vector<" + type +
+                         ">, vector<" + type + ">) -> vector<" + result + ">\n" +
+                         store_whole("%r", "%o", result, 2));
+}
+
+std::string compared(const std::string& predicate, const std::string& type) {
+  return module_text(
+      "%a: " + vmem(type) + ", %o: " + vmem(type),
+      load_whole("%x", "%a", type, 2) + "%m = \"S.arith.cmpi\"(%x, %x) {predicate = " + predicate +
+          " : i64} : (vector<" + type + ">, vector<" + type + ">) -> vector<" +
+          type.substr(0, type.rfind('x') + 1) + "i1>\n" +
+          "%r = \"S.arith.select\"(%m, %x, %x) : (vector<" + type.substr(0, type.rfind('x') + 1) +
+          "i1>, vector<" + type + ">, vector<" + type + ">) -> vector<" + type + ">\n" +
+          store_whole("%r", "%o", type, 2));
+}
+
+std::string product(const std::string& left, const std::string& right, const std::string& sum,
+                    const std::string& precision = "") {
+  return module_text(
+      "%a: " + vmem("32x128x" + left) + ", %b: " + vmem("128x128x" + right) +
+          ", %c: " + vmem("32x128x" + sum),
+      load_whole("%x", "%a", "32x128x" + left, 2) + load_whole("%y", "%b", "128x128x" + right, 2) +
+          load_whole("%z", "%c", "32x128x" + sum, 2) +
+          "%r = \"S.tpu.matmul\"(%x, %y, %z) {dimension_numbers = #tpu.dot_dimension_numbers<[1], "
+          "[0], [0], [1], [0, 0, 1, 1], [], []>" +
+          precision + "} : (vector<32x128x" + left + ">, vector<128x128x" + right +
+          ">, vector<32x128x" + sum + ">) -> vector<32x128x" + sum + ">\n" +
+          store_whole("%r", "%c", "32x128x" + sum, 2));
+}
+
+std::string gather(const std::string& shape, const std::string& type, const std::string& index,
+                   const std::string& dim) {
+  const std::string t = shape + "x" + type;
+  const std::string i = shape + "x" + index;
+  return module_text("%a: " + vmem(t) + ", %b: " + vmem(i) + ", %o: " + vmem(t),
+                     load_whole("%x", "%a", t, 2) + load_whole("%y", "%b", i, 2) +
+                         "%r = \"S.tpu.dynamic_gather\"(%x, %y) {dimensions = array<i32: " + dim +
+                         ">} : (vector<" + t + ">, vector<" + i + ">) -> vector<" + t + ">\n" +
+                         store_whole("%r", "%o", t, 2));
+}
+
+std::string reshaped(const std::string& from, const std::string& to, int to_rank = 2) {
+  return module_text("%a: " + vmem(from) + ", %o: " + vmem(to),
+                     load_whole("%x", "%a", from, 2) +
+                         "%r = \"S.vector.shape_cast\"(%x) : (vector<" + from + ">) -> vector<" +
+                         to + ">\n" + store_whole("%r", "%o", to, to_rank));
+}
+
+/// Loads rows at `offset`, a scalar that the body makes of %n.
+std::string loaded_at(const std::string& offset, const std::string& array,
+                      const std::string& rows) {
+  return module_text("%s: memref<1xi32, @smem>, %a: " + vmem(array) + ", %o: " + vmem(rows),
+                     "%zero = \"S.arith.constant\"() {value = 0 : index} : () -> index\n"
+                     "%n = \"S.memref.load\"(%s, %zero) : (memref<1xi32, @smem>, index) -> i32\n" +
+                         offset +
+                         "%i = \"S.arith.index_cast\"(%k) : (i32) -> index\n"
+                         "%x = \"S.vector.load\"(%a, %i, %zero) : (" +
+                         vmem(array) + ", index, index) -> vector<" + rows + ">\n" +
+                         store_whole("%x", "%o", rows, 2));
+}
+const char* const kAnywhere = "%k = \"S.arith.addi\"(%n, %n) : (i32, i32) -> i32\n";
+const char* const kEights =
+    "%eight = \"S.arith.constant\"() {value = 8 : i32} : () -> i32\n"
+    "%k = \"S.arith.muli\"(%n, %eight) : (i32, i32) -> i32\n";
+const char* const kAssumed =
+    "%k = \"S.tpu.assume_multiple\"(%n) {multiple = 32 : i32} : (i32) -> i32\n";
+
+/// Rows rotate by %k, which `by` makes of %n.
+std::string rotated(const std::string& by, const std::string& type) {
+  return module_text("%s: memref<1xi32, @smem>, %a: " + vmem(type) + ", %o: " + vmem(type),
+                     "%zero = \"S.arith.constant\"() {value = 0 : index} : () -> index\n"
+                     "%n = \"S.memref.load\"(%s, %zero) : (memref<1xi32, @smem>, index) -> i32\n" +
+                         by + load_whole("%x", "%a", type, 2) +
+                         "%r = \"S.tpu.dynamic_rotate\"(%x, %k) {dimension = 0 : si32} : (vector<" +
+                         type + ">, i32) -> vector<" + type + ">\n" +
+                         store_whole("%r", "%o", type, 2));
+}
+
+/// A slice of an array in HBM, [`row`, 0] of size `part`.
+std::string sliced(const std::string& row, const std::string& column, const std::string& array,
+                   const std::string& part) {
+  return module_text(
+      "%a: memref<" + array + ", @any>, %o: memref<" + part +
+          ", @any>, %sem: memref<!tpu.dma_semaphore, @semaphore_mem>",
+      "%r = \"S.arith.constant\"() {value = " + row +
+          " : i32} : () -> i32\n%c = \"S.arith.constant\"() {value = " + column +
+          " : i32} : () -> i32\n"
+          "%part = \"S.tpu.memref_slice\"(%a, %r, %c) {operandSegmentSizes = array<i32: 1, 2, 0>} "
+          ": (memref<" +
+          array + ", @any>, i32, i32) -> memref<" + part +
+          ", @any>\n"
+          "\"S.tpu.enqueue_dma\"(%part, %o, %sem) {operandSegmentSizes = array<i32: 1, 0, 1, 1, 0, "
+          "0>, priority = 0 : i32} : (memref<" +
+          part + ", @any>, memref<" + part +
+          ", @any>, memref<!tpu.dma_semaphore, @semaphore_mem>) -> ()\n",
+      "scratch_operands = 1 : i64");
+}
+
+TEST_CASE("arithmetic on bytes is refused, on words and halves it is not", "[pallas][limits]") {
+  CHECK(refusing(binary("arith.addi", "", "32x128xi8", "32x128xi8")) == kAll);
+  CHECK(refusing(binary("arith.addi", "", "32x128xi16", "32x128xi16")).empty());
+  CHECK(refusing(binary("arith.remsi", "", "32x128xi16", "32x128xi16")) == kAll);
+  CHECK(refusing(binary("arith.remsi", "", "32x128xi32", "32x128xi32")).empty());
+}
+
+TEST_CASE("bytes are compared for equality alone, halves as signed numbers alone",
+          "[pallas][limits]") {
+  const char* const kEqual = "0";
+  const char* const kSignedLess = "2";
+  const char* const kUnsignedLess = "6";
+  CHECK(refusing(compared(kSignedLess, "32x128xi8")) == kAll);
+  CHECK(refusing(compared(kEqual, "32x128xi8")).empty());
+  CHECK(refusing(compared(kUnsignedLess, "32x128xi16")) == kAll);
+  CHECK(refusing(compared(kSignedLess, "32x128xi16")).empty());
+}
+
+TEST_CASE("no TensorCore loads f16", "[pallas][limits]") {
+  CHECK(refusing(binary("arith.addf", "", "32x128xf16", "32x128xf16")) == kAll);
+  CHECK(refusing(binary("arith.addf", "", "32x128xbf16", "32x128xbf16")).empty());
+}
+
+TEST_CASE("the types of a product are those of the generation", "[pallas][limits]") {
+  CHECK(refusing(product("i8", "i8", "i32")) == "v4");
+  CHECK(refusing(product("f32", "f8E4M3FN", "f32")) == "v4");
+  CHECK(refusing(product("bf16", "i8", "f32")).empty());
+  CHECK(refusing(product("i8", "i4", "i32")) == "v4 v5e v5p v6e");
+  CHECK_THROWS_WITH(refusing(product("i16", "i16", "i32")),  // tessera cannot plan it either
+                    "tpu.matmul: Bad lhs/rhs type: 'i16' by 'i16'");
+  const char* const kExact = ", precision = #tpu.contract_precision<fp32>";
+  CHECK(refusing(product("bf16", "bf16", "f32", kExact)) == kAll);
+  CHECK(refusing(product("f32", "f32", "f32", kExact)).empty());
+}
+
+TEST_CASE("rows of bytes do not rotate, nor packed rows by what the run decides",
+          "[pallas][limits]") {
+  const char* const kOne = "%k = \"S.arith.constant\"() {value = 1 : i32} : () -> i32\n";
+  CHECK(refusing(rotated(kOne, "32x128xi8")) == kAll);
+  CHECK(refusing(rotated(kOne, "32x128xbf16")).empty());
+  CHECK(refusing(rotated(kAnywhere, "32x128xbf16")) == kAll);
+  CHECK(refusing(rotated(kAnywhere, "32x128xf32")).empty());
+  CHECK(refusing(rotated(kAnywhere, "12x128xf32")) == kAll);
+}
+
+TEST_CASE("a gather takes from one register", "[pallas][limits]") {
+  CHECK(refusing(gather("16x128", "f32", "i32", "0")) == kAll);
+  CHECK(refusing(gather("8x128", "f32", "i32", "0")) == "v4");
+  CHECK(refusing(gather("8x256", "f32", "i32", "1")) == kAll);
+  CHECK(refusing(gather("8x128", "f32", "i32", "1")).empty());
+  CHECK(refusing(gather("8x128", "bf16", "i32", "1")) == kAll);
+}
+
+TEST_CASE("rows become lanes by whole registers or whole rows", "[pallas][limits]") {
+  CHECK(refusing(reshaped("64x64xf32", "32x128xf32")) == kAll);
+  CHECK(refusing(reshaped("64x128xf32", "32x256xf32")).empty());
+  CHECK(refusing(reshaped("8x64xf32", "1x512xf32")).empty());
+  CHECK(refusing(reshaped("16x128xbf16", "16x128x1xbf16", 3)) == "v4 v5e v5p");
+  CHECK(refusing(reshaped("16x128xf32", "16x128x1xf32", 3)).empty());
+}
+
+TEST_CASE("an offset that the run decides is known to be a multiple of the tile",
+          "[pallas][limits]") {
+  CHECK(refused(loaded_at(kAnywhere, "64x256xf32", "8x256xf32"), "v5e") == "misaligned-slice");
+  CHECK(refusing(loaded_at(kEights, "64x256xf32", "8x256xf32")).empty());
+  CHECK(refusing(loaded_at(kAnywhere, "64x256xf32", "1x256xf32")).empty());  // a row of words
+  CHECK(refusing(loaded_at(kAnywhere, "64x128xf32", "8x128xf32")).empty());  // lanes filled once
+  CHECK(refusing(loaded_at(kEights, "64x256xi8", "8x256xi8")) == kAll);      // tiles of 32 rows
+  CHECK(refusing(loaded_at(kAssumed, "64x256xi8", "8x256xi8")).empty());
+}
+
+TEST_CASE("a copy takes whole lanes and whole words", "[pallas][limits]") {
+  CHECK(refused(sliced("0", "0", "64x256xf32", "64x16xf32"), "v5e") == "misaligned-slice");
+  CHECK(refusing(sliced("0", "128", "64x256xf32", "64x128xf32")).empty());
+  CHECK(refusing(sliced("0", "64", "64x256xf32", "64x128xf32")) == kAll);
+  CHECK(refusing(sliced("1", "0", "64x256xf32", "1x256xf32")).empty());
+  CHECK(refusing(sliced("1", "0", "64x256xbf16", "1x256xbf16")) == kAll);  // half a word
+  CHECK(refusing(sliced("2", "0", "64x256xbf16", "2x256xbf16")).empty());
+}
+
+TEST_CASE("of the corpus nothing is refused on a v5e", "[pallas][limits][corpus]") {
+  const std::filesystem::path corpus = TESSERA_CORPUS;
+  if (!std::filesystem::exists(corpus)) {
+    WARN("no corpus at " << corpus << ": skipped");
+    return;
+  }
+  RunOptions options;
+  options.device = load_device("tpu-v5e");
+  int checked = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(corpus)) {
+    if (!std::filesystem::exists(entry.path() / "kernel.mlirbc")) continue;
+    INFO(entry.path());
+    const RecordedCall call = read_call_shapes(entry.path().string());
+    options.mesh = {call.devices};
+    CHECK_NOTHROW(planned_vmem_bytes(call.call, options));
+    ++checked;
+  }
+  CHECK(checked == 48);
+}
+
+}  // namespace
+}  // namespace tessera::pallas
