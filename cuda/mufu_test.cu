@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "cuda/gpu_test.hpp"
-#include "tests/numerics/mufu.hpp"
+#include "cuda/output_hash.hpp"
 
 namespace tessera::cuda {
 

@@ -9,8 +9,7 @@ const RuleTable& rules() {
       {program::arith_rules(), program::math_rules(), program::control_rules(),
        program::branch_rules(), shape_rules(), memory_rules(), atomic_rules(), math_rules(),
        combine_rules(), dot_rules(), control_rules()},
-      "`tessera ops` lists the ops of Triton kernels that are built",
-      [](Planner&, const Operation&) {});
+      "`tessera ops` lists the ops of Triton kernels that are built");
   return all;
 }
 

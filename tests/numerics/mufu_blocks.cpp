@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "cuda/output_hash.hpp"
 #include "sim/numerics/gpu_functions.hpp"
 #include "sim/numerics/mufu.hpp"
-#include "tests/numerics/mufu.hpp"
 
 namespace {
 
