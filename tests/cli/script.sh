@@ -13,6 +13,8 @@ done
 chmod +x bin/*
 mkdir -p calls/000_k "a golden/inputs" plain/inputs kernels/entries
 touch kernels/entries/{matmul,softmax_rows}.hpp
+mkdir -p launch
+touch launch/kernel.generic.mlir
 touch kernel.mlirbc kernel.mlir calls/000_k/kernel.mlirbc "a golden/inputs/kernel.mlir" plain/inputs/x.npy
 failed=0
 
@@ -34,6 +36,7 @@ asks yes run kernel.mlirbc
 asks yes run --dry calls/000_k
 asks yes show kernel.mlir
 asks yes extract program.txt
+asks yes run launch
 asks yes golden make calls/000_k --out gold
 asks yes golden check "a golden" --outputs of_a_tpu
 asks yes golden bisect "a golden" --backend interpret

@@ -17,6 +17,6 @@ def tessera(tmp_path):
     def run(*words, status=0):
         done = subprocess.run([program, *words], cwd=tmp_path, capture_output=True, text=True, timeout=300)
         assert done.returncode == status, done.stdout + done.stderr
-        return done.stdout + done.stderr
+        return done.stdout if "-" in words else done.stdout + done.stderr  # --json -: text goes to standard error
 
     return run
