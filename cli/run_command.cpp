@@ -72,13 +72,14 @@ void start_debugger() {
 
 report::RunReport report_of(const KernelHandle& kernel, const Request& request,
                             const Outcome& outcome) {
-  report::RunReport r = report::report_of(outcome.result, request.options);
+  RunOptions options = request.options;
+  options.device = request.device;
+  report::RunReport r = report::report_of(outcome.result, options);
   r.kernel = kernel.info.name;
   r.case_name = outcome.setting.case_name;
   for (const auto& s : outcome.setting.sizes) r.sizes.emplace_back(s.name, s.value);
   r.tiles = outcome.setting.tiles;
   r.dtype = request.dtype;
-  r.device = request.device;
   const Receipt& receipt = outcome.receipt;
   r.backend_requested = receipt.requested;
   r.backend_ran = name(receipt.ran);

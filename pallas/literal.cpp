@@ -11,7 +11,7 @@ namespace {
 /// XLA's names; Mosaic's integers have no sign, and XLA then prints one.
 std::string type_name(DType dtype) {
   if (dtype == DType::boolean) return "pred";
-  const std::string n = name(dtype);
+  std::string n = name(dtype);
   if (n.size() > 1 && n[0] == 'i') return "s" + n.substr(1);
   return n;
 }
