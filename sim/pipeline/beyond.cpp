@@ -59,9 +59,11 @@ std::vector<Array> RunDriver::outputs_with(const Plan& plan, std::string& ended)
   io.trace_steps = 0;
   io.at = nullptr;
   io.progress = nullptr;
-  Pipeline core(kernel_, plan, io);
   try {
-    for (const std::int64_t cell : beyond_) core.run_cells(cell, cell + 1);
+    for (const std::int64_t cell : beyond_) {
+      Pipeline core(kernel_, plan, io);  // of its own: the cells need not follow each other
+      core.run_cells(cell, cell + 1);
+    }
   } catch (const Stopped&) {
     throw;
   } catch (const KernelError& error) {
