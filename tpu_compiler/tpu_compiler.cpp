@@ -123,7 +123,7 @@ std::string resolved(const std::string& program) {
   const std::string path = environment("PATH");
   for (std::size_t begin = 0; begin <= path.size();) {
     const std::size_t end = std::min(path.find(':', begin), path.size());
-    const std::string candidate = path.substr(begin, end - begin) + "/" + program;
+    std::string candidate = path.substr(begin, end - begin) + "/" + program;
     if (access(candidate.c_str(), X_OK) == 0) return candidate;
     begin = end + 1;
   }

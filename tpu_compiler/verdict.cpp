@@ -35,7 +35,7 @@ std::string take_code(std::string_view& text) {
     std::size_t end = i + 1;
     while (end < text.size() && is_digit(text[end])) ++end;
     if (end - i != 5 || text.substr(end, 2) != ": ") continue;
-    const std::string code(text.substr(i, end - i));
+    std::string code(text.substr(i, end - i));
     text.remove_prefix(end + 2);
     drop_status(text);
     if (const auto colon = text.find(": ");

@@ -97,6 +97,12 @@ std::string refusal_of(const KernelHandle& kernel) {
   return "";
 }
 
+/// Cases whose copies move parts of tiles, which no TPU's compiler takes.
+bool no_tpu_takes(const KernelHandle& kernel, std::size_t c) {
+  const std::string name = kernel.info.name;
+  return c >= 3 && (name == "dma_matmul" || name == "pipelined_add");
+}
+
 }  // namespace
 
 TEST_CASE("every kernel's module gives the interpreter's bits and bytes", "[mosaic]") {
@@ -106,7 +112,13 @@ TEST_CASE("every kernel's module gives the interpreter's bits and bytes", "[mosa
       // Under sanitizers the ragged case alone: the others take minutes there.
       for (std::size_t c = TESSERA_EVERY_CASE ? 0 : 1; c < kernel.cases.size(); ++c) {
         if (!TESSERA_EVERY_CASE && c > 1) break;
-        for (const DType dtype : kernel.dtypes) is_the_same(kernel, static_cast<int>(c), dtype);
+        for (const DType dtype : kernel.dtypes) {
+          if (no_tpu_takes(kernel, c))
+            CHECK_THROWS_WITH(is_the_same(kernel, static_cast<int>(c), dtype),
+                              Catch::Matchers::Contains("must be aligned to tiles"));
+          else
+            is_the_same(kernel, static_cast<int>(c), dtype);
+        }
       }
     }
   }
