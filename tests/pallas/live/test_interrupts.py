@@ -93,10 +93,11 @@ def test_what_comes_after_the_limit_ends_too():
 
 
 def main(program):
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
     jax.block_until_ready(jnp.ones(3) + 1)
     print("ready", flush=True)
     try:
-        with tessera.simulate():
+        with tessera.simulate(time_limit=60):
             ENDLESS[program]()
     except KeyboardInterrupt as e:
         print("interrupted:", e, flush=True)
