@@ -31,8 +31,8 @@ def double(x):
 def test_a_kernel_that_compiles_runs_and_has_the_verdict(compiler):
     asked = compiler('{"accepted": true, "message": "", "seconds": 0.1, "vmem_bytes": 8192, "spilled_bytes": 0}')
     with tessera.simulate(check_compiles=True) as report:
-        y = double(jnp.ones((8, 128)))
-        double(jnp.ones((8, 128)))
+        for _ in range(2):  # on one line: JAX 0.9 writes the caller's into the module
+            y = double(jnp.ones((8, 128)))
     assert float(y[0, 0]) == 2
     assert report.calls[0].compiler["verdict"] == "accepted" and report.calls[0].compiler["vmem_bytes"] == 8192
     assert report.calls[1].compiler["cached"] and asked() == 1
