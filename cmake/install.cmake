@@ -8,7 +8,7 @@ install(TARGETS tessera_flags tessera_memory_model tessera_sim tessera_reference
   EXPORT tesseraTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS tessera RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 if(TARGET tessera_cuda)
-  install(FILES ${CMAKE_BINARY_DIR}/cuda/libtessera_cuda.so DESTINATION lib/tessera)
+  install(FILES ${CMAKE_BINARY_DIR}/cuda/libtessera_cuda.so DESTINATION lib/tessera OPTIONAL)
 endif()
 if(TARGET tessera-import)
   install(TARGETS tessera-import RUNTIME DESTINATION bin OPTIONAL)
