@@ -513,19 +513,8 @@ BuildInputs KernelHandle::build_inputs(const Request& request) const {
   inputs.mesh = p.kernel->devices().has_value();
   const Plan plan = p.kernel->plan(p.tiles, request.device);
   check_memory(plan, inputs.devices);
-  std::vector<Array> arrays;
-  std::vector<std::string> names;
-  for (const auto& op : plan.operands) {
-    if (!op.is_input() || !op.present) continue;
-    names.push_back(op.name);
-    Shape all = op.array;
-    if (inputs.devices > 1) all[0] *= inputs.devices;
-    arrays.push_back(p.host->operand(op.name, op.dtype, all));
-  }
-  std::vector<std::string> known = names;
-  for (const auto& s : plan.scalars) known.push_back(s.name);
-  p.host->check_files_used(known);
-  inputs.arrays = inputs_of(*p.host, names, arrays);
+  const Operands operands = operands_of(plan, inputs.devices, *p.host);
+  inputs.arrays = inputs_of(*p.host, operands.names, operands.inputs);
   inputs.setting = std::move(p.setting);
   return inputs;
 }
