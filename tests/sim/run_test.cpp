@@ -7,21 +7,11 @@
 #include "sim/body/batched.hpp"
 #include "sim/ops/all.hpp"
 #include "sim/run.hpp"
+#include "tests/sim/counting.hpp"
 
 using namespace tessera;
 
 namespace {
-
-Array counting(Shape shape, int modulus = 1000) {
-  Array a(DType::f32, shape);
-  for (std::int64_t i = 0; i < a.elems(); ++i)
-    a.data<float>()[i] = static_cast<float>(i % modulus) / 8.f;
-  return a;
-}
-bool same_bits(const Array& a, const Array& b) {
-  return a.size_bytes() == b.size_bytes() &&
-         std::memcmp(a.bytes(), b.bytes(), static_cast<std::size_t>(a.size_bytes())) == 0;
-}
 
 /// o[i] = sum over the blocks j in [lo(i), hi(i)) of x[i, j]: an arbitrary dimension that shrinks.
 struct ShrinkingSum {

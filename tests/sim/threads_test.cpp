@@ -1,7 +1,6 @@
 // What host threads must not change. Run under TSan too.
 #include <atomic>
 #include <catch2/catch.hpp>
-#include <cstring>
 #include <numeric>
 #include <thread>
 
@@ -9,21 +8,11 @@
 #include "sim/ops/all.hpp"
 #include "sim/pipeline/threads.hpp"
 #include "sim/run.hpp"
+#include "tests/sim/counting.hpp"
 
 using namespace tessera;
 
 namespace {
-
-Array counting(Shape shape, int modulus = 1000) {
-  Array a(DType::f32, shape);
-  for (std::int64_t i = 0; i < a.elems(); ++i)
-    a.data<float>()[i] = static_cast<float>(i % modulus) / 8.f;
-  return a;
-}
-bool same_bits(const Array& a, const Array& b) {
-  return a.size_bytes() == b.size_bytes() &&
-         std::memcmp(a.bytes(), b.bytes(), static_cast<std::size_t>(a.size_bytes())) == 0;
-}
 
 struct Talkative {
   static constexpr KernelInfo info{.name = "talkative", .summary = "", .math = ""};
