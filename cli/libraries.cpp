@@ -10,7 +10,24 @@
 
 namespace tessera::cli {
 
-void* symbol_of_library(const std::string& file, const char* symbol) {
+namespace {
+
+// Beside the program, in its installation, else where the loader looks. Only the last goes by the
+// run path, and not under ASan, whose own dlopen is the caller then.
+std::string found(const std::string& file) {
+  namespace fs = std::filesystem;
+  const fs::path here = program_folder();
+  std::error_code error;
+  for (const fs::path& path : {here / file, here / "../lib/tessera" / file}) {
+    if (fs::exists(path, error)) return path.string();
+  }
+  return file;
+}
+
+}  // namespace
+
+void* symbol_of_library(const std::string& name, const char* symbol) {
+  const std::string file = found(name);
   void* const library = dlopen(file.c_str(), RTLD_NOW | RTLD_GLOBAL);
   if (library == nullptr) {
     const std::string error = dlerror();

@@ -1,5 +1,5 @@
 // Libraries that a program loads when it needs them. They lie beside it in a build folder, under
-// lib/tessera in an installation: the program's run path names both.
+// lib/tessera in an installation.
 #pragma once
 
 #include <string>
