@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #define BACKWARD_HAS_DW 1
@@ -87,6 +88,15 @@ SourceLine first_outside(const backward::ResolvedTrace& trace) {
   return {};
 }
 
+/// The same of a frame whose stack the resolver has loaded. Searching the debug information takes a
+/// millisecond, and a loop comes from few places: each is looked up once a thread.
+SourceLine line_of(const backward::Trace& frame) {
+  static thread_local std::unordered_map<const void*, SourceLine> known;
+  const auto [at, is_new] = known.try_emplace(frame.addr);
+  if (is_new) at->second = first_outside(the_resolver().resolve(frame));
+  return at->second;
+}
+
 std::string excerpt(const SourceLine& at) {
   return at.line == 0 ? "" : excerpt(at.file, static_cast<unsigned>(at.line));
 }
@@ -97,10 +107,9 @@ std::string caller_excerpt() {
     return source_excerpt(*step_context->line);
   backward::StackTrace stack;
   stack.load_here(64);
-  backward::TraceResolver& resolver = the_resolver();
-  resolver.load_stacktrace(stack);
+  the_resolver().load_stacktrace(stack);
   for (std::size_t i = 0; i < stack.size(); ++i) {
-    const SourceLine line = first_outside(resolver.resolve(stack[i]));
+    const SourceLine line = line_of(stack[i]);
     if (line.line != 0) return excerpt(line);
   }
   return "";
@@ -113,10 +122,9 @@ SourceLine trace_line(std::span<const void* const> addresses) {
     // A return address follows its call.
     calls.push_back(static_cast<std::byte*>(const_cast<void*>(address)) - 1);
   }
-  backward::TraceResolver& resolver = the_resolver();
-  resolver.load_addresses(calls.data(), static_cast<int>(calls.size()));
+  the_resolver().load_addresses(calls.data(), static_cast<int>(calls.size()));
   for (std::size_t i = 0; i < calls.size(); ++i) {
-    SourceLine line = first_outside(resolver.resolve(backward::Trace(calls[i], i)));
+    SourceLine line = line_of(backward::Trace(calls[i], i));
     if (line.line != 0) return line;
   }
   return {};
