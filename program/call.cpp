@@ -183,14 +183,11 @@ void check_compiles(const Program& p, const DeviceSpec& device) {
   }
 }
 
-Prepared prepare(const Call& call, const DeviceSpec& device, int devices) {
-  check_arrays(call, devices);
+/// The plan but for its operands.
+Plan plan_of(const Call& call, const DeviceSpec& device, const std::vector<std::int64_t>& grid,
+             const Cells& cells) {
   const Program& p = *call.program;
-  check_compiles(p, device);
-  Prepared r;
-  r.grid = grid_of(call);
-  const Cells cells = cells_of(call);
-  Plan& plan = r.plan;
+  Plan plan;
   plan.kernel = p.name;
   plan.device = device;
   plan.leaves_undefined = true;
@@ -207,87 +204,131 @@ Prepared prepare(const Call& call, const DeviceSpec& device, int devices) {
   plan.parallel_rank = cells.parallel;
   for (std::size_t d = static_cast<std::size_t>(cells.parallel); d < p.grid.size(); ++d)
     plan.inner_parallel[d] = p.parallel[d];
-  for (std::size_t d = 0; d < r.grid.size(); ++d)
-    plan.bounds[d] = Range{0, static_cast<int>(r.grid[d])};
+  for (std::size_t d = 0; d < grid.size(); ++d)
+    plan.bounds[d] = Range{0, static_cast<int>(grid[d])};
   plan.labels.fill("");
-  r.names.reserve(p.operands.size());
+  return plan;
+}
+
+/// One device's part of an array that was given; throws if the window does not fit it.
+Shape given_shape(const Program& p, const Window& w, const Array& a, const Shape& block,
+                  int devices, const std::string& what) {
+  Shape shape = a.shape();
+  if (devices > 1 && shape.rank > 0) {
+    if (shape[0] % devices != 0) {
+      throw InputError("bad-input", what + " is " + describe(a.dtype(), a.shape()) +
+                                        ", which does not divide among " + std::to_string(devices) +
+                                        " devices");
+    }
+    shape[0] /= devices;
+  }
+  // Scalars and vectors of one element may come without dims.
+  if (shape.rank != block.rank && shape.elems() == block.elems()) shape = block;
+  const bool fits = shape.rank == block.rank && (!w.whole || shape == block);
+  if (a.dtype() != w.type.dtype || !fits) {
+    throw InputError("bad-input", what + " is " + describe(a.dtype(), shape) + "; " + p.name +
+                                      " takes " + (w.whole ? "" : "blocks of ") +
+                                      describe(w.type.dtype, block));
+  }
+  return shape;
+}
+
+void set_tile(OperandPlan& op) {
+  op.cols = op.block.rank > 0 ? static_cast<int>(op.block[op.block.rank - 1]) : 1;
+  op.rows = static_cast<int>(op.block.elems() / std::max(1, op.cols));
+}
+
+OperandPlan operand_plan(const Call& call, std::size_t i, int devices,
+                         const std::vector<std::int64_t>& grid, const Cells& cells,
+                         IndexMaps& maps) {
+  const Program& p = *call.program;
+  const Window& w = p.operands[i];
+  const bool input = i < call.inputs.size();
+  const bool array = is_array(call, i);
+  OperandPlan op;
+  op.name = name_of(call, i);
+  op.given = w.semaphores && input;
+  op.handed_on = w.semaphores && !input;
+  op.role = w.semaphores ? semaphore_role(w)
+            : array      ? (input ? Role::hbm_in : Role::hbm_out)
+            : input      ? Role::in
+                         : Role::out;
+  op.dtype = w.type.dtype;
+  op.space = space_of(w);
+  op.block = shape_of(w.bounds);
+  const Location& at = p.locations.front();
+  op.at = {at.file.c_str(), at.line};
+  const std::size_t number = input ? i : i - call.inputs.size();
+  if (input || !call.results.empty()) {
+    op.array = given_shape(p, w, input ? call.inputs[number] : call.results[number], op.block,
+                           devices, (input ? "input " : "result ") + std::to_string(number));
+  } else {
+    op.array = w.whole ? op.block : inferred_shape(grid, w, maps);
+  }
+  op.by_element = w.by_element;
+  op.pad_low = shape_of(w.pad_low);
+  op.pad_high = shape_of(w.pad_high);
+  if (op.block.rank == 0) op.array = op.block = {1};  // of one element, squeezed
+  if (w.semaphores) {
+    op.block = {};
+    return op;
+  }
+  const auto squeezed = dropped_ones(op.block, w.type.shape);
+  if (!squeezed) {
+    throw InputError("bad-module", "the module makes no sense: a window of " + to_string(op.block) +
+                                       " for " + to_string(w.type.shape));
+  }
+  for (const int d : *squeezed) op.squeezed[static_cast<std::size_t>(d)] = true;
+  set_tile(op);
+  op.buffers = w.slots;
+  op.of_cell = !array && stays_in_cell(w, cells.parallel);
+  op.outside = OperandPlan::Outside::undefined;
+  op.returns = cells.lingers[i] ? OperandPlan::Returns::lingers
+               : w.restored     ? OperandPlan::Returns::restored
+                                : OperandPlan::Returns::rewritten;
+  op.dense = true;
+  // A grid of dynamic extents visits what its caller says; reads that are not checked are the
+  // author's.
+  // Subcores store as many elements as their data says, and their results leave by copies.
+  op.by_data = w.by_data || !call.bounds.empty() || call.unchecked_bounds || !p.subcores.empty();
+  op.reached = op.role == Role::out || w.whole;
+  return op;
+}
+
+OperandPlan scratch_plan(const Window& w, std::size_t i) {
+  OperandPlan op;
+  op.name = "scratch" + std::to_string(i);
+  op.dtype = w.type.dtype;
+  op.space = space_of(w);
+  if (w.semaphores) {
+    op.role = semaphore_role(w);
+    op.array = {w.type.shape.elems()};
+    return op;
+  }
+  op.role = w.any ? Role::hbm : w.smem ? Role::smem : Role::vmem;
+  op.array = op.block = w.type.shape;
+  op.buffers = 1;
+  set_tile(op);
+  op.dense = op.reached = true;
+  return op;
+}
+
+Prepared prepare(const Call& call, const DeviceSpec& device, int devices) {
+  check_arrays(call, devices);
+  const Program& p = *call.program;
+  check_compiles(p, device);
+  Prepared r;
+  r.grid = grid_of(call);
+  const Cells cells = cells_of(call);
+  Plan& plan = r.plan = plan_of(call, device, r.grid, cells);
   StepContext context;
   context.plan = &plan;
   Exec exec(p, nullptr, context);
   IndexMaps maps(call, r.grid, exec, 0);
+  r.names.reserve(p.operands.size());
   for (std::size_t i = 0; i < p.operands.size(); ++i) {
-    const Window& w = p.operands[i];
-    const bool input = i < call.inputs.size();
-    OperandPlan op;
-    r.names.push_back(name_of(call, i));
-    op.name = r.names.back();
-    op.given = w.semaphores && input;
-    op.handed_on = w.semaphores && !input;
-    const bool array = is_array(call, i);
-    op.role = w.semaphores ? semaphore_role(w)
-              : array      ? (input ? Role::hbm_in : Role::hbm_out)
-              : input      ? Role::in
-                           : Role::out;
-    op.dtype = w.type.dtype;
-    op.space = space_of(w);
-    op.block = shape_of(w.bounds);
-    const Location& at = p.locations.front();
-    op.at = {at.file.c_str(), at.line};
-    const std::string what =
-        (input ? "input " : "result ") + std::to_string(input ? i : i - call.inputs.size());
-    if (input || !call.results.empty()) {
-      const Array& a = input ? call.inputs[i] : call.results[i - call.inputs.size()];
-      op.array = a.shape();
-      if (devices > 1) {
-        if (op.array.rank > 0 && op.array[0] % devices != 0) {
-          throw InputError("bad-input", what + " is " + describe(a.dtype(), a.shape()) +
-                                            ", which does not divide among " +
-                                            std::to_string(devices) + " devices");
-        }
-        if (op.array.rank > 0) op.array[0] /= devices;
-      }
-      // Scalars and vectors of one element may come without dims.
-      if (op.array.rank != op.block.rank && op.array.elems() == op.block.elems())
-        op.array = op.block;
-      const bool fits = op.array.rank == op.block.rank && (!w.whole || op.array == op.block);
-      if (a.dtype() != op.dtype || !fits) {
-        throw InputError("bad-input", what + " is " + describe(a.dtype(), op.array) + "; " +
-                                          p.name + " takes " + (w.whole ? "" : "blocks of ") +
-                                          describe(op.dtype, op.block));
-      }
-    } else {
-      op.array = w.whole ? op.block : inferred_shape(r.grid, w, maps);
-    }
-    op.by_element = w.by_element;
-    op.pad_low = shape_of(w.pad_low);
-    op.pad_high = shape_of(w.pad_high);
-    if (op.block.rank == 0) op.array = op.block = {1};  // of one element, squeezed
-    if (w.semaphores) {
-      op.block = {};
-      plan.operands.push_back(std::move(op));
-      continue;
-    }
-    const auto squeezed = dropped_ones(op.block, w.type.shape);
-    if (!squeezed) {
-      throw InputError("bad-module", "the module makes no sense: a window of " +
-                                         to_string(op.block) + " for " + to_string(w.type.shape));
-    }
-    for (const int d : *squeezed) op.squeezed[static_cast<std::size_t>(d)] = true;
-    op.cols = op.block.rank > 0 ? static_cast<int>(op.block[op.block.rank - 1]) : 1;
-    op.rows = static_cast<int>(op.block.elems() / std::max(1, op.cols));
-    op.buffers = w.slots;
-    op.of_cell = !array && stays_in_cell(w, cells.parallel);
-    op.outside = OperandPlan::Outside::undefined;
-    op.returns = cells.lingers[i] ? OperandPlan::Returns::lingers
-                 : w.restored     ? OperandPlan::Returns::restored
-                                  : OperandPlan::Returns::rewritten;
-    op.dense = true;
-    // A grid of dynamic extents visits what its caller says; reads that are not checked are the
-    // author's.
-    // Subcores store as many elements as their data says, and their results leave by copies.
-    op.by_data = w.by_data || !call.bounds.empty() || call.unchecked_bounds || !p.subcores.empty();
-    op.reached = op.role == Role::out || w.whole;
-    plan.operands.push_back(std::move(op));
+    plan.operands.push_back(operand_plan(call, i, devices, r.grid, cells, maps));
+    r.names.push_back(plan.operands.back().name);
   }
   for (const Alias& a : call.aliases) {
     const auto out = call.inputs.size() + static_cast<std::size_t>(a.result);
@@ -296,26 +337,8 @@ Prepared prepare(const Call& call, const DeviceSpec& device, int devices) {
       throw InputError("bad-input", "an alias of operands that there are not");
     plan.operands[out].alias = r.names[static_cast<std::size_t>(a.input)].c_str();
   }
-  for (std::size_t i = 0; i < p.scratch.size(); ++i) {
-    const Window& w = p.scratch[i];
-    OperandPlan op;
-    op.name = "scratch" + std::to_string(i);
-    op.dtype = w.type.dtype;
-    op.space = space_of(w);
-    op.array = w.type.shape;
-    if (w.semaphores) {
-      op.role = semaphore_role(w);
-      op.array = {w.type.shape.elems()};
-    } else {
-      op.role = w.any ? Role::hbm : w.smem ? Role::smem : Role::vmem;
-      op.block = w.type.shape;
-      op.buffers = 1;
-      op.cols = op.block.rank > 0 ? static_cast<int>(op.block[op.block.rank - 1]) : 1;
-      op.rows = static_cast<int>(op.block.elems() / std::max(1, op.cols));
-      op.dense = op.reached = true;
-    }
-    plan.operands.push_back(std::move(op));
-  }
+  for (std::size_t i = 0; i < p.scratch.size(); ++i)
+    plan.operands.push_back(scratch_plan(p.scratch[i], i));
   for (std::size_t i = 0; i < p.prefetched.size(); ++i) {
     const Type& t = p.prefetched[i].type;
     plan.scalars.push_back(

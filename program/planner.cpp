@@ -309,6 +309,70 @@ void Planner::splat(int result, int scalar_slot) {
       Place::Kind::splat, -1, {Lane::Kind::splat, scalar_slot, 1, type(result).dtype}, 0};
 }
 
+namespace {
+
+/// How a vector repeats to become a larger one, its dims aligned to the right.
+struct Repeats {
+  std::int64_t outer = 1;  ///< copies of all of it, one after the other
+  std::int64_t inner = 1;  ///< copies of each element, side by side
+  bool inside = false;     ///< it repeats between dims that it has, too
+  bool fits = true;        ///< extents are equal, or 1 in what repeats
+  Shape strides;  ///< per dim of the result, in elements of the operand; 0 where it repeats
+};
+
+Repeats repeats_of(const Shape& from, const Shape& to) {
+  Repeats r;
+  const int pad = to.rank - from.rank;
+  const auto extent = [&](int d) { return d < pad ? 1 : from[d - pad]; };
+  int first = to.rank;  // dims [first, last) that the operand has whole
+  int last = 0;
+  for (int d = 0; d < to.rank; ++d) {
+    r.fits = r.fits && (extent(d) == 1 || extent(d) == to[d]);
+    if (extent(d) == 1) continue;
+    first = std::min(first, d);
+    last = d + 1;
+  }
+  for (int d = 0; d < to.rank; ++d) {
+    if (extent(d) != 1) continue;
+    if (d < first)
+      r.outer *= to[d];
+    else if (d >= last)
+      r.inner *= to[d];
+    else
+      r.inside = r.inside || to[d] != 1;
+  }
+  r.strides = to;
+  std::int64_t step = 1;
+  for (int d = to.rank - 1; d >= 0; --d) {
+    r.strides[d] = extent(d) == 1 ? 0 : step;
+    step *= extent(d);
+  }
+  return r;
+}
+
+/// Elements of this many bytes, each to all the places where it repeats.
+StorageHandle repeated(const StorageHandle& from, std::int64_t bytes, const Shape& shape,
+                       const Shape& strides) {
+  StorageHandle h(Storage::allocate(static_cast<std::size_t>(shape.elems() * bytes)));
+  std::byte* out = h.bytes();
+  Shape at = shape;
+  for (int d = 0; d < at.rank; ++d) at[d] = 0;
+  std::int64_t place = 0;
+  for (std::int64_t i = 0; i < shape.elems(); ++i) {
+    std::memcpy(out, from.bytes() + place * bytes, static_cast<std::size_t>(bytes));
+    out += bytes;
+    for (int d = shape.rank - 1; d >= 0; --d) {
+      place += strides[d];
+      if (++at[d] < shape[d]) break;
+      place -= strides[d] * shape[d];
+      at[d] = 0;
+    }
+  }
+  return h;
+}
+
+}  // namespace
+
 void Planner::broadcast(int result, int operand) {
   const Type& from = type(operand);
   const Type& to = type(result);
@@ -320,83 +384,36 @@ void Planner::broadcast(int result, int operand) {
     place_of(result) = p;
     return;
   }
-  // The operand's dims, aligned to the right.
-  const int pad = to.shape.rank - from.shape.rank;
-  const auto extent = [&](int d) { return d < pad ? 1 : from.shape[d - pad]; };
-  if (pad < 0) malformed(*running_, "gives fewer dims");
-  int moving_first = to.shape.rank;  // dims [first, last) that the operand has whole
-  int moving_last = 0;
-  for (int d = 0; d < to.shape.rank; ++d) {
-    if (extent(d) != 1 && extent(d) != to.shape[d]) malformed(*running_, "does not fit");
-    if (extent(d) == 1) continue;
-    moving_first = std::min(moving_first, d);
-    moving_last = d + 1;
-  }
-  std::int64_t outer = 1;
-  std::int64_t inner = 1;
-  bool inside = false;  // it repeats between dims that it has
-  for (int d = 0; d < to.shape.rank; ++d) {
-    if (extent(d) == to.shape[d] && extent(d) != 1) continue;
-    if (d < moving_first)
-      outer *= to.shape[d];
-    else if (d >= moving_last)
-      inner *= to.shape[d];
-    else
-      inside = inside || to.shape[d] != 1;
-  }
-  if (moving_first >= moving_last) {  // one element
-    place_of(result) = {
-        Place::Kind::broadcast, -1, {Lane::Kind::columns, vector(operand), 1, to.dtype}, 0};
-    return;
-  }
-  if (!inside && outer == 1 && inner == 1) {
+  if (to.shape.rank < from.shape.rank) malformed(*running_, "gives fewer dims");
+  const Repeats repeats = repeats_of(from.shape, to.shape);
+  if (!repeats.fits) malformed(*running_, "does not fit");
+  const auto lanes = [&](Lane::Kind kind, std::int64_t n) {
+    place_of(result) = {Place::Kind::broadcast, -1, {kind, vector(operand), n, to.dtype}, 0};
+  };
+  if (from.shape.elems() == 1)
+    lanes(Lane::Kind::columns, 1);
+  else if (repeats.inside || (repeats.outer != 1 && repeats.inner != 1))
+    repeat(result, operand, repeats.strides);
+  else if (repeats.outer != 1)
+    lanes(Lane::Kind::columns, from.shape.elems());
+  else if (repeats.inner != 1)
+    lanes(Lane::Kind::rows, repeats.inner);
+  else
     alias(result, operand);
-    return;
-  }
-  if (!inside && (outer == 1 || inner == 1)) {
-    const bool rows = outer == 1;
-    place_of(result) = {Place::Kind::broadcast,
-                        -1,
-                        {rows ? Lane::Kind::rows : Lane::Kind::columns, vector(operand),
-                         rows ? inner : from.shape.elems(), to.dtype},
-                        0};
-    return;
-  }
-  // Rows first, then whole copies of the dims that remain: two steps of the simple kind per gap.
+}
+
+/// Element by element, by strides of the operand.
+void Planner::repeat(int result, int operand, const Shape& strides) {
   const int source = vector(operand);
   const int slot = new_vector(result);
-  const Shape shape = to.shape;
-  Shape strides = shape;
-  std::int64_t step = 1;
-  for (int d = shape.rank - 1; d >= 0; --d) {
-    strides[d] = extent(d) == 1 ? 0 : step;
-    step *= extent(d);
-  }
-  const std::int64_t width = register_bytes(to.dtype);
+  const Shape shape = type(result).shape;
+  const std::int64_t width = register_bytes(type(result).dtype);
   emit(
       [=](Exec& x) {
-        const auto spread = [&](const StorageHandle& from_bytes, std::int64_t bytes) {
-          StorageHandle h(Storage::allocate(static_cast<std::size_t>(shape.elems() * bytes)));
-          std::byte* out = h.bytes();
-          Shape at = shape;
-          for (int d = 0; d < at.rank; ++d) at[d] = 0;
-          std::int64_t place = 0;
-          for (std::int64_t i = 0; i < shape.elems(); ++i) {
-            std::memcpy(out, from_bytes.bytes() + place * bytes, static_cast<std::size_t>(bytes));
-            out += bytes;
-            for (int d = shape.rank - 1; d >= 0; --d) {
-              place += strides[d];
-              if (++at[d] < shape[d]) break;
-              place -= strides[d] * shape[d];
-              at[d] = 0;
-            }
-          }
-          return h;
-        };
         const Vector& v = x.vector(source);
-        Vector r{spread(v.data, width)};
-        if (v.poison) r.poison = spread(v.poison, 1);
-        if (v.bound) r.bound = spread(v.bound, sizeof(float));
+        Vector r{repeated(v.data, width, shape, strides)};
+        if (v.poison) r.poison = repeated(v.poison, 1, shape, strides);
+        if (v.bound) r.bound = repeated(v.bound, sizeof(float), shape, strides);
         x.vector(slot) = std::move(r);
       },
       {source});
@@ -469,60 +486,70 @@ void Planner::element_op(const Operation& op, ElementOp e, std::span<const int> 
   }
   if (!t.known) unsupported(op, "its type is not built yet");
   if (t.dtype != e.result) malformed(op, "gives another type");
-  if (scalars || splats) {
-    std::array<int, 4> in{};
-    std::array<DType, 4> types{};
-    for (std::size_t i = 0; i < operands.size(); ++i) {
-      const Place& p = place_of(operands[i]);
-      in[i] = p.kind == Place::Kind::splat ? p.lane.slot : scalar(operands[i]);
-      types[i] = type(operands[i]).dtype;
+  if (scalars || splats)
+    scalar_op(result, e, operands);
+  else
+    grouped_op(result, e, operands);
+}
+
+/// Of scalars, or of vectors of one value each.
+void Planner::scalar_op(int result, const ElementOp& e, std::span<const int> operands) {
+  const Type& t = type(result);
+  std::array<int, 4> in{};
+  std::array<DType, 4> types{};
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    const Place& p = place_of(operands[i]);
+    in[i] = p.kind == Place::Kind::splat ? p.lane.slot : scalar(operands[i]);
+    types[i] = type(operands[i]).dtype;
+  }
+  const int out = fresh_scalar();
+  note_ = {};
+  for (std::size_t i = 0; i < operands.size(); ++i)
+    note_.reads.push_back({Type::Kind::scalar, in[i], types[i], {}});
+  note_.makes.push_back({Type::Kind::scalar, out, t.dtype, {}});
+  if (t.kind != Type::Kind::vector)
+    place_of(result) = {Place::Kind::scalar, out, {}, 0};
+  else
+    splat(result, out);
+  const std::size_t n = operands.size();
+  emit([=](Exec& x) {
+    std::array<const std::byte*, 4> from{};
+    bool poison = false;
+    for (std::size_t i = 0; i < n; ++i) {
+      const Scalar& s = x.scalars[static_cast<std::size_t>(in[i])];
+      from[i] = s.bytes.data();
+      poison = poison || s.poison != 0;
     }
-    const int out = fresh_scalar();
-    note_ = {};
-    for (std::size_t i = 0; i < operands.size(); ++i)
-      note_.reads.push_back({Type::Kind::scalar, in[i], types[i], {}});
-    note_.makes.push_back({Type::Kind::scalar, out, t.dtype, {}});
-    if (scalars)
-      place_of(result) = {Place::Kind::scalar, out, {}, 0};
-    else
-      splat(result, out);
-    const std::size_t n = operands.size();
-    emit([=](Exec& x) {
-      std::array<const std::byte*, 4> from{};
-      bool poison = false;
+    Scalar& to = x.scalars[static_cast<std::size_t>(out)];
+    e.kernel(to.bytes.data(), from.data(), 1);
+    to.poison = 0;
+    if (poison) {
+      to.poison = poisoned(
+          e.poison, n,
+          [&](std::size_t i) { return x.scalars[static_cast<std::size_t>(in[i])].poison; },
+          [&](std::size_t i) {
+            return std::all_of(from[i], from[i] + register_bytes(types[i]),
+                               [](std::byte b) { return b == std::byte{0}; });
+          });
+    }
+    to.bound = 0;
+    if (op_state.error_model != nullptr) {
+      std::array<const float*, 4> bounds{};
       for (std::size_t i = 0; i < n; ++i) {
         const Scalar& s = x.scalars[static_cast<std::size_t>(in[i])];
-        from[i] = s.bytes.data();
-        poison = poison || s.poison != 0;
+        bounds[i] = s.bound > 0 ? &s.bound : nullptr;
       }
-      Scalar& to = x.scalars[static_cast<std::size_t>(out)];
-      e.kernel(to.bytes.data(), from.data(), 1);
-      to.poison = 0;
-      if (poison) {
-        to.poison = poisoned(
-            e.poison, n,
-            [&](std::size_t i) { return x.scalars[static_cast<std::size_t>(in[i])].poison; },
-            [&](std::size_t i) {
-              return std::all_of(from[i], from[i] + register_bytes(types[i]),
-                                 [](std::byte b) { return b == std::byte{0}; });
-            });
-      }
-      to.bound = 0;
-      if (op_state.error_model != nullptr) {
-        std::array<const float*, 4> bounds{};
-        for (std::size_t i = 0; i < n; ++i) {
-          const Scalar& s = x.scalars[static_cast<std::size_t>(in[i])];
-          bounds[i] = s.bound > 0 ? &s.bound : nullptr;
-        }
-        if (const StorageHandle b = e.bounds(to.bytes.data(), {from.data(), n}, {types.data(), n},
-                                             {bounds.data(), n}, 1))
-          to.bound = *floats(b);
-      }
-    });
-    of_scalars_ = position();
-    return;
-  }
-  const std::int64_t elems = t.shape.elems();
+      if (const StorageHandle b =
+              e.bounds(to.bytes.data(), {from.data(), n}, {types.data(), n}, {bounds.data(), n}, 1))
+        to.bound = *floats(b);
+    }
+  });
+  of_scalars_ = position();
+}
+
+/// Of vectors: it waits for others of as many elements.
+void Planner::grouped_op(int result, const ElementOp& e, std::span<const int> operands) {
+  const std::int64_t elems = type(result).shape.elems();
   // What waits in another group, or is computed on the way, must come first.
   for (const int v : operands) {
     const Place& p = place_of(v);

@@ -163,6 +163,9 @@ class Planner {
   void note_memory(const Operation& op, std::size_t first);
   /// True if an op means nothing to a dry run but the work that it is.
   bool on_values(const Operation& op, const Rule& rule) const;
+  void scalar_op(int result, const ElementOp& e, std::span<const int> operands);
+  void grouped_op(int result, const ElementOp& e, std::span<const int> operands);
+  void repeat(int result, int operand, const Shape& strides);
   void emit_group(std::int64_t elems);
   StepNote::Slot noted(int value, int slot) const;
   Lane lane_of(int value);
