@@ -1,8 +1,11 @@
 #!/bin/bash
-# usage: mpi.sh TESSERA: a mesh spread over 2 and 4 ranks gives the bytes and the ledger of one process,
-# and a hazard is told alike; a sweep shared by ranks is that of one.
+# usage: mpi.sh TESSERA EVERY: a mesh spread over 2 and 4 ranks gives the bytes and the ledger of one process,
+# and a hazard is told alike; a sweep shared by ranks is that of one. Each schedule with 2 or 4 ranks, and
+# with EVERY=true one of them with both.
 set -u
 tessera=$(realpath "$1")
+schedules=(random:3/4)
+[[ $2 == true ]] && schedules=(eager/2 on_wait/4 random:3/2 random:3/4)
 command -v mpirun >/dev/null || { echo "skipped: no mpirun"; exit 77; }
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
@@ -12,21 +15,19 @@ export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export ASAN_OPTIONS=detect_leaks=0
 failed=0
 for kernel in ring_all_gather reduce_scatter all_reduce all_to_all all_gather_matmul matmul_reduce_scatter halo_exchange matmul; do
-  for schedule in eager on_wait random:3; do
-    run=("$tessera" run "$kernel" --devices 6 --case 1 --schedule "$schedule")
-    rm -rf one
+  for schedule in "${schedules[@]}"; do
+    ranks=${schedule#*/}
+    run=("$tessera" run "$kernel" --devices 6 --case 1 --schedule "${schedule%/*}")
+    rm -rf one many
     "${run[@]}" --output one --json one.json >/dev/null || failed=1
-    for ranks in 2 4; do
-      rm -rf many
-      if ! timeout 60 mpirun --oversubscribe -n "$ranks" "${run[@]}" --output many --json many.json >out 2>&1; then
-        echo "FAILED: $kernel, $schedule, $ranks ranks"
-        cat out
-        failed=1
-        continue
-      fi
-      for file in one/*; do cmp "$file" "many/${file#one/}" || failed=1; done
-      diff <(grep -v '"seconds"' one.json) <(grep -v '"seconds"' many.json) || failed=1
-    done
+    if ! timeout 60 mpirun --oversubscribe -n "$ranks" "${run[@]}" --output many --json many.json >out 2>&1; then
+      echo "FAILED: $kernel, $schedule, $ranks ranks"
+      cat out
+      failed=1
+      continue
+    fi
+    for file in one/*; do cmp "$file" "many/${file#one/}" || failed=1; done
+    diff <(grep -v '"seconds"' one.json) <(grep -v '"seconds"' many.json) || failed=1
   done
 done
 sweep=("$tessera" sweep matmul m=1024 n=1024 k=1024 bm=64,128 bn=64,128 bk=32,64 --device tpu-v5e,h200)

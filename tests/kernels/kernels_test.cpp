@@ -40,11 +40,11 @@ void agrees_with_its_oracle(const KernelHandle& kernel) {
   }
 }
 
-/// With products as an MXU has them.
+/// With products as an MXU has them. Under sanitizers the ragged case alone: the aligned one is large.
 void agrees_on_an_mxu(const KernelHandle& kernel) {
-  for (std::size_t c = 0; c < kernel.cases.size(); ++c) {
+  for (std::size_t c = TESSERA_EVERY_CASE ? 0 : 1; c < kernel.cases.size(); ++c) {
     for (const Profile profile : {Profile::mxu, Profile::mxu_x3, Profile::mxu_x6}) {
-      if (profile != Profile::mxu && c > 0) continue;
+      if (profile != Profile::mxu && c > (TESSERA_EVERY_CASE ? 0U : 1U)) continue;
       Request request;
       request.case_index = static_cast<int>(c);
       request.device = load_device("tpu-v5e");
