@@ -150,8 +150,19 @@ class ModulePlanner {
     program_.reads_id = {true};
   }
 
+  /// True for an extent that is a symbol: JAX numbers those of an exported program from 2^31 - 1
+  /// downward.
+  static bool is_symbol(std::int64_t extent) {
+    constexpr std::int64_t kFirst = (std::int64_t{1} << 31) - 1;
+    constexpr std::int64_t kSymbols = 1024;
+    return extent > kFirst - kSymbols && extent <= kFirst;
+  }
+
   void read_grid() {
     program_.grid = grid_of(main_);
+    for (std::int64_t& extent : program_.grid) {
+      if (is_symbol(extent)) extent = kDynamic;  // an operand, as dynamic ones are
+    }
     if (program_.grid.size() > static_cast<std::size_t>(kMaxGridRank))
       malformed("its grid has " + std::to_string(program_.grid.size()) + " dims");
     const Attribute* semantics = find(main_.attributes, "dimension_semantics");
@@ -171,6 +182,8 @@ class ModulePlanner {
     if (w.type.kind != Type::Kind::memref) malformed("an operand of the kernel is no memref");
     for (int d = 0; d < w.type.shape.rank; ++d) {
       if (w.type.shape[d] < 0) malformed("an operand of the kernel has a dynamic shape");
+      if (is_symbol(w.type.shape[d]))
+        unsupported("a block whose extents are symbols, as of an operand taken whole");
       w.bounds.push_back(w.type.shape[d]);
     }
     w.any = w.type.space == "any" || w.type.space == "hbm";

@@ -101,6 +101,37 @@ def test_exported_programs_of_any_size_run():
         np.testing.assert_array_equal(exported.call(np.stack([x, 3 * x])), np.stack([x, 3 * x]) + 1)
 
 
+@since_0_10
+def test_exported_grids_of_any_size_run():
+    from jax._src.pallas import core as pallas_core
+
+    def add(x, y):
+        def kernel(x_ref, y_ref, o_ref):
+            o_ref[...] = x_ref[...] + y_ref[...]
+
+        block = pl.BlockSpec((8, 128), lambda i, j: (i, j))
+        return pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype), in_specs=[block, block],
+                              grid=(pl.cdiv(x.shape[0], 8), pl.cdiv(x.shape[1], 128)), out_specs=block)(x, y)
+
+    batch = jax.ShapeDtypeStruct(export.symbolic_shape("b, m, n"), np.float32)
+    with tessera.simulate() as report, pallas_core.pallas_export_experimental(dynamic_shapes=True):
+        exported = export.export(jax.jit(jax.vmap(add)))(batch, batch)
+        some = np.arange(2 * 20 * 300, dtype=np.float32).reshape(2, 20, 300)
+        np.testing.assert_array_equal(exported.call(some, some), 2 * some)
+    assert report.calls[0].json["grid"] == [2, 3, 3]
+
+
+@since_0_10
+def test_blocks_of_any_size_are_refused():
+    from jax._src.pallas import core as pallas_core
+
+    of_any_size = jax.ShapeDtypeStruct(export.symbolic_shape("m, 128"), np.float32)
+    with tessera.simulate(), pallas_core.pallas_export_experimental(dynamic_shapes=True):
+        exported = export.export(jax.jit(add_one))(of_any_size)
+        with pytest.raises(tessera.KernelError, match="unsupported.*extents are symbols"):
+            exported.call(x)
+
+
 def test_options_of_a_tpus_compiler_are_taken():
     options = {"xla_tpu_enable_log_recorder": "true", "xla_sc_assert_level": "all-loads-stores"}
     with tessera.simulate():
