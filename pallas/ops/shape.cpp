@@ -213,6 +213,15 @@ void plan_rotate(Planner& p, const Operation& op) {
   p.carries_bounds();
 }
 
+bool is_index_dtype(DType d) { return d == DType::i8 || d == DType::i16 || d == DType::i32; }
+
+/// Element e of a vector of signed integers of `width` bytes.
+std::int64_t integer_at(const std::byte* data, std::int64_t width, std::int64_t e) {
+  if (width == 1) return reinterpret_cast<const std::int8_t*>(data)[e];
+  if (width == 2) return reinterpret_cast<const std::int16_t*>(data)[e];
+  return reinterpret_cast<const std::int32_t*>(data)[e];
+}
+
 /// result[..., i, ...] = source[..., indices[..., i, ...], ...].
 void plan_dynamic_gather(Planner& p, const Operation& op) {
   p.expect(op, 2, 1);
@@ -225,24 +234,25 @@ void plan_dynamic_gather(Planner& p, const Operation& op) {
   const Shape to_shape = t.shape;
   const Shape from_shape = p.type(op.operands[0]).shape;
   const auto dim = static_cast<int>(dim_of);
-  if (dim < 0 || dim >= to_shape.rank || from_shape.rank != to_shape.rank ||
-      p.type(op.operands[1]).dtype != DType::i32 || from_shape.elems() == 0 ||
-      p.type(op.operands[0]).dtype != t.dtype ||
-      p.type(op.operands[1]).shape.elems() != to_shape.elems())
-    p.unsupported(op, "along several dims");
-  for (int d = 0; d < to_shape.rank; ++d) {
-    if (d != dim && from_shape[d] != to_shape[d]) p.unsupported(op, "its shapes do not fit");
-  }
+  if (dims.size() > 1) p.unsupported(op, "along several dims");
+  const Type& index_type = p.type(op.operands[1]);
+  if (!is_index_dtype(index_type.dtype)) p.unsupported(op, "indices of this type");
+  bool fits = dim >= 0 && dim < to_shape.rank && from_shape.rank == to_shape.rank &&
+              from_shape.elems() != 0 && p.type(op.operands[0]).dtype == t.dtype &&
+              index_type.shape.elems() == to_shape.elems();
+  for (int d = 0; fits && d < to_shape.rank; ++d) fits = d == dim || from_shape[d] == to_shape[d];
+  if (!fits) p.unsupported(op, "its shapes do not fit");
   const int from = p.vector(op.operands[0]);
   const int indices = p.vector(op.operands[1]);
   const int to = p.new_vector(op.results[0]);
   const std::int64_t width = register_bytes(t.dtype);
+  const std::int64_t index_width = register_bytes(index_type.dtype);
   const Shape strides = row_major_strides(from_shape);
   p.emit(
       [=](Exec& x) {
         const Vector& v = x.vector(from);
         const Vector& at = x.vector(indices);
-        const auto* const index = reinterpret_cast<const std::int32_t*>(at.data.bytes());
+        const std::byte* const index = at.data.bytes();
         const std::int64_t n = to_shape.elems();
         if (const Origin o = at.first_poison(0, n)) fail_poison(o, "a gather's index");
         if (at.bound) fail_bounds_of("where a gather's index may be another");
@@ -255,7 +265,7 @@ void plan_dynamic_gather(Planner& p, const Operation& op) {
                   // Out of range wraps, as hardware's lane gather does.
                   std::int64_t i = where[d];
                   if (d == dim) {
-                    i = index[e] % from_shape[d];
+                    i = integer_at(index, index_width, e) % from_shape[d];
                     if (i < 0) i += from_shape[d];
                   }
                   place += i * strides[d];

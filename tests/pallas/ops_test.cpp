@@ -93,6 +93,19 @@ TEST_CASE("a vector turned, cut, joined and repeated", "[pallas]") {
       for (int j = 0; j < 128; ++j)
         REQUIRE(r.out().at(i * 128 + j) == x.at(i * 128 + int(at.at(i * 128 + j))));
   }
+  SECTION("gather along sublanes, by indices as wide as the elements") {
+    for (const auto& [d, rows] : {std::pair{DType::i8, 32}, {DType::i16, 16}}) {
+      const Array from = array_of(d, {rows, 128}, [](auto i) { return double(i % 251) - 125; });
+      const Array at =
+          array_of(d, {rows, 128}, [n = rows](auto i) { return double((i * 11) % n); });
+      const Ran r =
+          run_op("tpu.dynamic_gather", "dimensions = array<i32: 0>", {from, at}, d, {rows, 128});
+      REQUIRE(r.result.ok());
+      for (int i = 0; i < rows; ++i)
+        for (int j = 0; j < 128; ++j)
+          REQUIRE(r.out().at(i * 128 + j) == from.at(int(at.at(i * 128 + j)) * 128 + j));
+    }
+  }
 }
 
 TEST_CASE("sublanes are repacked, the lowest element first", "[pallas]") {
