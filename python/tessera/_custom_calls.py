@@ -31,12 +31,48 @@ def replaced(program):
     around = _around(ours)
     with ours.context:
         partitions = ours.operation.attributes.get("mhlo.num_partitions")
+        devices = 1 if partitions is None else ir.IntegerAttr(partitions).value
+        per_device = _per_device(ours)
         for theirs in reversed(_calls_of(ours)):
             if _may_go(theirs):
                 theirs.erase()
             else:
-                _replace_one(theirs, 1 if partitions is None else ir.IntegerAttr(partitions).value, around)
+                _replace_one(theirs, devices if per_device(theirs) else 1, around)
     return ours
+
+
+def _per_device(program):
+    """A function of an operation: whether it runs in a shard_map, where devices tell each other apart.
+
+    JAX leaves a shard_map out whose axes are of size 1 or vmap's: its kernels do the same on each device, as one alone.
+    """
+    from jaxlib.mlir import ir
+
+    by_partitioner = False  # what JAX emits when it does without Shardy
+    sites = []
+
+    def visit(op):
+        nonlocal by_partitioner
+        operation = op.operation
+        if operation.name == "func.call":
+            sites.append((ir.FlatSymbolRefAttr(operation.attributes["callee"]).value, operation))
+        elif operation.name == "stablehlo.custom_call":
+            by_partitioner |= ir.StringAttr(operation.attributes["call_target_name"]).value == "SPMDFullToShardShape"
+        return ir.WalkResult.ADVANCE
+
+    program.operation.walk(visit)
+    functions = set()  # that are called from a shard_map
+
+    def inside(operation):
+        while operation is not None and operation.name != "func.func":
+            if operation.name == "sdy.manual_computation":
+                return True
+            operation = operation.parent and operation.parent.operation
+        return operation is not None and ir.StringAttr(operation.attributes["sym_name"]).value in functions
+
+    while more := {callee for callee, site in sites if callee not in functions and inside(site)}:
+        functions |= more
+    return lambda operation: by_partitioner or inside(operation)
 
 
 def _around(program):

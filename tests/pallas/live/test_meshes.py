@@ -60,6 +60,31 @@ def test_ring_shift(devices, schedule):
     assert call.json["mesh"] == [devices] and report.remote_bytes == x.nbytes
 
 
+def test_a_shard_map_whose_axis_vmap_takes():
+    def add_one(x):
+        def kernel(x_ref, o_ref):
+            o_ref[...] = x_ref[...] + 1
+
+        return pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype))(x)
+
+    mesh = jax.make_mesh((4,), ("x",), axis_types=(jax.sharding.AxisType.Explicit,))
+    everywhere = jax.shard_map(jax.jit(add_one), mesh=mesh, in_specs=P(None, None), out_specs=P(None, None), check_vma=False)
+    batch = jax.device_put(np.ones((4, 8, 128), np.float32), NamedSharding(mesh, P("x")))
+    with tessera.simulate() as report, jax.set_mesh(mesh):
+        got = jax.jit(jax.vmap(lambda x: 2 * everywhere(jnp.ones((8, 128), out_sharding=P()))))(batch)
+    np.testing.assert_array_equal(got, np.full((4, 8, 128), 4))
+    assert [call.json["mesh"] for call in report.calls] == [[1]] * 4  # each device did all of it, alone
+
+
+def test_devices_of_a_shard_map_that_shards_nothing_reach_each_other():
+    program = sharded(lambda x: shift(x) + jax.lax.axis_index("x"), mesh_of(4), P(None, None))
+    x = rows(8)
+    with tessera.simulate() as report:
+        got = program(x)
+    np.testing.assert_array_equal([shard.data for shard in got.addressable_shards], [x + i for i in range(4)])
+    assert report.remote_bytes == 4 * x.nbytes
+
+
 def test_a_loop_of_shifts():
     x = rows(64)
     with tessera.simulate() as report:
