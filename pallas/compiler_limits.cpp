@@ -5,6 +5,7 @@
 #include <set>
 #include <string>
 
+#include "pallas/folded_scalars.hpp"
 #include "pallas/plan_module.hpp"
 #include "program/planner.hpp"
 
@@ -63,7 +64,10 @@ std::int64_t minor(const Shape& s, int from_last) {
 class Limits {
  public:
   explicit Limits(const Module& module)
-      : module_(module), made_by_(module.values.size()), uses_(module.values.size()) {}
+      : module_(module),
+        made_by_(module.values.size()),
+        uses_(module.values.size()),
+        folded_(module, made_by_) {}
 
   std::vector<Refusal> find() {
     for (const Function& f : module_.functions) {
@@ -120,19 +124,12 @@ class Limits {
   const Type& type(int value) const { return module_.type(value); }
   const Operation* maker(int value) const { return made_by_[static_cast<std::size_t>(value)]; }
 
-  const Attribute* constant(int value) const {
-    const Operation* op = maker(value);
-    if (op == nullptr || op->name != "arith.constant") return nullptr;
-    const Attribute* a = op->find("value");
-    return a != nullptr && a->kind == Attribute::Kind::integer ? a : nullptr;
-  }
-
   /// What a scalar is known to be a multiple of.
   std::int64_t multiple(int value, int depth = 8) const {
-    if (const Attribute* a = constant(value))
-      return a->integer == 0 ? kAnything
-                             : std::clamp(std::abs(std::max(a->integer, -kAnything)),
-                                          std::int64_t{1}, kAnything);
+    if (const auto known = folded_.of(value))
+      return *known == 0
+                 ? kAnything
+                 : std::clamp(std::abs(std::max(*known, -kAnything)), std::int64_t{1}, kAnything);
     const Operation* op = maker(value);
     if (op == nullptr || depth == 0 || op->operands.empty()) return 1;
     const auto of = [&](std::size_t i) { return multiple(op->operands[i], depth - 1); };
@@ -150,9 +147,8 @@ class Limits {
       return std::min(kAnything, of(0) * std::min(of(1), std::int64_t{1} << 20));
     if (name == "arith.addi" || name == "arith.subi") return std::gcd(of(0), of(1));
     if (name == "arith.shli") {
-      const Attribute* by = constant(op->operands[1]);
-      if (by != nullptr && by->integer >= 0 && by->integer < 20)
-        return std::min(kAnything, of(0) << by->integer);
+      const auto by = folded_.of(op->operands[1]);
+      if (by && *by >= 0 && *by < 20) return std::min(kAnything, of(0) << *by);
     }
     return 1;
   }
@@ -231,7 +227,7 @@ class Limits {
     const auto dim = static_cast<int>(d->integer);
     const Attribute* stride = op.find("stride");
     const bool strided = stride != nullptr && stride->kind == Attribute::Kind::integer;
-    const bool known = op.operands.size() < 2 || constant(op.operands[1]) != nullptr;
+    const bool known = op.operands.size() < 2 || folded_.of(op.operands[1]).has_value();
     const bool bytes_along_rows = bit_width(t.dtype) <= 8 && dim == t.shape.rank - 2;
     if (known && !strided && !bytes_along_rows) return;
     if (is_narrow(t)) {
@@ -384,7 +380,7 @@ class Limits {
       return;
     for (int d = rank - 2; d < rank; ++d) {
       const int index = op.operands[first + static_cast<std::size_t>(d)];
-      if (constant(index) != nullptr || is_constant_cast(index)) continue;
+      if (folded_.of(index)) continue;
       std::int64_t unit = kLanes;
       if (d == rank - 2) {
         // A row of words can be anywhere, and so can rows that fill their registers' lanes once.
@@ -397,11 +393,6 @@ class Limits {
                            " is a multiple of " + std::to_string(unit) +
                            "; say so with pl.multiple_of if it is");
     }
-  }
-  bool is_constant_cast(int value) const {
-    const Operation* op = maker(value);
-    return op != nullptr && op->name == "arith.index_cast" && !op->operands.empty() &&
-           constant(op->operands.front()) != nullptr;
   }
   void check_load(const Operation& op) {
     if (op.results.empty()) return;
@@ -462,6 +453,7 @@ class Limits {
   const Module& module_;
   std::vector<const Operation*> made_by_;  ///< per value
   std::vector<int> uses_;
+  FoldedScalars folded_;
   std::string kernel_;
   std::vector<Refusal> refusals_;
 };

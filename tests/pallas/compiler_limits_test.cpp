@@ -102,6 +102,21 @@ const char* const kEights =
 const char* const kAssumed =
     "%k = \"S.tpu.assume_multiple\"(%n) {multiple = 32 : i32} : (i32) -> i32\n";
 
+/// What constants fold to, as a pipeline's floor division of a program id in a grid of one step:
+/// `dividend` // 2.
+std::string folded(int dividend) {
+  return "%d = \"S.arith.constant\"() {value = " + std::to_string(dividend) +
+         " : i32} : () -> i32\n"
+         "%two = \"S.arith.constant\"() {value = 2 : i32} : () -> i32\n"
+         "%none = \"S.arith.constant\"() {value = 0 : i32} : () -> i32\n"
+         "%rest = \"S.arith.remsi\"(%d, %two) : (i32, i32) -> i32\n"
+         "%below = \"S.arith.cmpi\"(%rest, %none) {predicate = 2 : i64} : (i32, i32) -> i1\n"
+         "%less = \"S.arith.extsi\"(%below) : (i1) -> i32\n"
+         "%whole = \"S.arith.divsi\"(%d, %two) : (i32, i32) -> i32\n"
+         "%floor = \"S.arith.addi\"(%whole, %less) : (i32, i32) -> i32\n"
+         "%k = \"S.arith.select\"(%below, %floor, %whole) : (i1, i32, i32) -> i32\n";
+}
+
 /// Rows rotate by %k, which `by` makes of %n.
 std::string rotated(const std::string& by, const std::string& type) {
   return module_text("%s: memref<1xi32, @smem>, %a: " + vmem(type) + ", %o: " + vmem(type),
@@ -202,6 +217,8 @@ TEST_CASE("an offset that the run decides is known to be a multiple of the tile"
   CHECK(refusing(loaded_at(kAnywhere, "64x128xf32", "8x128xf32")).empty());  // lanes filled once
   CHECK(refusing(loaded_at(kEights, "64x256xi8", "8x256xi8")) == kAll);      // tiles of 32 rows
   CHECK(refusing(loaded_at(kAssumed, "64x256xi8", "8x256xi8")).empty());
+  CHECK(refusing(rotated(folded(16), "32x128xbf16")).empty());   // known after all: 8
+  CHECK(refusing(rotated(folded(-31), "32x128xbf16")).empty());  // -16
 }
 
 TEST_CASE("a copy takes whole lanes and whole words", "[pallas][limits]") {
