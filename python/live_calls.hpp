@@ -53,7 +53,7 @@ struct Settings {
   /// All that is wrong with a kernel is found, and the program goes on: where a step had to end,
   /// with poison.
   bool keep_going = false;
-  /// Outputs that a kernel leaves unwritten are a note: what reads them finds poison.
+  /// What a kernel leaves undefined of its outputs is a note: what reads it finds poison.
   bool may_leave_unwritten = false;
   std::string capture;  ///< a folder for calls with their operands; "" for none
   std::string golden;   ///< a folder for goldens, if options has an error model

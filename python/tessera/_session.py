@@ -58,8 +58,8 @@ def simulate(device="tpu-v5e", schedule=None, checks="all", *, cores=1, threads=
     schedule: "eager", "on_wait", "random:SEED", "adversarial"; see `tessera run --help`. None: eager.
     checks: "all" raises KernelError at the first thing that is wrong; "report" notes all that is wrong in the report
        and goes on: after a race with the values of this schedule, after a step that had to end with undefined ones
-       (NaN); "no-races" is "all" but for races; "tests" is "all", but that outputs which a kernel leaves unwritten are
-       logged, and undefined (NaN) for what looks at them.
+       (NaN); "no-races" is "all" but for races; "tests" is "all", but that what a kernel leaves undefined of its outputs
+       (unwritten, or made of what nothing had written) is logged, and NaN for what looks at it.
     cores: TensorCores of a device that share a kernel's parallel dims (Megacore: 2).
     threads: of the host, for kernels without copies of their own; 0: what OpenMP offers.
     capture: a folder; each call is written there with its operands and the device, for `tessera run FOLDER`.

@@ -21,8 +21,8 @@ def pytest_addoption(parser):
     group = parser.getgroup("tessera", "simulated TPUs")
     group.addoption("--tessera", metavar="DEVICE", help="run each test inside tessera.simulate(device=DEVICE)")
     group.addoption("--tessera-schedule", metavar="SCHEDULE", help="eager, on_wait, random:SEED or adversarial")
-    group.addoption("--tessera-checks", metavar="CHECKS", help="all (the default), no-races, report, or tests: all, but outputs "
-                    "that nobody writes are logged, and NaN for what looks at them")
+    group.addoption("--tessera-checks", metavar="CHECKS", help="all (the default), no-races, report, or tests: all, but what a "
+                    "kernel leaves undefined of its outputs is logged, and NaN for what looks at it")
     group.addoption("--tessera-cores", metavar="N", type=int, help="TensorCores of a device (Megacore: 2)")
     group.addoption("--tessera-profile", metavar="PROFILE", help="how products are computed: exact, mxu, mxu:x3 or mxu:x6")
     group.addoption("--tessera-time-limit", metavar="SECONDS", type=float, default=300,

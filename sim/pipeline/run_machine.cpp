@@ -56,7 +56,7 @@ void RunDriver::collect_arrays() {
   for (int d = 0; d < devices_; ++d) {
     const DeviceIo& io = device_io_[static_cast<std::size_t>(d)];
     for (std::size_t i = 0; i < plan_.operands.size(); ++i) {
-      const Buffer* array = io.arrays[i];
+      Buffer* const array = io.arrays[i];
       if (array == nullptr || plan_.operands[i].role != Role::hbm_out) continue;
       const Shadow& shadow = array->shadow;
       for (std::int64_t e = 0; io.bounds[i] != nullptr && e < shadow.elems(); ++e) {
@@ -67,7 +67,10 @@ void RunDriver::collect_arrays() {
       Missing& missing = missing_[static_cast<std::size_t>(d)][i];
       for (std::int64_t e = 0; shadow.missing() > 0 && e < shadow.elems(); ++e) {
         const Shadow::State state = shadow.at(e);
-        if (state != Shadow::init) missing.add(e, state);
+        if (state == Shadow::init) continue;
+        missing.add(e, state);
+        const std::int64_t width = bit_width(array->dtype) / 8;
+        if (width > 0) poison(array->writable() + e * width, array->dtype, 1);
       }
     }
   }
