@@ -34,9 +34,10 @@ std::string importer() {
        {fs::path(given_importer()), here / "tessera-import", here / "../program/tessera-import"}) {
     if (fs::exists(path, error)) return path.string();
   }
-  throw InputError("bad-input", "this tessera was built without MLIR 22, which reads modules",
-                   "apt-get install libmlir-22-dev llvm-22-dev, then build again with "
-                   "-DTESSERA_MOSAIC=ON");
+  throw InputError("bad-input",
+                   "this tessera has no tessera-import, which reads modules, in " + here.string(),
+                   "if it was built without MLIR 22: apt-get install libmlir-22-dev llvm-22-dev, "
+                   "then build again with -DTESSERA_MOSAIC=ON");
 }
 
 /// True when there is something to read; false as soon as the thread's run shall end.

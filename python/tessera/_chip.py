@@ -91,6 +91,8 @@ def _take_branches_of_tpus(replace, platform_index):
 
 def _find_tpus(replace, stack, xla_bridge):
     """jax.devices("tpu") and whatever else names the backend."""
+    import jax.extend.backend
+
     find = xla_bridge._get_backend_uncached
 
     def forget():
@@ -104,3 +106,11 @@ def _find_tpus(replace, stack, xla_bridge):
         return find("cpu")
 
     replace(xla_bridge, "_get_backend_uncached", backend)
+    backends = xla_bridge.backends
+
+    def all_backends():
+        """A machine with TPUs has a CPU too."""
+        return backends() if _asked_by_jax() else {"tpu": find("cpu"), **backends()}
+
+    for owner in (jax.extend.backend, xla_bridge):
+        replace(owner, "backends", all_backends)

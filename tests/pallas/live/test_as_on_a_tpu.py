@@ -29,6 +29,8 @@ def test_backends_by_name():
     with tessera.simulate():
         assert jax.devices("tpu") == jax.devices("cpu") and jax.local_devices(backend="tpu")
         assert jax.extend.backend.get_backend().platform == "tpu"
+        assert list(jax.extend.backend.backends()) == ["tpu", "cpu"]
+    assert list(jax.extend.backend.backends()) == ["cpu"]
     with pytest.raises(RuntimeError, match="tpu"):
         jax.devices("tpu")
     assert jax.extend.backend.get_backend().platform == "cpu"
