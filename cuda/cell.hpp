@@ -8,6 +8,9 @@
 
 namespace tessera::cuda {
 
+template <class Th>
+struct Cta;
+
 template <class G>
 struct Cursor {
   int ids[G::kRank];
@@ -78,13 +81,18 @@ struct Cursor {
 
 /// What a body knows about where it runs. Checks and prints cost nothing here: the interpreter has
 /// them.
-template <class G>
+template <class G, class Th>
 struct Env {
+  using Backend = Cta<Th>;
   const Cursor<G>* at;
   __device__ __forceinline__ int program_id(int d) const { return at->ids[d]; }
   __device__ __forceinline__ int num_programs(int d) const { return at->hi[d] - at->lo[d]; }
   __device__ __forceinline__ bool first(int d) const { return at->ids[d] == at->lo[d]; }
   __device__ __forceinline__ bool last(int d) const { return at->ids[d] == at->hi[d] - 1; }
+  template <class F>
+  __device__ __forceinline__ void loop(int lo, int hi, F f) const {
+    for (int i = lo; i < hi; ++i) f(i);
+  }
   __device__ __forceinline__ void check(bool, const char*, Here = Here::now()) const {}
   template <class... X>
   __device__ __forceinline__ void print(const X&...) const {}

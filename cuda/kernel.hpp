@@ -412,7 +412,7 @@ struct Consumer<K, S, std::index_sequence<kI...>> {
     if constexpr (kOnPeers<S>)
       return PeerEnv<G, Th>{{&at}, &shared.arguments.peers};
     else
-      return Env<G>{&at};
+      return Env<G, Th>{&at};
   }
   template <class E, int... kN>
   __device__ __forceinline__ void call(E& env, const Cursor<G>& at,
@@ -428,7 +428,7 @@ struct Consumer<K, S, std::index_sequence<kI...>> {
       unsigned slot = every_step.slot;
       if constexpr (!Tr::kEveryStep) slot = std::get<kJ>(state).held;
       using Ref = InRef<Th, T, Tr::kR, Tr::kC>;
-      const Ref ref{shared.template tile<kJ>(slot), shared.template tile_at<kJ>(slot)};
+      const Ref ref{{}, shared.template tile<kJ>(slot), shared.template tile_at<kJ>(slot)};
       if constexpr (Tr::kPeers)
         return PeerInRef<Th, T, Tr::kR, Tr::kC>{ref};
       else
@@ -437,13 +437,14 @@ struct Consumer<K, S, std::index_sequence<kI...>> {
       const auto index = with_ids<G, G::kRank>(op.map, step.ids);
       const auto where = region(op.block, op.shape, index.index);
       return OutRef<Th, T, Tr::kR, Tr::kC, std::remove_const_t<decltype(where)>>{
-          static_cast<T*>(shared.arguments.array[kJ]), where};
+          {}, static_cast<T*>(shared.arguments.array[kJ]), where};
     } else if constexpr (Tr::kAccum) {
       return AccumRef<Th, T, Tr::kR, Tr::kC>{&std::get<kJ>(state)};
     } else if constexpr (Tr::kPeers) {
       return peer_ref<kJ>(op);
     } else if constexpr (Tr::kVmem) {
-      return VmemRef<Th, T, Tr::kR, Tr::kC, Tr::kCount>{shared.template tile<kJ>(0),
+      return VmemRef<Th, T, Tr::kR, Tr::kC, Tr::kCount>{{},
+                                                        shared.template tile<kJ>(0),
                                                         shared.template tile_at<kJ>(0),
                                                         SpecTraits<S>::vmem_before(kJ)};
     } else if constexpr (Tr::kHbm) {

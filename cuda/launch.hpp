@@ -203,10 +203,13 @@ K kernel_of(const Launch& given) {
 template <class K>
 std::string launch_name(const Launch& given) {
   std::string what = K::info.name;
-  for (std::size_t i = 0; i < K::sizes.size(); ++i)
-    what += (i == 0 ? "(" : ", ") + std::string(K::sizes[i].name) + "=" +
-            std::to_string(static_cast<int>(given.sizes[i]));
-  return what + ")";
+  std::size_t next = 0;
+  for (const auto& size : K::sizes) {
+    what += (next == 0 ? "(" : ", ") + std::string(size.name) + "=" +
+            std::to_string(static_cast<int>(given.sizes[next]));
+    ++next;
+  }
+  return what + (next == 0 ? "()" : ")");
 }
 
 /// CTAs of a launch: as many of its cells as the GPU holds at a time. Loads the kernel there, and

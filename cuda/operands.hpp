@@ -14,13 +14,37 @@ inline constexpr bool kOnPeers = false;
 template <class S>
 inline constexpr bool kOnPeers<OnPeers<S>> = true;
 
+/// The spec of a kernel whose threads exchange elements.
+template <class S>
+struct Exchanging : S {};
+template <class S>
+inline constexpr bool kExchanging = false;
+template <class S>
+inline constexpr bool kExchanging<Exchanging<S>> = true;
+template <class S>
+inline constexpr bool kOnPeers<Exchanging<S>> = kOnPeers<S>;
+
+template <class K>
+constexpr bool exchanges() {
+  if constexpr (requires { K::exchanges; })
+    return K::exchanges;
+  else
+    return false;
+}
 template <class K, int... kTiles>
 TESSERA_FN constexpr auto spec_of(const K& kernel) {
   const auto spec = kernel.spec(Int<kTiles>{}...);
-  if constexpr (requires { kernel.devices; })
-    return OnPeers<std::remove_const_t<decltype(spec)>>{spec};
-  else
+  using S = std::remove_const_t<decltype(spec)>;
+  if constexpr (requires { kernel.devices; }) {
+    if constexpr (exchanges<K>())
+      return Exchanging<OnPeers<S>>{{spec}};
+    else
+      return OnPeers<S>{spec};
+  } else if constexpr (exchanges<K>()) {
+    return Exchanging<S>{spec};
+  } else {
     return spec;
+  }
 }
 template <class K, int... kTiles>
 using SpecOf = decltype(spec_of<K, kTiles...>(std::declval<const K&>()));
@@ -166,7 +190,7 @@ struct SpecTraits<S, std::index_sequence<kI...>> {
 
   // The launch.
   static constexpr cta::Operand kList[] = {Of<kI>::kCta...};
-  static constexpr cta::Operands kAll{kList, kOperands, kHasSteps, kOnPeers<S>};
+  static constexpr cta::Operands kAll{kList, kOperands, kHasSteps, kOnPeers<S>, kExchanging<S>};
   static constexpr cta::Launch kLaunch = cta::launch_of(kAll, kSm);
   static constexpr cta::Registers kRegisters = cta::registers_of(kLaunch.warpgroups, kSm);
   static constexpr bool kFits = kLaunch.shared_bytes <= kSm.shared_bytes;
@@ -184,8 +208,11 @@ struct SpecTraits<S, std::index_sequence<kI...>> {
   static constexpr bool kRowsAlone =
       largest(Of<kI>::kR...) == 1 && largest(Of<kI>::kC...) >= kLongRow;
   static constexpr int kComputing = cta::kWarpgroup * kLaunch.warpgroups;
-  using Layout = std::conditional_t<kLaunch.tensor_cores, Warpgroups<kLaunch.warpgroups>,
-                                    Threads<kComputing, (kRowsAlone ? kComputing : kHalfWarp)>>;
+  static constexpr int kExchangeAt =
+      kExchanging<S> ? static_cast<int>(kSharedBegin + kAll.exchange_at(kStages)) : 0;
+  using Layout =
+      std::conditional_t<kLaunch.tensor_cores, Warpgroups<kLaunch.warpgroups, kExchangeAt>,
+                         Threads<kComputing, (kRowsAlone ? kComputing : kHalfWarp), kExchangeAt>>;
 };
 
 }  // namespace tessera::cuda

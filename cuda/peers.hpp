@@ -295,7 +295,7 @@ __device__ __forceinline__ auto async_copy(const From& from, const To& to, const
 
 /// What a body on several devices knows about where it runs.
 template <class G, class Th>
-struct PeerEnv : Env<G> {
+struct PeerEnv : Env<G, Th> {
   const Peers* peers;
   __device__ __forceinline__ int device_id() const { return peers->device; }
   __device__ __forceinline__ int num_devices() const { return peers->devices; }

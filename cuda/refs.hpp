@@ -7,12 +7,77 @@
 
 #include "cuda/dot.hpp"
 #include "cuda/fetch.hpp"
+#include "sim/ops/add.hpp"
+#include "sim/ops/mul.hpp"
+#include "sim/ops/sub.hpp"
 
 namespace tessera::cuda {
 
+/// Refs to part of a block, as every block's slice() makes them.
+template <class Self>
+struct PartsOf {
+  __device__ __forceinline__ auto row(int t) const {
+    return self().slice(Ds<int, Int<1>>{t, {}}, whole_cols());
+  }
+  template <class Size>
+  __device__ __forceinline__ auto row_range(int start, Size size) const {
+    return self().slice(Ds<int, Size>{start, size}, whole_cols());
+  }
+  template <class Size>
+  __device__ __forceinline__ auto col_range(int start, Size size) const {
+    using Rows = std::remove_const_t<decltype(Self::rows)>;
+    return self().slice(Ds<Int<0>, Rows>{{}, {}}, Ds<int, Size>{start, size});
+  }
+
+ private:
+  __device__ __forceinline__ const Self& self() const { return static_cast<const Self&>(*this); }
+  static __device__ __forceinline__ auto whole_cols() {
+    using Cols = std::remove_const_t<decltype(Self::cols)>;
+    return Ds<Int<0>, Cols>{{}, {}};
+  }
+};
+/// Columns of a part that are all of the block's.
+template <class Start, class Size, int kC>
+inline constexpr bool kAllColumns = false;
+template <int kC>
+inline constexpr bool kAllColumns<Int<0>, Int<kC>, kC> = true;
+template <class Size>
+constexpr bool is_static() {
+  static_assert(!std::is_same_v<Size, int>,
+                "the extents of a slice that is a tile are compile-time: take .rows and .cols of a "
+                "ref, or Int<N>");
+  return true;
+}
+
+/// Part of an input block.
+template <class Window>
+struct InWindow : PartsOf<InWindow<Window>> {
+  using Element = typename Window::Element;
+  static constexpr bool kWritable = false;
+  static constexpr auto rows = Window::rows;
+  static constexpr auto cols = Window::cols;
+  Window window;
+  __device__ __forceinline__ auto operator*() const { return window; }
+  template <class R0, class RN, class C0, class CN>
+  __device__ __forceinline__ auto slice(Ds<R0, RN> r, Ds<C0, CN> c) const {
+    return part_of(window, r, c);
+  }
+
+ private:
+  template <class Th, class T, int kR, int kC, int kRows, int kCols, bool kAll, class R0, class RN,
+            class C0, class CN>
+  static __device__ __forceinline__ auto part_of(
+      const SharedWindow<Th, T, kR, kC, kRows, kCols, kAll>& of, Ds<R0, RN> r, Ds<C0, CN> c) {
+    static_assert(is_static<RN>() && is_static<CN>());
+    using Part = SharedWindow<Th, T, kR, kC, RN::value, CN::value, kAll && kAllColumns<C0, CN, kC>>;
+    return InWindow<Part>{
+        {}, {of.data, of.row0 + static_cast<int>(r.start), of.col0 + static_cast<int>(c.start)}};
+  }
+};
+
 /// An input block in shared memory.
 template <class Th, class T, int kR, int kC>
-struct InRef {
+struct InRef : PartsOf<InRef<Th, T, kR, kC>> {
   using Element = T;
   static constexpr bool kWritable = false;
   static constexpr Int<kR> rows{};
@@ -22,11 +87,37 @@ struct InRef {
   __device__ __forceinline__ auto operator*() const {
     return SharedTile<Th, T, kR, kC>{data, address};
   }
+  template <class R0, class RN, class C0, class CN>
+  __device__ __forceinline__ auto slice(Ds<R0, RN> r, Ds<C0, CN> c) const {
+    static_assert(is_static<RN>() && is_static<CN>());
+    using Window = SharedWindow<Th, T, kR, kC, RN::value, CN::value, kAllColumns<C0, CN, kC>>;
+    return InWindow<Window>{{}, {data, static_cast<int>(r.start), static_cast<int>(c.start)}};
+  }
+};
+
+/// Part of the rectangle of an array that a block is (Region in cuda/block.hpp), kC columns wide.
+template <class Where, int kC>
+struct PartOfRegion {
+  Where all;
+  int row0;
+  int col0;
+  __device__ __forceinline__ long long row(int r) const {
+    const long long at = all.row(row0 + r);
+    return at < 0 ? at : at + col0;
+  }
+  template <class T>
+  __device__ __forceinline__ bool rows_aligned(const T* array, int bytes) const {
+    return all.rows_aligned(array, bytes) && col0 * static_cast<int>(sizeof(T)) % bytes == 0;
+  }
+  __device__ __forceinline__ int columns() const {
+    const int left = all.columns() - col0;
+    return left < 0 ? 0 : left < kC ? left : kC;
+  }
 };
 
 /// An output block: stores go to its place in HBM.
 template <class Th, class T, int kR, int kC, class Where>
-struct OutRef {
+struct OutRef : PartsOf<OutRef<Th, T, kR, kC, Where>> {
   using Element = T;
   static constexpr bool kWritable = true;
   static constexpr Int<kR> rows{};
@@ -42,10 +133,29 @@ struct OutRef {
     }
     template <class X>
     __device__ __forceinline__ void operator+=(const X&) && {
+      refuse<X>();
+    }
+    template <class X>
+    __device__ __forceinline__ void operator-=(const X&) && {
+      refuse<X>();
+    }
+    template <class X>
+    __device__ __forceinline__ void operator*=(const X&) && {
+      refuse<X>();
+    }
+    template <class X>
+    static __device__ __forceinline__ void refuse() {
       static_assert(sizeof(X) == 0, "an output is written once per cell: sum in accum, then store");
     }
   };
   __device__ __forceinline__ Place operator*() const { return {this}; }
+  template <class R0, class RN, class C0, class CN>
+  __device__ __forceinline__ auto slice(Ds<R0, RN> r, Ds<C0, CN> c) const {
+    static_assert(is_static<RN>() && is_static<CN>());
+    using Part = PartOfRegion<Where, CN::value>;
+    return OutRef<Th, T, RN::value, CN::value, Part>{
+        {}, array, {where, static_cast<int>(r.start), static_cast<int>(c.start)}};
+  }
   /// Where the mask tile holds.
   template <class X, class M>
   __device__ __forceinline__ void store(const X& x, const M& mask) const {
@@ -99,6 +209,14 @@ struct AccumRef {
       else
         Cta<Th>::assign(*sum, Cta<Th>::template map<Add>(*sum, x));
     }
+    template <class X>
+    __device__ __forceinline__ void operator-=(const X& x) && {
+      Cta<Th>::assign(*sum, Cta<Th>::template map<Sub>(*sum, x));
+    }
+    template <class X>
+    __device__ __forceinline__ void operator*=(const X& x) && {
+      Cta<Th>::assign(*sum, Cta<Th>::template map<Mul>(*sum, x));
+    }
   };
   __device__ __forceinline__ Place operator*() const { return {{}, sum}; }
 };
@@ -132,19 +250,81 @@ struct HbmPart {
   __device__ __forceinline__ T* row(int r) const { return data + (row0 + r) * pitch + col0; }
 };
 
-/// Part of a tile of scratch in shared memory: the other end.
-template <class Th, class T, int kR, int kC>
-struct SharedPart {
+/// A tile in shared memory that bodies write: `Tile` is a SharedTile or a SharedWindow.
+template <class Th, class Tile>
+struct SharedPlace : Tile, OnDevice {
+  using T = typename Tile::Element;
+  static constexpr int kR = Tile::rows;
+  static constexpr int kC = Tile::cols;
+  template <class X>
+  __device__ __forceinline__ void operator=(const X& x) && {
+    put(Cta<Th>::template as_tile<T, kR, kC>(x));
+  }
+  template <class X>
+  __device__ __forceinline__ void operator+=(const X& x) && {
+    if constexpr (kIsProduct<X>) {
+      RegTile<Th, T, kR, kC> sum;
+      Cta<Th>::assign(sum, tile());
+      multiply_add<false>(x, sum);
+      put(sum);
+    } else {
+      put(Cta<Th>::load(Cta<Th>::template map<Add>(tile(), x)));
+    }
+  }
+  template <class X>
+  __device__ __forceinline__ void operator-=(const X& x) && {
+    put(Cta<Th>::load(Cta<Th>::template map<Sub>(tile(), x)));
+  }
+  template <class X>
+  __device__ __forceinline__ void operator*=(const X& x) && {
+    put(Cta<Th>::load(Cta<Th>::template map<Mul>(tile(), x)));
+  }
+
+ private:
+  __device__ __forceinline__ const Tile& tile() const { return *this; }
+  template <class X>
+  __device__ __forceinline__ void put(const X& x) const {
+    Th::sync();  // nobody reads what it replaces
+    store_shared<Th>(tile(), x);
+    fence_async_proxy();
+    Th::sync();
+  }
+};
+
+/// Part of a tile of scratch in shared memory: the other end, and a tile if its extents are static.
+template <class Th, class T, int kR, int kC, class R0 = int, class RN = int, class C0 = int,
+          class CN = int>
+struct SharedPart : PartsOf<SharedPart<Th, T, kR, kC, R0, RN, C0, CN>> {
   using Element = T;
   static constexpr bool kWritable = true;
   static constexpr bool kInShared = true;
+  static constexpr RN rows{};
+  static constexpr CN cols{};
   T* data;  ///< of the tile
   SharedAt address;
   int vmem;  ///< which VMEM operand it is of
-  int part_rows;
-  int part_cols;
+  RN part_rows;
+  CN part_cols;
   int row0;
   int col0;
+  __device__ __forceinline__ auto operator*() const {
+    static_assert(is_static<RN>() && is_static<CN>());
+    using Window = SharedWindow<Th, T, kR, kC, RN::value, CN::value, kAllColumns<C0, CN, kC>>;
+    return SharedPlace<Th, Window>{{data, row0, col0}, {}};
+  }
+  template <class S0, class SN, class D0, class DN>
+  __device__ __forceinline__ auto slice(Ds<S0, SN> r, Ds<D0, DN> c) const {
+    constexpr bool kFromFirst = std::is_same_v<C0, Int<0>> && std::is_same_v<D0, Int<0>>;
+    return SharedPart<Th, T, kR, kC, int, SN, std::conditional_t<kFromFirst, Int<0>, int>, DN>{
+        {},
+        data,
+        address,
+        vmem,
+        r.size,
+        c.size,
+        row0 + static_cast<int>(r.start),
+        col0 + static_cast<int>(c.start)};
+  }
   __device__ __forceinline__ bool whole() const {
     return row0 == 0 && col0 == 0 && part_rows == kR && part_cols == kC;
   }
@@ -152,7 +332,7 @@ struct SharedPart {
 
 /// Scratch in shared memory, in slots: each a tile.
 template <class Th, class T, int kR, int kC, int kSlots = 1>
-struct VmemRef {
+struct VmemRef : PartsOf<VmemRef<Th, T, kR, kC, kSlots>> {
   using Element = T;
   static constexpr bool kWritable = true;
   static constexpr Int<kR> rows{};
@@ -164,34 +344,28 @@ struct VmemRef {
   __device__ __forceinline__ Int<kSlots> slots() const { return {}; }
   __device__ __forceinline__ auto slot(int i) const {
     using Slot = Packing<T, kR / kSlots, kC>;
-    return VmemRef<Th, T, kR / kSlots, kC>{data + i * (Slot::kBytes / Slot::kSize),
-                                           address + static_cast<unsigned>(i) * Slot::kBytes, vmem};
+    return VmemRef<Th, T, kR / kSlots, kC>{{},
+                                           data + i * (Slot::kBytes / Slot::kSize),
+                                           address + static_cast<unsigned>(i) * Slot::kBytes,
+                                           vmem};
   }
   template <class R0, class RN, class C0, class CN>
   __device__ __forceinline__ auto slice(Ds<R0, RN> r, Ds<C0, CN> c) const {
     static_assert(kSlots == 1, "scratch in slots: take slot(i) first");
-    return SharedPart<Th, T, kR, kC>{data,
-                                     address,
-                                     vmem,
-                                     static_cast<int>(r.size),
-                                     static_cast<int>(c.size),
-                                     static_cast<int>(r.start),
-                                     static_cast<int>(c.start)};
+    return SharedPart<Th, T, kR, kC, R0, RN, C0, CN>{{},
+                                                     data,
+                                                     address,
+                                                     vmem,
+                                                     r.size,
+                                                     c.size,
+                                                     static_cast<int>(r.start),
+                                                     static_cast<int>(c.start)};
   }
 
-  struct Place : SharedTile<Th, T, kR, kC>, OnDevice {
-    template <class X>
-    __device__ __forceinline__ void operator=(const X& x) && {
-      const auto tile = Cta<Th>::template as_tile<T, kR, kC>(x);
-      Th::sync();  // nobody reads what it replaces
-      store_shared<Th>(*this, tile);
-      fence_async_proxy();
-      Th::sync();
-    }
-  };
+  using Place = SharedPlace<Th, SharedTile<Th, T, kR, kC>>;
   __device__ __forceinline__ Place operator*() const {
     static_assert(kSlots == 1, "scratch in slots: take slot(i) first");
-    return {{data, address}};
+    return Place{{data, address}, {}};
   }
 };
 
@@ -211,10 +385,10 @@ template <class From, class To>
 struct Copy;
 
 /// HBM to shared memory.
-template <class Th, class T, bool kCanWrite, int kR, int kC>
-struct Copy<HbmPart<T, kCanWrite>, SharedPart<Th, T, kR, kC>> {
+template <class Th, class T, bool kCanWrite, int kR, int kC, class... Extents>
+struct Copy<HbmPart<T, kCanWrite>, SharedPart<Th, T, kR, kC, Extents...>> {
   HbmPart<T, kCanWrite> from;
-  SharedPart<Th, T, kR, kC> to;
+  SharedPart<Th, T, kR, kC, Extents...> to;
   SemsRef sem;
   using Box = PanelBox<T, kR, kC, BlockDims<Int<kR>, Int<kC>>>;
 
@@ -255,9 +429,9 @@ struct Copy<HbmPart<T, kCanWrite>, SharedPart<Th, T, kR, kC>> {
 };
 
 /// Shared memory to HBM.
-template <class Th, class T, int kR, int kC>
-struct Copy<SharedPart<Th, T, kR, kC>, HbmPart<T, true>> {
-  SharedPart<Th, T, kR, kC> from;
+template <class Th, class T, int kR, int kC, class... Extents>
+struct Copy<SharedPart<Th, T, kR, kC, Extents...>, HbmPart<T, true>> {
+  SharedPart<Th, T, kR, kC, Extents...> from;
   HbmPart<T, true> to;
   SemsRef sem;
 

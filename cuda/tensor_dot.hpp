@@ -66,6 +66,10 @@ __device__ __forceinline__ void tensor_multiply_add(const Product<A, B>& product
   static_assert(kR % Th::kHigh == 0, "rows of a product: 64 per warpgroup");
   static_assert(kK % kStep == 0 && kC % 64 == 0,
                 "a product on tensor cores has k a multiple of 16 and columns a multiple of 64");
+  static_assert(!kIsWindow<std::remove_cvref_t<decltype(tile_of(a))>> &&
+                    !kIsWindow<std::remove_cvref_t<decltype(tile_of(b))>>,
+                "a product on tensor cores takes whole blocks: load() a left operand that is part "
+                "of one");
   constexpr bool kTransB = !kIsTransposed<B>;
   const int warpgroup = Th::warpgroup();
   wgmma_fence();

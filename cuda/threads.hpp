@@ -37,11 +37,13 @@ __device__ __forceinline__ T shuffled(T v, int apart) {
   }
 }
 
-template <int kCount, int kSideBySide = kHalfWarp>
+/// kExchangeAt: where in shared memory threads exchange elements (cuda/exchange.hpp), or 0.
+template <int kCount, int kSideBySide = kHalfWarp, int kExchangeAt = 0>
 struct Threads : OnDevice {
   static_assert(kCount % 128 == 0 && kCount <= 896, "whole warpgroups, one of them left to fetch");
   static constexpr bool kTensorCores = false;
   static constexpr int kThreads = kCount;
+  static constexpr int kExchange = kExchangeAt;
   static constexpr int kWide = kSideBySide;
   static constexpr int kHigh = kCount / kWide;
   /// Columns from one pair of a thread to its next.

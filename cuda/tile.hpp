@@ -9,6 +9,7 @@
 // compute it.
 #pragma once
 
+#include "cuda/exchange.hpp"
 #include "cuda/fast_math.hpp"
 #include "cuda/packing.hpp"
 #include "cuda/quotient.hpp"
@@ -28,17 +29,17 @@ inline constexpr bool kIsHalf = std::is_same_v<T, bf16> || std::is_same_v<T, f16
 
 /// What one load or store moves.
 template <int kBytes>
-inline constexpr bool kIsWord = kBytes == 4 || kBytes == 8 || kBytes == 16;
+inline constexpr bool kIsChunk = kBytes == 4 || kBytes == 8 || kBytes == 16;
 template <int kBytes>
-using Word =
+using Chunk =
     std::conditional_t<kBytes == 4, unsigned, std::conditional_t<kBytes == 8, uint2, uint4>>;
 
 /// `kCount` neighbours, in one load where they are aligned.
 template <int kCount, bool kAligned, class T>
 __device__ __forceinline__ void read(const T* from, T (&to)[kCount]) {
   constexpr int kBytes = kCount * static_cast<int>(sizeof(T));
-  if constexpr (kAligned && kIsWord<kBytes>) {
-    const auto bits = *reinterpret_cast<const Word<kBytes>*>(from);
+  if constexpr (kAligned && kIsChunk<kBytes>) {
+    const auto bits = *reinterpret_cast<const Chunk<kBytes>*>(from);
     __builtin_memcpy(to, &bits, sizeof bits);
   } else {
 #pragma unroll
@@ -48,10 +49,10 @@ __device__ __forceinline__ void read(const T* from, T (&to)[kCount]) {
 template <int kCount, bool kAligned, class T>
 __device__ __forceinline__ void write(T* to, const T (&from)[kCount]) {
   constexpr int kBytes = kCount * static_cast<int>(sizeof(T));
-  if constexpr (kAligned && kIsWord<kBytes>) {
-    Word<kBytes> bits;
+  if constexpr (kAligned && kIsChunk<kBytes>) {
+    Chunk<kBytes> bits;
     __builtin_memcpy(&bits, from, sizeof bits);
-    *reinterpret_cast<Word<kBytes>*>(to) = bits;
+    *reinterpret_cast<Chunk<kBytes>*>(to) = bits;
   } else {
 #pragma unroll
     for (int e = 0; e < kCount; ++e) to[e] = from[e];
@@ -118,6 +119,65 @@ struct SharedTile {
         two[0] = *at_place(r, c);
       return two[j % 2];
     }
+  }
+};
+
+/// kRows x kCols of a tile in shared memory of kR x kC, from a place that is known when the kernel
+/// runs. kWholeRows: rows from their first column on.
+template <class Th, class T, int kR, int kC, int kRows, int kCols, bool kWholeRows>
+struct SharedWindow {
+  using Backend = Cta<Th>;
+  using Element = T;
+  using Of = Packing<T, kR, kC>;
+  /// What dot() asks of the place of neighbours.
+  struct Packed {
+    static constexpr bool together(int bytes) { return kWholeRows && Of::together(bytes); }
+  };
+  static constexpr Int<kRows> rows{};
+  static constexpr Int<kCols> cols{};
+  T* data;  ///< of the tile
+  int row0;
+  int col0;
+
+  __device__ __forceinline__ T* at_place(int r, int c) const {
+    return data + Of::offset(row0 + r, col0 + c);
+  }
+  __device__ __forceinline__ T at(int i, int j) const {
+    const int r = Th::template row<kRows>(i);
+    const int c = Th::template col<kCols>(j);
+    return inside<Th, kRows, kCols>(r, c) ? *at_place(r, c) : T{};
+  }
+};
+template <class X>
+inline constexpr bool kIsWindow = false;
+template <class Th, class T, int kR, int kC, int kRows, int kCols, bool kWholeRows>
+inline constexpr bool kIsWindow<SharedWindow<Th, T, kR, kC, kRows, kCols, kWholeRows>> = true;
+
+/// Puts a tile into part of one in shared memory; the threads meet around it as the caller needs.
+template <class Th, class T, int kR, int kC, int kRows, int kCols, bool kWholeRows, class X>
+__device__ __forceinline__ void store_shared(
+    const SharedWindow<Th, T, kR, kC, kRows, kCols, kWholeRows>& to, const X& x) {
+  if (!hands_on<Th, kRows, kCols>()) return;
+#pragma unroll
+  for (int i = 0; i < Th::template kRowsHeld<kRows>; ++i) {
+#pragma unroll
+    for (int j = 0; j < Th::template kColsHeld<kCols>; ++j) {
+      const int r = Th::template row<kRows>(i);
+      const int c = Th::template col<kCols>(j);
+      if (inside<Th, kRows, kCols>(r, c)) *to.at_place(r, c) = x.at(i, j);
+    }
+  }
+}
+
+/// Each element's row, or column, computed where it is wanted.
+template <class Th, bool kOfRows, int kR, int kC>
+struct Ids {
+  using Backend = Cta<Th>;
+  using Element = std::int32_t;
+  static constexpr Int<kR> rows{};
+  static constexpr Int<kC> cols{};
+  __device__ __forceinline__ std::int32_t at(int i, int j) const {
+    return kOfRows ? Th::template row<kR>(i) : Th::template col<kC>(j);
   }
 };
 
@@ -385,6 +445,140 @@ struct Cta {
     return r;
   }
 
+  /// In the same order, lanes and all, through shared memory.
+  template <class Reduction, class A>
+  static __device__ __forceinline__ auto reduce_cols(const A& a) {
+    using T = typename A::Element;
+    using Combine = typename Reduction::Combine;
+    RegTile<Th, T, 1, kColsOf<A>> r;
+    reduce_down<Th, kRowsOf<A>, kColsOf<A>>(
+        a, Reduction::template identity<T>(), [](T x, T y) { return compute<Th, Combine>(x, y); },
+        [&](int j, T reduced) { r.v[0][j] = reduced; });
+    return r;
+  }
+
+  template <class Which, class A>
+  static __device__ __forceinline__ auto ids(const A&) {
+    return Ids<Th, Which::kRows, kRowsOf<A>, kColsOf<A>>{};
+  }
+  template <class T, class R, class C>
+  static __device__ __forceinline__ auto full(R, C, T value) {
+    static_assert(
+        !std::is_same_v<R, int> && !std::is_same_v<C, int>,
+        "the extents of a tile are compile-time: take .rows and .cols of a ref, or Int<N>");
+    RegTile<Th, T, R::value, C::value> r;
+    assign(r, value);
+    return r;
+  }
+  template <class To, class A>
+  static __device__ __forceinline__ auto bitcast(const A& a) {
+    RegTile<Th, To, kRowsOf<A>, kColsOf<A>> r;
+#pragma unroll
+    for (int i = 0; i < r.kHeldRows; ++i) {
+#pragma unroll
+      for (int j = 0; j < r.kHeldCols; ++j) {
+        const typename A::Element from = a.at(i, j);
+        __builtin_memcpy(&r.v[i][j], &from, sizeof from);
+      }
+    }
+    return r;
+  }
+
+  /// r[row, col] = a[from(row, col)].
+  template <int kR, int kC, class A, class From>
+  static __device__ __forceinline__ auto moved(const A& a, From from) {
+    using T = typename A::Element;
+    RegTile<Th, T, kR, kC> r{};
+    if constexpr (kIsShared<A>) {
+#pragma unroll
+      for (int i = 0; i < r.kHeldRows; ++i) {
+#pragma unroll
+        for (int j = 0; j < r.kHeldCols; ++j) {
+          const int row = Th::template row<kR>(i);
+          const int col = Th::template col<kC>(j);
+          if (!inside<Th, kR, kC>(row, col)) continue;
+          const At at = from(row, col);
+          r.v[i][j] = *a.at_place(at.row, at.col);
+        }
+      }
+    } else {
+      hand_over<Th, kR, kC, kRowsOf<A>, kColsOf<A>>(a, from,
+                                                    [&](int i, int j, T x) { r.v[i][j] = x; });
+    }
+    return r;
+  }
+  /// Columns that a thread holds of a tile are those that it holds of parts of it.
+  template <int kC>
+  static constexpr bool kWholePairs = kC > 1 && kC % Th::kApart == 0;
+
+  template <bool kRows, class A, class B>
+  static __device__ __forceinline__ auto concat(const A& a, const B& b) {
+    constexpr int kFirst = kRows ? kRowsOf<A> : kColsOf<A>;
+    constexpr int kR = kRowsOf<A> + (kRows ? kRowsOf<B> : 0);
+    constexpr int kC = kColsOf<A> + (kRows ? 0 : kColsOf<B>);
+    static_assert(kRows ? kColsOf<A> == kColsOf<B> : kRowsOf<A> == kRowsOf<B>,
+                  "what is joined side by side agrees in rows, one below the other in columns");
+    if constexpr (!kRows && kWholePairs<kColsOf<A>> && kWholePairs<kColsOf<B>>) {
+      RegTile<Th, typename A::Element, kR, kC> r;
+      constexpr int kHeld = Th::template kColsHeld<kColsOf<A>>;
+#pragma unroll
+      for (int i = 0; i < r.kHeldRows; ++i) {
+#pragma unroll
+        for (int j = 0; j < r.kHeldCols; ++j)
+          r.v[i][j] = j < kHeld ? a.at(i, j < kHeld ? j : 0) : b.at(i, j < kHeld ? 0 : j - kHeld);
+      }
+      return r;
+    } else {
+      // Each where it lies; what lies beyond it is taken from its edge, and not looked at.
+      const auto r = moved<kR, kC>(a, [](int row, int col) {
+        return kRows ? At{row < kFirst ? row : 0, col} : At{row, col < kFirst ? col : 0};
+      });
+      auto all = moved<kR, kC>(b, [](int row, int col) {
+        return kRows ? At{row < kFirst ? 0 : row - kFirst, col}
+                     : At{row, col < kFirst ? 0 : col - kFirst};
+      });
+#pragma unroll
+      for (int i = 0; i < all.kHeldRows; ++i) {
+#pragma unroll
+        for (int j = 0; j < all.kHeldCols; ++j) {
+          const int place = kRows ? Th::template row<kR>(i) : Th::template col<kC>(j);
+          if (place < kFirst) all.v[i][j] = r.v[i][j];
+        }
+      }
+      return all;
+    }
+  }
+  template <bool kRows, class A>
+  static __device__ __forceinline__ auto roll(const A& a, int n) {
+    constexpr int kExtent = kRows ? kRowsOf<A> : kColsOf<A>;
+    const int back = kExtent - (n % kExtent + kExtent) % kExtent;
+    return moved<kRowsOf<A>, kColsOf<A>>(a, [back](int row, int col) {
+      const int place = (kRows ? row : col) + back;
+      const int from = place < kExtent ? place : place - kExtent;
+      return kRows ? At{from, col} : At{row, from};
+    });
+  }
+  template <bool kRows, int kParts, int kWhich, class A>
+  static __device__ __forceinline__ auto part(const A& a) {
+    constexpr int kExtent = kRows ? kRowsOf<A> : kColsOf<A>;
+    static_assert(kExtent % kParts == 0, "a split is into equal parts");
+    constexpr int kR = kRows ? kRowsOf<A> / kParts : kRowsOf<A>;
+    constexpr int kC = kRows ? kColsOf<A> : kColsOf<A> / kParts;
+    if constexpr (!kRows && kWholePairs<kC>) {
+      RegTile<Th, typename A::Element, kR, kC> r;
+#pragma unroll
+      for (int i = 0; i < r.kHeldRows; ++i) {
+#pragma unroll
+        for (int j = 0; j < r.kHeldCols; ++j) r.v[i][j] = a.at(i, j + kWhich * r.kHeldCols);
+      }
+      return r;
+    } else {
+      return moved<kR, kC>(a, [](int row, int col) {
+        return At{row + (kRows ? kWhich * kR : 0), col + (kRows ? 0 : kWhich * kC)};
+      });
+    }
+  }
+
   template <class A, class Keep, class B>
   static __device__ __forceinline__ auto where_at(const A& a, Keep keep, B otherwise) {
     using T = typename A::Element;
@@ -420,13 +614,17 @@ struct Cta {
   template <class X>
   static __device__ __forceinline__ auto load(const X& x) {
     using T = typename X::Element;
-    RegTile<Th, T, kRowsOf<X>, kColsOf<X>> r;
-    if constexpr (kIsProduct<X>) {
-      multiply_add<true>(x, r);
+    if constexpr (kIsTransposed<X>) {
+      return moved<kRowsOf<X>, kColsOf<X>>(x.tile, [](int row, int col) { return At{col, row}; });
     } else {
-      assign(r, x);
+      RegTile<Th, T, kRowsOf<X>, kColsOf<X>> r;
+      if constexpr (kIsProduct<X>) {
+        multiply_add<true>(x, r);
+      } else {
+        assign(r, x);
+      }
+      return r;
     }
-    return r;
   }
 
   /// A right-hand side of these extents in registers; a scalar fills them.

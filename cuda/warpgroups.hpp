@@ -15,11 +15,14 @@
 
 namespace tessera::cuda {
 
-template <int kCount>
+template <int kCount, int kExchangeAt = 0>
 struct Warpgroups : OnDevice {
   static_assert(kCount >= 1 && kCount <= 4, "one to four warpgroups compute");
   static constexpr bool kTensorCores = true;
   static constexpr int kThreads = 128 * kCount;
+  static constexpr int kExchange = kExchangeAt;
+  /// Columns from one pair of a thread to its next.
+  static constexpr int kApart = 8;
   /// Rows that the CTA has at a time.
   static constexpr int kHigh = 64 * kCount;
   /// Columns of one product instruction: ptxas takes as many as a thread has sums for, half of

@@ -111,7 +111,8 @@ class ModuleWriter {
       auto& list = is_input(op) ? inputs_ : is_output(op) ? outputs_ : scratch_;
       list.push_back(&op);
     }
-    for (const Operand* op : inputs_) built_.inputs.push_back({op->name, op->dtype, op->array});
+    for (const Operand* op : inputs_)
+      built_.inputs.push_back({op->name, signless(op->dtype), op->array});
     for (const Operand* op : outputs_) {
       if (!op->alias.empty()) {
         for (std::size_t i = 0; i < inputs_.size(); ++i) {
@@ -120,7 +121,7 @@ class ModuleWriter {
                 {static_cast<int>(i), static_cast<int>(built_.outputs.size())});
         }
       }
-      built_.outputs.push_back({op->name, op->dtype, op->array});
+      built_.outputs.push_back({op->name, signless(op->dtype), op->array});
     }
   }
 

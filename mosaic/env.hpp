@@ -26,12 +26,22 @@ struct Meeting {
 
 class Env {
  public:
+  using Backend = Emitter;
   Env(const std::vector<GridDim>& dims, Meeting& meeting) : dims_(&dims), meeting_(&meeting) {}
 
   Number program_id(int d) const { return at(d).id; }
   Number num_programs(int d) const { return at(d).hi - at(d).lo; }
   Truth first(int d) const { return at(d).step == 0; }
   Truth last(int d) const { return at(d).id == at(d).hi - 1; }
+
+  /// A loop of the module's: what it carries lies in scratch.
+  template <IsSize L, IsSize H, class F>
+  void loop(L lo, H hi, F f) const {
+    const Number from = number(lo);
+    const Number to = number(hi);
+    if (to.hi <= from.lo) return;
+    trace().loop(from.i32(), to.i32(), [&](Value i) { f(number_in(i, from.lo, to.hi - 1)); });
+  }
 
   template <class X>
   void check(const X&, const char*, Here = Here::now()) const {}

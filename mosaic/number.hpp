@@ -14,6 +14,7 @@
 #include "mosaic/trace.hpp"
 #include "sim/body/smem.hpp"
 #include "sim/body/spec.hpp"
+#include "sim/ops/op.hpp"
 
 namespace tessera::mosaic {
 
@@ -35,6 +36,13 @@ struct Number {
  private:
   Number load(const int* data, int size, const char* name) const;
 };
+
+}  // namespace tessera::mosaic
+namespace tessera {
+template <std::derived_from<mosaic::Number> X>
+inline constexpr bool kIsTracedNumber<X> = true;
+}  // namespace tessera
+namespace tessera::mosaic {
 
 inline Number known(std::int64_t n) { return {kNoValue, n, n}; }
 /// A value that lies in [lo, hi].
@@ -62,7 +70,7 @@ struct LaneMask {
 };
 
 template <class T>
-concept IsNumber = std::same_as<std::remove_cvref_t<T>, Number>;
+concept IsNumber = std::derived_from<std::remove_cvref_t<T>, Number>;
 template <class T>
 concept IsTruth = std::same_as<std::remove_cvref_t<T>, Truth>;
 template <class T>

@@ -1,6 +1,7 @@
 #include "mosaic/refs.hpp"
 
 #include <algorithm>
+#include <limits>
 
 #include "mosaic/types.hpp"
 
@@ -185,6 +186,25 @@ void store(const Part& part, const AnyTile& tile, const LaneMask* mask) {
                  "add = false, operandSegmentSizes = array<i32: 1, 1, " +
                      std::to_string(at.size()) + ", " + (mask != nullptr ? "1" : "0") +
                      ">, strides = array<i32>");
+}
+
+namespace {
+void check_scalar(const Operand& op, Number index) {
+  if (op.role != Role::smem || op.dtype != DType::i32)
+    refuse("SMEM scratch of " + std::string(name(op.dtype)) + ": " + op.name);
+  if (index.known() && (index.lo < 0 || index.lo >= op.block[0]))
+    fail_scalar_index(op.name.c_str(), index.lo, static_cast<int>(op.block[0]));
+}
+}  // namespace
+Number load_scalar(const Operand& op, Number index) {
+  check_scalar(op, index);
+  return number_in(trace().record("memref.load", {op.memref, index.index()}, "", "i32"),
+                   std::numeric_limits<std::int32_t>::min(),
+                   std::numeric_limits<std::int32_t>::max());
+}
+void store_scalar(const Operand& op, Number index, Number value) {
+  check_scalar(op, index);
+  trace().record("memref.store", {value.i32(), op.memref, index.index()}, "");
 }
 
 Value SemRef::one() const {

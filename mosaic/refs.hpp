@@ -4,7 +4,7 @@
 // window, or the scratch, of a module; `*ref` loads it, with the declared padding in place of what
 // lies outside of the array. Slices may start anywhere and have a size that is known, in copies any
 // size. What a module, or this build, does not have is unsupported: slices of blocks of several
-// leading dims, SMEM scratch by element, bitcasts of arrays.
+// leading dims, SMEM scratch of other types than i32, bitcasts of arrays.
 #pragma once
 
 #include <functional>
@@ -55,6 +55,9 @@ Part slice(const Part& part, Number row, Number rows, Number col, Number cols);
 
 /// Throws unsupported for a size that is not known.
 AnyTile load(const Part& part, int rows, int cols);
+/// Of SMEM scratch, which holds i32 here.
+Number load_scalar(const Operand& op, Number index);
+void store_scalar(const Operand& op, Number index, Number value);
 /// Where the mask holds, if there is one, which has the tile's shape.
 void store(const Part& part, const AnyTile& tile, const LaneMask* mask = nullptr);
 
@@ -166,6 +169,18 @@ class BlockRef {
     part.part_ = mosaic::slice(part_, number(r.start), size_rows, number(c.start), size_cols);
     return part;
   }
+  template <IsSize I>
+  BlockRef row(I t) const {
+    return slice(Ds<I, int>{t, 1}, Ds<int, int>{0, cols});
+  }
+  template <IsSize I, class Size>
+  BlockRef row_range(I start, Size size) const {
+    return slice(Ds<I, Size>{start, size}, Ds<int, int>{0, cols});
+  }
+  template <IsSize I, class Size>
+  BlockRef col_range(I start, Size size) const {
+    return slice(Ds<int, int>{0, rows}, Ds<I, Size>{start, size});
+  }
   int slots() const { return static_cast<int>(part_.of->block[0]); }
   template <IsSize I>
   BlockRef slot(I i) const {
@@ -189,18 +204,23 @@ class BlockRef {
     put(x, mask_of(keep, rows, cols));
   }
 
-  /// SMEM scratch by element is not built yet.
-  struct Scalar {
-    operator T() const { refuse("SMEM scratch"); }  // NOLINT(google-explicit-constructor)
-    template <class X>
-    Scalar& operator=(X) {
-      refuse("SMEM scratch");
+  /// A scalar of SMEM scratch: a number, and a place to assign.
+  struct Scalar : Number {
+    const Operand* of;
+    Number at;
+    template <IsSize X>
+    const Scalar& operator=(X x) const {
+      store_scalar(*of, at, number(x));
+      return *this;
     }
+    const Scalar& operator=(const Scalar& x) const { return *this = static_cast<Number>(x); }
+    Scalar(const Operand& op, Number index) : Number(load_scalar(op, index)), of(&op), at(index) {}
+    Scalar(const Scalar&) = default;
   };
   template <IsSize I>
-  Scalar operator[](I) const {
+  Scalar operator[](I i) const {
     static_assert(kRole == Role::smem, "only SMEM is read by element; a block is a tile, *ref");
-    return {};
+    return Scalar(*part_.of, number(i));
   }
 
  private:

@@ -48,9 +48,40 @@ const std::map<std::string_view, Integer>& integers() {
       {"or", {"arith.ori", ""}},
       {"not", {"arith.xori", ""}},
       {"where", {"arith.select", ""}},
+      {"bit_and", {"arith.andi", ""}},
+      {"bit_or", {"arith.ori", ""}},
+      {"bit_xor", {"arith.xori", ""}},
+      {"rem", {"arith.remsi", ""}},
+      {"shift_left", {"arith.shli", ""}},
+      {"shift_right", {"arith.shrsi", ""}},
   };
   return names;
 }
+/// Of integers without a sign, where it is another one.
+const std::map<std::string_view, Integer>& unsigned_integers() {
+  static const std::map<std::string_view, Integer> names{
+      {"div", {"arith.divui", ""}},
+      {"max", {"arith.maxui", ""}},
+      {"min", {"arith.minui", ""}},
+      {"rem", {"arith.remui", ""}},
+      {"shift_right", {"arith.shrui", ""}},
+      {"less", {"arith.cmpi", "predicate = 6 : i64"}},
+      {"less_equal", {"arith.cmpi", "predicate = 7 : i64"}},
+      {"greater", {"arith.cmpi", "predicate = 8 : i64"}},
+      {"greater_equal", {"arith.cmpi", "predicate = 9 : i64"}},
+  };
+  return names;
+}
+/// Null if no single operation means it.
+const Integer* integer_operation(std::string_view op, DType dtype) {
+  if (is_unsigned(dtype)) {
+    const auto at = unsigned_integers().find(op);
+    if (at != unsigned_integers().end()) return &at->second;
+  }
+  const auto at = integers().find(op);
+  return at == integers().end() ? nullptr : &at->second;
+}
+
 /// Of floats that are compared: ordered, but "one", which a TPU takes to be true of NaN.
 const char* float_predicate(std::string_view op) {
   static const std::map<std::string_view, const char*> predicates{
@@ -62,15 +93,16 @@ const char* float_predicate(std::string_view op) {
 }
 
 const char* reduction_of(std::string_view op, bool floats) {
-  if (op == "row_sum") return "add";
-  if (op == "row_max") return floats ? "maximumf" : "maxsi";
-  if (op == "row_min") return floats ? "minimumf" : "minsi";
+  const std::string_view kind = op.substr(op.find('_') + 1);  // of rows or of columns
+  if (kind == "sum") return "add";
+  if (kind == "max") return floats ? "maximumf" : "maxsi";
+  if (kind == "min") return floats ? "minimumf" : "minsi";
   return nullptr;
 }
 double identity_of(std::string_view op, DType dtype) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  if (op == "row_sum") return 0;
-  const bool largest = op == "row_max";
+  if (op.ends_with("_sum")) return 0;
+  const bool largest = op.ends_with("_max");
   if (is_float(dtype)) return largest ? -kInfinity : kInfinity;
   const double half = static_cast<double>(std::int64_t{1} << (bit_width(dtype) - 1));
   return largest ? -half : half - 1;
@@ -95,12 +127,78 @@ AnyTile filled(double value, DType dtype, int rows, int cols) {
 
 AnyTile broadcast(const AnyTile& t, int rows, int cols) {
   if (t.value == kNoValue) return filled(t.number, t.dtype, rows, cols);
-  if (t.rows == rows && t.cols == cols) return t;
+  if (!t.scalar && t.rows == rows && t.cols == cols) return t;
   AnyTile wide = t;
   wide.rows = rows;
   wide.cols = cols;
+  wide.scalar = false;
   wide.value = trace().record("vector.broadcast", {t.value}, "", type_of(wide));
   return wide;
+}
+
+namespace {
+/// Of tiles of one shape and type.
+AnyTile integers_of(const char* name, const AnyTile& a, const AnyTile& b) {
+  return with(a, trace().record(name, {a.value, b.value}, "", type_of(a)), a.dtype);
+}
+AnyTile beside(const AnyTile& a, std::int64_t number) {
+  return filled(static_cast<double>(number), a.dtype, a.rows, a.cols);
+}
+/// The upper half of a product of 32-bit integers, from products of 16-bit halves: no operation of
+/// a TPU gives it.
+AnyTile upper_product(const AnyTile& a, const AnyTile& b) {
+  const AnyTile mask = beside(a, 0xffff);
+  const AnyTile half = beside(a, 16);
+  const auto low = [&](const AnyTile& x) { return integers_of("arith.andi", x, mask); };
+  const auto high = [&](const AnyTile& x) { return integers_of("arith.shrui", x, half); };
+  const auto times = [](const AnyTile& x, const AnyTile& y) {
+    return integers_of("arith.muli", x, y);
+  };
+  const auto plus = [](const AnyTile& x, const AnyTile& y) {
+    return integers_of("arith.addi", x, y);
+  };
+  const AnyTile a_low = low(a);
+  const AnyTile a_high = high(a);
+  const AnyTile b_low = low(b);
+  const AnyTile b_high = high(b);
+  const AnyTile cross = times(a_low, b_high);
+  const AnyTile other = times(a_high, b_low);
+  const AnyTile carried = plus(plus(high(times(a_low, b_low)), low(cross)), low(other));
+  AnyTile upper = plus(plus(times(a_high, b_high), high(cross)), plus(high(other), high(carried)));
+  if (is_unsigned(a.dtype)) return upper;
+  // Of signed ones: less the other factor where one is negative.
+  const AnyTile sign = beside(a, 31);
+  const auto if_negative = [&](const AnyTile& x, const AnyTile& y) {
+    return integers_of("arith.andi", integers_of("arith.shrsi", x, sign), y);
+  };
+  upper = integers_of("arith.subi", upper, if_negative(a, b));
+  return integers_of("arith.subi", upper, if_negative(b, a));
+}
+/// By amounts that may be the number of bits or more, which MLIR leaves open.
+AnyTile shifted_by_any(const char* name, const AnyTile& a, const AnyTile& b) {
+  const AnyTile bits = beside(a, bit_width(a.dtype));
+  const LaneMask inside{trace().record("arith.cmpi", {b.value, bits.value}, "predicate = 6 : i64",
+                                       type_of(a, DType::boolean)),
+                        a.rows, a.cols};
+  const AnyTile shifted = integers_of(name, a, b);
+  const AnyTile rest = std::string_view(name) == "arith.shrsi"
+                           ? integers_of(name, a, beside(a, bit_width(a.dtype) - 1))
+                           : beside(a, 0);
+  return with(
+      a, trace().record("arith.select", {inside.value, shifted.value, rest.value}, "", type_of(a)),
+      a.dtype);
+}
+}  // namespace
+
+AnyTile number_beside(Number n, DType dtype) {
+  if (n.known()) return {kNoValue, 1, 1, dtype, static_cast<double>(n.lo)};
+  AnyTile t{n.i32(), 1, 1, dtype, 0, true};
+  if (bit_width(dtype) == 32 && !is_float(dtype)) return t;
+  if (dtype != DType::f32)
+    refuse(std::string("a number that is data beside a tile of ") + name(dtype) +
+           ": cast the tile to i32 or f32");
+  t.value = trace().record("arith.sitofp", {t.value}, "", "f32");
+  return t;
 }
 
 AnyTile elementwise(const OpInfo& info, DType result, std::vector<AnyTile> operands) {
@@ -121,6 +219,8 @@ AnyTile elementwise(const OpInfo& info, DType result, std::vector<AnyTile> opera
   // Narrow floats are computed with in f32 and rounded once.
   bool small = false;
   bool floats = false;
+  const bool known_amount = operands.back().value == kNoValue;
+  const double amount = operands.back().number;
   for (AnyTile& t : operands) {
     t = broadcast(t, rows, cols);
     small = small || is_small(t.dtype);
@@ -140,9 +240,13 @@ AnyTile elementwise(const OpInfo& info, DType result, std::vector<AnyTile> opera
   std::string name = info.mosaic;
   std::string attributes = float_predicate(op);
   if (!floats) {
-    const auto at = integers().find(op);
-    name = at == integers().end() ? "" : at->second.name;
-    attributes = at == integers().end() ? "" : at->second.attributes;
+    if (op == "mul_hi") return upper_product(operands[0], operands[1]);
+    const Integer* const integer = integer_operation(op, operands.back().dtype);
+    name = integer == nullptr ? "" : integer->name;
+    attributes = integer == nullptr ? "" : integer->attributes;
+    const bool shift = op == "shift_left" || op == "shift_right";
+    if (shift && !(known_amount && amount >= 0 && amount < bit_width(result)))
+      return shifted_by_any(name.c_str(), operands[0], operands[1]);
   }
   if (name.empty())
     refuse(std::string("the op ") + info.name + " on " + tessera::name(operands.back().dtype) +
@@ -180,23 +284,66 @@ AnyTile cast(const AnyTile& a, DType to) {
     if (to == DType::i32) return as("arith.extui", to);
     return cast(as("arith.extui", DType::i32), to);
   }
-  if (is_float(to)) return as("arith.sitofp", to);
-  if (is_float(from)) return as("arith.fptosi", to);
-  return as(wider > 0 ? "arith.extsi" : "arith.trunci", to);
+  if (is_float(to)) return as(is_unsigned(from) ? "arith.uitofp" : "arith.sitofp", to);
+  if (is_float(from)) return as(is_unsigned(to) ? "arith.fptoui" : "arith.fptosi", to);
+  if (wider == 0) return with(a, a.value, to);  // a module's integers have no sign
+  if (wider < 0) return as("arith.trunci", to);
+  return as(is_unsigned(from) ? "arith.extui" : "arith.extsi", to);
 }
 
-AnyTile reduce_rows(const OpInfo& info, const AnyTile& a) {
+namespace {
+AnyTile reduced(const OpInfo& info, const AnyTile& a, bool rows) {
   const char* const kind = reduction_of(info.name, is_float(a.dtype));
-  if (kind == nullptr) refuse(std::string("the op ") + info.name);
-  const std::string row = vector_type({a.rows}, element_type(a.dtype));
+  if (kind == nullptr || (is_unsigned(a.dtype) && std::string_view(kind) != "add"))
+    refuse(std::string("the op ") + info.name + " on " + name(a.dtype));
+  const std::string line = vector_type({rows ? a.rows : a.cols}, element_type(a.dtype));
   const Value start = trace().constant(
-      "dense<" + number_text(identity_of(info.name, a.dtype), a.dtype) + "> : " + row, row);
-  const Value reduced = trace().record(
-      info.mosaic, {a.value, start},
-      std::string("kind = #vector.kind<") + kind + ">, reduction_dims = array<i64: 1>", row);
-  AnyTile result{kNoValue, a.rows, 1, a.dtype, 0};
-  result.value = trace().record("vector.shape_cast", {reduced}, "", type_of(result));
+      "dense<" + number_text(identity_of(info.name, a.dtype), a.dtype) + "> : " + line, line);
+  const Value sums = trace().record(info.mosaic, {a.value, start},
+                                    std::string("kind = #vector.kind<") + kind +
+                                        ">, reduction_dims = array<i64: " + (rows ? "1>" : "0>"),
+                                    line);
+  AnyTile result{kNoValue, rows ? a.rows : 1, rows ? 1 : a.cols, a.dtype, 0};
+  result.value = trace().record("vector.shape_cast", {sums}, "", type_of(result));
   return result;
+}
+}  // namespace
+AnyTile reduce_rows(const OpInfo& info, const AnyTile& a) { return reduced(info, a, true); }
+AnyTile reduce_cols(const OpInfo& info, const AnyTile& a) { return reduced(info, a, false); }
+
+AnyTile bitcast(const AnyTile& a, DType to) {
+  const std::string type = type_of(a, to);
+  if (type == type_of(a)) return with(a, a.value, to);
+  return with(a, trace().record("arith.bitcast", {a.value}, "", type), to);
+}
+AnyTile concatenated(bool rows, const AnyTile& a, const AnyTile& b) {
+  AnyTile all{kNoValue, a.rows + (rows ? b.rows : 0), a.cols + (rows ? 0 : b.cols), a.dtype, 0};
+  all.value =
+      trace().record("tpu.concatenate", {a.value, b.value},
+                     std::string("dimension = ") + (rows ? "0" : "1") + " : i32", type_of(all));
+  return all;
+}
+AnyTile rolled(bool rows, const AnyTile& a, int n) {
+  const int extent = rows ? a.rows : a.cols;
+  const int amount = (n % extent + extent) % extent;
+  if (amount == 0) return a;
+  return with(
+      a,
+      trace().record("tpu.dynamic_rotate", {a.value, known(amount).i32()},
+                     std::string("dimension = ") + (rows ? "0" : "1") + " : si32", type_of(a)),
+      a.dtype);
+}
+AnyTile part_of(bool rows, const AnyTile& a, int parts, int which) {
+  AnyTile part{kNoValue, rows ? a.rows / parts : a.rows, rows ? a.cols : a.cols / parts, a.dtype,
+               0};
+  const std::string row = std::to_string(rows ? which * part.rows : 0);
+  const std::string col = std::to_string(rows ? 0 : which * part.cols);
+  part.value =
+      trace().record("vector.extract_strided_slice", {a.value},
+                     "offsets = [" + row + ", " + col + "], sizes = [" + std::to_string(part.rows) +
+                         ", " + std::to_string(part.cols) + "], strides = [1, 1]",
+                     type_of(part));
+  return part;
 }
 
 AnyTile choose(const LaneMask& mask, const AnyTile& a, double otherwise) {

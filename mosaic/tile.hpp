@@ -27,6 +27,7 @@ struct AnyTile {
   int cols = 1;
   DType dtype = DType::f32;
   double number = 0;
+  bool scalar = false;  ///< the value is no vector: the same everywhere
 };
 
 /// Throws shape-mismatch.
@@ -92,6 +93,16 @@ inline constexpr bool kIsTransposed<TransposedTile<T>> = true;
 AnyTile elementwise(const OpInfo& info, DType result, std::vector<AnyTile> operands);
 AnyTile cast(const AnyTile& a, DType to);
 AnyTile reduce_rows(const OpInfo& info, const AnyTile& a);
+AnyTile reduce_cols(const OpInfo& info, const AnyTile& a);
+/// The same bits.
+AnyTile bitcast(const AnyTile& a, DType to);
+/// `rows`: one below the other, else side by side.
+AnyTile concatenated(bool rows, const AnyTile& a, const AnyTile& b);
+AnyTile rolled(bool rows, const AnyTile& a, int n);
+/// One of `parts` equal parts of the rows, or of the columns.
+AnyTile part_of(bool rows, const AnyTile& a, int parts, int which);
+/// A number that is known when the kernel runs, as a scalar beside tiles of this type.
+AnyTile number_beside(Number n, DType dtype);
 AnyTile choose(const LaneMask& mask, const AnyTile& a, double otherwise);
 AnyTile transposed(const AnyTile& a);
 /// sum + a b; a sum without a value is zero.
@@ -115,6 +126,8 @@ template <class S, class X>
 AnyTile any_operand(const X& x) {
   if constexpr (ScalarLike<X>)
     return {kNoValue, 1, 1, kDTypeOf<S>, convert<double>(convert<S>(x))};
+  else if constexpr (kIsTracedNumber<X>)
+    return number_beside(x, kDTypeOf<S>);
   else
     return any_tile(x);
 }
@@ -147,6 +160,43 @@ struct Emitter {
     using T = typename A::Element;
     static_assert(!kIsSmallFloat<T>, "reduce in f32: row_sum(cast<float>(x))");
     return tile_of<T>(mosaic::reduce_rows(Reduction::info, any_tile(a)));
+  }
+
+  template <class Reduction, class A>
+  static auto reduce_cols(const A& a) {
+    using T = typename A::Element;
+    static_assert(!kIsSmallFloat<T>, "reduce in f32: col_sum(cast<float>(x))");
+    return tile_of<T>(mosaic::reduce_cols(Reduction::info, any_tile(a)));
+  }
+  template <class Which, class A>
+  static Tile<std::int32_t> ids(const A& like) {
+    const Lanes lanes =
+        Which::kRows ? row_numbers(like.rows, like.cols) : col_numbers(like.rows, like.cols);
+    return {{}, like.rows, like.cols, lanes.value};
+  }
+  template <class T>
+  static Tile<T> full(int rows, int cols, T value) {
+    return tile_of<T>(filled(convert<double>(value), kDTypeOf<T>, rows, cols));
+  }
+  template <class To, class A>
+  static Tile<To> bitcast(const A& a) {
+    return tile_of<To>(mosaic::bitcast(any_tile(a), kDTypeOf<To>));
+  }
+  template <bool kRows, class A, class B>
+  static auto concat(const A& a, const B& b) {
+    if (kRows ? a.cols != b.cols : a.rows != b.rows)
+      fail_shapes(kRows ? "concat_rows" : "concat_cols", {{a.rows, a.cols}, {b.rows, b.cols}});
+    return tile_of<typename A::Element>(concatenated(kRows, any_tile(a), any_tile(b)));
+  }
+  template <bool kRows, class A>
+  static auto roll(const A& a, int n) {
+    return tile_of<typename A::Element>(rolled(kRows, any_tile(a), n));
+  }
+  template <bool kRows, int kParts, int kWhich, class A>
+  static auto part(const A& a) {
+    if ((kRows ? a.rows : a.cols) % kParts != 0)
+      fail_shapes(kRows ? "split_rows" : "split_cols", {{a.rows, a.cols}});
+    return tile_of<typename A::Element>(part_of(kRows, any_tile(a), kParts, kWhich));
   }
 
   template <class A, class Keep, class B>
@@ -198,7 +248,7 @@ struct Emitter {
   }
   template <class X, class S>
   static auto value_type() {
-    if constexpr (ScalarLike<X>)
+    if constexpr (ScalarLike<X> || kIsTracedNumber<X>)
       return std::type_identity<S>{};
     else
       return std::type_identity<typename X::Element>{};

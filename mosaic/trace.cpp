@@ -22,7 +22,7 @@ constexpr std::size_t kMostOperations = 1 << 20;
 /// What is there for more than its results.
 bool acts(const Operation& op) {
   static const std::set<std::string> acting{"tpu.vector_store", "tpu.enqueue_dma", "tpu.wait_dma2",
-                                            "tpu.sem_signal", "tpu.sem_wait"};
+                                            "tpu.sem_signal",   "tpu.sem_wait",    "memref.store"};
   if (acting.contains(op.name)) return true;
   return std::ranges::any_of(
       op.regions, [](const Region& r) { return std::ranges::any_of(r.operations, acts); });
@@ -71,6 +71,11 @@ class Match {
     for (std::size_t i = 0; i < then_op.regions.size(); ++i) {
       const Region& t = then_op.regions[i];
       const Region& e = else_op.regions[i];
+      if (t.arguments.size() != e.arguments.size()) return false;
+      for (std::size_t a = 0; a < t.arguments.size(); ++a) {
+        same_[t.arguments[a]] = e.arguments[a];
+        images_.insert(e.arguments[a]);
+      }
       if (t.operations.size() != e.operations.size() || t.yields.size() != e.yields.size())
         return false;
       for (std::size_t k = 0; k < t.operations.size(); ++k) {
@@ -187,7 +192,7 @@ Operation& Trace::next(Operation op, const std::string* result) {
   if (at_ < operations.size() || node_->condition != kNoValue) {
     if (at_ == operations.size() || operations[at_].name != op.name ||
         operations[at_].operands != op.operands || operations[at_].attributes != op.attributes)
-      refuse("a body that does not do the same in every run");
+      fail_other_run();
     return operations[at_++];
   }
   if (types_.size() > kMostOperations)
@@ -209,12 +214,12 @@ void Trace::record(const std::string& name, std::vector<Value> operands,
 
 bool Trace::ask(Value condition) {
   if (node_->condition == kNoValue) {
-    if (at_ != node_->operations.size()) refuse("a body that does not do the same in every run");
+    if (at_ != node_->operations.size()) fail_other_run();
     node_->condition = condition;
     node_->site = site();
     for (auto& arm : node_->arms) arm = std::make_unique<Node>();
   } else if (node_->condition != condition || at_ != node_->operations.size()) {
-    refuse("a body that does not do the same in every run");
+    fail_other_run();
   }
   if (asked_ == path_.size()) path_.push_back(true);
   if (path_.size() > kMostBranches)
@@ -226,18 +231,53 @@ bool Trace::ask(Value condition) {
   return taken;
 }
 
-void Trace::run(const std::function<void()>& body) {
+void Trace::fail_other_run() const {
+  refuse(loops_ > 0 ? "a loop whose body changes what it captures: what a loop carries lies in "
+                      "scratch"
+                    : "a body that does not do the same in every run");
+}
+
+void Trace::explore(Node& root, const std::function<void()>& body) {
   std::size_t paths = 0;
   do {
     if (++paths > kMostPaths)
       refuse("a body with more than " + std::to_string(kMostPaths) + " paths");
-    node_ = root_.get();
+    node_ = &root;
     at_ = 0;
     asked_ = 0;
     body();
     while (!path_.empty() && !path_.back()) path_.pop_back();
     if (!path_.empty()) path_.back() = false;
   } while (!path_.empty());
+}
+
+void Trace::loop(Value lo, Value hi, const std::function<void(Value)>& body) {
+  Operation op{"scf.for", {lo, hi, constant("1 : i32", "i32")}, "", {}, {}, 0};
+  if (at_ < node_->operations.size() || node_->condition != kNoValue) {
+    next(std::move(op), nullptr);  // recorded in an earlier run
+    return;
+  }
+  Node inner;
+  const Value index = fresh("i32");
+  Node* const outer = node_;
+  const std::size_t at = at_;
+  const std::size_t asked = asked_;
+  std::vector<bool> path;
+  path.swap(path_);
+  ++loops_;
+  // Twice: another step must do the same.
+  for (int step = 0; step < 2; ++step) explore(inner, [&] { body(index); });
+  --loops_;
+  path.swap(path_);
+  node_ = outer;
+  at_ = at;
+  asked_ = asked;
+  op.regions.push_back({{index}, in_line(inner), {}});
+  next(std::move(op), nullptr);
+}
+
+void Trace::run(const std::function<void()>& body) {
+  explore(*root_, body);
   operations_ = in_line(*root_);
   std::set<Value> used(returned.begin(), returned.end());
   leave_out_unused(operations_, used);
@@ -311,11 +351,25 @@ struct Trace::Printer {
   std::map<Value, std::string> names;
   std::map<int, std::string> lines;
   std::string text;
+  std::set<Value> defined{};  ///< where the printer stands
 
   const std::string& name(Value v) {
     auto [it, is_new] = names.try_emplace(v);
     if (is_new) it->second = "%" + std::to_string(names.size() - 1);
     return it->second;
+  }
+  void check_defined(const std::vector<Value>& values, int site) const {
+    for (const Value v : values) {
+      if (defined.contains(v)) continue;
+      Diagnostic d{.slug = "unsupported",
+                   .kind = Diagnostic::Kind::unsupported,
+                   .headline =
+                       "a value that a loop's body makes is used after the loop: what a "
+                       "loop carries lies in scratch"};
+      const SourceLine line = trace_line(of.sites_[static_cast<std::size_t>(site)]);
+      if (line.line > 0) d.fields.emplace_back("line", line.file + ":" + std::to_string(line.line));
+      throw KernelError(std::move(d));
+    }
   }
   std::string listed(const std::vector<Value>& values) {
     std::string list;
@@ -336,6 +390,11 @@ struct Trace::Printer {
                        : "loc(\"" + line.file + "\":" + std::to_string(line.line) + ":1)";
     }
     return it->second;
+  }
+  std::string arguments(const std::vector<Value>& values) {
+    std::string list;
+    for (const Value v : values) list += (list.empty() ? "" : ", ") + name(v) + ": " + of.type(v);
+    return list;
   }
   void operation(const std::string& op, const std::vector<Value>& operands,
                  const std::string& regions, const std::string& attributes,
@@ -358,23 +417,29 @@ struct Trace::Printer {
           const Region& r = op.regions[i];
           // An arm that does nothing is left out, if it is the second one.
           if (i > 0 && r.operations.empty() && r.yields.empty()) continue;
+          if (!r.arguments.empty()) text += "^bb0(" + arguments(r.arguments) + "):\n";
+          const std::set<Value> around = defined;
+          defined.insert(r.arguments.begin(), r.arguments.end());
           this->operations(r.operations);
+          check_defined(r.yields, op.site);
           operation("scf.yield", r.yields, "", "", {}, line_of(op.site));
+          defined = around;
         }
         text += "})";
         std::swap(outer, text);
         regions = std::move(outer);
       }
+      check_defined(op.operands, op.site);
       operation(op.name, op.operands, regions, op.attributes, op.results, line_of(op.site));
+      defined.insert(op.results.begin(), op.results.end());
     }
   }
 };
 
 std::string Trace::text(const std::string& name, const std::string& attributes) const {
   Printer p{*this, {}, {}, {}};
-  std::string arguments;
-  for (const Value v : arguments_)
-    arguments += (arguments.empty() ? "" : ", ") + p.name(v) + ": " + type(v);
+  const std::string arguments = p.arguments(arguments_);
+  p.defined.insert(arguments_.begin(), arguments_.end());
   std::set<Value> used(returned.begin(), returned.end());
   const auto use = [&](const auto& self, const std::vector<Operation>& all) -> void {
     for (const Operation& op : all) {
@@ -392,8 +457,10 @@ std::string Trace::text(const std::string& name, const std::string& attributes) 
   }
   p.text = "\"stable_mosaic.func.func\"() ({\n";
   if (!arguments.empty()) p.text += "^bb0(" + arguments + "):\n";
-  for (const auto& [v, attribute] : constants)
+  for (const auto& [v, attribute] : constants) {
     p.operation("arith.constant", {}, "", "value = " + *attribute, {v}, "");
+    p.defined.insert(v);
+  }
   p.operations(operations_);
   p.operation("func.return", returned, "", "", {}, "");
   return p.text + "}) {function_type = (" + p.types(arguments_) + ") -> (" + p.types(returned) +

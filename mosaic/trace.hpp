@@ -6,7 +6,7 @@
 // arms that end alike are merged behind the branch, which becomes an scf.if. So a body may use `if`
 // and `?:` on traced values, with no more in the module than it says. A body must do the same in
 // every run. Paths are 4,096 at most, branches of a path 100: a loop whose trip count is data has
-// no end here.
+// no end here, and is said with loop().
 //
 // Operations are named as in a module, without `stable_mosaic.`; attributes and types are MLIR's
 // text. Locations are the C++ lines outside tessera's own folders. Errors: unsupported.
@@ -27,6 +27,7 @@ inline constexpr Value kNoValue = -1;
 
 struct Operation;
 struct Region {
+  std::vector<Value> arguments;
   std::vector<Operation> operations;
   std::vector<Value> yields;
 };
@@ -35,7 +36,7 @@ struct Operation {
   std::vector<Value> operands;
   std::string attributes;  ///< "predicate = 2 : i64"
   std::vector<Value> results;
-  std::vector<Region> regions;  ///< of an scf.if: its arms
+  std::vector<Region> regions;  ///< of an scf.if: its arms; of an scf.for: what it repeats
   int site = 0;                 ///< where the body says it: Trace::sites_
 };
 
@@ -71,6 +72,9 @@ class Trace {
   Value constant(const std::string& attribute, const std::string& type);
   /// Which arm to take.
   bool ask(Value condition);
+  /// An scf.for from lo to hi, i32: `body` is run once per path through it, with the index. What it
+  /// changes outside of memory is lost: that is refused.
+  void loop(Value lo, Value hi, const std::function<void(Value)>& body);
   /// What the function returns, where it returns something: set in the body.
   std::vector<Value> returned;
   std::vector<PrefetchedArray> prefetched;
@@ -84,6 +88,9 @@ class Trace {
   struct Node;
   struct Printer;
   Operation& next(Operation op, const std::string* result);
+  /// Runs `body` once per path from a node on.
+  void explore(Node& root, const std::function<void()>& body);
+  [[noreturn]] void fail_other_run() const;
   Value fresh(const std::string& type);
   std::vector<Operation> in_line(const Node& node);
   std::vector<Operation> merged(Value condition, int site, std::vector<Operation> then_arm,
@@ -98,6 +105,7 @@ class Trace {
   std::size_t at_ = 0;  ///< in its operations
   std::vector<bool> path_;
   std::size_t asked_ = 0;
+  int loops_ = 0;                      ///< around what is recorded
   std::vector<Operation> operations_;  ///< when all paths have been run
   std::vector<std::vector<void*>> sites_;
   std::map<std::vector<void*>, int> known_sites_;

@@ -7,8 +7,16 @@
 
 namespace tessera::mosaic {
 
+bool is_unsigned(DType dtype) {
+  return dtype == DType::u32 || dtype == DType::u8 || dtype == DType::u4;
+}
+
+DType signless(DType dtype) {
+  return dtype == DType::u32 ? DType::i32 : dtype == DType::u8 ? DType::i8 : dtype;
+}
+
 std::string element_type(DType dtype) {
-  switch (dtype) {
+  switch (signless(dtype)) {
     case DType::f32:
     case DType::bf16:
     case DType::f16:
@@ -16,7 +24,7 @@ std::string element_type(DType dtype) {
     case DType::i16:
     case DType::i8:
     case DType::i4:
-      return name(dtype);
+      return name(signless(dtype));
     case DType::f8e4m3fn:
       return "f8E4M3FN";
     case DType::f8e5m2:
@@ -48,7 +56,13 @@ std::string memref_type(const std::vector<std::int64_t>& extents, const std::str
 
 std::string number_text(double value, DType dtype) {
   if (dtype == DType::boolean) return value != 0 ? "true" : "false";
-  if (!is_float(dtype)) return std::to_string(static_cast<std::int64_t>(value));
+  if (!is_float(dtype)) {
+    const auto whole = static_cast<std::int64_t>(value);
+    // As signed numbers of as many bits, which MLIR reads of every type.
+    if (is_unsigned(dtype) && whole >= std::int64_t{1} << (bit_width(dtype) - 1))
+      return std::to_string(whole - (std::int64_t{1} << bit_width(dtype)));
+    return std::to_string(whole);
+  }
   std::uint32_t bits = 0;
   visit_dtype(dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;

@@ -11,6 +11,9 @@ namespace tessera::mosaic {
 
 inline constexpr std::int64_t kAnyExtent = -1;  ///< one that is known when the kernel runs
 
+bool is_unsigned(DType dtype);
+/// Integers of a module have no sign, nor have the arrays of its call.
+DType signless(DType dtype);
 /// "bf16", "i32"; throws unsupported for what TPUs, or modules, do not have.
 std::string element_type(DType dtype);
 /// "vector<8x128xf32>"

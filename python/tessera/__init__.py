@@ -8,9 +8,10 @@
 What is executed is the Mosaic module that a TPU build hands to its compiler; everything else of the
 program stays XLA's. A kernel that is wrong raises KernelError with the line of its source.
 """
+from tessera._kernel import kernel
 from tessera._report import KernelError, Report
 from tessera._session import capture, make_goldens, simulate
 from tessera._sweep import Sweep, sweep
 from tessera._xla import device_names as devices
 
-__all__ = ["KernelError", "Report", "Sweep", "capture", "devices", "make_goldens", "simulate", "sweep"]
+__all__ = ["KernelError", "Report", "Sweep", "capture", "devices", "kernel", "make_goldens", "simulate", "sweep"]

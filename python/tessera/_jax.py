@@ -80,6 +80,10 @@ def active(session):
         _session = None
 
 
+def simulating():
+    return _session is not None
+
+
 def _install():
     from jax._src import compiler, tpu_custom_call
     from jax._src.export import _export

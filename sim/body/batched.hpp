@@ -31,6 +31,10 @@ struct InnerEnv {
   TESSERA_FN int num_devices() const { return outer.num_devices(); }
   TESSERA_FN int core_id() const { return outer.core_id(); }
   TESSERA_FN int num_cores() const { return outer.num_cores(); }
+  template <class L, class H, class F>
+  TESSERA_FN void loop(L lo, H hi, F f) const {
+    outer.loop(lo, hi, f);
+  }
   template <class Body, class... Scratch>
   TESSERA_FN void run_scoped(Body&& body, const Scratch&... scratch) const {
     outer.run_scoped(static_cast<Body&&>(body), scratch...);
@@ -88,6 +92,12 @@ template <class K>
 struct Batched {
   static constexpr KernelInfo info = K::info;
   static constexpr auto tiles = K::tiles;
+  static constexpr bool exchanges = [] {
+    if constexpr (requires { K::exchanges; })
+      return K::exchanges;
+    else
+      return false;
+  }();
   K kernel;
   int n = 1;
 

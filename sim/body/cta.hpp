@@ -6,7 +6,8 @@
 // tests/report holds the answers to launches that a GPU has reported (predict/measured).
 //
 // Some warpgroups of a CTA compute, one more fetches. Shared memory holds the tiles of inputs, in
-// slots, and of scratch, then mbarriers, then where the next cell is told. Several devices reach
+// slots, and of scratch, then mbarriers, then where the next cell is told, then what threads
+// exchange. Several devices reach
 // one another's scratch and semaphores: those lie in device memory (cuda/peers.hpp).
 //
 // Device code takes results that are constants, and calls what is marked TESSERA_FN.
@@ -37,6 +38,8 @@ inline constexpr int kProducers = kWarpgroup;
 inline constexpr int kBarrierBytes = 8;
 inline constexpr int kCellRing = 64;
 inline constexpr int kPanelBytes = 128;
+/// Of a kernel that moves elements from thread to thread, beyond what a warp's shuffles do.
+inline constexpr int kExchangeBytes = 16 * 1024;
 
 constexpr std::int64_t round_up(std::int64_t n, std::int64_t to) { return (n + to - 1) / to * to; }
 
@@ -91,6 +94,7 @@ struct Operands {
   int size = 0;
   bool has_steps = false;  ///< the grid has arbitrary dimensions
   bool peers = false;      ///< the kernel runs on several devices
+  bool exchanges = false;  ///< its threads have kExchangeBytes to hand elements to one another
 
   constexpr const Operand* begin() const { return first; }
   constexpr const Operand* end() const { return first + size; }
@@ -116,8 +120,11 @@ struct Operands {
     return round_up(tiles_before(size, stages), 128) + kBarrierBytes * n;
   }
   constexpr std::int64_t cell_ring_at(Stages stages) const { return barriers_at(size, stages); }
+  constexpr std::int64_t exchange_at(Stages stages) const {
+    return round_up(cell_ring_at(stages) + kCellRing, 128);
+  }
   constexpr std::int64_t shared_bytes(Stages stages) const {
-    return cell_ring_at(stages) + kCellRing;
+    return exchanges ? exchange_at(stages) + kExchangeBytes : cell_ring_at(stages) + kCellRing;
   }
 
  private:

@@ -109,6 +109,17 @@ StorageHandle choose(const float* a, const StorageHandle& b, int rows, int cols,
   return bounds;
 }
 
+/// Bounds of what nothing can be said of where an operand may differ: of its bits.
+inline StorageHandle unknown_where(const float* from, int rows, int cols) {
+  if (from == nullptr) return {};
+  const auto elems = static_cast<std::size_t>(std::int64_t{rows} * cols);
+  StorageHandle bounds(Storage::allocate(sizeof(float) * elems));
+  auto* to = reinterpret_cast<float*>(bounds.bytes());
+  for (std::size_t i = 0; i < elems; ++i)
+    to[i] = from[i] > 0 ? std::numeric_limits<float>::infinity() : 0.f;
+  return bounds;
+}
+
 /// Bounds of the transpose of a tile of rows x cols.
 inline StorageHandle transposed(const float* from, int rows, int cols) {
   if (from == nullptr) return {};

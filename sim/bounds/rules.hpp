@@ -189,6 +189,13 @@ struct SelectRule {
     return select(em > 0, larger(other, mine), mine);
   }
 };
+/// Of bits, and of what is left of integers: where an operand may differ, anything.
+struct BitsRule {
+  template <class C>
+  static C bound(const Setting<C>&, C, C, C ea, C, C eb) {
+    return where_bounded(ea + eb, kInf<C>);
+  }
+};
 struct SqrtRule {
   template <class C>
   static C bound(const Setting<C>& s, C z, C a, C ea) {

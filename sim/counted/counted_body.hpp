@@ -105,6 +105,15 @@ class CountedRef {
                 static_cast<int>(c.start), part.rows, part.cols, rows, cols, row_, col_);
     return part;
   }
+  CountedRef row(int t) const { return slice(ds(t, 1), ds(0, cols)); }
+  template <class Size>
+  CountedRef row_range(int start, Size size) const {
+    return slice(ds(start, size), ds(0, cols));
+  }
+  template <class Size>
+  CountedRef col_range(int start, Size size) const {
+    return slice(ds(0, rows), ds(start, size));
+  }
   int slots() const { return static_cast<int>(plan_->block[0]); }
   CountedRef slot(int i) const {
     if (plan_->block.rank != 3) fail_no_slots(*plan_);
@@ -266,6 +275,7 @@ struct CountedOperand {
 /// The env of a counted body (Env in sim/tiles/env.hpp).
 class CountedEnv {
  public:
+  using Backend = Counter;
   explicit CountedEnv(CountedCore& c) : c_(&c) {}
 
   int program_id(int d) const {
@@ -283,6 +293,10 @@ class CountedEnv {
   bool last(int d) const {
     c_->use.ends |= 1u << d;
     return c_->ids[static_cast<std::size_t>(d)] == c_->hi[static_cast<std::size_t>(d)] - 1;
+  }
+  template <class F>
+  void loop(int lo, int hi, F f) const {
+    for (int i = lo; i < hi; ++i) f(i);
   }
   void check(bool condition, const char* message, Here at = Here::now()) const {
     if (!condition) throw KernelError(check_failed(message, at));

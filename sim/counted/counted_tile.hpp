@@ -88,6 +88,46 @@ struct Counter {
     return CountedTile<typename A::Element>{a.rows, 1};
   }
 
+  template <class Reduction, class A>
+  static auto reduce_cols(const A& a) {
+    counted_work.flops += std::int64_t{a.rows} * a.cols;
+    counted_work.elements += std::int64_t{a.rows} * a.cols;
+    return CountedTile<typename A::Element>{1, a.cols};
+  }
+  template <class Which, class A>
+  static CountedTile<std::int32_t> ids(const A& like) {
+    return {like.rows, like.cols};
+  }
+  template <class T>
+  static CountedTile<T> full(int rows, int cols, T) {
+    return {rows, cols};
+  }
+  template <class To, class A>
+  static CountedTile<To> bitcast(const A& a) {
+    return {a.rows, a.cols};
+  }
+  template <bool kRows, class A, class B>
+  static auto concat(const A& a, const B& b) {
+    if (kRows ? a.cols != b.cols : a.rows != b.rows)
+      fail_shapes(kRows ? "concat_rows" : "concat_cols", {{a.rows, a.cols}, {b.rows, b.cols}});
+    const CountedTile<typename A::Element> all{a.rows + (kRows ? b.rows : 0),
+                                               a.cols + (kRows ? 0 : b.cols)};
+    counted_work.elements += std::int64_t{all.rows} * all.cols;
+    return all;
+  }
+  template <bool kRows, class A>
+  static auto roll(const A& a, int) {
+    counted_work.elements += std::int64_t{a.rows} * a.cols;
+    return CountedTile<typename A::Element>{a.rows, a.cols};
+  }
+  template <bool kRows, int kParts, int kWhich, class A>
+  static auto part(const A& a) {
+    if ((kRows ? a.rows : a.cols) % kParts != 0)
+      fail_shapes(kRows ? "split_rows" : "split_cols", {{a.rows, a.cols}});
+    return CountedTile<typename A::Element>{kRows ? a.rows / kParts : a.rows,
+                                            kRows ? a.cols : a.cols / kParts};
+  }
+
   template <class A, class Keep, class B>
   static auto where_at(const A& a, Keep, B) {
     counted_work.elements += std::int64_t{a.rows} * a.cols;

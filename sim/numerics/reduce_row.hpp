@@ -1,6 +1,8 @@
-// The reduction of one row on the host, in the order that sim/ops/reduce.hpp states.
+// The reduction of one row, and of columns, on the host, in the order that sim/ops/reduce.hpp
+// states.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "sim/ops/reduce.hpp"
@@ -22,6 +24,30 @@ T reduce_row(const T* row, std::int64_t columns) {
     for (int l = 0; l < s; ++l) lanes[l] = Combine::template apply<T>(lanes[l], lanes[l + s]);
   }
   return lanes[0];
+}
+
+/// Of every column into `to`; rows are `stride` apart.
+template <class Reduction, class T>
+void reduce_columns(T* to, const T* from, int rows, int cols, std::int64_t stride) {
+  using Combine = typename Reduction::Combine;
+  constexpr int kStrip = 64;  // columns at a time: their lanes stay in L1
+  alignas(64) T lanes[kReduceLanes][kStrip];
+  for (int begin = 0; begin < cols; begin += kStrip) {
+    const int n = std::min(kStrip, cols - begin);
+    for (auto& lane : lanes) std::fill_n(lane, kStrip, Reduction::template identity<T>());
+    for (int r = 0; r < rows; ++r) {
+      const T* const row = from + r * stride + begin;
+      T* const lane = lanes[r % kReduceLanes];
+      for (int c = 0; c < n; ++c) lane[c] = Combine::template apply<T>(lane[c], row[c]);
+    }
+    for (int s = kReduceLanes / 2; s > 0; s /= 2) {
+      for (int l = 0; l < s; ++l) {
+        for (int c = 0; c < n; ++c)
+          lanes[l][c] = Combine::template apply<T>(lanes[l][c], lanes[l + s][c]);
+      }
+    }
+    std::copy_n(lanes[0], n, to + begin);
+  }
 }
 
 }  // namespace tessera

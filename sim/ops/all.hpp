@@ -7,9 +7,13 @@
 #include "sim/ops/abs.hpp"
 #include "sim/ops/add.hpp"
 #include "sim/ops/and.hpp"
+#include "sim/ops/arg_reduce.hpp"
+#include "sim/ops/bitcast.hpp"
+#include "sim/ops/bitwise.hpp"
 #include "sim/ops/cast.hpp"
 #include "sim/ops/ceil.hpp"
 #include "sim/ops/cos.hpp"
+#include "sim/ops/cumsum.hpp"
 #include "sim/ops/div.hpp"
 #include "sim/ops/dot.hpp"
 #include "sim/ops/equal.hpp"
@@ -19,8 +23,10 @@
 #include "sim/ops/expm1.hpp"
 #include "sim/ops/floor.hpp"
 #include "sim/ops/fma.hpp"
+#include "sim/ops/full.hpp"
 #include "sim/ops/greater.hpp"
 #include "sim/ops/greater_equal.hpp"
+#include "sim/ops/ids.hpp"
 #include "sim/ops/less.hpp"
 #include "sim/ops/less_equal.hpp"
 #include "sim/ops/log.hpp"
@@ -30,14 +36,19 @@
 #include "sim/ops/max.hpp"
 #include "sim/ops/min.hpp"
 #include "sim/ops/mul.hpp"
+#include "sim/ops/mul_hi.hpp"
 #include "sim/ops/negate.hpp"
 #include "sim/ops/not.hpp"
 #include "sim/ops/not_equal.hpp"
 #include "sim/ops/or.hpp"
+#include "sim/ops/philox.hpp"
 #include "sim/ops/pow.hpp"
+#include "sim/ops/rearrange.hpp"
 #include "sim/ops/reduce.hpp"
+#include "sim/ops/rem.hpp"
 #include "sim/ops/round_even.hpp"
 #include "sim/ops/rsqrt.hpp"
+#include "sim/ops/shift.hpp"
 #include "sim/ops/sin.hpp"
 #include "sim/ops/sqrt.hpp"
 #include "sim/ops/sub.hpp"
@@ -48,9 +59,11 @@
 namespace tessera::ops {
 
 using All =
-    std::tuple<Abs, Add, LogicalAnd, Cast, Ceil, Cos, Div, Dot, Equal, Erf, Exp, Exp2, Expm1, Floor,
-               Fma, Greater, GreaterEqual, Less, LessEqual, Log, Log1p, Log2, Logistic, Maximum,
-               Minimum, Mul, Negate, LogicalNot, NotEqual, LogicalOr, Pow, RoundEven, RowMax,
-               RowMin, RowSum, Rsqrt, Sin, Sqrt, Sub, Tanh, Select, WhereAt>;
+    std::tuple<Abs, Add, LogicalAnd, BitAnd, BitOr, BitXor, Bitcast, Cast, Ceil, ColIds, ColMax,
+               ColMin, ColSum, ConcatCols, ConcatRows, Cos, Div, Dot, Equal, Erf, Exp, Exp2, Expm1,
+               Floor, Fma, Full, Greater, GreaterEqual, Less, LessEqual, Log, Log1p, Log2, Logistic,
+               Maximum, Minimum, Mul, MulHi, Negate, LogicalNot, NotEqual, LogicalOr, Pow, Rem,
+               RollCols, RollRows, RoundEven, RowIds, RowMax, RowMin, RowSum, Rsqrt, ShiftLeft,
+               ShiftRight, Sin, SplitCols, SplitRows, Sqrt, Sub, Tanh, Select, WhereAt>;
 
 }  // namespace tessera::ops

@@ -45,6 +45,11 @@ template <class X>
 concept ScalarLike =
     std::is_arithmetic_v<std::remove_cvref_t<X>> || kIsSmallFloat<std::remove_cvref_t<X>>;
 
+/// A number that a build knows only when the kernel runs: it stands beside tiles as a scalar does
+/// (mosaic/number.hpp). Elsewhere program ids are ints.
+template <class X>
+inline constexpr bool kIsTracedNumber = false;
+
 namespace detail {
 template <class... X>
 struct FirstBackend;
@@ -64,7 +69,9 @@ using BackendOf = typename decltype(detail::FirstBackend<X...>::pick())::type;
 
 /// Operands of an elementwise op: tiles and scalars, at least one tile.
 template <class... X>
-concept Operands = ((TileLike<X> || ScalarLike<X>)&&...) && (TileLike<X> || ...);
+concept Operands = ((TileLike<X> || ScalarLike<X> ||
+                     kIsTracedNumber<std::remove_cvref_t<X>>)&&...) &&
+                   (TileLike<X> || ...);
 
 namespace detail {
 /// The element type of the first tile that is not a mask; bool if there is none.

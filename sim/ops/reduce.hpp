@@ -1,10 +1,12 @@
-// Row reductions. One order, on every backend of the exact profile:
+// Reductions of rows and of columns. One order, on every backend of the exact profile:
 //
-//   lane[l] = the identity, combined with x[l], x[l + 32], x[l + 64], ... in increasing column, l <
-//   32 then lane[l] combined with lane[l + s] for s = 16, 8, 4, 2, 1; the result is lane[0]
+//   lane[l] = the identity, combined with x[l], x[l + 32], x[l + 64], ... in increasing column
+//   (row), l < 32, then lane[l] combined with lane[l + s] for s = 16, 8, 4, 2, 1; the result is
+//   lane[0]
 //
 // It is a warp's butterfly, a few vector registers on a CPU, and independent of SIMD width. A row
-// of fewer than 32 columns leaves the identity in its other lanes.
+// (column) of fewer than 32 elements leaves the identity in its other lanes. On a GPU a column is
+// spread over warps: a kernel that reduces columns says `static constexpr bool exchanges = true;`.
 #pragma once
 
 #include <limits>
@@ -65,6 +67,34 @@ struct RowMin {
   }
 };
 
+/// Sum of each column, from +0: (R, C) to (1, C).
+struct ColSum : RowSum {
+  static constexpr OpInfo info{.name = "col_sum",
+                               .math = "sum_i a[i,j]",
+                               .mosaic = "vector.multi_reduction",
+                               .arity = 1,
+                               .max_ulp = 0.5};
+  using OfRows = RowSum;
+};
+/// Largest element of each column, NaN if the column has one: (R, C) to (1, C).
+struct ColMax : RowMax {
+  static constexpr OpInfo info{.name = "col_max",
+                               .math = "max_i a[i,j]",
+                               .mosaic = "vector.multi_reduction",
+                               .arity = 1,
+                               .max_ulp = 0};
+  using OfRows = RowMax;
+};
+/// Smallest element of each column, NaN if the column has one: (R, C) to (1, C).
+struct ColMin : RowMin {
+  static constexpr OpInfo info{.name = "col_min",
+                               .math = "min_i a[i,j]",
+                               .mosaic = "vector.multi_reduction",
+                               .arity = 1,
+                               .max_ulp = 0};
+  using OfRows = RowMin;
+};
+
 template <TileLike A>
 TESSERA_FN auto row_sum(const A& a) {
   return A::Backend::template reduce_rows<RowSum>(a);
@@ -76,6 +106,19 @@ TESSERA_FN auto row_max(const A& a) {
 template <TileLike A>
 TESSERA_FN auto row_min(const A& a) {
   return A::Backend::template reduce_rows<RowMin>(a);
+}
+
+template <TileLike A>
+TESSERA_FN auto col_sum(const A& a) {
+  return A::Backend::template reduce_cols<ColSum>(a);
+}
+template <TileLike A>
+TESSERA_FN auto col_max(const A& a) {
+  return A::Backend::template reduce_cols<ColMax>(a);
+}
+template <TileLike A>
+TESSERA_FN auto col_min(const A& a) {
+  return A::Backend::template reduce_cols<ColMin>(a);
 }
 
 }  // namespace tessera

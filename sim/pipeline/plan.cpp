@@ -146,7 +146,7 @@ cta::Launch launch_of(const Plan& plan) {
   cta::Sm sm = cta::kSm90;
   sm.shared_bytes = plan.device.vmem_bytes;
   return cta::launch_of({operands.data(), static_cast<int>(operands.size()),
-                         plan.grid_rank > plan.parallel_rank, plan.peers},
+                         plan.grid_rank > plan.parallel_rank, plan.peers, plan.exchanges},
                         sm);
 }
 

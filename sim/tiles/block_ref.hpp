@@ -2,11 +2,12 @@
 //
 // `*ref` is the block as a tile: its value at that moment, even if the block is written later.
 // `*ref = x`,
-// `*ref += x` and the like write the whole block. ref.slice(ds(r, n), ds(c, m)) is a ref to part of
-// it; ref.store(x, mask) and ref.store_at(x, keep) write where the mask holds. Every read checks
-// that what it reads was written (uninit-read, parallel-dependence); slices check bounds
-// (oob-index) and, on devices with a native tile, alignment (misaligned-slice): columns start at
-// multiples of the lanes, rows of packed types at multiples of their sublanes.
+// `*ref += x` and the like write the whole block. ref.slice(ds(r, n), ds(c, m)), ref.row(t),
+// ref.row_range(t, n) and ref.col_range(c, n) are refs to part of it; ref.store(x, mask) and
+// ref.store_at(x, keep) write where the mask holds. Every read checks that what it reads was
+// written (uninit-read, parallel-dependence); slices check bounds (oob-index) and, on devices with
+// a native tile, alignment (misaligned-slice): columns start at multiples of the lanes, rows of
+// packed types at multiples of their sublanes.
 #pragma once
 
 #include <cstring>
@@ -256,6 +257,17 @@ class BlockRef {
     check_slice(*block_->plan, *block_->device_spec, static_cast<int>(r.start),
                 static_cast<int>(c.start), part.rows, part.cols, rows, cols, row_, col_);
     return part;
+  }
+
+  /// One row, some rows or some columns of the ref: a ref to them.
+  BlockRef row(int t) const { return slice(ds(t, 1), ds(0, cols)); }
+  template <class Size>
+  BlockRef row_range(int start, Size size) const {
+    return slice(ds(start, size), ds(0, cols));
+  }
+  template <class Size>
+  BlockRef col_range(int start, Size size) const {
+    return slice(ds(0, rows), ds(start, size));
   }
 
   int slots() const { return static_cast<int>(block_->plan->block[0]); }

@@ -39,6 +39,7 @@ std::string to_text(const X& x) {
 
 class Env {
  public:
+  using Backend = Interpreter;
   /// `core`: of the asynchronous machine, or null.
   Env(const int* ids, const int* lo, const int* hi, std::string* printed, Scopes* scopes,
       MachineCore* core = nullptr)
@@ -49,6 +50,12 @@ class Env {
   int num_programs(int dim) const { return hi_[dim] - lo_[dim]; }
   bool first(int dim) const { return ids_[dim] == lo_[dim]; }
   bool last(int dim) const { return ids_[dim] == hi_[dim] - 1; }
+
+  /// Calls f(i) for i = lo, lo + 1, ..., hi - 1. The trip count may be data, in every build.
+  template <class F>
+  void loop(int lo, int hi, F f) const {
+    for (int i = lo; i < hi; ++i) f(i);
+  }
 
   /// Stops the run with error[check] unless the condition holds.
   void check(bool condition, const char* message, Here at = Here::now()) const {

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -262,6 +263,47 @@ void trap_nan(const char* op, const R* out, int rows, int cols, const Lane<T>&..
 
 }  // namespace detail
 
+namespace detail {
+
+/// A tile made of parts of others, with their bounds.
+template <class T>
+class Assembly {
+ public:
+  Assembly(int rows, int cols, bool bounded) : cols_(cols), result_(rows, cols) {
+    if (!bounded) return;
+    const auto elems = static_cast<std::size_t>(std::int64_t{rows} * cols);
+    bounds_ = StorageHandle(Storage::allocate(sizeof(float) * elems));
+    std::fill_n(reinterpret_cast<float*>(bounds_.bytes()), elems, 0.f);
+  }
+  /// Its rows x cols from (row, col) on come to lie at (to_row, to_col).
+  void put(const Tile<T>& from, int row, int col, int rows, int cols, int to_row, int to_col) {
+    const auto n = static_cast<std::size_t>(cols);
+    for (int r = 0; r < rows; ++r) {
+      const std::int64_t to = std::int64_t{to_row + r} * cols_ + to_col;
+      std::memcpy(result_.data() + to, from.data() + (row + r) * from.stride() + col,
+                  sizeof(T) * n);
+      if (from.bounds() != nullptr)
+        std::copy_n(from.bounds() + std::int64_t{row + r} * from.cols + col, n,
+                    reinterpret_cast<float*>(bounds_.bytes()) + to);
+    }
+  }
+  Tile<T> finish() && { return std::move(result_).finish(std::move(bounds_)); }
+
+ private:
+  int cols_;
+  FreshTile<T> result_;
+  StorageHandle bounds_;
+};
+
+/// n in [0, extent): how far a roll by any n goes.
+inline int roll_by(int n, int extent) {
+  if (extent == 0) return 0;
+  const int rest = n % extent;
+  return rest < 0 ? rest + extent : rest;
+}
+
+}  // namespace detail
+
 /// The backend that the ops of a body reach when their tiles are Tile<T>.
 struct Interpreter {
   template <class Op, class... X>
@@ -311,6 +353,102 @@ struct Interpreter {
                                  tile.view());
     }
     return std::move(result).finish(std::move(kept));
+  }
+
+  template <class Reduction, class A>
+  static auto reduce_cols(const A& a) {
+    const auto& tile = detail::operand(a);
+    using T = typename A::Element;
+    static_assert(!kIsSmallFloat<T>, "reduce in f32: col_sum(cast<float>(x))");
+    FreshTile<T> result(1, tile.cols);
+    reduce_columns<Reduction>(result.data(), tile.data(), tile.rows, tile.cols, tile.stride());
+    if (op_state.trap_nan) {
+      for (int c = 0; c < tile.cols; ++c) {
+        bool carried = false;
+        for (int r = 0; r < tile.rows; ++r) carried = carried || detail::is_nan(tile(r, c));
+        if (detail::is_nan(result.data()[c]) && !carried)
+          fail_nan_born(Reduction::info.name, 0, c, {});
+      }
+    }
+    op_state.flops += std::int64_t{tile.rows} * tile.cols;
+    StorageHandle kept;
+    if (op_state.error_model != nullptr) {
+      // Columns as rows.
+      const Tile<T> turned = load(transpose(tile));
+      const bounds::TileView of_rows{result.data(), kDTypeOf<T>, tile.cols, 1, 1, nullptr};
+      kept = bounds::reduce_rows(Reduction::OfRows::info.name, *op_state.error_model, of_rows,
+                                 turned.view());
+    }
+    return std::move(result).finish(std::move(kept));
+  }
+
+  template <class Which, class A>
+  static Tile<std::int32_t> ids(const A& like) {
+    FreshTile<std::int32_t> result(like.rows, like.cols);
+    for (int r = 0; r < like.rows; ++r) {
+      std::int32_t* const row = result.data() + std::int64_t{r} * like.cols;
+      for (int c = 0; c < like.cols; ++c) row[c] = Which::kRows ? r : c;
+    }
+    return std::move(result).finish();
+  }
+  template <class T>
+  static Tile<T> full(int rows, int cols, T value) {
+    FreshTile<T> result(rows, cols);
+    std::fill_n(result.data(), std::int64_t{rows} * cols, value);
+    return std::move(result).finish();
+  }
+  template <class To, class A>
+  static Tile<To> bitcast(const A& a) {
+    const auto& tile = detail::operand(a);
+    FreshTile<To> result(tile.rows, tile.cols);
+    for (int r = 0; r < tile.rows; ++r) {
+      std::memcpy(result.data() + std::int64_t{r} * tile.cols, tile.data() + r * tile.stride(),
+                  sizeof(To) * static_cast<std::size_t>(tile.cols));
+    }
+    return std::move(result).finish(bounds::unknown_where(tile.bounds(), tile.rows, tile.cols));
+  }
+
+  template <bool kRows, class A, class B>
+  static auto concat(const A& a, const B& b) {
+    using T = typename A::Element;
+    const Tile<T> first = detail::operand(a);
+    const Tile<T> second = detail::operand(b);
+    if (kRows ? first.cols != second.cols : first.rows != second.rows)
+      fail_shapes(kRows ? "concat_rows" : "concat_cols",
+                  {{first.rows, first.cols}, {second.rows, second.cols}});
+    detail::Assembly<T> all(first.rows + (kRows ? second.rows : 0),
+                            first.cols + (kRows ? 0 : second.cols),
+                            first.bounds() != nullptr || second.bounds() != nullptr);
+    all.put(first, 0, 0, first.rows, first.cols, 0, 0);
+    all.put(second, 0, 0, second.rows, second.cols, kRows ? first.rows : 0, kRows ? 0 : first.cols);
+    return std::move(all).finish();
+  }
+  template <bool kRows, class A>
+  static auto roll(const A& a, int n) {
+    using T = typename A::Element;
+    const Tile<T> tile = detail::operand(a);
+    const int by = detail::roll_by(n, kRows ? tile.rows : tile.cols);
+    const int down = kRows ? by : 0;
+    const int right = kRows ? 0 : by;
+    detail::Assembly<T> all(tile.rows, tile.cols, tile.bounds() != nullptr);
+    all.put(tile, 0, 0, tile.rows - down, tile.cols - right, down, right);
+    if constexpr (kRows)
+      all.put(tile, tile.rows - by, 0, by, tile.cols, 0, 0);
+    else
+      all.put(tile, 0, tile.cols - by, tile.rows, by, 0, 0);
+    return std::move(all).finish();
+  }
+  template <bool kRows, int kParts, int kWhich, class A>
+  static auto part(const A& a) {
+    using T = typename A::Element;
+    const Tile<T> tile = detail::operand(a);
+    if ((kRows ? tile.rows : tile.cols) % kParts != 0)
+      fail_shapes(kRows ? "split_rows" : "split_cols", {{tile.rows, tile.cols}});
+    const int rows = kRows ? tile.rows / kParts : tile.rows;
+    const int cols = kRows ? tile.cols : tile.cols / kParts;
+    detail::Assembly<T> one(rows, cols, tile.bounds() != nullptr);
+    one.put(tile, kRows ? kWhich * rows : 0, kRows ? 0 : kWhich * cols, rows, cols, 0, 0);
+    return std::move(one).finish();
   }
 
   template <class A, class Keep, class B>

@@ -135,6 +135,7 @@ template <class K>
 Plan plan_of(const K& kernel, Tiles tiles, const DeviceSpec& device) {
   Plan plan = plan_of(K::info.name, spec_of(kernel, tiles), device);
   plan.peers = requires { kernel.devices; };
+  if constexpr (requires { kernel.exchanges; }) plan.exchanges = kernel.exchanges;
   return plan;
 }
 

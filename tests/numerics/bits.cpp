@@ -94,7 +94,10 @@ void every_type(Lines& lines) {
   }
   if constexpr (requires { typename Op::Combine; }) {
     const auto a = small_tile<float>(kRows, kCols, 3);
-    lines[Op::info.name] = hash_of(Interpreter::reduce_rows<Op>(a));
+    if constexpr (requires { typename Op::OfRows; })
+      lines[Op::info.name] = hash_of(Interpreter::reduce_cols<Op>(a));
+    else
+      lines[Op::info.name] = hash_of(Interpreter::reduce_rows<Op>(a));
   }
 }
 

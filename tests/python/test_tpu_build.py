@@ -35,6 +35,14 @@ def test_jax_verifies_every_case(tessera, tmp_path, kernel):
             assert f"kernels/{kernel}.hpp" in text
 
 
+@pytest.mark.skipif(not os.environ.get("TESSERA_TPU_PYTHON"), reason="TESSERA_TPU_PYTHON names no interpreter with libtpu")
+@pytest.mark.parametrize("kernel", [k for k in KERNELS if k != "all_to_all"])
+def test_libtpu_compiles_every_kernel(tessera, tmp_path, kernel):
+    tessera("build", kernel, "--target", "tpu", "--out", "b")
+    text = tessera("check", "b", "--device", "tpu-v4,tpu-v5e,tpu-v5p,tpu-v6e,tpu-v7x")
+    assert "error" not in text
+
+
 def test_what_is_asked_amiss(tessera):
     assert "no target 'gpu'" in tessera("build", "matmul", "--target", "gpu", "--out", "b", status=2)
     assert "h100 is no TPU" in tessera("build", "matmul", "--device", "h100", "--target", "tpu", "--out", "b", status=2)

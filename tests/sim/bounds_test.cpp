@@ -371,13 +371,49 @@ TEST_CASE("bounds of dots take in those of their operands", "[sim][bounds]") {
   }
 }
 
+TEST_CASE("bounds move with the elements, and bits of what may differ have none", "[sim][bounds]") {
+  const WithModel with{ErrorModel{}};
+  const Tile<float> a = tile<float>(2, 2, {1, 2, 3, 4}, {0.f, 0.25f, 0.5f, 0.f});
+  const Tile<float> b = tile<float>(2, 2, {5, 6, 7, 8});
+  const auto bounds_of = [](const Tile<float>& t) {
+    std::vector<float> all;
+    for (int i = 0; i < t.rows * t.cols; ++i) all.push_back(static_cast<float>(bound_at(t, i)));
+    return all;
+  };
+  using Bounds = std::vector<float>;
+  CHECK(bounds_of(concat_cols(a, b)) == Bounds{0, 0.25f, 0, 0, 0.5f, 0, 0, 0});
+  CHECK(bounds_of(concat_rows(b, a)) == Bounds{0, 0, 0, 0, 0, 0.25f, 0.5f, 0});
+  CHECK(bounds_of(roll_cols(a, 1)) == Bounds{0.25f, 0, 0, 0.5f});
+  CHECK(bounds_of(roll_rows(a, -1)) == Bounds{0.5f, 0, 0, 0.25f});
+  CHECK(bounds_of(split_cols<2>(a).second) == Bounds{0.25f, 0});
+  CHECK(bounds_of(split_rows<2>(a).first) == Bounds{0, 0.25f});
+  const auto bits = bitcast<std::int32_t>(a);
+  REQUIRE(bits.bounds() != nullptr);
+  CHECK(bits.bounds()[0] == 0);
+  CHECK(std::isinf(bits.bounds()[1]));
+  const auto masked = bits & 1;
+  CHECK(masked.bounds()[3] == 0);
+  CHECK(std::isinf(masked.bounds()[2]));
+  // In any order, and of what the terms may be off by.
+  const Tile<float> sums = col_sum(a);
+  CHECK(bound_at(sums, 0) >= 0.5);
+  CHECK(bound_at(sums, 1) >= 0.25);
+  CHECK(bound_at(sums, 1) < 0.26);
+  const Tile<float> most = col_max(a);
+  CHECK(bound_at(most, 0) >= 0.5);
+  CHECK(bound_at(most, 0) < 0.51);
+}
+
 TEST_CASE("every op has a rule, and one without is refused", "[sim][bounds]") {
   std::apply(
       [](auto... op) {
         const auto check = [](const OpInfo& info) {
           const std::string name = info.name;
-          // Their bounds have functions of their own.
-          for (const char* other : {"cast", "dot", "row_max", "row_min", "row_sum", "where_at"}) {
+          // Their bounds have functions of their own, are moved along, or are none.
+          for (const char* other :
+               {"bitcast", "cast", "col_max", "col_min", "col_sum", "dot", "row_max", "row_min",
+                "row_sum", "where_at", "concat_cols", "concat_rows", "roll_cols", "roll_rows",
+                "split_cols", "split_rows", "col_ids", "full", "row_ids"}) {
             if (name == other) return;
           }
           CHECK_NOTHROW(bounds::rule_of(info.name));

@@ -54,6 +54,23 @@ def test_other_shapes_are_refused(tmp_path):
         matmul(jnp.zeros((256, 128)), jnp.zeros((128, 128)))
 
 
+def test_a_kernel_by_its_name(tmp_path, monkeypatch):
+    monkeypatch.setenv("TESSERA", PROGRAM)
+    matmul = tessera.kernel("matmul", m=64, n=128, k=128, bm=64, folder=tmp_path / "mm")
+    x, y = (jnp.asarray(np.load(tmp_path / f"mm/in{i}.npy")) for i in range(2))
+    with tessera.simulate("tpu-v5e") as report:
+        z = jax.jit(matmul)(x, y)
+    np.testing.assert_allclose(z, np.asarray(x) @ np.asarray(y), rtol=1e-4, atol=1e-4)
+    assert report.calls[0].json["grid"] == [1, 1, 1]
+    with pytest.raises(RuntimeError, match="matmul runs on a TPU, or inside of .* here is cpu"):
+        matmul(x, y)
+    with pytest.raises(ValueError, match="no size 'mm'|mm"):
+        tessera.kernel("matmul", mm=64)
+    monkeypatch.setenv("TESSERA", "/nowhere/tessera")
+    with pytest.raises(FileNotFoundError, match="no program `tessera`"):
+        tessera.kernel("softmax_rows")
+
+
 def test_a_ring(tmp_path):
     gather = built(tmp_path, "ring_all_gather", "devices=4", "rows=16", "cols=128")
     mesh = jax.sharding.Mesh(np.array(jax.devices()[:4]), ("x",))

@@ -1,0 +1,119 @@
+// Elements that threads hand to one another through shared memory: reductions of columns, and tiles
+// whose elements move to other places.
+//
+// Every computing thread takes part; they meet (Th::sync()) after they have written and after they
+// have read. Tiles that lie in shared memory are read where they lie.
+#pragma once
+
+#include "cuda/barrier.hpp"
+#include "cuda/threads.hpp"
+
+namespace tessera::cuda {
+
+/// kExchangeBytes of shared memory.
+template <class Th, class T>
+__device__ __forceinline__ T* exchange() {
+  static_assert(Th::kExchange > 0,
+                "the body reduces columns or moves elements from thread to thread: its kernel says "
+                "static constexpr bool exchanges = true");
+  return static_cast<T*>(__cvta_shared_to_generic(static_cast<std::size_t>(Th::kExchange)));
+}
+
+/// Whether this thread is the one that hands on what it holds: tiles of one row, or one column, are
+/// held by several.
+template <class Th, int kR, int kC>
+__device__ __forceinline__ bool hands_on() {
+  return (kR > 1 || Th::first_of_column()) && (kC > 1 || Th::first_of_row());
+}
+
+struct At {
+  int row;
+  int col;
+};
+
+/// What `take(i, j, element)` gets of every place (i, j) that this thread holds of a kR x kC tile:
+/// the element of `x` at from(row, col).
+template <class Th, int kR, int kC, int kFromR, int kFromC, class X, class From, class Take>
+__device__ __forceinline__ void hand_over(const X& x, From from, Take take) {
+  using T = typename X::Element;
+  constexpr int kRowBytes = kFromC * static_cast<int>(sizeof(T));
+  static_assert(kRowBytes <= cta::kExchangeBytes, "rows of at most 16 KiB are exchanged");
+  constexpr int kFit = cta::kExchangeBytes / kRowBytes;
+  constexpr int kAtATime = kFit < kFromR ? kFit : kFromR;
+  T* const held = exchange<Th, T>();
+  const bool writes = hands_on<Th, kFromR, kFromC>();
+#pragma unroll 1
+  for (int first = 0; first < kFromR; first += kAtATime) {
+#pragma unroll
+    for (int i = 0; i < Th::template kRowsHeld<kFromR>; ++i) {
+      const int r = Th::template row<kFromR>(i);
+      if (!writes || r < first || r >= first + kAtATime) continue;
+#pragma unroll
+      for (int j = 0; j < Th::template kColsHeld<kFromC>; ++j) {
+        const int c = Th::template col<kFromC>(j);
+        if (inside<Th, kFromR, kFromC>(r, c)) held[(r - first) * kFromC + c] = x.at(i, j);
+      }
+    }
+    Th::sync();
+#pragma unroll
+    for (int i = 0; i < Th::template kRowsHeld<kR>; ++i) {
+#pragma unroll
+      for (int j = 0; j < Th::template kColsHeld<kC>; ++j) {
+        const int r = Th::template row<kR>(i);
+        const int c = Th::template col<kC>(j);
+        if (!inside<Th, kR, kC>(r, c)) continue;
+        const At at = from(r, c);
+        if (at.row >= first && at.row < first + kAtATime)
+          take(i, j, held[(at.row - first) * kFromC + at.col]);
+      }
+    }
+    Th::sync();
+  }
+}
+
+/// Columns of a kR x kC tile, in the order of sim/ops/reduce.hpp: take(j, reduced) for every column
+/// that this thread holds. combine(a, b) is the reduction's, as this build computes it.
+template <class Th, int kR, int kC, class X, class T, class Combine, class Take>
+__device__ __forceinline__ void reduce_down(const X& x, T identity, Combine combine, Take take) {
+  constexpr int kFit = cta::kExchangeBytes / (kReduceLanes * static_cast<int>(sizeof(T)));
+  constexpr int kWide = kFit < kC ? kFit : kC;
+  T* const lane = exchange<Th, T>();  // [lane][column]
+  const int thread = static_cast<int>(threadIdx.x);
+  const bool hands = hands_on<Th, kR, kC>();
+#pragma unroll 1
+  for (int begin = 0; begin < kC; begin += kWide) {
+    const auto here = [&](int c) { return c >= begin && c < begin + kWide; };
+    for (int n = thread; n < kReduceLanes * kWide; n += Th::kThreads) lane[n] = identity;
+    Th::sync();
+#pragma unroll 1
+    for (int first = 0; first < kR; first += kReduceLanes) {
+#pragma unroll
+      for (int i = 0; i < Th::template kRowsHeld<kR>; ++i) {
+        const int r = Th::template row<kR>(i);
+        if (!hands || r < first || r >= first + kReduceLanes) continue;
+#pragma unroll
+        for (int j = 0; j < Th::template kColsHeld<kC>; ++j) {
+          const int c = Th::template col<kC>(j);
+          if (!inside<Th, kR, kC>(r, c) || !here(c)) continue;
+          T& sum = lane[(r - first) * kWide + c - begin];
+          sum = combine(sum, x.at(i, j));
+        }
+      }
+      Th::sync();
+    }
+#pragma unroll 1
+    for (int apart = kReduceLanes / 2; apart > 0; apart /= 2) {
+      for (int n = thread; n < apart * kWide; n += Th::kThreads)
+        lane[n] = combine(lane[n], lane[n + apart * kWide]);
+      Th::sync();
+    }
+#pragma unroll
+    for (int j = 0; j < Th::template kColsHeld<kC>; ++j) {
+      const int c = Th::template col<kC>(j);
+      if (inside<Th, 1, kC>(0, c) && here(c)) take(j, lane[c - begin]);
+    }
+    Th::sync();
+  }
+}
+
+}  // namespace tessera::cuda
