@@ -31,7 +31,10 @@ struct ShiftRight {
   TESSERA_FN static constexpr T apply(T a, T b) {
     using U = std::make_unsigned_t<T>;
     const bool inside = static_cast<U>(b) < static_cast<U>(detail::kBitsOf<T>);
-    return inside ? static_cast<T>(a >> b) : a < 0 ? static_cast<T>(-1) : T(0);
+    if constexpr (std::is_signed_v<T>)
+      return inside ? static_cast<T>(a >> b) : a < 0 ? T(-1) : T(0);
+    else
+      return inside ? static_cast<T>(a >> b) : T(0);
   }
 };
 

@@ -156,7 +156,7 @@ TEST_CASE("a loop over data is an scf.for, and carries nothing but memory", "[mo
   CHECK(refused(carried,
                 "a loop whose body changes what it captures: what a loop carries lies in "
                 "scratch"));
-  CHECK(carried.find("emit_test.cpp:" + std::to_string(__LINE__ - 5)) != std::string::npos);
+  CHECK(carried.find("emit_test.cpp:" + std::to_string(__LINE__ - 6)) != std::string::npos);
   const std::string escapes = text_of([](auto& env, auto x, auto o, auto, auto) {
     auto v = load(*x);
     env.loop(0, env.program_id(0), [&](auto) { v = load(*x * 2.f); });
