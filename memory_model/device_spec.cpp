@@ -86,6 +86,8 @@ void take_figure(DeviceSpec& spec, const std::string& name, const Json& entry,
       complain(least == 0 ? "must not be negative" : "must be at least " + number_text(least));
     }
     if (!(figure.value <= most)) complain("is beyond any device: more than " + number_text(most));
+    if (figure.unit.ends_with("/s") && figure.value > 0 && figure.value < 1)
+      complain("is 0, for unknown, or at least 1");
   };
   if (name.starts_with(kPeak)) {
     if (figure.unit != "FLOP/s") complain("must have the unit FLOP/s");

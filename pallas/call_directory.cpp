@@ -37,7 +37,10 @@ Json read_json(const std::string& path) {
 /// A count of devices, or of cores of one.
 int count_of(const Json& meta, const char* what) {
   constexpr std::int64_t kMost = 4096;
-  const auto count = meta.value(what, std::int64_t{1});
+  const Json given = meta.value(what, Json(1));
+  if (!given.is_number_integer())
+    throw InputError("bad-input", std::string("meta.json: \"") + what + "\" is a whole number");
+  const auto count = given.get<std::int64_t>();
   if (count < 1 || count > kMost)
     throw InputError("bad-input", std::string("meta.json: \"") + what + "\" is 1 to 4096, not " +
                                       std::to_string(count));

@@ -1,7 +1,10 @@
 // Changes of files that keep their structure in mind: values of other types and sizes, keys that
-// are gone or have another name, what is nested a thousand deep; then of their bytes.
+// are gone or have another name, what is nested a thousand deep, words of a module's text; then of
+// their bytes.
 #pragma once
 
+#include <algorithm>
+#include <cctype>
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -95,6 +98,72 @@ inline void mutate(Json& json, const Mutation& m) {
       break;
     default:
       at = odd_value(m.value);
+  }
+}
+
+/// Text of a module, changed at a word of it: another number, type or name of the text's own, a
+/// line that is gone, twice there or before the one above it.
+inline void mutate_words(std::string& text, const Mutation& m) {
+  const auto is_word = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '%';
+  };
+  struct Word {
+    std::size_t at, size;
+  };
+  std::vector<Word> words;
+  std::vector<Word> lines;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find('\n', at), text.size() - 1) + 1;
+    lines.push_back({at, end - at});
+    at = end;
+  }
+  for (std::size_t at = 0; at < text.size();) {
+    std::size_t end = at;
+    while (end < text.size() && is_word(text[end])) ++end;
+    if (end > at) words.push_back({at, end - at});
+    at = end + 1;
+  }
+  if (words.empty() || lines.size() < 2) return;
+  const auto [at, size] = words[m.where % words.size()];
+  const std::size_t below = 1 + m.where % (lines.size() - 1);
+  const auto line = lines[below];
+  const std::string whole = text.substr(line.at, line.size);
+  switch (m.what % 6) {
+    case 0: {
+      const char* const numbers[] = {"0",
+                                     "1",
+                                     "-1",
+                                     "2",
+                                     "7",
+                                     "128",
+                                     "1000000",
+                                     "2147483647",
+                                     "4294967296",
+                                     "9223372036854775807",
+                                     "99999999999999999999"};
+      text.replace(at, size, numbers[m.value % std::size(numbers)]);
+      break;
+    }
+    case 1: {
+      const char* const types[] = {"f32",       "i32", "bf16", "i1",   "i4",  "index",        "f64",
+                                   "8x128xf32", "i64", "vmem", "smem", "any", "semaphore_mem"};
+      text.replace(at, size, types[m.value % std::size(types)]);
+      break;
+    }
+    case 2: {
+      const auto other = words[m.value % words.size()];
+      text.replace(at, size, text.substr(other.at, other.size));
+      break;
+    }
+    case 3:
+      text.erase(line.at, line.size);
+      break;
+    case 4:
+      text.insert(line.at, whole);
+      break;
+    default:
+      text.erase(line.at, line.size);
+      text.insert(lines[below - 1].at, whole);
   }
 }
 

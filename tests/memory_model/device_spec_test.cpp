@@ -97,6 +97,13 @@ TEST_CASE("figures that no device has are refused, and values of other types",
                                          R"("hbm_bandwidth": {"value": 1e308)"),
                                  "my.json"),
                     Contains("figure 'hbm_bandwidth' is beyond any device: more than 1e+18"));
+  CHECK_THROWS_WITH(parse_device(changed(R"("remote_bandwidth": \{"value": [0-9.]+)",
+                                         R"("remote_bandwidth": {"value": 1e-300)"),
+                                 "my.json"),
+                    Contains("figure 'remote_bandwidth' is 0, for unknown, or at least 1"));
+  CHECK_NOTHROW(parse_device(
+      changed(R"("remote_bandwidth": \{"value": [0-9.]+)", R"("remote_bandwidth": {"value": 0)"),
+      "my.json"));
   CHECK_THROWS_WITH(
       parse_device(changed(R"("tile_lanes": \{"value": 128)", R"("tile_lanes": {"value": 0)"),
                    "my.json"),
