@@ -93,6 +93,9 @@ class Calls {
     }
     settings_ = std::make_shared<const Settings>(std::move(settings));
     captured_ = 0;
+    report_bytes_ = 0;
+    most_report_bytes_ = settings_->report_bytes;
+    left_out_ = 0;
   }
   void close() {
     std::list<Group> orphans;
@@ -118,6 +121,10 @@ class Calls {
   std::vector<Finished> take() {
     const std::lock_guard lock(mutex_);
     return std::exchange(finished_, {});
+  }
+  std::int64_t left_out() {
+    const std::lock_guard lock(mutex_);
+    return left_out_;
   }
   void interrupt() noexcept { stop_ = Stop::interrupted; }
   void resume() noexcept {
@@ -273,8 +280,20 @@ class Calls {
     lock.lock();
   }
 
+  /// A loop of calls need not end: all reports are kept while there is room, then, in as much room
+  /// again, those of calls that went wrong.
   void publish(Finished f) {
+    std::size_t bytes = f.json.size() + f.text.size() + f.page.size() + f.note.size() +
+                        f.printed.size() + f.compiler.size();
     const std::lock_guard lock(mutex_);
+    const bool room = report_bytes_ + bytes <= most_report_bytes_;
+    for (const Finding& each : f.findings) bytes += each.text.size();
+    const bool wrong = !f.findings.empty() && report_bytes_ + bytes <= 2 * most_report_bytes_;
+    if (!room && !wrong && !ended(f)) {
+      ++left_out_;
+      return;
+    }
+    report_bytes_ += bytes;
     finished_.push_back(std::move(f));
   }
 
@@ -521,6 +540,9 @@ class Calls {
   std::vector<Finished> finished_;
   std::unordered_map<std::string, std::unique_ptr<Kernel>> kernels_;
   int captured_ = 0;
+  std::size_t report_bytes_ = 0;  ///< of this simulation: what is kept
+  std::size_t most_report_bytes_ = 0;
+  std::int64_t left_out_ = 0;  ///< calls whose reports were too many
 };
 
 /// Never destroyed: its threads may be at work when the process ends.
@@ -535,6 +557,7 @@ void open(Settings settings) { calls().open(std::move(settings)); }
 void close() { calls().close(); }
 void submit(DeviceCall call) { calls().submit(std::move(call)); }
 std::vector<Finished> take_finished() { return calls().take(); }
+std::int64_t left_out() { return calls().left_out(); }
 void interrupt() noexcept { calls().interrupt(); }
 void resume() noexcept { calls().resume(); }
 

@@ -59,8 +59,9 @@ struct Settings {
   std::string golden;   ///< a folder for goldens, if options has an error model
   /// Asked about each kernel before it runs; none: nobody is.
   std::shared_ptr<tpu_compiler::TpuCompiler> compiler;
-  double patience = 60;   ///< seconds that a device may be late, while nothing else happens
-  double time_limit = 0;  ///< seconds from open(), after which kernels are ended; 0: none
+  double patience = 60;          ///< seconds that a device may be late, while nothing else happens
+  std::size_t report_bytes = 0;  ///< the most that reports of one simulation may take
+  double time_limit = 0;         ///< seconds from open(), after which kernels are ended; 0: none
 };
 
 /// What is wrong with a call.
@@ -95,5 +96,7 @@ void interrupt() noexcept;
 void resume() noexcept;
 /// What has finished since the last time, in the order in which it ran.
 std::vector<Finished> take_finished();
+/// Calls since open() of which nothing is kept, since their reports would be too many.
+std::int64_t left_out();
 
 }  // namespace tessera::live

@@ -237,8 +237,8 @@ Interrupts& interrupts() {
 void start(const std::string& device, const std::string& schedule, bool find_races, bool keep_going,
            bool may_leave_unwritten, int cores, int threads, const std::string& capture,
            double patience, const std::string& profile, const std::string& golden,
-           std::optional<ErrorModel> error_model, bool dry, double time_limit, bool check_compiles,
-           const std::string& python) {
+           std::optional<ErrorModel> error_model, bool dry, double time_limit,
+           std::int64_t report_bytes, bool check_compiles, const std::string& python) {
   live::Settings s;
   s.options.device = load_device(device);
   if (s.options.device.kind != DeviceSpec::Kind::tpu)
@@ -257,6 +257,7 @@ void start(const std::string& device, const std::string& schedule, bool find_rac
   s.options.keep_checksums = s.options.error_model.has_value();
   s.patience = patience;
   s.time_limit = time_limit;
+  s.report_bytes = static_cast<std::size_t>(report_bytes);
   s.options.dry = dry;
   if (check_compiles) {
     tpu_compiler::Settings asked;
@@ -295,7 +296,7 @@ NB_MODULE(_xla, m) {
         nb::arg("keep_going"), nb::arg("may_leave_unwritten"), nb::arg("cores"), nb::arg("threads"),
         nb::arg("capture"), nb::arg("patience"), nb::arg("profile"), nb::arg("golden"),
         nb::arg("error_model").none(), nb::arg("dry"), nb::arg("time_limit"),
-        nb::arg("check_compiles"), nb::arg("python"));
+        nb::arg("report_bytes"), nb::arg("check_compiles"), nb::arg("python"));
   m.def("stop", &live::close, nb::call_guard<nb::gil_scoped_release>());
   m.def("heed_interrupts", [] { interrupts().heed(); });
   m.def("ignore_interrupts", [] { interrupts().ignore(); });
@@ -316,4 +317,5 @@ NB_MODULE(_xla, m) {
       .def_ro("replaced", &live::Finished::replaced)
       .def_ro("compiler", &live::Finished::compiler);
   m.def("take_finished", &live::take_finished);
+  m.def("left_out", &live::left_out);
 }

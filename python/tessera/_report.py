@@ -93,11 +93,13 @@ def _diagnostic(error):
 
 
 class Report:
-    """calls: in the order in which they ran. interpreted: pallas_calls that were lowered for JAX's own interpreter."""
+    """calls: in the order in which they ran, up to 128 MiB of them. interpreted: pallas_calls that were lowered for JAX's
+    own interpreter. left_out: calls that ran, of which nothing is kept here."""
 
     def __init__(self):
         self.calls = []
         self.interpreted = 0
+        self.left_out = 0
 
     @property
     def errors(self):
@@ -113,7 +115,8 @@ class Report:
         """What a reader of the table might miss: kernels that did not run here. "" if there is nothing."""
         interpreted = f"{self.interpreted} pallas_call(s) with interpret=True ran in JAX's interpreter, unchecked"
         if self.calls:
-            return interpreted if self.interpreted else ""
+            left_out = f"{self.left_out:,} calls more ran, of which this report has no room: they are in no total of it"
+            return "\n".join((interpreted,) * (self.interpreted > 0) + (left_out,) * (self.left_out > 0))
         why = interpreted if self.interpreted else (
             "the program took another path, or was compiled before and outside of a simulation")
         return f"no TPU kernel ran in this simulation: {why}"

@@ -1,6 +1,8 @@
 """simulate() and capture()."""
 import contextlib
 import logging
+import numbers
+import operator
 import os
 import sys
 
@@ -14,6 +16,10 @@ for _place in (".", "../../program"):
         _xla.set_importer(_importer)
 
 _log = logging.getLogger("tessera")
+_MOST_CORES = 4096  # of one device
+_MOST_THREADS = 1024
+_LONGEST = 1e8  # seconds, what a clock can add
+_MOST_REPORT_BYTES = 1 << 27
 _CHECKS = ("all", "report", "no-races", "tests")
 
 
@@ -39,6 +45,7 @@ class _Session:
             for folder in finished.replaced:
                 sys.stderr.write(f"tessera: {folder}: what was there from an earlier call is replaced\n")
             errors += call.errors
+        self.report.left_out = _xla.left_out()
         ended = [e for e in errors if getattr(e, "slug", None) in ("interrupted", "time-limit")]
         if interrupted is not None:
             raise KeyboardInterrupt(str(ended[0]) if ended else "") from None
@@ -79,12 +86,18 @@ def simulate(device="tpu-v5e", schedule=None, checks="all", *, cores=1, threads=
       KernelError (does-not-compile), and report.calls[i].compiler has the verdict. It is Google's libtpu, under Google's
       terms: `pip install 'tessera[tpu-compiler]'`, into this interpreter or the one that TESSERA_TPU_PYTHON names.
     """
+    device = _device(device)
     if checks not in _CHECKS:
         raise ValueError(f"checks={checks!r}: one of {', '.join(map(repr, _CHECKS))}")
+    if schedule is not None and not (isinstance(schedule, str) and schedule):
+        raise ValueError(f"schedule={schedule!r}: a text as in 'random:1', or None")
+    cores = _whole("cores", cores, 1, _MOST_CORES)
+    threads = _whole("threads", threads, 0, _MOST_THREADS)
+    patience = _seconds("patience", patience)
     if dry and (golden is not None or capture is not None):
         raise ValueError("dry=True computes nothing to capture or to make a golden of")
-    if time_limit is not None and not time_limit > 0:
-        raise ValueError(f"time_limit={time_limit!r}: seconds, or None")
+    if time_limit is not None:
+        time_limit = _seconds("time_limit", time_limit)
     _jax.install()
     if capture is not None:
         capture = os.path.abspath(capture)
@@ -96,7 +109,7 @@ def simulate(device="tpu-v5e", schedule=None, checks="all", *, cores=1, threads=
         os.makedirs(golden, exist_ok=True)
         model = _model_of(**(error_model or {}))
     _xla.start(device, schedule or "", checks != "no-races", checks == "report", checks == "tests", cores, threads, capture or "",
-               float(patience), profile, golden or "", model, dry, float(time_limit or 0), check_compiles,
+               patience, profile, golden or "", model, bool(dry), time_limit or 0., _MOST_REPORT_BYTES, bool(check_compiles),
                os.environ.get("TESSERA_TPU_PYTHON") or sys.executable)
     session = _Session(device, cores, checks == "report")
     try:
@@ -105,6 +118,29 @@ def simulate(device="tpu-v5e", schedule=None, checks="all", *, cores=1, threads=
     finally:
         _xla.stop()
         _xla.take_finished()
+
+
+def _device(device):
+    if not isinstance(device, (str, os.PathLike)):
+        raise ValueError(f"device={device!r}: a name of tessera.devices(), or the path of a file")
+    return os.fspath(device)
+
+
+def _whole(name, value, least, most):
+    try:
+        number = operator.index(value)
+    except TypeError:
+        number = None
+    if number is None or isinstance(value, bool) or not least <= number <= most:
+        raise ValueError(f"{name}={value!r}: a whole number from {least} to {most:,}")
+    return number
+
+
+def _seconds(name, value):
+    """Infinity is longer than anybody waits."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not value > 0:
+        raise ValueError(f"{name}={value!r}: seconds, more than 0" + ("" if name == "patience" else ", or None"))
+    return float(min(value, _LONGEST))
 
 
 def _model_of(*, accumulate="f32", operands=None, ulp=None, fused=True, other_blocks=False):

@@ -45,7 +45,9 @@ bool in_library(const std::string& path) {
     if (!root.empty() && normal.starts_with(root + folder)) return true;
     if (normal.find(std::string("/include/tessera/") + folder) != std::string::npos) return true;
   }
-  return normal.find("/include/c++/") != std::string::npos;
+  // A compiler's and a system's headers.
+  return normal.starts_with("/usr/include/") || normal.starts_with("/usr/lib/") ||
+         normal.find("/include/c++/") != std::string::npos;
 }
 
 std::string excerpt(const std::string& path, unsigned line) {

@@ -10,6 +10,7 @@
 #include "memory_model/array.hpp"
 #include "sim/numerics/mxu.hpp"
 #include "sim/numerics/op_state.hpp"
+#include "sim/numerics/part.hpp"
 #include "sim/numerics/tensor_core.hpp"
 #include "sim/ops/tensor_core.hpp"
 
@@ -201,6 +202,7 @@ void chain_accumulate(float* c, std::int64_t ldc, Operand2d<T> a, Operand2d<T> b
     const Operand2d<float> left = pack_left(s.left, a, k0, m, depth);
     for (int jc = 0; jc < n; jc += kColumns) {
       const int width = std::min(kColumns, n - jc);
+      begin_part();
       pack_right(s.panels.data(), b, k0, depth, jc, width);
       for (int j = 0; j < width; j += kPanel) {
         run_panel(c + jc + j, ldc, left, s.panels.data() + std::int64_t{j} * depth, m,
@@ -245,6 +247,7 @@ template void dot_accumulate(float*, std::int64_t, Operand2d<f8e5m2>, Operand2d<
 void dot_accumulate(double* c, std::int64_t ldc, Operand2d<double> a, Operand2d<double> b, int m,
                     int n, int k) {
   for (int i = 0; i < m; ++i) {
+    begin_part();
     for (int p = 0; p < k; ++p) {
       const double x = a.data[i * a.row + p * a.col];
       for (int j = 0; j < n; ++j) {
@@ -258,6 +261,7 @@ template <class T>
 void dot_accumulate(std::int32_t* c, std::int64_t ldc, Operand2d<T> a, Operand2d<T> b, int m, int n,
                     int k) {
   for (int i = 0; i < m; ++i) {
+    begin_part();
     for (int p = 0; p < k; ++p) {
       const std::int32_t x = a.data[i * a.row + p * a.col];
       for (int j = 0; j < n; ++j) c[i * ldc + j] += x * b.data[p * b.row + j * b.col];

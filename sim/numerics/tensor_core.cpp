@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "sim/numerics/part.hpp"
 #include "sim/ops/exact/f64.hpp"
 #include "sim/ops/tensor_core.hpp"
 
@@ -70,6 +71,7 @@ void tensor_core_accumulate(float* c, std::int64_t ldc, Operand2d<T> a, Operand2
   for (int j0 = 0; j0 < n; j0 += kCols) {
     const int cols = std::min(kCols, n - j0);
     for (int k0 = 0; k0 < k; k0 += kStep.group) {
+      begin_part();
       for (int p = 0; p < kStep.group; ++p) {
         for (int j = 0; j < kCols; ++j) {
           const bool there = k0 + p < k && j < cols;

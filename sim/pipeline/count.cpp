@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <map>
+#include <numeric>
 #include <set>
 
 #include "sim/pipeline/close_run.hpp"
@@ -41,12 +42,22 @@ std::int64_t count_run(OperandCount& o, const OperandPlan& plan, const DeviceSpe
     inside = inside && std::min(index[d], end) >= 0 && std::max(index[d], end) < plan.blocks[d];
   }
   if (!inside) {
-    for (std::int64_t t = 0; t < steps; ++t) {
+    const auto leaves_at = [&](std::int64_t t) {
       for (int d = 0; d < rank; ++d) {
         const std::int64_t i = index[d] + slope[d] * t;
-        if (i < 0 || i >= plan.blocks[d]) return t;
+        if (i < 0 || i >= plan.blocks[d]) return true;
       }
+      return false;
+    };
+    if (leaves_at(0)) return 0;
+    // What has left does not come back.
+    std::int64_t inside_at = 0;
+    std::int64_t outside_at = steps - 1;
+    while (outside_at - inside_at > 1) {
+      const std::int64_t t = std::midpoint(inside_at, outside_at);
+      (leaves_at(t) ? outside_at : inside_at) = t;
     }
+    return outside_at;
   }
   const bool stays = !renew && o.resident && std::equal(index, index + rank, o.index.begin());
   const std::int64_t first = stays ? 1 : 0;
@@ -139,6 +150,7 @@ class Walk {
         begin_cell(cell / row * row);
         const std::int64_t from = cell % row;
         const std::int64_t steps = std::min(row - from, last - cell);
+        make_room(steps);
         for (std::int64_t c = 0; tracing() && !lingers() && c < steps; ++c)
           trace_->cell_begin.push_back(steps_before_ + steps_ + c);
         if (tracing() && lingers() && cell == 0) trace_->cell_begin.push_back(0);
@@ -205,6 +217,7 @@ class Walk {
   void run(int first, std::int64_t steps) {
     if (steps <= 0) return;
     stop_if_asked();
+    make_room(steps);
     for (std::size_t i = 0; i < operands_.size(); ++i) {
       const OperandPlan& op = plan_.operands[i];
       if (op.present && op.pipelined()) count_operand(i, first, steps);
@@ -213,10 +226,7 @@ class Walk {
     steps_ += steps;
     if (tracing()) {
       trace_->steps = steps_before_ + steps_;
-      if (trace_->steps > trace_->most || bodies_.acts() > kMostActs) {
-        trace_->give_up(bodies_.acts() > kMostActs);
-        counted_.scripted = false;
-      }
+      if (bodies_.acts() > kMostActs) give_up_trace(true);
     }
     if (progress_ != nullptr && steps_ >= told_ + kStepsPerReport) {
       told_ = steps_;
@@ -224,6 +234,14 @@ class Walk {
     }
   }
   bool tracing() const { return trace_ != nullptr && trace_->complete; }
+  void give_up_trace(bool acts) {
+    trace_->give_up(acts);
+    counted_.scripted = false;
+  }
+  /// Before a trace takes so many steps more.
+  void make_room(std::int64_t steps) {
+    if (tracing() && steps_before_ + steps_ + steps > trace_->most) give_up_trace(false);
+  }
 
   void count_operand(std::size_t i, int first, std::int64_t steps) {
     const OperandPlan& op = plan_.operands[i];

@@ -7,9 +7,13 @@
 #include <limits>
 
 #include "sim/diagnostics/findings.hpp"
+#include "sim/diagnostics/machine_parts.hpp"
+#include "sim/numerics/part.hpp"
 #include "sim/pipeline/block_runs.hpp"
 
 namespace tessera {
+
+void begin_part() { stop_if_asked(); }
 
 Range bounds_of(const Plan& plan, Body& body, int dim, const int* ids) {
   const auto& known = plan.bounds[static_cast<std::size_t>(dim)];

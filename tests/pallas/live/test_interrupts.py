@@ -73,6 +73,54 @@ def test_a_limit_of_time(program, checks):
         assert "# the loop" in str(error.value)
 
 
+@pytest.mark.parametrize("extents", [(1 << 30, 1 << 30), (1 << 30, 1 << 10)])
+def test_a_limit_of_what_is_counted_alone(extents):
+    """No step runs, and no trace takes the memory of a billion of them."""
+    def kernel(x_ref, o_ref):
+        o_ref[...] = x_ref[...]
+
+    block = pl.BlockSpec((16, 128), lambda i, j: (0, 0))
+    start = time.monotonic()
+    with pytest.raises(tessera.KernelError) as error, tessera.simulate(time_limit=LIMIT, dry=True):
+        pl.pallas_call(kernel, out_shape=OUT, grid=extents, in_specs=[block], out_specs=block)(X)
+    assert error.value.slug == "time-limit"
+    assert time.monotonic() - start < LIMIT + 10
+
+
+def test_a_limit_in_the_midst_of_a_product():
+    def kernel(x_ref, o_ref):
+        o_ref[...] = jnp.dot(x_ref[...], x_ref[...], preferred_element_type=jnp.int32)  # the product
+
+    n = 4096  # many seconds
+    start = time.monotonic()
+    with pytest.raises(tessera.KernelError) as error, tessera.simulate(time_limit=LIMIT):
+        pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct((n, n), jnp.int32),
+                       compiler_params=pltpu.CompilerParams(vmem_limit_bytes=126 << 20))(np.ones((n, n), np.int8))
+    assert error.value.slug == "time-limit" and "# the product" in str(error.value)
+    assert time.monotonic() - start < LIMIT + 2
+
+
+def test_a_loop_of_calls_keeps_so_many_reports(monkeypatch):
+    def kernel(x_ref, o_ref):
+        o_ref[...] = x_ref[...] + 1
+
+    f = pl.pallas_call(kernel, out_shape=OUT)
+    many = jax.jit(lambda x: jax.lax.fori_loop(0, 50, lambda _, x: f(x), x))
+    with tessera.simulate() as report:
+        many(X)
+    assert len(report.calls) == 50 and report.left_out == 0 and report.note == ""
+    monkeypatch.setattr(tessera._session, "_MOST_REPORT_BYTES", 20_000)
+    with tessera.simulate() as report:
+        np.testing.assert_array_equal(many(X), X + 50)
+    assert 2 <= len(report.calls) < 10
+    assert report.left_out == 50 - len(report.calls)
+    assert report.note == f"{report.left_out} calls more ran, of which this report has no room: they are in no total of it"
+    with tessera.simulate() as report, pytest.raises(tessera.KernelError):  # what is wrong is kept
+        many(X)
+        pl.pallas_call(lambda x_ref, o_ref: None, out_shape=OUT)(X)
+    assert [e.slug for e in report.errors] == ["output-not-covered"]
+
+
 def test_a_limit_that_is_not_reached():
     with tessera.simulate(time_limit=100):
         np.testing.assert_array_equal(counts(3), X + 3)

@@ -311,6 +311,20 @@ def test_a_capture_carries_its_device(tmp_path):
     assert done.returncode == 1 and "error[race]" in done.stderr
 
 
+@pytest.mark.parametrize("name,values", [
+    ("cores", [10**9, 2**31, 10**30, -1, 0, 1.5, "2", True, None]), ("threads", [-5, 10**9, 2**40, "a", 1.5]),
+    ("device", [5, None, [], b"tpu-v5e"]), ("schedule", ["", "x", "random:-1", "explore:0", 5]),
+    ("checks", ["", None, ["report"]]), ("time_limit", [0, -1, float("nan"), "3"]), ("patience", [0, float("nan"), None])])
+def test_settings_that_make_no_sense(name, values):
+    for value in values:
+        with pytest.raises(ValueError, match=name), tessera.simulate(**{name: value}):
+            pass
+    good = {"cores": 2, "threads": np.int64(3), "device": pathlib.PurePath("tpu-v5e"), "schedule": "random:1", "checks": "all",
+            "time_limit": np.float32(300), "patience": 5}[name]
+    with tessera.simulate(**{name: good}):
+        np.testing.assert_array_equal(twice(matrix()), 2 * matrix())
+
+
 def test_a_device_that_jax_does_not_know(tmp_path):
     spec = json.loads((ROOT / "memory_model/devices/tpu-v6e.json").read_text())
     del spec["jax"]
