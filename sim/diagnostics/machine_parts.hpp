@@ -22,6 +22,12 @@ std::string describe_semaphore(const Machine& machine, const Semaphore& s);
 std::string describe_semaphore(const Machine& machine, const std::string& name, int core);
 /// "4,096 bytes", "2"
 std::string amount_of(const Semaphore& s, std::int64_t amount);
+/// A parallel cell touches what another one wrote, or writes what another one read; `earlier`:
+/// where that did, null if it is not known.
+Diagnostic parallel_dependence_array(const MachineCore& c, const Buffer& buffer,
+                                     const Access& later, const Access* earlier);
+/// A parallel cell ends with something on a semaphore that the next one may not find.
+Diagnostic parallel_dependence_semaphore(const MachineCore& c, const Semaphore& s);
 /// "replay" field: the command, without a grid step: the schedule decides what happens when.
 void add_command_field(Diagnostic& d);
 

@@ -4,6 +4,7 @@
 
 #include "sim/diagnostics/findings.hpp"
 #include "sim/diagnostics/machine_parts.hpp"
+#include "sim/machine/shared_by_cells.hpp"
 
 namespace tessera {
 
@@ -568,6 +569,7 @@ bool values_agree(const AccessHistory& history, const Access& before, const Acce
 
 void Machine::access(MachineCore& c, Buffer& buffer, Access a, const Clock& clock) {
   if (!find_races_ || !buffer.written) return;
+  if (auto* const shared = dynamic_cast<SharedByCells*>(&buffer)) shared->access(c, a);
   AccessHistory::Harmless agree;
   if (writes_agree_) {
     agree = [&](const Access& before, const Access& after) {

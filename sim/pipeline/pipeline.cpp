@@ -161,6 +161,8 @@ void Pipeline::run_cells(std::int64_t first, std::int64_t last) {
   first_cell_ = io_.core != nullptr ? first : 0;
   last_cell_ = last - 1;
   for (std::int64_t cell = first; cell < last; ++cell) {
+    if (io_.core != nullptr && io_.core->machine->cores() == 1 && cell > 0 && cell == last / 2)
+      check_semaphores_empty();
     if (!io_.keeps_blocks) {
       for (Window& w : windows_) w.resident = false;
     }
@@ -177,6 +179,14 @@ void Pipeline::run_cells(std::int64_t first, std::int64_t last) {
     end_cell();
     if (io_.progress != nullptr)
       (*io_.progress)(static_cast<double>(cell + 1) / static_cast<double>(io_.cells));
+  }
+}
+
+/// Before the cells that a second core would have: nobody there would find what semaphores hold.
+void Pipeline::check_semaphores_empty() {
+  const MachineCore& c = *io_.core;
+  for (const auto& s : semaphores_) {
+    if (s->outstanding() != 0 && !s->outlives) found(parallel_dependence_semaphore(c, *s));
   }
 }
 

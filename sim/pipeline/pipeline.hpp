@@ -78,6 +78,7 @@ class Pipeline : public CoreTotals {
   void hand_on();
 
  private:
+  void check_semaphores_empty();
   /// A pipelined operand: where its block is.
   struct Window {
     int operand = 0;

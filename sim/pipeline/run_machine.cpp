@@ -1,6 +1,7 @@
 // A run on the asynchronous machine: one schedule, or as many as were asked for.
 #include <set>
 
+#include "sim/machine/shared_by_cells.hpp"
 #include "sim/pipeline/close_run.hpp"
 #include "sim/pipeline/run_driver.hpp"
 
@@ -36,8 +37,12 @@ void RunDriver::make_arrays(Machine& machine) {
         scratch_.push_back(Array::undefined(op.dtype, op.array));
         data = scratch_.back().bytes();
       }
-      arrays_.push_back(
-          std::make_unique<BorrowedBuffer>(op.name, Space::hbm, op.dtype, op.array, data));
+      if (plan_.parallel_rank > 0 && io_.cells > 1 && machine.cores() == 1 && !plan_.writes_agree)
+        arrays_.push_back(std::make_unique<SharedByCells>(op.name, op.dtype, op.array, data,
+                                                          op.role == Role::hbm));
+      else
+        arrays_.push_back(
+            std::make_unique<BorrowedBuffer>(op.name, Space::hbm, op.dtype, op.array, data));
       Buffer& array = *arrays_.back();
       array.device = d;
       array.ledger_ref = op.ledger_ref;

@@ -246,6 +246,77 @@ def test_a_sum_over_a_parallel_dim(cores):
     passes(lambda: f("arbitrary"), X[:, :128].reshape(8, 8, 128).sum(axis=0))
 
 
+def copied(semantics, cores, rows, carries=False):
+    """Each of 8 steps copies a block to rows(i) of a result in HBM, after what the step before it has left there."""
+    x = jnp.asarray(X)
+
+    def kernel(x_ref, o_ref, block_ref, sem):
+        i = pl.program_id(0)
+        block_ref[...] = jnp.zeros_like(block_ref)
+        if carries:
+            @pl.when(i > 0)
+            def _():
+                left = pltpu.make_async_copy(o_ref.at[pl.ds(rows(jnp.maximum(i - 1, 0)), 8)], block_ref, sem)
+                left.start()  # read back
+                left.wait()
+        block_ref[...] += x_ref[...]
+        made = pltpu.make_async_copy(block_ref, o_ref.at[pl.ds(rows(i), 8)], sem)
+        made.start()  # written
+        made.wait()
+
+    with tessera.simulate(device="tpu-v5p", cores=cores):
+        return np.asarray(pl.pallas_call(
+            kernel, grid=(8,), in_specs=[pl.BlockSpec((8, 256), lambda i: (i, 0))],
+            out_specs=pl.BlockSpec(memory_space=pl.ANY), out_shape=jax.ShapeDtypeStruct((rows(7) + 8, 256), x.dtype),
+            scratch_shapes=[pltpu.VMEM((8, 256), x.dtype), pltpu.SemaphoreType.DMA],
+            compiler_params=pltpu.CompilerParams(dimension_semantics=(semantics,)))(x))
+
+
+@pytest.mark.parametrize("cores", [1, 2])
+def test_arrays_in_hbm_that_parallel_steps_share(cores):
+    slug = "parallel-dependence" if cores == 1 else "race"  # two cores show which accesses collide
+    for rows, carries, text in [(lambda i: 0 * i, False, "# written"), (lambda i: 8 * i, True, "# read back")]:
+        with pytest.raises(tessera.KernelError) as error:
+            copied("parallel", cores, rows, carries)
+        assert error.value.slug == slug and text in str(error.value) and "# written" in str(error.value), str(error.value)
+    np.testing.assert_array_equal(copied("parallel", cores, lambda i: 8 * i), X)
+    if cores == 1:
+        np.testing.assert_array_equal(copied("arbitrary", cores, lambda i: 0 * i), X[56:])
+        np.testing.assert_array_equal(copied("arbitrary", cores, lambda i: 8 * i, True),
+                                      np.cumsum(X.reshape(8, 8, 256), axis=0).reshape(64, 256))
+
+
+@pytest.mark.parametrize("cores", [1, 2])
+def test_a_semaphore_that_one_parallel_step_signals_for_another(cores):
+    x = jnp.asarray(X)
+
+    def f(semantics):
+        def kernel(x_ref, o_ref, sem):
+            @pl.when(pl.program_id(0) < 7)
+            def _():
+                pl.semaphore_signal(sem, 1)  # for the next
+
+            @pl.when(pl.program_id(0) > 0)
+            def _():
+                pl.semaphore_wait(sem, 1)
+
+            o_ref[...] = x_ref[...]
+
+        block = pl.BlockSpec((8, 256), lambda i: (i, 0))
+        return pl.pallas_call(kernel, grid=(8,), in_specs=[block], out_specs=block,
+                              out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype), scratch_shapes=[pltpu.SemaphoreType.REGULAR],
+                              compiler_params=pltpu.CompilerParams(dimension_semantics=(semantics,)))(x)
+
+    with tessera.simulate(device="tpu-v5p", cores=cores), pytest.raises(tessera.KernelError) as error:
+        f("parallel")
+    if cores == 1:
+        assert error.value.slug == "parallel-dependence" and "# for the next" in str(error.value), str(error.value)
+        with tessera.simulate():
+            np.testing.assert_array_equal(f("arbitrary"), x)
+    else:
+        assert error.value.slug == "deadlock"
+
+
 def takes_turns(semantics, kernel, out_index, scratch=(), columns=256):
     """Steps of a dim behind an arbitrary one, on blocks of 16 x 128: grid (4, 2)."""
     return call(kernel, jnp.asarray(X), scratch=list(scratch), semantics=("arbitrary", semantics), out_index=out_index,
