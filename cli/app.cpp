@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <functional>
 #include <new>
@@ -28,6 +29,28 @@ struct Words {
   std::string folder;
   std::function<int(const Kernels&)> chosen;
 };
+
+/// NaN is no number of seconds.
+const CLI::Validator kSeconds(
+    [](const std::string& text) {
+      double seconds = 0;
+      const bool number = CLI::detail::lexical_cast(text, seconds);
+      return number && seconds > 0 && std::isfinite(seconds)
+                 ? std::string()
+                 : "takes seconds, more than 0, not '" + text + "'";
+    },
+    "SECONDS");
+
+/// An empty value is a variable of a script that was never set.
+void refuse_empty_values(CLI::App& app) {
+  for (CLI::Option* const option : app.get_options()) {
+    if (option->get_positional() || option->get_items_expected_max() == 0) continue;
+    option->check([](const std::string& text) {
+      return text.empty() ? std::string("takes a value, not ''") : std::string();
+    });
+  }
+  for (CLI::App* const command : app.get_subcommands({})) refuse_empty_values(*command);
+}
 
 CLI::App* add_command(CLI::App& app, Words& w, const char* name, const char* what,
                       std::function<int(const Kernels&)> command) {
@@ -134,7 +157,7 @@ void add_run(CLI::App& app, Words& w) {
   run->add_option("--rounds", a.rounds, "on cuda: time this many runs after the first");
   run->add_option("--time-limit", a.time_limit,
                   "seconds that the run may take; on cuda 300 unless given")
-      ->check(CLI::PositiveNumber);
+      ->check(kSeconds);
   add_oversubscribe(*run, a);
 }
 
@@ -239,7 +262,7 @@ void add_check(CLI::App& app, Words& w) {
                     "the Python interpreter that has jax and libtpu; TESSERA_TPU_PYTHON or "
                     "python3 if not given");
   check->add_option("--time-limit", c.time_limit, "seconds that the compiler may take for a module")
-      ->check(CLI::PositiveNumber)
+      ->check(kSeconds)
       ->capture_default_str();
   check->add_flag("--own", c.own, "tessera's own rules alone: no compiler is asked");
   check->add_flag("--brief", c.brief, "verdicts alone, without the compiler's VMEM and spills");
@@ -292,6 +315,7 @@ int dispatch(int argc, char** argv, const Kernels& kernels) {
   add_goldens(app, w);
   add_check(app, w);
   add_makers(app, w);
+  refuse_empty_values(app);
   if (argc > 1 && argv[1][0] != '-') check_command_word(app, argv[1]);
   try {
     app.parse(argc, argv);

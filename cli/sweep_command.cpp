@@ -55,6 +55,20 @@ std::vector<std::string> split(const std::string& text) {
   return parts;
 }
 
+/// What a TPU's compiler gives a kernel of which nobody says how much it may take.
+std::int64_t capacity_of(const DeviceSpec& device) {
+  return device.scoped_vmem_bytes > 0 ? std::min(device.scoped_vmem_bytes, device.vmem_bytes)
+                                      : device.vmem_bytes;
+}
+
+/// Why it would not compile, or may not; "" if it does.
+std::string over_limit(const Plan& plan) {
+  const std::int64_t capacity = capacity_of(plan.device);
+  if (plan.vmem_limit > 0 || plan.vmem_bytes() <= capacity) return vmem_in_doubt(plan);
+  return fmt::format("{} bytes of VMEM do not fit in the {} that the compiler gives a kernel on {}",
+                     with_commas(plan.vmem_bytes()), with_commas(capacity), plan.device.name);
+}
+
 /// What a dry run says.
 void fill(Point& p, const RunResult& result, DType dtype, const RunOptions& options) {
   p.vmem = result.plan.vmem_bytes();
@@ -63,8 +77,8 @@ void fill(Point& p, const RunResult& result, DType dtype, const RunOptions& opti
     p.reason = d.slug + ": " + d.headline;
     return;
   }
-  if (const std::string doubt = vmem_in_doubt(result.plan); !doubt.empty()) {
-    p.reason = "vmem-capacity: " + doubt;
+  if (const std::string why = over_limit(result.plan); !why.empty()) {
+    p.reason = "vmem-capacity: " + why;
     return;
   }
   p.read = result.ledger().hbm_read_bytes();
@@ -102,7 +116,7 @@ Count count_of(const KernelHandle& kernel, const Request& base) {
     request.check = false;
     request.options.dry = true;
     request.options.trace_steps = StepTrace::kMostSteps;
-    p.capacity = request.device.vmem_bytes;
+    p.capacity = capacity_of(request.device);
     Outcome outcome = kernel.run(request);
     request.options.device = request.device;
     request.options.mesh = outcome.mesh;
