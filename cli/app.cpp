@@ -139,10 +139,12 @@ void add_run(CLI::App& app, Words& w) {
   run->add_option("--at", a.at, "i,j,k: print every block before this grid step");
   run->add_flag("--break", a.break_at, "stop in gdb there, before the body");
   run->add_option("--trap", a.trap, "nan: stop at the first op that makes a NaN from numbers");
-  run->add_option("--profile", a.profile,
-                  "how products are computed: exact; mxu (f32 operands rounded to bf16), mxu:x3 or "
-                  "mxu:x6 (three or six passes); tensorcore:hopper (f16, bf16 and fp8 as wgmma, "
-                  "bit by bit); or gpu:hopper (that, and the GPU's exp, erf, tanh and rsqrt)")
+  run->add_option(
+         "--profile", a.profile,
+         "how products are computed: exact; mxu (f32 operands rounded to bf16), mxu:x3 or "
+         "mxu:x6 (three or six passes); tensorcore:hopper (f16, bf16 and fp8 as wgmma, "
+         "bit by bit); gpu:hopper (that, and the GPU's own functions); or device (that of the "
+         "device's builds)")
       ->capture_default_str();
   run->add_flag("--no-check", a.no_check, "do not compare with the reference");
   run->add_flag("--dry", a.dry,

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "cli/command_line.hpp"
+#include "cli/device_profile.hpp"
 #include "cli/module_commands.hpp"
 #include "cli/signals.hpp"
 #include "predict/gpu_model.hpp"
@@ -17,6 +18,7 @@ DeviceSpec find_device(const std::string& name) {
   try {
     DeviceSpec device = load_device(name);
     predict::check_models(device);
+    static_cast<void>(functions_profile(device));
     return device;
   } catch (const SpecError& error) {
     throw InputError("bad-input", error.what());
@@ -88,7 +90,8 @@ RunOptions run_options(const RunArguments& a) {
         throw InputError("bad-usage", std::string("--dry computes nothing: not with ") + option);
     }
   }
-  options.profile = named(kProfiles, a.profile, "profile");
+  options.profile =
+      profile_of(a.profile, a.profile == "device" ? find_device(a.device) : default_device());
   return options;
 }
 

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "cli/commands.hpp"
+#include "cli/device_profile.hpp"
 #include "cli/module_commands.hpp"
 
 namespace tessera::cli {
@@ -86,8 +87,9 @@ int compare_command(const Kernels& kernels, const RunArguments& a) {
       interpreted.assignments.emplace_back(name, std::to_string(extent));
     const cuda::Launched& launch = theirs.receipt.launch;
     if (launch.tensor_cores)
-      interpreted.options.profile =
-          launch.exact_functions ? Profile::tensorcore_hopper : Profile::gpu_hopper;
+      interpreted.options.profile = launch.exact_functions
+                                        ? Profile::tensorcore_hopper
+                                        : functions_profile(find_device("h100")).value();
     const Outcome ours = kernel.run(interpreted);
     if (!ours.result.ok()) {
       fmt::print(stderr, "{}", ours.result.diagnostics.front().text());

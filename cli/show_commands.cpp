@@ -5,7 +5,9 @@
 #include <tuple>
 
 #include "cli/commands.hpp"
+#include "cli/device_profile.hpp"
 #include "cli/module_commands.hpp"
+#include "memory_model/device_functions.hpp"
 #include "sim/diagnostics/slugs.hpp"
 #include "sim/ops/all.hpp"
 
@@ -80,6 +82,8 @@ int show_command(const Kernels& kernels, const RunArguments& a) {
                  remote > 0 ? ", remote " + with_commas(remote) : "");
     }
   }
+  const std::string functions = functions_line(request.device);
+  if (!functions.empty()) fmt::print("\n{}", functions);
   return 0;
 }
 
@@ -104,6 +108,10 @@ int devices_command(const std::string& name) {
   for (const auto& f : d.figures) {
     fmt::print("  {:<22} {:>16.6g} {:<7} {}\n", f.name, f.value, f.unit == "1" ? "" : f.unit,
                f.source);
+  }
+  if (const auto functions = functions_of(d)) {
+    fmt::print("  {:<22} {:>16} {:<7} {}\n", "functions", functions->profile, "",
+               functions->source);
   }
   return 0;
 }

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "cli/command_line.hpp"
+#include "cli/device_profile.hpp"
 #include "cli/progress.hpp"
 #include "memory_model/npy.hpp"
 #include "program/print.hpp"
@@ -109,8 +110,13 @@ bool is_triton_launch(const std::string& kernel) { return triton::is_case(kernel
 int run_triton_command(const RunArguments& a) {
   refuse_what_a_launch_has_not(a);
   check_destinations(a);
-  triton::Case c = triton::read_case(a.kernel);
-  RunOptions options = run_options(a);
+  RunArguments of_profile = a;
+  if (a.profile == "device") {
+    const DeviceSpec device = device_of(a, triton::read_case(a.kernel));
+    of_profile.profile = name(profile_of(a.profile, device));
+  }
+  RunOptions options = run_options(of_profile);
+  triton::Case c = triton::read_case(a.kernel, options.profile);
   options.device = device_of(a, c);
   options.mesh = {1};
   options.who = c.kernel->program.name;
@@ -181,6 +187,7 @@ int show_triton_command(const RunArguments& a) {
     fmt::print("  {:<24} {:<18} {}\n", k.parameters[i].name, k.parameters[i].type.text, target);
   }
   fmt::print("\n{} ops, {} accesses to memory\n", k.program.operations, k.sites.size());
+  fmt::print("{}", functions_line(device_of(a, c)));
   return 0;
 }
 

@@ -1,5 +1,5 @@
 // The GPU's approximate instructions, and erff, tanhf and rsqrtf as nvcc compiles them, over all
-// 2^32 inputs against the record that sim/numerics/mufu.hpp is held to.
+// 2^32 inputs (of bf16 all 2^16) against the record that sim/numerics/mufu.hpp is held to.
 //
 // usage: mufu_test RECORD | --record FILE
 //
@@ -15,8 +15,8 @@
 namespace tessera::cuda {
 
 constexpr unsigned kBlock = 1u << kBlockBits;
-constexpr const char* kNames[] = {"cos",   "ex2",    "erff", "lg2",  "rcp",
-                                  "rsqrt", "rsqrtf", "sin",  "sqrt", "tanhf"};
+constexpr const char* kNames[] = {"cos",    "ex2", "erff", "lg2",   "rcp", "rsqrt",
+                                  "rsqrtf", "sin", "sqrt", "tanhf", "tanh"};
 constexpr int kFunctions = sizeof kNames / sizeof *kNames;
 
 __device__ float of_function(int function, float x) {
@@ -47,14 +47,38 @@ __device__ float of_function(int function, float x) {
     case 8:
       asm("sqrt.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
       return y;
-    default:
+    case 9:
       return tanhf(x);
+    default:
+      asm("tanh.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
+      return y;
   }
 }
 
 __global__ void block_of(int function, unsigned first, unsigned* outputs) {
   const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
   outputs[i] = __float_as_uint(of_function(function, __uint_as_float(first + i)));
+}
+
+/// Of the bf16 whose bits are i, in the lower half of a pair.
+__global__ void of_halves(bool tanh, unsigned* outputs) {
+  const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+  const unsigned pair = i | ~i << 16;
+  unsigned y = 0;
+  if (tanh)
+    asm("tanh.approx.bf16x2 %0, %1;" : "=r"(y) : "r"(pair));
+  else
+    asm("ex2.approx.ftz.bf16x2 %0, %1;" : "=r"(y) : "r"(pair));
+  outputs[i] = y << 16;
+}
+
+std::string line(const char* name, unsigned block, const unsigned* outputs, unsigned count) {
+  OutputHash hash;
+  for (unsigned i = 0; i < count; ++i) hash.add(outputs[i]);
+  char text[64];
+  std::snprintf(text, sizeof text, "%s %02x %016llx\n", name, block,
+                static_cast<Word>(hash.value()));
+  return text;
 }
 
 /// Name, block and hash, a line each.
@@ -68,13 +92,15 @@ std::string lines() {
     for (unsigned b = 0; b < kBlocks; ++b) {
       block_of<<<kBlock / kThreads, kThreads>>>(f, b << kBlockBits, device);
       require(cudaMemcpy(outputs.data(), device, kBlock * sizeof *device, cudaMemcpyDeviceToHost));
-      OutputHash hash;
-      for (const unsigned output : outputs) hash.add(output);
-      char line[64];
-      std::snprintf(line, sizeof line, "%s %02x %016llx\n", kNames[f], b,
-                    static_cast<Word>(hash.value()));
-      text += line;
+      text += line(kNames[f], b, outputs.data(), kBlock);
     }
+  }
+  constexpr unsigned kHalves = 1u << 16;
+  for (const bool tanh : {false, true}) {
+    of_halves<<<kHalves / kThreads, kThreads>>>(tanh, device);
+    require(cudaMemcpy(outputs.data(), device, kHalves * sizeof *device, cudaMemcpyDeviceToHost));
+    for (unsigned b = 0; b < kBlocks; ++b)
+      text += line(tanh ? "tanh.bf16" : "ex2.bf16", b, outputs.data() + b * 256, 256);
   }
   return text;
 }

@@ -54,6 +54,13 @@ void Planner::unsupported(const Operation& op, const std::string& why) {
   throw KernelError(std::move(d));
 }
 
+void Planner::unmodelled(const Operation& op, const std::string& why) {
+  Diagnostic d = about_op(module_, op, program_.name, why);
+  d.slug = "unmodelled";
+  d.kind = Diagnostic::Kind::unmodelled;
+  throw KernelError(std::move(d));
+}
+
 namespace {
 [[noreturn]] void malformed(const Operation& op, const std::string& why) {
   throw InputError("bad-module", "the module makes no sense: " + op.name + " " + why);

@@ -121,6 +121,8 @@ class Planner {
   /// Operands, results or regions that no such op has.
   [[noreturn]] void refuse(const Operation& op);
   [[noreturn]] void unsupported(const Operation& op, const std::string& why);
+  /// The same of what hardware does and nobody has measured.
+  [[noreturn]] void unmodelled(const Operation& op, const std::string& why);
   Here here(const Operation& op) const;
   Program& program() { return program_; }
   /// The argument of a function whose memory a memref is, through whatever views; -1: it is none's.

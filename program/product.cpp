@@ -10,6 +10,7 @@
 #include "sim/bounds/sum.hpp"
 #include "sim/diagnostics/slugs.hpp"
 #include "sim/numerics/dot.hpp"
+#include "sim/numerics/tensor_core.hpp"
 
 namespace tessera::program {
 
@@ -71,13 +72,18 @@ StorageHandle as_type(const StorageHandle& from, DType is, DType wanted, std::in
 
 template <class Acc, class T>
 void multiply(const Product& p, Acc* c, const std::byte* a, const std::byte* b) {
+  auto* add = static_cast<void (*)(Acc*, std::int64_t, Operand2d<T>, Operand2d<T>, int, int, int)>(
+      dot_accumulate);
+  if constexpr (std::is_same_v<T, float>) {
+    if (p.tf32 && on_tensor_cores(op_state.profile)) add = tensor_core_accumulate<float>;
+  }
   for (std::int64_t i = 0; i < p.batch; ++i) {
-    dot_accumulate(c + i * p.m * p.n, p.n,
-                   Operand2d<T>{reinterpret_cast<const T*>(a) + i * p.left.batch_stride, p.left.row,
-                                p.left.col},
-                   Operand2d<T>{reinterpret_cast<const T*>(b) + i * p.right.batch_stride,
-                                p.right.row, p.right.col},
-                   static_cast<int>(p.m), static_cast<int>(p.n), static_cast<int>(p.k));
+    add(c + i * p.m * p.n, p.n,
+        Operand2d<T>{reinterpret_cast<const T*>(a) + i * p.left.batch_stride, p.left.row,
+                     p.left.col},
+        Operand2d<T>{reinterpret_cast<const T*>(b) + i * p.right.batch_stride, p.right.row,
+                     p.right.col},
+        static_cast<int>(p.m), static_cast<int>(p.n), static_cast<int>(p.k));
   }
 }
 

@@ -43,6 +43,7 @@ struct Product {
   Shape from_natural;  ///< strides of the result's dims there
   Shape to_natural;    ///< and back
   bool in_order = true;
+  bool tf32 = false;     ///< of f32: on tensor cores, if the profile has them
   bool highest = false;  ///< of an MXU: six passes, whatever the profile has for other products
 
   std::int64_t elems() const { return batch * m * n; }

@@ -64,10 +64,12 @@ Scalar scalar_of(const Json& value, const Type& type) {
 
 class Reader {
  public:
-  Reader(std::string folder, Json meta) : folder_(std::move(folder)), meta_(std::move(meta)) {}
+  Reader(std::string folder, Json meta, Profile profile)
+      : folder_(std::move(folder)), meta_(std::move(meta)), profile_(profile) {}
 
   Case read() {
-    c_.kernel = plan_kernel(load_module_file(folder_ + kModule));
+    c_.kernel = plan_kernel(load_module_file(folder_ + kModule), profile_,
+                            meta_.value("enable_fp_fusion", true));
     c_.launch.kernel = c_.kernel.get();
     const Json& grid = meta_.at("grid");
     if (grid.size() > 3) fail("a grid has 3 extents");
@@ -141,6 +143,7 @@ class Reader {
 
   std::string folder_;
   Json meta_;
+  Profile profile_;
   Case c_;
 };
 
@@ -148,12 +151,12 @@ class Reader {
 
 bool is_case(const std::string& path) { return exists(path + kModule); }
 
-Case read_case(const std::string& folder) {
+Case read_case(const std::string& folder, Profile profile) {
   constexpr std::size_t kMostBytesOfJson = std::size_t{1} << 24;
   try {
     // In the order of the file: that of the arguments.
     const Json meta = Json::parse(read_file(folder + "/meta.json", kMostBytesOfJson));
-    return Reader(folder, meta).read();
+    return Reader(folder, meta, profile).read();
   } catch (const FileError& e) {
     throw InputError("bad-input", e.what());
   } catch (const NpyError& e) {

@@ -6,7 +6,7 @@
 //                         {"constexpr": v} | {"scalar": "i32", "value": v} | {"pointer": "*fp32",
 //                         "storage": k, "offset": elements} | {"pointer": null} | {"tuple": [...]};
 //                         storages: dtype, elements, and "undefined": true where nothing is written
-//                         yet
+//                         yet; "enable_fp_fusion": false if it was compiled so
 //   in<k>.npy             storage k before the launch; no file: undefined
 //   out<k>.npy            storage k after it, where there is something to compare with
 //
@@ -32,6 +32,6 @@ struct Case {
 /// True if the folder holds a Triton launch, or the path is of its module.
 bool is_case(const std::string& path);
 /// Throws InputError, or KernelError[unsupported] where an op is not built.
-Case read_case(const std::string& folder);
+Case read_case(const std::string& folder, Profile profile = Profile::exact);
 
 }  // namespace tessera::triton

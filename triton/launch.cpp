@@ -324,10 +324,16 @@ class Runner {
 
 LaunchResult run_launch(Launch& launch, const RunOptions& options) {
   check(launch);
-  if (options.profile != Profile::exact && options.profile != Profile::tensorcore_hopper) {
-    throw InputError("bad-input",
-                     std::string("--profile ") + name(options.profile) +
-                         " is not built for Triton launches: exact or tensorcore:hopper");
+  if (options.profile != Profile::exact && !on_tensor_cores(options.profile)) {
+    throw InputError(
+        "bad-input",
+        std::string("--profile ") + name(options.profile) +
+            " is not built for Triton launches: exact, tensorcore:hopper or gpu:hopper");
+  }
+  const auto of_gpu = [](Profile p) { return p == Profile::gpu_hopper; };
+  if (of_gpu(options.profile) != of_gpu(launch.kernel->profile)) {
+    throw InputError("bad-input", launch.kernel->program.name + " was planned for --profile " +
+                                      name(launch.kernel->profile));
   }
   return Runner(launch, options).run();
 }

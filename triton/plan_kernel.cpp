@@ -4,6 +4,7 @@
 
 #include "sim/diagnostics/diagnostic.hpp"
 #include "triton/combine.hpp"
+#include "triton/contract.hpp"
 #include "triton/rules.hpp"
 #include "triton/written.hpp"
 
@@ -15,7 +16,7 @@ namespace {
 class KernelPlanner : public Planner {
  public:
   KernelPlanner(const Module& module, Kernel& to)
-      : Planner(module, rules(), to.program), kernel(to) {}
+      : Planner(module, rules(to.profile), to.program), kernel(to) {}
   Kernel& kernel;
 };
 Kernel& kernel_of(Planner& p) { return static_cast<KernelPlanner&>(p).kernel; }
@@ -42,7 +43,7 @@ int site_of(Planner& p, const Operation& op, Site::Kind kind) {
 
 void note_print(Planner& p) { kernel_of(p).prints = true; }
 
-std::unique_ptr<Kernel> plan_kernel(Module module) {
+std::unique_ptr<Kernel> plan_kernel(Module module, Profile profile, bool fusion) {
   const auto is_public = [](const Function& f) {
     const auto it = f.attributes.find("sym_visibility");
     return it == f.attributes.end() || it->second.text != "private";
@@ -55,6 +56,8 @@ std::unique_ptr<Kernel> plan_kernel(Module module) {
   for (const Type& t : module.types) check_size(t);
   expand_combines(module);
   auto kernel = std::make_unique<Kernel>();
+  kernel->profile = profile;
+  if (profile == Profile::gpu_hopper && fusion) contract(module);
   Program& program = kernel->program;
   const Function& main = *std::ranges::find_if(module.functions, is_public);
   program.name = main.name;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "program/planner.hpp"
+#include "sim/numerics/profile.hpp"
 #include "triton/memory.hpp"
 
 namespace tessera::triton {
@@ -23,14 +24,18 @@ struct Kernel {
   Program program;
   std::vector<Parameter> parameters;
   std::vector<Site> sites;
-  std::int64_t granule = 8;  ///< bytes of the narrowest type that it points to
+  std::int64_t granule = 8;          ///< bytes of the narrowest type that it points to
+  Profile profile = Profile::exact;  ///< that it was planned for
   bool atomics = false;
   bool prints = false;
 };
 
-/// The module's ops are changed on the way (combine.hpp). Throws KernelError[unsupported] with the
-/// line of an op that is not built, InputError[bad-module] of a module that makes no sense.
-std::unique_ptr<Kernel> plan_kernel(Module module);
+/// The module's ops are changed on the way (combine.hpp, and for Profile::gpu_hopper contract.hpp).
+/// Throws KernelError[unsupported] with the line of an op that is not built, InputError[bad-module]
+/// of a module that makes no sense. `fusion`: Triton's enable_fp_fusion, which only
+/// Profile::gpu_hopper asks for.
+std::unique_ptr<Kernel> plan_kernel(Module module, Profile profile = Profile::exact,
+                                    bool fusion = true);
 
 /// For rules: the number of an access to memory, in the order of the program.
 int site_of(Planner& p, const Operation& op, Site::Kind kind);

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "sim/numerics/libdevice.hpp"
 #include "sim/numerics/mufu.hpp"
 
 namespace tessera {
@@ -26,19 +27,7 @@ float GpuFunction<Erf>::apply(float x) {
   return large ? std::copysign(1.f - mufu::ex2(r), x) : r;
 }
 
-float GpuFunction<Tanh>::apply(float x) {
-  const float size = std::fabs(x);
-  if (size >= 0x1.333334p-1f) {
-    const float r = std::fma(mufu::rcp(mufu::ex2(size * 0x1.715476p+1f) + 1.f), -2.f, 1.f);
-    return std::copysign(size >= 0x1.205968p+3f ? 1.f : r, x);
-  }
-  const float t = x * x;
-  float p = std::fma(0x1.01e104p-6f, t, -0x1.ac795cp-5f);
-  p = std::fma(p, t, 0x1.10b282p-3f);
-  p = std::fma(p, t, -0x1.5553dap-2f);
-  p = std::fma(p, t, 0.f);
-  return std::fma(p, x, x);
-}
+float GpuFunction<Tanh>::apply(float x) { return libdevice::tanh_with_subnormals(x); }
 
 float GpuFunction<Rsqrt>::apply(float x) {
   const bool subnormal = std::fabs(x) < std::numeric_limits<float>::min();

@@ -3,6 +3,7 @@
 #include <array>
 #include <bit>
 #include <cstdint>
+#include <iterator>
 #include <limits>
 
 #include "sim/numerics/mufu_tables.hpp"
@@ -58,48 +59,46 @@ bool is_nan(std::uint32_t b) { return (b & ~kSign) > kInfinity; }
 bool is_zero(std::uint32_t b) { return (b & kInfinity) == 0; }
 int exponent(std::uint32_t b) { return static_cast<int>(b >> kFraction & 0xffu) - 127; }
 
-/// A positive fixed-point number as a float, cut.
-std::uint32_t cut(std::uint64_t fixed, int point) {
-  const int top = 63 - std::countl_zero(fixed);
-  const std::uint64_t significand =
-      top >= kFraction ? fixed >> (top - kFraction) : fixed << (kFraction - top);
-  return (static_cast<std::uint32_t>(top - point + 127) << kFraction) +
-         (static_cast<std::uint32_t>(significand) & kFractionMask);
+/// A fixed-point number below 2^53, not negative, as a float, cut.
+std::uint32_t cut(std::int64_t fixed, int point) {
+  // A double has all of its bits, and a float's at their head.
+  constexpr int kHead = 52 - kFraction;
+  const auto head =
+      static_cast<std::uint32_t>(std::bit_cast<std::uint64_t>(static_cast<double>(fixed)) >> kHead);
+  const auto bias = static_cast<std::uint32_t>(1023 - 127 + point) << kFraction;
+  return fixed == 0 ? 0 : head - bias;
 }
 
-/// |x| in units of 2^-point, cut, modulo 2^32.
-std::uint32_t fixed(std::uint32_t b, int point) {
-  const std::uint32_t significand = (b & kFractionMask) | (1u << kFraction);
-  const int shift = exponent(b) + point - kFraction;
-  if (shift <= -24 || shift >= 32) return 0;
-  return shift < 0 ? significand >> -shift : significand << shift;
+/// A significand times 2^shift, cut, modulo 2^32.
+std::uint32_t shifted(std::uint64_t significand, int shift) {
+  const int back = 32 - shift;
+  return static_cast<std::uint32_t>((significand << 32) >> (back < 0 ? 0 : back > 63 ? 63 : back));
 }
+std::uint64_t significand(std::uint32_t b) { return (b & kFractionMask) | (1u << kFraction); }
 
 /// The first quarter of a sine, of fraction / 2^23 of it.
-std::uint32_t quarter(std::uint32_t fraction) {
-  const std::int64_t v = wide(kSine, fraction, 11);
-  return v == 0 ? 0 : cut(static_cast<std::uint64_t>(v), 37);
+std::uint32_t quarter(std::uint32_t fraction) { return cut(wide(kSine, fraction, 11), 37); }
+
+bf16 cut_to_bf16(float x) {
+  bf16 y;
+  y.bits = static_cast<std::uint16_t>(bits(x) >> 16);
+  return y;
 }
 
-/// x / (2 pi) as the code before the instruction has it: one product, cut, no subnormals.
+/// x / (2 pi) in units of 2^-kTurn, cut: the code before the instruction has one product, a float.
+constexpr int kTurn = 25;  // bits of a turn that are looked at
 std::uint32_t turns(std::uint32_t b) {
   constexpr std::uint64_t kReciprocal = 0x22f983u | (1u << kFraction);  // 0.15915494, 2^-3 1.27
-  const std::uint64_t product =
-      kReciprocal * ((b & kFractionMask) | (1u << kFraction));  // in [2^46, 2^48)
+  const std::uint64_t product = kReciprocal * significand(b);           // in [2^46, 2^48)
   const int carry = static_cast<int>(product >> 47);
-  const int e = exponent(b) - 3 + carry + 127;
-  if (e <= 0) return b & kSign;
-  return (b & kSign) | static_cast<std::uint32_t>(e) << kFraction |
-         (static_cast<std::uint32_t>(product >> (kFraction + carry)) & kFractionMask);
+  return shifted(product >> (kFraction + carry), exponent(b) - 3 + carry + kTurn - kFraction);
 }
 
 /// sin of x, or of x + a quarter.
 float wave(float x, std::uint32_t ahead) {
   const std::uint32_t b = bits(x);
   if ((b & ~kSign) >= kInfinity) return value(kNaN);
-  constexpr int kTurn = 25;  // bits of a turn that are looked at
-  const std::uint32_t t = is_zero(b) ? 0 : turns(b);
-  const std::uint32_t of_turn = is_zero(t) ? 0 : fixed(t, kTurn);
+  const std::uint32_t of_turn = turns(b);
   const std::uint32_t quadrant = ((of_turn >> kFraction) + ahead) & 3u;
   const std::uint32_t fraction = of_turn & kFractionMask;
   const std::uint32_t back = 0u - (quadrant & 1u);  // all ones where the sine falls
@@ -117,7 +116,7 @@ float ex2(float x) {
   if (is_zero(b)) return 1.f;
   if (exponent(b) >= 8) return negative ? 0.f : value(kInfinity);
   // The complement stands for the negative, but of a whole number. (No branches: signs are random.)
-  const std::int64_t size = fixed(b, kFraction);
+  const std::int64_t size = shifted(significand(b), exponent(b));
   const std::int64_t complement = negative ? -1 : 0;
   const std::int64_t whole = (size & kFractionMask) == 0 ? 1 : 0;
   const std::int64_t argument = (size ^ complement) - (complement & -whole);
@@ -140,8 +139,7 @@ float lg2(float x) {
   constexpr int kPoint = 36;
   const std::int64_t fraction = (wide(kLog2, b & kFractionMask, 12) + 837) >> 2;
   const std::int64_t v = (std::int64_t{exponent(b)} << kPoint) + fraction;
-  return value(v >= 0 ? cut(static_cast<std::uint64_t>(v), kPoint)
-                      : kSign | cut(static_cast<std::uint64_t>(~v), kPoint));
+  return value(v >= 0 ? cut(v, kPoint) : kSign | cut(~v, kPoint));
 }
 
 float rcp(float x) {
@@ -182,7 +180,32 @@ float sqrt(float x) {
   return value(static_cast<std::uint32_t>((std::int64_t{126 + half} << kFraction) + (v >> 17)));
 }
 
+float tanh(float x) {
+  struct Octave {
+    std::uint32_t first;  // segment
+    int segments;         // log2
+    int point;
+  };
+  constexpr int kLeast = -8;
+  constexpr Octave kOctaves[] = {{0, 0, 39},  {1, 0, 38},  {2, 0, 37},  {3, 1, 38},
+                                 {5, 1, 37},  {7, 2, 38},  {11, 2, 37}, {15, 2, 36},
+                                 {19, 3, 37}, {27, 4, 39}, {43, 3, 37}};
+  constexpr int kMost = kLeast + static_cast<int>(std::size(kOctaves)) - 1;
+  const std::uint32_t b = bits(x);
+  if (is_nan(b)) return value(kNaN);
+  const int e = exponent(b);
+  if (e < kLeast) return x;
+  const std::uint32_t sign = b & kSign;
+  if (e > kMost) return value(sign | kOne);
+  const Octave& o = kOctaves[e - kLeast];
+  const std::uint32_t in_segments = (b & kFractionMask) >> (6 - o.segments);
+  return value(sign | cut(wide(kTanh, (o.first << 17) + in_segments, 15), o.point));
+}
+
 float sin(float x) { return wave(x, 0); }
 float cos(float x) { return wave(x, 1); }
+
+bf16 ex2_bf16(bf16 x) { return cut_to_bf16(ex2(convert<float>(x))); }
+bf16 tanh_bf16(bf16 x) { return cut_to_bf16(tanh(convert<float>(x))); }
 
 }  // namespace tessera::mufu

@@ -7,7 +7,8 @@
 //                      (sim/numerics/mxu.hpp)
 //   tensorcore:hopper  f16, bf16 and fp8 as Hopper's wgmma (sim/ops/tensor_core.hpp)
 //   gpu:hopper         that, and exp, exp2, erf, tanh and rsqrt as the CUDA build has them beside
-//                      tensor cores (sim/numerics/gpu_functions.hpp)
+//                      tensor cores (sim/numerics/gpu_functions.hpp); of a Triton kernel all that
+//                      Triton makes for the GPU (sim/numerics/libdevice.hpp, triton/contract.hpp)
 #pragma once
 
 #include <cstdint>

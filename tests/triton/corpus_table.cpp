@@ -1,5 +1,5 @@
 // How the launches of ../shared/triton-corpus, or of another folder of such, run: a line each, and
-// a table. usage: triton_corpus [PART OF A NAME [FOLDER]]
+// a table. usage: triton_corpus [PART OF A NAME [FOLDER [PROFILE]]]
 #include <fmt/format.h>
 
 #include <chrono>
@@ -39,14 +39,18 @@ int main(int argc, char** argv) {
   std::map<std::string, int> recorded;
   std::map<std::string, int> h200;
   double seconds = 0;
+  RunOptions options;
+  if (argc > 3) {
+    options.profile = *std::ranges::find_if(
+        kProfiles, [&](Profile p) { return std::string_view(name(p)) == argv[3]; });
+  }
   for (const std::string& folder : argc > 2 ? corpus(argv[2]) : corpus()) {
     if (argc > 1 && folder.find(argv[1]) == std::string::npos) continue;
-    const std::string name = std::filesystem::path(folder).filename();
+    const std::string launch = std::filesystem::path(folder).filename();
     try {
       const auto start = std::chrono::steady_clock::now();
-      Case c = read_case(folder);
+      Case c = read_case(folder, options.profile);
       const auto planned = std::chrono::steady_clock::now();
-      RunOptions options;
       const LaunchResult r = run_launch(c.launch, options);
       const auto since = [](auto from, auto to) {
         return std::chrono::duration<double>(to - from).count();
@@ -54,7 +58,7 @@ int main(int argc, char** argv) {
       seconds += r.run.seconds;
       if (!r.run.ok()) {
         ++recorded[r.run.diagnostics[0].slug];
-        fmt::print("{:<70} {}\n", name, r.run.diagnostics[0].text());
+        fmt::print("{:<70} {}\n", launch, r.run.diagnostics[0].text());
         continue;
       }
       Nearness with_recorded;
@@ -71,15 +75,15 @@ int main(int argc, char** argv) {
       }
       ++recorded[group(with_recorded)];
       if (hopper > 0) ++h200[group(with_h200)];
-      fmt::print("{:<70} {:<22} {:<22} plan {:.1f} ms run {:.2f} ms\n", name, word(with_recorded),
+      fmt::print("{:<70} {:<22} {:<22} plan {:.1f} ms run {:.2f} ms\n", launch, word(with_recorded),
                  hopper > 0 ? word(with_h200) : "", 1e3 * since(start, planned),
                  1e3 * r.run.seconds);
     } catch (const KernelError& e) {
       ++recorded["refused: " + e.diagnostic.headline];
-      fmt::print("{:<70} {}\n", name, e.diagnostic.text());
+      fmt::print("{:<70} {}\n", launch, e.diagnostic.text());
     } catch (const std::exception& e) {
       ++recorded["failed"];
-      fmt::print("{:<70} {}\n", name, e.what());
+      fmt::print("{:<70} {}\n", launch, e.what());
     }
   }
   fmt::print("\nbeside what was recorded\n");

@@ -53,6 +53,7 @@ void plan_dot(Planner& p, const Operation& op) {
   const std::int64_t precision = p.integer_or(op, "inputPrecision", kIeee);
   const bool f32 = a.dtype == DType::f32 && b.dtype == DType::f32;
   if (f32 && precision > kIeee) p.unsupported(op, "with operands as sums of bf16");
+  product.tf32 = f32 && precision != kIeee;
   const int x_slot = p.vector(op.operands[0]);
   const int y_slot = p.vector(op.operands[1]);
   const int start = p.vector(op.operands[2]);

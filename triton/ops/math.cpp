@@ -244,7 +244,9 @@ const std::map<std::string, Plan>& libdevice() {
   return all;
 }
 
-void plan_extern(Planner& p, const Operation& op) {
+}  // namespace
+
+void plan_libdevice(Planner& p, const Operation& op) {
   std::string name = p.text(op, "symbol");
   const std::string symbol = name;
   if (name.starts_with("__nv_")) name = name.substr(5);
@@ -253,7 +255,11 @@ void plan_extern(Planner& p, const Operation& op) {
   it->second(p, op);
 }
 
-}  // namespace
+bool differs_on_gpus(const std::string& name) {
+  constexpr std::string_view kSame[] = {"copysignf",  "finitef", "isinff", "isnanf",
+                                        "nearbyintf", "rintf",   "roundf", "truncf"};
+  return std::ranges::find(kSame, name) == std::end(kSame);
+}
 
 Rules math_rules() {
   static const std::vector<Rule> rules = {
@@ -266,7 +272,7 @@ Rules math_rules() {
       {"tt.precise_sqrt", "the square root, correctly rounded", true, float_rule<Sqrt, 1>()},
       {"tt.precise_divf", "a / b, correctly rounded", true, float_rule<Div, 2>()},
       {"tt.fp_to_fp", "another float type; saturates to fp8", true, plan_fp_to_fp},
-      {"tt.extern_elementwise", "a function of libdevice, by name", true, plan_extern},
+      {"tt.extern_elementwise", "a function of libdevice, by name", true, plan_libdevice},
   };
   return rules;
 }
