@@ -40,7 +40,8 @@ void agrees_with_its_oracle(const KernelHandle& kernel) {
   }
 }
 
-/// With products as an MXU has them. Under sanitizers the ragged case alone: the aligned one is large.
+/// With products as an MXU has them. Under sanitizers the ragged case alone: the aligned one is
+/// large.
 void agrees_on_an_mxu(const KernelHandle& kernel) {
   for (std::size_t c = TESSERA_EVERY_CASE ? 0 : 1; c < kernel.cases.size(); ++c) {
     for (const Profile profile : {Profile::mxu, Profile::mxu_x3, Profile::mxu_x6}) {
