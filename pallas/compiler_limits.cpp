@@ -437,8 +437,13 @@ class Limits {
              kV4);
     if (a % kLanes == 0 && b % kLanes == 0) return;
     if (merges(from.shape, b) || merges(to.shape, a)) return;
-    refuse(op, "infer-vector-layout: unsupported shape cast: rows of " + std::to_string(a) +
-                   " elements become rows of " + std::to_string(b));
+    // m rows of n become n rows of m, a whole number of times as many: by strided rotates.
+    const bool exchanged =
+        minor(from.shape, 1) == b && minor(to.shape, 1) == a && a % b == 0 && a <= kLanes;
+    refuse(op,
+           "infer-vector-layout: unsupported shape cast: rows of " + std::to_string(a) +
+               " elements become rows of " + std::to_string(b),
+           exchanged ? kV4 : kAll);
   }
   /// True if the last dims of a shape together have so many elements.
   static bool merges(const Shape& s, std::int64_t elems) {

@@ -205,6 +205,10 @@ TEST_CASE("rows become lanes by whole registers or whole rows", "[pallas][limits
   CHECK(refusing(reshaped("64x64xf32", "32x128xf32")) == kAll);
   CHECK(refusing(reshaped("64x128xf32", "32x256xf32")).empty());
   CHECK(refusing(reshaped("8x64xf32", "1x512xf32")).empty());
+  CHECK(refusing(reshaped("16x64xf32", "64x16xf32")) == "v4");
+  CHECK(refusing(reshaped("8x128xbf16", "128x8xbf16")) == "v4");
+  CHECK(refusing(reshaped("6x64xf32", "64x6xf32")) == kAll);
+  CHECK(refusing(reshaped("4x256xf32", "256x4xf32")) == kAll);
   CHECK(refusing(reshaped("16x128xbf16", "16x128x1xbf16", 3)) == "v4 v5e v5p");
   CHECK(refusing(reshaped("16x128xf32", "16x128x1xf32", 3)).empty());
 }
