@@ -377,7 +377,7 @@ struct SignedBits : Extents<24, 128, int32_t> {
   TESSERA_FN void operator()(auto&, auto x, auto y, auto o, auto, auto) const {
     const auto low = *x & 0xff;
     const auto mixed = ((*x << 3) | (*y & 7)) ^ (*y >> 5);
-    *o = mixed + *x % ((*y & 31) + 1) + mul_hi(*x, *y) + (*x >> (low & 63)) + (*y << (low & 63));
+    *o = mixed ^ *x % ((*y & 31) + 1) ^ mul_hi(*x, *y) ^ (*x >> (low & 63)) ^ (*y << (low & 63));
   }
   static void oracle(int, const Matrix<int32_t>& x, const Matrix<int32_t>& y, Matrix<int32_t>& o) {
     for (std::size_t i = 0; i < o.elems.size(); ++i) {
@@ -387,10 +387,10 @@ struct SignedBits : Extents<24, 128, int32_t> {
       const uint32_t mixed = ((u(a) << 3) | (u(b) & 7)) ^ u(b >> 5);
       const int by = a & 63;
       const int64_t product = int64_t{a} * b;
-      uint32_t sum = mixed + u(a % ((b & 31) + 1)) + u(static_cast<int32_t>(product >> 32));
-      sum += by < 32 ? u(a >> by) : a < 0 ? 0xffffffffu : 0u;
-      sum += by < 32 ? u(b) << by : 0u;
-      o.elems[i] = static_cast<int32_t>(sum);
+      uint32_t bits = mixed ^ u(a % ((b & 31) + 1)) ^ u(static_cast<int32_t>(product >> 32));
+      bits ^= by < 32 ? u(a >> by) : a < 0 ? 0xffffffffu : 0u;
+      bits ^= by < 32 ? u(b) << by : 0u;
+      o.elems[i] = static_cast<int32_t>(bits);
     }
   }
   using int64_t = std::int64_t;
