@@ -13,13 +13,9 @@ namespace {
 /// True of a step that another core would have, were there two.
 bool in_second_half(const Plan& plan, const int* ids) {
   std::int64_t cell = 0;
-  std::int64_t cells = 1;
-  for (int d = 0; d < plan.parallel_rank; ++d) {
-    const int extent = plan.bounds[static_cast<std::size_t>(d)]->hi;
-    cell = cell * extent + ids[d];
-    cells *= extent;
-  }
-  return cell >= cells / 2;
+  for (int d = 0; d < plan.parallel_rank; ++d)
+    cell = cell * plan.bounds[static_cast<std::size_t>(d)]->hi + ids[d];
+  return cell >= plan.cells() / 2;
 }
 
 /// f(begin, end) of each run of elements of the box, until it is true of one; whether it was.
