@@ -11,6 +11,7 @@
 
 #include "cli/command_line.hpp"
 #include "cli/module_commands.hpp"
+#include "cli/python_command.hpp"
 #include "cli/signals.hpp"
 #include "memory_model/file.hpp"
 
@@ -27,6 +28,7 @@ struct Words {
   bool markdown = false;
   std::string name;
   std::string folder;
+  std::vector<std::string> python;  ///< for the Python package
   std::function<int(const Kernels&)> chosen;
 };
 
@@ -290,6 +292,14 @@ void add_makers(CLI::App& app, Words& w) {
                   [&w](const Kernels&) { return module_commands().extract(w.name, w.folder); });
   extract->add_option("file", w.name, "the program")->required();
   extract->add_option("--output", w.folder, "write each to a folder of its own in this one");
+  CLI::App* const triton = add_command(
+      app, w, "triton", "run SCRIPT: a Python program's Triton kernels (triton run --help)",
+      [&w](const Kernels&) -> int { python_command(w.python); });
+  triton->allow_extras()->prefix_command()->set_help_flag();
+  triton->parse_complete_callback([&w, triton] {
+    w.python = triton->remaining();
+    w.python.insert(w.python.begin(), "triton");
+  });
   CLI::App* const create =
       add_command(app, w, "new", "start a project with a kernel of your own",
                   [&w](const Kernels&) { return new_command(w.name, w.folder); });

@@ -130,6 +130,7 @@ int run_triton_command(const RunArguments& a) {
     launched = triton::run_launch(c.launch, options);
   }
   RunResult& result = launched.run;
+  result.plan.device = options.device;
   report::RunReport report = report::report_of(result, options);
   report.kernel = c.kernel->program.name;
   report.frontend = "triton";

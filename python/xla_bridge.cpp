@@ -11,11 +11,9 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include <csignal>
-#include <mutex>
-
 #include "memory_model/device_spec.hpp"
 #include "program/importer.hpp"
+#include "python/interrupts.hpp"
 #include "python/live_calls.hpp"
 #include "sim/diagnostics/diagnostic.hpp"
 #include "sim/machine/schedule.hpp"
@@ -191,46 +189,9 @@ std::string device_kind(const std::string& device) {
   return spec.jax.device_kind;
 }
 
-/// Ctrl-C while programs with kernels run: whoever waits for them would hear of it too late.
-class Interrupts {
- public:
-  void heed() {
-    const std::lock_guard lock(mutex_);
-    if (heeding_++ > 0) return;
-    sigaction(SIGINT, nullptr, &before_);
-    const bool handled = (before_.sa_flags & SA_SIGINFO) != 0 ||
-                         (before_.sa_handler != SIG_IGN && before_.sa_handler != SIG_DFL);
-    if (!handled) return;
-    struct sigaction ours {};
-    ours.sa_sigaction = on_interrupt;
-    ours.sa_flags = SA_SIGINFO | (before_.sa_flags & (SA_ONSTACK | SA_RESTART));
-    sigaction(SIGINT, &ours, nullptr);
-  }
-  void ignore() {
-    const std::lock_guard lock(mutex_);
-    if (--heeding_ > 0) return;
-    live::resume();
-    struct sigaction now {};
-    sigaction(SIGINT, nullptr, &now);
-    const bool ours = (now.sa_flags & SA_SIGINFO) != 0 && now.sa_sigaction == on_interrupt;
-    if (ours) sigaction(SIGINT, &before_, nullptr);
-  }
-
- private:
-  static void on_interrupt(int signal, siginfo_t* info, void* context) {
-    live::interrupt();
-    if ((before_.sa_flags & SA_SIGINFO) != 0)
-      before_.sa_sigaction(signal, info, context);
-    else
-      before_.sa_handler(signal);
-  }
-
-  static inline struct sigaction before_ {};  // whose handler hears of it too: Python's
-  std::mutex mutex_;
-  int heeding_ = 0;
-};
-Interrupts& interrupts() {
-  static Interrupts all;
+/// Ctrl-C while programs with kernels run.
+live::Interrupts& interrupts() {
+  static live::Interrupts all(&live::interrupt, &live::resume);
   return all;
 }
 

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstdio>
+#include <cstring>
 
 #include "sim/diagnostics/slugs.hpp"
 #include "sim/numerics/op_state.hpp"
@@ -34,7 +35,7 @@ void check(const Launch& launch) {
       throw InputError("bad-input", "a grid of more than 2^40 programs");
   }
   for (const LaunchStorage& s : launch.storages) {
-    if (s.data.size_bytes() > (std::int64_t{1} << (kAddressBits - 1)))
+    if (s.size_bytes() > (std::int64_t{1} << (kAddressBits - 1)))
       throw InputError("bad-input", s.name + " is larger than 512 GiB");
   }
 }
@@ -44,7 +45,6 @@ class Runner {
   Runner(Launch& launch, const RunOptions& options)
       : launch_(launch), kernel_(*launch.kernel), options_(options) {
     plan_.kernel = kernel_.program.name;
-    plan_.device = options.device;
     plan_.grid_rank = 3;
     plan_.labels = {"x", "y", "z"};
     for (const std::int64_t extent : launch.grid) programs_ *= extent;
@@ -53,13 +53,23 @@ class Runner {
   LaunchResult run() {
     LaunchResult result;
     const auto start = std::chrono::steady_clock::now();
-    std::vector<Array> before;
-    for (const LaunchStorage& s : launch_.storages) before.push_back(s.data);
+    const std::vector<bool> written = may_be_written();
+    std::vector<std::vector<std::byte, CacheAligned<std::byte>>> before(launch_.storages.size());
+    for (std::size_t s = 0; s < before.size(); ++s) {
+      LaunchStorage& of = launch_.storages[s];
+      if (written[s]) before[s].assign(of.bytes(), of.bytes() + of.size_bytes());
+    }
+    const auto restore = [&] {
+      for (std::size_t s = 0; s < before.size(); ++s) {
+        if (!before[s].empty())
+          std::memcpy(launch_.storages[s].bytes(), before[s].data(), before[s].size());
+      }
+    };
     int threads = options_.threads > 0 ? options_.threads : omp_get_max_threads();
     threads = static_cast<int>(std::min<std::int64_t>(threads, programs_));
     const bool in_order = kernel_.atomics || kernel_.prints || threads < 2;
     const auto again = [&] {
-      for (std::size_t s = 0; s < before.size(); ++s) launch_.storages[s].data = before[s];
+      restore();
       result = {};
     };
     // What takes no longer than to wake the threads is over by then.
@@ -70,28 +80,36 @@ class Runner {
         run_alone(result, false);
       }
     }
-    if (!result.run.complete) {
-      for (std::size_t s = 0; s < before.size(); ++s)
-        launch_.storages[s].data = std::move(before[s]);
-    }
+    if (!result.run.complete) restore();
     result.run.seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     return result;
   }
 
  private:
-  Memory memory(bool alone) {
-    std::vector<GlobalStorage> storages;
-    for (LaunchStorage& s : launch_.storages)
-      storages.push_back({s.name, s.data.dtype(), s.data.bytes(), s.data.size_bytes(), false});
+  /// Per storage.
+  std::vector<bool> may_be_written() const {
+    std::vector<bool> written(launch_.storages.size());
     for (std::size_t i = 0; i < kernel_.parameters.size(); ++i) {
       const int storage = launch_.arguments[i].storage;
       if (storage >= 0 && kernel_.parameters[i].written)
-        storages[static_cast<std::size_t>(storage)].watched = true;
+        written[static_cast<std::size_t>(storage)] = true;
+    }
+    return written;
+  }
+
+  Memory memory(bool alone) {
+    std::vector<GlobalStorage> storages;
+    const std::vector<bool> written = may_be_written();
+    for (std::size_t s = 0; s < launch_.storages.size(); ++s) {
+      LaunchStorage& of = launch_.storages[s];
+      storages.push_back({of.name, of.data.dtype(), of.bytes(), of.size_bytes(), written[s]});
     }
     Memory m(std::move(storages), kernel_.sites, kernel_.granule, programs_ > 1, alone);
     for (std::size_t s = 0; s < launch_.storages.size(); ++s) {
-      if (launch_.storages[s].undefined) m.set_undefined(s);
+      const LaunchStorage& of = launch_.storages[s];
+      if (of.undefined) m.set_undefined(s);
+      if (of.undefined_bytes != nullptr) m.set_undefined(s, *of.undefined_bytes);
     }
     return m;
   }
@@ -247,6 +265,10 @@ class Runner {
     for (const std::int64_t extent : launch_.grid) r.grid.push_back(static_cast<int>(extent));
     r.steps = programs_;
     r.complete = r.ok();
+    for (std::size_t s = 0; r.complete && s < launch_.storages.size(); ++s) {
+      if (launch_.storages[s].undefined_bytes != nullptr)
+        m.undefined_after(s, *launch_.storages[s].undefined_bytes);
+    }
     const std::size_t storages = m.storages().size();
     result.written.assign(storages, false);
     std::vector<Requested> all(storages);

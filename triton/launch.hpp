@@ -8,7 +8,9 @@
 // (`unsupported`, where they do so by atomics).
 #pragma once
 
+#include <array>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -26,8 +28,16 @@ struct Argument {
 /// One allocation: what a tensor and its views share.
 struct LaunchStorage {
   std::string name;
-  Array data;              ///< of one dim; changed by the launch
-  bool undefined = false;  ///< nothing was written there yet
+  Array data;                         ///< of one dim; changed by the launch
+  bool undefined = false;             ///< nothing was written there yet
+  std::span<std::byte> outside = {};  ///< the caller's own memory, of data's dtype, in place of data
+  /// With memory of the caller's, or null: which of its bytes are undefined, before and after.
+  std::vector<bool>* undefined_bytes = nullptr;
+
+  std::byte* bytes() { return outside.data() != nullptr ? outside.data() : data.bytes(); }
+  std::int64_t size_bytes() const {
+    return outside.data() != nullptr ? std::ssize(outside) : data.size_bytes();
+  }
 };
 
 struct Launch {
@@ -45,7 +55,9 @@ struct LineTraffic {
 };
 
 struct LaunchResult {
-  RunResult run;  ///< `outputs` is empty: the launch's storages have the results
+  /// `outputs` is empty: the launch's storages have the results. `plan.device` is not set: it would
+  /// be copied by every launch.
+  RunResult run;
   std::vector<LineTraffic> lines;
   std::vector<bool> written;  ///< per storage: a store or an atomic reached it
 };

@@ -87,6 +87,25 @@ void Memory::set_undefined(std::size_t storage) {
       static_cast<std::size_t>((storages_[storage].size + granule_ - 1) / granule_), kAnyRead);
 }
 
+void Memory::set_undefined(std::size_t storage, const std::vector<bool>& bytes) {
+  std::vector<std::uint8_t>& of = seen_[storage].undefined;
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    if (!bytes[i]) continue;
+    if (of.empty())
+      of.resize(static_cast<std::size_t>((storages_[storage].size + granule_ - 1) / granule_));
+    of[i / static_cast<std::size_t>(granule_)] = kAnyRead;
+    any_undefined_ = true;
+  }
+}
+
+void Memory::undefined_after(std::size_t storage, std::vector<bool>& bytes) const {
+  const std::vector<std::uint8_t>& of = seen_[storage].undefined;
+  if (of.empty()) return bytes.clear();
+  bytes.resize(static_cast<std::size_t>(storages_[storage].size));
+  for (std::size_t i = 0; i < bytes.size(); ++i)
+    bytes[i] = of[i / static_cast<std::size_t>(granule_)] != 0;
+}
+
 Memory::Place Memory::place(int site, std::int64_t address, std::int64_t bytes) const {
   const std::int64_t number = (address >> kAddressBits) - 1;
   const std::int64_t offset = address & ((std::int64_t{1} << kAddressBits) - 1);

@@ -69,6 +69,10 @@ class Memory {
 
   /// Declares all of a storage undefined.
   void set_undefined(std::size_t storage);
+  /// Declares undefined what has such a byte; none: any bytes. undefined_after: what is, byte by
+  /// byte.
+  void set_undefined(std::size_t storage, const std::vector<bool>& bytes);
+  void undefined_after(std::size_t storage, std::vector<bool>& bytes) const;
   const std::vector<GlobalStorage>& storages() const { return storages_; }
   const std::vector<Site>& sites() const { return sites_; }
   bool alone() const { return alone_; }

@@ -43,6 +43,11 @@ int site_of(Planner& p, const Operation& op, Site::Kind kind) {
 
 void note_print(Planner& p) { kernel_of(p).prints = true; }
 
+void note_product(Planner& p, DType operands, bool tf32) {
+  kernel_of(p).products = operands;
+  kernel_of(p).tf32 = tf32;
+}
+
 std::unique_ptr<Kernel> plan_kernel(Module module, Profile profile, bool fusion) {
   const auto is_public = [](const Function& f) {
     const auto it = f.attributes.find("sym_visibility");

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,9 @@ struct Kernel {
   Profile profile = Profile::exact;  ///< that it was planned for
   bool atomics = false;
   bool prints = false;
+  /// Of its products (tt.dot): the type of what is multiplied; f32 in tf32.
+  std::optional<DType> products;
+  bool tf32 = false;
 };
 
 /// The module's ops are changed on the way (combine.hpp, and for Profile::gpu_hopper contract.hpp).
@@ -39,7 +43,8 @@ std::unique_ptr<Kernel> plan_kernel(Module module, Profile profile = Profile::ex
 
 /// For rules: the number of an access to memory, in the order of the program.
 int site_of(Planner& p, const Operation& op, Site::Kind kind);
-/// For rules: the kernel prints.
+/// For rules: the kernel prints; multiplies matrices of that type.
 void note_print(Planner& p);
+void note_product(Planner& p, DType operands, bool tf32);
 
 }  // namespace tessera::triton

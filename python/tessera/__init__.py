@@ -1,17 +1,35 @@
-"""Runs the Pallas TPU kernels of JAX programs on a laptop, and finds what is wrong with them.
+"""Runs the Pallas TPU kernels of JAX programs and Triton kernels on a laptop, and finds what is wrong with them.
 
     with tessera.simulate(device="tpu-v5e", schedule="on_wait") as report:
         y = model(x)                # jitted or not; each pallas_call runs in the simulator
     print(report)                   # bytes moved, VMEM, steps of each call
     print(tessera.sweep(kernel, x, y, bm=[64, 128, 256], device=["tpu-v5e", "tpu-v6e"]))
 
-What is executed is the Mosaic module that a TPU build hands to its compiler; everything else of the
-program stays XLA's. A kernel that is wrong raises KernelError with the line of its source.
-"""
-from tessera._kernel import kernel
-from tessera._report import KernelError, Report
-from tessera._session import capture, make_goldens, simulate
-from tessera._sweep import Sweep, sweep
-from tessera._xla import device_names as devices
+    with tessera.simulate_triton(device="h100") as report:
+        add[grid](x, y, out, n, BLOCK=1024)     # x, y, out: CPU tensors of torch, or tessera.DeviceArray(array)
+    print(report)
 
-__all__ = ["KernelError", "Report", "Sweep", "capture", "devices", "kernel", "make_goldens", "simulate", "sweep"]
+What is executed of a Pallas kernel is the Mosaic module that a TPU build hands to its compiler, of a Triton kernel the
+TTIR of Triton's own front end; everything else of the program stays as it is. A kernel that is wrong raises KernelError
+with the line of its source. JAX, Triton and torch are imported when what needs them is used.
+"""
+import importlib
+
+_PLACES = {
+    "KernelError": "_report", "Report": "_report", "capture": "_session", "make_goldens": "_session", "simulate": "_session",
+    "Sweep": "_sweep", "sweep": "_sweep", "kernel": "_kernel", "devices": "_devices",
+    "DeviceArray": "_device_array", "TritonReport": "_triton_session", "simulate_triton": "_triton_session",
+}
+__all__ = sorted(_PLACES)
+
+
+def __getattr__(name):
+    if name not in _PLACES:
+        raise AttributeError(f"module 'tessera' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"tessera.{_PLACES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__():
+    return [*globals(), *__all__]

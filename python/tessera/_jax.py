@@ -5,11 +5,13 @@ What tessera touches in JAX's internals is here (and in _chip.py, what answers q
 """
 import contextlib
 import functools
+import re
 import warnings
 
 import jax
 
 from tessera import _custom_calls, _xla
+from tessera._report import KernelError
 
 OLDEST, NEWEST = (0, 9), (0, 12)  # of JAX's versions, those that the tests run with
 
@@ -67,6 +69,34 @@ def _known():
 
 def _text(version):
     return ".".join(map(str, version))
+
+
+class JaxKernelError(KernelError, jax.errors.JaxRuntimeError):
+    """A KernelError as programs of JAX expect it."""
+
+
+JaxKernelError.__name__ = JaxKernelError.__qualname__ = "KernelError"
+JaxKernelError.__module__ = KernelError.__module__
+
+
+def kernel_error(finding):
+    return _compiler_error(finding) if finding.by_compiler else JaxKernelError(finding.text, finding.slug, finding.kind)
+
+
+def _compiler_error(finding):
+    """What a TPU's compiler refuses, as Pallas raises it: its traceback ends in the kernel's line."""
+    from jax._src.pallas.mosaic import error_handling
+
+    class CompilerError(JaxKernelError, error_handling.MosaicError):
+        """A kernel that a TPU's compiler refuses."""
+
+    CompilerError.__qualname__ = CompilerError.__name__
+    error = CompilerError(finding.text, finding.slug, "unsupported")
+    line = re.search(r"^  line +(.+?):(\d+)(?:  |$)", finding.text, re.MULTILINE)
+    if line:
+        frame = error_handling.RawFrame("kernel", line[1], int(line[2]), 0)
+        error.__traceback__ = error_handling.traceback_from_raw_frames([frame])
+    return error
 
 
 @contextlib.contextmanager

@@ -3,15 +3,13 @@ import functools
 import html
 import json
 import pathlib
-import re
-
-import jax
 
 from tessera._show import filled, html_table, text_table
 
 
-class KernelError(jax.errors.JaxRuntimeError):
-    """A kernel is wrong, or does what tessera cannot run. A TPU's compiler or runtime raises a JaxRuntimeError.
+class KernelError(RuntimeError):
+    """A kernel is wrong, or does what tessera cannot run. In a program of JAX it is a JaxRuntimeError too, which is what
+    a TPU's compiler or runtime raises.
 
     slug: "race", "oob-block", "unsupported", ...; kind: "kernel", "unsupported", "unmodelled",
     "internal" or "input". The text names the line of the kernel's source.
@@ -23,41 +21,32 @@ class KernelError(jax.errors.JaxRuntimeError):
         self.kind = kind
 
 
-def _compiler_error(message, slug):
-    """What a TPU's compiler refuses, as Pallas raises it: its traceback ends in the kernel's line."""
-    from jax._src.pallas.mosaic import error_handling
-
-    class CompilerError(KernelError, error_handling.MosaicError):
-        """A kernel that a TPU's compiler refuses."""
-
-    CompilerError.__qualname__ = CompilerError.__name__
-    error = CompilerError(message, slug, "unsupported")
-    line = re.search(r"^  line +(.+?):(\d+)(?:  |$)", message, re.MULTILINE)
-    if line:
-        frame = error_handling.RawFrame("kernel", line[1], int(line[2]), 0)
-        error.__traceback__ = error_handling.traceback_from_raw_frames([frame])
-    return error
+def kernel_error(finding):
+    return KernelError(finding.text, finding.slug, finding.kind)
 
 
 class Call:
     """One call of a kernel. `json` is what `tessera run --json` writes (schema tessera.run/1); `compiler`, of
     simulate(check_compiles=True), what the TPU's compiler says: verdict, sentence, file, line, vmem_bytes, ..."""
 
-    def __init__(self, finished):
-        self._json = finished.json
-        self.text = finished.text
-        self._page = finished.page
+    def __init__(self, finished, error=kernel_error):
+        self._finished = finished
         self.printed = finished.printed
-        self.note = finished.note
-        self.folder = finished.folder or None
-        self.golden = finished.golden or None
-        self.compiler = json.loads(finished.compiler) if finished.compiler else None
-        self.errors = [_compiler_error(f.text, f.slug) if f.by_compiler else KernelError(f.text, f.slug, f.kind)
-                       for f in finished.findings]
+        self.note = getattr(finished, "note", "")
+        self.folder = getattr(finished, "folder", None) or None
+        self.golden = getattr(finished, "golden", None) or None
+        compiler = getattr(finished, "compiler", None)
+        self.compiler = json.loads(compiler) if compiler else None
+        self.errors = list(map(error, finished.findings))
 
     @functools.cached_property
     def json(self):
-        return json.loads(self._json) if self._json else None
+        text = self._finished.json
+        return json.loads(text) if text else None
+
+    @property
+    def text(self):
+        return self._finished.text
 
     @property
     def error(self):
@@ -75,7 +64,7 @@ class Call:
 
     def to_html(self):
         """The call as a page of its own, that needs nothing else: numbers, pictures, the predicted timeline."""
-        shown = {"run": dict(self.json), **json.loads(self._page)}
+        shown = {"run": dict(self.json), **json.loads(self._finished.page)}
         if self.errors:
             shown["run"]["diagnostics"] = list(map(_diagnostic, self.errors))
         return filled("page.html", json.dumps(shown), self.kernel)

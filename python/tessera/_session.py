@@ -1,24 +1,19 @@
 """simulate() and capture()."""
 import contextlib
 import logging
-import numbers
-import operator
 import os
 import sys
 
 from tessera import _chip, _jax, _xla
+from tessera._devices import use_importer
 from tessera._report import Call, Report
+from tessera._settings import device_named, seconds, whole
 
-# Installed beside this file, in a build folder with what it was built from.
-for _place in (".", "../../program"):
-    _importer = os.path.join(os.path.dirname(__file__), _place, "tessera-import")
-    if os.path.exists(_importer):
-        _xla.set_importer(_importer)
+use_importer(_xla)
 
 _log = logging.getLogger("tessera")
 _MOST_CORES = 4096  # of one device
 _MOST_THREADS = 1024
-_LONGEST = 1e8  # seconds, what a clock can add
 _MOST_REPORT_BYTES = 1 << 27
 _CHECKS = ("all", "report", "no-races", "tests")
 
@@ -36,7 +31,7 @@ class _Session:
         """After a program ran: its calls go to the report; what is wrong is raised. `interrupted`: by Ctrl-C."""
         errors = []
         for finished in _xla.take_finished():
-            call = Call(finished)
+            call = Call(finished, _jax.kernel_error)
             self.report.calls.append(call)
             if call.printed:
                 sys.stderr.write(call.printed)  # where a TPU's log goes
@@ -86,18 +81,18 @@ def simulate(device="tpu-v5e", schedule=None, checks="all", *, cores=1, threads=
       KernelError (does-not-compile), and report.calls[i].compiler has the verdict. It is Google's libtpu, under Google's
       terms: `pip install 'tessera[tpu-compiler]'`, into this interpreter or the one that TESSERA_TPU_PYTHON names.
     """
-    device = _device(device)
+    device = device_named(device)
     if checks not in _CHECKS:
         raise ValueError(f"checks={checks!r}: one of {', '.join(map(repr, _CHECKS))}")
     if schedule is not None and not (isinstance(schedule, str) and schedule):
         raise ValueError(f"schedule={schedule!r}: a text as in 'random:1', or None")
-    cores = _whole("cores", cores, 1, _MOST_CORES)
-    threads = _whole("threads", threads, 0, _MOST_THREADS)
-    patience = _seconds("patience", patience)
+    cores = whole("cores", cores, 1, _MOST_CORES)
+    threads = whole("threads", threads, 0, _MOST_THREADS)
+    patience = seconds("patience", patience)
     if dry and (golden is not None or capture is not None):
         raise ValueError("dry=True computes nothing to capture or to make a golden of")
     if time_limit is not None:
-        time_limit = _seconds("time_limit", time_limit)
+        time_limit = seconds("time_limit", time_limit)
     _jax.install()
     if capture is not None:
         capture = os.path.abspath(capture)
@@ -118,29 +113,6 @@ def simulate(device="tpu-v5e", schedule=None, checks="all", *, cores=1, threads=
     finally:
         _xla.stop()
         _xla.take_finished()
-
-
-def _device(device):
-    if not isinstance(device, (str, os.PathLike)):
-        raise ValueError(f"device={device!r}: a name of tessera.devices(), or the path of a file")
-    return os.fspath(device)
-
-
-def _whole(name, value, least, most):
-    try:
-        number = operator.index(value)
-    except TypeError:
-        number = None
-    if number is None or isinstance(value, bool) or not least <= number <= most:
-        raise ValueError(f"{name}={value!r}: a whole number from {least} to {most:,}")
-    return number
-
-
-def _seconds(name, value):
-    """Infinity is longer than anybody waits."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not value > 0:
-        raise ValueError(f"{name}={value!r}: seconds, more than 0" + ("" if name == "patience" else ", or None"))
-    return float(min(value, _LONGEST))
 
 
 def _model_of(*, accumulate="f32", operands=None, ulp=None, fused=True, other_blocks=False):

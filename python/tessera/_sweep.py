@@ -4,7 +4,7 @@ import json
 import pathlib
 import sys
 
-from tessera._report import KernelError
+from tessera._jax import JaxKernelError
 from tessera._session import simulate
 from tessera._show import filled, html_table, text_table
 
@@ -110,7 +110,7 @@ def _count(function, args, shape, device, cores, dry):
         raise ValueError("no pallas_call ran: a function that is jitted outside keeps what it was compiled to")
     doubt = next((call["memory"]["vmem_in_doubt"] for call in calls if "vmem_in_doubt" in call["memory"]), None)
     if doubt is not None:
-        raise KernelError(doubt, "vmem-capacity", "kernel")
+        raise JaxKernelError(doubt, "vmem-capacity", "kernel")
     lines = [call.get("timeline", {"unmodelled": "no trace"}) for call in calls]
     missing = next((line["unmodelled"] for line in lines if "unmodelled" in line), None)
     longest = max(lines, key=lambda line: line.get("seconds", 0))

@@ -1,4 +1,4 @@
-"""A pytest plugin: a kernel library's own TPU tests, on a laptop.
+"""A pytest plugin: a kernel library's own tests for a TPU or a GPU, on a laptop.
 
     pytest --tessera=tpu-v5e tests/                    each test runs inside tessera.simulate(device="tpu-v5e")
     pytest --tessera=tpu-v5e --tessera-devices=8 ...   with eight virtual CPU devices for meshes
@@ -7,7 +7,10 @@
     def test_kernel(tessera_report):                                what it moved, as tessera.Report
         ...
 
-A test may take five minutes (--tessera-time-limit); tests in which no TPU kernel ran are named at the end.
+    pytest --tessera-triton=h100 tests/                each test runs inside tessera.simulate_triton(device="h100")
+    pytest --tessera-triton=h100 --tessera-cuda ...    which answers for tests that say "cuda"
+
+A test may take five minutes (--tessera-time-limit); tests in which no kernel ran are named at the end.
 
 `pip install` registers it; from a build folder: -p tessera.pytest.
 """
@@ -27,10 +30,14 @@ def pytest_addoption(parser):
     group.addoption("--tessera-profile", metavar="PROFILE", help="how products are computed: exact, mxu, mxu:x3 or mxu:x6")
     group.addoption("--tessera-time-limit", metavar="SECONDS", type=float, default=300,
                     help="of each test: a kernel that runs then ends, with the line it was in (300; 0: none)")
+    group.addoption("--tessera-triton", metavar="DEVICE", help="run each test inside tessera.simulate_triton(device=DEVICE)")
+    group.addoption("--tessera-cuda", action="store_true", help='with --tessera-triton: answer for tests that say "cuda"')
     group.addoption("--tessera-devices", metavar="N", type=int, help="virtual CPU devices, for meshes")
 
 
 def pytest_configure(config):
+    if config.getoption("--tessera") is not None and config.getoption("--tessera-triton") is not None:
+        raise pytest.UsageError("--tessera and --tessera-triton: a test runs on one of them")
     config.addinivalue_line("markers", "tessera(**settings): run inside tessera.simulate(**settings)")
     devices = config.getoption("--tessera-devices")
     if devices is not None:
@@ -49,6 +56,8 @@ def pytest_configure(config):
 def _settings(request):
     """Of the mark, over those of the command line; None: no simulation."""
     config = request.config
+    if config.getoption("--tessera-triton") is not None:
+        return None
     settings = {"device": config.getoption("--tessera")}
     for name in ("schedule", "checks", "cores", "profile"):
         settings[name] = config.getoption(f"--tessera-{name}")
@@ -62,20 +71,32 @@ def _settings(request):
     return settings if "device" in settings or "tessera_report" in request.fixturenames else None
 
 
+def _triton_settings(config):
+    """None: no simulation of Triton kernels."""
+    device = config.getoption("--tessera-triton")
+    if device is None:
+        return None
+    settings = {name: config.getoption(f"--tessera-{name}") for name in ("checks", "profile", "cuda")}
+    settings = {name: value for name, value in settings.items() if value}
+    return {"device": device, "time_limit": config.getoption("--tessera-time-limit") or None, **settings}
+
+
 @pytest.fixture(autouse=True)
 def _tessera_simulation(request):
+    triton = _triton_settings(request.config)
     settings = _settings(request)
-    if settings is None:
+    if settings is None and triton is None:
         yield None
         return
     import tessera
 
-    with tessera.simulate(**settings) as report:
+    with tessera.simulate(**settings) if triton is None else tessera.simulate_triton(**triton) as report:
         yield report
     request.node.user_properties.append((_KERNELS, len(report.calls)))
 
 
 def pytest_terminal_summary(terminalreporter):
+    triton = terminalreporter.config.getoption("--tessera-triton") is not None
     ended = [report for reports in terminalreporter.stats.values() for report in reports
              if getattr(report, "when", None) == "teardown"]
     counts = {report.nodeid: dict(report.user_properties)[_KERNELS] for report in ended
@@ -84,7 +105,7 @@ def pytest_terminal_summary(terminalreporter):
     if not idle:
         return
     terminalreporter.section("tessera")
-    terminalreporter.write_line(f"no TPU kernel ran in {len(idle)} of {len(counts)} simulated tests:")
+    terminalreporter.write_line(f"no {'Triton' if triton else 'TPU'} kernel ran in {len(idle)} of {len(counts)} simulated tests:")
     for test in idle[:_SHOWN]:
         terminalreporter.write_line(f"  {test}")
     if len(idle) > _SHOWN:

@@ -7,6 +7,7 @@
 
 #include "program/product.hpp"
 #include "program/rules.hpp"
+#include "triton/plan_kernel.hpp"
 #include "triton/rules.hpp"
 
 namespace tessera::triton {
@@ -80,6 +81,7 @@ void plan_dot(Planner& p, const Operation& op) {
       },
       {x_slot, y_slot, start});
   p.work(product.work());
+  note_product(p, a.dtype, product.tf32);
 }
 
 }  // namespace

@@ -1,0 +1,60 @@
+"""python -m tessera triton run SCRIPT: a program with Triton kernels, on a simulated GPU. `tessera triton run` is the same."""
+import argparse
+import runpy
+import sys
+
+
+def main(words=None):
+    parser = argparse.ArgumentParser(prog="tessera", description="Runs a program's Triton kernels on a simulated GPU.")
+    commands = parser.add_subparsers(metavar="triton", required=True)
+    triton = commands.add_parser("triton").add_subparsers(metavar="run", required=True)
+    run = triton.add_parser("run", description="Runs a Python program whose Triton kernels run on a simulated GPU, and "
+                            "prints what they moved. Exit codes: 1 a kernel is wrong, 3 it is unsupported or unmodelled; "
+                            "else the program's own.")
+    run.add_argument("--device", default="h100", help="a GPU of `tessera devices`, or a file (h100)")
+    run.add_argument("--checks", choices=("all", "report"), default="all", help="report: go on after what is wrong, name it at the end")
+    run.add_argument("--profile", default="exact", help="exact, tensorcore:hopper or gpu:hopper")
+    run.add_argument("--threads", type=int, default=0, help="of this machine (0: all)")
+    run.add_argument("--time-limit", type=float, metavar="SECONDS")
+    run.add_argument("--cuda", action="store_true", help='answer for programs that say "cuda"')
+    run.add_argument("--json", metavar="FILE", help="tessera.run/1 of each launch")
+    run.add_argument("--html", metavar="FILE", help="a page with every launch")
+    run.add_argument("script")
+    run.add_argument("arguments", nargs=argparse.REMAINDER, help="of the script")
+    asked = parser.parse_args(words)
+    return _run(asked)
+
+
+def _run(asked):
+    from tessera import KernelError, simulate_triton
+
+    sys.argv = [asked.script, *asked.arguments]
+    error = None
+    try:
+        with simulate_triton(asked.device, asked.checks, threads=asked.threads, profile=asked.profile,
+                             time_limit=asked.time_limit, cuda=asked.cuda) as report:
+            try:
+                runpy.run_path(asked.script, run_name="__main__")
+            except KernelError as e:
+                error = e
+    except ValueError as e:
+        if not str(e).startswith("error["):
+            raise
+        sys.stderr.write(str(e))
+        return 2
+    sys.stdout.flush()
+    sys.stderr.write(f"{report}\n")
+    wrong = [error] if error is not None else report.errors
+    for each in wrong:
+        sys.stderr.write(str(each))
+    if asked.json:
+        report.to_json(asked.json)
+    if asked.html:
+        report.save_html(asked.html)
+    if not wrong:
+        return 0
+    return 3 if all(each.kind in ("unsupported", "unmodelled") for each in wrong) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,164 @@
+"""torch in a simulation: which of its memory is undefined, and what its device "cuda" is.
+
+Memory of torch.empty and its kin is undefined until a kernel writes it, or torch does: then the tensor's version has
+changed. Where that cannot be seen (.data, .numpy(), DLPack), it is taken to be defined.
+"""
+import contextlib
+import functools
+import types
+import weakref
+
+from tessera import _triton
+
+
+class _Tensors:
+    def __init__(self):
+        self._versions = {}  # by the address of an allocation that is undefined
+
+    def note_empty(self, tensor):
+        """The tensor's memory is fresh."""
+        if type(tensor).__module__ != "torch" or tensor.device.type != "cpu" or tensor.is_inference():
+            return
+        storage = tensor.untyped_storage()
+        base, size = storage.data_ptr(), storage.nbytes()
+        if size == 0:
+            return
+        _triton.declare_undefined(base, size)
+        self._versions[base] = tensor._version
+        weakref.finalize(tensor, self.forget, base)
+
+    def forget(self, base):
+        if self._versions.pop(base, None) is not None:
+            _triton.declare_defined(base)
+
+    def forget_tensor(self, tensor):
+        if not self._versions:
+            return
+        try:
+            self.forget(tensor.untyped_storage().data_ptr())
+        except (RuntimeError, NotImplementedError):  # it has no memory
+            pass
+
+    def note_what_is_written(self, arguments):
+        """Before a launch."""
+        if not self._versions:
+            return
+        for argument in arguments:
+            if not hasattr(argument, "untyped_storage"):
+                continue
+            base = argument.untyped_storage().data_ptr()
+            version = self._versions.get(base)
+            if version is None:
+                continue
+            if argument.is_inference() or argument._version != version:
+                self.forget(base)
+
+
+@contextlib.contextmanager
+def tensors(driver, cuda):
+    """cuda: the device "cuda" is this machine's memory."""
+    import torch
+
+    noted = _Tensors()
+    with contextlib.ExitStack() as undo:
+        for place, name in ((torch, "empty"), (torch, "empty_like"), (torch, "empty_strided"), (torch.Tensor, "new_empty")):
+            _replace(undo, place, name, _noting(getattr(place, name), noted.note_empty))
+        for name in ("numpy", "__dlpack__", "__array__"):
+            _replace(undo, torch.Tensor, name, _forgetting(getattr(torch.Tensor, name), noted))
+        data = torch.Tensor.data
+        _replace(undo, torch.Tensor, "data", property(_forgetting(data.__get__, noted), data.__set__))
+        if cuda:
+            _answer_for_cuda(undo, torch, driver.gpu, driver.get_device_capability())
+        yield noted
+
+
+def _replace(undo, place, name, value):
+    if name in vars(place):
+        undo.callback(setattr, place, name, vars(place)[name])
+    else:
+        undo.callback(delattr, place, name)  # a base has it
+    setattr(place, name, value)
+
+
+def _noting(make, note):
+    @functools.wraps(make)
+    def made(*args, **kwargs):
+        tensor = make(*args, **kwargs)
+        if kwargs.get("out") is None:
+            note(tensor)
+        return tensor
+
+    return made
+
+
+def _forgetting(look, noted):
+    @functools.wraps(look)
+    def looked(tensor, *args, **kwargs):
+        noted.forget_tensor(tensor)
+        return look(tensor, *args, **kwargs)
+
+    return looked
+
+
+def _answer_for_cuda(undo, torch, gpu, capability):
+    from torch.overrides import TorchFunctionMode
+
+    from tessera import _triton_clock
+
+    device = torch.device("cuda", 0)
+    is_cuda, device_of, get_device = torch.Tensor.is_cuda.__get__, torch.Tensor.device.__get__, torch.Tensor.get_device
+
+    def on_host(value):
+        if isinstance(value, str) and value.split(":")[0] == "cuda":
+            return "cpu"
+        if isinstance(value, torch.device) and value.type == "cuda":
+            return torch.device("cpu")
+        return value
+
+    class Cuda(TorchFunctionMode):
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            if func is torch.Tensor.cuda:
+                return args[0]
+            if func is is_cuda or func == is_cuda:
+                return args[0].device.type == "cuda"
+            if func is get_device:
+                return 0
+            result = func(*map(on_host, args), **{k: on_host(v) for k, v in (kwargs or {}).items()})
+            if (func is device_of or func == device_of) and result.type == "cpu":
+                return device
+            return result
+
+    class Stream:
+        cuda_stream = 0
+        device_index = 0
+
+        def __init__(self, *_, **__):
+            pass
+
+        def synchronize(self):
+            pass
+
+        def wait_stream(self, stream):
+            pass
+
+        wait_event = wait_stream
+
+    _, title, cores, shared, hbm = gpu
+    properties = types.SimpleNamespace(name=title, multi_processor_count=cores, total_memory=hbm, warp_size=32,
+                                       major=capability[0], minor=capability[1], shared_memory_per_block_optin=shared,
+                                       shared_memory_per_multiprocessor=shared, regs_per_multiprocessor=65536)
+    stream = Stream()
+    answers = {
+        "is_available": lambda: True, "device_count": lambda: 1, "current_device": lambda: 0, "is_initialized": lambda: True,
+        "synchronize": _triton_clock.synchronize, "get_device_capability": lambda device=None: (properties.major, properties.minor),
+        "get_device_name": lambda device=None: title, "get_device_properties": lambda device=None: properties,
+        "set_device": lambda device: None, "device": lambda device=None: contextlib.nullcontext(),
+        "device_of": lambda tensor: contextlib.nullcontext(), "current_stream": lambda device=None: stream,
+        "default_stream": lambda device=None: stream, "stream": lambda stream: contextlib.nullcontext(), "Stream": Stream,
+        "Event": _triton_clock.Event, "empty_cache": lambda: None, "manual_seed": lambda seed: None,
+        "manual_seed_all": lambda seed: None, "init": lambda: None, "_lazy_init": lambda: None,
+        "reset_peak_memory_stats": lambda device=None: None, "is_bf16_supported": lambda *_, **__: True,
+    }
+    for name, answer in answers.items():
+        _replace(undo, torch.cuda, name, answer)
+    undo.enter_context(Cuda())

@@ -1,0 +1,192 @@
+"""simulate_triton()."""
+import contextlib
+import os
+import sys
+
+from tessera import _triton
+from tessera._devices import use_importer
+from tessera._report import Call, Report, kernel_error
+from tessera._settings import device_named, seconds, whole
+
+use_importer(_triton)
+
+_MOST_THREADS = 1024
+_MOST_CALLS = 20_000
+_CHECKS = ("all", "report")
+_session = None
+
+
+class TritonReport(Report):
+    """calls: launches of kernels, in the order in which they ran, up to 20,000 of them. Bytes are what loads and stores
+    asked for. left_out: launches of which nothing is kept here."""
+
+    def __init__(self, session):
+        self._session = session
+        self._calls = []
+        self._left_out = 0
+
+    @property
+    def calls(self):
+        if self._session is not None:
+            self._session.collect()
+        return self._calls
+
+    @property
+    def left_out(self):
+        return _triton.left_out() if self._session is not None else self._left_out
+
+    def _close(self):
+        self._session.collect()
+        self._left_out = _triton.left_out()
+        self._session = None
+
+    @property
+    def predicted_seconds(self):
+        """What the device is predicted to take at least for the launches; None: some have no prediction."""
+        times = [call.predicted_seconds for call in self.calls]
+        return None if None in times else sum(times)
+
+    @property
+    def note(self):
+        if self.calls:
+            return f"{self.left_out:,} launches more ran, of which this report has no room" if self.left_out else ""
+        if os.environ.get("TRITON_INTERPRET", "0") not in ("", "0"):
+            return "no Triton kernel ran in this simulation: TRITON_INTERPRET is set, so that Triton's own interpreter ran them"
+        return "no Triton kernel ran in this simulation: the program took another path"
+
+
+class TritonCall(Call):
+    """A launch of a kernel."""
+
+    @property
+    def predicted_seconds(self):
+        """What the device takes at least: predict/grid_time.hpp; None: not known."""
+        return self._finished.predicted_seconds or None
+
+
+class _Session:
+    """What the driver sees of a simulation that is on."""
+
+    def __init__(self, keep_going, tensors=None):
+        self.keep_going = keep_going
+        self.tensors = tensors
+        self.report = TritonReport(self)
+
+    def collect(self):
+        for launched in _triton.take_launched():
+            self.report._calls.append(TritonCall(launched))
+
+    def launch(self, signature, specialisation, x, y, z, arguments):
+        if self.tensors is not None:
+            self.tensors.note_what_is_written(arguments)
+        interrupt = None
+        launched = None
+        try:
+            launched = signature.launch(specialisation, x, y, z, arguments)
+        except KeyboardInterrupt as e:
+            interrupt = e
+        if launched is not None and launched.printed:
+            sys.stdout.write(launched.printed)
+        if interrupt is not None:
+            ended = [e for call in self.report.calls[-1:] for e in call.errors if e.slug == "interrupted"]
+            raise KeyboardInterrupt(str(ended[0]) if ended else "") from None
+        if launched is None or not launched.findings:
+            return
+        errors = list(map(kernel_error, launched.findings))
+        if self.keep_going:
+            errors = [e for e in errors if e.slug in ("interrupted", "time-limit")]
+        if errors:
+            raise errors[0]
+
+
+def current():
+    """The simulation that is on; with TRITON_DEFAULT_BACKEND=tessera one that lasts as long as the process."""
+    global _session
+    if _session is None:
+        _triton.start(device=os.environ.get("TESSERA_TRITON_DEVICE", "h100"), threads=0, profile="exact", time_limit=0., most_launched=0)
+        _session = _Session(False)
+    return _session
+
+
+@contextlib.contextmanager
+def simulate_triton(device="h100", checks="all", *, threads=0, profile="exact", time_limit=None, cuda=False):
+    """Runs each Triton kernel launched inside on a simulated GPU, on the caller's memory; gives a TritonReport.
+
+    Arguments of kernels are torch's CPU tensors, or DeviceArrays around NumPy's arrays. No GPU is needed, and no torch.
+
+    device: a GPU of `tessera.devices()`, or a file like those of memory_model/devices.
+    checks: "all" raises KernelError at the first thing that is wrong; "report" notes what is wrong with each launch in
+      the report and goes on: memory is then as it was before the launch, or, where a result is undefined, as the launch
+      left it.
+    threads: of the host; 0: what OpenMP offers. Results are the same bits for every number.
+    profile: "exact"; "gpu:hopper" with a Hopper's functions, products and fused multiply-adds; "tensorcore:hopper" its
+      products alone.
+    time_limit: seconds for the whole simulation; a kernel that runs then ends with KernelError[time-limit] and the line
+      it was in, as it ends with KeyboardInterrupt after Ctrl-C. None: as long as it takes.
+    cuda: True: the simulation answers for "cuda", too: Triton's target is CUDA's, and torch's device "cuda" means this
+      machine's memory. It says so on standard error.
+
+    Autotuning, triton.testing.do_bench and torch.cuda.Event read the device's predicted time (predict/grid_time.hpp).
+    """
+    import triton
+    from triton import testing
+    from triton.backends import Backend, backends
+
+    from tessera.triton_backend import compiler, driver
+
+    global _session
+    device = device_named(device)
+    if checks not in _CHECKS:
+        raise ValueError(f"checks={checks!r}: one of {', '.join(map(repr, _CHECKS))}")
+    threads = whole("threads", threads, 0, _MOST_THREADS)
+    if time_limit is not None:
+        time_limit = seconds("time_limit", time_limit)
+    compiler.print_generic()
+    if "tessera" not in backends:  # not installed: run from a build folder
+        backends["tessera"] = Backend(compiler.TesseraBackend, driver.TesseraDriver)
+    if _session is not None and not _session.report.calls and os.environ.get("TRITON_DEFAULT_BACKEND") == "tessera":
+        _stop()
+    _triton.start(device=device, threads=threads, profile=profile, time_limit=time_limit or 0.,
+                  most_launched=_MOST_CALLS)
+    with contextlib.ExitStack() as undo:
+        undo.callback(_stop)
+        simulated = driver.TesseraDriver(device, cuda)
+        tensors = None
+        if cuda or "torch" in sys.modules:
+            from tessera import _torch
+
+            tensors = undo.enter_context(_torch.tensors(simulated, cuda))
+        _session = _Session(checks == "report", tensors)
+        undo.callback(_session.report._close)
+        config = triton.runtime.driver
+        before = config._active
+        config.set_active(simulated)
+        undo.callback(setattr, config, "_active", before)
+        if cuda:
+            undo.enter_context(_answer_for_cuda(backends, compiler.TesseraBackend))
+        do_bench = testing.do_bench
+        from tessera import _triton_clock
+
+        testing.do_bench = _triton_clock.do_bench
+        undo.callback(setattr, testing, "do_bench", do_bench)
+        yield _session.report
+
+
+@contextlib.contextmanager
+def _answer_for_cuda(backends, ours):
+    sys.stderr.write("tessera: this simulation answers for \"cuda\": what says so runs on this machine's memory, not on a GPU\n")
+    nvidia = backends.pop("nvidia", None)
+    ours.targets.add("cuda")
+    try:
+        yield
+    finally:
+        ours.targets.discard("cuda")
+        if nvidia is not None:
+            backends["nvidia"] = nvidia
+
+
+def _stop():
+    global _session
+    _session = None
+    _triton.stop()
+    _triton.take_launched()

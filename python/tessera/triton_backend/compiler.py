@@ -1,0 +1,62 @@
+"""Triton's front end for a simulated GPU: a kernel as the TTIR that a CUDA build would get."""
+import ctypes
+import functools
+
+import triton
+from triton._C import libtriton
+from triton.backends.nvidia import compiler as _cuda  # ours up to TTIR
+
+OLDEST = (3, 7)  # of Triton's versions, those that export what prints generic form
+
+class Moved(ImportError):
+    """This Triton is not one that tessera knows."""
+
+
+@functools.cache
+def print_generic():
+    """MLIR modules are printed in generic form from here on, in the whole process: the importer knows no other, and
+    MLIR's reader takes both."""
+    version = tuple(int(part) for part in triton.__version__.split(".")[:2])
+    if version < OLDEST:
+        raise Moved(f"tessera knows Triton {'.'.join(map(str, OLDEST))} and newer, not {triton.__version__}. "
+                    "pip install --no-deps 'triton>=3.7'")
+    library = ctypes.CDLL(libtriton.__file__)
+    try:
+        register, parse = library._ZN4mlir27registerAsmPrinterCLOptionsEv, library.LLVMParseCommandLineOptions
+    except AttributeError as e:
+        raise Moved(f"Triton {triton.__version__} does not export what prints modules in generic form: {e}") from e
+    register()
+    words = (ctypes.c_char_p * 2)(b"tessera", b"--mlir-print-op-generic")
+    parse(2, words, None)
+
+
+class TesseraBackend(_cuda.CUDABackend):
+    """Stages: ttir, as for a GPU, then what tessera reads: a line that says whether products may be fused into sums, the
+    module after it."""
+
+    targets = {"tessera"}  # that are ours; a simulation that answers for "cuda" adds it
+
+    @staticmethod
+    def supports_target(target):
+        return target.backend in TesseraBackend.targets
+
+    def __init__(self, target):
+        super().__init__(target)
+        self.binary_ext = "tessera"
+
+    def hash(self):
+        return f"tessera-1-{self.target.backend}-{self.target.arch}"
+
+    def add_stages(self, stages, options, language=None):
+        if language is not None and language.name != "TRITON":
+            raise NotImplementedError("tessera simulates kernels of Triton's language, not Gluon's")
+        capability = self._parse_arch(options.arch)
+
+        def ttir(module, metadata):
+            print_generic()
+            metadata.update(name=module.get_entry_func_name(), shared=0, tmem_size=None, tensordesc_meta=[],
+                            global_scratch_size=0, global_scratch_align=1, profile_scratch_size=0, profile_scratch_align=1)
+            return self.make_ttir(module, metadata, options, capability)
+
+        stages["ttir"] = ttir
+        stages["tessera"] = lambda module, metadata: f"{int(options.enable_fp_fusion)}\n{module}".encode()

@@ -1,0 +1,127 @@
+"""Triton's driver of a simulated GPU: launches go to tessera._triton, on the caller's own memory.
+
+Devices have numbers that no GPU has, so that nothing compiled for a simulation serves a GPU, or the other way.
+"""
+import os
+
+from triton.backends.compiler import GPUTarget
+from triton.backends.driver import DriverBase
+
+from tessera import _triton, _triton_session
+
+_ARCHES = {"a100": 80, "h100": 90, "h200": 90}
+_FIRST_DEVICE = 1000
+
+
+class Launcher:
+    """A kernel of Triton's, ready to be launched."""
+
+    def __init__(self, src, metadata):
+        self.paths = []
+        types = []
+        for i, type_ in enumerate(src.signature.values()):
+            self._add((i,), type_, types)
+        self.flat = [path[0] for path in self.paths] if all(len(path) == 1 for path in self.paths) else None
+        self.signature = _triton.Signature(types)
+
+    def _add(self, path, type_, types):
+        if isinstance(type_, (tuple, list)):
+            for i, each in enumerate(type_):
+                self._add((*path, i), each, types)
+        elif type_ != "constexpr":
+            self.paths.append(path)
+            types.append(type_)
+
+    def __call__(self, x, y, z, stream, function, packed, launch_metadata, enter, exit_, *args):
+        if enter is not None:
+            enter(launch_metadata)
+        given = [args[i] for i in self.flat] if self.flat is not None else [_at(args, path) for path in self.paths]
+        _triton_session.current().launch(self.signature, function, x, y, z, given)
+        if exit_ is not None:
+            exit_(launch_metadata)
+
+
+def _at(args, path):
+    for i in path:
+        args = args[i]
+    return args
+
+
+class _Utils:
+    """What Triton asks of a driver besides."""
+
+    def __init__(self, driver):
+        self._driver = driver
+        self._functions = {}
+
+    def load_binary(self, name, kernel, shared, device):
+        if kernel not in self._functions:
+            fusion, module = kernel.decode().split("\n", 1)
+            self._functions[kernel] = _triton.Specialisation(module, name, fusion == "1")
+        return None, self._functions[kernel], 0, 0, 1024
+
+    def unload_module(self, module):
+        pass
+
+    def get_device_properties(self, device):
+        _, _, cores, shared, hbm = self._driver.gpu
+        return {"max_shared_mem": shared, "max_num_regs": 65536, "multiprocessor_count": cores, "warpSize": 32,
+                "sm_clock_rate": 0, "mem_clock_rate": 0, "mem_bus_width": 0, "total_memory": hbm}
+
+
+class TesseraDriver(DriverBase):
+    """`device`: a GPU that tessera knows."""
+
+    def __init__(self, device=None, cuda=False):
+        self.gpu = _triton.gpu(device or os.environ.get("TESSERA_TRITON_DEVICE", "h100"))
+        self.utils = _Utils(self)
+        self.launcher_cls = Launcher
+        name = self.gpu[0]
+        self._target = GPUTarget("cuda" if cuda else "tessera", _ARCHES.get(name, 90), 32)
+        self._number = _FIRST_DEVICE + 2 * _triton.device_names().index(name) + cuda
+
+    @staticmethod
+    def is_active():
+        return os.environ.get("TRITON_DEFAULT_BACKEND") == "tessera"
+
+    def map_python_to_cpp_type(self, ty):
+        raise NotImplementedError("tessera compiles no launchers")
+
+    def get_current_target(self):
+        return self._target
+
+    def get_current_device(self):
+        return self._number
+
+    def set_current_device(self, device):
+        pass
+
+    def get_current_stream(self, device=None):
+        return 0
+
+    def get_device_capability(self, device=None):
+        return divmod(self._target.arch, 10)
+
+    def get_active_torch_device(self):
+        import torch
+
+        return torch.device("cpu")
+
+    def get_device_interface(self):
+        from tessera import _triton_clock
+
+        return _triton_clock
+
+    def get_benchmarker(self):
+        from tessera import _triton_clock
+
+        return _triton_clock.do_bench
+
+    def get_empty_cache_for_benchmark(self):
+        return None
+
+    def clear_cache(self, cache):
+        pass
+
+    def assemble_tensormap_to_arg(self, tensormaps_info, args):
+        return args

@@ -1,0 +1,337 @@
+#include "python/triton_launches.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <optional>
+#include <thread>
+#include <unordered_map>
+
+#include "predict/grid_time.hpp"
+#include "report/html_report.hpp"
+#include "sim/diagnostics/slugs.hpp"
+#include "triton/load.hpp"
+
+namespace tessera::live {
+
+namespace {
+
+using program::Scalar;
+using Clock = std::chrono::steady_clock;
+
+/// What stops a run that reads a module: launch.cpp has its own context.
+struct Reading {
+  Reading(const std::string& who, const StopFlag& stop) : outer(step_context) {
+    context.who = who;
+    context.stop = &stop;
+    step_context = &context;
+  }
+  ~Reading() { step_context = outer; }
+  Reading(const Reading&) = delete;
+  Reading& operator=(const Reading&) = delete;
+  StepContext context;
+  const StepContext* outer;
+};
+
+/// The rate of a kernel's FLOP: of its products, if it has any. Tensor cores take f32 as tf32, at
+/// half the rate of bf16.
+double rate_of(const DeviceSpec& device, const triton::Kernel& kernel) {
+  if (!kernel.products) return device.peak(DType::f32);
+  if (kernel.tf32) return device.peak(DType::bf16) / 2;
+  return device.peak(*kernel.products);
+}
+
+class Launches {
+ public:
+  void open(LaunchSettings settings) {
+    const std::lock_guard lock(mutex_);
+    if (settings_) throw InputError("bad-input", "a simulation is on already: they do not nest");
+    stop_ = Stop::none;
+    settings.options.stop = &stop_;
+    options_ = std::make_shared<const RunOptions>(settings.options);
+    if (settings.time_limit > 0) {
+      deadline_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(
+                                     std::chrono::duration<double>(settings.time_limit));
+      timer_ = std::thread([this] { keep_time(); });
+    }
+    settings_ = std::move(settings);
+    launched_.clear();
+    kept_ = 0;
+    left_out_ = 0;
+    clock_ = {};
+  }
+  void close() {
+    std::thread timer;
+    {
+      const std::lock_guard lock(mutex_);
+      settings_.reset();
+      undefined_.clear();
+      deadline_.reset();
+      timer.swap(timer_);
+    }
+    time_.notify_all();
+    if (timer.joinable()) timer.join();
+  }
+
+  std::shared_ptr<Launched> run(Specialisation& which, const std::array<std::int64_t, 3>& grid,
+                                const std::vector<Scalar>& scalars,
+                                const std::vector<Pointer>& pointers) {
+    const std::lock_guard one(running_);
+    auto l = std::make_shared<Launched>();
+    {
+      const std::lock_guard lock(mutex_);
+      if (!settings_) throw InputError("bad-input", "no simulation is on");
+      l->options = options_;
+    }
+    l->kernel = which.name();
+    RunOptions& options = options_of_run();
+    options.print = [&](const std::string& text) { l->printed += text; };
+    try {
+      const triton::Kernel& kernel = which.kernel(options.profile, stop_);
+      triton::Launch launch = launch_of(kernel, grid, scalars, pointers, *l);
+      l->result = triton::run_launch(launch, options);
+      for (const Diagnostic& d : l->result.run.diagnostics)
+        l->findings.push_back({d.slug, name(d.kind), d.text()});
+      predict(kernel, launch, *l);
+    } catch (const KernelError& e) {
+      l->findings.push_back({e.diagnostic.slug, name(e.diagnostic.kind), e.diagnostic.text()});
+    } catch (const InputError& e) {
+      l->findings.push_back({e.slug, "input", e.text()});
+    } catch (const std::exception& e) {
+      l->findings.push_back(
+          {"internal", "internal", std::string("error[internal]: ") + e.what() + "\n"});
+    }
+    options.print = nullptr;
+    keep(l);
+    return l->findings.empty() && l->printed.empty() ? nullptr : l;
+  }
+
+  std::vector<std::shared_ptr<Launched>> take() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(launched_, {});
+  }
+  std::int64_t left_out() {
+    const std::lock_guard lock(mutex_);
+    return left_out_;
+  }
+  DeviceClock clock() {
+    const std::lock_guard lock(mutex_);
+    return clock_;
+  }
+
+  void declare_undefined(const std::byte* base, std::int64_t bytes) {
+    const std::lock_guard lock(mutex_);
+    undefined_[base] =
+        std::make_unique<std::vector<bool>>(static_cast<std::size_t>(bytes), true);
+  }
+  void declare_defined(const std::byte* base) {
+    const std::lock_guard lock(mutex_);
+    undefined_.erase(base);
+  }
+  bool any_undefined() {
+    const std::lock_guard lock(mutex_);
+    return !undefined_.empty();
+  }
+  bool undefined(const std::byte* base) {
+    const std::lock_guard lock(mutex_);
+    return undefined_.contains(base);
+  }
+
+  void interrupt() noexcept { stop_ = Stop::interrupted; }
+  void resume() noexcept {
+    Stop interrupted = Stop::interrupted;
+    stop_.compare_exchange_strong(interrupted, Stop::none);
+  }
+
+ private:
+  /// The device's figures are not copied for every launch.
+  RunOptions& options_of_run() {
+    if (of_run_from_ != options_) {
+      of_run_ = *options_;
+      of_run_from_ = options_;
+    }
+    return of_run_;
+  }
+
+  triton::Launch launch_of(const triton::Kernel& kernel, const std::array<std::int64_t, 3>& grid,
+                           const std::vector<Scalar>& scalars,
+                           const std::vector<Pointer>& pointers, Launched& l) {
+    triton::Launch launch;
+    launch.kernel = &kernel;
+    launch.grid = grid;
+    if (scalars.size() != kernel.parameters.size()) {
+      throw InputError("bad-input", kernel.program.name + " takes " +
+                                        std::to_string(kernel.parameters.size()) +
+                                        " arguments; " + std::to_string(scalars.size()) +
+                                        " are given");
+    }
+    std::vector<const std::byte*> bases;
+    bool floats = false;
+    for (std::size_t i = 0; i < kernel.parameters.size(); ++i) {
+      const triton::Parameter& p = kernel.parameters[i];
+      triton::Argument a{.value = scalars[i]};
+      const Pointer& pointer = pointers[i];
+      if (p.type.pointer && pointer.bytes > 0) {
+        const DType dtype = p.type.pointee;
+        const std::int64_t width = program::register_bytes(dtype);
+        if (pointer.offset % width != 0) {
+          throw InputError("bad-input", p.name + " is not aligned: it lies " +
+                                            std::to_string(pointer.offset) +
+                                            " bytes behind the start of its allocation");
+        }
+        if (p.written && !pointer.writable)
+          throw InputError("bad-input", p.name + " is read-only, and the kernel writes to it");
+        a.offset = pointer.offset / width;
+        const auto known = std::ranges::find(bases, pointer.base);
+        a.storage = static_cast<int>(known - bases.begin());
+        if (known == bases.end()) {
+          bases.push_back(pointer.base);
+          l.storages.push_back(p.name);
+          triton::LaunchStorage& s = launch.storages.emplace_back();
+          s.data = Array(dtype, {0});
+          s.outside = {pointer.base, static_cast<std::size_t>(pointer.bytes)};
+          const std::lock_guard lock(mutex_);
+          const auto it = undefined_.find(pointer.base);
+          if (it != undefined_.end()) s.undefined_bytes = it->second.get();
+        } else {
+          l.storages[static_cast<std::size_t>(a.storage)] += ", " + p.name;
+        }
+        if (is_float(dtype) && !std::exchange(floats, true)) l.main_dtype = dtype;
+      }
+      launch.arguments.push_back(a);
+    }
+    for (std::size_t s = 0; s < l.storages.size(); ++s) launch.storages[s].name = l.storages[s];
+    return launch;
+  }
+
+  void predict(const triton::Kernel& kernel, const triton::Launch& launch, Launched& l) {
+    const RunResult& run = l.result.run;
+    predict::GridWork work{.programs = run.steps,
+                           .flops = run.flops,
+                           .flops_per_second = rate_of(l.options->device, kernel)};
+    const auto& refs = run.ledger().refs();
+    for (std::size_t s = 0; s < refs.size(); ++s) {
+      const std::int64_t size = launch.storages[s].size_bytes();
+      work.requested_bytes += refs[s].read_bytes + refs[s].write_bytes;
+      work.touched_bytes +=
+          std::min(refs[s].read_bytes, size) + std::min(refs[s].write_bytes, size);
+    }
+    l.predicted_seconds = predict::grid_time(l.options->device, work).seconds;
+  }
+
+  /// All are kept while there is room, then those that went wrong.
+  void keep(const std::shared_ptr<Launched>& l) {
+    const std::lock_guard lock(mutex_);
+    clock_.seconds += l->predicted_seconds;
+    clock_.unknown += l->predicted_seconds > 0 ? 0 : 1;
+    if (!settings_) return;
+    const std::size_t most = settings_->most_launched;
+    if (kept_ < most || (!l->findings.empty() && kept_ < 2 * most)) {
+      ++kept_;
+      launched_.push_back(l);
+    } else {
+      ++left_out_;
+    }
+  }
+
+  void keep_time() {
+    std::unique_lock lock(mutex_);
+    while (deadline_) {
+      if (Clock::now() < *deadline_) {
+        time_.wait_until(lock, *deadline_);
+      } else {
+        stop_ = Stop::time_limit;
+        return;
+      }
+    }
+  }
+
+  std::mutex running_;  ///< held by the launch that runs
+  std::mutex mutex_;
+  std::condition_variable time_;
+  std::thread timer_;
+  std::optional<Clock::time_point> deadline_;
+  StopFlag stop_{Stop::none};
+  std::optional<LaunchSettings> settings_;
+  std::shared_ptr<const RunOptions> options_;
+  RunOptions of_run_;
+  std::shared_ptr<const RunOptions> of_run_from_;
+  std::vector<std::shared_ptr<Launched>> launched_;
+  std::size_t kept_ = 0;
+  std::int64_t left_out_ = 0;
+  DeviceClock clock_;
+  std::unordered_map<const std::byte*, std::unique_ptr<std::vector<bool>>> undefined_;
+};
+
+/// Never destroyed: threads may be at work when the process ends.
+Launches& launches() {
+  static auto* const all = new Launches;
+  return *all;
+}
+
+}  // namespace
+
+const triton::Kernel& Specialisation::kernel(Profile profile, const StopFlag& stop) {
+  const std::lock_guard lock(mutex_);
+  if (const auto known = kernels_.find(profile); known != kernels_.end()) return *known->second;
+  if (const auto failed = failures_.find(profile); failed != failures_.end())
+    std::rethrow_exception(failed->second);
+  try {
+    const Reading reading(name_, stop);
+    return *(kernels_[profile] =
+                 triton::plan_kernel(triton::load_module(ttir_, name_), profile, fusion_));
+  } catch (const Stopped&) {
+    kernels_.erase(profile);
+    throw;
+  } catch (...) {
+    kernels_.erase(profile);
+    failures_[profile] = std::current_exception();
+    throw;
+  }
+}
+
+report::RunReport Launched::report() const {
+  RunResult run = result.run;
+  run.plan.device = options->device;
+  report::RunReport r = report::report_of(run, *options);
+  r.kernel = kernel;
+  r.frontend = "triton";
+  r.dtype = main_dtype;
+  r.backend_why = "a Triton launch runs in the interpreter";
+  r.validated = "no: nothing to compare with";
+  for (const triton::LineTraffic& l : result.lines) {
+    r.lines.push_back({l.line.file, l.line.line, l.line.column, storages[l.storage],
+                       l.requested.times, l.requested.read_bytes, l.requested.written_bytes});
+  }
+  return r;
+}
+std::string Launched::json() const {
+  return result.run.grid.empty() ? "" : report::json_of(report());
+}
+std::string Launched::text() const {
+  return result.run.grid.empty() ? "" : report::text_of(report());
+}
+std::string Launched::page() const {
+  return result.run.grid.empty() ? "" : report::page_data(report(), result.run, "");
+}
+
+void open_launches(LaunchSettings settings) { launches().open(std::move(settings)); }
+void close_launches() { launches().close(); }
+std::shared_ptr<Launched> launch(Specialisation& which, const std::array<std::int64_t, 3>& grid,
+                                 const std::vector<Scalar>& scalars,
+                                 const std::vector<Pointer>& pointers) {
+  return launches().run(which, grid, scalars, pointers);
+}
+std::vector<std::shared_ptr<Launched>> take_launched() { return launches().take(); }
+std::int64_t launches_left_out() { return launches().left_out(); }
+DeviceClock device_clock() { return launches().clock(); }
+void declare_undefined(const std::byte* base, std::int64_t bytes) {
+  launches().declare_undefined(base, bytes);
+}
+void declare_defined(const std::byte* base) { launches().declare_defined(base); }
+bool any_declared_undefined() { return launches().any_undefined(); }
+bool declared_undefined(const std::byte* base) { return launches().undefined(base); }
+void interrupt_launches() noexcept { launches().interrupt(); }
+void resume_launches() noexcept { launches().resume(); }
+
+}  // namespace tessera::live

@@ -1,0 +1,113 @@
+// Launches of Triton kernels of a program that runs in this process, on its own memory.
+//
+// A Specialisation is a kernel as Triton's front end compiled it; it is planned once for each
+// profile, when it is first launched. A launch runs in the thread that asks, and leaves a Launched:
+// its report is written when somebody reads it. One simulation at a time.
+//
+// Undefined memory is what the program declares so (an allocation that nothing has written yet),
+// byte by byte, until a kernel writes it or the program says that it did.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "report/run_report.hpp"
+#include "sim/pipeline/run.hpp"
+#include "triton/launch.hpp"
+
+namespace tessera::live {
+
+/// What is wrong with a launch.
+struct LaunchFinding {
+  std::string slug;
+  std::string kind;  ///< "kernel", "unsupported", "unmodelled", "internal" or "input"
+  std::string text;
+};
+
+class Specialisation {
+ public:
+  /// `ttir`: the module, in generic form with locations. `fusion`: Triton's enable_fp_fusion.
+  Specialisation(std::string ttir, std::string name, bool fusion)
+      : ttir_(std::move(ttir)), name_(std::move(name)), fusion_(fusion) {}
+
+  const std::string& name() const { return name_; }
+  const std::string& ttir() const { return ttir_; }
+  /// Throws KernelError or InputError, each time, if it cannot be planned; Stopped.
+  const triton::Kernel& kernel(Profile profile, const StopFlag& stop);
+
+ private:
+  std::string ttir_;
+  std::string name_;
+  bool fusion_;
+  std::map<Profile, std::unique_ptr<triton::Kernel>> kernels_;
+  std::map<Profile, std::exception_ptr> failures_;
+  std::mutex mutex_;
+};
+
+/// An allocation of the caller's and where in it a pointer points.
+struct Pointer {
+  std::byte* base = nullptr;
+  std::int64_t bytes = 0;   ///< of the allocation; 0: a null pointer
+  std::int64_t offset = 0;  ///< bytes
+  bool writable = true;
+};
+
+/// A launch that is over.
+struct Launched {
+  std::shared_ptr<const RunOptions> options;
+  std::string kernel;
+  DType main_dtype = DType::f32;
+  std::vector<std::string> storages;
+  triton::LaunchResult result;
+  std::vector<LaunchFinding> findings;
+  std::string printed;
+  double predicted_seconds = 0;  ///< 0: not known
+
+  /// Of a launch that ran; tessera.run/1, text, a page's data.
+  std::string json() const;
+  std::string text() const;
+  std::string page() const;
+
+ private:
+  report::RunReport report() const;
+};
+
+struct LaunchSettings {
+  RunOptions options;  ///< device, threads, profile
+  double time_limit = 0;  ///< seconds from open_launches(), after which kernels are ended; 0: none
+  std::size_t most_launched = 0;  ///< kept of one simulation; of those that went wrong, as many again
+};
+
+/// Launches are taken from here on. Throws InputError if they are already.
+void open_launches(LaunchSettings settings);
+void close_launches();
+/// Runs it. `arguments`: of each parameter; with `pointers`, its place in it. Null: all is well.
+std::shared_ptr<Launched> launch(Specialisation& which, const std::array<std::int64_t, 3>& grid,
+                                 const std::vector<program::Scalar>& scalars,
+                                 const std::vector<Pointer>& pointers);
+/// What has run since the last time.
+std::vector<std::shared_ptr<Launched>> take_launched();
+std::int64_t launches_left_out();
+/// Seconds that the device would have taken for what was launched since open_launches(), and how
+/// many of those launches that leaves out.
+struct DeviceClock {
+  double seconds = 0;
+  std::int64_t unknown = 0;
+};
+DeviceClock device_clock();
+
+/// An allocation that nothing has written; that the program has written; that is gone.
+void declare_undefined(const std::byte* base, std::int64_t bytes);
+void declare_defined(const std::byte* base);
+bool any_declared_undefined();
+bool declared_undefined(const std::byte* base);
+
+/// Signal handlers may call them.
+void interrupt_launches() noexcept;
+void resume_launches() noexcept;
+
+}  // namespace tessera::live
