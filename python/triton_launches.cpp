@@ -121,8 +121,9 @@ class Launches {
 
   void declare_undefined(const std::byte* base, std::int64_t bytes) {
     const std::lock_guard lock(mutex_);
-    undefined_[base] =
-        std::make_unique<std::vector<bool>>(static_cast<std::size_t>(bytes), true);
+    auto all = std::make_unique<triton::Ranges>();
+    all->add(0, bytes);
+    undefined_[base] = std::move(all);
   }
   void declare_defined(const std::byte* base) {
     const std::lock_guard lock(mutex_);
@@ -154,16 +155,15 @@ class Launches {
   }
 
   triton::Launch launch_of(const triton::Kernel& kernel, const std::array<std::int64_t, 3>& grid,
-                           const std::vector<Scalar>& scalars,
-                           const std::vector<Pointer>& pointers, Launched& l) {
+                           const std::vector<Scalar>& scalars, const std::vector<Pointer>& pointers,
+                           Launched& l) {
     triton::Launch launch;
     launch.kernel = &kernel;
     launch.grid = grid;
     if (scalars.size() != kernel.parameters.size()) {
       throw InputError("bad-input", kernel.program.name + " takes " +
-                                        std::to_string(kernel.parameters.size()) +
-                                        " arguments; " + std::to_string(scalars.size()) +
-                                        " are given");
+                                        std::to_string(kernel.parameters.size()) + " arguments; " +
+                                        std::to_string(scalars.size()) + " are given");
     }
     std::vector<const std::byte*> bases;
     bool floats = false;
@@ -260,7 +260,7 @@ class Launches {
   std::size_t kept_ = 0;
   std::int64_t left_out_ = 0;
   DeviceClock clock_;
-  std::unordered_map<const std::byte*, std::unique_ptr<std::vector<bool>>> undefined_;
+  std::unordered_map<const std::byte*, std::unique_ptr<triton::Ranges>> undefined_;
 };
 
 /// Never destroyed: threads may be at work when the process ends.

@@ -77,9 +77,10 @@ struct Launched {
 };
 
 struct LaunchSettings {
-  RunOptions options;  ///< device, threads, profile
+  RunOptions options;     ///< device, threads, profile
   double time_limit = 0;  ///< seconds from open_launches(), after which kernels are ended; 0: none
-  std::size_t most_launched = 0;  ///< kept of one simulation; of those that went wrong, as many again
+  std::size_t most_launched =
+      0;  ///< kept of one simulation; of those that went wrong, as many again
 };
 
 /// Launches are taken from here on. Throws InputError if they are already.

@@ -53,34 +53,17 @@ class Runner {
   LaunchResult run() {
     LaunchResult result;
     const auto start = std::chrono::steady_clock::now();
-    const std::vector<bool> written = may_be_written();
-    std::vector<std::vector<std::byte, CacheAligned<std::byte>>> before(launch_.storages.size());
-    for (std::size_t s = 0; s < before.size(); ++s) {
-      LaunchStorage& of = launch_.storages[s];
-      if (written[s]) before[s].assign(of.bytes(), of.bytes() + of.size_bytes());
-    }
-    const auto restore = [&] {
-      for (std::size_t s = 0; s < before.size(); ++s) {
-        if (!before[s].empty())
-          std::memcpy(launch_.storages[s].bytes(), before[s].data(), before[s].size());
-      }
-    };
     int threads = options_.threads > 0 ? options_.threads : omp_get_max_threads();
     threads = static_cast<int>(std::min<std::int64_t>(threads, programs_));
     const bool in_order = kernel_.atomics || kernel_.prints || threads < 2;
-    const auto again = [&] {
-      restore();
-      result = {};
-    };
     // What takes no longer than to wake the threads is over by then.
     if (!run_alone(result, !in_order)) {
-      again();
+      result = {};
       if (!run_parallel(threads, result)) {
-        again();
+        result = {};
         run_alone(result, false);
       }
     }
-    if (!result.run.complete) restore();
     result.run.seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     return result;
@@ -108,8 +91,13 @@ class Runner {
     Memory m(std::move(storages), kernel_.sites, kernel_.granule, programs_ > 1, alone);
     for (std::size_t s = 0; s < launch_.storages.size(); ++s) {
       const LaunchStorage& of = launch_.storages[s];
-      if (of.undefined) m.set_undefined(s);
-      if (of.undefined_bytes != nullptr) m.set_undefined(s, *of.undefined_bytes);
+      if (of.undefined_bytes != nullptr) {
+        m.set_undefined(s, *of.undefined_bytes);
+      } else if (of.undefined) {
+        Ranges all;
+        all.add(0, of.size_bytes());
+        m.set_undefined(s, std::move(all));
+      }
     }
     return m;
   }
@@ -212,12 +200,16 @@ class Runner {
       worker.count(result, requested);
     }
     if (stopped) {
+      m.restore();
       result = {};
       close(result, m, {});
       result.run.diagnostics.push_back(*stopped);
       return true;
     }
-    if (failed || m.suspect()) return false;
+    if (failed) {
+      m.restore();
+      return false;
+    }
     close(result, m, requested);
     return true;
   }
@@ -232,7 +224,10 @@ class Runner {
     Worker worker(*this, m);
     try {
       for (std::int64_t i = 0; i < programs_; ++i) {
-        if (briefly && Clock::now() - start > kBrief) return false;
+        if (briefly && Clock::now() - start > kBrief) {
+          m.restore();
+          return false;
+        }
         worker.run(*this, i);
         print(worker.printed);
         if (options_.progress && i % 64 == 0)
@@ -243,6 +238,7 @@ class Runner {
       result.run.diagnostics.push_back(error.diagnostic);
     }
     worker.count(result, requested);
+    if (!result.run.ok()) m.restore();
     close(result, m, requested);
     worker.context.ids = nullptr;
     if (result.run.ok()) report_undefined(result, m);
@@ -267,7 +263,7 @@ class Runner {
     r.complete = r.ok();
     for (std::size_t s = 0; r.complete && s < launch_.storages.size(); ++s) {
       if (launch_.storages[s].undefined_bytes != nullptr)
-        m.undefined_after(s, *launch_.storages[s].undefined_bytes);
+        *launch_.storages[s].undefined_bytes = m.undefined(s);
     }
     const std::size_t storages = m.storages().size();
     result.written.assign(storages, false);

@@ -28,11 +28,12 @@ struct Argument {
 /// One allocation: what a tensor and its views share.
 struct LaunchStorage {
   std::string name;
-  Array data;                         ///< of one dim; changed by the launch
-  bool undefined = false;             ///< nothing was written there yet
-  std::span<std::byte> outside = {};  ///< the caller's own memory, of data's dtype, in place of data
-  /// With memory of the caller's, or null: which of its bytes are undefined, before and after.
-  std::vector<bool>* undefined_bytes = nullptr;
+  Array data;              ///< of one dim; changed by the launch
+  bool undefined = false;  ///< nothing was written there yet
+  std::span<std::byte> outside =
+      {};  ///< the caller's own memory, of data's dtype, in place of data
+  /// Or null: which of its bytes are undefined, before the launch and after it.
+  Ranges* undefined_bytes = nullptr;
 
   std::byte* bytes() { return outside.data() != nullptr ? outside.data() : data.bytes(); }
   std::int64_t size_bytes() const {

@@ -11,32 +11,6 @@ namespace tessera::triton {
 
 namespace {
 
-constexpr int kSiteBits = 16;
-constexpr std::uint64_t kSiteMask = (std::uint64_t{1} << kSiteBits) - 1;
-/// Another program than the one that is named has accessed it, too.
-constexpr std::uint64_t kSeveral = std::uint64_t{1} << 63;
-/// Of a writer: it left other bytes than there were.
-constexpr std::uint64_t kChanged = std::uint64_t{1} << 62;
-
-std::uint64_t word(std::int64_t program, int site) {
-  return (static_cast<std::uint64_t>(program) + 1) << kSiteBits |
-         std::min<std::uint64_t>(static_cast<std::uint64_t>(site), kSiteMask);
-}
-std::uint64_t program_part(std::uint64_t w) { return (w & ~(kSeveral | kChanged)) >> kSiteBits; }
-std::int64_t program_of(std::uint64_t w) { return static_cast<std::int64_t>(program_part(w)) - 1; }
-
-/// Names the accessor of a granule; any number of threads, in any order, leave the same: one
-/// program, or several.
-void note(std::uint64_t& granule, std::uint64_t me) {
-  const std::atomic_ref<std::uint64_t> cell(granule);
-  std::uint64_t seen = cell.load(std::memory_order_relaxed);
-  for (;;) {
-    if ((seen & kSeveral) != 0 || program_part(seen) == program_part(me)) return;
-    const std::uint64_t wanted = seen == 0 ? me : seen | kSeveral;
-    if (cell.compare_exchange_weak(seen, wanted, std::memory_order_relaxed)) return;
-  }
-}
-
 /// Any number may be an address.
 bool follows(std::int64_t address, std::int64_t next, std::int64_t width) {
   return static_cast<std::uint64_t>(next) - static_cast<std::uint64_t>(address) ==
@@ -73,37 +47,32 @@ Memory::Memory(std::vector<GlobalStorage> storages, const std::vector<Site>& sit
       granule_(granule),
       alone_(alone),
       seen_(storages_.size()) {
-  for (std::size_t s = 0; several && s < storages_.size(); ++s) {
-    if (!storages_[s].watched) continue;
-    const auto granules = static_cast<std::size_t>((storages_[s].size + granule - 1) / granule);
-    seen_[s].readers.resize(granules);
-    seen_[s].writers.resize(granules);
+  for (std::size_t s = 0; s < storages_.size(); ++s) {
+    const GlobalStorage& of = storages_[s];
+    if (of.watched)
+      seen_[s].accesses = std::make_unique<Accesses>(of.bytes, of.size, granule, several, alone);
   }
 }
 
-void Memory::set_undefined(std::size_t storage) {
-  any_undefined_ = true;
-  seen_[storage].undefined.assign(
-      static_cast<std::size_t>((storages_[storage].size + granule_ - 1) / granule_), kAnyRead);
+void Memory::set_undefined(std::size_t storage, Ranges bytes) {
+  seen_[storage].undefined = std::move(bytes);
+  seen_[storage].mutex = std::make_unique<std::mutex>();
 }
 
-void Memory::set_undefined(std::size_t storage, const std::vector<bool>& bytes) {
-  std::vector<std::uint8_t>& of = seen_[storage].undefined;
-  for (std::size_t i = 0; i < bytes.size(); ++i) {
-    if (!bytes[i]) continue;
-    if (of.empty())
-      of.resize(static_cast<std::size_t>((storages_[storage].size + granule_ - 1) / granule_));
-    of[i / static_cast<std::size_t>(granule_)] = kAnyRead;
-    any_undefined_ = true;
+Ranges Memory::undefined(std::size_t storage) const {
+  const Seen& seen = seen_[storage];
+  Ranges bytes = seen.undefined;
+  for (std::size_t g = 0; g < seen.reached.size(); ++g) {
+    const auto at = static_cast<std::int64_t>(g) * granule_;
+    if (seen.reached[g] != 0) bytes.add(at, std::min(at + granule_, storages_[storage].size));
   }
+  return bytes;
 }
 
-void Memory::undefined_after(std::size_t storage, std::vector<bool>& bytes) const {
-  const std::vector<std::uint8_t>& of = seen_[storage].undefined;
-  if (of.empty()) return bytes.clear();
-  bytes.resize(static_cast<std::size_t>(storages_[storage].size));
-  for (std::size_t i = 0; i < bytes.size(); ++i)
-    bytes[i] = of[i / static_cast<std::size_t>(granule_)] != 0;
+void Memory::restore() {
+  for (const Seen& seen : seen_) {
+    if (seen.accesses) seen.accesses->restore();
+  }
 }
 
 Memory::Place Memory::place(int site, std::int64_t address, std::int64_t bytes) const {
@@ -153,30 +122,27 @@ void Memory::fail_bounds(int site, std::int64_t address, std::int64_t bytes) con
   throw KernelError(std::move(d));
 }
 
-bool Memory::ordered(const Instance& x, std::uint64_t earlier) const {
-  const auto known = x.knows.find(program_of(earlier));
-  return known != x.knows.end();
-}
-
-void Memory::fail_race(Instance& x, int site, const Place& at, std::uint64_t earlier,
-                       bool earlier_writes, bool writes) const {
-  const GlobalStorage& s = storages_[at.storage];
+void Memory::fail_race(Instance& x, int site, std::size_t storage, const Conflict& c,
+                       bool writes) const {
+  if (!alone_) throw Again{};
+  const GlobalStorage& s = storages_[storage];
   const std::int64_t width = register_bytes(s.dtype);
+  const std::int64_t offset = c.granule * granule_;
   Diagnostic d{.slug = "race"};
   d.headline = fmt::format(
-      "two programs access element {} of {}, and {}", at.offset / width, s.name,
-      writes && earlier_writes ? "write different values there" : "one of them changes it");
+      "two programs access element {} of {}, and {}", offset / width, s.name,
+      writes && c.earlier_writes ? "write different values there" : "one of them changes it");
   add_kernel_field(d);
-  const auto line = [&](std::uint64_t w, bool write) {
+  const auto line = [&](const Accessor& who, bool write) {
     d.fields.emplace_back(write ? "write" : "read",
-                          line_of(x, sites_[static_cast<std::size_t>(w & kSiteMask)]) +
-                              fmt::format("   program {}", program_of(w)) +
-                              ((w & kSeveral) != 0 ? ", and others" : ""));
+                          line_of(x, sites_[static_cast<std::size_t>(who.site)]) +
+                              fmt::format("   program {}", who.program) +
+                              (who.others ? ", and others" : ""));
   };
-  line(earlier, earlier_writes);
-  line(word(x.number, site), writes);
-  d.fields.emplace_back("bytes", fmt::format("both touch [{}, {}) of {}", at.offset,
-                                             at.offset + granule_, describe(s)));
+  line(c.earlier, c.earlier_writes);
+  line({x.number, site}, writes);
+  d.fields.emplace_back(
+      "bytes", fmt::format("both touch [{}, {}) of {}", offset, offset + granule_, describe(s)));
   d.fields.emplace_back(
       "help",
       "programs of a grid run in any order, and at the same time: give each its own "
@@ -186,51 +152,18 @@ void Memory::fail_race(Instance& x, int site, const Place& at, std::uint64_t ear
 }
 
 void Memory::note_read(Instance& x, int site, const Place& at, std::int64_t bytes) {
-  Seen& seen = seen_[at.storage];
-  if (seen.readers.empty()) return;
-  const std::uint64_t me = word(x.number, site);
-  const std::int64_t last = (at.offset + bytes - 1) / granule_;
-  for (std::int64_t g = at.offset / granule_; g <= last; ++g) {
-    const auto i = static_cast<std::size_t>(g);
-    note(seen.readers[i], me);
-    if (!alone_) continue;
-    const std::uint64_t writer = seen.writers[i];
-    if ((writer & kChanged) != 0 && program_part(writer) != program_part(me) && !ordered(x, writer))
-      fail_race(x, site, {at.storage, g * granule_}, writer, true, false);
-  }
+  Accesses* const accesses = seen_[at.storage].accesses.get();
+  if (accesses == nullptr) return;
+  if (const auto c = accesses->read({x.number, site}, x.knows, at.offset, bytes))
+    fail_race(x, site, at.storage, *c, false);
 }
 
 void Memory::note_write(Instance& x, int site, const Place& at, const std::byte* from,
                         std::int64_t bytes) {
-  Seen& seen = seen_[at.storage];
-  if (seen.writers.empty()) return;
-  const GlobalStorage& s = storages_[at.storage];
-  const std::uint64_t me = word(x.number, site);
-  const std::int64_t last = (at.offset + bytes - 1) / granule_;
-  for (std::int64_t g = at.offset / granule_; g <= last; ++g) {
-    const auto i = static_cast<std::size_t>(g);
-    if (!alone_) {
-      note(seen.writers[i], me);
-      continue;
-    }
-    const std::int64_t first = std::max(g * granule_, at.offset);
-    const std::int64_t end = std::min((g + 1) * granule_, at.offset + bytes);
-    const bool changes = std::memcmp(s.bytes + first, from + (first - at.offset),
-                                     static_cast<std::size_t>(end - first)) != 0;
-    const std::uint64_t writer = seen.writers[i];
-    const std::uint64_t reader = seen.readers[i];
-    if (changes) {
-      const Place granule{at.storage, g * granule_};
-      if (writer != 0 && program_part(writer) != program_part(me) && !ordered(x, writer))
-        fail_race(x, site, granule, writer, true, true);
-      // Of several readers the first alone is known: who has acquired anything may know them all.
-      const bool others = (reader & kSeveral) != 0 && x.knows.empty();
-      if (reader != 0 &&
-          ((program_part(reader) != program_part(me) && !ordered(x, reader)) || others))
-        fail_race(x, site, granule, reader, false, true);
-    }
-    if (changes || writer == 0) seen.writers[i] = changes ? me | kChanged : me;
-  }
+  Accesses* const accesses = seen_[at.storage].accesses.get();
+  if (accesses == nullptr) return;
+  if (const auto c = accesses->write({x.number, site}, x.knows, at.offset, bytes, from))
+    fail_race(x, site, at.storage, *c, true);
 }
 
 void Memory::load(Instance& x, int site, const std::int64_t* addresses, const std::byte* mask,
@@ -254,7 +187,7 @@ void Memory::load(Instance& x, int site, const std::int64_t* addresses, const st
     r.read_bytes += bytes;
     if (at.storage != last) ++r.times;
     last = at.storage;
-    if (any_undefined_ && !seen_[at.storage].undefined.empty()) {
+    if (any_undefined(at, bytes)) {
       for (std::int64_t k = i; k < end; ++k) {
         const Origin o = undefined_at(addresses[k], width);
         if (o == 0) continue;
@@ -295,12 +228,10 @@ void Memory::store(Instance& x, int site, const std::int64_t* addresses, const s
     r.written_bytes += bytes;
     if (at.storage != last) ++r.times;
     last = at.storage;
-    for (std::int64_t k = i; k < end; ++k) {
-      const Origin o = undefined == nullptr ? Origin{0} : std::to_integer<Origin>(undefined[k]);
-      if (o != 0)
-        mark_undefined({at.storage, at.offset + (k - i) * width}, width, o);
-      else if (any_undefined_)
-        define(addresses[k], width);
+    if (any_undefined(at, bytes)) define(addresses[i], bytes);
+    for (std::int64_t k = i; undefined != nullptr && k < end; ++k) {
+      const auto o = std::to_integer<Origin>(undefined[k]);
+      if (o != 0) mark_undefined({at.storage, at.offset + (k - i) * width}, width, o);
     }
     i = end;
   }
@@ -346,6 +277,7 @@ std::byte* Memory::atomic(Instance& x, int site, std::int64_t address, std::int6
   ++r.times;
   r.read_bytes += width;
   r.written_bytes += width;
+  if (Accesses* const accesses = seen_[at.storage].accesses.get()) accesses->save(at.offset, width);
   return storages_[at.storage].bytes + at.offset;
 }
 
@@ -379,56 +311,49 @@ void Memory::release(Instance& x, std::int64_t address) {
   }
 }
 
+bool Memory::any_undefined(const Place& at, std::int64_t bytes) const {
+  const Seen& seen = seen_[at.storage];
+  if (!seen.reached.empty()) return true;
+  if (!seen.mutex) return false;
+  const std::lock_guard lock(*seen.mutex);
+  return seen.undefined.touches(at.offset, at.offset + bytes);
+}
+
 Origin Memory::undefined_at(std::int64_t address, std::int64_t width) const {
   const auto storage = static_cast<std::size_t>((address >> kAddressBits) - 1);
   const Seen& seen = seen_[storage];
-  if (seen.undefined.empty()) return 0;
   const std::int64_t offset = address - base_address(storage);
-  for (std::int64_t g = offset / granule_; g <= (offset + width - 1) / granule_; ++g) {
-    const auto i = static_cast<std::size_t>(g);
-    if (seen.undefined[i] != 0) return seen.undefined[i];
+  if (!seen.reached.empty()) {
+    for (std::int64_t g = offset / granule_; g <= (offset + width - 1) / granule_; ++g) {
+      if (const auto o = seen.reached[static_cast<std::size_t>(g)]; o != 0) return o;
+    }
   }
-  return 0;
+  if (!seen.mutex) return 0;
+  const std::lock_guard lock(*seen.mutex);
+  return seen.undefined.touches(offset, offset + width) ? kAnyRead : Origin{0};
 }
 
-void Memory::define(std::int64_t address, std::int64_t width) {
+void Memory::define(std::int64_t address, std::int64_t bytes) {
   const auto storage = static_cast<std::size_t>((address >> kAddressBits) - 1);
   Seen& seen = seen_[storage];
-  if (seen.undefined.empty()) return;
   const std::int64_t offset = address - base_address(storage);
-  for (std::int64_t g = offset / granule_; g <= (offset + width - 1) / granule_; ++g) {
-    std::atomic_ref(seen.undefined[static_cast<std::size_t>(g)])
-        .store(0, std::memory_order_relaxed);
-    if (!seen.reached.empty()) seen.reached[static_cast<std::size_t>(g)] = 0;
-  }
+  for (std::int64_t g = offset / granule_;
+       !seen.reached.empty() && g <= (offset + bytes - 1) / granule_; ++g)
+    seen.reached[static_cast<std::size_t>(g)] = 0;
+  if (!seen.mutex) return;
+  const std::lock_guard lock(*seen.mutex);
+  seen.undefined.remove(offset, offset + bytes);
 }
 
 void Memory::mark_undefined(const Place& at, std::int64_t width, Origin origin) {
   if (!alone_) throw Again{};
-  any_undefined_ = true;
   Seen& seen = seen_[at.storage];
-  const auto granules =
-      static_cast<std::size_t>((storages_[at.storage].size + granule_ - 1) / granule_);
-  if (seen.undefined.empty()) seen.undefined.resize(granules);
-  if (seen.reached.empty()) seen.reached.resize(granules);
-  for (std::int64_t g = at.offset / granule_; g <= (at.offset + width - 1) / granule_; ++g) {
-    seen.undefined[static_cast<std::size_t>(g)] = origin;
+  if (seen.reached.empty()) {
+    seen.reached.resize(
+        static_cast<std::size_t>((storages_[at.storage].size + granule_ - 1) / granule_));
+  }
+  for (std::int64_t g = at.offset / granule_; g <= (at.offset + width - 1) / granule_; ++g)
     seen.reached[static_cast<std::size_t>(g)] = origin;
-  }
-}
-
-bool Memory::suspect() const {
-  for (const Seen& seen : seen_) {
-    for (std::size_t g = 0; g < seen.writers.size(); ++g) {
-      const std::uint64_t writer = seen.writers[g];
-      if (writer == 0) continue;
-      const std::uint64_t reader = seen.readers[g];
-      if (((writer | reader) & kSeveral) != 0 ||
-          (reader != 0 && program_part(reader) != program_part(writer)))
-        return true;
-    }
-  }
-  return false;
 }
 
 std::optional<Memory::Reached> Memory::reached(std::size_t storage) const {

@@ -16,9 +16,10 @@
 // launch that may be wrong runs again on one (launch.hpp).
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <map>
+#include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -26,6 +27,8 @@
 #include "memory_model/array.hpp"
 #include "memory_model/undefined.hpp"
 #include "program/program.hpp"
+#include "triton/accesses.hpp"
+#include "triton/ranges.hpp"
 
 namespace tessera::triton {
 
@@ -67,12 +70,11 @@ class Memory {
   Memory(std::vector<GlobalStorage> storages, const std::vector<Site>& sites, std::int64_t granule,
          bool several, bool alone);
 
-  /// Declares all of a storage undefined.
-  void set_undefined(std::size_t storage);
-  /// Declares undefined what has such a byte; none: any bytes. undefined_after: what is, byte by
-  /// byte.
-  void set_undefined(std::size_t storage, const std::vector<bool>& bytes);
-  void undefined_after(std::size_t storage, std::vector<bool>& bytes) const;
+  /// Declares some bytes of a storage undefined; what is undefined now.
+  void set_undefined(std::size_t storage, Ranges bytes);
+  Ranges undefined(std::size_t storage) const;
+  /// All storages as they were.
+  void restore();
   const std::vector<GlobalStorage>& storages() const { return storages_; }
   const std::vector<Site>& sites() const { return sites_; }
   bool alone() const { return alone_; }
@@ -93,10 +95,9 @@ class Memory {
   void release(Instance& x, std::int64_t address);
   /// Of the element at an address.
   Origin undefined_at(std::int64_t address, std::int64_t width) const;
-  void define(std::int64_t address, std::int64_t width);
+  /// Bytes that follow one another.
+  void define(std::int64_t address, std::int64_t bytes);
 
-  /// After all programs: true if some accesses may race.
-  bool suspect() const;
   /// The first element of a storage that was stored though it was undefined, and how many; of what
   /// the launch declared undefined: not.
   struct Reached {
@@ -107,13 +108,13 @@ class Memory {
   std::optional<Reached> reached(std::size_t storage) const;
 
  private:
-  /// What of a storage was accessed, per granule: program + 1 in the high bits, its site in the
-  /// low.
+  /// What is known of a storage.
   struct Seen {
-    std::vector<std::uint64_t> readers;
-    std::vector<std::uint64_t> writers;
-    std::vector<std::uint8_t> undefined;  ///< empty: all is defined
-    std::vector<std::uint8_t> reached;    ///< Origin of undefined values that were stored
+    std::unique_ptr<Accesses> accesses;  ///< null: nothing writes there
+    Ranges undefined;                    ///< as the launch declares, until it is written
+    std::unique_ptr<std::mutex> mutex;   ///< of `undefined`
+    /// Per granule, Origin of an undefined value that was stored; empty: none was.
+    std::vector<std::uint8_t> reached;
   };
   struct Place {
     std::size_t storage = 0;
@@ -121,21 +122,20 @@ class Memory {
   };
   Place place(int site, std::int64_t address, std::int64_t bytes) const;
   [[noreturn]] void fail_bounds(int site, std::int64_t address, std::int64_t bytes) const;
-  [[noreturn]] void fail_race(Instance& x, int site, const Place& at, std::uint64_t earlier,
-                              bool earlier_writes, bool writes) const;
+  [[noreturn]] void fail_race(Instance& x, int site, std::size_t storage, const Conflict& c,
+                              bool writes) const;
   void check_lanes(Instance& x, int site, const std::int64_t* addresses, const std::byte* mask,
                    std::int64_t n, std::int64_t width, const std::byte* from) const;
   void note_read(Instance& x, int site, const Place& at, std::int64_t bytes);
   void note_write(Instance& x, int site, const Place& at, const std::byte* from,
                   std::int64_t bytes);
   void mark_undefined(const Place& at, std::int64_t width, Origin origin);
-  bool ordered(const Instance& x, std::uint64_t earlier) const;
+  bool any_undefined(const Place& at, std::int64_t bytes) const;
 
   std::vector<GlobalStorage> storages_;
   const std::vector<Site>& sites_;
   std::int64_t granule_;
   bool alone_;
-  bool any_undefined_ = false;
   std::vector<Seen> seen_;
   /// Of atomics, by address: up to which epoch of which program their acquirers know.
   std::map<std::int64_t, std::map<std::int64_t, std::int64_t>> released_;
@@ -153,12 +153,12 @@ class Instance : public Exec {
         requested(memory_.sites().size() * memory_.storages().size()) {}
 
   Memory& memory;
-  std::int64_t number = 0;                     ///< of the running program
-  std::int64_t epoch = 0;                      ///< releases that it has made
-  std::map<std::int64_t, std::int64_t> knows;  ///< epochs of programs that it has acquired
-  std::vector<Requested> requested;            ///< by site, then storage
-  std::int64_t waits_for = 0;  ///< address of the last atomic that left memory as it was
-  std::int64_t waits = 0;      ///< such atomics on end
+  std::int64_t number = 0;           ///< of the running program
+  std::int64_t epoch = 0;            ///< releases that it has made
+  Accesses::Known knows;             ///< epochs of programs that it has acquired
+  std::vector<Requested> requested;  ///< by site, then storage
+  std::int64_t waits_for = 0;        ///< address of the last atomic that left memory as it was
+  std::int64_t waits = 0;            ///< such atomics on end
 };
 
 inline Instance& instance(Exec& x) { return static_cast<Instance&>(x); }

@@ -1,0 +1,385 @@
+#include "triton/accesses.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+#include <mutex>
+#include <new>
+#include <vector>
+
+namespace tessera::triton {
+
+namespace {
+
+constexpr std::int64_t kGranules = 1024;  // of a page
+constexpr std::size_t kWords = kGranules / 64;
+constexpr std::size_t kEntries = 8;
+
+/// Some granules of a page.
+struct Set {
+  std::array<std::uint64_t, kWords> words{};
+
+  /// Calls f with each word of [first, last] and its bits.
+  template <class F>
+  static void each_word(std::int64_t first, std::int64_t last, F&& f) {
+    for (std::int64_t w = first / 64; w <= last / 64; ++w) {
+      std::uint64_t bits = ~std::uint64_t{0};
+      if (w == first / 64) bits &= ~std::uint64_t{0} << (first % 64);
+      if (w == last / 64) bits &= ~std::uint64_t{0} >> (63 - last % 64);
+      f(static_cast<std::size_t>(w), bits);
+    }
+  }
+  void add(std::int64_t first, std::int64_t last) {
+    each_word(first, last, [&](std::size_t w, std::uint64_t bits) { words[w] |= bits; });
+  }
+  void add(const Set& other, std::int64_t first, std::int64_t last) {
+    each_word(first, last,
+              [&](std::size_t w, std::uint64_t bits) { words[w] |= other.words[w] & bits; });
+  }
+  bool has(std::int64_t g) const {
+    return (words[static_cast<std::size_t>(g / 64)] >> (g % 64) & 1) != 0;
+  }
+  /// The first of both in [first, last]; kGranules if there is none.
+  std::int64_t first_common(const Set& other, std::int64_t first, std::int64_t last) const {
+    std::int64_t found = kGranules;
+    each_word(first, last, [&](std::size_t w, std::uint64_t bits) {
+      const std::uint64_t common = words[w] & other.words[w] & bits;
+      if (common != 0 && found == kGranules)
+        found = static_cast<std::int64_t>(w) * 64 + std::countr_zero(common);
+    });
+    return found;
+  }
+};
+
+/// What one program did at one site.
+struct Entry {
+  std::int64_t program;
+  int site;
+  Set read;
+  Set wrote;
+  Set changed;  ///< part of `wrote`, if alone
+};
+
+/// Per granule; program + 1, 0: nobody.
+struct Fine {
+  struct Cell {
+    std::int64_t program = 0;
+    int site = 0;
+    bool marked = false;  ///< a reader: several are; a writer: it changed it
+  };
+  std::array<Cell, kGranules> readers;
+  std::array<Cell, kGranules> writers;
+};
+
+}  // namespace
+
+struct Accesses::Page {
+  std::atomic_flag busy;
+  bool saved = false;
+  std::size_t count = 0;
+  std::unique_ptr<Fine> fine;
+  std::array<Entry, kEntries> entries;  ///< the first `count` hold anything
+  // The bytes of the page follow.
+  std::byte* before() { return reinterpret_cast<std::byte*>(this + 1); }  // NOLINT
+
+  void note_reader(std::int64_t g, std::int64_t program, int site) const {
+    Fine::Cell& cell = fine->readers[static_cast<std::size_t>(g)];
+    if (cell.program == 0)
+      cell = {program + 1, site, false};
+    else if (cell.program != program + 1)
+      cell.marked = true;
+  }
+
+  /// What the entries say, per granule.
+  void refine() {
+    fine = std::make_unique<Fine>();
+    for (std::size_t i = 0; i < count; ++i) {
+      const Entry& e = entries[i];
+      for (std::int64_t g = 0; g < kGranules; ++g) {
+        if (e.read.has(g)) note_reader(g, e.program, e.site);
+        Fine::Cell& writer = fine->writers[static_cast<std::size_t>(g)];
+        if (e.wrote.has(g) && (writer.program == 0 || e.changed.has(g)))
+          writer = {e.program + 1, e.site, e.changed.has(g)};
+      }
+    }
+  }
+
+  /// The entry of an accessor; null if there is no room: the page is refined then.
+  Entry* entry(std::int64_t program, int site) {
+    for (std::size_t i = count; i-- > 0;) {
+      if (entries[i].program == program && entries[i].site == site) return &entries[i];
+    }
+    if (count == kEntries) {
+      refine();
+      return nullptr;
+    }
+    Entry& e = entries[count++];
+    e.program = program;
+    e.site = site;
+    e.read = {};
+    e.wrote = {};
+    e.changed = {};
+    return &e;
+  }
+
+  /// The first granule in [first, last] of `granules` that another program accessed before, and
+  /// who: writers come first. `writers`: whether `changed` alone counts; `readers`: whether reads
+  /// do.
+  std::optional<Conflict> conflict(const Accessor& who, const Known& known, const Set& granules,
+                                   std::int64_t first, std::int64_t last, bool changed,
+                                   bool readers) const {
+    std::int64_t found = kGranules;
+    const auto other = [&](const Entry& e) {
+      return e.program != who.program && !known.contains(e.program);
+    };
+    for (std::size_t i = 0; i < count; ++i) {
+      const Entry& e = entries[i];
+      if (!other(e)) continue;
+      found = std::min(found, (changed ? e.changed : e.wrote).first_common(granules, first, last));
+      if (readers) found = std::min(found, e.read.first_common(granules, first, last));
+    }
+    if (found == kGranules) return std::nullopt;
+    Conflict c;
+    c.granule = found;
+    const Entry* writer = nullptr;
+    const Entry* reader = nullptr;
+    for (std::size_t i = 0; i < count; ++i) {
+      const Entry& e = entries[i];
+      if (!other(e)) continue;
+      if ((changed ? e.changed : e.wrote).has(found) && (writer == nullptr || e.changed.has(found)))
+        writer = &e;
+      if (!e.read.has(found)) continue;
+      if (reader == nullptr) reader = &e;
+      c.earlier.others = c.earlier.others || reader->program != e.program;
+    }
+    const Entry& earlier = writer != nullptr ? *writer : *reader;
+    c.earlier_writes = writer != nullptr;
+    c.earlier.program = earlier.program;
+    c.earlier.site = earlier.site;
+    c.earlier.others = c.earlier.others && writer == nullptr;
+    return c;
+  }
+
+  /// The same, of a refined page and one granule.
+  std::optional<Conflict> fine_conflict(const Accessor& who, const Known& known, std::int64_t g,
+                                        bool changed, bool readers) const {
+    const auto other = [&](const Fine::Cell& c) {
+      return c.program != 0 && c.program != who.program + 1 && !known.contains(c.program - 1);
+    };
+    const Fine::Cell& writer = fine->writers[static_cast<std::size_t>(g)];
+    if (other(writer) && (!changed || writer.marked))
+      return Conflict{g, {writer.program - 1, writer.site}, true};
+    const Fine::Cell& reader = fine->readers[static_cast<std::size_t>(g)];
+    // Of several readers the first alone is known: who has acquired anything may know them all.
+    if (readers && (other(reader) || (reader.marked && known.empty())))
+      return Conflict{g, {reader.program - 1, reader.site, reader.marked}, false};
+    return std::nullopt;
+  }
+};
+
+namespace {
+
+/// Pages of launches that are over, for the next ones: fresh memory costs more than it holds.
+class Pool {
+ public:
+  void* take(std::size_t bytes) {
+    {
+      const std::lock_guard lock(mutex_);
+      std::vector<void*>& kept = kept_[bytes];
+      if (!kept.empty()) {
+        void* const p = kept.back();
+        kept.pop_back();
+        total_ -= bytes;
+        return p;
+      }
+    }
+    return ::operator new(bytes);
+  }
+  void give_back(void* p, std::size_t bytes) {
+    constexpr std::size_t kMost = std::size_t{64} << 20;
+    {
+      const std::lock_guard lock(mutex_);
+      if (total_ + bytes <= kMost) {
+        kept_[bytes].push_back(p);
+        total_ += bytes;
+        return;
+      }
+    }
+    ::operator delete(p);
+  }
+  ~Pool() {
+    for (auto& [bytes, kept] : kept_) {
+      for (void* const p : kept) ::operator delete(p);
+    }
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::size_t, std::vector<void*>> kept_;
+  std::size_t total_ = 0;
+};
+Pool& pool() {
+  static Pool all;
+  return all;
+}
+
+/// Held by the thread that looks at a page.
+class Busy {
+ public:
+  Busy(std::atomic_flag& flag, bool alone) : flag_(alone ? nullptr : &flag) {
+    while (flag_ != nullptr && flag_->test_and_set(std::memory_order_acquire)) {
+    }
+  }
+  ~Busy() {
+    if (flag_ != nullptr) flag_->clear(std::memory_order_release);
+  }
+  Busy(const Busy&) = delete;
+  Busy& operator=(const Busy&) = delete;
+
+ private:
+  std::atomic_flag* flag_;
+};
+
+}  // namespace
+
+Accesses::Accesses(std::byte* bytes, std::int64_t size, std::int64_t granule, bool several,
+                   bool alone)
+    : bytes_(bytes),
+      size_(size),
+      granule_(granule),
+      several_(several),
+      alone_(alone),
+      page_count_((size + kGranules * granule - 1) / (kGranules * granule)),
+      pages_(static_cast<std::atomic<Page*>*>(
+          std::calloc(static_cast<std::size_t>(page_count_) + 1, sizeof(std::atomic<Page*>)))) {
+  if (!pages_) throw std::bad_alloc();
+}
+
+Accesses::~Accesses() {
+  for (std::int64_t i = 0; i < page_count_; ++i) {
+    Page* const p = pages_[static_cast<std::size_t>(i)].load(std::memory_order_relaxed);
+    if (p == nullptr) continue;
+    p->~Page();
+    pool().give_back(p, sizeof(Page) + static_cast<std::size_t>(kGranules * granule_));
+  }
+}
+
+Accesses::Page& Accesses::page(std::int64_t number) {
+  std::atomic<Page*>& at = pages_[static_cast<std::size_t>(number)];
+  Page* p = at.load(std::memory_order_acquire);
+  if (p != nullptr) return *p;
+  const std::size_t bytes = sizeof(Page) + static_cast<std::size_t>(kGranules * granule_);
+  // Entries are set when they are taken: most of them never.
+  Page* const fresh = ::new (pool().take(bytes)) Page;
+  if (at.compare_exchange_strong(p, fresh, std::memory_order_acq_rel)) return *fresh;
+  fresh->~Page();
+  pool().give_back(fresh, bytes);
+  return *p;
+}
+
+void Accesses::save(Page& p, std::int64_t number) {
+  if (p.saved) return;
+  const std::int64_t first = number * kGranules * granule_;
+  std::memcpy(p.before(), bytes_ + first,
+              static_cast<std::size_t>(std::min(size_ - first, kGranules * granule_)));
+  p.saved = true;
+}
+
+void Accesses::save(std::int64_t offset, std::int64_t bytes) {
+  const std::int64_t of_page = kGranules * granule_;
+  for (std::int64_t n = offset / of_page; n <= (offset + bytes - 1) / of_page; ++n) {
+    Page& p = page(n);
+    const Busy busy(p.busy, alone_);
+    save(p, n);
+  }
+}
+
+void Accesses::restore() {
+  const std::int64_t of_page = kGranules * granule_;
+  for (std::int64_t n = 0; n < page_count_; ++n) {
+    Page* const p = pages_[static_cast<std::size_t>(n)].load(std::memory_order_relaxed);
+    if (p == nullptr || !p->saved) continue;
+    std::memcpy(bytes_ + n * of_page, p->before(),
+                static_cast<std::size_t>(std::min(size_ - n * of_page, of_page)));
+  }
+}
+
+std::optional<Conflict> Accesses::read(const Accessor& who, const Known& known, std::int64_t offset,
+                                       std::int64_t bytes) {
+  if (!several_) return std::nullopt;
+  const std::int64_t begin = offset / granule_;
+  const std::int64_t end = (offset + bytes - 1) / granule_ + 1;
+  for (std::int64_t n = begin / kGranules; n * kGranules < end; ++n) {
+    Page& p = page(n);
+    const std::int64_t first = std::max<std::int64_t>(begin - n * kGranules, 0);
+    const std::int64_t last = std::min(end - n * kGranules, kGranules) - 1;
+    const Busy busy(p.busy, alone_);
+    Entry* const e = p.fine ? nullptr : p.entry(who.program, alone_ ? who.site : 0);
+    std::optional<Conflict> c;
+    if (e != nullptr) {
+      if (p.count > 1) {
+        Set all;
+        all.add(first, last);
+        c = p.conflict(who, known, all, first, last, alone_, false);
+      }
+      e->read.add(first, last);
+    } else {
+      for (std::int64_t g = first; g <= last && !c; ++g) {
+        c = p.fine_conflict(who, known, g, alone_, false);
+        p.note_reader(g, who.program, who.site);
+      }
+    }
+    if (!c) continue;
+    c->granule += n * kGranules;
+    return c;
+  }
+  return std::nullopt;
+}
+
+std::optional<Conflict> Accesses::write(const Accessor& who, const Known& known,
+                                        std::int64_t offset, std::int64_t bytes,
+                                        const std::byte* from) {
+  const std::int64_t begin = offset / granule_;
+  const std::int64_t end = (offset + bytes - 1) / granule_ + 1;
+  for (std::int64_t n = begin / kGranules; n * kGranules < end; ++n) {
+    Page& p = page(n);
+    const std::int64_t first = std::max<std::int64_t>(begin - n * kGranules, 0);
+    const std::int64_t last = std::min(end - n * kGranules, kGranules) - 1;
+    const Busy busy(p.busy, alone_);
+    save(p, n);
+    if (!several_) continue;
+    // What this leaves other than it was: alone; else all that it writes.
+    Set changes;
+    if (alone_) {
+      for (std::int64_t g = first; g <= last; ++g) {
+        const std::int64_t at = std::max((n * kGranules + g) * granule_, offset);
+        const std::int64_t to = std::min((n * kGranules + g + 1) * granule_, offset + bytes);
+        if (std::memcmp(bytes_ + at, from + (at - offset), static_cast<std::size_t>(to - at)) != 0)
+          changes.words[static_cast<std::size_t>(g / 64)] |= std::uint64_t{1} << (g % 64);
+      }
+    } else {
+      changes.add(first, last);
+    }
+    Entry* const e = p.fine ? nullptr : p.entry(who.program, alone_ ? who.site : 0);
+    std::optional<Conflict> c;
+    if (e != nullptr) {
+      if (p.count > 1) c = p.conflict(who, known, changes, first, last, false, true);
+      e->wrote.add(first, last);
+      e->changed.add(changes, first, last);
+    } else {
+      for (std::int64_t g = first; g <= last && !c; ++g) {
+        const bool changed = changes.has(g);
+        if (changed) c = p.fine_conflict(who, known, g, false, true);
+        Fine::Cell& writer = p.fine->writers[static_cast<std::size_t>(g)];
+        if (changed || writer.program == 0) writer = {who.program + 1, who.site, changed};
+      }
+    }
+    if (!c) continue;
+    c->granule += n * kGranules;
+    return c;
+  }
+  return std::nullopt;
+}
+
+}  // namespace tessera::triton

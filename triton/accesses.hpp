@@ -1,0 +1,73 @@
+// Which programs accessed which granules of a storage, and what its bytes were before they were
+// first written: page by page, so that a launch costs what it touches, however large the storage.
+//
+// Two accesses of one granule by two programs, of which one writes, conflict, unless the later
+// program has acquired what the earlier one released. Where one thread runs all programs in the
+// order of the grid (`alone`), only writes that leave other bytes than there were do. A page has a
+// set of granules for each program and site that accessed it; a page of many has, per granule, its
+// last writer and its first reader.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <map>
+#include <memory>
+#include <optional>
+
+namespace tessera::triton {
+
+/// A program and where it is.
+struct Accessor {
+  std::int64_t program = 0;
+  int site = 0;
+  bool others = false;  ///< more programs than this one have read it
+};
+
+struct Conflict {
+  std::int64_t granule = 0;
+  Accessor earlier;
+  bool earlier_writes = false;
+};
+
+class Accesses {
+ public:
+  /// By program: up to which epoch somebody knows it (memory.hpp).
+  using Known = std::map<std::int64_t, std::int64_t>;
+
+  /// `several`: programs, so that accesses are noted; else writes are, to be undone.
+  Accesses(std::byte* bytes, std::int64_t size, std::int64_t granule, bool several, bool alone);
+  ~Accesses();
+  Accesses(const Accesses&) = delete;
+  Accesses& operator=(const Accesses&) = delete;
+
+  /// Before the access; `from`: what is about to be written. Any thread, unless alone.
+  std::optional<Conflict> read(const Accessor& who, const Known& known, std::int64_t offset,
+                               std::int64_t bytes);
+  std::optional<Conflict> write(const Accessor& who, const Known& known, std::int64_t offset,
+                                std::int64_t bytes, const std::byte* from);
+  /// Before a write that nothing is noted of.
+  void save(std::int64_t offset, std::int64_t bytes);
+  /// All bytes as they were.
+  void restore();
+
+ private:
+  struct Page;
+  struct Free {
+    void operator()(void* p) const { std::free(p); }
+  };
+  Page& page(std::int64_t number);
+  void save(Page& p, std::int64_t number);
+
+  std::byte* bytes_;
+  std::int64_t size_;
+  std::int64_t granule_;
+  bool several_;
+  bool alone_;
+  std::int64_t page_count_;
+  /// Memory that nobody touched costs nothing: calloc's.
+  std::unique_ptr<std::atomic<Page*>[], Free> pages_;
+};
+
+}  // namespace tessera::triton
