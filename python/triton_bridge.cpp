@@ -2,8 +2,8 @@
 // other.
 //
 // An argument that is a pointer is an object with data_ptr(): a DeviceArray of ours (attributes
-// _tessera_base, _tessera_bytes, writable of its allocation), a tensor with untyped_storage(), as torch's, or what
-// Triton wraps around one (base).
+// _tessera_base, _tessera_bytes, writable of its allocation), a tensor with untyped_storage(), as
+// torch's, or what Triton wraps around one (base).
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/array.h>
 #include <nanobind/stl/shared_ptr.h>
@@ -125,10 +125,9 @@ class Signature {
  public:
   explicit Signature(const std::vector<std::string>& types) {
     static const std::map<std::string, DType> all = {
-        {"fp64", DType::f64}, {"fp32", DType::f32},    {"fp16", DType::f16},
-        {"bf16", DType::bf16}, {"i64", DType::i64},    {"i32", DType::i32},
-        {"i16", DType::i16},  {"i8", DType::i8},       {"u64", DType::i64},
-        {"u32", DType::i32},  {"u16", DType::i16},     {"u8", DType::i8},
+        {"fp64", DType::f64},   {"fp32", DType::f32},  {"fp16", DType::f16}, {"bf16", DType::bf16},
+        {"i64", DType::i64},    {"i32", DType::i32},   {"i16", DType::i16},  {"i8", DType::i8},
+        {"u64", DType::i64},    {"u32", DType::i32},   {"u16", DType::i16},  {"u8", DType::i8},
         {"i1", DType::boolean}, {"u1", DType::boolean}};
     for (const std::string& t : types) {
       const auto it = all.find(t);
@@ -232,6 +231,7 @@ NB_MODULE(_triton, m) {
   nb::class_<Launched>(m, "Launched")
       .def_ro("findings", &Launched::findings)
       .def_ro("printed", &Launched::printed)
+      .def_ro("kernel", &Launched::kernel)
       .def_ro("predicted_seconds", &Launched::predicted_seconds)
       .def_prop_ro("json", &Launched::json)
       .def_prop_ro("text", &Launched::text)

@@ -1,5 +1,6 @@
 """python -m tessera triton run SCRIPT: a program with Triton kernels, on a simulated GPU. `tessera triton run` is the same."""
 import argparse
+import contextlib
 import runpy
 import sys
 
@@ -30,18 +31,18 @@ def _run(asked):
 
     sys.argv = [asked.script, *asked.arguments]
     error = None
-    try:
-        with simulate_triton(asked.device, asked.checks, threads=asked.threads, profile=asked.profile,
-                             time_limit=asked.time_limit, cuda=asked.cuda) as report:
-            try:
-                runpy.run_path(asked.script, run_name="__main__")
-            except KernelError as e:
-                error = e
-    except ValueError as e:
-        if not str(e).startswith("error["):
-            raise
-        sys.stderr.write(str(e))
-        return 2
+    with contextlib.ExitStack() as stack:
+        try:
+            report = stack.enter_context(simulate_triton(
+                asked.device, asked.checks, threads=asked.threads, profile=asked.profile, time_limit=asked.time_limit,
+                cuda=asked.cuda))
+        except ValueError as e:
+            sys.stderr.write(f"tessera: {str(e).strip()}\n")
+            return 2
+        try:
+            runpy.run_path(asked.script, run_name="__main__")
+        except KernelError as e:
+            error = e
     sys.stdout.flush()
     sys.stderr.write(f"{report}\n")
     wrong = [error] if error is not None else report.errors

@@ -57,6 +57,14 @@ class DeviceArray:
         return self._address
 
     @property
+    def data(self):
+        return self._array.data
+
+    @property
+    def device(self):
+        return "cpu"
+
+    @property
     def shape(self):
         return self._array.shape
 

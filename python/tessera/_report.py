@@ -147,7 +147,7 @@ class Report:
         pathlib.Path(path).write_text(_PAGE.format(table=self._repr_html_(), calls=calls), encoding="utf-8")
 
     def _repr_html_(self):
-        return html_table(self._rows(), left=(0, 8)) + (f"<p>{html.escape(self.note)}</p>" if self.note else "")
+        return html_table(self._rows(), left=self._LEFT) + (f"<p>{html.escape(self.note)}</p>" if self.note else "")
 
     def roofline(self, ax=None):
         """Each call under the roofs of its device, as a matplotlib figure (or drawn into `ax`): FLOP per byte of
@@ -187,8 +187,10 @@ class Report:
                          slugs))
         return rows
 
+    _LEFT = (0, 8)  # columns of words
+
     def __str__(self):
-        table = text_table(self._rows(), left=(0, 8)) if self.calls else ""
+        table = text_table(self._rows(), left=self._LEFT) if self.calls else ""
         return "\n".join(filter(None, (table, self.note)))
 
     __repr__ = __str__

@@ -120,7 +120,7 @@ def _answer_for_cuda(undo, torch, gpu, capability):
             if func is torch.Tensor.cuda:
                 return args[0]
             if func is is_cuda or func == is_cuda:
-                return args[0].device.type == "cuda"
+                return args[0].device.type == "cpu"
             if func is get_device:
                 return 0
             result = func(*map(on_host, args), **{k: on_host(v) for k, v in (kwargs or {}).items()})

@@ -1,5 +1,6 @@
 """simulate_triton()."""
 import contextlib
+import importlib.util
 import os
 import sys
 
@@ -54,9 +55,32 @@ class TritonReport(Report):
             return "no Triton kernel ran in this simulation: TRITON_INTERPRET is set, so that Triton's own interpreter ran them"
         return "no Triton kernel ran in this simulation: the program took another path"
 
+    def _rows(self):
+        """A row for launches that are alike, of which programs make many."""
+        rows = [("kernel", "grid", "launches", "HBM read", "HBM written", "predicted", "seconds", "")]
+        alike = {}
+        for call in self.calls:
+            slugs = ", ".join(dict.fromkeys(error.slug for error in call.errors))
+            j = call.json
+            key = (call.kernel, "x".join(map(str, j["grid"])) if j else "")
+            alike.setdefault((*key, slugs), []).append(call)
+        for (kernel, grid, slugs), calls in alike.items():
+            ran = [call for call in calls if call.json]
+            times = [call.predicted_seconds for call in ran]
+            rows.append((kernel, grid, f"{len(calls):,}", *(f"{sum(call.traffic[name] for call in ran):,}" for name in (
+                "hbm_read_bytes", "hbm_write_bytes")), "" if None in times or not times else f"{1e6 * sum(times):,.1f} us",
+                f"{sum(call.json['seconds'] for call in ran):.3g}", slugs))
+        return rows
+
+    _LEFT = (0, 7)
+
 
 class TritonCall(Call):
     """A launch of a kernel."""
+
+    @property
+    def kernel(self):
+        return self._finished.kernel
 
     @property
     def predicted_seconds(self):
@@ -152,7 +176,7 @@ def simulate_triton(device="h100", checks="all", *, threads=0, profile="exact", 
         undo.callback(_stop)
         simulated = driver.TesseraDriver(device, cuda)
         tensors = None
-        if cuda or "torch" in sys.modules:
+        if "torch" in sys.modules or (cuda and importlib.util.find_spec("torch") is not None):
             from tessera import _torch
 
             tensors = undo.enter_context(_torch.tensors(simulated, cuda))

@@ -3,7 +3,10 @@
 Devices have numbers that no GPU has, so that nothing compiled for a simulation serves a GPU, or the other way.
 """
 import os
+import re
 
+import triton
+from triton import knobs
 from triton.backends.compiler import GPUTarget
 from triton.backends.driver import DriverBase
 
@@ -17,6 +20,9 @@ class Launcher:
     """A kernel of Triton's, ready to be launched."""
 
     def __init__(self, src, metadata):
+        self._src = src
+        self._metadata = metadata
+        self._fresh = None
         self.paths = []
         types = []
         for i, type_ in enumerate(src.signature.values()):
@@ -33,12 +39,25 @@ class Launcher:
             types.append(type_)
 
     def __call__(self, x, y, z, stream, function, packed, launch_metadata, enter, exit_, *args):
+        if self._fresh is None:
+            self._fresh = self._with_lines_of_today(function)
         if enter is not None:
             enter(launch_metadata)
         given = [args[i] for i in self.flat] if self.flat is not None else [_at(args, path) for path in self.paths]
-        _triton_session.current().launch(self.signature, function, x, y, z, given)
+        _triton_session.current().launch(self.signature, self._fresh, x, y, z, given)
         if exit_ is not None:
             exit_(launch_metadata)
+
+    def _with_lines_of_today(self, specialisation):
+        """Triton's cache goes by a function's text and line, and may give what was compiled from a file of another name."""
+        fn = getattr(self._src, "fn", None)
+        files = set(re.findall(r'loc\("([^"]+)":\d', specialisation.ttir))
+        if fn is None or (fn.fn.__code__.co_filename in files and all(map(os.path.exists, files))):
+            return specialisation
+        with knobs.compilation.scope():
+            knobs.compilation.always_compile = True
+            compiled = triton.compile(self._src, target=self._metadata.target, options=self._metadata._asdict())
+        return _specialisation(compiled.name, compiled.kernel)
 
 
 def _at(args, path):
@@ -47,21 +66,33 @@ def _at(args, path):
     return args
 
 
+def _launcher(src, metadata):
+    """Triton asks again before each launch: what it is told to unload later, which nobody could do then, is None."""
+    launcher = vars(src).get("_tessera_launcher")
+    if launcher is None:
+        launcher = src._tessera_launcher = Launcher(src, metadata)
+    return launcher
+
+
+_specialisations = {}  # by what the last stage made
+
+
+def _specialisation(name, kernel):
+    found = _specialisations.get(kernel)
+    if found is None:
+        fusion, module = kernel.decode().split("\n", 1)
+        found = _specialisations[kernel] = _triton.Specialisation(module, name, fusion == "1")
+    return found
+
+
 class _Utils:
     """What Triton asks of a driver besides."""
 
     def __init__(self, driver):
         self._driver = driver
-        self._functions = {}
 
     def load_binary(self, name, kernel, shared, device):
-        if kernel not in self._functions:
-            fusion, module = kernel.decode().split("\n", 1)
-            self._functions[kernel] = _triton.Specialisation(module, name, fusion == "1")
-        return None, self._functions[kernel], 0, 0, 1024
-
-    def unload_module(self, module):
-        pass
+        return None, _specialisation(name, kernel), 0, 0, 1024
 
     def get_device_properties(self, device):
         _, _, cores, shared, hbm = self._driver.gpu
@@ -75,7 +106,7 @@ class TesseraDriver(DriverBase):
     def __init__(self, device=None, cuda=False):
         self.gpu = _triton.gpu(device or os.environ.get("TESSERA_TRITON_DEVICE", "h100"))
         self.utils = _Utils(self)
-        self.launcher_cls = Launcher
+        self.launcher_cls = _launcher
         name = self.gpu[0]
         self._target = GPUTarget("cuda" if cuda else "tessera", _ARCHES.get(name, 90), 32)
         self._number = _FIRST_DEVICE + 2 * _triton.device_names().index(name) + cuda

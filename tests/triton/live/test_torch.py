@@ -1,0 +1,84 @@
+"""CPU tensors of torch as arguments; where torch is not installed this is skipped."""
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import tessera  # noqa: E402
+import triton  # noqa: E402
+import triton.language as tl  # noqa: E402
+
+
+@triton.jit
+def add(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = i < n
+    tl.store(out_ptr + i, tl.load(x_ptr + i, mask=mask) + tl.load(y_ptr + i, mask=mask), mask=mask)
+
+
+def launch(x, y, out):
+    add[(triton.cdiv(out.numel(), 64),)](x, y, out, out.numel(), BLOCK=64)
+    return out
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16, torch.int32])
+def test_tensors(dtype):
+    x, y = torch.arange(200).to(dtype), torch.ones(200, dtype=dtype)
+    with tessera.simulate_triton() as report:
+        out = launch(x, y, torch.empty_like(x))
+    assert torch.equal(out, x + y)
+    assert report.hbm_read_bytes == 2 * 200 * x.element_size()
+
+
+def test_views_know_their_allocation():
+    x = torch.arange(256, dtype=torch.float32)
+    with tessera.simulate_triton(checks="report") as report:
+        launch(x[64:128], x[192:], torch.empty(64))
+        launch(x[192:], x[:65], torch.empty(65))  # past the end
+    assert [e.slug for e in report.errors] == ["oob-index"] and "element 256 of x_ptr, y_ptr" in str(report.errors[0])
+
+
+def test_empty_is_undefined_until_it_is_written():
+    x = torch.ones(128)
+    with tessera.simulate_triton(checks="report") as report:
+        launch(x, torch.empty(128), torch.empty(128))
+        for write in (lambda t: t.zero_(), lambda t: torch.add(x, x, out=t), lambda t: t[:64].copy_(x[:64]), lambda t: t.numpy(),
+                      lambda t: t.data.fill_(1), lambda t: launch(x, x, t)):
+            y = torch.empty(128)
+            write(y)
+            launch(x, y, torch.empty_like(x))
+        launch(x, x.new_empty(128), torch.empty(128))
+        with torch.inference_mode():
+            launch(x, torch.empty(128).zero_(), torch.empty(128))
+    assert [(i, call.errors[0].slug) for i, call in enumerate(report.calls) if call.errors] == [(0, "uninit-read"), (8, "uninit-read")]
+    assert torch.empty.__name__ == "empty" and not hasattr(torch.empty, "__wrapped__")
+    assert "data" not in vars(torch.Tensor)
+
+
+def test_programs_that_say_cuda():
+    with tessera.simulate_triton(cuda=True) as report:
+        assert torch.cuda.is_available() and torch.cuda.get_device_capability() == (9, 0)
+        x = torch.randn(100, device="cuda")
+        assert x.is_cuda and x.device.type == "cuda"
+        with torch.cuda.device(0):
+            out = launch(x, x.to("cuda").cuda(), torch.empty(100, device=x.device))
+        torch.cuda.synchronize()
+    assert torch.equal(out, x + x) and len(report.calls) == 1
+    assert x.device.type == "cpu" and not torch.cuda.is_available()
+
+
+def test_parameters_and_gradients():
+    class Double(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return launch(x, x, torch.empty_like(x))
+
+        @staticmethod
+        def backward(ctx, grad):
+            return launch(grad.contiguous(), grad.contiguous(), torch.empty_like(grad))
+
+    with tessera.simulate_triton() as report:
+        layer = torch.nn.Linear(8, 8)
+        Double.apply(layer(torch.ones(4, 8))).sum().backward()
+    assert len(report.calls) == 2 and np.isfinite(layer.weight.grad.numpy()).all()
+    np.testing.assert_array_equal(layer.bias.grad.numpy(), np.full(8, 8))
