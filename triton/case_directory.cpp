@@ -128,7 +128,8 @@ class Reader {
       if (!pointer->is_null()) {
         a.storage = value.at("storage");
         a.offset = value.value("offset", std::int64_t{0});
-        if (std::abs(a.offset) > (std::int64_t{1} << 36)) fail(name + " has an impossible offset");
+        constexpr std::int64_t kFar = std::int64_t{1} << 36;
+        if (a.offset > kFar || a.offset < -kFar) fail(name + " has an impossible offset");
         if (a.storage < 0 || a.storage >= std::ssize(c_.launch.storages))
           fail(name + " points into a storage that there is not");
         std::string& of = c_.launch.storages[static_cast<std::size_t>(a.storage)].name;
