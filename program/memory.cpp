@@ -198,6 +198,71 @@ Ref::View outside_slice(Ref::View v, int dim, std::int64_t start, std::int64_t s
   return v;
 }
 
+bool ends_in_tiles(const Exec& x, const MemRef& m, int dim, std::int64_t start, std::int64_t size) {
+  const Buffer& array = *m.buffer;
+  const Ref::View& v = m.view;
+  const NativeTile tile = x.context.plan->device.tile(array.dtype);
+  const int rank = array.shape.rank;
+  const int from_last = v.extents.rank - 1 - dim;
+  if (tile.lanes == 1 || array.space != Space::hbm || v.dtype != array.dtype || v.cut > 1 ||
+      from_last > 1 || from_last >= rank)
+    return false;
+  const std::int64_t extent = array.shape[rank - 1 - from_last];
+  const std::int64_t stride = from_last == 0 ? 1 : array.shape[rank - 1];
+  if (v.extents[dim] != extent || v.strides[dim] != stride || start < 0 || start >= extent)
+    return false;
+  std::int64_t unit = compact_tile(tile, array.dtype, extent).sublanes;
+  if (from_last == 0) unit = rank == 1 ? line_elems(array.dtype, tile) : tile.lanes;
+  return start + size <= (extent + unit - 1) / unit * unit;
+}
+
+namespace {
+
+/// Memory of its own that stands for padding of a memref's array: undefined, or nobody's, so that
+/// any copy may write it.
+Ref padding_of(Exec& x, const MemRef& m, const Shape& extents, bool nobodys) {
+  for (const auto& b : x.padding) {
+    if (b->shared == nobodys && b->name == m.buffer->name && b->dtype == m.view.dtype &&
+        b->shape == extents)
+      return Ref(*b);
+  }
+  x.padding.push_back(
+      std::make_unique<SharedBuffer>(m.buffer->name, m.buffer->space, m.view.dtype, extents));
+  Buffer& made = *x.padding.back();
+  made.device = m.buffer->device;
+  made.core = m.buffer->core;
+  made.ledger_ref = m.buffer->ledger_ref;
+  made.written = false;
+  made.shared = nobodys;
+  return Ref(made);
+}
+
+}  // namespace
+
+std::vector<PaddedCopy> padded_copies(Exec& x, const MemRef& from, const MemRef& to) {
+  const bool reads = from.outside.in_tiles();
+  const bool writes = to.outside.in_tiles();
+  if (reads == writes || (reads ? to : from).outside.any() ||
+      !(from.view.extents == to.view.extents))
+    return {};
+  const MemRef& array = reads ? from : to;
+  const MemRef& other = reads ? to : from;
+  Ref::View there = array.view;  // what is left of both
+  Ref here = other.ref();
+  std::vector<PaddedCopy> copies;
+  for (const OutsideDim& o : array.outside.dims) {
+    const std::int64_t inside = o.extent - o.start;
+    const Ref beside = here.slice(o.now, inside, o.size - inside);
+    const Ref padding = padding_of(x, array, beside.extents(), writes);
+    copies.push_back({reads ? padding : beside, reads ? beside : padding, true});
+    here = here.slice(o.now, 0, inside);
+    there.extents[o.now] = inside;
+  }
+  const Ref held(*array.buffer, there);
+  copies.push_back({reads ? held : here, reads ? here : held, false});
+  return copies;
+}
+
 Ref readable(Exec& x, const MemRef& m) {
   const Outside& out = m.outside;
   if (!out.any() || !x.unchecked_bounds) return m.ref();

@@ -15,6 +15,16 @@ Ref part_of(const MemRef& m, std::span<const std::int64_t> start, const Shape& e
 
 /// A slice of a view that need not lie in it.
 Ref::View outside_slice(Ref::View v, int dim, std::int64_t start, std::int64_t size);
+/// True of a slice that begins in an array of HBM and ends no farther than its tiles do.
+bool ends_in_tiles(const Exec& x, const MemRef& m, int dim, std::int64_t start, std::int64_t size);
+/// One of the copies that a copy consists of where an array's tiles pad it.
+struct PaddedCopy {
+  Ref from;
+  Ref to;
+  bool padding = false;  ///< nothing is at its other end: undefined, or nobody's
+};
+/// Of a copy of which one side ends in the padding of its array; nothing of another copy.
+std::vector<PaddedCopy> padded_copies(Exec& x, const MemRef& from, const MemRef& to);
 /// What an access that may be outside reads: the memref's part, and beside it memory that nothing
 /// has written, where the kernel switched bounds checks off. Throws KernelError[oob-index] where it
 /// did not.

@@ -58,12 +58,18 @@ struct OutsideDim {
   std::int64_t start = 0;
   std::int64_t size = 0;
   std::int64_t extent = 0;
+  bool in_tiles = false;  ///< no farther than the tiles that hold the array
 };
 /// A slice that leaves its memref.
 struct Outside {
   std::vector<OutsideDim> dims;
   Here at;  ///< the line of the slice
   bool any() const { return !dims.empty(); }
+  /// Copies may move what pads an array to whole tiles: nothing is there.
+  bool in_tiles() const {
+    return any() && std::all_of(dims.begin(), dims.end(),
+                                [](const OutsideDim& o) { return o.in_tiles && o.now >= 0; });
+  }
 };
 
 /// A view of a buffer, or of an array of semaphores. It may lie outside of them: kernels wait for
@@ -305,6 +311,7 @@ class Exec {
   int collective_id = 0;
   bool unchecked_bounds = false;  ///< what is read outside of a memref is undefined, no error
   std::vector<std::unique_ptr<Buffer>> outside;  ///< what was read there, for copies under way
+  std::vector<std::unique_ptr<Buffer>> padding;  ///< of arrays in their tiles, to be read or not
   bool dry = false;                              ///< vectors have no values
   bool counting = false;                         ///< dry, by Body::count
   std::string* printed = nullptr;

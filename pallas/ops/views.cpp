@@ -54,9 +54,10 @@ void plan_slice(Planner& p, const Operation& op) {
         if (size < 0 || size > reach || start < -reach || start > reach || r.view.cut > 1 ||
             x.memref(from).outside.any())
           fail_bounds(r, d, start, size, extent);
+        const bool in_tiles = ends_in_tiles(x, r, d, start, size);
         r.view = outside_slice(r.view, d, start, size);
         if (size > 0) {
-          r.outside.dims.push_back({d, d, start, size, extent});
+          r.outside.dims.push_back({d, d, start, size, extent, in_tiles});
           r.outside.at = x.here();
         }
         continue;

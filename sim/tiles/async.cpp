@@ -169,7 +169,7 @@ void AsyncCopy::start(int priority, Here at) const {
       t->elsewhere = target;
     }
   }
-  detail::record(*core_, *t);
+  if (!padding_) detail::record(*core_, *t);
   m.start(*core_, std::move(t));
 }
 

@@ -129,6 +129,11 @@ class AsyncCopy {
     add_ = sums;
     return *this;
   }
+  /// Its bytes are no array's: they count on semaphores only.
+  AsyncCopy& moves_padding() {
+    padding_ = true;
+    return *this;
+  }
   void start(int priority = 0, Here at = Here::now()) const;
   void wait(Here at = Here::now()) const;
   void wait_send(Here at = Here::now()) const;
@@ -145,6 +150,7 @@ class AsyncCopy {
   int device_ = kThis;
   int remote_core_ = kThis;
   Adding add_ = nullptr;
+  bool padding_ = false;
 };
 
 template <class From, class To>

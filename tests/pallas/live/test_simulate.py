@@ -185,6 +185,52 @@ def test_emit_pipeline():
         assert report.hbm_read_bytes == x.nbytes and report.hbm_write_bytes == x.nbytes
 
 
+def test_a_pipeline_whose_blocks_end_in_the_tiles_of_its_arrays():
+    """Pallas copies whole tiles of the last block; what pads an array to tiles is undefined, and counts as no byte of it."""
+    x = matrix(19, 200)
+    anywhere = pl.BlockSpec(memory_space=pl.ANY)
+
+    def pipelined(step):
+        def kernel(x_hbm, o_hbm):
+            block = pl.BlockSpec((8, 128), lambda i, j: (i, j))
+            pltpu.emit_pipeline(step, grid=(3, 2), in_specs=[block], out_specs=[block])(x_hbm, o_hbm)
+
+        return pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype), in_specs=[anywhere], out_specs=anywhere)(x)
+
+    def plus_one(x_ref, o_ref):
+        o_ref[...] = x_ref[...] + 1
+
+    def row_sums(x_ref, o_ref):  # the padding too
+        o_ref[...] = jnp.broadcast_to(x_ref[...].sum(axis=1, keepdims=True), x_ref.shape)
+
+    for schedule in ["eager", "on_wait", "random:3", "adversarial"]:
+        with tessera.simulate(schedule=schedule) as report:
+            got = pipelined(plus_one)
+        np.testing.assert_array_equal(got, x + 1)
+        assert report.hbm_read_bytes == x.nbytes and report.hbm_write_bytes == x.nbytes
+        with pytest.raises(tessera.KernelError) as error, tessera.simulate(schedule=schedule):
+            pipelined(row_sums)
+        assert error.value.slug == "uninit-read"
+
+
+@pytest.mark.parametrize("rows", [8, 16])
+def test_a_copy_that_ends_beyond_the_tiles_of_its_array(rows):
+    def kernel(x_hbm, o_ref, sem):
+        start = 16 + 0 * pl.program_id(0)  # unknown to JAX
+        pltpu.async_copy(x_hbm.at[pl.ds(start, rows)], o_ref.at[pl.ds(0, rows)], sem).wait()
+        o_ref[3:] = jnp.zeros((13, 128), jnp.float32)
+
+    x = matrix(19, 128)
+    call = pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct((16, 128), x.dtype), grid=(1,),
+                          in_specs=[pl.BlockSpec(memory_space=pl.ANY)], scratch_shapes=[pltpu.SemaphoreType.DMA])
+    with tessera.simulate():
+        if rows == 16:
+            with pytest.raises(tessera.KernelError, match=r"indices \[16, 32\) of dim 0 are outside the 19"):
+                call(x)
+        else:
+            np.testing.assert_array_equal(call(x)[:3], x[16:])
+
+
 @pytest.mark.parametrize("cores", [1, 2])
 def test_core_map_and_kernel(cores):
     x = matrix(8 * cores, seed=4)
