@@ -69,6 +69,13 @@ std::string over_limit(const Plan& plan) {
                      with_commas(plan.vmem_bytes()), with_commas(capacity), plan.device.name);
 }
 
+/// What it does not do there: a compiler refuses what does not fit.
+const char* lacks(const Point& p) {
+  const bool fits =
+      !p.reason.starts_with("vmem-capacity") && !p.reason.starts_with("smem-capacity");
+  return fits ? "run on" : "compile for";
+}
+
 /// What a dry run says.
 void fill(Point& p, const RunResult& result, DType dtype, const RunOptions& options) {
   p.vmem = result.plan.vmem_bytes();
@@ -285,7 +292,7 @@ int advise_module(const RunArguments& a) {
   Point here;
   const RunResult result = count_of(a, *module)(here);
   if (!here.runs()) {
-    fmt::print("{} does not run on {}: {}\n", module->name(), here.device, here.reason);
+    fmt::print("{} does not {} {}: {}\n", module->name(), lacks(here), here.device, here.reason);
     return 1;
   }
   print_now(module->name(), here);
@@ -412,7 +419,8 @@ int advise_command(const Kernels& kernels, const RunArguments& a) {
   for (const auto& [name, extent] : setting.tiles)
     shape += fmt::format("{}{}={}", shape.empty() ? "" : " ", name, extent);
   if (!here.runs()) {
-    fmt::print("{} with {} does not run on {}: {}\n", a.kernel, shape, a.device, here.reason);
+    fmt::print("{} with {} does not {} {}: {}\n", a.kernel, shape, lacks(here), a.device,
+               here.reason);
   } else {
     print_now(a.kernel + " with " + shape, here);
   }
