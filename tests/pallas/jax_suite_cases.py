@@ -27,10 +27,13 @@ def _test_of(item):
 
 
 def _draw_fewer(test, limit):
-    """Cases that hypothesis draws: it does so alike each time, as JAX sets it up."""
-    settings = getattr(test, _SETTINGS, None)
-    if settings is not None and settings.max_examples > limit:
-        setattr(getattr(test, "__func__", test), _SETTINGS, type(settings)(settings, max_examples=limit))
+    """Cases that hypothesis draws: it does so alike each time, as JAX sets it up. What wraps its test has a copy of the settings."""
+    test = getattr(test, "__func__", test)
+    while test is not None:
+        settings = getattr(test, _SETTINGS, None)
+        if settings is not None and settings.max_examples > limit:
+            setattr(test, _SETTINGS, type(settings)(settings, max_examples=limit))
+        test = getattr(test, "__wrapped__", None)
 
 
 def pytest_collection_modifyitems(config, items):
@@ -46,6 +49,6 @@ def pytest_collection_modifyitems(config, items):
         draw = random.Random(f"{owner} {names[0]}")
         drawn.update(names if len(names) <= limit else draw.sample(names, limit))
     for item in items:
-        _draw_fewer(inspect.unwrap(item.obj, stop=lambda f: hasattr(f, _SETTINGS)), limit)
+        _draw_fewer(item.obj, limit)
     config.hook.pytest_deselected(items=[item for item in items if item.nodeid not in drawn])
     items[:] = [item for item in items if item.nodeid in drawn]
