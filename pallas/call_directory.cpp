@@ -11,6 +11,7 @@
 #include "pallas/load.hpp"
 #include "pallas/plan_module.hpp"
 #include "sim/diagnostics/diagnostic.hpp"
+#include "sim/diagnostics/slugs.hpp"
 
 namespace tessera::pallas {
 
@@ -228,6 +229,7 @@ void write_call(const std::string& folder, const CallToRecord& call) {
     for (std::size_t i = 0; i < call.operands[d].size(); ++i) {
       std::string path = folder + device;
       path += std::to_string(i) + ".npy";
+      stop_if_asked();  // gigabytes take seconds
       write_npy(path, call.operands[d][i]);
     }
   }
