@@ -16,6 +16,7 @@
 #include "reference/tensor.hpp"
 #include "sim/body/kernel.hpp"
 #include "sim/body/smem.hpp"
+#include "sim/body/spec.hpp"
 
 namespace tessera {
 
@@ -45,7 +46,7 @@ struct Entry {
   Oracle oracle;
 };
 template <template <class> class K, class Oracle>
-constexpr auto entry(Oracle oracle) {
+requires(BodyTakesTheEnvAndAnArgumentPerOperand<K<float>>) constexpr auto entry(Oracle oracle) {
   return Entry<K, Oracle>{oracle};
 }
 

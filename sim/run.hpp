@@ -16,7 +16,7 @@
 
 namespace tessera {
 
-template <class K>
+template <BodyTakesTheEnvAndAnArgumentPerOperand K>
 RunResult run(const K& kernel, Tiles tiles, const Inputs& inputs, const RunOptions& options = {}) {
   const auto spec = spec_of(kernel, tiles);
   return run(TypedKernel(kernel, spec), plan_of(kernel, tiles, options.device), inputs, options);

@@ -17,6 +17,7 @@
 // unless c, .aliases("x") an output that overwrites the array of input x.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <tuple>
 #include <type_traits>
@@ -257,10 +258,74 @@ struct Spec {
   G grid;
   std::tuple<Op...> operands;
 };
+namespace detail {
+template <class Map, std::size_t... I>
+constexpr int index_rank(std::index_sequence<I...>) {
+  if constexpr (requires(const Map& map) { map(static_cast<int>(I)...); })
+    return std::remove_cvref_t<decltype(std::declval<const Map&>()(static_cast<int>(I)...))>::kRank;
+  else
+    return -1;  // it takes another number of ids
+}
+/// How many block indices the map of an operand gives for the ids of a grid; 0: it has no map.
+template <class G, class Op>
+constexpr int index_rank() {
+  if constexpr (!requires(const Op& op) { op.map; })
+    return 0;
+  else if constexpr (std::is_same_v<decltype(Op::map), NoMap>)
+    return 0;
+  else
+    return index_rank<decltype(Op::map)>(std::make_index_sequence<G::kRank>{});
+}
+}  // namespace detail
+
+// What the compiler says of a spec that is wrong: it names the line of the spec, and one of these.
+template <class G, class Op>
+concept IndexMapTakesTheIdsOfTheGrid = detail::index_rank<G, Op>()
+>= 0;
+template <class G, class Op>
+concept BlockHasAnExtentPerIndex = detail::index_rank<G, Op>()
+<= 0 || detail::index_rank<G, Op>() == decltype(Op::block)::kRank;
+
 template <class G, class... Op>
-TESSERA_FN constexpr auto spec(G grid, Op... operands) {
+requires(IndexMapTakesTheIdsOfTheGrid<G, Op>&&...) &&
+    (BlockHasAnExtentPerIndex<G, Op> && ...) TESSERA_FN
+    constexpr auto spec(G grid, Op... operands) {
   return Spec<G, Op...>{grid, {operands...}};
 }
+
+namespace detail {
+/// Stands for the env, and for a ref.
+struct AnyArgument {};
+template <class K, class... Op>
+constexpr bool takes_operands(const std::tuple<Op...>*) {
+  constexpr std::size_t kPassed = (std::size_t{0} + ... + (Op::kPassed ? 1 : 0));
+  return []<std::size_t... I>(std::index_sequence<I...>) {
+    return requires(const K& kernel, AnyArgument& env, std::array<AnyArgument, kPassed> refs) {
+      kernel(env, refs[I]...);
+    };
+  }
+  (std::make_index_sequence<kPassed>{});
+}
+template <class K>
+constexpr bool takes_operands() {
+  if constexpr (requires { K::tiles.size(); }) {
+    return []<std::size_t... I>(std::index_sequence<I...>) {
+      if constexpr (requires(const K& kernel) { kernel.spec(static_cast<int>(I)...); }) {
+        using S = decltype(std::declval<const K&>().spec(static_cast<int>(I)...));
+        return takes_operands<K>(static_cast<const decltype(S::operands)*>(nullptr));
+      } else {
+        return true;
+      }
+    }
+    (std::make_index_sequence<K::tiles.size()>{});
+  } else {
+    return true;
+  }
+}
+}  // namespace detail
+/// A kernel's body takes the env and a ref per operand of its spec, prefetched arrays aside.
+template <class K>
+concept BodyTakesTheEnvAndAnArgumentPerOperand = detail::takes_operands<K>();
 
 /// A run of `size` indices from `start`, `step` apart: what Pallas writes pl.ds(start, size, step).
 template <class Start, class Size>

@@ -272,10 +272,14 @@ class TypedBody final : public Body {
       }
     }
   }
+  template <class E, class Refs, std::size_t... I>
+  void call_with(E& env, Refs& refs, std::index_sequence<I...>) const {
+    kernel_(env, std::get<I>(refs)...);
+  }
   template <std::size_t... I>
   void call(Env& env, std::index_sequence<I...>) {
     auto refs = std::tuple_cat(ref<I>()...);
-    std::apply([&](auto&... r) { kernel_(env, r...); }, refs);
+    call_with(env, refs, std::make_index_sequence<std::tuple_size_v<decltype(refs)>>{});
   }
 
   template <std::size_t I>
@@ -292,7 +296,8 @@ class TypedBody final : public Body {
   }
   template <std::size_t... I>
   void call_counted(CountedEnv& env, std::index_sequence<I...>) const {
-    std::apply([&](auto... refs) { kernel_(env, refs...); }, std::tuple_cat(counted_ref<I>()...));
+    auto refs = std::tuple_cat(counted_ref<I>()...);
+    call_with(env, refs, std::make_index_sequence<std::tuple_size_v<decltype(refs)>>{});
   }
   template <std::size_t... I>
   static auto counted_operands(std::index_sequence<I...>)

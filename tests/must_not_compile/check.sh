@@ -1,5 +1,6 @@
 #!/bin/bash
-# usage: check.sh FILE COMPILER FLAGS...: FILE compiles; with -DBAD it does not, and says what it should.
+# usage: check.sh FILE COMPILER FLAGS...: FILE compiles; with -DBAD it does not, and says what it should. If a line ends in
+# "// wrong", the first three lines of what the compiler says name it.
 set -u
 file=$1
 shift
@@ -10,3 +11,9 @@ if log=$("$@" -fsyntax-only -DBAD "$file" 2>&1); then
   exit 1
 fi
 grep -qF -- "$expected" <<<"$log" || { echo "no '$expected' in:"; head -c 3000 <<<"$log"; exit 1; }
+wrong=$(grep -n '// wrong$' "$file" | cut -d: -f1)
+[[ -z $wrong ]] || head -3 <<<"$log" | grep -q "${file##*/}:$wrong:" || {
+  echo "line $wrong is not named at once:"
+  head -c 1000 <<<"$log"
+  exit 1
+}
