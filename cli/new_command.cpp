@@ -72,8 +72,10 @@ int new_command(const std::string& name, const std::string& folder) {
   fmt::print(
       "\nnext: cd {} && cmake -B build -DCMAKE_BUILD_TYPE=Release && cmake --build build\n"
       "      ./build/{} run {}\n      ctest --test-dir build\n"
-      "      -DTESSERA_CUDA=ON compiles the body with nvcc too: --backend cuda\n",
-      root.string(), name, name);
+      "      -DTESSERA_CUDA=ON compiles the body with nvcc too: --backend cuda\n"
+      "      -DTESSERA_TPU=ON makes a module of it: ./build/{} build {} --target tpu --out "
+      "FOLDER\n",
+      root.string(), name, name, name, name);
   return 0;
 }
 

@@ -37,6 +37,17 @@ if nvcc=$(grep -oP '^TESSERA_NVCC:FILEPATH=\K/.*' "$build/CMakeCache.txt"); then
     [[ $printed == *"no CUDA device"* || $printed == *"no Hopper GPU"* ]] || { echo "$printed"; exit 1; }
   cmake -S scaled_sum -B build -DTESSERA_CUDA=OFF >/dev/null
 fi
+# Its TPU build, where tessera reads modules: the interpreter's bits on this machine.
+if [[ -x prefix/bin/tessera-import ]]; then
+  cmake -S scaled_sum -B build -DTESSERA_TPU=ON >/dev/null
+  cmake --build build
+  build/scaled_sum build scaled_sum --case 1 --target tpu --out module
+  grep -q 'scaled_sum/scaled_sum.hpp":' module/kernel.mlir
+  prefix/bin/tessera run module --output tpu
+  build/scaled_sum run scaled_sum --case 1 --output here
+  cmp tpu/*.npy here/*.npy
+  cmake -S scaled_sum -B build -DTESSERA_TPU=OFF >/dev/null
+fi
 # An error in the user's kernel names the user's line.
 sed -i 's/\*o = cast/*o = *o; *o = cast/' scaled_sum/scaled_sum.hpp
 sed -i 's/\*o = \*o;/*o += cast<T>(0.f * cast<float>(*x));/' scaled_sum/scaled_sum.hpp
