@@ -284,8 +284,9 @@ void add_makers(CLI::App& app, Words& w) {
   add_setting_options(*build, a);
   build->add_option("--target", w.build.target, "tpu")->required();
   build->add_option("--out", w.build.folder, "the folder to make")->required();
-  build->add_flag("--no-fused", w.build.not_fused,
-                  "fma() as a product and a sum, which round twice: TPUs have no other");
+  build->add_flag(
+      "--no-fused", w.build.not_fused,
+      "fma() as a product and a sum, which round twice, not by integers: fewer operations");
   CLI::App* const extract =
       add_command(app, w, "extract",
                   "the Mosaic kernels inside StableHLO text or a serialised jax.export artefact",

@@ -432,12 +432,13 @@ struct Consumer<K, S, std::index_sequence<kI...>> {
       if constexpr (Tr::kPeers)
         return PeerInRef<Th, T, Tr::kR, Tr::kC>{ref};
       else
-        return ref;
+        return stacked(ref, typename Tr::Leading{});
     } else if constexpr (Tr::kOut) {
       const auto index = with_ids<G, G::kRank>(op.map, step.ids);
       const auto where = region(op.block, op.shape, index.index);
-      return OutRef<Th, T, Tr::kR, Tr::kC, std::remove_const_t<decltype(where)>>{
+      const OutRef<Th, T, Tr::kR, Tr::kC, std::remove_const_t<decltype(where)>> ref{
           {}, static_cast<T*>(shared.arguments.array[kJ]), where};
+      return stacked(ref, typename Tr::Leading{});
     } else if constexpr (Tr::kAccum) {
       return AccumRef<Th, T, Tr::kR, Tr::kC>{&std::get<kJ>(state)};
     } else if constexpr (Tr::kPeers) {

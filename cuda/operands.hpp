@@ -68,6 +68,37 @@ constexpr auto innermost_in(const Map& map, std::index_sequence<kD...>)
   return {};
 }
 
+/// Extents of a block's dims that the body sees, but for the last two.
+template <class Block>
+struct LeadingOf {
+  using type = std::integer_sequence<int>;
+};
+template <class First, class... Rest>
+struct LeadingOf<BlockDims<First, Rest...>> {
+  static auto pick() {
+    using Others = typename LeadingOf<BlockDims<Rest...>>::type;
+    if constexpr (BlockDims<First, Rest...>::kKept < 3)
+      return std::integer_sequence<int>{};
+    else if constexpr (std::is_same_v<First, Squeezed>)
+      return Others{};
+    else
+      return []<int... kOthers>(std::integer_sequence<int, kOthers...>) {
+        return std::integer_sequence<int, First::value, kOthers...>{};
+      }
+    (Others{});
+  }
+  using type = decltype(pick());
+};
+
+template <class Op, bool kHasOne>
+struct BlockOf {
+  using type = BlockDims<>;
+};
+template <class Op>
+struct BlockOf<Op, true> {
+  using type = decltype(Op::block);
+};
+
 /// Operand kI of a spec.
 template <class S, std::size_t kI>
 struct OperandTraits {
@@ -105,6 +136,7 @@ struct OperandTraits {
       return 1;
     }
   }
+  using Leading = typename LeadingOf<typename BlockOf<Op, kIn || kOut>::type>::type;
   static constexpr int kR = extent(true);
   static constexpr int kC = extent(false);
   /// First extent of [slots, rows, cols] scratch, or of semaphores.

@@ -95,6 +95,27 @@ struct InRef : PartsOf<InRef<Th, T, kR, kC>> {
   }
 };
 
+/// A block of three dims or more: kFirst and the others are all but its last two.
+template <class Ref, int kFirst, int... kOthers>
+struct Stacked : Ref {
+  /// The i-th of the first dim.
+  __device__ __forceinline__ auto at(int i) const {
+    constexpr int kEach = static_cast<int>(Ref::rows) / kFirst;
+    const auto part = Ref::row_range(i * kEach, Int<kEach>{});
+    if constexpr (sizeof...(kOthers) == 0)
+      return part;
+    else
+      return Stacked<std::remove_const_t<decltype(part)>, kOthers...>{part};
+  }
+};
+template <class Ref, int... kLeading>
+__device__ __forceinline__ auto stacked(const Ref& ref, std::integer_sequence<int, kLeading...>) {
+  if constexpr (sizeof...(kLeading) == 0)
+    return ref;
+  else
+    return Stacked<Ref, kLeading...>{ref};
+}
+
 /// Part of the rectangle of an array that a block is (Region in cuda/block.hpp), kC columns wide.
 template <class Where, int kC>
 struct PartOfRegion {

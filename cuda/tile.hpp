@@ -558,6 +558,14 @@ struct Cta {
       return kRows ? At{from, col} : At{row, from};
     });
   }
+  template <bool kRows, int kTimes, class A>
+  static __device__ __forceinline__ auto repeat(const A& a) {
+    constexpr int kR = kRowsOf<A> * (kRows ? kTimes : 1);
+    constexpr int kC = kColsOf<A> * (kRows ? 1 : kTimes);
+    return moved<kR, kC>(a, [](int row, int col) {
+      return kRows ? At{row / kTimes, col} : At{row, col / kTimes};
+    });
+  }
   template <bool kRows, int kParts, int kWhich, class A>
   static __device__ __forceinline__ auto part(const A& a) {
     constexpr int kExtent = kRows ? kRowsOf<A> : kColsOf<A>;

@@ -24,7 +24,7 @@ struct Request {
   std::vector<double> sizes;      ///< in the order of the kernel's `sizes`
   std::vector<int> tiles;         ///< of its spec
   std::vector<HostArray> inputs;  ///< arrays that prepare() asks for
-  bool fused = true;              ///< else fma() is a product and a sum: TPUs have no other
+  bool fused = true;              ///< else fma() is a product and a sum (mosaic/fused.hpp)
 };
 
 /// An array of the call: of one device, if there are several.

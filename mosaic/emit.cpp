@@ -107,7 +107,6 @@ class ModuleWriter {
     }
     for (Operand& op : kernel_.operands) {
       if (!op.present) continue;
-      if (op.role == Role::hbm) refuse("scratch in HBM: " + op.name);
       auto& list = is_input(op) ? inputs_ : is_output(op) ? outputs_ : scratch_;
       list.push_back(&op);
     }
@@ -271,13 +270,6 @@ SemRef Env::barrier_semaphore(int collective_id) const {
   meeting_->collective_id = collective_id;
   return SemRef(trace().record("tpu.sem_barrier", {}, "",
                                "memref<!tpu.semaphore, #tpu.memory_space<semaphore_mem>>"));
-}
-
-void fail_untraced(const KernelInfo& info) {
-  throw KernelError(
-      {.slug = "unsupported",
-       .kind = Diagnostic::Kind::unsupported,
-       .headline = std::string(info.name) + " has no TPU build: it has " + info.untraced});
 }
 
 BuiltModule write(TracedKernel& kernel, bool fused) { return ModuleWriter(kernel, fused).write(); }

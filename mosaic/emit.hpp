@@ -48,8 +48,6 @@ class TracedKernel {
 };
 
 BuiltModule write(TracedKernel& kernel, bool fused = true);
-/// Throws unsupported, for a kernel that says why it has no TPU build.
-[[noreturn]] void fail_untraced(const KernelInfo& info);
 
 namespace detail {
 
@@ -65,37 +63,6 @@ Number bound_of(const Bound& bound, const std::vector<Number>& ids) {
     return known(static_cast<int>(bound));
   else
     return number(with_numbers<kDim>(bound, ids));
-}
-
-template <class Op>
-Operand operand_of(const Op& op) {
-  Operand o;
-  o.role = Op::kRole;
-  o.dtype = kDTypeOf<typename Op::Element>;
-  o.name = op.name.text;
-  o.array = op.shape;
-  o.buffers = op.buffers;
-  o.present = op.present;
-  o.padded = op.padded;
-  o.pad_value = op.pad_value;
-  o.alias = op.alias == nullptr ? "" : op.alias;
-  if constexpr (in_hbm(Op::kRole)) {
-    for (int d = 0; d < op.shape.rank; ++d) o.block.push_back(op.shape[d]);
-  } else {
-    std::apply(
-        [&](const auto&... e) {
-          [[maybe_unused]] const auto add = [&](const auto& extent) {
-            if (!std::is_same_v<std::remove_cvref_t<decltype(extent)>, Squeezed>)
-              o.kept.push_back(static_cast<int>(o.block.size()));
-            o.block.push_back(tessera::detail::block_extent(extent));
-          };
-          (add(e), ...);
-        },
-        op.block.extents);
-    o.rows = static_cast<int>(block_rows(op.block));
-    o.cols = static_cast<int>(block_cols(op.block));
-  }
-  return o;
 }
 
 template <class K, class S>
@@ -191,14 +158,7 @@ class TypedKernel final : public TracedKernel {
     if constexpr (!OpAt<I>::kPassed) {
       return std::tuple<>{};
     } else {
-      constexpr Role kRole = OpAt<I>::kRole;
-      using T = typename OpAt<I>::Element;
-      if constexpr (is_semaphore(kRole))
-        return std::tuple{SemRef(operands[kPlace<I>])};
-      else if constexpr (in_hbm(kRole))
-        return std::tuple{HbmRef<T, kRole>(operands[kPlace<I>])};
-      else
-        return std::tuple{BlockRef<T, kRole>(operands[kPlace<I>])};
+      return std::tuple{ref_of<OpAt<I>>(operands[kPlace<I>])};
     }
   }
 
@@ -244,13 +204,7 @@ BuiltModule emit(const K& kernel, const std::vector<int>& tiles) {
 /// A kernel template in element types T.
 template <template <class> class K, class... T>
 Kernel kernel_of() {
-  constexpr const char* kWhyNot = K<float>::info.untraced;
-  if constexpr (*kWhyNot == 0)
-    return {K<float>::info.name, {{kDTypeOf<T>, detail::build<K, T>}...}};
-  else
-    return {
-        K<float>::info.name,
-        {{kDTypeOf<T>, [](const Request&) -> BuiltModule { fail_untraced(K<float>::info); }}...}};
+  return {K<float>::info.name, {{kDTypeOf<T>, detail::build<K, T>}...}};
 }
 
 }  // namespace tessera::mosaic

@@ -1,7 +1,7 @@
 // What a traced body knows about where it runs: the counterpart of sim/tiles/env.hpp.
 //
 // Program ids and devices are Numbers. check() and print() have no counterpart in a module that
-// computes and are left out; scope() likewise. Scratch of run_scoped is not built yet.
+// computes and are left out; scope() likewise. run_scoped is a tpu.region.
 #pragma once
 
 #include "memory_model/here.hpp"
@@ -69,8 +69,15 @@ class Env {
     return number(coordinate);
   }
   template <class Body, class... Op>
-  void run_scoped(Body&&, const Op&...) const {
-    refuse("run_scoped");
+  void run_scoped(Body&& body, const Op&... ops) const {
+    static_assert(((Op::kRole != Role::in && Op::kRole != Role::out) && ...),
+                  "run_scoped makes scratch; inputs and outputs are operands of the kernel");
+    trace().scope([&] {
+      std::array<Operand, sizeof...(Op)> scratch{operand_of(ops)...};
+      for (Operand& op : scratch) allocate(op);
+      [&]<std::size_t... I>(std::index_sequence<I...>) { body(ref_of<Op>(scratch[I])...); }
+      (std::index_sequence_for<Op...>{});
+    });
   }
   SemRef barrier_semaphore(int collective_id = 0) const;
 

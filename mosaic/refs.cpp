@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "mosaic/types.hpp"
+#include "sim/diagnostics/diagnostic.hpp"
 
 namespace tessera::mosaic {
 
@@ -114,6 +115,14 @@ std::string Operand::element() const {
 }
 std::string Operand::type() const { return memref_type(block, element(), space()); }
 
+void allocate(Operand& op) {
+  if (is_semaphore(op.role))
+    op.memref = trace().record("tpu.sem_alloc", {}, "", op.type());
+  else
+    op.memref =
+        trace().record("memref.alloca", {}, "operandSegmentSizes = array<i32: 0, 0>", op.type());
+}
+
 void fail_absent(const Operand& op) { refuse(op.name + ", which is not there with these sizes"); }
 
 Part whole(const Operand& op) {
@@ -125,6 +134,31 @@ Part whole(const Operand& op) {
     p.dropped.push_back(!seen);
   }
   return p;
+}
+
+Part leading(const Part& part, Number index) {
+  const Operand& op = *part.of;
+  std::vector<std::size_t> seen;
+  for (const int dim : op.kept) {
+    const auto d = static_cast<std::size_t>(dim);
+    if (!part.dropped[d]) seen.push_back(d);
+  }
+  bool whole = seen.size() >= 3;
+  for (std::size_t k = 0; whole && k + 1 < seen.size(); ++k)
+    whole = part.size[seen[k]].known() && part.size[seen[k]].lo == op.block[seen[k]];
+  if (!whole) {
+    Diagnostic d{.slug = "shape-mismatch",
+                 .headline = "at() of " + op.name +
+                             ", which has no leading dim here: it takes the " +
+                             "first of three or more"};
+    d.fields.emplace_back("line", caller_excerpt());
+    throw KernelError(std::move(d));
+  }
+  Part some = part;
+  some.start[seen.front()] = index;
+  some.size[seen.front()] = known(1);
+  some.dropped[seen.front()] = true;
+  return some;
 }
 
 Part slice(const Part& part, Number row, Number rows, Number col, Number cols) {

@@ -42,6 +42,9 @@ struct Operand {
   std::string type() const;
 };
 
+/// Memory for the time of the tpu.region in which this is called.
+void allocate(Operand& op);
+
 /// Part of a memref: a start and a size per dim.
 struct Part {
   const Operand* of = nullptr;
@@ -50,6 +53,8 @@ struct Part {
   std::vector<bool> dropped;  ///< dims of size 1 that a copy does not see
 };
 Part whole(const Operand& op);
+/// One index of the first dim of three or more.
+Part leading(const Part& part, Number index);
 /// Rows and columns of a part, as the body counts them.
 Part slice(const Part& part, Number row, Number rows, Number col, Number cols);
 
@@ -180,6 +185,21 @@ class BlockRef {
   template <IsSize I, class Size>
   BlockRef col_range(I start, Size size) const {
     return slice(Ds<int, int>{0, rows}, Ds<I, Size>{start, size});
+  }
+  /// The i-th of the first dim of a block of three dims or more.
+  template <IsSize I>
+  BlockRef at(I i) const {
+    static_assert(kRole == Role::in || kRole == Role::out,
+                  "at(i) is of inputs and outputs; vmem scratch has slot(i)");
+    BlockRef part = *this;
+    part.part_ = leading(part_, number(i));
+    part.rows = 1;
+    const auto& kept = part_.of->kept;
+    for (std::size_t k = 0; k + 1 < kept.size(); ++k) {
+      const auto d = static_cast<std::size_t>(kept[k]);
+      if (!part.part_.dropped[d]) part.rows *= static_cast<int>(part_.of->block[d]);
+    }
+    return part;
   }
   int slots() const { return static_cast<int>(part_.of->block[0]); }
   template <IsSize I>
@@ -359,5 +379,49 @@ void semaphore_wait(const SemRef& sem, N n = 1) {
   wait(sem, number(n));
 }
 inline Number semaphore_read(const SemRef& sem) { return read(sem); }
+
+/// An operand of a spec, or of run_scoped.
+template <class Op>
+Operand operand_of(const Op& op) {
+  Operand o;
+  o.role = Op::kRole;
+  o.dtype = kDTypeOf<typename Op::Element>;
+  o.name = op.name.text;
+  o.array = op.shape;
+  o.buffers = op.buffers;
+  o.present = op.present;
+  o.padded = op.padded;
+  o.pad_value = op.pad_value;
+  o.alias = op.alias == nullptr ? "" : op.alias;
+  if constexpr (in_hbm(Op::kRole)) {
+    for (int d = 0; d < op.shape.rank; ++d) o.block.push_back(op.shape[d]);
+  } else {
+    std::apply(
+        [&](const auto&... e) {
+          [[maybe_unused]] const auto add = [&](const auto& extent) {
+            if (!std::is_same_v<std::remove_cvref_t<decltype(extent)>, Squeezed>)
+              o.kept.push_back(static_cast<int>(o.block.size()));
+            o.block.push_back(tessera::detail::block_extent(extent));
+          };
+          (add(e), ...);
+        },
+        op.block.extents);
+    o.rows = static_cast<int>(block_rows(op.block));
+    o.cols = static_cast<int>(block_cols(op.block));
+  }
+  return o;
+}
+
+/// What the body gets of it, which must outlive that.
+template <class Op>
+auto ref_of(const Operand& op) {
+  constexpr Role kRole = Op::kRole;
+  if constexpr (is_semaphore(kRole))
+    return SemRef(op);
+  else if constexpr (in_hbm(kRole))
+    return HbmRef<typename Op::Element, kRole>(op);
+  else
+    return BlockRef<typename Op::Element, kRole>(op);
+}
 
 }  // namespace tessera::mosaic

@@ -4,6 +4,7 @@
 #include <map>
 #include <string_view>
 
+#include "mosaic/fused.hpp"
 #include "mosaic/types.hpp"
 #include "sim/diagnostics/diagnostic.hpp"
 #include "sim/ops/add.hpp"
@@ -232,15 +233,21 @@ AnyTile elementwise(const OpInfo& info, DType result, std::vector<AnyTile> opera
     }
   }
   const DType computed = small && is_small(result) ? DType::f32 : result;
-  if (op == "fma" && !trace().fused) {
-    const AnyTile scaled = elementwise(Mul::info, computed, {operands.front(), operands[1]});
-    const AnyTile sum = elementwise(Add::info, computed, {scaled, operands.back()});
+  if (op == "fma") {
+    AnyTile sum;
+    if (trace().fused) {
+      sum = fused_multiply_add(operands[0], operands[1], operands[2]);
+    } else {
+      const AnyTile scaled = elementwise(Mul::info, computed, {operands[0], operands[1]});
+      sum = elementwise(Add::info, computed, {scaled, operands[2]});
+    }
     return computed == result ? sum : cast(sum, result);
   }
   std::string name = info.mosaic;
   std::string attributes = float_predicate(op);
   if (!floats) {
     if (op == "mul_hi") return upper_product(operands[0], operands[1]);
+    if (op == "negate") return integers_of("arith.subi", beside(operands[0], 0), operands[0]);
     const Integer* const integer = integer_operation(op, operands.back().dtype);
     name = integer == nullptr ? "" : integer->name;
     attributes = integer == nullptr ? "" : integer->attributes;
@@ -332,6 +339,19 @@ AnyTile rolled(bool rows, const AnyTile& a, int n) {
       trace().record("tpu.dynamic_rotate", {a.value, known(amount).i32()},
                      std::string("dimension = ") + (rows ? "0" : "1") + " : si32", type_of(a)),
       a.dtype);
+}
+AnyTile repeated(bool rows, const AnyTile& a, int times) {
+  if (times == 1) return a;
+  // Columns as rows: lanes are not regrouped.
+  if (!rows) return transposed(repeated(true, transposed(a), times));
+  const std::string element = element_type(a.dtype);
+  const Value apart =
+      trace().record("vector.shape_cast", {a.value}, "", vector_type({a.rows, 1, a.cols}, element));
+  const Value wide = trace().record("vector.broadcast", {apart}, "",
+                                    vector_type({a.rows, times, a.cols}, element));
+  AnyTile all{kNoValue, a.rows * times, a.cols, a.dtype, 0};
+  all.value = trace().record("vector.shape_cast", {wide}, "", type_of(all));
+  return all;
 }
 AnyTile part_of(bool rows, const AnyTile& a, int parts, int which) {
   AnyTile part{kNoValue, rows ? a.rows / parts : a.rows, rows ? a.cols : a.cols / parts, a.dtype,

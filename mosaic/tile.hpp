@@ -99,6 +99,8 @@ AnyTile bitcast(const AnyTile& a, DType to);
 /// `rows`: one below the other, else side by side.
 AnyTile concatenated(bool rows, const AnyTile& a, const AnyTile& b);
 AnyTile rolled(bool rows, const AnyTile& a, int n);
+/// Each row, or each column, that many times.
+AnyTile repeated(bool rows, const AnyTile& a, int times);
 /// One of `parts` equal parts of the rows, or of the columns.
 AnyTile part_of(bool rows, const AnyTile& a, int parts, int which);
 /// A number that is known when the kernel runs, as a scalar beside tiles of this type.
@@ -191,6 +193,10 @@ struct Emitter {
   template <bool kRows, class A>
   static auto roll(const A& a, int n) {
     return tile_of<typename A::Element>(rolled(kRows, any_tile(a), n));
+  }
+  template <bool kRows, int kTimes, class A>
+  static auto repeat(const A& a) {
+    return tile_of<typename A::Element>(repeated(kRows, any_tile(a), kTimes));
   }
   template <bool kRows, int kParts, int kWhich, class A>
   static auto part(const A& a) {

@@ -189,7 +189,7 @@ int Trace::site() {
 
 Operation& Trace::next(Operation op, const std::string* result) {
   auto& operations = node_->operations;
-  if (at_ < operations.size() || node_->condition != kNoValue) {
+  if (recorded()) {
     if (at_ == operations.size() || operations[at_].name != op.name ||
         operations[at_].operands != op.operands || operations[at_].attributes != op.attributes)
       fail_other_run();
@@ -232,9 +232,9 @@ bool Trace::ask(Value condition) {
 }
 
 void Trace::fail_other_run() const {
-  refuse(loops_ > 0 ? "a loop whose body changes what it captures: what a loop carries lies in "
-                      "scratch"
-                    : "a body that does not do the same in every run");
+  refuse(nested_ > 0 ? "a loop whose body changes what it captures: what a loop carries lies in "
+                       "scratch"
+                     : "a body that does not do the same in every run");
 }
 
 void Trace::explore(Node& root, const std::function<void()>& body) {
@@ -251,29 +251,46 @@ void Trace::explore(Node& root, const std::function<void()>& body) {
   } while (!path_.empty());
 }
 
-void Trace::loop(Value lo, Value hi, const std::function<void(Value)>& body) {
-  Operation op{"scf.for", {lo, hi, constant("1 : i32", "i32")}, "", {}, {}, 0};
-  if (at_ < node_->operations.size() || node_->condition != kNoValue) {
-    next(std::move(op), nullptr);  // recorded in an earlier run
-    return;
-  }
+void Trace::nest(Operation op, std::vector<Value> arguments, int times,
+                 const std::function<void()>& body) {
   Node inner;
-  const Value index = fresh("i32");
   Node* const outer = node_;
   const std::size_t at = at_;
   const std::size_t asked = asked_;
   std::vector<bool> path;
   path.swap(path_);
-  ++loops_;
-  // Twice: another step must do the same.
-  for (int step = 0; step < 2; ++step) explore(inner, [&] { body(index); });
-  --loops_;
+  ++nested_;
+  for (int n = 0; n < times; ++n) explore(inner, body);
+  --nested_;
   path.swap(path_);
   node_ = outer;
   at_ = at;
   asked_ = asked;
-  op.regions.push_back({{index}, in_line(inner), {}});
+  op.regions.push_back({std::move(arguments), in_line(inner), {}});
   next(std::move(op), nullptr);
+}
+
+bool Trace::recorded() const {
+  return at_ < node_->operations.size() || node_->condition != kNoValue;
+}
+
+void Trace::loop(Value lo, Value hi, const std::function<void(Value)>& body) {
+  Operation op{"scf.for", {lo, hi, constant("1 : i32", "i32")}, "", {}, {}, 0};
+  if (recorded()) {
+    next(std::move(op), nullptr);
+    return;
+  }
+  const Value index = fresh("i32");
+  // Twice: another step must do the same.
+  nest(std::move(op), {index}, 2, [&] { body(index); });
+}
+
+void Trace::scope(const std::function<void()>& body) {
+  Operation op{"tpu.region", {}, "", {}, {}, 0};
+  if (recorded())
+    next(std::move(op), nullptr);
+  else
+    nest(std::move(op), {}, 1, body);
 }
 
 void Trace::run(const std::function<void()>& body) {
@@ -364,8 +381,8 @@ struct Trace::Printer {
       Diagnostic d{.slug = "unsupported",
                    .kind = Diagnostic::Kind::unsupported,
                    .headline =
-                       "a value that a loop's body makes is used after the loop: what a "
-                       "loop carries lies in scratch"};
+                       "a value that a loop's body, or run_scoped's, makes is used after it: what "
+                       "it carries lies in scratch"};
       const SourceLine line = trace_line(of.sites_[static_cast<std::size_t>(site)]);
       if (line.line > 0) d.fields.emplace_back("line", line.file + ":" + std::to_string(line.line));
       throw KernelError(std::move(d));
@@ -422,7 +439,8 @@ struct Trace::Printer {
           defined.insert(r.arguments.begin(), r.arguments.end());
           this->operations(r.operations);
           check_defined(r.yields, op.site);
-          operation("scf.yield", r.yields, "", "", {}, line_of(op.site));
+          operation(op.name == "tpu.region" ? "tpu.yield" : "scf.yield", r.yields, "", "", {},
+                    line_of(op.site));
           defined = around;
         }
         text += "})";

@@ -36,7 +36,7 @@ struct Operation {
   std::vector<Value> operands;
   std::string attributes;  ///< "predicate = 2 : i64"
   std::vector<Value> results;
-  std::vector<Region> regions;  ///< of an scf.if: its arms; of an scf.for: what it repeats
+  std::vector<Region> regions;  ///< of an scf.if: its arms; of a loop or a scope: what it holds
   int site = 0;                 ///< where the body says it: Trace::sites_
 };
 
@@ -75,10 +75,12 @@ class Trace {
   /// An scf.for from lo to hi, i32: `body` is run once per path through it, with the index. What it
   /// changes outside of memory is lost: that is refused.
   void loop(Value lo, Value hi, const std::function<void(Value)>& body);
+  /// A tpu.region: what `body` allocates lives in it. The same holds of what it changes.
+  void scope(const std::function<void()>& body);
   /// What the function returns, where it returns something: set in the body.
   std::vector<Value> returned;
   std::vector<PrefetchedArray> prefetched;
-  bool fused = true;  ///< fma() is one operation
+  bool fused = true;  ///< fma() rounds once
 
   const std::string& type(Value v) const { return types_[static_cast<std::size_t>(v)]; }
   /// The function as MLIR's generic text.
@@ -88,8 +90,13 @@ class Trace {
   struct Node;
   struct Printer;
   Operation& next(Operation op, const std::string* result);
+  /// Records an operation with a region, for which `body` is run `times` times.
+  void nest(Operation op, std::vector<Value> arguments, int times,
+            const std::function<void()>& body);
   /// Runs `body` once per path from a node on.
   void explore(Node& root, const std::function<void()>& body);
+  /// Whether an earlier run has been here.
+  bool recorded() const;
   [[noreturn]] void fail_other_run() const;
   Value fresh(const std::string& type);
   std::vector<Operation> in_line(const Node& node);
@@ -105,7 +112,7 @@ class Trace {
   std::size_t at_ = 0;  ///< in its operations
   std::vector<bool> path_;
   std::size_t asked_ = 0;
-  int loops_ = 0;                      ///< around what is recorded
+  int nested_ = 0;                     ///< loops and scopes around what is recorded
   std::vector<Operation> operations_;  ///< when all paths have been run
   std::vector<std::vector<void*>> sites_;
   std::map<std::vector<void*>, int> known_sites_;

@@ -7,7 +7,9 @@
 namespace tessera::kernels::entries {
 
 constexpr auto all_to_all = entry<AllToAll>([](const auto& k, In in) {
-  return reference::all_to_all(in["x"], k.devices, values_of(k.counts), k.limits[0]);
+  auto rows = values_of(k.counts);
+  for (auto& n : rows) n *= k.kUnit;
+  return reference::all_to_all(in["x"], k.devices, rows, k.limits[0]);
 });
 
 }  // namespace tessera::kernels::entries

@@ -33,7 +33,6 @@ struct KernelInfo {
   const char* summary;
   const char* math;
   const char* cites = "";
-  const char* untraced = "";  ///< why the body has no TPU build (mosaic/trace.hpp)
 };
 
 inline constexpr int kMaxParams = 24;

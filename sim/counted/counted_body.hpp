@@ -102,7 +102,16 @@ class CountedRef {
     part.rows = static_cast<int>(r.size);
     part.cols = static_cast<int>(c.size);
     check_slice(*plan_, step_context->plan->device, static_cast<int>(r.start),
-                static_cast<int>(c.start), part.rows, part.cols, rows, cols, row_, col_);
+                static_cast<int>(c.start), part.rows, part.cols, rows, cols, row_ - lead_row_,
+                col_);
+    return part;
+  }
+  CountedRef at(int i) const {
+    CountedRef part = *this;
+    part.rows = rows_at(*plan_, taken_, i, rows);
+    part.row_ += i * part.rows;
+    part.lead_row_ = part.row_;
+    ++part.taken_;
     return part;
   }
   CountedRef row(int t) const { return slice(ds(t, 1), ds(0, cols)); }
@@ -148,6 +157,8 @@ class CountedRef {
   const OperandPlan* plan_;
   int row_ = 0;
   int col_ = 0;
+  int lead_row_ = 0;
+  int taken_ = 0;
 };
 
 /// Semaphores that nobody waits for, by their number.

@@ -120,6 +120,13 @@ struct Counter {
     counted_work.elements += std::int64_t{a.rows} * a.cols;
     return CountedTile<typename A::Element>{a.rows, a.cols};
   }
+  template <bool kRows, int kTimes, class A>
+  static auto repeat(const A& a) {
+    const CountedTile<typename A::Element> all{a.rows * (kRows ? kTimes : 1),
+                                               a.cols * (kRows ? 1 : kTimes)};
+    counted_work.elements += std::int64_t{all.rows} * all.cols;
+    return all;
+  }
   template <bool kRows, int kParts, int kWhich, class A>
   static auto part(const A& a) {
     if ((kRows ? a.rows : a.cols) % kParts != 0)

@@ -12,6 +12,7 @@
 #include "sim/numerics/op_state.hpp"
 #include "sim/numerics/part.hpp"
 #include "sim/numerics/tensor_core.hpp"
+#include "sim/ops/dot.hpp"
 #include "sim/ops/tensor_core.hpp"
 
 namespace tessera {
@@ -264,7 +265,10 @@ void dot_accumulate(std::int32_t* c, std::int64_t ldc, Operand2d<T> a, Operand2d
     begin_part();
     for (int p = 0; p < k; ++p) {
       const std::int32_t x = a.data[i * a.row + p * a.col];
-      for (int j = 0; j < n; ++j) c[i * ldc + j] += x * b.data[p * b.row + j * b.col];
+      for (int j = 0; j < n; ++j) {
+        std::int32_t& sum = c[i * ldc + j];
+        sum = Dot::apply<std::int32_t>(x, b.data[p * b.row + j * b.col], sum);
+      }
     }
   }
 }

@@ -4,7 +4,7 @@
 
 namespace tessera {
 
-/// Magnitude; clears the sign of a NaN too.
+/// Magnitude; clears the sign of a NaN too; the least integer stays.
 struct Abs {
   static constexpr OpInfo info{
       .name = "abs", .math = "|a|", .mosaic = "math.absf", .arity = 1, .max_ulp = 0};
@@ -14,7 +14,7 @@ struct Abs {
     if constexpr (std::is_floating_point_v<T>)
       return std::fabs(a);
     else
-      return a < T(0) ? static_cast<T>(-a) : a;
+      return a < T(0) ? static_cast<T>(-static_cast<Wrapping<T>>(a)) : a;
   }
 };
 

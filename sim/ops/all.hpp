@@ -27,12 +27,14 @@
 #include "sim/ops/greater.hpp"
 #include "sim/ops/greater_equal.hpp"
 #include "sim/ops/ids.hpp"
+#include "sim/ops/interleave.hpp"
 #include "sim/ops/less.hpp"
 #include "sim/ops/less_equal.hpp"
 #include "sim/ops/log.hpp"
 #include "sim/ops/log1p.hpp"
 #include "sim/ops/log2.hpp"
 #include "sim/ops/logistic.hpp"
+#include "sim/ops/lookup.hpp"
 #include "sim/ops/max.hpp"
 #include "sim/ops/min.hpp"
 #include "sim/ops/mul.hpp"
@@ -48,22 +50,26 @@
 #include "sim/ops/rem.hpp"
 #include "sim/ops/round_even.hpp"
 #include "sim/ops/rsqrt.hpp"
+#include "sim/ops/scan.hpp"
 #include "sim/ops/shift.hpp"
 #include "sim/ops/sin.hpp"
+#include "sim/ops/sort.hpp"
 #include "sim/ops/sqrt.hpp"
 #include "sim/ops/sub.hpp"
 #include "sim/ops/tanh.hpp"
+#include "sim/ops/top_k.hpp"
+#include "sim/ops/unpack.hpp"
 #include "sim/ops/where.hpp"
 #include "sim/ops/where_at.hpp"
 
 namespace tessera::ops {
 
-using All =
-    std::tuple<Abs, Add, LogicalAnd, BitAnd, BitOr, BitXor, Bitcast, Cast, Ceil, ColIds, ColMax,
-               ColMin, ColSum, ConcatCols, ConcatRows, Cos, Div, Dot, Equal, Erf, Exp, Exp2, Expm1,
-               Floor, Fma, Full, Greater, GreaterEqual, Less, LessEqual, Log, Log1p, Log2, Logistic,
-               Maximum, Minimum, Mul, MulHi, Negate, LogicalNot, NotEqual, LogicalOr, Pow, Rem,
-               RollCols, RollRows, RoundEven, RowIds, RowMax, RowMin, RowSum, Rsqrt, ShiftLeft,
-               ShiftRight, Sin, SplitCols, SplitRows, Sqrt, Sub, Tanh, Select, WhereAt>;
+using All = std::tuple<Abs, Add, LogicalAnd, BitAnd, BitOr, BitXor, Bitcast, Cast, Ceil, ColIds,
+                       ColMax, ColMin, ColSum, ConcatCols, ConcatRows, Cos, Div, Dot, Equal, Erf,
+                       Exp, Exp2, Expm1, Floor, Fma, Full, Greater, GreaterEqual, Less, LessEqual,
+                       Log, Log1p, Log2, Logistic, Maximum, Minimum, Mul, MulHi, Negate, LogicalNot,
+                       NotEqual, LogicalOr, Pow, Rem, RepeatCols, RepeatRows, RollCols, RollRows,
+                       RoundEven, RowIds, RowMax, RowMin, RowSum, Rsqrt, ShiftLeft, ShiftRight, Sin,
+                       SplitCols, SplitRows, Sqrt, Sub, Tanh, Select, WhereAt>;
 
 }  // namespace tessera::ops

@@ -19,7 +19,8 @@ struct Dot {
     if constexpr (std::is_floating_point_v<T>)
       return std::fma(a, b, accumulator);
     else
-      return static_cast<T>(accumulator + a * b);
+      return static_cast<T>(static_cast<Wrapping<T>>(accumulator) +
+                            static_cast<Wrapping<T>>(a) * static_cast<Wrapping<T>>(b));
   }
 };
 

@@ -4,14 +4,14 @@
 
 namespace tessera {
 
-/// Product.
+/// Product; of integers it wraps.
 struct Mul {
   static constexpr OpInfo info{
       .name = "mul", .math = "a * b", .mosaic = "arith.mulf", .arity = 2, .max_ulp = 0.5};
 
   template <class T>
   TESSERA_FN static constexpr T apply(T a, T b) {
-    return static_cast<T>(a * b);
+    return static_cast<T>(static_cast<Wrapping<T>>(a) * static_cast<Wrapping<T>>(b));
   }
 };
 

@@ -4,14 +4,14 @@
 
 namespace tessera {
 
-/// Sign flipped, of a NaN too.
+/// Sign flipped, of a NaN too; the least integer stays.
 struct Negate {
   static constexpr OpInfo info{
       .name = "negate", .math = "-a", .mosaic = "arith.negf", .arity = 1, .max_ulp = 0};
 
   template <class T>
   TESSERA_FN static constexpr T apply(T a) {
-    return static_cast<T>(-a);
+    return static_cast<T>(-static_cast<Wrapping<T>>(a));
   }
 };
 

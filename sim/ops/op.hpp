@@ -7,7 +7,7 @@
 //
 // Broadcasting: operands agree in rows and in columns, or have 1 there; a scalar is a 1 x 1 operand
 // converted to the tile's type. Element types must agree: cast<T>() first. bf16, f16 and fp8
-// arithmetic is done in f32 and rounded once.
+// arithmetic is done in f32 and rounded once. Integers wrap, with a sign too.
 //
 // Elementary functions of f32 are correctly rounded (sim/ops/exact), those of f64 are the C++
 // library's.
@@ -103,6 +103,12 @@ using ScalarOf =
     std::conditional_t<(TileLike<X> && ...) ||
                            !std::is_same_v<typename detail::ValueType<X...>::type, bool>,
                        typename detail::ValueType<X...>::type, float>;
+
+/// What arithmetic of integers is done in: unsigned words, so that it wraps in every build.
+template <class T>
+using Wrapping =
+    std::conditional_t<!std::is_integral_v<T>, T,
+                       std::conditional_t<(sizeof(T) > 4), std::uint64_t, std::uint32_t>>;
 
 /// Op on the values of one position: its apply, small floats through f32 and rounded once.
 template <class Op, class... T>

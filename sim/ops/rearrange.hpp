@@ -43,6 +43,24 @@ struct RollRows {
                                .max_ulp = 0,
                                .flops = 0};
 };
+/// Each column n times, side by side: (R, C) to (R, n C).
+struct RepeatCols {
+  static constexpr OpInfo info{.name = "repeat_cols",
+                               .math = "a[i, j / n]",
+                               .mosaic = "vector.broadcast",
+                               .arity = 1,
+                               .max_ulp = 0,
+                               .flops = 0};
+};
+/// Each row n times, one below the other: (R, C) to (n R, C).
+struct RepeatRows {
+  static constexpr OpInfo info{.name = "repeat_rows",
+                               .math = "a[i / n, j]",
+                               .mosaic = "vector.broadcast",
+                               .arity = 1,
+                               .max_ulp = 0,
+                               .flops = 0};
+};
 /// One of the n equal parts of the columns, or of the rows.
 struct SplitCols {
   static constexpr OpInfo info{.name = "split_cols",
@@ -81,6 +99,17 @@ TESSERA_FN auto roll_cols(const A& a, int n) {
 template <TileLike A>
 TESSERA_FN auto roll_rows(const A& a, int n) {
   return A::Backend::template roll<true>(a, n);
+}
+
+template <int kTimes, TileLike A>
+TESSERA_FN auto repeat_cols(const A& a) {
+  static_assert(kTimes > 0, "a column is repeated once or more");
+  return A::Backend::template repeat<false, kTimes>(a);
+}
+template <int kTimes, TileLike A>
+TESSERA_FN auto repeat_rows(const A& a) {
+  static_assert(kTimes > 0, "a row is repeated once or more");
+  return A::Backend::template repeat<true, kTimes>(a);
 }
 
 /// The parts of a tile, in order: auto [low, high] = split_cols<2>(x).

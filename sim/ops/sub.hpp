@@ -4,14 +4,14 @@
 
 namespace tessera {
 
-/// Difference.
+/// Difference; of integers it wraps.
 struct Sub {
   static constexpr OpInfo info{
       .name = "sub", .math = "a - b", .mosaic = "arith.subf", .arity = 2, .max_ulp = 0.5};
 
   template <class T>
   TESSERA_FN static constexpr T apply(T a, T b) {
-    return static_cast<T>(a - b);
+    return static_cast<T>(static_cast<Wrapping<T>>(a) - static_cast<Wrapping<T>>(b));
   }
 };
 

@@ -51,6 +51,25 @@ void fail_slot(const OperandPlan& op, int slot, int slots) {
   throw KernelError(oob_index(op, "slots", slot, 1, slots));
 }
 
+int rows_at(const OperandPlan& op, int taken, int index, int rows) {
+  std::int64_t expected = 1;
+  for (int d = taken; d + 1 < op.kept.rank; ++d) expected *= op.kept[d];
+  if (op.kept.rank - taken < 3 || expected != rows) {
+    Diagnostic d{.slug = "shape-mismatch",
+                 .headline = "at() of " + op.name +
+                             ", which has no leading dim here: it takes the " +
+                             "first of three or more"};
+    add_kernel_field(d);
+    d.fields.emplace_back("line", caller_excerpt());
+    d.fields.emplace_back("help", "row(i) and row_range(i, n) take rows");
+    throw KernelError(std::move(d));
+  }
+  const auto extent = static_cast<int>(op.kept[taken]);
+  if (index < 0 || index >= extent)
+    throw KernelError(oob_index(op, "leading indices", index, 1, extent));
+  return rows / extent;
+}
+
 void fail_absent(const OperandPlan& op) {
   Diagnostic d{.slug = "uninit-read",
                .headline = op.name + " is read, but its .when() left it out"};

@@ -38,6 +38,9 @@ void check_slice(const OperandPlan& op, const DeviceSpec& device, int row, int c
 [[noreturn]] void fail_step(const OperandPlan& op);
 [[noreturn]] void fail_no_slots(const OperandPlan& op);
 [[noreturn]] void fail_slot(const OperandPlan& op, int slot, int slots);
+/// How many rows of a block of three dims or more, of which `taken` have been chosen, one index of
+/// the next dim has. Raises oob-index for an index beyond it, shape-mismatch if there is none.
+int rows_at(const OperandPlan& op, int taken, int index, int rows);
 
 /// What `*ref` of a block that can be written gives: a tile to read, a place to assign.
 template <class T>
@@ -255,7 +258,21 @@ class BlockRef {
     part.rows = static_cast<int>(r.size);
     part.cols = static_cast<int>(c.size);
     check_slice(*block_->plan, *block_->device_spec, static_cast<int>(r.start),
-                static_cast<int>(c.start), part.rows, part.cols, rows, cols, row_, col_);
+                static_cast<int>(c.start), part.rows, part.cols, rows, cols, row_ - lead_row_,
+                col_);
+    return part;
+  }
+  /// The i-th of the first dim of a block of three dims or more: a ref to the others. It may be
+  /// any: leading dims are not tiled.
+  BlockRef at(int i) const {
+    static_assert(kRole == Role::in || kRole == Role::out,
+                  "at(i) is of inputs and outputs; vmem scratch has slot(i)");
+    check_scope();
+    BlockRef part = *this;
+    part.rows = rows_at(*block_->plan, taken_, i, rows);
+    part.row_ += i * part.rows;
+    part.lead_row_ = part.row_;
+    ++part.taken_;
     return part;
   }
 
@@ -349,6 +366,8 @@ class BlockRef {
   std::uint32_t generation_;
   int row_ = 0;
   int col_ = 0;
+  int lead_row_ = 0;  ///< the first row of what at() chose
+  int taken_ = 0;     ///< leading dims that it chose from
 };
 
 }  // namespace tessera

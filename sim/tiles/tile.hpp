@@ -438,6 +438,22 @@ struct Interpreter {
       all.put(tile, 0, tile.cols - by, tile.rows, by, 0, 0);
     return std::move(all).finish();
   }
+  template <bool kRows, int kTimes, class A>
+  static auto repeat(const A& a) {
+    using T = typename A::Element;
+    const Tile<T> tile = detail::operand(a);
+    detail::Assembly<T> all(tile.rows * (kRows ? kTimes : 1), tile.cols * (kRows ? 1 : kTimes),
+                            tile.bounds() != nullptr);
+    for (int i = 0; i < (kRows ? tile.rows : tile.cols); ++i) {
+      for (int n = 0; n < kTimes; ++n) {
+        if constexpr (kRows)
+          all.put(tile, i, 0, 1, tile.cols, i * kTimes + n, 0);
+        else
+          all.put(tile, 0, i, tile.rows, 1, 0, i * kTimes + n);
+      }
+    }
+    return std::move(all).finish();
+  }
   template <bool kRows, int kParts, int kWhich, class A>
   static auto part(const A& a) {
     using T = typename A::Element;

@@ -15,24 +15,38 @@
 
 #include "sim/body/kernel.hpp"
 #include "sim/body/spec.hpp"
+#include "sim/ops/abs.hpp"
 #include "sim/ops/add.hpp"
 #include "sim/ops/arg_reduce.hpp"
 #include "sim/ops/bitcast.hpp"
 #include "sim/ops/bitwise.hpp"
 #include "sim/ops/cast.hpp"
 #include "sim/ops/cumsum.hpp"
+#include "sim/ops/div.hpp"
 #include "sim/ops/dot.hpp"
+#include "sim/ops/equal.hpp"
+#include "sim/ops/exp.hpp"
+#include "sim/ops/fma.hpp"
 #include "sim/ops/full.hpp"
+#include "sim/ops/greater.hpp"
 #include "sim/ops/ids.hpp"
+#include "sim/ops/interleave.hpp"
 #include "sim/ops/less.hpp"
+#include "sim/ops/lookup.hpp"
+#include "sim/ops/max.hpp"
 #include "sim/ops/mul.hpp"
 #include "sim/ops/mul_hi.hpp"
+#include "sim/ops/negate.hpp"
 #include "sim/ops/philox.hpp"
 #include "sim/ops/rearrange.hpp"
 #include "sim/ops/reduce.hpp"
 #include "sim/ops/rem.hpp"
+#include "sim/ops/scan.hpp"
 #include "sim/ops/shift.hpp"
+#include "sim/ops/sort.hpp"
 #include "sim/ops/sub.hpp"
+#include "sim/ops/top_k.hpp"
+#include "sim/ops/unpack.hpp"
 #include "sim/ops/where.hpp"
 
 namespace tessera::language {
@@ -61,18 +75,38 @@ struct Probe {
   static constexpr int kCells = 3;
   Body body{};
 
+  /// Of all cells' blocks of R x C.
+  template <int kR, int kC>
+  TESSERA_FN static Shape array_shape() {
+    if constexpr (Body::kLead == 1)
+      return shape(kCells * kR, kC);
+    else
+      return shape(kCells * Body::kLead, kR / Body::kLead, kC);
+  }
+  template <int kR, int kC>
+  TESSERA_FN static auto block_of() {
+    if constexpr (Body::kLead == 1)
+      return block(Int<kR>{}, Int<kC>{});
+    else
+      return block(Int<Body::kLead>{}, Int<kR / Body::kLead>{}, Int<kC>{});
+  }
   TESSERA_FN auto spec() const {
     using B = Body;
-    auto map = [](auto i) { return at(i, 0); };
+    auto map = [](auto i) {
+      if constexpr (B::kLead == 1)
+        return at(i, 0);
+      else
+        return at(i, 0, 0);
+    };
+    constexpr int kR = B::kRows;
+    constexpr int kC = B::kCols;
     return tessera::spec(grid(parallel(kCells).as("i")),
-                         in<typename B::X>("x", shape(kCells * B::kRows, B::kCols),
-                                           block(Int<B::kRows>{}, Int<B::kCols>{}), map),
-                         in<typename B::X>("y", shape(kCells * B::kRows, B::kCols),
-                                           block(Int<B::kRows>{}, Int<B::kCols>{}), map),
-                         out<typename B::Out>("o", shape(kCells * B::kOutRows, B::kOutCols),
-                                              block(Int<B::kOutRows>{}, Int<B::kOutCols>{}), map),
-                         vmem<float>("s", Int<B::kRows>{}, Int<B::kCols>{}),
-                         accum<float>("acc", Int<B::kRows>{}, Int<B::kRows>{}));
+                         in<typename B::X>("x", array_shape<kR, kC>(), block_of<kR, kC>(), map),
+                         in<typename B::X>("y", array_shape<kR, kC>(), block_of<kR, kC>(), map),
+                         out<typename B::Out>("o", array_shape<B::kOutRows, B::kOutCols>(),
+                                              block_of<B::kOutRows, B::kOutCols>(), map),
+                         vmem<float>("s", Int<kR>{}, Int<kC>{}),
+                         accum<float>("acc", Int<kR>{}, Int<kR>{}));
   }
   TESSERA_FN void operator()(auto& env, auto x, auto y, auto o, auto s, auto acc) const {
     body(env, x, y, o, s, acc);
@@ -88,6 +122,7 @@ struct Extents {
   static constexpr int kCols = kC;
   static constexpr int kOutRows = kR;
   static constexpr int kOutCols = kC;
+  static constexpr int kLead = 1;  ///< extent of a dim before rows / kLead and columns
   static constexpr bool kExchanges = false;
 };
 
@@ -234,6 +269,51 @@ struct LoopOverRows : Extents<32, 128> {
   }
 };
 
+// Construct 2: leading dims.
+
+struct LeadingDims : Extents<80, 128, bf16> {
+  static constexpr const char* kName = "leading_dims";
+  static constexpr int kLead = 5;
+  TESSERA_FN void operator()(auto& env, auto x, auto y, auto o, auto, auto) const {
+    const auto cell = env.program_id(0);
+    auto h = load(cast<float>(*x.at(0)) * 0.f);
+    for (int t = 0; t < kLead; ++t) {
+      h = load(h * 0.5f + cast<float>(*x.at(t)));
+      *o.at(t) = cast<bf16>(h - cast<float>(*y.at((t + cell) % kLead)));
+    }
+  }
+  static void oracle(int cell, const Matrix<bf16>& x, const Matrix<bf16>& y, Matrix<bf16>& o) {
+    for (int r = 0; r < 16; ++r) {
+      for (int c = 0; c < kCols; ++c) {
+        float h = 0;
+        for (int t = 0; t < kLead; ++t) {
+          h = h * 0.5f + static_cast<float>(x(16 * t + r, c));
+          const int other = 16 * ((t + cell) % kLead) + r;
+          o(16 * t + r, c) = bf16(h - static_cast<float>(y(other, c)));
+        }
+      }
+    }
+  }
+};
+
+struct BatchedProducts : Extents<32, 128> {
+  static constexpr const char* kName = "batched_products";
+  static constexpr int kLead = 4;
+  static constexpr int kOutCols = 8;
+  TESSERA_FN void operator()(auto& env, auto x, auto y, auto o, auto, auto) const {
+    env.loop(0, kLead, [&](auto b) { *o.at(b) = load(dot(*x.at(b), transpose(*y.at(b)))); });
+  }
+  static void oracle(int, const Matrix<float>& x, const Matrix<float>& y, Matrix<float>& o) {
+    for (int r = 0; r < kRows; ++r) {
+      for (int c = 0; c < 8; ++c) {
+        float sum = 0;
+        for (int k = 0; k < kCols; ++k) sum = std::fma(x(r, k), y(r / 8 * 8 + c, k), sum);
+        o(r, c) = sum;
+      }
+    }
+  }
+};
+
 // Construct 5: columns, places of the largest, running sums.
 
 struct Columns : Extents<40, 128> {
@@ -302,7 +382,100 @@ struct RunningSums : Extents<24, 128> {
   }
 };
 
+struct Scans : Extents<24, 96> {
+  static constexpr const char* kName = "scans";
+  static constexpr int kOutRows = 96;
+  static constexpr bool kExchanges = true;
+  TESSERA_FN void operator()(auto&, auto x, auto y, auto o, auto, auto) const {
+    const auto most = [](const auto& earlier, const auto& later) { return max(earlier, later); };
+    *o.row_range(0, Int<24>{}) = scan_rows(*x, most);
+    *o.row_range(24, Int<24>{}) = scan_cols(*y, most);
+    const auto decay = load(*y * 0.5f);
+    *o.row_range(48, Int<24>{}) = linear_scan_rows(decay, *x);
+    *o.row_range(72, Int<24>{}) = linear_scan_cols(decay, *x);
+  }
+  static void oracle(int, const Matrix<float>& x, const Matrix<float>& y, Matrix<float>& o) {
+    for (int r = 0; r < kRows; ++r) {
+      for (int c = 0; c < kCols; ++c) {
+        o(r, c) = r == 0 ? x(r, c) : std::max(o(r - 1, c), x(r, c));
+        o(24 + r, c) = c == 0 ? y(r, c) : std::max(o(24 + r, c - 1), y(r, c));
+      }
+    }
+    const auto recurrence = [](std::vector<float> decay, std::vector<float> h) {
+      for (std::size_t apart = 1; apart < h.size(); apart *= 2) {
+        for (std::size_t i = h.size() - 1; i >= apart; --i) {
+          h[i] = decay[i] * h[i - apart] + h[i];
+          decay[i] = decay[i] * decay[i - apart];
+        }
+      }
+      return h;
+    };
+    for (int c = 0; c < kCols; ++c) {
+      std::vector<float> decay;
+      std::vector<float> column;
+      for (int r = 0; r < kRows; ++r) {
+        decay.push_back(y(r, c) * 0.5f);
+        column.push_back(x(r, c));
+      }
+      column = recurrence(decay, column);
+      for (int r = 0; r < kRows; ++r) o(48 + r, c) = column[static_cast<std::size_t>(r)];
+    }
+    for (int r = 0; r < kRows; ++r) {
+      std::vector<float> decay;
+      std::vector<float> row;
+      for (int c = 0; c < kCols; ++c) {
+        decay.push_back(y(r, c) * 0.5f);
+        row.push_back(x(r, c));
+      }
+      row = recurrence(decay, row);
+      for (int c = 0; c < kCols; ++c) o(72 + r, c) = row[static_cast<std::size_t>(c)];
+    }
+  }
+};
+
 // Construct 6: rearrangements.
+
+struct Repeats : Extents<16, 128> {
+  static constexpr const char* kName = "repeats";
+  static constexpr int kOutRows = 96;
+  static constexpr bool kExchanges = true;
+  TESSERA_FN void operator()(auto&, auto x, auto y, auto o, auto, auto) const {
+    // Scales of groups of 8 rows, and of 4 columns.
+    *o.row_range(0, Int<64>{}) = repeat_rows<8>(load(*x.row_range(0, Int<8>{})));
+    const auto scales = split_cols<4>(load(*y));
+    *o.row_range(64, Int<16>{}) = *x * repeat_cols<4>(scales.third);
+    *o.row_range(80, Int<16>{}) = repeat_cols<128>(row_sum(*x));
+  }
+  static void oracle(int, const Matrix<float>& x, const Matrix<float>& y, Matrix<float>& o) {
+    for (int c = 0; c < kCols; ++c) {
+      for (int r = 0; r < 64; ++r) o(r, c) = x(r / 8, c);
+      for (int r = 0; r < kRows; ++r) {
+        o(64 + r, c) = x(r, c) * y(r, 64 + c / 4);
+        o(80 + r, c) = lane_sum(kCols, [&](int k) { return x(r, k); });
+      }
+    }
+  }
+};
+
+struct Interleaves : Extents<16, 128> {
+  static constexpr const char* kName = "interleaves";
+  static constexpr int kOutRows = 48;
+  static constexpr bool kExchanges = true;
+  TESSERA_FN void operator()(auto&, auto x, auto y, auto o, auto, auto) const {
+    *o.row_range(0, Int<32>{}) = interleave_rows(*x, *y * 2.f);
+    const auto halves = split_cols<2>(load(*x));
+    *o.row_range(32, Int<16>{}) = interleave_cols(halves.second, halves.first);
+  }
+  static void oracle(int, const Matrix<float>& x, const Matrix<float>& y, Matrix<float>& o) {
+    for (int c = 0; c < kCols; ++c) {
+      for (int r = 0; r < kRows; ++r) {
+        o(2 * r, c) = x(r, c);
+        o(2 * r + 1, c) = y(r, c) * 2.f;
+        o(32 + r, c) = x(r, c / 2 + (c % 2 == 0 ? 64 : 0));
+      }
+    }
+  }
+};
 
 struct RotaryHalves : Extents<16, 128> {
   static constexpr const char* kName = "rotary_halves";
@@ -429,6 +602,138 @@ struct Bits : Extents<24, 128> {
   }
 };
 
+struct UnpackedWords : Extents<16, 128, uint32_t> {
+  static constexpr const char* kName = "unpacked_words";
+  static constexpr int kOutRows = 192;
+  static constexpr bool kExchanges = true;
+  TESSERA_FN void operator()(auto&, auto x, auto y, auto o, auto, auto) const {
+    *o.row_range(0, Int<128>{}) = unpack_rows<4>(*x);
+    const auto words = split_cols<4>(load(bitcast<int32_t>(*y)));
+    *o.row_range(128, Int<16>{}) = bitcast<uint32_t>(unpack_cols<8>(words.second));
+    const auto few = split_rows<2>(load(*x));
+    *o.row_range(144, Int<16>{}) = unpack_rows<16>(few.first);
+    *o.row_range(160, Int<32>{}) = bitcast<uint32_t>(unpack_rows<16>(bitcast<int32_t>(*y)));
+  }
+  static void oracle(int, const Matrix<uint32_t>& x, const Matrix<uint32_t>& y,
+                     Matrix<uint32_t>& o) {
+    for (int c = 0; c < kCols; ++c) {
+      for (int r = 0; r < 128; ++r) o(r, c) = x(r / 8, c) / (1u << (r % 8 * 4)) % 16u;
+      for (int r = 0; r < 16; ++r) {
+        const auto byte = static_cast<std::int8_t>(y(r, 32 + c / 4) >> (c % 4 * 8));
+        o(128 + r, c) = static_cast<uint32_t>(int32_t{byte});
+        o(144 + r, c) = r % 2 == 0 ? x(r / 2, c) & 0xffffu : x(r / 2, c) >> 16;
+      }
+      for (int r = 0; r < 32; ++r) {
+        const auto half = static_cast<std::int16_t>(y(r / 2, c) >> (r % 2 * 16));
+        o(160 + r, c) = static_cast<uint32_t>(int32_t{half});
+      }
+    }
+  }
+};
+
+struct Lookups : Extents<24, 128, int32_t, float> {
+  static constexpr const char* kName = "lookups";
+  TESSERA_FN void operator()(auto&, auto x, auto y, auto o, auto, auto) const {
+    const auto table =
+        lookup_table(-1.f, -0.6961928f, -0.52507305f, -0.39491749f, -0.28444138f, -0.18477343f,
+                     -0.09105004f, 0.f, 0.0795803f, 0.1609302f, 0.2461123f, 0.33791524f,
+                     0.44070983f, 0.562617f, 0.72295684f, 1.f);
+    *o = lookup(*x & 15, table) * lookup(*y, lookup_table(3.f, -5.f));
+  }
+  static void oracle(int, const Matrix<int32_t>& x, const Matrix<int32_t>& y, Matrix<float>& o) {
+    // NF4: Dettmers et al., arXiv:2305.14314, appendix E.
+    const float nf4[] = {-1.f,         -0.6961928f,  -0.52507305f, -0.39491749f,
+                         -0.28444138f, -0.18477343f, -0.09105004f, 0.f,
+                         0.0795803f,   0.1609302f,   0.2461123f,   0.33791524f,
+                         0.44070983f,  0.562617f,    0.72295684f,  1.f};
+    for (std::size_t i = 0; i < o.elems.size(); ++i)
+      o.elems[i] = nf4[x.elems[i] & 15] * (y.elems[i] % 2 == 0 ? 3.f : -5.f);
+  }
+};
+
+struct WrappingIntegers : Extents<24, 128, int32_t> {
+  static constexpr const char* kName = "wrapping_integers";
+  static constexpr bool kExchanges = true;
+  TESSERA_FN void operator()(auto&, auto x, auto y, auto o, auto, auto) const {
+    const auto least = full_like(*x, std::numeric_limits<int32_t>::min());
+    const auto sums = *x + *y - -*x * *y + abs(where(*x < 0, least, *x)) + cumsum_cols(*x);
+    *o = sums + row_sum(*y) + (*x / where(*y > 0, -1, *y >> 20)) + least / -1 + *x / 0;
+  }
+  static void oracle(int, const Matrix<int32_t>& x, const Matrix<int32_t>& y, Matrix<int32_t>& o) {
+    const auto u = [](int32_t v) { return static_cast<uint32_t>(v); };
+    constexpr uint32_t kLeast = 0x80000000u;
+    for (int r = 0; r < kRows; ++r) {
+      uint32_t all = 0;
+      for (int c = 0; c < kCols; ++c) all += u(y(r, c));
+      uint32_t running = 0;
+      for (int c = 0; c < kCols; ++c) {
+        const int32_t a = x(r, c);
+        const int32_t b = y(r, c);
+        running += u(a);
+        uint32_t sum = u(a) + u(b) + u(a) * u(b) + (a < 0 ? kLeast : u(a)) + running + all;
+        const int32_t by = b > 0 ? -1 : b >> 20;
+        sum += by == -1 ? 0u - u(a) : by == 0 ? ~0u : u(a / by);
+        o(r, c) = static_cast<int32_t>(sum + kLeast + ~0u);
+      }
+    }
+  }
+};
+
+struct FusedMultiplyAdd : Extents<48, 128, int32_t, float> {
+  static constexpr const char* kName = "fused_multiply_add";
+  TESSERA_FN void operator()(auto&, auto x, auto y, auto o, auto, auto) const {
+    // By row: any bits; an addend close to the product; exponents close to each other; results
+    // around the least normal number.
+    const auto kind = row_ids(*x) & 3;
+    const auto one = (*x & 0x7fffff) | 0x3f800000;
+    const auto small = (*x & 0x807fffff) | 0x1f800000;
+    const auto a = bitcast<float>(where(kind == 0, *x, where(kind == 3, small, one)));
+    const auto b = bitcast<float>(where(kind < 2, *y, (*y & 0x807fffff) | 0x20000000));
+    const auto b_or_one = where(kind == 2, bitcast<float>((*y & 0x807fffff) | 0x3f800000), b);
+    const auto mixed = *x * 1664525 + *y;
+    const auto near = bitcast<int32_t>(a * b_or_one * -1.f) ^ (mixed & 3);
+    const auto close = ((mixed & 0x1f000000) >> 1) + (mixed & 0x807fffff) + 0x38000000;
+    const auto c = bitcast<float>(where(
+        kind == 0, mixed, where(kind == 1, near, where(kind == 2, close, mixed & 0x80ffffff))));
+    const auto fused = fma(a, b_or_one, c);
+    *o = where(fused == fused, fused, 0.5f);
+  }
+  static void oracle(int, const Matrix<int32_t>& x, const Matrix<int32_t>& y, Matrix<float>& o) {
+    const auto number = [](uint32_t bits) {
+      float f;
+      std::memcpy(&f, &bits, sizeof f);
+      return f;
+    };
+    for (int r = 0; r < kRows; ++r) {
+      for (int c = 0; c < kCols; ++c) {
+        const auto p = static_cast<uint32_t>(x(r, c));
+        const auto q = static_cast<uint32_t>(y(r, c));
+        const uint32_t mixed = p * 1664525u + q;
+        float a = number(p);
+        float b = number(q);
+        uint32_t addend = mixed;
+        if (r % 4 > 0) a = number((p & 0x7fffffu) | 0x3f800000u);
+        if (r % 4 == 1) {
+          const float product = a * b * -1.f;
+          std::memcpy(&addend, &product, sizeof addend);
+          addend ^= mixed & 3u;
+        }
+        if (r % 4 == 2) {
+          b = number((q & 0x807fffffu) | 0x3f800000u);
+          addend = ((mixed & 0x1f000000u) >> 1) + (mixed & 0x807fffffu) + 0x38000000u;
+        }
+        if (r % 4 == 3) {
+          a = number((p & 0x807fffffu) | 0x1f800000u);
+          b = number((q & 0x807fffffu) | 0x20000000u);
+          addend = mixed & 0x80ffffffu;
+        }
+        const float fused = std::fma(a, b, number(addend));
+        o(r, c) = fused == fused ? fused : 0.5f;
+      }
+    }
+  }
+};
+
 // Construct 8: random bits.
 
 struct Dropout : Extents<24, 128, float, uint32_t> {
@@ -446,6 +751,194 @@ struct Dropout : Extents<24, 128, float, uint32_t> {
                              0};
         philox_reference(words, 0x243f6a88u, 0x85a308d3u);
         o(r, c) = words[0];
+      }
+    }
+  }
+};
+
+// Construct 9: rows in order.
+
+/// A stable order of a row's columns: NaNs last, -0 and +0 equal.
+template <class T>
+std::vector<int> stable_order(const Matrix<T>& x, int row, bool largest_first) {
+  std::vector<int> columns;
+  for (int c = 0; c < x.cols; ++c) columns.push_back(c);
+  std::stable_sort(columns.begin(), columns.end(), [&](int a, int b) {
+    const T p = x(row, largest_first ? b : a);
+    const T q = x(row, largest_first ? a : b);
+    return p < q || (q != q && p == p);
+  });
+  return columns;
+}
+
+struct SortedRows : Extents<16, 100> {
+  static constexpr const char* kName = "sorted_rows";
+  static constexpr int kOutRows = 48;
+  static constexpr bool kExchanges = true;
+  /// Rounded, with NaNs and infinities.
+  static float coarse(float v) {
+    return v > 1.9f     ? std::numeric_limits<float>::infinity()
+           : v < -1.98f ? std::numeric_limits<float>::quiet_NaN()
+                        : std::trunc(v * 4.f) * 0.25f;
+  }
+  TESSERA_FN void operator()(auto&, auto x, auto y, auto o, auto, auto) const {
+    const auto steps = load(cast<float>(cast<int32_t>(*x * 4.f)) * 0.25f);
+    const auto keys =
+        load(where(*x > 1.9f, std::numeric_limits<float>::infinity(),
+                   where(*x < -1.98f, std::numeric_limits<float>::quiet_NaN(), steps)));
+    const auto sorted = sort_rows_with_ids(keys);
+    *o.row_range(0, Int<16>{}) = where(sorted.values == sorted.values, sorted.values, 9.f);
+    *o.row_range(16, Int<16>{}) = cast<float>(sorted.ids);
+    *o.row_range(32, Int<16>{}) = cast<float>(argsort_rows(cast<int32_t>(*y * 8.f)));
+  }
+  static void oracle(int, const Matrix<float>& x, const Matrix<float>& y, Matrix<float>& o) {
+    Matrix<float> keys = x;
+    for (float& k : keys.elems) k = coarse(k) + 0.f;
+    Matrix<int32_t> whole(kRows, kCols);
+    for (std::size_t i = 0; i < whole.elems.size(); ++i)
+      whole.elems[i] = static_cast<int32_t>(y.elems[i] * 8.f);
+    for (int r = 0; r < kRows; ++r) {
+      const std::vector<int> order = stable_order(keys, r, false);
+      const std::vector<int> other = stable_order(whole, r, false);
+      for (int c = 0; c < kCols; ++c) {
+        const auto at = static_cast<std::size_t>(c);
+        const float key = keys(r, order[at]);
+        o(r, c) = key == key ? key : 9.f;
+        o(16 + r, c) = static_cast<float>(order[at]);
+        o(32 + r, c) = static_cast<float>(other[at]);
+      }
+    }
+  }
+};
+
+struct TopK : Extents<16, 72> {
+  static constexpr const char* kName = "top_k";
+  static constexpr int kOutRows = 64;
+  static constexpr int kOutCols = 5;
+  static constexpr bool kExchanges = true;
+  TESSERA_FN void operator()(auto&, auto x, auto y, auto o, auto, auto) const {
+    const auto coarse = load(cast<float>(cast<int32_t>(*x * 3.f)));
+    const auto best = top_k<5>(coarse);
+    *o.row_range(0, Int<16>{}) = best.values;
+    *o.row_range(16, Int<16>{}) = cast<float>(best.ids);
+    // Of infinities that are there.
+    const auto masked = load(where(*y > 1.7f, *y, -std::numeric_limits<float>::infinity()));
+    const auto few = top_k<5>(masked);
+    *o.row_range(32, Int<16>{}) = few.values;
+    *o.row_range(48, Int<16>{}) = cast<float>(few.ids);
+  }
+  static void oracle(int, const Matrix<float>& x, const Matrix<float>& y, Matrix<float>& o) {
+    Matrix<float> coarse = x;
+    for (float& v : coarse.elems) v = std::trunc(v * 3.f) + 0.f;
+    Matrix<float> masked = y;
+    for (float& v : masked.elems) v = v > 1.7f ? v : -std::numeric_limits<float>::infinity();
+    for (int r = 0; r < kRows; ++r) {
+      const std::vector<int> order = stable_order(coarse, r, true);
+      const std::vector<int> few = stable_order(masked, r, true);
+      for (int n = 0; n < kOutCols; ++n) {
+        const auto at = static_cast<std::size_t>(n);
+        o(r, n) = coarse(r, order[at]);
+        o(16 + r, n) = static_cast<float>(order[at]);
+        o(32 + r, n) = masked(r, few[at]);
+        o(48 + r, n) = static_cast<float>(few[at]);
+      }
+    }
+  }
+};
+
+// Several together, as kernels have them.
+
+struct Router : Extents<16, 64> {
+  static constexpr const char* kName = "router";
+  static constexpr int kOutCols = 4;
+  static constexpr bool kExchanges = true;
+  TESSERA_FN void operator()(auto&, auto x, auto, auto o, auto, auto) const {
+    const auto e = load(exp(*x - row_max(*x)));
+    const auto best = top_k<2>(load(e / row_sum(e)));
+    *o = concat_cols(load(best.values / row_sum(best.values)), cast<float>(best.ids));
+  }
+  static void oracle(int, const Matrix<float>& x, const Matrix<float>&, Matrix<float>& o) {
+    for (int r = 0; r < kRows; ++r) {
+      const float* const row = &x(r, 0);
+      const float most = *std::max_element(row, row + kCols);
+      Matrix<float> p(1, kCols);
+      for (int c = 0; c < kCols; ++c)
+        p(0, c) = static_cast<float>(std::exp(static_cast<double>(row[c] - most)));
+      const float sum = lane_sum(kCols, [&](int c) { return p(0, c); });
+      for (float& v : p.elems) v /= sum;
+      const std::vector<int> order = stable_order(p, 0, true);
+      const float both = p(0, order[0]) + p(0, order[1]);
+      for (int n = 0; n < 2; ++n) {
+        const int id = order[static_cast<std::size_t>(n)];
+        o(r, n) = p(0, id) / both;
+        o(r, 2 + n) = static_cast<float>(id);
+      }
+    }
+  }
+};
+
+struct QuantisedProduct : Extents<16, 128, uint32_t, float> {
+  static constexpr const char* kName = "quantised_product";
+  static constexpr bool kExchanges = true;
+  TESSERA_FN void operator()(auto&, auto x, auto y, auto o, auto s, auto) const {
+    const auto codes = unpack_rows<4>(*x.row_range(0, Int<2>{}));
+    const auto scales = repeat_rows<8>(cast<float>(*y.row_range(0, Int<2>{}) & 3u) + 1.f);
+    const auto table = lookup_table(0.f, 0.5f, 1.f, 1.5f, 2.f, 3.f, 4.f, 6.f, -0.f, -0.5f, -1.f,
+                                    -1.5f, -2.f, -3.f, -4.f, -6.f);
+    *s = lookup(codes, table) * scales;
+    const auto left = load(cast<float>(*y.col_range(0, Int<16>{}) >> 28) - 7.5f);
+    *o = load(dot(left, *s));
+  }
+  static void oracle(int, const Matrix<uint32_t>& x, const Matrix<uint32_t>& y, Matrix<float>& o) {
+    const float e2m1[] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6};
+    for (int r = 0; r < kRows; ++r) {
+      for (int c = 0; c < kCols; ++c) {
+        float sum = 0;
+        for (int k = 0; k < 16; ++k) {
+          const uint32_t code = x(k / 8, c) >> (k % 8 * 4) & 15u;
+          const float weight = std::copysign(e2m1[code & 7], code < 8 ? 1.f : -1.f);
+          const float scaled = weight * (static_cast<float>(y(k / 8, c) & 3u) + 1.f);
+          sum = std::fma(static_cast<float>(y(r, k) >> 28) - 7.5f, scaled, sum);
+        }
+        o(r, c) = sum;
+      }
+    }
+  }
+};
+
+struct GatedState : Extents<64, 128> {
+  static constexpr const char* kName = "gated_state";
+  static constexpr int kLead = 4;
+  static constexpr bool kExchanges = true;
+  TESSERA_FN void operator()(auto&, auto x, auto y, auto o, auto s, auto) const {
+    const auto times = [](const auto& earlier, const auto& later) { return later * earlier; };
+    *s.row(15) = 0.f;
+    for (int chunk = 0; chunk < kLead; ++chunk) {
+      const auto decay = load(*y.at(chunk) * 0.25f);
+      const auto inside = linear_scan_rows(decay, *x.at(chunk));
+      const auto h = load(inside + scan_rows(decay, times) * *s.row(15));
+      *s.row_range(0, Int<16>{}) = h;
+      *o.at(chunk) = h;
+    }
+  }
+  static void oracle(int, const Matrix<float>& x, const Matrix<float>& y, Matrix<float>& o) {
+    for (int c = 0; c < kCols; ++c) {
+      float carried = 0;
+      for (int chunk = 0; chunk < kLead; ++chunk) {
+        float decay[16];
+        float h[16];
+        for (int t = 0; t < 16; ++t) {
+          decay[t] = y(16 * chunk + t, c) * 0.25f;
+          h[t] = x(16 * chunk + t, c);
+        }
+        for (int apart = 1; apart < 16; apart *= 2) {
+          for (int t = 15; t >= apart; --t) {
+            h[t] = decay[t] * h[t - apart] + h[t];
+            decay[t] = decay[t] * decay[t - apart];
+          }
+        }
+        for (int t = 0; t < 16; ++t) h[t] = o(16 * chunk + t, c) = h[t] + decay[t] * carried;
+        carried = h[15];
       }
     }
   }
@@ -500,9 +993,12 @@ struct OnTensorCores : Extents<64, 128, bf16, float> {
   }
 };
 
-using Cases = std::tuple<PlacesAndFull, Recurrence, ScratchParts, PartsOfProducts, LoopOverRows,
-                         Columns, ArgReductions, RunningSums, RotaryHalves, OddParts, Rolls,
-                         TransposedValue, SignedBits, UnsignedBits, Bits, Dropout, OnTensorCores>;
+using Cases =
+    std::tuple<PlacesAndFull, Recurrence, ScratchParts, PartsOfProducts, LoopOverRows, LeadingDims,
+               BatchedProducts, Columns, ArgReductions, RunningSums, Scans, Repeats, Interleaves,
+               RotaryHalves, OddParts, Rolls, TransposedValue, SignedBits, UnsignedBits, Bits,
+               UnpackedWords, Lookups, WrappingIntegers, FusedMultiplyAdd, Dropout, SortedRows,
+               TopK, Router, QuantisedProduct, GatedState, OnTensorCores>;
 
 /// Inputs from a seed: f32 of [-2, 2), bf16 from -4 to 3, integers of any bits.
 template <class T>

@@ -18,8 +18,8 @@ namespace tessera::language {
 namespace {
 
 template <class T>
-Array array_of(const std::vector<T>& elems, int rows, int cols) {
-  Array a(kDTypeOf<T>, {rows, cols});
+Array array_of(const std::vector<T>& elems, const Shape& shape) {
+  Array a(kDTypeOf<T>, shape);
   std::memcpy(a.bytes(), elems.data(), elems.size() * sizeof(T));
   return a;
 }
@@ -63,9 +63,9 @@ TEMPLATE_LIST_TEST_CASE("a construct computes what its plain loops do, in every 
   for (const char* device : {"tpu-v5e", "h100"}) {
     CAPTURE(device);
     const Expected<TestType> expected(7);
-    constexpr int kRows = P::kCells * TestType::kRows;
-    const Array x = array_of(expected.x, kRows, TestType::kCols);
-    const Array y = array_of(expected.y, kRows, TestType::kCols);
+    const Shape shape = P::template array_shape<TestType::kRows, TestType::kCols>();
+    const Array x = array_of(expected.x, shape);
+    const Array y = array_of(expected.y, shape);
     RunOptions options{.device = load_device(device)};
     const P kernel;
     const RunResult run = tessera::run(kernel, Tiles{}, arrays(x, y), options);
@@ -102,6 +102,53 @@ TEMPLATE_LIST_TEST_CASE("a construct computes what its plain loops do, in every 
     CHECK(ran.ledger().hbm_write_bytes() == run.ledger().hbm_write_bytes());
 #endif
   }
+}
+
+namespace {
+/// Through an array in HBM and scratch of a scope.
+struct Detour {
+  static constexpr KernelInfo info{.name = "detour", .summary = "", .math = ""};
+  static constexpr auto tiles = kNoTiles;
+  auto spec() const {
+    const auto map = [](auto i) { return at(i, 0); };
+    return tessera::spec(grid(arbitrary(3)), in<float>("x", shape(24, 128), block(8, 128), map),
+                         out<float>("o", shape(24, 128), block(8, 128), map),
+                         hbm<float>("spare", shape(2, 8, 128)), dma_sem("there"));
+  }
+  void operator()(auto& env, auto x, auto o, auto spare, auto there) const {
+    const auto step = env.program_id(0);
+    async_copy(x, spare.at(step % 2), there).wait();
+    env.run_scoped(
+        [&](auto t, auto back) {
+          async_copy(spare.at(step % 2), t, back).wait();
+          if (step > 0) *t *= 2.f;
+          *o = *t + *x;
+        },
+        vmem<float>("t", 8, 128), dma_sem("back"));
+  }
+};
+}  // namespace
+
+TEST_CASE("scratch in HBM and of a scope is that of the module", "[language]") {
+  std::vector<float> x(24 * 128);
+  fill(x, 3);
+  std::vector<float> want;
+  for (std::size_t i = 0; i < x.size(); ++i) want.push_back(i < 8 * 128 ? x[i] + x[i] : x[i] * 3);
+  RunOptions options{.device = load_device("tpu-v5e")};
+  const RunResult run = tessera::run(Detour{}, Tiles{}, arrays(array_of(x, {24, 128})), options);
+  for (const auto& d : run.diagnostics) FAIL_CHECK(d.text());
+  REQUIRE(run.ok());
+  CHECK(first_difference(run.outputs[0], want) == -1);
+  const mosaic::BuiltModule module = mosaic::emit(Detour{}, {});
+  CHECK(module.text.find("tpu.region") != std::string::npos);
+#ifdef TESSERA_READS_MODULES
+  const RunResult ran = run_module(module, {array_of(x, {24, 128})}, options);
+  for (const auto& d : ran.diagnostics) FAIL_CHECK(d.text());
+  REQUIRE(ran.ok());
+  CHECK(first_difference(ran.outputs[0], want) == -1);
+  CHECK(ran.ledger().hbm_read_bytes() == run.ledger().hbm_read_bytes());
+  CHECK(ran.ledger().hbm_write_bytes() == run.ledger().hbm_write_bytes());
+#endif
 }
 
 TEST_CASE("Philox-4x32-10 gives the published vectors", "[language][philox]") {

@@ -26,7 +26,7 @@ bool gives_its_bits() {
     if (std::memcmp(&got[i], &expected.o[i], sizeof got[i]) == 0) continue;
     std::printf("%s: row %d, column %d is %.9g, not %.9g\n", Body::kName,
                 static_cast<int>(i) / Body::kOutCols, static_cast<int>(i) % Body::kOutCols,
-                static_cast<double>(got[i]), static_cast<double>(expected.o[i]));
+                convert<double>(got[i]), convert<double>(expected.o[i]));
     return false;
   }
   std::printf("%s: the same bits\n", Body::kName);

@@ -1,7 +1,9 @@
 """tessera build --target tpu: JAX reads and verifies every kernel's module, and names the C++ line where it does not."""
 import importlib.util
 import os
+import pathlib
 import re
+import subprocess
 
 import pytest
 
@@ -20,10 +22,6 @@ def load(folder, name):
 
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_jax_verifies_every_case(tessera, tmp_path, kernel):
-    if kernel == "all_to_all":
-        text = tessera("build", kernel, "--target", "tpu", "--out", "b", status=3)
-        assert "error[unsupported]: all_to_all has no TPU build: it has loops that run as often as data says" in text
-        return
     cases = len(re.findall(r"^  +\d+ +", tessera("show", kernel).split("cases")[1], re.M))
     assert cases >= 3
     for case in range(cases):
@@ -36,12 +34,22 @@ def test_jax_verifies_every_case(tessera, tmp_path, kernel):
 
 
 @pytest.mark.skipif(not os.environ.get("TESSERA_TPU_PYTHON"), reason="TESSERA_TPU_PYTHON names no interpreter with libtpu")
-@pytest.mark.parametrize("kernel", [k for k in KERNELS if k != "all_to_all"])
-def test_libtpu_compiles_every_kernel(tessera, tmp_path, kernel):
-    # TPUs have no fused multiply-add.
-    tessera("build", kernel, "--target", "tpu", "--out", "b", *(["--no-fused"] if kernel == "flash_attention" else []))
+@pytest.mark.parametrize("dtype", ["f32", "bf16"])
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_libtpu_compiles_every_kernel(tessera, tmp_path, kernel, dtype):
+    tessera("build", kernel, "--dtype", dtype, "--target", "tpu", "--out", "b")
     text = tessera("check", "b", "--device", "tpu-v4,tpu-v5e,tpu-v5p,tpu-v6e,tpu-v7x")
     assert text.count("accepted") == 5
+
+
+@pytest.mark.skipif(not os.environ.get("TESSERA_TPU_PYTHON"), reason="TESSERA_TPU_PYTHON names no interpreter with libtpu")
+def test_libtpu_compiles_every_construct(tessera, tmp_path):
+    program = pathlib.Path(os.environ.get("TESSERA", ROOT / "build/release/cli/tessera"))
+    subprocess.run([program.parents[1] / "tests/language_modules", tmp_path / "cases"], check=True)
+    cases = len(os.listdir(tmp_path / "cases"))
+    assert cases >= 28
+    text = tessera("check", str(tmp_path / "cases"), "--brief", "--device", "tpu-v4,tpu-v5e,tpu-v5p,tpu-v6e,tpu-v7x")
+    assert text.count("accepted") == 5 * cases
 
 
 def test_what_is_asked_amiss(tessera):

@@ -387,6 +387,8 @@ TEST_CASE("bounds move with the elements, and bits of what may differ have none"
   CHECK(bounds_of(roll_rows(a, -1)) == Bounds{0.5f, 0, 0, 0.25f});
   CHECK(bounds_of(split_cols<2>(a).second) == Bounds{0.25f, 0});
   CHECK(bounds_of(split_rows<2>(a).first) == Bounds{0, 0.25f});
+  CHECK(bounds_of(repeat_rows<2>(a)) == Bounds{0, 0.25f, 0, 0.25f, 0.5f, 0, 0.5f, 0});
+  CHECK(bounds_of(repeat_cols<2>(a)) == Bounds{0, 0, 0.25f, 0.25f, 0.5f, 0.5f, 0, 0});
   const auto bits = bitcast<std::int32_t>(a);
   REQUIRE(bits.bounds() != nullptr);
   CHECK(bits.bounds()[0] == 0);
@@ -411,9 +413,10 @@ TEST_CASE("every op has a rule, and one without is refused", "[sim][bounds]") {
           const std::string name = info.name;
           // Their bounds have functions of their own, are moved along, or are none.
           for (const char* other :
-               {"bitcast", "cast", "col_max", "col_min", "col_sum", "dot", "row_max", "row_min",
-                "row_sum", "where_at", "concat_cols", "concat_rows", "roll_cols", "roll_rows",
-                "split_cols", "split_rows", "col_ids", "full", "row_ids"}) {
+               {"bitcast",   "cast",      "col_max",    "col_min",    "col_sum",     "dot",
+                "row_max",   "row_min",   "row_sum",    "where_at",   "concat_cols", "concat_rows",
+                "roll_cols", "roll_rows", "split_cols", "split_rows", "repeat_cols", "repeat_rows",
+                "col_ids",   "full",      "row_ids"}) {
             if (name == other) return;
           }
           CHECK_NOTHROW(bounds::rule_of(info.name));

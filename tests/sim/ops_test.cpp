@@ -155,10 +155,11 @@ TEMPLATE_LIST_TEST_CASE("an op agrees with its oracle", "[sim][ops]", ops::All) 
   }
   // The others have tests of their own: tile_test.cpp, dtype_tables_test.cpp, tests/language.
   CHECK(std::set<std::string>{
-      "bit_and", "bit_or",     "bit_xor",     "bitcast",     "cast",       "col_ids", "col_max",
-      "col_min", "col_sum",    "concat_cols", "concat_rows", "dot",        "fma",     "full",
-      "mul_hi",  "rem",        "roll_cols",   "roll_rows",   "row_ids",    "row_max", "row_min",
-      "row_sum", "shift_left", "shift_right", "split_cols",  "split_rows", "where",   "where_at"}
+      "bit_and",    "bit_or",      "bit_xor",    "bitcast",     "cast",        "col_ids",
+      "col_max",    "col_min",     "col_sum",    "concat_cols", "concat_rows", "dot",
+      "fma",        "full",        "mul_hi",     "rem",         "repeat_cols", "repeat_rows",
+      "roll_cols",  "roll_rows",   "row_ids",    "row_max",     "row_min",     "row_sum",
+      "shift_left", "shift_right", "split_cols", "split_rows",  "where",       "where_at"}
             .contains(op));
 }
 

@@ -1,0 +1,48 @@
+// language_modules FOLDER: the TPU build of each of the language's cases as a call in FOLDER/NAME,
+// for the TPU's compiler (tests/python/test_tpu_build.py).
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+
+#include "mosaic/emit.hpp"
+#include "pallas/call_directory.hpp"
+#include "tests/language/cases.hpp"
+
+namespace tessera::language {
+
+template <class T>
+Array array_of(const std::vector<T>& elems, DType dtype, const Shape& shape) {
+  Array a(dtype, shape);
+  std::memcpy(a.bytes(), elems.data(), elems.size() * sizeof(T));
+  return a;
+}
+
+template <class Body>
+void write(const std::filesystem::path& folder) {
+  const mosaic::BuiltModule m = mosaic::emit(Probe<Body>{}, {});
+  const Expected<Body> cells(7);
+  pallas::CallToRecord call;
+  call.module = m.text;
+  call.config =
+      "{\"custom_call_config\": {\"serialization_format\": 1, \"needs_layout_passes\": true}}\n";
+  call.operands = {{array_of(cells.x, m.inputs[0].dtype, m.inputs[0].shape),
+                    array_of(cells.y, m.inputs[1].dtype, m.inputs[1].shape)}};
+  call.inputs = 2;
+  call.results = {array_of(cells.o, m.outputs[0].dtype, m.outputs[0].shape)};
+  call.device = load_device("tpu-v5e");
+  pallas::write_call((folder / Body::kName).string(), call);
+}
+
+}  // namespace tessera::language
+
+int main(int argc, char** argv) {
+  if (argc != 2) {
+    std::fputs("usage: language_modules FOLDER\n", stderr);
+    return 2;
+  }
+  std::filesystem::create_directories(argv[1]);
+  [&]<class... Body>(std::tuple<Body...>*) {
+    (tessera::language::write<Body>(argv[1]), ...);
+  }(static_cast<tessera::language::Cases*>(nullptr));
+  return 0;
+}
