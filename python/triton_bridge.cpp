@@ -214,6 +214,9 @@ NB_MODULE(_triton, m) {
     live::declare_undefined(address(base), bytes);
   });
   m.def("declare_defined", [](std::int64_t base) { live::declare_defined(address(base)); });
+  m.def("note_allocation",
+        [](std::int64_t base, std::int64_t bytes) { live::note_allocation(address(base), bytes); });
+  m.def("forget_allocation", [](std::int64_t base) { live::forget_allocation(address(base)); });
   m.def("any_undefined", &live::any_declared_undefined);
   m.def("undefined", [](std::int64_t base) { return live::declared_undefined(address(base)); });
   nb::class_<Specialisation>(m, "Specialisation")

@@ -138,6 +138,15 @@ class Launches {
     return undefined_.contains(base);
   }
 
+  void note_allocation(std::byte* base, std::int64_t bytes) {
+    const std::lock_guard lock(mutex_);
+    allocations_[base] = bytes;
+  }
+  void forget_allocation(const std::byte* base) {
+    const std::lock_guard lock(mutex_);
+    allocations_.erase(const_cast<std::byte*>(base));  // NOLINT: a key
+  }
+
   void interrupt() noexcept { stop_ = Stop::interrupted; }
   void resume() noexcept {
     Stop interrupted = Stop::interrupted;
@@ -200,8 +209,24 @@ class Launches {
       }
       launch.arguments.push_back(a);
     }
+    if (kernel.loads_pointers) add_allocations(bases, launch, l);
     for (std::size_t s = 0; s < l.storages.size(); ++s) launch.storages[s].name = l.storages[s];
     return launch;
+  }
+
+  void add_allocations(const std::vector<const std::byte*>& bases, triton::Launch& launch,
+                       Launched& l) {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [base, bytes] : allocations_) {
+      if (std::ranges::find(bases, base) != bases.end() || bytes <= 0) continue;
+      // Where it lies, and so its number among them, is the system's to say: all have one name.
+      l.storages.emplace_back("an allocation that pointers in memory point to");
+      triton::LaunchStorage& s = launch.storages.emplace_back();
+      s.data = Array(DType::i8, {0});
+      s.outside = {base, static_cast<std::size_t>(bytes)};
+      const auto it = undefined_.find(base);
+      if (it != undefined_.end()) s.undefined_bytes = it->second.get();
+    }
   }
 
   void predict(const triton::Kernel& kernel, const triton::Launch& launch, Launched& l) {
@@ -260,6 +285,7 @@ class Launches {
   std::size_t kept_ = 0;
   std::int64_t left_out_ = 0;
   DeviceClock clock_;
+  std::map<std::byte*, std::int64_t> allocations_;
   std::unordered_map<const std::byte*, std::unique_ptr<triton::Ranges>> undefined_;
 };
 
@@ -328,6 +354,10 @@ DeviceClock device_clock() { return launches().clock(); }
 void declare_undefined(const std::byte* base, std::int64_t bytes) {
   launches().declare_undefined(base, bytes);
 }
+void note_allocation(std::byte* base, std::int64_t bytes) {
+  launches().note_allocation(base, bytes);
+}
+void forget_allocation(const std::byte* base) { launches().forget_allocation(base); }
 void declare_defined(const std::byte* base) { launches().declare_defined(base); }
 bool any_declared_undefined() { return launches().any_undefined(); }
 bool declared_undefined(const std::byte* base) { return launches().undefined(base); }

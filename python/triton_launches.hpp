@@ -107,6 +107,10 @@ void declare_defined(const std::byte* base);
 bool any_declared_undefined();
 bool declared_undefined(const std::byte* base);
 
+/// Allocations of the caller's that pointers in memory may point to.
+void note_allocation(std::byte* base, std::int64_t bytes);
+void forget_allocation(const std::byte* base);
+
 /// Signal handlers may call them.
 void interrupt_launches() noexcept;
 void resume_launches() noexcept;

@@ -72,7 +72,8 @@ class Runner {
  private:
   /// Per storage.
   std::vector<bool> may_be_written() const {
-    std::vector<bool> written(launch_.storages.size());
+    // What no argument points to is there for pointers in memory.
+    std::vector<bool> written(launch_.storages.size(), kernel_.loads_pointers);
     for (std::size_t i = 0; i < kernel_.parameters.size(); ++i) {
       const int storage = launch_.arguments[i].storage;
       if (storage >= 0 && kernel_.parameters[i].written)
@@ -86,7 +87,8 @@ class Runner {
     const std::vector<bool> written = may_be_written();
     for (std::size_t s = 0; s < launch_.storages.size(); ++s) {
       LaunchStorage& of = launch_.storages[s];
-      storages.push_back({of.name, of.data.dtype(), of.bytes(), of.size_bytes(), written[s]});
+      storages.push_back({of.name, of.data.dtype(), of.bytes(), of.size_bytes(), written[s],
+                          kernel_.loads_pointers ? of.outside.data() : nullptr});
     }
     Memory m(std::move(storages), kernel_.sites, kernel_.granule, programs_ > 1, alone);
     for (std::size_t s = 0; s < launch_.storages.size(); ++s) {

@@ -45,6 +45,8 @@ struct Launch {
   const Kernel* kernel = nullptr;
   std::array<std::int64_t, 3> grid{1, 1, 1};
   std::vector<Argument> arguments;  ///< of each parameter
+  /// Those that arguments point to; others that pointers in memory may point to, at the addresses
+  /// that `outside` has.
   std::vector<LaunchStorage> storages;
 };
 

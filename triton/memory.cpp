@@ -49,6 +49,8 @@ Memory::Memory(std::vector<GlobalStorage> storages, const std::vector<Site>& sit
       seen_(storages_.size()) {
   for (std::size_t s = 0; s < storages_.size(); ++s) {
     const GlobalStorage& of = storages_[s];
+    if (of.outside != nullptr)
+      of_caller_.emplace(reinterpret_cast<std::int64_t>(of.outside), s);  // NOLINT
     if (of.watched)
       seen_[s].accesses = std::make_unique<Accesses>(of.bytes, of.size, granule, several, alone);
   }
@@ -67,6 +69,14 @@ Ranges Memory::undefined(std::size_t storage) const {
     if (seen.reached[g] != 0) bytes.add(at, std::min(at + granule_, storages_[storage].size));
   }
   return bytes;
+}
+
+std::int64_t Memory::of_caller(std::int64_t address) const {
+  auto it = of_caller_.upper_bound(address);
+  if (it == of_caller_.begin()) return address;
+  --it;
+  const std::int64_t offset = address - it->first;
+  return offset <= storages_[it->second].size ? base_address(it->second) + offset : address;
 }
 
 void Memory::restore() {

@@ -52,7 +52,8 @@ struct GlobalStorage {
   DType dtype = DType::f32;
   std::byte* bytes = nullptr;
   std::int64_t size = 0;
-  bool watched = true;  ///< for races
+  bool watched = true;                 ///< for races
+  const std::byte* outside = nullptr;  ///< where the caller has it: what its own pointers say
 };
 
 inline constexpr int kAddressBits = 40;
@@ -78,6 +79,10 @@ class Memory {
   const std::vector<GlobalStorage>& storages() const { return storages_; }
   const std::vector<Site>& sites() const { return sites_; }
   bool alone() const { return alone_; }
+
+  /// A pointer that the kernel read or made of an integer: the caller's, into one of the storages,
+  /// becomes ours.
+  std::int64_t of_caller(std::int64_t address) const;
 
   /// n lanes of `width` bytes at `addresses`; `mask` (null: all) says which are accessed. `to` and
   /// `undefined` get lane i at i; undefined is made where it is needed.
@@ -137,6 +142,7 @@ class Memory {
   std::int64_t granule_;
   bool alone_;
   std::vector<Seen> seen_;
+  std::map<std::int64_t, std::size_t> of_caller_;  ///< storages by the caller's address
   /// Of atomics, by address: up to which epoch of which program their acquirers know.
   std::map<std::int64_t, std::map<std::int64_t, std::int64_t>> released_;
 };

@@ -43,6 +43,8 @@ int site_of(Planner& p, const Operation& op, Site::Kind kind) {
 
 void note_print(Planner& p) { kernel_of(p).prints = true; }
 
+void note_loaded_pointers(Planner& p) { kernel_of(p).loads_pointers = true; }
+
 void note_product(Planner& p, DType operands, bool tf32) {
   kernel_of(p).products = operands;
   kernel_of(p).tf32 = tf32;

@@ -29,6 +29,7 @@ struct Kernel {
   Profile profile = Profile::exact;  ///< that it was planned for
   bool atomics = false;
   bool prints = false;
+  bool loads_pointers = false;  ///< or makes them of integers: they may be any
   /// Of its products (tt.dot): the type of what is multiplied; f32 in tf32.
   std::optional<DType> products;
   bool tf32 = false;
@@ -43,8 +44,10 @@ std::unique_ptr<Kernel> plan_kernel(Module module, Profile profile = Profile::ex
 
 /// For rules: the number of an access to memory, in the order of the program.
 int site_of(Planner& p, const Operation& op, Site::Kind kind);
-/// For rules: the kernel prints; multiplies matrices of that type.
+/// For rules: the kernel prints; has pointers that are no argument's; multiplies
+/// matrices of that type.
 void note_print(Planner& p);
+void note_loaded_pointers(Planner& p);
 void note_product(Planner& p, DType operands, bool tf32);
 
 }  // namespace tessera::triton

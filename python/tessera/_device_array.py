@@ -14,7 +14,7 @@ class DeviceArray:
     a part of is an error.
     """
 
-    __slots__ = ("_array", "dtype", "_tessera_base", "_tessera_bytes", "_owner", "_address", "__weakref__")
+    __slots__ = ("_array", "dtype", "_tessera_base", "_tessera_bytes", "_owner", "_address", "_noted", "__weakref__")
 
     def __init__(self, array):
         if not isinstance(array, np.ndarray):
@@ -29,6 +29,7 @@ class DeviceArray:
         self._tessera_base = low
         self._tessera_bytes = high - low
         self._address = array.__array_interface__["data"][0]
+        self._noted = False
 
     @classmethod
     def empty(cls, shape, dtype=np.float32):
@@ -54,6 +55,12 @@ class DeviceArray:
         return self._array.flags.writeable
 
     def data_ptr(self):
+        if not self._noted:  # the address may be stored, for a kernel to load
+            from tessera import _triton
+
+            self._noted = True
+            _triton.note_allocation(self._tessera_base, self._tessera_bytes)
+            weakref.finalize(self._owner, _triton.forget_allocation, self._tessera_base)
         return self._address
 
     @property

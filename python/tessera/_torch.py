@@ -13,6 +13,7 @@ from tessera import _triton
 
 class _Tensors:
     def __init__(self):
+        self._pointers = {}  # what data_ptr() gave: its allocation
         self._versions = {}  # by the address of an allocation that is undefined
 
     def note_empty(self, tensor):
@@ -39,6 +40,30 @@ class _Tensors:
         except (RuntimeError, NotImplementedError):  # it has no memory
             pass
 
+    def data_ptr(self, data_ptr):
+        """The address may be stored, for a kernel to load."""
+        @functools.wraps(data_ptr)
+        def noting(tensor):
+            at = data_ptr(tensor)
+            if at != 0 and at not in self._pointers:
+                storage = tensor.untyped_storage()
+                base = storage.data_ptr()
+                self._pointers[at] = base
+                _triton.note_allocation(base, storage.nbytes())
+                weakref.finalize(tensor, self._forget_pointer, at)
+            return at
+
+        return noting
+
+    def _forget_pointer(self, at):
+        base = self._pointers.pop(at, None)
+        if base is not None and base not in self._pointers.values():
+            _triton.forget_allocation(base)
+
+    def forget_allocations(self):
+        for at in list(self._pointers):
+            self._forget_pointer(at)
+
     def note_what_is_written(self, arguments):
         """Before a launch."""
         if not self._versions:
@@ -63,6 +88,8 @@ def tensors(driver, cuda):
     with contextlib.ExitStack() as undo:
         for place, name in ((torch, "empty"), (torch, "empty_like"), (torch, "empty_strided"), (torch.Tensor, "new_empty")):
             _replace(undo, place, name, _noting(getattr(place, name), noted.note_empty))
+        _replace(undo, torch.Tensor, "data_ptr", noted.data_ptr(torch.Tensor.data_ptr))
+        undo.callback(noted.forget_allocations)
         for name in ("numpy", "__dlpack__", "__array__"):
             _replace(undo, torch.Tensor, name, _forgetting(getattr(torch.Tensor, name), noted))
         data = torch.Tensor.data

@@ -1,9 +1,14 @@
 // tt.dot: batches of matrix products, summed in f32 (8-bit integers in i32), one FMA per k.
 //
 // f32 operands have the input precision that the op asks for: tf32 (10 bits of mantissa, the rest
-// cut off, as tensor cores take them), ieee, or tf32x3: hi hi + hi lo + lo hi. Sums of f16 results
-// are rounded at the end, those of fp8 kept in f32 whatever maxNumImpreciseAcc allows.
+// cut off, as tensor cores take them), ieee, tf32x3: hi hi + hi lo + lo hi, or, as sums of bf16 of
+// which each has what the ones before left, bf16x3 the same, bf16x6 besides mid mid + lo hi + hi
+// lo: the smallest first, from zero, NaN as zero before the largest, c at the end. Sums of f16
+// results are rounded at the end, those of fp8 kept in f32 whatever maxNumImpreciseAcc allows.
+#include <array>
 #include <bit>
+#include <cmath>
+#include <cstring>
 
 #include "program/product.hpp"
 #include "program/rules.hpp"
@@ -33,6 +38,66 @@ Vector as_tf32(const Vector& v, std::int64_t n, bool low) {
   return r;
 }
 
+/// A vector as the sum of three of bf16.
+std::array<Vector, 3> as_bf16(const Vector& v, std::int64_t n) {
+  std::array<Vector, 3> parts;
+  for (Vector& part : parts)
+    part = {StorageHandle(Storage::allocate(static_cast<std::size_t>(n) * sizeof(bf16))), v.poison};
+  const auto* const from = reinterpret_cast<const float*>(v.data.bytes());
+  for (std::int64_t i = 0; i < n; ++i) {
+    float left = from[i];
+    for (Vector& part : parts) {
+      const bf16 taken = convert<bf16>(left);
+      reinterpret_cast<bf16*>(part.data.bytes())[i] = taken;
+      left -= convert<float>(taken);
+    }
+  }
+  return parts;
+}
+
+/// Sums of products of such parts.
+struct Bf16Dot {
+  Product product;
+  std::int64_t n = 0;  ///< elements of the left operand, the right one, the result
+  std::int64_t m = 0;
+  std::int64_t results = 0;
+  bool six = false;
+
+  Vector run(const Vector& l, const Vector& r, const Vector& c) const {
+    constexpr std::size_t kHigh = 0;
+    constexpr std::size_t kMid = 1;
+    constexpr std::size_t kLow = 2;
+    const auto a = as_bf16(l, n);
+    const auto b = as_bf16(r, m);
+    const auto bytes = static_cast<std::size_t>(results) * sizeof(float);
+    Vector sum{StorageHandle(Storage::allocate(bytes))};
+    std::memset(sum.data.bytes(), 0, bytes);
+    const auto add = [&](std::size_t i, std::size_t j) {
+      sum = product.run(a[i], b[j], sum, "tt.dot");
+    };
+    if (six) {
+      add(kMid, kMid);
+      add(kLow, kHigh);
+      add(kHigh, kLow);
+    }
+    add(kMid, kHigh);
+    add(kHigh, kMid);
+    auto* const small = reinterpret_cast<float*>(sum.data.bytes());
+    for (std::int64_t i = 0; i < results; ++i) small[i] = std::isnan(small[i]) ? 0.f : small[i];
+    add(kHigh, kHigh);
+    auto* const all = reinterpret_cast<float*>(sum.data.bytes());
+    const auto* const start = reinterpret_cast<const float*>(c.data.bytes());
+    for (std::int64_t i = 0; i < results; ++i) {
+      all[i] += start[i];
+      if (const Origin o = c.poison_at(i)) {
+        if (!sum.poison) sum.poison = poison_mask(results, 0);
+        sum.poison.bytes()[i] = std::byte{o};
+      }
+    }
+    return sum;
+  }
+};
+
 void plan_dot(Planner& p, const Operation& op) {
   p.expect(op, 3, 1);
   const Type& a = p.type(op.operands[0]);
@@ -53,14 +118,33 @@ void plan_dot(Planner& p, const Operation& op) {
     p.unsupported(op, why);
   const std::int64_t precision = p.integer_or(op, "inputPrecision", kIeee);
   const bool f32 = a.dtype == DType::f32 && b.dtype == DType::f32;
-  if (f32 && precision > kIeee) p.unsupported(op, "with operands as sums of bf16");
-  product.tf32 = f32 && precision != kIeee;
+  product.tf32 = f32 && (precision == kTf32 || precision == kTf32x3);
   const int x_slot = p.vector(op.operands[0]);
   const int y_slot = p.vector(op.operands[1]);
   const int start = p.vector(op.operands[2]);
   const int to = p.new_vector(op.results[0]);
   const std::int64_t n = a.shape.elems();
   const std::int64_t m = b.shape.elems();
+  if (f32 && precision > kIeee) {
+    Type a16 = a;
+    Type b16 = b;
+    a16.dtype = b16.dtype = DType::bf16;
+    Bf16Dot dot;
+    dot.n = n;
+    dot.m = m;
+    dot.results = result.shape.elems();
+    dot.six = precision == kBf16x6;
+    if (const char* const why = plan_product(a16, left, b16, right, result, {}, dot.product))
+      p.unsupported(op, why);
+    p.emit(
+        [=](Exec& x) {
+          x.vector(to) = dot.run(x.vector(x_slot), x.vector(y_slot), x.vector(start));
+        },
+        {x_slot, y_slot, start});
+    p.work(dot.product.work());
+    note_product(p, DType::bf16, false);
+    return;
+  }
   p.emit(
       [=](Exec& x) {
         const Vector& l = x.vector(x_slot);

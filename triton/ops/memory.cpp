@@ -79,6 +79,7 @@ void check_types(Planner& p, const Operation& op, int pointer, int value) {
   if (!address.pointer || !element.known || is_tensor(address) != is_tensor(element))
     p.unsupported(op, "of these types");
   check_shape(p, op, pointer, value);
+  if (element.pointer) p.unsupported(op, "of pointers, which lie as integers");
   if (element.dtype == DType::boolean) p.unsupported(op, "of i1, which lies in bytes");
   if (register_bytes(address.pointee) != register_bytes(element.dtype) ||
       bit_width(element.dtype) == 4)
@@ -210,6 +211,35 @@ void plan_store(Planner& p, const Operation& op) {
   });
 }
 
+/// Integers that are addresses, of the caller's memory if they come from there.
+void plan_int_to_ptr(Planner& p, const Operation& op) {
+  p.expect(op, 1, 1);
+  if (p.type(op.operands[0]).dtype != DType::i64) p.unsupported(op, "of another type than i64");
+  note_loaded_pointers(p);
+  if (!is_tensor(p.type(op.results[0]))) {
+    const int from = p.scalar(op.operands[0]);
+    const int to = p.new_scalar(op.results[0]);
+    p.emit([=](Exec& x) {
+      const Scalar& s = x.scalars[static_cast<std::size_t>(from)];
+      x.set(to, instance(x).memory.of_caller(x.get<std::int64_t>(from)), s.poison);
+    });
+    return;
+  }
+  const std::int64_t n = p.type(op.results[0]).shape.elems();
+  const int from = p.vector(op.operands[0]);
+  const int to = p.new_vector(op.results[0]);
+  p.read(from);
+  p.emit([=](Exec& x) {
+    const Vector& v = x.vector(from);
+    Vector r{StorageHandle(Storage::allocate(static_cast<std::size_t>(n) * sizeof(std::int64_t))),
+             v.poison};
+    const auto* const integers = reinterpret_cast<const std::int64_t*>(v.data.bytes());
+    auto* const pointers = reinterpret_cast<std::int64_t*>(r.data.bytes());
+    for (std::int64_t i = 0; i < n; ++i) pointers[i] = instance(x).memory.of_caller(integers[i]);
+    x.vector(to) = std::move(r);
+  });
+}
+
 /// Pointers of another type are the same addresses.
 void plan_tt_bitcast(Planner& p, const Operation& op) {
   p.expect(op, 1, 1);
@@ -232,7 +262,7 @@ Rules memory_rules() {
        plan_load},
       {"tt.store", "where the mask is set", false, plan_store},
       {"tt.bitcast", "the same bits as another type", true, plan_tt_bitcast},
-      {"tt.int_to_ptr", "an address as a pointer", true, plan_same},
+      {"tt.int_to_ptr", "an address as a pointer", true, plan_int_to_ptr},
       {"tt.ptr_to_int", "a pointer as its address", true, plan_same},
   };
   return rules;

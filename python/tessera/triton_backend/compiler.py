@@ -4,6 +4,7 @@ import functools
 
 import triton
 from triton._C import libtriton
+from triton._C.libtriton import ir, passes
 from triton.backends.nvidia import compiler as _cuda  # ours up to TTIR
 
 OLDEST = (3, 7)  # of Triton's versions, those that export what prints generic form
@@ -28,6 +29,18 @@ def print_generic():
     register()
     words = (ctypes.c_char_p * 2)(b"tessera", b"--mlir-print-op-generic")
     parse(2, words, None)
+
+
+def without_descriptors(module):
+    """Tensor descriptors as pointers and masks, as Triton has them on GPUs without TMA: the same elements, and no limits of
+    TMA's (alignment, sizes of boxes)."""
+    manager = ir.pass_manager(module.context)
+    passes.ttir.add_rewrite_tensor_descriptor_to_pointer(manager)
+    passes.common.add_canonicalizer(manager)
+    passes.common.add_cse(manager)
+    passes.common.add_symbol_dce(manager)
+    manager.run(module, "tessera")
+    return module
 
 
 class TesseraBackend(_cuda.CUDABackend):
@@ -56,7 +69,7 @@ class TesseraBackend(_cuda.CUDABackend):
             print_generic()
             metadata.update(name=module.get_entry_func_name(), shared=0, tmem_size=None, tensordesc_meta=[],
                             global_scratch_size=0, global_scratch_align=1, profile_scratch_size=0, profile_scratch_align=1)
-            return self.make_ttir(module, metadata, options, capability)
+            return without_descriptors(self.make_ttir(module, metadata, options, capability))
 
         stages["ttir"] = ttir
         stages["tessera"] = lambda module, metadata: f"{int(options.enable_fp_fusion)}\n{module}".encode()

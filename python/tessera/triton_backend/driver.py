@@ -8,7 +8,7 @@ import re
 import triton
 from triton import knobs
 from triton.backends.compiler import GPUTarget
-from triton.backends.driver import DriverBase
+from triton.backends.driver import DriverBase, decompose_descriptor
 
 from tessera import _triton, _triton_session
 
@@ -24,16 +24,25 @@ class Launcher:
         self._metadata = metadata
         self._fresh = None
         self.paths = []
+        self.descriptors = set()  # those of the paths at which one is
         types = []
         for i, type_ in enumerate(src.signature.values()):
             self._add((i,), type_, types)
-        self.flat = [path[0] for path in self.paths] if all(len(path) == 1 for path in self.paths) else None
+        plain = not self.descriptors and all(len(path) == 1 for path in self.paths)
+        self.flat = [path[0] for path in self.paths] if plain else None
         self.signature = _triton.Signature(types)
 
     def _add(self, path, type_, types):
         if isinstance(type_, (tuple, list)):
             for i, each in enumerate(type_):
                 self._add((*path, i), each, types)
+        elif type_.startswith("tensordesc"):
+            dtype, block = re.match(r"tensordesc\w*<([^[>]*)\[([^\]]*)\]", type_).groups()
+            rank = re.search(r",input_rank=(\d+)", type_)
+            rank = int(rank[1]) if rank else block.count(",") + 1
+            self.descriptors.add(path)
+            self.paths.append(path)
+            types += [f"*{dtype}", *["i64"] * (2 * rank), "i1", "i1", *["i32"] * rank, *["i64"] * rank]
         elif type_ != "constexpr":
             self.paths.append(path)
             types.append(type_)
@@ -43,10 +52,22 @@ class Launcher:
             self._fresh = self._with_lines_of_today(function)
         if enter is not None:
             enter(launch_metadata)
-        given = [args[i] for i in self.flat] if self.flat is not None else [_at(args, path) for path in self.paths]
+        given = [args[i] for i in self.flat] if self.flat is not None else self._given(args)
         _triton_session.current().launch(self.signature, self._fresh, x, y, z, given)
         if exit_ is not None:
             exit_(launch_metadata)
+
+    def _given(self, args):
+        given = []
+        for path in self.paths:
+            value = args
+            for i in path:
+                value = value[i]
+            if path in self.descriptors:
+                given += decompose_descriptor(value)
+            else:
+                given.append(value)
+        return given
 
     def _with_lines_of_today(self, specialisation):
         """Triton's cache goes by a function's text and line, and may give what was compiled from a file of another name."""
@@ -58,12 +79,6 @@ class Launcher:
             knobs.compilation.always_compile = True
             compiled = triton.compile(self._src, target=self._metadata.target, options=self._metadata._asdict())
         return _specialisation(compiled.name, compiled.kernel)
-
-
-def _at(args, path):
-    for i in path:
-        args = args[i]
-    return args
 
 
 def _launcher(src, metadata):

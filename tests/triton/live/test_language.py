@@ -1,0 +1,264 @@
+"""What kernels of the tutorials and of libraries say, as whole programs beside NumPy."""
+import numpy as np
+import pytest
+import tessera
+import triton
+import triton.language as tl
+from tessera import DeviceArray
+from triton.language.extra import libdevice
+from triton.tools.tensor_descriptor import TensorDescriptor
+
+
+@pytest.fixture(autouse=True)
+def simulation():
+    with tessera.simulate_triton() as report:
+        yield report
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(0)
+
+
+def f32(rng, *shape):
+    return rng.standard_normal(shape).astype(np.float32)
+
+
+@triton.jit
+def softmax_kernel(out_ptr, x_ptr, rows, columns, BLOCK: tl.constexpr, STAGES: tl.constexpr):
+    for row in tl.range(tl.program_id(0), rows, tl.num_programs(0), num_stages=STAGES):
+        j = tl.arange(0, BLOCK)
+        x = tl.load(x_ptr + row * columns + j, mask=j < columns, other=-float("inf"))
+        e = tl.exp(x - tl.max(x, axis=0))
+        tl.store(out_ptr + row * columns + j, e / tl.sum(e, axis=0), mask=j < columns)
+
+
+def test_softmax_of_persistent_programs(rng):
+    x, out = f32(rng, 37, 781), DeviceArray.empty((37, 781))
+    softmax_kernel[(8,)](out, DeviceArray(x), 37, 781, BLOCK=1024, STAGES=4)
+    e = np.exp(x - x.max(1, keepdims=True))
+    np.testing.assert_allclose(out.array, e / e.sum(1, keepdims=True), rtol=1e-5)
+
+
+@triton.jit
+def dropout_kernel(x_ptr, out_ptr, n, p, seed, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + i, mask=i < n)
+    tl.store(out_ptr + i, tl.where(tl.rand(seed, i) > p, x / (1 - p), 0.0), mask=i < n)
+
+
+def philox(key, counter):
+    """The first word of philox4x32 of ten rounds."""
+    c, k = [counter, 0, 0, 0], [key, 0]
+    for _ in range(10):
+        a, b = 0xD2511F53 * c[0], 0xCD9E8D57 * c[2]
+        c = [(b >> 32) ^ c[1] ^ k[0], b & 0xFFFFFFFF, (a >> 32) ^ c[3] ^ k[1], a & 0xFFFFFFFF]
+        k = [(k[0] + 0x9E3779B9) & 0xFFFFFFFF, (k[1] + 0xBB67AE85) & 0xFFFFFFFF]
+    return c[0]
+
+
+def test_dropout_is_philox(rng):
+    x, out = f32(rng, 1000), DeviceArray.empty(1000)
+    dropout_kernel[(4,)](DeviceArray(x), out, 1000, 0.5, 123, BLOCK=256)
+    words = np.array([philox(123, i) for i in range(1000)], np.uint32).view(np.int32)
+    drawn = np.where(words < 0, -words - 1, words) * np.float32(4.6566127342e-10)
+    np.testing.assert_array_equal(out.array, np.where(drawn > 0.5, x / np.float32(0.5), 0))
+
+
+@triton.jit
+def norm_backward(dw_ptr, dy_ptr, x_ptr, lock_ptr, n, GROUP: tl.constexpr, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    j = tl.arange(0, BLOCK)
+    part = tl.load(dy_ptr + row * n + j, mask=j < n, other=0) * tl.load(x_ptr + row * n + j, mask=j < n, other=0)
+    lock_ptr += row % GROUP
+    count_ptr = lock_ptr + GROUP
+    dw_ptr += row % GROUP * n + j
+    while tl.atomic_cas(lock_ptr, 0, 1) == 1:
+        pass
+    if tl.load(count_ptr) == 0:
+        tl.atomic_xchg(count_ptr, 1)
+    else:
+        part += tl.load(dw_ptr, mask=j < n)
+    tl.store(dw_ptr, part, mask=j < n)
+    tl.debug_barrier()
+    tl.atomic_xchg(lock_ptr, 0)
+
+
+def test_partial_sums_under_locks(rng):
+    x, dy, dw = f32(rng, 16, 100), f32(rng, 16, 100), DeviceArray.empty((4, 100))
+    norm_backward[(16,)](dw, DeviceArray(dy), DeviceArray(x), DeviceArray(np.zeros(8, np.int32)), 100, GROUP=4, BLOCK=128)
+    np.testing.assert_allclose(dw.array.sum(0), (x * dy).sum(0), rtol=1e-4, atol=1e-5)
+
+
+@triton.jit
+def attention_kernel(q_ptr, k_ptr, v_ptr, out_ptr, length, scale, D: tl.constexpr, BLOCK: tl.constexpr, STAGE: tl.constexpr):
+    base = tl.program_id(1) * length * D
+    start = tl.program_id(0) * BLOCK
+    rows = start + tl.arange(0, BLOCK)
+    d = tl.arange(0, D)
+    q = tl.load(q_ptr + base + rows[:, None] * D + d[None, :])
+    top = tl.full((BLOCK,), float("-inf"), tl.float32)
+    total = tl.zeros((BLOCK,), tl.float32)
+    acc = tl.zeros((BLOCK, D), tl.float32)
+    end = start + BLOCK if STAGE == 3 else length
+    for j in range(0, end, BLOCK):
+        columns = j + tl.arange(0, BLOCK)
+        z = tl.dot(q, tl.load(k_ptr + base + columns[None, :] * D + d[:, None])) * scale
+        if STAGE == 3:
+            z = tl.where(rows[:, None] >= columns[None, :], z, -1e6)
+        new = tl.maximum(top, tl.max(z, 1))
+        p = tl.math.exp2(z - new[:, None])
+        f = tl.math.exp2(top - new)
+        total = total * f + tl.sum(p, 1)
+        acc = tl.dot(p.to(tl.float16), tl.load(v_ptr + base + columns[:, None] * D + d[None, :]), acc * f[:, None])
+        top = new
+    tl.store(out_ptr + base + rows[:, None] * D + d[None, :], (acc / total[:, None]).to(tl.float16))
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_fused_attention(rng, causal):
+    q, k, v = (f32(rng, 2, 128, 64).astype(np.float16) for _ in range(3))
+    out = DeviceArray.empty(q.shape, np.float16)
+    attention_kernel[(4, 2)](*map(DeviceArray, (q, k, v)), out, 128, 0.125 * 1.44269504, D=64, BLOCK=32, STAGE=3 if causal else 1)
+    z = q.astype(float) @ k.astype(float).swapaxes(1, 2) / 8
+    if causal:
+        z = np.where(np.tri(128, dtype=bool), z, -np.inf)
+    p = np.exp(z - z.max(-1, keepdims=True))
+    np.testing.assert_allclose(out.array, p / p.sum(-1, keepdims=True) @ v.astype(float), atol=2e-3)
+
+
+@triton.jit
+def asin_kernel(x_ptr, out_ptr, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    tl.store(out_ptr + i, libdevice.asin(tl.load(x_ptr + i)))
+
+
+def test_libdevice(rng):
+    x, out = rng.uniform(-1, 1, 256).astype(np.float32), DeviceArray.empty(256)
+    asin_kernel[(1,)](DeviceArray(x), out, BLOCK=256)
+    np.testing.assert_allclose(out.array, np.arcsin(x), rtol=1e-6)
+
+
+@triton.jit
+def descriptor_matmul(a_ptr, b_ptr, c_ptr, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    a = tl.make_tensor_descriptor(a_ptr, [M, K], [K, 1], [BM, BK])
+    b = tl.make_tensor_descriptor(b_ptr, [N, K], [K, 1], [BN, BK])
+    c = tl.make_tensor_descriptor(c_ptr, [M, N], [N, 1], [BM, BN])
+    m, n = tl.program_id(0) * BM, tl.program_id(1) * BN
+    acc = tl.zeros((BM, BN), tl.float32)
+    for k in range(0, K, BK):
+        acc = tl.dot(a.load([m, k]), b.load([n, k]).T, acc)
+    c.store([m, n], acc.to(tl.float16))
+
+
+def test_descriptors_made_on_the_device(rng, simulation):
+    """Blocks reach beyond the arrays; what is outside is no access."""
+    a, b = (rng.integers(-3, 4, shape).astype(np.float16) for shape in ((96, 64), (80, 64)))
+    c = DeviceArray.empty((96, 80), np.float16)
+    descriptor_matmul[(2, 2)](DeviceArray(a), DeviceArray(b), c, 96, 80, 64, BM=64, BN=64, BK=32)
+    np.testing.assert_array_equal(c.array, (a.astype(np.float32) @ b.astype(np.float32).T).astype(np.float16))
+    assert simulation.hbm_read_bytes == 2 * (a.nbytes + b.nbytes) and simulation.hbm_write_bytes == c.array.nbytes
+
+
+@triton.jit
+def descriptor_twice(x, out, BLOCK: tl.constexpr):
+    m = tl.program_id(0) * BLOCK
+    out.store([m, 0], 2 * x.load([m, 0]))
+
+
+def test_descriptors_made_on_the_host(rng):
+    x, out = f32(rng, 20, 32), DeviceArray.empty((20, 32))
+    descriptor_twice[(3,)](*(TensorDescriptor(t, [20, 32], [32, 1], [8, 32]) for t in (DeviceArray(x), out)), BLOCK=8)
+    np.testing.assert_array_equal(out.array, 2 * x)
+
+
+@triton.jit
+def sum_of_each(pointers_ptr, sizes_ptr, out_ptr, groups, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    for g in range(groups):
+        x_ptr = tl.load(pointers_ptr + g).to(tl.pointer_type(tl.float32))
+        tl.store(out_ptr + g, tl.sum(tl.load(x_ptr + i, mask=i < tl.load(sizes_ptr + g), other=0)))
+
+
+def test_pointers_in_memory(rng):
+    arrays, out = [DeviceArray(f32(rng, n)) for n in (10, 20, 30)], DeviceArray.empty(3)
+    pointers = DeviceArray(np.array([x.data_ptr() for x in arrays], np.int64))
+    sum_of_each[(1,)](pointers, DeviceArray(np.array([10, 20, 30], np.int32)), out, 3, BLOCK=32)
+    np.testing.assert_allclose(out.array, [x.array.sum() for x in arrays], rtol=1e-5)
+    with pytest.raises(tessera.KernelError, match="oob-index") as wrong:
+        sum_of_each[(1,)](pointers, DeviceArray(np.array([10, 21, 30], np.int32)), out, 3, BLOCK=32)
+    assert "an allocation that pointers in memory point to ends at 80" in str(wrong.value)
+
+
+@triton.jit
+def order_kernel(x_ptr, j_ptr, sorted_ptr, top_ptr, gathered_ptr, sums_ptr, counts_ptr, N: tl.constexpr, K: tl.constexpr):
+    i = tl.arange(0, N)
+    x, j = tl.load(x_ptr + i), tl.load(j_ptr + i)
+    tl.store(sorted_ptr + i, tl.sort(x))
+    tl.store(top_ptr + tl.arange(0, K), tl.topk(x, K))
+    tl.store(gathered_ptr + i, tl.gather(x, j, 0))
+    tl.store(sums_ptr + i, tl.cumsum(j, 0))
+    tl.store(counts_ptr + i, tl.histogram(j, N))
+
+
+def test_sort_topk_gather_scan_and_histogram(rng):
+    x, j = f32(rng, 64), rng.integers(0, 64, 64).astype(np.int32)
+    outs = [DeviceArray.empty(n, t) for n, t in ((64, np.float32), (8, np.float32), (64, np.float32), (64, np.int32), (64, np.int32))]
+    order_kernel[(1,)](DeviceArray(x), DeviceArray(j), *outs, N=64, K=8)
+    wanted = np.sort(x), np.sort(x)[::-1][:8], x[j], np.cumsum(j), np.bincount(j, minlength=64)
+    for out, right in zip(outs, wanted):
+        np.testing.assert_array_equal(out.array, right)
+
+
+@triton.jit
+def dot_kernel(a_ptr, b_ptr, c_ptr, out_ptr, PRECISION: tl.constexpr, N: tl.constexpr):
+    i = tl.arange(0, N)
+    ij = i[:, None] * N + i[None, :]
+    tl.store(out_ptr + ij, tl.dot(tl.load(a_ptr + ij), tl.load(b_ptr + ij), tl.load(c_ptr + ij), input_precision=PRECISION))
+
+
+@pytest.mark.parametrize(("precision", "most", "least"), [("tf32", 2e-2, 1e-4), ("tf32x3", 4e-5, 0), ("bf16x3", 1e-3, 1e-6),
+                                                          ("bf16x6", 2e-5, 0), ("ieee", 1e-5, 0)])
+def test_input_precision(rng, precision, most, least):
+    a, b, c = (f32(rng, 32, 32) for _ in range(3))
+    out = DeviceArray.empty((32, 32))
+    dot_kernel[(1,)](*map(DeviceArray, (a, b, c)), out, PRECISION=precision, N=32)
+    off = np.abs(out.array - (a.astype(float) @ b.astype(float) + c)).max()
+    assert least <= off <= most
+
+
+def test_sums_of_bf16_are_exact_where_their_parts_are(rng):
+    """Integers of 16 bits are two numbers of bf16."""
+    a, b = rng.integers(-32768, 32768, (32, 32)).astype(np.float32), rng.integers(-4, 5, (32, 32)).astype(np.float32)
+    for precision in ("bf16x3", "bf16x6"):
+        out = DeviceArray.empty((32, 32))
+        dot_kernel[(1,)](DeviceArray(a), DeviceArray(b), DeviceArray(b), out, PRECISION=precision, N=32)
+        np.testing.assert_array_equal(out.array, a @ b + b)
+
+
+@triton.jit
+def assert_kernel(x_ptr, BLOCK: tl.constexpr):
+    tl.device_assert(tl.load(x_ptr + tl.arange(0, BLOCK)) < 100, "too large")
+
+
+def test_device_assert(rng):
+    x = f32(rng, 64)
+    assert_kernel[(1,)](DeviceArray(x), BLOCK=64, debug=True)
+    x[3] = 1000
+    with pytest.raises(tessera.KernelError, match="too large"):
+        assert_kernel[(1,)](DeviceArray(x), BLOCK=64, debug=True)
+
+
+@triton.jit
+def early_return(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    if tl.program_id(0) * BLOCK >= n:
+        return
+    a, b = tl.split(tl.reshape(tl.load(x_ptr + i, mask=i < n, other=0), (BLOCK // 2, 2)))
+    tl.store(out_ptr + i, tl.interleave(b, a), mask=i < n)
+
+
+def test_early_return_split_and_interleave(rng):
+    x, out = f32(rng, 40), DeviceArray.empty(40)
+    early_return[(9,)](DeviceArray(x), out, 40, BLOCK=16)
+    np.testing.assert_array_equal(out.array, x.reshape(-1, 2)[:, ::-1].ravel())
