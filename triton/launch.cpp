@@ -7,7 +7,8 @@
 #include <cstring>
 
 #include "sim/diagnostics/slugs.hpp"
-#include "sim/numerics/op_state.hpp"
+#include "triton/waiting.hpp"
+#include "triton/worker.hpp"
 
 namespace tessera::triton {
 
@@ -43,11 +44,15 @@ void check(const Launch& launch) {
 class Runner {
  public:
   Runner(Launch& launch, const RunOptions& options)
-      : launch_(launch), kernel_(*launch.kernel), options_(options) {
+      : launch_(launch),
+        kernel_(*launch.kernel),
+        options_(options),
+        running_{launch, options, plan_} {
     plan_.kernel = kernel_.program.name;
     plan_.grid_rank = 3;
     plan_.labels = {"x", "y", "z"};
     for (const std::int64_t extent : launch.grid) programs_ *= extent;
+    running_.programs = programs_;
   }
 
   LaunchResult run() {
@@ -104,74 +109,6 @@ class Runner {
     return m;
   }
 
-  /// What a thread runs programs with, in a scope of its own.
-  struct Worker {
-    Worker(const Runner& runner, Memory& memory)
-        : bounds(runner.launch_.grid.begin(), runner.launch_.grid.end()),
-          context{.plan = &runner.plan_,
-                  .ids = ids.data(),
-                  .who = runner.options_.who.empty() ? runner.plan_.kernel : runner.options_.who,
-                  .command = "",
-                  .stop = runner.options_.stop},
-          instance(runner.kernel_.program, context, memory),
-          before(op_state),
-          outer(step_context) {
-      step_context = &context;
-      op_state = {};
-      op_state.profile = runner.options_.profile;
-      op_state.trap_nan = runner.options_.trap_nan;
-      instance.bounds = &bounds;
-      instance.printed = &printed;
-      for (std::size_t i = 0; i < runner.kernel_.parameters.size(); ++i) {
-        const Parameter& p = runner.kernel_.parameters[i];
-        const Argument& a = runner.launch_.arguments[i];
-        Scalar& s = instance.scalars[static_cast<std::size_t>(p.slot)];
-        s = a.value;
-        if (a.storage < 0) continue;
-        instance.set(p.slot, base_address(static_cast<std::size_t>(a.storage)) +
-                                 a.offset * register_bytes(p.type.pointee));
-      }
-    }
-    ~Worker() {
-      op_state = before;
-      step_context = outer;
-    }
-    Worker(const Worker&) = delete;
-    Worker& operator=(const Worker&) = delete;
-
-    void run(const Runner& runner, std::int64_t program) {
-      instance.number = program;
-      instance.epoch = 0;
-      instance.knows.clear();
-      instance.waits = 0;
-      for (std::size_t d = 0; d < 3; ++d) {
-        ids[d] = static_cast<int>(program % runner.launch_.grid[d]);
-        program /= runner.launch_.grid[d];
-        instance.set(runner.kernel_.program.ids[d], std::int32_t{ids[d]});
-      }
-      stop_if_asked();
-      instance.run(runner.kernel_.program.main);
-    }
-    /// Adds what it counted.
-    void count(LaunchResult& result, std::vector<Requested>& requested) const {
-      result.run.flops += op_state.flops;
-      result.run.transcendentals += op_state.transcendentals;
-      for (std::size_t i = 0; i < requested.size(); ++i) {
-        requested[i].times += instance.requested[i].times;
-        requested[i].read_bytes += instance.requested[i].read_bytes;
-        requested[i].written_bytes += instance.requested[i].written_bytes;
-      }
-    }
-
-    std::array<int, 3> ids{};
-    std::vector<std::int64_t> bounds;
-    std::string printed;
-    StepContext context;
-    Instance instance;
-    OpState before;
-    const StepContext* outer;
-  };
-
   /// False if something may be wrong.
   bool run_parallel(int threads, LaunchResult& result) {
     Memory m = memory(false);
@@ -181,13 +118,13 @@ class Runner {
     const std::int64_t chunk = std::max<std::int64_t>(1, programs_ / (threads * std::int64_t{16}));
 #pragma omp parallel num_threads(threads)
     {
-      Worker worker(*this, m);
+      const ThreadScope scope(options_);
+      Worker worker(running_, m);
 #pragma omp for schedule(dynamic)
       for (std::int64_t first = 0; first < programs_; first += chunk) {
         if (failed.load(std::memory_order_relaxed)) continue;
         try {
-          for (std::int64_t i = first; i < std::min(programs_, first + chunk); ++i)
-            worker.run(*this, i);
+          for (std::int64_t i = first; i < std::min(programs_, first + chunk); ++i) worker.run(i);
         } catch (const Stopped& stop) {
           failed = true;
 #pragma omp critical
@@ -199,7 +136,10 @@ class Runner {
           options_.progress(static_cast<double>(first) / static_cast<double>(programs_));
       }
 #pragma omp critical
-      worker.count(result, requested);
+      {
+        worker.count(requested);
+        scope.count(result);
+      }
     }
     if (stopped) {
       m.restore();
@@ -223,28 +163,62 @@ class Runner {
     const Clock::time_point start = Clock::now();
     Memory m = memory(true);
     std::vector<Requested> requested(m.sites().size() * m.storages().size());
-    Worker worker(*this, m);
+    const ThreadScope scope(options_);
+    Worker worker(running_, m);
+    std::string printed;  // of a kernel whose programs may wait: it may run again
     try {
       for (std::int64_t i = 0; i < programs_; ++i) {
         if (briefly && Clock::now() - start > kBrief) {
           m.restore();
           return false;
         }
-        worker.run(*this, i);
-        print(worker.printed);
+        worker.run(i);
+        if (kernel_.atomics)
+          printed += std::exchange(worker.printed, {});
+        else
+          print(worker.printed);
         if (options_.progress && i % 64 == 0)
           options_.progress(static_cast<double>(i) / static_cast<double>(programs_));
       }
     } catch (const KernelError& error) {
-      print(worker.printed);
+      printed += std::exchange(worker.printed, {});
+      result.run.diagnostics.push_back(error.diagnostic);
+    } catch (const Waits&) {
+      m.restore();
+      return run_on_fibers(result);
+    }
+    print(printed);
+    worker.count(requested);
+    scope.count(result);
+    worker.leave_programs();
+    end(result, m, requested);
+    return true;
+  }
+
+  /// Of programs that wait for one another.
+  bool run_on_fibers(LaunchResult& result) {
+    Memory m = memory(true);
+    std::vector<Requested> requested(m.sites().size() * m.storages().size());
+    const ThreadScope scope(options_);
+    try {
+      run_waiting(running_, m, requested, [this](std::string& text) { print(text); });
+    } catch (const KernelError& error) {
       result.run.diagnostics.push_back(error.diagnostic);
     }
-    worker.count(result, requested);
+    scope.count(result);
+    StepContext of_launch;
+    of_launch.plan = &plan_;
+    of_launch.who = options_.who.empty() ? plan_.kernel : options_.who;
+    step_context = &of_launch;
+    end(result, m, requested);
+    return true;
+  }
+
+  /// Of a run on one thread.
+  void end(LaunchResult& result, Memory& m, const std::vector<Requested>& requested) {
     if (!result.run.ok()) m.restore();
     close(result, m, requested);
-    worker.context.ids = nullptr;
     if (result.run.ok()) report_undefined(result, m);
-    return true;
   }
 
   void print(std::string& text) const {
@@ -338,6 +312,7 @@ class Runner {
   const RunOptions& options_;
   Plan plan_;
   std::int64_t programs_ = 1;
+  Running running_;
 };
 
 }  // namespace

@@ -4,8 +4,7 @@
 // kernel with atomics or prints, one after the other in the order of the grid (x fastest). Where
 // programs may race, or one fails, the launch runs again on one thread, so that the first error in
 // the order of the grid is the one reported: storages, ledger and diagnostics are the same bits for
-// every thread count. Left out: programs that wait for one that the grid has later
-// (`unsupported`, where they do so by atomics).
+// every thread count. Programs that wait for one that the grid has later take turns (waiting.hpp).
 #pragma once
 
 #include <array>

@@ -214,7 +214,7 @@ void Memory::store(Instance& x, int site, const std::int64_t* addresses, const s
                    std::int64_t n, std::int64_t width, const std::byte* from,
                    const std::byte* undefined) {
   const auto on = [&](std::int64_t i) { return mask == nullptr || mask[i] != std::byte{0}; };
-  x.waits = 0;
+  if (alone_) changed(x);
   std::size_t last = SIZE_MAX;
   std::int64_t reach = INT64_MIN;
   bool checked = false;
@@ -292,18 +292,27 @@ std::byte* Memory::atomic(Instance& x, int site, std::int64_t address, std::int6
 }
 
 void Memory::left_unchanged(Instance& x, std::int64_t address) {
-  constexpr std::int64_t kMost = 1'000'000;
   x.waits = x.waits_for == address ? x.waits + 1 : 1;
   x.waits_for = address;
-  if (x.waits < kMost) return;
-  Diagnostic d{.slug = "unsupported",
-               .kind = Diagnostic::Kind::unsupported,
-               .headline = "a program that waits for another, which the grid has later"};
-  add_kernel_field(d);
-  d.fields.emplace_back("line", caller_excerpt());
-  d.fields.emplace_back("help",
-                        "programs with atomics run one after the other, in the order of the grid");
-  throw KernelError(std::move(d));
+  if (x.waits < x.patience) return;
+  x.waits = 0;
+  stop_if_asked();
+  if (!x.yield) throw Waits{};
+  x.yield();
+}
+
+void Memory::changed(Instance& x) {
+  x.waits = 0;
+  ++changes_;
+}
+
+std::string Memory::element_at(std::int64_t address) const {
+  const std::int64_t number = (address >> kAddressBits) - 1;
+  if (number < 0 || number >= std::ssize(storages_)) return fmt::format("address {:#x}", address);
+  const GlobalStorage& s = storages_[static_cast<std::size_t>(number)];
+  return fmt::format(
+      "element {} of {}",
+      (address - base_address(static_cast<std::size_t>(number))) / register_bytes(s.dtype), s.name);
 }
 
 void Memory::acquire(Instance& x, std::int64_t address) {

@@ -17,6 +17,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -93,9 +94,14 @@ class Memory {
   /// The bytes of one lane of an atomic, which may change them; `acquire`, `release`: as its memory
   /// order says.
   std::byte* atomic(Instance& x, int site, std::int64_t address, std::int64_t width);
-  /// An atomic left memory as it was. Throws KernelError[unsupported] of a program that does
-  /// nothing else any more: it waits for one that has not run yet.
+  /// An atomic left memory as it was, or changed it. Of a program that does nothing but the former
+  /// any more calls its `yield`; throws Waits if it has none.
   static void left_unchanged(Instance& x, std::int64_t address);
+  void changed(Instance& x);
+  /// Stores and atomics so far that may have left other bytes than there were.
+  std::int64_t changes() const { return changes_; }
+  /// "element 3 of flag".
+  std::string element_at(std::int64_t address) const;
   void acquire(Instance& x, std::int64_t address);
   void release(Instance& x, std::int64_t address);
   /// Of the element at an address.
@@ -141,6 +147,7 @@ class Memory {
   const std::vector<Site>& sites_;
   std::int64_t granule_;
   bool alone_;
+  std::int64_t changes_ = 0;  ///< alone
   std::vector<Seen> seen_;
   std::map<std::int64_t, std::size_t> of_caller_;  ///< storages by the caller's address
   /// Of atomics, by address: up to which epoch of which program their acquirers know.
@@ -149,6 +156,8 @@ class Memory {
 
 /// Thrown on several threads where something may be wrong.
 struct Again {};
+/// Thrown where programs run one after the other and one waits for another.
+struct Waits {};
 
 /// What one thread runs programs with.
 class Instance : public Exec {
@@ -159,12 +168,14 @@ class Instance : public Exec {
         requested(memory_.sites().size() * memory_.storages().size()) {}
 
   Memory& memory;
-  std::int64_t number = 0;           ///< of the running program
-  std::int64_t epoch = 0;            ///< releases that it has made
-  Accesses::Known knows;             ///< epochs of programs that it has acquired
-  std::vector<Requested> requested;  ///< by site, then storage
-  std::int64_t waits_for = 0;        ///< address of the last atomic that left memory as it was
-  std::int64_t waits = 0;            ///< such atomics on end
+  std::int64_t number = 0;                ///< of the running program
+  std::int64_t epoch = 0;                 ///< releases that it has made
+  Accesses::Known knows;                  ///< epochs of programs that it has acquired
+  std::vector<Requested> requested;       ///< by site, then storage
+  std::int64_t waits_for = 0;             ///< address of the last atomic that left memory as it was
+  std::int64_t waits = 0;                 ///< such atomics on end
+  std::int64_t patience = 2000;           ///< of them, before it yields
+  std::function<void()> yield = nullptr;  ///< to other programs
 };
 
 inline Instance& instance(Exec& x) { return static_cast<Instance&>(x); }

@@ -118,7 +118,7 @@ void each_lane(Exec& x, int site, std::int64_t n, std::int64_t width, std::int64
     if (std::memcmp(before.data.bytes() + e * width, at, static_cast<std::size_t>(width)) == 0)
       Memory::left_unchanged(i, addresses[e]);
     else
-      i.waits = 0;
+      i.memory.changed(i);
     if (order == kRelease || order == kAcquireRelease) i.memory.release(i, addresses[e]);
   }
 }

@@ -250,6 +250,34 @@ def test_device_assert(rng):
 
 
 @triton.jit
+def pass_on(flag_ptr, cell_ptr, FIRST: tl.constexpr, SEM: tl.constexpr):
+    """Programs hand a number on, the last one first."""
+    me = tl.program_id(0)
+    last = tl.num_programs(0) - 1
+    if me < last or FIRST:
+        while tl.atomic_add(flag_ptr + me + 1, 0, sem=SEM) == 0:
+            pass
+    tl.store(cell_ptr + me, tl.load(cell_ptr + me + 1) + 1)
+    tl.atomic_xchg(flag_ptr + me, 1, sem=SEM)
+
+
+def test_programs_that_wait_for_later_ones():
+    def launch(first, sem):
+        cells = np.zeros(9, np.int32)
+        pass_on[(8,)](DeviceArray(np.zeros(9, np.int32)), DeviceArray(cells), FIRST=first, SEM=sem)
+        return cells.tolist()
+
+    assert launch(False, "acq_rel") == [8, 7, 6, 5, 4, 3, 2, 1, 0]
+    with pytest.raises(tessera.KernelError) as race:
+        launch(False, "relaxed")
+    assert race.value.slug == "race" and "tl.store(cell_ptr + me, tl.load(cell_ptr + me + 1) + 1)   program 7" in str(race.value)
+    with pytest.raises(tessera.KernelError) as dead:
+        launch(True, "acq_rel")
+    assert dead.value.slug == "deadlock" and "8 of 8 programs wait" in str(dead.value)
+    assert "while tl.atomic_add(flag_ptr + me + 1, 0, sem=SEM) == 0:   program (x=0, y=0, z=0), element 1 of flag_ptr" in str(dead.value)
+
+
+@triton.jit
 def early_return(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     if tl.program_id(0) * BLOCK >= n:
