@@ -344,6 +344,48 @@ class Calls {
 
   /// True if it gave results.
   bool run_kernel(const Group& group, const Kernel& kernel, const Settings& settings, Finished& f) {
+    const DeviceCall& any = group.front();
+    const program::Call call = call_of(group, kernel);
+    const std::string kernel_name = any.name.empty() ? kernel.program->name : any.name;
+    RunOptions options = settings.options;
+    options.who = kernel_name;
+    options.trace_steps = kTracedSteps;
+    options.mesh = {static_cast<int>(group.size())};
+    options.print = [&](const std::string& line) { f.printed += line + "\n"; };
+    const std::string place = fmt::format("{:03}_{}", captured_++, kernel_name);
+    if (!settings.capture.empty()) {
+      f.folder = settings.capture + "/" + place;
+      note_replaced(f.folder + "/meta.json", f.folder, f);
+      options.command = capture(f.folder, record_of(group, kernel, options, call), options);
+    }
+    if (!settings.golden.empty() && group.size() > 1) {
+      throw KernelError({.slug = "unsupported",
+                         .kind = Diagnostic::Kind::unsupported,
+                         .headline = "goldens of a call on several devices"});
+    }
+    if (settings.compiler) ask_compiler(any, kernel, kernel_name, settings, f);
+    RunResult result = program::run_call(call, options);
+    report_run(kernel_name, *kernel.program, result, options, f);
+    check_barriers(any, kernel_name, call.collective_id, result);
+    if (!keep_findings(result, settings, f)) return false;
+    if (!settings.golden.empty()) {
+      f.golden = settings.golden + "/" + place;
+      note_replaced(f.golden + "/manifest.json", f.golden, f);
+      pallas::CallToRecord recorded = record_of(group, kernel, options, call);
+      const auto files = pallas::call_files(recorded);
+      golden::write(f.golden, golden::golden_of_call(
+                                  kernel_name, std::move(recorded.operands.front()), files, result,
+                                  options, "tessera.simulate(golden=...)"));
+    }
+    if (options.dry)
+      poison_results(group);
+    else
+      deliver(result, group);
+    return true;
+  }
+
+  /// The devices' parts joined, with undefined results.
+  static program::Call call_of(const Group& group, const Kernel& kernel) {
     const program::Program& program = *kernel.program;
     const DeviceCall& any = group.front();
     std::vector<Array> operands;
@@ -367,30 +409,22 @@ class Calls {
       if (i < program::operand_count(program))
         retype(call.results.back(), program::operand_dtype(program, i));
     }
-    const std::string kernel_name = any.name.empty() ? program.name : any.name;
-    RunOptions options = settings.options;
-    options.who = kernel_name;
-    options.trace_steps = kTracedSteps;
-    options.mesh = {static_cast<int>(group.size())};
-    options.print = [&](const std::string& line) { f.printed += line + "\n"; };
-    const std::string place = fmt::format("{:03}_{}", captured_++, kernel_name);
-    if (!settings.capture.empty()) {
-      f.folder = settings.capture + "/" + place;
-      note_replaced(f.folder + "/meta.json", f.folder, f);
-      pallas::write_call(f.folder, record_of(group, kernel, options, call));
-      cli::RunArguments again;
-      again.kernel = f.folder;
-      again.profile = name(options.profile);
-      again.no_races = !options.find_races;
-      options.command = cli::command_of("run", again);
-    }
-    if (!settings.golden.empty() && group.size() > 1) {
-      throw KernelError({.slug = "unsupported",
-                         .kind = Diagnostic::Kind::unsupported,
-                         .headline = "goldens of a call on several devices"});
-    }
-    if (settings.compiler) ask_compiler(any, kernel, kernel_name, settings, f);
-    RunResult result = program::run_call(call, options);
+    return call;
+  }
+
+  /// Gives the command that runs what it wrote.
+  static std::string capture(const std::string& folder, const pallas::CallToRecord& record,
+                             const RunOptions& options) {
+    pallas::write_call(folder, record);
+    cli::RunArguments again;
+    again.kernel = folder;
+    again.profile = name(options.profile);
+    again.no_races = !options.find_races;
+    return cli::command_of("run", again);
+  }
+
+  static void report_run(const std::string& kernel_name, const program::Program& program,
+                         const RunResult& result, const RunOptions& options, Finished& f) {
     report::RunReport report = report::report_of(result, options);
     report.kernel = kernel_name;
     report.frontend = "mosaic";
@@ -400,7 +434,10 @@ class Calls {
     f.page = report::page_data(report, result, options.command);
     f.json = report::json_of(report);
     f.text = report::text_of(report);
-    check_barriers(any, kernel_name, call.collective_id, result);
+  }
+
+  /// True if the results are to be given all the same.
+  static bool keep_findings(const RunResult& result, const Settings& settings, Finished& f) {
     const bool left_unwritten = settings.may_leave_unwritten && result.complete && !result.ok() &&
                                 std::ranges::all_of(result.diagnostics, [](const Diagnostic& d) {
                                   // Of a run that took all its steps: undefined elements of an
@@ -409,24 +446,13 @@ class Calls {
                                 });
     if (left_unwritten) {
       f.note = result.diagnostics.front().text();
-    } else {
-      for (const Diagnostic& d : result.diagnostics) fail(f, d);
-      if (!result.ok() && (!settings.keep_going || !result.complete)) return false;
-    }
-    if (!settings.golden.empty()) {
-      f.golden = settings.golden + "/" + place;
-      note_replaced(f.golden + "/manifest.json", f.golden, f);
-      pallas::CallToRecord recorded = record_of(group, kernel, options, call);
-      const auto files = pallas::call_files(recorded);
-      RunResult kept = result;
-      golden::write(f.golden, golden::golden_of_call(
-                                  kernel_name, std::move(recorded.operands.front()), files,
-                                  std::move(kept), options, "tessera.simulate(golden=...)"));
-    }
-    if (options.dry) {
-      poison_results(group);
       return true;
     }
+    for (const Diagnostic& d : result.diagnostics) fail(f, d);
+    return result.ok() || (settings.keep_going && result.complete);
+  }
+
+  static void deliver(const RunResult& result, const Group& group) {
     for (std::size_t d = 0; d < group.size(); ++d) {
       for (std::size_t j = 0; j < group[d].results.size(); ++j) {
         const View& to = group[d].results[j];
@@ -435,7 +461,6 @@ class Calls {
                     static_cast<std::size_t>(part));
       }
     }
-    return true;
   }
 
   static void note_replaced(const std::string& file, const std::string& folder, Finished& f) {

@@ -1,6 +1,7 @@
 #include "sim/machine/machine.hpp"
 
 #include <numeric>
+#include <random>
 
 #include "sim/diagnostics/findings.hpp"
 #include "sim/diagnostics/machine_parts.hpp"
@@ -17,6 +18,11 @@ std::int64_t amount_on(const Semaphore& s, const Transfer& t) {
 
 }  // namespace
 
+/// By the schedule's number.
+struct Machine::Random {
+  std::mt19937_64 next;
+};
+
 Machine::Machine(std::vector<int> mesh, int cores_per_device, Schedule schedule, bool find_races,
                  Transport* transport)
     : mesh_(std::move(mesh)),
@@ -25,7 +31,7 @@ Machine::Machine(std::vector<int> mesh, int cores_per_device, Schedule schedule,
       schedule_(schedule),
       find_races_(find_races),
       transport_(transport),
-      random_(schedule.number) {
+      random_(new Random{std::mt19937_64(schedule.number)}) {
   const int cores = devices_ * cores_per_device_;
   if (transport_ != nullptr) posted_.resize(static_cast<std::size_t>(transport_->ranks()));
   for (int id = 0; id < cores; ++id) {
@@ -234,7 +240,7 @@ bool Machine::choose() {
         })) {
       return false;
     }
-    const auto drawn = static_cast<std::size_t>(random_() % options);
+    const auto drawn = static_cast<std::size_t>(random_->next() % options);
     if (drawn < runnable.size())
       run_until_suspended(core(runnable[drawn]));
     else

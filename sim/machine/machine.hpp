@@ -21,7 +21,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <random>
 #include <vector>
 
 #include "memory_model/dma.hpp"
@@ -234,7 +233,8 @@ class Machine {
   std::vector<UnderWay> under_way_;
   /// Stand for those of scopes that their cores have not entered yet.
   std::vector<std::unique_ptr<Semaphore>> ahead_;
-  std::mt19937_64 random_;
+  struct Random;
+  std::unique_ptr<Random> random_;
   std::int64_t next_id_ = 0;
   std::uint64_t choices_ = 0;
   std::int64_t switches_ = 0;
