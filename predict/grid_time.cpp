@@ -15,8 +15,8 @@ GridTime grid_time(const DeviceSpec& device, const GridWork& work) {
   const auto sms = static_cast<double>(device.cores);
   const auto programs = static_cast<double>(std::max<std::int64_t>(work.programs, 1));
   // Of the SM with the most programs.
-  const double share =
-      static_cast<double>((work.programs + device.cores - 1) / device.cores) / programs;
+  const std::int64_t most = (work.programs + device.cores - 1) / device.cores;
+  const double share = static_cast<double>(most) / programs;
   const auto requested = static_cast<double>(work.requested_bytes);
   const std::pair<double, const char*> limits[] = {
       {static_cast<double>(work.touched_bytes) / (device.hbm_bytes_per_s * model["hbm_efficiency"]),

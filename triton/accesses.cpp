@@ -18,7 +18,7 @@ constexpr std::size_t kEntries = 8;
 
 /// Some granules of a page.
 struct Set {
-  std::array<std::uint64_t, kWords> words{};
+  std::array<std::uint64_t, kWords> words;
 
   /// Calls f with each word of [first, last] and its bits.
   template <class F>
@@ -319,7 +319,7 @@ std::optional<Conflict> Accesses::read(const Accessor& who, const Known& known, 
     std::optional<Conflict> c;
     if (e != nullptr) {
       if (p.count > 1) {
-        Set all;
+        Set all{};
         all.add(first, last);
         c = p.conflict(who, known, all, first, last, alone_, false);
       }
@@ -350,7 +350,7 @@ std::optional<Conflict> Accesses::write(const Accessor& who, const Known& known,
     save(p, n);
     if (!several_) continue;
     // What this leaves other than it was: alone; else all that it writes.
-    Set changes;
+    Set changes{};
     if (alone_) {
       for (std::int64_t g = first; g <= last; ++g) {
         const std::int64_t at = std::max((n * kGranules + g) * granule_, offset);
