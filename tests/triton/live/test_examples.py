@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+pytest.importorskip("triton")
+
 EXAMPLES = pathlib.Path(__file__).resolve().parents[3] / "examples"
 
 

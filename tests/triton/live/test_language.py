@@ -1,6 +1,9 @@
 """What kernels of the tutorials and of libraries say, as whole programs beside NumPy."""
 import numpy as np
 import pytest
+
+pytest.importorskip("triton")
+
 import tessera
 import triton
 import triton.language as tl

@@ -7,6 +7,9 @@ import sys
 
 import numpy as np
 import pytest
+
+pytest.importorskip("triton")
+
 import tessera
 import triton
 import triton.language as tl

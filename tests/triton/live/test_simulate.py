@@ -6,6 +6,9 @@ import sys
 import ml_dtypes
 import numpy as np
 import pytest
+
+pytest.importorskip("triton")
+
 import tessera
 import triton
 import triton.language as tl

@@ -2,6 +2,7 @@
 import numpy as np
 import pytest
 
+pytest.importorskip("triton")
 torch = pytest.importorskip("torch")
 
 import tessera  # noqa: E402
