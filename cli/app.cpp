@@ -154,6 +154,15 @@ void add_run(CLI::App& app, Words& w) {
                 "arithmetic, any size");
   run->add_flag("--timeline", a.timeline,
                 "predict the time of a run of more than 131,072 steps too");
+  run->add_option(
+         "--timing", a.timing,
+         "what the predicted time is from: model, or compiler (of a Mosaic module on a TPU: "
+         "the schedule that libtpu makes of it, bundle by bundle)")
+      ->check(CLI::IsMember({"model", "compiler"}))
+      ->capture_default_str();
+  run->add_option("--python", a.python,
+                  "with --timing compiler: an interpreter that has jax and libtpu")
+      ->envname("TESSERA_TPU_PYTHON");
   run->add_option("--backend", a.backend,
                   "auto (cuda where there is a GPU), cuda, interpret or reference")
       ->envname("TESSERA_BACKEND")
@@ -270,6 +279,9 @@ void add_check(CLI::App& app, Words& w) {
       ->capture_default_str();
   check->add_flag("--own", c.own, "tessera's own rules alone: no compiler is asked");
   check->add_flag("--brief", c.brief, "verdicts alone, without the compiler's VMEM and spills");
+  check->add_flag("--schedule", c.schedule,
+                  "play the schedules that it makes: cycles, what binds, bytes; of modules whose "
+                  "control needs no operand's values");
   check->add_option("--json", c.json,
                     "write the verdicts here (tessera.check/1); - for standard output");
 }

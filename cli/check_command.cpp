@@ -10,6 +10,8 @@
 #include "cli/module_call.hpp"
 #include "cli/module_commands.hpp"
 #include "memory_model/npy.hpp"
+#include "predict/tpu_costs.hpp"
+#include "predict/tpu_schedule.hpp"
 #include "sim/diagnostics/diagnostic.hpp"
 #include "tpu_compiler/call_to_check.hpp"
 #include "tpu_compiler/tpu_compiler.hpp"
@@ -34,6 +36,8 @@ struct Row {
   std::string device;
   Own own;
   std::optional<Verdict> compiler;
+  std::optional<predict::TpuSchedule> schedule;
+  std::optional<predict::CostAmounts> amounts;  ///< of all steps, as the model of time counts them
 };
 
 std::vector<DeviceSpec> devices_of(const std::string& list) {
@@ -85,6 +89,54 @@ Own own_verdict(const tpu_compiler::CallToCheck& call, const DeviceSpec& device)
   return own;
 }
 
+/// The compiler's schedule, as far as it can be played without the values of operands.
+predict::TpuSchedule schedule_of(const Verdict& v, const program::Call& call,
+                                 const DeviceSpec& device, const std::string& libtpu) {
+  predict::TpuSchedule s;
+  try {
+    predict::require_known_version(libtpu);
+    std::vector<Array> bounds;
+    for (const std::int64_t extent : call.bounds) {
+      bounds.emplace_back(DType::i32, Shape{1});
+      bounds.back().set(0, static_cast<double>(extent));
+    }
+    std::vector<const Array*> values;
+    for (const Array& a : bounds) values.push_back(&a);
+    s = predict::schedule_of(predict::read_listing(v.bundles, v.utilization), values, device);
+  } catch (const predict::ListingError& e) {
+    s.unmodelled = e.what();
+  }
+  return s;
+}
+
+/// What the model of time counts; nothing where a run needs values, or fails.
+std::optional<predict::CostAmounts> amounts_of(const tpu_compiler::CallToCheck& call,
+                                               const DeviceSpec& device) {
+  if (call.failure || call.devices > 1 || !call.call.prefetched.empty()) return {};
+  RunOptions options;
+  options.device = device;
+  options.mesh = {1};
+  options.dry = true;
+  options.trace_steps = StepTrace::kMostSteps;
+  try {
+    const RunResult result = program::run_call(call.call, options);
+    if (!result.ok() || !result.trace.complete) return {};
+    predict::CostAmounts all{};
+    const predict::CostAmounts step = predict::amounts_of_step(result.plan);
+    for (const std::int32_t w : result.trace.work) {
+      const predict::CostAmounts work =
+          predict::amounts_of(result.trace.works[static_cast<std::size_t>(w)]);
+      for (std::size_t c = 0; c < predict::kCosts; ++c) all[c] += step[c] + work[c];
+    }
+    all[static_cast<std::size_t>(predict::Cost::launch)] = 1;
+    return all;
+  } catch (const KernelError&) {
+    return {};
+  } catch (const InputError&) {
+    return {};
+  }
+}
+
 std::string bytes_or(const std::optional<std::int64_t>& bytes) {
   return bytes ? human_bytes(*bytes) : "";
 }
@@ -103,6 +155,15 @@ void print(const std::string& title, const std::vector<Row>& rows) {
       fmt::print("  {:<10} {:<9} {:>12} {:>12} {:>10} {:>10}\n", r.device, name(v.kind),
                  bytes_or(v.vmem_bytes), mine, bytes_or(v.spilled_bytes),
                  v.cached ? "cached" : fmt::format("{:.2f}", v.seconds));
+      if (r.schedule && r.schedule->unmodelled.empty()) {
+        const predict::TpuSchedule& s = *r.schedule;
+        fmt::print(
+            "    schedule {:.0f} cycles, {:.2f} us: bound by {}; {} is used most ({:.0f} %)\n",
+            s.cycles, s.timeline.seconds * 1e6, s.timeline.binds, s.unit,
+            100 * *std::max_element(s.used.begin(), s.used.end()));
+      } else if (r.schedule) {
+        fmt::print("    schedule no: {}\n", r.schedule->unmodelled);
+      }
       if (!v.sentence.empty())
         fmt::print("    {}{}{}\n", v.code, v.code.empty() ? "" : ": ", v.sentence);
       if (const std::string at = where(v); !at.empty()) fmt::print("    line    {}\n", at);
@@ -116,6 +177,17 @@ void print(const std::string& title, const std::vector<Row>& rows) {
   }
 }
 
+Json json_of(const predict::TpuSchedule& s) {
+  return {{"cycles", s.cycles},
+          {"issued_cycles", s.issued},
+          {"waiting_cycles", s.waiting},
+          {"overhead_cycles", s.overhead},
+          {"seconds", s.timeline.seconds},
+          {"hbm_busy", s.timeline.busy[1].busy},
+          {"binds", s.timeline.binds},
+          {"unit", s.unit}};
+}
+
 Json json_of(const Row& r) {
   const auto number = [](const std::optional<std::int64_t>& n) { return n ? Json(*n) : Json(); };
   Json j{{"device", r.device},
@@ -125,6 +197,14 @@ Json json_of(const Row& r) {
            {"message", r.own.headline},
            {"line", r.own.line},
            {"vmem_bytes", number(r.own.vmem_bytes)}}}};
+  if (r.schedule && !r.schedule->unmodelled.empty())
+    j["schedule"] = {{"unmodelled", r.schedule->unmodelled}};
+  else if (r.schedule)
+    j["schedule"] = json_of(*r.schedule);
+  if (r.amounts) {
+    for (std::size_t c = 0; c < predict::kCosts; ++c)
+      j["amounts"][predict::kCostNames[c]] = (*r.amounts)[c];
+  }
   if (r.compiler) j["compiler"] = Json::parse(tpu_compiler::json_of(*r.compiler));
   return j;
 }
@@ -152,7 +232,8 @@ int check_command(const CheckArguments& c) {
     tpu_compiler::Settings settings;
     settings.python = c.python;
     settings.time_limit = c.time_limit;
-    settings.vmem_report = !c.brief;
+    if (c.brief) settings.listings = tpu_compiler::Settings::Listings::none;
+    if (c.schedule) settings.listings = tpu_compiler::Settings::Listings::schedule;
     settings.note = [](const std::string& text) { fmt::print(stderr, "tessera: {}\n", text); };
     compiler.emplace(std::move(settings));
   }
@@ -164,11 +245,19 @@ int check_command(const CheckArguments& c) {
     std::vector<Row> rows;
     Json list = Json::array();
     for (const DeviceSpec& device : devices) {
-      Row r{.device = device.name, .own = own_verdict(call, device), .compiler = {}};
+      Row r{.device = device.name,
+            .own = own_verdict(call, device),
+            .compiler = {},
+            .schedule = {},
+            .amounts = {}};
       if (compiler) {
         tpu_compiler::Question q = call.question;
         q.chip = device.jax.chip;
         r.compiler = compiler->ask(q);
+        if (c.schedule && r.compiler->kind == Verdict::Kind::accepted) {
+          r.schedule = schedule_of(*r.compiler, call.call, device, compiler->libtpu());
+          if (r.schedule->unmodelled.empty()) r.amounts = amounts_of(call, device);
+        }
       }
       code = worse(code, code_of(r));
       list.push_back(json_of(r));

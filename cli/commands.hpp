@@ -37,6 +37,8 @@ struct RunArguments {
   bool dry = false;
   bool steps = false;  ///< of a module: as it is planned
   bool timeline = false;
+  std::string timing = "model";  ///< "compiler": of a module, by the TPU compiler's schedule
+  std::string python;            ///< that has the compiler
   std::string backend = "auto";
   int rounds = 0;
   double time_limit = 0;  ///< seconds; 0: none
@@ -71,6 +73,7 @@ struct CheckArguments {
   double time_limit = 120;  ///< seconds for a module
   bool own = false;         ///< tessera's own rules alone
   bool brief = false;       ///< verdicts alone
+  bool schedule = false;    ///< play the compiler's schedules too
   std::string json;
 };
 

@@ -9,6 +9,7 @@
 #include <map>
 
 #include "cli/command_line.hpp"
+#include "cli/compiled_timing.hpp"
 #include "cli/module_call.hpp"
 #include "cli/progress.hpp"
 #include "cli/ranks.hpp"
@@ -104,7 +105,10 @@ int run_module_command(const RunArguments& a) {
   report.frontend = "mosaic";
   report.dtype = program::main_dtype(*r.program);
   report.backend_why = "a TPU build runs on a TPU";
-  report::add_timeline(report, result, spans_of(a));
+  if (a.timing == "compiler" && result.ok())
+    add_compiled_timing(a, r, result, report);
+  else
+    report::add_timeline(report, result, spans_of(a));
   const bool ran = result.ok();  // whatever its results are compared with
   if (ran && !a.no_check && !a.dry && !r.expected.empty()) {
     const Agreement agreement = compare(result, r.expected);

@@ -210,6 +210,12 @@ void Watch::check(const RunResult& result) const {
 }
 
 int run_command(const Kernels& kernels, const RunArguments& a) {
+  if (a.timing == "compiler") {
+    throw InputError("bad-usage",
+                     "--timing compiler is of Mosaic modules: the TPU's compiler sees no C++",
+                     "tessera build " + a.kernel + " --target tpu --out FOLDER, then tessera run " +
+                         "FOLDER --timing compiler");
+  }
   const std::unique_ptr<Transport> ranks = connect_ranks();
   const bool silent = ranks && ranks->rank() > 0;  // rank 0 has the whole result
   const KernelHandle& kernel = kernels.find(a.kernel);

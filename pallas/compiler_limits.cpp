@@ -4,7 +4,9 @@
 #include <numeric>
 #include <set>
 #include <string>
+#include <utility>
 
+#include "memory_model/device_spec.hpp"
 #include "pallas/folded_scalars.hpp"
 #include "pallas/plan_module.hpp"
 #include "program/planner.hpp"
@@ -22,10 +24,40 @@ constexpr std::int64_t kAnything = std::int64_t{1} << 40;
 
 using Chips = std::set<std::string>;
 const Chips kAll = {};
-const Chips kV4 = {"v4"};
-const Chips kUpToV5 = {"v4", "v5e", "v5p"};
-const Chips kUpToV6 = {"v4", "v5e", "v5p", "v6e"};
-const Chips kV7 = {"7x"};
+
+/// The chips of generations `first` to `last`, as the device files name them: "v5e" is of the
+/// fifth.
+Chips generations(int first, int last) {
+  static const std::set<std::pair<int, std::string>> all = [] {
+    std::set<std::pair<int, std::string>> chips;
+    for (const std::string& name : device_names()) {
+      const std::string chip = load_device(name).jax.chip;
+      const std::size_t digit = chip.find_first_of("0123456789");
+      if (digit != std::string::npos) chips.emplace(chip[digit] - '0', chip);
+    }
+    return chips;
+  }();
+  Chips some;
+  for (const auto& [generation, chip] : all)
+    if (generation >= first && generation <= last) some.insert(chip);
+  return some;
+}
+const Chips& v4() {
+  static const Chips chips = generations(4, 4);
+  return chips;
+}
+const Chips& up_to_v5() {
+  static const Chips chips = generations(4, 5);
+  return chips;
+}
+const Chips& up_to_v6() {
+  static const Chips chips = generations(4, 6);
+  return chips;
+}
+const Chips& v7() {
+  static const Chips chips = generations(7, 7);
+  return chips;
+}
 
 const std::set<std::string>& sums() {
   static const std::set<std::string> ops = {"arith.addi", "arith.subi", "arith.muli"};
@@ -244,7 +276,7 @@ class Limits {
                "Not implemented: the rotation dimension must be the last, the stride dimension the "
                "one before it");
       else
-        refuse(op, "Not implemented: only supported in TPU v5+", kV4);
+        refuse(op, "Not implemented: only supported in TPU v5+", v4());
     }
     const std::int64_t extent = t.shape[dim];
     if ((dim == t.shape.rank - 1 && extent % kLanes != 0) ||
@@ -279,7 +311,7 @@ class Limits {
     const std::int64_t from_last = t.shape.rank - 1 - dims->integers.front();
     if ((from_last == 0 && minor(t.shape, 0) > kLanes) ||
         (from_last == 1 && minor(t.shape, 1) > 2 * kSublanes))
-      refuse(op, "Operation not supported: 16-bit numbers of more than a register", kUpToV5);
+      refuse(op, "Operation not supported: 16-bit numbers of more than a register", up_to_v5());
   }
 
   void check_product(const Operation& op) {
@@ -298,12 +330,12 @@ class Limits {
     } else if (exact && (is_narrow(l) || (is_narrow(r) && is_float(r.dtype)))) {
       refuse(op, "Bad lhs or rhs type: precision HIGHEST is of f32, but got " + types);
     } else if (exact && is_narrow(r)) {
-      refuse(op, "Bad rhs type: precision HIGHEST is of f32, but got " + types, kV7);
+      refuse(op, "Bad rhs type: precision HIGHEST is of f32, but got " + types, v7());
     }
     if (is_int(l) && is_int(r) && l.dtype != r.dtype)
-      refuse(op, "Mix int/int - NYI: " + types, kUpToV6);
+      refuse(op, "Mix int/int - NYI: " + types, up_to_v6());
     if ((is_int(l) && is_int(r)) || is_fp8(l.dtype) || is_fp8(r.dtype))
-      refuse(op, "Unsupported matmul RHS type on target: " + types, kV4);
+      refuse(op, "Unsupported matmul RHS type on target: " + types, v4());
   }
 
   void check_gather(const Operation& op) {
@@ -329,9 +361,9 @@ class Limits {
         refuse(op, "Not implemented: Multiple source vregs along gather dimension: it has " +
                        std::to_string(minor(t.shape, 1)) + " elements");
       if (is_narrow(t))
-        refuse(op, "Byte gather not supported by this TPU generation", kUpToV5);
+        refuse(op, "Byte gather not supported by this TPU generation", up_to_v5());
       else
-        refuse(op, "Sublane gather not supported by this TPU generation", kV4);
+        refuse(op, "Sublane gather not supported by this TPU generation", v4());
     }
   }
 
@@ -429,12 +461,12 @@ class Limits {
       refuse(op,
              "infer-vector-layout: unsupported shape cast of '" + std::string(name(from.dtype)) +
                  "' to columns of one element",
-             kUpToV5);
+             up_to_v5());
     if (is_narrow(from) && a == 1)
       refuse(op,
              "Sublane gather not supported by this TPU generation: columns of '" +
                  std::string(name(from.dtype)) + "' become rows",
-             kV4);
+             v4());
     if (a % kLanes == 0 && b % kLanes == 0) return;
     if (merges(from.shape, b) || merges(to.shape, a)) return;
     // m rows of n become n rows of m, a whole number of times as many: by strided rotates.
@@ -443,7 +475,7 @@ class Limits {
     refuse(op,
            "infer-vector-layout: unsupported shape cast: rows of " + std::to_string(a) +
                " elements become rows of " + std::to_string(b),
-           exchanged ? kV4 : kAll);
+           exchanged ? v4() : kAll);
   }
   /// True if the last dims of a shape together have so many elements.
   static bool merges(const Shape& s, std::int64_t elems) {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <iterator>
 
+#include "predict/tpu_costs.hpp"
+
 namespace tessera::predict {
 
 namespace {
@@ -67,7 +69,10 @@ GpuModel::GpuModel(const DeviceSpec& device) : device_(device) {
 }
 
 void check_models(const DeviceSpec& device) {
-  if (!device.model.empty()) static_cast<void>(GpuModel(device));
+  if (device.kind == DeviceSpec::Kind::tpu)
+    static_cast<void>(TpuCosts::of(device));
+  else if (!device.model.empty())
+    static_cast<void>(GpuModel(device));
 }
 
 }  // namespace tessera::predict

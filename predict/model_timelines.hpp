@@ -10,4 +10,7 @@ Timeline gpu_timeline(const Plan& plan, const StepTrace& trace, DType dtype,
 Timeline tpu_timeline(const Plan& plan, const StepTrace& trace, DType dtype,
                       const TimelineOptions& options);
 
+/// Fills in `binds` and `phases` from `busy` and `seconds`.
+void say_what_binds(Timeline& line);
+
 }  // namespace tessera::predict

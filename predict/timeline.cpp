@@ -97,9 +97,13 @@ Timeline timeline_of(const Plan& plan, const StepTrace& trace, DType dtype,
   line =
       tpu ? tpu_timeline(plan, trace, dtype, options) : gpu_timeline(plan, trace, dtype, options);
   if (line.busy.empty()) return line;  // not modelled after all, or nothing ran
+  say_what_binds(line);
+  return line;
+}
+
+void say_what_binds(Timeline& line) {
   line.binds = binding(line, [](const Resource& r) { return r.busy; });
   line.phases = phases_of(line);
-  return line;
 }
 
 }  // namespace tessera::predict

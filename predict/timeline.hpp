@@ -20,7 +20,20 @@ namespace tessera::predict {
 
 /// A time in which one unit of a core is busy with one step.
 struct Span {
-  enum class Unit : std::uint8_t { fetch, compute, write, remote };
+  /// From `mxu` on: of a TPU's core, by its compiler's schedule (predict/tpu_schedule.hpp).
+  enum class Unit : std::uint8_t {
+    fetch,
+    compute,
+    write,
+    remote,
+    mxu,
+    xlu,
+    valu,
+    eup,
+    load,
+    store,
+    scalar,
+  };
   int core = 0;
   Unit unit = Unit::fetch;
   std::int64_t step = 0;
@@ -29,7 +42,8 @@ struct Span {
 };
 
 constexpr const char* name(Span::Unit u) {
-  constexpr const char* kNames[] = {"fetch", "compute", "write", "remote"};
+  constexpr const char* kNames[] = {"fetch", "compute", "write", "remote", "MXU",   "XLU",
+                                    "VALU",  "EUP",     "load",  "store",  "scalar"};
   return kNames[static_cast<int>(u)];
 }
 
@@ -56,6 +70,7 @@ struct Timeline {
   double exposed_seconds = 0;  ///< waiting for a block, a copy or a signal
   double idle_seconds = 0;     ///< with no step to do: launch, tail
 
+  double error = 0;      ///< half of all predictions are within this fraction; 0: not known
   std::string left_out;  ///< work that takes no time here, in words; may be empty
   std::string warning;   ///< what the model expects to go wrong, in words; may be empty
 

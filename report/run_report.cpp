@@ -195,10 +195,11 @@ std::string timeline_lines(const RunReport& r) {
   if (!t.unmodelled.empty()) return fmt::format("{:<11} no: {}\n", "predicted", t.unmodelled);
   const auto percent = [&](double seconds) { return 100 * seconds / t.seconds; };
   std::string text = fmt::format(
-      "{:<11} {} on {}: {:.0f} % computing, {:.0f} % waiting for data, {:.0f} % idle; bound by "
+      "{:<11} {}{} on {}: {:.0f} % computing, {:.0f} % waiting for data, {:.0f} % idle; bound by "
       "{}\n",
-      "predicted", duration(t.seconds), r.device.name, percent(t.compute_seconds),
-      percent(t.exposed_seconds), percent(t.idle_seconds), t.binds);
+      "predicted", duration(t.seconds),
+      t.error > 0 ? fmt::format(" +- {:.0f} %", 100 * t.error) : "", r.device.name,
+      percent(t.compute_seconds), percent(t.exposed_seconds), percent(t.idle_seconds), t.binds);
   if (t.phases.size() > 1) {
     std::string phases;
     for (const predict::Phase& p : t.phases)
@@ -216,6 +217,82 @@ std::string timeline_lines(const RunReport& r) {
   return text;
 }
 
+/// The longest stretches of the compiler's schedule.
+constexpr std::size_t kShownRegions = 6;
+
+std::string schedule_lines(const RunReport& r) {
+  if (!r.compiled) return "";
+  const predict::TpuSchedule& s = *r.compiled;
+  const auto percent = [&](double cycles) { return 100 * cycles / s.cycles; };
+  std::string text = fmt::format(
+      "{:<11} of {}: {:.0f} cycles at {:g} GHz, {} bundles; {:.0f} % wait, {:.0f} % keep the "
+      "pipeline going (scalars alone)\n",
+      "schedule", r.compiled_by, s.cycles, s.clock_hz * 1e-9, with_commas(s.bundles),
+      percent(s.waiting), percent(s.overhead));
+  std::string units;
+  for (std::size_t u = 0; u < predict::kUnits; ++u) {
+    if (s.used[u] <= 0) continue;
+    units += fmt::format("{}{} {:.0f} %", units.empty() ? "" : ", ", predict::kUnitNames[u],
+                         100 * s.used[u]);
+  }
+  text += fmt::format("{:<11} slots in use: {}\n", "", units);
+  if (s.spill_stores + s.spill_loads > 0) {
+    text += fmt::format("{:<11} registers spilled {} times, filled {} times\n", "",
+                        with_commas(s.spill_stores), with_commas(s.spill_loads));
+  }
+  for (std::size_t i = 0; i < std::min(s.regions.size(), kShownRegions); ++i) {
+    const predict::ScheduleRegion& region = s.regions[i];
+    text +=
+        fmt::format("{:<11} bundles {:#x} to {:#x}: {} times, {:.0f} % of the time, bound by {}\n",
+                    "", region.begin, region.end - 1, with_commas(region.times),
+                    percent(region.cycles), region.binds);
+  }
+  return text;
+}
+
+Json shares_json(const predict::UnitShares& used) {
+  Json json = Json::object();
+  for (std::size_t u = 0; u < predict::kUnits; ++u) json[predict::kUnitNames[u]] = used[u];
+  return json;
+}
+
+Json schedule_json(const RunReport& r) {
+  const predict::TpuSchedule& s = *r.compiled;
+  Json regions = Json::array();
+  for (const predict::ScheduleRegion& region : s.regions) {
+    regions.push_back({{"begin", region.begin},
+                       {"end", region.end},
+                       {"times", region.times},
+                       {"cycles", region.cycles},
+                       {"waiting_cycles", region.waiting},
+                       {"binds", region.binds},
+                       {"used", shares_json(region.used)}});
+  }
+  Json operands = Json::array();
+  for (const predict::ScheduleOperand& o : s.operands) {
+    operands.push_back({{"index", o.index},
+                        {"name", o.name},
+                        {"output", o.output},
+                        {"space", o.space},
+                        {"read_bytes", o.bytes.read},
+                        {"write_bytes", o.bytes.written},
+                        {"transfers", o.bytes.transfers}});
+  }
+  return {{"compiler", r.compiled_by},
+          {"clock_hz", s.clock_hz},
+          {"bundles", s.bundles},
+          {"cycles", s.cycles},
+          {"issued_cycles", s.issued},
+          {"waiting_cycles", s.waiting},
+          {"overhead_cycles", s.overhead},
+          {"used", shares_json(s.used)},
+          {"unit", s.unit},
+          {"spill_stores", s.spill_stores},
+          {"spill_loads", s.spill_loads},
+          {"regions", regions},
+          {"operands", operands}};
+}
+
 Json json_of(const predict::Timeline& t) {
   if (!t.unmodelled.empty()) return {{"unmodelled", t.unmodelled}};
   Json busy = Json::object();
@@ -228,6 +305,7 @@ Json json_of(const predict::Timeline& t) {
           {"exposed_seconds", t.exposed_seconds},
           {"idle_seconds", t.idle_seconds},
           {"binds", t.binds},
+          {"error", t.error},
           {"left_out", t.left_out},
           {"warning", t.warning},
           {"busy", busy},
@@ -314,6 +392,7 @@ std::string text_of(const RunReport& r) {
   text += memory_line(r, Space::smem, r.device.smem_bytes);
   text += limits(r);
   text += timeline_lines(r);
+  text += schedule_lines(r);
   for (const auto& [region, totals] : r.scopes) {
     text += fmt::format("{:<11} {}: entered {} times, {} FLOP, {} transcendental\n", "scope",
                         region, with_commas(totals.entries), with_commas(totals.flops),
@@ -464,6 +543,7 @@ std::string json_of(const RunReport& r) {
       {"rank_seconds", rank_seconds(r)},
       {"validation", validation_json(r)},
       {"diagnostics", diagnostics_json(r)}};
+  if (r.compiled) json["compiled_schedule"] = schedule_json(r);
   if (!r.notes.empty()) json["notes"] = r.notes;
   if (!r.vmem_in_doubt.empty()) json["memory"]["vmem_in_doubt"] = r.vmem_in_doubt;
   json["seconds"] = r.seconds;

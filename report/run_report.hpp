@@ -11,6 +11,7 @@
 #include "memory_model/ledger.hpp"
 #include "memory_model/space.hpp"
 #include "predict/timeline.hpp"
+#include "predict/tpu_schedule.hpp"
 #include "sim/body/kernel.hpp"
 #include "sim/diagnostics/diagnostic.hpp"
 #include "sim/pipeline/run.hpp"
@@ -78,6 +79,9 @@ struct RunReport {
   std::int64_t transcendentals = 0;
   Scopes scopes;
   std::optional<predict::Timeline> timeline;  ///< what the device would take for it
+  std::optional<predict::TpuSchedule>
+      compiled;             ///< what the timeline is from, with --timing compiler
+  std::string compiled_by;  ///< the compiler's version
   std::optional<ValidationLine> validation;
   std::string validated;  ///< of a module: what its results were compared with, and how it went
   std::vector<Diagnostic> diagnostics;

@@ -8,11 +8,14 @@ Then for a line
 comes
     {"accepted": true, "message": "", "seconds": 0.1, "vmem_bytes": 8192, "spilled_bytes": 0}
 What is read is the compiler's messages and, where a folder for listings is given as an argument, the VMEM report that it
-writes there on request. The module is compiled alone in its program, for one device.
+writes there on request; with "schedule" as another argument also the schedule of the kernel ("bundles", "utilization").
+The module is compiled alone in its program, for one device.
 """
+import glob
 import json
 import os
 import pathlib
+import re
 import sys
 import time
 
@@ -20,13 +23,14 @@ import time
 TOPOLOGIES = {"v4": "v4:2x2x1", "v5e": "v5e:2x2", "v5p": "v5p:2x2x1", "v6e": "v6e:2x2", "7x": "tpu7x:2x2x1", "v7x": "tpu7x:2x2x1"}
 
 
-def prepare(listings):
+def prepare(listings, schedule=False):
     """Before libtpu is loaded. No TPU is looked for; several processes may ask at a time."""
     os.environ.update(TPU_SKIP_MDS_QUERY="1", TPU_ACCELERATOR_TYPE="v5litepod-4", TPU_WORKER_HOSTNAMES="localhost",
                       JAX_PLATFORMS="cpu", ALLOW_MULTIPLE_LIBTPU_LOAD="1")
     if listings:
         asked = os.environ.get("LIBTPU_INIT_ARGS", "")
-        os.environ["LIBTPU_INIT_ARGS"] = f"{asked} --xla_jf_dump_to={listings}".strip()
+        text = " --xla_jf_dump_llo_text=true" if schedule else ""
+        os.environ["LIBTPU_INIT_ARGS"] = f"{asked} --xla_jf_dump_to={listings}{text}".strip()
 
 
 def versions():
@@ -120,7 +124,19 @@ def _vmem(listings):
     return None, None
 
 
-def answer(compiler, request, listings):
+def _schedule(listings):
+    """The kernel's final bundles, and how many slots of each unit they use; {}: not said."""
+    for file in pathlib.Path(listings).glob("*-final_bundles.txt"):
+        text = file.read_text(encoding="utf-8", errors="replace")
+        if not re.search(r"/\* entry bundle: %\S+ = custom-call\(", text):
+            continue  # copies of operands into other layouts, and the program around
+        kernel = re.sub(r"-\d+-final_bundles\.txt$", "", file.name)
+        for use in pathlib.Path(listings).glob(f"{glob.escape(kernel)}-*-final_hlo-static-per-bundle-utilization.txt"):
+            return {"bundles": text, "utilization": use.read_text(encoding="utf-8", errors="replace")}
+    return {}
+
+
+def answer(compiler, request, listings, schedule=False):
     program = program_of(request)
     begin = time.monotonic()
     message = ""
@@ -130,10 +146,13 @@ def answer(compiler, request, listings):
         message = str(error) or type(error).__name__
     seconds = time.monotonic() - begin
     vmem, spilled = _vmem(listings) if listings and not message else (None, None)
+    said = {"accepted": not message, "message": message, "seconds": seconds, "vmem_bytes": vmem, "spilled_bytes": spilled}
+    if schedule and not message:
+        said.update(_schedule(listings))
     if listings:
         for file in os.scandir(listings):
             os.unlink(file)
-    return {"accepted": not message, "message": message, "seconds": seconds, "vmem_bytes": vmem, "spilled_bytes": spilled}
+    return said
 
 
 def main():
@@ -144,7 +163,8 @@ def main():
     def say(message):
         print(json.dumps(message), file=answers, flush=True)
     listings = sys.argv[1] if len(sys.argv) > 1 else None
-    prepare(listings)
+    schedule = sys.argv[2:] == ["schedule"]
+    prepare(listings, schedule)
     try:
         say(versions())
     except ImportError as error:
@@ -152,7 +172,7 @@ def main():
         return
     compiler = Compiler()
     for line in sys.stdin:
-        say(answer(compiler, json.loads(line), listings))
+        say(answer(compiler, json.loads(line), listings, schedule))
 
 
 if __name__ == "__main__":

@@ -33,7 +33,8 @@ std::string error_file(const std::string& folder) { return folder + "/standard_e
 
 }  // namespace
 
-Child::Child(const std::string& python, std::string_view script, bool writes) {
+Child::Child(const std::string& python, std::string_view script, bool writes,
+             const std::vector<std::string>& more) {
   folder_ = (fs::temp_directory_path() / "tessera-tpu-compiler-XXXXXX").string();
   if (mkdtemp(folder_.data()) == nullptr)
     throw InputError("bad-input", "no folder can be made in " + fs::temp_directory_path().string());
@@ -48,9 +49,14 @@ Child::Child(const std::string& python, std::string_view script, bool writes) {
   posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
   posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, error_file(folder_).c_str(),
                                    O_WRONLY | O_CREAT | O_TRUNC | O_APPEND, 0600);
-  std::array<std::string, 4> words{python, "-c", std::string(script), listings};
-  std::array<char*, 5> arguments{words[0].data(), words[1].data(), words[2].data(),
-                                 writes ? words[3].data() : nullptr, nullptr};
+  std::vector<std::string> words{python, "-c", std::string(script)};
+  if (writes) {
+    words.push_back(listings);
+    words.insert(words.end(), more.begin(), more.end());
+  }
+  std::vector<char*> arguments;
+  for (std::string& word : words) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
   const int failed =
       posix_spawn(&pid_, python.c_str(), &actions, nullptr, arguments.data(), environ);
   posix_spawn_file_actions_destroy(&actions);

@@ -8,6 +8,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace tessera::tpu_compiler {
 
@@ -20,9 +21,10 @@ class Child {
     double seconds = 0;
   };
 
-  /// Starts `python -c script FOLDER`, FOLDER for what the script is to write; without it if
-  /// nothing is to be written. Throws InputError.
-  Child(const std::string& python, std::string_view script, bool writes);
+  /// Starts `python -c script FOLDER words...`, FOLDER for what the script is to write; without
+  /// them if nothing is to be written. Throws InputError.
+  Child(const std::string& python, std::string_view script, bool writes,
+        const std::vector<std::string>& words);
   ~Child();
   Child(const Child&) = delete;
   Child& operator=(const Child&) = delete;

@@ -84,12 +84,12 @@ std::string base64(const std::string& bytes) {
   return text;
 }
 
-std::string request_of(const Question& q, bool vmem_report) {
+std::string request_of(const Question& q, Settings::Listings listings) {
   const Json config = Json::parse(q.config.empty() ? "{}" : q.config, nullptr, false);
   Json aliases = Json::array();
   for (const auto& [operand, result] : q.aliases) aliases.push_back({operand, result});
   return Json{{"chip", q.chip},
-              {"report", vmem_report},
+              {"listings", static_cast<int>(listings)},
               {"name", q.kernel},
               {"body", base64(q.module)},
               {"config", config.is_object() ? config : Json::object()},
@@ -156,7 +156,7 @@ class TpuCompiler::Impl {
   }
 
   Verdict ask(const Question& q) {
-    const std::string request = request_of(q, settings_.vmem_report);
+    const std::string request = request_of(q, settings_.listings);
     recall_version();
     if (!version_.empty()) {
       if (Json kept = read_kept(answer_file(request)); kept.is_object())
@@ -209,7 +209,10 @@ class TpuCompiler::Impl {
   }
 
   void start() {
-    child_ = std::make_unique<Child>(python_, kScript, settings_.vmem_report);
+    std::vector<std::string> words;
+    if (settings_.listings == Settings::Listings::schedule) words.emplace_back("schedule");
+    child_ = std::make_unique<Child>(python_, kScript,
+                                     settings_.listings != Settings::Listings::none, words);
     const Child::Answer hello = child_->read(kStartLimit);
     const Json json =
         hello.how == Child::How::line ? Json::parse(hello.text, nullptr, false) : Json();
@@ -285,6 +288,8 @@ class TpuCompiler::Impl {
     if (v.kind == Verdict::Kind::refused) read_message(json.value("message", ""), v);
     v.vmem_bytes = number(json, "vmem_bytes");
     v.spilled_bytes = number(json, "spilled_bytes");
+    v.bundles = json.value("bundles", "");
+    v.utilization = json.value("utilization", "");
     return v;
   }
 
@@ -300,5 +305,10 @@ TpuCompiler::~TpuCompiler() = default;
 void TpuCompiler::require() { impl_->require(); }
 Verdict TpuCompiler::ask(const Question& question) { return impl_->ask(question); }
 std::string TpuCompiler::version() const { return impl_->version(); }
+std::string TpuCompiler::libtpu() const {
+  constexpr std::string_view kName = "libtpu ";
+  const std::string all = version();
+  return all.starts_with(kName) ? all.substr(kName.size(), all.find(',') - kName.size()) : "";
+}
 
 }  // namespace tessera::tpu_compiler

@@ -40,9 +40,11 @@ struct Question {
 };
 
 struct Settings {
-  std::string python;        ///< with jax and libtpu; "": TESSERA_TPU_PYTHON, else python3
-  double time_limit = 120;   ///< seconds for a module
-  bool vmem_report = true;   ///< false: verdicts alone, several times as fast
+  std::string python;       ///< with jax and libtpu; "": TESSERA_TPU_PYTHON, else python3
+  double time_limit = 120;  ///< seconds for a module
+  /// What it is asked to write beside its verdict: the less, the faster.
+  enum class Listings { none, vmem, schedule };
+  Listings listings = Listings::vmem;
   std::string cache_folder;  ///< "": $XDG_CACHE_HOME or ~/.cache, tessera/tpu-compiler
   /// Told once, before libtpu is first loaded, whose it is.
   std::function<void(const std::string&)> note;
@@ -61,6 +63,8 @@ class TpuCompiler {
   Verdict ask(const Question& question);
   /// "libtpu 0.0.42.1, jax 0.10.2"; known after the first ask().
   std::string version() const;
+  /// "0.0.42.1"; likewise.
+  std::string libtpu() const;
 
  private:
   class Impl;

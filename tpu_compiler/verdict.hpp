@@ -23,6 +23,8 @@ struct Verdict {
   double seconds = 0;                         ///< that it took
   std::optional<std::int64_t> vmem_bytes;     ///< allocated by the kernel, its spills included
   std::optional<std::int64_t> spilled_bytes;  ///< of them, for registers
+  std::string bundles;      ///< the listing of the kernel's schedule, where it was asked for
+  std::string utilization;  ///< the slots of each unit that its bundles use
   bool cached = false;
 };
 

@@ -18,7 +18,7 @@ std::string refused(const std::string& text, const std::string& chip) {
   return "";
 }
 
-const char* const kEveryChip[] = {"v4", "v5e", "v5p", "v6e", "7x"};
+const char* const kEveryChip[] = {"v4", "v5e", "v5p", "v6e", "v7x"};
 
 /// The chips that refuse it.
 std::string refusing(const std::string& text) {
@@ -28,7 +28,7 @@ std::string refusing(const std::string& text) {
   }
   return chips;
 }
-const char* const kAll = "v4 v5e v5p v6e 7x";
+const char* const kAll = "v4 v5e v5p v6e v7x";
 
 /// An op of two whole operands of one type.
 std::string binary(const std::string& op, const std::string& attributes, const std::string& type,

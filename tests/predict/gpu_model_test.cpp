@@ -25,3 +25,17 @@ TEST_CASE("a model has all of its figures or none", "[predict][device]") {
   CHECK_THROWS_WITH(predict::check_models(parse_device(other, "my.json")),
                     Contains("figure 'model_cell_latencies' is not one that tessera knows"));
 }
+
+TEST_CASE("a TPU has all costs or none, and a clock", "[predict][device]") {
+  DeviceSpec tpu = load_device("tpu-v5e");
+  tpu.model.clear();
+  CHECK_NOTHROW(predict::check_models(tpu));
+  tpu.model["clock"] = {"model_clock", 1.5e9, "Hz", "test"};
+  CHECK_NOTHROW(predict::check_models(tpu));
+  tpu.model["cycles_step"] = {"model_cycles_step", 100, "cycle", "test"};
+  CHECK_THROWS_WITH(predict::check_models(tpu),
+                    Contains("figure 'model_cycles_launch' is missing: a device has all costs"));
+  tpu.model["cycles_stop"] = {"model_cycles_stop", 100, "cycle", "test"};
+  CHECK_THROWS_WITH(predict::check_models(tpu),
+                    Contains("'model_cycles_stop' is not one that tessera knows"));
+}

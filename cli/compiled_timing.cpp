@@ -1,0 +1,87 @@
+#include "cli/compiled_timing.hpp"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "cli/module_call.hpp"
+#include "memory_model/file.hpp"
+#include "predict/tpu_schedule.hpp"
+#include "sim/diagnostics/diagnostic.hpp"
+#include "tpu_compiler/call_to_check.hpp"
+#include "tpu_compiler/tpu_compiler.hpp"
+
+namespace tessera::cli {
+
+namespace {
+
+tpu_compiler::Question question_of(const RunArguments& a, const pallas::RecordedCall& r) {
+  if (is_folder(a.kernel)) {
+    const pallas::CallText text = pallas::read_call_text(a.kernel);
+    return tpu_compiler::question_of(text.module, text.config, r.call);
+  }
+  constexpr std::size_t kMostBytes = std::size_t{1} << 30;
+  return tpu_compiler::question_of(read_file(a.kernel, kMostBytes), "", r.call);
+}
+
+/// The call's operands in their order: extents of the grid, prefetched arrays, inputs.
+predict::TpuSchedule played(const tpu_compiler::Verdict& verdict, const program::Call& call,
+                            const DeviceSpec& device, std::size_t most_spans) {
+  std::vector<Array> bounds;
+  for (const std::int64_t extent : call.bounds) {
+    bounds.emplace_back(DType::i32, Shape{1});
+    bounds.back().set(0, static_cast<double>(extent));
+  }
+  std::vector<const Array*> values;
+  for (const std::vector<Array>* arrays : {&std::as_const(bounds), &call.prefetched, &call.inputs})
+    for (const Array& a : *arrays) values.push_back(&a);
+  const predict::Listing listing = predict::read_listing(verdict.bundles, verdict.utilization);
+  return predict::schedule_of(listing, values, device, most_spans);
+}
+
+}  // namespace
+
+void add_compiled_timing(const RunArguments& a, const pallas::RecordedCall& r,
+                         const RunResult& result, report::RunReport& report) {
+  tpu_compiler::Settings settings;
+  settings.python = a.python;
+  settings.listings = tpu_compiler::Settings::Listings::schedule;
+  settings.note = [](const std::string& text) { fmt::print(stderr, "tessera: {}\n", text); };
+  report.timeline.emplace();
+  std::string& why = report.timeline->unmodelled;
+  const DeviceSpec& device = report.device;
+  if (device.kind != DeviceSpec::Kind::tpu || device.jax.chip.empty()) {
+    why = device.name + " is no TPU that its compiler knows";
+    return;
+  }
+  if (r.devices > 1) {
+    why = "the compiler's schedule of one device does not say what the others send";
+    return;
+  }
+  tpu_compiler::TpuCompiler compiler(std::move(settings));
+  tpu_compiler::Question question = question_of(a, r);
+  question.chip = device.jax.chip;
+  const tpu_compiler::Verdict verdict = compiler.ask(question);
+  if (verdict.kind != tpu_compiler::Verdict::Kind::accepted) {
+    why = std::string("the compiler's answer is ") + name(verdict.kind) + ": " + verdict.sentence;
+    return;
+  }
+  try {
+    predict::require_known_version(compiler.libtpu());
+    predict::TpuSchedule schedule = played(verdict, r.call, device, spans_of(a));
+    why = schedule.unmodelled;
+    if (!why.empty()) return;
+    const std::size_t scalars = program::operands_before_inputs(*r.program);
+    for (predict::ScheduleOperand& o : schedule.operands) {
+      const std::size_t operand = static_cast<std::size_t>(o.index) - scalars;
+      if (operand < result.plan.operands.size()) o.name = result.plan.operands[operand].name;
+    }
+    report.timeline = schedule.timeline;
+    report.compiled = std::move(schedule);
+    report.compiled_by = compiler.version();
+  } catch (const predict::ListingError& e) {
+    why = e.what();
+  }
+}
+
+}  // namespace tessera::cli
