@@ -373,9 +373,9 @@ class Calls {
       note_replaced(f.golden + "/manifest.json", f.golden, f);
       pallas::CallToRecord recorded = record_of(group, kernel, options, call);
       const auto files = pallas::call_files(recorded);
-      golden::write(f.golden, golden::golden_of_call(
-                                  kernel_name, std::move(recorded.operands.front()), files, result,
-                                  options, "tessera.simulate(golden=...)"));
+      golden::write(f.golden,
+                    golden::golden_of_call(kernel_name, std::move(recorded.operands.front()), files,
+                                           result, options, "tessera.simulate(golden=...)"));
     }
     if (options.dry)
       poison_results(group);
