@@ -49,7 +49,8 @@ std::string describe_ref(const OperandPlan& op) {
 }
 
 std::string with_commas(std::int64_t n) {
-  std::string digits = std::to_string(n < 0 ? -n : n);
+  std::string digits = std::to_string(n);
+  if (n < 0) digits.erase(0, 1);
   for (int i = static_cast<int>(digits.size()) - 3; i > 0; i -= 3) {
     digits.insert(static_cast<std::size_t>(i), ",");
   }
