@@ -45,7 +45,8 @@ class Waiting {
       }
       const bool idle = changes == memory_.changes() && before == programs_.size();
       polls = idle ? polls + kTurn : 0;
-      if (polls >= std::max(kLeastPolls, kMostPolls / std::ssize(programs_))) fail_deadlock();
+      if (idle && polls >= std::max(kLeastPolls, kMostPolls / std::ssize(programs_)))
+        fail_deadlock();
     }
   }
 

@@ -116,13 +116,13 @@ void plan_enqueue(Planner& p, const Operation& op) {
     const Here at = x.here();
     const SemRef landed = sem_ref(x, x.memref(s.landed));
     if (s.sent < 0) {
-      const std::vector<PaddedCopy> parts = padded_copies(x, from, to);
-      for (const PaddedCopy& part : parts) {
+      const std::vector<PaddedCopy> copies = padded_copies(x, from, to);
+      for (const PaddedCopy& part : copies) {
         AsyncCopy copy(part.from, part.to, landed, at);
         if (part.padding) copy.moves_padding();
         copy.start(priority, at);
       }
-      if (parts.empty()) AsyncCopy(readable(x, from), to.ref(), landed, at).start(priority, at);
+      if (copies.empty()) AsyncCopy(readable(x, from), to.ref(), landed, at).start(priority, at);
       return;
     }
     const SemRef sent = sem_ref(x, x.memref(s.sent));
