@@ -54,7 +54,7 @@ def test_page_opens(report, tmp_path):
 def test_call_has_a_timeline(report):
     line = report.calls[1].json["timeline"]
     assert line["busy"]["HBM"] > 0 and line["seconds"] > 0
-    moved = json.loads(report.calls[1]._page)["traffic"]
+    moved = json.loads(report.calls[1]._finished.page)["traffic"]
     assert sum(sum(ref["bytes"]) for ref in moved) == sum(
         report.calls[1].traffic[way] for way in ("hbm_read_bytes", "hbm_write_bytes"))
 
