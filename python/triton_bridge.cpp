@@ -14,6 +14,7 @@
 
 #include "memory_model/device_spec.hpp"
 #include "program/importer.hpp"
+#include "python/errors.hpp"
 #include "python/interrupts.hpp"
 #include "python/triton_launches.hpp"
 #include "sim/diagnostics/diagnostic.hpp"
@@ -186,15 +187,7 @@ void start(const std::string& device, int threads, const std::string& profile, d
 
 NB_MODULE(_triton, m) {
   nb::set_leak_warnings(false);
-  nb::register_exception_translator([](const std::exception_ptr& p, void*) {
-    try {
-      std::rethrow_exception(p);
-    } catch (const InputError& e) {
-      PyErr_SetString(PyExc_ValueError, e.text().c_str());
-    } catch (const SpecError& e) {
-      PyErr_SetString(PyExc_ValueError, e.what());
-    }
-  });
+  raise_input_errors_as_value_errors();
   m.def("device_names", &device_names);
   m.def("set_importer", [](const std::string& path) { program::set_importer(path); });
   m.def("gpu", [](const std::string& device) {

@@ -13,6 +13,7 @@
 
 #include "memory_model/device_spec.hpp"
 #include "program/importer.hpp"
+#include "python/errors.hpp"
 #include "python/interrupts.hpp"
 #include "python/live_calls.hpp"
 #include "sim/diagnostics/diagnostic.hpp"
@@ -236,15 +237,7 @@ void start(const std::string& device, const std::string& schedule, bool find_rac
 
 NB_MODULE(_xla, m) {
   nb::set_leak_warnings(false);
-  nb::register_exception_translator([](const std::exception_ptr& p, void*) {
-    try {
-      std::rethrow_exception(p);
-    } catch (const InputError& e) {
-      PyErr_SetString(PyExc_ValueError, e.text().c_str());
-    } catch (const SpecError& e) {
-      PyErr_SetString(PyExc_ValueError, e.what());
-    }
-  });
+  raise_input_errors_as_value_errors();
   m.def("registrations", &registrations);
   m.def("site_type", &site_type);
   m.def("device_names", &device_names);

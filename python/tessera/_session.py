@@ -7,13 +7,12 @@ import sys
 from tessera import _chip, _jax, _xla
 from tessera._devices import use_importer
 from tessera._report import Call, Report
-from tessera._settings import device_named, seconds, whole
+from tessera._settings import device_named, host_threads, seconds, whole
 
 use_importer(_xla)
 
 _log = logging.getLogger("tessera")
 _MOST_CORES = 4096  # of one device
-_MOST_THREADS = 1024
 _MOST_REPORT_BYTES = 1 << 27
 _CHECKS = ("all", "report", "no-races", "tests")
 
@@ -87,7 +86,7 @@ def simulate(device="tpu-v5e", schedule=None, checks="all", *, cores=1, threads=
     if schedule is not None and not (isinstance(schedule, str) and schedule):
         raise ValueError(f"schedule={schedule!r}: a text as in 'random:1', or None")
     cores = whole("cores", cores, 1, _MOST_CORES)
-    threads = whole("threads", threads, 0, _MOST_THREADS)
+    threads = host_threads(threads)
     patience = seconds("patience", patience)
     if dry and (golden is not None or capture is not None):
         raise ValueError("dry=True computes nothing to capture or to make a golden of")

@@ -4,6 +4,7 @@ import operator
 import os
 
 _LONGEST = 1e8  # seconds, what a clock can add
+_MOST_THREADS = 1024
 
 
 def device_named(device):
@@ -20,6 +21,10 @@ def whole(name, value, least, most):
     if number is None or isinstance(value, bool) or not least <= number <= most:
         raise ValueError(f"{name}={value!r}: a whole number from {least} to {most:,}")
     return number
+
+
+def host_threads(value):
+    return whole("threads", value, 0, _MOST_THREADS)
 
 
 def seconds(name, value):

@@ -7,11 +7,10 @@ import sys
 from tessera import _triton
 from tessera._devices import use_importer
 from tessera._report import Call, Report, kernel_error
-from tessera._settings import device_named, seconds, whole
+from tessera._settings import device_named, host_threads, seconds
 
 use_importer(_triton)
 
-_MOST_THREADS = 1024
 _MOST_CALLS = 20_000
 _CHECKS = ("all", "report")
 _session = None
@@ -162,7 +161,7 @@ def simulate_triton(device="h100", checks="all", *, threads=0, profile="exact", 
     device = device_named(device)
     if checks not in _CHECKS:
         raise ValueError(f"checks={checks!r}: one of {', '.join(map(repr, _CHECKS))}")
-    threads = whole("threads", threads, 0, _MOST_THREADS)
+    threads = host_threads(threads)
     if time_limit is not None:
         time_limit = seconds("time_limit", time_limit)
     compiler.print_generic()
