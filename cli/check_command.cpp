@@ -7,14 +7,13 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "cli/compiled_timing.hpp"
 #include "cli/module_call.hpp"
 #include "cli/module_commands.hpp"
 #include "memory_model/npy.hpp"
 #include "predict/tpu_costs.hpp"
-#include "predict/tpu_schedule.hpp"
 #include "sim/diagnostics/diagnostic.hpp"
 #include "tpu_compiler/call_to_check.hpp"
-#include "tpu_compiler/tpu_compiler.hpp"
 
 namespace tessera::cli {
 
@@ -87,26 +86,6 @@ Own own_verdict(const tpu_compiler::CallToCheck& call, const DeviceSpec& device)
     }
   }
   return own;
-}
-
-/// The compiler's schedule, as far as it can be played without the values of operands.
-predict::TpuSchedule schedule_of(const Verdict& v, const program::Call& call,
-                                 const DeviceSpec& device, const std::string& libtpu) {
-  predict::TpuSchedule s;
-  try {
-    predict::require_known_version(libtpu);
-    std::vector<Array> bounds;
-    for (const std::int64_t extent : call.bounds) {
-      bounds.emplace_back(DType::i32, Shape{1});
-      bounds.back().set(0, static_cast<double>(extent));
-    }
-    std::vector<const Array*> values;
-    for (const Array& a : bounds) values.push_back(&a);
-    s = predict::schedule_of(predict::read_listing(v.bundles, v.utilization), values, device);
-  } catch (const predict::ListingError& e) {
-    s.unmodelled = e.what();
-  }
-  return s;
 }
 
 /// What the model of time counts; nothing where a run needs values, or fails.
@@ -255,7 +234,7 @@ int check_command(const CheckArguments& c) {
         q.chip = device.jax.chip;
         r.compiler = compiler->ask(q);
         if (c.schedule && r.compiler->kind == Verdict::Kind::accepted) {
-          r.schedule = schedule_of(*r.compiler, call.call, device, compiler->libtpu());
+          r.schedule = played_schedule(*compiler, *r.compiler, call.call, false, device);
           if (r.schedule->unmodelled.empty()) r.amounts = amounts_of(call, device);
         }
       }

@@ -6,10 +6,8 @@
 
 #include "cli/module_call.hpp"
 #include "memory_model/file.hpp"
-#include "predict/tpu_schedule.hpp"
 #include "sim/diagnostics/diagnostic.hpp"
 #include "tpu_compiler/call_to_check.hpp"
-#include "tpu_compiler/tpu_compiler.hpp"
 
 namespace tessera::cli {
 
@@ -24,22 +22,33 @@ tpu_compiler::Question question_of(const RunArguments& a, const pallas::Recorded
   return tpu_compiler::question_of(read_file(a.kernel, kMostBytes), "", r.call);
 }
 
-/// The call's operands in their order: extents of the grid, prefetched arrays, inputs.
-predict::TpuSchedule played(const tpu_compiler::Verdict& verdict, const program::Call& call,
-                            const DeviceSpec& device, std::size_t most_spans) {
-  std::vector<Array> bounds;
-  for (const std::int64_t extent : call.bounds) {
-    bounds.emplace_back(DType::i32, Shape{1});
-    bounds.back().set(0, static_cast<double>(extent));
-  }
-  std::vector<const Array*> values;
-  for (const std::vector<Array>* arrays : {&std::as_const(bounds), &call.prefetched, &call.inputs})
-    for (const Array& a : *arrays) values.push_back(&a);
-  const predict::Listing listing = predict::read_listing(verdict.bundles, verdict.utilization);
-  return predict::schedule_of(listing, values, device, most_spans);
-}
-
 }  // namespace
+
+predict::TpuSchedule played_schedule(const tpu_compiler::TpuCompiler& compiler,
+                                     const tpu_compiler::Verdict& accepted,
+                                     const program::Call& call, bool operands_known,
+                                     const DeviceSpec& device, std::size_t most_spans) {
+  try {
+    predict::require_known_version(compiler.libtpu());
+    std::vector<Array> bounds;
+    for (const std::int64_t extent : call.bounds) {
+      bounds.emplace_back(DType::i32, Shape{1});
+      bounds.back().set(0, static_cast<double>(extent));
+    }
+    std::vector<const Array*> values;
+    for (const Array& a : bounds) values.push_back(&a);
+    if (operands_known) {
+      for (const std::vector<Array>* arrays : {&call.prefetched, &call.inputs})
+        for (const Array& a : *arrays) values.push_back(&a);
+    }
+    const predict::Listing listing = predict::read_listing(accepted.bundles, accepted.utilization);
+    return predict::schedule_of(listing, values, device, most_spans);
+  } catch (const predict::ListingError& e) {
+    predict::TpuSchedule none;
+    none.unmodelled = e.what();
+    return none;
+  }
+}
 
 void add_compiled_timing(const RunArguments& a, const pallas::RecordedCall& r,
                          const RunResult& result, report::RunReport& report) {
@@ -66,22 +75,18 @@ void add_compiled_timing(const RunArguments& a, const pallas::RecordedCall& r,
     why = std::string("the compiler's answer is ") + name(verdict.kind) + ": " + verdict.sentence;
     return;
   }
-  try {
-    predict::require_known_version(compiler.libtpu());
-    predict::TpuSchedule schedule = played(verdict, r.call, device, spans_of(a));
-    why = schedule.unmodelled;
-    if (!why.empty()) return;
-    const std::size_t scalars = program::operands_before_inputs(*r.program);
-    for (predict::ScheduleOperand& o : schedule.operands) {
-      const std::size_t operand = static_cast<std::size_t>(o.index) - scalars;
-      if (operand < result.plan.operands.size()) o.name = result.plan.operands[operand].name;
-    }
-    report.timeline = schedule.timeline;
-    report.compiled = std::move(schedule);
-    report.compiled_by = compiler.version();
-  } catch (const predict::ListingError& e) {
-    why = e.what();
+  predict::TpuSchedule schedule =
+      played_schedule(compiler, verdict, r.call, true, device, spans_of(a));
+  why = schedule.unmodelled;
+  if (!why.empty()) return;
+  const std::size_t scalars = program::operands_before_inputs(*r.program);
+  for (predict::ScheduleOperand& o : schedule.operands) {
+    const std::size_t operand = static_cast<std::size_t>(o.index) - scalars;
+    if (operand < result.plan.operands.size()) o.name = result.plan.operands[operand].name;
   }
+  report.timeline = schedule.timeline;
+  report.compiled = std::move(schedule);
+  report.compiled_by = compiler.version();
 }
 
 }  // namespace tessera::cli

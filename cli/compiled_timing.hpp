@@ -3,8 +3,18 @@
 
 #include "cli/commands.hpp"
 #include "pallas/call_directory.hpp"
+#include "predict/tpu_schedule.hpp"
+#include "tpu_compiler/tpu_compiler.hpp"
 
 namespace tessera::cli {
+
+/// What an accepted module takes by `compiler`'s schedule of it; why it has none is said in
+/// `unmodelled`. Of the call's operands the extents of the grid are always known, prefetched arrays
+/// and inputs if `operands_known`.
+predict::TpuSchedule played_schedule(const tpu_compiler::TpuCompiler& compiler,
+                                     const tpu_compiler::Verdict& accepted,
+                                     const program::Call& call, bool operands_known,
+                                     const DeviceSpec& device, std::size_t most_spans = 0);
 
 /// Asks the compiler and puts what its schedule takes in the place of the model's timeline. Why
 /// there is no schedule is said in the report. Throws InputError if there is no compiler to ask.
