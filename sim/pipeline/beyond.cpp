@@ -1,7 +1,8 @@
 // Results that depend on what a block holds beyond its array.
 //
 // Tiles do not know which of their elements are undefined. Cells that had such a block run again
-// with other numbers there: what differs depended on them. Not on the asynchronous machine.
+// with other numbers there: what differs depended on them. Not of kernels that copy or meet
+// devices.
 #include <algorithm>
 
 #include "sim/pipeline/run_driver.hpp"
@@ -41,6 +42,7 @@ std::int64_t differences(const Array& a, const Array& b, std::int64_t& first) {
 std::vector<Array> RunDriver::outputs_with(const Plan& plan, std::string& ended) const {
   std::vector<Array> outputs = outputs_;
   DeviceIo device = device_io_.front();
+  device.arrays.clear();  // the machine's, if the run was on it
   std::size_t out = 0;
   for (std::size_t i = 0; i < plan.operands.size(); ++i) {
     const OperandPlan& op = plan.operands[i];

@@ -247,7 +247,8 @@ RunResult RunDriver::execute() {
   }
   int threads = options_.threads > 0 ? options_.threads : omp_get_max_threads();
   if (options_.keep_movements || !options_.at.empty() || packed_output || cells < 2) threads = 1;
-  bool machine = devices_ > 1 || options_.cores > 1 || options_.schedule || plan_.asynchronous();
+  bool meets = devices_ > 1 || plan_.asynchronous();  // the machine, whatever the options
+  bool machine = meets || options_.cores > 1 || options_.schedule;
   // A kernel that fails on several threads, or leaves undefined values, runs again on one: the
   // first error in grid order is then the one reported, with what scratch held at that step.
   bool done = false;
@@ -258,7 +259,7 @@ RunResult RunDriver::execute() {
     try {
       run_serial(result);
     } catch (const NeedsMachine&) {
-      machine = true;
+      machine = meets = true;
     }
     if (threads > 1 && !machine && result.ok() && !reached() && findings_.empty()) {
       result.diagnostics.push_back(
@@ -271,9 +272,12 @@ RunResult RunDriver::execute() {
     run_on_machine(result);
   else
     finish(result);
-  if (!machine && result.ok() && !options_.dry) {
-    if (std::optional<Diagnostic> d = dependence_beyond())
-      result.diagnostics.push_back(std::move(*d));
+  if (!meets && result.ok() && !options_.dry) {
+    try {
+      if (std::optional<Diagnostic> d = dependence_beyond())
+        result.diagnostics.push_back(std::move(*d));
+    } catch (const NeedsMachine&) {  // of a body that asked for it in the run
+    }
   }
   result.outputs = std::move(outputs_);
   result.bounds = std::move(bounds_);

@@ -154,11 +154,11 @@ reference::Expected row_sums(const auto&, const OracleInputs& in) {
 }
 
 template <template <class> class Kernel>
-RunResult run_sum(bool check, int threads) {
+RunResult run_sum(bool check, RunOptions options) {
   cli::Request request;
-  request.device = load_device("tpu-v5e");
+  request.device = load_device(options.cores > 1 ? "tpu-v5p" : "tpu-v5e");
   request.check = check;
-  request.options.threads = threads;
+  request.options = std::move(options);
   const auto oracle = [](const auto& k, const OracleInputs& in) { return row_sums(k, in); };
   return cli::handle(entry<Kernel>(oracle)).run(request).result;
 }
@@ -168,17 +168,29 @@ RunResult run_sum(bool check, int threads) {
 TEST_CASE("a ragged tail without a padding is an undefined value that is read", "[diagnostics]") {
   for (const bool check : {true, false}) {  // with or without a reference
     for (const int threads : {1, 3}) {
-      const RunResult bad = run_sum<twins::UnpaddedSum>(check, threads);
+      const RunResult bad = run_sum<twins::UnpaddedSum>(check, {.threads = threads});
       REQUIRE(bad.diagnostics.size() == 1);
       CHECK(bad.diagnostics[0].slug == "uninit-read");
       compare("uninit-read.ragged", bad.diagnostics[0].text());
-      CHECK(run_sum<twins::GoodRaggedSum>(check, threads).ok());
+      CHECK(run_sum<twins::GoodRaggedSum>(check, {.threads = threads}).ok());
+    }
+  }
+}
+
+TEST_CASE("it is on two cores and under a schedule too", "[diagnostics]") {
+  for (const int cores : {1, 2}) {
+    for (const char* schedule : {"eager", "random:1"}) {
+      const RunOptions options{.cores = cores, .schedule = parse_schedule(schedule)};
+      const RunResult bad = run_sum<twins::UnpaddedSum>(false, options);
+      REQUIRE(bad.diagnostics.size() == 1);
+      CHECK(bad.diagnostics[0].slug == "uninit-read");
+      CHECK(run_sum<twins::GoodRaggedSum>(false, options).ok());
     }
   }
 }
 
 TEST_CASE("a ragged tail with another padding is a mismatch", "[diagnostics]") {
-  const RunResult bad = run_sum<twins::SumWithOnes>(true, 1);
+  const RunResult bad = run_sum<twins::SumWithOnes>(true, {.threads = 1});
   REQUIRE(bad.diagnostics.size() == 1);
   CHECK(bad.diagnostics[0].slug == "mismatch");
   compare("mismatch", bad.diagnostics[0].text());
