@@ -1,10 +1,11 @@
 // Results that depend on what a block holds beyond its array.
 //
 // Tiles do not know which of their elements are undefined. Cells that had such a block run again
-// with other numbers there: what differs depended on them. Not of kernels that copy or meet
-// devices.
+// with other numbers there: what differs depended on them. Of kernels that copy or meet devices all
+// run again, under the same schedule; not across processes.
 #include <algorithm>
 
+#include "sim/diagnostics/stop.hpp"
 #include "sim/pipeline/run_driver.hpp"
 
 namespace tessera {
@@ -74,8 +75,27 @@ std::vector<Array> RunDriver::outputs_with(const Plan& plan, std::string& ended)
   return outputs;
 }
 
-std::optional<Diagnostic> RunDriver::dependence_beyond() const {
-  if (beyond_.empty()) return std::nullopt;
+/// The same of all cells, on the machine and under the same schedule.
+std::vector<Array> RunDriver::outputs_on_machine_with(const Plan& plan, const Schedule& schedule,
+                                                      std::string& ended) const {
+  const RunOptions options{.device = options_.device,
+                           .mesh = options_.mesh,
+                           .cores = options_.cores,
+                           .find_races = false,  // found already
+                           .profile = options_.profile,
+                           .print = [](const std::string&) {},
+                           .stop = options_.stop,
+                           .who = options_.who};
+  RunDriver again(kernel_, plan, inputs_, options);
+  RunResult result;
+  again.run_schedule(schedule, result);
+  if (options.stop != nullptr && options.stop->load() != Stop::none) stop(options.stop->load());
+  if (!result.ok()) ended = result.diagnostics.front().slug;
+  return std::move(again.outputs_);
+}
+
+std::optional<Diagnostic> RunDriver::dependence_beyond(const Schedule* schedule) const {
+  if (beyond_.empty() || options_.transport != nullptr) return std::nullopt;
   for (std::size_t i = 0; i < plan_.operands.size(); ++i) {
     if (!holds_anything_beyond(plan_.operands[i])) continue;
     Plan plan = plan_;
@@ -83,7 +103,9 @@ std::optional<Diagnostic> RunDriver::dependence_beyond() const {
     op.padded = true;
     op.pad_value = other_number(op.dtype);
     std::string ended;
-    const std::vector<Array> outputs = outputs_with(plan, ended);
+    const std::vector<Array> outputs = schedule == nullptr
+                                           ? outputs_with(plan, ended)
+                                           : outputs_on_machine_with(plan, *schedule, ended);
     std::size_t out = 0;
     for (const OperandPlan& to : plan_.operands) {
       if (!to.is_output() || !to.present) continue;

@@ -272,12 +272,14 @@ RunResult RunDriver::execute() {
     run_on_machine(result);
   else
     finish(result);
-  if (!meets && result.ok() && !options_.dry) {
+  if (result.ok() && !options_.dry) {
+    std::optional<Diagnostic> d;
     try {
-      if (std::optional<Diagnostic> d = dependence_beyond())
-        result.diagnostics.push_back(std::move(*d));
+      d = dependence_beyond(meets ? &result.schedule : nullptr);
     } catch (const NeedsMachine&) {  // of a body that asked for it in the run
+      d = dependence_beyond(&result.schedule);
     }
+    if (d) result.diagnostics.push_back(std::move(*d));
   }
   result.outputs = std::move(outputs_);
   result.bounds = std::move(bounds_);

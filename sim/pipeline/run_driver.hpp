@@ -37,7 +37,10 @@ class RunDriver {
   void finish(RunResult& result);
   void fail(const KernelError& error, RunResult& result);
   std::vector<Array> outputs_with(const Plan& plan, std::string& ended) const;
-  std::optional<Diagnostic> dependence_beyond() const;
+  std::vector<Array> outputs_on_machine_with(const Plan& plan, const Schedule& schedule,
+                                             std::string& ended) const;
+  /// `schedule`: of a kernel that copies or meets devices.
+  std::optional<Diagnostic> dependence_beyond(const Schedule* schedule) const;
 
   const Kernel& kernel_;
   Plan plan_;

@@ -312,4 +312,27 @@ using SumWithOnes = RaggedSum<T, Tail::ones>;
 template <class T>
 using GoodRaggedSum = RaggedSum<T, Tail::zeros>;
 
+/// The same of a kernel that copies: from one scratch to the other.
+template <class T, Tail kTail>
+struct CopiedRaggedSum : RaggedSum<T, kTail> {
+  auto spec(auto bm, auto bn) const {
+    auto x = in<T>("x", shape(this->m, this->n), block(bm, bn), [](auto i) { return at(i, 0); });
+    return tessera::spec(
+        grid(parallel(ceil_div(this->m, bm)).as("i")), kTail == Tail::anything ? x : x.pad(0),
+        out<float>("o", shape(this->m, 1), block(bm, Int<1>{}), [](auto i) { return at(i, 0); }),
+        vmem<float>("sums", bm, Int<1>{}), vmem<float>("copy", bm, Int<1>{}), dma_sem("sem"));
+  }
+  void operator()(auto&, auto x, auto o, auto sums, auto copy, auto sem) const {
+    *sums = row_sum(cast<float>(*x));
+    auto copied = make_async_copy(sums, copy, sem);
+    copied.start();
+    copied.wait();
+    *o = *copy;
+  }
+};
+template <class T>
+using UnpaddedCopiedSum = CopiedRaggedSum<T, Tail::anything>;
+template <class T>
+using GoodCopiedSum = CopiedRaggedSum<T, Tail::zeros>;
+
 }  // namespace tessera::twins

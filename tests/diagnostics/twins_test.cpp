@@ -189,6 +189,18 @@ TEST_CASE("it is on two cores and under a schedule too", "[diagnostics]") {
   }
 }
 
+TEST_CASE("it is in a kernel that copies too", "[diagnostics]") {
+  for (const int cores : {1, 2}) {
+    for (const char* schedule : {"on_wait", "explore:3"}) {
+      const RunOptions options{.cores = cores, .schedule = parse_schedule(schedule)};
+      const RunResult bad = run_sum<twins::UnpaddedCopiedSum>(false, options);
+      REQUIRE(bad.diagnostics.size() == 1);
+      CHECK(bad.diagnostics[0].slug == "uninit-read");
+      CHECK(run_sum<twins::GoodCopiedSum>(false, options).ok());
+    }
+  }
+}
+
 TEST_CASE("a ragged tail with another padding is a mismatch", "[diagnostics]") {
   const RunResult bad = run_sum<twins::SumWithOnes>(true, {.threads = 1});
   REQUIRE(bad.diagnostics.size() == 1);
