@@ -351,7 +351,7 @@ class Calls {
     options.who = kernel_name;
     options.trace_steps = kTracedSteps;
     options.mesh = {static_cast<int>(group.size())};
-    options.print = [&](const std::string& line) { f.printed += line + "\n"; };
+    options.print = [&](const std::string& text) { f.printed += text; };
     const std::string place = fmt::format("{:03}_{}", captured_++, kernel_name);
     if (!settings.capture.empty()) {
       f.folder = settings.capture + "/" + place;

@@ -21,13 +21,14 @@ def _asker():
 
 @contextlib.contextmanager
 def pretend(device, cores):
+    """Starts no backend: until a program asks, it may still say how many devices a CPU shall have."""
     import jax
     from jax._src import mesh, xla_bridge
     from jax._src.export import _export
     from jax._src.lax.control_flow import conditionals
+    from jaxlib import _jax
 
     kind = _xla.device_kind(device)
-    on_cpu = jax.devices("cpu")[0]
     with contextlib.ExitStack() as stack:
 
         def replace(owner, name, value):
@@ -40,11 +41,11 @@ def pretend(device, cores):
             truth = getattr(owner, name)
             replace(owner, name, property(lambda self: truth.__get__(self) if keep() else value))
 
-        answer(type(on_cpu), "platform", "tpu", keep=_asked_by_jax)
-        answer(type(on_cpu.client), "platform", "tpu", keep=_asked_by_jax)
+        answer(jax.Device, "platform", "tpu", keep=_asked_by_jax)
+        answer(_jax.Client, "platform", "tpu", keep=_asked_by_jax)
         # A mesh keeps the kind of its devices for good: what it says is answered below, anew each time.
-        answer(type(on_cpu), "device_kind", kind, keep=lambda: _asker() == mesh.__name__)
-        replace(type(on_cpu), "num_cores", property(lambda self: cores))
+        answer(jax.Device, "device_kind", kind, keep=lambda: _asker() == mesh.__name__)
+        replace(jax.Device, "num_cores", property(lambda self: cores))
         _answer_for_meshes(replace, mesh.AbstractDevice, kind, cores)
         _find_tpus(replace, stack, xla_bridge)
         _take_branches_of_tpus(replace, conditionals.platform_index_p)
@@ -89,6 +90,17 @@ def _take_branches_of_tpus(replace, platform_index):
     replace(platform_index, "bind", chosen)
 
 
+def _cpu_instead_of_tpus():
+    """Where JAX_PLATFORMS says "tpu", as programs for them do: what starts the backends finds the CPU there."""
+    from jax._src import config
+
+    platforms = config.jax_platforms.value
+    names = (platforms or "").split(",")
+    if "tpu" not in names:
+        return contextlib.nullcontext()
+    return config.jax_platforms(",".join(dict.fromkeys("cpu" if name == "tpu" else name for name in names)))
+
+
 def _find_tpus(replace, stack, xla_bridge):
     """jax.devices("tpu") and whatever else names the backend."""
     import jax.extend.backend
@@ -108,9 +120,13 @@ def _find_tpus(replace, stack, xla_bridge):
     replace(xla_bridge, "_get_backend_uncached", backend)
     backends = xla_bridge.backends
 
+    def started():
+        with _cpu_instead_of_tpus():
+            return backends()
+
     def all_backends():
         """A machine with TPUs has a CPU too."""
-        return backends() if _asked_by_jax() else {"tpu": find("cpu"), **backends()}
+        return started() if _asked_by_jax() else {"tpu": find("cpu"), **started()}
 
     for owner in (jax.extend.backend, xla_bridge):
         replace(owner, "backends", all_backends)

@@ -3,6 +3,9 @@
 A tpu_custom_call has the module in its backend_config. tessera_mosaic_call has the same operands and results, after the
 operands the logical id of its device (python/xla_bridge.cpp).
 """
+import functools
+import json
+
 import jax
 import numpy as np
 
@@ -10,23 +13,27 @@ from tessera import _xla
 
 _THEIRS = "tpu_custom_call"
 _OURS = "tessera_mosaic_call"
+_VMEM = 1  # a memory space, in a kernel's configuration
 _NO_OPS = {"builtin.module", "func.func", "func.return", "func.call", "sdy.mesh"}
 _COLLECTIVES = {"stablehlo." + name for name in (
     "all_gather", "all_reduce", "all_to_all", "collective_broadcast", "collective_permute", "reduce_scatter")}
 
 
-def register():
+@functools.cache
+def _register():
+    """Once the backend is there: what is registered before is so in the wrong order."""
     jax.ffi.register_ffi_type("tessera_site", _xla.site_type(), platform="cpu")
     jax.ffi.register_ffi_target(_OURS, _xla.registrations(), platform="cpu")
 
 
-def replaced(program):
-    """A module of StableHLO with our calls; itself if it has none of theirs."""
+def replaced(program, vmem_limit=None):
+    """A module of StableHLO with our calls; itself if it has none of theirs. `vmem_limit`: bytes for kernels that name none."""
     from jax._src.interpreters import mlir
     from jaxlib.mlir import ir
 
     if not _calls_of(program):
         return program
+    _register()
     ours = ir.Module.parse(mlir.module_to_bytecode(program), context=program.context)
     around = _around(ours)
     with ours.context:
@@ -37,7 +44,7 @@ def replaced(program):
             if _may_go(theirs):
                 theirs.erase()
             else:
-                _replace_one(theirs, devices if per_device(theirs) else 1, around)
+                _replace_one(theirs, devices if per_device(theirs) else 1, around, vmem_limit)
     return ours
 
 
@@ -119,7 +126,15 @@ def _may_go(theirs):
     return droppable and not any(True for result in theirs.results for _ in result.uses)
 
 
-def _replace_one(theirs, devices, around):
+def _config(text, vmem_limit):
+    """What a kernel was compiled with, as JAX says it."""
+    config = json.loads(text)
+    if vmem_limit is None or config.get("scoped_memory_configs"):
+        return text
+    return json.dumps({**config, "scoped_memory_configs": [{"memory_space": _VMEM, "offset": 0, "size": vmem_limit}]})
+
+
+def _replace_one(theirs, devices, around, vmem_limit):
     from jax._src.interpreters import mlir
     from jaxlib.mlir import ir
     from jaxlib.mlir.dialects import stablehlo
@@ -144,7 +159,7 @@ def _replace_one(theirs, devices, around):
             operands=operands,
             backend_config={
                 "name": name,
-                "config": attributes["backend_config"],
+                "config": ir.StringAttr.get(_config(ir.StringAttr(attributes["backend_config"]).value, vmem_limit)),
                 "devices": ir.IntegerAttr.get(i64, devices),
                 **around,
                 "aliases": ir.DenseI64ArrayAttr.get([i for pair in aliases.items() for i in pair]),

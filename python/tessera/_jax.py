@@ -5,6 +5,7 @@ What tessera touches in JAX's internals is here (and in _chip.py, what answers q
 """
 import contextlib
 import functools
+import os
 import re
 import warnings
 
@@ -15,7 +16,12 @@ from tessera._report import KernelError
 
 OLDEST, NEWEST = (0, 9), (0, 12)  # of JAX's versions, those that the tests run with
 
-_OF_TPUS = ("xla_tpu_", "xla_sc_", "xla_jf_", "xla_vf_", "xla_pf_", "xla_mosaic_")  # options that XLA knows on a TPU alone
+# Options that XLA knows on a TPU alone: libtpu's families, and XLA's own that are for devices which work while they copy.
+_OF_TPUS = ("xla_tpu_", "xla_sc_", "xla_jf_", "xla_vf_", "xla_pf_", "xla_mosaic_", "xla_msa_", "xla_enable_async_",
+            "xla_latency_hiding_scheduler_", "xla_lhs_", "xla_max_concurrent_", "xla_memory_scheduler",
+            "xla_should_add_loop_invariant_op_in_chain", "xla_should_allow_loop_variant_parameter_in_chain",
+            *(f"xla_{name}_latency_bound_threshold_in_bytes"
+              for name in ("all_gather", "all_reduce", "all_to_all", "collective_permute")))
 _context = None  # a part of JAX's cache keys: what the running simulation lowers for
 _session = None
 
@@ -120,9 +126,6 @@ def _install():
     from jax._src.interpreters import mlir, pxla
     from jax._src.pallas import pallas_call
 
-    jax.devices("cpu")  # registrations before the backend is there are made in the wrong order
-    _custom_calls.register()
-
     primitives = [pallas_call.pallas_call_p]
     try:
         from jax._src.pallas import mpmd  # since 0.10
@@ -166,15 +169,24 @@ def _lines_in_modules():
     return contextlib.nullcontext() if apart is None else apart(False)
 
 
+def _scoped_vmem(options):
+    """Bytes that kernels may take, if the program or the environment says so."""
+    arguments = os.environ.get("LIBTPU_INIT_ARGS", "").split()
+    said = [*(argument.lstrip("-").split("=", 1) for argument in arguments if "=" in argument), *options]
+    kib = [value for name, value in said if name == "xla_tpu_scoped_vmem_limit_kib"]
+    return int(kib[-1]) << 10 if kib else None
+
+
 def _compile_for_us(compiler):
     compile_or_get_cached = compiler.compile_or_get_cached
 
     @functools.wraps(compile_or_get_cached)
     def compile_ours(backend, computation, devices, compile_options, *args, **kwargs):
-        computation = _custom_calls.replaced(computation)
+        options = compile_options.env_option_overrides
+        computation = _custom_calls.replaced(computation, _scoped_vmem(options))
         if _session is not None:
             compile_options.env_option_overrides = [
-                (name, value) for name, value in compile_options.env_option_overrides if not name.startswith(_OF_TPUS)]
+                (name, value) for name, value in options if not name.startswith(_OF_TPUS)]
         return compile_or_get_cached(backend, computation, devices, compile_options, *args, **kwargs)
 
     compiler.compile_or_get_cached = compile_ours

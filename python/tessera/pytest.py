@@ -35,22 +35,72 @@ def pytest_addoption(parser):
     group.addoption("--tessera-devices", metavar="N", type=int, help="virtual CPU devices, for meshes")
 
 
+_BETWEEN = pytest.StashKey()
+
+
+class _Between:
+    """The simulation outside of tests: for what conftest files, modules, classes and fixtures of theirs ask and run."""
+
+    def __init__(self, settings):
+        self._settings = settings
+        self._running = None
+
+    def start(self):
+        import tessera
+
+        self._running = tessera.simulate(**self._settings)
+        self._running.__enter__()
+
+    def stop(self):
+        if self._running is not None:
+            running, self._running = self._running, None
+            running.__exit__(None, None, None)
+
+    def start_again(self):
+        """With a time limit of its own."""
+        self.stop()
+        self.start()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests(early_config):
+    _simulate_between(early_config, early_config.known_args_namespace)
+
+
 def pytest_configure(config):
     if config.getoption("--tessera") is not None and config.getoption("--tessera-triton") is not None:
         raise pytest.UsageError("--tessera and --tessera-triton: a test runs on one of them")
     config.addinivalue_line("markers", "tessera(**settings): run inside tessera.simulate(**settings)")
-    devices = config.getoption("--tessera-devices")
-    if devices is not None:
+    _simulate_between(config, config.option)
+
+
+def _simulate_between(config, options):
+    """Once: a conftest that names this plugin comes too late for the first of these hooks."""
+    if _BETWEEN in config.stash or options.tessera_triton is not None:
+        return
+    if options.tessera_devices is not None:
         import jax
 
-        jax.config.update("jax_num_cpu_devices", devices)
-    device = config.getoption("--tessera")
-    if device is not None:  # marks and skips of whole modules ask for the backend when they are imported
-        from tessera import _chip
+        jax.config.update("jax_num_cpu_devices", options.tessera_devices)
+    config.stash[_BETWEEN] = between = None if options.tessera is None else _Between(_of_command_line(options))
+    if between is not None:
+        try:
+            between.start()
+        except ValueError as e:
+            raise pytest.UsageError(str(e).rstrip()) from e
+        config.add_cleanup(between.stop)
 
-        pretending = _chip.pretend(device, cores=config.getoption("--tessera-cores") or 1)
-        pretending.__enter__()
-        config.add_cleanup(lambda: pretending.__exit__(None, None, None))
+
+def pytest_collectstart(collector):
+    between = collector.config.stash.get(_BETWEEN, None)
+    if between is not None and isinstance(collector, pytest.Module):
+        between.start_again()
+
+
+def _of_command_line(options):
+    settings = {name: getattr(options, f"tessera_{name}") for name in ("schedule", "checks", "cores", "profile")}
+    settings = {name: value for name, value in settings.items() if value is not None}
+    return {"device": options.tessera, **settings, "time_limit": options.tessera_time_limit or None}
 
 
 def _settings(request):
@@ -58,11 +108,9 @@ def _settings(request):
     config = request.config
     if config.getoption("--tessera-triton") is not None:
         return None
-    settings = {"device": config.getoption("--tessera")}
-    for name in ("schedule", "checks", "cores", "profile"):
-        settings[name] = config.getoption(f"--tessera-{name}")
-    settings = {name: value for name, value in settings.items() if value is not None}
-    settings["time_limit"] = config.getoption("--tessera-time-limit") or None
+    settings = _of_command_line(config.option)
+    if settings["device"] is None:
+        del settings["device"]
     mark = request.node.get_closest_marker("tessera")
     if mark is not None:
         if mark.args:
@@ -90,8 +138,15 @@ def _tessera_simulation(request):
         return
     import tessera
 
-    with tessera.simulate(**settings) if triton is None else tessera.simulate_triton(**triton) as report:
-        yield report
+    between = request.config.stash.get(_BETWEEN, None)
+    if between is not None:
+        between.stop()
+    try:
+        with tessera.simulate(**settings) if triton is None else tessera.simulate_triton(**triton) as report:
+            yield report
+    finally:
+        if between is not None:
+            between.start()
     request.node.user_properties.append((_KERNELS, len(report.calls)))
 
 

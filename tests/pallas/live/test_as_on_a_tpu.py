@@ -135,12 +135,37 @@ def test_blocks_of_any_size_are_refused():
 
 
 def test_options_of_a_tpus_compiler_are_taken():
-    options = {"xla_tpu_enable_log_recorder": "true", "xla_sc_assert_level": "all-loads-stores"}
+    options = {"xla_tpu_enable_log_recorder": "true", "xla_sc_assert_level": "all-loads-stores",
+               "xla_enable_async_all_gather": "true", "xla_latency_hiding_scheduler_rerun": "1",
+               "xla_all_reduce_latency_bound_threshold_in_bytes": "1024"}
     with tessera.simulate():
         np.testing.assert_array_equal(jax.jit(add_one, compiler_options=options)(x), x + 1)
         np.testing.assert_array_equal(jax.jit(add_one).lower(x).compile(options)(x), x + 1)
         with pytest.raises(jax.errors.JaxRuntimeError, match="xla_no_such"):
             jax.jit(add_one, compiler_options={"xla_no_such": "true"})(x)
+
+
+@pytest.mark.parametrize("said", ["options", "environment", "kernel", "nowhere"])
+def test_scoped_vmem(said, monkeypatch):
+    """30 MiB of windows and scratch on a v5e, whose compiler gives a kernel 16."""
+    many = np.ones((5 << 9, 1024), np.float32)
+
+    def kernel(x_ref, o_ref, rows_ref):
+        rows_ref[...] = x_ref[...]
+        o_ref[...] = rows_ref[...] + 1
+
+    params = pltpu.CompilerParams(vmem_limit_bytes=64 << 20 if said == "kernel" else None)
+    options = {"options": {"xla_tpu_scoped_vmem_limit_kib": "65536"}, "kernel": {"xla_tpu_scoped_vmem_limit_kib": 1024}}
+    if said == "environment":
+        monkeypatch.setenv("LIBTPU_INIT_ARGS", "--xla_tpu_enable_log_recorder --xla_tpu_scoped_vmem_limit_kib=65536")
+    call = jax.jit(pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct(many.shape, many.dtype), compiler_params=params,
+                                  scratch_shapes=[pltpu.VMEM(many.shape, many.dtype)]), compiler_options=options.get(said))
+    with tessera.simulate(device="tpu-v5e"):
+        if said == "nowhere":
+            with pytest.raises(jax.errors.JaxRuntimeError, match="vmem-capacity"):
+                call(many)
+        else:
+            np.testing.assert_array_equal(call(many), many + 1)
 
 
 def test_kernels_are_lowered_for_a_libtpu_of_today():

@@ -96,19 +96,72 @@ class OnATpu(unittest.TestCase):
         self.assertEqual((self.info.generation, self.info.num_cores, len(at_import)), (5, 2, 3))
 '''
 
+OUTSIDE_OF_TESTS = {
+    "conftest.py": '''
+import os
+os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=4"  # before anything asks for a device
+import jax, pytest
+from kernels import three_times
+if jax.default_backend() != "tpu" or len(jax.devices("tpu")) != 4:
+    collect_ignore = ["test_outside.py"]
+
+@pytest.fixture(scope="session")
+def threes():
+    return three_times()
+''',
+    "kernels.py": '''
+import jax, jax.numpy as jnp
+from jax.experimental import pallas as pl
+
+def three_times(scale=3):
+    def kernel(x_ref, o_ref):
+        o_ref[...] = x_ref[...] * scale
+    return pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct((8, 128), jnp.float32))(jnp.ones((8, 128)))
+''',
+    "test_outside.py": '''
+import unittest
+import jax, numpy as np, pytest
+from kernels import three_times
+
+at_import = three_times()
+
+class InClass(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.threes = three_times()
+
+    def setUp(self):
+        self.sixes = three_times(6)
+
+    def test_all(self):
+        np.testing.assert_array_equal(self.sixes, self.threes + at_import)
+
+def test_of_a_session(threes):
+    np.testing.assert_array_equal(threes, at_import)
+
+@pytest.mark.tessera(device="tpu-v6e")
+def test_elsewhere(threes):
+    assert jax.devices()[0].device_kind == "TPU v6 lite"
+    np.testing.assert_array_equal(three_times(), threes)
+
+def test_back_again():
+    assert jax.devices()[0].device_kind == "TPU v5p"
+'''}
+
 
 @pytest.fixture
 def library(tmp_path):
     (tmp_path / "test_library.py").write_text(LIBRARY)
 
-    def run(*options):
-        done = subprocess.run(
-            [sys.executable, "-m", "pytest", "-q", "-p", "tessera.pytest", "-p", "no:cacheprovider", *options], cwd=tmp_path,
-            capture_output=True, text=True, timeout=300, check=False,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "JAX_PLATFORMS": "cpu"})
-        return done.stdout
+    return lambda *options: pytest_of(tmp_path, *options)
 
-    return run
+
+def pytest_of(folder, *options, platforms="cpu"):
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "tessera.pytest", "-p", "no:cacheprovider", *options], cwd=folder,
+        capture_output=True, text=True, timeout=300, check=False,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "JAX_PLATFORMS": platforms})
+    return done.stdout + done.stderr
 
 
 def test_all_tests_on_a_device(library):
@@ -142,3 +195,16 @@ def test_a_test_that_never_ends(library):
 def test_only_marked_ones(library):
     out = library("-k", "marked or report or plain")
     assert "1 failed, 2 passed" in out, out  # the plain one finds no TPU
+
+
+@pytest.mark.parametrize("platforms", ["cpu", "tpu,cpu"])
+def test_what_is_asked_and_run_outside_of_tests(tmp_path, platforms):
+    """In conftest.py, when a module is imported, for a class, for all tests: on the device of the command line."""
+    for name, text in OUTSIDE_OF_TESTS.items():
+        (tmp_path / name).write_text(text)
+    out = pytest_of(tmp_path, "--tessera=tpu-v5p", platforms=platforms)
+    assert "4 passed" in out, out
+
+
+def test_a_device_that_there_is_not(library):
+    assert library("--tessera=tpu-v9").strip() == "ERROR: no device 'tpu-v9'"
