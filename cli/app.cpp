@@ -89,6 +89,10 @@ void add_setting_options(CLI::App& command, RunArguments& a) {
 void add_threads(CLI::App& command, RunArguments& a) {
   command.add_option("--threads", a.threads, "host threads; 0 takes all")->capture_default_str();
 }
+void add_time_limit(CLI::App& command, RunArguments& a,
+                    const char* what = "seconds that the command may take") {
+  command.add_option("--time-limit", a.time_limit, what)->check(kSeconds);
+}
 void add_oversubscribe(CLI::App& command, RunArguments& a) {
   command.add_flag("--oversubscribe", a.oversubscribe,
                    "on cuda: run several devices of a mesh on one GPU");
@@ -168,9 +172,7 @@ void add_run(CLI::App& app, Words& w) {
       ->envname("TESSERA_BACKEND")
       ->capture_default_str();
   run->add_option("--rounds", a.rounds, "on cuda: time this many runs after the first");
-  run->add_option("--time-limit", a.time_limit,
-                  "seconds that the run may take; on cuda 300 unless given")
-      ->check(kSeconds);
+  add_time_limit(*run, a, "seconds that the run may take; on cuda 300 unless given");
   add_oversubscribe(*run, a);
 }
 
@@ -188,6 +190,7 @@ void add_comparisons(CLI::App& app, Words& w) {
       });
   add_setting_options(*compare, a);
   compare->add_option("--backend", a.backend, "cuda or reference");
+  add_time_limit(*compare, a);
   add_oversubscribe(*compare, a);
   CLI::App* const sweep =
       add_command(app, w, "sweep",
@@ -199,11 +202,13 @@ void add_comparisons(CLI::App& app, Words& w) {
                     "write the rows here (tessera.sweep/1); - for standard output");
   sweep->add_option("--report", a.report, "write a page with the table and a picture here");
   add_threads(*sweep, a);
+  add_time_limit(*sweep, a);
   CLI::App* const advise =
       add_command(app, w, "advise",
                   "which limit binds, and the smallest change of the block shape that moves it",
                   [&a](const Kernels& kernels) { return advise_command(kernels, a); });
   add_setting_options(*advise, a);
+  add_time_limit(*advise, a);
 }
 
 /// What bounds are made for.
@@ -235,6 +240,7 @@ void add_goldens(CLI::App& app, Words& w) {
   add_setting_options(*make, a);
   make->add_option("--out", g.folder, "the folder to make")->required();
   add_threads(*make, a);
+  add_time_limit(*make, a);
   make->add_option("--profile", a.profile, "how products are computed")->capture_default_str();
   add_error_model(*make, g);
   CLI::App* const check = add_command(
@@ -243,6 +249,7 @@ void add_goldens(CLI::App& app, Words& w) {
   check->add_option("golden", g.folder, "the folder of the golden")->required();
   check->add_option("--outputs", g.outputs, "the other build's NAME.npy, in this folder");
   check->add_option("--backend", g.backend, "run this backend on the golden's inputs: cuda");
+  add_time_limit(*check, a);
   add_oversubscribe(*check, a);
   CLI::App* const bisect = add_command(
       *golden, w, "bisect", "the first grid step and ref whose blocks differ from the other side's",
@@ -251,6 +258,7 @@ void add_goldens(CLI::App& app, Words& w) {
   bisect->add_option("--outputs", g.outputs,
                      "the other side's steps.npy, or a folder with it, or with its outputs alone");
   bisect->add_option("--backend", g.backend, "run this backend on the golden's inputs: cuda");
+  add_time_limit(*bisect, a);
   add_oversubscribe(*bisect, a);
   CLI::App* const bless =
       add_command(app, w, "bless",
@@ -261,6 +269,7 @@ void add_goldens(CLI::App& app, Words& w) {
       ->capture_default_str();
   bless->add_option("--out", g.folder, "the folder to make; goldens/KERNEL if not given");
   add_error_model(*bless, g);
+  add_time_limit(*bless, a);
 }
 
 void add_check(CLI::App& app, Words& w) {
@@ -296,6 +305,7 @@ void add_makers(CLI::App& app, Words& w) {
   add_setting_options(*build, a);
   build->add_option("--target", w.build.target, "tpu")->required();
   build->add_option("--out", w.build.folder, "the folder to make")->required();
+  add_time_limit(*build, a);
   build->add_flag(
       "--no-fused", w.build.not_fused,
       "fma() as a product and a sum, which round twice, not by integers: fewer operations");

@@ -62,7 +62,7 @@ golden::Golden make_module_golden(const RunArguments& a, const ErrorModel& model
   }
   options.error_model = model;
   options.keep_checksums = true;
-  options.command = command;
+  options.command = command_of("run", a);
   RunResult result = run_with_progress(r, options);
   diagnostics = result.diagnostics;
   if (!result.ok()) return {};

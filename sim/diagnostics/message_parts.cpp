@@ -29,12 +29,12 @@ void add_replay_field(Diagnostic& d) {
   const StepContext* c = step_context;
   if (c == nullptr || c->command.empty()) return;
   std::string text = c->command;
-  if (c->ids != nullptr) {
+  if (c->ids != nullptr && c->plan->grid_rank > 0) {
     text += " --at ";
     for (int i = 0; i < c->plan->grid_rank; ++i) {
       text += (i > 0 ? "," : "") + std::to_string(c->ids[i]);
     }
-    text += " --break";
+    if (!c->plan->counts_in_run) text += " --break";  // gdb stops in C++ bodies, not in modules
   }
   d.fields.emplace_back("replay", text);
 }

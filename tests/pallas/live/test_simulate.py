@@ -357,6 +357,24 @@ def test_a_capture_carries_its_device(tmp_path):
     assert done.returncode == 1 and "error[race]" in done.stderr
 
 
+def test_a_step_of_a_capture_is_run_again(tmp_path):
+    program = os.environ.get("TESSERA", "")
+    if not program:
+        pytest.skip("TESSERA names no program: ./tessera test sets it")
+
+    def kernel(x_ref, o_ref):
+        o_ref[...] = x_ref[pl.ds(8 * pl.program_id(0), 8)]
+
+    x = matrix()
+    f = pl.pallas_call(kernel, grid=(3,), in_specs=[pl.BlockSpec(x.shape, lambda i: (0, 0))],
+                       out_specs=pl.BlockSpec((8, 128), lambda i: (i, 0)), out_shape=jax.ShapeDtypeStruct((24, 128), x.dtype))
+    report = tessera.capture(f, x, folder=tmp_path / "calls")
+    replay = re.search(r"replay  tessera (run .*)", str(report.errors[0]))[1]
+    assert replay.endswith(" --at 2")  # gdb has nothing to stop in
+    done = subprocess.run([program, *shlex.split(replay)], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 1 and "error[oob-index]" in done.stderr
+
+
 @pytest.mark.parametrize("name,values", [
     ("cores", [10**9, 2**31, 10**30, -1, 0, 1.5, "2", True, None]), ("threads", [-5, 10**9, 2**40, "a", 1.5]),
     ("device", [5, None, [], b"tpu-v5e"]), ("schedule", ["", "x", "random:-1", "explore:0", 5]),
