@@ -156,7 +156,8 @@ class Limits {
   const Type& type(int value) const { return module_.type(value); }
   const Operation* maker(int value) const { return made_by_[static_cast<std::size_t>(value)]; }
 
-  /// What a scalar is known to be a multiple of.
+  /// What the compiler knows a scalar to be a multiple of: it does not look into maxima, shifts,
+  /// loops and branches.
   std::int64_t multiple(int value, int depth = 8) const {
     if (const auto known = folded_.of(value))
       return *known == 0
@@ -174,14 +175,18 @@ class Limits {
       return a == nullptr || a->integer < 1 ? of(0)
                                             : std::max(of(0), std::min(a->integer, kAnything));
     }
+    if (name == "arith.select" && op->operands.size() == 3) return std::gcd(of(1), of(2));
     if (op->operands.size() != 2) return 1;
-    if (name == "arith.muli")
-      return std::min(kAnything, of(0) * std::min(of(1), std::int64_t{1} << 20));
-    if (name == "arith.addi" || name == "arith.subi") return std::gcd(of(0), of(1));
-    if (name == "arith.shli") {
-      const auto by = folded_.of(op->operands[1]);
-      if (by && *by >= 0 && *by < 20) return std::min(kAnything, of(0) << *by);
+    if (name == "arith.muli") {
+      const std::int64_t a = of(0);
+      const std::int64_t b = std::min(of(1), std::int64_t{1} << 20);
+      const bool scaled = folded_.of(op->operands[0]) || folded_.of(op->operands[1]);
+      if (scaled) return std::min(kAnything, a * b);
+      return (a & -a) > (b & -b) ? a : b;  // one of them has to do
     }
+    if (name == "arith.addi" || name == "arith.subi" || name == "arith.minsi" ||
+        name == "arith.remsi")
+      return std::gcd(of(0), of(1));
     return 1;
   }
 

@@ -122,12 +122,24 @@ DType named_type(Planner& p, const Operation& op, const char* attribute) {
   p.unsupported(op, std::string(attribute) + " " + text);
 }
 
+/// What a packed word holds several of: bf16, or integers of so many bits.
+struct Field {
+  int bits = 0;
+  bool floats = false;
+};
+
+Field field_type(Planner& p, const Operation& op, const char* attribute) {
+  if (p.text(op, attribute) == "i2") return {.bits = 2};  // of no array, so that it is no DType
+  const DType type = named_type(p, op, attribute);
+  if (is_float(type) && type != DType::bf16) p.unsupported(op, "of this type");
+  return {.bits = bit_width(type), .floats = type == DType::bf16};
+}
+
 /// Element i of the result holds element i of each operand, narrowed, the first lowest.
 void plan_pack_elementwise(Planner& p, const Operation& op) {
   if (op.results.size() != 1 || op.operands.empty()) p.refuse(op);
   const Type& to = p.type(op.results[0]);
-  const DType narrow = named_type(p, op, "target_type");
-  const int bits = bit_width(narrow);
+  const auto [bits, floats] = field_type(p, op, "target_type");
   const Type& from = p.type(op.operands[0]);
   if (static_cast<int>(op.operands.size()) * bits != bit_width(to.dtype) || is_float(to.dtype))
     p.unsupported(op, "its operands do not fill the result");
@@ -142,9 +154,9 @@ void plan_pack_elementwise(Planner& p, const Operation& op) {
   const std::int64_t n = to.shape.elems();
   const std::int64_t width = register_bytes(to.dtype);
   const std::int64_t from_width = register_bytes(from.dtype);
-  const bool floats = from.dtype == DType::f32 && narrow == DType::bf16;
-  if (is_float(from.dtype) && !floats) p.unsupported(op, "to this type");
-  p.emit([=](Exec& x) {
+  if (floats ? from.dtype != DType::f32 : is_float(from.dtype)) p.unsupported(op, "to this type");
+  const bool negative = to.dtype == DType::i4;  // which registers hold in a byte
+  p.emit([=, bits = bits, floats = floats](Exec& x) {
     Vector r;
     r.data = StorageHandle(Storage::allocate(static_cast<std::size_t>(n * width)));
     const std::uint64_t mask = (std::uint64_t{1} << bits) - 1;
@@ -162,6 +174,7 @@ void plan_pack_elementwise(Planner& p, const Operation& op) {
         if (floats) one = bf16(std::bit_cast<float>(static_cast<std::uint32_t>(one))).bits;
         packed |= (one & mask) << (static_cast<int>(k) * bits);
       }
+      if (negative && (packed & 8) != 0) packed |= 0xf0;
       std::memcpy(r.data.bytes() + e * width, &packed, static_cast<std::size_t>(width));
     }
     x.vector(result) = std::move(r);
@@ -172,21 +185,18 @@ void plan_unpack_elementwise(Planner& p, const Operation& op) {
   p.expect(op, 1, 1);
   const Type& from = p.type(op.operands[0]);
   const Type& to = p.type(op.results[0]);
-  const DType narrow = named_type(p, op, "source_type");
+  const auto [bits, floats] = field_type(p, op, "source_type");
   const auto index = p.integer(op, "index");
-  const int bits = bit_width(narrow);
   if (is_float(from.dtype) || index < 0 || (index + 1) * bits > bit_width(from.dtype) ||
-      from.shape.elems() != to.shape.elems() || is_float(narrow) != is_float(to.dtype) ||
-      (is_float(narrow) && narrow != DType::bf16))
+      from.shape.elems() != to.shape.elems() || floats != is_float(to.dtype))
     p.unsupported(op, "of this type");
   const int source = p.vector(op.operands[0]);
   const int result = p.new_vector(op.results[0]);
   const std::int64_t n = to.shape.elems();
   const std::int64_t from_width = register_bytes(from.dtype);
   const std::int64_t width = register_bytes(to.dtype);
-  const bool floats = is_float(narrow);
   p.emit(
-      [=](Exec& x) {
+      [=, bits = bits, floats = floats](Exec& x) {
         const Vector& v = x.vector(source);
         Vector r;
         r.data = StorageHandle(Storage::allocate(static_cast<std::size_t>(n * width)));

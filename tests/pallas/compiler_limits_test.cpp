@@ -225,6 +225,36 @@ TEST_CASE("an offset that the run decides is known to be a multiple of the tile"
   CHECK(refusing(rotated(folded(-31), "32x128xbf16")).empty());  // -16
 }
 
+TEST_CASE(
+    "what is known of an offset survives choices, minima and remainders, not maxima and shifts",
+    "[pallas][limits]") {
+  const auto at = [](const std::string& op, const std::string& left, const std::string& right) {
+    const std::string more =
+        std::string(kEights).substr(0, std::string(kEights).find("%k")) +
+        "%four = \"S.arith.constant\"() {value = 4 : i32} : () -> i32\n"
+        "%three = \"S.arith.constant\"() {value = 3 : i32} : () -> i32\n"
+        "%eights = \"S.arith.muli\"(%n, %eight) : (i32, i32) -> i32\n"
+        "%fours = \"S.arith.muli\"(%n, %four) : (i32, i32) -> i32\n"
+        "%chosen = \"S.arith.cmpi\"(%n, %three) {predicate = 2 : i64} : (i32, i32) -> i1\n";
+    const bool choice = op == "select";
+    return refusing(loaded_at(more + "%k = \"S.arith." + op + "\"(" + (choice ? "%chosen, " : "") +
+                                  left + ", " + right + ") : (" + (choice ? "i1, " : "") +
+                                  "i32, i32) -> i32\n",
+                              "64x256xf32", "8x256xf32"));
+  };
+  CHECK(at("select", "%eights", "%eight").empty());
+  CHECK(at("select", "%eights", "%four") == kAll);
+  CHECK(at("minsi", "%eights", "%eight").empty());
+  CHECK(at("minsi", "%fours", "%eight") == kAll);
+  CHECK(at("remsi", "%eights", "%eight").empty());
+  CHECK(at("remsi", "%eights", "%four") == kAll);
+  CHECK(at("maxsi", "%eights", "%eight") == kAll);
+  CHECK(at("shli", "%n", "%three") == kAll);
+  CHECK(at("muli", "%fours", "%four").empty());  // by a constant
+  CHECK(at("muli", "%fours", "%fours") == kAll);
+  CHECK(at("muli", "%eights", "%n").empty());
+}
+
 TEST_CASE("a copy takes whole lanes and whole words", "[pallas][limits]") {
   CHECK(refused(sliced("0", "0", "64x256xf32", "64x16xf32"), "v5e") == "misaligned-slice");
   CHECK(refusing(sliced("0", "128", "64x256xf32", "64x128xf32")).empty());

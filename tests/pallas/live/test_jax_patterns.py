@@ -338,3 +338,19 @@ def test_what_the_compiler_has_no_code_for(wrong, right, words):
     assert e.value.slug == "unsupported"
     with tessera.simulate(device="tpu-v6e"):
         assert (right[0](right[1]) == 6).all()
+
+
+@pytest.mark.parametrize("unpacked,packed", [("int8", "int4"), ("int4", "int2")])
+def test_halves_packed_side_by_side(unpacked, packed):
+    """Also of 2 bits, of which nothing else is made."""
+    bits = 4 if packed == "int4" else 2
+    sources = np.random.default_rng(0).integers(-(1 << bits - 1), 1 << bits - 1, (2, 128, 128)).astype(np.int8)
+
+    def pack(x_ref, o_ref):
+        o_ref[...] = pltpu.pack_elementwise([x_ref[0], x_ref[1]], packed_dtype=jnp.dtype(packed))
+
+    with tessera.simulate("tpu-v6e"):
+        words = pl.pallas_call(pack, out_shape=jax.ShapeDtypeStruct((128, 128), "u" + unpacked))(
+            jnp.asarray(sources, unpacked))
+    fields = sources.astype(np.uint8) & ((1 << bits) - 1)
+    np.testing.assert_array_equal(np.asarray(words.astype("uint8")), fields[0] | fields[1] << bits)
