@@ -57,7 +57,7 @@ class ModulePlanner {
       return;
     }
     planner_.plan_function(main_, program_.main);
-    const Written written = written_by(module_, main_, planner_);
+    const Written written = written_by(module_, main_, planner_, !program_.subcores.empty());
     for (Window& w : program_.operands) {
       w.written = written.arguments.contains(w.argument);
       w.by_data = written.by_data.contains(w.argument);
@@ -134,10 +134,11 @@ class ModulePlanner {
           unsupported("operands that are not the same for every kind of core");
       }
       planner_.plan_function(f, kind.main);
-      const Written written = written_by(module_, f, planner_);
+      const Written written = written_by(module_, f, planner_, true);
       for (std::size_t i = 0; i < program_.operands.size(); ++i) {
-        if (written.arguments.contains(f.body.arguments[rank + i]))
-          program_.operands[i].written = true;
+        Window& w = program_.operands[i];
+        w.by_data = true;  // one kind of core may tell another
+        if (written.arguments.contains(f.body.arguments[rank + i])) w.written = true;
       }
       kind.ids.assign(kind.main.arguments.begin(),
                       kind.main.arguments.begin() + static_cast<std::ptrdiff_t>(rank));

@@ -10,12 +10,13 @@ namespace {
 
 class Walk {
  public:
-  Walk(const Module& module, const Planner& planner) : module_(module), planner_(planner) {}
+  Walk(const Module& module, const Planner& planner, bool sparse_core)
+      : module_(module), planner_(planner), sparse_core_(sparse_core) {}
 
   Written take(const Region& r) {
-    // A loop's values may depend on those of its last turn.
-    for (std::size_t known = SIZE_MAX; known != data_.size();) {
-      known = data_.size();
+    // A loop's values, and what it copies, may depend on those of its last turn.
+    for (std::size_t known = SIZE_MAX; known != data_.size() + written_.by_data.size();) {
+      known = data_.size() + written_.by_data.size();
       region(r, false);
     }
     return std::move(written_);
@@ -54,6 +55,10 @@ class Walk {
     bool by_data = decided || scatters;
     for (auto v = op.operands.begin(); store && v != op.operands.end(); ++v)
       by_data = by_data || (v != value && is_data(*v));
+    if (copy && sparse_core_ && is_memref(op.operands.front())) {
+      const int from = planner_.root(op.operands.front());
+      by_data = by_data || from < 0 || written_.by_data.contains(from);  // < 0: memory of a scope
+    }
     for (std::size_t i = copy ? 1 : 0; i < op.operands.size(); ++i) {
       const int v = op.operands[i];
       const int root = is_memref(v) ? planner_.root(v) : -1;
@@ -65,14 +70,16 @@ class Walk {
 
   const Module& module_;
   const Planner& planner_;
+  bool sparse_core_;
   std::set<int> data_;
   Written written_;
 };
 
 }  // namespace
 
-Written written_by(const Module& module, const Function& f, const Planner& planner) {
-  return Walk(module, planner).take(f.body);
+Written written_by(const Module& module, const Function& f, const Planner& planner,
+                   bool sparse_core) {
+  return Walk(module, planner, sparse_core).take(f.body);
 }
 
 }  // namespace tessera::pallas

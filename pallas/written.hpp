@@ -16,8 +16,9 @@ struct Written {
   std::set<int> by_data;
 };
 
-/// Of a function that `planner` has planned.
+/// Of a function that `planner` has planned. On a SparseCore results leave by copies of memory that
+/// holds as many elements as the data says.
 Written written_by(const program::Module& module, const program::Function& f,
-                   const program::Planner& planner);
+                   const program::Planner& planner, bool sparse_core);
 
 }  // namespace tessera::pallas

@@ -289,8 +289,7 @@ OperandPlan operand_plan(const Call& call, std::size_t i, int devices,
   op.dense = true;
   // A grid of dynamic extents visits what its caller says; reads that are not checked are the
   // author's.
-  // Subcores store as many elements as their data says, and their results leave by copies.
-  op.by_data = w.by_data || !call.bounds.empty() || call.unchecked_bounds || !p.subcores.empty();
+  op.by_data = w.by_data || !call.bounds.empty() || call.unchecked_bounds;
   op.reached = op.role == Role::out || w.whole;
   return op;
 }

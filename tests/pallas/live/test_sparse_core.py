@@ -97,3 +97,48 @@ def test_a_chip_without_sparse_cores():
     x, i = data()
     with pytest.raises(RuntimeError, match="does not have SparseCores"), tessera.simulate("tpu-v5e"):
         on_subcores(gather, TOTAL)(x, i)
+
+
+def on_one_subcore(kernel):
+    """kernel(x in VMEM, rows in VMEM, even lanes); what it leaves in rows is the result."""
+
+    def body(x_hbm, o_hbm, x_vmem, rows_vmem):
+        pltpu.sync_copy(x_hbm, x_vmem)
+        kernel(x_vmem, rows_vmem, jax.lax.iota(jnp.int32, 8) % 2 == 0)
+        pltpu.sync_copy(rows_vmem, o_hbm)
+
+    with tessera.simulate("tpu-v6e"):
+        call = pl.kernel(
+            body, out_type=jax.ShapeDtypeStruct((8,), jnp.int32), scratch_types=[pltpu.VMEM((8,), jnp.int32)] * 2,
+            mesh=plsc.VectorSubcoreMesh(core_axis_name="core", subcore_axis_name="subcore", num_cores=1, num_subcores=1),
+            compiler_params=pltpu.CompilerParams(needs_layout_passes=False))
+        return np.asarray(jax.jit(call)(jnp.arange(8, dtype=jnp.int32)))
+
+
+def test_lanes_that_an_expanding_load_leaves_out_are_undefined():
+    def loaded(x, rows, even):
+        rows[...] = plsc.load_expanded(x.at[...], mask=even)
+
+    def chosen(x, rows, even):
+        rows[...] = jnp.where(even, plsc.load_expanded(x.at[...], mask=even), 9)
+
+    with pytest.raises(tessera.KernelError, match="output-not-covered.*: 4 of 8 elements"):
+        on_one_subcore(loaded)
+    np.testing.assert_array_equal(on_one_subcore(chosen), [0, 9, 1, 9, 2, 9, 3, 9])
+
+
+def test_a_result_that_a_subcore_leaves_unwritten():
+    def nothing(x, rows, even):
+        pass
+
+    def half(x, rows, even):
+        plsc.store_compressed(rows.at[...], x[...], mask=even)
+
+    def as_data_says(x, rows, even):
+        plsc.store_compressed(rows.at[...], x[...], mask=x[...] < 4)
+
+    with pytest.raises(tessera.KernelError, match="output-not-covered.*: 8 of 8 elements"):
+        on_one_subcore(nothing)
+    with pytest.raises(tessera.KernelError, match="output-not-covered.*: 4 of 8 elements"):
+        on_one_subcore(half)
+    np.testing.assert_array_equal(on_one_subcore(as_data_says)[:4], [0, 1, 2, 3])
