@@ -160,8 +160,8 @@ void add_run(CLI::App& app, Words& w) {
                 "predict the time of a run of more than 131,072 steps too");
   run->add_option(
          "--timing", a.timing,
-         "what the predicted time is from: model, or compiler (of a Mosaic module on a TPU: "
-         "the schedule that libtpu makes of it, bundle by bundle)")
+         "what the predicted time is from: model, or compiler (on a TPU: the schedule that "
+         "libtpu makes of the Mosaic module or the kernel's TPU build, bundle by bundle)")
       ->check(CLI::IsMember({"model", "compiler"}))
       ->capture_default_str();
   run->add_option("--python", a.python,
@@ -275,10 +275,17 @@ void add_goldens(CLI::App& app, Words& w) {
 void add_check(CLI::App& app, Words& w) {
   CheckArguments& c = w.check;
   CLI::App* const check = add_command(
-      app, w, "check", "what the TPU's compiler says of Mosaic modules, and tessera, by device",
-      [&c](const Kernels&) { return module_commands().check(c); });
-  check->add_option("modules", c.modules, "modules, folders of calls, or folders of such folders")
+      app, w, "check",
+      "what the TPU's compiler says of Mosaic modules or a kernel, and tessera, by device",
+      [&c](const Kernels& kernels) { return module_commands().check(kernels, c); });
+  check
+      ->add_option("subjects", c.subjects,
+                   "modules, folders of calls or of such folders; or a kernel, and name=value of "
+                   "its sizes and tiles")
       ->required();
+  check->add_option("--case", c.kernel.case_index, "of a kernel: a case by number")
+      ->capture_default_str();
+  check->add_option("--dtype", c.kernel.dtype, "of a kernel: f32 or bf16")->capture_default_str();
   check->add_option("--device", c.devices, "devices, as in tpu-v5e,tpu-v6e")->capture_default_str();
   check->add_option("--python", c.python,
                     "the Python interpreter that has jax and libtpu; TESSERA_TPU_PYTHON or "

@@ -10,8 +10,8 @@
 #include "cli/compiled_timing.hpp"
 #include "cli/module_call.hpp"
 #include "cli/module_commands.hpp"
+#include "cli/tpu_build.hpp"
 #include "memory_model/npy.hpp"
-#include "predict/tpu_costs.hpp"
 #include "sim/diagnostics/diagnostic.hpp"
 #include "tpu_compiler/call_to_check.hpp"
 
@@ -36,7 +36,6 @@ struct Row {
   Own own;
   std::optional<Verdict> compiler;
   std::optional<predict::TpuSchedule> schedule;
-  std::optional<predict::CostAmounts> amounts;  ///< of all steps, as the model of time counts them
 };
 
 std::vector<DeviceSpec> devices_of(const std::string& list) {
@@ -70,6 +69,73 @@ std::vector<std::string> modules_in(const std::string& path) {
   return found;
 }
 
+/// What is asked about: a module or a recorded call, or a kernel's TPU build.
+struct Subject {
+  std::string title;  ///< of the former: its path
+  const KernelHandle* kernel = nullptr;
+  RunArguments arguments;  ///< of the kernel
+};
+
+/// Words with "=" are a kernel's sizes and tiles, unless they name a file.
+std::vector<Subject> subjects_of(const Kernels& kernels, const CheckArguments& c) {
+  std::vector<std::string> paths;
+  std::vector<std::string> names;
+  RunArguments arguments = c.kernel;
+  std::error_code error;
+  for (const std::string& word : c.subjects) {
+    if (is_module(word) || fs::exists(word, error))
+      paths.push_back(word);
+    else if (word.find('=') != std::string::npos)
+      arguments.assignments.push_back(word);
+    else
+      names.push_back(word);
+  }
+  if (names.empty() && !arguments.assignments.empty())
+    throw InputError("bad-input", "a module has no parameters; its shapes are fixed");
+  std::vector<Subject> subjects;
+  for (const std::string& path : paths) {
+    for (std::string& module : modules_in(path))
+      subjects.push_back({std::move(module), nullptr, {}});
+  }
+  for (const std::string& name : names) {
+    arguments.kernel = name;
+    std::string title = name;
+    for (const std::string& word : arguments.assignments) title += " " + word;
+    if (arguments.dtype != RunArguments{}.dtype) title += " --dtype " + arguments.dtype;
+    if (arguments.case_index > 0) title += fmt::format(" --case {}", arguments.case_index);
+    subjects.push_back({title, &kernels.find(name), arguments});
+  }
+  return subjects;
+}
+
+/// Throws InputError.
+tpu_compiler::CallToCheck call_of(const Subject& subject, const DeviceSpec& device) {
+  if (subject.kernel == nullptr) {
+    return is_folder(subject.title) ? tpu_compiler::read_folder(subject.title)
+                                    : tpu_compiler::read_module(subject.title);
+  }
+  RunArguments arguments = subject.arguments;
+  arguments.device = device.name;
+  const Request request = request_of(*subject.kernel, arguments);
+  try {
+    TpuCall built = tpu_call_of(*subject.kernel, request);
+    tpu_compiler::CallToCheck c = tpu_compiler::call_to_check(subject.title, built.call);
+    c.call.names = std::move(built.names);
+    try {  // what is wrong with the spec is said in its own words
+      Plan plan = subject.kernel->describe(request).plan;
+      finish_plan(plan);
+    } catch (const KernelError& e) {
+      c.failure = e.diagnostic;
+    }
+    return c;
+  } catch (const KernelError& e) {
+    tpu_compiler::CallToCheck none;  // nothing that the compiler could be asked
+    none.question.kernel = subject.title;
+    none.failure = e.diagnostic;
+    return none;
+  }
+}
+
 Own own_verdict(const tpu_compiler::CallToCheck& call, const DeviceSpec& device) {
   Own own;
   try {
@@ -86,34 +152,6 @@ Own own_verdict(const tpu_compiler::CallToCheck& call, const DeviceSpec& device)
     }
   }
   return own;
-}
-
-/// What the model of time counts; nothing where a run needs values, or fails.
-std::optional<predict::CostAmounts> amounts_of(const tpu_compiler::CallToCheck& call,
-                                               const DeviceSpec& device) {
-  if (call.failure || call.devices > 1 || !call.call.prefetched.empty()) return {};
-  RunOptions options;
-  options.device = device;
-  options.mesh = {1};
-  options.dry = true;
-  options.trace_steps = StepTrace::kMostSteps;
-  try {
-    const RunResult result = program::run_call(call.call, options);
-    if (!result.ok() || !result.trace.complete) return {};
-    predict::CostAmounts all{};
-    const predict::CostAmounts step = predict::amounts_of_step(result.plan);
-    for (const std::int32_t w : result.trace.work) {
-      const predict::CostAmounts work =
-          predict::amounts_of(result.trace.works[static_cast<std::size_t>(w)]);
-      for (std::size_t c = 0; c < predict::kCosts; ++c) all[c] += step[c] + work[c];
-    }
-    all[static_cast<std::size_t>(predict::Cost::launch)] = 1;
-    return all;
-  } catch (const KernelError&) {
-    return {};
-  } catch (const InputError&) {
-    return {};
-  }
 }
 
 std::string bytes_or(const std::optional<std::int64_t>& bytes) {
@@ -180,10 +218,6 @@ Json json_of(const Row& r) {
     j["schedule"] = {{"unmodelled", r.schedule->unmodelled}};
   else if (r.schedule)
     j["schedule"] = json_of(*r.schedule);
-  if (r.amounts) {
-    for (std::size_t c = 0; c < predict::kCosts; ++c)
-      j["amounts"][predict::kCostNames[c]] = (*r.amounts)[c];
-  }
   if (r.compiler) j["compiler"] = Json::parse(tpu_compiler::json_of(*r.compiler));
   return j;
 }
@@ -199,13 +233,9 @@ int code_of(const Row& r) {
 
 }  // namespace
 
-int check_command(const CheckArguments& c) {
+int check_command(const Kernels& kernels, const CheckArguments& c) {
   const std::vector<DeviceSpec> devices = devices_of(c.devices);
-  std::vector<std::string> modules;
-  for (const std::string& path : c.modules) {
-    const auto found = modules_in(path);
-    modules.insert(modules.end(), found.begin(), found.end());
-  }
+  const std::vector<Subject> subjects = subjects_of(kernels, c);
   std::optional<tpu_compiler::TpuCompiler> compiler;
   if (!c.own) {
     tpu_compiler::Settings settings;
@@ -218,34 +248,37 @@ int check_command(const CheckArguments& c) {
   }
   Json all = Json::array();
   int code = 0;
-  for (const std::string& path : modules) {
-    const tpu_compiler::CallToCheck call =
-        is_folder(path) ? tpu_compiler::read_folder(path) : tpu_compiler::read_module(path);
+  for (const Subject& subject : subjects) {
+    std::optional<tpu_compiler::CallToCheck> read;
     std::vector<Row> rows;
     Json list = Json::array();
     for (const DeviceSpec& device : devices) {
-      Row r{.device = device.name,
-            .own = own_verdict(call, device),
-            .compiler = {},
-            .schedule = {},
-            .amounts = {}};
-      if (compiler) {
+      // A module is the same for every device; a kernel is built for each.
+      if (!read || subject.kernel != nullptr) read.emplace(call_of(subject, device));
+      const tpu_compiler::CallToCheck& call = *read;
+      Row r{
+          .device = device.name, .own = own_verdict(call, device), .compiler = {}, .schedule = {}};
+      if (compiler && !call.question.module.empty()) {
         tpu_compiler::Question q = call.question;
         q.chip = device.jax.chip;
         r.compiler = compiler->ask(q);
         if (c.schedule && r.compiler->kind == Verdict::Kind::accepted) {
-          r.schedule = played_schedule(*compiler, *r.compiler, call.call, false, device);
-          if (r.schedule->unmodelled.empty()) r.amounts = amounts_of(call, device);
+          if (call.devices > 1) {
+            r.schedule.emplace().unmodelled = kOneDevice;
+          } else {
+            const bool known = subject.kernel != nullptr;  // its prefetched arrays hold something
+            r.schedule = played_schedule(*compiler, *r.compiler, call.call, known, device);
+          }
         }
       }
       code = worse(code, code_of(r));
       list.push_back(json_of(r));
       rows.push_back(std::move(r));
     }
-    if (c.json != "-") print(path, rows);
+    if (c.json != "-") print(subject.title, rows);
     std::fflush(stdout);
-    all.push_back({{"module", path},
-                   {"kernel", call.program ? call.program->name : call.question.kernel},
+    all.push_back({{"module", subject.title},
+                   {"kernel", read->program ? read->program->name : read->question.kernel},
                    {"devices", list}});
   }
   if (compiler && c.json != "-") fmt::print("{}\n", compiler->version());

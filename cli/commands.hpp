@@ -37,7 +37,7 @@ struct RunArguments {
   bool dry = false;
   bool steps = false;  ///< of a module: as it is planned
   bool timeline = false;
-  std::string timing = "model";  ///< "compiler": of a module, by the TPU compiler's schedule
+  std::string timing = "model";  ///< "compiler": by the TPU compiler's schedule
   std::string python;            ///< that has the compiler
   std::string backend = "auto";
   int rounds = 0;
@@ -67,7 +67,8 @@ struct BuildArguments {
 
 /// What `tessera check` is told.
 struct CheckArguments {
-  std::vector<std::string> modules;  ///< or folders of calls, or of such folders
+  std::vector<std::string> subjects;  ///< modules, folders of calls or of such folders; a kernel
+  RunArguments kernel;                ///< how it is to be built
   std::string devices = "tpu-v4,tpu-v5e,tpu-v5p,tpu-v6e,tpu-v7x";
   std::string python;
   double time_limit = 120;  ///< seconds for a module

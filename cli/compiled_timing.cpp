@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "cli/module_call.hpp"
+#include "cli/tpu_build.hpp"
 #include "memory_model/file.hpp"
 #include "sim/diagnostics/diagnostic.hpp"
 #include "tpu_compiler/call_to_check.hpp"
@@ -20,6 +21,45 @@ tpu_compiler::Question question_of(const RunArguments& a, const pallas::Recorded
   }
   constexpr std::size_t kMostBytes = std::size_t{1} << 30;
   return tpu_compiler::question_of(read_file(a.kernel, kMostBytes), "", r.call);
+}
+
+/// `names`: of inputs, then of results.
+void add_timing(const RunArguments& a, tpu_compiler::Question question, const program::Call& call,
+                int devices, const std::vector<std::string>& names, report::RunReport& report) {
+  tpu_compiler::Settings settings;
+  settings.python = a.python;
+  settings.listings = tpu_compiler::Settings::Listings::schedule;
+  settings.note = [](const std::string& text) { fmt::print(stderr, "tessera: {}\n", text); };
+  report.timeline.emplace();
+  std::string& why = report.timeline->unmodelled;
+  const DeviceSpec& device = report.device;
+  if (device.kind != DeviceSpec::Kind::tpu || device.jax.chip.empty()) {
+    why = device.name + " is no TPU that its compiler knows";
+    return;
+  }
+  if (devices > 1) {
+    why = kOneDevice;
+    return;
+  }
+  tpu_compiler::TpuCompiler compiler(std::move(settings));
+  question.chip = device.jax.chip;
+  const tpu_compiler::Verdict verdict = compiler.ask(question);
+  if (verdict.kind != tpu_compiler::Verdict::Kind::accepted) {
+    why = std::string("the compiler's answer is ") + name(verdict.kind) + ": " + verdict.sentence;
+    return;
+  }
+  predict::TpuSchedule schedule =
+      played_schedule(compiler, verdict, call, true, device, spans_of(a));
+  why = schedule.unmodelled;
+  if (!why.empty()) return;
+  const std::size_t scalars = program::operands_before_inputs(*call.program);
+  for (predict::ScheduleOperand& o : schedule.operands) {
+    const std::size_t operand = static_cast<std::size_t>(o.index) - scalars;
+    if (operand < names.size()) o.name = names[operand];
+  }
+  report.timeline = schedule.timeline;
+  report.compiled = std::move(schedule);
+  report.compiled_by = compiler.version();
 }
 
 }  // namespace
@@ -50,43 +90,24 @@ predict::TpuSchedule played_schedule(const tpu_compiler::TpuCompiler& compiler,
   }
 }
 
-void add_compiled_timing(const RunArguments& a, const pallas::RecordedCall& r,
-                         const RunResult& result, report::RunReport& report) {
-  tpu_compiler::Settings settings;
-  settings.python = a.python;
-  settings.listings = tpu_compiler::Settings::Listings::schedule;
-  settings.note = [](const std::string& text) { fmt::print(stderr, "tessera: {}\n", text); };
+void add_module_timing(const RunArguments& a, const pallas::RecordedCall& r,
+                       const RunResult& result, report::RunReport& report) {
+  std::vector<std::string> names;
+  for (const OperandPlan& op : result.plan.operands) names.push_back(op.name);
+  add_timing(a, question_of(a, r), r.call, r.devices, names, report);
+}
+
+void add_kernel_timing(const KernelHandle& kernel, const RunArguments& a,
+                       report::RunReport& report) {
   report.timeline.emplace();
-  std::string& why = report.timeline->unmodelled;
-  const DeviceSpec& device = report.device;
-  if (device.kind != DeviceSpec::Kind::tpu || device.jax.chip.empty()) {
-    why = device.name + " is no TPU that its compiler knows";
-    return;
+  try {
+    const TpuCall built = tpu_call_of(kernel, request_of(kernel, a));
+    const auto c = tpu_compiler::call_to_check(kernel.info.name, built.call);
+    if (c.failure) throw KernelError(*c.failure);
+    add_timing(a, c.question, c.call, c.devices, built.names, report);
+  } catch (const KernelError& e) {
+    report.timeline->unmodelled = "it has no TPU build: " + e.diagnostic.headline;
   }
-  if (r.devices > 1) {
-    why = "the compiler's schedule of one device does not say what the others send";
-    return;
-  }
-  tpu_compiler::TpuCompiler compiler(std::move(settings));
-  tpu_compiler::Question question = question_of(a, r);
-  question.chip = device.jax.chip;
-  const tpu_compiler::Verdict verdict = compiler.ask(question);
-  if (verdict.kind != tpu_compiler::Verdict::Kind::accepted) {
-    why = std::string("the compiler's answer is ") + name(verdict.kind) + ": " + verdict.sentence;
-    return;
-  }
-  predict::TpuSchedule schedule =
-      played_schedule(compiler, verdict, r.call, true, device, spans_of(a));
-  why = schedule.unmodelled;
-  if (!why.empty()) return;
-  const std::size_t scalars = program::operands_before_inputs(*r.program);
-  for (predict::ScheduleOperand& o : schedule.operands) {
-    const std::size_t operand = static_cast<std::size_t>(o.index) - scalars;
-    if (operand < result.plan.operands.size()) o.name = result.plan.operands[operand].name;
-  }
-  report.timeline = schedule.timeline;
-  report.compiled = std::move(schedule);
-  report.compiled_by = compiler.version();
 }
 
 }  // namespace tessera::cli

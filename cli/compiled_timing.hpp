@@ -8,6 +8,10 @@
 
 namespace tessera::cli {
 
+/// Why the schedule of a kernel on a mesh is not played.
+inline constexpr const char* kOneDevice =
+    "the compiler's schedule of one device does not say what the others send";
+
 /// What an accepted module takes by `compiler`'s schedule of it; why it has none is said in
 /// `unmodelled`. Of the call's operands the extents of the grid are always known, prefetched arrays
 /// and inputs if `operands_known`.
@@ -18,7 +22,10 @@ predict::TpuSchedule played_schedule(const tpu_compiler::TpuCompiler& compiler,
 
 /// Asks the compiler and puts what its schedule takes in the place of the model's timeline. Why
 /// there is no schedule is said in the report. Throws InputError if there is no compiler to ask.
-void add_compiled_timing(const RunArguments& arguments, const pallas::RecordedCall& call,
-                         const RunResult& result, report::RunReport& report);
+void add_module_timing(const RunArguments& arguments, const pallas::RecordedCall& call,
+                       const RunResult& result, report::RunReport& report);
+/// The same of a kernel's TPU build.
+void add_kernel_timing(const KernelHandle& kernel, const RunArguments& arguments,
+                       report::RunReport& report);
 
 }  // namespace tessera::cli

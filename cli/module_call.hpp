@@ -26,7 +26,7 @@ RunOptions call_options(const RunArguments& arguments, const pallas::RecordedCal
 // The commands, as ModuleCommands has them.
 int run_module_command(const RunArguments& arguments);
 int show_module_command(const RunArguments& arguments);
-int check_command(const CheckArguments& arguments);
+int check_command(const Kernels& kernels, const CheckArguments& arguments);
 int extract_command(const std::string& file, const std::string& folder);
 golden::Golden make_module_golden(const RunArguments& arguments, const ErrorModel& model,
                                   const std::string& command, std::vector<Diagnostic>& diagnostics);

@@ -106,7 +106,7 @@ int run_module_command(const RunArguments& a) {
   report.dtype = program::main_dtype(*r.program);
   report.backend_why = "a TPU build runs on a TPU";
   if (a.timing == "compiler" && result.ok())
-    add_compiled_timing(a, r, result, report);
+    add_module_timing(a, r, result, report);
   else
     report::add_timeline(report, result, spans_of(a));
   const bool ran = result.ok();  // whatever its results are compared with

@@ -40,8 +40,11 @@ class ModuleCommands {
   virtual int show(const RunArguments& arguments) const = 0;
   /// Lists the kernels inside a lowered program; `folder`: where to write them, or "".
   virtual int extract(const std::string& file, const std::string& folder) const = 0;
-  /// What the TPU's compiler says of modules, and what tessera refuses.
-  virtual int check(const CheckArguments& arguments) const = 0;
+  /// What the TPU's compiler says of modules and of kernels' TPU builds, and what tessera refuses.
+  virtual int check(const Kernels& kernels, const CheckArguments& arguments) const = 0;
+  /// run KERNEL --timing compiler: of the kernel's TPU build. Throws InputError.
+  virtual void add_compiled_timing(const KernelHandle& kernel, const RunArguments& arguments,
+                                   report::RunReport& report) const = 0;
   virtual std::unique_ptr<CountedModule> counted(const RunArguments& arguments) const = 0;
   /// Nothing to compare it with. `diagnostics` gets what is wrong with it; the golden is empty
   /// then.

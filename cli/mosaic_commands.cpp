@@ -1,4 +1,5 @@
 // ModuleCommands of Mosaic modules, and of Triton launches: libtessera_modules.so.
+#include "cli/compiled_timing.hpp"
 #include "cli/module_call.hpp"
 #include "cli/module_commands.hpp"
 #include "cli/tpu_build.hpp"
@@ -52,7 +53,13 @@ class LinkedCommands final : public ModuleCommands {
   int extract(const std::string& file, const std::string& folder) const override {
     return extract_command(file, folder);
   }
-  int check(const CheckArguments& arguments) const override { return check_command(arguments); }
+  int check(const Kernels& kernels, const CheckArguments& arguments) const override {
+    return check_command(kernels, arguments);
+  }
+  void add_compiled_timing(const KernelHandle& kernel, const RunArguments& arguments,
+                           report::RunReport& report) const override {
+    add_kernel_timing(kernel, arguments, report);
+  }
   std::unique_ptr<CountedModule> counted(const RunArguments& arguments) const override {
     refuse_triton(arguments, "counting over devices");
     return std::make_unique<CountedCall>(arguments);

@@ -8,6 +8,7 @@
 
 #include "cli/command_line.hpp"
 #include "cli/libraries.hpp"
+#include "cli/module_commands.hpp"
 #include "cli/progress.hpp"
 #include "cli/ranks.hpp"
 #include "memory_model/npy.hpp"
@@ -210,12 +211,6 @@ void Watch::check(const RunResult& result) const {
 }
 
 int run_command(const Kernels& kernels, const RunArguments& a) {
-  if (a.timing == "compiler") {
-    throw InputError("bad-usage",
-                     "--timing compiler is of Mosaic modules: the TPU's compiler sees no C++",
-                     "tessera build " + a.kernel + " --target tpu --out FOLDER, then tessera run " +
-                         "FOLDER --timing compiler");
-  }
   const std::unique_ptr<Transport> ranks = connect_ranks();
   const bool silent = ranks && ranks->rank() > 0;  // rank 0 has the whole result
   const KernelHandle& kernel = kernels.find(a.kernel);
@@ -253,7 +248,10 @@ int run_command(const Kernels& kernels, const RunArguments& a) {
   }
   if (silent) return exit_code(outcome.result.diagnostics);
   report::RunReport report = report_of(kernel, request, outcome);
-  report::add_timeline(report, outcome.result, spans_of(a));
+  if (a.timing == "compiler" && outcome.result.ok())
+    module_commands().add_compiled_timing(kernel, a, report);
+  else
+    report::add_timeline(report, outcome.result, spans_of(a));
   if (outcome.result.ok() || outcome.validation) {
     fmt::print(prose_of(a), "{}", report::text_of(report));
   }

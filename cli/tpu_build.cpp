@@ -188,6 +188,14 @@ pallas::CallToRecord call_of(const TpuBuild& build, const DeviceSpec& device) {
   return call;
 }
 
+TpuCall tpu_call_of(const KernelHandle& kernel, const Request& request) {
+  const TpuBuild build = build_for_tpu(kernel, writer_of(kernel.info.name), request);
+  TpuCall c{call_of(build, request.device), {}};
+  for (const auto& in : build.module.inputs) c.names.push_back(in.name);
+  for (const auto& out : build.module.outputs) c.names.push_back(out.name);
+  return c;
+}
+
 std::string python_file(const TpuBuild& build) {
   const mosaic::BuiltModule& m = build.module;
   std::string setting;

@@ -26,6 +26,14 @@ TpuBuild build_for_tpu(const KernelHandle& kernel, const mosaic::Kernel& writer,
 /// Its call, with the arrays of all devices.
 pallas::CallToRecord call_of(const TpuBuild& build, const DeviceSpec& device);
 
+struct TpuCall {
+  pallas::CallToRecord call;
+  std::vector<std::string> names;  ///< of inputs, then of results
+};
+/// The call that the TPU build of a kernel is. Loads the kernel's library. Throws InputError,
+/// KernelError.
+TpuCall tpu_call_of(const KernelHandle& kernel, const Request& request);
+
 /// `tessera build`: loads the kernel's library, and writes the folder.
 int write_tpu_build(const KernelHandle& kernel, const RunArguments& arguments,
                     const BuildArguments& build);

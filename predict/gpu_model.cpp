@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
-#include "predict/tpu_costs.hpp"
+#include "predict/tpu_listing.hpp"
 
 namespace tessera::predict {
 
@@ -70,7 +70,7 @@ GpuModel::GpuModel(const DeviceSpec& device) : device_(device) {
 
 void check_models(const DeviceSpec& device) {
   if (device.kind == DeviceSpec::Kind::tpu)
-    static_cast<void>(TpuCosts::of(device));
+    check_listed_figures(device);
   else if (!device.model.empty())
     static_cast<void>(GpuModel(device));
 }

@@ -70,7 +70,6 @@ struct Timeline {
   double exposed_seconds = 0;  ///< waiting for a block, a copy or a signal
   double idle_seconds = 0;     ///< with no step to do: launch, tail
 
-  double error = 0;      ///< half of all predictions are within this fraction; 0: not known
   std::string left_out;  ///< work that takes no time here, in words; may be empty
   std::string warning;   ///< what the model expects to go wrong, in words; may be empty
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <map>
 
 namespace tessera::predict {
 
@@ -105,6 +106,7 @@ class Comments {
       if (open == std::string_view::npos) return;
       const std::size_t end = end_of_comment(line, open);
       note(line.substr(open, end - open));
+      name_way(line.substr(open, end - open));
       if (line.substr(open, end - open) == "/* core id */") text_ += kCoreId;
       line.remove_prefix(end);
     }
@@ -122,6 +124,17 @@ class Comments {
         begun_.push_back(number_at(comment, at));
       }
     }
+  }
+
+  /// Copies of many strides have their way in a comment: "dma.general ... /* hbm-to-vmem */".
+  void name_way(std::string_view comment) {
+    constexpr std::string_view kGeneral = "dma.general";
+    const bool in = comment == "/* hbm-to-vmem */";
+    const std::size_t at = text_.rfind(kGeneral);
+    if ((!in && comment != "/* vmem-to-hbm */") || at == std::string::npos ||
+        text_.find(";;", at) != std::string::npos)
+      return;
+    text_.replace(at, kGeneral.size(), in ? "dma.hbm_to_vmem" : "dma.vmem_to_hbm");
   }
 
   std::string text_;
@@ -295,6 +308,18 @@ void require_known_version(std::string_view libtpu) {
     all += (all.empty() ? "" : ", ") + std::string(known);
   throw ListingError("listings of libtpu " + std::string(libtpu) +
                      " have not been read; those of " + all + " have");
+}
+
+void check_listed_figures(const DeviceSpec& device) {
+  static const std::map<std::string, std::string> units = {
+      {"clock", "Hz"}, {"branch_delay", "bundle"}, {"hbm_unit", "B"}, {"copy_unit", "B"}};
+  for (const auto& [name, figure] : device.model) {
+    const auto unit = units.find(name);
+    const std::string what = device.name + ": figure 'model_" + name + "' ";
+    if (unit == units.end()) throw SpecError(what + "is not one that tessera knows");
+    if (figure.unit != unit->second) throw SpecError(what + "must have the unit " + unit->second);
+    if (!(figure.value >= 0 && figure.value <= 1e12)) throw SpecError(what + "is out of range");
+  }
 }
 
 ListedChip listed_chip(const DeviceSpec& device) {

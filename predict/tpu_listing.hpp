@@ -91,6 +91,8 @@ struct ListedChip {
   int hbm_unit_bytes = 0;   ///< of an address
   int copy_unit_bytes = 0;  ///< of addresses and sizes in a copy
 };
+/// Throws SpecError for a `model_` figure of a TPU's spec that has no meaning, or another unit.
+void check_listed_figures(const DeviceSpec& device);
 /// Throws ListingError for a device whose listings have not been read.
 ListedChip listed_chip(const DeviceSpec& device);
 

@@ -216,7 +216,7 @@ TpuSchedule schedule_of(const Listing& listing, const std::vector<const Array*>&
   add_regions(listing, played, account, s);
   for (std::size_t i = 0; i < listing.operands.size(); ++i) {
     const ListedOperand& o = listing.operands[i];
-    s.operands.push_back({o.index, "", o.output, o.space, bytes[i]});
+    s.operands.push_back({o.index, "", o.output, o.space, o.type, o.shape, bytes[i]});
   }
   s.timeline = timeline_of(played, played.copies, account, s, most_spans);
   return s;

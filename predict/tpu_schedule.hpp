@@ -37,6 +37,8 @@ struct ScheduleOperand {
   std::string name;  ///< for whoever knows it; "" of extents and prefetched arrays
   bool output = false;
   std::string space;  ///< where XLA put it: "hbm", "vmem", "smem"
+  std::string type;   ///< as XLA names it: "f32", "s8"
+  Shape shape;
   OperandBytes bytes;
 };
 

@@ -11,11 +11,10 @@
 // once; a link has its share of the device's bandwidth. Copies within a core's own memories take no
 // time: their rate is not published.
 //
-// What a step computes takes the cycles that are fitted to the TPU compiler's schedules
-// (predict/tpu_costs.hpp). On a device without such figures products run at the matrix unit's peak
-// rate, elementwise work at the vector unit's, each beside the other; what the vector unit does
-// besides (loads, stores, moving lanes) is left out, and all of it where its rate is not published:
-// the least that the published rates allow. Nobody has measured either on a TPU.
+// Products run at the matrix unit's peak rate, elementwise work at the vector unit's, each beside
+// the other; what the vector unit does besides (loads, stores, moving lanes) is left out, and all
+// of it where its rate is not published. Nobody has measured this; it is the least that the
+// published rates allow. What the TPU's compiler makes of a kernel is predict/tpu_schedule.hpp's.
 #include <algorithm>
 #include <limits>
 #include <map>
@@ -23,7 +22,6 @@
 
 #include "predict/model_timelines.hpp"
 #include "predict/server.hpp"
-#include "predict/tpu_costs.hpp"
 
 namespace tessera::predict {
 
@@ -81,7 +79,6 @@ struct Core {
   double computing = 0;
   Busy matrix;
   Busy vector;
-  Busy all;
   double waiting = 0;
   double end = 0;
 };
@@ -89,10 +86,7 @@ struct Core {
 class TpuTimeline {
  public:
   TpuTimeline(const Plan& plan, const StepTrace& trace, DType dtype, const TimelineOptions& options)
-      : plan_(plan),
-        options_(options),
-        costs_(TpuCosts::of(plan.device)),
-        step_amounts_(amounts_of_step(plan)) {
+      : plan_(plan), options_(options) {
     const double cores = std::max(plan.device.cores, options.cores);
     flops_per_s_ = plan.device.peak(dtype) / cores;
     ops_per_s_ = plan.device.vector_ops_per_s / cores;
@@ -117,8 +111,6 @@ class TpuTimeline {
   void begin_step(Core& c);
   void end_step(Core& c);
   void work(Core& c, const Work& w);
-  /// Goes on by `seconds`, of which the matrix unit is busy for `matrix`.
-  void compute(Core& c, double seconds, double matrix);
   void copy(Core& c, const Act& act);
   bool wait(Core& c, const Act& act);
   void arrive(int core, int semaphore, double when, std::int64_t amount);
@@ -150,8 +142,6 @@ class TpuTimeline {
 
   const Plan& plan_;
   const TimelineOptions& options_;
-  std::optional<TpuCosts> costs_;
-  CostAmounts step_amounts_;
   double flops_per_s_ = 1;
   double ops_per_s_ = 0;
   double bytes_per_s_ = 1;
@@ -174,7 +164,6 @@ void TpuTimeline::add_device(const StepTrace& trace) {
     c.trace = &trace;
     c.first = trace.cell_begin[static_cast<std::size_t>(cells * n / options_.cores)];
     c.step = c.first;
-    c.now = costs_ ? costs_->launch_seconds() : 0;
     c.last = trace.cell_begin[static_cast<std::size_t>(cells * (n + 1) / options_.cores)];
     c.ready.assign(kMostBuffers + 1, 0.);
     c.writes.assign(plan_.operands.size(), 0);
@@ -227,7 +216,6 @@ void TpuTimeline::begin_step(Core& c) {
     if (ahead > 0 && c.step + ahead < c.last) fetch(c, i, c.step + ahead, start);
   c.waiting += start - c.now;
   c.now = start;
-  if (costs_) compute(c, costs_->seconds_of(step_amounts_), 0);
   c.in_step = true;
   c.act = 0;
 }
@@ -250,22 +238,12 @@ void TpuTimeline::end_step(Core& c) {
 }
 
 void TpuTimeline::work(Core& c, const Work& w) {
-  if (costs_) {
-    const CostAmounts amounts = amounts_of(w);
-    compute(c, costs_->seconds_of(amounts), costs_->matrix_seconds_of(amounts));
-    return;
-  }
   const double matrix = static_cast<double>(w.matrix_flops) / flops_per_s_;
   const double vector = ops_per_s_ > 0 ? static_cast<double>(w.elements) / ops_per_s_ : 0;
   const double seconds = std::max(matrix, vector);
-  if (vector > 0) c.vector.add(c.now, c.now + seconds, vector);
-  compute(c, seconds, matrix);
-}
-
-void TpuTimeline::compute(Core& c, double seconds, double matrix) {
   const double end = c.now + seconds;
+  if (vector > 0) c.vector.add(c.now, end, vector);
   if (matrix > 0) c.matrix.add(c.now, end, matrix);
-  c.all.add(c.now, end, seconds);
   c.computing += seconds;
   span(c, Span::Unit::compute, c.step, c.now, end);
   c.now = end;
@@ -404,9 +382,7 @@ Timeline TpuTimeline::run() {
     line_.exposed_seconds += c.waiting / options_.cores;
   }
   line_.idle_seconds = std::max(0., line_.seconds - line_.compute_seconds - line_.exposed_seconds);
-  if (costs_)
-    line_.error = costs_->median_error();
-  else if (elementwise)
+  if (elementwise)
     line_.left_out = ops_per_s_ > 0 ? "what the vector unit does beside arithmetic"
                                     : "elementwise work: the vector unit's rate is not published";
   if (unmoved_) {
@@ -415,8 +391,7 @@ Timeline TpuTimeline::run() {
   }
   if (line_.seconds <= 0) return line_;
   add_busiest("matrix unit", [](const Core& c) -> const Busy& { return c.matrix; });
-  if (costs_) add_busiest("compute", [](const Core& c) -> const Busy& { return c.all; });
-  if (ops_per_s_ > 0 && !costs_)
+  if (ops_per_s_ > 0)
     add_busiest("vector unit", [](const Core& c) -> const Busy& { return c.vector; });
   add_busiest("HBM", [](const Core& c) -> const Busy& { return c.hbm.busy; });
   const auto link = std::max_element(

@@ -195,11 +195,10 @@ std::string timeline_lines(const RunReport& r) {
   if (!t.unmodelled.empty()) return fmt::format("{:<11} no: {}\n", "predicted", t.unmodelled);
   const auto percent = [&](double seconds) { return 100 * seconds / t.seconds; };
   std::string text = fmt::format(
-      "{:<11} {}{} on {}: {:.0f} % computing, {:.0f} % waiting for data, {:.0f} % idle; bound by "
+      "{:<11} {} on {}: {:.0f} % computing, {:.0f} % waiting for data, {:.0f} % idle; bound by "
       "{}\n",
-      "predicted", duration(t.seconds),
-      t.error > 0 ? fmt::format(" +- {:.0f} %", 100 * t.error) : "", r.device.name,
-      percent(t.compute_seconds), percent(t.exposed_seconds), percent(t.idle_seconds), t.binds);
+      "predicted", duration(t.seconds), r.device.name, percent(t.compute_seconds),
+      percent(t.exposed_seconds), percent(t.idle_seconds), t.binds);
   if (t.phases.size() > 1) {
     std::string phases;
     for (const predict::Phase& p : t.phases)
@@ -270,13 +269,16 @@ Json schedule_json(const RunReport& r) {
   }
   Json operands = Json::array();
   for (const predict::ScheduleOperand& o : s.operands) {
-    operands.push_back({{"index", o.index},
-                        {"name", o.name},
-                        {"output", o.output},
-                        {"space", o.space},
-                        {"read_bytes", o.bytes.read},
-                        {"write_bytes", o.bytes.written},
-                        {"transfers", o.bytes.transfers}});
+    operands.push_back(
+        {{"index", o.index},
+         {"type", o.type},
+         {"shape", std::vector(o.shape.dims.begin(), o.shape.dims.begin() + o.shape.rank)},
+         {"name", o.name},
+         {"output", o.output},
+         {"space", o.space},
+         {"read_bytes", o.bytes.read},
+         {"write_bytes", o.bytes.written},
+         {"transfers", o.bytes.transfers}});
   }
   return {{"compiler", r.compiled_by},
           {"clock_hz", s.clock_hz},
@@ -305,7 +307,6 @@ Json json_of(const predict::Timeline& t) {
           {"exposed_seconds", t.exposed_seconds},
           {"idle_seconds", t.idle_seconds},
           {"binds", t.binds},
-          {"error", t.error},
           {"left_out", t.left_out},
           {"warning", t.warning},
           {"busy", busy},

@@ -4,7 +4,6 @@
 #include <nlohmann/json.hpp>
 
 #include "memory_model/file.hpp"
-#include "pallas/call_directory.hpp"
 #include "pallas/load.hpp"
 #include "pallas/plan_module.hpp"
 #include "sim/diagnostics/diagnostic.hpp"
@@ -114,6 +113,37 @@ Question question_of(const std::string& module, const std::string& config,
   for (const program::Alias& alias : call.aliases)
     q.aliases.emplace_back(first + static_cast<std::size_t>(alias.input), alias.result);
   return q;
+}
+
+CallToCheck call_to_check(const std::string& kernel, const pallas::CallToRecord& call) {
+  CallToCheck c;
+  c.devices = static_cast<int>(call.operands.size());
+  Question& q = c.question;
+  q.kernel = kernel;
+  q.module = call.module;
+  q.config = call.config;
+  for (const Array& a : call.operands.front()) q.operands.push_back({a.dtype(), a.shape()});
+  for (const Array& a : call.results) q.results.push_back({a.dtype(), a.shape()});
+  q.aliases = call.aliases;
+  try {
+    c.program = pallas::plan_module(pallas::load_module(call.module, kernel));
+    std::vector<Array> operands;
+    for (std::size_t i = 0; i < call.operands.front().size(); ++i) {
+      std::vector<Array> parts;
+      for (const std::vector<Array>& device : call.operands) parts.push_back(device[i]);
+      operands.push_back(c.devices > 1 ? program::join_parts(std::move(parts)) : parts.front());
+    }
+    c.call = program::make_call(*c.program, std::move(operands), call.aliases);
+    pallas::apply_config(call.config, c.call);
+    for (const Array& a : call.results) {
+      Shape shape = a.shape();
+      if (c.devices > 1 && shape.rank > 0) shape[0] *= c.devices;
+      c.call.results.push_back(Array::undefined(a.dtype(), shape));
+    }
+  } catch (const KernelError& e) {
+    c.failure = e.diagnostic;
+  }
+  return c;
 }
 
 CallToCheck read_folder(const std::string& folder) {

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "pallas/call_directory.hpp"
 #include "program/call.hpp"
 #include "sim/diagnostics/diagnostic.hpp"
 #include "tpu_compiler/tpu_compiler.hpp"
@@ -23,6 +24,8 @@ struct CallToCheck {
   Question question;  ///< without a chip; on a mesh of one device
 };
 
+/// One that is not in a folder yet, as the TPU build of a C++ kernel. Throws InputError.
+CallToCheck call_to_check(const std::string& kernel, const pallas::CallToRecord& call);
 /// A recorded call. Throws InputError.
 CallToCheck read_folder(const std::string& folder);
 /// A .mlirbc or .mlir file, with arrays of the smallest shapes that its grid needs. Throws

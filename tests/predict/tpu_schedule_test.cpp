@@ -79,6 +79,23 @@ std::string loop(const std::string& trips) {
          "   0x5   : > {}\n   0x6   : > {}\n   0x7   : > {}\n   0x8   : > {}\n   0x9   :  {}\n";
 }
 
+TEST_CASE("a copy of many strides goes where its remark says; without one it is refused",
+          "[predict][tpu_schedule]") {
+  const auto general = [](const std::string& remark) {
+    std::string bundles = kCopies;
+    const std::string plain = "dma.hbm_to_vmem [thread:$0]  /*hbm=*/%s3_s2";
+    bundles.replace(bundles.find(plain), plain.size(), "dma.general /*src=*/%s3_s2");
+    const std::string end = "/* \nbase_bounds: (1, 1) */";
+    bundles.replace(bundles.find(end), end.size(), remark);
+    return schedule(bundles);
+  };
+  const TpuSchedule s = general("/* hbm-to-vmem */");
+  REQUIRE(s.unmodelled.empty());
+  CHECK(s.operands[0].bytes.read == 4096);
+  CHECK(s.cycles == schedule(kCopies).cycles);
+  CHECK_THAT(general("").unmodelled, Catch::Matchers::Contains("dma.general"));
+}
+
 TEST_CASE("a loop runs as often as its scalars say", "[predict][tpu_schedule]") {
   Array scalars(DType::i32, Shape{2});
   scalars.set(1, 5);

@@ -59,3 +59,62 @@ def test_the_compiler_agrees_about_a_module_and_is_asked_once(tmp_path):
     assert all(d["compiler"]["cached"] for d in again["modules"][0]["devices"])
 
 
+def run(*arguments, cache):
+    return subprocess.run([TESSERA, "run", *map(str, arguments)], capture_output=True, text=True,
+                          env={**os.environ, "XDG_CACHE_HOME": str(cache)})
+
+
+def test_a_kernel_is_checked_through_its_tpu_build(tmp_path):
+    sizes = ("m=128", "n=128", "k=256")
+    good = check("dma_matmul", *sizes, "--own", "--json", "-", cache=tmp_path)
+    assert good.returncode == 0, good.stderr
+    bad = check("dma_matmul", *sizes, "bk=64", "--own", "--device", "tpu-v5e", "--json", "-", cache=tmp_path)
+    (device,) = json.loads(bad.stdout)["modules"][0]["devices"]
+    assert bad.returncode == 1 and device["tessera"]["slug"] == "misaligned-slice"
+    assert "kernels/dma_matmul.hpp:" in device["tessera"]["line"]
+    spec = check("add_blocked", "bm=3", "bn=5", "--own", "--device", "tpu-v5e", cache=tmp_path).stdout
+    assert "error[illegal-block-shape]" in spec and "kernels/add_blocked.hpp:" in spec
+
+
+def test_what_is_no_kernel_or_parameter_is_said(tmp_path):
+    done = check("matmal", "--own", cache=tmp_path)
+    assert done.returncode == 2 and "did you mean 'matmul'" in done.stderr
+    done = check("matmul", "q=3", "--own", cache=tmp_path)
+    assert done.returncode == 2 and "has no parameter 'q'" in done.stderr
+    done = check("m=3", "--own", cache=tmp_path)
+    assert done.returncode == 2 and "a module has no parameters" in done.stderr
+
+
+@asks
+def test_the_compiler_refuses_a_kernel_at_its_line(tmp_path):
+    done = check("dma_matmul", "m=128", "n=128", "k=256", "bk=64", "--device", "tpu-v5e", "--json", "-", cache=tmp_path)
+    (device,) = json.loads(done.stdout)["modules"][0]["devices"]
+    assert device["compiler"]["verdict"] == "refused" and device["tessera"]["refused"]
+    assert device["compiler"]["file"].endswith("kernels/dma_matmul.hpp") and device["compiler"]["line"] > 0
+
+
+@asks
+@pytest.mark.parametrize("kernel", ["matmul", "dma_matmul"])
+def test_a_kernel_takes_its_time_from_the_compilers_schedule(kernel, tmp_path):
+    done = run(kernel, "--timing", "compiler", "--json", "-", cache=tmp_path)
+    report = json.loads(done.stdout)
+    schedule = report["compiled_schedule"]
+    assert done.returncode == 0 and report["timeline"]["seconds"] == pytest.approx(schedule["cycles"] / schedule["clock_hz"])
+    assert {o["name"]: o["read_bytes"] + o["write_bytes"] for o in schedule["operands"]} == {
+        ref["name"]: ref["padded_bytes"] for ref in report["traffic"]["refs"]}
+
+
+@asks
+@needs_corpus
+def test_a_module_takes_its_time_from_the_compilers_schedule(tmp_path):
+    done = run(CORPUS / "jax__matmul_bf16", "--device", "tpu-v5e", "--timing", "compiler", "--json", "-", cache=tmp_path)
+    schedule = json.loads(done.stdout)["compiled_schedule"]
+    assert sum(o["read_bytes"] for o in schedule["operands"]) == 1_048_576
+    assert schedule["regions"] and 0 < schedule["issued_cycles"] <= schedule["cycles"]
+
+
+def test_a_mesh_has_no_schedule_and_a_gpu_no_compiler(tmp_path):
+    done = run("ring_all_gather", "--timing", "compiler", cache=tmp_path)
+    assert done.returncode == 0 and "predicted   no: the compiler's schedule of one device" in done.stdout
+    done = run("matmul", "--device", "h200", "--timing", "compiler", cache=tmp_path)
+    assert "predicted   no: h200 is no TPU" in done.stdout
