@@ -131,6 +131,18 @@ Array random_array(DType d, const Shape& shape, std::uint64_t seed, const std::s
   return array;
 }
 
+Array spread_array(DType d, const Shape& shape, std::uint64_t seed, const std::string& name,
+                   Spread spread) {
+  Array array(d, shape);
+  const std::uint64_t stream = stream_of(seed, name);
+  for (std::int64_t i = 0; i < array.elems(); ++i) {
+    const double part = static_cast<double>(bits_at(stream, i) >> 11) * 0x1p-53;
+    const double value = spread.lo + part * (spread.hi - spread.lo);
+    array.set(i, is_float(d) ? value : std::floor(value));
+  }
+  return array;
+}
+
 int Host::random(int lo, int hi) {
   const auto range = static_cast<std::uint64_t>(hi - lo + 1);
   return lo + static_cast<int>(random_bits(seed_, "prepare", draws_++) % range);
@@ -150,43 +162,24 @@ void Host::check_shape(const std::string& name, const Array& array, const Shape&
                                     " takes " + describe(array.dtype(), wanted));
 }
 
-Smem<int> Host::scalars(const char* name, std::vector<int> made) {
-  if (const auto* file = take_file(name)) {
-    const Array array = read_npy(*file, DType::i32);
-    if (array.shape().rank != 1) fail(std::string(name) + " has one dimension");
-    made.assign(array.data<std::int32_t>(), array.data<std::int32_t>() + array.elems());
-  }
-  const Smem<int> array = keep(name, std::move(made));
-  scalars_.emplace_back(name, &kept_.back());
-  return array;
-}
-
-Smem<int> Host::keep(const char* name, std::vector<int> values) {
-  kept_.push_back(std::move(values));
-  return {kept_.back().data(), static_cast<int>(kept_.back().size()), name};
-}
-
 std::vector<Host::Asked> Host::asked() const {
   std::vector<Asked> all;
-  for (const auto& [name, values] : scalars_)
-    all.push_back({name,
-                   DType::i32,
-                   {static_cast<std::int64_t>(values->size())},
-                   values->data(),
-                   values->size() * sizeof(int)});
+  for (const auto& [name, dtype, kept] : scalars_)
+    all.push_back({name, dtype, {kept->elems}, kept->bytes.data(), kept->bytes.size()});
   for (const auto& [name, array] : inputs_)
     all.push_back({name, array.dtype(), array.shape(), array.bytes(),
                    static_cast<std::size_t>(array.size_bytes())});
   return all;
 }
 
-Array Host::operand(const std::string& name, DType d, const Shape& shape) {
+Array Host::operand(const std::string& name, DType d, const Shape& shape, Spread spread) {
   if (const auto it = inputs_.find(name); it != inputs_.end()) return it->second;
   if (const auto* file = take_file(name)) {
     Array array = read_npy(*file, d);
     check_shape(name, array, shape);
     return array;
   }
+  if (spread.lo < spread.hi) return spread_array(d, shape, seed_, name, spread);
   return random_array(d, shape, seed_, name, kind_);
 }
 

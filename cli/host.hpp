@@ -3,14 +3,14 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <string>
 #include <vector>
 
 #include "memory_model/array.hpp"
 #include "memory_model/npy.hpp"
-#include "sim/body/smem.hpp"
+#include "sim/body/prepared_host.hpp"
+#include "sim/body/spec.hpp"
 #include "sim/diagnostics/diagnostic.hpp"
 
 namespace tessera::cli {
@@ -37,6 +37,10 @@ const char* name(InputKind kind);
 Array random_array(DType d, const Shape& shape, std::uint64_t seed, const std::string& name,
                    InputKind kind = InputKind::uniform);
 
+/// An array of a spread of its own, whatever the kind of the others.
+Array spread_array(DType d, const Shape& shape, std::uint64_t seed, const std::string& name,
+                   Spread spread);
+
 class Host {
  public:
   Host(std::string kernel, std::uint64_t seed, std::map<std::string, std::string> files,
@@ -47,10 +51,25 @@ class Host {
 
   /// Uniform in [lo, hi].
   int random(int lo, int hi);
-  /// --input name=file.npy (i32, one dim), or `made`.
-  Smem<int> scalars(const char* name, std::vector<int> made);
+  /// --input name=file.npy (of type T, one dim), or `made`.
+  template <class T = int>
+  Smem<T> scalars(const char* name, std::vector<T> made) {
+    if (const auto* file = take_file(name)) {
+      const Array array = read_npy(*file, kDTypeOf<T>);
+      if (array.shape().rank != 1) fail(std::string(name) + " has one dimension");
+      made.clear();
+      for (std::int64_t i = 0; i < array.elems(); ++i)
+        made.push_back(load_element<T>(array.bytes(), i));
+    }
+    const Smem<T> array = keep(name, std::move(made));
+    scalars_.push_back({name, kDTypeOf<T>, &kept_.last()});
+    return array;
+  }
   /// An array that the kernel derives.
-  Smem<int> keep(const char* name, std::vector<int> values);
+  template <class T = int>
+  Smem<T> keep(const char* name, std::vector<T> values) {
+    return kept_.take(name, values);
+  }
   /// The values of the input of this name: --input, or `made`.
   template <class T>
   std::vector<T> input(const char* name, const Shape& shape, const std::vector<T>& made) {
@@ -83,7 +102,7 @@ class Host {
   std::vector<Asked> asked() const;
 
   /// The input of an operand: prepared, from a file, or random.
-  Array operand(const std::string& name, DType d, const Shape& shape);
+  Array operand(const std::string& name, DType d, const Shape& shape, Spread spread = {});
   /// Files that nothing asked for are the user's mistake: throws InputError.
   void check_files_used(const std::vector<std::string>& known) const;
 
@@ -98,8 +117,13 @@ class Host {
   InputKind kind_;
   std::map<std::string, bool> used_;
   std::map<std::string, Array> inputs_;
-  std::deque<std::vector<int>> kept_;
-  std::vector<std::pair<std::string, const std::vector<int>*>> scalars_;
+  struct NamedScalars {
+    std::string name;
+    DType dtype;
+    const KeptScalars::Kept* kept;
+  };
+  KeptScalars kept_;
+  std::vector<NamedScalars> scalars_;
 };
 
 }  // namespace tessera::cli

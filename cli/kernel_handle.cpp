@@ -386,18 +386,42 @@ struct Operands {
   }
 };
 
+/// The array of the input that an operand says it is the same as.
+Array the_same(const OperandPlan& op, const Shape& shape, const Operands& before) {
+  for (std::size_t i = 0; i < before.names.size(); ++i) {
+    const Array& array = before.inputs[i];
+    if (before.names[i] != op.same) continue;
+    if (array.dtype() == op.dtype && array.shape() == shape) return array;
+    throw InputError("bad-input", op.name + " is " + describe(op.dtype, shape) + ", the same as " +
+                                      op.same + ", which is " +
+                                      describe(array.dtype(), array.shape()));
+  }
+  throw InputError("bad-input", op.name + " is the same as '" + op.same +
+                                    "', which is no input that stands before it");
+}
+
 Operands operands_of(const Plan& plan, int devices, Host& host) {
   Operands found;
   for (const auto& op : plan.operands) {
     if (op.is_output() && op.present) found.outputs.push_back(op.name);
     if (!op.is_input() || !op.present) continue;
-    found.names.push_back(op.name);
     Shape all = op.array;
     if (devices > 1) all[0] *= devices;
-    found.inputs.push_back(host.operand(op.name, op.dtype, all));
+    if (op.same != nullptr)
+      found.inputs.push_back(the_same(op, all, found));
+    else
+      found.inputs.push_back(host.operand(op.name, op.dtype, all, op.spread));
+    found.names.push_back(op.name);
   }
-  for (const auto& s : plan.scalars) found.names.push_back(s.name);
-  host.check_files_used(found.names);
+  std::vector<std::string> files;
+  for (const auto& op : plan.operands) {
+    if (op.is_input() && op.present && op.same == nullptr) files.push_back(op.name);
+  }
+  for (const auto& s : plan.scalars) {
+    found.names.push_back(s.name);
+    files.push_back(s.name);
+  }
+  host.check_files_used(files);
   return found;
 }
 

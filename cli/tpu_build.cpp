@@ -169,9 +169,10 @@ pallas::CallToRecord call_of(const TpuBuild& build, const DeviceSpec& device) {
   call.config = "{\"custom_call_config\": {" + config + "}}\n";
   for (int d = 0; d < m.devices; ++d) {
     std::vector<Array> operands;
-    for (const auto& values : m.prefetched_values) {
-      Array array(DType::i32, {static_cast<std::int64_t>(values.size())});
-      std::memcpy(array.bytes(), values.data(), values.size() * sizeof(int));
+    for (std::size_t i = 0; i < m.prefetched.size(); ++i) {
+      const auto& words = m.prefetched_words[i];
+      Array array(m.prefetched[i].dtype, m.prefetched[i].shape);
+      std::memcpy(array.bytes(), words.data(), words.size() * sizeof(words[0]));
       operands.push_back(std::move(array));
     }
     for (const auto& in : m.inputs) {

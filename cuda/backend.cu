@@ -38,6 +38,9 @@ DeviceArray::~DeviceArray() { cudaFree(data_); }
 void DeviceArray::clear(const std::string& what) const {
   check(cudaMemset(data_, 0, bytes_), "cudaMemset", what);
 }
+void DeviceArray::fill(const void* data, const std::string& what) const {
+  check(cudaMemcpy(data_, data, bytes_, cudaMemcpyHostToDevice), "cudaMemcpy", what);
+}
 
 namespace {
 

@@ -3,6 +3,7 @@
 // consumers'.
 #pragma once
 
+#include "cuda/barrier.hpp"
 #include "memory_model/here.hpp"
 #include "sim/body/cta.hpp"
 
@@ -79,12 +80,26 @@ struct Cursor {
   }
 };
 
+/// Shared memory that run_scoped gives and takes back.
+struct ScopeMemory {
+  SharedAt next;
+  SharedAt end;
+};
+/// Calls body(refs...) with scratch that lives until it returns (cuda/scoped.hpp).
+template <class Th, int kScope, class Body, class... Op>
+__device__ __forceinline__ void in_scope(ScopeMemory& memory, Body&& body, const Op&... scratch);
+
 /// What a body knows about where it runs. Checks and prints cost nothing here: the interpreter has
-/// them.
-template <class G, class Th>
+/// them. kScope: bytes of shared memory for run_scoped.
+template <class G, class Th, int kScope = 0>
 struct Env {
   using Backend = Cta<Th>;
   const Cursor<G>* at;
+  ScopeMemory memory;
+  template <class Body, class... Op>
+  __device__ __forceinline__ void run_scoped(Body&& body, const Op&... scratch) {
+    in_scope<Th, kScope>(memory, static_cast<Body&&>(body), scratch...);
+  }
   __device__ __forceinline__ int program_id(int d) const { return at->ids[d]; }
   __device__ __forceinline__ int num_programs(int d) const { return at->hi[d] - at->lo[d]; }
   __device__ __forceinline__ bool first(int d) const { return at->ids[d] == at->lo[d]; }

@@ -31,6 +31,8 @@ class DeviceArray {
   ~DeviceArray();
   void* get() const { return data_; }
   void clear(const std::string& what) const;
+  /// As many bytes from `data` as it has.
+  void fill(const void* data, const std::string& what) const;
 
  private:
   void* data_ = nullptr;

@@ -1,4 +1,5 @@
-// dot(): by tensor cores where the layout is theirs, else by SIMT lanes.
+// dot(): each product by itself. Products of 16-bit floats are of tensor cores where the kernel's
+// threads are laid out for them (sim/body/cta.hpp), all others of SIMT lanes.
 #pragma once
 
 #include "cuda/simt_dot.hpp"
@@ -6,16 +7,16 @@
 
 namespace tessera::cuda {
 
-template <bool kFresh, class Th, class A, class B, int kR, int kC>
+template <bool kFresh, class Th, class A, class B, class Sum, int kR, int kC>
 __device__ __forceinline__ void multiply_add(const Product<A, B>& product,
-                                             RegTile<Th, float, kR, kC>& sum) {
+                                             RegTile<Th, Sum, kR, kC>& sum) {
   static_assert(kRowsOf<A> == kR && kColsOf<B> == kC, "extents differ");
-  static_assert(kIsShared<B>,
-                "the right operand of dot lies in VMEM: store it into vmem<T>(...) scratch first");
-  if constexpr (Th::kTensorCores) {
+  static_assert(std::is_same_v<Sum, typename Product<A, B>::Element>,
+                "dot() accumulates in f32 (i32 for 8-bit integers): give it such a ref");
+  if constexpr (Th::kTensorCores && kIsHalf<typename A::Element>) {
     tensor_multiply_add<kFresh>(product, sum);
   } else {
-    if constexpr (kFresh) Cta<Th>::assign(sum, 0.f);
+    if constexpr (kFresh) Cta<Th>::assign(sum, Sum{});
     simt_multiply_add(product, sum);
   }
 }

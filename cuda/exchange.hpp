@@ -1,5 +1,5 @@
-// Elements that threads hand to one another through shared memory: reductions of columns, and tiles
-// whose elements move to other places.
+// Elements that threads hand to one another through shared memory: reductions of columns, tiles
+// whose elements move to other places, and right operands of products.
 //
 // Every computing thread takes part; they meet (Th::sync()) after they have written and after they
 // have read. Tiles that lie in shared memory are read where they lie.
@@ -14,7 +14,8 @@ namespace tessera::cuda {
 template <class Th, class T>
 __device__ __forceinline__ T* exchange() {
   static_assert(Th::kExchange > 0,
-                "the body reduces columns or moves elements from thread to thread: its kernel says "
+                "the body reduces columns, moves elements from thread to thread or multiplies by a "
+                "right operand in registers: its kernel says "
                 "static constexpr bool exchanges = true");
   return static_cast<T*>(__cvta_shared_to_generic(static_cast<std::size_t>(Th::kExchange)));
 }

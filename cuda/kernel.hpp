@@ -12,6 +12,7 @@
 
 #include "cuda/checksums.hpp"
 #include "cuda/operands.hpp"
+#include "cuda/scoped.hpp"
 
 namespace tessera::cuda {
 
@@ -305,10 +306,15 @@ struct Consumer<K, S, std::index_sequence<kI...>> {
     unsigned bits = 0;
   };
   template <std::size_t kJ>
+  using Own =
+      OwnElements<std::conditional_t<Of<kJ>::kSmem, typename Of<kJ>::T, int>, Of<kJ>::kCount>;
+  template <std::size_t kJ>
   using State = std::conditional_t<
       Of<kJ>::kIn && !Of<kJ>::kEveryStep, Lane<SpecTraits<S>::template kSlots<kJ>>,
       std::conditional_t<Of<kJ>::kAccum, RegTile<Th, typename Of<kJ>::T, Of<kJ>::kR, Of<kJ>::kC>,
-                         std::conditional_t<Of<kJ>::kDmaSem, Phases, Nothing>>>;
+                         std::conditional_t<Of<kJ>::kDmaSem, Phases,
+                                            std::conditional_t<Of<kJ>::kSmem || Of<kJ>::kOwnSem,
+                                                               Own<kJ>, Nothing>>>>;
   /// The operands that the body gets.
   static constexpr int kPassed = (0 + ... + (Of<kI>::kPassed ? 1 : 0));
   static constexpr std::size_t passed(int n) {
@@ -409,10 +415,13 @@ struct Consumer<K, S, std::index_sequence<kI...>> {
     if (shared.leader || shared.arguments.by_threads) arrive(empty);
   }
   __device__ __forceinline__ auto env_at(const Cursor<G>& at) const {
+    using Traits = SpecTraits<S>;
+    const Env<G, Th, kScopeBytes<S>> env{&at,
+                                         {Traits::kScopeAt, Traits::kScopeAt + kScopeBytes<S>}};
     if constexpr (kOnPeers<S>)
-      return PeerEnv<G, Th>{{&at}, &shared.arguments.peers};
+      return PeerEnv<G, Th, kScopeBytes<S>>{env, &shared.arguments.peers};
     else
-      return Env<G, Th>{&at};
+      return env;
   }
   template <class E, int... kN>
   __device__ __forceinline__ void call(E& env, const Cursor<G>& at,
@@ -441,6 +450,10 @@ struct Consumer<K, S, std::index_sequence<kI...>> {
       return stacked(ref, typename Tr::Leading{});
     } else if constexpr (Tr::kAccum) {
       return AccumRef<Th, T, Tr::kR, Tr::kC>{&std::get<kJ>(state)};
+    } else if constexpr (Tr::kSmem) {
+      return SmemRef<Th, T, Tr::kCount>{std::get<kJ>(state).elem};
+    } else if constexpr (Tr::kOwnSem) {
+      return OwnSems{std::get<kJ>(state).elem};
     } else if constexpr (Tr::kPeers) {
       return peer_ref<kJ>(op);
     } else if constexpr (Tr::kVmem) {
@@ -460,6 +473,7 @@ struct Consumer<K, S, std::index_sequence<kI...>> {
           pitch,
           shared.arguments.map + kMap,
           mapped,
+          LeadingDims(op.shape),
           static_cast<int>(op.shape.elems() / (pitch > 0 ? pitch : 1)),
           static_cast<int>(pitch)};
     } else {
@@ -480,7 +494,11 @@ struct Consumer<K, S, std::index_sequence<kI...>> {
     } else if constexpr (Tr::kHbm) {
       const int columns = static_cast<int>(op.shape[op.shape.rank - 1]);
       return PeerArray<T, Tr::role() != Role::hbm_in>{
-          data, columns, kOperand, static_cast<int>(op.shape.elems() / (columns > 0 ? columns : 1)),
+          data,
+          columns,
+          kOperand,
+          LeadingDims(op.shape),
+          static_cast<int>(op.shape.elems() / (columns > 0 ? columns : 1)),
           columns};
     } else {
       return PeerSems<Th>{&peers, kOperand};

@@ -17,13 +17,13 @@ void move_scalars(K& kernel, const PreparedHost& host, std::deque<DeviceArray>& 
   unsigned char bytes[sizeof(K)];
   std::memcpy(bytes, &kernel, sizeof(K));
   for (const auto& values : host.kept()) {
-    const int* const from = values.data();
-    const auto size = static_cast<int>(values.size());
+    const void* const from = values.bytes.data();
+    const int size = values.elems;
     if (size == 0) continue;
-    arrays.emplace_back(from, values.size() * sizeof(int), what);
+    arrays.emplace_back(from, values.bytes.size(), what);
     const void* const to = arrays.back().get();
     for (std::size_t at = 0; at + sizeof(Smem<int>) <= sizeof(K); at += alignof(void*)) {
-      const int* pointer = nullptr;
+      const void* pointer = nullptr;
       int length = 0;
       std::memcpy(&pointer, bytes + at, sizeof pointer);
       std::memcpy(&length, bytes + at + sizeof pointer, sizeof length);
@@ -42,6 +42,14 @@ struct Side {
   std::deque<DeviceArray> arrays{};
   std::vector<const DeviceArray*> outputs{};     ///< in the order of the spec
   std::vector<const DeviceArray*> semaphores{};  ///< 0 when a run begins
+  /// An input's array. One that an output overwrites is filled again when a run begins.
+  struct Given {
+    const char* name;
+    const DeviceArray* array;
+    const void* data;
+    bool overwritten = false;
+  };
+  std::vector<Given> inputs{};
   ArgumentsOf<S> arguments{};
   int by_copy_engine = 0;
   int by_threads = 0;
@@ -66,8 +74,14 @@ struct Side {
       constexpr bool kOutput = Op::kRole == Role::out || Op::kRole == Role::hbm_out;
       constexpr bool kInput = Op::kRole == Role::in || Op::kRole == Role::hbm_in;
       const auto bytes = static_cast<std::size_t>(op.shape.elems()) * sizeof(typename Op::Element);
-      if (op.alias != nullptr)
-        throw CudaError(what + ": outputs that alias inputs are not mapped to CUDA yet");
+      if (op.alias != nullptr) {
+        overwrite<kI>(op, what);
+        return;
+      }
+      if (op.same != nullptr) {
+        arguments.array[kI] = input_named(op.same, op.name.text, what).array->get();
+        return;
+      }
       const unsigned char* data = nullptr;
       for (const HostArray& a : launch.inputs) {
         if (kInput && a.name == op.name.text) {
@@ -79,9 +93,36 @@ struct Side {
       }
       if (kInput && data == nullptr) throw CudaError(what + ": no array for " + op.name.text);
       arrays.emplace_back(data, bytes, what);
+      if (kInput) inputs.push_back({op.name.text, &arrays.back(), data});
       if (kOutput) outputs.push_back(&arrays.back());
       arguments.array[kI] = arrays.back().get();
     }
+  }
+
+  /// Before a run.
+  void reset(const std::string& what) const {
+    use_gpu(gpu, what);
+    for (const DeviceArray* s : semaphores) s->clear(what);
+    for (const Given& g : inputs) {
+      if (g.overwritten) g.array->fill(g.data, what);
+    }
+  }
+
+ private:
+  /// Operand kI is an output in the place of an input.
+  template <std::size_t kI, class Op>
+  void overwrite(const Op& op, const std::string& what) {
+    Given& g = input_named(op.alias, op.name.text, what);
+    g.overwritten = true;
+    outputs.push_back(g.array);
+    arguments.array[kI] = g.array->get();
+  }
+  Given& input_named(const char* name, const char* by, const std::string& what) {
+    for (Given& g : inputs) {
+      if (std::string(g.name) == name) return g;
+    }
+    throw CudaError(what + ": " + by + " names the input '" + name +
+                    "', which does not stand before it in the spec");
   }
 };
 
@@ -321,10 +362,7 @@ Launched launch(const Launch& given) {
                      }});
   }
   const auto run = [&] {
-    for (const auto& side : sides) {
-      use_gpu(side.gpu, what);
-      for (const DeviceArray* s : side.semaphores) s->clear(what);
-    }
+    for (const auto& side : sides) side.reset(what);
     return timed(parts, given.time_limit_s, what);
   };
   run();

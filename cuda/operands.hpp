@@ -14,15 +14,20 @@ inline constexpr bool kOnPeers = false;
 template <class S>
 inline constexpr bool kOnPeers<OnPeers<S>> = true;
 
-/// The spec of a kernel whose threads exchange elements.
-template <class S>
-struct Exchanging : S {};
+/// The spec of a kernel that takes shared memory beyond its operands: its threads exchange
+/// elements, or it makes scratch by run_scoped.
+template <class S, bool kExchanges, int kScope>
+struct Taking : S {};
 template <class S>
 inline constexpr bool kExchanging = false;
+template <class S, bool kExchanges, int kScope>
+inline constexpr bool kExchanging<Taking<S, kExchanges, kScope>> = kExchanges;
 template <class S>
-inline constexpr bool kExchanging<Exchanging<S>> = true;
-template <class S>
-inline constexpr bool kOnPeers<Exchanging<S>> = kOnPeers<S>;
+inline constexpr int kScopeBytes = 0;
+template <class S, bool kExchanges, int kScope>
+inline constexpr int kScopeBytes<Taking<S, kExchanges, kScope>> = kScope;
+template <class S, bool kExchanges, int kScope>
+inline constexpr bool kOnPeers<Taking<S, kExchanges, kScope>> = kOnPeers<S>;
 
 template <class K>
 constexpr bool exchanges() {
@@ -31,17 +36,25 @@ constexpr bool exchanges() {
   else
     return false;
 }
+template <class K>
+constexpr int scope_bytes() {
+  if constexpr (requires { K::scope_bytes; })
+    return K::scope_bytes;
+  else
+    return 0;
+}
 template <class K, int... kTiles>
 TESSERA_FN constexpr auto spec_of(const K& kernel) {
   const auto spec = kernel.spec(Int<kTiles>{}...);
   using S = std::remove_const_t<decltype(spec)>;
+  constexpr bool kTakes = exchanges<K>() || scope_bytes<K>() > 0;
   if constexpr (requires { kernel.devices; }) {
-    if constexpr (exchanges<K>())
-      return Exchanging<OnPeers<S>>{{spec}};
+    if constexpr (kTakes)
+      return Taking<OnPeers<S>, exchanges<K>(), scope_bytes<K>()>{{spec}};
     else
       return OnPeers<S>{spec};
-  } else if constexpr (exchanges<K>()) {
-    return Exchanging<S>{spec};
+  } else if constexpr (kTakes) {
+    return Taking<S, exchanges<K>(), scope_bytes<K>()>{spec};
   } else {
     return spec;
   }
@@ -122,9 +135,10 @@ struct OperandTraits {
   static constexpr bool kPeers = kOnPeers<S>;
   static constexpr bool kSem = kPassed && is_semaphore(role());
   static constexpr bool kDmaSem = kSem && role() == Role::dma_sem && !kPeers;
-  static_assert(
-      !kPassed || kIn || kOut || kAccum || kVmem || kHbm || kDmaSem || (kSem && kPeers),
-      "regular semaphores of one device, and scratch in SMEM, are not mapped to CUDA yet");
+  /// What every thread has for itself: scratch in SMEM, and counts of semaphores that no other
+  /// device signals.
+  static constexpr bool kSmem = kPassed && role() == Role::smem;
+  static constexpr bool kOwnSem = kSem && role() == Role::sem && !kPeers;
   static constexpr bool kBlock = kIn || kOut || kAccum || kVmem;
 
   static constexpr int extent(bool rows) {
@@ -141,7 +155,7 @@ struct OperandTraits {
   static constexpr int kC = extent(false);
   /// First extent of [slots, rows, cols] scratch, or of semaphores.
   static constexpr int kCount = [] {
-    if constexpr (kDmaSem) {
+    if constexpr (kDmaSem || kOwnSem || kSmem) {
       return std::tuple_element_t<0, decltype(std::declval<Op>().block.extents)>::value;
     } else if constexpr (kVmem) {
       using Extents = decltype(std::declval<Op>().block.extents);
@@ -222,7 +236,8 @@ struct SpecTraits<S, std::index_sequence<kI...>> {
 
   // The launch.
   static constexpr cta::Operand kList[] = {Of<kI>::kCta...};
-  static constexpr cta::Operands kAll{kList, kOperands, kHasSteps, kOnPeers<S>, kExchanging<S>};
+  static constexpr cta::Operands kAll{kList,       kOperands,      kHasSteps,
+                                      kOnPeers<S>, kExchanging<S>, kScopeBytes<S>};
   static constexpr cta::Launch kLaunch = cta::launch_of(kAll, kSm);
   static constexpr cta::Registers kRegisters = cta::registers_of(kLaunch.warpgroups, kSm);
   static constexpr bool kFits = kLaunch.shared_bytes <= kSm.shared_bytes;
@@ -240,6 +255,7 @@ struct SpecTraits<S, std::index_sequence<kI...>> {
   static constexpr bool kRowsAlone =
       largest(Of<kI>::kR...) == 1 && largest(Of<kI>::kC...) >= kLongRow;
   static constexpr int kComputing = cta::kWarpgroup * kLaunch.warpgroups;
+  static constexpr SharedAt kScopeAt = kSharedBegin + static_cast<SharedAt>(kAll.scope_at(kStages));
   static constexpr int kExchangeAt =
       kExchanging<S> ? static_cast<int>(kSharedBegin + kAll.exchange_at(kStages)) : 0;
   using Layout =

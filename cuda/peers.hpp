@@ -83,13 +83,25 @@ struct PeerArray {
   T* data;  ///< of the part
   long long pitch;
   int operand;
+  LeadingDims leading;
   int part_rows;
   int part_cols;
 
+  __device__ __forceinline__ PeerArray at(int i) const {
+    PeerArray one = *this;
+    one.part_rows = leading.rows_of_one(part_rows);
+    one.data += i * one.part_rows * pitch;
+    one.leading = leading.others();
+    return one;
+  }
   template <class R0, class RN, class C0, class CN>
   __device__ __forceinline__ PeerArray slice(Ds<R0, RN> r, Ds<C0, CN> c) const {
-    return {data + static_cast<int>(r.start) * pitch + static_cast<int>(c.start), pitch, operand,
-            static_cast<int>(r.size), static_cast<int>(c.size)};
+    return {data + static_cast<int>(r.start) * pitch + static_cast<int>(c.start),
+            pitch,
+            operand,
+            leading,
+            static_cast<int>(r.size),
+            static_cast<int>(c.size)};
   }
   __device__ __forceinline__ T* at(int r, int c) const { return data + r * pitch + c; }
   /// True if rows are whole 16-byte chunks at multiples of them.
@@ -294,9 +306,13 @@ __device__ __forceinline__ auto async_copy(const From& from, const To& to, const
 }
 
 /// What a body on several devices knows about where it runs.
-template <class G, class Th>
-struct PeerEnv : Env<G, Th> {
+template <class G, class Th, int kScope = 0>
+struct PeerEnv : Env<G, Th, kScope> {
   const Peers* peers;
+  template <class Body, class... Op>
+  __device__ __forceinline__ void run_scoped(Body&&, const Op&...) const {
+    static_assert(sizeof(Body) == 0, "run_scoped on several devices is not mapped to CUDA");
+  }
   __device__ __forceinline__ int device_id() const { return peers->device; }
   __device__ __forceinline__ int num_devices() const { return peers->devices; }
   __device__ __forceinline__ PeerSems<Th> barrier_semaphore(int = 0) const {

@@ -1,8 +1,9 @@
 // What a body's operands are on the device: refs to blocks, arrays in HBM, semaphores and copies.
 //
 // Every computing thread runs the body and meets the others where a ref says so. A semaphore is an
-// mbarrier: a copy into shared memory adds the bytes that it expects, a wait is the arrival that
-// lets the phase end. A copy out of shared memory is done when start() returns.
+// mbarrier: a copy from HBM into shared memory adds the bytes that it expects, a wait is the
+// arrival that lets the phase end. Other copies are done when start() returns. Scratch in SMEM, and
+// semaphores that no other device signals, are every thread's own.
 #pragma once
 
 #include "cuda/dot.hpp"
@@ -242,6 +243,38 @@ struct AccumRef {
   __device__ __forceinline__ Place operator*() const { return {{}, sum}; }
 };
 
+/// Extents of an array's dims but its last two.
+struct LeadingDims {
+  int extent[kMaxRank];
+  int count;
+  __device__ __forceinline__ explicit LeadingDims(const Shape& shape)
+      : count(shape.rank > 2 ? shape.rank - 2 : 0) {
+#pragma unroll
+    for (int d = 0; d < kMaxRank; ++d) extent[d] = d < count ? static_cast<int>(shape[d]) : 1;
+  }
+  /// Rows of one index of the first of them, of a part that has `rows`.
+  __device__ __forceinline__ int rows_of_one(int rows) const {
+    if (count == 0) __trap();  // the interpreter says why
+    return rows / extent[0];
+  }
+  __device__ __forceinline__ LeadingDims others() const {
+    LeadingDims rest = *this;
+#pragma unroll
+    for (int d = 0; d + 1 < kMaxRank; ++d) rest.extent[d] = extent[d + 1];
+    --rest.count;
+    return rest;
+  }
+  /// Behind one more, of extent 1.
+  __device__ __forceinline__ LeadingDims behind_one() const {
+    LeadingDims all = *this;
+#pragma unroll
+    for (int d = kMaxRank - 1; d > 0; --d) all.extent[d] = extent[d - 1];
+    all.extent[0] = 1;
+    ++all.count;
+    return all;
+  }
+};
+
 /// Part of an array in HBM, row by row: an end of copies. `maps` has a tensor map for each VMEM
 /// operand, of one panel of its tiles; bit n of `mapped` says whether the n-th is one.
 template <class T, bool kCanWrite>
@@ -253,16 +286,41 @@ struct HbmPart {
   long long pitch;
   const CUtensorMap* maps;
   unsigned mapped;
+  LeadingDims leading;
   int part_rows;
   int part_cols;
   int row0 = 0;
   int col0 = 0;
+  /// Index i of the first dim of three or more.
+  __device__ __forceinline__ HbmPart at(int i) const {
+    HbmPart one = *this;
+    one.part_rows = leading.rows_of_one(part_rows);
+    one.row0 += i * one.part_rows;
+    one.leading = leading.others();
+    return one;
+  }
+  template <class C0, class CN>
+  __device__ __forceinline__ HbmPart slice(Ds<C0, CN> c) const {
+    return slice(Ds<int, int>{0, 1}, c);
+  }
+  template <class S0, class SN, class... More>
+  requires(sizeof...(More) >= 2) __device__ __forceinline__ HbmPart
+      slice(Ds<S0, SN> first, More... others)
+  const {
+    static_assert(std::is_same_v<SN, Int<1>>,
+                  "a slice of an array of more than two dims has one index of the first of them "
+                  "on a GPU: at(i), or ds(i, Int<1>{})");
+    HbmPart part = at(static_cast<int>(first.start)).slice(others...);
+    part.leading = part.leading.behind_one();
+    return part;
+  }
   template <class R0, class RN, class C0, class CN>
   __device__ __forceinline__ HbmPart slice(Ds<R0, RN> r, Ds<C0, CN> c) const {
     return {data,
             pitch,
             maps,
             mapped,
+            leading,
             static_cast<int>(r.size),
             static_cast<int>(c.size),
             row0 + static_cast<int>(r.start),
@@ -363,6 +421,10 @@ struct VmemRef : PartsOf<VmemRef<Th, T, kR, kC, kSlots>> {
   int vmem;  ///< which VMEM operand it is
 
   __device__ __forceinline__ Int<kSlots> slots() const { return {}; }
+  __device__ __forceinline__ auto at(int i) const {
+    static_assert(kSlots > 1, "scratch of two dims has no slots");
+    return slot(i);
+  }
   __device__ __forceinline__ auto slot(int i) const {
     using Slot = Packing<T, kR / kSlots, kC>;
     return VmemRef<Th, T, kR / kSlots, kC>{{},
@@ -390,6 +452,44 @@ struct VmemRef : PartsOf<VmemRef<Th, T, kR, kC, kSlots>> {
   }
 };
 
+/// Scratch in SMEM: every thread has all of it, and they all run the body.
+template <class Th, class T, int kElems>
+struct SmemRef {
+  using Element = T;
+  static constexpr bool kWritable = true;
+  static constexpr int kCount = kElems;
+  T* elems;
+  __device__ __forceinline__ T& operator[](int i) const { return elems[i]; }
+};
+template <class T, int kElems>
+struct OwnElements {
+  T elem[kElems] = {};
+};
+
+/// Counts of semaphores that this device alone signals.
+struct OwnSems {
+  int* counts;
+  int n = 0;
+  __device__ __forceinline__ OwnSems operator[](int i) const { return {counts, n + i}; }
+};
+__device__ __forceinline__ void semaphore_signal(const OwnSems& sem, int n = 1, int = 0,
+                                                 Here = Here::now()) {
+  sem.counts[sem.n] += n;
+}
+/// Nobody else signals: a count that is too small is a deadlock, which the host ends.
+__device__ __forceinline__ void semaphore_wait(const OwnSems& sem, int n = 1, Here = Here::now()) {
+  while (*static_cast<volatile int*>(sem.counts + sem.n) < n) __nanosleep(1000);
+  sem.counts[sem.n] -= n;
+}
+__device__ __forceinline__ int semaphore_read(const OwnSems& sem, Here = Here::now()) {
+  return sem.counts[sem.n];
+}
+
+/// The semaphore of copies that threads make: they are done when they have started.
+struct NoSem {
+  __device__ __forceinline__ NoSem operator[](int) const { return {}; }
+};
+
 /// mbarriers from the n-th of an operand's, and for each of the operand's, as bits, the phase that
 /// this thread waits for next.
 struct SemsRef {
@@ -402,12 +502,68 @@ struct SemsRef {
   }
 };
 
-template <class From, class To>
-struct Copy;
+/// A whole block or tile of scratch as an end of copies; arrays and parts are ends.
+inline constexpr int kNoMaps = -1;  ///< of what is no VMEM operand
+template <class X>
+__device__ __forceinline__ const X& end_of_copy(const X& x) {
+  return x;
+}
+template <class Th, class T, int kR, int kC>
+__device__ __forceinline__ auto end_of_copy(const VmemRef<Th, T, kR, kC>& x) {
+  return x.slice(Ds<Int<0>, Int<kR>>{{}, {}}, Ds<Int<0>, Int<kC>>{{}, {}});
+}
+template <class Th, class T, int kR, int kC>
+__device__ __forceinline__ auto end_of_copy(const InRef<Th, T, kR, kC>& x) {
+  return SharedPart<Th, T, kR, kC, Int<0>, Int<kR>, Int<0>, Int<kC>>{{}, x.data, x.address, kNoMaps,
+                                                                     {}, {},     0,         0};
+}
+template <class Ref, int kFirst, int... kOthers>
+__device__ __forceinline__ auto end_of_copy(const Stacked<Ref, kFirst, kOthers...>& x) {
+  return end_of_copy(static_cast<const Ref&>(x));
+}
+template <class Th, class T, int kR, int kC, int kRows, int kCols, bool kAll>
+__device__ __forceinline__ auto end_of_copy(
+    const InWindow<SharedWindow<Th, T, kR, kC, kRows, kCols, kAll>>& x) {
+  return SharedPart<Th, T, kR, kC, int, Int<kRows>, int, Int<kCols>>{
+      {}, x.window.data, 0, kNoMaps, {}, {}, x.window.row0, x.window.col0};
+}
 
-/// HBM to shared memory.
+/// Where element (r, c) of an end is.
+template <class T, bool kCanWrite>
+__device__ __forceinline__ T* place_of(const HbmPart<T, kCanWrite>& end, int r, int c) {
+  return end.row(r) + c;
+}
+template <class Th, class T, int kR, int kC, class... Extents>
+__device__ __forceinline__ T* place_of(const SharedPart<Th, T, kR, kC, Extents...>& end, int r,
+                                       int c) {
+  return end.data + Packing<T, kR, kC>::offset(end.row0 + r, end.col0 + c);
+}
+
+/// By the threads that start it: done when start() returns. A copy between ends that lie alike but
+/// for their dims goes element by element in row-major order.
+template <class Th, class From, class To>
+struct CopyByThreads {
+  From from;
+  To to;
+
+  __device__ __forceinline__ void start(int = 0, Here = Here::now()) const {
+    Th::sync();  // what the threads wrote is copied; nobody reads what it replaces
+    const int cols = to.part_cols;
+    const int elems = static_cast<int>(to.part_rows) * cols;
+    for (int n = static_cast<int>(threadIdx.x); n < elems; n += Th::kThreads)
+      *place_of(to, n / cols, n % cols) = *place_of(from, n / static_cast<int>(from.part_cols),
+                                                    n % static_cast<int>(from.part_cols));
+    fence_async_proxy();
+    Th::sync();
+  }
+  __device__ __forceinline__ void wait(Here = Here::now()) const {}
+};
+
+/// HBM to shared memory, by the copy engine where it can; `from` has the tile's columns.
+template <class Th, class From, class To>
+struct CopyByEngine;
 template <class Th, class T, bool kCanWrite, int kR, int kC, class... Extents>
-struct Copy<HbmPart<T, kCanWrite>, SharedPart<Th, T, kR, kC, Extents...>> {
+struct CopyByEngine<Th, HbmPart<T, kCanWrite>, SharedPart<Th, T, kR, kC, Extents...>> {
   HbmPart<T, kCanWrite> from;
   SharedPart<Th, T, kR, kC, Extents...> to;
   SemsRef sem;
@@ -416,7 +572,7 @@ struct Copy<HbmPart<T, kCanWrite>, SharedPart<Th, T, kR, kC, Extents...>> {
   __device__ __forceinline__ void start(int = 0, Here = Here::now()) const {
     Th::sync();  // nobody reads, and nobody fills, what it replaces
     if constexpr (Box::kMappable) {
-      if (to.whole() && (from.mapped >> to.vmem & 1) != 0) {
+      if (to.vmem != kNoMaps && to.whole() && (from.mapped >> to.vmem & 1) != 0) {
         if (threadIdx.x == 0) {
           fence_async_proxy();
           expect(sem.barrier(), Box::kBytes);
@@ -426,21 +582,16 @@ struct Copy<HbmPart<T, kCanWrite>, SharedPart<Th, T, kR, kC, Extents...>> {
         return;
       }
     }
-    using Tile = Packing<T, kR, kC>;
     if (to.row0 == 0 && to.col0 == 0) {
       copy_rows<Th::kThreads, T, kR, kC>(
           to.data, static_cast<int>(threadIdx.x), to.part_rows, to.part_cols,
           [&](int r) { return from.row(r); }, nullptr);
+      fence_async_proxy();
+      Th::sync();
     } else {
-      for (int n = static_cast<int>(threadIdx.x); n < to.part_rows * to.part_cols;
-           n += Th::kThreads) {
-        const int r = n / to.part_cols;
-        const int c = n % to.part_cols;
-        to.data[Tile::offset(to.row0 + r, to.col0 + c)] = from.row(r)[c];
-      }
+      CopyByThreads<Th, HbmPart<T, kCanWrite>, SharedPart<Th, T, kR, kC, Extents...>>{from, to}
+          .start();
     }
-    fence_async_proxy();
-    Th::sync();
   }
   __device__ __forceinline__ void wait(Here = Here::now()) const {
     if (threadIdx.x == 0) arrive(sem.barrier());
@@ -449,36 +600,63 @@ struct Copy<HbmPart<T, kCanWrite>, SharedPart<Th, T, kR, kC, Extents...>> {
   }
 };
 
-/// Shared memory to HBM.
-template <class Th, class T, int kR, int kC, class... Extents>
-struct Copy<SharedPart<Th, T, kR, kC, Extents...>, HbmPart<T, true>> {
-  SharedPart<Th, T, kR, kC, Extents...> from;
-  HbmPart<T, true> to;
-  SemsRef sem;
+/// To SMEM, of which every thread has its own.
+template <class Th, class From, class T, int kElems>
+struct CopyToSmem {
+  From from;
+  SmemRef<Th, T, kElems> to;
 
   __device__ __forceinline__ void start(int = 0, Here = Here::now()) const {
     Th::sync();
-    for (int n = static_cast<int>(threadIdx.x); n < to.part_rows * kC; n += Th::kThreads) {
-      const int r = n / kC;
-      const int c = n % kC;
-      if (c < to.part_cols)
-        to.row(r)[c] = from.data[Packing<T, kR, kC>::offset(from.row0 + r, from.col0 + c)];
-    }
+    for (int n = 0; n < kElems; ++n)
+      to.elems[n] = *place_of(from, n / static_cast<int>(from.part_cols),
+                              n % static_cast<int>(from.part_cols));
+    Th::sync();  // nobody replaces what another reads
   }
-  __device__ __forceinline__ void wait(Here = Here::now()) const { Th::sync(); }
+  __device__ __forceinline__ void wait(Here = Here::now()) const {}
 };
 
-template <class From, class To>
-__device__ __forceinline__ auto make_async_copy(const From& from, const To& to, const SemsRef& sem,
-                                                Here = Here::now()) {
+/// The layout of the threads of an end in shared memory.
+template <class X>
+struct LayoutOf {
+  using type = void;
+};
+template <class Th, class T, int kR, int kC, class... Extents>
+struct LayoutOf<SharedPart<Th, T, kR, kC, Extents...>> {
+  using type = Th;
+};
+template <class Th, class T, int kElems>
+struct LayoutOf<SmemRef<Th, T, kElems>> {
+  using type = Th;
+};
+
+template <class Sem>
+inline constexpr bool kIsCopySem = std::is_same_v<Sem, SemsRef> || std::is_same_v<Sem, NoSem>;
+
+template <class From, class To, class Sem>
+requires(kIsCopySem<Sem>) __device__ __forceinline__
+    auto make_async_copy(const From& from, const To& to, const Sem& sem, Here = Here::now()) {
   static_assert(std::is_same_v<typename From::Element, typename To::Element>, "one element type");
   static_assert(To::kWritable, "the destination of a copy is an input");
-  static_assert(From::kInShared != To::kInShared, "a copy is between HBM and VMEM");
-  return Copy<From, To>{from, to, sem};
+  const auto source = end_of_copy(from);
+  const auto target = end_of_copy(to);
+  using Source = std::remove_const_t<decltype(source)>;
+  using Target = std::remove_const_t<decltype(target)>;
+  using FromTh = typename LayoutOf<Source>::type;
+  using ToTh = typename LayoutOf<Target>::type;
+  using Th = std::conditional_t<std::is_void_v<FromTh>, ToTh, FromTh>;
+  static_assert(!std::is_void_v<Th>, "a copy from HBM to HBM goes through VMEM on a GPU");
+  if constexpr (requires { target.elems; })
+    return CopyToSmem<Th, Source, typename To::Element, Target::kCount>{source, target};
+  else if constexpr (std::is_same_v<Sem, SemsRef> && std::is_void_v<FromTh>)
+    return CopyByEngine<Th, Source, Target>{source, target, sem};
+  else
+    return CopyByThreads<Th, Source, Target>{source, target};
 }
-template <class From, class To>
-__device__ __forceinline__ auto async_copy(const From& from, const To& to, const SemsRef& sem,
-                                           int priority = 0, Here at = Here::now()) {
+template <class From, class To, class Sem>
+requires(kIsCopySem<Sem>) __device__ __forceinline__
+    auto async_copy(const From& from, const To& to, const Sem& sem, int priority = 0,
+                    Here at = Here::now()) {
   const auto copy = make_async_copy(from, to, sem, at);
   copy.start(priority, at);
   return copy;

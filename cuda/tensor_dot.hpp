@@ -1,7 +1,8 @@
 // Matrix products by tensor cores (wgmma), f32 sums of bf16 or f16 products.
 //
 // Each warpgroup multiplies its own 64 rows (of every Th::kHigh). A left operand lies in
-// shared memory or in registers as accumulators are. The order of the sums is the tensor cores'.
+// shared memory or in registers as accumulators are; a right one is read from shared memory, where
+// threads hand over one that lies in registers. The order of the sums is the tensor cores'.
 #pragma once
 
 #include "cuda/tile.hpp"
@@ -54,22 +55,12 @@ inline constexpr int kWarpgroupsApart =
     kAlongK ? 64 * kPanelBytes
             : 64 / Tile::Packed::kPanel* Tile::Packed::kPanelElems* Tile::Packed::kSize;
 
-template <bool kFresh, class Th, class A, class B, int kR, int kC>
-__device__ __forceinline__ void tensor_multiply_add(const Product<A, B>& product,
-                                                    RegTile<Th, float, kR, kC>& sum) {
+/// Columns [kBegin, kBegin + kCount) of a by the rows of b from its first on.
+template <bool kFresh, int kBegin, int kCount, class Th, class A, class B, int kR, int kC>
+__device__ __forceinline__ void multiply_some(const A& a, const B& b,
+                                              RegTile<Th, float, kR, kC>& sum) {
   using T = typename A::Element;
-  static_assert(kIsHalf<T>, "tensor cores multiply bf16 and f16");
-  const A& a = product.a;
-  const B& b = product.b;
-  constexpr int kK = kColsOf<A>;
   constexpr int kStep = 16;
-  static_assert(kR % Th::kHigh == 0, "rows of a product: 64 per warpgroup");
-  static_assert(kK % kStep == 0 && kC % 64 == 0,
-                "a product on tensor cores has k a multiple of 16 and columns a multiple of 64");
-  static_assert(!kIsWindow<std::remove_cvref_t<decltype(tile_of(a))>> &&
-                    !kIsWindow<std::remove_cvref_t<decltype(tile_of(b))>>,
-                "a product on tensor cores takes whole blocks: load() a left operand that is part "
-                "of one");
   constexpr bool kTransB = !kIsTransposed<B>;
   const int warpgroup = Th::warpgroup();
   wgmma_fence();
@@ -79,9 +70,11 @@ __device__ __forceinline__ void tensor_multiply_add(const Product<A, B>& product
     float* const hi = sum.v[2 * block + 1];
     const int row = Th::kHigh * block;
 #pragma unroll
-    for (int k = 0; k < kK; k += kStep) {
+    for (int k = kBegin; k < kBegin + kCount; k += kStep) {
       const bool add_to = !kFresh || k > 0;
-      const auto b_columns = [&](int c) { return matrix_at<!kTransB>(tile_of(b), 0, k, c); };
+      const auto b_columns = [&](int c) {
+        return matrix_at<!kTransB>(tile_of(b), 0, k - kBegin, c);
+      };
       if constexpr (!kIsShared<A>) {
         static_assert(!kIsTransposed<A>, "a transposed left operand lies in VMEM");
         unsigned fragment[4];
@@ -106,6 +99,43 @@ __device__ __forceinline__ void tensor_multiply_add(const Product<A, B>& product
   }
   wgmma_wait_all();
   pin(sum);
+}
+
+/// Columns from kBegin on of a by the rows of b, which lies in registers, or is part of a block:
+/// as many at a time as are handed over.
+template <bool kFresh, int kBegin, class Th, class A, class B, int kR, int kC>
+__device__ __forceinline__ void multiply_handed(const A& a, const B& b,
+                                                RegTile<Th, float, kR, kC>& sum) {
+  using T = typename A::Element;
+  constexpr int kK = kRowsOf<B>;
+  if constexpr (kBegin < kK) {
+    constexpr int kFit = cta::kExchangeBytes / (kC * static_cast<int>(sizeof(T))) / 16 * 16;
+    static_assert(kFit > 0, "a right operand in registers has at most 512 columns");
+    constexpr int kCount = kFit < kK - kBegin ? kFit : kK - kBegin;
+    const SharedTile<Th, T, kCount, kC> rows{exchange<Th, T>(), Th::kExchange};
+    hand_rows<Th, kBegin, kCount>(b, rows);
+    multiply_some<kFresh, kBegin, kCount>(a, rows, sum);
+    Th::sync();
+    multiply_handed<kFresh, kBegin + kCount>(a, b, sum);
+  }
+}
+
+template <bool kFresh, class Th, class A, class B, int kR, int kC>
+__device__ __forceinline__ void tensor_multiply_add(const Product<A, B>& product,
+                                                    RegTile<Th, float, kR, kC>& sum) {
+  constexpr int kK = kColsOf<A>;
+  static_assert(kR % Th::kHigh == 0, "rows of a product: 64 per warpgroup");
+  static_assert(kK % 16 == 0 && kC % 64 == 0,
+                "a product on tensor cores has k a multiple of 16 and columns a multiple of 64");
+  static_assert(!kIsWindow<std::remove_cvref_t<decltype(tile_of(product.a))>>,
+                "a product on tensor cores takes a whole block on the left: load() what is part of "
+                "one");
+  constexpr bool kHanded =
+      !kIsShared<B> || kIsWindow<std::remove_cvref_t<decltype(tile_of(product.b))>>;
+  if constexpr (kHanded)
+    multiply_handed<kFresh, 0>(product.a, product.b, sum);
+  else
+    multiply_some<kFresh, 0, kK>(product.a, product.b, sum);
 }
 
 }  // namespace tessera::cuda

@@ -16,6 +16,7 @@
 #include "cuda/warpgroups.hpp"
 #include "sim/ops/cast.hpp"
 #include "sim/ops/div.hpp"
+#include "sim/ops/dot.hpp"
 #include "sim/ops/op.hpp"
 
 namespace tessera::cuda {
@@ -149,9 +150,9 @@ struct SharedWindow {
   }
 };
 template <class X>
-inline constexpr bool kIsWindow = false;
-template <class Th, class T, int kR, int kC, int kRows, int kCols, bool kWholeRows>
-inline constexpr bool kIsWindow<SharedWindow<Th, T, kR, kC, kRows, kCols, kWholeRows>> = true;
+inline constexpr bool kIsWindow = requires {
+  typename X::Of;
+};
 
 /// Puts a tile into part of one in shared memory; the threads meet around it as the caller needs.
 template <class Th, class T, int kR, int kC, int kRows, int kCols, bool kWholeRows, class X>
@@ -209,11 +210,42 @@ inline constexpr bool kIsTransposed = false;
 template <class X>
 inline constexpr bool kIsTransposed<Transposed<X>> = true;
 
-/// a times b, until somebody has a place for it.
+/// The operand as it lies, and its rows [kBegin, kBegin + kCount) put where `to` has them, for all
+/// threads to read: a right operand of a product, which lies in registers.
+template <class Th, int kBegin, int kCount, class B, class To>
+__device__ __forceinline__ void hand_rows(const B& b, const To& to) {
+  constexpr bool kTurned = kIsTransposed<B>;
+  const auto& tile = [&]() -> const auto& {
+    if constexpr (kTurned)
+      return b.tile;
+    else
+      return b;
+  }
+  ();
+  using Tile = std::remove_cvref_t<decltype(tile)>;
+  constexpr int kR = Tile::rows;
+  constexpr int kC = Tile::cols;
+  const bool hands = hands_on<Th, kR, kC>();
+#pragma unroll
+  for (int i = 0; i < Th::template kRowsHeld<kR>; ++i) {
+#pragma unroll
+    for (int j = 0; j < Th::template kColsHeld<kC>; ++j) {
+      const int r = Th::template row<kR>(i);
+      const int c = Th::template col<kC>(j);
+      const int row = (kTurned ? c : r) - kBegin;
+      if (hands && inside<Th, kR, kC>(r, c) && row >= 0 && row < kCount)
+        *to.at_place(row, kTurned ? r : c) = tile.at(i, j);
+    }
+  }
+  fence_async_proxy();
+  Th::sync();
+}
+
+/// a times b, until somebody has a place for it. Sums of integers are i32.
 template <class A, class B>
 struct Product {
   using Backend = typename A::Backend;
-  using Element = float;
+  using Element = std::conditional_t<std::is_integral_v<typename A::Element>, std::int32_t, float>;
   static constexpr auto rows = A::rows;
   static constexpr auto cols = B::cols;
   A a;
@@ -301,9 +333,9 @@ __device__ __forceinline__ void store_shared(const SharedTile<Th, T, kR, kC>& to
 }
 
 /// sum += a times b, or sum = a times b if kFresh.
-template <bool kFresh, class Th, class A, class B, int kR, int kC>
+template <bool kFresh, class Th, class A, class B, class Sum, int kR, int kC>
 __device__ __forceinline__ void multiply_add(const Product<A, B>& product,
-                                             RegTile<Th, float, kR, kC>& sum);
+                                             RegTile<Th, Sum, kR, kC>& sum);
 
 /// Two f32 to the narrow float, rounded to nearest even by one instruction.
 template <class To>
@@ -614,7 +646,11 @@ struct Cta {
   template <class A, class B>
   static __device__ __forceinline__ auto dot(const A& a, const B& b) {
     static_assert(kColsOf<A> == kRowsOf<B>, "the columns of a are the rows of b");
-    static_assert(std::is_same_v<typename A::Element, typename B::Element>, "one element type");
+    static_assert(std::is_same_v<typename A::Element, typename B::Element>,
+                  "dot of two element types: cast<T>() one of them");
+    using T = typename A::Element;
+    static_assert(std::is_same_v<T, float> || kIsSmallFloat<T> || kIsByte<T>,
+                  "dot() is of f32, narrower floats and 8-bit integers: cast<T>() first");
     return Product<A, B>{a, b};
   }
 

@@ -21,8 +21,9 @@ struct Warpgroups : OnDevice {
   static constexpr bool kTensorCores = true;
   static constexpr int kThreads = 128 * kCount;
   static constexpr int kExchange = kExchangeAt;
-  /// Columns from one pair of a thread to its next.
-  static constexpr int kApart = 8;
+  /// Threads of a row, and columns from one pair of a thread to its next.
+  static constexpr int kWide = 4;
+  static constexpr int kApart = 2 * kWide;
   /// Rows that the CTA has at a time.
   static constexpr int kHigh = 64 * kCount;
   /// Columns of one product instruction: ptxas takes as many as a thread has sums for, half of

@@ -38,7 +38,7 @@ struct BuiltModule {
   std::string text;
   std::string name;  ///< of its main function
   std::vector<CallArray> prefetched;
-  std::vector<std::vector<int>> prefetched_values;
+  std::vector<std::vector<std::int32_t>> prefetched_words;  ///< their bits
   std::vector<CallArray> inputs;
   std::vector<CallArray> outputs;
   struct Alias {

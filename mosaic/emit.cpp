@@ -102,8 +102,10 @@ class ModuleWriter {
     for (PrefetchedArray& a : kernel_.arrays) {
       if (a.size == 0) continue;  // a memref of nothing
       prefetched_.push_back(&a);
-      built_.prefetched.push_back({a.name, DType::i32, {a.size}});
-      built_.prefetched_values.emplace_back(a.data, a.data + a.size);
+      if (a.dtype != DType::i32 && a.dtype != DType::f32) refuse_elements(a.name, a.dtype);
+      built_.prefetched.push_back({a.name, a.dtype, {a.size}});
+      const auto* const words = static_cast<const std::int32_t*>(a.data);
+      built_.prefetched_words.emplace_back(words, words + a.size);
     }
     for (Operand& op : kernel_.operands) {
       if (!op.present) continue;
@@ -134,7 +136,7 @@ class ModuleWriter {
     std::vector<PrefetchedArray> arrays;
     for (const PrefetchedArray* a : prefetched_) {
       arrays.push_back(*a);
-      arrays.back().memref = t.argument(memref_type({a->size}, "i32", "smem"));
+      arrays.back().memref = t.argument(memref_type({a->size}, element_type(a->dtype), "smem"));
     }
     return arrays;
   }

@@ -127,7 +127,8 @@ class TypedKernel final : public TracedKernel {
     if constexpr (Op::kPassed)
       operands.push_back(operand_of(op));
     else
-      arrays.push_back({op.name.text, op.array.data, op.array.size, kNoValue});
+      arrays.push_back(
+          {op.name.text, op.array.data, op.array.size, kDTypeOf<typename Op::Element>, kNoValue});
   }
   template <std::size_t D>
   Bounds bounds_at(const std::vector<Number>& ids) const {

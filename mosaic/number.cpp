@@ -94,19 +94,24 @@ Value Number::index() const {
   return trace().record("arith.index_cast", {value}, "", "index");
 }
 
-Number Number::load(const int* data, int size, const char* name) const {
-  if (known()) {
-    if (lo < 0 || lo >= size) fail_scalar_index(name, lo, size);
-    return mosaic::known(data[lo]);
-  }
+Value Number::word_of(const void* data, int size, const char* name, const char* type) const {
+  if (known() && (lo < 0 || lo >= size)) fail_scalar_index(name, lo, size);
   for (const PrefetchedArray& a : trace().prefetched) {
-    if (a.data != data || a.size != size || size == 0) continue;
-    const Value element = trace().record("memref.load", {a.memref, index()}, "", "i32");
-    const auto [least, most] = std::minmax_element(data, data + size);
-    return {element, *least, *most};
+    if (a.data == data && a.size == size && size > 0)
+      return trace().record("memref.load", {a.memref, index()}, "", type);
   }
   refuse(std::string("an element of ") + name +
          ", which the spec does not list as scalars (or which is empty)");
+}
+Number Number::load(const int* data, int size, const char* name) const {
+  if (known() && lo >= 0 && lo < size) return mosaic::known(data[lo]);
+  const Value element = word_of(data, size, name, "i32");
+  const auto [least, most] = std::minmax_element(data, data + size);
+  return {element, *least, *most};
+}
+void refuse_elements(const char* array, DType dtype) {
+  refuse(std::string("the prefetched array ") + array + " of " + tessera::name(dtype) +
+         ": in the TPU build SMEM holds i32 and f32");
 }
 
 Value Truth::i1() const {

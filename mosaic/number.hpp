@@ -18,6 +18,9 @@
 
 namespace tessera::mosaic {
 
+/// Throws unsupported.
+[[noreturn]] void refuse_elements(const char* array, DType dtype);
+
 struct Number {
   Value value = kNoValue;  ///< none if it is known
   std::int64_t lo = 0;
@@ -28,19 +31,38 @@ struct Number {
   Value index() const;
   /// An element of a prefetched array (sim/body/smem.hpp).
   template <class T>
-  Number element_of(const Smem<T>& array) const {
-    static_assert(std::is_same_v<T, int>, "prefetched arrays hold ints");
-    return load(array.data, array.size, array.name);
-  }
+  auto element_of(const Smem<T>& array) const;
 
  private:
+  Value word_of(const void* data, int size, const char* name, const char* type) const;
   Number load(const int* data, int size, const char* name) const;
 };
+
+/// An f32 of a prefetched array: it stands beside tiles of f32.
+struct Real {
+  Value value = kNoValue;  ///< none if it is known
+  float known_value = 0;
+};
+
+template <class T>
+auto Number::element_of(const Smem<T>& array) const {
+  if constexpr (std::is_same_v<T, int>) {
+    return load(array.data, array.size, array.name);
+  } else if constexpr (std::is_same_v<T, float>) {
+    if (known() && lo >= 0 && lo < array.size) return Real{kNoValue, array.data[lo]};
+    return Real{word_of(array.data, array.size, array.name, "f32"), 0};
+  } else {
+    refuse_elements(array.name, kDTypeOf<T>);
+    return Number{};
+  }
+}
 
 }  // namespace tessera::mosaic
 namespace tessera {
 template <std::derived_from<mosaic::Number> X>
 inline constexpr bool kIsTracedNumber<X> = true;
+template <>
+inline constexpr bool kIsTracedNumber<mosaic::Real> = true;
 }  // namespace tessera
 namespace tessera::mosaic {
 

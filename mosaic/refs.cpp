@@ -136,6 +136,13 @@ Part whole(const Operand& op) {
   return p;
 }
 
+Part beside(Part part, const Part& other) {
+  if (other.of->role != Role::smem) return part;
+  for (std::size_t d = 0; d + 1 < part.size.size(); ++d) {
+    if (part.size[d].known() && part.size[d].lo == 1) part.dropped[d] = true;
+  }
+  return part;
+}
 Part leading(const Part& part, Number index) {
   const Operand& op = *part.of;
   std::vector<std::size_t> seen;

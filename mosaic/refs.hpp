@@ -53,6 +53,8 @@ struct Part {
   std::vector<bool> dropped;  ///< dims of size 1 that a copy does not see
 };
 Part whole(const Operand& op);
+/// As an end of a copy whose other end is `other`: scratch in SMEM has one dim.
+Part beside(Part part, const Part& other);
 /// One index of the first dim of three or more.
 Part leading(const Part& part, Number index);
 /// Rows and columns of a part, as the body counts them.
@@ -189,8 +191,9 @@ class BlockRef {
   /// The i-th of the first dim of a block of three dims or more.
   template <IsSize I>
   BlockRef at(I i) const {
-    static_assert(kRole == Role::in || kRole == Role::out,
-                  "at(i) is of inputs and outputs; vmem scratch has slot(i)");
+    static_assert(kRole == Role::in || kRole == Role::out || kRole == Role::vmem,
+                  "at(i) is of inputs, outputs and vmem scratch");
+    if constexpr (kRole == Role::vmem) return slot(i);
     BlockRef part = *this;
     part.part_ = leading(part_, number(i));
     part.rows = 1;
@@ -320,7 +323,7 @@ class SemRef {
 class AsyncCopy {
  public:
   AsyncCopy(const Part& from, const Part& to, const SemRef& landed)
-      : from_(from), to_(to), landed_(landed), sent_(landed) {}
+      : from_(beside(from, to)), to_(beside(to, from)), landed_(landed), sent_(landed) {}
   AsyncCopy(const Part& from, const Part& to, const SemRef& sent, const SemRef& landed,
             Number device)
       : from_(from), to_(to), landed_(landed), sent_(sent), remote_(true), device_(device) {}

@@ -202,6 +202,14 @@ AnyTile number_beside(Number n, DType dtype) {
   return t;
 }
 
+AnyTile number_beside(Real r, DType dtype) {
+  if (r.value == kNoValue) return {kNoValue, 1, 1, dtype, r.known_value};
+  if (dtype != DType::f32)
+    refuse(std::string("an f32 of a prefetched array beside a tile of ") + name(dtype) +
+           ": cast the tile to f32");
+  return {r.value, 1, 1, dtype, 0, true};
+}
+
 AnyTile elementwise(const OpInfo& info, DType result, std::vector<AnyTile> operands) {
   const std::string_view op = info.name;
   int rows = 1;
@@ -381,6 +389,7 @@ AnyTile transposed(const AnyTile& a) {
 
 AnyTile product(const AnyTile& a, bool a_transposed, const AnyTile& b, bool b_transposed,
                 const AnyTile& sum) {
+  if (is_unsigned(a.dtype)) refuse("a product of u8, which the integers of a module do not tell");
   const std::string lk = a_transposed ? "0" : "1";  // contracting, kept
   const std::string lm = a_transposed ? "1" : "0";
   const std::string rk = b_transposed ? "1" : "0";

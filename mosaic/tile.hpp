@@ -105,6 +105,7 @@ AnyTile repeated(bool rows, const AnyTile& a, int times);
 AnyTile part_of(bool rows, const AnyTile& a, int parts, int which);
 /// A number that is known when the kernel runs, as a scalar beside tiles of this type.
 AnyTile number_beside(Number n, DType dtype);
+AnyTile number_beside(Real r, DType dtype);
 AnyTile choose(const LaneMask& mask, const AnyTile& a, double otherwise);
 AnyTile transposed(const AnyTile& a);
 /// sum + a b; a sum without a value is zero.
@@ -222,6 +223,8 @@ struct Emitter {
     using T = typename A::Element;
     static_assert(std::is_same_v<T, typename B::Element>,
                   "dot of two element types: cast<T>() one of them");
+    static_assert(kIsFloat<T> || kIsByte<T>,
+                  "dot() is of floats and 8-bit integers: cast<T>() first");
     if (a.cols != b.rows) fail_shapes("dot", {{a.rows, a.cols}, {b.rows, b.cols}});
     return DotExpression<T>(a.rows, b.cols, factor(a), factor(b), kIsTransposed<A>,
                             kIsTransposed<B>);

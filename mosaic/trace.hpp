@@ -19,6 +19,8 @@
 #include <utility>
 #include <vector>
 
+#include "memory_model/dtype.hpp"
+
 namespace tessera::mosaic {
 
 /// A value of the module, by its number.
@@ -43,8 +45,9 @@ struct Operation {
 /// A prefetched array: the kernel's, and the argument of the function that is it.
 struct PrefetchedArray {
   const char* name = "";
-  const int* data = nullptr;
+  const void* data = nullptr;
   int size = 0;
+  DType dtype = DType::i32;
   Value memref = kNoValue;
 };
 

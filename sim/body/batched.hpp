@@ -82,7 +82,8 @@ TESSERA_FN constexpr auto batch_operand(const Operand<kRole, T, BlockDims<E...>,
     return Operand<kRole, T, Block, decltype(map)>{
         op.name,   array,        Block{std::tuple_cat(std::tuple<Squeezed>{}, op.block.extents)},
         map,       op.buffers,   op.present,
-        op.padded, op.pad_value, op.alias};
+        op.padded, op.pad_value, op.alias,
+        op.same,   op.spread};
   }
 }
 
@@ -97,6 +98,12 @@ struct Batched {
       return K::exchanges;
     else
       return false;
+  }();
+  static constexpr int scope_bytes = [] {
+    if constexpr (requires { K::scope_bytes; })
+      return K::scope_bytes;
+    else
+      return 0;
   }();
   K kernel;
   int n = 1;

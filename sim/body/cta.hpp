@@ -7,7 +7,7 @@
 //
 // Some warpgroups of a CTA compute, one more fetches. Shared memory holds the tiles of inputs, in
 // slots, and of scratch, then mbarriers, then where the next cell is told, then what threads
-// exchange. Several devices reach
+// exchange, then what run_scoped makes. Several devices reach
 // one another's scratch and semaphores: those lie in device memory (cuda/peers.hpp).
 //
 // Device code takes results that are constants, and calls what is marked TESSERA_FN.
@@ -95,6 +95,7 @@ struct Operands {
   bool has_steps = false;  ///< the grid has arbitrary dimensions
   bool peers = false;      ///< the kernel runs on several devices
   bool exchanges = false;  ///< its threads have kExchangeBytes to hand elements to one another
+  int scope_bytes = 0;     ///< for what its body makes by run_scoped
 
   constexpr const Operand* begin() const { return first; }
   constexpr const Operand* end() const { return first + size; }
@@ -121,10 +122,16 @@ struct Operands {
   }
   constexpr std::int64_t cell_ring_at(Stages stages) const { return barriers_at(size, stages); }
   constexpr std::int64_t exchange_at(Stages stages) const {
-    return round_up(cell_ring_at(stages) + kCellRing, 128);
+    return round_up(cell_ring_at(stages) + kCellRing, 1024);  // tensor cores read panels there
+  }
+  /// Where scratch of run_scoped begins.
+  constexpr std::int64_t scope_at(Stages stages) const {
+    return round_up(
+        exchanges ? exchange_at(stages) + kExchangeBytes : cell_ring_at(stages) + kCellRing,
+        scope_bytes > 0 ? 1024 : 1);
   }
   constexpr std::int64_t shared_bytes(Stages stages) const {
-    return exchanges ? exchange_at(stages) + kExchangeBytes : cell_ring_at(stages) + kCellRing;
+    return scope_at(stages) + scope_bytes;
   }
 
  private:

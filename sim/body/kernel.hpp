@@ -9,9 +9,10 @@
 //   cases    std::array of Case: sizes, then tiles, in the orders above; the first is the default
 //   spec(tiles...), operator()(env, refs...), hbm_bytes(Tiles, Target)
 // and may have
-//   exchanges              true if the body reduces columns or moves elements
-//   (sim/ops/rearrange.hpp):
-//                          GPUs then keep 16 KiB of shared memory for it
+//   exchanges              true if the body reduces columns, moves elements
+//                          (sim/ops/rearrange.hpp) or multiplies by a right operand that is no
+//                          block: GPUs then keep 16 KiB of shared memory for it
+//   scope_bytes            bytes of shared memory that GPUs keep for VMEM scratch of run_scoped
 //   valid(Tiles)           const char*: why these sizes cannot run, or nullptr
 //   prepare(host, Tiles)   builds scalar-prefetched arrays, and inputs other than random ones, on
 //   the

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "memory_model/dtype.hpp"
 #include "memory_model/layout.hpp"
 #include "sim/body/smem.hpp"
 
@@ -21,23 +22,49 @@ struct HostArray {
   std::size_t bytes = 0;
 };
 
+/// The prefetched arrays that a host keeps for a kernel.
+class KeptScalars {
+ public:
+  struct Kept {
+    std::vector<std::byte> bytes;
+    int elems = 0;
+  };
+  template <class T>
+  Smem<T> take(const char* name, const std::vector<T>& values) {
+    static_assert(!kIsPacked<T> && !std::is_same_v<T, bool>,
+                  "prefetched arrays hold whole bytes: numbers of 8 bits or more");
+    Kept& kept = arrays_.emplace_back();
+    kept.bytes.resize(values.size() * sizeof(T));
+    if (!values.empty()) std::memcpy(kept.bytes.data(), values.data(), kept.bytes.size());
+    kept.elems = static_cast<int>(values.size());
+    return {reinterpret_cast<const T*>(kept.bytes.data()), kept.elems, name};
+  }
+  auto begin() const { return arrays_.begin(); }
+  auto end() const { return arrays_.end(); }
+  const Kept& last() const { return arrays_.back(); }
+
+ private:
+  std::deque<Kept> arrays_;
+};
+
 class PreparedHost {
  public:
   explicit PreparedHost(const std::vector<HostArray>& arrays) : arrays_(arrays) {}
   int random(int lo, int) const { return lo; }
-  Smem<int> scalars(const char* name, const std::vector<int>& made) {
+  template <class T = int>
+  Smem<T> scalars(const char* name, const std::vector<T>& made) {
     return keep(name, given(name, made));
   }
-  Smem<int> keep(const char* name, std::vector<int> values) {
-    kept_.push_back(std::move(values));
-    return {kept_.back().data(), static_cast<int>(kept_.back().size()), name};
+  template <class T = int>
+  Smem<T> keep(const char* name, std::vector<T> values) {
+    return kept_.take(name, values);
   }
   template <class T>
   std::vector<T> input(const char* name, const Shape&, const std::vector<T>& made) const {
     return given(name, made);
   }
   [[noreturn]] void fail(const std::string& what) const { throw std::invalid_argument(what); }
-  const std::deque<std::vector<int>>& kept() const { return kept_; }
+  const KeptScalars& kept() const { return kept_; }
 
  private:
   template <class T>
@@ -51,7 +78,7 @@ class PreparedHost {
     return made;
   }
   const std::vector<HostArray>& arrays_;
-  std::deque<std::vector<int>> kept_;
+  KeptScalars kept_;
 };
 
 }  // namespace tessera

@@ -1,6 +1,7 @@
 // Scalar-prefetched arrays: copied to SMEM before the first grid step, read by index maps, grid
 // bounds and bodies. A kernel holds them as members; its spec lists them with scalars("name",
 // member).
+// Elements are of any type but packed ones; a module holds i32 and f32.
 //
 // Does not own its data. Indexing checks bounds in the interpreter (oob-index) and not under nvcc.
 #pragma once
@@ -31,11 +32,16 @@ struct Smem {
       if (at < 0 || at >= size) fail_scalar_index(name, at, size);
 #endif
 #if defined(__CUDA_ARCH__)
-      const T value = __ldg(data + at);  // nothing writes it while a kernel runs
+      const T value = [&] {
+        if constexpr (std::is_arithmetic_v<T>)
+          return __ldg(data + at);  // nothing writes it while a kernel runs
+        else
+          return data[at];
+      }();
 #else
       const T value = data[at];
 #endif
-      if constexpr (kIsId<I>)
+      if constexpr (kIsId<I> && std::is_integral_v<T>)
         return I{static_cast<int>(value)};
       else
         return value;

@@ -14,7 +14,9 @@
 //
 // Modifiers: .buffered(n) slots (2 unless said), .pad(v) value of the out-of-bounds part of a
 // ragged input block (poison unless said: NaN, or an implausible integer), .when(c) operand absent
-// unless c, .aliases("x") an output that overwrites the array of input x.
+// unless c, .aliases("x") an output that overwrites the array of input x, .same_as("x") an input
+// whose array is that of input x, by blocks of its own, .uniform(lo, hi) what made-up arrays of an
+// input hold.
 #pragma once
 
 #include <array>
@@ -131,6 +133,13 @@ TESSERA_FN constexpr auto block_rows(const BlockDims<E...>& b) {
   return detail::product_before<(kLast < 0 ? 0 : kLast)>(b.extents);
 }
 
+/// What made-up arrays of an input hold: numbers uniform in [lo, hi), rounded to its type; of
+/// integers the whole ones. Nothing said (lo == hi): what the command line's --inputs says.
+struct Spread {
+  double lo = 0;
+  double hi = 0;
+};
+
 enum class Role : std::uint8_t { in, out, accum, vmem, smem, hbm_in, hbm_out, hbm, dma_sem, sem };
 
 /// Arrays that stay in HBM, for explicit copies.
@@ -153,6 +162,8 @@ struct Operand {
   bool padded = false;
   double pad_value = 0;
   const char* alias = nullptr;  ///< of an output: the input whose array it overwrites
+  const char* same = nullptr;   ///< of an input: the input before it whose array it is
+  Spread spread{};
 
   TESSERA_FN constexpr Operand buffered(int slots) const {
     Operand o = *this;
@@ -169,6 +180,18 @@ struct Operand {
     static_assert(kRole == Role::out || kRole == Role::hbm_out, "an output aliases an input");
     Operand o = *this;
     o.alias = input;
+    return o;
+  }
+  TESSERA_FN constexpr Operand same_as(const char* input) const {
+    static_assert(kRole == Role::in || kRole == Role::hbm_in, "an input is the same as another");
+    Operand o = *this;
+    o.same = input;
+    return o;
+  }
+  TESSERA_FN constexpr Operand uniform(double lo, double hi) const {
+    static_assert(kRole == Role::in || kRole == Role::hbm_in, "inputs are made up, not results");
+    Operand o = *this;
+    o.spread = {lo, hi};
     return o;
   }
   TESSERA_FN constexpr Operand when(bool condition) const {

@@ -107,6 +107,7 @@ class CountedRef {
     return part;
   }
   CountedRef at(int i) const {
+    if constexpr (kRole == Role::vmem) return slot(i);
     CountedRef part = *this;
     part.rows = rows_at(*plan_, taken_, i, rows);
     part.row_ += i * part.rows;

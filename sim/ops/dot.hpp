@@ -24,6 +24,10 @@ struct Dot {
   }
 };
 
+/// The integers that dot() multiplies.
+template <class T>
+inline constexpr bool kIsByte = std::is_same_v<T, std::int8_t> || std::is_same_v<T, std::uint8_t>;
+
 /// a (m, k) times b (k, n): a right-hand side for `*acc = `, `*acc += ` and load(); transpose()
 /// marks either operand. Give it a name only through load(dot(a, b)).
 template <TileLike A, TileLike B>

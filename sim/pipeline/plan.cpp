@@ -145,9 +145,10 @@ cta::Launch launch_of(const Plan& plan) {
   for (const OperandPlan& op : plan.operands) operands.push_back(cta_operand(op));
   cta::Sm sm = cta::kSm90;
   sm.shared_bytes = plan.device.vmem_bytes;
-  return cta::launch_of({operands.data(), static_cast<int>(operands.size()),
-                         plan.grid_rank > plan.parallel_rank, plan.peers, plan.exchanges},
-                        sm);
+  return cta::launch_of(
+      {operands.data(), static_cast<int>(operands.size()), plan.grid_rank > plan.parallel_rank,
+       plan.peers, plan.exchanges, plan.scope_bytes},
+      sm);
 }
 
 void check_grid(const Plan& plan, bool counted) {

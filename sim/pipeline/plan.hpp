@@ -63,6 +63,8 @@ struct OperandPlan {
   bool given = false;
   bool handed_on = false;
   const char* alias = nullptr;  ///< of an output: the input whose array it overwrites
+  const char* same = nullptr;   ///< of an input: the input before it whose array it is
+  Spread spread;                ///< what made-up arrays of it hold
   int aliased = -1;             ///< the operand that shares its array, of an aliased pair
   int ledger_ref = -1;
   std::int64_t full_bytes = 0;         ///< of a whole block
@@ -139,6 +141,7 @@ struct Plan {
   /// them.
   bool leaves_undefined = false;
   bool exchanges = false;       ///< the kernel's: on GPUs it takes shared memory (sim/body/cta.hpp)
+  int scope_bytes = 0;          ///< likewise, for run_scoped
   std::int64_t vmem_limit = 0;  ///< bytes of VMEM that it may take; 0: all that there are
   bool author_limits = false;   ///< vmem_limit is the author's; else the compiler's default
   /// XLA may keep operands that fit in what vmem_limit leaves of VMEM, where they need no windows.

@@ -263,10 +263,11 @@ class BlockRef {
     return part;
   }
   /// The i-th of the first dim of a block of three dims or more: a ref to the others. It may be
-  /// any: leading dims are not tiled.
+  /// any: leading dims are not tiled. Of scratch: its slot.
   BlockRef at(int i) const {
-    static_assert(kRole == Role::in || kRole == Role::out,
-                  "at(i) is of inputs and outputs; vmem scratch has slot(i)");
+    static_assert(kRole == Role::in || kRole == Role::out || kRole == Role::vmem,
+                  "at(i) is of inputs, outputs and vmem scratch");
+    if constexpr (kRole == Role::vmem) return slot(i);
     check_scope();
     BlockRef part = *this;
     part.rows = rows_at(*block_->plan, taken_, i, rows);
@@ -302,7 +303,7 @@ class BlockRef {
 
   /// Its part of the block as a source or destination of copies.
   Ref ref() const {
-    static_assert(kRole != Role::accum && kRole != Role::smem, "copies go between HBM and VMEM");
+    static_assert(kRole != Role::accum, "accumulators may lie in registers: copy vmem scratch");
     static_assert(!kIsPacked<T>, "copies of 4-bit types are not supported");
     check_scope();
     return Ref(*block_).slice(0, row_, rows).slice(1, col_, cols);

@@ -492,6 +492,8 @@ struct Interpreter {
     using T = typename A::Element;
     static_assert(std::is_same_v<T, typename B::Element>,
                   "dot of two element types: cast<T>() one of them");
+    static_assert(kIsFloat<T> || kIsByte<T>,
+                  "dot() is of floats and 8-bit integers: cast<T>() first");
     if (a.cols != b.rows) fail_shapes("dot", {{a.rows, a.cols}, {b.rows, b.cols}});
     return DotExpression<T>(dot_tile(a), kIsTransposed<A>, dot_tile(b), kIsTransposed<B>, a.rows,
                             b.cols, a.cols);

@@ -26,6 +26,8 @@ OperandPlan operand_plan(const Declared& op, const DeviceSpec& device) {
   p.padded = op.padded;
   p.pad_value = op.pad_value;
   p.alias = op.alias;
+  p.same = op.same;
+  p.spread = op.spread;
   p.reached = op.role == Role::vmem || op.role == Role::out;
   return p;
 }

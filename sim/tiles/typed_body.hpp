@@ -38,16 +38,18 @@ struct Declared {
   bool padded = false;
   double pad_value = 0;
   const char* alias = nullptr;
+  const char* same = nullptr;
+  Spread spread;
 };
 /// A plan of it without its block.
 OperandPlan operand_plan(const Declared& op, const DeviceSpec& device);
 
 template <class Op>
 OperandPlan operand_plan(const Op& op, const DeviceSpec& device) {
-  OperandPlan p =
-      operand_plan(Declared{Op::kRole, kDTypeOf<typename Op::Element>, op.name, op.shape,
-                            op.buffers, op.present, op.padded, op.pad_value, op.alias},
-                   device);
+  OperandPlan p = operand_plan(
+      Declared{Op::kRole, kDTypeOf<typename Op::Element>, op.name, op.shape, op.buffers, op.present,
+               op.padded, op.pad_value, op.alias, op.same, op.spread},
+      device);
   std::apply(
       [&](const auto&... e) {
         [[maybe_unused]] const auto add = [&](const auto& extent) {
@@ -136,6 +138,7 @@ Plan plan_of(const K& kernel, Tiles tiles, const DeviceSpec& device) {
   Plan plan = plan_of(K::info.name, spec_of(kernel, tiles), device);
   plan.peers = requires { kernel.devices; };
   if constexpr (requires { kernel.exchanges; }) plan.exchanges = kernel.exchanges;
+  if constexpr (requires { kernel.scope_bytes; }) plan.scope_bytes = kernel.scope_bytes;
   return plan;
 }
 

@@ -45,6 +45,7 @@
 #include "sim/ops/shift.hpp"
 #include "sim/ops/sort.hpp"
 #include "sim/ops/sub.hpp"
+#include "sim/ops/tf32.hpp"
 #include "sim/ops/top_k.hpp"
 #include "sim/ops/unpack.hpp"
 #include "sim/ops/where.hpp"
@@ -309,6 +310,146 @@ struct BatchedProducts : Extents<32, 128> {
         float sum = 0;
         for (int k = 0; k < kCols; ++k) sum = std::fma(x(r, k), y(r / 8 * 8 + c, k), sum);
         o(r, c) = sum;
+      }
+    }
+  }
+};
+
+// Construct 4: each product by itself.
+
+/// Sum over k of a(r, k) b(k, c), one fused multiply-add per k.
+template <class A, class B>
+float chain(int depth, A a, B b) {
+  float sum = 0;
+  for (int k = 0; k < depth; ++k) sum = std::fma(a(k), b(k), sum);
+  return sum;
+}
+
+struct RightFromRegisters : Extents<48, 256> {
+  static constexpr const char* kName = "right_from_registers";
+  static constexpr bool kExchanges = true;
+  TESSERA_FN void operator()(auto&, auto x, auto y, auto o, auto, auto) const {
+    const auto w = load(*y * 2.f);
+    const auto scores = load(dot(*x, transpose(w)));
+    *o = load(dot(scores * 0.125f, w));
+  }
+  static void oracle(int, const Matrix<float>& x, const Matrix<float>& y, Matrix<float>& o) {
+    for (int r = 0; r < kRows; ++r) {
+      float scores[kRows];
+      for (int n = 0; n < kRows; ++n) {
+        scores[n] = chain(
+            kCols, [&](int k) { return x(r, k); }, [&](int k) { return y(n, k) * 2.f; });
+      }
+      for (int c = 0; c < kCols; ++c) {
+        o(r, c) = chain(
+            kRows, [&](int k) { return scores[k] * 0.125f; }, [&](int k) { return y(k, c) * 2.f; });
+      }
+    }
+  }
+};
+
+struct IntegerProducts : Extents<32, 128, std::int8_t, int32_t> {
+  static constexpr const char* kName = "integer_products";
+  static constexpr int kOutRows = 64;
+  static constexpr int kOutCols = 32;
+  static constexpr bool kExchanges = true;
+  TESSERA_FN void operator()(auto&, auto x, auto y, auto o, auto, auto) const {
+    *o.row_range(0, Int<32>{}) = load(dot(*x, transpose(*y)));
+    *o.row_range(32, Int<32>{}) = load(dot(load(*y), load(transpose(*x)))) + 7;
+  }
+  static void oracle(int, const Matrix<std::int8_t>& x, const Matrix<std::int8_t>& y,
+                     Matrix<int32_t>& o) {
+    for (int r = 0; r < 32; ++r) {
+      for (int c = 0; c < 32; ++c) {
+        o(r, c) = 0;
+        o(32 + r, c) = 7;
+        for (int k = 0; k < kCols; ++k) {
+          o(r, c) += x(r, k) * y(c, k);
+          o(32 + r, c) += y(r, k) * x(c, k);
+        }
+      }
+    }
+  }
+};
+
+template <class T>
+struct Fp8Products : Extents<32, 128, T, float> {
+  static constexpr const char* kName =
+      std::is_same_v<T, f8e4m3fn> ? "f8e4m3fn_products" : "f8e5m2_products";
+  static constexpr int kOutCols = 32;
+  TESSERA_FN void operator()(auto&, auto x, auto y, auto o, auto, auto) const {
+    *o = load(dot(*x, transpose(*y)));
+  }
+  static void oracle(int, const Matrix<T>& x, const Matrix<T>& y, Matrix<float>& o) {
+    for (int r = 0; r < 32; ++r) {
+      for (int c = 0; c < 32; ++c) {
+        o(r, c) = chain(
+            128, [&](int k) { return static_cast<float>(x(r, k)); },
+            [&](int k) { return static_cast<float>(y(c, k)); });
+      }
+    }
+  }
+};
+
+struct Tf32Products : Extents<32, 128> {
+  static constexpr const char* kName = "tf32_products";
+  static constexpr int kOutRows = 64;
+  static constexpr bool kExchanges = true;
+  TESSERA_FN void operator()(auto&, auto x, auto y, auto o, auto, auto) const {
+    const auto w = load(round_tf32(*y));
+    *o.row_range(0, Int<32>{}) = w;
+    *o.row_range(32, Int<32>{}) = load(dot(load(round_tf32(*x.col_range(0, Int<32>{}))), w));
+  }
+  static float rounded(float v) {
+    int exponent = 0;
+    const double fraction = std::frexp(static_cast<double>(v), &exponent);
+    return static_cast<float>(std::ldexp(std::nearbyint(fraction * 2048), exponent - 11));
+  }
+  static void oracle(int, const Matrix<float>& x, const Matrix<float>& y, Matrix<float>& o) {
+    for (int r = 0; r < 32; ++r) {
+      for (int c = 0; c < kCols; ++c) {
+        o(r, c) = rounded(y(r, c));
+        o(32 + r, c) = chain(
+            32, [&](int k) { return rounded(x(r, k)); }, [&](int k) { return rounded(y(k, c)); });
+      }
+    }
+  }
+};
+
+/// An f32 state beside products of bf16: on a GPU tensor cores multiply these, SIMT lanes that.
+struct MixedProducts : Extents<64, 128, bf16, float> {
+  static constexpr const char* kName = "mixed_products";
+  static constexpr int kOutRows = 272;
+  static constexpr int kOutCols = 64;
+  static constexpr bool kExchanges = true;
+  TESSERA_FN void operator()(auto&, auto x, auto y, auto o, auto s, auto acc) const {
+    *acc = 0.f;
+    *acc += dot(*x, transpose(*y));
+    *s = cast<float>(*y) * 0.5f;
+    *o.row_range(0, Int<64>{}) = *acc;
+    // In shared memory and in registers, of f32.
+    const auto wide = load(cast<float>(*x) + 0.25f);
+    *o.row_range(64, Int<64>{}) = load(dot(wide, transpose(*s)));
+    const auto few = load(dot(*s.row_range(0, Int<16>{}), transpose(wide)));  // (16, 64)
+    *o.row_range(128, Int<16>{}) = few;
+    // A right operand of bf16 in registers, and one that is part of a block.
+    *o.row_range(144, Int<64>{}) = load(dot(*x, transpose(load(*y + 1.f))));
+    *o.row_range(208, Int<64>{}) =
+        load(dot(load(*x.col_range(0, Int<64>{})), *y.col_range(0, Int<64>{})));
+  }
+  /// Every product and sum is exact.
+  static void oracle(int, const Matrix<bf16>& x, const Matrix<bf16>& y, Matrix<float>& o) {
+    const auto f = [](bf16 v) { return static_cast<float>(v); };
+    o.elems.assign(o.elems.size(), 0);
+    for (int r = 0; r < 64; ++r) {
+      for (int c = 0; c < 64; ++c) {
+        for (int k = 0; k < kCols; ++k) {
+          o(r, c) += f(x(r, k)) * f(y(c, k));
+          o(64 + r, c) += (f(x(r, k)) + 0.25f) * f(y(c, k)) * 0.5f;
+          if (r < 16) o(128 + r, c) += f(y(r, k)) * 0.5f * (f(x(c, k)) + 0.25f);
+          o(144 + r, c) += f(x(r, k)) * (f(y(c, k)) + 1.f);
+        }
+        for (int k = 0; k < 64; ++k) o(208 + r, c) += f(x(r, k)) * f(y(k, c));
       }
     }
   }
@@ -993,14 +1134,15 @@ struct OnTensorCores : Extents<64, 128, bf16, float> {
   }
 };
 
-using Cases =
-    std::tuple<PlacesAndFull, Recurrence, ScratchParts, PartsOfProducts, LoopOverRows, LeadingDims,
-               BatchedProducts, Columns, ArgReductions, RunningSums, Scans, Repeats, Interleaves,
-               RotaryHalves, OddParts, Rolls, TransposedValue, SignedBits, UnsignedBits, Bits,
-               UnpackedWords, Lookups, WrappingIntegers, FusedMultiplyAdd, Dropout, SortedRows,
-               TopK, Router, QuantisedProduct, GatedState, OnTensorCores>;
+using Cases = std::tuple<PlacesAndFull, Recurrence, ScratchParts, PartsOfProducts, LoopOverRows,
+                         LeadingDims, BatchedProducts, RightFromRegisters, IntegerProducts,
+                         Fp8Products<f8e4m3fn>, Fp8Products<f8e5m2>, Tf32Products, MixedProducts,
+                         Columns, ArgReductions, RunningSums, Scans, Repeats, Interleaves,
+                         RotaryHalves, OddParts, Rolls, TransposedValue, SignedBits, UnsignedBits,
+                         Bits, UnpackedWords, Lookups, WrappingIntegers, FusedMultiplyAdd, Dropout,
+                         SortedRows, TopK, Router, QuantisedProduct, GatedState, OnTensorCores>;
 
-/// Inputs from a seed: f32 of [-2, 2), bf16 from -4 to 3, integers of any bits.
+/// Inputs from a seed: f32 of [-2, 2), narrower floats from -4 to 3, integers of any bits.
 template <class T>
 void fill(std::vector<T>& elems, std::uint64_t seed) {
   std::uint64_t state = seed * 0x9E3779B97F4A7C15u + 1;
@@ -1009,8 +1151,8 @@ void fill(std::vector<T>& elems, std::uint64_t seed) {
     const auto word = static_cast<uint32_t>(state >> 32);
     if constexpr (std::is_same_v<T, float>)
       e = static_cast<float>(static_cast<int32_t>(word) >> 8) * 0x1p-22f;
-    else if constexpr (std::is_same_v<T, bf16>)
-      e = bf16(static_cast<float>(static_cast<int32_t>(word >> 29) - 4));
+    else if constexpr (kIsSmallFloat<T>)
+      e = T(static_cast<float>(static_cast<int32_t>(word >> 29) - 4));
     else
       e = static_cast<T>(word);
   }

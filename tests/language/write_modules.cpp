@@ -7,6 +7,7 @@
 #include "mosaic/emit.hpp"
 #include "pallas/call_directory.hpp"
 #include "tests/language/cases.hpp"
+#include "tests/language/memory_cases.hpp"
 
 namespace tessera::language {
 
@@ -33,6 +34,35 @@ void write(const std::filesystem::path& folder) {
   pallas::write_call((folder / Body::kName).string(), call);
 }
 
+template <class K>
+void write_memory(const std::filesystem::path& folder) {
+  K kernel;
+  const std::vector<HostArray> none;
+  PreparedHost host(none);
+  if constexpr (requires { kernel.prepare(host, Tiles{}); }) kernel.prepare(host, Tiles{});
+  const mosaic::BuiltModule m = mosaic::emit(kernel, {});
+  pallas::CallToRecord call;
+  call.module = m.text;
+  call.config =
+      "{\"custom_call_config\": {\"serialization_format\": 1, \"needs_layout_passes\": true}}\n";
+  call.operands.emplace_back();
+  for (std::size_t i = 0; i < m.prefetched.size(); ++i)
+    call.operands[0].push_back(
+        array_of(m.prefetched_words[i], m.prefetched[i].dtype, m.prefetched[i].shape));
+  for (std::size_t i = 0; i < m.inputs.size(); ++i) {
+    std::vector<float> elems(static_cast<std::size_t>(m.inputs[i].shape.elems()));
+    fill(elems, i + 3);
+    call.operands[0].push_back(array_of(elems, m.inputs[i].dtype, m.inputs[i].shape));
+  }
+  call.inputs = m.inputs.size();
+  for (const auto& out : m.outputs) call.results.push_back(Array::undefined(out.dtype, out.shape));
+  for (const auto& alias : m.aliases)
+    call.aliases.emplace_back(m.prefetched.size() + static_cast<std::size_t>(alias.input),
+                              alias.output);
+  call.device = load_device("tpu-v5e");
+  pallas::write_call((folder / K::info.name).string(), call);
+}
+
 }  // namespace tessera::language
 
 int main(int argc, char** argv) {
@@ -44,5 +74,8 @@ int main(int argc, char** argv) {
   [&]<class... Body>(std::tuple<Body...>*) {
     (tessera::language::write<Body>(argv[1]), ...);
   }(static_cast<tessera::language::Cases*>(nullptr));
+  [&]<class... K>(std::tuple<K...>*) {
+    (tessera::language::write_memory<K>(argv[1]), ...);
+  }(static_cast<tessera::language::MemoryCases*>(nullptr));
   return 0;
 }

@@ -1,4 +1,4 @@
-// expect: at(i) is of inputs and outputs
+// expect: at(i) is of inputs, outputs and vmem scratch
 #include "tests/must_not_compile/preamble.hpp"
 int main() {
   probe([](auto& env, auto x, auto h, auto o, auto acc) {

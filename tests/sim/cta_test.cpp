@@ -59,6 +59,17 @@ TEST_CASE("wgmma multiplies what lies in panels, in whole warpgroups", "[sim][ct
   CHECK_FALSE(Product(DType::bf16, 64, 64, 64).launch(true).tensor_cores);
 }
 
+TEST_CASE("scratch of run_scoped lies behind what threads exchange", "[sim][cta]") {
+  const Operand x{Role::in, DType::f32, 8, 128};
+  const Operands neither{&x, 1};
+  const Operands both{&x, 1, false, false, true, 4096};
+  const Stages one;
+  CHECK(neither.shared_bytes(one) == 4096 + 2 * 8 + 64);
+  CHECK(both.exchange_at(one) == 5 * 1024);
+  CHECK(both.scope_at(one) == (5 + 16) * 1024);
+  CHECK(both.shared_bytes(one) == (5 + 16 + 4) * 1024);
+}
+
 TEST_CASE("as few warpgroups as hold a sum, as many SIMT threads as hold a tile", "[sim][cta]") {
   const auto groups = [](DType d, int m, int n) {
     return Product(d, m, n, 64).launch().warpgroups;
