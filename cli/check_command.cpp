@@ -114,9 +114,8 @@ tpu_compiler::CallToCheck call_of(const Subject& subject, const DeviceSpec& devi
     return is_folder(subject.title) ? tpu_compiler::read_folder(subject.title)
                                     : tpu_compiler::read_module(subject.title);
   }
-  RunArguments arguments = subject.arguments;
-  arguments.device = device.name;
-  const Request request = request_of(*subject.kernel, arguments);
+  Request request = request_of(*subject.kernel, subject.arguments);
+  request.device = device;
   try {
     TpuCall built = tpu_call_of(*subject.kernel, request);
     tpu_compiler::CallToCheck c = tpu_compiler::call_to_check(subject.title, built.call);

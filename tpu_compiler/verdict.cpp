@@ -41,6 +41,10 @@ std::string take_code(std::string_view& text) {
     if (const auto colon = text.find(": ");
         text.starts_with("CompileTime") && colon < text.find(' '))
       text.remove_prefix(colon + 2);
+    // Its name may be all of the line.
+    if (const auto line = text.find(":\n");
+        text.starts_with("CompileTime") && line < text.find(' '))
+      text.remove_prefix(line + 2);
     return code;
   }
   return "";

@@ -148,6 +148,36 @@ std::string sliced(const std::string& row, const std::string& column, const std:
       "scratch_operands = 1 : i64");
 }
 
+TEST_CASE("an array of bytes whose rows fill tiles of 32 is cut at those", "[pallas][limits]") {
+  const auto slug = [](std::int64_t rows, std::int64_t block, const std::string& type,
+                       DType dtype) {
+    const std::string part = std::to_string(block) + "x128x" + type;
+    const std::string map =
+        "\"S.func.func\"() ({\n^bb0(%i: i32):\n"
+        "%z = \"S.arith.constant\"() {value = 0 : i32} : () -> i32\n"
+        "\"S.func.return\"(%i, %z) : (i32, i32) -> ()\n}) "
+        "{function_type = (i32) -> (i32, i32), sym_name = \"at\"} : () -> ()\n";
+    const std::string window =
+        "{transform_indices = @at, window_bounds = array<i64: " + std::to_string(block) + ", 128>}";
+    const std::string text = module_text(
+        "%i: i32, %a: " + vmem(part) + ", %o: " + vmem(part),
+        load_whole("%x", "%a", part, 2) + store_whole("%x", "%o", part, 2),
+        "iteration_bounds = array<i64: " + std::to_string(rows / block) +
+            ">, scalar_prefetch = 0 : i64, scratch_operands = 0 : i64, window_params = [" + window +
+            ", " + window + "]",
+        map);
+    const Array x = array_of(dtype, {rows, 128}, [](auto i) { return static_cast<double>(i % 7); });
+    const RunResult result = run_text(text, {x}).result;
+    return result.ok() ? "" : result.diagnostics[0].slug;
+  };
+  CHECK(slug(64, 16, "i8", DType::i8) == "illegal-block-shape");
+  CHECK(slug(96, 48, "i8", DType::i8) == "illegal-block-shape");
+  CHECK(slug(32, 8, "f8E4M3FN", DType::f8e4m3fn) == "illegal-block-shape");
+  CHECK(slug(64, 32, "i8", DType::i8).empty());
+  CHECK(slug(48, 16, "i8", DType::i8).empty());
+  CHECK(slug(32, 8, "i16", DType::i16).empty());
+}
+
 TEST_CASE("arithmetic on bytes is refused, on words and halves it is not", "[pallas][limits]") {
   CHECK(refusing(binary("arith.addi", "", "32x128xi8", "32x128xi8")) == kAll);
   CHECK(refusing(binary("arith.addi", "", "32x128xi16", "32x128xi16")).empty());

@@ -27,6 +27,21 @@ TEST_CASE("a refusal by Mosaic has a code, a sentence and the kernel's line", "[
   CHECK(v.line == 33);
 }
 
+TEST_CASE("a name that is all of its line is not the sentence", "[tpu_compiler]") {
+  Verdict v;
+  read_message(
+      "INVALID_ARGUMENT: Mosaic failed to compile TPU kernel: Failed to set window params for "
+      "input 0: E2002: CompileTimeMosaicMisalignedBlockAndTiling:\n"
+      "Operand of shape (..., 32, 256) has tiling (32, 128), but its block shape (..., 16, 256) is "
+      "not divisible by tiling evenly nor matches the full shape\n"
+      "See https://openxla.org/xla/errors/error_2002 for more details. \n",
+      v);
+  CHECK(v.code == "E2002");
+  CHECK(v.sentence ==
+        "Operand of shape (..., 32, 256) has tiling (32, 128), but its block shape (..., 16, 256) "
+        "is not divisible by tiling evenly nor matches the full shape");
+}
+
 TEST_CASE("a code may stand behind what it is about", "[tpu_compiler]") {
   const Verdict v = read(
       "INVALID_ARGUMENT: Mosaic failed to compile TPU kernel: Failed to set window params for "
