@@ -39,10 +39,6 @@ std::int64_t OperandPlan::offset(const std::int64_t* index) const {
 
 namespace {
 
-/// The rules of Pallas's TPU lowering (jax 0.10.2, pallas/mosaic/lowering.py,
-/// _check_block_mappings): the last two dims are multiples of 8 and 128, or the array's own; a 1-D
-/// block is the whole array, a multiple of 1024, or a power of two of at least 128 x (32 / bit
-/// width).
 /// What a block's rows are a multiple of. An array of bytes whose rows fill tiles of 32 has such
 /// tiles, and others have rows of 8 (asked of libtpu 0.0.42, on five generations).
 std::int64_t rows_unit(const OperandPlan& op, const DeviceSpec& device) {
@@ -51,6 +47,10 @@ std::int64_t rows_unit(const OperandPlan& op, const DeviceSpec& device) {
   return bit_width(op.dtype) == 8 && filled ? tile : device.sublanes32;
 }
 
+/// The rules of Pallas's TPU lowering (jax 0.10.2, pallas/mosaic/lowering.py,
+/// _check_block_mappings): the last two dims are multiples of 8 and 128, or the array's own; a 1-D
+/// block is the whole array, a multiple of 1024, or a power of two of at least 128 x (32 / bit
+/// width).
 std::string block_shape_fault(const OperandPlan& op, const DeviceSpec& device) {
   if (device.kind != DeviceSpec::Kind::tpu) return "";
   const int last = op.block.rank - 1;
