@@ -372,6 +372,42 @@ class Limits {
     }
   }
 
+  /// Rows of the tile that copies of part of an array find: bytes have tiles of 32 where those fill
+  /// it.
+  static std::int64_t copied_rows(const Type& m) {
+    return bit_width(m.dtype) == 8 && minor(m.shape, 1) % 32 == 0 ? 32 : kSublanes;
+  }
+
+  /// Of rows that share words: they lie in one tile, or begin and end with tiles.
+  void check_packed_rows(const Operation& op, const Type& m, std::int64_t size) {
+    const std::int64_t rows = minor(m.shape, 1);
+    const int width = bit_width(m.dtype);
+    if ((width != 8 && width != 16) || rows < kSublanes || size == kDynamic || size == rows ||
+        maker(op.operands.front()) != nullptr)
+      return;
+    const int row = op.operands[static_cast<std::size_t>(m.shape.rank) - 1];
+    const std::int64_t tile = copied_rows(m);
+    const std::int64_t known = multiple(row);
+    const auto begin = folded_.of(row);
+    const std::int64_t last = begin ? *begin % tile : tile - std::gcd(known, tile);  // in its tile
+    if (last + size <= tile) return;
+    if (known % tile != 0)
+      refuse_offset(op, m.shape.rank - 2, tile);
+    else if (size % tile != 0 && (!begin || *begin + size != rows))
+      refuse_size(op, m.shape.rank - 2, size, tile);
+  }
+
+  void refuse_offset(const Operation& op, int dim, std::int64_t unit) {
+    misaligned(
+        op, "Offsets along tiled dimensions must be aligned to tiles: the index at dimension " +
+                std::to_string(dim) + " is not known to be a multiple of " + std::to_string(unit));
+  }
+  void refuse_size(const Operation& op, int dim, std::int64_t size, std::int64_t unit) {
+    misaligned(op, "Slice sizes along tiled dimensions must be aligned to tiles: " +
+                       std::to_string(size) + " elements at dimension " + std::to_string(dim) +
+                       " are no multiple of " + std::to_string(unit));
+  }
+
   /// Slices that copies take.
   void check_copied(const Operation& op) {
     if (op.results.empty()) return;
@@ -387,15 +423,11 @@ class Limits {
       const std::int64_t size = part.shape[d];
       const std::int64_t known = multiple(op.operands[1 + static_cast<std::size_t>(d)]);
       if (known % unit != 0)
-        misaligned(op,
-                   "Offsets along tiled dimensions must be aligned to tiles: the index at "
-                   "dimension " +
-                       std::to_string(d) + " is not known to be a multiple of " +
-                       std::to_string(unit));
+        refuse_offset(op, d, unit);
       else if (size != kDynamic && size != m.shape[d] && size % unit != 0)
-        misaligned(op, "Slice sizes along tiled dimensions must be aligned to tiles: " +
-                           std::to_string(size) + " elements at dimension " + std::to_string(d) +
-                           " are no multiple of " + std::to_string(unit));
+        refuse_size(op, d, size, unit);
+      else if (d == rank - 2)
+        check_packed_rows(op, m, size);
     }
   }
 

@@ -292,6 +292,18 @@ TEST_CASE("a copy takes whole lanes and whole words", "[pallas][limits]") {
   CHECK(refusing(sliced("1", "0", "64x256xf32", "1x256xf32")).empty());
   CHECK(refusing(sliced("1", "0", "64x256xbf16", "1x256xbf16")) == kAll);  // half a word
   CHECK(refusing(sliced("2", "0", "64x256xbf16", "2x256xbf16")).empty());
+  // More than a row of words: in a tile of 8 rows, or whole ones.
+  CHECK(refusing(sliced("6", "0", "64x256xbf16", "4x256xbf16")) == kAll);
+  CHECK(refusing(sliced("4", "0", "64x256xbf16", "4x256xbf16")).empty());
+  CHECK(refusing(sliced("4", "0", "64x256xbf16", "8x256xbf16")) == kAll);
+  CHECK(refusing(sliced("8", "0", "64x256xbf16", "12x256xbf16")) == kAll);
+  CHECK(refusing(sliced("8", "0", "64x256xbf16", "16x256xbf16")).empty());
+  CHECK(refusing(sliced("3", "0", "64x256xf32", "8x256xf32")).empty());
+  // Of 32 where the array has whole ones of bytes.
+  CHECK(refusing(sliced("4", "0", "64x256xi8", "28x256xi8")).empty());
+  CHECK(refusing(sliced("8", "0", "64x256xi8", "32x256xi8")) == kAll);
+  CHECK(refusing(sliced("4", "0", "48x256xi8", "8x256xi8")) == kAll);
+  CHECK(refusing(sliced("8", "0", "48x256xi8", "32x256xi8")).empty());
 }
 
 TEST_CASE("of the corpus nothing is refused on a v5e", "[pallas][limits][corpus]") {
