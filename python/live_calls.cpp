@@ -96,6 +96,7 @@ class Calls {
     report_bytes_ = 0;
     most_report_bytes_ = settings_->report_bytes;
     left_out_ = 0;
+    under_way_ = {};
   }
   void close() {
     std::list<Group> orphans;
@@ -125,6 +126,10 @@ class Calls {
   std::int64_t left_out() {
     const std::lock_guard lock(mutex_);
     return left_out_;
+  }
+  UnderWay under_way() {
+    const std::lock_guard lock(mutex_);
+    return under_way_;
   }
   void interrupt() noexcept { stop_ = Stop::interrupted; }
   void resume() noexcept {
@@ -381,7 +386,31 @@ class Calls {
       poison_results(group);
     else
       deliver(result, group);
+    if (!options.dry) note_under_way(kernel_name, call, result);
     return true;
+  }
+
+  /// Copies that kernels start and others wait for: what their semaphores hold goes from one to the
+  /// next.
+  void note_under_way(const std::string& kernel_name, const program::Call& call,
+                      const RunResult& result) {
+    const auto held = [](const Array& semaphores) {
+      std::int64_t bytes = 0;
+      for (std::int64_t k = 0; k < semaphores.shape().elems(); ++k)
+        bytes += load_element<std::int32_t>(semaphores.bytes(), k);
+      return bytes;
+    };
+    std::int64_t more = 0;
+    std::size_t output = 0;
+    for (std::size_t i = 0; i < result.plan.operands.size(); ++i) {
+      const OperandPlan& op = result.plan.operands[i];
+      if (op.role == Role::dma_sem && op.given) more -= held(call.inputs[i]);
+      if (op.role == Role::dma_sem && op.handed_on) more += held(result.outputs[output]);
+      if (op.is_output()) ++output;
+    }
+    const std::lock_guard lock(mutex_);
+    under_way_.bytes += more;
+    if (more > 0) under_way_.started_by = kernel_name;
   }
 
   /// The devices' parts joined, with undefined results.
@@ -567,6 +596,7 @@ class Calls {
   int captured_ = 0;
   std::size_t report_bytes_ = 0;  ///< of this simulation: what is kept
   std::size_t most_report_bytes_ = 0;
+  UnderWay under_way_;
   std::int64_t left_out_ = 0;  ///< calls whose reports were too many
 };
 
@@ -583,6 +613,7 @@ void close() { calls().close(); }
 void submit(DeviceCall call) { calls().submit(std::move(call)); }
 std::vector<Finished> take_finished() { return calls().take(); }
 std::int64_t left_out() { return calls().left_out(); }
+UnderWay under_way() { return calls().under_way(); }
 void interrupt() noexcept { calls().interrupt(); }
 void resume() noexcept { calls().resume(); }
 

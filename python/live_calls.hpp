@@ -99,4 +99,12 @@ std::vector<Finished> take_finished();
 /// Calls since open() of which nothing is kept, since their reports would be too many.
 std::int64_t left_out();
 
+/// Copies that kernels have started since open(), and handed on to others, which have not waited
+/// for them.
+struct UnderWay {
+  std::int64_t bytes = 0;
+  std::string started_by;  ///< the last kernel that did
+};
+UnderWay under_way();
+
 }  // namespace tessera::live

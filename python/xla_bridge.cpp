@@ -8,6 +8,7 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -272,4 +273,8 @@ NB_MODULE(_xla, m) {
       .def_ro("compiler", &live::Finished::compiler);
   m.def("take_finished", &live::take_finished);
   m.def("left_out", &live::left_out);
+  m.def("under_way", [] {
+    const live::UnderWay u = live::under_way();
+    return std::pair(u.bytes, u.started_by);
+  });
 }

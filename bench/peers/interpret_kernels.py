@@ -7,7 +7,7 @@ Each kernel runs in one process as JAX's users run it: jitted and called once be
 tessera with all checks (`tessera.simulate`), by the HLO interpreter (interpret=True), and by the TPU
 interpret mode (pltpu.InterpretParams, one call, for it takes seconds). Times are medians of calls, of
 tessera and the HLO interpreter in turns, each after a call that is not timed. All results are compared.
---busy: beside N processes that count, as on a machine that is used for something else too.
+--busy: once more beside N processes that count, as on a machine that is used for something else too.
 """
 import argparse
 import importlib
@@ -141,6 +141,10 @@ def main():
     parser.add_argument("--skip-tpu-interpret", action="store_true")
     parser.add_argument("--busy", type=int, default=0)
     options = parser.parse_args()
+    compare(options)
+    if options.busy == 0:
+        return
+    print(f"beside {options.busy} that count:")
     counting = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(options.busy)]
     try:
         compare(options)

@@ -83,12 +83,14 @@ def _diagnostic(error):
 
 class Report:
     """calls: in the order in which they ran, up to 128 MiB of them. interpreted: pallas_calls that were lowered for JAX's
-    own interpreter. left_out: calls that ran, of which nothing is kept here."""
+    own interpreter. left_out: calls that ran, of which nothing is kept here. not_awaited: once the simulation is over, says
+    which copies a kernel handed on that no other waited for."""
 
     def __init__(self):
         self.calls = []
         self.interpreted = 0
         self.left_out = 0
+        self.not_awaited = ""
 
     @property
     def errors(self):
@@ -105,7 +107,8 @@ class Report:
         interpreted = f"{self.interpreted} pallas_call(s) with interpret=True ran in JAX's interpreter, unchecked"
         if self.calls:
             left_out = f"{self.left_out:,} calls more ran, of which this report has no room: they are in no total of it"
-            return "\n".join((interpreted,) * (self.interpreted > 0) + (left_out,) * (self.left_out > 0))
+            return "\n".join((interpreted,) * (self.interpreted > 0) + (left_out,) * (self.left_out > 0)
+                             + (self.not_awaited,) * (self.not_awaited != ""))
         why = interpreted if self.interpreted else (
             "the program took another path, or was compiled before and outside of a simulation")
         return f"no TPU kernel ran in this simulation: {why}"

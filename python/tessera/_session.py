@@ -48,6 +48,14 @@ class _Session:
         if errors:
             raise errors[0]
 
+    def end(self):
+        """Copies that a kernel handed on to be waited for by another: none may be left."""
+        count, kernel = _xla.under_way()
+        if count > 0:
+            self.report.not_awaited = (f"{count:,} bytes of copies that {kernel} started were never waited for by any kernel "
+                                       "of this simulation")
+            _log.warning(self.report.not_awaited)
+
 
 @contextlib.contextmanager
 def simulate(device="tpu-v5e", schedule=None, checks="all", *, cores=1, threads=0, capture=None, patience=60,
@@ -109,6 +117,7 @@ def simulate(device="tpu-v5e", schedule=None, checks="all", *, cores=1, threads=
     try:
         with _chip.pretend(device, cores), _jax.active(session):
             yield session.report
+        session.end()
     finally:
         _xla.stop()
         _xla.take_finished()

@@ -122,6 +122,27 @@ def test_a_copy_that_another_kernel_waits_for(space):
         np.testing.assert_array_equal(got, X)
 
 
+@pytest.mark.parametrize("waits", [True, False])
+def test_a_copy_that_no_kernel_waits_for(waits, caplog):
+    def start(x_ref, o_ref, sem):
+        pltpu.make_async_copy(x_ref, o_ref, sem).start()
+
+    def done(x_ref, o_ref, sem, aliased_ref):
+        del aliased_ref
+        pltpu.make_async_copy(x_ref, o_ref, sem).wait()
+
+    def program(x):
+        out, sem = pl.pallas_call(start, out_shape=(like(x), pltpu.SemaphoreType.DMA(())), in_specs=[ANY],
+                                  out_specs=(ANY, SEMAPHORE))(x)
+        return pl.pallas_call(done, out_shape=like(x), in_specs=[ANY, ANY, SEMAPHORE], out_specs=ANY,
+                              input_output_aliases={1: 0})(x, out, sem) if waits else out
+
+    with tessera.simulate(device="tpu-v6e", schedule="on_wait") as report:
+        np.testing.assert_array_equal(jax.jit(program)(X), X)
+    said = "" if waits else "4,096 bytes of copies that start started were never waited for by any kernel of this simulation"
+    assert report.not_awaited == said and said in report.note and caplog.messages == [said] * (not waits)
+
+
 def test_a_semaphore_that_is_given_must_be_taken():
     def start(x_ref, o_ref, sem):
         pltpu.make_async_copy(x_ref, o_ref, sem).start()
