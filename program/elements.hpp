@@ -100,6 +100,7 @@ auto float_rule(int flops = 1, bool transcendental = false, BoundRule bound = bo
 }
 
 /// An op whose operands and result have one integer type. `kBoolean`: i1 too.
+/// Op::kRegular, if it has one: of regular operands; of `kBoolean` those of i1.
 /// `mask`: of i1, the sim op whose bounds it has.
 template <class Op, int kArity, bool kBoolean = false>
 auto integer_rule(PoisonRule poison = PoisonRule::any, const char* mask = nullptr) {
@@ -117,6 +118,9 @@ auto integer_rule(PoisonRule poison = PoisonRule::any, const char* mask = nullpt
       else
         e.kernel = run_elements<Op, T, T>;
     });
+    if constexpr (requires { Op::kRegular; }) {
+      if (kBoolean == (e.result == DType::boolean)) e.regular = Op::kRegular;
+    }
     if constexpr (kBoolean && kArity == 2) {
       if (e.result == DType::boolean) {
         e.kernel = run_elements<Op, bool, bool>;

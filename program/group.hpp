@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "program/program.hpp"
+#include "program/regular.hpp"
 
 namespace tessera::program {
 
@@ -66,6 +67,7 @@ struct ElementOp {
   int flops = 0;
   bool transcendental = false;
   BoundRule bound = {};
+  RegularKernel regular = nullptr;  ///< of operands that are, or null
 
   /// Bounds of n results (op_state has an error model); empty if they are exact. An operand's
   /// bounds are null where it is.

@@ -1,5 +1,7 @@
 #include "program/planner.hpp"
 
+#include <optional>
+
 #include "sim/diagnostics/slugs.hpp"
 #include "sim/numerics/op_state.hpp"
 #include "sim/run.hpp"
@@ -212,6 +214,7 @@ std::size_t Planner::emit(std::function<void(Exec&)> run, std::initializer_list<
   return code_->steps.size() - 1;
 }
 std::size_t Planner::label() {
+  block_ = ++blocks_;
   note_ = {};
   note_.what = "label";
   return emit([](Exec&) {});
@@ -248,9 +251,154 @@ int Planner::vector(int value) {
     code_->steps.back().on_values = true;
     return slot;  // made anew for each use: what it repeats may change in between
   }
+  if (p.kind == Place::Kind::regular) {
+    if (p.block != block_) {
+      p.slot = fresh_vector();
+      p.block = block_;
+      StepNote outer = std::exchange(note_, {});
+      note_.reads = {{t.kind, p.view->slot, t.dtype, p.view->own, true}};
+      note_.makes = {noted(value, p.slot)};
+      note_.what = "elements";
+      emit([slot = p.slot, view = p.view](Exec& x) { x.vector(slot) = elements_of(x, *view); });
+      note_ = std::move(outer);
+    }
+    note_.reads.push_back(noted(value, p.slot));
+    return p.slot;
+  }
   if (p.kind != Place::Kind::vector) malformed(*running_, "takes a vector here");
   note_.reads.push_back(noted(value, p.slot));
   return p.slot;
+}
+
+bool Planner::is_regular(int value) {
+  const Place& p = place_of(value);
+  return p.kind == Place::Kind::regular ||
+         (p.kind == Place::Kind::splat && !is_float(type(value).dtype) &&
+          bit_width(type(value).dtype) != 4 && type(value).shape.rank > 0 &&
+          type(value).shape.rank <= kRegularRank);
+}
+
+RegularView Planner::regular(int value) {
+  const Place& p = place_of(value);
+  const Type& t = type(value);
+  if (p.kind == Place::Kind::regular) {
+    note_.reads.push_back({t.kind, p.view->slot, t.dtype, p.view->own, true});
+    return *p.view;
+  }
+  if (p.kind != Place::Kind::splat) malformed(*running_, "takes a vector here");
+  note_.reads.push_back({Type::Kind::scalar, p.lane.slot, t.dtype, {}});
+  return {.slot = p.lane.slot, .splat = true, .dtype = t.dtype, .own = t.shape, .shape = t.shape};
+}
+
+void Planner::place_regular(int value, int slot) {
+  const Type& t = type(value);
+  Place p;
+  p.kind = Place::Kind::regular;
+  p.view = std::make_shared<const RegularView>(
+      RegularView{.slot = slot, .dtype = t.dtype, .own = t.shape, .shape = t.shape});
+  place_of(value) = std::move(p);
+}
+
+void Planner::range(int result, std::int64_t start) {
+  const Type& t = type(result);
+  const std::int64_t n = t.shape.elems();
+  if (kept_regular(result) && t.shape.rank == 1) {
+    Regular r;
+    r.base = start;
+    r.step[0] = n > 1 ? 1 : 0;
+    program_.ranges.emplace_back(program_.regulars, std::move(r));
+    place_regular(result, program_.regulars++);
+    return;
+  }
+  Attribute value;
+  value.kind = Attribute::Kind::dense;
+  for (std::int64_t i = 0; i < n; ++i) {
+    const auto e = static_cast<std::int32_t>(start + i);
+    const auto* const bytes = reinterpret_cast<const std::byte*>(&e);
+    value.bytes.insert(value.bytes.end(), bytes, bytes + sizeof(e));
+  }
+  constant(result, value);
+}
+
+bool Planner::regular_dims(int result, int operand, std::span<const int> from) {
+  const Place& p = place_of(operand);
+  const Shape& shape = type(result).shape;
+  if (p.kind != Place::Kind::regular || !kept_regular(result) || shape.rank > kRegularRank)
+    return false;
+  RegularView view = *p.view;
+  view.shape = shape;
+  view.same = false;
+  for (std::size_t d = 0; d < from.size(); ++d)
+    view.from[d] = from[d] < 0 ? -1 : p.view->from[static_cast<std::size_t>(from[d])];
+  Place to;
+  to.kind = Place::Kind::regular;
+  to.view = std::make_shared<const RegularView>(view);
+  place_of(result) = std::move(to);
+  return true;
+}
+
+bool Planner::last_use(int value) const {
+  const auto argument = arguments_.find(value);
+  return argument != arguments_.end() && argument->second == block_ &&
+         uses_[static_cast<std::size_t>(value)] == 1;
+}
+
+int Planner::splatted(int value) {
+  const Place& p = place_of(value);
+  if (p.kind != Place::Kind::splat) return -1;
+  note_.reads.push_back({Type::Kind::scalar, p.lane.slot, type(value).dtype, {}});
+  return p.lane.slot;
+}
+
+/// Where the result is not regular, its elements are computed by a group of their own.
+void Planner::regular_op(int result, const ElementOp& e, std::span<const int> operands) {
+  const Type& t = type(result);
+  struct Plan {
+    std::vector<RegularView> in;
+    Group group;  // its lanes are the vectors of the operands
+    int made = -1;
+  };
+  const auto plan = std::make_shared<Plan>();
+  note_ = {};
+  Group::Member m;
+  m.op = e;
+  m.vector = plan->made = fresh_vector();
+  m.location = running_->location;
+  m.shape = t.shape;
+  for (const int v : operands) {
+    plan->in.push_back(regular(v));
+    m.operands.push_back(plan->group.lane({Lane::Kind::dense, fresh_vector(), 1, type(v).dtype}));
+  }
+  plan->group.elems = t.shape.elems();
+  plan->group.members.push_back(std::move(m));
+  const int slot = program_.regulars++;
+  place_regular(result, slot);
+  note_.makes.push_back({t.kind, slot, t.dtype, t.shape, true});
+  emit([plan, slot, e, shape = t.shape](Exec& x) {
+    std::array<std::optional<Regular>, 2> own;
+    std::array<const Regular*, 2> in{};
+    bool regular = true;
+    for (std::size_t i = 0; i < plan->in.size(); ++i) {
+      const RegularView& v = plan->in[i];
+      in[i] = v.same && !v.splat ? &x.regulars[static_cast<std::size_t>(v.slot)]
+                                 : &regular_value(x, v, own[i].emplace());
+      regular = regular && !in[i]->dense.data;
+    }
+    Regular& to = x.regulars[static_cast<std::size_t>(slot)];
+    if (regular && e.regular(to, in.data(), shape) &&
+        (e.result == DType::boolean || fits(to, shape, e.result))) {
+      if (to.dense.data) to.dense = Vector();
+      return;
+    }
+    for (std::size_t i = 0; i < plan->in.size(); ++i)
+      x.vector(plan->group.lanes[i].slot) = elements_of(x, plan->in[i]);
+    plan->group.run(x);
+    to.dense = std::exchange(x.vector(plan->made), Vector());
+    for (const Lane& l : plan->group.lanes) x.vector(l.slot) = Vector();
+  });
+  carries_bounds();
+  work(plan->group.work());
+  of_scalars_ = position();
 }
 
 Lane Planner::lane_of(int value) {
@@ -392,6 +540,15 @@ void Planner::broadcast(int result, int operand) {
     return;
   }
   if (to.shape.rank < from.shape.rank) malformed(*running_, "gives fewer dims");
+  if (p.kind == Place::Kind::regular && to.shape.rank == from.shape.rank) {
+    constexpr std::array<int, kRegularRank> kSame{0, 1, 2, 3};
+    for (int d = 0; d < to.shape.rank; ++d) {
+      if (from.shape[d] != 1 && from.shape[d] != to.shape[d]) malformed(*running_, "does not fit");
+    }
+    if (regular_dims(result, operand,
+                     std::span(kSame).first(static_cast<std::size_t>(to.shape.rank))))
+      return;
+  }
   const Repeats repeats = repeats_of(from.shape, to.shape);
   if (!repeats.fits) malformed(*running_, "does not fit");
   const auto lanes = [&](Lane::Kind kind, std::int64_t n) {
@@ -491,10 +648,16 @@ void Planner::element_op(const Operation& op, ElementOp e, std::span<const int> 
     if (!scalars && of.shape.elems() != t.shape.elems()) malformed(op, "mixes shapes");
     splats = splats && place_of(v).kind == Place::Kind::splat;
   }
+  const bool regular = e.regular != nullptr && kept_regular(result) && operands.size() <= 2 &&
+                       std::ranges::all_of(operands, [&](int v) {
+                         return is_regular(v) && type(v).shape == t.shape;
+                       });
   if (!t.known) unsupported(op, "its type is not built yet");
   if (t.dtype != e.result) malformed(op, "gives another type");
   if (scalars || splats)
     scalar_op(result, e, operands);
+  else if (regular)
+    regular_op(result, e, operands);
   else
     grouped_op(result, e, operands);
 }
@@ -657,7 +820,9 @@ void Planner::flush() {
 void Planner::place(std::span<const int> values) {
   for (const int v : values) {
     const Type& t = type(v);
-    if (t.kind == Type::Kind::vector)
+    if (kept_regular(v))
+      place_regular(v, program_.regulars++);
+    else if (t.kind == Type::Kind::vector)
       new_vector(v);
     else if (t.kind == Type::Kind::memref)
       new_memref(v);
@@ -673,6 +838,7 @@ void Planner::move(std::span<const int> from, std::span<const int> to) {
     Type::Kind kind;
     int from;
     int to;
+    std::shared_ptr<const RegularView> regular = nullptr;  // of `to`: what it gets, or `from`
   };
   StepNote outer = std::exchange(note_, {});
   std::vector<Move> moves;
@@ -680,7 +846,13 @@ void Planner::move(std::span<const int> from, std::span<const int> to) {
     const Type& t = type(to[i]);
     if (t.text != type(from[i]).text && t.kind != Type::Kind::memref)
       malformed(*running_, "passes a value of another type");
-    if (t.kind == Type::Kind::vector)
+    if (place_of(to[i]).kind == Place::Kind::regular) {
+      const int slot = place_of(to[i]).view->slot;
+      if (is_regular(from[i]))
+        moves.push_back({t.kind, -1, slot, std::make_shared<const RegularView>(regular(from[i]))});
+      else
+        moves.push_back({t.kind, vector(from[i]), slot, std::make_shared<const RegularView>()});
+    } else if (t.kind == Type::Kind::vector)
       moves.push_back({t.kind, vector(from[i]), vector(to[i])});
     else if (t.kind == Type::Kind::memref)
       moves.push_back({t.kind, memref(from[i]), memref(to[i])});
@@ -696,16 +868,32 @@ void Planner::move(std::span<const int> from, std::span<const int> to) {
   for (std::size_t i = 0; i < moves.size(); ++i) {
     note_.reads.push_back(noted(from[i], moves[i].from));
     note_.makes.push_back(noted(to[i], moves[i].to));
+    if (!moves[i].regular) continue;
+    note_.makes.back().regular = true;
+    if (moves[i].from >= 0) continue;
+    note_.reads.back().slot = moves[i].regular->slot;
+    note_.reads.back().regular = !moves[i].regular->splat;
   }
   for (const Move& m : moves) {
     if (m.kind != Type::Kind::vector) continue;
-    read(m.from);
-    read(m.to);  // it has a value from here on, in this turn or the next
+    if (m.from >= 0) read(m.from);
+    if (!m.regular) read(m.to);  // it has a value from here on, in this turn or the next
   }
+  const auto regular_of = [](const Exec& x, const Move& m) {
+    Regular r;
+    if (m.from >= 0) {
+      r.dense = x.vectors[static_cast<std::size_t>(m.from)];
+      return r;
+    }
+    const Regular& value = regular_value(x, *m.regular, r);
+    return &value == &r ? std::move(r) : value;
+  };
   if (moves.size() == 1) {
     const Move m = moves[0];
-    emit([m](Exec& x) {
-      if (m.kind == Type::Kind::vector)
+    emit([m, regular_of](Exec& x) {
+      if (m.regular)
+        x.regulars[static_cast<std::size_t>(m.to)] = regular_of(x, m);
+      else if (m.kind == Type::Kind::vector)
         x.vector(m.to) = x.vector(m.from);
       else if (m.kind == Type::Kind::memref)
         x.memref(m.to) = x.memref(m.from);
@@ -716,15 +904,18 @@ void Planner::move(std::span<const int> from, std::span<const int> to) {
     note_ = std::move(outer);
     return;
   }
-  emit([moves](Exec& x) {
+  emit([moves, regular_of](Exec& x) {
     const std::size_t n = moves.size();
     if (x.moving.size() < n) {
       x.moving.resize(n);
       x.moving_vectors.resize(n);
       x.moving_memrefs.resize(n);
+      x.moving_regulars.resize(n);
     }
     for (std::size_t i = 0; i < n; ++i) {
-      if (moves[i].kind == Type::Kind::vector)
+      if (moves[i].regular)
+        x.moving_regulars[i] = regular_of(x, moves[i]);
+      else if (moves[i].kind == Type::Kind::vector)
         x.moving_vectors[i] = x.vector(moves[i].from);
       else if (moves[i].kind == Type::Kind::memref)
         x.moving_memrefs[i] = x.memref(moves[i].from);
@@ -732,7 +923,9 @@ void Planner::move(std::span<const int> from, std::span<const int> to) {
         x.moving[i] = x.scalars[static_cast<std::size_t>(moves[i].from)];
     }
     for (std::size_t i = 0; i < n; ++i) {
-      if (moves[i].kind == Type::Kind::vector)
+      if (moves[i].regular)
+        x.regulars[static_cast<std::size_t>(moves[i].to)] = std::move(x.moving_regulars[i]);
+      else if (moves[i].kind == Type::Kind::vector)
         x.vector(moves[i].to) = std::exchange(x.moving_vectors[i], Vector());
       else if (moves[i].kind == Type::Kind::memref)
         x.memref(moves[i].to) = x.moving_memrefs[i];
@@ -750,6 +943,7 @@ void Planner::operation(const Operation& op) {
   if (rule == nullptr) unsupported(op, "");
   ++program_.operations;
   const char* const outer_name = std::exchange(running_name_, rule->name);
+  const std::size_t outer_block = block_;
   const bool values = on_values(op, *rule);
   if (values && std::ranges::any_of(op.operands, [&](int v) { return type(v).space == "smem"; })) {
     // A vector in SMEM is what scalars, and so decisions, may come from.
@@ -771,6 +965,7 @@ void Planner::operation(const Operation& op) {
   }
   running_ = outer;
   running_name_ = outer_name;
+  block_ = outer_block;
 }
 
 Origin Planner::read_number(const Operation& op, int argument) {
@@ -821,6 +1016,8 @@ const Operation* Planner::region(const Region& r) {
 
 const Operation* Planner::block(const Region& r) {
   if (r.operations.empty()) malformed(*running_, "has an empty block");
+  block_ = ++blocks_;
+  for (const int v : r.arguments) arguments_[v] = block_;
   for (std::size_t i = 0; i + 1 < r.operations.size(); ++i) {
     if (!dead_.contains(&r.operations[i])) operation(r.operations[i]);
   }

@@ -78,9 +78,24 @@ class Planner {
   void reinterpret(int result, int operand);
   /// The vector `result` repeats the scalar `operand`.
   void splat(int result, int scalar_slot);
+  /// Of an operand: nobody reads it any more before it is set again. Known of arguments of the
+  /// block that is planned; of others false.
+  bool last_use(int value) const;
+  /// The slot of the scalar that a vector repeats; -1 if it is none.
+  int splatted(int value);
   /// The vector `result` broadcasts the vector `operand`.
   void broadcast(int result, int operand);
   void constant(int result, const Attribute& value);
+  // Vectors without elements (regular.hpp). A value that `keep_regular` names is one if what it is
+  // made of is.
+  void keep_regular(std::vector<bool> values) { keep_ = std::move(values); }
+  bool is_regular(int value);  ///< or a splat of integers
+  RegularView regular(int value);
+  /// start, start + 1, ...: of one dim.
+  void range(int result, std::int64_t start);
+  /// The result is the operand with its dims in another order, or more of them (-1). False if it is
+  /// not kept so: to be planned as vectors are.
+  bool regular_dims(int result, int operand, std::span<const int> from);
   /// An op on one element, of scalars or vectors alike.
   void element_op(const Operation& op, ElementOp e, std::span<const int> operands);
 
@@ -148,11 +163,22 @@ class Planner {
 
  private:
   struct Place {
-    enum class Kind : std::uint8_t { none, scalar, vector, memref, splat, broadcast, waiting };
+    enum class Kind : std::uint8_t {
+      none,
+      scalar,
+      vector,
+      memref,
+      splat,
+      broadcast,
+      waiting,
+      regular
+    };
     Kind kind = Kind::none;
     int slot = -1;
     Lane lane;       ///< of a broadcast or a splat
     int member = 0;  ///< waiting: in the group of as many elements
+    std::shared_ptr<const RegularView> view = nullptr;  ///< of a regular one
+    std::size_t block = 0;  ///< where `slot` has a regular one's elements; 0: nowhere
   };
   Place& place_of(int value);
   void count_uses(const Region& r);
@@ -169,6 +195,11 @@ class Planner {
   void grouped_op(int result, const ElementOp& e, std::span<const int> operands);
   void repeat(int result, int operand, const Shape& strides);
   void emit_group(std::int64_t elems);
+  bool kept_regular(int value) const {
+    return !keep_.empty() && keep_[static_cast<std::size_t>(value)];
+  }
+  void place_regular(int value, int slot);
+  void regular_op(int result, const ElementOp& e, std::span<const int> operands);
   StepNote::Slot noted(int value, int slot) const;
   Lane lane_of(int value);
 
@@ -180,6 +211,10 @@ class Planner {
   Code* code_ = nullptr;
   std::vector<Place> places_;
   std::vector<int> uses_;
+  std::vector<bool> keep_;  ///< regular
+  std::size_t block_ = 1;   ///< that is planned
+  std::size_t blocks_ = 1;
+  std::map<int, std::size_t> arguments_;  ///< of blocks that are planned, and which
   std::vector<int> roots_;
   std::set<const Operation*> dead_;
   std::map<std::int64_t, Group> waiting_;                    ///< by number of elements

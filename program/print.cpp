@@ -91,6 +91,7 @@ class Printer {
                            : "=" + element_text(constant->second.bytes.data(), dtype));
   }
   std::string name(const Slot& s) const {
+    if (s.regular) return fmt::format("r{}", s.slot);
     switch (s.kind) {
       case Type::Kind::vector:
         return fmt::format("v{}", s.slot);

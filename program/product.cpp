@@ -269,7 +269,7 @@ bool Product::accumulate(Vector& sums, const Vector& a, const Vector& b) const {
   });
 }
 
-Vector Product::run(const Vector& a, const Vector& b, const Vector& start, const char* op) const {
+Vector Product::run(const Vector& a, const Vector& b, Vector start, const char* op) const {
   const Vector l = moved(a, left, left_type);
   const Vector r = moved(b, right, right_type);
   const auto in_natural_order = [&](const StorageHandle& held) {
@@ -281,7 +281,9 @@ Vector Product::run(const Vector& a, const Vector& b, const Vector& start, const
     return own;
   };
   Vector c{as_type(start.data, result_type, sum_type, elems()), {}, start.bound};
-  if (!in_order || result_type == sum_type) c.data = in_natural_order(c.data);
+  // Messages of NaN tell what was there.
+  if (!op_state.trap_nan) start.data = StorageHandle();
+  if (!in_order || c.data.shared()) c.data = in_natural_order(c.data);
   if (!in_order && c.bound) c.bound = in_natural_order(c.bound);
   {
     const Precision scope(highest);

@@ -48,8 +48,8 @@ struct Product {
 
   std::int64_t elems() const { return batch * m * n; }
   Work work() const;
-  /// start + a b; `op` is for messages.
-  Vector run(const Vector& a, const Vector& b, const Vector& start, const char* op) const;
+  /// start + a b, in start's memory if nobody else has it; `op` is for messages.
+  Vector run(const Vector& a, const Vector& b, Vector start, const char* op) const;
   /// sums += a b, of operands that need not move; false if these types have no product.
   bool accumulate(Vector& sums, const Vector& a, const Vector& b) const;
 

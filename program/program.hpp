@@ -51,6 +51,17 @@ struct Vector {
   }
 };
 
+inline constexpr int kRegularRank = 4;
+
+/// Integers or a mask without their elements (regular.hpp).
+struct Regular {
+  Vector dense;           ///< the elements, if they are not regular; else empty
+  std::int64_t base = 0;  ///< of integers: element 0
+  /// Per dim; of a mask the box's first index.
+  std::array<std::int64_t, kRegularRank> step{};
+  std::array<std::int64_t, kRegularRank> end{};  ///< of a mask: behind its last
+};
+
 /// What of a slice leaves its memref: a dim of it.
 struct OutsideDim {
   int dim = 0;  ///< of the memref that was sliced
@@ -115,6 +126,7 @@ struct StepNote {
     int slot = 0;
     DType dtype = DType::i32;
     Shape shape;
+    bool regular = false;  ///< of Exec::regulars
   };
   std::vector<Slot> reads;
   std::vector<Slot> makes;
@@ -213,8 +225,10 @@ struct Program {
   int scalars = 0;
   int vectors = 0;
   int memrefs = 0;
+  int regulars = 0;
   std::vector<std::pair<int, Scalar>> constants;
   std::vector<std::pair<int, std::vector<std::byte>>> dense;  ///< constants that are vectors
+  std::vector<std::pair<int, Regular>> ranges;                ///< and those that are regular
   int operations = 0;
   std::vector<Refusal> refusals;  ///< in the order of their ops
   bool counts_all = true;         ///< the work of every step is known before it runs
@@ -306,6 +320,7 @@ class Exec {
   std::vector<Scalar> scalars;
   std::vector<Vector> vectors;
   std::vector<MemRef> memrefs;
+  std::vector<Regular> regulars;
   std::size_t next = 0;                               ///< step to run next
   const std::vector<std::int64_t>* bounds = nullptr;  ///< of the grid
   int collective_id = 0;
@@ -321,6 +336,7 @@ class Exec {
   std::vector<Scalar> moving;                    ///< between the ends of a loop and its next turn
   std::vector<Vector> moving_vectors;
   std::vector<MemRef> moving_memrefs;
+  std::vector<Regular> moving_regulars;
   std::map<std::int64_t, MatrixUnit> matrix_units;
   std::array<std::uint64_t, 4> random{};  ///< of the seeded generator
 

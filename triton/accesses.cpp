@@ -20,6 +20,13 @@ constexpr std::size_t kEntries = 8;
 struct Set {
   std::array<std::uint64_t, kWords> words;
 
+  /// None of [first, last]; of others nothing is said.
+  static Set none(std::int64_t first, std::int64_t last) {
+    Set s;  // NOLINT: what is not set is not read
+    each_word(first, last, [&](std::size_t w, std::uint64_t) { s.words[w] = 0; });
+    return s;
+  }
+
   /// Calls f with each word of [first, last] and its bits.
   template <class F>
   static void each_word(std::int64_t first, std::int64_t last, F&& f) {
@@ -52,10 +59,51 @@ struct Set {
   }
 };
 
+/// Adds the granules from `first` on of which one has other bytes than the other.
+void note_changes(Set& to, std::int64_t first, std::int64_t n, const std::byte* a,
+                  const std::byte* b, std::int64_t granule) {
+  std::array<std::uint8_t, kGranules> differ;
+  const auto compare = [&]<class T>(T) {
+    constexpr auto kWidth = static_cast<std::int64_t>(sizeof(T));
+    for (std::int64_t g = 0; g < n; ++g) {
+      T x{};
+      T y{};
+      std::memcpy(&x, a + g * kWidth, sizeof(T));
+      std::memcpy(&y, b + g * kWidth, sizeof(T));
+      differ[static_cast<std::size_t>(g)] = x != y ? 1 : 0;
+    }
+  };
+  switch (granule) {
+    case 1:
+      compare(std::uint8_t{});
+      break;
+    case 2:
+      compare(std::uint16_t{});
+      break;
+    case 4:
+      compare(std::uint32_t{});
+      break;
+    default:
+      compare(std::uint64_t{});
+  }
+  std::int64_t g = 0;
+  for (; g + 8 <= n && (first + g) % 8 == 0; g += 8) {
+    std::uint64_t eight = 0;
+    std::memcpy(&eight, &differ[static_cast<std::size_t>(g)], 8);
+    // Byte k's lowest bit becomes bit k of the highest byte.
+    const std::uint64_t bits = eight * 0x0102040810204080u >> 56;
+    to.words[static_cast<std::size_t>((first + g) / 64)] |= bits << ((first + g) % 64);
+  }
+  for (; g < n; ++g) {
+    if (differ[static_cast<std::size_t>(g)] != 0) to.add(first + g, first + g);
+  }
+}
+
 /// What one program did at one site.
 struct Entry {
   std::int64_t program;
   int site;
+  std::int64_t epoch;
   Set read;
   Set wrote;
   Set changed;  ///< part of `wrote`, if alone
@@ -65,12 +113,19 @@ struct Entry {
 struct Fine {
   struct Cell {
     std::int64_t program = 0;
+    std::int64_t epoch = 0;
     int site = 0;
     bool marked = false;  ///< a reader: several are; a writer: it changed it
   };
   std::array<Cell, kGranules> readers;
   std::array<Cell, kGranules> writers;
 };
+
+bool knows(const Accesses::Known& known, std::int64_t program, std::int64_t epoch) {
+  if (known.empty()) return false;
+  const auto it = known.find(program);
+  return it != known.end() && it->second > epoch;
+}
 
 }  // namespace
 
@@ -83,10 +138,10 @@ struct Accesses::Page {
   // The bytes of the page follow.
   std::byte* before() { return reinterpret_cast<std::byte*>(this + 1); }  // NOLINT
 
-  void note_reader(std::int64_t g, std::int64_t program, int site) const {
+  void note_reader(std::int64_t g, std::int64_t program, std::int64_t epoch, int site) const {
     Fine::Cell& cell = fine->readers[static_cast<std::size_t>(g)];
-    if (cell.program == 0)
-      cell = {program + 1, site, false};
+    if (cell.program == 0 || (cell.program == program + 1 && cell.epoch < epoch))
+      cell = {program + 1, epoch, site, cell.marked};
     else if (cell.program != program + 1)
       cell.marked = true;
   }
@@ -97,18 +152,19 @@ struct Accesses::Page {
     for (std::size_t i = 0; i < count; ++i) {
       const Entry& e = entries[i];
       for (std::int64_t g = 0; g < kGranules; ++g) {
-        if (e.read.has(g)) note_reader(g, e.program, e.site);
+        if (e.read.has(g)) note_reader(g, e.program, e.epoch, e.site);
         Fine::Cell& writer = fine->writers[static_cast<std::size_t>(g)];
         if (e.wrote.has(g) && (writer.program == 0 || e.changed.has(g)))
-          writer = {e.program + 1, e.site, e.changed.has(g)};
+          writer = {e.program + 1, e.epoch, e.site, e.changed.has(g)};
       }
     }
   }
 
   /// The entry of an accessor; null if there is no room: the page is refined then.
-  Entry* entry(std::int64_t program, int site) {
+  Entry* entry(std::int64_t program, std::int64_t epoch, int site) {
     for (std::size_t i = count; i-- > 0;) {
-      if (entries[i].program == program && entries[i].site == site) return &entries[i];
+      const Entry& e = entries[i];
+      if (e.program == program && e.epoch == epoch && e.site == site) return &entries[i];
     }
     if (count == kEntries) {
       refine();
@@ -116,6 +172,7 @@ struct Accesses::Page {
     }
     Entry& e = entries[count++];
     e.program = program;
+    e.epoch = epoch;
     e.site = site;
     e.read = {};
     e.wrote = {};
@@ -131,7 +188,7 @@ struct Accesses::Page {
                                    bool readers) const {
     std::int64_t found = kGranules;
     const auto other = [&](const Entry& e) {
-      return e.program != who.program && !known.contains(e.program);
+      return e.program != who.program && !knows(known, e.program, e.epoch);
     };
     for (std::size_t i = 0; i < count; ++i) {
       const Entry& e = entries[i];
@@ -165,7 +222,8 @@ struct Accesses::Page {
   std::optional<Conflict> fine_conflict(const Accessor& who, const Known& known, std::int64_t g,
                                         bool changed, bool readers) const {
     const auto other = [&](const Fine::Cell& c) {
-      return c.program != 0 && c.program != who.program + 1 && !known.contains(c.program - 1);
+      return c.program != 0 && c.program != who.program + 1 &&
+             !knows(known, c.program - 1, c.epoch);
     };
     const Fine::Cell& writer = fine->writers[static_cast<std::size_t>(g)];
     if (other(writer) && (!changed || writer.marked))
@@ -315,11 +373,11 @@ std::optional<Conflict> Accesses::read(const Accessor& who, const Known& known, 
     const std::int64_t first = std::max<std::int64_t>(begin - n * kGranules, 0);
     const std::int64_t last = std::min(end - n * kGranules, kGranules) - 1;
     const Busy busy(p.busy, alone_);
-    Entry* const e = p.fine ? nullptr : p.entry(who.program, alone_ ? who.site : 0);
+    Entry* const e = p.fine ? nullptr : p.entry(who.program, who.epoch, alone_ ? who.site : 0);
     std::optional<Conflict> c;
     if (e != nullptr) {
       if (p.count > 1) {
-        Set all{};
+        Set all = Set::none(first, last);
         all.add(first, last);
         c = p.conflict(who, known, all, first, last, alone_, false);
       }
@@ -327,7 +385,7 @@ std::optional<Conflict> Accesses::read(const Accessor& who, const Known& known, 
     } else {
       for (std::int64_t g = first; g <= last && !c; ++g) {
         c = p.fine_conflict(who, known, g, alone_, false);
-        p.note_reader(g, who.program, who.site);
+        p.note_reader(g, who.program, who.epoch, who.site);
       }
     }
     if (!c) continue;
@@ -350,18 +408,24 @@ std::optional<Conflict> Accesses::write(const Accessor& who, const Known& known,
     save(p, n);
     if (!several_) continue;
     // What this leaves other than it was: alone; else all that it writes.
-    Set changes{};
+    Set changes = Set::none(first, last);
     if (alone_) {
-      for (std::int64_t g = first; g <= last; ++g) {
-        const std::int64_t at = std::max((n * kGranules + g) * granule_, offset);
-        const std::int64_t to = std::min((n * kGranules + g + 1) * granule_, offset + bytes);
-        if (std::memcmp(bytes_ + at, from + (at - offset), static_cast<std::size_t>(to - at)) != 0)
-          changes.words[static_cast<std::size_t>(g / 64)] |= std::uint64_t{1} << (g % 64);
+      const std::int64_t at = (n * kGranules + first) * granule_;
+      if (at >= offset && (n * kGranules + last + 1) * granule_ <= offset + bytes) {
+        note_changes(changes, first, last + 1 - first, bytes_ + at, from + (at - offset), granule_);
+      } else {
+        for (std::int64_t g = first; g <= last; ++g) {
+          const std::int64_t part = std::max((n * kGranules + g) * granule_, offset);
+          const std::int64_t to = std::min((n * kGranules + g + 1) * granule_, offset + bytes);
+          if (std::memcmp(bytes_ + part, from + (part - offset),
+                          static_cast<std::size_t>(to - part)) != 0)
+            changes.add(g, g);
+        }
       }
     } else {
       changes.add(first, last);
     }
-    Entry* const e = p.fine ? nullptr : p.entry(who.program, alone_ ? who.site : 0);
+    Entry* const e = p.fine ? nullptr : p.entry(who.program, who.epoch, alone_ ? who.site : 0);
     std::optional<Conflict> c;
     if (e != nullptr) {
       if (p.count > 1) c = p.conflict(who, known, changes, first, last, false, true);
@@ -372,7 +436,8 @@ std::optional<Conflict> Accesses::write(const Accessor& who, const Known& known,
         const bool changed = changes.has(g);
         if (changed) c = p.fine_conflict(who, known, g, false, true);
         Fine::Cell& writer = p.fine->writers[static_cast<std::size_t>(g)];
-        if (changed || writer.program == 0) writer = {who.program + 1, who.site, changed};
+        if (changed || writer.program == 0)
+          writer = {who.program + 1, who.epoch, who.site, changed};
       }
     }
     if (!c) continue;

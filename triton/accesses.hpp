@@ -22,7 +22,8 @@ namespace tessera::triton {
 struct Accessor {
   std::int64_t program = 0;
   int site = 0;
-  bool others = false;  ///< more programs than this one have read it
+  bool others = false;     ///< more programs than this one have read it
+  std::int64_t epoch = 0;  ///< releases that the program had made
 };
 
 struct Conflict {
@@ -33,7 +34,7 @@ struct Conflict {
 
 class Accesses {
  public:
-  /// By program: up to which epoch somebody knows it (memory.hpp).
+  /// By program: what it did in epochs before this one is known.
   using Known = std::map<std::int64_t, std::int64_t>;
 
   /// `several`: programs, so that accesses are noted; else writes are, to be undone.

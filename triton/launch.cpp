@@ -173,7 +173,7 @@ class Runner {
           return false;
         }
         worker.run(i);
-        if (kernel_.atomics)
+        if (kernel_.atomics || kernel_.waits)
           printed += std::exchange(worker.printed, {});
         else
           print(worker.printed);

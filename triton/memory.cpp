@@ -164,7 +164,7 @@ void Memory::fail_race(Instance& x, int site, std::size_t storage, const Conflic
 void Memory::note_read(Instance& x, int site, const Place& at, std::int64_t bytes) {
   Accesses* const accesses = seen_[at.storage].accesses.get();
   if (accesses == nullptr) return;
-  if (const auto c = accesses->read({x.number, site}, x.knows, at.offset, bytes))
+  if (const auto c = accesses->read({x.number, site, false, x.epoch}, x.knows, at.offset, bytes))
     fail_race(x, site, at.storage, *c, false);
 }
 
@@ -172,7 +172,8 @@ void Memory::note_write(Instance& x, int site, const Place& at, const std::byte*
                         std::int64_t bytes) {
   Accesses* const accesses = seen_[at.storage].accesses.get();
   if (accesses == nullptr) return;
-  if (const auto c = accesses->write({x.number, site}, x.knows, at.offset, bytes, from))
+  if (const auto c =
+          accesses->write({x.number, site, false, x.epoch}, x.knows, at.offset, bytes, from))
     fail_race(x, site, at.storage, *c, true);
 }
 
@@ -192,6 +193,7 @@ void Memory::load(Instance& x, int site, const std::int64_t* addresses, const st
     const Place at = place(site, addresses[i], bytes);
     const GlobalStorage& s = storages_[at.storage];
     std::memcpy(to + i * width, s.bytes + at.offset, static_cast<std::size_t>(bytes));
+    x.last_read = addresses[i];
     note_read(x, site, at, bytes);
     Requested& r = x.requested[static_cast<std::size_t>(site) * storages_.size() + at.storage];
     r.read_bytes += bytes;
@@ -214,6 +216,7 @@ void Memory::store(Instance& x, int site, const std::int64_t* addresses, const s
                    std::int64_t n, std::int64_t width, const std::byte* from,
                    const std::byte* undefined) {
   const auto on = [&](std::int64_t i) { return mask == nullptr || mask[i] != std::byte{0}; };
+  ++x.effects;
   if (alone_) changed(x);
   std::size_t last = SIZE_MAX;
   std::int64_t reach = INT64_MIN;
@@ -245,6 +248,58 @@ void Memory::store(Instance& x, int site, const std::int64_t* addresses, const s
     }
     i = end;
   }
+}
+
+std::optional<Memory::Place> Memory::inside(const Strided& lanes, std::int64_t width) const {
+  const std::int64_t first = lanes.first();
+  const std::int64_t bytes = lanes.end(width) - first;
+  const std::int64_t number = (first >> kAddressBits) - 1;
+  const std::int64_t offset = first & ((std::int64_t{1} << kAddressBits) - 1);
+  if (number < 0 || number >= std::ssize(storages_) ||
+      offset + bytes > storages_[static_cast<std::size_t>(number)].size)
+    return std::nullopt;
+  const Place at{static_cast<std::size_t>(number), offset};
+  if (any_undefined(at, bytes)) return std::nullopt;
+  return at;
+}
+
+bool Memory::load(Instance& x, int site, const Strided& lanes, std::int64_t width, std::byte* to) {
+  if (lanes.lanes == 0) return true;
+  const auto at = inside(lanes, width);
+  if (!at) return false;
+  x.last_read = lanes.address;
+  const std::int64_t base = base_address(at->storage);
+  load_strided(lanes, width, storages_[at->storage].bytes + (lanes.address - base), to);
+  if (seen_[at->storage].accesses) {
+    lanes.each_run(width, [&](std::int64_t address, std::int64_t, std::int64_t n) {
+      note_read(x, site, {at->storage, address - base}, n * width);
+    });
+  }
+  Requested& r = x.requested[static_cast<std::size_t>(site) * storages_.size() + at->storage];
+  r.read_bytes += lanes.lanes * width;
+  ++r.times;
+  return true;
+}
+
+bool Memory::store(Instance& x, int site, const Strided& lanes, std::int64_t width,
+                   const std::byte* from) {
+  ++x.effects;
+  if (lanes.lanes == 0) {
+    if (alone_) changed(x);
+    return true;
+  }
+  const auto at = inside(lanes, width);
+  if (!at || !lanes.disjoint(width)) return false;
+  if (alone_) changed(x);
+  const std::int64_t base = base_address(at->storage);
+  lanes.each_run(width, [&](std::int64_t address, std::int64_t lane, std::int64_t n) {
+    note_write(x, site, {at->storage, address - base}, from + lane * width, n * width);
+  });
+  store_strided(lanes, width, from, storages_[at->storage].bytes + (lanes.address - base));
+  Requested& r = x.requested[static_cast<std::size_t>(site) * storages_.size() + at->storage];
+  r.written_bytes += lanes.lanes * width;
+  ++r.times;
+  return true;
 }
 
 void Memory::check_lanes(Instance& x, int site, const std::int64_t* addresses,
@@ -283,6 +338,7 @@ void Memory::check_lanes(Instance& x, int site, const std::int64_t* addresses,
 
 std::byte* Memory::atomic(Instance& x, int site, std::int64_t address, std::int64_t width) {
   const Place at = place(site, address, width);
+  ++x.effects;
   Requested& r = x.requested[static_cast<std::size_t>(site) * storages_.size() + at.storage];
   ++r.times;
   r.read_bytes += width;
@@ -299,6 +355,11 @@ void Memory::left_unchanged(Instance& x, std::int64_t address) {
   stop_if_asked();
   if (!x.yield) throw Waits{};
   x.yield();
+}
+
+void Memory::turned_in_vain(Instance& x) const {
+  if (!alone_) throw Again{};
+  left_unchanged(x, x.last_read);
 }
 
 void Memory::changed(Instance& x) {

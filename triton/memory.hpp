@@ -8,9 +8,7 @@
 // value than there was while another reads or writes it, no release and acquire by atomics between,
 // is a `race`; so are two lanes of a store that write different values to one address. Undefined is
 // what the launch says is, and what a masked-off lane without `other` gives; where it is stored it
-// is remembered. Left out: views narrower than their storage, atomics beside plain accesses, and
-// what a program does between a release that another acquires and its end: it is taken to come
-// before.
+// is remembered. Left out: views narrower than their storage, and atomics beside plain accesses.
 //
 // Several threads may run programs at once. They find that something may be wrong, not what: a
 // launch that may be wrong runs again on one (launch.hpp).
@@ -30,6 +28,7 @@
 #include "program/program.hpp"
 #include "triton/accesses.hpp"
 #include "triton/ranges.hpp"
+#include "triton/strided.hpp"
 
 namespace tessera::triton {
 
@@ -91,12 +90,20 @@ class Memory {
             std::int64_t n, std::int64_t width, std::byte* to, StorageHandle& undefined);
   void store(Instance& x, int site, const std::int64_t* addresses, const std::byte* mask,
              std::int64_t n, std::int64_t width, const std::byte* from, const std::byte* undefined);
+  /// The same of lanes whose addresses are regular. False, and nothing is done, where something may
+  /// be wrong or undefined: to be told lane by lane.
+  bool load(Instance& x, int site, const Strided& lanes, std::int64_t width, std::byte* to);
+  bool store(Instance& x, int site, const Strided& lanes, std::int64_t width,
+             const std::byte* from);
   /// The bytes of one lane of an atomic, which may change them; `acquire`, `release`: as its memory
   /// order says.
   std::byte* atomic(Instance& x, int site, std::int64_t address, std::int64_t width);
   /// An atomic left memory as it was, or changed it. Of a program that does nothing but the former
   /// any more calls its `yield`; throws Waits if it has none.
   static void left_unchanged(Instance& x, std::int64_t address);
+  /// A loop's turn was as the one before, and will be until memory changes: as left_unchanged, of
+  /// the address that was read last.
+  void turned_in_vain(Instance& x) const;
   void changed(Instance& x);
   /// Stores and atomics so far that may have left other bytes than there were.
   std::int64_t changes() const { return changes_; }
@@ -132,6 +139,8 @@ class Memory {
     std::int64_t offset = 0;
   };
   Place place(int site, std::int64_t address, std::int64_t bytes) const;
+  /// Of all lanes: nothing if one is outside, or what it accesses may be undefined.
+  std::optional<Place> inside(const Strided& lanes, std::int64_t width) const;
   [[noreturn]] void fail_bounds(int site, std::int64_t address, std::int64_t bytes) const;
   [[noreturn]] void fail_race(Instance& x, int site, std::size_t storage, const Conflict& c,
                               bool writes) const;
@@ -172,6 +181,8 @@ class Instance : public Exec {
   std::int64_t epoch = 0;                 ///< releases that it has made
   Accesses::Known knows;                  ///< epochs of programs that it has acquired
   std::vector<Requested> requested;       ///< by site, then storage
+  std::int64_t effects = 0;               ///< stores, and atomics of whatever effect
+  std::int64_t last_read = 0;             ///< address of the last load
   std::int64_t waits_for = 0;             ///< address of the last atomic that left memory as it was
   std::int64_t waits = 0;                 ///< such atomics on end
   std::int64_t patience = 2000;           ///< of them, before it yields

@@ -5,7 +5,9 @@
 #include "sim/diagnostics/diagnostic.hpp"
 #include "triton/combine.hpp"
 #include "triton/contract.hpp"
+#include "triton/regular_values.hpp"
 #include "triton/rules.hpp"
+#include "triton/turns.hpp"
 #include "triton/written.hpp"
 
 namespace tessera::triton {
@@ -43,6 +45,8 @@ int site_of(Planner& p, const Operation& op, Site::Kind kind) {
 
 void note_print(Planner& p) { kernel_of(p).prints = true; }
 
+void note_wait(Planner& p) { kernel_of(p).waits = true; }
+
 void note_loaded_pointers(Planner& p) { kernel_of(p).loads_pointers = true; }
 
 void note_product(Planner& p, DType operands, bool tf32) {
@@ -50,7 +54,7 @@ void note_product(Planner& p, DType operands, bool tf32) {
   kernel_of(p).tf32 = tf32;
 }
 
-std::unique_ptr<Kernel> plan_kernel(Module module, Profile profile, bool fusion) {
+std::unique_ptr<Kernel> plan_kernel(Module module, Profile profile, bool fusion, bool regular) {
   const auto is_public = [](const Function& f) {
     const auto it = f.attributes.find("sym_visibility");
     return it == f.attributes.end() || it->second.text != "private";
@@ -62,6 +66,7 @@ std::unique_ptr<Kernel> plan_kernel(Module module, Profile profile, bool fusion)
   }
   for (const Type& t : module.types) check_size(t);
   expand_combines(module);
+  note_turns(module);
   auto kernel = std::make_unique<Kernel>();
   kernel->profile = profile;
   if (profile == Profile::gpu_hopper && fusion) contract(module);
@@ -76,6 +81,7 @@ std::unique_ptr<Kernel> plan_kernel(Module module, Profile profile, bool fusion)
     if (t.pointer) kernel->granule = std::min(kernel->granule, register_bytes(t.pointee));
   }
   KernelPlanner planner(module, *kernel);
+  if (regular) planner.keep_regular(regular_values(module, main));
   const std::vector<bool> written = written_arguments(module, main);
   for (std::size_t i = 0; i < main.body.arguments.size(); ++i) {
     const Type& t = module.type(main.body.arguments[i]);

@@ -28,6 +28,7 @@ struct Kernel {
   std::int64_t granule = 8;          ///< bytes of the narrowest type that it points to
   Profile profile = Profile::exact;  ///< that it was planned for
   bool atomics = false;
+  bool waits = false;  ///< has loops that may wait without atomics
   bool prints = false;
   bool loads_pointers = false;  ///< or makes them of integers: they may be any
   /// Of its products (tt.dot): the type of what is multiplied; f32 in tf32.
@@ -38,15 +39,17 @@ struct Kernel {
 /// The module's ops are changed on the way (combine.hpp, and for Profile::gpu_hopper contract.hpp).
 /// Throws KernelError[unsupported] with the line of an op that is not built, InputError[bad-module]
 /// of a module that makes no sense. `fusion`: Triton's enable_fp_fusion, which only
-/// Profile::gpu_hopper asks for.
+/// Profile::gpu_hopper asks for. `regular`: addresses and masks are kept without their elements
+/// where they can be (regular_values.hpp); false is slower and gives the same in every respect.
 std::unique_ptr<Kernel> plan_kernel(Module module, Profile profile = Profile::exact,
-                                    bool fusion = true);
+                                    bool fusion = true, bool regular = true);
 
 /// For rules: the number of an access to memory, in the order of the program.
 int site_of(Planner& p, const Operation& op, Site::Kind kind);
-/// For rules: the kernel prints; has pointers that are no argument's; multiplies
-/// matrices of that type.
+/// For rules: the kernel prints; has loops that may wait; has pointers that are no argument's;
+/// multiplies matrices of that type.
 void note_print(Planner& p);
+void note_wait(Planner& p);
 void note_loaded_pointers(Planner& p);
 void note_product(Planner& p, DType operands, bool tf32);
 

@@ -15,18 +15,21 @@ using Unsigned = std::make_unsigned_t<T>;
 // Integers wrap; what MLIR leaves undefined has XLA's value: x / 0 is all ones, x rem 0 is x, a
 // shift by the width or more gives zeros, or copies of the sign.
 struct AddI {
+  static constexpr RegularKernel kRegular = regular_add;
   template <class T>
   static T apply(T a, T b) {
     return static_cast<T>(static_cast<Unsigned<T>>(a) + static_cast<Unsigned<T>>(b));
   }
 };
 struct SubI {
+  static constexpr RegularKernel kRegular = regular_sub;
   template <class T>
   static T apply(T a, T b) {
     return static_cast<T>(static_cast<Unsigned<T>>(a) - static_cast<Unsigned<T>>(b));
   }
 };
 struct MulI {
+  static constexpr RegularKernel kRegular = regular_mul;
   template <class T>
   static T apply(T a, T b) {
     return static_cast<T>(static_cast<std::uint64_t>(a) * static_cast<std::uint64_t>(b));
@@ -47,6 +50,7 @@ struct HighU {
   }
 };
 struct DivS {
+  static constexpr RegularKernel kRegular = regular_div;
   template <class T>
   static T apply(T a, T b) {
     if (b == 0) return T(-1);
@@ -61,6 +65,7 @@ struct DivU {
   }
 };
 struct RemS {
+  static constexpr RegularKernel kRegular = regular_rem;
   template <class T>
   static T apply(T a, T b) {
     if (b == 0) return a;
@@ -88,6 +93,7 @@ struct FloorDivS {
   }
 };
 struct AndI {
+  static constexpr RegularKernel kRegular = regular_and;
   template <class T>
   static T apply(T a, T b) {
     return static_cast<T>(a & b);
@@ -271,6 +277,7 @@ void plan_cmpi(Planner& p, const Operation& op) {
                          return with_integer(d, f);
                        });
   if (e.kernel == nullptr) p.unsupported(op, "its type or predicate is not built yet");
+  if (d != DType::boolean) e.regular = regular_compare(p.integer(op, "predicate"));
   p.element_op(op, e, op.operands);
 }
 void plan_cmpf(Planner& p, const Operation& op) {
@@ -377,6 +384,7 @@ void plan_convert(Planner& p, const Operation& op) {
   if (e.kernel == nullptr) p.unsupported(op, "its types are not built yet");
   if (kSign == Sign::kept || from == DType::boolean) e.bound.kind = BoundRule::Kind::cast;
   e.flops = is_float(from) && is_float(to) ? 0 : 1;
+  if (op.name == "arith.extsi") e.regular = regular_same;
   p.element_op(op, e, op.operands);
 }
 

@@ -19,6 +19,7 @@ struct Touch {
   int site = 0;
   bool writes = false;
   bool changes = false;
+  std::int64_t epoch = 0;
 };
 
 struct Plain {
@@ -30,7 +31,8 @@ struct Plain {
                         bool alone) const {
     for (std::int64_t g = first; g <= last; ++g) {
       for (const Touch& t : granules[static_cast<std::size_t>(g)]) {
-        if (t.program == program || known.contains(t.program)) continue;
+        const auto it = known.find(t.program);
+        if (t.program == program || (it != known.end() && it->second > t.epoch)) continue;
         const bool wrong =
             writes ? changes[static_cast<std::size_t>(g - first)] : (alone ? t.changes : t.writes);
         if (wrong) return g;
@@ -62,7 +64,8 @@ TEST_CASE("accesses conflict where two programs touch a granule and one changes 
       const std::int64_t program = step * (round % 5 + 1) / 8;
       const int site = static_cast<int>(draw(3));
       Accesses::Known known;
-      if (draw(4) == 0) known[program - 1] = 1;
+      const std::int64_t epoch = step / 3;  // steps of one program follow one another
+      if (draw(4) == 0) known[program - 1] = draw(epoch + 2);
       const bool writes = draw(2) == 0;
       const std::int64_t offset = draw(size);
       const std::int64_t n = 1 + draw(std::min(most, size - offset));
@@ -80,8 +83,9 @@ TEST_CASE("accesses conflict where two programs touch a granule and one changes 
       }
       const std::int64_t wanted =
           plain.conflict(program, known, first, last, writes, changes, alone);
-      const auto got = writes ? accesses.write({program, site}, known, offset, n, value.data())
-                              : accesses.read({program, site}, known, offset, n);
+      const auto got =
+          writes ? accesses.write({program, site, false, epoch}, known, offset, n, value.data())
+                 : accesses.read({program, site, false, epoch}, known, offset, n);
       INFO("round " << round << ", step " << step);
       // Of a page of many accessors the first reader alone is known beside "several".
       REQUIRE((got.has_value() ? got->granule : -1) == wanted);
@@ -96,7 +100,7 @@ TEST_CASE("accesses conflict where two programs touch a granule and one changes 
       }
       for (std::int64_t g = first; g <= last; ++g) {
         plain.granules[static_cast<std::size_t>(g)].push_back(
-            {program, site, writes, writes && changes[static_cast<std::size_t>(g - first)]});
+            {program, site, writes, writes && changes[static_cast<std::size_t>(g - first)], epoch});
       }
       if (writes) std::memcpy(bytes.data() + offset, value.data(), static_cast<std::size_t>(n));
     }

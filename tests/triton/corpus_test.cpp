@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/triton/recorded.hpp"
+#include "triton/load.hpp"
 
 namespace tessera::triton {
 
@@ -41,17 +42,26 @@ TEST_CASE("real Triton kernels run, and agree with what was recorded", "[triton]
     ++ran;
     Case c = read_case(folder);
     Launch again = c.launch;
+    Launch slow = c.launch;
     RunOptions options;
     options.threads = 1;
     const LaunchResult r = run_launch(c.launch, options);
     options.threads = 2;
     const LaunchResult other = run_launch(again, options);
+    // With the elements of every address.
+    const auto kernel =
+        plan_kernel(load_module_file(folder + "/kernel.generic.mlir"), Profile::exact, true, false);
+    slow.kernel = kernel.get();
+    options.threads = 1;
+    const LaunchResult by_lanes = run_launch(slow, options);
     const auto finding = kFindings.find(name);
     if (finding != kFindings.end()) {
       REQUIRE(r.run.diagnostics.size() == 1);
       CHECK(r.run.diagnostics[0].slug == finding->second);
       REQUIRE(other.run.diagnostics.size() == 1);
       CHECK(other.run.diagnostics[0].text() == r.run.diagnostics[0].text());
+      REQUIRE(by_lanes.run.diagnostics.size() == 1);
+      CHECK(by_lanes.run.diagnostics[0].text() == r.run.diagnostics[0].text());
     } else {
       for (const Diagnostic& d : r.run.diagnostics) FAIL(d.text());
     }
@@ -59,7 +69,11 @@ TEST_CASE("real Triton kernels run, and agree with what was recorded", "[triton]
       const Array& got = c.launch.storages[k].data;
       REQUIRE(std::memcmp(got.bytes(), again.storages[k].data.bytes(),
                           static_cast<std::size_t>(got.size_bytes())) == 0);
+      REQUIRE(std::memcmp(got.bytes(), slow.storages[k].data.bytes(),
+                          static_cast<std::size_t>(got.size_bytes())) == 0);
     }
+    CHECK(by_lanes.run.ledger().hbm_read_bytes() == r.run.ledger().hbm_read_bytes());
+    CHECK(by_lanes.run.ledger().hbm_write_bytes() == r.run.ledger().hbm_write_bytes());
     // Lanes that are not masked off, counted in Python.
     std::ifstream meta(folder + "/meta.json");
     const auto crude = nlohmann::json::parse(meta).at("crude");

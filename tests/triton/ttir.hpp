@@ -72,9 +72,9 @@ struct Ran {
 inline Ran launch_text(const std::string& text, std::vector<Array> storages,
                        const std::vector<std::int64_t>& scalars = {},
                        std::array<std::int64_t, 3> grid = {1, 1, 1}, RunOptions options = {},
-                       const std::vector<bool>& undefined = {}) {
+                       const std::vector<bool>& undefined = {}, bool regular = true) {
   Ran r;
-  r.kernel = plan_kernel(load_module(text, "the test's module"));
+  r.kernel = plan_kernel(load_module(text, "the test's module"), Profile::exact, true, regular);
   r.launch.kernel = r.kernel.get();
   r.launch.grid = grid;
   // By their names in the text, which the module does not keep.

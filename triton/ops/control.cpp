@@ -115,6 +115,26 @@ void plan_print(Planner& p, const Operation& op) {
   });
 }
 
+/// Of a loop that only waits.
+void plan_turn(Planner& p, const Operation& op) {
+  note_wait(p);
+  std::vector<std::pair<int, int>> carried;  // and what it was in the turn before
+  for (const int v : op.operands) carried.emplace_back(p.scalar(v), p.fresh_scalar());
+  const int effects = p.fresh_scalar();
+  p.emit([=](Exec& x) {
+    Instance& i = instance(x);
+    bool same = i.effects == x.get<std::int64_t>(effects);
+    x.set(effects, i.effects);
+    for (const auto& [now, before] : carried) {
+      const Scalar& n = x.scalars[static_cast<std::size_t>(now)];
+      Scalar& b = x.scalars[static_cast<std::size_t>(before)];
+      same = same && n.bytes == b.bytes;
+      b = n;
+    }
+    if (same) i.memory.turned_in_vain(i);
+  });
+}
+
 /// Lanes of a program run one op after the other: there is nothing to wait for.
 void plan_barrier(Planner& p, const Operation&) { p.label(); }
 
@@ -149,6 +169,7 @@ Rules control_rules() {
       {"tt.debug_barrier", "nothing: lanes run op by op", false, plan_barrier},
       {"gpu.barrier", "nothing: lanes run op by op", false, plan_barrier},
       {"ttg.barrier", "nothing: lanes run op by op", false, plan_barrier},
+      {"tt.turn", "the end of a loop's turn: it may be waiting", false, plan_turn},
       {"ub.poison", "a value that is none", true, plan_poison},
   };
   return rules;

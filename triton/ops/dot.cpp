@@ -73,7 +73,7 @@ struct Bf16Dot {
     Vector sum{StorageHandle(Storage::allocate(bytes))};
     std::memset(sum.data.bytes(), 0, bytes);
     const auto add = [&](std::size_t i, std::size_t j) {
-      sum = product.run(a[i], b[j], sum, "tt.dot");
+      sum = product.run(a[i], b[j], std::move(sum), "tt.dot");
     };
     if (six) {
       add(kMid, kMid);
@@ -122,6 +122,7 @@ void plan_dot(Planner& p, const Operation& op) {
   const int x_slot = p.vector(op.operands[0]);
   const int y_slot = p.vector(op.operands[1]);
   const int start = p.vector(op.operands[2]);
+  const bool last = p.last_use(op.operands[2]);
   const int to = p.new_vector(op.results[0]);
   const std::int64_t n = a.shape.elems();
   const std::int64_t m = b.shape.elems();
@@ -149,19 +150,19 @@ void plan_dot(Planner& p, const Operation& op) {
       [=](Exec& x) {
         const Vector& l = x.vector(x_slot);
         const Vector& r = x.vector(y_slot);
-        const Vector& c = x.vector(start);
+        Vector c = last ? std::exchange(x.vector(start), Vector()) : x.vector(start);
         if (!f32 || precision == kIeee) {
-          x.vector(to) = product.run(l, r, c, "tt.dot");
+          x.vector(to) = product.run(l, r, std::move(c), "tt.dot");
           return;
         }
         const Vector high_l = as_tf32(l, n, false);
         const Vector high_r = as_tf32(r, m, false);
-        Vector sum = c;
+        Vector sum = std::move(c);
         if (precision == kTf32x3) {
-          sum = product.run(as_tf32(l, n, true), high_r, sum, "tt.dot");
-          sum = product.run(high_l, as_tf32(r, m, true), sum, "tt.dot");
+          sum = product.run(as_tf32(l, n, true), high_r, std::move(sum), "tt.dot");
+          sum = product.run(high_l, as_tf32(r, m, true), std::move(sum), "tt.dot");
         }
-        x.vector(to) = product.run(high_l, high_r, sum, "tt.dot");
+        x.vector(to) = product.run(high_l, high_r, std::move(sum), "tt.dot");
       },
       {x_slot, y_slot, start});
   p.work(product.work());

@@ -2,6 +2,9 @@
 //
 // Pointers are 64-bit integers (memory.hpp); offsets count elements, and are taken with their sign.
 #include "triton/memory.hpp"
+
+#include <optional>
+
 #include "program/elements.hpp"
 #include "program/rules.hpp"
 #include "triton/plan_kernel.hpp"
@@ -13,6 +16,9 @@ namespace {
 
 template <std::int64_t kBytes>
 struct AddPointer {
+  static bool regular(Regular& to, const Regular* const* in, const Shape& /*shape*/) {
+    return regular_add_scaled(to, in, kBytes);
+  }
   template <class T>
   static std::int64_t apply(std::int64_t pointer, T offset) {
     return static_cast<std::int64_t>(static_cast<std::uint64_t>(pointer) +
@@ -30,18 +36,22 @@ void plan_addptr(Planner& p, const Operation& op) {
   with_integer(p.type(op.operands[1]).dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     if constexpr (std::is_integral_v<T>) {
+      const auto scaled = [&]<std::int64_t kBytes>(std::integral_constant<std::int64_t, kBytes>) {
+        e.kernel = run_elements<AddPointer<kBytes>, std::int64_t, T>;
+        e.regular = AddPointer<kBytes>::regular;
+      };
       switch (register_bytes(t.pointee)) {
         case 1:
-          e.kernel = run_elements<AddPointer<1>, std::int64_t, T>;
+          scaled(std::integral_constant<std::int64_t, 1>{});
           break;
         case 2:
-          e.kernel = run_elements<AddPointer<2>, std::int64_t, T>;
+          scaled(std::integral_constant<std::int64_t, 2>{});
           break;
         case 4:
-          e.kernel = run_elements<AddPointer<4>, std::int64_t, T>;
+          scaled(std::integral_constant<std::int64_t, 4>{});
           break;
         default:
-          e.kernel = run_elements<AddPointer<8>, std::int64_t, T>;
+          scaled(std::integral_constant<std::int64_t, 8>{});
       }
     }
   });
@@ -55,6 +65,79 @@ void defined(const Vector& v, const std::byte* on, std::int64_t n, const char* w
     if ((on == nullptr || on[e] != std::byte{0}) && v.is_poison(e))
       fail_poison(v.poison_at(e), what);
   }
+}
+
+/// Where a load or store of a tensor is.
+struct Access {
+  DType dtype = DType::f32;  ///< of its elements
+  Shape shape;
+  std::int64_t elems = 0;
+  bool masked = false;
+  bool regular = false;  ///< addresses and mask: else they are vectors
+  RegularView pointers;
+  RegularView mask;
+  int pointer_slot = -1;
+  int mask_slot = -1;
+
+  void read(Planner& p) const {
+    if (pointer_slot >= 0) p.read(pointer_slot);
+    if (mask_slot >= 0) p.read(mask_slot);
+  }
+
+  /// The lanes that it accesses, if both are regular now; `full`: all.
+  std::optional<Strided> strided(const Exec& x, bool& full) const {
+    if (!regular) return std::nullopt;
+    Regular own;
+    Regular own_mask;
+    const Regular& at = regular_value(x, pointers, own);
+    const Regular* const box = masked ? &regular_value(x, mask, own_mask) : nullptr;
+    if (at.dense.data || (masked && box->dense.data)) return std::nullopt;
+    // Of addresses farther out no storage is, and sums of them may not fit into 64 bits.
+    std::int64_t least = 0;
+    std::int64_t largest = 0;
+    if (!regular_range(at, shape, least, largest) || least < 0 || largest >= std::int64_t{1} << 62)
+      return std::nullopt;
+    full = !masked || is_full(*box, shape);
+    return triton::strided(at, full ? nullptr : box, shape);
+  }
+
+  struct Lanes {
+    Vector pointers;
+    Vector mask;  ///< empty: all
+    const std::int64_t* addresses() const {
+      return reinterpret_cast<const std::int64_t*>(pointers.data.bytes());
+    }
+    const std::byte* on() const { return mask.data ? mask.data.bytes() : nullptr; }
+  };
+  /// Lane by lane; what decides where it is may not be undefined.
+  Lanes lanes(Exec& x) const {
+    Lanes l;
+    if (masked) {
+      l.mask = regular ? elements_of(x, mask) : x.vector(mask_slot);
+      defined(l.mask, nullptr, elems, "a mask");
+    }
+    l.pointers = regular ? elements_of(x, pointers) : x.vector(pointer_slot);
+    defined(l.pointers, l.on(), elems, "an address");
+    return l;
+  }
+};
+
+/// `t`: of what is loaded or stored; `mask`: -1 if there is none.
+Access access_of(Planner& p, const Type& t, int pointer, int mask) {
+  Access a;
+  a.dtype = t.dtype;
+  a.shape = t.shape;
+  a.elems = t.shape.elems();
+  a.masked = mask >= 0;
+  a.regular = p.is_regular(pointer) && (!a.masked || p.is_regular(mask));
+  if (a.regular) {
+    a.pointers = p.regular(pointer);
+    if (a.masked) a.mask = p.regular(mask);
+    return a;
+  }
+  a.pointer_slot = p.vector(pointer);
+  if (a.masked) a.mask_slot = p.vector(mask);
+  return a;
 }
 
 /// Lanes that a mask leaves out are undefined.
@@ -130,39 +213,47 @@ void plan_load(Planner& p, const Operation& op) {
     p.reads_memory(op, -1);
     return;
   }
-  const std::int64_t n = t.shape.elems();
-  const int pointer = p.vector(parts[0][0]);
-  const int mask = masked ? p.vector(parts[1][0]) : -1;
-  const int other = has_other ? p.vector(parts[2][0]) : -1;
+  const Access access = access_of(p, t, parts[0][0], masked ? parts[1][0] : -1);
+  const int splat = has_other ? p.splatted(parts[2][0]) : -1;
+  const int other = has_other && splat < 0 ? p.vector(parts[2][0]) : -1;
   const int to = p.new_vector(op.results[0]);
-  p.read(pointer);
-  if (masked) p.read(mask);
-  if (has_other) p.read(other);
-  p.emit([=](Exec& x) {
-    const std::byte* on = nullptr;
-    if (masked) {
-      defined(x.vector(mask), nullptr, n, "a mask");
-      on = x.vector(mask).data.bytes();
-    }
-    defined(x.vector(pointer), on, n, "an address");
-    Vector v{StorageHandle(Storage::allocate(static_cast<std::size_t>(n * width)))};
-    if (has_other) {
-      std::memcpy(v.data.bytes(), x.vector(other).data.bytes(),
-                  static_cast<std::size_t>(n * width));
-      if (const StorageHandle& from = x.vector(other).poison) {
-        for (std::int64_t e = 0; e < n; ++e) {
-          if (on[e] != std::byte{0} || from.bytes()[e] == std::byte{0}) continue;
-          if (!v.poison) v.poison = poison_mask(n, 0);
-          v.poison.bytes()[e] = from.bytes()[e];
-        }
-      }
-    } else if (masked) {
-      std::memset(v.data.bytes(), 0, static_cast<std::size_t>(n * width));
+  access.read(p);
+  if (other >= 0) p.read(other);
+  const std::int64_t n = access.elems;
+  // What the lanes that a mask leaves out have.
+  const auto others = [=](Exec& x, Vector& v, const std::byte* on) {
+    const auto bytes = static_cast<std::size_t>(n * width);
+    if (!has_other) {
+      std::memset(v.data.bytes(), 0, bytes);
       leave_out(v.poison, x.undefined(), on, n);
+      return;
     }
+    Vector made;
+    if (splat >= 0) made = expanded(x, {Lane::Kind::splat, splat, 1, access.dtype}, n);
+    const Vector& from = splat >= 0 ? made : x.vector(other);
+    std::memcpy(v.data.bytes(), from.data.bytes(), bytes);
+    for (std::int64_t e = 0; from.poison && e < n; ++e) {
+      if (on[e] != std::byte{0} || from.poison.bytes()[e] == std::byte{0}) continue;
+      if (!v.poison) v.poison = poison_mask(n, 0);
+      v.poison.bytes()[e] = from.poison.bytes()[e];
+    }
+  };
+  p.emit([=](Exec& x) {
     Instance& i = instance(x);
-    i.memory.load(i, site, reinterpret_cast<const std::int64_t*>(x.vector(pointer).data.bytes()),
-                  on, n, width, v.data.bytes(), v.poison);
+    Vector v{StorageHandle(Storage::allocate(static_cast<std::size_t>(n * width)))};
+    bool full = false;
+    if (const auto lanes = access.strided(x, full)) {
+      if (!full) others(x, v, elements_of(x, access.mask).data.bytes());
+      if (i.memory.load(i, site, *lanes, width, v.data.bytes())) {
+        x.vector(to) = std::move(v);
+        return;
+      }
+      v.poison = StorageHandle();
+    }
+    const Access::Lanes lanes = access.lanes(x);
+    const std::byte* const on = lanes.on();
+    if (on != nullptr) others(x, v, on);
+    i.memory.load(i, site, lanes.addresses(), on, n, width, v.data.bytes(), v.poison);
     x.vector(to) = std::move(v);
   });
   p.reads_memory(op, -1);
@@ -190,24 +281,20 @@ void plan_store(Planner& p, const Operation& op) {
     });
     return;
   }
-  const std::int64_t n = t.shape.elems();
-  const int pointer = p.vector(op.operands[0]);
+  const Access access = access_of(p, t, op.operands[0], masked ? op.operands[2] : -1);
   const int value = p.vector(op.operands[1]);
-  const int mask = masked ? p.vector(op.operands[2]) : -1;
-  p.read(pointer);
+  access.read(p);
   p.read(value);
-  if (masked) p.read(mask);
   p.emit([=](Exec& x) {
-    const std::byte* on = nullptr;
-    if (masked) {
-      defined(x.vector(mask), nullptr, n, "a mask");
-      on = x.vector(mask).data.bytes();
-    }
-    defined(x.vector(pointer), on, n, "an address");
     const Vector& v = x.vector(value);
     Instance& i = instance(x);
-    i.memory.store(i, site, reinterpret_cast<const std::int64_t*>(x.vector(pointer).data.bytes()),
-                   on, n, width, v.data.bytes(), v.poison ? v.poison.bytes() : nullptr);
+    bool full = false;
+    if (const auto lanes = access.strided(x, full);
+        lanes && !v.poison && i.memory.store(i, site, *lanes, width, v.data.bytes()))
+      return;
+    const Access::Lanes lanes = access.lanes(x);
+    i.memory.store(i, site, lanes.addresses(), lanes.on(), access.elems, width, v.data.bytes(),
+                   v.poison ? v.poison.bytes() : nullptr);
   });
 }
 

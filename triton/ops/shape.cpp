@@ -12,14 +12,7 @@ void plan_range(Planner& p, const Operation& op) {
   const std::int64_t start = p.integer(op, "start");
   const Type& t = p.type(op.results[0]);
   if (t.dtype != DType::i32 || !is_tensor(t)) p.unsupported(op, "of another type than i32");
-  Attribute value;
-  value.kind = Attribute::Kind::dense;
-  for (std::int64_t i = 0; i < t.shape.elems(); ++i) {
-    const auto n = static_cast<std::int32_t>(start + i);
-    const auto* const bytes = reinterpret_cast<const std::byte*>(&n);
-    value.bytes.insert(value.bytes.end(), bytes, bytes + sizeof(n));
-  }
-  p.constant(op.results[0], value);
+  p.range(op.results[0], start);
 }
 
 void plan_splat(Planner& p, const Operation& op) {
@@ -59,7 +52,32 @@ void plan_reshape(Planner& p, const Operation& op) {
   p.alias(op.results[0], op.operands[0]);
 }
 
-void plan_trans(Planner& p, const Operation& op) { plan_permutation(p, op, "order"); }
+void plan_expand_dims(Planner& p, const Operation& op) {
+  p.expect(op, 1, 1);
+  const Shape& from = p.type(op.operands[0]).shape;
+  const auto axis = static_cast<int>(p.integer(op, "axis"));
+  if (axis < 0 || axis > from.rank) p.refuse(op);
+  std::vector<int> dims;
+  for (int d = 0; d <= from.rank; ++d) dims.push_back(d == axis ? -1 : d < axis ? d : d - 1);
+  if (p.type(op.results[0]).shape.rank != from.rank + 1 ||
+      !p.regular_dims(op.results[0], op.operands[0], dims))
+    plan_reshape(p, op);
+}
+
+void plan_trans(Planner& p, const Operation& op) {
+  p.expect(op, 1, 1);
+  const Shape& from = p.type(op.operands[0]).shape;
+  const Shape& to = p.type(op.results[0]).shape;
+  std::vector<int> dims;
+  bool fit = to.rank == from.rank;
+  for (const std::int64_t d : p.integers(op, "order")) {
+    fit = fit && d >= 0 && d < from.rank && std::ssize(dims) < to.rank &&
+          from[static_cast<int>(d)] == to[static_cast<int>(dims.size())];
+    dims.push_back(static_cast<int>(d));
+  }
+  if (!fit || std::ssize(dims) != from.rank || !p.regular_dims(op.results[0], op.operands[0], dims))
+    plan_permutation(p, op, "order");
+}
 
 void plan_join(Planner& p, const Operation& op) {
   p.expect(op, 2, 1);
@@ -251,7 +269,7 @@ Rules shape_rules() {
       {"tt.make_range", "start, start + 1, ...", true, plan_range},
       {"tt.splat", "a scalar, repeated", true, plan_splat},
       {"tt.unsplat", "the one element", true, plan_unsplat},
-      {"tt.expand_dims", "with a dim of extent 1", true, plan_reshape},
+      {"tt.expand_dims", "with a dim of extent 1", true, plan_expand_dims},
       {"tt.broadcast", "repeats dims of extent 1", true, plan_tt_broadcast},
       {"tt.reshape", "the same elements in another shape", true, plan_reshape},
       {"tt.trans", "dims permuted", true, plan_trans},

@@ -1,0 +1,293 @@
+// Addresses and masks that are kept without their elements, beside the same kernels planned with
+// them: the same bytes, traffic and words.
+#include <catch2/catch.hpp>
+#include <random>
+
+#include "program/regular.hpp"
+#include "tests/triton/ttir.hpp"
+
+namespace tessera::triton {
+
+namespace {
+
+/// Kernels of random loads and stores: strides of every sign and size, masks of every predicate,
+/// dims in any order, pointers that a loop carries, remainders, offsets that wrap.
+class RandomKernel {
+ public:
+  explicit RandomKernel(unsigned seed) : draw_(seed) {
+    const int rank = 1 + static_cast<int>(below(3));
+    std::int64_t n = 1;
+    for (int d = 0; d < rank; ++d) {
+      const std::int64_t most = n >= 64 ? 4 : 16;
+      shape_.push_back(std::int64_t{1} << below(most == 4 ? 3 : 5));
+      n *= shape_[d];
+    }
+    std::string sum = load("%a");
+    const int loads = static_cast<int>(below(3));
+    for (int i = 0; i < loads; ++i) sum = op("arith.addf", {sum, load("%b")}, "f32", "f32");
+    if (below(3) == 0) sum = loop(sum);
+    store(sum);
+    if (below(3) == 0) store(load(below(2) == 0 ? "%c" : "%a"));
+  }
+
+  std::string text() const {
+    return kernel_text("%a: !tt.ptr<f32>, %b: !tt.ptr<f32>, %c: !tt.ptr<f32>, %n: i32, %m: i32",
+                       "%x = \"tt.get_program_id\"() <{axis = 0 : i32}> : () -> i32\n" + body_);
+  }
+  std::int64_t below(std::int64_t n) {
+    return static_cast<std::int64_t>(draw_() % static_cast<unsigned>(n));
+  }
+
+ private:
+  std::string fresh() { return "%v" + std::to_string(next_++); }
+  std::string of(const std::string& element) const { return tensor(shape_text(shape_), element); }
+  void line(const std::string& text) { body_ += text + "\n"; }
+  std::string op(const std::string& name, const std::vector<std::string>& operands,
+                 const std::string& from, const std::string& to,
+                 const std::string& attributes = "") {
+    const std::string result = fresh();
+    std::string names;
+    std::string types;
+    for (const std::string& o : operands) {
+      names += (names.empty() ? "" : ", ") + o;
+      types += (types.empty() ? "" : ", ") + of(from);
+    }
+    line(result + " = \"" + name + "\"(" + names + ") <{" + attributes + "}> : (" + types +
+         ") -> " + of(to));
+    return result;
+  }
+  std::string constant(std::int64_t value) {
+    const std::string result = fresh();
+    line(result + " = \"arith.constant\"() <{value = " + std::to_string(value) +
+         " : i32}> : () -> i32");
+    return result;
+  }
+  std::string splat(const std::string& scalar, const std::string& type, const std::string& shape) {
+    const std::string result = fresh();
+    line(result + " = \"tt.splat\"(" + scalar + ") : (" + type + ") -> " + tensor(shape, type));
+    return result;
+  }
+  std::int64_t stride() {
+    constexpr std::array<std::int64_t, 10> kSome = {1, 1, 1, 0, 2, 3, 4, 16, -1, -16};
+    const std::int64_t kind = below(60);
+    return kind == 0   ? 715827883
+           : kind == 1 ? 256
+                       : kSome[static_cast<std::size_t>(kind % std::ssize(kSome))];
+  }
+  /// stride x index of a dim, in all of the shape.
+  std::string along(int dim) {
+    const std::string n = std::to_string(shape_[dim]);
+    std::string type = "tensor<" + n + "xi32>";
+    std::string v = fresh();
+    const std::int64_t start = below(4) == 0 ? below(9) - 4 : 0;
+    line(v + " = \"tt.make_range\"() <{start = " + std::to_string(start) +
+         " : i32, end = " + std::to_string(start + shape_[dim]) + " : i32}> : () -> " + type);
+    const std::string by = splat(below(4) == 0 ? "%m" : constant(stride()), "i32", n);
+    std::string scaled = fresh();
+    line(scaled + " = \"arith.muli\"(" + v + ", " + by + ") : (" + type + ", " + type + ") -> " +
+         type);
+    std::string shape = n;
+    for (int k = 0; k < shape_.rank; ++k) {
+      if (k == dim) continue;
+      shape = k < dim ? "1x" + shape : shape + "x1";
+      const std::string wider = fresh();
+      line(wider + " = \"tt.expand_dims\"(" + scaled + ") <{axis = " + std::to_string(k) +
+           " : i32}> : (" + type + ") -> " + tensor(shape, "i32"));
+      type = tensor(shape, "i32");
+      scaled = wider;
+    }
+    const std::string all = fresh();
+    line(all + " = \"tt.broadcast\"(" + scaled + ") : (" + type + ") -> " + of("i32"));
+    return all;
+  }
+  std::string offsets() {
+    const std::string own = fresh();
+    line(own + " = \"arith.muli\"(%x, " + constant(stride()) + ") : (i32, i32) -> i32");
+    std::string sum = splat(own, "i32", shape_text(shape_));
+    for (int d = 0; d < shape_.rank; ++d) {
+      if (below(6) == 0) continue;
+      sum = op(below(8) == 0 ? "arith.subi" : "arith.addi", {sum, along(d)}, "i32", "i32");
+    }
+    if (below(6) == 0) {
+      const std::string by = splat(constant(1 + below(40)), "i32", shape_text(shape_));
+      sum = op(below(2) == 0 ? "arith.remsi" : "arith.divsi", {sum, by}, "i32", "i32");
+    }
+    return sum;
+  }
+  std::string pointers_at(const std::string& base) {
+    const std::string at = splat(base, "!tt.ptr<f32>", shape_text(shape_));
+    std::string by = offsets();
+    if (below(8) > 0) {
+      const std::string far = splat(constant(200 + below(200)), "i32", shape_text(shape_));
+      by = op("arith.addi", {by, far}, "i32", "i32");
+    }
+    const bool wide = below(3) == 0;
+    if (wide) by = op("arith.extsi", {by}, "i32", "i64");
+    return advanced(at, by, wide ? "i64" : "i32");
+  }
+  std::string advanced(const std::string& at, const std::string& by, const std::string& type) {
+    const std::string to = fresh();
+    line(to + " = \"tt.addptr\"(" + at + ", " + by + ") : (" + of("!tt.ptr<f32>") + ", " +
+         of(type) + ") -> " + of("!tt.ptr<f32>"));
+    return to;
+  }
+  std::string mask() {
+    const std::string bound =
+        splat(below(2) == 0 ? "%n" : constant(below(20) - 4), "i32", shape_text(shape_));
+    const std::string m = op("arith.cmpi", {offsets(), bound}, "i32", "i1",
+                             "predicate = " + std::to_string(below(10)) + " : i64");
+    return below(3) == 0 ? op("arith.andi", {m, mask()}, "i1", "i1") : m;
+  }
+  /// Operands, their types, and segments: a mask or none, `other` or none.
+  std::string load_at(const std::string& at) {
+    const std::string result = fresh();
+    const auto kind = below(4);
+    std::string operands = at;
+    std::string types = of("!tt.ptr<f32>");
+    if (kind > 0) {
+      operands += ", " + mask();
+      types += ", " + of("i1");
+    }
+    if (kind > 1) {
+      const std::string other = fresh();
+      line(other + " = \"arith.constant\"() <{value = dense<7.0> : " + of("f32") + "}> : () -> " +
+           of("f32"));
+      operands += ", " + other;
+      types += ", " + of("f32");
+    }
+    line(result + " = \"tt.load\"(" + operands + ") <{operandSegmentSizes = array<i32: 1, " +
+         (kind > 0 ? "1" : "0") + ", " + (kind > 1 ? "1" : "0") + ">}> : (" + types + ") -> " +
+         of("f32"));
+    return result;
+  }
+  std::string load(const std::string& base) { return load_at(pointers_at(base)); }
+  void store(const std::string& value) {
+    const std::string at = pointers_at("%c");
+    std::string operands = at + ", " + value;
+    std::string types = of("!tt.ptr<f32>") + ", " + of("f32");
+    if (below(2) == 0) {
+      operands += ", " + mask();
+      types += ", " + of("i1");
+    }
+    line("\"tt.store\"(" + operands + ") : (" + types + ") -> ()");
+  }
+  std::string loop(const std::string& sum) {
+    const std::string at = pointers_at("%b");
+    const std::string lo = constant(0);
+    const std::string hi = constant(below(4));
+    const std::string one = constant(1);
+    const std::string step = splat(constant(stride()), "i32", shape_text(shape_));
+    const std::string pointers = fresh();
+    const std::string total = fresh();
+    const std::string types = of("!tt.ptr<f32>") + ", " + of("f32");
+    const std::string results = fresh();
+    line(results + ":2 = \"scf.for\"(" + lo + ", " + hi + ", " + one + ", " + at + ", " + sum +
+         ") ({\n^bb0(%i" + pointers.substr(1) + ": i32, " + pointers + ": " + of("!tt.ptr<f32>") +
+         ", " + total + ": " + of("f32") + "):");
+    const std::string loaded = load_at(pointers);
+    const std::string next = op("arith.addf", {total, loaded}, "f32", "f32");
+    const std::string moved = advanced(pointers, step, "i32");
+    line("\"scf.yield\"(" + moved + ", " + next + ") : (" + types +
+         ") -> ()\n}) : (i32, i32, i32, " + types + ") -> (" + types + ")");
+    return below(2) == 0
+               ? results + "#1"
+               : op("arith.addf", {results + "#1", load_at(results + "#0")}, "f32", "f32");
+  }
+
+  std::mt19937 draw_;
+  Shape shape_;
+  std::string body_;
+  int next_ = 0;
+};
+
+}  // namespace
+
+TEST_CASE("with and without elements a kernel is the same", "[triton][regular]") {
+  int well = 0;
+  std::map<std::string, int> wrong;
+  for (unsigned seed = 1; seed <= 300; ++seed) {
+    RandomKernel k(seed);
+    CAPTURE(seed, k.text());
+    const std::int64_t size = 64 + k.below(4000);
+    std::vector<Array> storages;
+    for (int i = 0; i < 3; ++i)
+      storages.push_back(array_of(DType::f32, {size}, [&](auto e) { return double(e % 31 + i); }));
+    const std::vector<std::int64_t> scalars = {k.below(40), k.below(5) - 1};
+    const std::vector<bool> undefined = {false, k.below(5) == 0, k.below(3) == 0};
+    const std::array<std::int64_t, 3> grid{1 + k.below(4), 1, 1};
+    const auto run = [&](bool regular, int threads) {
+      RunOptions options;
+      options.threads = threads;
+      return launch_text(k.text(), storages, scalars, grid, options, undefined, regular);
+    };
+    const Ran fast = run(true, 1);
+    for (const Ran& other : {run(false, 1), run(true, 2)}) {
+      CHECK(fast.text() == other.text());
+      for (std::size_t i = 0; i < 3; ++i) {
+        REQUIRE(std::memcmp(fast.out(i).bytes(), other.out(i).bytes(),
+                            static_cast<std::size_t>(size) * 4) == 0);
+      }
+      REQUIRE(fast.result.lines.size() == other.result.lines.size());
+      for (std::size_t i = 0; i < fast.result.lines.size(); ++i) {
+        const Requested& a = fast.result.lines[i].requested;
+        const Requested& b = other.result.lines[i].requested;
+        CHECK(a.times == b.times);
+        CHECK(a.read_bytes == b.read_bytes);
+        CHECK(a.written_bytes == b.written_bytes);
+      }
+    }
+    if (fast.ok())
+      ++well;
+    else
+      ++wrong[fast.slug()];
+  }
+  INFO("well " << well << ", out of bounds " << wrong["oob-index"] << ", races " << wrong["race"]
+               << ", undefined " << wrong["uninit-read"]);
+  CHECK(well > 60);
+  CHECK(wrong["oob-index"] > 30);
+  CHECK(wrong["race"] > 5);
+  CHECK(wrong["uninit-read"] > 5);
+}
+
+TEST_CASE("a comparison's box is where it is true", "[triton][regular]") {
+  using program::Regular;
+  std::mt19937 draw(3);
+  const auto some = [&](int n) {
+    return static_cast<std::int64_t>(draw() % static_cast<unsigned>(n));
+  };
+  int boxes = 0;
+  for (int round = 0; round < 20000; ++round) {
+    const Shape shape{1 + some(5), 1 + some(5)};
+    const auto number = [&] {
+      Regular r;
+      r.base = some(21) - 10;
+      for (int d = 0; d < 2; ++d) {
+        if (shape[d] > 1 && some(2) == 0) r.step[static_cast<std::size_t>(d)] = some(9) - 4;
+      }
+      return r;
+    };
+    const Regular a = number();
+    const Regular b = number();
+    const std::array<const Regular*, 2> in{&a, &b};
+    const std::int64_t predicate = some(10);
+    CAPTURE(round, predicate, a.base, a.step[0], a.step[1], b.base, b.step[0], b.step[1]);
+    Regular box;
+    if (!program::regular_compare(predicate)(box, in.data(), shape)) continue;
+    ++boxes;
+    for (std::int64_t i = 0; i < shape[0]; ++i) {
+      for (std::int64_t j = 0; j < shape[1]; ++j) {
+        const std::int64_t x = a.base + i * a.step[0] + j * a.step[1];
+        const std::int64_t y = b.base + i * b.step[0] + j * b.step[1];
+        const auto u = static_cast<std::uint64_t>(x);
+        const auto v = static_cast<std::uint64_t>(y);
+        const std::array<bool, 10> wanted = {
+            x == y, x != y, x<y, x <= y, x> y, x >= y, u<v, u <= v, u> v, u >= v};
+        const bool is = i >= box.step[0] && i < box.end[0] && j >= box.step[1] && j < box.end[1];
+        REQUIRE(is == wanted[static_cast<std::size_t>(predicate)]);
+      }
+    }
+  }
+  CHECK(boxes > 5000);
+}
+
+}  // namespace tessera::triton
