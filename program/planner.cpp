@@ -886,7 +886,8 @@ void Planner::move(std::span<const int> from, std::span<const int> to) {
       return r;
     }
     const Regular& value = regular_value(x, *m.regular, r);
-    return &value == &r ? std::move(r) : value;
+    if (&value == &r) return r;
+    return value;
   };
   if (moves.size() == 1) {
     const Move m = moves[0];
