@@ -51,7 +51,9 @@ expect 1 5 'error[time-limit]' "${loop[@]}"
 run golden make ill_behaved mode=1 --out "$log.golden" --time-limit 1
 expect 1 5 'error[time-limit]' 'while (for_ever) *y = *x;'
 run sweep ill_behaved mode=1 blocks=4,8 --time-limit 1
-expect 1 5 'error[time-limit]' 'while (for_ever) *y = *x;'
+line=('while (for_ever) *y = *x;')
+[ "$faults" = handled ] || line=()
+expect 1 5 'error[time-limit]' 'grid (i=2)' "${line[@]}"
 if [ "$faults" = handled ]; then
   for threads in 1 3; do
     run run ill_behaved mode=3 --threads "$threads"
