@@ -47,6 +47,17 @@ bool one_quotient(const Regular* const* in, const Shape& s, std::int64_t& quotie
   return true;
 }
 
+/// The dim along which it changes; negative unless there is one alone.
+int only_dim(const Regular& r, const Shape& s) {
+  int along = -1;
+  for (int d = 0; d < s.rank; ++d) {
+    if (r.step[at(d)] == 0) continue;
+    if (along >= 0) return -1;
+    along = d;
+  }
+  return along;
+}
+
 /// Where `difference` is negative.
 bool negative(Regular& to, const Regular& difference, const Shape& s) {
   std::int64_t least = 0;
@@ -56,12 +67,8 @@ bool negative(Regular& to, const Regular& difference, const Shape& s) {
     set_all(to, s, largest < 0);
     return true;
   }
-  int along = -1;
-  for (int d = 0; d < s.rank; ++d) {
-    if (difference.step[at(d)] == 0) continue;
-    if (along >= 0) return false;
-    along = d;
-  }
+  const int along = only_dim(difference, s);
+  if (along < 0) return false;
   const std::int64_t base = difference.base;
   const std::int64_t step = difference.step[at(along)];
   if (base == INT64_MIN || step == INT64_MIN) return false;
@@ -82,12 +89,8 @@ bool zero(Regular& to, const Regular& difference, const Shape& s) {
     set_all(to, s, least == 0 && largest == 0);
     return true;
   }
-  int along = -1;
-  for (int d = 0; d < s.rank; ++d) {
-    if (difference.step[at(d)] == 0) continue;
-    if (along >= 0) return false;
-    along = d;
-  }
+  const int along = only_dim(difference, s);
+  if (along < 0) return false;
   const std::int64_t step = difference.step[at(along)];
   if (step == -1 && difference.base == INT64_MIN) return false;
   if (difference.base % step != 0) {
