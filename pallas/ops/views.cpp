@@ -157,7 +157,7 @@ void plan_bitcast(Planner& p, const Operation& op) {
   });
 }
 
-void plan_same(Planner& p, const Operation& op) {
+void plan_first_operand(Planner& p, const Operation& op) {
   if (op.results.size() != 1 || op.operands.empty()) p.refuse(op);
   p.alias(op.results[0], op.operands[0]);
 }
@@ -169,7 +169,7 @@ void plan_reinterpret(Planner& p, const Operation& op) {
   const Type& to = p.type(op.results[0]);
   if (!(from.shape == to.shape) || from.dtype != to.dtype)
     p.unsupported(op, "to another shape or type");
-  plan_same(p, op);
+  plan_first_operand(p, op);
 }
 
 /// Whether a memref lies in that space.
@@ -209,14 +209,14 @@ Rules view_rules() {
       {"tpu.memref_bitcast", "repacked along sublanes", true, plan_bitcast},
       {"tpu.reinterpret_cast", "the same memref", true, plan_reinterpret},
       {"tpu.annotate", "the same memref: what the compiler need not expect of it changes nothing",
-       true, plan_same},
+       true, plan_first_operand},
       {"tpu.memref_memory_space_is", "whether a memref lies in that space", true, plan_space_is},
-      {"memref.memory_space_cast", "the same memref", true, plan_same},
-      {"tpu.erase_memref_layout", "the same memref", true, plan_same},
-      {"tpu.assume_layout", "the same memref", true, plan_same},
-      {"memref.cast", "the same memref", true, plan_same},
+      {"memref.memory_space_cast", "the same memref", true, plan_first_operand},
+      {"tpu.erase_memref_layout", "the same memref", true, plan_first_operand},
+      {"tpu.assume_layout", "the same memref", true, plan_first_operand},
+      {"memref.cast", "the same memref", true, plan_first_operand},
       {"memref.dim", "an extent", true, plan_dim},
-      {"tpu.assume_multiple", "the same number", true, plan_same},
+      {"tpu.assume_multiple", "the same number", true, plan_first_operand},
   };
   return rules;
 }
