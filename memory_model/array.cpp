@@ -10,19 +10,17 @@ namespace tessera {
 void advise_huge_pages(void* memory, std::size_t bytes) { madvise(memory, bytes, MADV_HUGEPAGE); }
 
 double Array::at(std::int64_t i) const {
-  return visit_dtype(dtype_, [&]<class T>(TypeTag<T>) {
-    return convert<double>(load_element<T>(bytes_.data(), i));
-  });
+  return visit_dtype(
+      dtype_, [&]<class T>(TypeTag<T>) { return convert<double>(load_element<T>(bytes(), i)); });
 }
 
 void Array::set(std::int64_t i, double value) {
-  visit_dtype(dtype_,
-              [&]<class T>(TypeTag<T>) { store_element(bytes_.data(), i, convert<T>(value)); });
+  visit_dtype(dtype_, [&]<class T>(TypeTag<T>) { store_element(bytes(), i, convert<T>(value)); });
 }
 
 std::uint64_t Array::bits(std::int64_t i) const {
   return visit_dtype(dtype_, [&]<class T>(TypeTag<T>) -> std::uint64_t {
-    const T v = load_element<T>(bytes_.data(), i);
+    const T v = load_element<T>(bytes(), i);
     if constexpr (kIsPacked<T>) {
       return nibble_of(v);
     } else {
@@ -37,7 +35,7 @@ std::vector<double> Array::to_doubles() const {
   std::vector<double> values(static_cast<std::size_t>(elems()));
   visit_dtype(dtype_, [&]<class T>(TypeTag<T>) {
     for (std::size_t i = 0; i < values.size(); ++i) {
-      values[i] = convert<double>(load_element<T>(bytes_.data(), static_cast<std::int64_t>(i)));
+      values[i] = convert<double>(load_element<T>(bytes(), static_cast<std::int64_t>(i)));
     }
   });
   return values;

@@ -95,6 +95,14 @@ class Array {
     a.bytes_.resize(static_cast<std::size_t>(packed_bytes(dtype, shape.elems())));
     return a;
   }
+  /// Somebody else's bytes, which outlive the array and its copies and are only read.
+  static Array lent(DType dtype, Shape shape, const std::byte* bytes) {
+    Array a;
+    a.dtype_ = dtype;
+    a.shape_ = shape;
+    a.lent_ = bytes;
+    return a;
+  }
 
   /// The same bytes as another type of one width: u32 as i32.
   void retype(DType dtype) {
@@ -105,20 +113,26 @@ class Array {
   DType dtype() const { return dtype_; }
   const Shape& shape() const { return shape_; }
   std::int64_t elems() const { return shape_.elems(); }
-  std::byte* bytes() { return bytes_.data(); }
-  const std::byte* bytes() const { return bytes_.data(); }
-  std::int64_t size_bytes() const { return static_cast<std::int64_t>(bytes_.size()); }
+  std::byte* bytes() {
+    if (lent_ != nullptr) throw std::logic_error("lent bytes are only read");
+    return bytes_.data();
+  }
+  const std::byte* bytes() const { return lent_ != nullptr ? lent_ : bytes_.data(); }
+  std::int64_t size_bytes() const {
+    return lent_ != nullptr ? packed_bytes(dtype_, shape_.elems())
+                            : static_cast<std::int64_t>(bytes_.size());
+  }
 
   /// The elements, if T is the array's type; std::logic_error otherwise. Not for 4-bit types.
   template <class T>
   T* data() {
     check_type(kDTypeOf<T>);
-    return reinterpret_cast<T*>(bytes_.data());
+    return reinterpret_cast<T*>(bytes());
   }
   template <class T>
   const T* data() const {
     check_type(kDTypeOf<T>);
-    return reinterpret_cast<const T*>(bytes_.data());
+    return reinterpret_cast<const T*>(bytes());
   }
 
   /// Element `i` (row-major) as a double; 64-bit integers beyond 2^53 are rounded.
@@ -139,6 +153,7 @@ class Array {
   DType dtype_ = DType::f32;
   Shape shape_{0};
   std::vector<std::byte, CacheAligned<std::byte>> bytes_;
+  const std::byte* lent_ = nullptr;
 };
 
 /// An f32 array from values, in row-major order; for tests and examples.

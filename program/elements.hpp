@@ -3,7 +3,9 @@
 // Small floats are computed in f32 and rounded once; 4-bit integers in i8 and wrapped.
 #pragma once
 
+#include <algorithm>
 #include <concepts>
+#include <cstring>
 
 #include "program/planner.hpp"
 #include "sim/ops/op.hpp"
@@ -38,6 +40,25 @@ template <class Op, class... T>
     for (std::int64_t i = 0; i < n; ++i) to[i] = one(std::get<I>(from)[i]...);
   }
   (std::index_sequence_for<T...>{});
+}
+
+/// Of an op that costs more than a look at its operand. A TPU's kernels hold a column as rows of
+/// equal values, one in each lane: such a row is computed once.
+template <class Op, class T>
+void run_by_rows(std::byte* out, const std::byte* const* in, std::int64_t n) {
+  constexpr std::int64_t kLanes = 128;
+  constexpr std::int64_t kRow = kLanes * std::int64_t{sizeof(T)};
+  const auto is_one_value = [](const std::byte* row) {
+    return std::memcmp(row, row + sizeof(T), kRow - sizeof(T)) == 0;
+  };
+  if (n % kLanes != 0 || !is_one_value(in[0])) return run_elements<Op, T>(out, in, n);
+  for (std::int64_t at = 0; at < n; at += kLanes) {
+    const std::byte* const row = in[0] + at * std::int64_t{sizeof(T)};
+    std::byte* const to = out + at * std::int64_t{sizeof(T)};
+    const bool once = is_one_value(row);
+    run_elements<Op, T>(to, &row, once ? 1 : kLanes);
+    if (once) std::fill_n(reinterpret_cast<T*>(to) + 1, kLanes - 1, *reinterpret_cast<T*>(to));
+  }
 }
 
 /// Calls f with the TypeTag of a float dtype, f64 apart; false if it is none.
@@ -88,7 +109,7 @@ auto float_rule(int flops = 1, bool transcendental = false, BoundRule bound = bo
     const bool known = with_float(e.result, [&](auto tag) {
       using T = typename decltype(tag)::type;
       if constexpr (kArity == 1)
-        e.kernel = run_elements<Op, T>;
+        e.kernel = transcendental ? run_by_rows<Op, T> : run_elements<Op, T>;
       else if constexpr (kArity == 2)
         e.kernel = run_elements<Op, T, T>;
       else

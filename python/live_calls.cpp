@@ -20,7 +20,6 @@
 #include "pallas/extract.hpp"
 #include "pallas/load.hpp"
 #include "pallas/plan_module.hpp"
-#include "report/html_report.hpp"
 
 namespace tessera::live {
 
@@ -57,6 +56,8 @@ std::unique_ptr<Kernel> kernel_of(const std::string& text) {
 
 /// The calls of all devices that belong together, in the order of devices.
 using Group = std::vector<DeviceCall>;
+
+Array lent(const View& view) { return Array::lent(view.dtype, view.shape, view.bytes); }
 
 Array copy_of(const View& view) {
   Array a = Array::undefined(view.dtype, view.shape);
@@ -288,8 +289,8 @@ class Calls {
   /// A loop of calls need not end: all reports are kept while there is room, then, in as much room
   /// again, those of calls that went wrong.
   void publish(Finished f) {
-    std::size_t bytes = f.json.size() + f.text.size() + f.page.size() + f.note.size() +
-                        f.printed.size() + f.compiler.size();
+    std::size_t bytes = f.note.size() + f.printed.size() + f.compiler.size();
+    if (f.report) bytes += static_cast<std::size_t>(f.report->bytes());
     const std::lock_guard lock(mutex_);
     const bool room = report_bytes_ + bytes <= most_report_bytes_;
     for (const Finding& each : f.findings) bytes += each.text.size();
@@ -347,6 +348,22 @@ class Calls {
     }
   }
 
+  /// Whatever becomes of its results, a call that ran has a report.
+  struct Reported {
+    Finished& f;
+    const std::string& kernel_name;
+    const program::Program& program;
+    RunResult& result;
+    const RunOptions& options;
+
+    ~Reported() {
+      result.outputs.clear();
+      result.bounds.clear();
+      f.report = std::make_shared<CallReport>(kernel_name, program::main_dtype(program),
+                                              std::move(result), options);
+    }
+  };
+
   /// True if it gave results.
   bool run_kernel(const Group& group, const Kernel& kernel, const Settings& settings, Finished& f) {
     const DeviceCall& any = group.front();
@@ -370,7 +387,7 @@ class Calls {
     }
     if (settings.compiler) ask_compiler(any, kernel, kernel_name, settings, f);
     RunResult result = program::run_call(call, options);
-    report_run(kernel_name, *kernel.program, result, options, f);
+    const Reported reported{f, kernel_name, *kernel.program, result, options};
     check_barriers(any, kernel_name, call.collective_id, result);
     if (!keep_findings(result, settings, f)) return false;
     if (!settings.golden.empty()) {
@@ -420,8 +437,10 @@ class Calls {
     std::vector<Array> operands;
     for (std::size_t i = 0; i < any.operands.size(); ++i) {
       std::vector<Array> parts;
-      for (const DeviceCall& c : group) parts.push_back(copy_of(c.operands[i]));
+      for (const DeviceCall& c : group) parts.push_back(lent(c.operands[i]));
       operands.push_back(program::join_parts(std::move(parts)));
+      if (program.asynchronous && group.size() == 1)  // whose copies may go to an operand
+        operands.back() = copy_of(any.operands[i]);
       if (i < program::operand_count(program))
         retype(operands.back(), program::operand_dtype(program, i));
     }
@@ -450,19 +469,6 @@ class Calls {
     again.profile = name(options.profile);
     again.no_races = !options.find_races;
     return cli::command_of("run", again);
-  }
-
-  static void report_run(const std::string& kernel_name, const program::Program& program,
-                         const RunResult& result, const RunOptions& options, Finished& f) {
-    report::RunReport report = report::report_of(result, options);
-    report.kernel = kernel_name;
-    report.frontend = "mosaic";
-    report.dtype = program::main_dtype(program);
-    report.backend_why = "a TPU build runs on a TPU";
-    report::add_timeline(report, result, report::kPageSpans);
-    f.page = report::page_data(report, result, options.command);
-    f.json = report::json_of(report);
-    f.text = report::text_of(report);
   }
 
   /// True if the results are to be given all the same.

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "memory_model/array.hpp"
+#include "python/call_report.hpp"
 #include "sim/run.hpp"
 #include "tpu_compiler/tpu_compiler.hpp"
 
@@ -74,15 +75,13 @@ struct Finding {
 
 /// One call of a kernel that is over.
 struct Finished {
-  std::string json;               ///< tessera.run/1
-  std::string text;               ///< the same for people
-  std::string page;               ///< what a page shows beside (report/html_report.hpp), as JSON
-  std::vector<Finding> findings;  ///< none if all is well
-  std::string note;               ///< a diagnostic that fails nothing, or ""
-  std::string printed;            ///< what the kernel printed
-  std::string folder;             ///< where it was captured, "" if it was not
-  std::string golden;             ///< where its golden is, "" if there is none
-  std::vector<std::string> replaced;  ///< of these two, where an earlier one was
+  std::shared_ptr<CallReport> report;  ///< null: the call did not get as far
+  std::vector<Finding> findings;       ///< none if all is well
+  std::string note;                    ///< a diagnostic that fails nothing, or ""
+  std::string printed;                 ///< what the kernel printed
+  std::string folder;                  ///< where it was captured, "" if it was not
+  std::string golden;                  ///< where its golden is, "" if there is none
+  std::vector<std::string> replaced;   ///< of these two, where an earlier one was
   std::string compiler;  ///< the TPU's compiler's verdict, JSON; "" if it was not asked
 };
 

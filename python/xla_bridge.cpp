@@ -261,9 +261,9 @@ NB_MODULE(_xla, m) {
       .def_ro("text", &live::Finding::text)
       .def_ro("by_compiler", &live::Finding::by_compiler);
   nb::class_<live::Finished>(m, "Finished")
-      .def_ro("json", &live::Finished::json)
-      .def_ro("text", &live::Finished::text)
-      .def_ro("page", &live::Finished::page)
+      .def_prop_ro("json", [](const live::Finished& f) { return f.report ? f.report->json() : ""; })
+      .def_prop_ro("text", [](const live::Finished& f) { return f.report ? f.report->text() : ""; })
+      .def_prop_ro("page", [](const live::Finished& f) { return f.report ? f.report->page() : ""; })
       .def_ro("findings", &live::Finished::findings)
       .def_ro("note", &live::Finished::note)
       .def_ro("printed", &live::Finished::printed)

@@ -9,6 +9,13 @@
 
 namespace tessera {
 
+/// Lane l with lane l + s for s = `kStep`, half of it, ..., 1. Unrolled: vectors without branches.
+template <class Combine, int kStep, class T>
+void fold_lanes(T* lanes) {
+  for (int l = 0; l < kStep; ++l) lanes[l] = Combine::template apply<T>(lanes[l], lanes[l + kStep]);
+  if constexpr (kStep > 1) fold_lanes<Combine, kStep / 2>(lanes);
+}
+
 template <class Reduction, class T>
 T reduce_row(const T* row, std::int64_t columns) {
   using Combine = typename Reduction::Combine;
@@ -20,9 +27,7 @@ T reduce_row(const T* row, std::int64_t columns) {
       lanes[l] = Combine::template apply<T>(lanes[l], row[c + l]);
   }
   for (int l = 0; c + l < columns; ++l) lanes[l] = Combine::template apply<T>(lanes[l], row[c + l]);
-  for (int s = kReduceLanes / 2; s > 0; s /= 2) {
-    for (int l = 0; l < s; ++l) lanes[l] = Combine::template apply<T>(lanes[l], lanes[l + s]);
-  }
+  fold_lanes<Combine, kReduceLanes / 2>(lanes);
   return lanes[0];
 }
 

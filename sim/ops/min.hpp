@@ -11,7 +11,7 @@ struct Minimum {
 
   template <class T>
   TESSERA_FN static constexpr T apply(T a, T b) {
-    return a != a ? a : b != b ? b : b < a ? b : a;
+    return a != a || a <= b ? a : b;
   }
 };
 
