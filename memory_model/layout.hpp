@@ -5,7 +5,7 @@
 // for 4-bit elements (jax.experimental.pallas TPU guide, "Tiling"); 64-bit elements take (8, 128)
 // tiles of their own width. A 1-D array pads to whole lines of 128 x (32 / bit width) elements, the
 // unit that Pallas asks of 1-D blocks. GPU specs have no tile: padded bytes equal logical bytes.
-// Left out: the (1, 128)-style compact layouts that Mosaic picks for small sublane counts.
+// Arrays of few rows have tiles of few rows: compact_tile(), and moved_bytes.hpp for what is moved.
 #pragma once
 
 #include <array>

@@ -177,8 +177,7 @@ void TpuTimeline::add_device(const StepTrace& trace) {
 double TpuTimeline::move(Core& c, const OperandPlan& op, std::int32_t block, double asked) {
   const Shape index = unravel(op.blocks, block);
   const Shape inside = op.in_bounds(index.dims.data());
-  const std::int64_t bytes =
-      inside == op.block ? op.full_padded_bytes : plan_.device.padded_bytes(op.dtype, inside);
+  const std::int64_t bytes = op.moved(inside, plan_.device).padded_bytes;
   const double begin = std::max(c.hbm.free, asked);
   c.hbm.serve(asked, static_cast<double>(bytes) / bytes_per_s_);
   return begin;

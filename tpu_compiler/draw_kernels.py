@@ -4,6 +4,8 @@
 
 FOLDER/000_family/ holds kernel.mlirbc, config.json and meta.json (no arrays: nothing runs them). What JAX's lowering
 refuses by itself is drawn again: a TPU's compiler never sees it. The same seed draws the same kernels. Needs jax alone.
+--few-rows draws other kernels, which move windows and slices of arrays of 1 to 20 rows, and writes their arrays: for
+predict/tpu_bytes.py.
 """
 import argparse
 import base64
@@ -18,6 +20,7 @@ import shutil
 os.environ["JAX_PLATFORMS"] = "cpu"
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jax._src.pallas.mosaic import tpu_info
 from jax.experimental import pallas as pl
@@ -30,10 +33,16 @@ NARROW = ["float8_e4m3fn", "float8_e5m2", "int4", "uint4"]
 ROWS = [1, 2, 3, 4, 5, 8, 12, 16, 24, 32, 40, 64]
 COLUMNS = [1, 8, 64, 100, 128, 130, 192, 256, 384]
 FAMILIES = {}  # name: a function of a random.Random, which gives a call and its operands
+FEW_ROWS = {}
 
 
 def family(draw):
     FAMILIES[draw.__name__] = draw
+    return draw
+
+
+def few_rows(draw):
+    FEW_ROWS[draw.__name__] = draw
     return draw
 
 
@@ -461,9 +470,54 @@ def running(r):
                   struct(shape, dtype))
 
 
+def array_of_few_rows(r):
+    leading = [r.choice([2, 3, 4])] if r.random() < 0.4 else []
+    return leading + [r.randint(1, 20), r.choice([100, 128, 200, 256, 384])], r.choice(["float32", "bfloat16", "int8"])
+
+
+@few_rows
+def windows(r):
+    shape, dtype = array_of_few_rows(r)
+    *leading, rows, columns = shape
+    block = [r.choice([None, 1, n]) for n in leading] + [r.choice([rows, rows, 8, 16]), r.choice([columns, columns, 128, 256])]
+
+    def kernel(x, o):
+        o[...] = x[...]
+    every = pl.BlockSpec(block, lambda *i: i)
+    grid = [-(-n // (b or 1)) for n, b in zip(shape, block)]
+    return pl.pallas_call(kernel, grid=grid, in_specs=[every], out_specs=every, out_shape=struct(shape, dtype)), (struct(shape, dtype),)
+
+
+@few_rows
+def slices(r):
+    shape, dtype = array_of_few_rows(r)
+    part, where = [], []
+    for n, unit in zip(shape, [1] * (len(shape) - 2) + [4 // jnp.dtype(dtype).itemsize, 128]):
+        size = n if r.random() < 0.5 else min(n, r.randint(1, n) // unit * unit or unit)
+        start = r.randint(0, n - size) // unit * unit
+        part.append(size)
+        where.append(pl.ds(start, size))
+    out = r.random() < 0.4
+
+    def kernel(x, o, buffer, semaphore):
+        if out:
+            buffer[...] = jnp.zeros(part, dtype)
+        ends = (buffer, o.at[tuple(where)]) if out else (x.at[tuple(where)], buffer)
+        copy = pltpu.make_async_copy(*ends, semaphore)
+        copy.start()
+        copy.wait()
+        if not out:
+            o[...] = buffer[...]
+    hbm = pl.BlockSpec(memory_space=pltpu.HBM)
+    return (pl.pallas_call(kernel, grid=(1,), in_specs=[hbm], out_specs=hbm if out else pl.BlockSpec(part, lambda _: [0] * len(part)),
+                           out_shape=struct(shape if out else part, dtype), input_output_aliases={0: 0} if out else {},
+                           scratch_shapes=[pltpu.VMEM(part, jnp.dtype(dtype)), pltpu.SemaphoreType.DMA]), (struct(shape, dtype),))
+
+
 def lowered(call, operands):
-    """The custom call's module, its configuration and what it takes and gives; what JAX refuses is raised."""
+    """The custom call's module, its configuration, what it takes and gives, and where; what JAX refuses is raised."""
     from jaxlib.mlir import ir
+    from jaxlib.mlir.dialects import stablehlo as hlo
     module = jax.jit(call).trace(*operands).lower(lowering_platforms=("tpu",)).compiler_ir()
     found = []
 
@@ -479,20 +533,22 @@ def lowered(call, operands):
     def described(values):
         types = [ir.RankedTensorType(v.type) for v in values]
         return [{"dtype": str(t.element_type), "shape": list(t.shape)} for t in types]
-    return body, config, described(call.operands), described(call.results)
+    aliases = [{"operand": a.operand_index, "result": (a.output_tuple_indices or [0])[0]}
+               for a in map(hlo.OutputOperandAlias, call.attributes["output_operand_aliases"])]
+    return body, config, described(call.operands), described(call.results), aliases
 
 
 def write(folder, chip, kernel):
-    body, config, operands, results = kernel
+    body, config, operands, results, aliases = kernel
     folder.mkdir(parents=True)
     (folder / "kernel.mlirbc").write_bytes(body)
     (folder / "config.json").write_text(json.dumps(config) + "\n")
     (folder / "meta.json").write_text(json.dumps({
         "num_devices": 1, "cores": 1, "chip": chip, "num_dynamic_grid_bounds": 0, "num_inputs": len(operands),
-        "operands": operands, "results": results, "custom_call": {"aliases": []}}) + "\n")
+        "operands": operands, "results": results, "custom_call": {"aliases": aliases}}) + "\n")
 
 
-def draw(seed, count, folder):
+def draw(seed, count, folder, families, arrays):
     r = random.Random(seed)
     refused = collections.Counter()
     chip = None
@@ -501,18 +557,21 @@ def draw(seed, count, folder):
     if folder.exists():
         shutil.rmtree(folder)
     drawn = 0
-    names = list(FAMILIES)
+    names = list(families)
     while drawn < count:
         name = names[drawn % len(names)]
         chip = r.choice(list(CHIPS))
         try:
-            kernel = lowered(*FAMILIES[name](r))
+            call, operands = families[name](r)
+            kernel = lowered(call, operands)
         except Exception as error:  # JAX's own verdict
             refused[f"{name}: {type(error).__name__}"] += 1
             if os.environ.get("DRAW_VERBOSE"):
                 print(name, re.sub(r"\s+", " ", str(error))[:200])
             continue
         write(folder / f"{drawn:03}_{name}", chip, kernel)
+        for i, operand in enumerate(operands if arrays else []):
+            np.save(folder / f"{drawn:03}_{name}" / f"in{i}.npy", np.zeros(operand.shape, operand.dtype))
         drawn += 1
     print(f"{drawn} kernels of {len(names)} families; JAX's lowering refused {sum(refused.values())} more")
 
@@ -522,8 +581,9 @@ def main():
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--seed", type=int, required=True)
     parser.add_argument("--count", type=int, default=320)
+    parser.add_argument("--few-rows", action="store_true")
     arguments = parser.parse_args()
-    draw(arguments.seed, arguments.count, arguments.folder)
+    draw(arguments.seed, arguments.count, arguments.folder, FEW_ROWS if arguments.few_rows else FAMILIES, arguments.few_rows)
 
 
 if __name__ == "__main__":

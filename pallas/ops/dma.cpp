@@ -117,9 +117,13 @@ void plan_enqueue(Planner& p, const Operation& op) {
     const SemRef landed = sem_ref(x, x.memref(s.landed));
     if (s.sent < 0) {
       const std::vector<PaddedCopy> copies = padded_copies(x, from, to);
+      const MemRef& array = from.outside.in_tiles() ? from : to;
       for (const PaddedCopy& part : copies) {
         AsyncCopy copy(part.from, part.to, landed, at);
-        if (part.padding) copy.moves_padding();
+        if (part.padding)
+          copy.moves_padding();
+        else
+          copy.makes_up(Ref(*array.buffer, array.view));
         copy.start(priority, at);
       }
       if (copies.empty()) AsyncCopy(readable(x, from), to.ref(), landed, at).start(priority, at);

@@ -96,7 +96,7 @@ void finish_operand(OperandPlan& op, Plan& plan) {
     if (!op.squeezed[static_cast<std::size_t>(d)]) op.kept.push_back(op.block[d]);
   }
   op.full_bytes = packed_bytes(op.dtype, op.block.elems());
-  op.full_padded_bytes = plan.device.padded_bytes(op.dtype, op.block);
+  op.full_padded_bytes = window_bytes(plan.device, op.dtype, op.array, op.block);
   if (!op.present) return;
   if (op.pipelined()) {
     const bool tiled = op.space != Space::smem && op.block.rank > 0;

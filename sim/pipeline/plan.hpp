@@ -12,6 +12,7 @@
 #include "memory_model/array.hpp"
 #include "memory_model/device_spec.hpp"
 #include "memory_model/ledger.hpp"
+#include "memory_model/moved_bytes.hpp"
 #include "sim/body/spec.hpp"
 
 namespace tessera {
@@ -86,7 +87,7 @@ struct OperandPlan {
   /// What moving the part `inside` of a block moves.
   MovedBytes moved(const Shape& inside, const DeviceSpec& device) const {
     if (inside == block) return {full_bytes, full_padded_bytes};
-    return {packed_bytes(dtype, inside.elems()), device.padded_bytes(dtype, inside)};
+    return {packed_bytes(dtype, inside.elems()), window_bytes(device, dtype, array, inside)};
   }
   /// True if all of block `index` lies inside the array. Fast.
   bool whole(const std::int64_t* index) const {

@@ -56,8 +56,10 @@ int target_core(const MachineCore& c, int device, int core, const Site& site) {
   return d * m.cores_per_device() + k;
 }
 
-void record(MachineCore& c, Transfer& t) {
-  Movement m = copy_movement(t.from, t.to, step_context->plan->device);
+void record(MachineCore& c, Transfer& t, const std::optional<Ref>& whole) {
+  const DeviceSpec& device = step_context->plan->device;
+  Movement m = copy_movement(t.from, t.to, device);
+  if (whole) m.padded_bytes = copied_bytes(device, *whole);
   t.padded_bytes = m.padded_bytes;
   t.ref = m.ref;
   t.to_ref = m.to_ref;
@@ -83,7 +85,7 @@ Movement copy_movement(const Ref& from, const Ref& to, const DeviceSpec& device)
   if (m.from == Space::hbm && m.to != Space::hbm) m.to_ref = -1;
   if (m.from != Space::hbm && m.to == Space::hbm) m.ref = std::exchange(m.to_ref, -1);
   m.bytes = from.bytes();
-  m.padded_bytes = device.padded_bytes(from.dtype(), from.extents());
+  m.padded_bytes = copied_bytes(device, m.from != Space::hbm && m.to == Space::hbm ? to : from);
   return m;
 }
 
@@ -169,7 +171,7 @@ void AsyncCopy::start(int priority, Here at) const {
       t->elsewhere = target;
     }
   }
-  if (!padding_) detail::record(*core_, *t);
+  if (!padding_) detail::record(*core_, *t, whole_);
   m.start(*core_, std::move(t));
 }
 

@@ -17,6 +17,7 @@
 
 #include <optional>
 
+#include "memory_model/moved_bytes.hpp"
 #include "sim/machine/machine.hpp"
 #include "sim/pipeline/body.hpp"
 #include "sim/tiles/block_ref.hpp"
@@ -134,6 +135,12 @@ class AsyncCopy {
     padding_ = true;
     return *this;
   }
+  /// With copies of padding it makes up a copy to or from `part`, of an array: that one's bytes
+  /// move.
+  AsyncCopy& makes_up(const Ref& part) {
+    whole_ = part;
+    return *this;
+  }
   void start(int priority = 0, Here at = Here::now()) const;
   void wait(Here at = Here::now()) const;
   void wait_send(Here at = Here::now()) const;
@@ -151,6 +158,7 @@ class AsyncCopy {
   int remote_core_ = kThis;
   Adding add_ = nullptr;
   bool padding_ = false;
+  std::optional<Ref> whole_;
 };
 
 template <class From, class To>
