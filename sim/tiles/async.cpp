@@ -32,9 +32,13 @@ void check_hbm_slice(const OperandPlan& op, const DeviceSpec& device, const Ref&
   if (dim == ref.extents().rank - 1 && start % tile.lanes != 0) {
     throw KernelError(misaligned_slice(op, "column", static_cast<int>(start), tile.lanes));
   }
-  if (dim == ref.extents().rank - 2 && bit_width(ref.dtype()) < 32 && start % tile.sublanes != 0) {
-    throw KernelError(misaligned_slice(op, "row", static_cast<int>(start), tile.sublanes));
-  }
+  if (dim != ref.extents().rank - 2 || bit_width(ref.dtype()) >= 32) return;
+  // Rows that share words lie in one tile, or begin with one.
+  const std::int64_t packed = 32 / bit_width(ref.dtype());
+  const std::int64_t rows = array_tile(device, ref.dtype(), ref.extents()).sublanes;
+  const std::int64_t unit = start % rows + size <= rows ? packed : rows;
+  if (start % unit != 0)
+    throw KernelError(misaligned_slice(op, "row", static_cast<int>(start), static_cast<int>(unit)));
 }
 
 void fail_rank(const OperandPlan& op, int given, int rank) {

@@ -8,6 +8,17 @@ void fail_missing(const BlockPart& part, const Shadow& shadow, std::int64_t firs
   throw KernelError(uninit_read(part, first, shadow.missing()));
 }
 
+namespace {
+/// Of the tile that a block has: up to 8, of bytes 32 where there are as many.
+int tile_rows(const OperandPlan& op, const DeviceSpec& device) {
+  const std::int64_t rows = op.kept.rank > 1 ? op.kept[op.kept.rank - 2] : 1;
+  const int of_bytes = native_tile(device.sublanes32, device.lanes, DType::i8).sublanes;
+  const bool bytes = bit_width(op.dtype) <= 8 && rows >= of_bytes;
+  return compact_tile({bytes ? of_bytes : device.sublanes32, device.lanes}, op.dtype, rows)
+      .sublanes;
+}
+}  // namespace
+
 void check_slice(const OperandPlan& op, const DeviceSpec& device, int row, int col, int rows,
                  int cols, int of_rows, int of_cols, int base_row, int base_col) {
   if (row < 0 || rows < 0 || row + rows > of_rows) {
@@ -22,9 +33,10 @@ void check_slice(const OperandPlan& op, const DeviceSpec& device, int row, int c
     throw KernelError(misaligned_slice(op, "column", base_col + col, tile.lanes));
   }
   // 32-bit rows can be read from any sublane; packed ones share theirs.
-  if (bit_width(op.dtype) < 32 && (base_row + row) % tile.sublanes != 0) {
-    throw KernelError(misaligned_slice(op, "row", base_row + row, tile.sublanes));
-  }
+  if (bit_width(op.dtype) >= 32) return;
+  const int unit = tile_rows(op, device);
+  if ((base_row + row) % unit != 0)
+    throw KernelError(misaligned_slice(op, "row", base_row + row, unit));
 }
 
 void fail_scalar(const OperandPlan& op, std::int64_t index) {

@@ -216,7 +216,7 @@ struct Misaligned : Tile8x128 {
   }
 };
 
-/// Packed rows share sublanes: a bf16 slice starts at a multiple of 16.
+/// Packed rows share sublanes: a bf16 slice starts at a multiple of 8.
 template <bool kBad>
 struct MisalignedRow : Tile8x128 {
   static constexpr KernelInfo info{.name = "misaligned_row", .summary = "", .math = ""};
@@ -228,7 +228,7 @@ struct MisalignedRow : Tile8x128 {
   }
   void operator()(auto&, auto o, auto buf) const {
     *buf = 1.f;
-    *o = *buf.slice(ds(kBad ? 8 : 16, 16), ds(0, 128));
+    *o = *buf.slice(ds(kBad ? 4 : 8, 16), ds(0, 128));
   }
 };
 
