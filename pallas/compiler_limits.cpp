@@ -282,12 +282,33 @@ class Limits {
                "one before it");
       else
         refuse(op, "Not implemented: only supported in TPU v5+", v4());
+      if (rows) check_rotated_lanes(op, t.shape, stride->integer);
     }
     const std::int64_t extent = t.shape[dim];
     if ((dim == t.shape.rank - 1 && extent % kLanes != 0) ||
         (dim == t.shape.rank - 2 && extent % kSublanes != 0))
       refuse(op, "Not implemented: unsupported unaligned shape: dim " + std::to_string(dim) +
                      " has " + std::to_string(extent) + " elements");
+  }
+
+  /// By a known amount, and a stride more each row: a register's last row rotates by no more than
+  /// its lanes. libtpu takes strides modulo the rows.
+  void check_rotated_lanes(const Operation& op, const Shape& s, std::int64_t stride) {
+    const Attribute* attribute = op.find("amount");
+    const auto amount = op.operands.size() > 1 ? folded_.of(op.operands[1])
+                        : attribute != nullptr ? std::optional(attribute->integer)
+                                               : std::nullopt;
+    const std::int64_t rows = minor(s, 1);
+    if (!amount || rows < 1 || stride < 0) return;
+    const std::int64_t each = stride % rows;
+    for (std::int64_t row = 0; row < std::min(rows, kLanes); row += kSublanes) {
+      const std::int64_t first = (*amount + each * row) % kLanes;
+      const std::int64_t most = (first + kLanes) % kLanes + each * (kSublanes - 1);
+      if (most <= kLanes) continue;
+      refuse(op, "Not implemented: the max shift in a vreg " + std::to_string(most) +
+                     " is larger than the vreg's width " + std::to_string(kLanes));
+      return;
+    }
   }
 
   /// Strides are of rows: of 32-bit elements, a register's width apart.
@@ -378,11 +399,13 @@ class Limits {
     return bit_width(m.dtype) == 8 && minor(m.shape, 1) % 32 == 0 ? 32 : kSublanes;
   }
 
-  /// Of rows that share words: they lie in one tile, or begin and end with tiles.
-  void check_packed_rows(const Operation& op, const Type& m, std::int64_t size) {
+  /// Of rows that share words, and of those more than a tile wide: they lie in one tile, or begin
+  /// and end with tiles.
+  void check_tiled_rows(const Operation& op, const Type& m, std::int64_t size) {
     const std::int64_t rows = minor(m.shape, 1);
     const int width = bit_width(m.dtype);
-    if ((width != 8 && width != 16) || rows < kSublanes || size == kDynamic || size == rows ||
+    const bool tiled = width == 8 || width == 16 || (width == 32 && minor(m.shape, 0) > kLanes);
+    if (!tiled || rows < kSublanes || size == kDynamic || size == rows ||
         maker(op.operands.front()) != nullptr)
       return;
     const int row = op.operands[static_cast<std::size_t>(m.shape.rank) - 1];
@@ -390,7 +413,12 @@ class Limits {
     const std::int64_t known = multiple(row);
     const auto begin = folded_.of(row);
     const std::int64_t last = begin ? *begin % tile : tile - std::gcd(known, tile);  // in its tile
-    if (last + size <= tile) return;
+    if (last + size <= tile) {
+      // The run places only what divides a tile in it.
+      if (!begin && tile % size != 0 && size % kSublanes != 0)
+        refuse_size(op, m.shape.rank - 2, size, tile);
+      return;
+    }
     if (known % tile != 0)
       refuse_offset(op, m.shape.rank - 2, tile);
     else if (size % tile != 0 && (!begin || *begin + size != rows))
@@ -427,7 +455,7 @@ class Limits {
       else if (size != kDynamic && size != m.shape[d] && size % unit != 0)
         refuse_size(op, d, size, unit);
       else if (d == rank - 2)
-        check_packed_rows(op, m, size);
+        check_tiled_rows(op, m, size);
     }
   }
 

@@ -118,26 +118,27 @@ std::string folded(int dividend) {
 }
 
 /// Rows rotate by %k, which `by` makes of %n.
-std::string rotated(const std::string& by, const std::string& type) {
+std::string rotated(const std::string& by, const std::string& type,
+                    const std::string& how = "dimension = 0 : si32") {
   return module_text("%s: memref<1xi32, @smem>, %a: " + vmem(type) + ", %o: " + vmem(type),
                      "%zero = \"S.arith.constant\"() {value = 0 : index} : () -> index\n"
                      "%n = \"S.memref.load\"(%s, %zero) : (memref<1xi32, @smem>, index) -> i32\n" +
                          by + load_whole("%x", "%a", type, 2) +
-                         "%r = \"S.tpu.dynamic_rotate\"(%x, %k) {dimension = 0 : si32} : (vector<" +
-                         type + ">, i32) -> vector<" + type + ">\n" +
-                         store_whole("%r", "%o", type, 2));
+                         "%r = \"S.tpu.dynamic_rotate\"(%x, %k) {" + how + "} : (vector<" + type +
+                         ">, i32) -> vector<" + type + ">\n" + store_whole("%r", "%o", type, 2));
 }
 
-/// A slice of an array in HBM, [`row`, 0] of size `part`.
-std::string sliced(const std::string& row, const std::string& column, const std::string& array,
-                   const std::string& part) {
+/// A slice of an array in HBM, [%k, `column`] of size `part`; `by` makes %k of %n.
+std::string sliced_by(const std::string& by, const std::string& column, const std::string& array,
+                      const std::string& part) {
   return module_text(
-      "%a: memref<" + array + ", @any>, %o: memref<" + part +
+      "%s: memref<1xi32, @smem>, %a: memref<" + array + ", @any>, %o: memref<" + part +
           ", @any>, %sem: memref<!tpu.dma_semaphore, @semaphore_mem>",
-      "%r = \"S.arith.constant\"() {value = " + row +
-          " : i32} : () -> i32\n%c = \"S.arith.constant\"() {value = " + column +
+      "%zero = \"S.arith.constant\"() {value = 0 : index} : () -> index\n"
+      "%n = \"S.memref.load\"(%s, %zero) : (memref<1xi32, @smem>, index) -> i32\n" +
+          by + "%c = \"S.arith.constant\"() {value = " + column +
           " : i32} : () -> i32\n"
-          "%part = \"S.tpu.memref_slice\"(%a, %r, %c) {operandSegmentSizes = array<i32: 1, 2, 0>} "
+          "%part = \"S.tpu.memref_slice\"(%a, %k, %c) {operandSegmentSizes = array<i32: 1, 2, 0>} "
           ": (memref<" +
           array + ", @any>, i32, i32) -> memref<" + part +
           ", @any>\n"
@@ -146,6 +147,11 @@ std::string sliced(const std::string& row, const std::string& column, const std:
           part + ", @any>, memref<" + part +
           ", @any>, memref<!tpu.dma_semaphore, @semaphore_mem>) -> ()\n",
       "scratch_operands = 1 : i64");
+}
+std::string sliced(const std::string& row, const std::string& column, const std::string& array,
+                   const std::string& part) {
+  return sliced_by("%k = \"S.arith.constant\"() {value = " + row + " : i32} : () -> i32\n", column,
+                   array, part);
 }
 
 TEST_CASE("an array of bytes whose rows fill tiles of 32 is cut at those", "[pallas][limits]") {
@@ -223,6 +229,29 @@ TEST_CASE("rows of bytes do not rotate, nor packed rows by what the run decides"
   CHECK(refusing(rotated(kAnywhere, "12x128xf32")) == kAll);
 }
 
+TEST_CASE("lanes rotate by a stride within a register", "[pallas][limits]") {
+  const auto refused = [](int by, int stride, const std::string& type) {
+    return refusing(rotated(
+        "%k = \"S.arith.constant\"() {value = " + std::to_string(by) + " : i32} : () -> i32\n",
+        type,
+        "dimension = 1 : si32, stride = " + std::to_string(stride) +
+            " : si32, stride_dimension = 0 : si32"));
+  };
+  // Each asked of libtpu 0.0.42.
+  CHECK(refused(121, 1, "8x128xf32") == "v4");
+  CHECK(refused(122, 1, "8x128xf32") == kAll);
+  CHECK(refused(250, 1, "8x256xf32") == kAll);
+  CHECK(refused(100, 20, "8x128xf32") == "v4");
+  CHECK(refused(104, 20, "8x128xf32") == kAll);
+  CHECK(refused(127, 40, "8x128xf32") == "v4");
+  CHECK(refused(98, 2, "16x128xf32") == "v4");
+  CHECK(refused(99, 2, "16x128xf32") == kAll);
+  CHECK(refused(113, 2, "16x128xf32") == "v4");
+  CHECK(refusing(rotated(
+            kAnywhere, "8x128xf32",
+            "dimension = 1 : si32, stride = 20 : si32, stride_dimension = 0 : si32")) == "v4");
+}
+
 TEST_CASE("a gather takes from one register", "[pallas][limits]") {
   CHECK(refusing(gather("16x128", "f32", "i32", "0")) == kAll);
   CHECK(refusing(gather("8x128", "f32", "i32", "0")) == "v4");
@@ -298,7 +327,21 @@ TEST_CASE("a copy takes whole lanes and whole words", "[pallas][limits]") {
   CHECK(refusing(sliced("4", "0", "64x256xbf16", "8x256xbf16")) == kAll);
   CHECK(refusing(sliced("8", "0", "64x256xbf16", "12x256xbf16")) == kAll);
   CHECK(refusing(sliced("8", "0", "64x256xbf16", "16x256xbf16")).empty());
-  CHECK(refusing(sliced("3", "0", "64x256xf32", "8x256xf32")).empty());
+  CHECK(refusing(sliced("3", "0", "64x128xf32", "8x128xf32")).empty());
+  CHECK(refusing(sliced("3", "0", "64x256xf32", "5x256xf32")).empty());
+  CHECK(refusing(sliced("3", "0", "64x256xf32", "8x256xf32")) == kAll);
+  CHECK(refusing(sliced("3", "0", "64x256xf32", "8x128xf32")) == kAll);
+  CHECK(refusing(sliced("8", "0", "64x256xf32", "12x256xf32")) == kAll);
+  CHECK(refusing(sliced("8", "0", "20x256xf32", "12x256xf32")).empty());
+  // Where the run decides the row, what divides a tile.
+  CHECK(refusing(sliced_by(kEights, "0", "64x256xf32", "4x256xf32")).empty());
+  CHECK(refusing(sliced_by(kEights, "0", "64x256xf32", "6x256xf32")) == kAll);
+  CHECK(refusing(sliced_by(kEights, "0", "64x256xbf16", "6x256xbf16")) == kAll);
+  CHECK(refusing(sliced_by(kAssumed, "0", "64x256xi8", "24x256xi8")).empty());
+  CHECK(refusing(sliced_by(kAssumed, "0", "64x256xi8", "12x256xi8")) == kAll);
+  CHECK(refusing(sliced_by(kAnywhere, "0", "64x256xf32", "1x256xf32")).empty());
+  CHECK(refusing(sliced_by(kAnywhere, "0", "64x256xf32", "2x256xf32")) == kAll);
+  CHECK(refusing(sliced_by(kAnywhere, "0", "64x128xf32", "2x128xf32")).empty());
   // Of 32 where the array has whole ones of bytes.
   CHECK(refusing(sliced("4", "0", "64x256xi8", "28x256xi8")).empty());
   CHECK(refusing(sliced("8", "0", "64x256xi8", "32x256xi8")) == kAll);
