@@ -357,6 +357,14 @@ class ModulePlanner {
 }  // namespace
 
 std::unique_ptr<Program> plan_module(const Module& module) {
+  // The rules of program/ take f64 for GPUs.
+  for (const Type& t : module.types) {
+    if (t.known && t.dtype == DType::f64) {
+      throw KernelError({.slug = "unsupported",
+                         .kind = Diagnostic::Kind::unsupported,
+                         .headline = t.text + ": TPUs have no f64"});
+    }
+  }
   auto program = std::make_unique<Program>();
   program->refusals = compiler_limits(module);
   try {

@@ -1,6 +1,7 @@
 // Kernels of elementwise ops from their scalar meaning (sim/ops, or a struct with `apply`).
 //
-// Small floats are computed in f32 and rounded once; 4-bit integers in i8 and wrapped.
+// Small floats are computed in f32 and rounded once; 4-bit integers in i8 and wrapped. f64 only
+// where an op's `apply` takes it.
 #pragma once
 
 #include <algorithm>
@@ -73,6 +74,13 @@ bool with_float(DType d, F&& f) {
     }
   });
 }
+/// The same with f64.
+template <class F>
+bool with_real(DType d, F&& f) {
+  if (d != DType::f64) return with_float(d, f);
+  f(TypeTag<double>{});
+  return true;
+}
 /// Of an integer dtype, i1 apart.
 template <class F>
 bool with_integer(DType d, F&& f) {
@@ -95,6 +103,14 @@ constexpr BoundRule bounds_of() {
     return {};
 }
 
+/// Op::apply of kArity operands of type T gives a T. Not so of f64, where it is of f32 alone.
+template <class Op, class T, int kArity>
+inline constexpr bool kGives = []<std::size_t... I>(std::index_sequence<I...>) {
+  return !std::is_same_v<T, double> ||
+         std::is_same_v<decltype(Op::apply((static_cast<void>(I), double{})...)), double>;
+}
+(std::make_index_sequence<kArity>{});
+
 /// An op whose operands and result have one float type.
 template <class Op, int kArity>
 auto float_rule(int flops = 1, bool transcendental = false, BoundRule bound = bounds_of<Op>()) {
@@ -106,16 +122,18 @@ auto float_rule(int flops = 1, bool transcendental = false, BoundRule bound = bo
     e.flops = flops;
     e.transcendental = transcendental;
     e.bound = bound;
-    const bool known = with_float(e.result, [&](auto tag) {
+    with_real(e.result, [&](auto tag) {
       using T = typename decltype(tag)::type;
-      if constexpr (kArity == 1)
-        e.kernel = transcendental ? run_by_rows<Op, T> : run_elements<Op, T>;
-      else if constexpr (kArity == 2)
-        e.kernel = run_elements<Op, T, T>;
-      else
-        e.kernel = run_elements<Op, T, T, T>;
+      if constexpr (kGives<Op, T, kArity>) {
+        if constexpr (kArity == 1)
+          e.kernel = transcendental ? run_by_rows<Op, T> : run_elements<Op, T>;
+        else if constexpr (kArity == 2)
+          e.kernel = run_elements<Op, T, T>;
+        else
+          e.kernel = run_elements<Op, T, T, T>;
+      }
     });
-    if (!known) p.unsupported(op, "its element type is no float that is built");
+    if (e.kernel == nullptr) p.unsupported(op, "its element type is no float that is built");
     p.element_op(op, e, op.operands);
   };
 }

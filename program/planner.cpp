@@ -1078,36 +1078,61 @@ std::vector<int> Planner::block_order(const Region& body) const {
 }
 
 /// Branches lead forward, so that what a step reads was made before it.
-void Planner::body(const Function& f, Code& code) {
-  body_ = &f.body;
-  planned_.clear();
-  block_starts_.clear();
-  for (std::size_t i = 0; i <= f.body.others.size(); ++i)
+void Planner::blocks(const Region& r, const std::function<void(const Operation&)>& leave) {
+  const Region* const outer = std::exchange(body_, &r);
+  const std::set<int> outer_planned = std::exchange(planned_, {});
+  auto outer_starts = std::exchange(block_starts_, {});
+  for (std::size_t i = 0; i <= r.others.size(); ++i)
     block_starts_.push_back(std::make_shared<std::size_t>());
-  for (const Region& other : f.body.others) place(other.arguments);
+  for (const Region& other : r.others) place(other.arguments);
   const auto end = std::make_shared<std::size_t>();
-  const std::vector<int> order = block_order(f.body);
+  const std::vector<int> order = block_order(r);
   for (const int number : order) {
     const auto i = static_cast<std::size_t>(number);
     planned_.insert(number);
     *block_starts_[i] = position();
-    const Operation* const last = block(i == 0 ? f.body : f.body.others[i - 1]);
+    const Operation* const last = block(i == 0 ? r : r.others[i - 1]);
     if (!last->name.ends_with(".return")) {
       if (last->successors.empty()) malformed(*last, "does not return");
       operation(*last);
       continue;
     }
-    if (f.body.others.empty()) {
-      for (const int v : last->operands) code.results.push_back(scalar(v));
-    } else if (!last->operands.empty()) {
-      unsupported(*last, "of values, from a function of several blocks");
-    } else if (number != order.back()) {
-      emit([end](Exec& x) { x.next = *end; });
-      jumps(end);
-    }
+    leave(*last);
+    if (number == order.back()) continue;
+    emit([end](Exec& x) { x.next = *end; });
+    jumps(end);
   }
   *end = position();
-  body_ = nullptr;
+  body_ = outer;
+  planned_ = outer_planned;
+  block_starts_ = std::move(outer_starts);
+}
+
+void Planner::body(const Function& f, Code& code) {
+  blocks(f.body, [&](const Operation& last) {
+    if (!f.body.others.empty() && !last.operands.empty())
+      unsupported(last, "of values, from a function of several blocks");
+    for (const int v : last.operands) code.results.push_back(scalar(v));
+  });
+}
+
+void Planner::call(const Operation& op, const Function& f) {
+  constexpr std::size_t kDeepest = 100;
+  if (op.operands.size() != f.body.arguments.size()) refuse(op);
+  if (calls_.size() > kDeepest || std::ranges::count(calls_, &f) > 0)
+    unsupported(op, "of a function that calls itself");
+  flush();
+  if (called_.insert(&f).second) {
+    count_uses(f.body);
+    drop_dead(f.body);
+  }
+  calls_.push_back(&f);
+  place(op.results);
+  place(f.body.arguments);
+  move(op.operands, f.body.arguments);
+  blocks(f.body, [&](const Operation& last) { move(last.operands, op.results); });
+  label();
+  calls_.pop_back();
 }
 
 void Planner::plan_function(const Function& f, Code& code) {

@@ -114,6 +114,11 @@ class Planner {
   /// A step that does nothing: where other steps jump to.
   std::size_t label();
 
+  /// Plans a region of several blocks here; `leave`: what each of its returns does.
+  void blocks(const Region& r, const std::function<void(const Operation&)>& leave);
+  /// Plans a function's body here, in place of a call.
+  void call(const Operation& op, const Function& f);
+  const Module& module() const { return module_; }
   /// Plans a region's operations but its terminator, which it returns.
   const Operation* region(const Region& r);
   /// Of a branch: the last step goes on at a block of the function; to where, is known later.
@@ -226,8 +231,10 @@ class Planner {
   StepNote note_;                   ///< of the step to come
   const Operation* running_ = nullptr;
   const char* running_name_ = "";
-  const Region* body_ = nullptr;  ///< of the function, while its blocks are planned
-  std::set<int> planned_;         ///< of its blocks
+  const Region* body_ = nullptr;  ///< whose blocks are planned
+  std::vector<const Function*> calls_;
+  std::set<const Function*> called_;
+  std::set<int> planned_;  ///< of its blocks
   std::vector<std::shared_ptr<std::size_t>> block_starts_;
   std::size_t of_scalars_ = 0;  ///< position after a step of a vector op that computes on scalars
 };

@@ -235,7 +235,8 @@ const char* plan_product(const Type& a, const ProductDims& left, const Type& b,
   p.right_type = b.dtype;
   p.sum_type = sum_type_of(a.dtype, b.dtype);
   p.result_type = result.dtype;
-  if (p.sum_type == DType::i32 ? result.dtype != DType::i32 : !is_float(result.dtype))
+  if (p.sum_type == DType::f32 ? !is_float(result.dtype) || result.dtype == DType::f64
+                               : result.dtype != p.sum_type)
     return "its types are not built yet";
   return nullptr;
 }
@@ -252,6 +253,12 @@ bool Product::accumulate(Vector& sums, const Vector& a, const Vector& b) const {
   std::byte* const c = sums.data.bytes();
   const std::byte* const l = left_data.bytes();
   const std::byte* const r = right_data.bytes();
+  if (sum_type == DType::f64) {
+    if (type != DType::f64) return false;
+    if (op_state.error_model != nullptr) fail_bounds_of("of a product in f64");
+    multiply<double, double>(*this, reinterpret_cast<double*>(c), l, r);
+    return true;
+  }
   if (sum_type == DType::i32) {
     if (type != DType::i8) return false;
     if (a.bound || b.bound || sums.bound) fail_bounds_of("through a product of integers");
@@ -272,19 +279,20 @@ bool Product::accumulate(Vector& sums, const Vector& a, const Vector& b) const {
 Vector Product::run(const Vector& a, const Vector& b, Vector start, const char* op) const {
   const Vector l = moved(a, left, left_type);
   const Vector r = moved(b, right, right_type);
-  const auto in_natural_order = [&](const StorageHandle& held) {
-    StorageHandle own(Storage::allocate(static_cast<std::size_t>(elems()) * 4));
+  const std::int64_t width = register_bytes(sum_type);
+  const auto in_natural_order = [&](const StorageHandle& held, std::int64_t w) {
+    StorageHandle own(Storage::allocate(static_cast<std::size_t>(elems() * w)));
     if (in_order)
-      std::memcpy(own.bytes(), held.bytes(), static_cast<std::size_t>(elems()) * 4);
+      std::memcpy(own.bytes(), held.bytes(), static_cast<std::size_t>(elems() * w));
     else
-      gather_strided(own.bytes(), held.bytes(), 4, natural_extents, to_natural);
+      gather_strided(own.bytes(), held.bytes(), w, natural_extents, to_natural);
     return own;
   };
   Vector c{as_type(start.data, result_type, sum_type, elems()), {}, start.bound};
   // Messages of NaN tell what was there.
   if (!op_state.trap_nan) start.data = StorageHandle();
-  if (!in_order || c.data.shared()) c.data = in_natural_order(c.data);
-  if (!in_order && c.bound) c.bound = in_natural_order(c.bound);
+  if (!in_order || c.data.shared()) c.data = in_natural_order(c.data, width);
+  if (!in_order && c.bound) c.bound = in_natural_order(c.bound, sizeof(float));
   {
     const Precision scope(highest);
     accumulate(c, l, r);
@@ -292,8 +300,8 @@ Vector Product::run(const Vector& a, const Vector& b, Vector start, const char* 
   if (l.poison || r.poison || start.poison) spread_poison(c, l, r, start);
   if (op_state.trap_nan && is_float(result_type)) trap_nan(op, c, l, r, start);
   if (!in_order) {
-    c = rearranged(c, elems(), 4, [&](std::byte* to, const std::byte* in, std::int64_t width) {
-      gather_strided(to, in, width, extents, from_natural);
+    c = rearranged(c, elems(), width, [&](std::byte* to, const std::byte* in, std::int64_t w) {
+      gather_strided(to, in, w, extents, from_natural);
     });
   }
   if (result_type != sum_type) narrow(c, sum_type, result_type, elems());
@@ -320,7 +328,7 @@ void Product::spread_poison(Vector& sums, const Vector& a, const Vector& b,
 void Product::trap_nan(const char* op, const Vector& sums, const Vector& a, const Vector& b,
                        const Vector& start) const {
   for (std::int64_t e = 0; e < elems(); ++e) {
-    if (!std::isnan(floats(sums.data)[e]) || sums.is_poison(e)) continue;
+    if (!std::isnan(element(sums, sum_type, e)) || sums.is_poison(e)) continue;
     const Shape at = unravel(natural_extents, e);
     std::int64_t place = 0;  // in the result, and so in `start`
     for (int d = 0; d < at.rank; ++d) place += at[d] * to_natural[d];

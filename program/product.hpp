@@ -68,7 +68,8 @@ const char* plan_product(const Type& a, const ProductDims& left, const Type& b,
 /// The type that operands are multiplied in, and that of their sums.
 DType common_type(DType a, DType b);
 inline DType sum_type_of(DType a, DType b) {
-  return common_type(a, b) == DType::i8 ? DType::i32 : DType::f32;
+  const DType common = common_type(a, b);
+  return common == DType::i8 ? DType::i32 : common == DType::f64 ? common : DType::f32;
 }
 
 }  // namespace tessera::program

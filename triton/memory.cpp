@@ -144,7 +144,10 @@ void Memory::fail_race(Instance& x, int site, std::size_t storage, const Conflic
       writes && c.earlier_writes ? "write different values there" : "one of them changes it");
   add_kernel_field(d);
   const auto line = [&](const Accessor& who, bool write) {
-    d.fields.emplace_back(write ? "write" : "read",
+    const bool atomic = sites_[static_cast<std::size_t>(who.site)].kind == Site::Kind::atomic;
+    d.fields.emplace_back(atomic  ? "atomic"
+                          : write ? "write"
+                                  : "read",
                           line_of(x, sites_[static_cast<std::size_t>(who.site)]) +
                               fmt::format("   program {}", who.program) +
                               (who.others ? ", and others" : ""));
@@ -345,6 +348,10 @@ std::byte* Memory::atomic(Instance& x, int site, std::int64_t address, std::int6
   r.written_bytes += width;
   if (Accesses* const accesses = seen_[at.storage].accesses.get()) accesses->save(at.offset, width);
   return storages_[at.storage].bytes + at.offset;
+}
+
+void Memory::note_atomic(Instance& x, int site, std::int64_t address, std::int64_t width) {
+  note_read(x, site, place(site, address, width), width);
 }
 
 void Memory::left_unchanged(Instance& x, std::int64_t address) {

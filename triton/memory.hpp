@@ -8,7 +8,8 @@
 // value than there was while another reads or writes it, no release and acquire by atomics between,
 // is a `race`; so are two lanes of a store that write different values to one address. Undefined is
 // what the launch says is, and what a masked-off lane without `other` gives; where it is stored it
-// is remembered. Left out: views narrower than their storage, and atomics beside plain accesses.
+// is remembered. A store beside another program's atomics is a race; a load is not, which may be
+// how a program waits. Left out: views narrower than their storage.
 //
 // Several threads may run programs at once. They find that something may be wrong, not what: a
 // launch that may be wrong runs again on one (launch.hpp).
@@ -98,6 +99,9 @@ class Memory {
   /// The bytes of one lane of an atomic, which may change them; `acquire`, `release`: as its memory
   /// order says.
   std::byte* atomic(Instance& x, int site, std::int64_t address, std::int64_t width);
+  /// It counts as a read for races, so that other programs' stores conflict with it, and neither
+  /// their atomics nor their loads. After what it acquires.
+  void note_atomic(Instance& x, int site, std::int64_t address, std::int64_t width);
   /// An atomic left memory as it was, or changed it. Of a program that does nothing but the former
   /// any more calls its `yield`; throws Waits if it has none.
   static void left_unchanged(Instance& x, std::int64_t address);

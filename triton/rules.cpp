@@ -12,12 +12,13 @@ const RuleTable& rules(Profile profile) {
   static const RuleTable all(
       {program::arith_rules(), program::math_rules(), program::control_rules(),
        program::branch_rules(), shape_rules(), memory_rules(), atomic_rules(), math_rules(),
-       combine_rules(), dot_rules(), control_rules()},
+       combine_rules(), dot_rules(), dot_scaled_rules(), control_rules(), inline_asm_rules()},
       kHelp);
   static const RuleTable of_gpu(
       {program::arith_rules(), program::math_rules(), program::control_rules(),
        program::branch_rules(), shape_rules(), memory_rules(), atomic_rules(), math_rules(),
-       combine_rules(), dot_rules(), control_rules(), gpu_rules()},
+       combine_rules(), dot_rules(), dot_scaled_rules(), control_rules(), inline_asm_rules(),
+       gpu_rules()},
       kHelp);
   return profile == Profile::gpu_hopper ? of_gpu : all;
 }

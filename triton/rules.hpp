@@ -15,7 +15,9 @@ Rules atomic_rules();
 Rules math_rules();
 Rules combine_rules();
 Rules dot_rules();
+Rules dot_scaled_rules();
 Rules control_rules();
+Rules inline_asm_rules();
 Rules gpu_rules();  ///< those that Profile::gpu_hopper has in place of others
 const RuleTable& rules(Profile profile = Profile::exact);
 

@@ -50,6 +50,7 @@ class Flow {
     if (!op.successors.empty()) branched_.insert(all.begin(), all.end());
     if ((op.name == "tt.store" || op.name.starts_with("tt.atomic")) && !op.operands.empty())
       write(of(op.operands[0]));
+    if (op.name == "tt.call") write(all);
     if (op.name == "tt.load" || op.name.starts_with("tt.atomic")) all.clear();
     if (op.name == "tt.int_to_ptr" && all.empty()) all.insert(kAny);
     // What a region yields may be its own arguments in the next turn.

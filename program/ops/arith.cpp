@@ -159,23 +159,36 @@ struct MinU {
   }
 };
 struct RemF {
-  static float apply(float a, float b) { return std::fmod(a, b); }
+  template <class T>
+  static T apply(T a, T b) {
+    return std::fmod(a, b);
+  }
 };
 /// -0 lies below 0: of two zeros the sum is the larger.
 struct MaxF {
-  static float apply(float a, float b) { return a == 0 && b == 0 ? a + b : Maximum::apply(a, b); }
+  template <class T>
+  static T apply(T a, T b) {
+    return a == 0 && b == 0 ? a + b : Maximum::apply(a, b);
+  }
 };
 struct MinF {
-  static float apply(float a, float b) {
+  template <class T>
+  static T apply(T a, T b) {
     return a == 0 && b == 0 ? -(-a - b) : Minimum::apply(a, b);
   }
 };
 /// The number where the other is NaN.
 struct MaxNum {
-  static float apply(float a, float b) { return a != a ? b : b != b ? a : Maximum::apply(a, b); }
+  template <class T>
+  static T apply(T a, T b) {
+    return a != a ? b : b != b ? a : Maximum::apply(a, b);
+  }
 };
 struct MinNum {
-  static float apply(float a, float b) { return a != a ? b : b != b ? a : Minimum::apply(a, b); }
+  template <class T>
+  static T apply(T a, T b) {
+    return a != a ? b : b != b ? a : Minimum::apply(a, b);
+  }
 };
 
 template <int kPredicate>
@@ -289,7 +302,7 @@ void plan_cmpf(Planner& p, const Operation& op) {
   const DType d = p.type(op.operands[0]).dtype;
   p.expect_type(op, d);
   compare_kernel<CmpF>(std::make_integer_sequence<int, 16>{}, p.integer(op, "predicate"), e,
-                       [&](auto f) { return with_float(d, f); });
+                       [&](auto f) { return with_real(d, f); });
   if (e.kernel == nullptr) p.unsupported(op, "its type or predicate is not built yet");
   p.element_op(op, e, op.operands);
 }
@@ -370,8 +383,7 @@ void plan_convert(Planner& p, const Operation& op) {
     using To = typename decltype(to_tag)::type;
     visit_dtype(from, [&](auto from_tag) {
       using From = typename decltype(from_tag)::type;
-      if constexpr (!std::is_same_v<From, double> && !std::is_same_v<To, double> &&
-                    !std::is_same_v<To, bool>) {
+      if constexpr (!std::is_same_v<To, bool>) {
         if constexpr (kSign == Sign::kept)
           e.kernel = run_convert<To, From>;
         else if constexpr (std::is_integral_v<From> || kIsNibble<From>)

@@ -39,27 +39,46 @@ struct SetBits {
 };
 // The C library's f64 functions, rounded to f32.
 struct Tan {
-  static float apply(float a) { return static_cast<float>(std::tan(static_cast<double>(a))); }
+  template <class T>
+  static T apply(T a) {
+    return static_cast<T>(std::tan(static_cast<double>(a)));
+  }
 };
 struct Atan2 {
-  static float apply(float a, float b) {
-    return static_cast<float>(std::atan2(static_cast<double>(a), static_cast<double>(b)));
+  template <class T>
+  static T apply(T a, T b) {
+    return static_cast<T>(std::atan2(static_cast<double>(a), static_cast<double>(b)));
   }
 };
 struct Cbrt {
-  static float apply(float a) { return static_cast<float>(std::cbrt(static_cast<double>(a))); }
+  template <class T>
+  static T apply(T a) {
+    return static_cast<T>(std::cbrt(static_cast<double>(a)));
+  }
 };
 struct CopySign {
-  static float apply(float a, float b) { return std::copysign(a, b); }
+  template <class T>
+  static T apply(T a, T b) {
+    return std::copysign(a, b);
+  }
 };
 struct Round {
-  static float apply(float a) { return std::round(a); }
+  template <class T>
+  static T apply(T a) {
+    return std::round(a);
+  }
 };
 struct Trunc {
-  static float apply(float a) { return std::trunc(a); }
+  template <class T>
+  static T apply(T a) {
+    return std::trunc(a);
+  }
 };
 struct MultiplyAdd {
-  static float apply(float a, float b, float c) { return std::fma(a, b, c); }
+  template <class T>
+  static T apply(T a, T b, T c) {
+    return std::fma(a, b, c);
+  }
 };
 /// What TPUs approximate, and no ulps are stated for.
 constexpr BoundRule kUnknown{BoundRule::Kind::unknown};

@@ -1,6 +1,7 @@
 // tt.atomic_*: lane after lane, in row-major order; programs in the order of the grid.
 #include "program/elements.hpp"
 #include "triton/memory.hpp"
+#include "triton/operand.hpp"
 #include "triton/plan_kernel.hpp"
 #include "triton/rules.hpp"
 
@@ -75,12 +76,13 @@ Update update_of(std::int64_t rmw, DType d) {
     Update u = nullptr;
     visit_dtype(d, [&](auto tag) {
       using T = typename decltype(tag)::type;
-      if constexpr (kIsFloat<T> && sizeof(T) >= 2 && !std::is_same_v<T, double>) {
+      if constexpr (kIsFloat<T> && sizeof(T) >= 2) {
         if (rmw == kExchange)
           u = [](std::byte* at, const std::byte* v) { store(at, read<T>(v)); };
         else
           u = [](std::byte* at, const std::byte* v) {
-            store(at, convert<T>(convert<float>(read<T>(at)) + convert<float>(read<T>(v))));
+            using Sum = std::conditional_t<sizeof(T) == 8, double, float>;
+            store(at, convert<T>(convert<Sum>(read<T>(at)) + convert<Sum>(read<T>(v))));
           };
       }
     });
@@ -109,6 +111,7 @@ void each_lane(Exec& x, int site, std::int64_t n, std::int64_t width, std::int64
     if (const Origin o = value.poison_at(e)) fail_poison(o, "what an atomic adds");
     std::byte* const at = i.memory.atomic(i, site, addresses[e], width);
     if (order == kAcquire || order == kAcquireRelease) i.memory.acquire(i, addresses[e]);
+    i.memory.note_atomic(i, site, addresses[e], width);
     if (const Origin o = i.memory.undefined_at(addresses[e], width)) {
       if (!before.poison) before.poison = poison_mask(n, 0);
       before.poison.bytes()[e] = std::byte{o == kAnyRead ? x.undefined() : o};
@@ -121,28 +124,6 @@ void each_lane(Exec& x, int site, std::int64_t n, std::int64_t width, std::int64
       i.memory.changed(i);
     if (order == kRelease || order == kAcquireRelease) i.memory.release(i, addresses[e]);
   }
-}
-
-Vector of_scalar(const Exec& x, int slot) {
-  const Scalar& s = x.scalars[static_cast<std::size_t>(slot)];
-  Vector v{StorageHandle(Storage::allocate(8))};
-  std::memcpy(v.data.bytes(), s.bytes.data(), 8);
-  if (s.poison != 0) v.poison = poison_mask(1, s.poison);
-  return v;
-}
-
-/// An operand of an atomic, scalar or tensor.
-struct Operand {
-  bool tensor = false;
-  int slot = -1;
-  Vector get(Exec& x) const {
-    if (slot < 0) return {};
-    return tensor ? x.vector(slot) : of_scalar(x, slot);
-  }
-};
-Operand operand(Planner& p, int value) {
-  const bool tensor = is_tensor(p.type(value));
-  return {tensor, tensor ? p.vector(value) : p.scalar(value)};
 }
 
 template <class F>
@@ -165,7 +146,7 @@ void plan_update(Planner& p, const Operation& op, int values, int mask_at, F&& m
   Operand mask;
   if (mask_at > 0 && op.operands.size() > static_cast<std::size_t>(mask_at))
     mask = operand(p, op.operands[static_cast<std::size_t>(mask_at)]);
-  const int to = tensor ? p.new_vector(op.results[0]) : p.new_scalar(op.results[0]);
+  const Operand to = new_result(p, op.results[0]);
   for (const Operand& o : {pointer, value[0], value[1], mask}) {
     if (o.tensor) p.read(o.slot);
   }
@@ -183,14 +164,7 @@ void plan_update(Planner& p, const Operation& op, int values, int mask_at, F&& m
                 static_cast<std::size_t>(std::max<std::int64_t>(8, n * width)));
     each_lane(x, site, n, width, order, addresses, on.data ? on.data.bytes() : nullptr, a, before,
               make_update(a, b, width));
-    if (tensor) {
-      x.vector(to) = std::move(before);
-      return;
-    }
-    Scalar& s = x.scalars[static_cast<std::size_t>(to)];
-    s = {};
-    std::memcpy(s.bytes.data(), before.data.bytes(), static_cast<std::size_t>(width));
-    s.poison = before.poison_at(0);
+    to.set(x, std::move(before), width);
   });
   p.reads_memory(op, -1);
 }
@@ -225,11 +199,48 @@ void plan_cas(Planner& p, const Operation& op) {
   });
 }
 
+/// Until memory is as expected; without patience (a timeout of 0): whether it is.
+void plan_poll(Planner& p, const Operation& op) {
+  if (op.operands.size() < 2 || op.operands.size() > 3 || op.results.size() != 1) p.refuse(op);
+  const Type& t = p.type(op.operands[1]);
+  if (is_tensor(t) || !p.type(op.operands[0]).pointer) p.unsupported(op, "of these types");
+  const std::int64_t width = register_bytes(t.dtype);
+  const std::int64_t order = p.integer(op, "sem");
+  const int site = site_of(p, op, Site::Kind::atomic);
+  const int pointer = p.scalar(op.operands[0]);
+  const int expected = p.scalar(op.operands[1]);
+  const bool timed = op.operands.size() > 2;
+  const int timeout = timed ? p.scalar(op.operands[2]) : -1;
+  const DType timeout_type = timed ? p.type(op.operands[2]).dtype : DType::i64;
+  const int to = p.new_scalar(op.results[0]);
+  p.emit([=](Exec& x) {
+    Instance& i = instance(x);
+    const std::int64_t address = x.integer(pointer, DType::i64, "an address");
+    const Scalar& wanted = x.scalars[static_cast<std::size_t>(expected)];
+    if (wanted.poison != 0) fail_poison(wanted.poison, "what an atomic waits for");
+    if (timed && x.integer(timeout, timeout_type, "a timeout") != 0)
+      fail_ref("tt.atomic_poll with a timeout that is not 0: how long programs take is not known");
+    for (;;) {
+      const std::byte* const at = i.memory.atomic(i, site, address, width);
+      if (const Origin o = i.memory.undefined_at(address, width))
+        fail_poison(o == kAnyRead ? x.undefined() : o, "a wait");
+      const bool same = std::memcmp(at, wanted.bytes.data(), static_cast<std::size_t>(width)) == 0;
+      if (same && (order == kAcquire || order == kAcquireRelease)) i.memory.acquire(i, address);
+      if (same || timed) i.memory.note_atomic(i, site, address, width);
+      x.set(to, same);
+      if (same || timed) return;
+      Memory::left_unchanged(i, address);
+    }
+  });
+  p.reads_memory(op, -1);
+}
+
 }  // namespace
 
 Rules atomic_rules() {
   static const std::vector<Rule> rules = {
       {"tt.atomic_rmw", "updates memory and gives what was there", false, plan_rmw},
+      {"tt.atomic_poll", "waits until memory is as expected", false, plan_poll},
       {"tt.atomic_cas", "stores if memory is as expected; gives what was there", false, plan_cas},
   };
   return rules;

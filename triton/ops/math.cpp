@@ -1,4 +1,4 @@
-// tt.* that compute element by element, and libdevice's functions by name.
+// tt.* that compute element by element.
 #include <algorithm>
 #include <cmath>
 #include <string_view>
@@ -13,14 +13,24 @@ namespace tessera::triton {
 namespace {
 
 /// Of two numbers, as fminf and fmaxf: the other where one is NaN.
-float smaller(float a, float b) { return a != a ? b : b != b ? a : b < a ? b : a; }
-float larger(float a, float b) { return a != a ? b : b != b ? a : a < b ? b : a; }
+template <class T>
+T smaller(T a, T b) {
+  return a != a ? b : b != b ? a : b < a ? b : a;
+}
+template <class T>
+T larger(T a, T b) {
+  return a != a ? b : b != b ? a : a < b ? b : a;
+}
 
 struct Clamp {
-  static float apply(float x, float low, float high) { return smaller(larger(x, low), high); }
+  template <class T>
+  static T apply(T x, T low, T high) {
+    return smaller(larger(x, low), high);
+  }
 };
 struct ClampNan {
-  static float apply(float x, float low, float high) {
+  template <class T>
+  static T apply(T x, T low, T high) {
     return x != x ? x : smaller(larger(x, low), high);
   }
 };
@@ -48,23 +58,29 @@ void run_convert(std::byte* out, const std::byte* const* in, std::int64_t n) {
   To* const __restrict to = reinterpret_cast<To*>(out);
   const From* const from = reinterpret_cast<const From*>(in[0]);
   for (std::int64_t i = 0; i < n; ++i) {
-    const float x = convert<float>(from[i]);
     if constexpr (std::is_same_v<To, f8e4m3fn>) {
+      const float x = convert<float>(from[i]);
       to[i] = convert<To>(x > 448.f ? 448.f : x < -448.f ? -448.f : x);
     } else if constexpr (std::is_same_v<To, f8e5m2>) {
+      const float x = convert<float>(from[i]);
       to[i] = convert<To>(x > 57344.f ? 57344.f : x < -57344.f ? -57344.f : x);
     } else {
-      to[i] = convert<To>(x);
+      to[i] = convert<To>(from[i]);
     }
   }
 }
-/// To bf16 toward zero: the high half, a NaN's kept one.
+/// The same toward zero: of two neighbours the one nearer to it, whose bits are those less one.
+template <class To, class From>
 void run_cut(std::byte* out, const std::byte* const* in, std::int64_t n) {
-  auto* const to = reinterpret_cast<std::uint16_t*>(out);
-  const auto* const from = reinterpret_cast<const std::uint32_t*>(in[0]);
+  using Bits = std::conditional_t<
+      sizeof(To) == 1, std::uint8_t,
+      std::conditional_t<sizeof(To) == 2, std::uint16_t,
+                         std::conditional_t<sizeof(To) == 4, std::uint32_t, std::uint64_t>>>;
+  run_convert<To, From>(out, in, n);
   for (std::int64_t i = 0; i < n; ++i) {
-    const bool nan = (from[i] & 0x7fffffffu) > 0x7f800000u;
-    to[i] = static_cast<std::uint16_t>((from[i] >> 16) | (nan ? 0x40u : 0u));
+    const auto x = convert<double>(reinterpret_cast<const From*>(in[0])[i]);
+    const auto y = convert<double>(reinterpret_cast<const To*>(out)[i]);
+    if (std::fabs(y) > std::fabs(x)) --reinterpret_cast<Bits*>(out)[i];
   }
 }
 
@@ -76,82 +92,28 @@ void plan_fp_to_fp(Planner& p, const Operation& op) {
   ElementOp e;
   e.result = to;
   e.poison = PoisonRule::same;
-  if (rounding == 1) {
-    with_float(to, [&](auto to_tag) {
-      with_float(from, [&](auto from_tag) {
-        e.kernel = run_convert<typename decltype(to_tag)::type, typename decltype(from_tag)::type>;
-      });
+  with_real(to, [&](auto to_tag) {
+    with_real(from, [&](auto from_tag) {
+      using To = typename decltype(to_tag)::type;
+      using From = typename decltype(from_tag)::type;
+      e.kernel = rounding == 1 ? run_convert<To, From> : run_cut<To, From>;
     });
-  } else if (from == DType::f32 && to == DType::bf16) {
-    e.kernel = run_cut;
-  }
-  if (e.kernel == nullptr)
-    p.unsupported(op, rounding == 1 ? "of these types" : "of these types, toward zero");
+  });
+  if (e.kernel == nullptr) p.unsupported(op, "of these types");
   p.element_op(op, e, op.operands);
 }
-
-struct IsNan {
-  static bool of(float a) { return std::isnan(a); }
-};
-struct IsInf {
-  static bool of(float a) { return std::isinf(a); }
-};
-struct IsFinite {
-  static bool of(float a) { return std::isfinite(a); }
-};
-/// libdevice's tests give an i32.
-template <class Test>
-void plan_test(Planner& p, const Operation& op) {
-  p.expect(op, 1, 1);
-  p.expect_type(op, DType::f32);
-  ElementOp e;
-  e.result = DType::i32;
-  e.kernel = [](std::byte* out, const std::byte* const* in, std::int64_t n) {
-    for (std::int64_t i = 0; i < n; ++i)
-      reinterpret_cast<std::int32_t*>(out)[i] =
-          Test::of(reinterpret_cast<const float*>(in[0])[i]) ? 1 : 0;
-  };
-  p.element_op(op, e, op.operands);
-}
-
-// The C library's f64 functions, rounded to f32.
-template <double (*kFunction)(double)>
-struct Rounded {
-  static float apply(float a) { return static_cast<float>(kFunction(static_cast<double>(a))); }
-};
-template <double (*kFunction)(double, double)>
-struct Rounded2 {
-  static float apply(float a, float b) {
-    return static_cast<float>(kFunction(static_cast<double>(a), static_cast<double>(b)));
-  }
-};
-struct Trunc {
-  static float apply(float a) { return std::trunc(a); }
-};
-struct Round {
-  static float apply(float a) { return std::round(a); }
-};
-struct Remainder {
-  static float apply(float a, float b) { return std::fmod(a, b); }
-};
-struct CopySign {
-  static float apply(float a, float b) { return std::copysign(a, b); }
-};
-struct MultiplyAdd {
-  static float apply(float a, float b, float c) { return std::fma(a, b, c); }
-};
 
 using Plan = std::function<void(Planner&, const Operation&)>;
 
-/// A rule of MLIR's arith, by name.
-const Rule& shared(const char* name) {
-  return *std::ranges::find_if(program::arith_rules(),
-                               [&](const Rule& r) { return std::string_view(r.name) == name; });
+/// A rule of MLIR's arith or math, by name.
+const Rule& shared(std::string_view name) {
+  const Rules rules = name.starts_with("arith.") ? program::arith_rules() : program::math_rules();
+  return *std::ranges::find_if(rules, [&](const Rule& r) { return name == r.name; });
 }
 
 /// Ordered and not equal, which the shared rule has as TPUs do.
 struct OrderedNotEqual {
-  static bool apply(float a, float b) { return a < b || b < a; }
+  static bool apply(double a, double b) { return a < b || b < a; }
 };
 void plan_cmpf(Planner& p, const Operation& op) {
   constexpr std::int64_t kOne = 6;
@@ -162,107 +124,61 @@ void plan_cmpf(Planner& p, const Operation& op) {
   e.flops = 1;
   const DType d = p.type(op.operands[0]).dtype;
   p.expect_type(op, d);
-  with_float(d, [&](auto tag) {
+  with_real(d, [&](auto tag) {
     using T = typename decltype(tag)::type;
     e.kernel = [](std::byte* out, const std::byte* const* in, std::int64_t n) {
       const auto* const a = reinterpret_cast<const T*>(in[0]);
       const auto* const b = reinterpret_cast<const T*>(in[1]);
       for (std::int64_t i = 0; i < n; ++i)
         reinterpret_cast<bool*>(out)[i] =
-            OrderedNotEqual::apply(convert<float>(a[i]), convert<float>(b[i]));
+            OrderedNotEqual::apply(convert<double>(a[i]), convert<double>(b[i]));
     };
   });
   if (e.kernel == nullptr) p.unsupported(op, "of these types");
   p.element_op(op, e, op.operands);
 }
-/// The sign of an i1 is its only bit: what that means is not built.
+/// Of i1, which has one bit: `of_bits` is what the op is then.
+Plan of_bits_too(const char* name, const char* of_bits) {
+  return [=](Planner& p, const Operation& op) {
+    const bool bits = op.results.size() == 1 && p.type(op.results[0]).dtype == DType::boolean;
+    shared(bits ? of_bits : name).plan(p, op);
+  };
+}
+/// The sign of an i1 is its only bit: of two, 1 is the smaller one, and -1 as a float.
 void plan_cmpi(Planner& p, const Operation& op) {
   const std::int64_t predicate = p.integer(op, "predicate");
+  Operation turned = op;
   if (op.operands.size() == 2 && p.type(op.operands[0]).dtype == DType::boolean && predicate >= 2 &&
       predicate <= 5)
-    p.unsupported(op, "of i1 with a sign");
-  shared("arith.cmpi").plan(p, op);
+    std::swap(turned.operands[0], turned.operands[1]);
+  shared("arith.cmpi").plan(p, turned);
 }
 void plan_sitofp(Planner& p, const Operation& op) {
-  if (op.operands.size() == 1 && p.type(op.operands[0]).dtype == DType::boolean)
-    p.unsupported(op, "of i1 with a sign");
-  shared("arith.sitofp").plan(p, op);
-}
-
-/// By libdevice's name, without "__nv_". Correctly rounded here, or nearly so; libdevice's own
-/// error is in CUDA's documentation (at most 4 ulp, and 2 of most).
-const std::map<std::string, Plan>& libdevice() {
-  static const std::map<std::string, Plan> all = {
-      {"fabsf", float_rule<Abs, 1>()},
-      {"ceilf", float_rule<Ceil, 1>()},
-      {"floorf", float_rule<Floor, 1>()},
-      {"truncf", float_rule<Trunc, 1>()},
-      {"rintf", float_rule<RoundEven, 1>()},
-      {"nearbyintf", float_rule<RoundEven, 1>()},
-      {"roundf", float_rule<Round, 1>()},
-      {"sqrtf", float_rule<Sqrt, 1>()},
-      {"fsqrt_rn", float_rule<Sqrt, 1>()},
-      {"rsqrtf", float_rule<Rsqrt, 1>(1, true)},
-      {"expf", float_rule<Exp, 1>(1, true)},
-      {"exp2f", float_rule<Exp2, 1>(1, true)},
-      {"expm1f", float_rule<Expm1, 1>(1, true)},
-      {"logf", float_rule<Log, 1>(1, true)},
-      {"log2f", float_rule<Log2, 1>(1, true)},
-      {"log1pf", float_rule<Log1p, 1>(1, true)},
-      {"log10f", float_rule<Rounded<std::log10>, 1>(1, true)},
-      {"sinf", float_rule<Sin, 1>(1, true)},
-      {"cosf", float_rule<Cos, 1>(1, true)},
-      {"tanf", float_rule<Rounded<std::tan>, 1>(1, true)},
-      {"asinf", float_rule<Rounded<std::asin>, 1>(1, true)},
-      {"acosf", float_rule<Rounded<std::acos>, 1>(1, true)},
-      {"atanf", float_rule<Rounded<std::atan>, 1>(1, true)},
-      {"sinhf", float_rule<Rounded<std::sinh>, 1>(1, true)},
-      {"coshf", float_rule<Rounded<std::cosh>, 1>(1, true)},
-      {"tanhf", float_rule<Tanh, 1>(1, true)},
-      {"asinhf", float_rule<Rounded<std::asinh>, 1>(1, true)},
-      {"acoshf", float_rule<Rounded<std::acosh>, 1>(1, true)},
-      {"atanhf", float_rule<Rounded<std::atanh>, 1>(1, true)},
-      {"cbrtf", float_rule<Rounded<std::cbrt>, 1>(1, true)},
-      {"erff", float_rule<Erf, 1>(1, true)},
-      {"erfcf", float_rule<Rounded<std::erfc>, 1>(1, true)},
-      {"lgammaf", float_rule<Rounded<std::lgamma>, 1>(1, true)},
-      {"tgammaf", float_rule<Rounded<std::tgamma>, 1>(1, true)},
-      {"powf", float_rule<Pow, 2>(1, true)},
-      {"atan2f", float_rule<Rounded2<std::atan2>, 2>(1, true)},
-      {"hypotf", float_rule<Rounded2<std::hypot>, 2>(1, true)},
-      {"fmodf", float_rule<Remainder, 2>()},
-      {"copysignf", float_rule<CopySign, 2>()},
-      {"fdiv_rn", float_rule<Div, 2>()},
-      {"fmul_rn", float_rule<Mul, 2>()},
-      {"fadd_rn", float_rule<Add, 2>()},
-      {"fsub_rn", float_rule<Sub, 2>()},
-      {"fmaf", float_rule<MultiplyAdd, 3>(2)},
-      {"isnanf", plan_test<IsNan>},
-      {"isinff", plan_test<IsInf>},
-      {"finitef", plan_test<IsFinite>},
-  };
-  return all;
+  if (op.operands.size() != 1 || p.type(op.operands[0]).dtype != DType::boolean)
+    return shared("arith.sitofp").plan(p, op);
+  ElementOp e;
+  e.result = p.type(op.results.at(0)).dtype;
+  e.poison = PoisonRule::same;
+  e.flops = 1;
+  with_real(e.result, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    e.kernel = [](std::byte* out, const std::byte* const* in, std::int64_t n) {
+      for (std::int64_t i = 0; i < n; ++i)
+        reinterpret_cast<T*>(out)[i] =
+            convert<T>(reinterpret_cast<const bool*>(in[0])[i] ? -1.f : 0.f);
+    };
+  });
+  if (e.kernel == nullptr) p.unsupported(op, "to no float");
+  p.element_op(op, e, op.operands);
 }
 
 }  // namespace
 
-void plan_libdevice(Planner& p, const Operation& op) {
-  std::string name = p.text(op, "symbol");
-  const std::string symbol = name;
-  if (name.starts_with("__nv_")) name = name.substr(5);
-  const auto it = libdevice().find(name);
-  if (it == libdevice().end()) p.unsupported(op, "of " + symbol);
-  it->second(p, op);
-}
-
-bool differs_on_gpus(const std::string& name) {
-  constexpr std::string_view kSame[] = {"copysignf",  "finitef", "isinff", "isnanf",
-                                        "nearbyintf", "rintf",   "roundf", "truncf"};
-  return std::ranges::find(kSame, name) == std::end(kSame);
-}
-
 Rules math_rules() {
   static const std::vector<Rule> rules = {
+      {"arith.addi", "a + b, wraps", true, of_bits_too("arith.addi", "arith.xori")},
+      {"arith.subi", "a - b, wraps", true, of_bits_too("arith.subi", "arith.xori")},
+      {"arith.muli", "a * b, wraps", true, of_bits_too("arith.muli", "arith.andi")},
       {"arith.cmpf", "compares floats by predicate", true, plan_cmpf},
       {"arith.cmpi", "compares integers by predicate", true, plan_cmpi},
       {"arith.sitofp", "integer to float", true, plan_sitofp},
