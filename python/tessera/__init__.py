@@ -18,7 +18,7 @@ import importlib
 _PLACES = {
     "KernelError": "_report", "Report": "_report", "capture": "_session", "make_goldens": "_session", "simulate": "_session",
     "Sweep": "_sweep", "sweep": "_sweep", "kernel": "_kernel", "devices": "_devices",
-    "DeviceArray": "_device_array", "TritonReport": "_triton_session", "simulate_triton": "_triton_session",
+    "DeviceArray": "_device_array", "TritonReport": "_triton_report", "simulate_triton": "_triton_session",
 }
 __all__ = sorted(_PLACES)
 

@@ -1,134 +1,15 @@
 """simulate_triton()."""
 import contextlib
+import functools
 import importlib.util
 import os
 import sys
 
-from tessera import _triton
-from tessera._devices import use_importer
-from tessera._report import Call, Report, kernel_error
+from tessera import _triton, _triton_report
 from tessera._settings import device_named, host_threads, seconds
-
-use_importer(_triton)
 
 _MOST_CALLS = 20_000
 _CHECKS = ("all", "report")
-_session = None
-
-
-class TritonReport(Report):
-    """calls: launches of kernels, in the order in which they ran, up to 20,000 of them. Bytes are what loads and stores
-    asked for. left_out: launches of which nothing is kept here."""
-
-    def __init__(self, session):
-        self._session = session
-        self._calls = []
-        self._left_out = 0
-
-    @property
-    def calls(self):
-        if self._session is not None:
-            self._session.collect()
-        return self._calls
-
-    @property
-    def left_out(self):
-        return _triton.left_out() if self._session is not None else self._left_out
-
-    def _close(self):
-        self._session.collect()
-        self._left_out = _triton.left_out()
-        self._session = None
-
-    @property
-    def predicted_seconds(self):
-        """What the device is predicted to take at least for the launches; None: some have no prediction."""
-        times = [call.predicted_seconds for call in self.calls]
-        return None if None in times else sum(times)
-
-    @property
-    def note(self):
-        if self.calls:
-            return f"{self.left_out:,} launches more ran, of which this report has no room" if self.left_out else ""
-        if os.environ.get("TRITON_INTERPRET", "0") not in ("", "0"):
-            return "no Triton kernel ran in this simulation: TRITON_INTERPRET is set, so that Triton's own interpreter ran them"
-        return "no Triton kernel ran in this simulation: the program took another path"
-
-    def _rows(self):
-        """A row for launches that are alike, of which programs make many."""
-        rows = [("kernel", "grid", "launches", "HBM read", "HBM written", "predicted", "seconds", "")]
-        alike = {}
-        for call in self.calls:
-            slugs = ", ".join(dict.fromkeys(error.slug for error in call.errors))
-            j = call.json
-            key = (call.kernel, "x".join(map(str, j["grid"])) if j else "")
-            alike.setdefault((*key, slugs), []).append(call)
-        for (kernel, grid, slugs), calls in alike.items():
-            ran = [call for call in calls if call.json]
-            times = [call.predicted_seconds for call in ran]
-            rows.append((kernel, grid, f"{len(calls):,}", *(f"{sum(call.traffic[name] for call in ran):,}" for name in (
-                "hbm_read_bytes", "hbm_write_bytes")), "" if None in times or not times else f"{1e6 * sum(times):,.1f} us",
-                f"{sum(call.json['seconds'] for call in ran):.3g}", slugs))
-        return rows
-
-    _LEFT = (0, 7)
-
-
-class TritonCall(Call):
-    """A launch of a kernel."""
-
-    @property
-    def kernel(self):
-        return self._finished.kernel
-
-    @property
-    def predicted_seconds(self):
-        """What the device takes at least: predict/grid_time.hpp; None: not known."""
-        return self._finished.predicted_seconds or None
-
-
-class _Session:
-    """What the driver sees of a simulation that is on."""
-
-    def __init__(self, keep_going, tensors=None):
-        self.keep_going = keep_going
-        self.tensors = tensors
-        self.report = TritonReport(self)
-
-    def collect(self):
-        for launched in _triton.take_launched():
-            self.report._calls.append(TritonCall(launched))
-
-    def launch(self, signature, specialisation, x, y, z, arguments):
-        if self.tensors is not None:
-            self.tensors.note_what_is_written(arguments)
-        interrupt = None
-        launched = None
-        try:
-            launched = signature.launch(specialisation, x, y, z, arguments)
-        except KeyboardInterrupt as e:
-            interrupt = e
-        if launched is not None and launched.printed:
-            sys.stdout.write(launched.printed)
-        if interrupt is not None:
-            ended = [e for call in self.report.calls[-1:] for e in call.errors if e.slug == "interrupted"]
-            raise KeyboardInterrupt(str(ended[0]) if ended else "") from None
-        if launched is None or not launched.findings:
-            return
-        errors = list(map(kernel_error, launched.findings))
-        if self.keep_going:
-            errors = [e for e in errors if e.slug in ("interrupted", "time-limit")]
-        if errors:
-            raise errors[0]
-
-
-def current():
-    """The simulation that is on; with TRITON_DEFAULT_BACKEND=tessera one that lasts as long as the process."""
-    global _session
-    if _session is None:
-        _triton.start(device=os.environ.get("TESSERA_TRITON_DEVICE", "h100"), threads=0, profile="exact", time_limit=0., most_launched=0)
-        _session = _Session(False)
-    return _session
 
 
 @contextlib.contextmanager
@@ -155,9 +36,8 @@ def simulate_triton(device="h100", checks="all", *, threads=0, profile="exact", 
     from triton import testing
     from triton.backends import Backend, backends
 
-    from tessera.triton_backend import compiler, driver
+    from tessera.triton_backend import assembly, compiler, driver
 
-    global _session
     device = device_named(device)
     if checks not in _CHECKS:
         raise ValueError(f"checks={checks!r}: one of {', '.join(map(repr, _CHECKS))}")
@@ -167,37 +47,46 @@ def simulate_triton(device="h100", checks="all", *, threads=0, profile="exact", 
     compiler.print_generic()
     if "tessera" not in backends:  # not installed: run from a build folder
         backends["tessera"] = Backend(compiler.TesseraBackend, driver.TesseraDriver)
-    if _session is not None and not _session.report.calls and os.environ.get("TRITON_DEFAULT_BACKEND") == "tessera":
-        _stop()
+    whole = _triton_report.running()
+    if whole is not None and not whole.report.calls and os.environ.get("TRITON_DEFAULT_BACKEND") == "tessera":
+        _triton_report.stop()
     _triton.start(device=device, threads=threads, profile=profile, time_limit=time_limit or 0.,
                   most_launched=_MOST_CALLS)
     with contextlib.ExitStack() as undo:
-        undo.callback(_stop)
+        undo.callback(_triton_report.stop)
         simulated = driver.TesseraDriver(device, cuda)
         tensors = None
         if "torch" in sys.modules or (cuda and importlib.util.find_spec("torch") is not None):
             from tessera import _torch
 
             tensors = undo.enter_context(_torch.tensors(simulated, cuda))
-        _session = _Session(checks == "report", tensors)
-        undo.callback(_session.report._close)
+        session = _triton_report.Session(checks == "report", tensors)
+        _triton_report.begin(session)
+        undo.callback(session.report._close)
         config = triton.runtime.driver
         before = config._active
         config.set_active(simulated)
         undo.callback(setattr, config, "_active", before)
         if cuda:
             undo.enter_context(_answer_for_cuda(backends, compiler.TesseraBackend))
+        undo.callback(setattr, triton.compiler.compiler, "AsmDict", triton.compiler.compiler.AsmDict)
+        triton.compiler.compiler.AsmDict = assembly.Assembly
         do_bench = testing.do_bench
         from tessera import _triton_clock
 
         testing.do_bench = _triton_clock.do_bench
         undo.callback(setattr, testing, "do_bench", do_bench)
-        yield _session.report
+        yield session.report
+
+
+@functools.cache
+def _say_what_cuda_is():
+    sys.stderr.write("tessera: this simulation answers for \"cuda\": what says so runs on this machine's memory, not on a GPU\n")
 
 
 @contextlib.contextmanager
 def _answer_for_cuda(backends, ours):
-    sys.stderr.write("tessera: this simulation answers for \"cuda\": what says so runs on this machine's memory, not on a GPU\n")
+    _say_what_cuda_is()
     nvidia = backends.pop("nvidia", None)
     ours.targets.add("cuda")
     try:
@@ -206,10 +95,3 @@ def _answer_for_cuda(backends, ours):
         ours.targets.discard("cuda")
         if nvidia is not None:
             backends["nvidia"] = nvidia
-
-
-def _stop():
-    global _session
-    _session = None
-    _triton.stop()
-    _triton.take_launched()

@@ -41,14 +41,15 @@ _BETWEEN = pytest.StashKey()
 class _Between:
     """The simulation outside of tests: for what conftest files, modules, classes and fixtures of theirs ask and run."""
 
-    def __init__(self, settings):
+    def __init__(self, simulate, settings):
+        self._simulate = simulate
         self._settings = settings
         self._running = None
 
     def start(self):
         import tessera
 
-        self._running = tessera.simulate(**self._settings)
+        self._running = getattr(tessera, self._simulate)(**self._settings)
         self._running.__enter__()
 
     def stop(self):
@@ -76,13 +77,18 @@ def pytest_configure(config):
 
 def _simulate_between(config, options):
     """Once: a conftest that names this plugin comes too late for the first of these hooks."""
-    if _BETWEEN in config.stash or options.tessera_triton is not None:
+    if _BETWEEN in config.stash:
         return
     if options.tessera_devices is not None:
         import jax
 
         jax.config.update("jax_num_cpu_devices", options.tessera_devices)
-    config.stash[_BETWEEN] = between = None if options.tessera is None else _Between(_of_command_line(options))
+    between = None
+    if options.tessera is not None:
+        between = _Between("simulate", _of_command_line(options))
+    elif options.tessera_triton is not None:
+        between = _Between("simulate_triton", _triton_settings(options))
+    config.stash[_BETWEEN] = between
     if between is not None:
         try:
             between.start()
@@ -119,19 +125,18 @@ def _settings(request):
     return settings if "device" in settings or "tessera_report" in request.fixturenames else None
 
 
-def _triton_settings(config):
+def _triton_settings(options):
     """None: no simulation of Triton kernels."""
-    device = config.getoption("--tessera-triton")
-    if device is None:
+    if options.tessera_triton is None:
         return None
-    settings = {name: config.getoption(f"--tessera-{name}") for name in ("checks", "profile", "cuda")}
+    settings = {name: getattr(options, f"tessera_{name}") for name in ("checks", "profile", "cuda")}
     settings = {name: value for name, value in settings.items() if value}
-    return {"device": device, "time_limit": config.getoption("--tessera-time-limit") or None, **settings}
+    return {"device": options.tessera_triton, "time_limit": options.tessera_time_limit or None, **settings}
 
 
 @pytest.fixture(autouse=True)
 def _tessera_simulation(request):
-    triton = _triton_settings(request.config)
+    triton = _triton_settings(request.config.option)
     settings = _settings(request)
     if settings is None and triton is None:
         yield None

@@ -1,11 +1,14 @@
 """Triton's front end for a simulated GPU: a kernel as the TTIR that a CUDA build would get."""
 import ctypes
 import functools
+import json
 
 import triton
 from triton._C import libtriton
 from triton._C.libtriton import ir, passes
 from triton.backends.nvidia import compiler as _cuda  # ours up to TTIR
+
+from tessera.triton_backend import assembly
 
 OLDEST = (3, 7)  # of Triton's versions, those that export what prints generic form
 
@@ -44,8 +47,7 @@ def without_descriptors(module):
 
 
 class TesseraBackend(_cuda.CUDABackend):
-    """Stages: ttir, as for a GPU, then what tessera reads: a line that says whether products may be fused into sums, the
-    module after it."""
+    """Stages: ttir, as for a GPU, then what tessera reads: a line of settings, the module after it."""
 
     targets = {"tessera"}  # that are ours; a simulation that answers for "cuda" adds it
 
@@ -58,7 +60,7 @@ class TesseraBackend(_cuda.CUDABackend):
         self.binary_ext = "tessera"
 
     def hash(self):
-        return f"tessera-1-{self.target.backend}-{self.target.arch}"
+        return f"tessera-2-{self.target.backend}-{self.target.arch}"
 
     def add_stages(self, stages, options, language=None):
         if language is not None and language.name != "TRITON":
@@ -72,4 +74,5 @@ class TesseraBackend(_cuda.CUDABackend):
             return without_descriptors(self.make_ttir(module, metadata, options, capability))
 
         stages["ttir"] = ttir
-        stages["tessera"] = lambda module, metadata: f"{int(options.enable_fp_fusion)}\n{module}".encode()
+        first = json.dumps(assembly.settings(options, capability))
+        stages["tessera"] = lambda module, metadata: f"{first}\n{module}".encode()

@@ -2,6 +2,7 @@
 
 Devices have numbers that no GPU has, so that nothing compiled for a simulation serves a GPU, or the other way.
 """
+import json
 import os
 import re
 
@@ -10,7 +11,7 @@ from triton import knobs
 from triton.backends.compiler import GPUTarget
 from triton.backends.driver import DriverBase, decompose_descriptor
 
-from tessera import _triton, _triton_session
+from tessera import _triton, _triton_report
 
 _ARCHES = {"a100": 80, "h100": 90, "h200": 90}
 _FIRST_DEVICE = 1000
@@ -53,7 +54,7 @@ class Launcher:
         if enter is not None:
             enter(launch_metadata)
         given = [args[i] for i in self.flat] if self.flat is not None else self._given(args)
-        _triton_session.current().launch(self.signature, self._fresh, x, y, z, given)
+        _triton_report.current().launch(self.signature, self._fresh, x, y, z, given)
         if exit_ is not None:
             exit_(launch_metadata)
 
@@ -95,8 +96,8 @@ _specialisations = {}  # by what the last stage made
 def _specialisation(name, kernel):
     found = _specialisations.get(kernel)
     if found is None:
-        fusion, module = kernel.decode().split("\n", 1)
-        found = _specialisations[kernel] = _triton.Specialisation(module, name, fusion == "1")
+        first, module = kernel.decode().split("\n", 1)
+        found = _specialisations[kernel] = _triton.Specialisation(module, name, json.loads(first)["fusion"])
     return found
 
 

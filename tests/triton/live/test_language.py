@@ -293,3 +293,87 @@ def test_early_return_split_and_interleave(rng):
     x, out = f32(rng, 40), DeviceArray.empty(40)
     early_return[(9,)](DeviceArray(x), out, 40, BLOCK=16)
     np.testing.assert_array_equal(out.array, x.reshape(-1, 2)[:, ::-1].ravel())
+
+
+@triton.jit(noinline=True)
+def half(x):
+    return x * 0.5
+
+
+@triton.jit
+def in_f64(x_ptr, out_ptr, N: tl.constexpr):
+    i = tl.arange(0, N)
+    x = tl.load(x_ptr + i)
+    tl.store(out_ptr + i, tl.exp(x) + half(tl.sum(x)))
+
+
+def test_f64_and_what_the_compiler_makes_of_it(rng):
+    x, out = rng.standard_normal(128), DeviceArray.empty(128, np.float64)
+    kernel = in_f64[(1,)](DeviceArray(x), out, N=128)
+    np.testing.assert_allclose(out.array, np.exp(x) + x.sum() / 2, rtol=1e-13)
+    assert "tt.func public @in_f64(" in kernel.asm["ttir"] and "#ttg.blocked" in kernel.asm["ttgir"]
+    assert ".visible .entry in_f64(" in kernel.asm["ptx"] and ".target sm_90" in kernel.asm["ptx"]
+
+
+@triton.jit
+def majority(a_ptr, b_ptr, c_ptr, out_ptr, N: tl.constexpr):
+    i = tl.arange(0, N)
+    bits = tl.inline_asm_elementwise("lop3.b32 $0, $1, $2, $3, 0xe8;", "=r,r,r,r",
+                                     [tl.load(a_ptr + i), tl.load(b_ptr + i), tl.load(c_ptr + i)], dtype=tl.int8,
+                                     is_pure=True, pack=4)
+    tl.store(out_ptr + i, bits)
+
+
+def test_inline_assembly(rng):
+    a, b, c = (rng.integers(-128, 128, 256).astype(np.int8) for _ in range(3))
+    out = DeviceArray.empty(256, np.int8)
+    majority[(1,)](*map(DeviceArray, (a, b, c)), out, N=256)
+    np.testing.assert_array_equal(out.array, (a & b) | (a & c) | (b & c))
+
+
+@triton.jit
+def scaled_product(a_ptr, s_ptr, b_ptr, out_ptr):
+    r, k, j = tl.arange(0, 16), tl.arange(0, 64), tl.arange(0, 2)
+    a = tl.load(a_ptr + r[:, None] * 32 + tl.arange(0, 32)[None, :])
+    s = tl.load(s_ptr + r[:, None] * 2 + j[None, :])
+    b = tl.load(b_ptr + k[:, None] * 16 + r[None, :])
+    tl.store(out_ptr + r[:, None] * 16 + r[None, :], tl.dot_scaled(a, s, "e2m1", b, None, "bf16"))
+
+
+def test_scaled_products(rng):
+    import ml_dtypes
+
+    codes = rng.integers(0, 16, (16, 64)).astype(np.uint8)
+    scales = rng.integers(118, 130, (16, 2)).astype(np.uint8)
+    b = rng.standard_normal((64, 16)).astype(ml_dtypes.bfloat16)
+    out = DeviceArray.empty((16, 16))
+    scaled_product[(1,)](DeviceArray(codes[:, ::2] | codes[:, 1::2] << 4), DeviceArray(scales), DeviceArray(b), out)
+    a = codes.view(ml_dtypes.float4_e2m1fn).astype(np.float64) * np.repeat(2.0 ** (scales.astype(int) - 127), 32, axis=1)
+    np.testing.assert_allclose(out.array, a @ b.astype(np.float64), rtol=1e-5, atol=1e-6)
+
+
+@triton.jit
+def words(x_ptr, out_ptr, N: tl.constexpr):
+    i = tl.arange(0, N)
+    x = tl.load(x_ptr + i)
+    tl.store(out_ptr + i, libdevice.clz(x) * 100 + libdevice.popc(x) + libdevice.float2int_rd(libdevice.erfinv(x / 1e10) * 1e4))
+
+
+def test_libdevice_of_integers(rng):
+    import math
+
+    x = rng.integers(1, 2**31, 128).astype(np.int32)
+    out = DeviceArray.empty(128, np.int32)
+    words[(1,)](DeviceArray(x), out, N=128)
+
+    def inverse_erf(y):
+        low, high = -1.0, 1.0
+        for _ in range(80):
+            middle = (low + high) / 2
+            low, high = (middle, high) if math.erf(middle) < y else (low, middle)
+        return low
+
+    for got, v in zip(out.array, x):
+        exact = inverse_erf(float(np.float32(v) / np.float32(1e10))) * 1e4
+        bits = (32 - int(v).bit_length()) * 100 + int(v).bit_count()
+        assert got - bits in (math.floor(exact - 1e-2), math.floor(exact + 1e-2))

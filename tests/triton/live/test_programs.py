@@ -153,6 +153,8 @@ TESTS = '''
 import numpy as np, pytest, triton, triton.language as tl
 from tessera import DeviceArray
 
+assert triton.runtime.driver.active.get_current_target().backend == "tessera"  # while tests are collected, too
+
 @triton.jit
 def double(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
     i = tl.arange(0, BLOCK)

@@ -1,4 +1,4 @@
-"""41 kernels that are wrong, each found at its line, and 41 that are right: one choice apart (BAD)."""
+"""42 kernels that are wrong, each found at its line, and 42 that are right: one choice apart (BAD)."""
 import inspect
 
 import numpy as np
@@ -98,6 +98,14 @@ def a_flag_read_as_it_is_written(x, o, BAD: tl.constexpr):
     if tl.program_id(0) == 0:
         tl.store(o, 1.0)
     tl.store(o + 1 + tl.program_id(0), tl.load(o if BAD else x))  # found
+
+
+@twin("race", 4, "xz")
+@triton.jit
+def a_sum_cleared_beside_atomics(x, o, BAD: tl.constexpr):
+    if tl.program_id(0) == 0:
+        tl.store(o + (0 if BAD else 1), 5.0)
+    tl.atomic_add(o, tl.load(x + tl.program_id(0)))  # found
 
 
 # Outside of an allocation.
@@ -427,7 +435,7 @@ def launch(name, bad):
 
 
 def test_as_many():
-    assert len(TWINS) == 41
+    assert len(TWINS) == 42
 
 
 @pytest.mark.parametrize("name", TWINS)

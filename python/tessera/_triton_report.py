@@ -1,0 +1,141 @@
+"""The simulation of Triton kernels that is on: what the driver launches in, and its report."""
+import os
+import sys
+
+from tessera import _triton
+from tessera._devices import use_importer
+from tessera._report import Call, Report, kernel_error
+
+use_importer(_triton)
+
+_session = None
+
+
+class TritonReport(Report):
+    """calls: launches of kernels, in the order in which they ran, up to 20,000 of them. Bytes are what loads and stores
+    asked for. left_out: launches of which nothing is kept here."""
+
+    def __init__(self, session):
+        self._session = session
+        self._calls = []
+        self._left_out = 0
+
+    @property
+    def calls(self):
+        if self._session is not None:
+            self._session.collect()
+        return self._calls
+
+    @property
+    def left_out(self):
+        return _triton.left_out() if self._session is not None else self._left_out
+
+    def _close(self):
+        self._session.collect()
+        self._left_out = _triton.left_out()
+        self._session = None
+
+    @property
+    def predicted_seconds(self):
+        """What the device is predicted to take at least for the launches; None: some have no prediction."""
+        times = [call.predicted_seconds for call in self.calls]
+        return None if None in times else sum(times)
+
+    @property
+    def note(self):
+        if self.calls:
+            return f"{self.left_out:,} launches more ran, of which this report has no room" if self.left_out else ""
+        if os.environ.get("TRITON_INTERPRET", "0") not in ("", "0"):
+            return "no Triton kernel ran in this simulation: TRITON_INTERPRET is set, so that Triton's own interpreter ran them"
+        return "no Triton kernel ran in this simulation: the program took another path"
+
+    def _rows(self):
+        """A row for launches that are alike, of which programs make many."""
+        rows = [("kernel", "grid", "launches", "HBM read", "HBM written", "predicted", "seconds", "")]
+        alike = {}
+        for call in self.calls:
+            slugs = ", ".join(dict.fromkeys(error.slug for error in call.errors))
+            j = call.json
+            key = (call.kernel, "x".join(map(str, j["grid"])) if j else "")
+            alike.setdefault((*key, slugs), []).append(call)
+        for (kernel, grid, slugs), calls in alike.items():
+            ran = [call for call in calls if call.json]
+            times = [call.predicted_seconds for call in ran]
+            rows.append((kernel, grid, f"{len(calls):,}", *(f"{sum(call.traffic[name] for call in ran):,}" for name in (
+                "hbm_read_bytes", "hbm_write_bytes")), "" if None in times or not times else f"{1e6 * sum(times):,.1f} us",
+                f"{sum(call.json['seconds'] for call in ran):.3g}", slugs))
+        return rows
+
+    _LEFT = (0, 7)
+
+
+class TritonCall(Call):
+    """A launch of a kernel."""
+
+    @property
+    def kernel(self):
+        return self._finished.kernel
+
+    @property
+    def predicted_seconds(self):
+        """What the device takes at least: predict/grid_time.hpp; None: not known."""
+        return self._finished.predicted_seconds or None
+
+
+class Session:
+    """What the driver sees of a simulation that is on."""
+
+    def __init__(self, keep_going, tensors=None):
+        self.keep_going = keep_going
+        self.tensors = tensors
+        self.report = TritonReport(self)
+
+    def collect(self):
+        for launched in _triton.take_launched():
+            self.report._calls.append(TritonCall(launched))
+
+    def launch(self, signature, specialisation, x, y, z, arguments):
+        if self.tensors is not None:
+            self.tensors.note_what_is_written(arguments)
+        interrupt = None
+        launched = None
+        try:
+            launched = signature.launch(specialisation, x, y, z, arguments)
+        except KeyboardInterrupt as e:
+            interrupt = e
+        if launched is not None and launched.printed:
+            sys.stdout.write(launched.printed)
+        if interrupt is not None:
+            ended = [e for call in self.report.calls[-1:] for e in call.errors if e.slug == "interrupted"]
+            raise KeyboardInterrupt(str(ended[0]) if ended else "") from None
+        if launched is None or not launched.findings:
+            return
+        errors = list(map(kernel_error, launched.findings))
+        if self.keep_going:
+            errors = [e for e in errors if e.slug in ("interrupted", "time-limit")]
+        if errors:
+            raise errors[0]
+
+
+def current():
+    """The simulation that is on; with TRITON_DEFAULT_BACKEND=tessera one that lasts as long as the process."""
+    if _session is None:
+        _triton.start(device=os.environ.get("TESSERA_TRITON_DEVICE", "h100"), threads=0, profile="exact", time_limit=0., most_launched=0)
+        begin(Session(False))
+    return _session
+
+
+def running():
+    """None: none is on."""
+    return _session
+
+
+def begin(session):
+    global _session
+    _session = session
+
+
+def stop():
+    begin(None)
+    _triton.stop()
+    _triton.take_launched()
