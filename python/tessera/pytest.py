@@ -77,7 +77,7 @@ def pytest_configure(config):
 
 def _simulate_between(config, options):
     """Once: a conftest that names this plugin comes too late for the first of these hooks."""
-    if _BETWEEN in config.stash:
+    if _BETWEEN in config.stash or (options.tessera is not None and options.tessera_triton is not None):
         return
     if options.tessera_devices is not None:
         import jax

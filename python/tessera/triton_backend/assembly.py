@@ -2,13 +2,12 @@
 for the GPU, in a process of its own, when a program asks. No GPU is needed, and no launch waits for it.
 """
 import dataclasses
+import functools
 import json
 import os
 import pickle
 import subprocess
 import sys
-
-from triton.compiler.compiler import AsmDict
 
 _MADE = ("ttir", "ttgir", "llir", "ptx", "cubin")
 _COMPILE = """
@@ -29,19 +28,23 @@ def settings(options, arch):
     return {"fusion": options.enable_fp_fusion, "arch": arch, "options": simple}
 
 
-class Assembly(AsmDict):
-    """In place of Triton's in a simulation."""
+@functools.cache
+def made_when_asked(triton_s):
+    """In place of Triton's class of `asm` in a simulation. Triton imports this module before it has that."""
+    class Assembly(triton_s):
+        def __getitem__(self, key):
+            if key in _MADE and "tessera" in self and not self.get("_made"):
+                self._make()
+            return super().__getitem__(key)
 
-    def __getitem__(self, key):
-        if key in _MADE and "tessera" in self and not self.get("_made"):
-            self._make()
-        return super().__getitem__(key)
+        def _make(self):
+            first, module = self["tessera"].decode().split("\n", 1)
+            asked = {**json.loads(first), "ttir": module, "names": _MADE}
+            env = {key: value for key, value in os.environ.items() if key not in ("TRITON_DEFAULT_BACKEND", "TRITON_INTERPRET")}
+            done = subprocess.run([sys.executable, "-c", _COMPILE], input=json.dumps(asked).encode(), env=env,
+                                  capture_output=True)
+            if done.returncode != 0:
+                raise RuntimeError("Triton's compiler makes nothing of this kernel for a GPU:\n" + done.stderr.decode()[-2000:])
+            self.update(pickle.loads(done.stdout), _made=True)
 
-    def _make(self):
-        first, module = self["tessera"].decode().split("\n", 1)
-        asked = {**json.loads(first), "ttir": module, "names": _MADE}
-        env = {key: value for key, value in os.environ.items() if key not in ("TRITON_DEFAULT_BACKEND", "TRITON_INTERPRET")}
-        done = subprocess.run([sys.executable, "-c", _COMPILE], input=json.dumps(asked).encode(), env=env, capture_output=True)
-        if done.returncode != 0:
-            raise RuntimeError("Triton's compiler makes nothing of this kernel for a GPU:\n" + done.stderr.decode()[-2000:])
-        self.update(pickle.loads(done.stdout), _made=True)
+    return Assembly

@@ -196,15 +196,15 @@ def test_arguments_that_are_refused():
 
 
 @triton.jit
-def in_f64(out_ptr):
-    i = tl.arange(0, 16)
-    tl.store(out_ptr + i, tl.sqrt(i.to(tl.float64)))
+def of_hardware(out_ptr):
+    tl.store(out_ptr, tl.inline_asm_elementwise("mov.u32 $0, %smid;", "=r", [], dtype=tl.int32, is_pure=True, pack=1))
 
 
 def test_what_is_not_built_is_refused_with_its_line():
     with pytest.raises(tessera.KernelError) as wrong, tessera.simulate_triton():
-        in_f64[(1,)](DeviceArray.empty(16, np.float64))
-    assert wrong.value.kind == "unsupported" and f":{line_of('tl.sqrt(i.to(tl.float64))')}" in str(wrong.value)
+        of_hardware[(1,)](DeviceArray.empty(1, np.int32))
+    assert wrong.value.kind == "unsupported" and f":{line_of('mov.u32 $0, %smid;')}" in str(wrong.value)
+    assert "of the register %smid" in str(wrong.value)
 
 
 @triton.jit

@@ -105,7 +105,7 @@ def a_flag_read_as_it_is_written(x, o, BAD: tl.constexpr):
 def a_sum_cleared_beside_atomics(x, o, BAD: tl.constexpr):
     if tl.program_id(0) == 0:
         tl.store(o + (0 if BAD else 1), 5.0)
-    tl.atomic_add(o, tl.load(x + tl.program_id(0)))  # found
+    tl.atomic_add(o, tl.load(x + tl.program_id(0)), sem="relaxed")  # found
 
 
 # Outside of an allocation.
