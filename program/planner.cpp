@@ -350,6 +350,38 @@ int Planner::splatted(int value) {
   return p.lane.slot;
 }
 
+namespace {
+
+bool is_sum(const ElementOp& e) {
+  return e.regular == regular_add || e.regular == regular_sub || e.regular == regular_mul;
+}
+
+/// Elements of a sum or product that do not fit its type are marked.
+void mark_wrapped(Exec& x, const ElementOp& e, Vector& to, const Vector& a, const Vector& b,
+                  std::int64_t n) {
+  visit_dtype(e.result, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    if constexpr (std::is_integral_v<T> && sizeof(T) < 8) {
+      const auto* const l = reinterpret_cast<const T*>(a.data.bytes());
+      const auto* const r = reinterpret_cast<const T*>(b.data.bytes());
+      const auto* const sums = reinterpret_cast<const T*>(to.data.bytes());
+      for (std::int64_t i = 0; i < n; ++i) {
+        const std::int64_t p = l[i];
+        const std::int64_t q = r[i];
+        const std::int64_t exact = e.regular == regular_add   ? p + q
+                                   : e.regular == regular_sub ? p - q
+                                                              : p * q;
+        if (exact == static_cast<std::int64_t>(sums[i]) || to.is_poison(i)) continue;
+        if (!to.poison) to.poison = poison_mask(n, 0);
+        to.poison.bytes()[i] = std::byte{kWrapped};
+        x.wrapped = x.here();
+      }
+    }
+  });
+}
+
+}  // namespace
+
 /// Where the result is not regular, its elements are computed by a group of their own.
 void Planner::regular_op(int result, const ElementOp& e, std::span<const int> operands) {
   const Type& t = type(result);
@@ -374,7 +406,7 @@ void Planner::regular_op(int result, const ElementOp& e, std::span<const int> op
   const int slot = program_.regulars++;
   place_regular(result, slot);
   note_.makes.push_back({t.kind, slot, t.dtype, t.shape, true});
-  emit([plan, slot, e, shape = t.shape](Exec& x) {
+  emit([plan, slot, e, shape = t.shape, watched = watched(result) && is_sum(e)](Exec& x) {
     std::array<std::optional<Regular>, 2> own;
     std::array<const Regular*, 2> in{};
     bool regular = true;
@@ -394,6 +426,10 @@ void Planner::regular_op(int result, const ElementOp& e, std::span<const int> op
       x.vector(plan->group.lanes[i].slot) = elements_of(x, plan->in[i]);
     plan->group.run(x);
     to.dense = std::exchange(x.vector(plan->made), Vector());
+    if (watched) {
+      mark_wrapped(x, e, to.dense, x.vector(plan->group.lanes.front().slot),
+                   x.vector(plan->group.lanes.back().slot), shape.elems());
+    }
     for (const Lane& l : plan->group.lanes) x.vector(l.slot) = Vector();
   });
   carries_bounds();
@@ -658,8 +694,39 @@ void Planner::element_op(const Operation& op, ElementOp e, std::span<const int> 
     scalar_op(result, e, operands);
   else if (regular)
     regular_op(result, e, operands);
+  else if (watched(result) && is_sum(e))
+    watched_op(result, e, operands);
   else
     grouped_op(result, e, operands);
+}
+
+/// A sum or product of vectors that must fit its type.
+void Planner::watched_op(int result, const ElementOp& e, std::span<const int> operands) {
+  struct Plan {
+    Group group;
+    std::array<int, 2> in{};
+  };
+  const auto plan = std::make_shared<Plan>();
+  Group::Member m;
+  m.op = e;
+  m.location = running_->location;
+  m.shape = type(result).shape;
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    plan->in[i] = vector(operands[i]);
+    m.operands.push_back(plan->group.lane({Lane::Kind::dense, plan->in[i], 1, e.result}));
+  }
+  const int to = m.vector = new_vector(result);
+  plan->group.elems = m.shape.elems();
+  plan->group.members.push_back(std::move(m));
+  emit(
+      [plan, to, e](Exec& x) {
+        plan->group.run(x);
+        mark_wrapped(x, e, x.vector(to), x.vector(plan->in[0]), x.vector(plan->in[1]),
+                     plan->group.elems);
+      },
+      {plan->in[0], plan->in[1]});
+  carries_bounds();
+  work(plan->group.work());
 }
 
 /// Of scalars, or of vectors of one value each.
@@ -682,6 +749,7 @@ void Planner::scalar_op(int result, const ElementOp& e, std::span<const int> ope
   else
     splat(result, out);
   const std::size_t n = operands.size();
+  const bool checked = watched(result) && is_sum(e);
   emit([=](Exec& x) {
     std::array<const std::byte*, 4> from{};
     bool poison = false;
@@ -701,6 +769,17 @@ void Planner::scalar_op(int result, const ElementOp& e, std::span<const int> ope
             return std::all_of(from[i], from[i] + register_bytes(types[i]),
                                [](std::byte b) { return b == std::byte{0}; });
           });
+    }
+    if (checked && !poison) {
+      std::array<Regular, 2> own;
+      std::array<const Regular*, 2> exact{};
+      for (std::size_t i = 0; i < n; ++i)
+        exact[i] = &regular_value(x, {.slot = in[i], .splat = true, .dtype = types[i]}, own[i]);
+      Regular sum;
+      if (!e.regular(sum, exact.data(), {}) || !fits(sum, {}, e.result)) {
+        to.poison = kWrapped;
+        x.wrapped = x.here();
+      }
     }
     to.bound = 0;
     if (op_state.error_model != nullptr) {

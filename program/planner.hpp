@@ -89,6 +89,9 @@ class Planner {
   // Vectors without elements (regular.hpp). A value that `keep_regular` names is one if what it is
   // made of is.
   void keep_regular(std::vector<bool> values) { keep_ = std::move(values); }
+  /// Integers that must fit their types: where one does not, it is as undefined (kWrapped). Sums
+  /// and products, of scalars and of regular vectors.
+  void watch(std::vector<bool> values) { watched_ = std::move(values); }
   bool is_regular(int value);  ///< or a splat of integers
   RegularView regular(int value);
   /// start, start + 1, ...: of one dim.
@@ -198,10 +201,14 @@ class Planner {
   bool on_values(const Operation& op, const Rule& rule) const;
   void scalar_op(int result, const ElementOp& e, std::span<const int> operands);
   void grouped_op(int result, const ElementOp& e, std::span<const int> operands);
+  void watched_op(int result, const ElementOp& e, std::span<const int> operands);
   void repeat(int result, int operand, const Shape& strides);
   void emit_group(std::int64_t elems);
   bool kept_regular(int value) const {
     return !keep_.empty() && keep_[static_cast<std::size_t>(value)];
+  }
+  bool watched(int value) const {
+    return !watched_.empty() && watched_[static_cast<std::size_t>(value)];
   }
   void place_regular(int value, int slot);
   void regular_op(int result, const ElementOp& e, std::span<const int> operands);
@@ -217,7 +224,8 @@ class Planner {
   std::vector<Place> places_;
   std::vector<int> uses_;
   std::vector<bool> keep_;  ///< regular
-  std::size_t block_ = 1;   ///< that is planned
+  std::vector<bool> watched_;
+  std::size_t block_ = 1;  ///< that is planned
   std::size_t blocks_ = 1;
   std::map<int, std::size_t> arguments_;  ///< of blocks that are planned, and which
   std::vector<int> roots_;

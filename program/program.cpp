@@ -53,7 +53,7 @@ void Exec::run(const Code& code) {
 std::int64_t Exec::integer(int slot, DType dtype, const char* what) {
   const Origin poison = scalars[static_cast<std::size_t>(slot)].poison;
   if (poison != 0 && dry) fail_value();
-  if (poison != 0) fail_poison(poison, what);
+  if (poison != 0) fail_poison(poison, what, wrapped);
   if (scalars[static_cast<std::size_t>(slot)].bound > 0)
     fail_bounds_of(std::string("where ") + what + " depends on a value that others may not have");
   switch (dtype) {
@@ -90,7 +90,20 @@ std::int64_t leader_of(const Program& program, std::int64_t cell) {
   return cell;
 }
 
-void fail_poison(Origin origin, const char* what) {
+void fail_poison(Origin origin, const char* what, Here wrapped) {
+  if (read_of(origin) == kWrapped) {
+    Diagnostic d{.slug = "oob-index"};
+    d.headline = std::string(what) + " depends on an offset that does not fit its type, and wraps";
+    add_kernel_field(d);
+    d.fields.emplace_back("line", caller_excerpt());
+    if (wrapped.line > 0) d.fields.emplace_back("wraps", source_excerpt(wrapped));
+    d.fields.emplace_back(
+        "help",
+        "widen it before it grows: tl.program_id(0).to(tl.int64), or strides that "
+        "are 64-bit");
+    add_replay_field(d);
+    throw KernelError(std::move(d));
+  }
   const bool stale = (origin & kStale) != 0;
   Diagnostic d{
       .slug = stale ? "parallel-dependence" : "uninit-read",

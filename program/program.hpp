@@ -172,6 +172,9 @@ struct Window {
 /// Of an element that a mask left out of a load: stored, it is as if nothing had been.
 inline constexpr Origin kLeftOut = kAnyRead + 1;
 
+/// Of an integer that does not fit its type (Planner::watch).
+inline constexpr Origin kWrapped = kAnyRead + 2;
+
 /// A read of memory, to name where an undefined value comes from.
 struct Read {
   int location = 0;
@@ -339,6 +342,7 @@ class Exec {
   std::vector<Regular> moving_regulars;
   std::map<std::int64_t, MatrixUnit> matrix_units;
   std::array<std::uint64_t, 4> random{};  ///< of the seeded generator
+  Here wrapped;                           ///< the line of the last integer that was kWrapped
 
  private:
   const Step* step_ = nullptr;
@@ -346,7 +350,8 @@ class Exec {
 };
 
 // Errors of a body, at the line of the running step.
-[[noreturn]] void fail_poison(Origin origin, const char* what);
+/// `wrapped`: of an origin that is kWrapped, its line.
+[[noreturn]] void fail_poison(Origin origin, const char* what, Here wrapped = {});
 [[noreturn]] void fail_bounds(const MemRef& m, int dim, std::int64_t start, std::int64_t size,
                               std::int64_t extent, const Here* at = nullptr);
 /// The explicit ops of a matrix unit in an order that it does not allow.

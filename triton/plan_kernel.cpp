@@ -5,6 +5,7 @@
 #include "sim/diagnostics/diagnostic.hpp"
 #include "triton/combine.hpp"
 #include "triton/contract.hpp"
+#include "triton/offsets.hpp"
 #include "triton/regular_values.hpp"
 #include "triton/rules.hpp"
 #include "triton/turns.hpp"
@@ -82,6 +83,7 @@ std::unique_ptr<Kernel> plan_kernel(Module module, Profile profile, bool fusion,
   }
   KernelPlanner planner(module, *kernel);
   if (regular) planner.keep_regular(regular_values(module, main));
+  planner.watch(offset_parts(module, main));
   const std::vector<bool> written = written_arguments(module, main);
   for (std::size_t i = 0; i < main.body.arguments.size(); ++i) {
     const Type& t = module.type(main.body.arguments[i]);

@@ -363,22 +363,62 @@ TEST_CASE("elementwise ops of tt, and libdevice by name", "[triton]") {
   }
 }
 
-TEST_CASE("offsets have 32 bits until they are widened, and wrap", "[triton]") {
-  // 65536 * 65536 is 0 in 32 bits.
-  const std::string body = R"(
+TEST_CASE("an offset of 32 bits that wraps is told with the line where it does", "[triton]") {
+  // 65536 * 65536 is 0 in 32 bits: inside, and wrong.
+  const auto body = [](const std::string& between) {
+    return R"(
 %k = "arith.muli"(%n, %n) : (i32, i32) -> i32
-%p = "tt.addptr"(%a, %k) : (!tt.ptr<f32>, i32) -> !tt.ptr<f32>
+)" + between +
+           R"(
+%p = "tt.addptr"(%a, %at) : (!tt.ptr<f32>, i32) -> !tt.ptr<f32>
 %v = "tt.load"(%p) <{operandSegmentSizes = array<i32: 1, 0, 0>}> : (!tt.ptr<f32>) -> f32
 "tt.store"(%b, %v) : (!tt.ptr<f32>, f32) -> ()
 )";
+  };
   const Array x = array_of(DType::f32, {4}, [](auto i) { return double(i) + 5; });
-  const std::string arguments = "%a: !tt.ptr<f32>, %b: !tt.ptr<f32>, %n: i32";
-  const Ran r = launch_text(kernel_text(arguments, body), {x, Array(DType::f32, {1})}, {65536});
-  REQUIRE(r.ok());
-  CHECK(r.out(1).at(0) == 5);
+  const auto run = [&](const std::string& between, std::int64_t n) {
+    return launch_text(kernel_text("%a: !tt.ptr<f32>, %b: !tt.ptr<f32>, %n: i32", body(between)),
+                       {x, Array(DType::f32, {1})}, {n});
+  };
+  const std::string plain = "%at = \"arith.addi\"(%k, %n) : (i32, i32) -> i32";
+  const Ran wraps = run(plain, 65536);
+  CHECK(wraps.slug() == "oob-index");
+  CHECK(
+      wraps.text().find("an address depends on an offset that does not fit its type, and wraps") !=
+      std::string::npos);
+  CHECK(wraps.text().find("  wraps   ") != std::string::npos);
   // Just below 2^31 it does not: the address is far outside.
-  const Ran far = launch_text(kernel_text(arguments, body), {x, Array(DType::f32, {1})}, {46340});
+  const Ran far = run(plain, 46340);
   CHECK(far.slug() == "oob-index");
+  CHECK(far.text().find("wraps") == std::string::npos);
+  // A hash may.
+  const Ran hash = run("%at = \"arith.remui\"(%k, %n) : (i32, i32) -> i32", 65536);
+  REQUIRE(hash.ok());
+  CHECK(hash.out(1).at(0) == 5);
+  SECTION("of tensors, where the mask does not leave it out") {
+    const std::string rows = R"(
+%zero = "arith.constant"() <{value = 0 : i32}> : () -> i32
+%r = "tt.make_range"() <{start = 0 : i32, end = 16 : i32}> : () -> tensor<16xi32>
+%s = "tt.splat"(%n) : (i32) -> tensor<16xi32>
+%m = "tt.splat"(%rows) : (i32) -> tensor<16xi32>
+%k = "arith.muli"(%r, %s) : (tensor<16xi32>, tensor<16xi32>) -> tensor<16xi32>
+%on = "arith.cmpi"(%r, %m) <{predicate = 2 : i64}> : (tensor<16xi32>, tensor<16xi32>) -> tensor<16xi1>
+%q = "tt.splat"(%a) : (!tt.ptr<i8>) -> tensor<16x!tt.ptr<i8>>
+%p = "tt.addptr"(%q, %k) : (tensor<16x!tt.ptr<i8>>, tensor<16xi32>) -> tensor<16x!tt.ptr<i8>>
+%v = "tt.load"(%p, %on) <{operandSegmentSizes = array<i32: 1, 1, 0>}> : (tensor<16x!tt.ptr<i8>>, tensor<16xi1>) -> tensor<16xi8>
+"tt.store"(%p, %v, %on) : (tensor<16x!tt.ptr<i8>>, tensor<16xi8>, tensor<16xi1>) -> ()
+)";
+    // Eight rows of 2^28 bytes end at 2^31; the ninth is row -8 then.
+    const auto of = [&](std::int64_t n, std::int64_t used) {
+      return launch_text(kernel_text("%a: !tt.ptr<i8>, %n: i32, %rows: i32", rows),
+                         {Array(DType::i8, {1})}, {n, used});
+    };
+    CHECK(of(1 << 28, 1).ok());
+    CHECK(of(1 << 28, 2).text().find("wraps") == std::string::npos);
+    const Ran wrapped = of(1 << 28, 9);
+    CHECK(wrapped.slug() == "oob-index");
+    CHECK(wrapped.text().find("  wraps   ") != std::string::npos);
+  }
 }
 
 TEST_CASE("branches, loops and the grid", "[triton]") {

@@ -107,7 +107,7 @@ void each_lane(Exec& x, int site, std::int64_t n, std::int64_t width, std::int64
       before.poison.bytes()[e] = std::byte{x.undefined()};
       continue;
     }
-    if (const Origin o = pointers.poison_at(e)) fail_poison(o, "an address");
+    if (const Origin o = pointers.poison_at(e)) fail_poison(o, "an address", x.wrapped);
     if (const Origin o = value.poison_at(e)) fail_poison(o, "what an atomic adds");
     std::byte* const at = i.memory.atomic(i, site, addresses[e], width);
     if (order == kAcquire || order == kAcquireRelease) i.memory.acquire(i, addresses[e]);

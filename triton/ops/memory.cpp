@@ -60,10 +60,11 @@ void plan_addptr(Planner& p, const Operation& op) {
 }
 
 /// What decides an access may not be undefined, where the mask is set.
-void defined(const Vector& v, const std::byte* on, std::int64_t n, const char* what) {
+void defined(const Exec& x, const Vector& v, const std::byte* on, std::int64_t n,
+             const char* what) {
   for (std::int64_t e = 0; v.poison && e < n; ++e) {
     if ((on == nullptr || on[e] != std::byte{0}) && v.is_poison(e))
-      fail_poison(v.poison_at(e), what);
+      fail_poison(v.poison_at(e), what, x.wrapped);
   }
 }
 
@@ -114,10 +115,10 @@ struct Access {
     Lanes l;
     if (masked) {
       l.mask = regular ? elements_of(x, mask) : x.vector(mask_slot);
-      defined(l.mask, nullptr, elems, "a mask");
+      defined(x, l.mask, nullptr, elems, "a mask");
     }
     l.pointers = regular ? elements_of(x, pointers) : x.vector(pointer_slot);
-    defined(l.pointers, l.on(), elems, "an address");
+    defined(x, l.pointers, l.on(), elems, "an address");
     return l;
   }
 };
