@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "sim/bounds/elementwise.hpp"
@@ -162,6 +163,18 @@ void Group::run(Exec& x) const {
   }
   if (poison || op_state.error_model != nullptr || op_state.trap_nan) {
     run_apart(x);
+    return;
+  }
+  if (members.size() == 1 &&
+      std::ranges::all_of(lanes, [](const Lane& l) { return l.kind == Lane::Kind::dense; })) {
+    const Member& m = members.front();
+    Vector made{StorageHandle(
+        Storage::allocate(static_cast<std::size_t>(elems * register_bytes(m.op.result))))};
+    std::array<const std::byte*, 4> in{};
+    for (std::size_t k = 0; k < m.operands.size(); ++k)
+      in[k] = lane_data(x, lanes[static_cast<std::size_t>(m.operands[k])]);
+    m.op.kernel(made.data.bytes(), in.data(), elems);
+    x.vector(m.vector) = std::move(made);
     return;
   }
   const std::int64_t strip = std::min(kStrip, elems);
