@@ -7,7 +7,7 @@
 // ref.store_at(x, keep) write where the mask holds. Every read checks that what it reads was
 // written (uninit-read, parallel-dependence); slices check bounds (oob-index) and, on devices with
 // a native tile, alignment (misaligned-slice): columns start at multiples of the lanes, rows of
-// packed types at multiples of their sublanes.
+// packed types at those of the block's tile rows.
 #pragma once
 
 #include <cstring>
