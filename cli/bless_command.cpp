@@ -190,7 +190,7 @@ int bless_command(const Kernels& kernels, const RunArguments& a, const GoldenArg
         arguments.case_index = static_cast<int>(c);
         arguments.input_kind = name(kind);
         Request request = request_of(kernel, arguments);
-        request.options.error_model = model_of(g);
+        request.options.error_model = model_of_kernel(g);
         lift_limits(request);
         take_cuda_tiles(kernel, request);
         make_small(kernel, request);

@@ -27,6 +27,14 @@ ErrorModel model_of(const GoldenArguments& g) {
   return model;
 }
 
+ErrorModel model_of_kernel(const GoldenArguments& g) {
+  ErrorModel model = model_of(g);
+  if (model.accumulate == 0)
+    throw InputError("bad-input", "--accumulate real is for modules: a kernel of C++ has an oracle",
+                     "tessera run compares with it");
+  return model;
+}
+
 void lift_limits(Request& request) {
   if (!request.device.keeps_blocks_across_cells())
     request.device.vmem_bytes = std::numeric_limits<std::int64_t>::max();
@@ -85,7 +93,7 @@ int golden_make_command(const Kernels& kernels, const RunArguments& a, const Gol
   } else {
     const KernelHandle& kernel = kernels.find(a.kernel);
     Request request = request_of(kernel, a);
-    request.options.error_model = model_of(g);
+    request.options.error_model = model_of_kernel(g);
     lift_limits(request);
     made = make_golden(kernel, request, command_of("golden make", a, g), diagnostics);
   }

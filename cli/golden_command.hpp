@@ -8,6 +8,8 @@ namespace tessera::cli {
 
 /// The error model that the arguments describe; throws InputError.
 ErrorModel model_of(const GoldenArguments& golden);
+/// Of a kernel whose oracle is C++: throws InputError for real numbers.
+ErrorModel model_of_kernel(const GoldenArguments& golden);
 
 /// On a GPU what a build keeps in shared memory and in registers is its own affair: blocks need not
 /// fit the simulated VMEM.

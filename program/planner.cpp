@@ -1,7 +1,9 @@
 #include "program/planner.hpp"
 
+#include <cmath>
 #include <optional>
 
+#include "memory_model/float_format.hpp"
 #include "sim/diagnostics/slugs.hpp"
 #include "sim/numerics/op_state.hpp"
 #include "sim/run.hpp"
@@ -620,6 +622,26 @@ void Planner::repeat(int result, int operand, const Shape& strides) {
   carries_bounds();
 }
 
+namespace {
+/// How far a constant may be from the real number that it stands for: half a unit in the last
+/// place, unless so few bits are set that it is that number.
+float what_rounding_took(const std::byte* bytes, DType dtype) {
+  if (!is_float(dtype)) return 0;
+  const double v = visit_dtype(dtype, [&]<class Tag>(Tag) {
+    typename Tag::type held;
+    std::memcpy(&held, bytes, sizeof(held));
+    return convert<double>(held);
+  });
+  if (v == 0 || !std::isfinite(v)) return 0;
+  int exponent = 0;
+  const int bits = mantissa_bits(dtype);
+  const double short_ones = std::ldexp(std::frexp(v, &exponent), bits / 2 + 1);
+  return short_ones == std::trunc(short_ones)
+             ? 0.f
+             : static_cast<float>(std::ldexp(1., exponent - 2 - bits));
+}
+}  // namespace
+
 void Planner::constant(int result, const Attribute& value) {
   const Type& t = type(result);
   const auto slot_of = [&](std::uint64_t bits, DType dtype) {
@@ -627,6 +649,7 @@ void Planner::constant(int result, const Attribute& value) {
     if (fresh) {
       Scalar s;
       std::memcpy(s.bytes.data(), &bits, sizeof(bits));
+      s.bound = what_rounding_took(s.bytes.data(), dtype);
       program_.constants.emplace_back(program_.scalars++, s);
     }
     return it->second;

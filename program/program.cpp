@@ -13,7 +13,10 @@ Exec::Exec(const Program& p, MachineCore* core_, StepContext& context_)
       vectors(static_cast<std::size_t>(p.vectors)),
       memrefs(static_cast<std::size_t>(p.memrefs)),
       regulars(static_cast<std::size_t>(p.regulars)) {
-  for (const auto& [slot, value] : p.constants) scalars[static_cast<std::size_t>(slot)] = value;
+  for (const auto& [slot, value] : p.constants) {
+    Scalar& s = scalars[static_cast<std::size_t>(slot)] = value;
+    s.bound = 0;
+  }
   for (const auto& [slot, range] : p.ranges) regulars[static_cast<std::size_t>(slot)] = range;
   for (const auto& [slot, bytes] : p.dense) {
     Vector& v = vector(slot);

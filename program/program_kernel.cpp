@@ -86,6 +86,8 @@ class ProgramBody final : public Body {
 
   void run() override {
     if (std::exchange(meets_first_, false)) meet_devices();
+    if (op_state.error_model != nullptr && std::exchange(exact_constants_, false))
+      bound_constants();
     run_at(view_.ids.data());
   }
 
@@ -111,6 +113,13 @@ class ProgramBody final : public Body {
   const Window& window_at(std::size_t i) const {
     const std::size_t first = program_.operands.size();
     return i < first ? program_.operands[i] : program_.scratch[i - first];
+  }
+
+  /// Other builds have these constants; of real numbers they are what rounding left.
+  void bound_constants() {
+    if (op_state.error_model->accumulate > 0) return;
+    for (const auto& [slot, value] : program_.constants)
+      exec_.scalars[static_cast<std::size_t>(slot)].bound = value.bound;
   }
 
   /// No core goes on before all cores of all devices are in the kernel: what Pallas does for a
@@ -210,6 +219,7 @@ class ProgramBody final : public Body {
   Exec exec_;
   IndexMaps maps_;
   bool meets_first_ = false;
+  bool exact_constants_ = true;
   std::vector<std::unique_ptr<Block>> counted_;  ///< of a count: memory that nobody reads
 };
 

@@ -10,6 +10,7 @@
 #include "sim/bounds/rules.hpp"
 #include "sim/bounds/sum.hpp"
 #include "sim/diagnostics/diagnostic.hpp"
+#include "sim/numerics/op_state.hpp"
 
 namespace tessera::bounds {
 
@@ -68,6 +69,7 @@ template <class R, class C, int kArity>
 
 enum class Exactness {
   ieee,      ///< exact operands make an exact result
+  sum,       ///< ... unless theirs is a real number
   product,   ///< ... unless products may stay unrounded
   function,  ///< ... if the other side's function is correctly rounded
 };
@@ -91,7 +93,7 @@ constexpr Rule make_rule(const char* op, Exactness exactness) {
 
 constexpr Rule kRules[] = {
     make_rule<SameRule, 1>("abs", Exactness::ieee),
-    make_rule<AddRule, 2>("add", Exactness::ieee),
+    make_rule<AddRule, 2>("add", Exactness::sum),
     make_rule<AndRule, 2>("and", Exactness::ieee),
     make_rule<BitsRule, 2>("bit_and", Exactness::ieee),
     make_rule<BitsRule, 2>("bit_or", Exactness::ieee),
@@ -131,7 +133,7 @@ constexpr Rule kRules[] = {
     make_rule<BitsRule, 2>("shift_right", Exactness::ieee),
     make_rule<SinRule, 1>("sin", Exactness::function),
     make_rule<SqrtRule, 1>("sqrt", Exactness::function),
-    make_rule<AddRule, 2>("sub", Exactness::ieee),
+    make_rule<SubRule, 2>("sub", Exactness::sum),
     make_rule<TanhRule, 1>("tanh", Exactness::function),
     make_rule<SelectRule, 3>("where", Exactness::ieee),
 };
@@ -185,6 +187,12 @@ double tiny_of(DType d) {
   if (!is_float(d) || d == DType::f8e8m0fnu) return 0;
   return std::ldexp(1., std::max(smallest_exponent(d), smallest_exponent(DType::f32)));
 }
+
+/// Theirs rounds nothing: the bound is how far ours is from the real number.
+bool of_reals(const ErrorModel& model) { return model.accumulate == 0; }
+
+/// Of narrower types too: roundings to those count where products read them, and in outputs.
+constexpr double kF32Unit = 0x1p-24;
 
 constexpr std::size_t kOperands = 3;  // of an op, at most
 
@@ -254,16 +262,23 @@ StorageHandle elementwise(const Rule& rule, const ErrorModel& model, const TileV
   const bool own_type = z.dtype == (wide ? DType::f64 : DType::f32);
   const bool fused = model.fused && own_type;
   const double ulp = rule.exactness == Exactness::function ? model.ulp_of(rule.op) : 0.5;
-  if (exact && ulp <= 0.5 && !(rule.exactness == Exactness::product && fused)) return {};
+  const bool real = of_reals(model);
+  const bool rounds = real ? rule.exactness != Exactness::ieee && is_float(z.dtype)
+                           : ulp > 0.5 || (rule.exactness == Exactness::product && fused);
+  if (exact && !rounds) return {};
   StorageHandle bounds = bounds_for(z);
   const Flat flat(z, in);
-  const double unit = unit_of(z.dtype);
-  const double tiny = tiny_of(z.dtype);
-  if (wide) {
-    run_strips(rule.f64, Setting<double>(unit, tiny, ulp, fused), flat, floats(bounds));
-  } else {
-    run_strips(rule.f32, Setting<float>(unit, tiny, ulp, fused), flat, floats(bounds));
-  }
+  const double unit = real ? std::min(unit_of(z.dtype), kF32Unit) : unit_of(z.dtype);
+  const double tiny = tiny_of(real && unit > 0 ? DType::f32 : z.dtype);
+  const auto run = [&]<class C>(StripFunction<C> f) {
+    const auto setting = real ? Setting<C>::of_reals(unit, tiny, own_type && is_float(z.dtype))
+                              : Setting<C>(unit, tiny, ulp, fused);
+    run_strips(f, setting, flat, floats(bounds));
+  };
+  if (wide)
+    run(rule.f64);
+  else
+    run(rule.f32);
   return bounds;
 }
 
@@ -279,8 +294,17 @@ void cast_strip(int n, const C* z, const C* a, const C* e, float* to) {
     if (e[i] > 0 && !(up - low >= 0)) to[i] = is_number(a[i]) ? kInf<float> : 0.f;
   }
 }
+/// How far z is from the real number that it was cast from. `charge`: 0 for a type narrower than
+/// f32, whose rounding counts where products read it (sim/bounds/sum.cpp) and in outputs.
 template <class C>
-void run_cast(const Flat& flat, float* to) {
+void cast_of_real_strip(int n, C charge, const C* z, const C* a, const C* e, float* to) {
+  for (int i = 0; i < n; ++i) {
+    const C lost = select(charge > 0, std::abs(z[i] - a[i]), z[i] - z[i]);
+    to[i] = settled(z[i], lost + e[i], a[i] - a[i]);
+  }
+}
+template <class C>
+void run_cast(const Flat& flat, float* to, bool real) {
   const TileView& z = flat.z;
   const TileView& from = flat.in[0];
   alignas(64) C held[3][kStrip];
@@ -291,6 +315,10 @@ void run_cast(const Flat& flat, float* to) {
       const C* bounds = bounds_of(from, r, c, n, held[1]);
       const C* results = values_of(z, r, c, n, held[2]);
       float* out = to + std::int64_t{r} * z.cols + c;
+      if (real) {
+        cast_of_real_strip(n, C(bit_width(z.dtype) >= 32 ? 1 : 0), results, values, bounds, out);
+        continue;
+      }
       visit_dtype(z.dtype, [&]<class Tag>(Tag) {
         cast_strip<typename Tag::type, C>(n, results, values, bounds, out);
       });
@@ -300,12 +328,16 @@ void run_cast(const Flat& flat, float* to) {
 }  // namespace
 
 StorageHandle cast(const TileView& z, const TileView& from) {
-  if (from.error == nullptr) return {};
+  // What becomes an integer is cut off on both sides.
+  const bool real =
+      op_state.error_model != nullptr && of_reals(*op_state.error_model) && is_float(z.dtype);
+  // What was given and is narrowed is the kernel's loss: theirs has it whole.
+  if (from.error == nullptr && !(real && bit_width(z.dtype) >= 32)) return {};
   StorageHandle bounds = bounds_for(z);
   if (in_double(from.dtype) || in_double(z.dtype))
-    run_cast<double>(Flat(z, {from}), floats(bounds));
+    run_cast<double>(Flat(z, {from}), floats(bounds), real);
   else
-    run_cast<float>(Flat(z, {from}), floats(bounds));
+    run_cast<float>(Flat(z, {from}), floats(bounds), real);
   return bounds;
 }
 

@@ -12,7 +12,7 @@ struct Format {
   double unit;
 };
 constexpr Format kFormats[] = {
-    {"f32", 0x1p-24}, {"tf32", 0x1p-11}, {"f16", 0x1p-11}, {"bf16", 0x1p-8}};
+    {"f32", 0x1p-24}, {"tf32", 0x1p-11}, {"f16", 0x1p-11}, {"bf16", 0x1p-8}, {"real", 0}};
 }  // namespace
 
 bool ErrorModel::states(std::string_view op) const {

@@ -18,13 +18,26 @@ struct Setting {
   C rounding;  ///< roundings of both sides, relative: ours to nearest, theirs within so many ulps
   C exact_to;  ///< a result is exact if what is propagated is at most this: 0, or -1 for never
   C fused;     ///< 1 if a product may stay unrounded, else 0
+  C residue;   ///< 1 where theirs is a real number and what our addition lost is a number of C
+  C real;      ///< 1 where theirs is a real number
 
+  /// Of two builds.
   Setting(double unit_, double tiny_, double ulp, bool fused_)
       : unit(static_cast<C>(unit_)),
         tiny(static_cast<C>(tiny_)),
         rounding(static_cast<C>((2 * ulp + 1) * unit_)),
         exact_to(ulp > 0.5 ? C(-1) : C(0)),
-        fused(fused_ ? C(1) : C(0)) {}
+        fused(fused_ ? C(1) : C(0)),
+        residue(0),
+        real(0) {}
+  /// Of ours and real numbers; `own`: the result has the type that rules compute in.
+  static Setting of_reals(double unit_, double tiny_, bool own) {
+    Setting s(unit_, tiny_, 0, own);
+    s.exact_to = unit_ > 0 ? C(-1) : C(0);
+    s.residue = own ? C(1) : C(0);
+    s.real = 1;
+    return s;
+  }
 };
 
 template <class C>
@@ -88,15 +101,27 @@ C where_bounded(C bound, C e) {
 
 struct AddRule {
   template <class C>
-  static C bound(const Setting<C>& s, C z, C, C ea, C, C eb) {
-    return finish(s, z, ea + eb);
+  static C bound(const Setting<C>& s, C z, C a, C ea, C b, C eb) {
+    const C of_b = z - a;  // z - (a + b), exactly (Knuth)
+    const C lost = std::abs((a - (z - of_b)) + (b - of_b));
+    return select(s.residue > 0, ea + eb + lost, finish(s, z, ea + eb));
+  }
+};
+struct SubRule {
+  template <class C>
+  static C bound(const Setting<C>& s, C z, C a, C ea, C b, C eb) {
+    return AddRule::bound(s, z, a, ea, -b, eb);
   }
 };
 struct MulRule {
   template <class C>
   static C bound(const Setting<C>& s, C z, C a, C ea, C b, C eb) {
-    const C e = finish(s, z, std::abs(a) * eb + std::abs(b) * ea + ea * eb);
-    return larger(s.fused * std::abs(std::fma(a, b, -z)), e);
+    const C p = std::abs(a) * eb + std::abs(b) * ea + ea * eb;
+    const C lost = s.fused * std::abs(std::fma(a, b, -z));
+    // Where z is that small, what is lost may be too small for a number of C.
+    const C below = where_bounded(std::abs(a), where_bounded(std::abs(b), s.tiny));
+    const C rest = select(std::abs(z) < C(0x1p-100), below, C(0));
+    return select(s.residue > 0, p + lost + rest, larger(lost, finish(s, z, p)));
   }
 };
 struct FmaRule {
@@ -104,7 +129,7 @@ struct FmaRule {
   static C bound(const Setting<C>& s, C z, C a, C ea, C b, C eb, C, C ec) {
     const C p = std::abs(a) * eb + std::abs(b) * ea + ea * eb + ec;
     // Theirs may round the product.
-    return finish(s, z, p + s.fused * s.unit * (std::abs(a * b) + p));
+    return finish(s, z, p + (s.fused - s.residue) * s.unit * (std::abs(a * b) + p));
   }
 };
 struct DivRule {
@@ -213,16 +238,17 @@ struct RsqrtRule {
 };
 struct ExpRule {
   template <class C>
-  static C bound(const Setting<C>& s, C z, C, C ea) {
+  static C bound(const Setting<C>& s, C z, C a, C ea) {
     const C grown = grow(ea);
     const C e = finish(s, z, where_bounded(ea, std::abs(z) * grown + s.tiny * (1 + grown)));
-    return select(std::abs(z) + ea > 0, e, C(0));
+    const C near = select(upper(a, ea) < -88, 2 * s.tiny, e);  // e^-88 < tiny, both sides'
+    return select(std::abs(z) + ea + s.real > 0, near, C(0));
   }
 };
 struct Exp2Rule {
   template <class C>
   static C bound(const Setting<C>& s, C z, C a, C ea) {
-    return ExpRule::bound(s, z, a, ea * C(0.6931472));
+    return ExpRule::bound(s, z, a * C(0.6931472), ea * C(0.6931472));
   }
 };
 struct Expm1Rule {

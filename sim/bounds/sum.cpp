@@ -278,6 +278,7 @@ void dot_accumulate(C* c, std::int64_t ldc, Operand2d<T> a, Operand2d<float> a_b
     const auto rounded = [&](Operand2d<float> bound) {
       if constexpr (std::is_same_v<T, float>) return model.operands;
       // Computed, and cast: each side within the unit roundoff of what it cast.
+      if (model.accumulate == 0 && bound.data != nullptr) return unit_of(kDTypeOf<T>);
       return model.other_blocks && bound.data != nullptr ? 2 * unit_of(kDTypeOf<T>) : 0.;
     };
     const bool from_a = pack_bounds(s.a_bound, a_bound, s.a, rounded(a_bound), m, k);

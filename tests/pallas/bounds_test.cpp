@@ -60,6 +60,35 @@ TEST_CASE("IEEE 754's ops of exact operands are exact, functions are not", "[pal
   CHECK(e.result.checksums.size() == 1);
 }
 
+TEST_CASE("of real numbers bounds hold what f32 rounds away, and nothing where it rounds nothing",
+          "[pallas][bounds]") {
+  ErrorModel reals;
+  reals.accumulate = unit_roundoff("real");
+  const auto x = [](std::int64_t i) { return static_cast<double>(static_cast<float>(wave(i))); };
+  const auto holds = [&](const Ran& r, auto real) {
+    REQUIRE(r.result.ok());
+    for (std::int64_t i = 0; i < 1024; ++i) {
+      const double off = std::abs(r.out().at(i) - real(x(i)));
+      INFO(i << ": " << off);
+      REQUIRE(off <= static_cast<double>(bound_of(r, i)) * (1 + 0x1p-20));
+      REQUIRE(static_cast<double>(bound_of(r, i)) <= 0x1p-22 * (1 + std::abs(real(x(i)))));
+    }
+  };
+  holds(run_bounded(op("%r", "arith.mulf", "%x, %x", kTwo), reals), [](double v) { return v * v; });
+  holds(run_bounded(exp_of_x() + op("%r", "arith.addf", "%e, %x", kTwo), reals),
+        [](double v) { return std::exp(v) + v; });
+  const Ran twice = run_bounded(op("%r", "arith.addf", "%x, %x", kTwo), reals);
+  CHECK(bound_of(twice, 5) == 0);
+  const auto times = [&](const std::string& constant) {
+    const std::string value = "value = dense<" + constant + "> : vector<8x128xf32>";
+    return run_bounded(op("%c", "arith.constant", "", "() -> vector<8x128xf32>", value) +
+                           op("%r", "arith.mulf", "%x, %c", kTwo),
+                       reals);
+  };
+  holds(times("0.1"), [](double v) { return v * 0.1; });
+  CHECK(bound_of(times("0.25"), 5) == 0);
+}
+
 TEST_CASE("bounds move with the elements", "[pallas][bounds]") {
   const std::string turned =
       op("%t", "tpu.transpose", "%e", "(vector<8x128xf32>) -> vector<128x8xf32>",
