@@ -205,7 +205,7 @@ def _step_that_wrote(golden: Golden, name: str, index: tuple[int, ...]) -> str:
     dims = len(steps["dims"])
     rows = golden.steps
     found = np.flatnonzero((rows[:, dims + 1] == steps["refs"].index(name)) & (rows[:, dims + 2] == linear))
-    if found.size == 0:
+    if found.size == 0 or dims == 0:
         return ""
     ids = rows[found[0], 1 : dims + 1]
     return "; written at grid step (" + ", ".join(f"{d}={i}" for d, i in zip(steps["dims"], ids)) + ")"

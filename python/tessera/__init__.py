@@ -3,6 +3,7 @@
     with tessera.simulate(device="tpu-v5e", schedule="on_wait") as report:
         y = model(x)                # jitted or not; each pallas_call runs in the simulator
     print(report)                   # bytes moved, VMEM, steps of each call
+    tessera.check(kernel, naive, x, y)      # against a function of f64 arrays, by bounds and no tolerance
     print(tessera.sweep(kernel, x, y, bm=[64, 128, 256], device=["tpu-v5e", "tpu-v6e"]))
 
     with tessera.simulate_triton(device="h100") as report:
@@ -17,10 +18,12 @@ import importlib
 
 _PLACES = {
     "KernelError": "_report", "Report": "_report", "capture": "_session", "make_goldens": "_session", "simulate": "_session",
+    "Check": "_check", "ReferenceMismatch": "_check", "check": "_check",
     "Sweep": "_sweep", "sweep": "_sweep", "kernel": "_kernel", "devices": "_devices",
     "DeviceArray": "_device_array", "TritonReport": "_triton_report", "simulate_triton": "_triton_session",
 }
 __all__ = sorted(_PLACES)
+__version__ = "0.1.0"
 
 
 def __getattr__(name):

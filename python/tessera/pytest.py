@@ -7,6 +7,10 @@
     def test_kernel(tessera_report):                                what it moved, as tessera.Report
         ...
 
+    @pytest.mark.tessera_reference(naive)                           one kernel against a naive function in f64
+    def test_right(tessera_check):
+        tessera_check(kernel, x, y, inputs="cancellation")
+
     pytest --tessera-triton=h100 tests/                each test runs inside tessera.simulate_triton(device="h100")
     pytest --tessera-triton=h100 --tessera-cuda ...    which answers for tests that say "cuda"
 
@@ -72,6 +76,7 @@ def pytest_configure(config):
     if config.getoption("--tessera") is not None and config.getoption("--tessera-triton") is not None:
         raise pytest.UsageError("--tessera and --tessera-triton: a test runs on one of them")
     config.addinivalue_line("markers", "tessera(**settings): run inside tessera.simulate(**settings)")
+    config.addinivalue_line("markers", "tessera_reference(function): what the fixture tessera_check compares with")
     _simulate_between(config, config.option)
 
 
@@ -138,7 +143,7 @@ def _triton_settings(options):
 def _tessera_simulation(request):
     triton = _triton_settings(request.config.option)
     settings = _settings(request)
-    if settings is None and triton is None:
+    if (settings is None and triton is None) or "tessera_check" in request.fixturenames:
         yield None
         return
     import tessera
@@ -176,3 +181,30 @@ def pytest_terminal_summary(terminalreporter):
 def tessera_report(_tessera_simulation):
     """The tessera.Report of the running test."""
     return _tessera_simulation
+
+
+@pytest.fixture
+def tessera_check(request):
+    """tessera.check with the reference of @pytest.mark.tessera_reference(function), in the test's simulation."""
+    mark = request.node.get_closest_marker("tessera_reference")
+    if mark is None or len(mark.args) != 1 or mark.kwargs:
+        raise pytest.UsageError("tessera_check needs @pytest.mark.tessera_reference(function)")
+    import tessera
+
+    settings = {name: value for name, value in (_settings(request) or {}).items() if name != "checks"}
+    between = request.config.stash.get(_BETWEEN, None)
+    kernels = []
+
+    def check(kernel, *args, **more):
+        found = tessera.check(kernel, mark.args[0], *args, **{**settings, **more})
+        kernels.append(found)
+        return found
+
+    if between is not None:
+        between.stop()
+    try:
+        yield check
+    finally:
+        if between is not None:
+            between.start()
+    request.node.user_properties.append((_KERNELS, len(kernels)))
