@@ -4,7 +4,7 @@ import html
 import json
 import pathlib
 
-from tessera._show import filled, html_table, text_table
+from tessera._show import duration, filled, html_table, text_table
 
 
 class KernelError(RuntimeError):
@@ -62,6 +62,36 @@ class Call:
         """Bytes moved: hbm_read_bytes, hbm_write_bytes, remote_bytes, refs, ..."""
         return self.json["traffic"]
 
+    @property
+    def predicted_seconds(self):
+        """What the device is predicted to take; None: not known."""
+        return self._timeline.get("seconds")
+
+    @property
+    def binds(self):
+        """What the predicted time is spent on: "HBM", "MXU", ...; "" if it is not known."""
+        return self._timeline.get("binds") or ""
+
+    @property
+    def _timeline(self):
+        return (self.json or {}).get("timeline") or {}
+
+    def record(self):
+        """The call as one flat dict, a row of to_dataframe()."""
+        slugs = ", ".join(dict.fromkeys(error.slug for error in self.errors))
+        j = self.json
+        if j is None:
+            return {"kernel": self.kernel or "?", "grid": "", "predicted_seconds": None, "binds": "", "hbm_read_bytes": 0,
+                    "hbm_write_bytes": 0, "remote_bytes": 0, "vmem_bytes": 0, "undefined": 0, "errors": slugs, "device": "",
+                    "steps": 0, "simulator_seconds": 0.0}
+        return {"kernel": self.kernel, "grid": "x".join(map(str, j["grid"])) or "1", "predicted_seconds": self.predicted_seconds,
+                "binds": self.binds, **{name: self.traffic[name] for name in ("hbm_read_bytes", "hbm_write_bytes", "remote_bytes")},
+                "vmem_bytes": j["memory"]["vmem_peak_bytes"], "undefined": sum(j["undefined"]), "errors": slugs, "device": j["device"],
+                "steps": j["steps"], "simulator_seconds": j["seconds"]}
+
+    def __repr__(self):
+        return f"<{type(self).__name__} {self.kernel or '?'}{_predicted(', predicted ', self.predicted_seconds)}>"
+
     def to_html(self):
         """The call as a page of its own, that needs nothing else: numbers, pictures, the predicted timeline."""
         shown = {"run": dict(self.json), **json.loads(self._finished.page)}
@@ -76,13 +106,19 @@ class Call:
         return self.text + "".join(map(str, self.errors))
 
 
+def _predicted(words, seconds):
+    return "" if seconds is None else words + duration(seconds)
+
+
 def _diagnostic(error):
     """As in tessera.run/1."""
     return {"slug": error.slug, "kind": error.kind, "message": str(error)}
 
 
 class Report:
-    """calls: in the order in which they ran, up to 128 MiB of them. interpreted: pallas_calls that were lowered for JAX's
+    """A sequence of calls: len(report), report[0], for call in report.
+
+    calls: in the order in which they ran, up to 128 MiB of them. interpreted: pallas_calls that were lowered for JAX's
     own interpreter. left_out: calls that ran, of which nothing is kept here. not_awaited: once the simulation is over, says
     which copies a kernel handed on that no other waited for."""
 
@@ -91,6 +127,15 @@ class Report:
         self.interpreted = 0
         self.left_out = 0
         self.not_awaited = ""
+
+    def __len__(self):
+        return len(self.calls)
+
+    def __getitem__(self, index):
+        return self.calls[index]
+
+    def __iter__(self):
+        return iter(self.calls)
 
     @property
     def errors(self):
@@ -129,9 +174,27 @@ class Report:
         return self._total("remote_bytes")
 
     @property
+    def predicted_seconds(self):
+        """What the device is predicted to take for the kernels, one after the other; None: of some it is not known."""
+        times = [call.predicted_seconds for call in self.calls]
+        return None if None in times else sum(times)
+
+    @property
     def seconds(self):
-        """Spent in the simulator."""
+        """Spent in the simulator, which says nothing of the device."""
         return sum(call.json["seconds"] for call in self.calls if call.json)
+
+    def records(self):
+        """A dict per call: kernel, predicted_seconds, hbm_read_bytes, ..."""
+        return [call.record() for call in self.calls]
+
+    def to_dataframe(self):
+        """records() as a pandas.DataFrame. pandas has to be installed."""
+        try:
+            import pandas
+        except ImportError as e:
+            raise ImportError("to_dataframe() needs pandas: pip install pandas. records() is the same without it") from e
+        return pandas.DataFrame(self.records())
 
     def to_json(self, path=None):
         """A list with a tessera.run/1 object per call; written to `path`, if one is given."""
@@ -143,18 +206,19 @@ class Report:
 
     def save_html(self, path):
         """A page with every call, that needs nothing else."""
-        calls = "".join(f"<details><summary>{html.escape(call.kernel)}, {call.json['steps']:,} steps</summary>"
+        calls = "".join(f"<details><summary>{html.escape(call.kernel)}, {call.json['steps']:,} steps"
+                        f"{f', the first of {len(alike):,} alike' if len(alike) > 1 else ''}</summary>"
                         f'<iframe loading="lazy" title="{html.escape(call.kernel)}" '
                         f'srcdoc="{html.escape(call.to_html())}"></iframe></details>\n'
-                        for call in self.calls if call.json)
+                        for alike in self._folded() for call in alike[:1] if call.json)
         pathlib.Path(path).write_text(_PAGE.format(table=self._repr_html_(), calls=calls), encoding="utf-8")
 
     def _repr_html_(self):
-        return html_table(self._rows(), left=self._LEFT) + (f"<p>{html.escape(self.note)}</p>" if self.note else "")
+        return f"<p>{html.escape(self._headline())}</p>" + html_table(self._rows(), left=self._LEFT) + (f"<p>{html.escape(self.note)}</p>" if self.note else "")
 
     def roofline(self, ax=None):
         """Each call under the roofs of its device, as a matplotlib figure (or drawn into `ax`): FLOP per byte of
-        HBM traffic, and what is the most that they allow. matplotlib has to be installed."""
+        HBM traffic, and FLOP per predicted second (the most that the roofs allow, where no time is predicted). matplotlib has to be installed."""
         import matplotlib.pyplot as plt
 
         if ax is None:
@@ -170,33 +234,56 @@ class Report:
                 ends = [roof["ridge"] / 1e3, roof["ridge"], roof["ridge"] * 1e2]
                 ax.plot(ends, [min(peak, bandwidth * x) for x in ends],
                         label=f"{call.json['device']}, {call.json['kernel']['dtype']}")
-            ax.plot(roof["intensity"], min(peak, bandwidth * roof["intensity"]), "o", label=call.kernel)
-        ax.set(xscale="log", yscale="log", xlabel="FLOP per HBM byte", ylabel="FLOP/s at most")
+            reached = min(peak, bandwidth * roof["intensity"])
+            if call.predicted_seconds:
+                reached = call.json["ops"]["flops"] / call.predicted_seconds
+            ax.plot(roof["intensity"], reached, "o", label=call.kernel)
+        ax.set(xscale="log", yscale="log", xlabel="FLOP per HBM byte", ylabel="FLOP/s")
         if drawn:
             ax.legend()
         return ax.figure
 
-    def _rows(self):
-        rows = [("kernel", "grid", "steps", "HBM read", "HBM written", "remote", "VMEM", "seconds", "")]
+    @staticmethod
+    def _alike(record):
+        """What calls have in common that are one row."""
+        return tuple(value for name, value in record.items() if name != "simulator_seconds")
+
+    def _folded(self):
+        folded = {}
         for call in self.calls:
-            slugs = ", ".join(dict.fromkeys(error.slug for error in call.errors))
-            if call.json is None:
-                rows.append(("?", "", "", "", "", "", "", "", slugs))
-                continue
-            j, t = call.json, call.traffic
-            rows.append((call.kernel, "x".join(map(str, j["grid"])) or "1", f"{j['steps']:,}",
-                         f"{t['hbm_read_bytes']:,}", f"{t['hbm_write_bytes']:,}", f"{t['remote_bytes']:,}",
-                         f"{j['memory']['vmem_peak_bytes']:,}", f"{j['seconds']:.3g}",
-                         slugs))
+            folded.setdefault(self._alike(call.record()), []).append(call)
+        return list(folded.values())
+
+    def _headline(self):
+        if not self.calls:
+            return ""
+        devices = ", ".join(dict.fromkeys(call.json["device"] for call in self.calls if call.json))
+        calls = f"{len(self.calls):,} {self._CALL if len(self.calls) == 1 else self._CALLS}"
+        predicted = self.predicted_seconds
+        time = "no time is predicted for all of them" if predicted is None else f"predicted {duration(predicted)}"
+        return f"{calls}{devices and ' on ' + devices}: {time}"
+
+    def _rows(self):
+        rows = [("kernel", "grid", self._CALLS, "predicted", "bound by", "HBM read", "HBM written", "remote", "VMEM", "undefined",
+                 "simulated in", "")]
+        for calls in self._folded():
+            records = [call.record() for call in calls]
+            first, times = records[0], [record["predicted_seconds"] for record in records]
+            rows.append((first["kernel"], first["grid"], f"{len(calls):,}", "" if None in times else duration(sum(times)), first["binds"],
+                         *(f"{sum(record[name] for record in records):,}" for name in ("hbm_read_bytes", "hbm_write_bytes", "remote_bytes")),
+                         f"{first['vmem_bytes']:,}", f"{sum(record['undefined'] for record in records):,}",
+                         duration(sum(record["simulator_seconds"] for record in records)), first["errors"]))
         return rows
 
-    _LEFT = (0, 8)  # columns of words
+    _LEFT = (0, 4, 11)  # columns of words
+    _CALL, _CALLS = "call", "calls"
 
     def __str__(self):
         table = text_table(self._rows(), left=self._LEFT) if self.calls else ""
-        return "\n".join(filter(None, (table, self.note)))
+        return "\n".join(filter(None, (self._headline(), table, self.note)))
 
-    __repr__ = __str__
+    def __repr__(self):
+        return f"<{type(self).__name__}: {self._headline() or self.note}>"
 
 
 _PAGE = """<!doctype html>

@@ -3,6 +3,13 @@ import html
 import pathlib
 
 
+def duration(seconds):
+    for unit, size in (("s", 1), ("ms", 1e-3), ("us", 1e-6)):
+        if seconds >= size:
+            break
+    return f"{seconds / size:,.1f} {unit}"
+
+
 def text_table(rows, left):
     """`left`: the columns that are aligned there; the others are numbers."""
     widths = [max(map(len, column)) for column in zip(*rows)]

@@ -36,12 +36,6 @@ class TritonReport(Report):
         self._session = None
 
     @property
-    def predicted_seconds(self):
-        """What the device is predicted to take at least for the launches; None: some have no prediction."""
-        times = [call.predicted_seconds for call in self.calls]
-        return None if None in times else sum(times)
-
-    @property
     def note(self):
         if self.calls:
             return f"{self.left_out:,} launches more ran, of which this report has no room" if self.left_out else ""
@@ -49,24 +43,12 @@ class TritonReport(Report):
             return "no Triton kernel ran in this simulation: TRITON_INTERPRET is set, so that Triton's own interpreter ran them"
         return "no Triton kernel ran in this simulation: the program took another path"
 
-    def _rows(self):
-        """A row for launches that are alike, of which programs make many."""
-        rows = [("kernel", "grid", "launches", "HBM read", "HBM written", "predicted", "seconds", "")]
-        alike = {}
-        for call in self.calls:
-            slugs = ", ".join(dict.fromkeys(error.slug for error in call.errors))
-            j = call.json
-            key = (call.kernel, "x".join(map(str, j["grid"])) if j else "")
-            alike.setdefault((*key, slugs), []).append(call)
-        for (kernel, grid, slugs), calls in alike.items():
-            ran = [call for call in calls if call.json]
-            times = [call.predicted_seconds for call in ran]
-            rows.append((kernel, grid, f"{len(calls):,}", *(f"{sum(call.traffic[name] for call in ran):,}" for name in (
-                "hbm_read_bytes", "hbm_write_bytes")), "" if None in times or not times else f"{1e6 * sum(times):,.1f} us",
-                f"{sum(call.json['seconds'] for call in ran):.3g}", slugs))
-        return rows
+    @staticmethod
+    def _alike(record):
+        """Programs make many launches of a kernel, whose masks differ."""
+        return record["kernel"], record["grid"], record["errors"]
 
-    _LEFT = (0, 7)
+    _CALL, _CALLS = "launch", "launches"
 
 
 class TritonCall(Call):
