@@ -214,8 +214,10 @@ void add_comparisons(CLI::App& app, Words& w) {
 /// What bounds are made for.
 void add_error_model(CLI::App& command, GoldenArguments& g) {
   command
-      .add_option("--accumulate", g.accumulate,
-                  "the format that the other side adds in: f32, tf32, f16 or bf16")
+      .add_option(
+          "--accumulate", g.accumulate,
+          "the format that the other side adds in: f32, tf32, f16 or bf16; real, of modules: it "
+          "computes in real numbers")
       ->capture_default_str();
   command
       .add_option("--operands", g.operands,
@@ -346,10 +348,29 @@ void check_command_word(const CLI::App& app, const std::string& word) {
                      "tessera --help");
 }
 
+/// What the first flag that nobody knows was perhaps meant to be.
+std::string nearest_flag(const CLI::App& app, int argc, char** argv) {
+  const CLI::App* command = &app;
+  while (!command->get_subcommands().empty()) command = command->get_subcommands().front();
+  std::vector<std::string> known;
+  for (const CLI::Option* option : command->get_options({})) {
+    for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
+  }
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = std::string(argv[i]).substr(0, std::string_view(argv[i]).find('='));
+    if (word.starts_with("--") && std::ranges::find(known, word) == known.end()) {
+      const std::string near = suggest(word, known);
+      return near.find("did you mean") != std::string::npos ? near : "";
+    }
+  }
+  return "";
+}
+
 int dispatch(int argc, char** argv, const Kernels& kernels) {
   CLI::App app{"tessera: runs tiled accelerator kernels on a simulated memory hierarchy",
                "tessera"};
   app.require_subcommand(1);
+  app.set_version_flag("--version", "tessera " TESSERA_VERSION);
   Words w;
   add_listings(app, w);
   add_run(app, w);
@@ -363,6 +384,8 @@ int dispatch(int argc, char** argv, const Kernels& kernels) {
     app.parse(argc, argv);
   } catch (const CLI::Success& done) {
     return app.exit(done);
+  } catch (const CLI::ExtrasError& error) {
+    throw InputError("bad-usage", error.what() + nearest_flag(app, argc, argv), "tessera --help");
   } catch (const CLI::ParseError& error) {
     throw InputError("bad-usage", error.what(), "tessera --help");
   }
