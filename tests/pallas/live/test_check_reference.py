@@ -388,3 +388,47 @@ def test_the_mark_of_the_plugin(tmp_path, options):
                           capture_output=True, text=True)
     assert "1 failed, 1 passed, 1 error" in done.stdout, done.stdout
     assert "1,024 wrong" in done.stdout and "tessera_check needs @pytest.mark.tessera_reference(function)" in done.stdout
+
+
+def of_numpy(f):
+    return lambda x, y: f(x)
+
+
+# What kernels say, and what is meant.
+FUNCTIONS = {
+    "exp": (lambda x, y: jnp.exp(x), of_numpy(np.exp)),
+    "exp of a sum": (lambda x, y: jnp.exp(x + y), lambda x, y: np.exp(x + y)),
+    "exp2": (lambda x, y: jnp.exp2(x), of_numpy(np.exp2)),
+    "log": (lambda x, y: jnp.log(jnp.abs(x) + 0.3), of_numpy(lambda x: np.log(np.abs(x) + 0.3))),
+    "log1p": (lambda x, y: jnp.log1p(jnp.abs(x)), of_numpy(lambda x: np.log1p(np.abs(x)))),
+    "sqrt": (lambda x, y: jnp.sqrt(jnp.abs(x)), of_numpy(lambda x: np.sqrt(np.abs(x)))),
+    "rsqrt": (lambda x, y: jax.lax.rsqrt(x * x + 0.7), of_numpy(lambda x: 1 / np.sqrt(x * x + 0.7))),
+    "tanh": (lambda x, y: jnp.tanh(x), of_numpy(np.tanh)),
+    "logistic": (lambda x, y: jax.lax.logistic(x), of_numpy(lambda x: 1 / (1 + np.exp(-x)))),
+    "division": (lambda x, y: x / (jnp.abs(y) + 0.1), lambda x, y: x / (np.abs(y) + 0.1)),
+    "product of sums": (lambda x, y: (x + y) * (x - y), lambda x, y: (x + y) * (x - y)),
+    "square": (lambda x, y: x * x * x, of_numpy(lambda x: x**3)),
+    "greater": (lambda x, y: jnp.where(x > y, x, y), np.maximum),
+    "largest of products": (lambda x, y: jnp.maximum(x * y, x * 0.3), lambda x, y: np.maximum(x * y, x * 0.3)),
+    "row sums": (lambda x, y: (x * y).sum(1, keepdims=True) + x, lambda x, y: (x * y).sum(1, keepdims=True) + x),
+    "rows less their maximum": (lambda x, y: x * 0.7 - (x * 0.7).max(1, keepdims=True), of_numpy(lambda x: 0.7 * (x - x.max(1, keepdims=True)))),
+    "floor": (lambda x, y: x - jnp.floor(x), of_numpy(lambda x: x - np.floor(x))),
+    "wide constant": (lambda x, y: x + 12345.678, of_numpy(lambda x: x + 12345.678)),
+}
+
+
+@pytest.mark.parametrize("inputs", ["uniform", "integers", "cancellation", "wide"])
+def test_every_function_is_within_its_bound_of_the_real_one(inputs):
+    def body(x_ref, y_ref, *o_refs):
+        for (function, _), o_ref in zip(FUNCTIONS.values(), o_refs):
+            o_ref[...] = function(x_ref[...], y_ref[...])
+
+    def kernel(x, y):
+        return pl.pallas_call(body, out_shape=[jax.ShapeDtypeStruct(x.shape, x.dtype)] * len(FUNCTIONS))(x, y)
+
+    def naive(x, y):
+        return [reference(x, y) for _, reference in FUNCTIONS.values()]
+
+    found = tessera.check(kernel, naive, arg(16, 128), arg(16, 128), inputs=inputs, seed=11)
+    judged = dict(zip(FUNCTIONS, found.verdicts))
+    assert [name for name, verdict in judged.items() if verdict.without_bound] == []
