@@ -7,7 +7,7 @@ import numpy as np
 INPUTS = ("uniform", "binary", "integers", "cancellation", "wide", "special")
 
 # What moves elements, of one array alone: bounds move with them.
-_MOVES = ("reshape", "transpose", "slice", "squeeze", "broadcast_in_dim", "expand_dims", "copy", "rev", "copy_p")
+_MOVES = ("reshape", "transpose", "slice", "squeeze", "broadcast_in_dim", "expand_dims", "copy", "rev")
 # What makes an operand of arguments and rounds nothing.
 _EXACT = (*_MOVES, "concatenate", "pad", "dynamic_slice", "gather", "select_n", "iota", "neg", "abs", "stop_gradient",
           "optimization_barrier", "sharding_constraint")
