@@ -112,12 +112,15 @@ Array random_array(DType d, const Shape& shape, std::uint64_t seed, const std::s
   const std::uint64_t pairs = stream_of(seed, name + "#");
   const std::int64_t elems = array.elems();
   visit_dtype(d, [&]<class T>(TypeTag<T>) {
-    // Two packed elements are one byte.
+    // Several packed elements are one byte.
     [[maybe_unused]] const bool threads = !kIsPacked<T> && elems >= kWorthThreads;
 #pragma omp parallel for if (threads) schedule(static)
     for (std::int64_t i = 0; i < elems; ++i) {
       const std::uint64_t bits = bits_at(stream, static_cast<std::uint64_t>(i));
-      if constexpr (kIsPacked<T>) {
+      if constexpr (kIsSmallInt<T>) {
+        store_element(array.bytes(), i,
+                      from_pattern<T>(static_cast<unsigned>(bits >> (64 - bit_width(d)))));
+      } else if constexpr (kIsPacked<T>) {
         array.set(i, static_cast<double>(bits >> 61));
       } else if constexpr (kIsFloat<T>) {
         array.data<T>()[i] = convert<T>(made(kind, d, shape, bits, pairs, i));

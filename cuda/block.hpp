@@ -160,6 +160,20 @@ __device__ __forceinline__ void store_region(T* array, const R& where, const X& 
   if (kR == 1 && !Th::first_of_column()) return;
   if (kC == 1 && !Th::first_of_row()) return;
   const int columns = where.columns();
+  if constexpr (kIsPacked<T>) {
+#pragma unroll
+    for (int i = 0; i < Th::template kRowsHeld<kR>; ++i) {
+      const int r = Th::template row<kR>(i);
+      const long long begin = r < kR ? where.row(r) : -1;
+#pragma unroll
+      for (int j = 0; j < Th::template kColsHeld<kC>; ++j) {
+        const int c = Th::template col<kC>(j);
+        if (begin >= 0 && c < columns && keep(r, c, i, j))
+          store_packed(array, begin + c, x.at(i, j));
+      }
+    }
+    return;
+  }
   // All columns inside, rows where pairs begin: no test of an element's place.
   constexpr int kPair = 2 * static_cast<int>(sizeof(T));
   const bool plain =

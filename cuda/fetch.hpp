@@ -2,7 +2,8 @@
 // block's extents allow, else by threads.
 //
 // The copy engine fills what lies outside the array with zeros; threads do where a block's padding
-// is another value. A block of one row is one bulk copy.
+// is another value. A block of one row is one bulk copy. Packed elements come by threads, which
+// give each a byte.
 #pragma once
 
 #include <cuda.h>
@@ -92,6 +93,19 @@ __device__ __forceinline__ void copy_rows(T* to, int thread, int rows, int colum
   }
   __pipeline_commit();
   __pipeline_wait_prior(0);
+}
+
+/// The same of all rows of a block of packed elements: row(r) is the place in the array where row r
+/// begins, negative outside.
+template <int kThreads, class T, int kR, int kC, class Row>
+__device__ __forceinline__ void unpack_rows(T* to, int thread, int columns, Row&& row,
+                                            const void* array, T pad) {
+  for (int n = thread; n < kR * kC; n += kThreads) {
+    const long long begin = row(n / kC);
+    const int c = n % kC;
+    to[Packing<T, kR, kC>::offset(n / kC, c)] =
+        begin >= 0 && c < columns ? load_packed<T>(array, begin + c) : pad;
+  }
 }
 
 }  // namespace tessera::cuda

@@ -280,13 +280,19 @@ struct Producer<K, S, std::index_sequence<kI...>> {
       }
     }
     const T pad = convert<T>(op.padded ? op.pad_value : 0.0);
-    copy_rows<kProducers, T, kR, kC>(
-        shared.template tile<kJ>(slot), thread, kR, where.columns(),
-        [&](int r) {
-          const long long offset = where.row(r);
-          return offset < 0 ? nullptr : array + offset;
-        },
-        &pad);
+    if constexpr (kIsPacked<T>) {
+      unpack_rows<kProducers, T, kR, kC>(
+          shared.template tile<kJ>(slot), thread, where.columns(),
+          [&](int r) { return where.row(r); }, array, pad);
+    } else {
+      copy_rows<kProducers, T, kR, kC>(
+          shared.template tile<kJ>(slot), thread, kR, where.columns(),
+          [&](int r) {
+            const long long offset = where.row(r);
+            return offset < 0 ? nullptr : array + offset;
+          },
+          &pad);
+    }
     fence_async_proxy();
     arrive(full);
   }

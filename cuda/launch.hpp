@@ -73,7 +73,8 @@ struct Side {
       if (!op.present) return;
       constexpr bool kOutput = Op::kRole == Role::out || Op::kRole == Role::hbm_out;
       constexpr bool kInput = Op::kRole == Role::in || Op::kRole == Role::hbm_in;
-      const auto bytes = static_cast<std::size_t>(op.shape.elems()) * sizeof(typename Op::Element);
+      const auto bytes =
+          static_cast<std::size_t>(packed_bytes(kDTypeOf<typename Op::Element>, op.shape.elems()));
       if (op.alias != nullptr) {
         overwrite<kI>(op, what);
         return;
@@ -92,7 +93,8 @@ struct Side {
         }
       }
       if (kInput && data == nullptr) throw CudaError(what + ": no array for " + op.name.text);
-      arrays.emplace_back(data, bytes, what);
+      // Packed elements are stored in whole words.
+      arrays.emplace_back(data, data != nullptr ? bytes : (bytes + 3) / 4 * 4, what);
       if (kInput) inputs.push_back({op.name.text, &arrays.back(), data});
       if (kOutput) outputs.push_back(&arrays.back());
       arguments.array[kI] = arrays.back().get();

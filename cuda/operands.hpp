@@ -171,7 +171,7 @@ struct OperandTraits {
   using Place = Packing<T, kBlock ? kR / kCount : 1, kC>;
 
   /// An input whose block is one run of bytes that the copy engine takes without a tensor map.
-  static constexpr bool kLine = kIn && kR == 1 && kC * Place::kSize % 16 == 0;
+  static constexpr bool kLine = kIn && kR == 1 && !kIsPacked<T> && kC * Place::kSize % 16 == 0;
 
   static constexpr bool kArbitraryIndex = [] {
     if constexpr (kIn) {

@@ -41,4 +41,23 @@ struct Packing {
   }
 };
 
+/// Element i of a packed array in HBM.
+template <class T>
+__device__ __forceinline__ T load_packed(const void* array, long long i) {
+  constexpr int kBits = bit_width(kDTypeOf<T>);
+  constexpr int kInByte = 8 / kBits;
+  const unsigned byte = static_cast<const unsigned char*>(array)[i / kInByte];
+  return from_pattern<T>(byte >> (i % kInByte * kBits) & kPatternMask<T>);
+}
+/// Other threads may be storing its neighbours. An array ends with a word.
+template <class T>
+__device__ __forceinline__ void store_packed(void* array, long long i, T value) {
+  constexpr int kBits = bit_width(kDTypeOf<T>);
+  constexpr int kInWord = 32 / kBits;
+  unsigned* const word = static_cast<unsigned*>(array) + i / kInWord;
+  const auto at = static_cast<int>(i % kInWord) * kBits;
+  atomicAnd(word, ~(kPatternMask<T> << at));
+  atomicOr(word, pattern_of(value) << at);
+}
+
 }  // namespace tessera::cuda

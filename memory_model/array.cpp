@@ -22,7 +22,7 @@ std::uint64_t Array::bits(std::int64_t i) const {
   return visit_dtype(dtype_, [&]<class T>(TypeTag<T>) -> std::uint64_t {
     const T v = load_element<T>(bytes(), i);
     if constexpr (kIsPacked<T>) {
-      return nibble_of(v);
+      return pattern_of(v);
     } else {
       std::uint64_t bits = 0;
       std::memcpy(&bits, &v, sizeof(T));

@@ -55,12 +55,14 @@ struct CacheAligned {
 /// Fills memory with what shows that nothing wrote it: NaN, an implausible integer, true.
 void poison(std::byte* to, DType dtype, std::int64_t elems);
 
-/// Element `i` of packed row-major memory: 4-bit types two to a byte, the lower index low.
+/// Element `i` of packed row-major memory: several to a byte, the lowest index lowest.
 template <class T>
 T load_element(const std::byte* bytes, std::int64_t i) {
   if constexpr (kIsPacked<T>) {
-    const auto byte = std::to_integer<unsigned>(bytes[i / 2]);
-    return from_nibble<T>(i % 2 == 0 ? byte & 15u : byte >> 4);
+    constexpr int kBits = bit_width(kDTypeOf<T>);
+    constexpr int kInByte = 8 / kBits;
+    const auto byte = std::to_integer<unsigned>(bytes[i / kInByte]);
+    return from_pattern<T>(byte >> (i % kInByte * kBits) & kPatternMask<T>);
   } else {
     T value;
     std::memcpy(&value, bytes + i * static_cast<std::int64_t>(sizeof(T)), sizeof(T));
@@ -70,10 +72,11 @@ T load_element(const std::byte* bytes, std::int64_t i) {
 template <class T>
 void store_element(std::byte* bytes, std::int64_t i, T value) {
   if constexpr (kIsPacked<T>) {
-    const auto nibble = nibble_of(value);
-    const auto old = std::to_integer<unsigned>(bytes[i / 2]);
-    bytes[i / 2] =
-        static_cast<std::byte>(i % 2 == 0 ? (old & 0xf0u) | nibble : (old & 0x0fu) | (nibble << 4));
+    constexpr int kBits = bit_width(kDTypeOf<T>);
+    constexpr int kInByte = 8 / kBits;
+    const auto at = i % kInByte * kBits;
+    const auto others = std::to_integer<unsigned>(bytes[i / kInByte]) & ~(kPatternMask<T> << at);
+    bytes[i / kInByte] = static_cast<std::byte>(others | pattern_of(value) << at);
   } else {
     std::memcpy(bytes + i * static_cast<std::int64_t>(sizeof(T)), &value, sizeof(T));
   }
@@ -123,7 +126,7 @@ class Array {
                             : static_cast<std::int64_t>(bytes_.size());
   }
 
-  /// The elements, if T is the array's type; std::logic_error otherwise. Not for 4-bit types.
+  /// The elements, if T is the array's type; std::logic_error otherwise. Not for packed types.
   template <class T>
   T* data() {
     check_type(kDTypeOf<T>);

@@ -1,17 +1,17 @@
 // Element types, and how a value of one becomes a value of another.
 //
-// Modelled: f64 f32 f16 bf16 f8e4m3fn f8e5m2 f8e4m3b11fnuz f8e8m0fnu f4e2m1fn, i64 i32 i16 i8 i4,
-// u32 u8 u4, bool. Conversions to a float type round to nearest even; they agree bit for bit with
-// ml_dtypes 0.6 (and numpy for f16), the oracle of tests/memory_model/dtype_tables_test.cpp. As
-// there, a double or an integer reaches a type narrower than f32 through f32 (two roundings),
+// Modelled: f64 f32 f16 bf16 f8e4m3fn f8e5m2 f8e4m3b11fnuz f8e8m0fnu f4e2m1fn, i64 i32 i16 i8 i4
+// i2, u32 u8 u4 u2, bool. Conversions to a float type round to nearest even; they agree bit for bit
+// with ml_dtypes 0.6 (and numpy for f16), the oracle of tests/memory_model/dtype_tables_test.cpp.
+// As there, a double or an integer reaches a type narrower than f32 through f32 (two roundings),
 // except f16, which takes a double directly. Overflow gives infinity; NaN in formats without
 // infinities, the largest number in f4e2m1fn, which has no NaN either (one becomes a zero of the
 // other sign). A NaN becomes the quiet NaN of its sign. f8e8m0fnu holds powers of two: halves round
 // up, what is not positive is NaN. A float outside an integer's range saturates and NaN gives 0 (as
 // XLA and CUDA do; C++ leaves it undefined); integers wrap. 4-bit types are packed two to a byte,
-// the lower index in the low nibble, and counted packed.
+// 2-bit ones four, the lowest index in the lowest bits, and counted packed.
 //
-// Left out: 2-bit integers, f8e4m3, f8e3m4, the other fnuz formats.
+// Left out: f8e4m3, f8e3m4, the other fnuz formats.
 #pragma once
 
 #include <bit>
@@ -208,7 +208,8 @@ struct f4e2m1fn {
   }
 };
 
-/// A four-bit integer, alone in its byte; arrays pack two (load_element, in array.hpp).
+/// Integers of four and of two bits, alone in their byte; arrays pack them (load_element, in
+/// array.hpp).
 struct i4 {
   std::int8_t value = 0;
   i4() = default;
@@ -220,6 +221,19 @@ struct u4 {
   std::uint8_t value = 0;
   u4() = default;
   TESSERA_FN constexpr explicit u4(std::int64_t v) : value(static_cast<std::uint8_t>(v & 15)) {}
+  TESSERA_FN constexpr explicit operator std::int64_t() const { return value; }
+};
+struct i2 {
+  std::int8_t value = 0;
+  i2() = default;
+  TESSERA_FN constexpr explicit i2(std::int64_t v)
+      : value(static_cast<std::int8_t>(static_cast<std::int8_t>(v << 6) >> 6)) {}
+  TESSERA_FN constexpr explicit operator std::int64_t() const { return value; }
+};
+struct u2 {
+  std::uint8_t value = 0;
+  u2() = default;
+  TESSERA_FN constexpr explicit u2(std::int64_t v) : value(static_cast<std::uint8_t>(v & 3)) {}
   TESSERA_FN constexpr explicit operator std::int64_t() const { return value; }
 };
 
@@ -238,12 +252,14 @@ enum class DType : std::uint8_t {
   i16,
   i8,
   i4,
+  i2,
   u32,
   u8,
   u4,
+  u2,
   boolean
 };
-inline constexpr int kDTypes = 18;
+inline constexpr int kDTypes = 20;
 
 template <class T>
 struct TypeTag {
@@ -282,12 +298,16 @@ constexpr decltype(auto) visit_dtype(DType d, F&& f) {
       return f(TypeTag<std::int8_t>{});
     case DType::i4:
       return f(TypeTag<i4>{});
+    case DType::i2:
+      return f(TypeTag<i2>{});
     case DType::u32:
       return f(TypeTag<std::uint32_t>{});
     case DType::u8:
       return f(TypeTag<std::uint8_t>{});
     case DType::u4:
       return f(TypeTag<u4>{});
+    case DType::u2:
+      return f(TypeTag<u2>{});
     case DType::boolean:
       break;
   }
@@ -324,12 +344,16 @@ inline constexpr DType kDTypeOf = [] {
     return DType::i8;
   else if constexpr (std::is_same_v<T, i4>)
     return DType::i4;
+  else if constexpr (std::is_same_v<T, i2>)
+    return DType::i2;
   else if constexpr (std::is_same_v<T, std::uint32_t>)
     return DType::u32;
   else if constexpr (std::is_same_v<T, std::uint8_t>)
     return DType::u8;
   else if constexpr (std::is_same_v<T, u4>)
     return DType::u4;
+  else if constexpr (std::is_same_v<T, u2>)
+    return DType::u2;
   else {
     static_assert(std::is_same_v<T, bool>, "not an element type of tessera");
     return DType::boolean;
@@ -353,6 +377,9 @@ constexpr int bit_width(DType d) {
     case DType::i4:
     case DType::u4:
       return 4;
+    case DType::i2:
+    case DType::u2:
+      return 2;
     default:
       return 8;
   }
@@ -369,7 +396,7 @@ constexpr const char* name(DType d) {
   constexpr const char* kNames[kDTypes] = {
       "f64",       "f32",      "f16", "bf16", "f8e4m3fn", "f8e5m2", "f8e4m3b11fnuz",
       "f8e8m0fnu", "f4e2m1fn", "i64", "i32",  "i16",      "i8",     "i4",
-      "u32",       "u8",       "u4",  "bool"};
+      "i2",        "u32",      "u8",  "u4",   "u2",       "bool"};
   return kNames[static_cast<int>(d)];
 }
 
@@ -381,23 +408,28 @@ inline constexpr bool kIsSmallFloat =
     std::is_same_v<T, f4e2m1fn>;
 template <class T>
 inline constexpr bool kIsFloat = kIsSmallFloat<T> || std::is_floating_point_v<T>;
+/// Integers that C++ has no built-in type for.
 template <class T>
-inline constexpr bool kIsNibble = std::is_same_v<T, i4> || std::is_same_v<T, u4>;
-/// Two to a byte in arrays.
+inline constexpr bool kIsSmallInt = std::is_same_v<T, i4> || std::is_same_v<T, u4> ||
+                                    std::is_same_v<T, i2> || std::is_same_v<T, u2>;
+/// Several to a byte in arrays.
 template <class T>
-inline constexpr bool kIsPacked = kIsNibble<T> || std::is_same_v<T, f4e2m1fn>;
+inline constexpr bool kIsPacked = kIsSmallInt<T> || std::is_same_v<T, f4e2m1fn>;
+/// Of the patterns of a packed type.
+template <class T>
+inline constexpr unsigned kPatternMask = (1u << bit_width(kDTypeOf<T>)) - 1;
 
-/// The pattern of a 4-bit element, and the element of a pattern.
+/// The pattern of a packed element, and the element of a pattern.
 template <class T>
-TESSERA_FN constexpr unsigned nibble_of(T v) {
-  if constexpr (kIsNibble<T>)
-    return static_cast<unsigned>(v.value) & 15u;
+TESSERA_FN constexpr unsigned pattern_of(T v) {
+  if constexpr (kIsSmallInt<T>)
+    return static_cast<unsigned>(v.value) & kPatternMask<T>;
   else
     return v.bits;
 }
 template <class T>
-TESSERA_FN constexpr T from_nibble(unsigned pattern) {
-  if constexpr (kIsNibble<T>) {
+TESSERA_FN constexpr T from_pattern(unsigned pattern) {
+  if constexpr (kIsSmallInt<T>) {
     return T(static_cast<std::int64_t>(pattern));
   } else {
     T v;
@@ -411,7 +443,7 @@ template <class To, class From>
 TESSERA_FN constexpr To convert(From from) {
   if constexpr (std::is_same_v<To, From>) {
     return from;
-  } else if constexpr (kIsNibble<From>) {
+  } else if constexpr (kIsSmallInt<From>) {
     return convert<To>(static_cast<std::int64_t>(from));
   } else if constexpr (kIsSmallFloat<From>) {
     return convert<To>(static_cast<float>(from));
@@ -425,7 +457,13 @@ TESSERA_FN constexpr To convert(From from) {
     return To(static_cast<float>(from));
   } else if constexpr (std::is_floating_point_v<To>) {
     return static_cast<To>(from);
-  } else if constexpr (kIsNibble<To>) {
+  } else if constexpr (kIsSmallInt<To> && std::is_floating_point_v<From>) {
+    constexpr int kHalf = 1 << (bit_width(kDTypeOf<To>) - 1);
+    constexpr bool kSigned = std::is_signed_v<decltype(To::value)>;
+    const std::int64_t least = kSigned ? -kHalf : 0;
+    const std::int64_t v = convert<std::int64_t>(from);
+    return To(v < least ? least : v >= least + 2 * kHalf ? least + 2 * kHalf - 1 : v);
+  } else if constexpr (kIsSmallInt<To>) {
     return To(convert<std::int64_t>(from));
   } else if constexpr (std::is_floating_point_v<From>) {
     using Limits = std::numeric_limits<To>;

@@ -1,11 +1,12 @@
 // Shapes, and what a shape costs in a memory whose native tile is 2-D.
 //
 // Modelled: row-major logical layout; padded bytes under a native tile on the last two dims. On TPU
-// specs the tile is (8, 128) for 32-bit, (16, 128) for 16-bit, (32, 128) for 8-bit and (64, 128)
-// for 4-bit elements (jax.experimental.pallas TPU guide, "Tiling"); 64-bit elements take (8, 128)
-// tiles of their own width. A 1-D array pads to whole lines of 128 x (32 / bit width) elements, the
-// unit that Pallas asks of 1-D blocks. GPU specs have no tile: padded bytes equal logical bytes.
-// Arrays of few rows have tiles of few rows: compact_tile(), and moved_bytes.hpp for what is moved.
+// specs the tile is (8, 128) for 32-bit, (16, 128) for 16-bit, (32, 128) for 8-bit, (64, 128) for
+// 4-bit and (128, 128) for 2-bit elements (jax.experimental.pallas TPU guide, "Tiling"); 64-bit
+// elements take (8, 128) tiles of their own width. A 1-D array pads to whole lines of 128 x (32 /
+// bit width) elements, the unit that Pallas asks of 1-D blocks. GPU specs have no tile: padded
+// bytes equal logical bytes. Arrays of few rows have tiles of few rows: compact_tile(), and
+// moved_bytes.hpp for what is moved.
 #pragma once
 
 #include <array>

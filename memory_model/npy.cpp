@@ -53,7 +53,8 @@ bool accepts(DType expected, std::string descr) {
   return descr == wanted;
 }
 
-bool is_nibble(DType d) { return bit_width(d) == 4; }
+/// A file has them one to a byte.
+bool is_packed(DType d) { return bit_width(d) < 8; }
 
 [[noreturn]] void fail(const std::string& path, const std::string& what) {
   throw NpyError(path + ": " + what);
@@ -155,7 +156,7 @@ Array read(const std::string& path, DType expected, bool bits) {
   file.append(std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>());
   const Header header = parse_header(path, file, expected, bits);
   const std::int64_t elems = header.shape.elems();
-  const std::int64_t wanted = is_nibble(expected) ? elems : packed_bytes(expected, elems);
+  const std::int64_t wanted = is_packed(expected) ? elems : packed_bytes(expected, elems);
   const auto have = static_cast<std::int64_t>(file.size() - header.data_at);
   if (have < wanted) {
     fail(path, "is truncated: " + to_string(header.shape) + " needs " + std::to_string(wanted) +
@@ -164,10 +165,14 @@ Array read(const std::string& path, DType expected, bool bits) {
   if (have > wanted) fail(path, "has " + std::to_string(have - wanted) + " bytes after its data");
   Array array(expected, header.shape);
   const char* data = file.data() + header.data_at;
-  if (is_nibble(expected)) {
-    for (std::int64_t i = 0; i < elems; ++i) {
-      store_element(array.bytes(), i, u4(std::int64_t{data[i]}));
-    }
+  if (is_packed(expected)) {
+    visit_dtype(expected, [&]<class T>(TypeTag<T>) {
+      if constexpr (kIsPacked<T>) {
+        for (std::int64_t i = 0; i < elems; ++i)
+          store_element(array.bytes(), i,
+                        from_pattern<T>(static_cast<unsigned char>(data[i]) & kPatternMask<T>));
+      }
+    });
   } else if (wanted > 0) {
     std::memcpy(array.bytes(), data, static_cast<std::size_t>(wanted));
   }
@@ -238,8 +243,8 @@ void write_npy(const std::string& path, const Array& array) {
   file += static_cast<char>(header.size() & 255u);
   file += static_cast<char>(header.size() >> 8);
   file += header;
-  if (is_nibble(array.dtype())) {
-    const bool is_signed = array.dtype() == DType::i4;
+  if (is_packed(array.dtype())) {
+    const bool is_signed = array.dtype() == DType::i4 || array.dtype() == DType::i2;
     for (std::int64_t i = 0; i < array.elems(); ++i)
       file += static_cast<char>(
           is_signed ? static_cast<std::uint64_t>(static_cast<std::int64_t>(array.at(i)))

@@ -352,7 +352,7 @@ Dims merged(const Ref& r) {
 template <class F>
 void for_each_run(const Ref& r, F&& f) {
   if (r.extents().elems() == 0) return;
-  if (!on_byte(r)) throw RefError("copy of 4-bit elements at an odd offset");
+  if (!on_byte(r)) throw RefError("copy of packed elements from inside a byte");
   Dims m = merged(r);
   const std::int64_t width = r.view().unit_bits;
   std::int64_t run = 1;
@@ -412,7 +412,7 @@ void mark_defined(const Ref& r) {
   const int width = bit_width(r.buffer().dtype);
   for_each_run(r, [&](std::int64_t at, std::int64_t bytes) {
     const std::int64_t first = at * 8 / width;
-    // The last of an odd number of 4-bit elements has a byte to itself.
+    // The last of packed elements may have a byte to itself.
     const std::int64_t last = std::min(((at + bytes) * 8 + width - 1) / width, shadow.elems());
     const std::int64_t elems = last - first;
     shadow.mark_init({first, 1, elems, elems});
@@ -431,7 +431,7 @@ void check_copy(const Ref& from, const Ref& to) {
     throw RefError("copy of " + describe(from.dtype(), from.extents()) + " to " +
                    describe(to.dtype(), to.extents()));
   }
-  if (!on_byte(from) || !on_byte(to)) throw RefError("copy of 4-bit elements at an odd offset");
+  if (!on_byte(from) || !on_byte(to)) throw RefError("copy of packed elements from inside a byte");
 }
 
 std::vector<float> gather_bounds(const Ref& from) {

@@ -125,7 +125,7 @@ class Ref {
   ByteRange span() const;
   /// What it touches: exactly, but for reshapes that cut across the buffer's dims.
   Box box() const;
-  /// Offset in bytes of element (i, j, ...) of a plain ref; 4-bit elements: of the byte that holds
+  /// Offset in bytes of element (i, j, ...) of a plain ref; packed elements: of the byte that holds
   /// it.
   std::int64_t byte_offset(const Shape& index) const;
 
@@ -150,7 +150,7 @@ void scatter_bounds(const std::vector<float>& bounds, const Ref& to);
 
 /// Throws RefError unless the types and the extents (but for dims of 1) agree.
 void check_copy(const Ref& from, const Ref& to);
-/// True if its runs of 4-bit elements begin and end at whole bytes, as those of wider ones do.
+/// True if its runs of packed elements begin and end at whole bytes, as those of wider ones do.
 bool on_byte(const Ref& r);
 /// Copies the elements, and which of them hold a value. As check_copy().
 void copy(const Ref& from, const Ref& to);

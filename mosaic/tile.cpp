@@ -287,6 +287,19 @@ AnyTile cast(const AnyTile& a, DType to) {
                 DType::boolean);
   };
   const int wider = bit_width(to) - bit_width(from);
+  // Packed integers are widened, and narrowed, as i32.
+  if (bit_width(from) < 8 && to != DType::i32) return cast(cast(a, DType::i32), to);
+  if (bit_width(to) < 8 && from != DType::i32) {
+    if (!is_float(from)) return cast(cast(a, DType::i32), to);
+    const double half = 1 << (bit_width(to) - 1);
+    const AnyTile whole = cast(a, DType::i32);
+    const double least = is_unsigned(to) ? 0 : -half;
+    const AnyTile above =
+        integers_of("arith.maxsi", whole, filled(least, DType::i32, a.rows, a.cols));
+    return cast(
+        integers_of("arith.minsi", above, filled(least + 2 * half - 1, DType::i32, a.rows, a.cols)),
+        to);
+  }
   if (is_float(from) && is_float(to)) {
     if (wider > 0) return as("arith.extf", to);
     if (wider < 0) return as("arith.truncf", to);

@@ -8,11 +8,22 @@
 namespace tessera::mosaic {
 
 bool is_unsigned(DType dtype) {
-  return dtype == DType::u32 || dtype == DType::u8 || dtype == DType::u4;
+  return dtype == DType::u32 || dtype == DType::u8 || dtype == DType::u4 || dtype == DType::u2;
 }
 
 DType signless(DType dtype) {
-  return dtype == DType::u32 ? DType::i32 : dtype == DType::u8 ? DType::i8 : dtype;
+  switch (dtype) {
+    case DType::u32:
+      return DType::i32;
+    case DType::u8:
+      return DType::i8;
+    case DType::u4:
+      return DType::i4;
+    case DType::u2:
+      return DType::i2;
+    default:
+      return dtype;
+  }
 }
 
 std::string element_type(DType dtype) {
@@ -24,6 +35,7 @@ std::string element_type(DType dtype) {
     case DType::i16:
     case DType::i8:
     case DType::i4:
+    case DType::i2:
       return name(signless(dtype));
     case DType::f8e4m3fn:
       return "f8E4M3FN";

@@ -46,9 +46,8 @@ std::int64_t sectors(std::int64_t from, std::int64_t to) {
 class BlockBytes {
  public:
   explicit BlockBytes(const OperandPlan& op) : op_(op) {
-    const std::int64_t size = bit_width(op.dtype) / 8;
     const int last = op.array.rank - 1;
-    const std::int64_t row = last >= 0 ? op.block[last] * size : 0;
+    const std::int64_t row = last >= 0 ? op.block[last] * bit_width(op.dtype) / 8 : 0;
     if (last >= 1 && row > 0) {
       along_ = op.blocks[last];
       in_granule_ = std::clamp<std::int64_t>(kGranule / row, 1, along_);
@@ -87,15 +86,15 @@ class BlockBytes {
   Bytes count(std::int64_t block) const {
     const Shape index = unravel(op_.blocks, block);
     const Shape inside = op_.in_bounds(index.dims.data());
-    const std::int64_t size = bit_width(op_.dtype) / 8;
+    const std::int64_t bits = bit_width(op_.dtype);
     const int last = op_.block.rank - 1;
-    const std::int64_t row = op_.block[last] * size;
+    const std::int64_t row = op_.block[last] * bits / 8;
     Bytes b;
     std::int64_t rows = 0;
     for_each_run(op_, index.dims.data(), inside,
                  [&](std::int64_t at, std::int64_t, std::int64_t n) {
-                   const std::int64_t from = at * size;
-                   const std::int64_t to = from + n * size;
+                   const std::int64_t from = at * bits / 8;
+                   const std::int64_t to = from + n * bits / 8;
                    b.l2 += sectors(from, to) * kSector;
                    if (!mapped_) {
                      b.core += sectors(from, to) * kSector;

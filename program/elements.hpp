@@ -1,6 +1,6 @@
 // Kernels of elementwise ops from their scalar meaning (sim/ops, or a struct with `apply`).
 //
-// Small floats are computed in f32 and rounded once; 4-bit integers in i8 and wrapped. f64 only
+// Small floats are computed in f32 and rounded once; packed integers in i8 and wrapped. f64 only
 // where an op's `apply` takes it.
 #pragma once
 
@@ -13,22 +13,27 @@
 
 namespace tessera::program {
 
+template <class... T>
+using FirstSmallInt = std::tuple_element_t<
+    0,
+    decltype(std::tuple_cat(std::conditional_t<kIsSmallInt<T>, std::tuple<T>, std::tuple<>>{}...))>;
+
 /// Op::apply on T..., over n elements. Flattened: a call in the loop would keep it from being
 /// vectorised.
 template <class Op, class... T>
 [[gnu::flatten]] void run_elements(std::byte* out, const std::byte* const* in, std::int64_t n) {
   [&]<std::size_t... I>(std::index_sequence<I...>) {
     const auto one = [](auto... v) {
-      if constexpr ((kIsNibble<T> || ...)) {
+      if constexpr ((kIsSmallInt<T> || ...)) {
         const auto widen = []<class V>(V x) {
-          if constexpr (kIsNibble<V>)
+          if constexpr (kIsSmallInt<V>)
             return static_cast<std::int8_t>(static_cast<std::int64_t>(x));
           else
             return x;
         };
         const auto r = Op::apply(widen(v)...);
         if constexpr (std::is_same_v<std::remove_const_t<decltype(r)>, std::int8_t>)
-          return i4(static_cast<std::int64_t>(r));
+          return FirstSmallInt<T...>(static_cast<std::int64_t>(r));
         else
           return r;
       } else {
@@ -85,7 +90,8 @@ bool with_real(DType d, F&& f) {
 template <class F>
 bool with_integer(DType d, F&& f) {
   return visit_dtype(d, [&]<class T>(TypeTag<T> tag) {
-    if constexpr (std::is_same_v<T, i4> || (std::is_integral_v<T> && std::is_signed_v<T>)) {
+    if constexpr (std::is_same_v<T, i4> || std::is_same_v<T, i2> ||
+                  (std::is_integral_v<T> && std::is_signed_v<T>)) {
       f(tag);
       return true;
     } else {

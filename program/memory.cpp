@@ -50,48 +50,65 @@ void for_each_element(const Ref& r, F&& f) {
   for_each_unit(r, [&](std::int64_t at) { f(i++ / units, at); });
 }
 
-unsigned nibble(const std::byte* bytes, std::int64_t i) {
-  const auto b = std::to_integer<unsigned>(bytes[i / 2]);
-  return i % 2 == 0 ? b & 15u : b >> 4;
-}
-void set_nibble(std::byte* bytes, std::int64_t i, unsigned v) {
-  const auto old = std::to_integer<unsigned>(bytes[i / 2]);
-  bytes[i / 2] = static_cast<std::byte>(i % 2 == 0 ? (old & 0xf0u) | v : (old & 0x0fu) | (v << 4));
+/// Calls f with the type of units of less than a byte.
+template <class F>
+void with_unit(std::int64_t bits, F&& f) {
+  if (bits == 4)
+    f(TypeTag<u4>{});
+  else
+    f(TypeTag<u2>{});
 }
 
 /// The elements as registers hold them.
 void read_elements(const Ref& from, std::byte* to) {
-  if (from.view().unit_bits >= 8) {
+  const std::int64_t bits = from.view().unit_bits;
+  if (bits >= 8) {
     gather_bytes(from, to);
     return;
   }
   const std::byte* const bytes = from.buffer().bytes();
-  const std::int64_t width = register_bytes(from.dtype());
-  if (bit_width(from.dtype()) == 4) {
-    for_each_element(from, [&](std::int64_t e, std::int64_t at) {
-      const unsigned v = nibble(bytes, at);
-      to[e] = static_cast<std::byte>(from.dtype() == DType::i4 && v > 7 ? v | 0xf0u : v);
+  if (bit_width(from.dtype()) < 8) {
+    visit_dtype(from.dtype(), [&]<class T>(TypeTag<T>) {
+      if constexpr (kIsPacked<T>) {
+        for_each_element(from, [&](std::int64_t e, std::int64_t at) {
+          reinterpret_cast<T*>(to)[e] = tessera::load_element<T>(bytes, at);
+        });
+      }
     });
     return;
   }
+  const std::int64_t width = register_bytes(from.dtype());
   std::memset(to, 0, static_cast<std::size_t>(from.extents().elems() * width));
-  std::int64_t i = 0;
-  for_each_unit(from, [&](std::int64_t at) { set_nibble(to, i++, nibble(bytes, at)); });
+  with_unit(bits, [&]<class U>(TypeTag<U>) {
+    std::int64_t i = 0;
+    for_each_unit(from, [&](std::int64_t at) {
+      store_element(to, i++, tessera::load_element<U>(bytes, at));
+    });
+  });
 }
 void write_elements(const std::byte* from, const Ref& to) {
-  if (to.view().unit_bits >= 8) {
+  const std::int64_t bits = to.view().unit_bits;
+  if (bits >= 8) {
     scatter_bytes(from, to);
     return;
   }
   std::byte* const bytes = to.buffer().writable();
-  if (bit_width(to.dtype()) == 4) {
-    for_each_element(to, [&](std::int64_t e, std::int64_t at) {
-      set_nibble(bytes, at, std::to_integer<unsigned>(from[e]) & 15u);
+  if (bit_width(to.dtype()) < 8) {
+    visit_dtype(to.dtype(), [&]<class T>(TypeTag<T>) {
+      if constexpr (kIsPacked<T>) {
+        for_each_element(to, [&](std::int64_t e, std::int64_t at) {
+          store_element(bytes, at, reinterpret_cast<const T*>(from)[e]);
+        });
+      }
     });
     return;
   }
-  std::int64_t i = 0;
-  for_each_unit(to, [&](std::int64_t at) { set_nibble(bytes, at, nibble(from, i++)); });
+  with_unit(bits, [&]<class U>(TypeTag<U>) {
+    std::int64_t i = 0;
+    for_each_unit(to, [&](std::int64_t at) {
+      store_element(bytes, at, tessera::load_element<U>(from, i++));
+    });
+  });
 }
 
 /// True if the elements of a ref are elements of its buffer: bounds are theirs.

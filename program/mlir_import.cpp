@@ -296,6 +296,8 @@ bool element_dtype(mlir::Type t, DType& dtype) {
     dtype = DType::f4e2m1fn;
   else if (t.isInteger(1))
     dtype = DType::boolean;
+  else if (t.isInteger(2))
+    dtype = DType::i2;
   else if (t.isInteger(4))
     dtype = DType::i4;
   else if (t.isInteger(8))
@@ -487,7 +489,7 @@ class Importer {
     return r;
   }
 
-  /// An i4 stands alone in its byte, sign-extended.
+  /// What is packed stands alone in its byte, sign-extended.
   static llvm::APInt signed_bits(const llvm::APInt& v, DType dtype) {
     return dtype == DType::boolean ? v.zextOrTrunc(64) : v.sextOrTrunc(64);
   }

@@ -276,7 +276,7 @@ bool Planner::is_regular(int value) {
   const Place& p = place_of(value);
   return p.kind == Place::Kind::regular ||
          (p.kind == Place::Kind::splat && !is_float(type(value).dtype) &&
-          bit_width(type(value).dtype) != 4 && type(value).shape.rank > 0 &&
+          bit_width(type(value).dtype) >= 8 && type(value).shape.rank > 0 &&
           type(value).shape.rank <= kRegularRank);
 }
 

@@ -57,7 +57,7 @@ Product::Matrix matrix_of(const Shape& s, const std::vector<int>& batch,
 }
 
 StorageHandle as_type(const StorageHandle& from, DType is, DType wanted, std::int64_t n) {
-  if (is == wanted || (is == DType::i4 && wanted == DType::i8)) return from;
+  if (is == wanted || (wanted == DType::i8 && bit_width(is) < 8)) return from;
   StorageHandle to(Storage::allocate(static_cast<std::size_t>(n) * sizeof(float)));
   auto* const out = reinterpret_cast<float*>(to.bytes());
   visit_dtype(is, [&](auto tag) {
@@ -186,8 +186,8 @@ bool each_once(const ProductDims& dims, const Shape& s) {
 }  // namespace
 
 DType common_type(DType a, DType b) {
-  const auto small = [](DType d) { return d == DType::i8 || d == DType::i4; };
-  if (small(a) && small(b)) return DType::i8;  // an i4 is alone in its byte
+  const auto small = [](DType d) { return d == DType::i8 || d == DType::i4 || d == DType::i2; };
+  if (small(a) && small(b)) return DType::i8;  // what is packed is alone in its byte
   const bool has_dot = a <= DType::f8e5m2;
   return a == b && has_dot ? a : DType::f32;
 }

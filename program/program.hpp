@@ -1,6 +1,6 @@
 // A program: flat code over numbered slots, and the state of a core that runs it.
 //
-// Scalars hold one element in its dtype's own bytes. Vectors are dense row-major elements (4-bit
+// Scalars hold one element in its dtype's own bytes. Vectors are dense row-major elements (packed
 // ones alone in a byte), shared until nobody holds them. What was never written is poison: it may
 // be loaded and selected away, as compiled kernels do with the ragged edge of a block, but not
 // decide a branch, an address or a transfer. A vector knows which of its elements are poison.

@@ -25,7 +25,7 @@
 
 namespace tessera::live {
 
-/// Memory of the caller's: dense, row-major, 4-bit types packed as in Array.
+/// Memory of the caller's: dense, row-major, packed types as in Array.
 struct View {
   DType dtype = DType::f32;
   Shape shape;

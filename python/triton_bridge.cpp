@@ -103,7 +103,7 @@ program::Scalar scalar_of(nb::handle argument, DType dtype) {
   visit_dtype(dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     if constexpr (kIsPacked<T>) {
-      throw InputError("bad-input", "a scalar of 4 bits");
+      throw InputError("bad-input", "a scalar of less than a byte");
     } else {
       T v{};
       if constexpr (std::is_integral_v<T> || std::is_same_v<T, bool>) {

@@ -33,6 +33,8 @@ DType dtype_of(ffi::DataType t) {
   switch (t) {
     case ffi::DataType::PRED:
       return DType::boolean;
+    case ffi::DataType::S2:
+      return DType::i2;
     case ffi::DataType::S4:
       return DType::i4;
     case ffi::DataType::S8:
@@ -43,6 +45,8 @@ DType dtype_of(ffi::DataType t) {
       return DType::i32;
     case ffi::DataType::S64:
       return DType::i64;
+    case ffi::DataType::U2:
+      return DType::u2;
     case ffi::DataType::U4:
       return DType::u4;
     case ffi::DataType::U8:

@@ -32,7 +32,7 @@ def number(value):
     formats = {"f16": (5, 10, False), "f8e4m3fn": (4, 3, True), "f8e5m2": (5, 2, False)}
     if short in formats:
         return "%g" % small_float(int(value["bits"]), *formats[short])
-    if short in ("i4", "u4"):
+    if short in ("i4", "u4", "i2", "u2"):
         return str(int(value["value"]))
     if value.type.strip_typedefs().code == gdb.TYPE_CODE_FLT:
         return "%g" % float(value)
@@ -108,7 +108,7 @@ def printers():
     p.add_printer("BlockTile", "^tessera::BlockTile<.*>$", BlockTilePrinter)
     p.add_printer("BlockRef", "^tessera::BlockRef<.*>$", BlockRefPrinter)
     p.add_printer("Shape", "^tessera::Shape$", ShapePrinter)
-    p.add_printer("number", "^tessera::(bf16|f16|f8e4m3fn|f8e5m2|i4|u4)$", NumberPrinter)
+    p.add_printer("number", "^tessera::(bf16|f16|f8e4m3fn|f8e5m2|i4|u4|i2|u2)$", NumberPrinter)
     return p
 
 

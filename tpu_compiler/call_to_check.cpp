@@ -45,7 +45,8 @@ DType dtype_of(const std::string& text) {
                                 {"32", DType::i32},
                                 {"16", DType::i16},
                                 {"8", DType::i8},
-                                {"4", DType::i4}}) {
+                                {"4", DType::i4},
+                                {"2", DType::i2}}) {
     for (const char* stem : {"int", "uint", "i", "ui", "u"}) {
       if (text == stem + std::string(bits)) return d;
     }

@@ -45,7 +45,7 @@ Scalar scalar_of(const Json& value, const Type& type) {
   visit_dtype(type.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     if constexpr (kIsPacked<T>) {
-      fail("a scalar of 4 bits");
+      fail("a scalar of less than a byte");
     } else {
       T v{};
       if (value.is_boolean())

@@ -85,7 +85,7 @@ class Values {
         const Type& t = type(v);
         may_[static_cast<std::size_t>(v)] =
             tensor(v) && t.known && t.shape.rank > 0 && t.shape.rank <= kRegularRank &&
-            !is_float(t.dtype) && bit_width(t.dtype) != 4 &&
+            !is_float(t.dtype) && bit_width(t.dtype) >= 8 &&
             (passes(op) || conjunction(op) || op.name == "scf.for" ||
              std::ranges::find(kSources, op.name) != std::end(kSources));
       }

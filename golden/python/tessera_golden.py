@@ -45,9 +45,11 @@ _DTYPES = {
     "i16": np.int16,
     "i8": np.int8,
     "i4": ml_dtypes.int4,
+    "i2": ml_dtypes.int2,
     "u32": np.uint32,
     "u8": np.uint8,
     "u4": ml_dtypes.uint4,
+    "u2": ml_dtypes.uint2,
     "bool": np.bool_,
 }
 

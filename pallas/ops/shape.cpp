@@ -131,7 +131,7 @@ void plan_tpu_bitcast(Planner& p, const Operation& op) {
   const std::int64_t elems = to.shape.elems();
   const std::int64_t from_width = register_bytes(from.dtype);
   const std::int64_t to_width = register_bytes(to.dtype);
-  const bool signed_nibble = to.dtype == DType::i4;
+  const std::uint64_t sign = to.dtype == DType::i4 ? 8 : to.dtype == DType::i2 ? 2 : 0;
   p.emit(
       [=](Exec& x) {
         const Vector& v = x.vector(source);
@@ -159,7 +159,7 @@ void plan_tpu_bitcast(Planner& p, const Operation& op) {
                 for (std::int64_t k = 0; k < f; ++k) bits |= take(i * f + k) << (k * from_bits);
               } else {
                 bits = (take(i / f) >> (i % f * to_bits)) & to_mask;
-                if (signed_nibble && (bits & 8u) != 0) bits |= 0xf0u;
+                if ((bits & sign) != 0) bits |= ~(sign - 1);
               }
               const std::int64_t at = (o * to_rows + i) * columns + j;
               std::memcpy(r.data.bytes() + at * to_width, &bits,

@@ -129,7 +129,6 @@ struct Field {
 };
 
 Field field_type(Planner& p, const Operation& op, const char* attribute) {
-  if (p.text(op, attribute) == "i2") return {.bits = 2};  // of no array, so that it is no DType
   const DType type = named_type(p, op, attribute);
   if (is_float(type) && type != DType::bf16) p.unsupported(op, "of this type");
   return {.bits = bit_width(type), .floats = type == DType::bf16};
@@ -155,7 +154,8 @@ void plan_pack_elementwise(Planner& p, const Operation& op) {
   const std::int64_t width = register_bytes(to.dtype);
   const std::int64_t from_width = register_bytes(from.dtype);
   if (floats ? from.dtype != DType::f32 : is_float(from.dtype)) p.unsupported(op, "to this type");
-  const bool negative = to.dtype == DType::i4;  // which registers hold in a byte
+  // Which registers hold in a byte.
+  const std::uint64_t sign = to.dtype == DType::i4 ? 8 : to.dtype == DType::i2 ? 2 : 0;
   p.emit([=, bits = bits, floats = floats](Exec& x) {
     Vector r;
     r.data = StorageHandle(Storage::allocate(static_cast<std::size_t>(n * width)));
@@ -174,7 +174,7 @@ void plan_pack_elementwise(Planner& p, const Operation& op) {
         if (floats) one = bf16(std::bit_cast<float>(static_cast<std::uint32_t>(one))).bits;
         packed |= (one & mask) << (static_cast<int>(k) * bits);
       }
-      if (negative && (packed & 8) != 0) packed |= 0xf0;
+      if ((packed & sign) != 0) packed |= ~(sign - 1);
       std::memcpy(r.data.bytes() + e * width, &packed, static_cast<std::size_t>(width));
     }
     x.vector(result) = std::move(r);

@@ -344,8 +344,8 @@ void run_convert_unsigned(std::byte* out, const std::byte* const* in, std::int64
   for (std::int64_t i = 0; i < n; ++i) {
     if constexpr (std::is_same_v<From, bool>)
       to[i] = convert<To>(std::int32_t{from[i] ? 1 : 0});
-    else if constexpr (kIsNibble<From>)
-      to[i] = convert<To>(static_cast<std::int64_t>(from[i]) & 15);
+    else if constexpr (kIsSmallInt<From>)
+      to[i] = convert<To>(std::int64_t{pattern_of(from[i])});
     else
       to[i] = convert<To>(static_cast<std::make_unsigned_t<From>>(from[i]));
   }
@@ -356,8 +356,9 @@ void run_convert_to_unsigned(std::byte* out, const std::byte* const* in, std::in
   To* const __restrict to = reinterpret_cast<To*>(out);
   const From* const from = reinterpret_cast<const From*>(in[0]);
   for (std::int64_t i = 0; i < n; ++i) {
-    if constexpr (kIsNibble<To>)
-      to[i] = To(std::int64_t{std::min<std::uint8_t>(15, convert<std::uint8_t>(from[i]))});
+    if constexpr (kIsSmallInt<To>)
+      to[i] =
+          To(std::int64_t{std::min<unsigned>(kPatternMask<To>, convert<std::uint8_t>(from[i]))});
     else
       to[i] = static_cast<To>(convert<std::make_unsigned_t<To>>(from[i]));
   }
@@ -386,9 +387,9 @@ void plan_convert(Planner& p, const Operation& op) {
       if constexpr (!std::is_same_v<To, bool>) {
         if constexpr (kSign == Sign::kept)
           e.kernel = run_convert<To, From>;
-        else if constexpr (std::is_integral_v<From> || kIsNibble<From>)
+        else if constexpr (std::is_integral_v<From> || kIsSmallInt<From>)
           e.kernel = run_convert_unsigned<To, From>;
-        else if constexpr (std::is_integral_v<To> || kIsNibble<To>)
+        else if constexpr (std::is_integral_v<To> || kIsSmallInt<To>)
           e.kernel = run_convert_to_unsigned<To, From>;
       }
     });

@@ -54,11 +54,13 @@ struct Tile {
   std::int64_t bytes = 0;
 };
 constexpr Tile tile_of(std::int64_t rows, std::int64_t cols, DType dtype) {
-  const std::int64_t row = packed_bytes(dtype, cols);
+  // What is packed elsewhere has a byte each.
+  const std::int64_t bits = std::max(8, bit_width(dtype));
+  const std::int64_t row = cols * bits / 8;
   Tile t;
   t.panelled = rows > 1 && row % kPanelBytes == 0;
   t.panels = t.panelled ? row / kPanelBytes : 1;
-  t.panel_cols = t.panelled ? kPanelBytes * 8 / bit_width(dtype) : cols;
+  t.panel_cols = t.panelled ? kPanelBytes * 8 / bits : cols;
   t.panel_rows = t.panelled ? round_up(rows, 8) : rows;
   t.align = t.panelled ? 1024 : 128;
   t.bytes = round_up(t.panel_rows * row, t.align);
@@ -262,7 +264,7 @@ constexpr Shape box_of(Shape block, const Tile& tile) {
 constexpr bool is_box(const Shape& box, bool last_squeezed, DType dtype) {
   bool is = box.rank >= 2 && box.rank <= 5 && !last_squeezed;
   for (int d = 0; d < box.rank; ++d) is = is && box[d] <= 256;
-  return is && packed_bytes(dtype, box[box.rank - 1]) % 16 == 0;
+  return is && bit_width(dtype) >= 8 && packed_bytes(dtype, box[box.rank - 1]) % 16 == 0;
 }
 /// What it asks of an array.
 constexpr bool is_mappable(const Shape& array, DType dtype) {

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "memory_model/array.hpp"
 #include "memory_model/dtype.hpp"
 #include "memory_model/layout.hpp"
 #include "sim/body/smem.hpp"
@@ -71,9 +72,17 @@ class PreparedHost {
   std::vector<T> given(const char* name, const std::vector<T>& made) const {
     for (const HostArray& a : arrays_) {
       if (a.name != name) continue;
-      std::vector<T> values(a.bytes / sizeof(T));
-      std::memcpy(values.data(), a.data, a.bytes);
-      return values;
+      if constexpr (kIsPacked<T>) {
+        std::vector<T> values;
+        for (std::size_t i = 0; i < made.size(); ++i)
+          values.push_back(
+              load_element<T>(static_cast<const std::byte*>(a.data), static_cast<std::int64_t>(i)));
+        return values;
+      } else {
+        std::vector<T> values(a.bytes / sizeof(T));
+        std::memcpy(values.data(), a.data, a.bytes);
+        return values;
+      }
     }
     return made;
   }

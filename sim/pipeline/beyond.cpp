@@ -20,7 +20,7 @@ bool holds_anything_beyond(const OperandPlan& op) {
 /// A number that no run finds there otherwise, and large if the type has such.
 double other_number(DType d) {
   if (d == DType::boolean) return 0;  // else true
-  if (bit_width(d) < 8) return 4;
+  if (bit_width(d) < 8) return bit_width(d) == 4 ? 4 : 1;
   if (!is_float(d)) return 90;
   return bit_width(d) == 8 ? 100 : d == DType::f16 ? 3e4 : 1e30;
 }

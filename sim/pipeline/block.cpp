@@ -39,9 +39,12 @@ void pack(DType dtype, const std::byte* from, std::byte* to, std::int64_t at, st
 void copy_packed(DType dtype, const std::byte* from, std::int64_t from_at, std::byte* to,
                  std::int64_t to_at, std::int64_t n) {
   const std::int64_t bits = bit_width(dtype);
-  if (bits < 8 && (from_at % 2 != 0 || to_at % 2 != 0 || n % 2 != 0)) {
-    for (std::int64_t e = 0; e < n; ++e)
-      store_element(to, to_at + e, load_element<i4>(from, from_at + e));
+  if ((from_at | to_at | n) * bits % 8 != 0) {
+    visit_dtype(dtype, [&]<class Tag>(Tag) {
+      using T = typename Tag::type;
+      for (std::int64_t e = 0; e < n; ++e)
+        store_element(to, to_at + e, load_element<T>(from, from_at + e));
+    });
     return;
   }
   std::memcpy(to + to_at * bits / 8, from + from_at * bits / 8,

@@ -1,6 +1,6 @@
 // The memory of an operand in a core: a block of the pipeline, or scratch.
 //
-// As tiles see it (OperandPlan::dense is false) it is rows x cols, 4-bit elements alone in a byte;
+// As tiles see it (OperandPlan::dense is false) it is rows x cols, packed elements alone in a byte;
 // a whole input block may be a view of its array in HBM, rows `stride` elements apart. A dense one
 // has the operand's own shape, packed as in HBM. Bounds (sim/bounds): none, those of what was
 // stored, or a sum that goes on.

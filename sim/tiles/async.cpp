@@ -135,7 +135,7 @@ void AsyncCopy::check(Here at) const {
     throw KernelError(
         {.slug = "unsupported",
          .kind = Diagnostic::Kind::unsupported,
-         .headline = "a copy of elements of 4 bits that lie apart, of " + packed.buffer().name,
+         .headline = "a copy of packed elements that lie apart, of " + packed.buffer().name,
          .fields = {{"line", source_excerpt(at)}}});
   }
   try {

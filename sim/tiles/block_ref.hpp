@@ -304,7 +304,7 @@ class BlockRef {
   /// Its part of the block as a source or destination of copies.
   Ref ref() const {
     static_assert(kRole != Role::accum, "accumulators may lie in registers: copy vmem scratch");
-    static_assert(!kIsPacked<T>, "copies of 4-bit types are not supported");
+    static_assert(!kIsPacked<T>, "copies of packed types are not supported");
     check_scope();
     return Ref(*block_).slice(0, row_, rows).slice(1, col_, cols);
   }

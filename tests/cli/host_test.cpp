@@ -44,7 +44,13 @@ TEST_CASE("an input of a spread lies in it", "[cli][host]") {
   for (const bool s : seen) CHECK(s);
 }
 
-TEST_CASE("inputs of 4-bit types are made packed", "[cli][host]") {
+TEST_CASE("inputs of packed types are made packed, of all their numbers", "[cli][host]") {
+  const Array twos = cli::random_array(DType::i2, {64}, 1, "x", cli::InputKind::uniform);
+  CHECK(twos.size_bytes() == 16);
+  for (const double v : {-2., -1., 0., 1.}) {
+    const std::vector<double> all = twos.to_doubles();
+    CHECK(std::ranges::count(all, v) > 0);
+  }
   cli::Host host("k", 0, {});
   std::vector<u4> made;
   for (int i = 0; i < 7; ++i) made.push_back(u4(std::int64_t{i + 1}));

@@ -13,6 +13,7 @@
 #include <limits>
 #include <vector>
 
+#include "memory_model/array.hpp"
 #include "sim/body/kernel.hpp"
 #include "sim/body/spec.hpp"
 #include "sim/ops/abs.hpp"
@@ -875,6 +876,39 @@ struct FusedMultiplyAdd : Extents<48, 128, int32_t, float> {
   }
 };
 
+/// Packed integers: fetched, widened, and what is stored packed.
+template <class T>
+struct PackedIntegers : Extents<32, 256, T> {
+  static constexpr const char* kName = bit_width(kDTypeOf<T>) == 4
+                                           ? (kDTypeOf<T> == DType::i4 ? "packed_i4" : "packed_u4")
+                                           : (kDTypeOf<T> == DType::i2 ? "packed_i2" : "packed_u2");
+  TESSERA_FN void operator()(auto&, auto x, auto y, auto o, auto, auto) const {
+    const auto sum = load(cast<int32_t>(*x) * 3 + cast<int32_t>(*y));
+    const auto half = load(cast<float>(*y) * 2.5f);
+    *o = cast<T>(where(sum > 2, cast<int32_t>(cast<T>(half)), sum));
+  }
+  /// The last bits of a number, with their sign.
+  static int32_t wrapped(int32_t v) {
+    const int32_t count = 1 << bit_width(kDTypeOf<T>);
+    const int32_t low = ((v % count) + count) % count;
+    return kDTypeOf<T> == DType::i4 || kDTypeOf<T> == DType::i2
+               ? (low >= count / 2 ? low - count : low)
+               : low;
+  }
+  static void oracle(int, const Matrix<T>& x, const Matrix<T>& y, Matrix<T>& o) {
+    const int32_t count = 1 << bit_width(kDTypeOf<T>);
+    const int32_t least = wrapped(count / 2) < 0 ? -count / 2 : 0;
+    for (std::size_t i = 0; i < o.elems.size(); ++i) {
+      const auto a = static_cast<int32_t>(x.elems[i].value);
+      const auto b = static_cast<int32_t>(y.elems[i].value);
+      const auto half = static_cast<int32_t>(static_cast<float>(b) * 2.5f);
+      const int32_t sum = a * 3 + b;
+      const int32_t kept = std::clamp(half, least, least + count - 1);
+      o.elems[i].value = static_cast<decltype(o.elems[i].value)>(wrapped(sum > 2 ? kept : sum));
+    }
+  }
+};
+
 // Construct 8: random bits.
 
 struct Dropout : Extents<24, 128, float, uint32_t> {
@@ -1134,13 +1168,15 @@ struct OnTensorCores : Extents<64, 128, bf16, float> {
   }
 };
 
-using Cases = std::tuple<PlacesAndFull, Recurrence, ScratchParts, PartsOfProducts, LoopOverRows,
-                         LeadingDims, BatchedProducts, RightFromRegisters, IntegerProducts,
-                         Fp8Products<f8e4m3fn>, Fp8Products<f8e5m2>, Tf32Products, MixedProducts,
-                         Columns, ArgReductions, RunningSums, Scans, Repeats, Interleaves,
-                         RotaryHalves, OddParts, Rolls, TransposedValue, SignedBits, UnsignedBits,
-                         Bits, UnpackedWords, Lookups, WrappingIntegers, FusedMultiplyAdd, Dropout,
-                         SortedRows, TopK, Router, QuantisedProduct, GatedState, OnTensorCores>;
+using Cases =
+    std::tuple<PlacesAndFull, Recurrence, ScratchParts, PartsOfProducts, LoopOverRows, LeadingDims,
+               BatchedProducts, RightFromRegisters, IntegerProducts, Fp8Products<f8e4m3fn>,
+               Fp8Products<f8e5m2>, Tf32Products, MixedProducts, Columns, ArgReductions,
+               RunningSums, Scans, Repeats, Interleaves, RotaryHalves, OddParts, Rolls,
+               TransposedValue, SignedBits, UnsignedBits, Bits, UnpackedWords, PackedIntegers<i4>,
+               PackedIntegers<u4>, PackedIntegers<i2>, PackedIntegers<u2>, Lookups,
+               WrappingIntegers, FusedMultiplyAdd, Dropout, SortedRows, TopK, Router,
+               QuantisedProduct, GatedState, OnTensorCores>;
 
 /// Inputs from a seed: f32 of [-2, 2), narrower floats from -4 to 3, integers of any bits.
 template <class T>
@@ -1153,9 +1189,21 @@ void fill(std::vector<T>& elems, std::uint64_t seed) {
       e = static_cast<float>(static_cast<int32_t>(word) >> 8) * 0x1p-22f;
     else if constexpr (kIsSmallFloat<T>)
       e = T(static_cast<float>(static_cast<int32_t>(word >> 29) - 4));
+    else if constexpr (kIsSmallInt<T>)
+      e = T(std::int64_t{word >> 28});
     else
       e = static_cast<T>(word);
   }
+}
+
+/// As an array holds them.
+template <class T>
+std::vector<std::byte> packed(const std::vector<T>& elems) {
+  const auto n = static_cast<std::int64_t>(elems.size());
+  std::vector<std::byte> bytes(static_cast<std::size_t>(packed_bytes(kDTypeOf<T>, n)));
+  for (std::int64_t i = 0; i < n; ++i)
+    store_element(bytes.data(), i, elems[static_cast<std::size_t>(i)]);
+  return bytes;
 }
 
 /// All cells of a case: x and y of every cell one below the other, and what o is.

@@ -21,17 +21,18 @@ namespace {
 template <class T>
 Array array_of(const std::vector<T>& elems, const Shape& shape) {
   Array a(kDTypeOf<T>, shape);
-  std::memcpy(a.bytes(), elems.data(), elems.size() * sizeof(T));
+  const std::vector<std::byte> bytes = packed(elems);
+  std::memcpy(a.bytes(), bytes.data(), bytes.size());
   return a;
 }
 
 /// Where the first element that differs is, of an array that should hold these; -1: nowhere.
 template <class T>
 std::int64_t first_difference(const Array& got, const std::vector<T>& want) {
-  REQUIRE(got.size_bytes() == static_cast<std::int64_t>(want.size() * sizeof(T)));
-  for (std::size_t i = 0; i < want.size(); ++i) {
-    if (std::memcmp(got.bytes() + i * sizeof(T), &want[i], sizeof(T)) != 0)
-      return static_cast<std::int64_t>(i);
+  REQUIRE(got.elems() == static_cast<std::int64_t>(want.size()));
+  for (std::int64_t i = 0; i < got.elems(); ++i) {
+    const T elem = load_element<T>(got.bytes(), i);
+    if (std::memcmp(&elem, &want[static_cast<std::size_t>(i)], sizeof(T)) != 0) return i;
   }
   return -1;
 }

@@ -11,23 +11,26 @@ template <class Body>
 bool gives_its_bits() {
   using K = language::Probe<Body>;
   const language::Expected<Body> expected(7);
-  std::vector<typename Body::Out> got(expected.o.size());
+  using Out = typename Body::Out;
+  const std::vector<std::byte> x = language::packed(expected.x);
+  const std::vector<std::byte> y = language::packed(expected.y);
+  std::vector<std::byte> bytes(language::packed(expected.o).size());
   Launch given;
-  given.inputs = {{"x", expected.x.data(), expected.x.size() * sizeof(typename Body::X)},
-                  {"y", expected.y.data(), expected.y.size() * sizeof(typename Body::X)}};
-  given.outputs = {got.data()};
-  given.output_bytes = {got.size() * sizeof(typename Body::Out)};
+  given.inputs = {{"x", x.data(), x.size()}, {"y", y.data(), y.size()}};
+  given.outputs = {bytes.data()};
+  given.output_bytes = {bytes.size()};
   try {
     launch<K>(given);
   } catch (const std::exception& e) {
     std::printf("%s: %s\n", Body::kName, e.what());
     return false;
   }
-  for (std::size_t i = 0; i < got.size(); ++i) {
-    if (std::memcmp(&got[i], &expected.o[i], sizeof got[i]) == 0) continue;
+  for (std::size_t i = 0; i < expected.o.size(); ++i) {
+    const auto got = load_element<Out>(bytes.data(), static_cast<std::int64_t>(i));
+    if (std::memcmp(&got, &expected.o[i], sizeof got) == 0) continue;
     std::printf("%s: row %d, column %d is %.9g, not %.9g\n", Body::kName,
                 static_cast<int>(i) / Body::kOutCols, static_cast<int>(i) % Body::kOutCols,
-                convert<double>(got[i]), convert<double>(expected.o[i]));
+                convert<double>(got), convert<double>(expected.o[i]));
     return false;
   }
   std::printf("%s: the same bits\n", Body::kName);

@@ -14,7 +14,8 @@ namespace tessera::language {
 template <class T>
 Array array_of(const std::vector<T>& elems, DType dtype, const Shape& shape) {
   Array a(dtype, shape);
-  std::memcpy(a.bytes(), elems.data(), elems.size() * sizeof(T));
+  const std::vector<std::byte> bytes = packed(elems);
+  std::memcpy(a.bytes(), bytes.data(), bytes.size());
   return a;
 }
 

@@ -41,7 +41,7 @@ std::vector<std::uint64_t> read_bits(const std::string& path, DType d) {
 template <class T>
 T from_bits(std::uint64_t bits) {
   if constexpr (kIsPacked<T>) {
-    return from_nibble<T>(static_cast<unsigned>(bits));
+    return from_pattern<T>(static_cast<unsigned>(bits));
   } else {
     T v;
     std::memcpy(static_cast<void*>(&v), &bits, sizeof(T));
@@ -51,7 +51,7 @@ T from_bits(std::uint64_t bits) {
 template <class T>
 std::uint64_t to_bits(T v) {
   if constexpr (kIsPacked<T>) {
-    return nibble_of(v);
+    return pattern_of(v);
   } else {
     std::uint64_t bits = 0;
     std::memcpy(&bits, &v, sizeof(T));

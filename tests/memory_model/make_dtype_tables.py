@@ -1,7 +1,7 @@
 """Writes what ml_dtypes and numpy convert to what: the oracle of dtype_tables_test.cpp.
 
 usage: make_dtype_tables.py FOLDER. For every pair of types, FOLDER/SRC.DST.in.npy and .out.npy hold bit
-patterns (4-bit integers: values), one per element.
+patterns (of packed integers: values), one per element.
 """
 import sys
 import warnings
@@ -17,26 +17,30 @@ TYPES = {
     "f8e4m3fn": ml_dtypes.float8_e4m3fn, "f8e5m2": ml_dtypes.float8_e5m2,
     "f8e4m3b11fnuz": ml_dtypes.float8_e4m3b11fnuz, "f8e8m0fnu": ml_dtypes.float8_e8m0fnu,
     "f4e2m1fn": ml_dtypes.float4_e2m1fn, "i64": np.int64, "i32": np.int32,
-    "i16": np.int16, "i8": np.int8, "i4": ml_dtypes.int4, "u32": np.uint32, "u8": np.uint8,
-    "u4": ml_dtypes.uint4, "bool": np.bool_,
+    "i16": np.int16, "i8": np.int8, "i4": ml_dtypes.int4, "i2": ml_dtypes.int2, "u32": np.uint32, "u8": np.uint8,
+    "u4": ml_dtypes.uint4, "u2": ml_dtypes.uint2, "bool": np.bool_,
 }
 FLOATS = ["f64", "f32", "f16", "bf16", "f8e4m3fn", "f8e5m2", "f8e4m3b11fnuz", "f8e8m0fnu", "f4e2m1fn"]
-RANGE = {"i64": 2.0**62, "i32": 2.0**31, "i16": 2.0**15, "i8": 2.0**7, "i4": 2.0**3, "u32": 2.0**32, "u8": 2.0**8,
-         "u4": 2.0**4}
+RANGE = {"i64": 2.0**62, "i32": 2.0**31, "i16": 2.0**15, "i8": 2.0**7, "i4": 2.0**3, "i2": 2.0, "u32": 2.0**32, "u8": 2.0**8,
+         "u4": 2.0**4, "u2": 2.0**2}
+# Integers of less than a byte: their least, and how many there are.
+PACKED = {"i4": (-8, 16), "u4": (0, 16), "i2": (-2, 4), "u2": (0, 4)}
 rng = np.random.default_rng(7)
 
 
 def bits(a):
-    if a.dtype in (ml_dtypes.int4, ml_dtypes.uint4):
-        return a.astype(np.int64).astype(np.uint8) & 15
+    for name, (_, count) in PACKED.items():
+        if a.dtype == TYPES[name]:
+            return a.astype(np.int64).astype(np.uint8) & (count - 1)
     return a.view({1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}[a.dtype.itemsize])
 
 
 def source(name):
     t = TYPES[name]
     size = np.dtype(t).itemsize
-    if name in ("i4", "u4"):
-        return np.arange(-8 if name == "i4" else 0, 8 if name == "i4" else 16).astype(t)
+    if name in PACKED:
+        least, count = PACKED[name]
+        return np.arange(least, least + count).astype(t)
     if name == "f4e2m1fn":
         return np.arange(16, dtype=np.uint8).view(t)
     if name == "bool":
@@ -81,7 +85,7 @@ for src in TYPES:
                 if "f8e8m0fnu" in (src, dst) and src in FLOATS and src not in ("f64", "f32"):
                     a = a.astype(np.float32)
                 b = a.astype(TYPES[dst])
-            except TypeError:  # int4 and uint4 know each other through int64 only
+            except TypeError:  # packed integers know each other through int64 only
                 b = a.astype(np.int64).astype(TYPES[dst])
         np.save(f"{folder}/{src}.{dst}.in.npy", bits(given))
         np.save(f"{folder}/{src}.{dst}.out.npy", bits(b))

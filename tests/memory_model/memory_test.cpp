@@ -18,12 +18,13 @@ TEST_CASE("the last two dims are padded to the native tile of the element width"
   CHECK(padded_bytes(DType::bf16, {8, 128}, native_tile(8, 128, DType::bf16)) == 16 * 128 * 2);
   CHECK(padded_bytes(DType::i8, {1, 1}, native_tile(8, 128, DType::i8)) == 32 * 128);
   CHECK(padded_bytes(DType::i4, {3, 5, 7}, native_tile(8, 128, DType::i4)) == 3 * 64 * 128 / 2);
+  CHECK(padded_bytes(DType::u2, {3, 5, 7}, native_tile(8, 128, DType::u2)) == 3 * 128 * 128 / 4);
   CHECK(padded_bytes(DType::f32, {1}, native_tile(8, 128, DType::f32)) == 512);
   CHECK(padded_bytes(DType::bf16, {257}, native_tile(8, 128, DType::bf16)) == 1024);
   CHECK(padded_bytes(DType::f32, {9, 129}, native_tile(1, 1, DType::f32)) == 9 * 129 * 4);
 }
 
-TEST_CASE("4-bit elements are packed and counted packed", "[memory_model][dtype]") {
+TEST_CASE("elements of less than a byte are packed and counted packed", "[memory_model][dtype]") {
   Array a(DType::i4, {3});
   CHECK(a.size_bytes() == 2);
   a.set(0, -8);
@@ -33,12 +34,25 @@ TEST_CASE("4-bit elements are packed and counted packed", "[memory_model][dtype]
   CHECK(a.at(1) == 7);
   CHECK(a.at(2) == -1);
   CHECK(std::to_integer<int>(a.bytes()[0]) == 0x78);  // the lower index in the low nibble
+  Array b(DType::i2, {5});
+  CHECK(b.size_bytes() == 2);
+  const int values[] = {-2, 1, 0, -1, 1};
+  for (int i = 0; i < 5; ++i) b.set(i, values[i]);
+  b.set(1, 0);
+  b.set(1, 1);  // beside others, which stay
+  for (int i = 0; i < 5; ++i) CHECK(b.at(i) == values[i]);
+  CHECK(std::to_integer<int>(b.bytes()[0]) == 0b11'00'01'10);  // the lowest index lowest
 }
 
 TEST_CASE("floats beyond an integer's range saturate and NaN is 0", "[memory_model][dtype]") {
   CHECK(convert<std::int8_t>(1e9f) == 127);
   CHECK(convert<std::int32_t>(-1e30f) == std::numeric_limits<std::int32_t>::min());
   CHECK(convert<std::uint8_t>(-3.f) == 0);
+  CHECK(convert<i4>(20.f).value == 7);
+  CHECK(convert<i4>(-1e30).value == -8);
+  CHECK(convert<u2>(3.9f).value == 3);
+  CHECK(convert<u2>(bf16(-7.f)).value == 0);
+  CHECK(convert<i2>(std::int32_t{6}).value == -2);  // integers wrap
   CHECK(convert<std::int64_t>(std::numeric_limits<double>::quiet_NaN()) == 0);
 }
 

@@ -106,7 +106,7 @@ TEST_CASE("a tile lies in panels of 128 bytes if its rows are made of them", "[s
   CHECK(panels.align == 1024);       // where a swizzle repeats
   CHECK(tile_of(12, 64, DType::bf16).bytes == 2048);
   CHECK_FALSE(tile_of(1, 128, DType::bf16).panelled);
-  CHECK(tile_of(16, 256, DType::f4e2m1fn).bytes == 2048);
+  CHECK(tile_of(16, 256, DType::f4e2m1fn).bytes == 4096);  // a byte each
 }
 
 TEST_CASE("tiles, barriers and the ring of cells do not overlap", "[sim][cta]") {

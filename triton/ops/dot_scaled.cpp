@@ -110,7 +110,7 @@ void plan_dot_scaled(Planner& p, const Operation& op) {
     s.element = static_cast<Element>(elements[i]);
     const bool wide = s.element == kBf16 || s.element == kF16;
     if (s.element < kE4m3 || s.element > kF16 || s.element == kE2m3 || s.element == kE3m2 ||
-        !t.known || register_bytes(t.dtype) != (wide ? 2 : 1) || bit_width(t.dtype) == 4)
+        !t.known || register_bytes(t.dtype) != (wide ? 2 : 1) || bit_width(t.dtype) < 8)
       p.unsupported(op, "of elements that are not built: e4m3, e5m2, e2m1, bf16 and f16 are");
     const int rank = t.shape.rank;
     if (rank < 2 || rank > 3) p.unsupported(op, "of these types");

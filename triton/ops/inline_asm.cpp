@@ -40,7 +40,7 @@ void plan_inline_asm(Planner& p, const Operation& op) {
   const std::int64_t n = elements(p.type(op.results[0]));
   const auto packed = [&](int value, auto&& place) {
     const Type& t = p.type(value);
-    if (!t.known || bit_width(t.dtype) == 4) p.unsupported(op, "of these types");
+    if (!t.known || bit_width(t.dtype) < 8) p.unsupported(op, "of these types");
     if (elements(t) != n) p.refuse(op);
     Packed k;
     k.width = register_bytes(t.dtype);

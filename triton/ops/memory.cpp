@@ -55,7 +55,7 @@ void plan_addptr(Planner& p, const Operation& op) {
       }
     }
   });
-  if (e.kernel == nullptr || bit_width(t.pointee) == 4) p.unsupported(op, "of these types");
+  if (e.kernel == nullptr || bit_width(t.pointee) < 8) p.unsupported(op, "of these types");
   p.element_op(op, e, op.operands);
 }
 
@@ -166,7 +166,7 @@ void check_types(Planner& p, const Operation& op, int pointer, int value) {
   if (element.pointer) p.unsupported(op, "of pointers, which lie as integers");
   if (element.dtype == DType::boolean) p.unsupported(op, "of i1, which lies in bytes");
   if (register_bytes(address.pointee) != register_bytes(element.dtype) ||
-      bit_width(element.dtype) == 4)
+      bit_width(element.dtype) < 8)
     p.unsupported(op, "of another type than its pointer's");
 }
 
