@@ -53,6 +53,10 @@ std::string jax_type(DType d) {
       return "int16";
     case DType::i8:
       return "int8";
+    case DType::i4:
+      return "int4";
+    case DType::i2:
+      return "int2";
     default:
       return name(d);
   }
@@ -64,9 +68,11 @@ std::string listed(const std::vector<mosaic::CallArray>& arrays) {
         fmt::format("    (\"{}\", {}, \"{}\"),\n", a.name, shape_tuple(a.shape), jax_type(a.dtype));
   return text;
 }
-std::string joined_names(const std::vector<mosaic::CallArray>& arrays) {
+/// But for the last ones.
+std::string joined_names(const std::vector<mosaic::CallArray>& arrays, int dropped = 0) {
   std::string text;
-  for (const auto& a : arrays) text += (text.empty() ? "" : ", ") + a.name;
+  for (std::size_t i = 0; i + static_cast<std::size_t>(dropped) < arrays.size(); ++i)
+    text += (text.empty() ? "" : ", ") + arrays[i].name;
   return text;
 }
 
@@ -97,6 +103,7 @@ _INPUTS = (  # of one device: name, shape, type
 {in_list})
 _OUTPUTS = (
 {out_list})
+_DROPPED = {dropped}  # the last of them are the kernel's scratch in HBM
 _PREFETCHED = {prefetched_count}  # arrays that the kernel's host made: in0.npy, ...
 _ALIASES = {aliases}  # (operand, result)
 _COLLECTIVE_ID = {collective_id}
@@ -129,8 +136,8 @@ def {kernel}({inputs}):
         if array.shape != shape or array.dtype != jnp.dtype(dtype):
             raise TypeError(f"{{name}} is {{dtype}}{{list(shape)}} in this build, not {{array.dtype}}{{list(array.shape)}}")
     prefetched = [np.load(_FOLDER / f"{prefetched_file}") for i in range(_PREFETCHED)]
-    results = _call()(*prefetched, *arrays)
-    return results[0] if len(_OUTPUTS) == 1 else tuple(results)
+    results = _call()(*prefetched, *arrays)[: len(_OUTPUTS) - _DROPPED]
+    return results[0] if len(results) == 1 else tuple(results)
 )py";
 
 }  // namespace
@@ -222,9 +229,10 @@ std::string python_file(const TpuBuild& build) {
       fmt::runtime(kPython), fmt::arg("kernel", build.kernel), fmt::arg("setting", setting),
       fmt::arg("dtype", jax_type(build.dtype)), fmt::arg("inputs", inputs),
       fmt::arg("inputs_tuple", m.inputs.size() == 1 ? inputs + "," : inputs),
-      fmt::arg("outputs", joined_names(m.outputs)), fmt::arg("prefetched", prefetched),
+      fmt::arg("outputs", joined_names(m.outputs, m.dropped)), fmt::arg("prefetched", prefetched),
       fmt::arg("mesh", mesh), fmt::arg("in_list", listed(m.inputs)),
-      fmt::arg("out_list", listed(m.outputs)), fmt::arg("prefetched_count", m.prefetched.size()),
+      fmt::arg("out_list", listed(m.outputs)), fmt::arg("dropped", m.dropped),
+      fmt::arg("prefetched_count", m.prefetched.size()),
       fmt::arg("prefetched_file", m.devices == 1 ? "in{i}.npy" : "dev0_in{i}.npy"),
       fmt::arg("aliases", "(" + aliases + ")"),
       fmt::arg("collective_id", m.collective_id < 0 ? "None" : std::to_string(m.collective_id)));

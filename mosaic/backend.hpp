@@ -41,6 +41,7 @@ struct BuiltModule {
   std::vector<std::vector<std::int32_t>> prefetched_words;  ///< their bits
   std::vector<CallArray> inputs;
   std::vector<CallArray> outputs;
+  int dropped = 0;  ///< the last ones of outputs, that callers drop: scratch in HBM
   struct Alias {
     int input;
     int output;

@@ -107,11 +107,18 @@ class ModuleWriter {
       const auto* const words = static_cast<const std::int32_t*>(a.data);
       built_.prefetched_words.emplace_back(words, words + a.size);
     }
+    std::vector<Operand*> spare;
     for (Operand& op : kernel_.operands) {
       if (!op.present) continue;
-      auto& list = is_input(op) ? inputs_ : is_output(op) ? outputs_ : scratch_;
+      auto& list = is_input(op)           ? inputs_
+                   : is_output(op)        ? outputs_
+                   : op.role == Role::hbm ? spare
+                                          : scratch_;
       list.push_back(&op);
     }
+    // Calls have no scratch in HBM: it is results behind the others.
+    built_.dropped = static_cast<int>(spare.size());
+    outputs_.insert(outputs_.end(), spare.begin(), spare.end());
     for (const Operand* op : inputs_)
       built_.inputs.push_back({op->name, signless(op->dtype), op->array});
     for (const Operand* op : outputs_) {

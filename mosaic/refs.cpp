@@ -116,6 +116,7 @@ std::string Operand::element() const {
 std::string Operand::type() const { return memref_type(block, element(), space()); }
 
 void allocate(Operand& op) {
+  if (in_hbm(op.role)) refuse("scratch in HBM of a scope, " + op.name + ": say hbm() in the spec");
   if (is_semaphore(op.role))
     op.memref = trace().record("tpu.sem_alloc", {}, "", op.type());
   else
