@@ -13,7 +13,11 @@ __device__ __forceinline__ void multiply_add(const Product<A, B>& product,
   static_assert(kRowsOf<A> == kR && kColsOf<B> == kC, "extents differ");
   static_assert(std::is_same_v<Sum, typename Product<A, B>::Element>,
                 "dot() accumulates in f32 (i32 for 8-bit integers): give it such a ref");
-  if constexpr (Th::kTensorCores && kIsHalf<typename A::Element>) {
+  if constexpr (kIsTransposed<A> && !kIsShared<A>) {
+    // A value: its elements change places first.
+    const auto turned = Cta<Th>::load(product.a);
+    multiply_add<kFresh>(Product<std::remove_const_t<decltype(turned)>, B>{turned, product.b}, sum);
+  } else if constexpr (Th::kTensorCores && kIsHalf<typename A::Element>) {
     tensor_multiply_add<kFresh>(product, sum);
   } else {
     if constexpr (kFresh) Cta<Th>::assign(sum, Sum{});

@@ -141,7 +141,6 @@ __device__ __forceinline__ void add_held_column(const A& a, int held, int lane, 
 template <class Th, int kBegin, int kCount, class Sum, int kR, int kC, class A, class B>
 __device__ __forceinline__ void multiply_add_held(const A& a, const B& b,
                                                   RegTile<Th, Sum, kR, kC>& sum) {
-  static_assert(!kIsTransposed<A>, "a transposed left operand lies in VMEM");
   constexpr int kApart = Th::kApart;
   constexpr int kEnd = kBegin + kCount;
 #pragma unroll

@@ -76,7 +76,6 @@ __device__ __forceinline__ void multiply_some(const A& a, const B& b,
         return matrix_at<!kTransB>(tile_of(b), 0, k - kBegin, c);
       };
       if constexpr (!kIsShared<A>) {
-        static_assert(!kIsTransposed<A>, "a transposed left operand lies in VMEM");
         unsigned fragment[4];
 #pragma unroll
         for (int part = 0; part < 4; ++part) {

@@ -349,6 +349,25 @@ struct RightFromRegisters : Extents<48, 256> {
   }
 };
 
+/// A left factor that is a value, turned: keys by values, as a state is updated.
+struct TurnedLeft : Extents<32, 64> {
+  static constexpr const char* kName = "turned_left";
+  static constexpr int kOutRows = 64;
+  static constexpr bool kExchanges = true;
+  TESSERA_FN void operator()(auto&, auto x, auto y, auto o, auto, auto) const {
+    *o = load(dot(transpose(load(*x * *y)), *y));
+  }
+  static void oracle(int, const Matrix<float>& x, const Matrix<float>& y, Matrix<float>& o) {
+    for (int r = 0; r < kOutRows; ++r) {
+      for (int c = 0; c < kOutCols; ++c) {
+        float sum = 0;
+        for (int k = 0; k < kRows; ++k) sum = std::fma(x(k, r) * y(k, r), y(k, c), sum);
+        o(r, c) = sum;
+      }
+    }
+  }
+};
+
 struct IntegerProducts : Extents<32, 128, std::int8_t, int32_t> {
   static constexpr const char* kName = "integer_products";
   static constexpr int kOutRows = 64;
@@ -1170,12 +1189,12 @@ struct OnTensorCores : Extents<64, 128, bf16, float> {
 
 using Cases =
     std::tuple<PlacesAndFull, Recurrence, ScratchParts, PartsOfProducts, LoopOverRows, LeadingDims,
-               BatchedProducts, RightFromRegisters, IntegerProducts, Fp8Products<f8e4m3fn>,
-               Fp8Products<f8e5m2>, Tf32Products, MixedProducts, Columns, ArgReductions,
-               RunningSums, Scans, Repeats, Interleaves, RotaryHalves, OddParts, Rolls,
-               TransposedValue, SignedBits, UnsignedBits, Bits, UnpackedWords, PackedIntegers<i4>,
-               PackedIntegers<u4>, PackedIntegers<i2>, PackedIntegers<u2>, Lookups,
-               WrappingIntegers, FusedMultiplyAdd, Dropout, SortedRows, TopK, Router,
+               BatchedProducts, RightFromRegisters, TurnedLeft, IntegerProducts,
+               Fp8Products<f8e4m3fn>, Fp8Products<f8e5m2>, Tf32Products, MixedProducts, Columns,
+               ArgReductions, RunningSums, Scans, Repeats, Interleaves, RotaryHalves, OddParts,
+               Rolls, TransposedValue, SignedBits, UnsignedBits, Bits, UnpackedWords,
+               PackedIntegers<i4>, PackedIntegers<u4>, PackedIntegers<i2>, PackedIntegers<u2>,
+               Lookups, WrappingIntegers, FusedMultiplyAdd, Dropout, SortedRows, TopK, Router,
                QuantisedProduct, GatedState, OnTensorCores>;
 
 /// Inputs from a seed: f32 of [-2, 2), narrower floats from -4 to 3, integers of any bits.
