@@ -28,3 +28,4 @@ write_basic_package_version_file(${CMAKE_CURRENT_BINARY_DIR}/tesseraConfigVersio
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/tesseraConfig.cmake ${CMAKE_CURRENT_BINARY_DIR}/tesseraConfigVersion.cmake
   cmake/tessera_cuda.cmake cmake/tessera_tpu.cmake cli/traced_kernel.cpp.in cli/traced_library.cpp.in
   DESTINATION ${package})
+install(PROGRAMS cmake/name_the_line DESTINATION ${package})

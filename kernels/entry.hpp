@@ -46,7 +46,14 @@ struct Entry {
   Oracle oracle;
 };
 template <template <class> class K, class Oracle>
-requires(BodyTakesTheEnvAndAnArgumentPerOperand<K<float>>) constexpr auto entry(Oracle oracle) {
+requires(BodyTakesItsOperands<K<float>>) constexpr auto entry(Oracle oracle) {
+  return Entry<K, Oracle>{oracle};
+}
+template <template <class> class K, class Oracle, int kArguments = detail::refs_taken<K<float>>(),
+          int kOperands = detail::operands_of<K<float>>()>
+requires(!BodyTakesItsOperands<K<float>>)
+    [[gnu::unavailable("the body takes kArguments arguments beside the env; its spec has kOperands "
+                       "operands for it")]] constexpr auto entry(Oracle oracle) {
   return Entry<K, Oracle>{oracle};
 }
 

@@ -16,10 +16,18 @@
 
 namespace tessera {
 
-template <BodyTakesTheEnvAndAnArgumentPerOperand K>
+template <BodyTakesItsOperands K>
 RunResult run(const K& kernel, Tiles tiles, const Inputs& inputs, const RunOptions& options = {}) {
   const auto spec = spec_of(kernel, tiles);
   return run(TypedKernel(kernel, spec), plan_of(kernel, tiles, options.device), inputs, options);
+}
+template <class K, int kArguments = detail::refs_taken<K>(),
+          int kOperands = detail::operands_of<K>()>
+requires(!BodyTakesItsOperands<K>)
+    [[gnu::unavailable("the body takes kArguments arguments beside the env; its spec has kOperands "
+                       "operands for it")]] RunResult
+    run(const K&, Tiles, const Inputs&, const RunOptions& = {}) {
+  return {};
 }
 
 }  // namespace tessera

@@ -21,6 +21,7 @@
 
 #include <array>
 #include <cstdint>
+#include <initializer_list>
 #include <tuple>
 #include <type_traits>
 
@@ -299,56 +300,112 @@ constexpr int index_rank() {
   else
     return index_rank<decltype(Op::map)>(std::make_index_sequence<G::kRank>{});
 }
+/// Place of the first one that is true, counted from 1; 0: none.
+constexpr int first_true(std::initializer_list<bool> list) {
+  int place = 0;
+  for (const bool is : list) {
+    ++place;
+    if (is) return place;
+  }
+  return 0;
+}
+/// The first operand whose index map does not take the ids of the grid.
+template <class G, class... Op>
+constexpr int first_wrong_map() {
+  return first_true({(index_rank<G, Op>() < 0)...});
+}
+/// The first operand whose block has not an extent per index.
+template <class G, class Op>
+constexpr bool is_wrong_block() {
+  if constexpr (index_rank<G, Op>() > 0)
+    return index_rank<G, Op>() != decltype(Op::block)::kRank;
+  else
+    return false;
+}
+template <class G, class... Op>
+constexpr int first_wrong_block() {
+  return first_true({is_wrong_block<G, Op>()...});
+}
 }  // namespace detail
 
-// What the compiler says of a spec that is wrong: it names the line of the spec, and one of these.
-template <class G, class Op>
-concept IndexMapTakesTheIdsOfTheGrid = detail::index_rank<G, Op>()
->= 0;
-template <class G, class Op>
-concept BlockHasAnExtentPerIndex = detail::index_rank<G, Op>()
-<= 0 || detail::index_rank<G, Op>() == decltype(Op::block)::kRank;
-
 template <class G, class... Op>
-requires(IndexMapTakesTheIdsOfTheGrid<G, Op>&&...) &&
-    (BlockHasAnExtentPerIndex<G, Op> && ...) TESSERA_FN
+requires(detail::first_wrong_map<G, Op...>() == 0 &&
+         detail::first_wrong_block<G, Op...>() == 0) TESSERA_FN
     constexpr auto spec(G grid, Op... operands) {
+  return Spec<G, Op...>{grid, {operands...}};
+}
+// What the compiler says of a wrong spec, at its line.
+template <class G, class... Op, int kOperand = detail::first_wrong_map<G, Op...>()>
+requires(kOperand != 0)
+    [[gnu::unavailable("the index map of operand kOperand of the spec takes another number of "
+                       "program ids than the grid has")]] constexpr auto spec(G grid,
+                                                                              Op... operands) {
+  return Spec<G, Op...>{grid, {operands...}};
+}
+template <class G, class... Op, int kOperand = detail::first_wrong_block<G, Op...>()>
+requires(detail::first_wrong_map<G, Op...>() == 0 && kOperand != 0) [[gnu::unavailable(
+    "the block of operand kOperand of the spec has another number of "
+    "extents than its index map gives indices")]] constexpr auto spec(G grid, Op... operands) {
   return Spec<G, Op...>{grid, {operands...}};
 }
 
 namespace detail {
 /// Stands for the env, and for a ref.
 struct AnyArgument {};
-template <class K, class... Op>
-constexpr bool takes_operands(const std::tuple<Op...>*) {
-  constexpr std::size_t kPassed = (std::size_t{0} + ... + (Op::kPassed ? 1 : 0));
+/// True if a body takes the env and so many refs.
+template <class K, int kRefs>
+constexpr bool takes_refs() {
   return []<std::size_t... I>(std::index_sequence<I...>) {
-    return requires(const K& kernel, AnyArgument& env, std::array<AnyArgument, kPassed> refs) {
+    return requires(const K& kernel, AnyArgument& env, std::array<AnyArgument, kRefs + 1> refs) {
       kernel(env, refs[I]...);
     };
   }
-  (std::make_index_sequence<kPassed>{});
+  (std::make_index_sequence<static_cast<std::size_t>(kRefs)>{});
 }
+/// How many refs a body takes beside the env; -1: none of these numbers.
+template <class K, int kTried = 0>
+constexpr int refs_taken() {
+  constexpr int kMost = 32;
+  if constexpr (takes_refs<K, kTried>())
+    return kTried;
+  else if constexpr (kTried < kMost)
+    return refs_taken<K, kTried + 1>();
+  else
+    return -1;
+}
+template <class... Op>
+constexpr int refs_passed(const std::tuple<Op...>*) {
+  return (0 + ... + (Op::kPassed ? 1 : 0));
+}
+/// How many operands of its spec a kernel's body gets; -1: the spec takes something else.
 template <class K>
-constexpr bool takes_operands() {
+constexpr int operands_of() {
   if constexpr (requires { K::tiles.size(); }) {
     return []<std::size_t... I>(std::index_sequence<I...>) {
       if constexpr (requires(const K& kernel) { kernel.spec(static_cast<int>(I)...); }) {
         using S = decltype(std::declval<const K&>().spec(static_cast<int>(I)...));
-        return takes_operands<K>(static_cast<const decltype(S::operands)*>(nullptr));
+        return refs_passed(static_cast<const decltype(S::operands)*>(nullptr));
       } else {
-        return true;
+        return -1;
       }
     }
     (std::make_index_sequence<K::tiles.size()>{});
   } else {
-    return true;
+    return -1;
   }
+}
+template <class K>
+constexpr bool takes_operands() {
+  constexpr int kOperands = operands_of<K>();
+  if constexpr (kOperands < 0)
+    return true;
+  else
+    return takes_refs<K, kOperands>();
 }
 }  // namespace detail
 /// A kernel's body takes the env and a ref per operand of its spec, prefetched arrays aside.
 template <class K>
-concept BodyTakesTheEnvAndAnArgumentPerOperand = detail::takes_operands<K>();
+concept BodyTakesItsOperands = detail::takes_operands<K>();
 
 /// A run of `size` indices from `start`, `step` apart: what Pallas writes pl.ds(start, size, step).
 template <class Start, class Size>

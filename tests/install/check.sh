@@ -55,3 +55,7 @@ cmake --build build
 if build/scaled_sum run scaled_sum 2>err.txt; then exit 1; fi
 grep -q 'error\[uninit-read\]' err.txt
 grep -q 'scaled_sum/scaled_sum.hpp:[0-9]*  \*o += cast' err.txt || { cat err.txt; exit 1; }
+# What does not compile is said at the user's line first.
+sed -i 's/\*o += cast<T>(0.f/*o += tanh(0.f/' scaled_sum/scaled_sum.hpp
+if cmake --build build >err.txt 2>&1; then exit 1; fi
+grep -m1 ': error: ' err.txt | grep -q 'scaled_sum/scaled_sum.hpp:[0-9]*: error: .*#include "sim/ops/tanh.hpp"' || { cat err.txt; exit 1; }

@@ -1,4 +1,4 @@
-// expect: BlockHasAnExtentPerIndex
+// expect: the block of operand 1 of the spec has another number of extents than its index map
 #include "sim/body/kernel.hpp"
 #include "sim/body/spec.hpp"
 #include "sim/run.hpp"

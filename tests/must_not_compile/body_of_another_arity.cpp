@@ -1,4 +1,4 @@
-// expect: BodyTakesTheEnvAndAnArgumentPerOperand
+// expect: the body takes 3 arguments beside the env; its spec has 2 operands for it
 #include "sim/body/kernel.hpp"
 #include "sim/body/spec.hpp"
 #include "sim/run.hpp"
