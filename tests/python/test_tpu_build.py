@@ -49,8 +49,8 @@ def test_libtpu_compiles_every_construct(tessera, tmp_path):
     cases = len(os.listdir(tmp_path / "cases"))
     assert cases >= 48
     text = tessera("check", str(tmp_path / "cases"), "--brief", "--device", "tpu-v4,tpu-v5e,tpu-v5p,tpu-v6e,tpu-v7x", status=1)
-    # A TPU v4 multiplies neither i8 nor fp8 (three cases).
-    assert text.count("accepted") == 5 * cases - 3
+    # A TPU v4 multiplies neither i8 nor fp8 (three cases), and its compiler ends at integers of two bits (two).
+    assert text.count("accepted") == 5 * cases - 5
     assert text.count("Unsupported matmul RHS type on target: vector") == 3
 
 
