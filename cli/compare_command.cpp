@@ -86,21 +86,24 @@ int compare_command(const Kernels& kernels, const RunArguments& a) {
     for (const auto& [name, extent] : theirs.setting.tiles)
       interpreted.assignments.emplace_back(name, std::to_string(extent));
     const cuda::Launched& launch = theirs.receipt.launch;
-    if (launch.tensor_cores)
-      interpreted.options.profile = launch.exact_functions
-                                        ? Profile::tensorcore_hopper
-                                        : functions_profile(find_device("h100")).value();
+    if (launch.fast_functions)
+      interpreted.options.profile = functions_profile(find_device("h100")).value();
+    else if (launch.tensor_cores)
+      interpreted.options.profile = Profile::tensorcore_hopper;
     const Outcome ours = kernel.run(interpreted);
     if (!ours.result.ok()) {
       fmt::print(stderr, "{}", ours.result.diagnostics.front().text());
       return exit_code(ours.result.diagnostics);
     }
-    fmt::print("{} {}, {}, {}{}\n", kernel.info.name, name(request.dtype),
+    fmt::print("{} {}, {}, {}{}{}\n", kernel.info.name, name(request.dtype),
                theirs.setting.case_name.empty() ? "given sizes" : theirs.setting.case_name,
                tiles_of(theirs.setting),
-               launch.tensor_cores ? fmt::format(", on tensor cores: interpreted as {}",
-                                                 name(interpreted.options.profile))
-                                   : "");
+               launch.tensor_cores     ? ", on tensor cores"
+               : launch.fast_functions ? ", with the GPU's functions"
+                                       : "",
+               interpreted.options.profile == Profile::exact
+                   ? ""
+                   : fmt::format(": interpreted as {}", name(interpreted.options.profile)));
     for (std::size_t i = 0; i < ours.result.outputs.size(); ++i) {
       const Difference d = difference(theirs.result.outputs[i], ours.result.outputs[i]);
       if (d.differ == 0) {

@@ -95,10 +95,11 @@ report::RunReport report_of(const KernelHandle& kernel, const Request& request,
     if (receipt.ran == BackendKind::cuda) {
       r.elsewhere->launch = fmt::format(
           "{} cells, CTAs of {} threads, {} registers each ({} bytes spilled), {} stages, {} of "
-          "shared memory; products by {}; {} inputs by TMA, {} by threads",
+          "shared memory; products by {}; {} inputs by TMA, {} by threads{}",
           with_commas(launch.cells), launch.threads, launch.registers, launch.local_bytes,
           launch.stages, human_bytes(launch.shared_bytes),
-          launch.tensor_cores ? "wgmma" : "FMA chains", launch.by_copy_engine, launch.by_threads);
+          launch.tensor_cores ? "wgmma" : "FMA chains", launch.by_copy_engine, launch.by_threads,
+          launch.spread > 0 ? fmt::format("; {} copied first", launch.spread) : "");
     }
   }
   r.mesh = outcome.mesh;

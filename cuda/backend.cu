@@ -27,7 +27,10 @@ void enable_peers(int gpus, const std::string& what) {
 
 DeviceArray::DeviceArray(const void* data, std::size_t bytes, const std::string& what)
     : bytes_(bytes) {
-  check(cudaMalloc(&data_, bytes == 0 ? 1 : bytes), "cudaMalloc", what);
+  // Threads read the aligned 16 bytes around what they want.
+  const std::size_t whole = bytes / 16 * 16 + 16;
+  check(cudaMalloc(&data_, whole), "cudaMalloc", what);
+  check(cudaMemset(static_cast<unsigned char*>(data_) + whole - 16, 0xff, 16), "cudaMemset", what);
   // What nothing writes is NaN, as in the interpreter.
   const cudaError_t error = data == nullptr
                                 ? cudaMemset(data_, 0xff, bytes)
@@ -79,7 +82,9 @@ Encode tensor_map_encoder() {
 bool encode_map(const MapRequest& request, CUtensorMap& map, const std::string& what) {
   const int rank = request.shape.rank;
   const CUtensorMapDataType type = map_type(request.dtype);
-  if (type == CU_TENSOR_MAP_DATA_TYPE_UINT8 || !cta::is_mappable(request.shape, request.dtype))
+  Shape stored = request.shape;
+  stored[rank - 1] = request.row_elems > 0 ? request.row_elems : stored[rank - 1];
+  if (type == CU_TENSOR_MAP_DATA_TYPE_UINT8 || !cta::is_mappable(stored, request.dtype))
     return false;
   cuuint64_t extents[5];
   cuuint64_t strides[5];
@@ -90,7 +95,7 @@ bool encode_map(const MapRequest& request, CUtensorMap& map, const std::string& 
     const int d = rank - 1 - i;
     extents[i] = static_cast<cuuint64_t>(request.shape[d]);
     box[i] = static_cast<cuuint32_t>(request.box[d]);
-    stride *= request.shape[d];
+    stride *= stored[d];
     strides[i] = static_cast<cuuint64_t>(stride);
   }
   if (reinterpret_cast<std::uintptr_t>(request.array) % 16 != 0) return false;
@@ -102,6 +107,36 @@ bool encode_map(const MapRequest& request, CUtensorMap& map, const std::string& 
   if (result != CUDA_SUCCESS)
     throw CudaError(what + ": cuTensorMapEncodeTiled: error " + std::to_string(result));
   return true;
+}
+
+__global__ void __launch_bounds__(256) spread_rows(const unsigned char* from, unsigned char* to,
+                                                   long long rows, int row_bytes, int pitch) {
+  const int chunks = pitch / 16;
+  const long long stride = static_cast<long long>(gridDim.x) * blockDim.x;
+  for (long long n = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
+       n < rows * chunks; n += stride) {
+    const long long r = n / chunks;
+    const int c = static_cast<int>(n % chunks) * 16;
+    const unsigned char* const row = from + r * row_bytes + c;
+    uint4 bits;
+    if (c + 16 <= row_bytes) {
+      Shifted16 shifted;
+      shifted.load(row);
+      bits = shifted.wanted();
+    } else {
+      unsigned char last[16] = {};
+      for (int e = 0; c + e < row_bytes; ++e) last[e] = row[e];
+      __builtin_memcpy(&bits, last, sizeof bits);
+    }
+    *reinterpret_cast<uint4*>(to + r * pitch + c) = bits;
+  }
+}
+
+void Spread::launch(cudaStream_t stream, const std::string& what) const {
+  spread_rows<<<static_cast<unsigned>(multiprocessors()) * 8, 256, 0, stream>>>(
+      static_cast<const unsigned char*>(from), static_cast<unsigned char*>(to), rows, row_bytes,
+      pitch);
+  check(cudaGetLastError(), "launch", what);
 }
 
 int multiprocessors() {

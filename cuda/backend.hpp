@@ -56,11 +56,12 @@ struct Launched {
   int local_bytes = 0;  ///< per thread: spilled
   long long cells = 0;
   bool tensor_cores = false;     ///< dot() by wgmma, not by SIMT lanes
-  bool exact_functions = false;  ///< elementary functions are sim/ops' on tensor cores too
+  bool fast_functions = false;   ///< elementary functions are the GPU's own
   int by_copy_engine = 0;        ///< pipelined inputs that the copy engine (TMA) brings
   bool keeps_checksums = false;  ///< it was built to
   std::vector<StepSum> checksums;
   int by_threads = 0;  ///< those that threads copy: an alignment or a padding forbids TMA
+  int spread = 0;      ///< those that are copied before, to rows that TMA takes
 };
 
 struct Instance {

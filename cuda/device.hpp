@@ -45,7 +45,17 @@ struct MapRequest {
   DType dtype = DType::f32;
   Shape shape;
   Shape box;
-  bool swizzled = false;  ///< rows of 128 bytes, chunks exchanged (cuda/packing.hpp)
+  bool swizzled = false;       ///< rows of 128 bytes, chunks exchanged (cuda/packing.hpp)
+  std::int64_t row_elems = 0;  ///< from one row to the next, if more than the last extent
+};
+/// A copy of an array whose rows begin at multiples of 16 bytes: made anew in every run.
+struct Spread {
+  const void* from;
+  void* to;
+  long long rows;
+  int row_bytes;
+  int pitch;
+  void launch(cudaStream_t stream, const std::string& what) const;
 };
 /// False if the array's alignment, extents or strides allow no map.
 bool encode_map(const MapRequest& request, CUtensorMap& map, const std::string& what);

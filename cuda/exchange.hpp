@@ -72,46 +72,79 @@ __device__ __forceinline__ void hand_over(const X& x, From from, Take take) {
   }
 }
 
+/// What so many chunks gave, reduced: where lanes that are the identity are left out, the same
+/// bits.
+template <int kCount, class T, class Combine>
+__device__ __forceinline__ T reduce_few(T (&of)[kCount], Combine combine) {
+  static_assert(kCount <= kReduceLanes, "rows and columns of at most 16,384 elements");
+#pragma unroll
+  for (int apart = kReduceLanes / 2; apart > 0; apart /= 2) {
+#pragma unroll
+    for (int l = 0; l + apart < kCount && l < apart; ++l) of[l] = combine(of[l], of[l + apart]);
+  }
+  return of[0];
+}
+
 /// Columns of a kR x kC tile, in the order of sim/ops/reduce.hpp: take(j, reduced) for every column
 /// that this thread holds. combine(a, b) is the reduction's, as this build computes it.
 template <class Th, int kR, int kC, class X, class T, class Combine, class Take>
 __device__ __forceinline__ void reduce_down(const X& x, T identity, Combine combine, Take take) {
-  constexpr int kFit = cta::kExchangeBytes / (kReduceLanes * static_cast<int>(sizeof(T)));
+  constexpr int kChunks = (kR + kReduceChunk - 1) / kReduceChunk;
+  // Lanes, and of several chunks what they gave.
+  constexpr int kFit = cta::kExchangeBytes / static_cast<int>(sizeof(T)) /
+                       (kReduceLanes + (kChunks > 1 ? kChunks : 0));
   constexpr int kWide = kFit < kC ? kFit : kC;
   T* const lane = exchange<Th, T>();  // [lane][column]
+  T* const reduced = lane + kReduceLanes * kWide;
   const int thread = static_cast<int>(threadIdx.x);
   const bool hands = hands_on<Th, kR, kC>();
 #pragma unroll 1
   for (int begin = 0; begin < kC; begin += kWide) {
     const auto here = [&](int c) { return c >= begin && c < begin + kWide; };
-    for (int n = thread; n < kReduceLanes * kWide; n += Th::kThreads) lane[n] = identity;
-    Th::sync();
 #pragma unroll 1
-    for (int first = 0; first < kR; first += kReduceLanes) {
+    for (int chunk = 0; chunk < kChunks; ++chunk) {
+      for (int n = thread; n < kReduceLanes * kWide; n += Th::kThreads) lane[n] = identity;
+      Th::sync();
+#pragma unroll 1
+      for (int first = chunk * kReduceChunk; first < kR && first < (chunk + 1) * kReduceChunk;
+           first += kReduceLanes) {
 #pragma unroll
-      for (int i = 0; i < Th::template kRowsHeld<kR>; ++i) {
-        const int r = Th::template row<kR>(i);
-        if (!hands || r < first || r >= first + kReduceLanes) continue;
+        for (int i = 0; i < Th::template kRowsHeld<kR>; ++i) {
+          const int r = Th::template row<kR>(i);
+          if (!hands || r < first || r >= first + kReduceLanes) continue;
 #pragma unroll
-        for (int j = 0; j < Th::template kColsHeld<kC>; ++j) {
-          const int c = Th::template col<kC>(j);
-          if (!inside<Th, kR, kC>(r, c) || !here(c)) continue;
-          T& sum = lane[(r - first) * kWide + c - begin];
-          sum = combine(sum, x.at(i, j));
+          for (int j = 0; j < Th::template kColsHeld<kC>; ++j) {
+            const int c = Th::template col<kC>(j);
+            if (!inside<Th, kR, kC>(r, c) || !here(c)) continue;
+            T& sum = lane[(r - first) * kWide + c - begin];
+            sum = combine(sum, x.at(i, j));
+          }
         }
+        Th::sync();
       }
-      Th::sync();
-    }
 #pragma unroll 1
-    for (int apart = kReduceLanes / 2; apart > 0; apart /= 2) {
-      for (int n = thread; n < apart * kWide; n += Th::kThreads)
-        lane[n] = combine(lane[n], lane[n + apart * kWide]);
-      Th::sync();
+      for (int apart = kReduceLanes / 2; apart > 0; apart /= 2) {
+        for (int n = thread; n < apart * kWide; n += Th::kThreads)
+          lane[n] = combine(lane[n], lane[n + apart * kWide]);
+        Th::sync();
+      }
+      if constexpr (kChunks > 1) {
+        for (int n = thread; n < kWide; n += Th::kThreads) reduced[chunk * kWide + n] = lane[n];
+        Th::sync();
+      }
     }
 #pragma unroll
     for (int j = 0; j < Th::template kColsHeld<kC>; ++j) {
       const int c = Th::template col<kC>(j);
-      if (inside<Th, 1, kC>(0, c) && here(c)) take(j, lane[c - begin]);
+      if (!inside<Th, 1, kC>(0, c) || !here(c)) continue;
+      if constexpr (kChunks > 1) {
+        T of[kChunks];
+#pragma unroll
+        for (int n = 0; n < kChunks; ++n) of[n] = reduced[n * kWide + c - begin];
+        take(j, reduce_few(of, combine));
+      } else {
+        take(j, lane[c - begin]);
+      }
     }
     Th::sync();
   }

@@ -1,6 +1,7 @@
-// Elementary functions of f32 where tensor cores multiply: the GPU's own, within the ulp that the
-// CUDA C++ Programming Guide states ("Mathematical Functions"); exp is 2 to the x log2(e), in the
-// hardware's ex2.approx.
+// Elementary functions of f32 where tensor cores multiply, and of long rows that are read and
+// written as narrower floats (sim/body/cta.hpp): the GPU's own, within the ulp that the CUDA C++
+// Programming Guide states ("Mathematical Functions"); exp is 2 to the x log2(e), in the hardware's
+// ex2.approx.
 #pragma once
 
 #include "sim/ops/erf.hpp"
@@ -82,7 +83,7 @@ struct Fast<Rsqrt> {
 /// Op on the values of one position, as the layout's threads compute it.
 template <class Th, class Op, class... T>
 __device__ __forceinline__ auto compute(T... v) {
-  if constexpr (Th::kTensorCores && !kExactFunctions)
+  if constexpr (Th::kFastFunctions && !kExactFunctions)
     return apply_element<Fast<Op>>(v...);
   else
     return apply_element<Op>(v...);

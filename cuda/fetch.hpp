@@ -64,31 +64,79 @@ __device__ __forceinline__ void copy_element(T* to, const T* from) {
     *to = *from;
 }
 
+/// 16 bytes from any multiple of an element's size, out of the one or two aligned 16 bytes that
+/// have them: no byte is read but those beside a byte that is wanted.
+struct Shifted16 {
+  uint4 low;
+  uint4 high;
+  unsigned apart;  ///< bytes from the first of `low` to the first that is wanted
+
+  __device__ __forceinline__ void load(const void* from) {
+    const auto at = reinterpret_cast<unsigned long long>(from);
+    const auto* const aligned = reinterpret_cast<const uint4*>(at & ~15ull);
+    apart = static_cast<unsigned>(at & 15);
+    low = *aligned;
+    high = apart == 0 ? make_uint4(0, 0, 0, 0) : aligned[1];
+  }
+  __device__ __forceinline__ uint4 wanted() const {
+    unsigned w[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
+#pragma unroll
+    for (int words = 2; words > 0; words /= 2) {
+      const bool moves = (apart / 4 & static_cast<unsigned>(words)) != 0;
+#pragma unroll
+      for (int i = 0; i + words < 8; ++i) w[i] = moves ? w[i + words] : w[i];
+    }
+    const unsigned bits = apart % 4 * 8;
+    return make_uint4(__funnelshift_r(w[0], w[1], bits), __funnelshift_r(w[1], w[2], bits),
+                      __funnelshift_r(w[2], w[3], bits), __funnelshift_r(w[3], w[4], bits));
+  }
+};
+
 /// Brings rows x columns elements of a tile, of which row(r) is where row r begins, null outside.
 /// Thread `thread` of kThreads; what lies outside the rows or `columns` becomes `pad`, if there is
-/// one. Returns when this thread's part has landed.
-template <int kThreads, class T, int kR, int kC, class Row>
+/// one. Returns when this thread's part has landed. Where rows begin at no multiple of 16 bytes,
+/// threads shift what they read, kAtATime loads on their way.
+template <int kThreads, int kAtATime, class T, int kR, int kC, class Row>
 __device__ __forceinline__ void copy_rows(T* to, int thread, int rows, int columns, Row&& row,
                                           const T* pad) {
   using Place = Packing<T, kR, kC>;
   constexpr int kVector = Place::together(16) ? 16 / static_cast<int>(sizeof(T)) : 1;
   constexpr int kVectors = (kC + kVector - 1) / kVector;
   const int copied = pad != nullptr ? kR : rows;
-  for (int n = thread; n < copied * kVectors; n += kThreads) {
-    const int r = n / kVectors;
-    const int c = n % kVectors * kVector;
-    const T* const from = r < rows ? row(r) : nullptr;
-    T* const there = to + Place::offset(r, c);
-    if (kVector > 1 && from != nullptr && c + kVector <= columns && aligned16(from + c)) {
-      __pipeline_memcpy_async(there, from + c, 16);
-      continue;
-    }
+  for (int first = thread; first < copied * kVectors; first += kAtATime * kThreads) {
+    Shifted16 shifted[kAtATime];
+    T* shifted_to[kAtATime] = {};
 #pragma unroll
-    for (int e = 0; e < kVector; ++e) {
-      if (from != nullptr && c + e < columns)
-        copy_element(there + e, from + c + e);
-      else if (pad != nullptr && c + e < kC)
-        there[e] = *pad;
+    for (int i = 0; i < kAtATime; ++i) {
+      const int n = first + i * kThreads;
+      if (n >= copied * kVectors) continue;
+      const int r = n / kVectors;
+      const int c = n % kVectors * kVector;
+      const T* const from = r < rows ? row(r) : nullptr;
+      T* const there = to + Place::offset(r, c);
+      if (kVector > 1 && from != nullptr && c + kVector <= columns) {
+        if (aligned16(from + c)) {
+          __pipeline_memcpy_async(there, from + c, 16);
+        } else {
+          shifted[i].load(from + c);
+          shifted_to[i] = there;
+        }
+        continue;
+      }
+#pragma unroll
+      for (int e = 0; e < kVector; ++e) {
+        if (from != nullptr && c + e < columns)
+          copy_element(there + e, from + c + e);
+        else if (pad != nullptr && c + e < kC)
+          there[e] = *pad;
+      }
+    }
+    if constexpr (kVector > 1) {
+#pragma unroll
+      for (int i = 0; i < kAtATime; ++i) {
+        if (shifted_to[i] != nullptr)
+          *reinterpret_cast<uint4*>(shifted_to[i]) = shifted[i].wanted();
+      }
     }
   }
   __pipeline_commit();

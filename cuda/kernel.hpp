@@ -255,6 +255,24 @@ struct Producer<K, S, std::index_sequence<kI...>> {
     return thread == 0;
   }
 
+  /// Those rows that lie in the array: of the others nothing is said.
+  template <class T, int kR, int kC, class Where>
+  __device__ __forceinline__ void bring_lines(const Where& where, const T* array, SharedAt to,
+                                              SharedAt full) {
+    constexpr int kBytes = kC * static_cast<int>(sizeof(T));
+    int rows = kR;
+    if (!where.whole()) {
+      rows = 0;
+      for (int r = 0; r < kR; ++r) rows += where.row(r) >= 0 ? 1 : 0;
+    }
+    if (!announce(full, rows * kBytes)) return;
+#pragma unroll 1
+    for (int r = 0; r < kR; ++r) {
+      const long long begin = where.row(r);
+      if (begin >= 0) copy_line(to + r * kBytes, array + begin, kBytes, full);
+    }
+  }
+
   template <std::size_t kJ, class Where>
   __device__ __forceinline__ void bring(const Where& where, unsigned slot) {
     using T = typename Of<kJ>::T;
@@ -267,10 +285,8 @@ struct Producer<K, S, std::index_sequence<kI...>> {
     const SharedAt full = shared.template full<kJ>(slot);
     const T* const array = static_cast<const T*>(arguments.array[kJ]);
     if constexpr (Of<kJ>::kLine) {
-      constexpr int kBytes = kC * static_cast<int>(sizeof(T));
-      const long long begin = where.row(0);
-      if (begin >= 0 && where.columns() == kC && aligned16(array + begin)) {
-        if (announce(full, kBytes)) copy_line(to, array + begin, kBytes, full);
+      if (where.columns() == kC && where.rows_aligned(array, 16) && (!op.padded || where.whole())) {
+        bring_lines<T, kR, kC>(where, array, to, full);
         return;
       }
     } else if constexpr (Box::kMappable) {
@@ -285,7 +301,9 @@ struct Producer<K, S, std::index_sequence<kI...>> {
           shared.template tile<kJ>(slot), thread, where.columns(),
           [&](int r) { return where.row(r); }, array, pad);
     } else {
-      copy_rows<kProducers, T, kR, kC>(
+      // Beside products threads that fetch have few registers.
+      constexpr int kAtATime = SpecTraits<S>::Layout::kTensorCores ? 1 : 2;
+      copy_rows<kProducers, kAtATime, T, kR, kC>(
           shared.template tile<kJ>(slot), thread, kR, where.columns(),
           [&](int r) {
             const long long offset = where.row(r);
@@ -515,7 +533,7 @@ struct Consumer<K, S, std::index_sequence<kI...>> {
 /// kOperands and kMaps are the spec's: the host's stub cannot name a spec.
 template <class K, int kOperands, int kMaps, int... kTiles>
 __global__ void __launch_bounds__(SpecTraits<SpecOf<K, kTiles...>>::Layout::kThreads + kProducers,
-                                  1)
+                                  SpecTraits<SpecOf<K, kTiles...>>::kLaunch.at_least)
     run_cells(const __grid_constant__ K kernel,
               const __grid_constant__ Arguments<kOperands, kMaps> arguments) {
   using S = SpecOf<K, kTiles...>;

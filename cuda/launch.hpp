@@ -5,6 +5,7 @@
 #include "cuda/kernel.hpp"
 #include "cuda/step_tables.hpp"
 #include "sim/body/kernel.hpp"
+#include "sim/body/spread.hpp"
 
 namespace tessera::cuda {
 
@@ -51,6 +52,7 @@ struct Side {
   };
   std::vector<Given> inputs{};
   ArgumentsOf<S> arguments{};
+  std::vector<Spread> spread{};  ///< inputs of products whose rows tensor maps do not take
   int by_copy_engine = 0;
   int by_threads = 0;
 
@@ -139,6 +141,8 @@ struct Maps<S, std::index_sequence<kI...>> {
 
   const S& spec;
   ArgumentsOf<S>& arguments;
+  std::deque<DeviceArray>& arrays;
+  std::vector<Spread>& spread;
   const std::string& what;
   int by_copy_engine = 0;
   int by_threads = 0;
@@ -155,6 +159,22 @@ struct Maps<S, std::index_sequence<kI...>> {
     if (mapped) arguments.mapped[map / 32] |= 1u << (map % 32);
     return mapped;
   }
+  /// Of a copy whose rows a map takes.
+  bool set_spread(int map, MapRequest request) {
+    const Shape stored = cta::spread_of(request.shape, request.dtype);
+    const int last = stored.rank - 1;
+    const std::int64_t size = bit_width(request.dtype) / 8;
+    request.row_elems = stored[last];
+    if (!cta::is_mappable(stored, request.dtype)) return false;
+    const std::int64_t rows = stored.elems() / stored[last];
+    const auto pitch = static_cast<int>(stored[last] * size);
+    arrays.emplace_back(nullptr, static_cast<std::size_t>(rows * pitch), what);
+    const void* const from = std::exchange(request.array, arrays.back().get());
+    if (!set(map, request)) return false;
+    spread.push_back(
+        {from, arrays.back().get(), rows, static_cast<int>(request.shape[last] * size), pitch});
+    return true;
+  }
   template <std::size_t kJ>
   void encode_input() {
     if constexpr (Of<kJ>::kIn) {
@@ -165,19 +185,27 @@ struct Maps<S, std::index_sequence<kI...>> {
       constexpr int kRank = Box::kRank;
       const Shape& shape = op.shape;
       bool whole = true;
+      bool rows_whole = true;
       std::apply(
           [&](const auto&... extent) {
             int d = 0;
-            ((whole = whole && shape[d] % detail::block_extent(extent) == 0, ++d), ...);
+            ((rows_whole = whole, whole = whole && shape[d] % detail::block_extent(extent) == 0,
+              ++d),
+             ...);
           },
           op.block.extents);
       bool engine = false;
       if constexpr (Of<kJ>::kLine) {
-        engine = whole && (kRank == 1 || shape[kRank - 1] * sizeof(T) % 16 == 0);
+        const bool columns_whole =
+            shape[kRank - 1] % detail::block_extent(std::get<kRank - 1>(op.block.extents)) == 0;
+        engine = columns_whole && (rows_whole || !op.padded) &&
+                 (kRank == 1 || shape[kRank - 1] * sizeof(T) % 16 == 0);
       } else if constexpr (Box::kMappable) {
-        engine = set(kJ, {arguments.array[kJ], kDTypeOf<T>, shape, Box::kBox,
-                          Of<kJ>::Place::kPanelled}) &&
-                 (whole || zero_padded(op));
+        MapRequest request{arguments.array[kJ], kDTypeOf<T>, shape, Box::kBox,
+                           Of<kJ>::Place::kPanelled};
+        bool mapped = set(kJ, request);
+        if (!mapped && cta::spreads(Traits::kAll)) mapped = set_spread(kJ, request);
+        engine = mapped && (whole || zero_padded(op));
       }
       ++(engine ? by_copy_engine : by_threads);
     }
@@ -332,7 +360,7 @@ Launched launch(const Launch& given) {
     side.arrays.emplace_back(&zero, sizeof zero, what);
     side.arguments.drawn = static_cast<unsigned*>(side.arrays.back().get());
     side.arguments.steps = tables.add();
-    Maps<S> maps{spec, side.arguments, what};
+    Maps<S> maps{spec, side.arguments, side.arrays, side.spread, what};
     maps.encode();
     side.by_copy_engine = maps.by_copy_engine;
     side.by_threads = maps.by_threads;
@@ -345,9 +373,10 @@ Launched launch(const Launch& given) {
   result.stages = Traits::kStages.of_step;
   result.shared_bytes = Traits::kBytes;
   result.tensor_cores = Traits::Layout::kTensorCores;
-  result.exact_functions = kExactFunctions;
+  result.fast_functions = Traits::Layout::kFastFunctions && !kExactFunctions;
   result.by_copy_engine = sides[0].by_copy_engine;
   result.by_threads = sides[0].by_threads;
+  result.spread = static_cast<int>(sides[0].spread.size());
   const auto function = run_cells<K, Traits::kOperands, Traits::kMaps, kTiles...>;
   const int devices_there = kOnPeers<S> ? static_cast<int>(ceil_div(devices, gpus)) : 1;
   unsigned ctas = 0;
@@ -357,6 +386,7 @@ Launched launch(const Launch& given) {
   std::vector<Part> parts;
   for (const auto& side : sides) {
     parts.push_back({side.gpu, [&](cudaStream_t stream) {
+                       for (const Spread& s : side.spread) s.launch(stream, what);
                        if (ctas > 0)
                          function<<<ctas, result.threads, Traits::kBytes, stream>>>(side.kernel,
                                                                                     side.arguments);
@@ -380,8 +410,23 @@ template <int... kTiles>
 struct TileSizes {};
 
 template <class K, class T, int... kTiles>
-void add_instance(std::vector<Instance>& to, TileSizes<kTiles...>) {
+void add_compiled(std::vector<Instance>& to, TileSizes<kTiles...>) {
   to.push_back({K::info.name, kDTypeOf<T>, {kTiles...}, launch<K, kTiles...>});
+}
+#ifdef TESSERA_ONE_KERNEL
+// One instance alone, which a run asks for (cli/cuda_instances.hpp).
+template <class K, class T, class Sizes>
+void add_instance(std::vector<Instance>&, Sizes) {}
+template <template <class> class K, class... Sizes>
+void add_instances(std::vector<Instance>& to) {
+  using One = K<TESSERA_ONE_TYPE>;
+  if constexpr (std::string_view(One::info.name) == TESSERA_ONE_KERNEL)
+    add_compiled<One, TESSERA_ONE_TYPE>(to, TileSizes<TESSERA_ONE_TILES>{});
+}
+#else
+template <class K, class T, class Sizes>
+void add_instance(std::vector<Instance>& to, Sizes sizes) {
+  add_compiled<K, T>(to, sizes);
 }
 /// K in f32 and bf16, for each set of tile sizes; with TESSERA_FIRST_TILES for the first alone,
 /// which shows that a body compiles.
@@ -393,6 +438,7 @@ void add_instances(std::vector<Instance>& to) {
   if constexpr (sizeof...(More) > 0) add_instances<K, More...>(to);
 #endif
 }
+#endif
 
 /// A variable of this type in a source of a module adds instances when the module is loaded.
 struct Adds {

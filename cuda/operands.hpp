@@ -103,6 +103,12 @@ struct LeadingOf<BlockDims<First, Rest...>> {
   using type = decltype(pick());
 };
 
+/// Whether the last dim of a block is one that the body sees.
+template <class... E>
+constexpr bool ends_kept(const BlockDims<E...>*) {
+  return detail::last_kept<E...>() == static_cast<int>(sizeof...(E)) - 1;
+}
+
 template <class Op, bool kHasOne>
 struct BlockOf {
   using type = BlockDims<>;
@@ -170,8 +176,11 @@ struct OperandTraits {
   /// A tile of it in shared memory.
   using Place = Packing<T, kBlock ? kR / kCount : 1, kC>;
 
-  /// An input whose block is one run of bytes that the copy engine takes without a tensor map.
-  static constexpr bool kLine = kIn && kR == 1 && !kIsPacked<T> && kC * Place::kSize % 16 == 0;
+  /// An input whose rows are runs of bytes that the copy engine takes without a tensor map.
+  static constexpr bool kLine = kIn && !kIsPacked<T> &&
+                                (kR == 1 || kC * Place::kSize > cta::kLongestPanelled) &&
+                                kC * Place::kSize % 16 == 0 &&
+                                ends_kept(static_cast<typename BlockOf<Op, kIn>::type*>(nullptr));
 
   static constexpr bool kArbitraryIndex = [] {
     if constexpr (kIn) {
@@ -239,7 +248,8 @@ struct SpecTraits<S, std::index_sequence<kI...>> {
   static constexpr cta::Operands kAll{kList,       kOperands,      kHasSteps,
                                       kOnPeers<S>, kExchanging<S>, kScopeBytes<S>};
   static constexpr cta::Launch kLaunch = cta::launch_of(kAll, kSm);
-  static constexpr cta::Registers kRegisters = cta::registers_of(kLaunch.warpgroups, kSm);
+  static constexpr cta::Registers kRegisters =
+      cta::registers_of(kLaunch.warpgroups, kSm, kLaunch.at_least);
   static constexpr bool kFits = kLaunch.shared_bytes <= kSm.shared_bytes;
   static constexpr int kBytes = static_cast<int>(kLaunch.shared_bytes);
   static constexpr cta::Stages kStages = kLaunch.stages;
@@ -251,16 +261,20 @@ struct SpecTraits<S, std::index_sequence<kI...>> {
   static constexpr int kBarriersAt = static_cast<int>(kAll.barriers_at(kJ, kStages));
   static constexpr int kCellRingAt = static_cast<int>(kAll.cell_ring_at(kStages));
 
-  static constexpr int kLongRow = 256;
-  static constexpr bool kRowsAlone =
-      largest(Of<kI>::kR...) == 1 && largest(Of<kI>::kC...) >= kLongRow;
   static constexpr int kComputing = cta::kWarpgroup * kLaunch.warpgroups;
   static constexpr SharedAt kScopeAt = kSharedBegin + static_cast<SharedAt>(kAll.scope_at(kStages));
   static constexpr int kExchangeAt =
       kExchanging<S> ? static_cast<int>(kSharedBegin + kAll.exchange_at(kStages)) : 0;
+  static constexpr int kChunksAt = kLaunch.half_warps > 1
+                                       ? static_cast<int>(kSharedBegin + kAll.chunks_at(kStages))
+                                       : 0;
+  /// More elements than that, of the largest block, and a thread has no registers for two tiles.
+  static constexpr int kMostHeld = 64;
+  static constexpr bool kLazy = cta::long_rows_of(kAll).held > kMostHeld;
   using Layout =
       std::conditional_t<kLaunch.tensor_cores, Warpgroups<kLaunch.warpgroups, kExchangeAt>,
-                         Threads<kComputing, (kRowsAlone ? kComputing : kHalfWarp), kExchangeAt>>;
+                         Threads<kComputing, kLaunch.half_warps, kExchangeAt, kChunksAt,
+                                 kLaunch.fast_functions, kLazy>>;
 };
 
 }  // namespace tessera::cuda

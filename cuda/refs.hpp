@@ -583,7 +583,7 @@ struct CopyByEngine<Th, HbmPart<T, kCanWrite>, SharedPart<Th, T, kR, kC, Extents
       }
     }
     if (to.row0 == 0 && to.col0 == 0) {
-      copy_rows<Th::kThreads, T, kR, kC>(
+      copy_rows<Th::kThreads, 1, T, kR, kC>(
           to.data, static_cast<int>(threadIdx.x), to.part_rows, to.part_cols,
           [&](int r) { return from.row(r); }, nullptr);
       fence_async_proxy();

@@ -141,6 +141,9 @@ __device__ __forceinline__ void add_held_column(const A& a, int held, int lane, 
 template <class Th, int kBegin, int kCount, class Sum, int kR, int kC, class A, class B>
 __device__ __forceinline__ void multiply_add_held(const A& a, const B& b,
                                                   RegTile<Th, Sum, kR, kC>& sum) {
+  static_assert(!Th::kTeams,
+                "where blocks have the same rows and more than 512 columns, the left operand of a "
+                "product lies in VMEM");
   constexpr int kApart = Th::kApart;
   constexpr int kEnd = kBegin + kCount;
 #pragma unroll
@@ -200,7 +203,6 @@ __device__ __forceinline__ void multiply_add_handed(const A& a, const B& b,
 template <class Th, class A, class B, class Sum, int kR, int kC>
 __device__ __forceinline__ void simt_multiply_add(const Product<A, B>& product,
                                                   RegTile<Th, Sum, kR, kC>& sum) {
-  static_assert(Th::kTensorCores || Th::kWide == kHalfWarp, "rows of half a warp");
   if constexpr (kIsShared<B>)
     multiply_add_some<Th, 0, kColsOf<A>>(product.a, product.b, sum);
   else

@@ -194,6 +194,10 @@ inline constexpr bool kIsShared = requires(const X& x) {
   x.at_place(0, 0);
 };
 
+/// Of an input: nothing changes it in a step, and it can be read where it lies when it is wanted.
+template <class X>
+inline constexpr bool kStays = kIsShared<X> && !std::is_base_of_v<OnDevice, X>;
+
 /// The operand of a dot with rows and columns exchanged.
 template <class A>
 struct Transposed {
@@ -364,10 +368,23 @@ struct Narrowed {
     return two[j % 2];
   }
 };
-template <class X>
-inline constexpr bool kIsNarrowed = false;
+/// A tile of another type, converted where an element is wanted.
 template <class Th, class To, class A>
-inline constexpr bool kIsNarrowed<Narrowed<Th, To, A>> = true;
+struct Converted {
+  using Backend = Cta<Th>;
+  using Element = To;
+  static constexpr auto rows = A::rows;
+  static constexpr auto cols = A::cols;
+  A from;
+  __device__ __forceinline__ To at(int i, int j) const { return convert<To>(from.at(i, j)); }
+};
+/// What an output takes element by element.
+template <class X>
+inline constexpr bool kIsCast = false;
+template <class Th, class To, class A>
+inline constexpr bool kIsCast<Narrowed<Th, To, A>> = true;
+template <class Th, class To, class A>
+inline constexpr bool kIsCast<Converted<Th, To, A>> = true;
 
 /// The backend of tiles that a CTA computes.
 template <class Th>
@@ -380,7 +397,7 @@ struct Cta {
     static_assert(((kRowsOf<X> == kR || kRowsOf<X> == 1) && ...), "rows agree or are 1");
     static_assert(((kColsOf<X> == kC || kColsOf<X> == 1) && ...), "columns agree or are 1");
     using S = ScalarOf<X...>;
-    if constexpr (Th::kTensorCores && kR > 1 && kC > 1)
+    if constexpr (Th::template kWaits<kR, kC>)
       return Elementwise<Th, Op, std::remove_cvref_t<decltype(kept(x))>...>{{kept(x)...}};
     else
       return map_now<Op, S, kR, kC>(x...);
@@ -409,7 +426,7 @@ struct Cta {
   }
   /// Every row by its own number.
   template <class Op, class A, class B>
-  requires(std::is_same_v<Op, Div> && !Th::kTensorCores && TileLike<A> && TileLike<B> &&
+  requires(std::is_same_v<Op, Div> && !Th::template kWaits<2, 2> && TileLike<A> && TileLike<B> &&
            kColsOf<B> == 1 && (kColsOf<A> > 1) && kRowsOf<A> == kRowsOf<B> &&
            std::is_same_v<ScalarOf<A, B>, float>) static __device__ __forceinline__
       auto map(const A& a, const B& b) {
@@ -431,6 +448,9 @@ struct Cta {
         Th::kTensorCores && std::is_same_v<From, float> && !kOneColumn && kIsHalf<To>;
     if constexpr (kPairs && kIsHeld<A>) {
       return Narrowed<Th, To, std::remove_cvref_t<decltype(kept(a))>>{kept(a)};
+    } else if constexpr (!Th::kTensorCores && (Th::template kWaits<kRowsOf<A>, kColsOf<A>> ||
+                                               (Th::kTeams && kStays<A>))) {
+      return Converted<Th, To, std::remove_cvref_t<decltype(kept(a))>>{kept(a)};
     } else {
       RegTile<Th, To, kRowsOf<A>, kColsOf<A>> r;
 #pragma unroll
@@ -457,24 +477,87 @@ struct Cta {
     using T = typename A::Element;
     using Combine = typename Reduction::Combine;
     constexpr int kC = kColsOf<A>;
+    const T identity = Reduction::template identity<T>();
+    const auto combine = [](T x, T y) { return compute<Th, Combine>(x, y); };
     RegTile<Th, T, kRowsOf<A>, 1> r;
+    if constexpr (kC == 1) {
+      // Every thread of a row has the element; the other lanes are the identity.
 #pragma unroll
-    for (int i = 0; i < r.kHeldRows; ++i) {
-      T lane[Th::kLanes];
+      for (int i = 0; i < r.kHeldRows; ++i)
+        r.v[i][0] = combine(combine(identity, a.at(i, 0)), identity);
+    } else if constexpr (Th::kTeams) {
+      reduce_by_teams<Combine, kC>(a, identity, combine, r);
+    } else {
 #pragma unroll
-      for (T& l : lane) l = Reduction::template identity<T>();
-      if constexpr (kC == 1) {
-        if (Th::first_of_row()) lane[0] = compute<Th, Combine>(lane[0], a.at(i, 0));
-      } else {
+      for (int i = 0; i < r.kHeldRows; ++i) {
+        T of[kPartsHeld<kC>];
 #pragma unroll
-        for (int j = 0; j < Th::template kColsHeld<kC>; ++j) {
-          if (inside<Th, 1, kC>(0, Th::template col<kC>(j)))
-            lane[j % Th::kLanes] = compute<Th, Combine>(lane[j % Th::kLanes], a.at(i, j));
-        }
+        for (int part = 0; part < kPartsHeld<kC>; ++part)
+          of[part] = reduced_chunk<Combine, kC>(a, i, part, identity, combine);
+        r.v[i][0] = reduce_few(of, combine);
       }
-      r.v[i][0] = Th::template combine_lanes<Combine>(lane);
     }
     return r;
+  }
+  /// Chunks of a row that a thread holds columns of.
+  template <int kC>
+  static constexpr int kPartsHeld =
+      (Th::template kColsHeld<kC> + Th::kChunkHeld - 1) / Th::kChunkHeld;
+  /// Chunk `part` of those that the threads of held row i have.
+  template <class Combine, int kC, class A, class T, class Combined>
+  static __device__ __forceinline__ T reduced_chunk(const A& a, int i, int part, T identity,
+                                                    Combined combine) {
+    constexpr int kHeld = Th::template kColsHeld<kC>;
+    T lane[Th::kLanes];
+#pragma unroll
+    for (T& l : lane) l = identity;
+#pragma unroll
+    for (int n = 0; n < Th::kChunkHeld; ++n) {
+      const int j = part * Th::kChunkHeld + n;
+      if (j < kHeld && inside<Th, 1, kC>(0, Th::template col<kC>(j)))
+        lane[n % Th::kLanes] = combine(lane[n % Th::kLanes], a.at(i, j));
+    }
+    return Th::template combine_lanes<Combine>(lane);
+  }
+  /// What the chunks of a row gave goes through shared memory, where each half-warp puts its own.
+  template <class Combine, int kC, class A, class T, class Combined, class R>
+  static __device__ __forceinline__ void reduce_by_teams(const A& a, T identity, Combined combine,
+                                                         R& r) {
+    constexpr int kChunks = (kC + kReduceChunk - 1) / kReduceChunk;
+#pragma unroll
+    for (int i = 0; i < r.kHeldRows; ++i) {
+#pragma unroll
+      for (int part = 0; part < kPartsHeld<kC>; ++part) {
+        const int chunk = part * Th::kHalfWarpsOfRow + Th::half_warp();
+        const T reduced = reduced_chunk<Combine, kC>(a, i, part, identity, combine);
+        if (chunk < kChunks && Th::x() == 0) Th::template chunks_of<kChunks, T>(i)[chunk] = reduced;
+      }
+    }
+    Th::sync_team();
+#pragma unroll
+    for (int i = 0; i < r.kHeldRows; ++i) {
+      const T* const chunks = Th::template chunks_of<kChunks, T>(i);
+      if constexpr (kChunks <= 8) {
+        T of[kChunks];
+#pragma unroll
+        for (int n = 0; n < kChunks; ++n) of[n] = chunks[n];
+        r.v[i][0] = reduce_few(of, combine);
+      } else {
+        T lane[Th::kLanes];
+#pragma unroll
+        for (T& l : lane) l = identity;
+#pragma unroll
+        for (int n = 0; n < kChunks; n += kReduceLanes) {
+#pragma unroll
+          for (int l = 0; l < Th::kLanes; ++l) {
+            const int chunk = n + Th::kLanes * Th::x() + l;
+            if (chunk < kChunks) lane[l] = combine(lane[l], chunks[chunk]);
+          }
+        }
+        r.v[i][0] = Th::template combine_lanes<Combine>(lane);
+      }
+    }
+    Th::sync_team();  // nobody puts another reduction's there before
   }
 
   /// In the same order, lanes and all, through shared memory.
@@ -541,7 +624,7 @@ struct Cta {
   }
   /// Columns that a thread holds of a tile are those that it holds of parts of it.
   template <int kC>
-  static constexpr bool kWholePairs = kC > 1 && kC % Th::kApart == 0;
+  static constexpr bool kWholePairs = kC > 1 && kC % Th::kSpan == 0;
 
   template <bool kRows, class A, class B>
   static __device__ __forceinline__ auto concat(const A& a, const B& b) {
@@ -674,7 +757,7 @@ struct Cta {
   /// A right-hand side of these extents in registers; a scalar fills them.
   template <class T, int kR, int kC, class X>
   static __device__ __forceinline__ auto as_tile(const X& x) {
-    if constexpr (kIsNarrowed<X>) {
+    if constexpr (kIsCast<X>) {
       static_assert(kRowsOf<X> == kR && kColsOf<X> == kC, "extents differ");
       return x;
     } else if constexpr (kIsProduct<X>) {

@@ -19,11 +19,18 @@ template <int kCount, int kExchangeAt = 0>
 struct Warpgroups : OnDevice {
   static_assert(kCount >= 1 && kCount <= 4, "one to four warpgroups compute");
   static constexpr bool kTensorCores = true;
+  static constexpr bool kFastFunctions = true;
   static constexpr int kThreads = 128 * kCount;
   static constexpr int kExchange = kExchangeAt;
   /// Threads of a row, and columns from one pair of a thread to its next.
   static constexpr int kWide = 4;
   static constexpr int kApart = 2 * kWide;
+  static constexpr int kSpan = kApart;
+  /// Of a chunk of a reduction.
+  static constexpr int kChunkHeld = kReduceChunk / kWide;
+  static constexpr bool kTeams = false;
+  template <int kRows, int kCols>
+  static constexpr bool kWaits = kRows > 1 && kCols > 1;
   /// Rows that the CTA has at a time.
   static constexpr int kHigh = 64 * kCount;
   /// Columns of one product instruction: ptxas takes as many as a thread has sums for, half of

@@ -18,7 +18,7 @@
 #include "predict/l2_cache.hpp"
 #include "predict/model_timelines.hpp"
 #include "predict/server.hpp"
-#include "sim/body/cta.hpp"
+#include "sim/body/spread.hpp"
 #include "sim/pipeline/block_runs.hpp"
 
 namespace tessera::predict {
@@ -45,7 +45,7 @@ std::int64_t sectors(std::int64_t from, std::int64_t to) {
 /// parts of one granule come together: to the cache they are one.
 class BlockBytes {
  public:
-  explicit BlockBytes(const OperandPlan& op) : op_(op) {
+  BlockBytes(const OperandPlan& op, bool spreads) : op_(op) {
     const int last = op.array.rank - 1;
     const std::int64_t row = last >= 0 ? op.block[last] * bit_width(op.dtype) / 8 : 0;
     if (last >= 1 && row > 0) {
@@ -56,11 +56,16 @@ class BlockBytes {
     const cta::Tile tile = cta::tile_of(op.rows, op.cols, op.dtype);
     const bool zeros = !op.padded || op.pad_value == 0;
     panelled_ = tile.panelled;
-    mapped_ = op.role == Role::in && op.rows > 1 && zeros &&
-              cta::is_box(cta::box_of(op.block, tile), op.squeezed[static_cast<std::size_t>(last)],
-                          op.dtype) &&
-              cta::is_mappable(op.array, op.dtype);
+    const bool box = op.role == Role::in && op.present && op.rows > 1 && zeros &&
+                     cta::is_box(cta::box_of(op.block, tile),
+                                 op.squeezed[static_cast<std::size_t>(last)], op.dtype);
+    const bool as_it_is = box && cta::is_mappable(op.array, op.dtype);
+    mapped_ = as_it_is ||
+              (box && spreads && cta::is_mappable(cta::spread_of(op.array, op.dtype), op.dtype));
+    if (mapped_ && !as_it_is) spread_bytes_ = packed_bytes(op.dtype, op.array.elems());
   }
+  /// Read and written before the kernel begins.
+  std::int64_t spread_bytes() const { return spread_bytes_; }
 
   struct Bytes {
     std::int64_t l2 = 0;     ///< that L2 has to hold
@@ -120,8 +125,17 @@ class BlockBytes {
   std::int64_t in_page_ = 1;
   bool panelled_ = false;
   bool mapped_ = false;
+  std::int64_t spread_bytes_ = 0;
   std::vector<Bytes> known_;
 };
+
+bool spreads_of(const Plan& plan) {
+  std::vector<cta::Operand> operands;
+  for (const OperandPlan& op : plan.operands)
+    operands.push_back({.role = op.role, .rows = op.rows, .cols = op.cols});
+  return cta::spreads(
+      {.first = operands.data(), .size = static_cast<int>(operands.size()), .peers = plan.peers});
+}
 
 /// Parallel cells in the order in which they are drawn.
 std::vector<std::int32_t> drawn_cells(const Plan& plan, const std::vector<std::int64_t>& extents,
@@ -178,7 +192,7 @@ class GpuTimeline {
     const double scalar = device_.peak(DType::f32) / sms / launch_.resident;
     matrix_rate_ = launch_.tensor_cores ? tensor : scalar * figure("simt_efficiency");
     for (const OperandPlan& op : plan.operands) {
-      bytes_.emplace_back(op);
+      bytes_.emplace_back(op, spreads_of(plan));
       opened_.emplace_back(op.role == Role::in ? op.blocks.elems() : 0);
     }
     for (const Work& work : trace.works) {
@@ -310,9 +324,11 @@ double GpuTimeline::seconds_of(const Work& work) const {
   const double products = product_seconds(work);
   const double elementwise = (static_cast<double>(work.elements) * figure("seconds_per_element") +
                               static_cast<double>(work.transcendentals) *
-                                  figure(launch_.tensor_cores ? "seconds_per_fast_function"
-                                                              : "seconds_per_exact_function"));
-  if (!launch_.tensor_cores) return figure("step_latency") + products + elementwise;
+                                  figure(launch_.fast_functions ? "seconds_per_fast_function"
+                                                                : "seconds_per_exact_function"));
+  // The figures are those of two warpgroups on an SM; where rows are long three or four compute.
+  const double sharing = launch_.half_warps > 1 ? 2 / groups : 1;
+  if (!launch_.tensor_cores) return figure("step_latency") + products + sharing * elementwise;
   const double latency =
       figure("step_latency") + static_cast<double>(work.products) * figure("product_latency");
   const double own = latency + (products + elementwise) / groups +
@@ -442,6 +458,12 @@ Timeline GpuTimeline::run() {
   for (const Cta& c : cta) end = std::max(end, c.consumer);
   // What is on its way to DRAM is waited for only where it is more than the cache holds.
   line.seconds = std::max(end, dram_.free);
+  // Inputs whose rows are moved apart first.
+  for (const BlockBytes& b : bytes_) {
+    if (b.spread_bytes() == 0) continue;
+    line.seconds += launch + 2 * static_cast<double>(b.spread_bytes()) / dram_rate_;
+    line.dram_read_bytes += b.spread_bytes();
+  }
   for (const Cta& c : cta) {
     line.compute_seconds += c.computing;
     line.exposed_seconds += c.waiting;
@@ -449,7 +471,7 @@ Timeline GpuTimeline::run() {
   line.compute_seconds /= static_cast<double>(std::max<std::size_t>(1, ctas));
   line.exposed_seconds /= static_cast<double>(std::max<std::size_t>(1, ctas));
   line.idle_seconds = line.seconds - line.compute_seconds - line.exposed_seconds;
-  line.dram_read_bytes = cache_.dram_read();
+  line.dram_read_bytes += cache_.dram_read();
   line.dram_write_bytes = cache_.dram_written();
   double lacking = 0;
   for (const Work& w : trace_.works) lacking = std::max({lacking, spilled(w).sums, spilled(w).all});

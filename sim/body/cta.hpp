@@ -7,8 +7,8 @@
 //
 // Some warpgroups of a CTA compute, one more fetches. Shared memory holds the tiles of inputs, in
 // slots, and of scratch, then mbarriers, then where the next cell is told, then what threads
-// exchange, then what run_scoped makes. Several devices reach
-// one another's scratch and semaphores: those lie in device memory (cuda/peers.hpp).
+// exchange, then what chunks of long rows are reduced to, then what run_scoped makes. Several
+// devices reach one another's scratch and semaphores: those lie in device memory (cuda/peers.hpp).
 //
 // Device code takes results that are constants, and calls what is marked TESSERA_FN.
 #pragma once
@@ -17,6 +17,7 @@
 #include <cstdint>
 
 #include "memory_model/layout.hpp"
+#include "sim/body/reduce_order.hpp"
 #include "sim/body/spec.hpp"
 
 namespace tessera::cta {
@@ -38,13 +39,15 @@ inline constexpr int kProducers = kWarpgroup;
 inline constexpr int kBarrierBytes = 8;
 inline constexpr int kCellRing = 64;
 inline constexpr int kPanelBytes = 128;
+/// Longer rows are no operands of tensor cores: the copy engine brings each by itself.
+inline constexpr int kLongestPanelled = 2048;
 /// Of a kernel that moves elements from thread to thread, beyond what a warp's shuffles do.
 inline constexpr int kExchangeBytes = 16 * 1024;
 
 constexpr std::int64_t round_up(std::int64_t n, std::int64_t to) { return (n + to - 1) / to * to; }
 
-/// A tile in shared memory (cuda/packing.hpp): rows of a multiple of 128 bytes are cut into panels
-/// of 128 bytes, and swizzled; other rows follow one another.
+/// A tile in shared memory (cuda/packing.hpp): rows of a multiple of 128 bytes, 2 KiB at most, are
+/// cut into panels of 128 bytes, and swizzled; other rows follow one another.
 struct Tile {
   bool panelled = false;
   std::int64_t panels = 1;
@@ -58,7 +61,7 @@ constexpr Tile tile_of(std::int64_t rows, std::int64_t cols, DType dtype) {
   const std::int64_t bits = std::max(8, bit_width(dtype));
   const std::int64_t row = cols * bits / 8;
   Tile t;
-  t.panelled = rows > 1 && row % kPanelBytes == 0;
+  t.panelled = rows > 1 && row % kPanelBytes == 0 && row <= kLongestPanelled;
   t.panels = t.panelled ? row / kPanelBytes : 1;
   t.panel_cols = t.panelled ? kPanelBytes * 8 / bits : cols;
   t.panel_rows = t.panelled ? round_up(rows, 8) : rows;
@@ -89,6 +92,24 @@ struct Operand {
     return role != Role::in ? count : of_cell ? stages.of_cell : stages.of_step;
   }
 };
+
+struct Operands;
+
+/// A kernel whose blocks have the same rows, or one, and more columns than one chunk of a reduction
+/// (sim/ops/reduce.hpp): half a warp for a chunk, side by side, so that a thread has 32 elements of
+/// a row.
+struct LongRows {
+  int half_warps = 1;  ///< of a row; 1 where rows are not long
+  int warpgroups = 1;
+  int held = 0;                  ///< elements of a block that a thread has
+  std::int64_t chunk_bytes = 0;  ///< of what reductions of rows hand over
+  bool narrow = true;            ///< all that it reads and writes are floats of 16 bits or less
+
+  constexpr bool are() const { return half_warps > 1; }
+  /// CTAs that a multiprocessor's registers are for: 512 threads that compute, or 384.
+  constexpr int resident() const { return warpgroups == 1 ? 3 : warpgroups == 2 ? 2 : 1; }
+};
+constexpr LongRows long_rows_of(const Operands& operands);
 
 /// Operands in the order of the spec.
 struct Operands {
@@ -126,11 +147,14 @@ struct Operands {
   constexpr std::int64_t exchange_at(Stages stages) const {
     return round_up(cell_ring_at(stages) + kCellRing, 1024);  // tensor cores read panels there
   }
+  /// Where what chunks of long rows are reduced to begins.
+  constexpr std::int64_t chunks_at(Stages stages) const {
+    return exchanges ? exchange_at(stages) + kExchangeBytes : cell_ring_at(stages) + kCellRing;
+  }
   /// Where scratch of run_scoped begins.
   constexpr std::int64_t scope_at(Stages stages) const {
-    return round_up(
-        exchanges ? exchange_at(stages) + kExchangeBytes : cell_ring_at(stages) + kCellRing,
-        scope_bytes > 0 ? 1024 : 1);
+    return round_up(chunks_at(stages) + long_rows_of(*this).chunk_bytes,
+                    scope_bytes > 0 ? 1024 : 1);
   }
   constexpr std::int64_t shared_bytes(Stages stages) const {
     return scope_at(stages) + scope_bytes;
@@ -145,14 +169,15 @@ struct Operands {
   }
 };
 
-/// As many slots as fit.
-constexpr Stages stages_of(const Operands& operands, const Sm& sm) {
+/// As many slots as fit into what each of `resident` CTAs has.
+constexpr Stages stages_of(const Operands& operands, const Sm& sm, int resident = 1) {
   constexpr int kMost = 8;
+  const std::int64_t each = (sm.shared_bytes + sm.reserved_bytes) / resident - sm.reserved_bytes;
   // A cell's inputs come while the cell before is computed, if two of each fit.
   for (int c = 2; c > 0; --c) {
     for (int s = kMost; s > 1; --s) {
       const Stages stages{s, operands.has_steps ? c : s};
-      if (operands.shared_bytes(stages) <= sm.shared_bytes) return stages;
+      if (operands.shared_bytes(stages) <= each) return stages;
     }
   }
   return {};
@@ -167,11 +192,42 @@ constexpr bool for_tensor_cores(const Operand& op) {
   return half && op.tile().panelled && op.tile_rows() % 16 == 0;
 }
 
-/// The warpgroups that compute, and with what.
+/// The warpgroups that compute, with what, and half-warps of a row.
 struct Computing {
   bool tensor_cores = false;
   int warpgroups = 1;
+  int half_warps = 1;
+  bool fast_functions = false;  ///< the hardware's: what is read and written does not show them
 };
+constexpr LongRows long_rows_of(const Operands& operands) {
+  int rows = 1;
+  int cols = 1;
+  for (const Operand& op : operands) {
+    if (!is_block(op.role)) continue;
+    rows = std::max(rows, op.tile_rows());
+    cols = std::max(cols, op.cols);
+  }
+  bool suits = cols > kReduceChunk && !operands.peers;
+  for (const Operand& op : operands)
+    suits = suits && (!is_block(op.role) || op.tile_rows() == 1 || op.tile_rows() == rows);
+  LongRows l;
+  if (!suits) return l;
+  for (const Operand& op : operands) {
+    const bool array = op.role == Role::in || op.role == Role::out || in_hbm(op.role);
+    l.narrow = l.narrow && (!array || (is_float(op.dtype) && bit_width(op.dtype) <= 16));
+  }
+  constexpr int kInWarpgroup = kWarpgroup / 16;
+  constexpr int kMostWarpgroups = 4;
+  const auto chunks = static_cast<int>(ceil_div(cols, kReduceChunk));
+  while (l.half_warps < chunks && l.half_warps < kInWarpgroup * kMostWarpgroups) l.half_warps *= 2;
+  while (l.warpgroups < kMostWarpgroups && l.warpgroups * kInWarpgroup < rows * l.half_warps)
+    l.warpgroups *= 2;
+  const int high = l.warpgroups * kInWarpgroup / l.half_warps;
+  const auto rows_held = static_cast<int>(ceil_div(rows, high));
+  l.held = rows_held * static_cast<int>(ceil_div(chunks, l.half_warps)) * (kReduceChunk / 16);
+  l.chunk_bytes = std::int64_t{rows_held} * high * chunks * 4;
+  return l;
+}
 constexpr Computing computing_of(const Operands& operands) {
   // The largest accumulator: what tensor cores would sum into.
   std::int64_t sum_rows = 0;
@@ -201,10 +257,12 @@ constexpr Computing computing_of(const Operands& operands) {
   if (suits && halves && sum_elems > 1 && sum_rows % 64 == 0) {
     // As few warpgroups as hold a sum of at most 128 elements per thread; two where there can be.
     for (int n = 2; n <= 4; ++n) {
-      if (sum_rows % (64 * n) == 0 && sum_elems <= 128 * kWarpgroup * n) return {true, n};
+      if (sum_rows % (64 * n) == 0 && sum_elems <= 128 * kWarpgroup * n) return {true, n, 1, true};
     }
-    return {true, 1};
+    return {true, 1, 1, true};
   }
+  const LongRows rows = long_rows_of(operands);
+  if (rows.are()) return {false, rows.warpgroups, rows.half_warps, rows.narrow};
   // Beside a running statistic of rows, a body makes tiles as wide as an input has rows: scores.
   if (statistic_rows > 1) elems = std::max(elems, statistic_rows * in_rows);
   // SIMT: as many threads as keep a register tile within 64 elements each, 128 to 512.
@@ -220,9 +278,9 @@ struct Registers {
   int computing = 0;
   bool move = false;
 };
-constexpr Registers registers_of(int warpgroups, const Sm& sm) {
+constexpr Registers registers_of(int warpgroups, const Sm& sm, int resident = 1) {
   constexpr int kMost = 240;
-  const int fair = sm.registers / kWarpgroup / (warpgroups + 1) / 8 * 8;
+  const int fair = sm.registers / resident / kWarpgroup / (warpgroups + 1) / 8 * 8;
   // Where every thread can have as many there is nothing to move.
   if (fair >= kMost) return {fair, sm.thread_registers, false};
   const int left = (fair * (warpgroups + 1) - Registers::kProducing) / warpgroups / 8 * 8;
@@ -235,10 +293,24 @@ struct Launch : Computing {
   std::int64_t shared_bytes = 0;
   int registers = 0;  ///< that a computing thread may have
   int resident = 1;   ///< CTAs that a multiprocessor holds at a time
+  int at_least = 1;   ///< CTAs for which registers are kept
 };
+/// Of long rows: CTAs side by side hide what each waits for; fewer where two slots do not fit.
+constexpr Launch launch_of_rows(Launch l, const LongRows& rows, const Operands& operands,
+                                const Sm& sm) {
+  for (l.resident = rows.resident(); l.resident > 0; --l.resident) {
+    l.stages = stages_of(operands, sm, l.resident);
+    if (l.stages.of_step > 1 || l.resident == 1) break;
+  }
+  l.at_least = l.resident;
+  l.shared_bytes = operands.shared_bytes(l.stages);
+  l.registers = registers_of(l.warpgroups, sm, l.at_least).computing;
+  return l;
+}
 constexpr Launch launch_of(const Operands& operands, const Sm& sm) {
   Launch l{computing_of(operands)};
   l.threads = kWarpgroup * l.warpgroups + kProducers;
+  if (l.half_warps > 1) return launch_of_rows(l, long_rows_of(operands), operands, sm);
   l.stages = stages_of(operands, sm);
   l.shared_bytes = operands.shared_bytes(l.stages);
   l.registers = registers_of(l.warpgroups, sm).computing;

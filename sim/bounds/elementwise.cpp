@@ -11,6 +11,7 @@
 #include "sim/bounds/sum.hpp"
 #include "sim/diagnostics/diagnostic.hpp"
 #include "sim/numerics/op_state.hpp"
+#include "sim/numerics/reduce_row.hpp"
 
 namespace tessera::bounds {
 
@@ -373,14 +374,17 @@ struct SumLanes {
       }
     });
   }
-  /// In the order of sim/ops/reduce.hpp: a chain in each of 32 lanes, then a tree.
+  /// In the order of sim/ops/reduce.hpp: a chain in each of 32 lanes, then a tree; for long rows
+  /// again.
   float bound(C result, int cols, double theirs, double ours) const {
     const double inflate = 1 + cols * 0x1p-22;
     SumBound s{.propagated = total(propagated) * inflate,
                .magnitude = total(magnitude) * inflate,
                .terms = static_cast<double>(cols),
                .whole = total(fraction) == 0};
-    const int additions = cols / 32 + 6;
+    int additions = 0;
+    for (int n = cols; n > 0; n = n > kReduceChunk ? (n + kReduceChunk - 1) / kReduceChunk : 0)
+      additions += std::min(n, kReduceChunk) / kReduceLanes + 6;
     s.own = additions * ours * s.magnitude;
     const C carried = total(fraction);
     return settled(result, static_cast<C>(s.at(result, theirs, ours)), carried - carried);

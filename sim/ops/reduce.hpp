@@ -2,22 +2,22 @@
 //
 //   lane[l] = the identity, combined with x[l], x[l + 32], x[l + 64], ... in increasing column
 //   (row), l < 32, then lane[l] combined with lane[l + s] for s = 16, 8, 4, 2, 1; the result is
-//   lane[0]
+//   lane[0]; of more than 512 elements, each 512 are so reduced, and then what they gave, alike
 //
-// It is a warp's butterfly, a few vector registers on a CPU, and independent of SIMD width. A row
-// (column) of fewer than 32 elements leaves the identity in its other lanes. On a GPU a column is
-// spread over warps: a kernel that reduces columns says `static constexpr bool exchanges = true;`.
+// It is a warp's butterfly, a few vector registers on a CPU, and independent of SIMD width; a long
+// row is many short chains, which several warps of a GPU compute at a time. A row (column) of fewer
+// than 32 elements leaves the identity in its other lanes. On a GPU a column is spread over warps:
+// a kernel that reduces columns says `static constexpr bool exchanges = true;`.
 #pragma once
 
 #include <limits>
 
+#include "sim/body/reduce_order.hpp"
 #include "sim/ops/add.hpp"
 #include "sim/ops/max.hpp"
 #include "sim/ops/min.hpp"
 
 namespace tessera {
-
-inline constexpr int kReduceLanes = 32;
 
 /// Sum of each row, from +0: (R, C) to (R, 1).
 struct RowSum {

@@ -10,6 +10,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <limits>
 #include <vector>
 
@@ -108,7 +109,7 @@ struct Probe {
                          out<typename B::Out>("o", array_shape<B::kOutRows, B::kOutCols>(),
                                               block_of<B::kOutRows, B::kOutCols>(), map),
                          vmem<float>("s", Int<kR>{}, Int<kC>{}),
-                         accum<float>("acc", Int<kR>{}, Int<kR>{}));
+                         accum<float>("acc", Int<B::kAccum>{}, Int<B::kAccum>{}));
   }
   TESSERA_FN void operator()(auto& env, auto x, auto y, auto o, auto s, auto acc) const {
     body(env, x, y, o, s, acc);
@@ -124,13 +125,21 @@ struct Extents {
   static constexpr int kCols = kC;
   static constexpr int kOutRows = kR;
   static constexpr int kOutCols = kC;
-  static constexpr int kLead = 1;  ///< extent of a dim before rows / kLead and columns
+  static constexpr int kAccum = kR;
+  static constexpr bool kOnTpu = true;  ///< which takes its blocks
+  static constexpr int kLead = 1;       ///< extent of a dim before rows / kLead and columns
   static constexpr bool kExchanges = false;
 };
 
-/// Sum in 32 lanes, as sim/ops/reduce.hpp states it.
-template <class Get>
-float lane_sum(int n, Get get) {
+/// Sum in 32 lanes, of more than 512 terms of each 512 first, as sim/ops/reduce.hpp states it.
+inline float lane_sum(int n, const std::function<float(int)>& get) {
+  if (n > 512) {
+    std::vector<float> sums;
+    for (int begin = 0; begin < n; begin += 512)
+      sums.push_back(lane_sum(std::min(512, n - begin), [&](int i) { return get(begin + i); }));
+    return lane_sum(static_cast<int>(sums.size()),
+                    [&](int i) { return sums[static_cast<std::size_t>(i)]; });
+  }
   float lane[32] = {};
   for (int i = 0; i < n; ++i) lane[i % 32] += get(i);
   for (int s = 16; s > 0; s /= 2) {
@@ -1138,6 +1147,97 @@ struct GatedState : Extents<64, 128> {
   }
 };
 
+// Rows of more than one chunk of a reduction: several half-warps have one, in one CTA several
+// teams.
+
+template <int kR, int kC>
+struct LongRows : Extents<kR, kC> {
+  static constexpr bool kExchanges = true;
+  TESSERA_FN void operator()(auto&, auto x, auto y, auto o, auto, auto) const {
+    const auto d = *x - row_sum(*x) * (1.f / kC);
+    const auto scaled = d * row_max(abs(d)) + row_min(*y);
+    *o = where(col_ids(scaled) % 3 == 0, roll_cols(scaled, 5), scaled * row_sum(d * *y)) +
+         cast<float>(row_argmax(*y)) + row_sum(row_max(*y)) + col_sum(*y);
+  }
+  static void oracle(int, const Matrix<float>& x, const Matrix<float>& y, Matrix<float>& o) {
+    for (int r = 0; r < kR; ++r) {
+      const float mean = lane_sum(kC, [&](int c) { return x(r, c); }) * (1.f / kC);
+      const auto d = [&](int c) { return x(r, c) - mean; };
+      float most = 0;
+      float least = y(r, 0);
+      float top = y(r, 0);
+      int best = 0;
+      for (int c = 0; c < kC; ++c) {
+        most = std::max(most, std::abs(d(c)));
+        least = std::min(least, y(r, c));
+        best = y(r, c) > y(r, best) ? c : best;
+        top = std::max(top, y(r, c));
+      }
+      const float along = lane_sum(kC, [&](int c) { return d(c) * y(r, c); });
+      const auto scaled = [&](int c) { return d(c) * most + least; };
+      for (int c = 0; c < kC; ++c) {
+        const float v = c % 3 == 0 ? scaled((c + kC - 5) % kC) : scaled(c) * along;
+        o(r, c) = v + static_cast<float>(best) + top + lane_sum(kR, [&](int i) { return y(i, c); });
+      }
+    }
+  }
+};
+
+struct RowsOfTwoChunks : LongRows<8, 1024> {
+  static constexpr const char* kName = "rows_of_two_chunks";
+};
+struct RowsOfLessThanTwo : LongRows<3, 700> {
+  static constexpr bool kOnTpu = false;
+  static constexpr const char* kName = "rows_of_less_than_two_chunks";
+};
+struct RowsOfManyChunks : LongRows<8, 1536> {
+  static constexpr const char* kName = "rows_of_many_chunks";
+};
+struct OneLongRow : LongRows<1, 3000> {
+  static constexpr bool kOnTpu = false;
+  static constexpr const char* kName = "one_long_row";
+};
+
+/// More than a thread has registers for: ops wait until their elements are stored.
+struct LongerRows : Extents<1, 20000, bf16, float> {
+  static constexpr const char* kName = "longer_rows";
+  static constexpr bool kOnTpu = false;
+  TESSERA_FN void operator()(auto&, auto x, auto y, auto o, auto, auto) const {
+    const auto d = cast<float>(*x) * 0.125f + cast<float>(*y);
+    *o = d * row_sum(d) - row_max(d);
+  }
+  static void oracle(int, const Matrix<bf16>& x, const Matrix<bf16>& y, Matrix<float>& o) {
+    const auto d = [&](int c) {
+      return static_cast<float>(x(0, c)) * 0.125f + static_cast<float>(y(0, c));
+    };
+    const float sum = lane_sum(kCols, d);
+    float most = d(0);
+    for (int c = 0; c < kCols; ++c) most = std::max(most, d(c));
+    for (int c = 0; c < kCols; ++c) o(0, c) = d(c) * sum - most;
+  }
+};
+
+/// Columns of more than one chunk.
+struct LongColumns : Extents<1032, 8> {
+  static constexpr const char* kName = "long_columns";
+  static constexpr int kAccum = 1;
+  static constexpr int kOutRows = 8;
+  static constexpr bool kExchanges = true;
+  TESSERA_FN void operator()(auto&, auto x, auto y, auto o, auto, auto) const {
+    *o.row(0) = col_sum(*x);
+    *o.row(1) = col_max(*y);
+    *o.row_range(2, Int<6>{}) = 0.f;
+  }
+  static void oracle(int, const Matrix<float>& x, const Matrix<float>& y, Matrix<float>& o) {
+    for (int c = 0; c < kCols; ++c) {
+      o(0, c) = lane_sum(kRows, [&](int r) { return x(r, c); });
+      o(1, c) = y(0, c);
+      for (int r = 0; r < kRows; ++r) o(1, c) = std::max(o(1, c), y(r, c));
+      for (int r = 2; r < kOutRows; ++r) o(r, c) = 0;
+    }
+  }
+};
+
 // Beside tensor cores threads hold other elements of a tile.
 
 struct OnTensorCores : Extents<64, 128, bf16, float> {
@@ -1195,7 +1295,8 @@ using Cases =
                Rolls, TransposedValue, SignedBits, UnsignedBits, Bits, UnpackedWords,
                PackedIntegers<i4>, PackedIntegers<u4>, PackedIntegers<i2>, PackedIntegers<u2>,
                Lookups, WrappingIntegers, FusedMultiplyAdd, Dropout, SortedRows, TopK, Router,
-               QuantisedProduct, GatedState, OnTensorCores>;
+               QuantisedProduct, GatedState, RowsOfTwoChunks, RowsOfLessThanTwo, RowsOfManyChunks,
+               OneLongRow, LongerRows, LongColumns, OnTensorCores>;
 
 /// Inputs from a seed: f32 of [-2, 2), narrower floats from -4 to 3, integers of any bits.
 template <class T>

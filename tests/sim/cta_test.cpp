@@ -1,6 +1,6 @@
 // The launch that a spec gets on a GPU, by hand. tests/report holds it to launches that one
 // reported.
-#include "sim/body/cta.hpp"
+#include "sim/body/spread.hpp"
 
 #include <catch2/catch.hpp>
 #include <set>
@@ -107,6 +107,46 @@ TEST_CASE("a tile lies in panels of 128 bytes if its rows are made of them", "[s
   CHECK(tile_of(12, 64, DType::bf16).bytes == 2048);
   CHECK_FALSE(tile_of(1, 128, DType::bf16).panelled);
   CHECK(tile_of(16, 256, DType::f4e2m1fn).bytes == 4096);  // a byte each
+}
+
+TEST_CASE("half a warp has a chunk of a long row, and CTAs hide what each waits for",
+          "[sim][cta]") {
+  const auto launch = [](int rows, int cols, DType dtype, int rows_of_weights = 1) {
+    const Operand all[] = {{Role::in, dtype, rows, cols, 1, true},
+                           {Role::in, dtype, rows_of_weights, cols, 1, true},
+                           {Role::out, dtype, rows, cols}};
+    const Launch l = launch_of({all, 3}, kSm90);
+    CHECK(l.resident * (l.shared_bytes + kSm90.reserved_bytes) <=
+          kSm90.shared_bytes + kSm90.reserved_bytes);
+    return l;
+  };
+  const struct {
+    int rows, cols, half_warps, warpgroups, resident;
+  } wanted[] = {{4, 1024, 2, 1, 3},  {16, 1024, 2, 4, 1},  {3, 700, 2, 1, 3},   {1, 4096, 8, 1, 3},
+                {1, 8192, 16, 2, 1}, {1, 16384, 32, 4, 1}, {1, 20000, 32, 4, 1}};
+  for (const auto& w : wanted) {
+    CAPTURE(w.rows, w.cols);
+    const Launch l = launch(w.rows, w.cols, DType::f32);
+    CHECK(l.half_warps == w.half_warps);
+    CHECK(l.warpgroups == w.warpgroups);
+    CHECK(l.resident == w.resident);
+    CHECK_FALSE(l.fast_functions);
+    CHECK(launch(w.rows, w.cols, DType::bf16).fast_functions);
+  }
+  // Of one chunk, and beside blocks of other rows, threads stand as ever.
+  CHECK(launch(16, 512, DType::f32).half_warps == 1);
+  CHECK(launch(16, 1024, DType::f32, 8).half_warps == 1);
+}
+
+TEST_CASE("rows that the copy engine does not take are spread for products", "[sim][cta]") {
+  const Shape odd{40, 2001};
+  CHECK_FALSE(is_mappable(odd, DType::bf16));
+  CHECK(spread_of(odd, DType::bf16) == Shape{40, 2008});
+  CHECK(is_mappable(spread_of(odd, DType::bf16), DType::bf16));
+  const Operand sum[] = {{Role::in, DType::bf16, 64, 64}, {Role::accum, DType::f32, 64, 64}};
+  const Operand statistic[] = {{Role::in, DType::bf16, 64, 64}, {Role::accum, DType::f32, 64, 1}};
+  CHECK(spreads({sum, 2}));
+  CHECK_FALSE(spreads({statistic, 2}));
 }
 
 TEST_CASE("tiles, barriers and the ring of cells do not overlap", "[sim][cta]") {

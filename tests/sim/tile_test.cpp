@@ -109,27 +109,45 @@ TEST_CASE("8-bit integers accumulate in i32 and f64 in f64", "[sim][dot]") {
   CHECK(load(dot(d, d))(0, 1) == std::fma(d(0, 1), d(1, 1), d(0, 0) * d(0, 1)));
 }
 
-TEST_CASE("row reductions take 32 lanes, then halve them", "[sim][reduce]") {
-  for (const int cols : {1, 5, 31, 32, 33, 100, 1000}) {
-    const auto x = random_tile(4, cols, static_cast<unsigned>(cols));
+/// In 32 lanes that are then halved; of more than 512 terms, of what each 512 gave.
+float sum_in_lanes(const std::vector<float>& x) {
+  std::vector<float> lane(32);
+  if (x.size() > 512) {
+    std::vector<float> sums;
+    for (std::size_t begin = 0; begin < x.size(); begin += 512)
+      sums.push_back(
+          sum_in_lanes({x.begin() + static_cast<std::ptrdiff_t>(begin),
+                        x.begin() + static_cast<std::ptrdiff_t>(std::min(x.size(), begin + 512))}));
+    return sum_in_lanes(sums);
+  }
+  for (std::size_t c = 0; c < x.size(); ++c) lane[c % 32] += x[c];
+  for (const std::size_t s : {16, 8, 4, 2, 1}) {
+    for (std::size_t l = 0; l < s; ++l) lane[l] += lane[l + s];
+  }
+  return lane[0];
+}
+
+TEST_CASE("row reductions take 32 lanes, then halve them; long rows do so again", "[sim][reduce]") {
+  for (const int cols : {1, 5, 31, 32, 33, 100, 512, 513, 1000, 2000, 300000}) {
+    const auto x = random_tile(2, cols, static_cast<unsigned>(cols));
     const Tile<float> sums = row_sum(x);
     const Tile<float> tops = row_max(x);
     const Tile<float> lows = row_min(x);
-    for (int r = 0; r < 4; ++r) {
-      float lane[32] = {};
-      float top = -INFINITY;
-      float low = INFINITY;
-      for (int c = 0; c < cols; ++c) {
-        lane[c % 32] += x(r, c);
-        top = std::max(top, x(r, c));
-        low = std::min(low, x(r, c));
-      }
-      for (const int s : {16, 8, 4, 2, 1}) {
-        for (int l = 0; l < s; ++l) lane[l] += lane[l + s];
-      }
-      CHECK(sums(r, 0) == lane[0]);
-      CHECK(tops(r, 0) == top);
-      CHECK(lows(r, 0) == low);
+    for (int r = 0; r < 2; ++r) {
+      std::vector<float> row;
+      for (int c = 0; c < cols; ++c) row.push_back(x(r, c));
+      CHECK(sums(r, 0) == sum_in_lanes(row));
+      CHECK(tops(r, 0) == *std::max_element(row.begin(), row.end()));
+      CHECK(lows(r, 0) == *std::min_element(row.begin(), row.end()));
+    }
+  }
+  for (const int rows : {30, 700}) {
+    const auto x = random_tile(rows, 70, static_cast<unsigned>(rows));
+    const Tile<float> sums = col_sum(x);
+    for (int c = 0; c < 70; ++c) {
+      std::vector<float> column;
+      for (int r = 0; r < rows; ++r) column.push_back(x(r, c));
+      CHECK(sums(0, c) == sum_in_lanes(column));
     }
   }
   const auto with_nan = make<float>(1, 70, [](int, int c) { return c == 40 ? NAN : c; });
