@@ -309,11 +309,12 @@ void add_makers(CLI::App& app, Words& w) {
   RunArguments& a = w.run;
   CLI::App* const build =
       add_command(app, w, "build",
-                  "a kernel for a TPU: its Mosaic module, a Python file that calls it, its arrays",
+                  "a kernel for a TPU: its Mosaic module, a Python file that calls it, its arrays; "
+                  "or for a GPU",
                   [&w](const Kernels& kernels) { return build_command(kernels, w.run, w.build); });
   add_setting_options(*build, a);
-  build->add_option("--target", w.build.target, "tpu")->required();
-  build->add_option("--out", w.build.folder, "the folder to make")->required();
+  build->add_option("--target", w.build.target, "cuda or tpu")->required();
+  build->add_option("--out", w.build.folder, "the folder to make, for a TPU");
   add_time_limit(*build, a);
   build->add_flag(
       "--no-fused", w.build.not_fused,

@@ -1,9 +1,8 @@
 #include "cli/backends.hpp"
 
-#include <dlfcn.h>
-
 #include <filesystem>
 
+#include "cli/cuda_instances.hpp"
 #include "sim/diagnostics/diagnostic.hpp"
 
 namespace tessera::cli {
@@ -32,20 +31,9 @@ std::optional<BackendKind> parse_backend(const std::string& text) {
 
 const cuda::Backend* cuda_backend() {
   static const cuda::Backend* const backend = []() -> const cuda::Backend* {
-    std::error_code error;
-    const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
-    const std::string module = "lib" + program.filename().string() + "_cuda.so";
-    // Beside the program; for tessera itself in its build folder, and installed.
-    for (const char* place : {"", "../cuda", "../lib/tessera"}) {
-      const auto path = program.parent_path() / place / module;
-      if (!std::filesystem::exists(path, error)) continue;
-      void* const opened = dlopen(path.c_str(), RTLD_NOW);
-      if (opened == nullptr) throw InputError("bad-input", dlerror());
-      using Get = const cuda::Backend* (*)();
-      const auto get = reinterpret_cast<Get>(dlsym(opened, "tessera_cuda_backend"));
-      if (get != nullptr) return get();
-    }
-    return nullptr;
+    const auto program = std::filesystem::read_symlink("/proc/self/exe").filename().string();
+    const std::string module = beside_program("lib" + program + "_cuda.so");
+    return module.empty() ? nullptr : load_cuda(module);
   }();
   return backend;
 }
@@ -61,21 +49,29 @@ std::string listed(const std::vector<int>& tiles) {
 CudaFit fit_cuda(const char* kernel, DType dtype, const std::vector<int>& asked, bool exact,
                  const std::function<bool(const std::vector<int>&)>& valid) {
   const cuda::Backend* const backend = cuda_backend();
-  if (backend == nullptr) return {nullptr, "this program was built without its CUDA kernels"};
-  CudaFit first;
+  if (backend == nullptr) return {.why = "this program was built without its CUDA kernels"};
+  CudaFit first{.backend = backend};
   std::string there;
   for (const cuda::Instance& i : backend->instances) {
     if (i.kernel != kernel || i.dtype != dtype) continue;
     there += (there.empty() ? "" : "; ") + listed(i.tiles);
-    if (i.tiles == asked && valid(i.tiles)) return {&i, ""};
+    if (i.tiles == asked && valid(i.tiles)) return {&i, backend};
     if (first.instance == nullptr && !exact && valid(i.tiles)) first.instance = &i;
   }
   if (there.empty())
-    return {nullptr, std::string(kernel) + " is not built for CUDA in " + name(dtype)};
+    return {.why = std::string(kernel) + " is not built for CUDA in " + name(dtype)};
   if (first.instance == nullptr)
     first.why = std::string(kernel) + " is built for CUDA with tiles " + there +
                 (exact ? ", not " + listed(asked) : ", none of which these sizes allow");
   return first;
+}
+
+CudaFit made_cuda(const char* kernel, DType dtype, const std::vector<int>& tiles) {
+  const cuda::Backend* const backend = load_cuda(make_cuda(kernel, dtype, tiles).path);
+  for (const cuda::Instance& i : backend->instances) {
+    if (i.kernel == kernel && i.dtype == dtype && i.tiles == tiles) return {&i, backend};
+  }
+  return {.why = std::string(kernel) + " is in no CUDA source of this program"};
 }
 
 }  // namespace tessera::cli

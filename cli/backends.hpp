@@ -29,11 +29,14 @@ const cuda::Backend* cuda_backend();
 /// The instance of a kernel for a request, or why there is none.
 struct CudaFit {
   const cuda::Instance* instance = nullptr;
-  std::string why;
+  const cuda::Backend* backend = nullptr;  ///< that has it
+  std::string why{};
 };
 /// `asked`: tile sizes that the user chose, or those of a case. Of these, if `exact`; else the
 /// first instance that `valid` accepts will do.
 CudaFit fit_cuda(const char* kernel, DType dtype, const std::vector<int>& asked, bool exact,
                  const std::function<bool(const std::vector<int>&)>& valid);
+/// An instance that is compiled now, or was for an earlier run (cli/cuda_instances.hpp).
+CudaFit made_cuda(const char* kernel, DType dtype, const std::vector<int>& tiles);
 
 }  // namespace tessera::cli

@@ -1,15 +1,52 @@
 // tessera build: a kernel for another machine.
+#include <fmt/format.h>
+
+#include "cli/cuda_instances.hpp"
 #include "cli/module_commands.hpp"
 
 namespace tessera::cli {
 
+namespace {
+
+/// One instance of a kernel for NVIDIA GPUs, in the user's cache.
+int build_cuda(const KernelHandle& kernel, RunArguments arguments) {
+  if (!arguments.device_given) arguments.device = "h100";
+  const Request request = request_of(kernel, arguments);
+  if (!makes_cuda())
+    throw InputError("no-backend",
+                     "this program was built without its CUDA kernels: nvcc was not found, or "
+                     "TESSERA_CUDA is off");
+  std::vector<int> tiles;
+  std::string shown;
+  for (const auto& [name, extent] : kernel.describe(request).setting.tiles) {
+    tiles.push_back(extent);
+    shown += fmt::format(" {}={}", name, extent);
+  }
+  const CudaModule made = make_cuda(kernel.info.name, request.dtype, tiles);
+  fmt::print("{} {}{}: {} registers a thread, {}\n{}\n", kernel.info.name, name(request.dtype),
+             shown, made.registers,
+             made.cached ? "compiled before" : fmt::format("compiled in {:.1f} s", made.seconds),
+             made.path);
+  if (made.spilled_bytes > 0)
+    fmt::print(
+        "warning: {} bytes of a thread find no register and lie in memory: smaller blocks "
+        "take less\n",
+        made.spilled_bytes);
+  return 0;
+}
+
+}  // namespace
+
 int build_command(const Kernels& kernels, const RunArguments& arguments,
                   const BuildArguments& build) {
+  if (build.target == "cuda") return build_cuda(kernels.find(arguments.kernel), arguments);
   if (build.target != "tpu") {
     throw InputError("bad-usage",
-                     "no target '" + build.target + "': tessera builds kernels for tpu",
-                     "--target tpu; run --backend cuda has a GPU's");
+                     "no target '" + build.target + "': tessera builds kernels for cuda and tpu",
+                     "--target cuda or tpu");
   }
+  if (build.folder.empty())
+    throw InputError("bad-usage", "--target tpu writes a folder", "--out FOLDER");
   return module_commands().build(kernels.find(arguments.kernel), arguments, build);
 }
 

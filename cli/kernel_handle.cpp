@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "cli/command_line.hpp"
+#include "cli/cuda_instances.hpp"
 #include "cli/registry.hpp"
 #include "cli/signals.hpp"
 #include "sim/diagnostics/slugs.hpp"
@@ -163,13 +164,17 @@ CudaFit choose_backend(const Request& request, Prepared& p, Receipt& receipt) {
     fit.why = interpreted + " is the interpreter's";
   else
     fit = fit_cuda(p.name(), request.dtype, asked, exact, valid);
+  if (fit.instance == nullptr && interpreted.empty() && request.backend && makes_cuda()) {
+    if (!has_nvidia_driver()) throw InputError("no-backend", "--backend cuda: no CUDA device");
+    fit = made_cuda(p.name(), request.dtype, asked);
+  }
   if (fit.instance != nullptr) {
-    const cuda::Device device = cuda_backend()->device();
+    const cuda::Device device = fit.backend->device();
     const int devices = devices_of(p, request);
     receipt.gpus = std::min(devices, device.gpus);
     receipt.device = (receipt.gpus > 1 ? std::to_string(receipt.gpus) + " x " : "") + device.name;
     const std::string why = why_not_on(device, p.name(), devices, request.oversubscribe);
-    if (!why.empty()) fit = {nullptr, why};
+    if (!why.empty()) fit = {.why = why};
   }
   receipt.why = fit.why;
   if (fit.instance == nullptr) {

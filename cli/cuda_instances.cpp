@@ -1,0 +1,254 @@
+#include "cli/cuda_instances.hpp"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <regex>
+#include <sstream>
+
+#include "golden/sha256.hpp"
+#include "sim/diagnostics/diagnostic.hpp"
+
+namespace tessera::cli {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+std::string program_name() { return fs::read_symlink("/proc/self/exe").filename().string(); }
+
+std::string contents(const fs::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+struct Recipe {
+  std::string nvcc;
+  std::string libraries;
+  std::string headers;
+  std::vector<std::string> flags;
+  std::vector<std::string> sources;
+
+  explicit Recipe(const std::string& path) {
+    std::ifstream in(path);
+    for (std::string key, value; in >> key && std::getline(in >> std::ws, value);) {
+      if (key == "nvcc") nvcc = value;
+      if (key == "libraries") libraries = value;
+      if (key == "headers") headers = value;
+      if (key == "flag") flags.push_back(value);
+      if (key == "source") sources.push_back(value);
+    }
+  }
+  /// Of a kernel: the file of its name, or all of a program of the user's.
+  std::vector<std::string> sources_of(const std::string& kernel) const {
+    for (const auto& s : sources) {
+      if (fs::path(s).stem() == kernel) return {s};
+    }
+    return sources;
+  }
+  /// Of nvcc, flags, headers and sources.
+  std::string hash(const std::vector<std::string>& of) const {
+    std::string all = nvcc + '\n';
+    for (const auto& f : flags) all += f + '\n';
+    std::vector<fs::path> files(of.begin(), of.end());
+    const auto add = [&](const fs::path& file) {
+      if (file.extension() == ".hpp" || file.extension() == ".cuh") files.push_back(file);
+    };
+    for (const char* folder : {"cuda", "kernels", "memory_model", "sim"}) {
+      for (const auto& entry : fs::recursive_directory_iterator(fs::path(headers) / folder))
+        add(entry.path());
+    }
+    for (const auto& s : of) {
+      for (const auto& entry : fs::directory_iterator(fs::path(s).parent_path())) add(entry.path());
+    }
+    std::sort(files.begin(), files.end());
+    for (const auto& file : files) all += file.filename().string() + '\n' + contents(file);
+    return golden::sha256(all.data(), all.size()).substr(0, 16);
+  }
+};
+
+fs::path cache_folder() {
+  const auto environment = [](const char* name) {
+    const char* const value = std::getenv(name);
+    return std::string(value == nullptr ? "" : value);
+  };
+  std::string base = environment("XDG_CACHE_HOME");
+  if (base.empty())
+    base = environment("HOME").empty() ? fs::temp_directory_path().string()
+                                       : environment("HOME") + "/.cache";
+  fs::path folder = fs::path(base) / "tessera" / "cuda";
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error)
+    throw InputError("bad-input", folder.string() + ": " + error.message(),
+                     "XDG_CACHE_HOME names another place for compiled kernels");
+  return folder;
+}
+
+/// A program that runs with its output in a file.
+class Child {
+ public:
+  Child(const std::vector<std::string>& words, const std::string& log) {
+    std::vector<char*> arguments;
+    for (const auto& w : words) arguments.push_back(const_cast<char*>(w.c_str()));
+    arguments.push_back(nullptr);
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, log.c_str(),
+                                     O_WRONLY | O_CREAT | O_TRUNC, 0644);
+    posix_spawn_file_actions_adddup2(&actions, STDOUT_FILENO, STDERR_FILENO);
+    started_ = posix_spawnp(&id_, arguments[0], &actions, nullptr, arguments.data(), environ) == 0;
+    posix_spawn_file_actions_destroy(&actions);
+  }
+  bool succeeds() const {
+    int status = -1;
+    if (!started_) return false;
+    while (waitpid(id_, &status, 0) < 0 && errno == EINTR) {
+    }
+    return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+  }
+
+ private:
+  pid_t id_ = -1;
+  bool started_ = false;
+};
+
+/// The line that says why.
+std::string first_error(const std::string& log) {
+  std::istringstream lines(log);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.find("error") != std::string::npos || line.find("fatal") != std::string::npos)
+      return line;
+  }
+  return log.empty() ? "it did not start" : log.substr(0, log.find('\n'));
+}
+
+/// What ptxas -v says: the most of all functions.
+int most_of(const std::string& log, const char* pattern) {
+  int most = 0;
+  const std::regex expression(pattern);
+  for (std::sregex_iterator i(log.begin(), log.end(), expression), end; i != end; ++i)
+    most = std::max(most, std::stoi((*i)[1]));
+  return most;
+}
+
+}  // namespace
+
+std::string beside_program(const std::string& file) {
+  std::error_code error;
+  const fs::path program = fs::read_symlink("/proc/self/exe", error);
+  for (const char* place : {"", "../cuda", "../lib/tessera"}) {
+    const auto path = program.parent_path() / place / file;
+    if (fs::exists(path, error)) return path.string();
+  }
+  return "";
+}
+
+const cuda::Backend* load_cuda(const std::string& path) {
+  void* const opened = dlopen(path.c_str(), RTLD_NOW);
+  if (opened == nullptr) throw InputError("bad-input", dlerror());
+  using Get = const cuda::Backend* (*)();
+  const auto get = reinterpret_cast<Get>(dlsym(opened, "tessera_cuda_backend"));
+  return get == nullptr ? nullptr : get();
+}
+
+bool has_nvidia_driver() {
+  static const bool has = dlopen("libcuda.so.1", RTLD_LAZY) != nullptr;
+  return has;
+}
+
+bool makes_cuda() { return !beside_program("lib" + program_name() + "_cuda.recipe").empty(); }
+
+CudaModule make_cuda(const std::string& kernel, DType dtype, const std::vector<int>& tiles) {
+  const std::string path = beside_program("lib" + program_name() + "_cuda.recipe");
+  const Recipe recipe(path);
+  const auto sources = recipe.sources_of(kernel);
+  const std::string type = dtype == DType::f32 ? "float" : name(dtype);
+  const std::string extents = fmt::format("{}", fmt::join(tiles, ","));
+  const fs::path folder = cache_folder();
+  const std::string hash = recipe.hash(sources);
+  const std::string stem =
+      fmt::format("{}-{}-{}-{}", kernel, name(dtype), fmt::join(tiles, "x"), hash);
+  CudaModule made{.path = (folder / (stem + ".so")).string(), .cached = true};
+  const fs::path log = folder / (stem + ".log");
+  if (!fs::exists(made.path)) {
+    made.cached = false;
+    fmt::print(stderr, "compiling {} {} with tiles {}, by nvcc, once\n", kernel, name(dtype),
+               extents);
+    const auto start = std::chrono::steady_clock::now();
+    const std::string own = fmt::format("{}.{}", stem, getpid());
+    const auto part = [&](const char* ending) { return (folder / (own + ending)).string(); };
+    std::vector<std::string> nvcc{recipe.nvcc};
+    nvcc.insert(nvcc.end(), recipe.flags.begin(), recipe.flags.end());
+    const auto with = [&](std::vector<std::string> more) {
+      more.insert(more.begin(), nvcc.begin(), nvcc.end());
+      return more;
+    };
+    // What launches is the same for all, and compiled beside the first.
+    const std::string backend_source = recipe.headers + "/cuda/backend.cu";
+    const std::string backend =
+        (folder / ("backend-" + recipe.hash({backend_source}) + ".o")).string();
+    const bool has_backend = fs::exists(backend);
+    // nvcc takes a comma in a macro of its command line for the end of it.
+    std::ofstream source(part(".cu"));
+    source << fmt::format(
+        "#define TESSERA_ONE_KERNEL \"{}\"\n#define TESSERA_ONE_TYPE {}\n"
+        "#define TESSERA_ONE_TILES {}\n",
+        kernel, type, extents);
+    for (std::size_t i = 0; i < sources.size(); ++i)
+      source << fmt::format("#define added added_{}\n#include \"{}\"\n#undef added\n", i,
+                            sources[i]);
+    source.close();
+    std::vector<std::string> objects{part(".o")};
+    std::vector<std::string> logs{part(".log")};
+    std::vector<Child> children;
+    children.emplace_back(with({"-Xptxas", "-v", "-c", part(".cu"), "-o", objects[0]}), logs[0]);
+    objects.push_back(has_backend ? backend : part(".backend.o"));
+    logs.push_back(part(".backend.log"));
+    if (!has_backend)
+      children.emplace_back(with({"-c", backend_source, "-o", objects.back()}), logs.back());
+    bool compiled = true;
+    for (const Child& child : children) compiled = child.succeeds() && compiled;
+    if (compiled) {
+      std::vector<std::string> link{recipe.nvcc, "-shared", "-cudart", "static",
+                                    "-L" + recipe.libraries};
+      link.insert(link.end(), objects.begin(), objects.end());
+      link.insert(link.end(), {"-o", part(".so")});
+      logs.push_back(part(".link.log"));
+      compiled = Child(link, logs.back()).succeeds();
+    }
+    std::string said;
+    for (const auto& l : logs) {
+      said += contents(l);
+      fs::remove(l);
+    }
+    if (compiled) {
+      std::ofstream(log) << said;
+      if (!has_backend) fs::rename(objects.back(), backend);
+      fs::rename(part(".so"), made.path);
+    }
+    fs::remove(part(".cu"));
+    for (const auto& o : objects) {
+      if (o != backend) fs::remove(o);
+    }
+    if (!compiled)
+      throw InputError("no-backend",
+                       fmt::format("nvcc does not compile {} for {} with tiles {}: {}", kernel,
+                                   name(dtype), extents, first_error(said)));
+    made.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  }
+  const std::string said = contents(log);
+  made.registers = most_of(said, "Used ([0-9]+) registers");
+  made.spilled_bytes = most_of(said, "([0-9]+) bytes spill stores");
+  return made;
+}
+
+}  // namespace tessera::cli

@@ -1,0 +1,37 @@
+// Instances of CUDA kernels that nobody compiled ahead: nvcc makes one for tile sizes that the
+// program's module has not, in seconds, and the user's cache keeps it for every later run.
+//
+// How is in lib<program>_cuda.recipe (cmake/tessera_cuda.cmake): nvcc and its flags, headers,
+// sources. The name of a cached file has the hash of all that, contents and all.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cuda/backend.hpp"
+
+namespace tessera::cli {
+
+/// A module of one instance.
+struct CudaModule {
+  std::string path;
+  bool cached = false;
+  double seconds = 0;     ///< that nvcc took
+  int registers = 0;      ///< of a thread
+  int spilled_bytes = 0;  ///< of a thread, that find no register
+};
+
+/// A file that lies beside this program, or where a build or an installation puts it; else "".
+std::string beside_program(const std::string& file);
+/// The module at `path`. Throws InputError.
+const cuda::Backend* load_cuda(const std::string& path);
+
+/// Without a driver there is no use in compiling.
+bool has_nvidia_driver();
+/// Whether this program can compile instances.
+bool makes_cuda();
+/// Says on standard error that nvcc compiles, if it does. Throws InputError[no-backend], which says
+/// what nvcc said.
+CudaModule make_cuda(const std::string& kernel, DType dtype, const std::vector<int>& tiles);
+
+}  // namespace tessera::cli

@@ -1,0 +1,20 @@
+#!/bin/bash
+# usage: one_instance.sh TESSERA: nvcc compiles the instance that is asked for, once; what it does not
+# compile is refused in its words.
+set -eu
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+export XDG_CACHE_HOME=$folder
+ask() { "$1" build softmax_rows m=64 n=700 bm=3 bn="$2" --target cuda 2>&1; }
+first=$(ask "$1" 704)
+grep -q 'compiling softmax_rows f32 with tiles 3,704, by nvcc, once' <<<"$first"
+grep -q 'softmax_rows f32 bm=3 bn=704: [0-9]* registers a thread, compiled in' <<<"$first"
+[[ $first != *warning* ]]
+second=$(ask "$1" 704)
+grep -q 'registers a thread, compiled before' <<<"$second"
+[[ -f $(tail -1 <<<"$second") ]]
+# What launches is compiled no second time; blocks that do not fit are told.
+if refused=$(ask "$1" 70000); then exit 1; fi
+grep -q 'error\[no-backend\]: nvcc does not compile softmax_rows for f32 with tiles 3,70000' <<<"$refused"
+grep -q 'these blocks do not fit the 227 KiB of shared memory of a CTA' <<<"$refused"
+[[ $(find "$folder" -name 'backend-*.o' | wc -l) -eq 1 ]]
