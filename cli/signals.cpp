@@ -29,7 +29,7 @@ constexpr bool kSanitized = false;
 #endif
 
 /// What a run that does not look at its flag has.
-constexpr double kGrace = 0.7;  // seconds
+constexpr double kGrace = 0.2;  // seconds
 
 void set_timer(double seconds) {
   itimerval timer{};

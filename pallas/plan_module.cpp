@@ -62,6 +62,7 @@ class ModulePlanner {
       w.written = written.arguments.contains(w.argument);
       w.by_data = written.by_data.contains(w.argument);
     }
+    for (Window& w : program_.prefetched) w.written = written.arguments.contains(w.argument);
     for (std::size_t d = 0; d < program_.grid.size(); ++d)
       program_.reads_id.push_back(planner_.used(main_.body.arguments[d]));
     const auto& slots = program_.main.arguments;

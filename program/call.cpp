@@ -253,6 +253,7 @@ OperandPlan operand_plan(const Call& call, std::size_t i, int devices,
             : array      ? (input ? Role::hbm_in : Role::hbm_out)
             : input      ? Role::in
                          : Role::out;
+  op.written = input && w.written;
   op.dtype = w.type.dtype;
   op.space = space_of(w);
   op.block = shape_of(w.bounds);
@@ -289,7 +290,7 @@ OperandPlan operand_plan(const Call& call, std::size_t i, int devices,
   op.dense = true;
   // A grid of dynamic extents visits what its caller says; reads that are not checked are the
   // author's.
-  op.by_data = w.by_data || !call.bounds.empty() || call.unchecked_bounds;
+  op.by_data = w.written && (w.by_data || !call.bounds.empty() || call.unchecked_bounds);
   op.reached = op.role == Role::out || w.whole;
   return op;
 }
@@ -342,7 +343,10 @@ Prepared prepare(const Call& call, const DeviceSpec& device, int devices) {
     const Type& t = p.prefetched[i].type;
     plan.scalars.push_back(
         {"prefetched" + std::to_string(i), t.dtype, t.shape.elems(), Here{}, -1});
+    plan.writes_inputs = plan.writes_inputs || p.prefetched[i].written;
   }
+  for (const OperandPlan& op : plan.operands)
+    plan.writes_inputs = plan.writes_inputs || (op.written && op.role == Role::in);
   return r;
 }
 

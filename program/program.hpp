@@ -269,6 +269,13 @@ struct MatrixUnit {
   std::map<std::int64_t, Matrix> sums;
 };
 
+/// Of random bits.
+struct Generator {
+  std::uint64_t key = 0;
+  std::uint64_t drawn = 0;
+  std::int64_t seeded_by = -1;  ///< the cell; -1: none
+};
+
 /// A core's registers.
 class Exec {
  public:
@@ -341,8 +348,9 @@ class Exec {
   std::vector<MemRef> moving_memrefs;
   std::vector<Regular> moving_regulars;
   std::map<std::int64_t, MatrixUnit> matrix_units;
-  std::array<std::uint64_t, 4> random{};  ///< of the seeded generator
-  Here wrapped;                           ///< the line of the last integer that was kWrapped
+  std::int64_t cell = 0;  ///< the one that runs
+  Generator generator;
+  Here wrapped;  ///< the line of the last integer that was kWrapped
 
  private:
   const Step* step_ = nullptr;

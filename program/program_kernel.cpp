@@ -7,25 +7,39 @@ namespace tessera::program {
 
 IndexMaps::IndexMaps(const Call& call, const std::vector<std::int64_t>& grid, Exec& exec,
                      int device)
-    : grid_(grid), exec_(exec) {
+    : call_(call), device_(device), grid_(grid), exec_(exec) {
   exec.bounds = &grid;
   const Program& p = exec.program;
   for (std::size_t i = 0; i < p.prefetched.size(); ++i) {
-    const Array& array = call.prefetched[i];
     const Type& t = p.prefetched[i].type;
     prefetched_.push_back(std::make_unique<SharedBuffer>("prefetched" + std::to_string(i),
                                                          Space::smem, t.dtype, t.shape));
     Buffer& b = *prefetched_.back();
-    const std::int64_t bytes = packed_bytes(t.dtype, t.shape.elems());
-    const bool sharded = array.size_bytes() > bytes;
-    std::memcpy(b.writable(), array.bytes() + (sharded ? device * bytes : 0),
-                static_cast<std::size_t>(bytes));
+    std::memcpy(b.writable(), given(i),
+                static_cast<std::size_t>(packed_bytes(t.dtype, t.shape.elems())));
     b.shadow.fill(Shadow::init);
     b.shared = false;
     exec_.memref(p.prefetched[i].slot) = MemRef::whole(b);
     for (const Window& w : p.operands) {
       if (!w.whole && !w.any)
         exec_.memref(w.transform.arguments[p.grid.size() + i]) = MemRef::whole(b);
+    }
+  }
+}
+
+const std::byte* IndexMaps::given(std::size_t i) const {
+  const Array& array = call_.prefetched[i];
+  const Type& t = exec_.program.prefetched[i].type;
+  const std::int64_t bytes = packed_bytes(t.dtype, t.shape.elems());
+  return array.bytes() + (array.size_bytes() > bytes ? device_ * bytes : 0);
+}
+
+void IndexMaps::forget_changes() {
+  for (std::size_t i = 0; i < prefetched_.size(); ++i) {
+    if (!exec_.program.prefetched[i].written) continue;
+    Buffer& b = *prefetched_[i];
+    for (std::int64_t e = 0; e < b.shape.elems(); ++e) {
+      if (!same_bits(b.dtype, given(i), e, b.bytes(), e)) b.shadow.set(e, Shadow::stale);
     }
   }
 }
@@ -198,6 +212,8 @@ class ProgramBody final : public Body {
   void run_at(const int* ids) {
     for (std::size_t d = 0; d < program_.ids.size(); ++d)
       exec_.set(program_.ids[d], std::int32_t{ids[d]});
+    if (exec_.cell != view_.cell && view_.plan->inner_cells() == 1) maps_.forget_changes();
+    exec_.cell = view_.cell;
     // What a step that was given up has left.
     while (!exec_.scopes.empty()) free_scope(exec_);
     exec_.matrix_units.clear();
@@ -242,6 +258,9 @@ UndefinedRead ProgramKernel::undefined_read(Origin origin) const {
       if (w.argument == read.argument) found.operand = operand;
       ++operand;
     }
+  }
+  for (std::size_t i = 0; i < p.prefetched.size(); ++i) {
+    if (p.prefetched[i].argument == read.argument) found.memory = "prefetched" + std::to_string(i);
   }
   return found;
 }

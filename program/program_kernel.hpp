@@ -13,8 +13,15 @@ class IndexMaps {
   IndexMaps(const Call& call, const std::vector<std::int64_t>& grid, Exec& exec, int device);
   /// One index per dim of the window's array.
   void evaluate(const Window& window, const int* ids, std::int64_t* index);
+  /// Another parallel cell begins: what the body has made of prefetched scalars is stale.
+  void forget_changes();
 
  private:
+  /// The prefetched array as it came.
+  const std::byte* given(std::size_t i) const;
+
+  const Call& call_;
+  int device_;
   const std::vector<std::int64_t>& grid_;
   Exec& exec_;
   std::vector<std::unique_ptr<Buffer>> prefetched_;

@@ -3,7 +3,8 @@
 //
 // The seeds of tpu.prng_set_seed_32 are hashed (SplitMix64) into the key of a Philox 4x32-10
 // counter generator (Salmon et al., SC 2011, doi:10.1145/2063384.2063405); each call goes on with
-// the next counters.
+// the next counters. A core's generator starts undefined; what one parallel cell made of it is not
+// another one's.
 #include <cmath>
 
 #include "memory_model/split_mix.hpp"
@@ -37,8 +38,25 @@ void plan_seed(Planner& p, const Operation& op) {
     std::uint64_t key = 0x7465737365726121ULL;
     for (const int s : slots)
       key = split_mix(key ^ static_cast<std::uint32_t>(x.integer(s, DType::i32, "a seed")));
-    x.random = {key, 0, 0, 0};
+    x.generator = {.key = key, .drawn = 0, .seeded_by = x.cell};
   });
+}
+
+[[noreturn]] void fail_unseeded(const Exec& x) {
+  const bool by_another = x.generator.seeded_by >= 0;
+  Diagnostic d{.slug = by_another ? "parallel-dependence" : "uninit-read",
+               .headline = std::string("random bits of a generator that ") +
+                           (by_another ? "only another parallel cell" : "nothing") + " has seeded"};
+  add_kernel_field(d);
+  d.fields.emplace_back("line", caller_excerpt());
+  d.fields.emplace_back(
+      "help", by_another
+                  ? "cells of a parallel dimension may run on different cores, in any order: "
+                    "seed in every cell, as in pltpu.prng_seed(seed, pl.program_id(0)), or "
+                    "make the dimension arbitrary"
+                  : "pltpu.prng_seed comes first");
+  add_replay_field(d);
+  throw KernelError(std::move(d));
 }
 
 void plan_bits(Planner& p, const Operation& op) {
@@ -48,11 +66,12 @@ void plan_bits(Planner& p, const Operation& op) {
   const int to = p.new_vector(op.results[0]);
   const std::int64_t n = t.shape.elems();
   p.emit([=](Exec& x) {
+    if (!x.dry && x.generator.seeded_by != x.cell) fail_unseeded(x);
     Vector v;
     v.data = StorageHandle(Storage::allocate(static_cast<std::size_t>(n) * 4));
     auto* const out = reinterpret_cast<std::uint32_t*>(v.data.bytes());
     for (std::int64_t i = 0; i < n; i += 4) {
-      const auto four = philox(x.random[1]++, x.random[0]);
+      const auto four = philox(x.generator.drawn++, x.generator.key);
       for (std::int64_t k = 0; k < std::min<std::int64_t>(4, n - i); ++k)
         out[i + k] = four[static_cast<std::size_t>(k)];
     }

@@ -12,6 +12,7 @@ import warnings
 import jax
 
 from tessera import _custom_calls, _xla
+from tessera._leaving import leave_soon
 from tessera._report import KernelError
 
 OLDEST, NEWEST = (0, 9), (0, 12)  # of JAX's versions, those that the tests run with
@@ -225,6 +226,7 @@ def _wait_after_programs(pxla):
                 _xla.ignore_interrupts()
         except KeyboardInterrupt as e:
             interrupted = e
+            leave_soon()
             dispatch.runtime_tokens.clear()
         if session is not None:
             session.collect(interrupted)

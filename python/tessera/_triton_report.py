@@ -4,6 +4,7 @@ import sys
 
 from tessera import _triton
 from tessera._devices import use_importer
+from tessera._leaving import leave_soon
 from tessera._report import Call, Report, kernel_error
 
 use_importer(_triton)
@@ -85,6 +86,7 @@ class Session:
             launched = signature.launch(specialisation, x, y, z, arguments)
         except KeyboardInterrupt as e:
             interrupt = e
+            leave_soon()
         if launched is not None and launched.printed:
             sys.stdout.write(launched.printed)
         if interrupt is not None:

@@ -45,7 +45,9 @@ std::string describe_ref(const OperandPlan& op) {
     return block + " <- " + op.name + ": HBM " + describe(op.dtype, op.array);
   if (op.role == Role::out)
     return block + " -> " + op.name + ": HBM " + describe(op.dtype, op.array);
-  return op.name + ": " + name(op.space) + " " + describe(op.dtype, op.kept) + ", scratch";
+  const bool given = in_hbm(op.role) && op.role != Role::hbm;
+  return op.name + ": " + name(op.space) + " " +
+         describe(op.dtype, in_hbm(op.role) ? op.array : op.kept) + (given ? "" : ", scratch");
 }
 
 std::string with_commas(std::int64_t n) {

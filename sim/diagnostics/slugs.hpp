@@ -60,11 +60,11 @@ Diagnostic oob_index(const OperandPlan& op, const char* dim, std::int64_t start,
 Diagnostic uninit_read(const BlockPart& part, std::int64_t first_missing, std::int64_t missing);
 Diagnostic output_not_covered(const OperandPlan& op, std::int64_t first_missing,
                               std::int64_t missing);
-/// `missing` of an output: undefined values that were read at `read` of `from` (null: of memory of
-/// the body's own) and written there. uninit-read, or parallel-dependence if another parallel cell
-/// had written what was read.
+/// `missing` of an output: undefined values that were read at `read` of `from` (null: of `memory`)
+/// and written there. uninit-read, or parallel-dependence if another parallel cell had written what
+/// was read.
 Diagnostic undefined_output(const OperandPlan& op, const Missing& missing, const OperandPlan* from,
-                            Here read);
+                            Here read, const std::string& memory);
 /// `elems` elements of `to`, or whether the kernel fails as `ended` says, depend on what lies
 /// beyond `from`.
 Diagnostic read_beyond(const OperandPlan& from, const OperandPlan& to, std::int64_t elems,

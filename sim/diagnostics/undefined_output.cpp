@@ -22,11 +22,11 @@ const char* help_for(const OperandPlan* from, bool stale) {
 }  // namespace
 
 Diagnostic undefined_output(const OperandPlan& op, const Missing& missing, const OperandPlan* from,
-                            Here read) {
+                            Here read, const std::string& memory) {
   const bool stale =
       missing.state == Shadow::stale || (Shadow::origin(missing.state) & kStale) != 0;
   const bool left = missing.state == Shadow::stale;  // by another cell, in the block itself
-  const std::string name = left ? op.name : from != nullptr ? from->name : "memory of run_scoped";
+  const std::string name = left ? op.name : from != nullptr ? from->name : memory;
   const Shape element = unravel(op.array, missing.first_reached);
   Diagnostic d{.slug = stale ? "parallel-dependence" : "uninit-read"};
   d.headline = with_commas(missing.reached) + " of " + with_commas(op.array.elems()) +

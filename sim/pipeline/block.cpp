@@ -77,6 +77,13 @@ std::int64_t row_stride(const OperandPlan& op) {
 
 }  // namespace
 
+bool same_bits(DType dtype, const std::byte* a, std::int64_t i, const std::byte* b,
+               std::int64_t j) {
+  const std::int64_t bits = bit_width(dtype);
+  if (bits < 8) return nibble_of(load_element<i4>(a, i)) == nibble_of(load_element<i4>(b, j));
+  return std::memcmp(a + i * bits / 8, b + j * bits / 8, static_cast<std::size_t>(bits / 8)) == 0;
+}
+
 int Block::element_bytes() const { return std::max(1, bit_width(dtype) / 8); }
 
 void Block::take(const OperandPlan& op, const DeviceSpec& spec) {
@@ -155,6 +162,20 @@ void Block::fetch_bounds(const float* hbm, const std::int64_t* index, const Shap
   for_each_run(*plan, index, inside, [&](std::int64_t from, std::int64_t to, std::int64_t n) {
     std::copy_n(hbm + from, n, bounds.begin() + to);
   });
+}
+
+void Block::forget_changes(const std::byte* hbm, const std::int64_t* index) {
+  std::vector<bool> as_fetched(static_cast<std::size_t>(elems()));
+  for_each_run(*plan, index, plan->in_bounds(index),
+               [&](std::int64_t from, std::int64_t to, std::int64_t n) {
+                 for (std::int64_t e = 0; e < n; ++e)
+                   as_fetched[static_cast<std::size_t>(to + e)] =
+                       same_bits(dtype, hbm, from + e, data_, to + e);
+               });
+  for (std::int64_t e = 0; e < elems(); ++e) {
+    if (!as_fetched[static_cast<std::size_t>(e)] && shadow.at(e) != Shadow::uninit)
+      shadow.set(e, Shadow::stale);
+  }
 }
 
 void Block::begin_undefined() {

@@ -19,6 +19,9 @@ namespace tessera {
 
 struct MachineCore;
 
+/// True if element i of packed memory `a` is element j of `b`, bit by bit.
+bool same_bits(DType dtype, const std::byte* a, std::int64_t i, const std::byte* b, std::int64_t j);
+
 class Block final : public SharedBuffer {
  public:
   Block() = default;
@@ -53,6 +56,8 @@ class Block final : public SharedBuffer {
   /// Brings the block; what lies beyond the array is padding or undefined (OperandPlan::outside).
   void fetch(const std::byte* hbm, const std::int64_t* index, const Shape& inside);
   void fetch_bounds(const float* hbm, const std::int64_t* index, const Shape& inside);
+  /// Of an input, another parallel cell begins: what the body has made of it is stale.
+  void forget_changes(const std::byte* hbm, const std::int64_t* index);
   /// An output block begins: nothing of it is defined.
   void begin_undefined();
   /// Writes what is defined back, and says what is not.

@@ -27,6 +27,7 @@ struct CoreView {
   std::array<int, kMaxGridRank> ids{};
   std::array<int, kMaxGridRank> lo{};  ///< of each dim, at the ids of the dims before it
   std::array<int, kMaxGridRank> hi{};
+  std::int64_t cell = 0;  ///< of all parallel dims: what others leave is not its own
   // By operand of the plan; null, or empty, where it is something else.
   std::vector<Block*> blocks;
   std::vector<Buffer*> arrays;
@@ -59,7 +60,8 @@ class Body {
 /// A read of memory that held no value.
 struct UndefinedRead {
   Here line;
-  int operand = -1;  ///< of the plan; -1: memory of the body's own
+  int operand = -1;                             ///< of the plan; -1: none of its operands
+  std::string memory = "memory of run_scoped";  ///< what it is then
 };
 
 class Kernel {

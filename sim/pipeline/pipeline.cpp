@@ -168,6 +168,7 @@ void Pipeline::run_cells(std::int64_t first, std::int64_t last) {
     }
     set_cell(plan_, cell, view_.ids.data());
     cell_ = cell;
+    view_.cell = cell;
     cell_start_ = true;
     inner_.forget_all();
     for (const Window& w : windows_) {
@@ -345,7 +346,8 @@ void Pipeline::stop_between_steps() {
 
 /// A block that stays where it is may not stay another core's.
 void Pipeline::enter_inner_cell() {
-  const auto mine = static_cast<std::int32_t>(inner_.claim_of(cell_, view_.ids.data())) + 1;
+  view_.cell = inner_.claim_of(cell_, view_.ids.data());
+  const auto mine = static_cast<std::int32_t>(view_.cell) + 1;
   for (Window& w : windows_) {
     const bool shared = w.plan->returns == OperandPlan::Returns::lingers ||
                         w.plan->returns == OperandPlan::Returns::restored || w.plan->by_element;
@@ -402,9 +404,13 @@ void Pipeline::end_cell() {
       missing[static_cast<std::size_t>(w.operand)].add(left.missing);
     w.left.clear();
   }
-  // Scratch that this cell wrote stays there, but not for the next one. After the last one others
-  // may still read what subcores share.
+  // What this cell wrote to scratch and inputs stays there, but not for the next one. After the
+  // last one others may still read what subcores share.
   if (cell_ >= last) return;
+  for (const Window& w : windows_) {
+    if (w.plan->written && w.loaded && !unknown(*w.block))
+      w.block->forget_changes(io_.device->hbm[static_cast<std::size_t>(w.operand)], w.index.data());
+  }
   for (const auto& block : blocks_) {
     if (block->plan->pipelined() || unknown(*block)) continue;
     if (block->shadow.missing() < block->shadow.elems()) block->shadow.fill(Shadow::stale);

@@ -60,6 +60,7 @@ struct OperandPlan {
   bool dense = false;    ///< its memory has its own shape, packed (sim/pipeline/block.hpp)
   bool reached = false;  ///< other cores may reach its memory
   bool by_data = false;  ///< of an output: where it is written depends on data
+  bool written = false;  ///< of an input: the body writes it too
   // Semaphores that are operands: what they hold (i32) comes with the call, or is a result of it.
   bool given = false;
   bool handed_on = false;
@@ -147,10 +148,11 @@ struct Plan {
   bool author_limits = false;   ///< vmem_limit is the author's; else the compiler's default
   /// XLA may keep operands that fit in what vmem_limit leaves of VMEM, where they need no windows.
   bool operands_in_vmem = false;
-  bool writes_agree = false;  ///< Machine::let_writes_agree()
-  bool compact = false;       ///< arrays of few rows have tiles of few rows, as Mosaic's
-  int scoped_ref = -1;        ///< row of the ledger for buffers of run_scoped
-  Ledger ledger;              ///< the refs, no movements yet
+  bool writes_agree = false;   ///< Machine::let_writes_agree()
+  bool writes_inputs = false;  ///< bodies do, or scalars: the next step finds what they left
+  bool compact = false;        ///< arrays of few rows have tiles of few rows, as Mosaic's
+  int scoped_ref = -1;         ///< row of the ledger for buffers of run_scoped
+  Ledger ledger;               ///< the refs, no movements yet
 
   /// Steps of the parallel dims.
   std::int64_t cells() const;

@@ -246,7 +246,8 @@ RunResult RunDriver::execute() {
     packed_output = packed_output || (op.role == Role::out && bit_width(op.dtype) < 8);
   }
   int threads = options_.threads > 0 ? options_.threads : omp_get_max_threads();
-  if (options_.keep_movements || !options_.at.empty() || packed_output || cells < 2) threads = 1;
+  const bool in_turn = packed_output || plan_.writes_inputs || cells < 2;
+  if (options_.keep_movements || !options_.at.empty() || in_turn) threads = 1;
   bool meets = devices_ > 1 || plan_.asynchronous();  // the machine, whatever the options
   bool machine = meets || options_.cores > 1 || options_.schedule;
   // A kernel that fails on several threads, or leaves undefined values, runs again on one: the
@@ -314,7 +315,7 @@ Diagnostic RunDriver::describe_missing(const OperandPlan& op, const Missing& mis
   const UndefinedRead read = kernel_.undefined_read(Shadow::origin(missing.state));
   const OperandPlan* const from =
       read.operand < 0 ? nullptr : &plan_.operands[static_cast<std::size_t>(read.operand)];
-  return undefined_output(op, missing, from, read.line);
+  return undefined_output(op, missing, from, read.line, read.memory);
 }
 
 void RunDriver::finish(RunResult& result) {

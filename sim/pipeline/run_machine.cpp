@@ -47,7 +47,7 @@ void RunDriver::make_arrays(Machine& machine) {
       array.device = d;
       array.ledger_ref = op.ledger_ref;
       array.prefetched = op.aliased >= 0;
-      array.written = op.role != Role::hbm_in || op.aliased >= 0;
+      array.written = op.role != Role::hbm_in || op.aliased >= 0 || op.written;
       const bool defined = op.is_input() || op.aliased >= 0;
       array.shadow = Shadow(op.array.elems(), defined ? Shadow::init : Shadow::uninit);
       machine.place(array);

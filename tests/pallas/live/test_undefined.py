@@ -154,20 +154,26 @@ def test_rows_that_data_chooses():
     """What a kernel writes where data says is for its callers to know: a grouped product leaves rows of no group."""
     x = jnp.asarray(X)
 
-    def kernel(n_ref, x_ref, o_ref):
-        @pl.when(pl.program_id(0) < n_ref[0])
-        def _():
-            o_ref[...] = x_ref[...]
+    def f(steps, stores=True):
+        def kernel(n_ref, x_ref, o_ref):
+            @pl.when(pl.program_id(0) < n_ref[0])
+            def _():
+                if stores:
+                    o_ref[...] = x_ref[...]
 
-    spec = pltpu.PrefetchScalarGridSpec(num_scalar_prefetch=1, grid=(4,),
-                                        in_specs=[pl.BlockSpec((16, 256), lambda i, n: (i, 0))],
-                                        out_specs=pl.BlockSpec((16, 256), lambda i, n: (i, 0)))
+        spec = pltpu.PrefetchScalarGridSpec(num_scalar_prefetch=1, grid=(steps,),
+                                            in_specs=[pl.BlockSpec((16, 256), lambda i, n: (i, 0))],
+                                            out_specs=pl.BlockSpec((16, 256), lambda i, n: (jnp.minimum(i, n[0]), 0)))
+        return pl.pallas_call(kernel, grid_spec=spec, out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype))(
+            jnp.asarray([3], jnp.int32), x)
+
     with tessera.simulate() as report:
-        got = np.asarray(pl.pallas_call(kernel, grid_spec=spec, out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype))(
-            jnp.asarray([3], jnp.int32), x))
+        got = np.asarray(f(4))
     np.testing.assert_array_equal(got[:48], X[:48])
     assert np.isnan(got[48:]).all()
     assert report.calls[0].json["undefined"] == [16 * 256]
+    for nobody_chooses in (lambda: f(4, False), lambda: jax.jit(lambda steps: f(steps, False))(4)):
+        fails("output-not-covered", "16,384 of 16,384 elements", nobody_chooses)
 
 
 def shared(kernel, cores=1, semantics="parallel"):
@@ -370,6 +376,114 @@ def test_parallel_steps_behind_an_arbitrary_dim(cores):
     with tessera.simulate(device="tpu-v5p", cores=cores):
         got = takes_turns("parallel", sums_columns, own, [pltpu.VMEM((2, 16, 128), jnp.float32)])
     np.testing.assert_array_equal(got, np.cumsum(X.reshape(4, 16, 256), axis=0).reshape(64, 256))
+
+
+def adds_to_an_input(where, semantics, anew=False, cores=1):
+    """Each of 8 steps adds its block to an input (one block, or a scalar), and writes what is there then: sums, unless
+    each step writes the input anew."""
+    x = jnp.asarray(X[:, :128])
+    row = pl.BlockSpec((8, 128), lambda i, *_: (i, 0))
+    prefetches = int(where == "prefetched")
+    spec = {"block": pl.BlockSpec((8, 128), lambda i: (0, 0)), "whole": pl.BlockSpec(memory_space=pltpu.VMEM),
+            "scalar": pl.BlockSpec(memory_space=pltpu.SMEM), "prefetched": None,
+            "HBM": pl.BlockSpec(memory_space=pl.ANY)}[where]
+
+    def kernel(a_ref, x_ref, o_ref, v_ref, sem):
+        def copy(a, b):
+            copied = pltpu.make_async_copy(a, b, sem)
+            copied.start()  # copied
+            copied.wait()
+
+        if where == "HBM":
+            if not anew:
+                copy(a_ref, v_ref)
+            v_ref[...] = x_ref[...] + (0 if anew else v_ref[...])
+            copy(v_ref, a_ref)
+            o_ref[...] = v_ref[...]
+        elif where in ("block", "whole"):
+            a_ref[...] = x_ref[...] + (0 if anew else a_ref[...])  # added
+            o_ref[...] = a_ref[...]
+        else:
+            a_ref[0] = pl.program_id(0) + 1 if anew else a_ref[0] + 1  # added
+            o_ref[...] = x_ref[...] * a_ref[0].astype(jnp.float32)
+
+    given = jnp.zeros(1, jnp.int32) if where in ("scalar", "prefetched") else jnp.zeros((8, 128), jnp.float32)
+    with tessera.simulate(device="tpu-v5p", cores=cores):
+        return np.asarray(pl.pallas_call(
+            kernel, out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype),
+            grid_spec=pltpu.PrefetchScalarGridSpec(
+                num_scalar_prefetch=prefetches, grid=(8,), in_specs=[row] if prefetches else [spec, row], out_specs=row,
+                scratch_shapes=[pltpu.VMEM((8, 128), jnp.float32), pltpu.SemaphoreType.DMA]),
+            compiler_params=pltpu.CompilerParams(dimension_semantics=(semantics,)))(given, x))
+
+
+@pytest.mark.parametrize("where", ["block", "whole", "scalar", "prefetched", "HBM"])
+@pytest.mark.parametrize("cores", [1, 2])
+def test_what_parallel_steps_leave_in_an_input(where, cores):
+    with pytest.raises(tessera.KernelError) as error:
+        adds_to_an_input(where, "parallel", cores=cores)
+    assert error.value.slug == ("race" if where == "HBM" and cores == 2 else "parallel-dependence"), str(error.value)
+    assert ("# copied" if where == "HBM" else "# added") in str(error.value), str(error.value)
+    blocks = X[:, :128].reshape(8, 8, 128)
+    if where in ("scalar", "prefetched"):
+        anew = sums = blocks * np.arange(1, 9)[:, None, None]
+    else:
+        anew, sums = blocks, np.cumsum(blocks, axis=0)
+    np.testing.assert_array_equal(adds_to_an_input(where, "arbitrary", cores=cores), sums.reshape(64, 128))
+    if where != "HBM":  # where two cores would have one array for both
+        np.testing.assert_array_equal(adds_to_an_input(where, "parallel", True, cores), anew.reshape(64, 128))
+
+
+def test_a_race_in_an_input_that_copies_write():
+    x = jnp.asarray(X[:16, :128])
+
+    def f(waits):
+        def kernel(x_ref, o_ref, v_ref, sems):
+            v_ref[...] = jnp.ones_like(v_ref)
+            there = pltpu.make_async_copy(v_ref, x_ref, sems.at[0])
+            back = pltpu.make_async_copy(x_ref, o_ref, sems.at[1])
+            there.start()
+            if waits:
+                there.wait()
+            back.start()  # back
+            back.wait()
+            if not waits:
+                there.wait()
+
+        return pl.pallas_call(kernel, in_specs=[pl.BlockSpec(memory_space=pl.ANY)], out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype),
+                              scratch_shapes=[pltpu.VMEM(x.shape, x.dtype), pltpu.SemaphoreType.DMA((2,))])(x)
+
+    fails("race", "# back", lambda: f(False))
+    passes(lambda: f(True), np.ones_like(x))
+
+
+def draws(seeds, semantics="parallel", cores=1, device="tpu-v5e"):
+    def kernel(o_ref):
+        @pl.when(seeds(pl.program_id(0)))
+        def _():
+            pltpu.prng_seed(7, pl.program_id(0))
+
+        o_ref[...] = pltpu.prng_random_bits((8, 128)).astype(jnp.int32)  # drawn
+
+    with tessera.simulate(device=device, cores=cores):
+        return np.asarray(pl.pallas_call(
+            kernel, grid=(4,), out_specs=pl.BlockSpec((8, 128), lambda i: (i, 0)),
+            out_shape=jax.ShapeDtypeStruct((32, 128), jnp.int32),
+            compiler_params=pltpu.CompilerParams(dimension_semantics=(semantics,)))())
+
+
+def test_random_bits_of_a_generator_that_is_not_seeded():
+    for seeds, slug in [(lambda i: i < 0, "uninit-read"), (lambda i: i == 0, "parallel-dependence")]:
+        with pytest.raises(tessera.KernelError) as error:
+            draws(seeds)
+        assert error.value.slug == slug and "# drawn" in str(error.value), str(error.value)
+    with pytest.raises(tessera.KernelError) as error:
+        draws(lambda i: i < 2, cores=2, device="tpu-v5p")  # the other core has a generator of its own
+    assert error.value.slug == "uninit-read"
+    one, two = draws(lambda i: i >= 0), draws(lambda i: i >= 0, cores=2, device="tpu-v5p")
+    np.testing.assert_array_equal(one, two)
+    assert len(np.unique(one)) > 4000
+    assert len(np.unique(draws(lambda i: i == 0, "arbitrary"))) > 4000  # goes on from step to step
 
 
 def test_checks_report_keeps_the_values():
