@@ -80,7 +80,14 @@ std::int64_t row_stride(const OperandPlan& op) {
 bool same_bits(DType dtype, const std::byte* a, std::int64_t i, const std::byte* b,
                std::int64_t j) {
   const std::int64_t bits = bit_width(dtype);
-  if (bits < 8) return nibble_of(load_element<i4>(a, i)) == nibble_of(load_element<i4>(b, j));
+  if (bits < 8) {
+    const std::int64_t in_a_byte = 8 / bits;
+    const auto at = [&](const std::byte* memory, std::int64_t e) {
+      return std::to_integer<int>(memory[e / in_a_byte]) >> (e % in_a_byte * bits) &
+             ((1 << bits) - 1);
+    };
+    return at(a, i) == at(b, j);
+  }
   return std::memcmp(a + i * bits / 8, b + j * bits / 8, static_cast<std::size_t>(bits / 8)) == 0;
 }
 
