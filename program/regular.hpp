@@ -23,8 +23,8 @@ struct RegularView {
   int slot = -1;       ///< of Exec::regulars, or of a scalar
   bool splat = false;  ///< a scalar, in every element
   DType dtype = DType::i32;
-  Shape own;         ///< the slot's shape
-  Shape shape;       ///< the view's
+  Shape own = {};    ///< the slot's shape
+  Shape shape = {};  ///< the view's
   bool same = true;  ///< they are the same
   std::array<int, kRegularRank> from{0, 1, 2,
                                      3};  ///< per dim of the view one of the slot; -1: none

@@ -90,9 +90,10 @@ def test_a_limit_of_what_is_counted_alone(extents):
 
 def test_a_limit_in_the_midst_of_a_product():
     def kernel(x_ref, o_ref):
-        o_ref[...] = jnp.dot(x_ref[...], x_ref[...], preferred_element_type=jnp.int32)  # the product
+        for _ in range(4):
+            o_ref[...] = jnp.dot(x_ref[...], x_ref[...], preferred_element_type=jnp.int32)  # the product
 
-    n = 4096  # many seconds
+    n = 4096  # seconds each
     start = time.monotonic()
     with pytest.raises(tessera.KernelError) as error, tessera.simulate(time_limit=LIMIT):
         pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct((n, n), jnp.int32),
