@@ -460,8 +460,8 @@ Assembly::Step Assembly::instruction(const std::vector<std::string>& words,
 
   if (name == "mov") {
     expect(2);
-    const Operand to = operands[0];
-    const Operand from = operands[1];
+    const Operand& to = operands[0];
+    const Operand& from = operands[1];
     const auto parts = static_cast<int>(std::max(to.registers.size(), from.registers.size()));
     if (parts > 1) {
       if (to.registers.size() > 1 && from.registers.size() > 1) refuse();
@@ -546,7 +546,7 @@ Assembly::Step Assembly::instruction(const std::vector<std::string>& words,
 
   if (name == "setp") {
     expect(3);
-    const std::string by = words[1];
+    const std::string& by = words[1];
     const bool pair = operands[0].second >= 0;
     if (pair != (t.pair == 2)) refuse();
     const auto test = [t, by, ftz = has(words, "ftz")](Word a, Word b) {

@@ -172,7 +172,11 @@ struct Operands {
 /// As many slots as fit into what each of `resident` CTAs has.
 constexpr Stages stages_of(const Operands& operands, const Sm& sm, int resident = 1) {
   constexpr int kMost = 8;
-  const std::int64_t each = (sm.shared_bytes + sm.reserved_bytes) / resident - sm.reserved_bytes;
+  // Of all that there is, reserved bytes too; a device without limits has the most that a number
+  // holds.
+  const std::int64_t each = sm.shared_bytes / resident +
+                            (sm.shared_bytes % resident + sm.reserved_bytes) / resident -
+                            sm.reserved_bytes;
   // A cell's inputs come while the cell before is computed, if two of each fit.
   for (int c = 2; c > 0; --c) {
     for (int s = kMost; s > 1; --s) {
