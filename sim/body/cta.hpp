@@ -174,9 +174,8 @@ constexpr Stages stages_of(const Operands& operands, const Sm& sm, int resident 
   constexpr int kMost = 8;
   // Of all that there is, reserved bytes too; a device without limits has the most that a number
   // holds.
-  const std::int64_t each = sm.shared_bytes / resident +
-                            (sm.shared_bytes % resident + sm.reserved_bytes) / resident -
-                            sm.reserved_bytes;
+  const std::int64_t each = sm.shared_bytes / resident - sm.reserved_bytes +
+                            (sm.shared_bytes % resident + sm.reserved_bytes) / resident;
   // A cell's inputs come while the cell before is computed, if two of each fit.
   for (int c = 2; c > 0; --c) {
     for (int s = kMost; s > 1; --s) {
