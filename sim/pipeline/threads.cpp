@@ -1,5 +1,7 @@
 #include "sim/pipeline/threads.hpp"
 
+#include <sched.h>
+
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
@@ -12,12 +14,35 @@ namespace tessera {
 
 namespace {
 
+/// Keeps the calling thread off a processor while it lives, if it has others. A thread that is
+/// woken where all processors are busy stays on its waker's, and the two share that one.
+class Elsewhere {
+ public:
+  explicit Elsewhere(int processor) {
+    if (sched_getcpu() != processor || sched_getaffinity(0, sizeof allowed_, &allowed_) != 0)
+      return;
+    cpu_set_t others = allowed_;
+    CPU_CLR(static_cast<std::size_t>(processor), &others);
+    moved_ = CPU_COUNT(&others) > 0 && sched_setaffinity(0, sizeof others, &others) == 0;
+  }
+  ~Elsewhere() {
+    if (moved_) sched_setaffinity(0, sizeof allowed_, &allowed_);
+  }
+  Elsewhere(const Elsewhere&) = delete;
+  Elsewhere& operator=(const Elsewhere&) = delete;
+
+ private:
+  cpu_set_t allowed_ = {};
+  bool moved_ = false;
+};
+
 struct Loop {
   std::int64_t n;
   int wanted;  ///< threads besides the caller that may still join
   const std::function<void(std::int64_t)>& body;
   std::atomic<std::int64_t> next = 0;
-  int inside = 0;  ///< threads besides the caller that have joined and not left
+  int inside = 0;                  ///< threads besides the caller that have joined and not left
+  int processor = sched_getcpu();  ///< the caller's
   std::condition_variable left = {};
 
   void take_part() {
@@ -65,7 +90,10 @@ class Pool {
       --loop.wanted;
       ++loop.inside;
       lock.unlock();
-      loop.take_part();
+      {
+        const Elsewhere elsewhere(loop.processor);
+        loop.take_part();
+      }
       lock.lock();
       if (--loop.inside == 0) loop.left.notify_one();
     }
