@@ -143,6 +143,18 @@ def test_scalar_prefetch():
     np.testing.assert_array_equal(got, np.asarray(x).reshape(4, 8, 128)[np.asarray(order)].reshape(32, 128))
 
 
+def test_what_a_kernel_writes_to_an_input_stays_in_its_memory():
+    def kernel(x_ref, o_ref):
+        x_ref[...] = x_ref[...] + 4
+        o_ref[...] = x_ref[...]
+
+    x = jnp.ones((8, 128), jnp.float32)
+    with tessera.simulate():
+        got = pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct((8, 128), jnp.float32))(x)
+    np.testing.assert_array_equal(got, np.full((8, 128), 5))
+    np.testing.assert_array_equal(x, np.ones((8, 128)))
+
+
 def test_scalars_without_dims():
     def kernel(n_ref, x_ref, o_ref):
         o_ref[...] = x_ref[...] * n_ref[...]
