@@ -71,14 +71,17 @@ class Launcher:
         return given
 
     def _with_lines_of_today(self, specialisation):
-        """Triton's cache goes by a function's text and line, and may give what was compiled from a file of another name."""
+        """Triton's cache goes by a function's text and line, and may give what was compiled from a file of another name, by another
+        environment's Triton."""
         fn = getattr(self._src, "fn", None)
         files = set(re.findall(r'loc\("([^"]+)":\d', specialisation.ttir))
         if fn is None or (fn.fn.__code__.co_filename in files and all(map(os.path.exists, files))):
             return specialisation
+        options = self._metadata._asdict()
+        options["extern_libs"] = {name: path for name, path in dict(options["extern_libs"]).items() if os.path.exists(path)}
         with knobs.compilation.scope():
             knobs.compilation.always_compile = True
-            compiled = triton.compile(self._src, target=self._metadata.target, options=self._metadata._asdict())
+            compiled = triton.compile(self._src, target=self._metadata.target, options=options)
         return _specialisation(compiled.name, compiled.kernel)
 
 

@@ -128,13 +128,17 @@ def test_command_line(script, tmp_path):
 
 
 def test_lines_are_those_of_the_file_that_runs(script, tmp_path):
-    """Triton's cache has the same function from another file."""
-    other = tmp_path / "other/script.py"
+    """Triton's cache has the same function from another file, and of another environment."""
+    cache, other = tmp_path / "cache", tmp_path / "other/script.py"
     other.parent.mkdir()
     other.write_text(SCRIPT)
     for path in (script, str(other), script):
-        wrong = run(sys.executable, "-m", "tessera", "triton", "run", path, "101", status=1).stderr
+        wrong = run(sys.executable, "-m", "tessera", "triton", "run", path, "101", status=1, TRITON_CACHE_DIR=str(cache)).stderr
         assert f"{os.path.relpath(path, tmp_path)}:8  tl.store(" in wrong
+        for metadata in cache.glob("*/double.json"):
+            there = json.loads(metadata.read_text())
+            there["extern_libs"] = [[name, "/another/" + name] for name, _ in there["extern_libs"]]
+            metadata.write_text(json.dumps(there))
 
 
 def test_a_process_whose_backend_it_is(script, tmp_path):
