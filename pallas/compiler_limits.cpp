@@ -233,6 +233,7 @@ class Limits {
   void check_vector(const Operation& op, const Type& t) {
     if (t.dtype == DType::f16 && computes_floats(op.name))
       refuse(op, "Invalid vector type for load: no TensorCore has f16. Use bf16 or f32");
+    check_two_bits(op, t);
     if (!is_narrow(t) || is_float(t.dtype)) return;
     const bool half = bit_width(t.dtype) == 16;
     const std::string type = name(t.dtype);
@@ -251,6 +252,18 @@ class Limits {
         refuse(op, "Target does not support this comparison of '" + type +
                        "'. Cast its operands to 32 bits");
     }
+  }
+
+  /// Loaded and stored they may be.
+  void check_two_bits(const Operation& op, const Type& t) {
+    if (op.operands.size() != 1 || op.results.size() != 1) return;
+    const Type& to = type(op.results.front());
+    const auto two_bits = [](const Type& some) { return bit_width(some.dtype) == 2; };
+    if (to.kind != Type::Kind::vector || two_bits(to) == two_bits(t)) return;
+    refuse(op,
+           "Unsupported packed type: integers of two bits are not cast, from '" +
+               std::string(name(t.dtype)) + "' to '" + std::string(name(to.dtype)) + "'",
+           v4());
   }
 
   /// By an amount that is known when it is compiled there is code for any shape, but for rows of

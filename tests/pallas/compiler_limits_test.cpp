@@ -202,6 +202,24 @@ TEST_CASE("bytes are compared for equality alone, halves as signed numbers alone
   CHECK(refusing(compared(kSignedLess, "32x128xi16")).empty());
 }
 
+TEST_CASE("a TPU v4 casts no integers of two bits", "[pallas][limits]") {
+  const auto cast = [](const std::string& op, const std::string& from, const std::string& to) {
+    return refusing(module_text("%a: " + vmem("64x128x" + from) + ", %o: " + vmem("64x128x" + to),
+                                load_whole("%x", "%a", "64x128x" + from, 2) + "%r = \"S." + op +
+                                    "\"(%x) : (vector<64x128x" + from + ">) -> vector<64x128x" +
+                                    to + ">\n" + store_whole("%r", "%o", "64x128x" + to, 2)));
+  };
+  CHECK(cast("arith.extsi", "i2", "i32") == "v4");
+  CHECK(cast("arith.trunci", "i32", "i2") == "v4");
+  CHECK(cast("arith.sitofp", "i2", "f32") == "v4");
+  CHECK(cast("arith.extsi", "i4", "i32").empty());
+  CHECK(cast("arith.trunci", "i32", "i4").empty());
+  CHECK(refusing(module_text("%a: " + vmem("64x128xi2") + ", %o: " + vmem("64x128xi2"),
+                             load_whole("%x", "%a", "64x128xi2", 2) +
+                                 store_whole("%x", "%o", "64x128xi2", 2)))
+            .empty());
+}
+
 TEST_CASE("no TensorCore loads f16", "[pallas][limits]") {
   CHECK(refusing(binary("arith.addf", "", "32x128xf16", "32x128xf16")) == kAll);
   CHECK(refusing(binary("arith.addf", "", "32x128xbf16", "32x128xbf16")).empty());
