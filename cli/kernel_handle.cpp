@@ -237,22 +237,39 @@ std::optional<Bytes> closed_form_of(const Prepared& p, const Request& request,
   return bytes;
 }
 
-void check_closed_form(const Bytes& closed_form, const char* kernel, RunResult& result) {
+/// "1,000 derived, 1,200 moved: x 800, w 400"
+std::string beside(std::int64_t derived, std::int64_t moved, const Ledger& ledger,
+                   std::int64_t RefTotals::*part) {
+  std::string text = with_commas(derived) + " derived, " + with_commas(moved) + " moved";
+  const char* before = ": ";
+  for (const RefTotals& ref : ledger.refs()) {
+    if (ref.*part == 0) continue;
+    text += before + ref.name + " " + with_commas(ref.*part);
+    before = ", ";
+  }
+  return text;
+}
+
+void check_closed_form(const Bytes& closed_form, const char* kernel, const RunOptions& options,
+                       RunResult& result) {
   const Ledger& ledger = result.ledger();
   const Bytes moved{ledger.hbm_read_bytes(), ledger.hbm_write_bytes(), ledger.remote_bytes()};
   if (closed_form == moved) return;
   Diagnostic d{.slug = "closed-form",
-               .headline = std::string(kernel) + "'s hbm_bytes() is not what moved"};
-  d.fields.emplace_back(
-      "read", with_commas(closed_form.read) + " derived, " + with_commas(moved.read) + " moved");
-  d.fields.emplace_back(
-      "write", with_commas(closed_form.write) + " derived, " + with_commas(moved.write) + " moved");
-  if (closed_form.remote != moved.remote) {
+               .headline = std::string(kernel) + "'s hbm_bytes() is not what moved",
+               .fields = {{"kernel", options.who}}};
+  if (closed_form.read != moved.read)
+    d.fields.emplace_back("read",
+                          beside(closed_form.read, moved.read, ledger, &RefTotals::read_bytes));
+  if (closed_form.write != moved.write)
+    d.fields.emplace_back("write",
+                          beside(closed_form.write, moved.write, ledger, &RefTotals::write_bytes));
+  if (closed_form.remote != moved.remote)
     d.fields.emplace_back("remote", with_commas(closed_form.remote) + " derived, " +
                                         with_commas(moved.remote) + " moved");
-  }
   d.fields.emplace_back("help",
                         "the ledger counts what ran; the derivation or the index maps are wrong");
+  if (!options.command.empty()) d.fields.emplace_back("replay", options.command);
   result.diagnostics.push_back(std::move(d));
 }
 
@@ -479,7 +496,7 @@ Outcome KernelHandle::run(const Request& request) const {
     outcome.result = p.kernel->run(p.tiles, {}, options);
     outcome.closed_form = closed_form_of(p, request);
     if (outcome.result.ok() && outcome.closed_form)
-      check_closed_form(*outcome.closed_form, info.name, outcome.result);
+      check_closed_form(*outcome.closed_form, info.name, options, outcome.result);
     return outcome;
   }
   check_memory(plan, devices);
@@ -494,7 +511,8 @@ Outcome KernelHandle::run(const Request& request) const {
     if (!outcome.result.ok()) return outcome;
     if (options.transport != nullptr && options.transport->rank() > 0) return outcome;
     outcome.closed_form = closed_form_of(p, request);
-    if (outcome.closed_form) check_closed_form(*outcome.closed_form, info.name, outcome.result);
+    if (outcome.closed_form)
+      check_closed_form(*outcome.closed_form, info.name, options, outcome.result);
   } else {
     lay_out(plan);
     outcome.result.plan = std::move(plan);

@@ -312,6 +312,14 @@ using SumWithOnes = RaggedSum<T, Tail::ones>;
 template <class T>
 using GoodRaggedSum = RaggedSum<T, Tail::zeros>;
 
+/// Says that it reads whole blocks, where the edge of the array ends a transfer.
+template <class T>
+struct CountsPadding : GoodRaggedSum<T> {
+  Bytes hbm_bytes(Tiles t, Target) const {
+    return {static_cast<std::int64_t>(sizeof(T)) * this->m * t[1], std::int64_t{4} * this->m};
+  }
+};
+
 /// The same of a kernel that copies: from one scratch to the other.
 template <class T, Tail kTail>
 struct CopiedRaggedSum : RaggedSum<T, kTail> {

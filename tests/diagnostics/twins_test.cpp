@@ -208,6 +208,14 @@ TEST_CASE("a ragged tail with another padding is a mismatch", "[diagnostics]") {
   compare("mismatch", bad.diagnostics[0].text());
 }
 
+TEST_CASE("a closed form that is not what moved is named, with the case and what each ref moved",
+          "[diagnostics]") {
+  const RunResult bad = run_sum<twins::CountsPadding>(true, {.threads = 1});
+  REQUIRE(bad.diagnostics.size() == 1);
+  CHECK(bad.diagnostics[0].slug == "closed-form");
+  compare("closed-form", bad.diagnostics[0].text());
+}
+
 TEST_CASE("a value read from a ref stays what it was when the ref is written", "[sim][block]") {
   const auto result = run(Swap{}, tiles(8, 128), {});
   REQUIRE(result.ok());
