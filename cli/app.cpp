@@ -124,6 +124,7 @@ void add_run(CLI::App& app, Words& w) {
   RunArguments& a = w.run;
   CLI::App* const run = add_command(
       app, w, "run", "run a kernel: validate it, count its bytes", [&a](const Kernels& kernels) {
+        if (!a.reference.empty()) return reference_command(a);
         return is_module(a.kernel) ? module_commands().run(a) : run_command(kernels, a);
       });
   add_setting_options(*run, a);
@@ -153,6 +154,9 @@ void add_run(CLI::App& app, Words& w) {
          "device's builds)")
       ->capture_default_str();
   run->add_flag("--no-check", a.no_check, "do not compare with the reference");
+  run->add_option("--reference", a.reference,
+                  "file.py:function: of a module, the same in f64, naively, by NumPy or jax.numpy: "
+                  "judges every element by a bound that is computed, not by a tolerance");
   run->add_flag("--dry", a.dry,
                 "count alone, from the grid, the index maps and bodies without data: no "
                 "arithmetic, any size");

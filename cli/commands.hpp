@@ -44,6 +44,7 @@ struct RunArguments {
   double time_limit = 0;  ///< seconds; 0: none
   bool oversubscribe = false;
   std::string input_kind = "uniform";
+  std::string reference;  ///< of a module: FILE.py:FUNCTION in f64
 };
 
 /// What `tessera golden` is told besides.
@@ -123,6 +124,9 @@ int bless_command(const Kernels& kernels, const RunArguments& arguments,
                   const GoldenArguments& golden);
 
 int run_command(const Kernels& kernels, const RunArguments& arguments);
+/// What a module makes, beside what a naive function of Python makes of its operands in f64, by
+/// bounds.
+int reference_command(const RunArguments& arguments);
 /// What changed between two reports (tessera.run/1).
 int compare_reports(const std::string& first, const std::string& second);
 /// Every combination of the values given, counted. `csv`: a file, "-" or "".

@@ -10,7 +10,8 @@ In a pytest on a TPU or a GPU:
 
 An element passes if it has the golden's bits, or lies within its bound: how far any conforming
 build may be (manifest.json, error_model). Everything else is wrong, and the message says where.
-From a shell: python -m tessera_golden GOLDEN OUTPUTS, a folder of .npy files.
+From a shell: python -m tessera_golden GOLDEN OUTPUTS, a folder of .npy files. The golden of a module made with --accumulate real
+is itself judged by a naive function in f64: python -m tessera_golden GOLDEN --reference FILE.py:FUNCTION.
 
 The format is that of golden/golden.hpp, schema tessera.golden/1. A golden that was touched or
 truncated, or is of another schema or of other parameters than expected, is refused: GoldenError.
@@ -18,8 +19,10 @@ truncated, or is of another schema or of other parameters than expected, is refu
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import hashlib
+import importlib.util
 import json
 import pathlib
 import sys
@@ -52,6 +55,7 @@ _DTYPES = {
     "u2": ml_dtypes.uint2,
     "bool": np.bool_,
 }
+_FLOATS = {np.dtype(dtype) for name, dtype in _DTYPES.items() if name[0] == "f" or name == "bf16"}
 
 
 class GoldenError(ValueError):
@@ -117,6 +121,40 @@ class Verdict:
         if self.wrong:
             parts.append(f"{self.wrong:,} wrong")
         return f"{self.name}: {self.elems:,} elements: " + ", ".join(parts)
+
+
+@dataclasses.dataclass(frozen=True)
+class RealVerdict:
+    """Of one output beside its reference in f64. Elements are bit-exact (the reference, rounded), within the bound, or wrong; `without_bound`: of
+    which nothing can be said, as an overflow may or may not happen; `nan`, `inf`: of the wrong ones, those that are NaN or
+    infinite on one side alone. `worst`: the index of the one farthest beyond its bound; None if none is wrong."""
+
+    name: str
+    elems: int
+    exact: int
+    within: int
+    without_bound: int
+    wrong: int
+    nan: int
+    inf: int
+    of_bound: float  # the largest error among those within, as a part of its bound
+    worst: tuple[int, ...] | None = None
+    detail: str = ""
+
+    @property
+    def ok(self) -> bool:
+        return self.wrong == 0 and self.without_bound < max(self.elems, 1)
+
+    def __str__(self) -> str:
+        parts = [f"{self.exact:,} bit-exact"]
+        if self.within:
+            parts.append(f"{self.within:,} within the bound (at most {100 * self.of_bound:.2g} % of it)")
+        if self.without_bound:
+            parts.append(f"{self.without_bound:,} without a bound" + ("" if self.ok or self.wrong else ": nothing was judged"))
+        if self.wrong:
+            apart = [f"{count:,} {what} on one side alone" for count, what in ((self.nan, "NaN"), (self.inf, "infinite")) if count]
+            parts.append(f"{self.wrong:,} wrong" + (f" ({', '.join(apart)})" if apart else ""))
+        return f"{self.name}: {self.elems:,} elements: {', '.join(parts)}" + self.detail
 
 
 def _sha256(data: bytes) -> str:
@@ -267,6 +305,112 @@ def judge(golden: Golden, name: str, theirs: Any) -> Verdict:
     )
 
 
+def widened(array: Any) -> Any:
+    """An argument of a reference: floats as f64."""
+    if not hasattr(array, "dtype"):
+        return array
+    array = np.asarray(array)
+    return array.astype(np.float64) if array.dtype in _FLOATS else array
+
+
+def real_results(results: Any) -> list[np.ndarray]:
+    """What a reference gave, which must be f64 where it is float."""
+    arrays = [np.asarray(result) for result in results]
+    for array in arrays:
+        if array.dtype in _FLOATS and array.dtype != np.float64:
+            raise GoldenError(f"the reference gave {array.dtype}: its arguments are float64, and so must be what it computes. "
+                              "Drop its casts (astype, dtype=)")
+    return arrays
+
+
+def place(golden: Golden, name: str, flat: int) -> str:
+    """The block that element `flat` of an output lies in, and the step that wrote it; "" where steps write no blocks."""
+    out = golden.outputs[name]
+    if not out.block:
+        return ""
+    index = tuple(int(i) for i in np.unravel_index(flat, out.value.shape))
+    block = [i // b for i, b in zip(index, out.block)]
+    return f"block {block} of {golden.manifest['kernel']['name']}'s {name}" + _step_that_wrote(golden, name, index)
+
+
+def judge_real(name: str, ours: np.ndarray, bound: np.ndarray, real: np.ndarray, place: Any) -> RealVerdict:
+    """The verdict on one output of a golden whose other side rounds nothing. place(index): what is said of an element."""
+    if real.shape != ours.shape:
+        raise GoldenError(f"the reference's {name} has shape {real.shape}, the kernel's {ours.shape}")
+    a, b, e = ours.astype(np.float64), real.astype(np.float64), bound.astype(np.float64) * (1 + 2.0**-20)
+    narrow = ours.dtype in _FLOATS and ours.dtype.itemsize < 4
+    with np.errstate(all="ignore"):
+        if narrow:  # what is stored may be rounded
+            info = ml_dtypes.finfo(ours.dtype)
+            e = e + np.maximum(np.abs(a), np.abs(b)) * float(info.eps) / 2 + float(info.smallest_subnormal) / 2
+        rounded = real.astype(ours.dtype)
+        exact = (rounded == ours) | (np.isnan(a) & np.isnan(b))
+        off = np.where(a == b, 0.0, np.abs(a - b))
+        numbers = np.isfinite(a) & np.isfinite(b)  # what is none on one side alone is wrong, whatever the bound
+        without = ~exact & numbers & np.isinf(bound)
+        within = ~exact & numbers & (off <= e) & ~without
+        wrong = ~exact & ~within & ~without
+        one_nan = wrong & (np.isnan(a) != np.isnan(b))
+        one_inf = wrong & ~one_nan & (np.isinf(a) | np.isinf(b))
+        part = off / e
+    worst, detail = None, ""
+    if wrong.any():
+        beyond = np.where(np.isfinite(off), np.where(e > 0, part, 1e300), np.inf)
+        worst = tuple(int(i) for i in np.unravel_index(int(np.argmax(np.where(wrong, beyond, -1.0))), ours.shape))
+        detail = (f"\n    worst   [{', '.join(map(str, worst))}] = {a[worst]:.9g}, the reference {b[worst]:.17g}: "
+                  f"{off[worst]:.3g} off, {e[worst]:.3g} allowed")
+        if place(worst):
+            detail += f"\n    where   {place(worst)}"
+    return RealVerdict(name, ours.size, int(exact.sum()), int(within.sum()), int(without.sum()), int(wrong.sum()), int(one_nan.sum()),
+                   int(one_inf.sum()), float(part[within].max()) if within.any() else 0.0, worst, detail)
+
+def _function(named: str) -> Any:
+    """FILE.py:FUNCTION."""
+    file, _, function = named.rpartition(":")
+    if not file or not function or not pathlib.Path(file).exists():
+        raise GoldenError(f"--reference {named}: FILE.py:FUNCTION, of a file that there is")
+    sys.path.insert(0, str(pathlib.Path(file).resolve().parent))
+    spec = importlib.util.spec_from_file_location(pathlib.Path(file).stem, file)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    if not callable(getattr(module, function, None)):
+        raise GoldenError(f"{file} has no function {function}")
+    return getattr(module, function)
+
+
+def judge_by_reference(golden: Golden, named: str) -> list[RealVerdict]:
+    """The golden's own outputs beside those of a function of its inputs, naive, in f64: NumPy's or jax.numpy's."""
+    reference = _function(named)
+    jax = sys.modules.get("jax")
+    with jax.enable_x64(True) if jax else contextlib.nullcontext(), np.errstate(all="ignore"):
+        results = reference(*map(widened, golden.inputs.values()))
+        wanted = real_results(results if isinstance(results, (tuple, list)) else [results])
+    if len(wanted) != len(golden.outputs):
+        raise GoldenError(f"{named} gave {len(wanted)} arrays, the kernel {len(golden.outputs)}")
+    verdicts = []
+    for (name, out), real in zip(golden.outputs.items(), wanted):
+
+        def where(index: tuple[int, ...], name: str = name, shape: tuple[int, ...] = real.shape) -> str:
+            return place(golden, name, int(np.ravel_multi_index(index, shape)))
+
+        verdicts.append(judge_real(name, out.value, out.bound, real, where))
+    return verdicts
+
+
+def _say_reference(golden: Golden, named: str) -> int:
+    verdicts = judge_by_reference(golden, named)
+    print(f"reference   {named}, in f64")
+    for verdict in verdicts:
+        print(f"            {str(verdict).splitlines()[0]}")
+    sys.stdout.flush()
+    for verdict in verdicts:
+        if not verdict.ok:
+            what = f"{verdict.wrong:,} of {verdict.elems:,} elements of {verdict.name} are" if verdict.wrong else f"nothing of {verdict.name} is known not to be"
+            print(f"error[mismatch]: {what} farther from {named} than the kernel's arithmetic explains\n"
+                  f"  kernel  {golden.manifest['kernel']['name']}" + verdict.detail.replace("\n    ", "\n  "), file=sys.stderr)
+    return 0 if all(verdict.ok for verdict in verdicts) else 1
+
+
 def golden_dtype(golden: Golden, name: str) -> str:
     return next(entry["dtype"] for entry in golden.manifest["outputs"] if entry["name"] == name)
 
@@ -301,11 +445,13 @@ def assert_golden(golden: Golden | str | pathlib.Path, outputs: Any) -> list[Ver
 
 
 def main(arguments: list[str]) -> int:
-    if len(arguments) != 2:
-        print("usage: python -m tessera_golden GOLDEN OUTPUTS", file=sys.stderr)
+    if len(arguments) != 2 and (len(arguments) != 3 or arguments[1] != "--reference"):
+        print("usage: python -m tessera_golden GOLDEN OUTPUTS, or GOLDEN --reference FILE.py:FUNCTION", file=sys.stderr)
         return 2
     try:
         golden = load(arguments[0])
+        if len(arguments) == 3:
+            return _say_reference(golden, arguments[2])
         folder = pathlib.Path(arguments[1])
         outputs = {}
         for name in golden.outputs:

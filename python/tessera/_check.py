@@ -4,6 +4,8 @@ import tempfile
 
 import numpy as np
 
+from tessera import _golden
+
 INPUTS = ("uniform", "binary", "integers", "cancellation", "wide", "special")
 
 # What moves elements, of one array alone: bounds move with them.
@@ -23,42 +25,8 @@ class ReferenceMismatch(AssertionError):
 
 
 @dataclasses.dataclass(frozen=True)
-class Verdict:
-    """Of one output. Elements are bit-exact (the reference, rounded), within the bound, or wrong; `without_bound`: of
-    which nothing can be said, as an overflow may or may not happen; `nan`, `inf`: of the wrong ones, those that are NaN or
-    infinite on one side alone. `worst`: the index of the one farthest beyond its bound; None if none is wrong."""
-
-    name: str
-    elems: int
-    exact: int
-    within: int
-    without_bound: int
-    wrong: int
-    nan: int
-    inf: int
-    of_bound: float  # the largest error among those within, as a part of its bound
-    worst: tuple | None = None
-    detail: str = ""
-
-    @property
-    def ok(self):
-        return self.wrong == 0 and self.without_bound < max(self.elems, 1)
-
-    def __str__(self):
-        parts = [f"{self.exact:,} bit-exact"]
-        if self.within:
-            parts.append(f"{self.within:,} within the bound (at most {100 * self.of_bound:.2g} % of it)")
-        if self.without_bound:
-            parts.append(f"{self.without_bound:,} without a bound" + ("" if self.ok or self.wrong else ": nothing was judged"))
-        if self.wrong:
-            apart = [f"{count:,} {what} on one side alone" for count, what in ((self.nan, "NaN"), (self.inf, "infinite")) if count]
-            parts.append(f"{self.wrong:,} wrong" + (f" ({', '.join(apart)})" if apart else ""))
-        return f"{self.name}: {self.elems:,} elements: {', '.join(parts)}" + self.detail
-
-
-@dataclasses.dataclass(frozen=True)
 class Check:
-    """What tessera.check() found: a Verdict per output, and the Report of the run."""
+    """What tessera.check() found: a verdict per output (_golden.RealVerdict), and the Report of the run."""
 
     kernel: str
     inputs: str
@@ -112,11 +80,12 @@ def check(kernel, reference, *args, dtype="f64", inputs=None, seed=0, error_mode
         if not report.calls:
             raise ValueError(f"check: {report.note}")
         made = _Made(report, traced)
-    wanted = _computed(reference, args)
+    with jax.enable_x64(True), np.errstate(all="ignore"):
+        wanted = _golden.real_results(jax.tree.leaves(reference(*jax.tree.map(_golden.widened, args))))
     names = ["output"] if len(outputs) == 1 else [f"output {i}" for i in range(len(outputs))]
     if len(wanted) != len(outputs):
         raise ValueError(f"the reference gave {len(wanted)} arrays, the kernel {len(outputs)}")
-    verdicts = tuple(_judged(name, ours, bound, real, place)
+    verdicts = tuple(_golden.judge_real(name, ours, bound, real, place)
                      for name, ours, real, (bound, place) in zip(names, outputs, wanted, made.bounds()))
     found = Check(made.name, inputs or "as given", verdicts, report)
     if not found.ok:
@@ -164,36 +133,10 @@ def _floats(rng, inputs, shape, dtype):
         return np.asarray(value).astype(dtype)
 
 
-def _is_float(dtype):
-    import jax
-
-    return jax.numpy.issubdtype(dtype, jax.numpy.floating)
-
-
-def _computed(reference, args):
-    import jax
-
-    def wide(leaf):
-        if not hasattr(leaf, "dtype"):
-            return leaf
-        array = np.asarray(leaf)
-        return array.astype(np.float64) if _is_float(array.dtype) else array
-
-    with jax.enable_x64(True), np.errstate(all="ignore"):
-        results = [np.asarray(leaf) for leaf in jax.tree.leaves(reference(*jax.tree.map(wide, args)))]
-    for result in results:
-        if _is_float(result.dtype) and result.dtype != np.float64:
-            raise ValueError(f"the reference gave {result.dtype}: its arguments are float64, and so must be what it computes. "
-                             "Drop its casts (astype, dtype=)")
-    return results
-
-
 class _Made:
     """The golden of the one kernel that ran, and where its outputs went."""
 
     def __init__(self, report, traced):
-        from tessera import _golden
-
         self._traced = traced
         self._kernels = 0
         if len(report.calls) != 1:
@@ -211,18 +154,9 @@ class _Made:
             if ends is None:
                 raise ValueError("check: an output of the function is none of its kernel's")
             bound, flat, which = ends
-            name, out = outs[which]
-            found.append((bound, lambda index, flat=flat, name=name, out=out: self._place(name, out, int(flat[index]))))
+            name = outs[which][0]
+            found.append((bound, lambda index, flat=flat, name=name: _golden.place(self._golden, name, int(flat[index]))))
         return found
-
-    def _place(self, name, out, flat):
-        from tessera import _golden
-
-        index = tuple(int(i) for i in np.unravel_index(flat, out.value.shape))
-        if not out.block:
-            return ""
-        block = tuple(i // b for i, b in zip(index, out.block))
-        return f"block {list(block)} of {self.name}'s {name}" + _golden._step_that_wrote(self._golden, name, index)
 
     def _moved(self, jaxpr, known, outs):
         """known: (bound, place, which output) of variables that hold what the kernel made."""
@@ -251,44 +185,11 @@ class _Made:
 
 
 def _rounds(eqn, result):
-    if not _is_float(getattr(result.aval, "dtype", np.int32)):
+    import jax
+
+    if not jax.numpy.issubdtype(getattr(result.aval, "dtype", np.int32), jax.numpy.floating):
         return False
     if eqn.primitive.name != "convert_element_type":
         return True
-    import jax
-
     before, after = eqn.invars[0].aval.dtype, result.aval.dtype
     return jax.numpy.promote_types(before, after) != after
-
-
-def _judged(name, ours, bound, real, place):
-    import jax
-
-    if real.shape != ours.shape:
-        raise ValueError(f"the reference's {name} has shape {real.shape}, the kernel's {ours.shape}")
-    a, b, e = ours.astype(np.float64), real.astype(np.float64), bound.astype(np.float64) * (1 + 2.0**-20)
-    narrow = _is_float(ours.dtype) and ours.dtype.itemsize < 4
-    with np.errstate(all="ignore"):
-        if narrow:  # what is stored may be rounded
-            info = jax.numpy.finfo(ours.dtype)
-            e = e + np.maximum(np.abs(a), np.abs(b)) * float(info.eps) / 2 + float(info.smallest_subnormal) / 2
-        rounded = real.astype(ours.dtype)
-        exact = (rounded == ours) | (np.isnan(a) & np.isnan(b))
-        off = np.where(a == b, 0.0, np.abs(a - b))
-        numbers = np.isfinite(a) & np.isfinite(b)  # what is none on one side alone is wrong, whatever the bound
-        without = ~exact & numbers & np.isinf(bound)
-        within = ~exact & numbers & (off <= e) & ~without
-        wrong = ~exact & ~within & ~without
-        one_nan = wrong & (np.isnan(a) != np.isnan(b))
-        one_inf = wrong & ~one_nan & (np.isinf(a) | np.isinf(b))
-        part = off / e
-    worst, detail = None, ""
-    if wrong.any():
-        beyond = np.where(np.isfinite(off), np.where(e > 0, part, 1e300), np.inf)
-        worst = tuple(int(i) for i in np.unravel_index(int(np.argmax(np.where(wrong, beyond, -1.0))), ours.shape))
-        detail = (f"\n    worst   [{', '.join(map(str, worst))}] = {a[worst]:.9g}, the reference {b[worst]:.17g}: "
-                  f"{off[worst]:.3g} off, {e[worst]:.3g} allowed")
-        if place(worst):
-            detail += f"\n    where   {place(worst)}"
-    return Verdict(name, ours.size, int(exact.sum()), int(within.sum()), int(without.sum()), int(wrong.sum()), int(one_nan.sum()),
-                   int(one_inf.sum()), float(part[within].max()) if within.any() else 0.0, worst, detail)
