@@ -16,6 +16,8 @@ with the line of its source. JAX, Triton and torch are imported when what needs 
 """
 import importlib
 
+from tessera import _processor
+
 _PLACES = {
     "KernelError": "_report", "Report": "_report", "capture": "_session", "make_goldens": "_session", "simulate": "_session",
     "Check": "_check", "ReferenceMismatch": "_check", "check": "_check",
@@ -24,6 +26,7 @@ _PLACES = {
 }
 __all__ = sorted(_PLACES)
 __version__ = "0.1.0"
+__path__ += filter(None, [_processor.folder(__path__[0])])  # where a wheel has its compiled modules
 
 
 def __getattr__(name):

@@ -17,8 +17,8 @@ def extension():
 
 
 def use_importer(module):
-    """Installed beside this file, in a build folder with what it was built from."""
+    """Installed beside the module, in a build folder with what it was built from."""
     for place in (".", "../../program"):
-        importer = os.path.join(os.path.dirname(__file__), place, "tessera-import")
+        importer = os.path.join(os.path.dirname(module.__file__), place, "tessera-import")
         if os.path.exists(importer):
             module.set_importer(importer)

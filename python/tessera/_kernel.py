@@ -3,11 +3,10 @@ import functools
 import importlib.util
 import os
 import pathlib
-import shutil
 import subprocess
 import tempfile
 
-from tessera import _jax
+from tessera import _jax, _program
 
 
 def kernel(name, *, dtype="f32", device="tpu-v5e", folder=None, **sizes):
@@ -43,7 +42,10 @@ def kernel(name, *, dtype="f32", device="tpu-v5e", folder=None, **sizes):
 @functools.cache
 def _build(name, words, dtype, device, folder):
     folder = folder or os.path.join(_scratch().name, f"{len(os.listdir(_scratch().name))}_{name}")
-    done = subprocess.run([_program(), "build", name, *words, "--dtype", dtype, "--device", device, "--target", "tpu",
+    program = _program.path()
+    if program is None:
+        raise FileNotFoundError("no program `tessera` on PATH, nor one that TESSERA names: it builds kernels")
+    done = subprocess.run([program, "build", name, *words, "--dtype", dtype, "--device", device, "--target", "tpu",
                            "--out", folder], capture_output=True, text=True)
     if done.returncode != 0:
         raise ValueError((done.stderr or done.stdout).strip())
@@ -56,10 +58,3 @@ def _build(name, words, dtype, device, folder):
 @functools.cache
 def _scratch():
     return tempfile.TemporaryDirectory(prefix="tessera_kernels_")
-
-
-def _program():
-    program = os.environ.get("TESSERA") or shutil.which("tessera")
-    if program is None or not os.path.exists(program):
-        raise FileNotFoundError("no program `tessera` on PATH, nor one that TESSERA names: it builds kernels")
-    return program

@@ -86,7 +86,7 @@ def simulate(device="tpu-v5e", schedule=None, checks="all", *, cores=1, threads=
       line it was in, as it ends with KeyboardInterrupt after Ctrl-C. None: as long as it takes.
     check_compiles: True: the TPU's own compiler is asked about each kernel before it runs; one that it refuses raises
       KernelError (does-not-compile), and report.calls[i].compiler has the verdict. It is Google's libtpu, under Google's
-      terms: `pip install 'tessera[tpu-compiler]'`, into this interpreter or the one that TESSERA_TPU_PYTHON names.
+      terms: `pip install 'tessera-sim[tpu-compiler]'`, into this interpreter or the one that TESSERA_TPU_PYTHON names.
     """
     device = device_named(device)
     if checks not in _CHECKS:
