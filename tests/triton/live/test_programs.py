@@ -2,6 +2,7 @@
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -234,3 +235,12 @@ except KeyboardInterrupt as e:
     out = run(sys.executable, str(script)).stdout
     assert "error[interrupted]" in out and "endless.py:" in out
     assert float(out.split("after ")[1].split()[0]) < 6
+
+
+def test_the_tutorial_shows_an_example_that_is_run():
+    page = (ROOT / "docs/tutorial_triton.md").read_text()
+    example = (ROOT / "examples/triton/30_softmax_with_a_wrong_mask.py").read_text()
+    kernel, launch = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    (shown,) = re.findall(r"^```text\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    assert kernel in example and launch in example
+    assert "".join(f"# {line}\n" for line in shown.splitlines()) in example
