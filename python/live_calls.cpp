@@ -453,7 +453,8 @@ class Calls {
       if (group.size() > 1 && shape.rank == 0) shape.push_back(1);
       if (group.size() > 1) shape[0] *= static_cast<std::int64_t>(group.size());
       const std::size_t i = operands_given + call.results.size();
-      call.results.push_back(Array::undefined(r.dtype, shape));
+      // Their types alone: the run has memory of its own.
+      call.results.push_back(Array::lent(r.dtype, shape, nullptr));
       if (i < program::operand_count(program))
         retype(call.results.back(), program::operand_dtype(program, i));
     }
