@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <list>
 #include <mutex>
@@ -48,6 +49,19 @@ struct Loop {
   void take_part() {
     for (std::int64_t i = next++; i < n; i = next++) body(i);
   }
+
+  /// The same for a while; true if there is more to do. What else wants the processor is to get it
+  /// between bodies: the caller waits for a thread that loses it in the middle of one.
+  bool help() {
+    using Clock = std::chrono::steady_clock;
+    constexpr std::chrono::microseconds kSlice{1500};
+    const Clock::time_point end = Clock::now() + kSlice;
+    for (std::int64_t i = next++; i < n; i = next++) {
+      body(i);
+      if (Clock::now() > end) return true;
+    }
+    return false;
+  }
 };
 
 /// Lives as long as the process: its threads may be asleep when that ends.
@@ -90,12 +104,18 @@ class Pool {
       --loop.wanted;
       ++loop.inside;
       lock.unlock();
+      bool more = false;
       {
         const Elsewhere elsewhere(loop.processor);
-        loop.take_part();
+        more = loop.help();
       }
       lock.lock();
+      if (more) ++loop.wanted;
       if (--loop.inside == 0) loop.left.notify_one();
+      if (!more) continue;
+      lock.unlock();
+      sched_yield();
+      lock.lock();
     }
   }
 

@@ -1,6 +1,7 @@
 // What host threads must not change. Run under TSan too.
 #include <atomic>
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <numeric>
 #include <thread>
 
@@ -45,6 +46,23 @@ TEST_CASE("a loop on threads calls its body once for each", "[sim][threads]") {
       CHECK(calls(n, threads) == std::vector<int>(static_cast<std::size_t>(n), 1));
     }
   }
+}
+
+TEST_CASE("threads that give their processor away between long bodies come back",
+          "[sim][threads]") {
+  std::vector<int> counts(12);
+  std::atomic<int> inside = 0;
+  std::atomic<int> most = 0;
+  each_on_threads(12, 3, [&](std::int64_t i) {
+    const int now = ++inside;
+    for (int before = most; before < now && !most.compare_exchange_weak(before, now);) {
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    ++counts[static_cast<std::size_t>(i)];
+    --inside;
+  });
+  CHECK(counts == std::vector<int>(12, 1));
+  CHECK(most <= 3);
 }
 
 TEST_CASE("loops on threads run beside each other, and within each other", "[sim][threads]") {
