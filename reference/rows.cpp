@@ -33,6 +33,76 @@ Expected softmax(const Tensor& x) {
   return {to_tensor(value), to_tensor(error)};
 }
 
+Expected softmax_grad(const Tensor& dy, const Tensor& y) {
+  const Matrix g = to_matrix(dy);
+  const Matrix p = to_matrix(y);
+  Matrix value = xt::zeros_like(g);
+  Matrix error = xt::zeros_like(g);
+  const std::size_t n = g.shape(1);
+  for (std::size_t i = 0; i < g.shape(0); ++i) {
+    double sum = 0;
+    double size = 0;
+    for (std::size_t j = 0; j < n; ++j) {
+      sum += g(i, j) * p(i, j);
+      size += std::abs(g(i, j) * p(i, j));
+    }
+    const double sum_error = (sum_roundings(n) + 1) * kU32 * size;
+    for (std::size_t j = 0; j < n; ++j) {
+      value(i, j) = p(i, j) * (g(i, j) - sum);
+      error(i, j) = std::abs(p(i, j)) * (sum_error + 3 * kU32 * std::abs(g(i, j) - sum)) + kTiny;
+    }
+  }
+  return {to_tensor(value), to_tensor(error)};
+}
+
+namespace {
+using Row = std::vector<double>;
+Row row_of(const Matrix& m, std::size_t i) {
+  return {m.data() + i * m.shape(1), m.data() + (i + 1) * m.shape(1)};
+}
+
+/// z = (h - mean of h) / sqrt(mean square + eps), and what f32 is off by. RMS: the mean counts as
+/// 0.
+struct Normed {
+  Row z;
+  Row error;
+  double scale = 0;
+  double scale_error = 0;
+};
+Normed normed(const Row& h, const Row& h_error, double eps, bool rms) {
+  const std::size_t n = h.size();
+  const auto count = static_cast<double>(n);
+  double mean = 0;
+  double mean_error = 0;
+  for (std::size_t j = 0; !rms && j < n; ++j) {
+    mean += h[j] / count;
+    mean_error += (h_error[j] + (sum_roundings(n) + 2) * kU32 * std::abs(h[j])) / count;
+  }
+  double variance = 0;
+  double variance_error = 0;
+  Row centred(n);
+  Row centred_error(n);
+  for (std::size_t j = 0; j < n; ++j) {
+    const double c = h[j] - mean;
+    const double d = h_error[j] + mean_error + kU32 * std::abs(c);
+    centred[j] = c;
+    centred_error[j] = d;
+    variance += c * c / count;
+    variance_error += (2 * std::abs(c) * d + d * d + (sum_roundings(n) + 3) * kU32 * c * c) / count;
+  }
+  Normed r{Row(n), Row(n), 1 / std::sqrt(variance + eps)};
+  // d(v^-1/2) <= v^-3/2 / 2 at the smaller end; a row whose variance is all error keeps eps.
+  const double low = std::max(variance - variance_error, 0.) + eps * (1 - 2 * kU32);
+  r.scale_error = 0.5 * (variance_error + eps * kU32) / (low * std::sqrt(low)) + 3 * kU32 * r.scale;
+  for (std::size_t j = 0; j < n; ++j) {
+    r.z[j] = centred[j] * r.scale;
+    r.error[j] = centred_error[j] * (r.scale + r.scale_error) +
+                 std::abs(centred[j]) * r.scale_error + 2 * kU32 * std::abs(r.z[j]);
+  }
+  return r;
+}
+}  // namespace
+
 Expected matmul_layernorm_gelu(const Tensor& x, const Tensor& w, const Tensor& gamma,
                                const Tensor& beta, double eps) {
   const Matrix a = to_matrix(x);
@@ -41,45 +111,123 @@ Expected matmul_layernorm_gelu(const Tensor& x, const Tensor& w, const Tensor& g
   const Matrix h_error = product_error(a, b);
   Matrix value = xt::zeros_like(h);
   Matrix error = xt::zeros_like(h);
-  const std::size_t n = h.shape(1);
-  const auto count = static_cast<double>(n);
   for (std::size_t i = 0; i < h.shape(0); ++i) {
-    double mean = 0;
-    double mean_error = 0;
-    for (std::size_t j = 0; j < n; ++j) {
-      mean += h(i, j) / count;
-      mean_error += (h_error(i, j) + (sum_roundings(n) + 2) * kU32 * std::abs(h(i, j))) / count;
-    }
-    double variance = 0;
-    double variance_error = 0;
-    std::vector<double> centred_error(n);
-    for (std::size_t j = 0; j < n; ++j) {
-      const double c = h(i, j) - mean;
-      const double d = h_error(i, j) + mean_error + kU32 * std::abs(c);
-      centred_error[j] = d;
-      variance += c * c / count;
-      variance_error +=
-          (2 * std::abs(c) * d + d * d + (sum_roundings(n) + 3) * kU32 * c * c) / count;
-    }
-    const double inverse = 1 / std::sqrt(variance + eps);
-    // d(v^-1/2) <= v^-3/2 / 2 at the smaller end; a row whose variance is all error keeps eps.
-    const double low = std::max(variance - variance_error, 0.) + eps * (1 - 2 * kU32);
-    const double inverse_error =
-        0.5 * (variance_error + eps * kU32) / (low * std::sqrt(low)) + 3 * kU32 * inverse;
-    for (std::size_t j = 0; j < n; ++j) {
-      const double c = h(i, j) - mean;
-      const double g = gamma.values[j];
-      const double z = c * inverse * g + beta.values[j];
-      const double scaled = std::abs(c * inverse * g);
-      const double z_error = centred_error[j] * (inverse + inverse_error) * std::abs(g) +
-                             std::abs(c * g) * inverse_error + 3 * kU32 * scaled +
-                             kU32 * std::abs(z);
+    const Normed r = normed(row_of(h, i), row_of(h_error, i), eps, false);
+    for (std::size_t j = 0; j < h.shape(1); ++j) {
+      const double scaled = r.z[j] * gamma.values[j];
+      const double z = scaled + beta.values[j];
+      const double z_error =
+          r.error[j] * std::abs(gamma.values[j]) + kU32 * std::abs(scaled) + kU32 * std::abs(z);
       value(i, j) = z * 0.5 * (1 + std::erf(z / std::sqrt(2.)));
       // |gelu'| <= 1.13; the rest is the rounding of its own five operations and of 1 / sqrt 2.
       error(i, j) = 1.13 * z_error + 8 * kU32 * std::abs(z) + kTiny;
     }
   }
   return {to_tensor(value), to_tensor(error)};
+}
+
+std::vector<Expected> norm_rows(const Tensor& x, const Norm& norm) {
+  Matrix h = to_matrix(x);
+  Matrix h_error = xt::zeros_like(h);
+  if (norm.residual != nullptr) {
+    h += to_matrix(*norm.residual);
+    h_error = xt::abs(h) * kU32;
+  }
+  Matrix value = xt::zeros_like(h);
+  Matrix error = xt::zeros_like(h);
+  for (std::size_t i = 0; i < h.shape(0); ++i) {
+    const Normed r = normed(row_of(h, i), row_of(h_error, i), norm.eps, norm.rms());
+    for (std::size_t j = 0; j < h.shape(1); ++j) {
+      const double gamma = norm.gamma.values[j];
+      value(i, j) = r.z[j] * gamma + (norm.rms() ? 0 : norm.beta->values[j]);
+      error(i, j) = r.error[j] * std::abs(gamma) + kU32 * std::abs(r.z[j] * gamma) +
+                    kU32 * std::abs(value(i, j)) + kTiny;
+    }
+  }
+  std::vector<Expected> results{{to_tensor(value), to_tensor(error)}};
+  if (norm.residual != nullptr) results.push_back({to_tensor(h), to_tensor(h_error)});
+  return results;
+}
+
+std::vector<Expected> norm_rows_grad(const Tensor& dy, const Tensor& h, const Tensor& gamma,
+                                     const Tensor* dh_out, double eps, bool rms,
+                                     const std::vector<std::size_t>& part_rows) {
+  const Matrix in = to_matrix(h);
+  const Matrix out = to_matrix(dy);
+  const std::size_t n = in.shape(1);
+  const auto count = static_cast<double>(n);
+  const Row exact(n);
+  Matrix dh = xt::zeros_like(in);
+  Matrix dh_error = xt::zeros_like(in);
+  Tensor dgamma{{part_rows.size(), 1, n}, Row(part_rows.size() * n)};
+  Tensor dgamma_error = dgamma;
+  Tensor dbeta = dgamma;
+  Tensor dbeta_error = dgamma;
+  std::size_t i = 0;
+  for (std::size_t part = 0; part < part_rows.size(); ++part) {
+    // Any order of the part's rows.
+    const double roundings = static_cast<double>(part_rows[part]) + 1;
+    for (const std::size_t end = i + part_rows[part]; i < end; ++i) {
+      const Normed r = normed(row_of(in, i), exact, eps, rms);
+      double along = 0;  // mean of g z
+      double along_error = 0;
+      double mean = 0;  // of g
+      double mean_error = 0;
+      for (std::size_t j = 0; j < n; ++j) {
+        const double g = out(i, j) * gamma.values[j];
+        const double g_error = kU32 * std::abs(g);
+        along += g * r.z[j] / count;
+        along_error += (std::abs(g) * r.error[j] + g_error * (std::abs(r.z[j]) + r.error[j]) +
+                        (sum_roundings(n) + 4) * kU32 * std::abs(g * r.z[j])) /
+                       count;
+        if (rms) continue;
+        mean += g / count;
+        mean_error += (g_error + (sum_roundings(n) + 3) * kU32 * std::abs(g)) / count;
+      }
+      for (std::size_t j = 0; j < n; ++j) {
+        const double g = out(i, j) * gamma.values[j];
+        const double inner = g - mean - r.z[j] * along;
+        const double inner_error =
+            mean_error + std::abs(r.z[j]) * along_error +
+            (std::abs(along) + along_error) * r.error[j] +
+            4 * kU32 * (std::abs(g) + std::abs(mean) + std::abs(r.z[j] * along));
+        const double other = dh_out != nullptr ? dh_out->values[i * n + j] : 0;
+        dh(i, j) = inner * r.scale + other;
+        dh_error(i, j) = inner_error * (r.scale + r.scale_error) + std::abs(inner) * r.scale_error +
+                         2 * kU32 * (std::abs(inner * r.scale) + std::abs(dh(i, j))) + kTiny;
+        const std::size_t at = part * n + j;
+        dgamma.values[at] += out(i, j) * r.z[j];
+        dgamma_error.values[at] += std::abs(out(i, j)) * r.error[j] +
+                                   roundings * kU32 * std::abs(out(i, j) * r.z[j]) + kTiny;
+        dbeta.values[at] += out(i, j);
+        dbeta_error.values[at] += roundings * kU32 * std::abs(out(i, j));
+      }
+    }
+  }
+  std::vector<Expected> results{{to_tensor(dh), to_tensor(dh_error)}, {dgamma, dgamma_error}};
+  if (!rms) results.push_back({dbeta, dbeta_error});
+  return results;
+}
+
+Expected rope(const Tensor& x, const Tensor& cosines, const Tensor& sines, bool back) {
+  Expected o{x, x};
+  const std::size_t len = x.shape[2];
+  const std::size_t half = x.shape[3] / 2;
+  for (std::size_t row = 0; row < x.values.size() / (2 * half); ++row) {
+    for (std::size_t a = 0; a < half; ++a) {
+      const double cosine = cosines.values[row % len * half + a];
+      const double sine = sines.values[row % len * half + a] * (back ? -1 : 1);
+      const std::size_t first = row * 2 * half + a;
+      const std::size_t second = first + half;
+      const double u = x.values[first];
+      const double v = x.values[second];
+      o.value.values[first] = u * cosine - v * sine;
+      o.value.values[second] = v * cosine + u * sine;
+      o.error.values[first] = 2 * kU32 * (std::abs(u * cosine) + std::abs(v * sine)) + kTiny;
+      o.error.values[second] = 2 * kU32 * (std::abs(v * cosine) + std::abs(u * sine)) + kTiny;
+    }
+  }
+  return o;
 }
 
 }  // namespace tessera::reference

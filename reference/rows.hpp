@@ -1,4 +1,4 @@
-// Oracles of the kernels with row statistics: softmax_rows and matmul_layernorm_gelu.
+// Oracles of the kernels with row statistics, and of their gradients.
 #pragma once
 
 #include "reference/tensor.hpp"
@@ -7,8 +7,29 @@ namespace tessera::reference {
 
 /// exp(x - max) / sum exp(x - max) of each row of x (m, n).
 Expected softmax(const Tensor& x);
+/// Of softmax, by its output y: y (dy - sum dy y).
+Expected softmax_grad(const Tensor& dy, const Tensor& y);
 /// gelu(layer_norm(x @ w) gamma + beta): x (m, k), w (k, n), gamma and beta (1, n).
 Expected matmul_layernorm_gelu(const Tensor& x, const Tensor& w, const Tensor& gamma,
                                const Tensor& beta, double eps);
+
+/// What normalises rows beside gamma. Without beta it is an RMS norm: no mean is taken off.
+struct Norm {
+  const Tensor& gamma;
+  const Tensor* beta = nullptr;
+  const Tensor* residual = nullptr;
+  double eps = 0;
+  bool rms() const { return beta == nullptr; }
+};
+/// y, and with a residual the sum h that was normalised.
+std::vector<Expected> norm_rows(const Tensor& x, const Norm& norm);
+/// dh, then dgamma and, unless rms, dbeta, each (parts, 1, n): sums of so many rows after one
+/// another.
+std::vector<Expected> norm_rows_grad(const Tensor& dy, const Tensor& h, const Tensor& gamma,
+                                     const Tensor* dh_out, double eps, bool rms,
+                                     const std::vector<std::size_t>& part_rows);
+/// x (batch, heads, len, 2 half) with column a and a + half turned by the angle of its position,
+/// whose cosines and sines are (len, half); `back`: by the opposite angle.
+Expected rope(const Tensor& x, const Tensor& cosines, const Tensor& sines, bool back);
 
 }  // namespace tessera::reference

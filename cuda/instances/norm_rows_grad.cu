@@ -1,0 +1,11 @@
+#include "cuda/launch.hpp"
+#include "kernels/norm_rows_grad.hpp"
+
+namespace tessera::cuda {
+
+static const Adds added([](std::vector<Instance>& to) {
+  add_instances<kernels::NormRowsGrad, TileSizes<8, 1024>, TileSizes<16, 512>, TileSizes<16, 384>,
+                TileSizes<1, 1>>(to);
+});
+
+}  // namespace tessera::cuda

@@ -1,0 +1,95 @@
+// The gradients that oracles state are those of the oracles' own forward passes: central
+// differences in f64 of a weighted sum of results, entry by entry.
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <functional>
+#include <random>
+
+#include "reference/rows.hpp"
+
+using namespace tessera::reference;
+
+namespace {
+
+Tensor random_tensor(std::vector<std::size_t> shape, unsigned seed) {
+  std::mt19937 random(seed);
+  std::uniform_real_distribution<double> uniform(-1, 1);
+  Tensor t{std::move(shape), {}};
+  std::size_t elems = 1;
+  for (const std::size_t extent : t.shape) elems *= extent;
+  for (std::size_t i = 0; i < elems; ++i) t.values.push_back(uniform(random));
+  return t;
+}
+
+double weighted(const Tensor& result, const Tensor& weights) {
+  double sum = 0;
+  for (std::size_t i = 0; i < result.values.size(); ++i)
+    sum += result.values[i] * weights.values[i];
+  return sum;
+}
+
+/// `loss` by each entry of `at`.
+void check_gradient(const std::vector<double>& stated, Tensor at,
+                    const std::function<double(const Tensor&)>& loss) {
+  REQUIRE(stated.size() == at.values.size());
+  constexpr double kStep = 1e-5;
+  for (std::size_t i = 0; i < stated.size(); ++i) {
+    const double here = at.values[i];
+    at.values[i] = here + kStep;
+    const double above = loss(at);
+    at.values[i] = here - kStep;
+    const double below = loss(at);
+    at.values[i] = here;
+    CAPTURE(i);
+    CHECK(stated[i] == Approx((above - below) / (2 * kStep)).margin(1e-8).epsilon(1e-6));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("the gradient of softmax is that of its forward pass", "[reference]") {
+  const Tensor x = random_tensor({3, 5}, 1);
+  const Tensor dy = random_tensor({3, 5}, 2);
+  const auto loss = [&](const Tensor& at) { return weighted(softmax(at).value, dy); };
+  check_gradient(softmax_grad(dy, softmax(x).value).value.values, x, loss);
+}
+
+TEST_CASE("the gradients of a norm are those of its forward pass", "[reference]") {
+  const Tensor h = random_tensor({4, 6}, 1);
+  const Tensor gamma = random_tensor({1, 6}, 2);
+  const Tensor beta = random_tensor({1, 6}, 3);
+  const Tensor dy = random_tensor({4, 6}, 4);
+  const Tensor dh_out = random_tensor({4, 6}, 5);
+  for (const bool rms : {false, true}) {
+    CAPTURE(rms);
+    // h has another reader: a linear one.
+    const auto loss = [&](const Tensor& rows, const Tensor& scale, const Tensor& shift) {
+      return weighted(norm_rows(rows, {scale, rms ? nullptr : &shift, nullptr, 1e-3})[0].value,
+                      dy) +
+             weighted(rows, dh_out);
+    };
+    const auto stated = norm_rows_grad(dy, h, gamma, &dh_out, 1e-3, rms, {1, 3});
+    check_gradient(stated[0].value.values, h,
+                   [&](const Tensor& at) { return loss(at, gamma, beta); });
+    const auto whole = [](const Expected& parts) {
+      std::vector<double> sum(6);
+      for (std::size_t i = 0; i < 12; ++i) sum[i % 6] += parts.value.values[i];
+      return sum;
+    };
+    check_gradient(whole(stated[1]), gamma, [&](const Tensor& at) { return loss(h, at, beta); });
+    if (!rms) {
+      check_gradient(whole(stated[2]), beta, [&](const Tensor& at) { return loss(h, gamma, at); });
+    }
+  }
+}
+
+TEST_CASE("turning by the opposite angle is the gradient of a rotary embedding", "[reference]") {
+  const Tensor x = random_tensor({2, 1, 3, 4}, 1);
+  const Tensor cosines = random_tensor({3, 2}, 2);
+  const Tensor sines = random_tensor({3, 2}, 3);
+  const Tensor dy = random_tensor({2, 1, 3, 4}, 4);
+  const auto loss = [&](const Tensor& at) {
+    return weighted(rope(at, cosines, sines, false).value, dy);
+  };
+  check_gradient(rope(dy, cosines, sines, true).value.values, x, loss);
+}
