@@ -15,6 +15,7 @@
 #include <sstream>
 
 #include "golden/sha256.hpp"
+#include "memory_model/file.hpp"
 #include "sim/diagnostics/diagnostic.hpp"
 
 namespace tessera::cli {
@@ -74,24 +75,6 @@ struct Recipe {
     return golden::sha256(all.data(), all.size()).substr(0, 16);
   }
 };
-
-fs::path cache_folder() {
-  const auto environment = [](const char* name) {
-    const char* const value = std::getenv(name);
-    return std::string(value == nullptr ? "" : value);
-  };
-  std::string base = environment("XDG_CACHE_HOME");
-  if (base.empty())
-    base = environment("HOME").empty() ? fs::temp_directory_path().string()
-                                       : environment("HOME") + "/.cache";
-  fs::path folder = fs::path(base) / "tessera" / "cuda";
-  std::error_code error;
-  fs::create_directories(folder, error);
-  if (error)
-    throw InputError("bad-input", folder.string() + ": " + error.message(),
-                     "XDG_CACHE_HOME names another place for compiled kernels");
-  return folder;
-}
 
 /// A program that runs with its output in a file.
 class Child {
@@ -173,7 +156,7 @@ CudaModule make_cuda(const std::string& kernel, DType dtype, const std::vector<i
   const auto sources = recipe.sources_of(kernel);
   const std::string type = dtype == DType::f32 ? "float" : name(dtype);
   const std::string extents = fmt::format("{}", fmt::join(tiles, ","));
-  const fs::path folder = cache_folder();
+  const fs::path folder = cache_folder("cuda");
   const std::string hash = recipe.hash(sources);
   const std::string stem =
       fmt::format("{}-{}-{}-{}", kernel, name(dtype), fmt::join(tiles, "x"), hash);

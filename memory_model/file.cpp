@@ -5,6 +5,7 @@
 
 #include <cerrno>
 #include <charconv>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
@@ -65,6 +66,25 @@ std::string printable(const std::string& text) {
     shown += kDigits[c & 15];
   }
   return shown;
+}
+
+std::string cache_folder(const std::string& part) {
+  namespace fs = std::filesystem;
+  const auto environment = [](const char* name) {
+    const char* const value = std::getenv(name);
+    return std::string(value == nullptr ? "" : value);
+  };
+  std::string base = environment("XDG_CACHE_HOME");
+  if (base.empty())
+    base = environment("HOME").empty() ? fs::temp_directory_path().string()
+                                       : environment("HOME") + "/.cache";
+  const fs::path folder = fs::path(base) / "tessera" / part;
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error)
+    throw FileError(folder.string() + ": " + error.message() +
+                    "; XDG_CACHE_HOME names another place");
+  return folder.string();
 }
 
 std::string program_folder() {

@@ -24,6 +24,10 @@ void sweep(const std::string& path, const std::string& mark);
 /// The text with every control character but the newline as \xNN: no file speaks to a terminal.
 std::string printable(const std::string& text);
 
+/// $XDG_CACHE_HOME/tessera/`part`, by default in ~/.cache; made if it is not there. Throws
+/// FileError.
+std::string cache_folder(const std::string& part);
+
 /// The folder of the running program, without links.
 std::string program_folder();
 
