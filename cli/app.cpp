@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdio>
 #include <functional>
+#include <map>
 #include <new>
 #include <stdexcept>
 #include <system_error>
@@ -25,6 +26,7 @@ struct Words {
   GoldenArguments golden;
   BuildArguments build;
   CheckArguments check;
+  TuneArguments tune;
   bool markdown = false;
   std::string name;
   std::string folder;
@@ -96,6 +98,22 @@ void add_time_limit(CLI::App& command, RunArguments& a,
 void add_oversubscribe(CLI::App& command, RunArguments& a) {
   command.add_flag("--oversubscribe", a.oversubscribe,
                    "on cuda: run several devices of a mesh on one GPU");
+}
+
+/// Where tiles may come from.
+void add_tiers(CLI::App& command, RunArguments& a) {
+  command.add_option(
+      "--overlay", a.overlays,
+      "a file of choices (tune --export) that holds before the cache; the last first");
+  command.add_option("--cache", a.cache,
+                     "the file of the persistent cache; TESSERA_TUNING_CACHE or the user's if not "
+                     "given");
+}
+void add_budget(CLI::App& command, RunArguments& a, const char* what) {
+  command.add_option("--budget", a.budget, what)
+      ->check(kSeconds)
+      ->transform(CLI::AsNumberWithUnit(
+          std::map<std::string, double>{{"ms", 1e-3}, {"s", 1.}, {"min", 60.}}));
 }
 
 /// What there is.
@@ -176,6 +194,9 @@ void add_run(CLI::App& app, Words& w) {
       ->envname("TESSERA_BACKEND")
       ->capture_default_str();
   run->add_option("--rounds", a.rounds, "on cuda: time this many runs after the first");
+  run->add_flag("--tuned", a.tuned, "tiles as the tiers of docs/tuning.md choose them");
+  add_tiers(*run, a);
+  add_budget(*run, a, "with --tuned: autotune for so long if no tier before knows, as in 10s");
   add_time_limit(*run, a, "seconds that the run may take; on cuda 300 unless given");
   add_oversubscribe(*run, a);
 }
@@ -213,6 +234,30 @@ void add_comparisons(CLI::App& app, Words& w) {
                   [&a](const Kernels& kernels) { return advise_command(kernels, a); });
   add_setting_options(*advise, a);
   add_time_limit(*advise, a);
+}
+
+/// What chooses tiles.
+void add_tuning(CLI::App& app, Words& w) {
+  RunArguments& a = w.run;
+  CLI::App* const tune = add_command(
+      app, w, "tune",
+      "evaluate a kernel's block shapes and keep the fastest; bm=64,128 tries these alone",
+      [&w](const Kernels& kernels) { return tune_command(kernels, w.run, w.tune); });
+  add_setting_options(*tune, a);
+  tune->get_option("kernel")->required(false);
+  add_threads(*tune, a);
+  add_tiers(*tune, a);
+  add_budget(*tune, a, "seconds for it, as in 60s; the same command goes on where it ended");
+  tune->add_option("--export", w.tune.exported,
+                   "write the choices here (tessera.tuning/1); - for standard output");
+  tune->add_option("--import", w.tune.imported, "take the choices of such a file first");
+  CLI::App* const why =
+      add_command(app, w, "why", "which tier chooses a kernel's tiles, and among what",
+                  [&a](const Kernels& kernels) { return why_command(kernels, a); });
+  add_setting_options(*why, a);
+  add_threads(*why, a);
+  add_tiers(*why, a);
+  add_budget(*why, a, "autotune for so long if no tier before knows, as in 10s");
 }
 
 /// What bounds are made for.
@@ -380,6 +425,7 @@ int dispatch(int argc, char** argv, const Kernels& kernels) {
   add_listings(app, w);
   add_run(app, w);
   add_comparisons(app, w);
+  add_tuning(app, w);
   add_goldens(app, w);
   add_check(app, w);
   add_makers(app, w);

@@ -44,7 +44,17 @@ struct RunArguments {
   double time_limit = 0;  ///< seconds; 0: none
   bool oversubscribe = false;
   std::string input_kind = "uniform";
-  std::string reference;  ///< of a module: FILE.py:FUNCTION in f64
+  std::string reference;              ///< of a module: FILE.py:FUNCTION in f64
+  bool tuned = false;                 ///< tiles are those that the tiers choose
+  std::vector<std::string> overlays;  ///< files of tessera.tuning/1, the innermost last
+  std::string cache;                  ///< the persistent cache's file; the user's if empty
+  double budget = 0;                  ///< seconds of autotuning; 0: none
+};
+
+/// What `tessera tune` is told besides.
+struct TuneArguments {
+  std::string exported;  ///< a file to write the choices to
+  std::string imported;  ///< a file to take choices from
 };
 
 /// What `tessera golden` is told besides.
@@ -127,6 +137,10 @@ int run_command(const Kernels& kernels, const RunArguments& arguments);
 /// What a module makes, beside what a naive function of Python makes of its operands in f64, by
 /// bounds.
 int reference_command(const RunArguments& arguments);
+/// Evaluates a kernel's block shapes and keeps the choice in the persistent cache.
+int tune_command(const Kernels& kernels, const RunArguments& arguments, const TuneArguments& tune);
+/// Which tier chooses, and among what.
+int why_command(const Kernels& kernels, const RunArguments& arguments);
 /// What changed between two reports (tessera.run/1).
 int compare_reports(const std::string& first, const std::string& second);
 /// Every combination of the values given, counted. `csv`: a file, "-" or "".

@@ -30,8 +30,9 @@ struct Prepared {
   const char* name() const { return kernel->facts().info.name; }
 };
 
-/// Takes name=value assignments over the values of a case; throws InputError.
-Prepared resolve(std::unique_ptr<KernelInstance> kernel, const Request& request) {
+/// Takes name=value assignments over the values of a case, whether or not they can run; throws
+/// InputError.
+Prepared assign(std::unique_ptr<KernelInstance> kernel, const Request& request) {
   const KernelFacts& facts = kernel->facts();
   const std::string kernel_name = facts.info.name;
   const auto cases = static_cast<int>(facts.cases.size());
@@ -96,16 +97,20 @@ Prepared resolve(std::unique_ptr<KernelInstance> kernel, const Request& request)
   if (given.empty()) {
     p.setting.case_name = "case " + std::to_string(request.case_index) + " (" + base.what + ")";
   }
-  if (const char* fault = kernel->valid(p.tiles)) throw InputError("bad-input", fault);
   p.kernel = std::move(kernel);
   return p;
 }
-
 /// An instance of the request's element type, with its sizes.
-Prepared resolve(const KernelHandle& handle, const Request& request) {
+Prepared assign(const KernelHandle& handle, const Request& request) {
   const DType dtype = parse_dtype(name(request.dtype), handle);
   const auto at = std::find(handle.dtypes.begin(), handle.dtypes.end(), dtype);
-  return resolve(handle.make[static_cast<std::size_t>(at - handle.dtypes.begin())](), request);
+  return assign(handle.make[static_cast<std::size_t>(at - handle.dtypes.begin())](), request);
+}
+/// The same, of sizes and tiles that can run.
+Prepared resolve(const KernelHandle& handle, const Request& request) {
+  Prepared p = assign(handle, request);
+  if (const char* fault = p.kernel->valid(p.tiles)) throw InputError("bad-input", fault);
+  return p;
 }
 
 /// Devices of the run: a size of a kernel on a mesh; of any other, as many as are asked for, each
@@ -476,6 +481,10 @@ KernelHandle::KernelHandle(std::vector<DType> built, std::vector<Make> makers)
   const auto instance = make.front()();
   info = instance->facts().info;
   for (const Case& c : instance->facts().cases) cases.emplace_back(c.what);
+}
+
+Setting setting_of(const KernelHandle& kernel, const Request& request) {
+  return assign(kernel, request).setting;
 }
 
 Outcome KernelHandle::run(const Request& request) const {

@@ -63,6 +63,9 @@ struct Receipt {
   cuda::Launched launch;  ///< on it
 };
 
+/// Whether or not they can run. Throws InputError.
+Setting setting_of(const KernelHandle& kernel, const Request& request);
+
 struct Outcome {
   Setting setting;
   Receipt receipt;

@@ -11,6 +11,7 @@
 #include "cli/module_commands.hpp"
 #include "cli/progress.hpp"
 #include "cli/ranks.hpp"
+#include "cli/tuned.hpp"
 #include "memory_model/npy.hpp"
 #include "report/html_report.hpp"
 #include "report/perfetto_trace.hpp"
@@ -216,6 +217,14 @@ int run_command(const Kernels& kernels, const RunArguments& a) {
   const bool silent = ranks && ranks->rank() > 0;  // rank 0 has the whole result
   const KernelHandle& kernel = kernels.find(a.kernel);
   Request request = request_of(kernel, a);
+  std::optional<report::Choice> choice;
+  if (a.tuned) {
+    const TunedKernel tuned(kernel, request);
+    const tuning::Answer answer = resolve(tuned, a);
+    choice = choice_of(answer);
+    request.assignments.insert(request.assignments.end(), answer.configuration.begin(),
+                               answer.configuration.end());
+  }
   request.options.transport = ranks.get();
   if (ranks && request.options.schedule &&
       request.options.schedule->kind == Schedule::Kind::explore) {
@@ -249,6 +258,7 @@ int run_command(const Kernels& kernels, const RunArguments& a) {
   }
   if (silent) return exit_code(outcome.result.diagnostics);
   report::RunReport report = report_of(kernel, request, outcome);
+  report.choice = std::move(choice);
   if (a.timing == "compiler" && outcome.result.ok())
     module_commands().add_compiled_timing(kernel, a, report);
   else

@@ -3,14 +3,12 @@
 // shapes of a Mosaic module are fixed: it is swept over devices, and advice on it is what it moves
 // how often.
 #include <fmt/format.h>
-#include <omp.h>
 
 #include <algorithm>
-#include <atomic>
 #include <nlohmann/json.hpp>
 
 #include "cli/module_commands.hpp"
-#include "cli/progress.hpp"
+#include "cli/points.hpp"
 #include "cli/ranks.hpp"
 #include "memory_model/npy.hpp"
 #include "report/page.hpp"
@@ -19,55 +17,12 @@
 
 namespace tessera::cli {
 
-namespace {
-
-using Json = nlohmann::ordered_json;
-
-/// One combination and what came of it.
-struct Point {
-  std::string device;
-  std::vector<std::pair<std::string, std::string>> assignments;
-  std::string reason;  ///< why it cannot run; empty: it can
-  std::int64_t read = 0;
-  std::int64_t write = 0;
-  std::int64_t vmem = 0;
-  std::int64_t capacity = 0;
-  std::int64_t flops = 0;
-  double seconds = 0;       ///< predicted; 0: not modelled
-  double rank_seconds = 0;  ///< what combinations are ranked by (report::rank_seconds)
-  std::string binds;
-  std::string note;
-  bool bad_input = false;  ///< why it cannot run: what was asked for makes no sense
-
-  bool runs() const { return reason.empty(); }
-};
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Point, device, assignments, reason, read, write, vmem, capacity,
                                    flops, seconds, rank_seconds, binds, note, bad_input)
 
-std::vector<std::string> split(const std::string& text) {
-  std::vector<std::string> parts;
-  std::size_t start = 0;
-  while (start <= text.size()) {
-    const std::size_t comma = std::min(text.find(',', start), text.size());
-    parts.push_back(text.substr(start, comma - start));
-    start = comma + 1;
-  }
-  return parts;
-}
+namespace {
 
-/// What a TPU's compiler gives a kernel of which nobody says how much it may take.
-std::int64_t capacity_of(const DeviceSpec& device) {
-  return device.scoped_vmem_bytes > 0 ? std::min(device.scoped_vmem_bytes, device.vmem_bytes)
-                                      : device.vmem_bytes;
-}
-
-/// Why it would not compile, or may not; "" if it does.
-std::string over_limit(const Plan& plan) {
-  const std::int64_t capacity = capacity_of(plan.device);
-  if (plan.vmem_limit > 0 || plan.vmem_bytes() <= capacity) return vmem_in_doubt(plan);
-  return fmt::format("{} bytes of VMEM do not fit in the {} that the compiler gives a kernel on {}",
-                     with_commas(plan.vmem_bytes()), with_commas(capacity), plan.device.name);
-}
+using Json = nlohmann::ordered_json;
 
 /// What it does not do there: a compiler refuses what does not fit.
 const char* lacks(const Point& p) {
@@ -76,94 +31,19 @@ const char* lacks(const Point& p) {
   return fits ? "run on" : "compile for";
 }
 
-/// What a dry run says.
-void fill(Point& p, const RunResult& result, DType dtype, const RunOptions& options) {
-  p.vmem = result.plan.vmem_bytes();
-  if (!result.ok()) {
-    const Diagnostic& d = result.diagnostics.front();
-    p.reason = d.slug + ": " + d.headline;
-    return;
-  }
-  if (const std::string why = over_limit(result.plan); !why.empty()) {
-    p.reason = "vmem-capacity: " + why;
-    return;
-  }
-  p.read = result.ledger().hbm_read_bytes();
-  p.write = result.ledger().hbm_write_bytes();
-  p.flops = result.flops;
-  report::RunReport run = report::report_of(result, options);
-  run.dtype = dtype;
-  report::add_timeline(run, result, 0);
-  p.rank_seconds = report::rank_seconds(run);
-  const predict::Timeline& line = run.timeline.value();
-  p.seconds = line.seconds;
-  p.binds = line.binds;
-  p.note = line.unmodelled.empty() ? line.warning : "no time: " + line.unmodelled;
-}
-
-/// Counts one combination.
-using Count = std::function<RunResult(Point&)>;
-
-void count_point(const Count& count, Point& p) {
-  try {
-    static_cast<void>(count(p));
-  } catch (const InputError& error) {
-    p.bad_input = true;
-    p.reason = error.slug + ": " + error.what();
-  } catch (const KernelError& error) {
-    p.reason = error.diagnostic.slug + ": " + error.diagnostic.headline;
-  }
-}
-
-Count count_of(const KernelHandle& kernel, const Request& base) {
-  return [&kernel, &base](Point& p) {
-    Request request = base;
-    request.assignments = p.assignments;
-    request.device = find_device(p.device);
-    request.check = false;
-    request.options.dry = true;
-    request.options.trace_steps = StepTrace::kMostSteps;
-    p.capacity = capacity_of(request.device);
-    Outcome outcome = kernel.run(request);
-    request.options.device = request.device;
-    request.options.mesh = outcome.mesh;
-    fill(p, outcome.result, request.dtype, request.options);
-    return std::move(outcome.result);
-  };
+RunResult count_module(RunArguments a, const CountedModule& module, Point& p) {
+  a.dry = true;
+  if (!p.device.empty()) a.device = p.device;
+  RunOptions options = module.options(a);
+  p.device = options.device.name;
+  options.trace_steps = StepTrace::kMostSteps;
+  RunResult result = module.run(options);
+  p.capacity = result.plan.vmem_capacity();
+  fill(p, result, module.dtype(), options);
+  return result;
 }
 Count count_of(const RunArguments& arguments, const CountedModule& module) {
-  return [&arguments, &module](Point& p) {
-    RunArguments a = arguments;
-    a.dry = true;
-    if (!p.device.empty()) a.device = p.device;
-    RunOptions options = module.options(a);
-    p.device = options.device.name;
-    options.trace_steps = StepTrace::kMostSteps;
-    RunResult result = module.run(options);
-    p.capacity = result.plan.vmem_capacity();
-    fill(p, result, module.dtype(), options);
-    return result;
-  };
-}
-
-void count_all(const std::string& name, const Count& count, std::vector<Point>& points,
-               int threads) {
-  Progress progress(name);
-  std::atomic<std::size_t> done = 0;
-  std::exception_ptr failed;
-#pragma omp parallel for schedule(dynamic) num_threads(threads)
-  for (std::size_t i = 0; i < points.size(); ++i) {
-    try {
-      count_point(count, points[i]);
-    } catch (...) {
-#pragma omp critical
-      failed = std::current_exception();
-    }
-    ++done;
-    if (omp_get_thread_num() == 0)
-      progress.show(static_cast<double>(done) / static_cast<double>(points.size()));
-  }
-  if (failed) std::rethrow_exception(failed);
+  return [&arguments, &module](Point& p) { count_module(arguments, module, p); };
 }
 
 /// Every rank counts its share of the points; rank 0 then has all of them.
@@ -183,8 +63,6 @@ void count_shared(const std::string& name, const Count& count, std::vector<Point
     for (std::size_t n = 0; n < part.size(); ++n) points[r + n * all] = part[n];
   }
 }
-
-std::string time_of(double seconds) { return seconds > 0 ? report::duration(seconds) : "-"; }
 
 std::string shape_of(const Point& p, const std::vector<std::string>& varied) {
   std::string text;
@@ -264,13 +142,6 @@ std::string csv_of(const std::vector<Point>& points, const std::vector<std::stri
   return text;
 }
 
-void sort_points(std::vector<Point>& points) {
-  std::stable_sort(points.begin(), points.end(), [](const Point& a, const Point& b) {
-    if (a.runs() != b.runs()) return a.runs();
-    return a.runs() && a.rank_seconds < b.rank_seconds;
-  });
-}
-
 [[noreturn]] void fail_fixed_shapes() {
   throw InputError(
       "bad-input", "a module has no parameters; its shapes are fixed",
@@ -290,7 +161,7 @@ int advise_module(const RunArguments& a) {
   if (!a.assignments.empty()) fail_fixed_shapes();
   const auto module = module_commands().counted(a);
   Point here;
-  const RunResult result = count_of(a, *module)(here);
+  const RunResult result = count_module(a, *module, here);
   if (!here.runs()) {
     fmt::print("{} does not {} {}: {}\n", module->name(), lacks(here), here.device, here.reason);
     return 1;
@@ -313,8 +184,6 @@ int advise_module(const RunArguments& a) {
   return 0;
 }
 
-int threads_of(const RunArguments& a) { return a.threads > 0 ? a.threads : omp_get_max_threads(); }
-
 }  // namespace
 
 int sweep_command(const Kernels& kernels, const RunArguments& a, const std::string& csv) {
@@ -329,20 +198,8 @@ int sweep_command(const Kernels& kernels, const RunArguments& a, const std::stri
   const auto module = is_of_module ? module_commands().counted(first) : nullptr;
   const Request request = module ? Request{} : request_of(kernels.find(a.kernel), first);
   const Count count = module ? count_of(a, *module) : count_of(kernels.find(a.kernel), request);
-  std::vector<Point> points{{}};
   std::vector<std::string> varied;
-  for (const auto& [name, text] : request.assignments) {
-    const std::vector<std::string> values = split(text);
-    if (values.size() > 1) varied.push_back(name);
-    std::vector<Point> more;
-    for (const Point& p : points) {
-      for (const auto& value : values) {
-        more.push_back(p);
-        more.back().assignments.emplace_back(name, value);
-      }
-    }
-    points = std::move(more);
-  }
+  std::vector<Point> points = combinations(request.assignments, varied);
   std::vector<Point> on_devices;
   for (const auto& device : split(a.device)) {
     static_cast<void>(find_device(device));

@@ -372,6 +372,9 @@ std::string text_of(const RunReport& r) {
     text += r.dry ? fmt::format("counted in {}\n\n", duration(r.seconds))
                   : fmt::format("interpreted in {} {}{}\n\n", duration(r.seconds), where, products);
   }
+  if (r.choice)
+    text += fmt::format("{:<11} by the {} tier: {}\n\n", "tiles", r.choice->tier,
+                        r.choice->said.back().second);
   if (r.dry) {
     text += fmt::format("{:<11} no: --dry computes nothing\n\n", "validated");
   } else if (r.validation && r.validation->passed) {
@@ -416,6 +419,12 @@ Json kernel_json(const RunReport& r) {
   for (const auto& [name, value] : r.tiles) params[name] = value;
   return {
       {"name", r.kernel}, {"params", params}, {"dtype", name(r.dtype)}, {"frontend", r.frontend}};
+}
+
+Json choice_json(const Choice& choice) {
+  Json said = Json::array();
+  for (const auto& [tier, what] : choice.said) said.push_back({{"tier", tier}, {"said", what}});
+  return {{"tier", choice.tier}, {"tiers", said}};
 }
 
 Json backend_json(const RunReport& r) {
@@ -544,6 +553,7 @@ std::string json_of(const RunReport& r) {
       {"rank_seconds", rank_seconds(r)},
       {"validation", validation_json(r)},
       {"diagnostics", diagnostics_json(r)}};
+  if (r.choice) json["choice"] = choice_json(*r.choice);
   if (r.compiled) json["compiled_schedule"] = schedule_json(r);
   if (!r.notes.empty()) json["notes"] = r.notes;
   if (!r.vmem_in_doubt.empty()) json["memory"]["vmem_in_doubt"] = r.vmem_in_doubt;

@@ -47,12 +47,19 @@ struct LineTraffic {
   std::int64_t write_bytes = 0;
 };
 
+/// Which tier chose the tiles, and what each that was asked said.
+struct Choice {
+  std::string tier;
+  std::vector<std::pair<std::string, std::string>> said;
+};
+
 struct RunReport {
   std::string kernel;
   std::string frontend = "cpp";  ///< "mosaic" of a module, "triton"
   std::string case_name;         ///< "case 0 (aligned)", "" if sizes were given
   std::vector<std::pair<std::string, double>> sizes;
   std::vector<std::pair<std::string, int>> tiles;
+  std::optional<Choice> choice;  ///< with --tuned
   DType dtype = DType::f32;
   DeviceSpec device;
   std::string backend_requested = "auto";

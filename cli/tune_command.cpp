@@ -1,0 +1,149 @@
+// `tessera tune K sizes...`: the fastest block shape, kept in the persistent cache. `tessera why
+// K`: which tier chooses, and among what.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+
+#include "cli/command_line.hpp"
+#include "cli/points.hpp"
+#include "cli/tuned.hpp"
+#include "memory_model/file.hpp"
+#include "memory_model/npy.hpp"
+#include "report/run_report.hpp"
+
+namespace tessera::cli {
+
+namespace {
+
+using tuning::text_of;
+
+constexpr std::size_t kMostRows = 8;
+
+std::string row(const tuning::Evaluated& e, std::size_t wide, double best, const char* note) {
+  return fmt::format("  {:<{}}  {:>10}  {:>5.2f}x  {}{}\n", text_of(e.configuration), wide,
+                     time_of(e.seconds), best > 0 ? e.seconds / best : 1., e.binds, note);
+}
+
+/// The fastest, the one chosen and the default.
+std::string table(const std::vector<tuning::Evaluated>& all, const tuning::Configuration& chosen,
+                  const tuning::Configuration& fallback) {
+  std::string text;
+  std::size_t wide = 0;
+  for (const auto& e : all)
+    if (e.runs()) wide = std::max(wide, text_of(e.configuration).size());
+  for (std::size_t i = 0; i < all.size() && all[i].runs(); ++i) {
+    const bool is_chosen = all[i].configuration == chosen;
+    const bool is_default = all[i].configuration == fallback;
+    if (i >= kMostRows && !is_chosen && !is_default) continue;
+    text += row(all[i], wide, all.front().seconds,
+                is_chosen    ? "  <- chosen"
+                : is_default ? "  (the default)"
+                             : "");
+  }
+  return text;
+}
+
+/// Why the others cannot, the most frequent first.
+std::string refusals(const std::vector<tuning::Evaluated>& all) {
+  std::map<std::string, std::pair<int, const tuning::Evaluated*>> by_slug;
+  for (const auto& e : all) {
+    if (e.runs()) continue;
+    auto& [count, first] = by_slug[e.reason.substr(0, e.reason.find(':'))];
+    if (count++ == 0) first = &e;
+  }
+  std::vector<std::pair<int, const tuning::Evaluated*>> sorted;
+  for (const auto& [slug, found] : by_slug) sorted.push_back(found);
+  std::ranges::stable_sort(sorted, std::greater{}, [](const auto& s) { return s.first; });
+  std::string text;
+  for (const auto& [count, first] : sorted)
+    text += fmt::format("  {} cannot, as {}: {}\n", count, text_of(first->configuration),
+                        first->reason);
+  return text;
+}
+
+RunArguments with_device(const RunArguments& a, const std::string& device) {
+  RunArguments one = a;
+  one.device = device;
+  return one;
+}
+
+bool tune_on(const KernelHandle& kernel, const RunArguments& a, tuning::Store& store) {
+  const TunedKernel tuned(kernel, request_of(kernel, a));
+  if (tuned.fallback().empty())
+    throw InputError("bad-usage", a.kernel + " has no tiles to choose", "tessera show " + a.kernel);
+  const auto start = std::chrono::steady_clock::now();
+  const Tuned done = autotune(tuned, store, a.budget, threads_of(a));
+  const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
+  fmt::print("{}: {} candidates, {} known from before, {} cannot run; tuned in {}\n", tuned.title(),
+             done.candidates, done.known, done.refused, report::duration(spent.count()));
+  const std::vector<tuning::Evaluated> all = store.candidates(tuned.key());
+  if (done.entry) fmt::print("{}", table(all, done.entry->configuration, tuned.fallback()));
+  if (!done.entry) fmt::print("{}", refusals(all));
+  if (done.left > 0)
+    fmt::print("{} are left: the same command goes on where this one ended\n", done.left);
+  return done.entry.has_value();
+}
+
+}  // namespace
+
+int tune_command(const Kernels& kernels, const RunArguments& a, const TuneArguments& t) {
+  constexpr std::size_t kLargestFile = std::size_t{1} << 26;
+  if (a.kernel.empty() && t.exported.empty() && t.imported.empty())
+    throw InputError("bad-usage", "nothing to tune: name a kernel",
+                     "tessera tune matmul m=4096 n=4096 k=4096");
+  tuning::Store store(store_of(a));
+  if (!t.imported.empty()) {
+    const std::size_t taken = store.import(read_file(t.imported, kLargestFile), t.imported);
+    fmt::print("{} choice{} from {} in {}\n", taken, taken == 1 ? "" : "s", t.imported,
+               store.path());
+  }
+  bool all = true;
+  if (!a.kernel.empty() && (t.exported.empty() || !a.assignments.empty())) {
+    const KernelHandle& kernel = kernels.find(a.kernel);
+    for (const std::string& device : split(a.device))
+      all = tune_on(kernel, with_device(a, device), store) && all;
+    if (all) fmt::print("{} has it: tessera run {} ... --tuned\n", store.path(), a.kernel);
+  }
+  if (!t.exported.empty()) {
+    const std::string text = store.exported(a.kernel);
+    if (t.exported == "-")
+      fmt::print("{}", text);
+    else
+      write_file_atomically(t.exported, text);
+  }
+  return all ? 0 : 1;
+}
+
+int why_command(const Kernels& kernels, const RunArguments& a) {
+  const KernelHandle& kernel = kernels.find(a.kernel);
+  const TunedKernel tuned(kernel, request_of(kernel, a));
+  const tuning::Answer answer = resolve(tuned, a);
+  fmt::print("{}\n", tuned.title());
+  for (const tuning::Said& said : answer.said)
+    fmt::print("  {:<10} {}\n", name(said.tier), said.what);
+  fmt::print("{} by the {} tier\n", text_of(answer.configuration), name(answer.tier));
+  std::vector<tuning::Evaluated> all = tuning::Store(store_of(a)).candidates(tuned.key());
+  const auto evaluated = [&](const tuning::Configuration& tiles) {
+    const auto has = [&](const tuning::Evaluated& e) { return e.configuration == tiles; };
+    return std::ranges::any_of(all, has);
+  };
+  // What nobody has evaluated yet is, for this table alone.
+  for (const tuning::Configuration* tiles : {&answer.configuration, &tuned.fallback()}) {
+    if (evaluated(*tiles)) continue;
+    Point p;
+    p.device = a.device;
+    p.assignments = tuned.request().assignments;
+    p.assignments.insert(p.assignments.end(), tiles->begin(), tiles->end());
+    count_point(count_of(kernel, tuned.request()), p);
+    all.push_back({*tiles, p.rank_seconds, p.seconds > 0 ? p.binds : "bytes alone", p.reason});
+  }
+  std::ranges::stable_sort(
+      all, {}, [](const tuning::Evaluated& e) { return std::pair(!e.runs(), e.seconds); });
+  fmt::print("\n{} candidates, predicted\n{}{}", all.size(),
+             table(all, answer.configuration, tuned.fallback()), refusals(all));
+  return 0;
+}
+
+}  // namespace tessera::cli

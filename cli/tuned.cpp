@@ -1,0 +1,212 @@
+#include "cli/tuned.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <limits>
+
+#include "cli/points.hpp"
+#include "cli/signals.hpp"
+#include "memory_model/file.hpp"
+
+namespace tessera::cli {
+
+namespace {
+
+/// What the model says of a kernel's cases: it changes whenever the kernel's spec, its body's work
+/// or the model does.
+std::string behaviour(const KernelHandle& kernel, const Request& request) {
+  Request base;
+  base.dtype = request.dtype;
+  base.options.cores = request.options.cores;
+  std::string text;
+  for (std::size_t i = 0; i < kernel.cases.size(); ++i) {
+    base.case_index = static_cast<int>(i);
+    Point p;
+    p.device = request.device.origin;
+    count_point(count_of(kernel, base), p);
+    text += fmt::format("{} {} {} {} {} {:.6g} {}\n", i, p.read, p.write, p.vmem, p.flops,
+                        p.rank_seconds, p.reason);
+  }
+  return text;
+}
+
+bool ended(const std::string& reason) {
+  return reason.starts_with("interrupted") || reason.starts_with("time-limit");
+}
+
+}  // namespace
+
+TunedKernel::TunedKernel(const KernelHandle& kernel, Request request)
+    : kernel_(kernel), request_(std::move(request)) {
+  const KernelFacts facts = kernel.make.front()()->facts();
+  const auto is_tile = [&](const std::string& name) {
+    return std::ranges::any_of(facts.tiles, [&](const TileParam& t) { return name == t.name; });
+  };
+  std::vector<std::pair<std::string, std::string>> sizes;
+  for (auto& assignment : request_.assignments)
+    (is_tile(assignment.first) ? given_ : sizes).push_back(std::move(assignment));
+  request_.assignments = std::move(sizes);
+  const Setting setting = setting_of(kernel, request_);
+  tuning::Sizes extents;
+  for (const Parameter& s : setting.sizes) {
+    extents.emplace_back(s.name, s.value);
+    largest_ = std::max(largest_, s.value);
+  }
+  for (const auto& [name, value] : setting.tiles)
+    fallback_.emplace_back(name, std::to_string(value));
+  for (const TileParam& t : facts.tiles) follows_.emplace_back(t.follows ? t.follows : "");
+  key_ = tuning::key_of(
+      kernel.info.name, request_.device.name,
+      tuning::fingerprint(request_.device.json, TESSERA_VERSION, behaviour(kernel, request_)),
+      extents, name(request_.dtype),
+      request_.devices > 0 ? request_.options.mesh : std::vector<int>{1});
+  if (request_.options.cores > 1) key_.mesh += fmt::format(" of {} cores", request_.options.cores);
+}
+
+std::string TunedKernel::title() const {
+  return fmt::format("{} {} {} on {}", key_.operation, key_.dtype, key_.sizes, key_.device);
+}
+
+Request TunedKernel::with(const tuning::Configuration& tiles) const {
+  Request request = request_;
+  request.assignments.insert(request.assignments.end(), tiles.begin(), tiles.end());
+  return request;
+}
+
+std::string TunedKernel::why_not(const tuning::Configuration& tiles) const {
+  try {
+    Plan plan = kernel_.describe(with(tiles)).plan;
+    finish_plan(plan);
+    return over_limit(plan);
+  } catch (const InputError& error) {
+    return error.what();
+  } catch (const KernelError& error) {
+    return error.diagnostic.headline;
+  }
+}
+
+std::vector<tuning::Configuration> TunedKernel::candidates() const {
+  constexpr int kSmaller = 4;  // than the tile of the case
+  constexpr int kLarger = 16;
+  tuning::Configuration values;  // of each tile, at commas
+  for (std::size_t i = 0; i < fallback_.size(); ++i) {
+    const auto& [tile, text] = fallback_[i];
+    const auto given = std::ranges::find(given_, tile, &std::pair<std::string, std::string>::first);
+    values.emplace_back(tile, given != given_.end() ? given->second : text);
+    if (given != given_.end() || !follows_[i].empty()) continue;
+    const int extent = std::stoi(text);
+    const double most =
+        std::min<double>(std::int64_t{extent} * kLarger, std::exp2(std::ceil(std::log2(largest_))));
+    for (std::int64_t power = 1; static_cast<double>(power) <= most; power *= 2) {
+      for (const std::int64_t value : {power, power + power / 2}) {
+        if (value == extent || static_cast<double>(value) > most || value < extent / kSmaller ||
+            (power == 1 && value > power))
+          continue;
+        values.back().second += fmt::format(",{}", value);
+      }
+    }
+  }
+  std::vector<std::string> varied;
+  struct Candidate {
+    tuning::Configuration tiles;
+    double bytes = std::numeric_limits<double>::max();  // of what cannot run
+  };
+  std::vector<Candidate> candidates;
+  for (const Point& p : combinations(values, varied)) {
+    Candidate& c = candidates.emplace_back(Candidate{p.assignments});
+    try {
+      if (const auto moved = kernel_.describe(with(c.tiles)).closed_form)
+        c.bytes = static_cast<double>(moved->read + moved->write + moved->remote);
+    } catch (const InputError&) {
+    } catch (const KernelError&) {
+    }
+  }
+  std::ranges::stable_sort(candidates, {}, &Candidate::bytes);
+  std::vector<tuning::Configuration> tiles;
+  for (Candidate& c : candidates) tiles.push_back(std::move(c.tiles));
+  return tiles;
+}
+
+Tuned autotune(const TunedKernel& tuned, tuning::Store& store, double budget, int threads) {
+  const auto start = std::chrono::steady_clock::now();
+  Tuned done;
+  std::vector<Point> points;
+  for (auto& tiles : tuned.candidates()) {
+    Point& p = points.emplace_back();
+    p.device = tuned.request().device.origin;
+    p.assignments = std::move(tiles);
+  }
+  done.candidates = points.size();
+  const Count count = count_of(tuned.kernel(), tuned.request());
+  std::atomic<std::size_t> known = 0;
+  std::atomic<std::size_t> refused = 0;
+  std::atomic<std::size_t> left = 0;
+  const Count kept = [&](Point& p) {
+    if (const auto before = store.candidate(tuned.key(), p.assignments)) {
+      ++known;
+      refused += before->runs() ? 0 : 1;
+      return;
+    }
+    const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
+    if (stop_flag() != Stop::none || (budget > 0 && spent.count() > budget)) {
+      ++left;
+      return;
+    }
+    const tuning::Configuration tiles = p.assignments;
+    const auto& sizes = tuned.request().assignments;
+    p.assignments.insert(p.assignments.begin(), sizes.begin(), sizes.end());
+    count_point(count, p);
+    if (ended(p.reason)) {
+      ++left;
+      return;
+    }
+    refused += p.runs() ? 0 : 1;
+    store.keep(tuned.key(),
+               {tiles, p.rank_seconds, p.seconds > 0 ? p.binds : "bytes alone", p.reason});
+  };
+  count_all("tuning " + tuned.key().operation, kept, points, threads);
+  done.known = known;
+  done.refused = refused;
+  done.left = left;
+  done.entry = store.choose(tuned.key(), "predicted");
+  return done;
+}
+
+std::string store_of(const RunArguments& a) {
+  return a.cache.empty() ? tuning::default_store() : a.cache;
+}
+
+tuning::Answer resolve(const TunedKernel& tuned, const RunArguments& a) {
+  constexpr std::size_t kLargestFile = std::size_t{1} << 24;
+  std::vector<tuning::Overlay> overlays;
+  for (const std::string& file : a.overlays)
+    overlays.push_back({file, tuning::entries_of(read_file(file, kLargestFile), file)});
+  tuning::Question question{.key = tuned.key(), .given = tuned.given()};
+  for (const tuning::Overlay& overlay : overlays) question.overlays.push_back(&overlay);
+  question.why_not = [&](const tuning::Configuration& tiles) { return tuned.why_not(tiles); };
+  tuning::Configurations configurations(store_of(a));
+  if (a.budget > 0) {
+    question.autotune = [&] {
+      return autotune(tuned, configurations.store(), a.budget, threads_of(a)).entry;
+    };
+  } else {
+    question.no_autotune = "not asked for: --budget 10s";
+  }
+  if (tuned.fallback().empty())
+    question.no_heuristic = tuned.key().operation + " has no tiles";
+  else
+    question.heuristic = [&] { return std::optional(tuned.fallback()); };
+  return configurations.resolve(question);
+}
+
+report::Choice choice_of(const tuning::Answer& answer) {
+  report::Choice choice{.tier = name(answer.tier)};
+  for (const tuning::Said& said : answer.said) choice.said.emplace_back(name(said.tier), said.what);
+  return choice;
+}
+
+}  // namespace tessera::cli

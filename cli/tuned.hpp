@@ -1,0 +1,70 @@
+// A kernel's tiles by the tiers of tuning/: what `run --tuned`, `tune` and `why` ask.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/commands.hpp"
+#include "report/run_report.hpp"
+#include "tuning/configurations.hpp"
+
+namespace tessera::cli {
+
+/// A kernel's request without what it says of tiles.
+class TunedKernel {
+ public:
+  /// Tiles may have several values, as sweep takes them. Throws InputError.
+  TunedKernel(const KernelHandle& kernel, Request request);
+
+  const KernelHandle& kernel() const { return kernel_; }
+  /// Sizes alone are assigned.
+  const Request& request() const { return request_; }
+  const tuning::Key& key() const { return key_; }
+  /// "matmul bf16 m=8192 n=8192 k=8192 on tpu-v5e".
+  std::string title() const;
+
+  /// What the command line says of tiles.
+  const tuning::Configuration& given() const { return given_; }
+  /// The tiles of its case.
+  const tuning::Configuration& fallback() const { return fallback_; }
+  /// Why the kernel cannot have these tiles at these sizes, or does not compile with them; "" if it
+  /// does.
+  std::string why_not(const tuning::Configuration& tiles) const;
+
+  /// What there is to choose from: of each tile the values given; else powers of two and their
+  /// halves more, around its case's and up to the sizes. Those that move least bytes come first.
+  std::vector<tuning::Configuration> candidates() const;
+
+ private:
+  Request with(const tuning::Configuration& tiles) const;
+
+  const KernelHandle& kernel_;
+  Request request_;
+  tuning::Configuration given_;
+  tuning::Configuration fallback_;
+  std::vector<std::string> follows_;  ///< of each tile the size that it equals unless given, or ""
+  double largest_ = 1;                ///< of the sizes
+  tuning::Key key_;
+};
+
+/// What a call of autotune() did.
+struct Tuned {
+  std::optional<tuning::Entry> entry;  ///< none: no candidate runs
+  std::size_t candidates = 0;
+  std::size_t known = 0;  ///< of these, from before
+  std::size_t refused = 0;
+  std::size_t left = 0;  ///< when the budget ended
+};
+/// Evaluates candidates on host threads and keeps each in the store as it is done, so that what
+/// ends before its time is gone on with. `budget`: seconds; 0: as long as it takes.
+Tuned autotune(const TunedKernel& tuned, tuning::Store& store, double budget, int threads);
+
+/// The cache that the arguments name.
+std::string store_of(const RunArguments& arguments);
+/// The tiers' answer to a command line. Throws InputError.
+tuning::Answer resolve(const TunedKernel& tuned, const RunArguments& arguments);
+/// The same as a run's report has it.
+report::Choice choice_of(const tuning::Answer& answer);
+
+}  // namespace tessera::cli
