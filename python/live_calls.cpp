@@ -99,11 +99,25 @@ class Calls {
     left_out_ = 0;
     under_way_ = {};
   }
+  void count_alone(bool alone) {
+    const std::lock_guard lock(mutex_);
+    if (!alone && opened_with_) settings_ = std::exchange(opened_with_, nullptr);
+    if (!alone || opened_with_ || !settings_) return;
+    opened_with_ = settings_;
+    auto dry = std::make_shared<Settings>(*settings_);
+    dry->options.dry = true;
+    dry->options.error_model.reset();
+    dry->options.keep_checksums = false;
+    dry->capture.clear();
+    dry->golden.clear();
+    settings_ = std::move(dry);
+  }
   void close() {
     std::list<Group> orphans;
     {
       const std::lock_guard lock(mutex_);
       settings_.reset();
+      opened_with_.reset();
       deadline_.reset();
       orphans.swap(incomplete_);
     }
@@ -594,6 +608,7 @@ class Calls {
   std::optional<Clock::time_point> deadline_;
   StopFlag stop_{Stop::none};
   std::shared_ptr<const Settings> settings_;
+  std::shared_ptr<const Settings> opened_with_;    ///< while calls are counted alone
   std::map<int, std::vector<Barriers>> barriers_;  ///< by collective id
   std::int64_t barriers_of_ = 0;                   ///< of which program
   std::deque<DeviceCall> arrived_;
@@ -616,6 +631,7 @@ Calls& calls() {
 }  // namespace
 
 void open(Settings settings) { calls().open(std::move(settings)); }
+void count_alone(bool alone) { calls().count_alone(alone); }
 void close() { calls().close(); }
 void submit(DeviceCall call) { calls().submit(std::move(call)); }
 std::vector<Finished> take_finished() { return calls().take(); }

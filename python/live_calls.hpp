@@ -89,6 +89,9 @@ struct Finished {
 void open(Settings settings);
 /// Calls are refused from here on.
 void close();
+/// Calls that arrive from now on are counted alone, without data; false: as the simulation was
+/// opened.
+void count_alone(bool alone);
 void submit(DeviceCall call);
 /// Ends what runs and what comes, until resume(). Signal handlers may call it.
 void interrupt() noexcept;

@@ -257,6 +257,7 @@ NB_MODULE(_xla, m) {
         nb::arg("error_model").none(), nb::arg("dry"), nb::arg("time_limit"),
         nb::arg("report_bytes"), nb::arg("check_compiles"), nb::arg("python"));
   m.def("stop", &live::close, nb::call_guard<nb::gil_scoped_release>());
+  m.def("count_alone", &live::count_alone);
   m.def("heed_interrupts", [] { interrupts().heed(); });
   m.def("ignore_interrupts", [] { interrupts().ignore(); });
   nb::class_<live::Finding>(m, "Finding")

@@ -5,6 +5,7 @@
     print(report)                   # bytes moved, VMEM, steps of each call
     tessera.check(kernel, naive, x, y)      # against a function of f64 arrays, by bounds and no tolerance
     print(tessera.sweep(kernel, x, y, bm=[64, 128, 256], device=["tpu-v5e", "tpu-v6e"]))
+    tessera.autotune(kernel, bm=[64, 128, 256])(x, y)       # with the fastest of them, by the predicted time
 
     with tessera.simulate_triton(device="h100") as report:
         add[grid](x, y, out, n, BLOCK=1024)     # x, y, out: CPU tensors of torch, or tessera.DeviceArray(array)
@@ -21,7 +22,7 @@ from tessera import _processor
 _PLACES = {
     "KernelError": "_report", "Report": "_report", "capture": "_session", "make_goldens": "_session", "simulate": "_session",
     "Check": "_check", "ReferenceMismatch": "_check", "check": "_check",
-    "Sweep": "_sweep", "sweep": "_sweep", "kernel": "_kernel", "devices": "_devices",
+    "Sweep": "_sweep", "sweep": "_sweep", "autotune": "_tuned", "overlay": "_tuned", "kernel": "_kernel", "devices": "_devices",
     "DeviceArray": "_device_array", "TritonReport": "_triton_report", "simulate_triton": "_triton_session",
 }
 __all__ = sorted(_PLACES)

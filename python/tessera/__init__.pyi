@@ -6,6 +6,7 @@ from tessera._report import KernelError as KernelError, Report as Report
 from tessera._session import capture as capture, make_goldens as make_goldens, simulate as simulate
 from tessera._sweep import Sweep as Sweep, sweep as sweep
 from tessera._triton_report import TritonReport as TritonReport
+from tessera._tuned import autotune as autotune, overlay as overlay
 from tessera._triton_session import simulate_triton as simulate_triton
 
 __version__: str

@@ -121,6 +121,20 @@ def simulating():
     return _session is not None
 
 
+def session():
+    return _session
+
+
+def simulated():
+    """The device and how many cores it has."""
+    return _session.device, _session.cores
+
+
+def in_context():
+    """The running simulation's part of JAX's cache keys, for another thread."""
+    return _context(simulated())
+
+
 def _install():
     from jax._src import compiler, tpu_custom_call
     from jax._src.export import _export

@@ -123,6 +123,24 @@ def simulate(device="tpu-v5e", schedule=None, checks="all", *, cores=1, threads=
         _xla.take_finished()
 
 
+@contextlib.contextmanager
+def counting(device, cores):
+    """A dry simulation; within one that is on, a part of it whose calls are counted alone, with a report of its own."""
+    session = _jax.session()
+    if session is None:
+        with simulate(device, cores=cores, dry=True) as report:
+            yield report
+        return
+    _xla.count_alone(True)
+    report, session.report = session.report, Report()
+    try:
+        with _jax.in_context():
+            yield session.report
+    finally:
+        session.report = report
+        _xla.count_alone(False)
+
+
 def _model_of(*, accumulate="f32", operands=None, ulp=None, fused=True, other_blocks=False):
     return _xla.error_model(accumulate, operands or "", dict(ulp or {}), fused, other_blocks)
 

@@ -1,11 +1,12 @@
 """sweep(): a function of JAX with other block shapes, counted on one device or several."""
+import functools
 import itertools
 import json
 import pathlib
 import sys
 
 from tessera._jax import JaxKernelError
-from tessera._session import simulate
+from tessera._session import counting, simulate
 from tessera._show import filled, html_table, text_table
 
 
@@ -80,19 +81,30 @@ def sweep(function, *args, device="tpu-v5e", cores=1, dry=True, **shapes):
     for n, (where, shape) in enumerate(points):
         if sys.stderr.isatty():
             print(f"\r{n} of {len(points)} block shapes", end="", file=sys.stderr, flush=True)
-        row = {"device": where, "shape": shape}
-        try:
-            row |= _count(function, args, shape, where, cores, dry)
-        except Exception as error:  # of JAX's lowering, of the kernel, of the function itself
-            first_error = first_error or error
-            slug = getattr(error, "slug", type(error).__name__)
-            row["reason"] = f"{slug}: {_headline(error)}"
-        rows.append(row)
+        row, error = _row(functools.partial(_count, function, args, shape, where, cores, dry))
+        first_error = first_error or error
+        rows.append({"device": where, "shape": shape} | row)
     if sys.stderr.isatty():
         print("\r\033[K", end="", file=sys.stderr, flush=True)
     if all("reason" in row for row in rows):
         raise first_error
     return Sweep(getattr(function, "__name__", "function"), rows)
+
+
+def counted(function, args, shape, device, cores):
+    """A row of one shape, and the error if there is one; within a simulation too, whose report does not have it."""
+    def count():
+        with counting(device, cores) as report:
+            return _totals(function, args, shape, report)
+
+    return _row(count)
+
+
+def _row(count):
+    try:
+        return count(), None
+    except Exception as error:  # of JAX's lowering, of the kernel, of the function itself
+        return {"reason": f"{getattr(error, 'slug', type(error).__name__)}: {_headline(error)}"}, error
 
 
 def _headline(error):
@@ -101,10 +113,17 @@ def _headline(error):
 
 
 def _count(function, args, shape, device, cores, dry):
+    with simulate(device=device, cores=cores, dry=dry) as report:
+        return _totals(function, args, shape, report)
+
+
+def _totals(function, args, shape, report):
     import jax
 
-    with simulate(device=device, cores=cores, dry=dry) as report:
-        jax.block_until_ready(function(*args, **shape))
+    jax.block_until_ready(function(*args, **shape))
+    for call in report.calls:
+        if call.errors:
+            raise call.errors[0]
     calls = [call.json for call in report.calls]
     if not calls:
         raise ValueError("no pallas_call ran: a function that is jitted outside keeps what it was compiled to")
