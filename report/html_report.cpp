@@ -10,6 +10,7 @@
 
 #include "report/page.hpp"
 #include "report/step_traffic.hpp"
+#include "sim/diagnostics/diagnostic.hpp"
 
 namespace tessera::report {
 
@@ -180,6 +181,12 @@ Json timeline_json(const predict::Timeline& t) {
 
 Json shown_of(const RunReport& r, const RunResult& result, const std::string& command) {
   Json data{{"command", command}, {"device", r.device.title}};
+  Json places = Json::object();
+  for (const OperandPlan& op : result.plan.operands) {
+    if (const std::string place = source_excerpt(op.at); op.present && !place.empty())
+      places[op.name] = place;
+  }
+  if (!places.empty()) data["places"] = places;
   const bool traced = result.trace.complete && result.trace.steps > 0;
   if (traced) {
     const Pictures pictures = pictures_of(result, r.cores);

@@ -206,11 +206,13 @@ class Report:
 
     def save_html(self, path):
         """A page with every call, that needs nothing else."""
-        calls = "".join(f"<details><summary>{html.escape(call.kernel)}, {call.json['steps']:,} steps"
+        folded = self._folded()
+        shown = " open" if len(folded) == 1 else ""
+        calls = "".join(f"<details{shown}><summary>{html.escape(call.kernel)}, {call.json['steps']:,} steps"
                         f"{f', the first of {len(alike):,} alike' if len(alike) > 1 else ''}</summary>"
                         f'<iframe loading="lazy" title="{html.escape(call.kernel)}" '
                         f'srcdoc="{html.escape(call.to_html())}"></iframe></details>\n'
-                        for alike in self._folded() for call in alike[:1] if call.json)
+                        for alike in folded for call in alike[:1] if call.json)
         pathlib.Path(path).write_text(_PAGE.format(table=self._repr_html_(), calls=calls), encoding="utf-8")
 
     def _repr_html_(self):
@@ -287,11 +289,14 @@ class Report:
 
 
 _PAGE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>tessera report</title><style>
-:root {{ color-scheme: light dark; }} body {{ font: 15px system-ui, sans-serif; max-width: 1100px; margin: 1.2rem auto; }}
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1"><title>tessera report</title><style>
+:root {{ color-scheme: light dark; --ink: #1b1f24; --line: #d1d9e0; --ground: #fff; }}
+@media (prefers-color-scheme: dark) {{ :root {{ --ink: #e6edf3; --line: #3d444d; --ground: #0d1117; }} }}
+body {{ font: 15px/1.45 system-ui, sans-serif; max-width: 1100px; margin: 0 auto; padding: 1.2rem; color: var(--ink); background: var(--ground); }}
+h1 {{ font-size: 1.5rem; margin: 0; }} main {{ overflow-x: auto; }} table {{ border-collapse: collapse; }} tr {{ border-bottom: 1px solid var(--line); }}
 td, th {{ padding: .2rem .8rem .2rem 0; }} summary {{ cursor: pointer; padding: .3rem 0; }}
-iframe {{ width: 100%; height: 80vh; border: 1px solid; }}
+iframe {{ width: 100%; height: 90vh; border: 1px solid var(--line); }}
 </style></head><body><h1>Kernels that ran</h1>
-{table}
+<main>{table}</main>
 {calls}</body></html>
 """

@@ -73,10 +73,23 @@ def test_pictures_add_up_to_the_ledger(tessera, tmp_path):
 def test_page_opens(tessera, tmp_path, device):
     tessera(*RUN, "--device", device, "--report", "page.html")
     page = opened(tmp_path / "page.html")
-    assert page.heads == ["Traffic by ref", "Traffic along the steps", "How often blocks move", "Timeline",
-                          "Roofline", "VMEM", "Receipt"]
+    assert page.heads == ["Traffic by ref", "Traffic by source line", "Traffic along the steps", "How often blocks move", "Timeline",
+                          "Roofline", "Shared memory" if device == "h200" else "VMEM", "Receipt"]
+    facts = "".join(page.text)
+    assert facts.index("predicted time") < facts.index("HBM read")
+    assert re.search(r'kernels/matmul.hpp:\d+  ?in<T>\("x"', facts)
     assert any(label.startswith("x: blocks fetched") for label in page.labels)
     assert "2,048" in "".join(page.text) or "2048" in "".join(page.text)
+
+
+def test_page_of_a_mesh_has_its_links(tessera, tmp_path):
+    tessera("run", "ring_all_gather", "--devices", "4", "--report", "page.html")
+    page = opened(tmp_path / "page.html")
+    links = data_of(tmp_path / "page.html")["run"]["traffic"]["links"]
+    assert "Between devices" in page.heads and "How often blocks move" not in page.heads
+    assert [text for text in page.text if text.startswith(("device ", "to "))] == [
+        *(f"to {d}" for d in range(4)), *(f"device {d}" for d in range(4))]
+    assert len(links) == 4 and page.text.count(f"{links[0]['remote_bytes'] // 1024} KiB") == 4
 
 
 def test_page_of_a_wrong_kernel_shows_the_diagnostic(tessera, tmp_path):

@@ -37,6 +37,7 @@ def test_page_of_all_calls(report, tmp_path):
     page = (tmp_path / "page.html").read_text()
     inner = [html.unescape(p) for p in re.findall(r'srcdoc="([^"]*)"', page)]
     assert len(inner) == 2 and all("<!doctype html>" in p for p in inner)
+    assert "<details open>" not in page
     assert {u for u in re.findall(r"https?://[^\s\"'<)&]+", page)} <= {"http://www.w3.org/2000/svg"}
 
 
@@ -48,7 +49,7 @@ def test_page_opens(report, tmp_path):
                           capture_output=True, text=True, timeout=120)
     assert "CONSOLE" not in done.stderr
     assert re.findall(r"<h2>(.*?)</h2>", done.stdout) == [
-        "Traffic by ref", "Traffic along the steps", "How often blocks move", "Timeline", "Roofline", "VMEM", "Receipt"]
+        "Traffic by ref", "Traffic by source line", "Traffic along the steps", "How often blocks move", "Timeline", "Roofline", "VMEM", "Receipt"]
 
 
 def test_call_has_a_timeline(report):
