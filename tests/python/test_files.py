@@ -1,8 +1,10 @@
 """Files in and out, as numpy and ml_dtypes see them; products against numpy."""
 import json
+import statistics
 
 import ml_dtypes
 import numpy as np
+import pytest
 
 
 def test_outputs_of_given_inputs(tessera, tmp_path):
@@ -32,6 +34,56 @@ def test_bf16_files_are_those_of_ml_dtypes(tessera, tmp_path):
     o = np.load(tmp_path / "out/o.npy").view(ml_dtypes.bfloat16)
     want = (x.astype(np.float32) + y.astype(np.float32)).astype(ml_dtypes.bfloat16)
     np.testing.assert_array_equal(o.view(np.uint16), want.view(np.uint16))
+
+
+def packed(codes):
+    """Eight rows of a column in a word, the lowest bits first, as GPTQ packs them."""
+    rows = codes.astype(np.uint32).reshape(-1, 8, codes.shape[1])
+    return np.bitwise_or.reduce(rows << (4 * np.arange(8, dtype=np.uint32))[None, :, None], axis=1)
+
+
+def nf4_levels():
+    """Quantiles of a normal distribution, one more of them positive than negative, as bitsandbytes makes them."""
+    quantile, tail = statistics.NormalDist().inv_cdf, 0.9677083
+    some = [[quantile(p) for p in np.linspace(tail, 0.5, n)[:-1]] for n in (9, 8)]
+    levels = np.sort(np.array(some[0] + [0.0] + [-v for v in some[1]]))
+    return (levels / levels.max()).astype(np.float32)
+
+
+@pytest.mark.parametrize("dtype", ["f32", "bf16"])
+@pytest.mark.parametrize("nf4", [0, 1])
+def test_quantised_weights_come_back(tessera, tmp_path, dtype, nf4):
+    k, n, group = 128, 128, 64
+    w = np.random.default_rng(2).standard_normal((k // group, group, n), dtype=np.float32)
+    if nf4:  # of bitsandbytes: the nearest level of each number over the largest of its group
+        levels = nf4_levels()
+        scale = np.abs(w).max(axis=1, keepdims=True)
+        codes = np.abs(levels[:, None, None, None] - w / scale).argmin(axis=0).astype(ml_dtypes.uint4)
+        restored = levels[codes.astype(int)] * scale
+        largest = scale * np.diff(levels).max() / 2
+    else:  # HQQ, GPTQ: the least to the largest number of a group in 15 steps
+        low = w.min(axis=1, keepdims=True)
+        scale = (w.max(axis=1, keepdims=True) - low) / 15
+        zero = np.round(-low / scale)
+        codes = np.clip(np.round(w / scale) + zero, 0, 15).astype(ml_dtypes.uint4)
+        restored = (codes.astype(np.float32) - zero) * scale
+        largest = scale
+        np.save(tmp_path / "zero.npy", zero)
+    np.save(tmp_path / "words.npy", packed(codes.reshape(k, n)))
+    np.save(tmp_path / "scale.npy", scale)
+    element = np.float32 if dtype == "f32" else ml_dtypes.bfloat16
+    np.save(tmp_path / "x.npy", np.eye(k, dtype=np.float32).astype(element))
+    names = ["x", "words", "scale"] + ([] if nf4 else ["zero"])
+    files = [word for name in names for word in ("--input", f"{name}={name}.npy")]
+    sizes = [f"m={k}", f"n={n}", f"k={k}", f"group={group}", f"nf4={nf4}", "bg=2"]
+    tessera("run", "quantised_matmul", *sizes, "--dtype", dtype, *files, "--output", "out")
+    o = np.load(tmp_path / "out/o.npy").view(element).astype(np.float32)
+    slack = 1e-5 if dtype == "f32" else 2**-7
+    if nf4:
+        np.testing.assert_allclose(o, restored.reshape(k, n), rtol=slack)
+    else:
+        np.testing.assert_array_equal(o, restored.reshape(k, n).astype(element).astype(np.float32))
+    assert (np.abs(o.reshape(w.shape) - w) <= largest + slack * np.abs(w).max()).all()
 
 
 def test_group_sizes_from_a_file(tessera, tmp_path):

@@ -1,0 +1,11 @@
+#include "cuda/launch.hpp"
+#include "kernels/quantised_matmul.hpp"
+
+namespace tessera::cuda {
+
+static const Adds added([](std::vector<Instance>& to) {
+  add_instances<kernels::QuantisedMatmul, TileSizes<64, 128, 16, 2>, TileSizes<64, 128, 16, 1>,
+                TileSizes<8, 128, 16, 1>>(to);
+});
+
+}  // namespace tessera::cuda

@@ -1,0 +1,23 @@
+// Oracles of quantised_matmul: 4-bit codes, eight rows of a column in a word, the lowest bits
+// first.
+#pragma once
+
+#include "reference/tensor.hpp"
+
+namespace tessera::reference {
+
+/// Weights made of codes, (rows, n), and how far those that a kernel multiplies may be from them.
+struct Quantised {
+  Tensor value;
+  Tensor error;
+};
+/// (code - zero) scale, where words are (ceil(k / 8), n) and scale and zero (groups, 1, n), one for
+/// `group` rows. `roundoff`: of the type that weights are rounded to.
+Quantised affine_weights(const Tensor& words, const Tensor& scale, const Tensor& zero,
+                         std::size_t group, double roundoff);
+/// level[code] scale, of the 16 levels of NF4 (Dettmers et al., arXiv:2305.14314, appendix E).
+Quantised nf4_weights(const Tensor& words, const Tensor& scale, std::size_t group, double roundoff);
+/// x @ w, by as many rows of w as x has columns.
+Expected quantised_matmul(const Tensor& x, const Quantised& w);
+
+}  // namespace tessera::reference
