@@ -204,7 +204,7 @@ tuning::Answer resolve(const TunedKernel& tuned, const RunArguments& a) {
 }
 
 report::Choice choice_of(const tuning::Answer& answer) {
-  report::Choice choice{.tier = name(answer.tier)};
+  report::Choice choice{name(answer.tier), {}};
   for (const tuning::Said& said : answer.said) choice.said.emplace_back(name(said.tier), said.what);
   return choice;
 }

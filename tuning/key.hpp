@@ -26,13 +26,13 @@ std::string text_of(const Configuration& configuration);
 using Sizes = std::vector<std::pair<std::string, double>>;
 
 struct Key {
-  std::string operation;
-  std::string device;
-  std::string fingerprint;
-  std::string sizes;   ///< as they are: "m=8190 n=512"
-  std::string shapes;  ///< by buckets: "m=8192 n=512"
-  std::string dtype;
-  std::string mesh;  ///< "1", "2x4"
+  std::string operation = {};
+  std::string device = {};
+  std::string fingerprint = {};
+  std::string sizes = {};   ///< as they are: "m=8190 n=512"
+  std::string shapes = {};  ///< by buckets: "m=8192 n=512"
+  std::string dtype = {};
+  std::string mesh = {};  ///< "1", "2x4"
 
   bool operator==(const Key&) const = default;
 };

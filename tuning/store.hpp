@@ -38,9 +38,9 @@ struct Evaluated {
 /// A choice: the fastest of so many candidates.
 struct Entry {
   Key key;
-  Configuration configuration;
+  Configuration configuration = {};
   double seconds = 0;
-  std::string how;  ///< "predicted"
+  std::string how = {};  ///< "predicted"
   std::int64_t candidates = 0;
 
   bool operator==(const Entry&) const = default;
