@@ -130,6 +130,12 @@ void add_listings(CLI::App& app, Words& w) {
   add_setting_options(*show, a);
   show->add_flag("--steps", a.steps,
                  "of a Mosaic module: the program that was planned, step by step");
+  CLI::App* const registry =
+      add_command(app, w, "registry",
+                  "which platforms have a kernel, on which condition, and which would serve",
+                  [&a](const Kernels& kernels) { return registry_command(kernels, a); });
+  add_setting_options(*registry, a);
+  registry->get_option("kernel")->required(false);
   add_command(app, w, "devices", "the device specs, or one with its sources", [&w](const Kernels&) {
     return devices_command(w.name);
   })->add_option("name", w.name, "device");

@@ -141,6 +141,8 @@ int reference_command(const RunArguments& arguments);
 int tune_command(const Kernels& kernels, const RunArguments& arguments, const TuneArguments& tune);
 /// Which tier chooses, and among what.
 int why_command(const Kernels& kernels, const RunArguments& arguments);
+/// The platforms that have a kernel, or all of them, and which would serve.
+int registry_command(const Kernels& kernels, const RunArguments& arguments);
 /// What changed between two reports (tessera.run/1).
 int compare_reports(const std::string& first, const std::string& second);
 /// Every combination of the values given, counted. `csv`: a file, "-" or "".

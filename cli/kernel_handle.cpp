@@ -145,12 +145,9 @@ std::string why_not_on(const cuda::Device& device, const char* kernel, int devic
       device.gpus == 1 ? "there is one GPU" : fmt::format("{} GPUs reach each other", device.gpus));
 }
 
-/// The backend for a request whose sizes and tiles are resolved; the tiles become those of its
-/// instance.
-CudaFit choose_backend(const Request& request, Prepared& p, Receipt& receipt) {
-  receipt.requested = request.backend ? name(*request.backend) : "auto";
-  receipt.ran = request.backend.value_or(BackendKind::interpret);
-  if (request.backend && request.backend != BackendKind::cuda) return {};
+/// The CUDA instance for a request, or why there is none. One that was asked for by name is
+/// compiled if it has to be.
+CudaFit fit_of(const Request& request, const Prepared& p) {
   std::vector<int> asked;
   bool exact = false;
   for (const auto& [name, extent] : p.setting.tiles) {
@@ -162,17 +159,24 @@ CudaFit choose_backend(const Request& request, Prepared& p, Receipt& receipt) {
     std::copy(sizes.begin(), sizes.end(), tiles.size.begin());
     return p.kernel->valid(tiles) == nullptr;
   };
-  CudaFit fit;
-  const std::string interpreted =
-      what_only_the_interpreter_does(request, p.kernel->devices().has_value());
-  if (!interpreted.empty())
-    fit.why = interpreted + " is the interpreter's";
-  else
-    fit = fit_cuda(p.name(), request.dtype, asked, exact, valid);
-  if (fit.instance == nullptr && interpreted.empty() && request.backend && makes_cuda()) {
+  const bool mesh = p.kernel->devices().has_value();
+  if (const std::string option = what_only_the_interpreter_does(request, mesh); !option.empty())
+    return {.why = option + " is the interpreter's"};
+  CudaFit fit = fit_cuda(p.name(), request.dtype, asked, exact, valid);
+  if (fit.instance == nullptr && request.backend && makes_cuda()) {
     if (!has_nvidia_driver()) throw InputError("no-backend", "--backend cuda: no CUDA device");
     fit = made_cuda(p.name(), request.dtype, asked);
   }
+  return fit;
+}
+
+/// The backend for a request whose sizes and tiles are resolved; the tiles become those of its
+/// instance.
+CudaFit choose_backend(const Request& request, Prepared& p, Receipt& receipt) {
+  receipt.requested = request.backend ? name(*request.backend) : "auto";
+  receipt.ran = request.backend.value_or(BackendKind::interpret);
+  if (request.backend && request.backend != BackendKind::cuda) return {};
+  CudaFit fit = fit_of(request, p);
   if (fit.instance != nullptr) {
     const cuda::Device device = fit.backend->device();
     const int devices = devices_of(p, request);
@@ -481,6 +485,47 @@ KernelHandle::KernelHandle(std::vector<DType> built, std::vector<Make> makers)
   const auto instance = make.front()();
   info = instance->facts().info;
   for (const Case& c : instance->facts().cases) cases.emplace_back(c.what);
+}
+
+namespace {
+
+std::string why_not_cuda(const Request& request, Prepared& p) {
+  Receipt receipt;
+  Request asked = request;
+  asked.backend.reset();
+  if (choose_backend(asked, p, receipt).instance != nullptr) return "";
+  const bool compiles = makes_cuda() && has_nvidia_driver();
+  return receipt.why + (compiles ? "; --backend cuda compiles it" : "");
+}
+
+std::string why_not_interpreted(const Request& request, const Prepared& p) {
+  try {
+    Plan plan = p.kernel->plan(p.tiles, request.device);
+    finish_plan(plan);
+    return "";
+  } catch (const KernelError& error) {
+    return error.diagnostic.slug + ": " + error.diagnostic.headline;
+  }
+}
+
+std::string why_not_tpu(const Request& request, const Prepared& p) {
+  if (request.device.kind != DeviceSpec::Kind::tpu) return request.device.name + " is no TPU";
+  if (beside_program(std::string("libtessera_mosaic_") + p.name() + ".so").empty())
+    return fmt::format("not compiled: ./tessera build {} --target tpu --out FOLDER does", p.name());
+  return "";
+}
+
+}  // namespace
+
+std::vector<Implementation> implementations_of(const KernelHandle& kernel, const Request& request) {
+  Prepared p = resolve(kernel, request);
+  make_host(request, p);
+  const std::string interpreted = why_not_interpreted(request, p);
+  const std::string tpu = why_not_tpu(request, p);
+  return {{"cuda", 2, "a Hopper GPU, and an instance of these tiles", why_not_cuda(request, p)},
+          {"interpret", 1, "blocks that the device can hold", interpreted},
+          {"reference", 0, "asked for by name: the oracle, in f64", ""},
+          {"tpu", 0, "built as a module, which a TPU or `tessera run` runs", tpu}};
 }
 
 Setting setting_of(const KernelHandle& kernel, const Request& request) {

@@ -66,6 +66,16 @@ struct Receipt {
 /// Whether or not they can run. Throws InputError.
 Setting setting_of(const KernelHandle& kernel, const Request& request);
 
+/// A platform that has a kernel, and whether it may serve a request.
+struct Implementation {
+  const char* platform;
+  int priority;         ///< of those that may serve, `auto` takes the highest; 0: never unasked
+  const char* when;     ///< on which condition
+  std::string why_not;  ///< "" if it may
+};
+/// Those of the highest priority first. Throws InputError.
+std::vector<Implementation> implementations_of(const KernelHandle& kernel, const Request& request);
+
 struct Outcome {
   Setting setting;
   Receipt receipt;
