@@ -227,6 +227,12 @@ TEST_CASE("closed forms hold over odd sizes and tiles", "[kernels]") {
         {"segments", "1"},
         {"window", "50"},
         {"softcap", "5.5"}}},
+      {"norm_rows_grad", {{"m", "100"}, {"parts", "5"}, {"residual", "1"}}},
+      {"quantised_matmul", {{"m", "100"}, {"n", "90"}, {"k", "400"}, {"group", "512"}}},
+      {"quantised_matmul",
+       {{"m", "100"}, {"n", "128"}, {"k", "77"}, {"nf4", "1"}, {"group", "32"}, {"bg", "4"}}},
+      {"paged_attention", {{"batch", "9"}, {"kv_heads", "1"}, {"page", "16"}, {"pages", "3"}}},
+      {"paged_attention", {{"batch", "5"}, {"kv_heads", "3"}, {"pages", "5"}, {"window", "70"}}},
   };
   for (const auto& [name, settings] : table) {
     for (const bool gpu : {false, true}) {

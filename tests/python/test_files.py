@@ -86,6 +86,33 @@ def test_quantised_weights_come_back(tessera, tmp_path, dtype, nf4):
     assert (np.abs(o.reshape(w.shape) - w) <= largest + slack * np.abs(w).max()).all()
 
 
+def test_pages_may_lie_anywhere(tessera, tmp_path):
+    batch, heads, page, pages, dim = 3, 2, 16, 4, 64
+    rng = np.random.default_rng(3)
+    lengths = np.array([50, 0, 17], np.int32)  # 4, 1 and 2 pages: an empty sequence has one to name
+    cache = rng.standard_normal((2, batch * pages, heads, page, dim), dtype=np.float32)
+    np.save(tmp_path / "q.npy", rng.standard_normal((batch, heads, 4, dim), dtype=np.float32))
+    np.save(tmp_path / "lengths.npy", lengths)
+    results = []
+    for places in (np.arange(batch * pages), rng.permutation(batch * pages)):
+        table = places.astype(np.int32).reshape(batch, pages)
+        for array, name in zip(cache, ("k", "v")):
+            moved = np.empty_like(array)
+            moved[places] = array
+            np.save(tmp_path / f"{name}.npy", moved)
+        table[1, 1:] = table[2, 2:] = -1
+        np.save(tmp_path / "table.npy", table.reshape(-1))
+        sizes = [f"batch={batch}", f"kv_heads={heads}", "group=4", f"head_dim={dim}", f"page={page}", f"pages={pages}"]
+        files = [word for name in ("q", "k", "v", "lengths", "table") for word in ("--input", f"{name}={name}.npy")]
+        tessera("run", "paged_attention", *sizes, *files, "--output", "out")
+        results.append(np.load(tmp_path / "out/o.npy"))
+    np.testing.assert_array_equal(results[0], results[1])
+    assert (results[0][1] == 0).all() and (results[0][0] != 0).all()
+    table[2, 1] = -1
+    np.save(tmp_path / "table.npy", table.reshape(-1))
+    assert "table names pages of the cache" in tessera("run", "paged_attention", *sizes, *files, status=2)
+
+
 def test_group_sizes_from_a_file(tessera, tmp_path):
     np.save(tmp_path / "sizes.npy", np.array([0, 100, 7, 193, 0], dtype=np.int32))
     tessera("run", "grouped_matmul", "--case", "1", "--input", "group_sizes=sizes.npy")
