@@ -5,6 +5,7 @@ import os
 import sys
 
 from tessera import _chip, _jax, _xla
+from tessera._device_clock import DeviceClock
 from tessera._devices import use_importer
 from tessera._report import Call, Report
 from tessera._settings import device_named, host_threads, seconds, whole
@@ -20,15 +21,17 @@ _CHECKS = ("all", "report", "no-races", "tests")
 class _Session:
     """What the hooks in JAX see of a simulation that is on."""
 
-    def __init__(self, device, cores, keep_going):
+    def __init__(self, device, cores, keep_going, clock=None):
         self.device = device
         self.cores = cores
         self.keep_going = keep_going
+        self.clock = clock
         self.report = Report()
 
     def collect(self, interrupted=None):
         """After a program ran: its calls go to the report; what is wrong is raised. `interrupted`: by Ctrl-C."""
         errors = []
+        before = len(self.report.calls)
         for finished in _xla.take_finished():
             call = Call(finished, _jax.kernel_error)
             self.report.calls.append(call)
@@ -40,6 +43,8 @@ class _Session:
                 sys.stderr.write(f"tessera: {folder}: what was there from an earlier call is replaced\n")
             errors += call.errors
         self.report.left_out = _xla.left_out()
+        if self.clock is not None:
+            self.clock.advance(call for call in self.report.calls[before:] if not call.errors)
         ended = [e for e in errors if getattr(e, "slug", None) in ("interrupted", "time-limit")]
         if interrupted is not None:
             raise KeyboardInterrupt(str(ended[0]) if ended else "") from None
@@ -59,7 +64,7 @@ class _Session:
 
 @contextlib.contextmanager
 def simulate(device="tpu-v5e", schedule=None, checks="all", *, cores=1, threads=0, capture=None, patience=60,
-             profile="exact", golden=None, error_model=None, dry=False, time_limit=None, check_compiles=False):
+             profile="exact", golden=None, error_model=None, dry=False, time_limit=None, check_compiles=False, clock="host"):
     """Runs each Pallas TPU kernel called inside on a simulated device; gives a Report.
 
     device: a TPU of `tessera.devices()`, or a file like those of memory_model/devices. Chip queries
@@ -88,6 +93,8 @@ def simulate(device="tpu-v5e", schedule=None, checks="all", *, cores=1, threads=
       KernelError (does-not-compile), and report.calls[i].compiler has the verdict. It is Google's libtpu, under Google's
       terms: `pip install 'tessera-sim[tpu-compiler]'`, into this interpreter or the one that TESSERA_TPU_PYTHON names.
     """
+    if clock not in ("host", "device"):
+        raise ValueError(f"clock={clock!r}: 'host' or 'device'")
     device = device_named(device)
     if checks not in _CHECKS:
         raise ValueError(f"checks={checks!r}: one of {', '.join(map(repr, _CHECKS))}")
@@ -113,9 +120,9 @@ def simulate(device="tpu-v5e", schedule=None, checks="all", *, cores=1, threads=
     _xla.start(device, schedule or "", checks != "no-races", checks == "report", checks == "tests", cores, threads, capture or "",
                patience, profile, golden or "", model, bool(dry), time_limit or 0., _MOST_REPORT_BYTES, bool(check_compiles),
                os.environ.get("TESSERA_TPU_PYTHON") or sys.executable)
-    session = _Session(device, cores, checks == "report")
+    session = _Session(device, cores, checks == "report", DeviceClock() if clock == "device" else None)
     try:
-        with _chip.pretend(device, cores), _jax.active(session):
+        with session.clock.shown() if session.clock else contextlib.nullcontext(), _chip.pretend(device, cores), _jax.active(session):
             yield session.report
         session.end()
     finally:
@@ -132,12 +139,13 @@ def counting(device, cores):
             yield report
         return
     _xla.count_alone(True)
-    report, session.report = session.report, Report()
+    report, clock = session.report, session.clock
+    session.report, session.clock = Report(), None
     try:
         with _jax.in_context():
             yield session.report
     finally:
-        session.report = report
+        session.report, session.clock = report, clock
         _xla.count_alone(False)
 
 
