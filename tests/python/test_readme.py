@@ -30,6 +30,8 @@ BY_HAND = {
 MEANT = {
     r"^pytest ": "pytest -p tessera.pytest -p no:cacheprovider ", r"\./tessera |build/release/cli/tessera ": "tessera ", r"\bKERNEL\b": "matmul_relu", r"\bMODULE\b": "kernel.mlirbc",
     r"calls/000_name|mm(?= |$)": "call", r"\bFOLDER\b": "launch", r"mpirun -n 4": "mpirun --oversubscribe -n 4",
+    r"8192": "512", r"--budget \d+s": "--budget 1s",
+    r"^tessera tune (?=--import tuned.json)": "tessera tune matmul --budget 1s --export tuned.json && tessera tune ",
     r"(kernel\.mlirbc)(?= --input 0=x\.npy)": r"\1 --input 1=y.npy",
 }
 
@@ -125,6 +127,7 @@ def desk(tessera, tmp_path, monkeypatch):
     program = pathlib.Path(os.environ.get("TESSERA", ROOT / "build/release/cli/tessera")).resolve()
     monkeypatch.setenv("PATH", f"{program.parent}:{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}")
     monkeypatch.setenv("PYTHONPATH", str(ROOT / "build/release/python"))
+    monkeypatch.setenv("TESSERA_TUNING_CACHE", str(tmp_path / "tuned"))
     monkeypatch.setenv("OMPI_ALLOW_RUN_AS_ROOT", "1")
     monkeypatch.setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")
     monkeypatch.setenv("TESSERA_TUNING_CACHE", str(tmp_path / "cache.sqlite"))
