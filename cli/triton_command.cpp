@@ -139,7 +139,8 @@ int run_triton_command(const RunArguments& a) {
   for (const triton::LineTraffic& l : launched.lines) {
     report.lines.push_back({l.line.file, l.line.line, l.line.column,
                             c.launch.storages[l.storage].name, l.requested.times,
-                            l.requested.read_bytes, l.requested.written_bytes});
+                            l.requested.read_bytes, l.requested.written_bytes,
+                            l.requested.sectors.requests, l.requested.sectors.sectors});
   }
   report.validated = "no: nothing to compare with";
   if (result.ok() && !a.no_check) {

@@ -213,8 +213,8 @@ NB_MODULE(_triton, m) {
   m.def("any_undefined", &live::any_declared_undefined);
   m.def("undefined", [](std::int64_t base) { return live::declared_undefined(address(base)); });
   nb::class_<Specialisation>(m, "Specialisation")
-      .def(nb::init<std::string, std::string, bool>(), nb::arg("ttir"), nb::arg("name"),
-           nb::arg("fusion"))
+      .def(nb::init<std::string, std::string, bool, std::string>(), nb::arg("ttir"),
+           nb::arg("name"), nb::arg("fusion"), nb::arg("layouts") = "")
       .def_prop_ro("name", &Specialisation::name)
       .def_prop_ro("ttir", &Specialisation::ttir);
   nb::class_<Signature>(m, "Signature")

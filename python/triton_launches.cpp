@@ -304,8 +304,9 @@ const triton::Kernel& Specialisation::kernel(Profile profile, const StopFlag& st
     std::rethrow_exception(failed->second);
   try {
     const Reading reading(name_, stop);
-    return *(kernels_[profile] =
-                 triton::plan_kernel(triton::load_module(ttir_, name_), profile, fusion_));
+    auto kernel = triton::plan_kernel(triton::load_module(ttir_, name_), profile, fusion_);
+    if (!layouts_.empty()) triton::set_layouts(*kernel, layouts_);
+    return *(kernels_[profile] = std::move(kernel));
   } catch (const Stopped&) {
     kernels_.erase(profile);
     throw;
@@ -327,7 +328,8 @@ report::RunReport Launched::report() const {
   r.validated = "no: nothing to compare with";
   for (const triton::LineTraffic& l : result.lines) {
     r.lines.push_back({l.line.file, l.line.line, l.line.column, storages[l.storage],
-                       l.requested.times, l.requested.read_bytes, l.requested.written_bytes});
+                       l.requested.times, l.requested.read_bytes, l.requested.written_bytes,
+                       l.requested.sectors.requests, l.requested.sectors.sectors});
   }
   return r;
 }

@@ -31,8 +31,12 @@ struct LaunchFinding {
 class Specialisation {
  public:
   /// `ttir`: the module, in generic form with locations. `fusion`: Triton's enable_fp_fusion.
-  Specialisation(std::string ttir, std::string name, bool fusion)
-      : ttir_(std::move(ttir)), name_(std::move(name)), fusion_(fusion) {}
+  /// `layouts`: as triton/sectors.hpp reads them, or "".
+  Specialisation(std::string ttir, std::string name, bool fusion, std::string layouts)
+      : ttir_(std::move(ttir)),
+        name_(std::move(name)),
+        fusion_(fusion),
+        layouts_(std::move(layouts)) {}
 
   const std::string& name() const { return name_; }
   const std::string& ttir() const { return ttir_; }
@@ -43,6 +47,7 @@ class Specialisation {
   std::string ttir_;
   std::string name_;
   bool fusion_;
+  std::string layouts_;
   std::map<Profile, std::unique_ptr<triton::Kernel>> kernels_;
   std::map<Profile, std::exception_ptr> failures_;
   std::mutex mutex_;

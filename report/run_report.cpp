@@ -141,12 +141,18 @@ std::string lines_table(const RunReport& r) {
   }
   std::string text;
   for (const LineTraffic& l : r.lines) {
-    text += fmt::format("{:<11} {:<{}}  {:<{}} {:>11} times {:>16} bytes {}\n",
+    std::string sectors;
+    if (l.requests > 0) {
+      sectors = fmt::format(", {} sectors, {:.3g} a request", with_commas(l.sectors),
+                            static_cast<double>(l.sectors) / static_cast<double>(l.requests));
+    }
+    text += fmt::format("{:<11} {:<{}}  {:<{}} {:>11} times {:>16} bytes {}{}\n",
                         text.empty() ? "lines" : "", place(l), width, l.ref, ref,
                         with_commas(l.times), with_commas(l.read_bytes + l.write_bytes),
                         l.write_bytes == 0  ? "read"
                         : l.read_bytes == 0 ? "written"
-                                            : "updated");
+                                            : "updated",
+                        sectors);
   }
   return text + "\n";
 }
@@ -460,6 +466,9 @@ Json traffic_json(const RunReport& r) {
                      {"times", l.times},
                      {"read_bytes", l.read_bytes},
                      {"write_bytes", l.write_bytes}});
+    if (l.requests == 0) continue;
+    lines.back()["requests"] = l.requests;
+    lines.back()["sectors"] = l.sectors;
   }
   Bytes hbm{r.ledger.hbm_read_bytes(), r.ledger.hbm_write_bytes()};
   if (r.elsewhere && r.elsewhere->closed_form) hbm = *r.elsewhere->closed_form;

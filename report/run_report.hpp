@@ -45,6 +45,9 @@ struct LineTraffic {
   std::int64_t times = 0;
   std::int64_t read_bytes = 0;
   std::int64_t write_bytes = 0;
+  /// Of a GPU's warps, and sectors of 32 bytes that they asked of the L1; 0: not asked for.
+  std::int64_t requests = 0;
+  std::int64_t sectors = 0;
 };
 
 /// Which tier chose the tiles, and what each that was asked said.

@@ -14,6 +14,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 constexpr const char* kModule = "/kernel.generic.mlir";
+constexpr std::size_t kMostBytesOfJson = std::size_t{1} << 24;
 
 [[noreturn]] void fail(const std::string& what) {
   throw InputError("bad-input", "meta.json: " + what);
@@ -70,6 +71,8 @@ class Reader {
   Case read() {
     c_.kernel = plan_kernel(load_module_file(folder_ + kModule), profile_,
                             meta_.value("enable_fp_fusion", true));
+    const std::string layouts = folder_ + "/layouts.json";
+    if (exists(layouts)) set_layouts(*c_.kernel, read_file(layouts, kMostBytesOfJson));
     c_.launch.kernel = c_.kernel.get();
     const Json& grid = meta_.at("grid");
     if (grid.size() > 3) fail("a grid has 3 extents");
@@ -153,7 +156,6 @@ class Reader {
 bool is_case(const std::string& path) { return exists(path + kModule); }
 
 Case read_case(const std::string& folder, Profile profile) {
-  constexpr std::size_t kMostBytesOfJson = std::size_t{1} << 24;
   try {
     // In the order of the file: that of the arguments.
     const Json meta = Json::parse(read_file(folder + "/meta.json", kMostBytesOfJson));

@@ -248,9 +248,7 @@ class Runner {
       const Requested& q = requested[i];
       if (q.times == 0) continue;
       const std::size_t s = i % storages;
-      all[s].times += q.times;
-      all[s].read_bytes += q.read_bytes;
-      all[s].written_bytes += q.written_bytes;
+      all[s] += q;
       const Site& site = m.sites()[i / storages];
       result.lines.push_back(
           {kernel_.program.locations[static_cast<std::size_t>(site.location)], s, q});

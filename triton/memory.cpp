@@ -305,6 +305,17 @@ bool Memory::store(Instance& x, int site, const Strided& lanes, std::int64_t wid
   return true;
 }
 
+void Memory::count_sectors(Instance& x, int site, const std::int64_t* addresses,
+                           const std::byte* mask, std::int64_t n, std::int64_t width) const {
+  const Site& of = sites_[static_cast<std::size_t>(site)];
+  std::int64_t first = 0;
+  while (mask != nullptr && first < n && mask[first] == std::byte{0}) ++first;
+  if (first == n) return;
+  const std::size_t storage = place(site, addresses[first], width).storage;
+  Sectors& all = x.requested[static_cast<std::size_t>(site) * storages_.size() + storage].sectors;
+  for (const WarpLayout& l : of.layouts) all += sectors_of(l, addresses, mask, width);
+}
+
 void Memory::check_lanes(Instance& x, int site, const std::int64_t* addresses,
                          const std::byte* mask, std::int64_t n, std::int64_t width,
                          const std::byte* from) const {

@@ -29,6 +29,7 @@
 #include "program/program.hpp"
 #include "triton/accesses.hpp"
 #include "triton/ranges.hpp"
+#include "triton/sectors.hpp"
 #include "triton/strided.hpp"
 
 namespace tessera::triton {
@@ -39,6 +40,8 @@ using namespace program;
 struct Site {
   int location = 0;
   enum class Kind : std::uint8_t { load, store, atomic } kind = Kind::load;
+  int number = -1;                       ///< among the accesses of its module
+  std::vector<WarpLayout> layouts = {};  ///< where they are asked for
 };
 
 /// What a site asked of a storage: every lane that is not masked off counts.
@@ -46,6 +49,15 @@ struct Requested {
   std::int64_t times = 0;  ///< that it ran and any lane was not masked off
   std::int64_t read_bytes = 0;
   std::int64_t written_bytes = 0;
+  Sectors sectors = {};  ///< of sites whose layouts are known
+
+  Requested& operator+=(const Requested& more) {
+    times += more.times;
+    read_bytes += more.read_bytes;
+    written_bytes += more.written_bytes;
+    sectors += more.sectors;
+    return *this;
+  }
 };
 
 struct GlobalStorage {
@@ -96,6 +108,9 @@ class Memory {
   bool load(Instance& x, int site, const Strided& lanes, std::int64_t width, std::byte* to);
   bool store(Instance& x, int site, const Strided& lanes, std::int64_t width,
              const std::byte* from);
+  /// Of a load or store that was done, whose site has layouts.
+  void count_sectors(Instance& x, int site, const std::int64_t* addresses, const std::byte* mask,
+                     std::int64_t n, std::int64_t width) const;
   /// The bytes of one lane of an atomic, which may change them; `acquire`, `release`: as its memory
   /// order says.
   std::byte* atomic(Instance& x, int site, std::int64_t address, std::int64_t width);

@@ -24,6 +24,22 @@ class KernelPlanner : public Planner {
 };
 Kernel& kernel_of(Planner& p) { return static_cast<KernelPlanner&>(p).kernel; }
 
+constexpr const char* kNumber = "tessera.access";
+
+/// Numbers the accesses to memory, in the order of the module's text.
+void number_accesses(Region& r, std::int64_t& next) {
+  for (Operation& op : r.operations) {
+    if (op.name == "tt.load" || op.name == "tt.store" || op.name.starts_with("tt.atomic")) {
+      Attributes attributes = op.attributes ? *op.attributes : Attributes();
+      attributes[kNumber].kind = Attribute::Kind::integer;
+      attributes[kNumber].integer = next++;
+      op.attributes = std::make_shared<const Attributes>(std::move(attributes));
+    }
+    for (Region& each : op.regions) number_accesses(each, next);
+  }
+  for (Region& other : r.others) number_accesses(other, next);
+}
+
 /// Triton's own limit is 2^20 elements.
 void check_size(const Type& t) {
   constexpr std::int64_t kMost = std::int64_t{1} << 24;
@@ -40,7 +56,7 @@ int site_of(Planner& p, const Operation& op, Site::Kind kind) {
   Kernel& k = kernel_of(p);
   if (k.sites.size() >= 65535) p.unsupported(op, "after 65,535 other accesses to memory");
   k.atomics = k.atomics || kind == Site::Kind::atomic;
-  k.sites.push_back({op.location, kind});
+  k.sites.push_back({op.location, kind, static_cast<int>(p.integer_or(op, kNumber, -1))});
   return static_cast<int>(k.sites.size()) - 1;
 }
 
@@ -66,6 +82,8 @@ std::unique_ptr<Kernel> plan_kernel(Module module, Profile profile, bool fusion,
                                        " public functions; a kernel is one");
   }
   for (const Type& t : module.types) check_size(t);
+  std::int64_t accesses = 0;
+  for (Function& f : module.functions) number_accesses(f.body, accesses);
   expand_combines(module);
   note_turns(module);
   auto kernel = std::make_unique<Kernel>();

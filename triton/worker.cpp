@@ -44,11 +44,7 @@ void Worker::run(std::int64_t program) {
 }
 
 void Worker::count(std::vector<Requested>& requested) const {
-  for (std::size_t i = 0; i < requested.size(); ++i) {
-    requested[i].times += instance_.requested[i].times;
-    requested[i].read_bytes += instance_.requested[i].read_bytes;
-    requested[i].written_bytes += instance_.requested[i].written_bytes;
-  }
+  for (std::size_t i = 0; i < requested.size(); ++i) requested[i] += instance_.requested[i];
 }
 
 }  // namespace tessera::triton

@@ -13,7 +13,8 @@ _CHECKS = ("all", "report")
 
 
 @contextlib.contextmanager
-def simulate_triton(device="h100", checks="all", *, threads=0, profile="exact", time_limit=None, cuda=False):
+def simulate_triton(device="h100", checks="all", *, threads=0, profile="exact", time_limit=None, cuda=False,
+                    sectors=False):
     """Runs each Triton kernel launched inside on a simulated GPU, on the caller's memory; gives a TritonReport.
 
     Arguments of kernels are torch's CPU tensors, or DeviceArrays around NumPy's arrays. No GPU is needed, and no torch.
@@ -29,6 +30,10 @@ def simulate_triton(device="h100", checks="all", *, threads=0, profile="exact", 
       it was in, as it ends with KeyboardInterrupt after Ctrl-C. None: as long as it takes.
     cuda: True: the simulation answers for "cuda", too: Triton's target is CUDA's, and torch's device "cuda" means this
       machine's memory. It says so on standard error.
+
+    sectors: True: the report's lines also say which sectors of 32 bytes the warps ask of the L1, for the layouts that Triton's
+      compiler chooses for the GPU (about a second more per kernel that is compiled). Of kernels with descriptors: what
+      they are without TMA.
 
     Autotuning, triton.testing.do_bench and torch.cuda.Event read the device's predicted time (predict/grid_time.hpp).
     """
@@ -54,7 +59,9 @@ def simulate_triton(device="h100", checks="all", *, threads=0, profile="exact", 
                   most_launched=_MOST_CALLS)
     with contextlib.ExitStack() as undo:
         undo.callback(_triton_report.stop)
-        simulated = driver.TesseraDriver(device, cuda)
+        simulated = driver.TesseraDriver(device, cuda, sectors)
+        undo.callback(setattr, compiler.TesseraBackend, "sectors", compiler.TesseraBackend.sectors)
+        compiler.TesseraBackend.sectors = sectors
         tensors = None
         if "torch" in sys.modules or (cuda and importlib.util.find_spec("torch") is not None):
             from tessera import _torch

@@ -1,9 +1,11 @@
 // How the launches of ../shared/triton-corpus, or of another folder of such, run: a line each, and
-// a table. usage: triton_corpus [PART OF A NAME [FOLDER [PROFILE]]]
+// a table. usage: triton_corpus [PART OF A NAME [FOLDER [PROFILE]]]. Where a launch's folder has
+// layouts.json (warp_layouts.py writes it), its sectors are held to FOLDER/h200_counters.json.
 #include <fmt/format.h>
 
 #include <chrono>
 #include <map>
+#include <nlohmann/json.hpp>
 
 #include "sim/diagnostics/diagnostic.hpp"
 #include "tests/triton/recorded.hpp"
@@ -33,11 +35,38 @@ void add(Nearness& all, const Nearness& one) {
   all.of_largest = std::max(all.of_largest, one.of_largest);
 }
 
+/// "load 32 store 5", and what an H200 counted if that is something else.
+std::string beside_counters(const LaunchResult& r, const nlohmann::json& counters,
+                            std::map<std::string, int>& agreement) {
+  Sectors of[2];
+  for (const LineTraffic& l : r.lines) {
+    Sectors& to = of[l.requested.written_bytes > 0 ? 1 : 0];
+    to.sectors += l.requested.sectors.sectors;
+  }
+  std::string text;
+  const char* const names[] = {"load", "store"};
+  for (std::size_t i = 0; i < 2; ++i) {
+    const std::int64_t counted = counters.at(std::string(names[i]) + "_sectors");
+    const bool same = counted == of[i].sectors;
+    ++agreement[fmt::format("{} sectors {}", names[i], same ? "exact" : "other")];
+    text += fmt::format(" {} {}", names[i], of[i].sectors);
+    if (!same) text += fmt::format(" (an H200: {})", counted);
+  }
+  return text;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   std::map<std::string, int> recorded;
   std::map<std::string, int> h200;
+  std::map<std::string, int> sectors;
+  nlohmann::json counters;
+  if (std::ifstream file(std::string(argc > 2 ? argv[2] : TESSERA_TRITON_CORPUS) +
+                         "/h200_counters.json");
+      file) {
+    counters = nlohmann::json::parse(file);
+  }
   double seconds = 0;
   RunOptions options;
   if (argc > 3) {
@@ -78,6 +107,11 @@ int main(int argc, char** argv) {
       fmt::print("{:<70} {:<22} {:<22} plan {:.1f} ms run {:.2f} ms\n", launch, word(with_recorded),
                  hopper > 0 ? word(with_h200) : "", 1e3 * since(start, planned),
                  1e3 * r.run.seconds);
+      const bool known = std::ranges::any_of(
+          c.kernel->sites, [](const triton::Site& s) { return !s.layouts.empty(); });
+      if (known && counters.contains(launch)) {
+        fmt::print("{:<70}{}\n", launch, beside_counters(r, counters.at(launch), sectors));
+      }
     } catch (const KernelError& e) {
       ++recorded["refused: " + e.diagnostic.headline];
       fmt::print("{:<70} {}\n", launch, e.diagnostic.text());
@@ -90,5 +124,6 @@ int main(int argc, char** argv) {
   for (const auto& [what, n] : recorded) fmt::print("  {:<40} {:>4}\n", what, n);
   fmt::print("beside an H200\n");
   for (const auto& [what, n] : h200) fmt::print("  {:<40} {:>4}\n", what, n);
+  for (const auto& [what, n] : sectors) fmt::print("  {:<40} {:>4}\n", what, n);
   fmt::print("{:.2f} s in launches\n", seconds);
 }

@@ -141,6 +141,14 @@ Access access_of(Planner& p, const Type& t, int pointer, int mask) {
   return a;
 }
 
+bool has_layouts(const Instance& x, int site) {
+  return !x.memory.sites()[static_cast<std::size_t>(site)].layouts.empty();
+}
+void count_sectors(Instance& x, int site, const Access& access, std::int64_t width) {
+  const Access::Lanes lanes = access.lanes(x);
+  x.memory.count_sectors(x, site, lanes.addresses(), lanes.on(), access.elems, width);
+}
+
 /// Lanes that a mask leaves out are undefined.
 void leave_out(StorageHandle& poison, Origin origin, const std::byte* mask, std::int64_t n) {
   for (std::int64_t i = 0; i < n; ++i) {
@@ -209,6 +217,7 @@ void plan_load(Planner& p, const Operation& op) {
       s = {};
       Instance& i = instance(x);
       i.memory.load(i, site, &address, nullptr, 1, width, s.bytes.data(), undefined);
+      if (has_layouts(i, site)) i.memory.count_sectors(i, site, &address, nullptr, 1, width);
       if (undefined) s.poison = std::to_integer<Origin>(undefined.bytes()[0]);
     });
     p.reads_memory(op, -1);
@@ -247,6 +256,7 @@ void plan_load(Planner& p, const Operation& op) {
       if (!full) others(x, v, elements_of(x, access.mask).data.bytes());
       if (i.memory.load(i, site, *lanes, width, v.data.bytes())) {
         x.vector(to) = std::move(v);
+        if (has_layouts(i, site)) count_sectors(i, site, access, width);
         return;
       }
       v.poison = StorageHandle();
@@ -256,6 +266,7 @@ void plan_load(Planner& p, const Operation& op) {
     if (on != nullptr) others(x, v, on);
     i.memory.load(i, site, lanes.addresses(), on, n, width, v.data.bytes(), v.poison);
     x.vector(to) = std::move(v);
+    if (has_layouts(i, site)) i.memory.count_sectors(i, site, lanes.addresses(), on, n, width);
   });
   p.reads_memory(op, -1);
 }
@@ -279,6 +290,7 @@ void plan_store(Planner& p, const Operation& op) {
       const auto poison = std::byte{s.poison};
       Instance& i = instance(x);
       i.memory.store(i, site, &address, nullptr, 1, width, s.bytes.data(), &poison);
+      if (has_layouts(i, site)) i.memory.count_sectors(i, site, &address, nullptr, 1, width);
     });
     return;
   }
@@ -291,11 +303,15 @@ void plan_store(Planner& p, const Operation& op) {
     Instance& i = instance(x);
     bool full = false;
     if (const auto lanes = access.strided(x, full);
-        lanes && !v.poison && i.memory.store(i, site, *lanes, width, v.data.bytes()))
+        lanes && !v.poison && i.memory.store(i, site, *lanes, width, v.data.bytes())) {
+      if (has_layouts(i, site)) count_sectors(i, site, access, width);
       return;
+    }
     const Access::Lanes lanes = access.lanes(x);
     i.memory.store(i, site, lanes.addresses(), lanes.on(), access.elems, width, v.data.bytes(),
                    v.poison ? v.poison.bytes() : nullptr);
+    if (has_layouts(i, site))
+      i.memory.count_sectors(i, site, lanes.addresses(), lanes.on(), access.elems, width);
   });
 }
 

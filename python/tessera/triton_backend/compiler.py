@@ -2,13 +2,14 @@
 import ctypes
 import functools
 import json
+import warnings
 
 import triton
 from triton._C import libtriton
 from triton._C.libtriton import ir, passes
 from triton.backends.nvidia import compiler as _cuda  # ours up to TTIR
 
-from tessera.triton_backend import assembly
+from tessera.triton_backend import assembly, warp_layouts
 
 OLDEST = (3, 7)  # of Triton's versions, those that export what prints generic form
 
@@ -50,6 +51,7 @@ class TesseraBackend(_cuda.CUDABackend):
     """Stages: ttir, as for a GPU, then what tessera reads: a line of settings, the module after it."""
 
     targets = {"tessera"}  # that are ours; a simulation that answers for "cuda" adds it
+    sectors = False  # a simulation that counts them sets it
 
     @staticmethod
     def supports_target(target):
@@ -60,7 +62,7 @@ class TesseraBackend(_cuda.CUDABackend):
         self.binary_ext = "tessera"
 
     def hash(self):
-        return f"tessera-2-{self.target.backend}-{self.target.arch}"
+        return f"tessera-2-{self.target.backend}-{self.target.arch}{'-sectors' if self.sectors else ''}"
 
     def add_stages(self, stages, options, language=None):
         if language is not None and language.name != "TRITON":
@@ -74,5 +76,14 @@ class TesseraBackend(_cuda.CUDABackend):
             return without_descriptors(self.make_ttir(module, metadata, options, capability))
 
         stages["ttir"] = ttir
-        first = json.dumps(assembly.settings(options, capability))
-        stages["tessera"] = lambda module, metadata: f"{first}\n{module}".encode()
+
+        def tessera(module, metadata):
+            settings = assembly.settings(options, capability)
+            text = str(module)
+            if self.sectors:
+                settings["layouts"], why = warp_layouts.asked(text, capability, settings["options"])
+                if settings["layouts"] is None:
+                    warnings.warn(f"the sectors of {metadata['name']} are not counted: Triton's compiler makes nothing of it for a GPU: {why}")
+            return f"{json.dumps(settings)}\n{text}".encode()
+
+        stages["tessera"] = tessera

@@ -100,7 +100,8 @@ def _specialisation(name, kernel):
     found = _specialisations.get(kernel)
     if found is None:
         first, module = kernel.decode().split("\n", 1)
-        found = _specialisations[kernel] = _triton.Specialisation(module, name, json.loads(first)["fusion"])
+        settings = json.loads(first)
+        found = _specialisations[kernel] = _triton.Specialisation(module, name, settings["fusion"], settings.get("layouts") or "")
     return found
 
 
@@ -122,13 +123,13 @@ class _Utils:
 class TesseraDriver(DriverBase):
     """`device`: a GPU that tessera knows."""
 
-    def __init__(self, device=None, cuda=False):
+    def __init__(self, device=None, cuda=False, sectors=False):
         self.gpu = _triton.gpu(device or os.environ.get("TESSERA_TRITON_DEVICE", "h100"))
         self.utils = _Utils(self)
         self.launcher_cls = _launcher
         name = self.gpu[0]
         self._target = GPUTarget("cuda" if cuda else "tessera", _ARCHES.get(name, 90), 32)
-        self._number = _FIRST_DEVICE + 2 * _triton.device_names().index(name) + cuda
+        self._number = _FIRST_DEVICE + 4 * _triton.device_names().index(name) + 2 * sectors + cuda
 
     @staticmethod
     def is_active():

@@ -1,0 +1,92 @@
+#include "triton/sectors.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <nlohmann/json.hpp>
+
+#include "sim/diagnostics/diagnostic.hpp"
+#include "triton/plan_kernel.hpp"
+
+namespace tessera::triton {
+
+namespace {
+
+constexpr std::int64_t kSector = 32;
+
+/// The element of a number's bits.
+std::int64_t element_of(const std::vector<std::int64_t>& bases, std::size_t number) {
+  std::int64_t element = 0;
+  for (std::size_t b = 0; b < bases.size(); ++b) {
+    if ((number >> b & 1) != 0) element ^= bases[b];
+  }
+  return element;
+}
+/// The bits that say nothing of the element.
+std::size_t free_bits(const std::vector<std::int64_t>& bases) {
+  std::size_t bits = 0;
+  for (std::size_t b = 0; b < bases.size(); ++b) bits |= bases[b] == 0 ? std::size_t{1} << b : 0;
+  return bits;
+}
+
+}  // namespace
+
+Sectors sectors_of(const WarpLayout& layout, const std::int64_t* addresses, const std::byte* mask,
+                   std::int64_t width) {
+  Sectors s;
+  const std::size_t free_registers = free_bits(layout.registers);
+  const std::size_t free_lanes = layout.once ? free_bits(layout.lanes) : 0;
+  const std::size_t free_warps = layout.once ? free_bits(layout.warps) : 0;
+  const auto step = static_cast<std::size_t>(std::max<std::int64_t>(1, layout.bytes / width));
+  const std::size_t lanes = std::size_t{1} << layout.lanes.size();
+  std::vector<std::int64_t> touched;
+  for (std::size_t w = 0; w < std::size_t{1} << layout.warps.size(); ++w) {
+    if ((w & free_warps) != 0) continue;
+    const std::int64_t of_warp = element_of(layout.warps, w);
+    for (std::size_t r = 0; r < std::size_t{1} << layout.registers.size(); r += step) {
+      if ((r & free_registers) != 0) continue;
+      const std::int64_t of_register = of_warp ^ element_of(layout.registers, r);
+      touched.clear();
+      for (std::size_t l = 0; l < lanes; ++l) {
+        if ((l & free_lanes) != 0) continue;
+        const std::int64_t e = of_register ^ element_of(layout.lanes, l);
+        if (mask != nullptr && mask[e] == std::byte{0}) continue;
+        const std::int64_t last =
+            (addresses[e] + std::max<std::int64_t>(layout.bytes, width) - 1) / kSector;
+        for (std::int64_t k = addresses[e] / kSector; k <= last; ++k) {
+          if (touched.empty() || touched.back() != k) touched.push_back(k);
+        }
+      }
+      if (touched.empty()) continue;
+      std::ranges::sort(touched);
+      ++s.requests;
+      s.sectors += std::ranges::distance(touched.begin(), std::ranges::unique(touched).begin());
+    }
+  }
+  return s;
+}
+
+void set_layouts(Kernel& kernel, const std::string& json) {
+  using Json = nlohmann::json;
+  try {
+    const Json all = Json::parse(json);
+    for (Site& site : kernel.sites) {
+      if (site.number >= std::ssize(all))
+        throw InputError("bad-input", "layouts of another module: they are " +
+                                          std::to_string(all.size()) + ", and " +
+                                          kernel.program.name + " has more accesses");
+      for (const Json& of : all.at(static_cast<std::size_t>(site.number))) {
+        WarpLayout& l = site.layouts.emplace_back();
+        of.at("registers").get_to(l.registers);
+        of.at("lanes").get_to(l.lanes);
+        of.at("warps").get_to(l.warps);
+        of.at("bytes").get_to(l.bytes);
+        of.at("once").get_to(l.once);
+      }
+    }
+  } catch (const Json::exception& e) {
+    throw InputError("bad-input", std::string("layouts of warps: ") + e.what());
+  }
+}
+
+}  // namespace tessera::triton

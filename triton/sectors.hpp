@@ -1,0 +1,49 @@
+// Sectors of 32 bytes that the loads and stores of a kernel ask of the L1 on a GPU: warp by warp,
+// for the lanes and registers that Triton's compiler gave each element (warp_layouts.py asks it).
+//
+// An instruction of a warp asks for each sector that one of its lanes touches, once. Lanes that a
+// mask leaves out touch none; of a store, or a copy to shared memory, also those that hold what
+// another lane holds. Left out: atomics, and what ptxas makes of equal loads.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace tessera::triton {
+
+struct Kernel;
+
+/// Which elements of a tensor, by their row-major index, an instruction of a warp has: the sum of
+/// those bases whose bits the numbers of register, lane and warp have. A base of 0: the element is
+/// there twice.
+struct WarpLayout {
+  std::vector<std::int64_t> registers;
+  std::vector<std::int64_t> lanes;
+  std::vector<std::int64_t> warps;
+  int bytes = 0;      ///< of one instruction and lane
+  bool once = false;  ///< of lanes that hold the same element one accesses it
+};
+
+struct Sectors {
+  std::int64_t requests = 0;  ///< instructions of warps with any lane that is not masked off
+  std::int64_t sectors = 0;
+
+  Sectors& operator+=(const Sectors& more) {
+    requests += more.requests;
+    sectors += more.sectors;
+    return *this;
+  }
+};
+
+/// `mask`: null: all. Addresses and mask by the row-major index of the element, of `width` bytes.
+Sectors sectors_of(const WarpLayout& layout, const std::int64_t* addresses, const std::byte* mask,
+                   std::int64_t width);
+
+/// Gives the kernel's accesses their layouts. `json`: a list, in the order of the module's tt.load,
+/// tt.store and tt.atomic_*, of lists: {"registers": [], "lanes": [], "warps": [], "bytes": n,
+/// "once": false} for each time that the compiled kernel makes that access where the module makes
+/// it once. Throws InputError if it is none, or another module's.
+void set_layouts(Kernel& kernel, const std::string& json);
+
+}  // namespace tessera::triton
