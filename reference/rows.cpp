@@ -230,4 +230,36 @@ Expected rope(const Tensor& x, const Tensor& cosines, const Tensor& sines, bool 
   return o;
 }
 
+std::vector<Expected> cross_entropy(const Tensor& x, const Tensor& w,
+                                    const std::vector<int>& labels) {
+  const Matrix logits = product(to_matrix(x), to_matrix(w));
+  const Matrix logits_error = product_error(to_matrix(x), to_matrix(w));
+  const std::size_t m = logits.shape(0);
+  const std::size_t n = logits.shape(1);
+  const Tensor empty{{m, 1}, Row(m)};
+  Expected loss{empty, empty};
+  Expected lse{empty, empty};
+  for (std::size_t i = 0; i < m; ++i) {
+    const Row s = row_of(logits, i);
+    const Row e = row_of(logits_error, i);
+    const double top = *std::max_element(s.begin(), s.end());
+    const double range = top - *std::min_element(s.begin(), s.end());
+    double sum = 0;
+    for (const double v : s) sum += std::exp(v - top);
+    const double all = top + std::log(sum);
+    // The log of a sum of exps is off by no more than any term's exponent; terms are rescaled as
+    // the maximum rises, by factors whose exponents add up to the range at most. Any order of them.
+    const double worst = *std::max_element(e.begin(), e.end());
+    const double off = worst + kU32 * (static_cast<double>(n) + 16 + 3 * (range + 2 * worst)) +
+                       2 * kU32 * (std::abs(top) + std::log(sum) + std::abs(all)) + kTiny;
+    lse.value.values[i] = all;
+    lse.error.values[i] = off;
+    if (labels[i] < 0 || static_cast<std::size_t>(labels[i]) >= n) continue;
+    const auto label = static_cast<std::size_t>(labels[i]);
+    loss.value.values[i] = all - s[label];
+    loss.error.values[i] = off + e[label] + 2 * kU32 * std::abs(all - s[label]);
+  }
+  return {loss, lse};
+}
+
 }  // namespace tessera::reference

@@ -31,5 +31,9 @@ std::vector<Expected> norm_rows_grad(const Tensor& dy, const Tensor& h, const Te
 /// x (batch, heads, len, 2 half) with column a and a + half turned by the angle of its position,
 /// whose cosines and sines are (len, half); `back`: by the opposite angle.
 Expected rope(const Tensor& x, const Tensor& cosines, const Tensor& sines, bool back);
+/// log sum exp of each row of x @ w less the logit of its label (0: no column is), and the
+/// former, both (m, 1).
+std::vector<Expected> cross_entropy(const Tensor& x, const Tensor& w,
+                                    const std::vector<int>& labels);
 
 }  // namespace tessera::reference

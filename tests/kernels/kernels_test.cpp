@@ -231,6 +231,7 @@ TEST_CASE("closed forms hold over odd sizes and tiles", "[kernels]") {
       {"quantised_matmul", {{"m", "100"}, {"n", "90"}, {"k", "400"}, {"group", "512"}}},
       {"quantised_matmul",
        {{"m", "100"}, {"n", "128"}, {"k", "77"}, {"nf4", "1"}, {"group", "32"}, {"bg", "4"}}},
+      {"cross_entropy", {{"m", "100"}, {"n", "700"}, {"k", "100"}, {"bm", "16"}, {"bk", "128"}}},
       {"paged_attention", {{"batch", "9"}, {"kv_heads", "1"}, {"page", "16"}, {"pages", "3"}}},
       {"paged_attention", {{"batch", "5"}, {"kv_heads", "3"}, {"pages", "5"}, {"window", "70"}}},
   };
