@@ -44,10 +44,10 @@ Resolved resolve(Configurations& configurations, const Key& key, const Names& pa
   q.why_not = [&](const Configuration& c) { return other_names(c, parameters); };
   q.no_autotune = no_autotune;
   if (!autotune.is_none()) q.autotune = [&] { return nb::cast<std::optional<Entry>>(autotune()); };
-  Answer answer = configurations.resolve(q);
-  Resolved resolved{std::move(answer.configuration), name(answer.tier), answer.seconds, {}};
-  for (Said& said : answer.said)
-    std::get<3>(resolved).emplace_back(name(said.tier), std::move(said.what));
+  const Answer answer = configurations.resolve(q);
+  Resolved resolved{answer.configuration, name(answer.tier), answer.seconds, {}};
+  for (const Said& said : answer.said)
+    std::get<3>(resolved).emplace_back(name(said.tier), said.what);
   return resolved;
 }
 
@@ -81,7 +81,7 @@ NB_MODULE(_tuning, m) {
   nb::set_leak_warnings(false);
   raise_input_errors_as_value_errors();
   nb::class_<Key>(m, "Key").def_ro("sizes", &Key::sizes).def_ro("shapes", &Key::shapes);
-  nb::class_<Overlay>(m, "Overlay");
+  nb::class_<Overlay>(m, "Overlay").def_ro("origin", &Overlay::origin);
   nb::class_<Entry>(m, "Entry")
       .def_ro("configuration", &Entry::configuration)
       .def_ro("seconds", &Entry::seconds)
