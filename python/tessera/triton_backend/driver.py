@@ -13,7 +13,7 @@ from triton.backends.driver import DriverBase, decompose_descriptor
 
 from tessera import _triton, _triton_report
 
-_ARCHES = {"a100": 80, "h100": 90, "h200": 90}
+_ARCHES = {"a100": 80, "b200": 100, "h100": 90, "h200": 90, "l4": 89, "rtx-4090": 89}
 _FIRST_DEVICE = 1000
 
 
