@@ -99,7 +99,10 @@ report::RunReport report_of(const KernelHandle& kernel, const Request& request,
           "shared memory; products by {}; {} inputs by TMA, {} by threads{}",
           with_commas(launch.cells), launch.threads, launch.registers, launch.local_bytes,
           launch.stages, human_bytes(launch.shared_bytes),
-          launch.tensor_cores ? "wgmma" : "FMA chains", launch.by_copy_engine, launch.by_threads,
+          launch.mma_sync       ? "mma.sync"
+          : launch.tensor_cores ? "wgmma"
+                                : "FMA chains",
+          launch.by_copy_engine, launch.by_threads,
           launch.spread > 0 ? fmt::format("; {} copied first", launch.spread) : "");
     }
   }

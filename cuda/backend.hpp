@@ -55,7 +55,8 @@ struct Launched {
   int registers = 0;    ///< per thread
   int local_bytes = 0;  ///< per thread: spilled
   long long cells = 0;
-  bool tensor_cores = false;     ///< dot() by wgmma, not by SIMT lanes
+  bool tensor_cores = false;     ///< dot() by wgmma or mma.sync, not by SIMT lanes
+  bool mma_sync = false;         ///< of the two
   bool fast_functions = false;   ///< elementary functions are the GPU's own
   int by_copy_engine = 0;        ///< pipelined inputs that the copy engine (TMA) brings
   bool keeps_checksums = false;  ///< it was built to

@@ -178,8 +178,7 @@ __device__ __forceinline__ void store_region(T* array, const R& where, const X& 
   constexpr int kPair = 2 * static_cast<int>(sizeof(T));
   const bool plain =
       Th::template kWholeCols<kC> && columns == kC && where.rows_aligned(array, kPair);
-  constexpr bool kEights =
-      Th::kTensorCores && sizeof(T) == 2 && kC % 32 == 0 && kR > 1 && Keep::kByPlace;
+  constexpr bool kEights = Th::kWgmma && sizeof(T) == 2 && kC % 32 == 0 && kR > 1 && Keep::kByPlace;
   const bool eights = kEights && columns == kC && where.rows_aligned(array, 16);
   const int first_column = Th::first_here();
 #pragma unroll

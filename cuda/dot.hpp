@@ -1,7 +1,9 @@
 // dot(): each product by itself. Products of 16-bit floats are of tensor cores where the kernel's
-// threads are laid out for them (sim/body/cta.hpp), all others of SIMT lanes.
+// threads are laid out for them (sim/body/cta.hpp), by wgmma or by mma.sync, all others of SIMT
+// lanes.
 #pragma once
 
+#include "cuda/mma_dot.hpp"
 #include "cuda/simt_dot.hpp"
 #include "cuda/tensor_dot.hpp"
 
@@ -17,7 +19,9 @@ __device__ __forceinline__ void multiply_add(const Product<A, B>& product,
     // A value: its elements change places first.
     const auto turned = Cta<Th>::load(product.a);
     multiply_add<kFresh>(Product<std::remove_const_t<decltype(turned)>, B>{turned, product.b}, sum);
-  } else if constexpr (Th::kTensorCores && kIsHalf<typename A::Element>) {
+  } else if constexpr (Th::kTensorCores && !Th::kWgmma) {
+    warps_multiply_add<kFresh>(product, sum);
+  } else if constexpr (Th::kWgmma && kIsHalf<typename A::Element>) {
     tensor_multiply_add<kFresh>(product, sum);
   } else {
     if constexpr (kFresh) Cta<Th>::assign(sum, Sum{});

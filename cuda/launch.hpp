@@ -373,6 +373,7 @@ Launched launch(const Launch& given) {
   result.stages = Traits::kStages.of_step;
   result.shared_bytes = Traits::kBytes;
   result.tensor_cores = Traits::Layout::kTensorCores;
+  result.mma_sync = Traits::kLaunch.mma_sync;
   result.fast_functions = Traits::Layout::kFastFunctions && !kExactFunctions;
   result.by_copy_engine = sides[0].by_copy_engine;
   result.by_threads = sides[0].by_threads;

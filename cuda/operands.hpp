@@ -268,13 +268,16 @@ struct SpecTraits<S, std::index_sequence<kI...>> {
   static constexpr int kChunksAt = kLaunch.half_warps > 1
                                        ? static_cast<int>(kSharedBegin + kAll.chunks_at(kStages))
                                        : 0;
+  static constexpr int kHandAt =
+      kLaunch.mma_sync ? static_cast<int>(kSharedBegin + kAll.chunks_at(kStages)) : 0;
   /// More elements than that, of the largest block, and a thread has no registers for two tiles.
   static constexpr int kMostHeld = 64;
   static constexpr bool kLazy = cta::long_rows_of(kAll).held > kMostHeld;
-  using Layout =
+  using Layout = std::conditional_t<
+      kLaunch.mma_sync, Warps<kLaunch.warpgroups, kHandAt, kExchangeAt>,
       std::conditional_t<kLaunch.tensor_cores, Warpgroups<kLaunch.warpgroups, kExchangeAt>,
                          Threads<kComputing, kLaunch.half_warps, kExchangeAt, kChunksAt,
-                                 kLaunch.fast_functions, kLazy>>;
+                                 kLaunch.fast_functions, kLazy>>>;
 };
 
 }  // namespace tessera::cuda

@@ -47,6 +47,7 @@ template <int kCount, int kHalfWarps = 1, int kExchangeAt = 0, int kChunksAt = 0
 struct Threads : OnDevice {
   static_assert(kCount % 128 == 0 && kCount <= 896, "whole warpgroups, one of them left to fetch");
   static constexpr bool kTensorCores = false;
+  static constexpr bool kWgmma = false;
   static constexpr bool kFastFunctions = kFast;
   static constexpr int kThreads = kCount;
   static constexpr int kExchange = kExchangeAt;

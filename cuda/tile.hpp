@@ -2,11 +2,10 @@
 // the backend that sim/ops hands its ops to.
 //
 // A register tile is spread over the computing threads as its layout says (cuda/threads.hpp,
-// cuda/warpgroups.hpp); elementwise ops, row reductions and casts touch a thread's own elements and
-// those of the threads of its row. Tiles in shared memory are read where an op wants them. Where
-// tensor cores fill a thread's registers with an accumulator, elementwise ops wait until somebody
-// wants their elements. dot() is a right-hand side: cuda/simt_dot.hpp and cuda/tensor_dot.hpp
-// compute it.
+// cuda/warpgroups.hpp, cuda/warps.hpp); elementwise ops, row reductions and casts touch a thread's
+// own elements and those of the threads of its row. Tiles in shared memory are read where an op
+// wants them. Where tensor cores fill a thread's registers with an accumulator, elementwise ops
+// wait until somebody wants their elements. dot() is a right-hand side: cuda/dot.hpp computes it.
 #pragma once
 
 #include "cuda/exchange.hpp"
@@ -14,6 +13,7 @@
 #include "cuda/packing.hpp"
 #include "cuda/quotient.hpp"
 #include "cuda/warpgroups.hpp"
+#include "cuda/warps.hpp"
 #include "sim/ops/cast.hpp"
 #include "sim/ops/div.hpp"
 #include "sim/ops/dot.hpp"

@@ -19,6 +19,7 @@ template <int kCount, int kExchangeAt = 0>
 struct Warpgroups : OnDevice {
   static_assert(kCount >= 1 && kCount <= 4, "one to four warpgroups compute");
   static constexpr bool kTensorCores = true;
+  static constexpr bool kWgmma = true;
   static constexpr bool kFastFunctions = true;
   static constexpr int kThreads = 128 * kCount;
   static constexpr int kExchange = kExchangeAt;

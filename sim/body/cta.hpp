@@ -43,6 +43,11 @@ inline constexpr int kPanelBytes = 128;
 inline constexpr int kLongestPanelled = 2048;
 /// Of a kernel that moves elements from thread to thread, beyond what a warp's shuffles do.
 inline constexpr int kExchangeBytes = 16 * 1024;
+/// Of a kernel whose products are mma.sync's: left operands that lie in registers, then for each
+/// warpgroup the lanes of 8 rows, which lie apart so that no bank has two of them.
+inline constexpr int kHandBytes = 8 * 1024;
+inline constexpr int kLanePitch = kReduceLanes + 8;
+inline constexpr int kLaneBytes = 8 * kLanePitch * 4;
 
 constexpr std::int64_t round_up(std::int64_t n, std::int64_t to) { return (n + to - 1) / to * to; }
 
@@ -110,6 +115,8 @@ struct LongRows {
   constexpr int resident() const { return warpgroups == 1 ? 3 : warpgroups == 2 ? 2 : 1; }
 };
 constexpr LongRows long_rows_of(const Operands& operands);
+/// Bytes of shared memory that rows, or products, are handed over in.
+constexpr std::int64_t handed_bytes(const Operands& operands);
 
 /// Operands in the order of the spec.
 struct Operands {
@@ -147,14 +154,15 @@ struct Operands {
   constexpr std::int64_t exchange_at(Stages stages) const {
     return round_up(cell_ring_at(stages) + kCellRing, 1024);  // tensor cores read panels there
   }
-  /// Where what chunks of long rows are reduced to begins.
+  /// Where what chunks of long rows are reduced to begins, or what mma.sync's threads hand over.
   constexpr std::int64_t chunks_at(Stages stages) const {
-    return exchanges ? exchange_at(stages) + kExchangeBytes : cell_ring_at(stages) + kCellRing;
+    return round_up(
+        exchanges ? exchange_at(stages) + kExchangeBytes : cell_ring_at(stages) + kCellRing,
+        handed_bytes(*this) > 0 ? 16 : 1);
   }
   /// Where scratch of run_scoped begins.
   constexpr std::int64_t scope_at(Stages stages) const {
-    return round_up(chunks_at(stages) + long_rows_of(*this).chunk_bytes,
-                    scope_bytes > 0 ? 1024 : 1);
+    return round_up(chunks_at(stages) + handed_bytes(*this), scope_bytes > 0 ? 1024 : 1);
   }
   constexpr std::int64_t shared_bytes(Stages stages) const {
     return scope_at(stages) + scope_bytes;
@@ -195,12 +203,21 @@ constexpr bool for_tensor_cores(const Operand& op) {
   return half && op.tile().panelled && op.tile_rows() % 16 == 0;
 }
 
+/// True if mma.sync can read it, or it is no operand of a product.
+constexpr bool for_mma_sync(const Operand& op) {
+  if (op.role != Role::in && op.role != Role::vmem) return true;
+  if (op.rows == 1 || op.cols == 1 || !is_float(op.dtype)) return true;
+  return op.dtype == DType::f32 || op.dtype == DType::bf16 || op.dtype == DType::f16;
+}
+
 /// The warpgroups that compute, with what, and half-warps of a row.
 struct Computing {
   bool tensor_cores = false;
   int warpgroups = 1;
   int half_warps = 1;
   bool fast_functions = false;  ///< the hardware's: what is read and written does not show them
+  bool mma_sync = false;        ///< the tensor cores' instruction, instead of wgmma
+  int held = 0;                 ///< with it: elements of a tile that a thread has
 };
 constexpr LongRows long_rows_of(const Operands& operands) {
   int rows = 1;
@@ -239,6 +256,7 @@ constexpr Computing computing_of(const Operands& operands) {
   std::int64_t statistic_rows = 1;
   std::int64_t in_rows = 1;
   bool suits = !operands.peers;
+  bool suits_mma_sync = suits;
   bool halves = false;
   for (const Operand& op : operands) {
     const bool vmem = op.role == Role::vmem;
@@ -246,6 +264,7 @@ constexpr Computing computing_of(const Operands& operands) {
       sum_rows = std::max<std::int64_t>(sum_rows, op.rows);
       sum_elems = std::max(sum_elems, op.elems());
       suits = suits && op.cols % 64 == 0;
+      suits_mma_sync = suits_mma_sync && op.rows % 8 == 0 && op.cols % 8 == 0;
     }
     if (op.role == Role::accum || op.role == Role::out) elems = std::max(elems, op.elems());
     if (vmem && operands.peers) elems = std::max(elems, std::int64_t{op.tile_rows()} * op.cols);
@@ -253,6 +272,7 @@ constexpr Computing computing_of(const Operands& operands) {
       statistic_rows = std::max<std::int64_t>(statistic_rows, op.rows);
     if (op.role == Role::in) in_rows = std::max<std::int64_t>(in_rows, op.rows);
     suits = suits && for_tensor_cores(op);
+    suits_mma_sync = suits_mma_sync && for_mma_sync(op);
     halves =
         halves || ((op.role == Role::in || vmem) && is_float(op.dtype) && bit_width(op.dtype) < 32);
   }
@@ -264,14 +284,30 @@ constexpr Computing computing_of(const Operands& operands) {
     }
     return {true, 1, 1, true};
   }
+  // Beside a running statistic of rows, a body makes tiles as wide as an input has rows: scores.
+  const std::int64_t tile_elems =
+      statistic_rows > 1 ? std::max(elems, statistic_rows * in_rows) : elems;
+  // mma.sync takes few rows, and any 8 columns: warpgroups, of 16 rows at a time, until a thread
+  // has at most 64 elements of a tile.
+  if (suits_mma_sync && halves && sum_elems > 1) {
+    int n = 1;
+    while (n < 4 && tile_elems > 64 * kWarpgroup * n && 16 * n < sum_rows) ++n;
+    const auto held = static_cast<int>(ceil_div(tile_elems, kWarpgroup * n));
+    if (held <= 96) return {true, n, 1, true, true, held};
+  }
   const LongRows rows = long_rows_of(operands);
   if (rows.are()) return {false, rows.warpgroups, rows.half_warps, rows.narrow};
-  // Beside a running statistic of rows, a body makes tiles as wide as an input has rows: scores.
-  if (statistic_rows > 1) elems = std::max(elems, statistic_rows * in_rows);
+  elems = tile_elems;
   // SIMT: as many threads as keep a register tile within 64 elements each, 128 to 512.
   int warpgroups = 1;
   while (warpgroups < 4 && elems > 64 * kWarpgroup * warpgroups) warpgroups *= 2;
   return {false, warpgroups};
+}
+
+constexpr std::int64_t handed_bytes(const Operands& operands) {
+  const Computing computing = computing_of(operands);
+  if (computing.mma_sync) return kHandBytes + std::int64_t{kLaneBytes} * computing.warpgroups;
+  return computing.tensor_cores ? 0 : long_rows_of(operands).chunk_bytes;
 }
 
 /// Of a thread: setmaxnreg moves those of producing threads to computing ones.
@@ -298,10 +334,9 @@ struct Launch : Computing {
   int resident = 1;   ///< CTAs that a multiprocessor holds at a time
   int at_least = 1;   ///< CTAs for which registers are kept
 };
-/// Of long rows: CTAs side by side hide what each waits for; fewer where two slots do not fit.
-constexpr Launch launch_of_rows(Launch l, const LongRows& rows, const Operands& operands,
-                                const Sm& sm) {
-  for (l.resident = rows.resident(); l.resident > 0; --l.resident) {
+/// CTAs side by side hide what each waits for; fewer where two slots do not fit.
+constexpr Launch launch_side_by_side(Launch l, int most, const Operands& operands, const Sm& sm) {
+  for (l.resident = most; l.resident > 0; --l.resident) {
     l.stages = stages_of(operands, sm, l.resident);
     if (l.stages.of_step > 1 || l.resident == 1) break;
   }
@@ -313,7 +348,12 @@ constexpr Launch launch_of_rows(Launch l, const LongRows& rows, const Operands& 
 constexpr Launch launch_of(const Operands& operands, const Sm& sm) {
   Launch l{computing_of(operands)};
   l.threads = kWarpgroup * l.warpgroups + kProducers;
-  if (l.half_warps > 1) return launch_of_rows(l, long_rows_of(operands), operands, sm);
+  if (l.half_warps > 1)
+    return launch_side_by_side(l, long_rows_of(operands).resident(), operands, sm);
+  // Few elements leave registers for a second CTA of one warpgroup.
+  constexpr int kFew = 32;
+  if (l.mma_sync)
+    return launch_side_by_side(l, l.warpgroups == 1 && l.held <= kFew ? 2 : 1, operands, sm);
   l.stages = stages_of(operands, sm);
   l.shared_bytes = operands.shared_bytes(l.stages);
   l.registers = registers_of(l.warpgroups, sm).computing;

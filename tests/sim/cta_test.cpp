@@ -41,7 +41,10 @@ TEST_CASE("a launch is a constant", "[sim][cta]") {
 }
 
 TEST_CASE("wgmma multiplies what lies in panels, in whole warpgroups", "[sim][cta]") {
-  const auto tensor = [](Product p) { return p.launch().tensor_cores; };
+  const auto tensor = [](Product p) {
+    const Launch l = p.launch();
+    return l.tensor_cores && !l.mma_sync;
+  };
   CHECK(tensor({DType::bf16, 64, 64, 64}));
   CHECK(tensor({DType::f16, 64, 64, 64}));
   CHECK_FALSE(tensor({DType::f32, 64, 64, 64}));
@@ -57,6 +60,40 @@ TEST_CASE("wgmma multiplies what lies in panels, in whole warpgroups", "[sim][ct
   CHECK_FALSE(tensor(shallow));
   // On several devices SIMT lanes multiply.
   CHECK_FALSE(Product(DType::bf16, 64, 64, 64).launch(true).tensor_cores);
+}
+
+TEST_CASE("mma.sync multiplies few rows, and any 8 columns", "[sim][cta]") {
+  struct Wanted {
+    int m, n, k;
+    bool mma_sync;
+    int warpgroups, resident;
+  };
+  for (const Wanted w : {Wanted{8, 128, 128, true, 1, 2}, Wanted{16, 256, 64, true, 1, 2},
+                         Wanted{32, 128, 128, true, 1, 2}, Wanted{32, 256, 64, true, 1, 1},
+                         Wanted{48, 64, 64, true, 1, 2}, Wanted{64, 96, 64, true, 1, 1},
+                         Wanted{128, 72, 64, true, 2, 1}, Wanted{64, 64, 24, true, 1, 2},
+                         Wanted{12, 128, 128, false, 1, 1}, Wanted{8, 100, 128, false, 1, 1},
+                         Wanted{8, 2048, 64, false, 2, 1}, Wanted{64, 64, 64, false, 1, 1}}) {
+    CAPTURE(w.m, w.n, w.k);
+    const Launch l = Product(DType::bf16, w.m, w.n, w.k).launch();
+    CHECK(l.mma_sync == w.mma_sync);
+    if (!w.mma_sync) continue;
+    CHECK(l.tensor_cores);
+    CHECK(l.fast_functions);
+    CHECK(l.warpgroups == w.warpgroups);
+    CHECK(l.resident == w.resident);
+    CHECK(l.stages.of_step > 1);
+  }
+  CHECK_FALSE(Product(DType::f32, 8, 128, 128).launch().tensor_cores);
+  CHECK_FALSE(Product(DType::f8e4m3fn, 8, 128, 128).launch().tensor_cores);
+  CHECK_FALSE(Product(DType::bf16, 8, 128, 128).launch(true).tensor_cores);
+  // 8 KiB of left operands and the lanes of 8 rows, behind the ring of cells.
+  const Product few{DType::bf16, 8, 128, 128};
+  const Operand all[] = {few.x, few.w, few.o, few.sum};
+  const Operands operands{all, 4, true};
+  const std::int64_t ring = operands.cell_ring_at({1, 1});
+  CHECK(operands.chunks_at({1, 1}) == round_up(ring + kCellRing, 16));
+  CHECK(operands.shared_bytes({1, 1}) == operands.chunks_at({1, 1}) + 8192 + 8 * 40 * 4);
 }
 
 TEST_CASE("scratch of run_scoped lies behind what threads exchange", "[sim][cta]") {
