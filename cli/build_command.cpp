@@ -1,6 +1,7 @@
 // tessera build: a kernel for another machine.
 #include <fmt/format.h>
 
+#include "cli/cta_messages.hpp"
 #include "cli/cuda_instances.hpp"
 #include "cli/module_commands.hpp"
 
@@ -16,9 +17,13 @@ int build_cuda(const KernelHandle& kernel, RunArguments arguments) {
     throw InputError("no-backend",
                      "this program was built without its CUDA kernels: nvcc was not found, or "
                      "TESSERA_CUDA is off");
+  Description described = kernel.describe(request);
+  const Setting& setting = described.setting;
+  lay_out(described.plan);
+  check_fits_cta(kernel.info.name, described.plan);
   std::vector<int> tiles;
   std::string shown;
-  for (const auto& [name, extent] : kernel.describe(request).setting.tiles) {
+  for (const auto& [name, extent] : setting.tiles) {
     tiles.push_back(extent);
     shown += fmt::format(" {}={}", name, extent);
   }
@@ -27,6 +32,8 @@ int build_cuda(const KernelHandle& kernel, RunArguments arguments) {
              shown, made.registers,
              made.cached ? "compiled before" : fmt::format("compiled in {:.1f} s", made.seconds),
              made.path);
+  if (const std::string fall = fall_from_tensor_cores(described.plan); !fall.empty())
+    fmt::print("warning: 16-bit products by FMA chains, not on tensor cores: {}\n", fall);
   if (made.spilled_bytes > 0)
     fmt::print(
         "warning: {} bytes of a thread find no register and lie in memory: smaller blocks "

@@ -6,11 +6,11 @@
 
 #include <algorithm>
 #include <cstring>
-#include <limits>
 #include <stdexcept>
 #include <string_view>
 
 #include "cli/command_line.hpp"
+#include "cli/cta_messages.hpp"
 #include "cli/cuda_instances.hpp"
 #include "cli/registry.hpp"
 #include "cli/signals.hpp"
@@ -147,7 +147,7 @@ std::string why_not_on(const cuda::Device& device, const char* kernel, int devic
 
 /// The CUDA instance for a request, or why there is none. One that was asked for by name is
 /// compiled if it has to be.
-CudaFit fit_of(const Request& request, const Prepared& p) {
+CudaFit fit_of(const KernelHandle& kernel, const Request& request, const Prepared& p) {
   std::vector<int> asked;
   bool exact = false;
   for (const auto& [name, extent] : p.setting.tiles) {
@@ -165,6 +165,9 @@ CudaFit fit_of(const Request& request, const Prepared& p) {
   CudaFit fit = fit_cuda(p.name(), request.dtype, asked, exact, valid);
   if (fit.instance == nullptr && request.backend && makes_cuda()) {
     if (!has_nvidia_driver()) throw InputError("no-backend", "--backend cuda: no CUDA device");
+    Plan plan = kernel.describe(request).plan;
+    lay_out(plan);
+    check_fits_cta(p.name(), plan);
     fit = made_cuda(p.name(), request.dtype, asked);
   }
   return fit;
@@ -172,11 +175,12 @@ CudaFit fit_of(const Request& request, const Prepared& p) {
 
 /// The backend for a request whose sizes and tiles are resolved; the tiles become those of its
 /// instance.
-CudaFit choose_backend(const Request& request, Prepared& p, Receipt& receipt) {
+CudaFit choose_backend(const KernelHandle& kernel, const Request& request, Prepared& p,
+                       Receipt& receipt) {
   receipt.requested = request.backend ? name(*request.backend) : "auto";
   receipt.ran = request.backend.value_or(BackendKind::interpret);
   if (request.backend && request.backend != BackendKind::cuda) return {};
-  CudaFit fit = fit_of(request, p);
+  CudaFit fit = fit_of(kernel, request, p);
   if (fit.instance != nullptr) {
     const cuda::Device device = fit.backend->device();
     const int devices = devices_of(p, request);
@@ -323,14 +327,6 @@ std::vector<reference::Expected> expected_of(const KernelInstance& kernel,
     }
   }
   return results;
-}
-
-/// Strides and blocks of the operands, without a device's limits: what runs them has its own.
-void lay_out(Plan& plan) {
-  plan.device.vmem_bytes = std::numeric_limits<std::int64_t>::max();
-  plan.device.smem_bytes = std::numeric_limits<std::int64_t>::max();
-  plan.device.kind = DeviceSpec::Kind::gpu;  // no rule for the shapes of blocks
-  finish_plan(plan);
 }
 
 /// What the oracle says of an output, in its element type.
@@ -489,11 +485,11 @@ KernelHandle::KernelHandle(std::vector<DType> built, std::vector<Make> makers)
 
 namespace {
 
-std::string why_not_cuda(const Request& request, Prepared& p) {
+std::string why_not_cuda(const KernelHandle& kernel, const Request& request, Prepared& p) {
   Receipt receipt;
   Request asked = request;
   asked.backend.reset();
-  if (choose_backend(asked, p, receipt).instance != nullptr) return "";
+  if (choose_backend(kernel, asked, p, receipt).instance != nullptr) return "";
   const bool compiles = makes_cuda() && has_nvidia_driver();
   return receipt.why + (compiles ? "; --backend cuda compiles it" : "");
 }
@@ -522,10 +518,11 @@ std::vector<Implementation> implementations_of(const KernelHandle& kernel, const
   make_host(request, p);
   const std::string interpreted = why_not_interpreted(request, p);
   const std::string tpu = why_not_tpu(request, p);
-  return {{"cuda", 2, "a Hopper GPU, and an instance of these tiles", why_not_cuda(request, p)},
-          {"interpret", 1, "blocks that the device can hold", interpreted},
-          {"reference", 0, "asked for by name: the oracle, in f64", ""},
-          {"tpu", 0, "built as a module, which a TPU or `tessera run` runs", tpu}};
+  return {
+      {"cuda", 2, "a Hopper GPU, and an instance of these tiles", why_not_cuda(kernel, request, p)},
+      {"interpret", 1, "blocks that the device can hold", interpreted},
+      {"reference", 0, "asked for by name: the oracle, in f64", ""},
+      {"tpu", 0, "built as a module, which a TPU or `tessera run` runs", tpu}};
 }
 
 Setting setting_of(const KernelHandle& kernel, const Request& request) {
@@ -535,7 +532,7 @@ Setting setting_of(const KernelHandle& kernel, const Request& request) {
 Outcome KernelHandle::run(const Request& request) const {
   Prepared p = resolve(*this, request);
   Outcome outcome;
-  const CudaFit cuda = choose_backend(request, p, outcome.receipt);
+  const CudaFit cuda = choose_backend(*this, request, p, outcome.receipt);
   make_host(request, p);
   outcome.setting = p.setting;
   Plan plan = p.kernel->plan(p.tiles, request.device);

@@ -4,6 +4,7 @@
 
 #include "sim/body/cta.hpp"
 #include "sim/diagnostics/slugs.hpp"
+#include "sim/pipeline/cta_operands.hpp"
 
 namespace tessera {
 
@@ -149,15 +150,24 @@ bool Plan::asynchronous() const {
   });
 }
 
-cta::Launch launch_of(const Plan& plan) {
+std::vector<cta::Operand> cta_operands(const Plan& plan) {
   std::vector<cta::Operand> operands;
   for (const OperandPlan& op : plan.operands) operands.push_back(cta_operand(op));
+  return operands;
+}
+cta::Operands cta_view(const Plan& plan, const std::vector<cta::Operand>& operands) {
+  return {operands.data(),
+          static_cast<int>(operands.size()),
+          plan.grid_rank > plan.parallel_rank,
+          plan.peers,
+          plan.exchanges,
+          plan.scope_bytes};
+}
+cta::Launch launch_of(const Plan& plan) {
+  const std::vector<cta::Operand> operands = cta_operands(plan);
   cta::Sm sm = cta::kSm90;
   sm.shared_bytes = plan.device.vmem_bytes;
-  return cta::launch_of(
-      {operands.data(), static_cast<int>(operands.size()), plan.grid_rank > plan.parallel_rank,
-       plan.peers, plan.exchanges, plan.scope_bytes},
-      sm);
+  return cta::launch_of(cta_view(plan, operands), sm);
 }
 
 void check_grid(const Plan& plan, bool counted) {

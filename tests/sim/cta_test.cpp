@@ -1,9 +1,12 @@
 // The launch that a spec gets on a GPU, by hand. tests/report holds it to launches that one
 // reported.
+#include "sim/body/cta_fall.hpp"
 #include "sim/body/spread.hpp"
 
 #include <catch2/catch.hpp>
 #include <set>
+#include <string>
+#include <utility>
 #include <vector>
 
 namespace tessera::cta {
@@ -94,6 +97,26 @@ TEST_CASE("mma.sync multiplies few rows, and any 8 columns", "[sim][cta]") {
   const std::int64_t ring = operands.cell_ring_at({1, 1});
   CHECK(operands.chunks_at({1, 1}) == round_up(ring + kCellRing, 16));
   CHECK(operands.shared_bytes({1, 1}) == operands.chunks_at({1, 1}) + 8192 + 8 * 40 * 4);
+}
+
+TEST_CASE("a fall from tensor cores has a reason", "[sim][cta]") {
+  const auto fall = [](Product p, bool peers = false) {
+    const Operand all[] = {p.x, p.w, p.o, p.sum};
+    const Fall found = fall_from_tensor_cores({all, 4, true, peers});
+    return std::pair(std::string(found.why == nullptr ? "" : found.why), found.operand);
+  };
+  using Said = std::pair<std::string, int>;
+  CHECK(fall({DType::bf16, 8, 128, 128}) == Said("", -1));
+  CHECK(fall({DType::bf16, 64, 64, 64}) == Said("", -1));
+  CHECK(fall({DType::f32, 12, 128, 128}) == Said("", -1));  // nothing to fall from
+  CHECK(fall({DType::bf16, 12, 128, 128}) == Said("its rows are no multiple of 8", 3));
+  CHECK(fall({DType::bf16, 8, 100, 128}) == Said("its columns are no multiple of 8", 3));
+  CHECK(fall({DType::bf16, 8, 2048, 64}).first ==
+        "a thread would hold more than 96 elements of a tile");
+  CHECK(fall({DType::bf16, 8, 128, 128}, true).first == "devices of a mesh multiply by FMA chains");
+  Product mixed{DType::bf16, 8, 128, 128};
+  mixed.w.dtype = DType::f8e5m2;
+  CHECK(fall(mixed) == Said("its elements are narrower than 16 bits", 1));
 }
 
 TEST_CASE("scratch of run_scoped lies behind what threads exchange", "[sim][cta]") {

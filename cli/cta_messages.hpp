@@ -1,0 +1,19 @@
+// What is said of a launch on a GPU before nvcc is asked: blocks that do not fit, and products that
+// tensor cores do not take.
+#pragma once
+
+#include <string>
+
+#include "sim/pipeline/plan.hpp"
+
+namespace tessera::cli {
+
+/// Strides and blocks of the operands, without a device's limits: what runs them has its own.
+void lay_out(Plan& plan);
+/// Throws InputError[no-backend] for blocks that are more than a CTA's shared memory, each with its
+/// size.
+void check_fits_cta(const std::string& kernel, const Plan& plan);
+/// "acc: its rows are no multiple of 8", or "" where 16-bit products are on tensor cores.
+std::string fall_from_tensor_cores(const Plan& plan);
+
+}  // namespace tessera::cli
