@@ -23,6 +23,8 @@ int build_cuda(const KernelHandle& kernel, RunArguments arguments) {
   check_fits_cta(kernel.info.name, described.plan);
   std::vector<int> tiles;
   std::string shown;
+  for (const auto& s : setting.sizes) shown += fmt::format(" {}={}", s.name, s.value);
+  shown += ',';
   for (const auto& [name, extent] : setting.tiles) {
     tiles.push_back(extent);
     shown += fmt::format(" {}={}", name, extent);

@@ -61,7 +61,9 @@ struct Recipe {
     for (const auto& f : flags) all += f + '\n';
     std::vector<fs::path> files(of.begin(), of.end());
     const auto add = [&](const fs::path& file) {
-      if (file.extension() == ".hpp" || file.extension() == ".cuh") files.push_back(file);
+      for (const char* ending : {".h", ".hpp", ".cuh"}) {
+        if (file.extension() == ending) files.push_back(file);
+      }
     };
     for (const char* folder : {"cuda", "kernels", "memory_model", "sim"}) {
       for (const auto& entry : fs::recursive_directory_iterator(fs::path(headers) / folder))

@@ -17,7 +17,7 @@ foreach(folder memory_model sim reference kernels golden predict report tuning c
   install(DIRECTORY ${folder}/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tessera/${folder}
     FILES_MATCHING PATTERN "*.hpp" PATTERN "templates" EXCLUDE)
 endforeach()
-install(FILES cuda/backend.cu DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tessera/cuda)
+install(FILES cuda/backend.cu cuda/c_api.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tessera/cuda)
 install(FILES scripts/tessera_gdb.py golden/python/tessera_golden.py DESTINATION ${CMAKE_INSTALL_DATADIR}/tessera)
 install(EXPORT tesseraTargets NAMESPACE tessera:: DESTINATION ${package})
 set_target_properties(tessera_flags PROPERTIES EXPORT_NAME flags)

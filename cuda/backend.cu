@@ -2,6 +2,7 @@
 #include <cstdio>
 #include <thread>
 
+#include "cuda/c_api.hpp"
 #include "cuda/launch.hpp"
 
 namespace tessera::cuda {
@@ -254,3 +255,55 @@ Adds::Adds(void (*add)(std::vector<Instance>&)) { add(backend().instances); }
 extern "C" const tessera::cuda::Backend* tessera_cuda_backend() {
   return &tessera::cuda::backend();
 }
+
+namespace {
+using tessera::cuda::BoundForC;
+BoundForC* bound(tessera_cuda_kernel* kernel) { return reinterpret_cast<BoundForC*>(kernel); }
+const BoundForC* bound(const tessera_cuda_kernel* kernel) {
+  return reinterpret_cast<const BoundForC*>(kernel);
+}
+}  // namespace
+
+extern "C" tessera_cuda_kernel* tessera_cuda_bind(const char* kernel, const char* dtype,
+                                                  const int* tiles, int tile_count,
+                                                  const double* sizes, int size_count,
+                                                  const tessera_cuda_prefetched* given,
+                                                  int given_count) {
+  using namespace tessera::cuda;
+  return noting_errors(
+      [&] {
+        Launch launch;
+        launch.sizes.assign(sizes, sizes + size_count);
+        for (int i = 0; i < given_count; ++i)
+          launch.inputs.push_back({given[i].name, given[i].data, given[i].bytes});
+        return reinterpret_cast<tessera_cuda_kernel*>(
+            bind_instance(backend().instances, kernel, dtype, {tiles, tiles + tile_count}, launch));
+      },
+      static_cast<tessera_cuda_kernel*>(nullptr));
+}
+extern "C" void tessera_cuda_release(tessera_cuda_kernel* kernel) { delete bound(kernel); }
+extern "C" int tessera_cuda_array_count(const tessera_cuda_kernel* kernel) {
+  return static_cast<int>(bound(kernel)->arrays.size());
+}
+extern "C" const tessera_cuda_array* tessera_cuda_arrays(const tessera_cuda_kernel* kernel) {
+  return bound(kernel)->arrays.data();
+}
+extern "C" int tessera_cuda_call(tessera_cuda_kernel* kernel, void* const* arrays, void* stream) {
+  return tessera::cuda::noting_errors(
+      [&] {
+        bound(kernel)->bound->call(arrays, stream);
+        return 0;
+      },
+      1);
+}
+extern "C" int tessera_cuda_wait(void* stream) {
+  using namespace tessera::cuda;
+  return noting_errors(
+      [&] {
+        check(cudaStreamSynchronize(static_cast<cudaStream_t>(stream)), "cudaStreamSynchronize",
+              "a kernel");
+        return 0;
+      },
+      1);
+}
+extern "C" const char* tessera_cuda_error() { return tessera::cuda::error_of_thread().c_str(); }

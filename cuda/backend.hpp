@@ -7,12 +7,14 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "memory_model/dtype.hpp"
+#include "memory_model/layout.hpp"
 #include "sim/body/prepared_host.hpp"
 
 namespace tessera::cuda {
@@ -65,11 +67,34 @@ struct Launched {
   int spread = 0;      ///< those that are copied before, to rows that TMA takes
 };
 
+/// An array in device memory that a bound kernel takes at every call.
+struct BoundArray {
+  std::string name;
+  DType dtype = DType::f32;
+  Shape shape;
+  bool read = false;
+  bool written = false;
+};
+/// A kernel with its sizes, for a program that has its own arrays on its own streams: no copy, and
+/// after a stream's first call no allocation, so that graphs can capture it.
+class Bound {
+ public:
+  Bound() = default;
+  Bound(const Bound&) = delete;
+  Bound& operator=(const Bound&) = delete;
+  virtual ~Bound() = default;
+  virtual const std::vector<BoundArray>& arrays() const = 0;
+  /// Starts it on a stream (a cudaStream_t) of the current device; throws CudaError.
+  virtual void call(void* const* arrays, void* stream) = 0;
+};
+
 struct Instance {
   std::string kernel;
   DType dtype = DType::f32;
   std::vector<int> tiles;
   std::function<Launched(const Launch&)> run;
+  /// Of the launch's sizes, and inputs for what prepare() asks for; none on a mesh. No GPU yet.
+  std::function<std::unique_ptr<Bound>(const Launch&)> bind;
 };
 
 /// The device that runs them, or why there is none.

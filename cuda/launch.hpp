@@ -1,6 +1,8 @@
 // From an instance's sizes and arrays to a launch: nvcc's side of cuda/backend.hpp.
 #pragma once
 
+#include <map>
+
 #include "cuda/device.hpp"
 #include "cuda/kernel.hpp"
 #include "cuda/step_tables.hpp"
@@ -52,6 +54,7 @@ struct Side {
   };
   std::vector<Given> inputs{};
   ArgumentsOf<S> arguments{};
+  std::map<int, DeviceArray> copies{};
   std::vector<Spread> spread{};  ///< inputs of products whose rows tensor maps do not take
   int by_copy_engine = 0;
   int by_threads = 0;
@@ -141,7 +144,7 @@ struct Maps<S, std::index_sequence<kI...>> {
 
   const S& spec;
   ArgumentsOf<S>& arguments;
-  std::deque<DeviceArray>& arrays;
+  std::map<int, DeviceArray>& copies;  ///< by map, of arrays whose rows it does not take
   std::vector<Spread>& spread;
   const std::string& what;
   int by_copy_engine = 0;
@@ -168,11 +171,12 @@ struct Maps<S, std::index_sequence<kI...>> {
     if (!cta::is_mappable(stored, request.dtype)) return false;
     const std::int64_t rows = stored.elems() / stored[last];
     const auto pitch = static_cast<int>(stored[last] * size);
-    arrays.emplace_back(nullptr, static_cast<std::size_t>(rows * pitch), what);
-    const void* const from = std::exchange(request.array, arrays.back().get());
+    void* const copy =
+        copies.try_emplace(map, nullptr, static_cast<std::size_t>(rows * pitch), what)
+            .first->second.get();
+    const void* const from = std::exchange(request.array, copy);
     if (!set(map, request)) return false;
-    spread.push_back(
-        {from, arrays.back().get(), rows, static_cast<int>(request.shape[last] * size), pitch});
+    spread.push_back({from, copy, rows, static_cast<int>(request.shape[last] * size), pitch});
     return true;
   }
   template <std::size_t kJ>
@@ -360,7 +364,7 @@ Launched launch(const Launch& given) {
     side.arrays.emplace_back(&zero, sizeof zero, what);
     side.arguments.drawn = static_cast<unsigned*>(side.arrays.back().get());
     side.arguments.steps = tables.add();
-    Maps<S> maps{spec, side.arguments, side.arrays, side.spread, what};
+    Maps<S> maps{spec, side.arguments, side.copies, side.spread, what};
     maps.encode();
     side.by_copy_engine = maps.by_copy_engine;
     side.by_threads = maps.by_threads;
@@ -406,13 +410,22 @@ Launched launch(const Launch& given) {
   return result;
 }
 
+}  // namespace tessera::cuda
+
+#include "cuda/bound.hpp"
+
+namespace tessera::cuda {
+
 /// The tile sizes of an instance.
 template <int... kTiles>
 struct TileSizes {};
 
 template <class K, class T, int... kTiles>
 void add_compiled(std::vector<Instance>& to, TileSizes<kTiles...>) {
-  to.push_back({K::info.name, kDTypeOf<T>, {kTiles...}, launch<K, kTiles...>});
+  Instance instance{K::info.name, kDTypeOf<T>, {kTiles...}, launch<K, kTiles...>, {}};
+  if constexpr (!kOnPeers<SpecOf<K, kTiles...>>)
+    instance.bind = [](const Launch& given) { return bind<K, kTiles...>(given); };
+  to.push_back(std::move(instance));
 }
 #ifdef TESSERA_ONE_KERNEL
 // One instance alone, which a run asks for (cli/cuda_instances.hpp).

@@ -50,8 +50,13 @@ class KeptScalars {
 
 class PreparedHost {
  public:
-  explicit PreparedHost(const std::vector<HostArray>& arrays) : arrays_(arrays) {}
-  int random(int lo, int) const { return lo; }
+  /// draws: what is drawn at random, and is not among the arrays, is whatever it is; else an error.
+  explicit PreparedHost(const std::vector<HostArray>& arrays, bool draws = true)
+      : arrays_(arrays), draws_(draws) {}
+  int random(int lo, int) {
+    drawn_ = true;
+    return lo;
+  }
   template <class T = int>
   Smem<T> scalars(const char* name, const std::vector<T>& made) {
     return keep(name, given(name, made));
@@ -84,9 +89,12 @@ class PreparedHost {
         return values;
       }
     }
+    if (drawn_ && !draws_) fail(std::string(name) + " is prefetched: give its elements");
     return made;
   }
   const std::vector<HostArray>& arrays_;
+  bool draws_;
+  bool drawn_ = false;
   KeptScalars kept_;
 };
 
