@@ -1,0 +1,128 @@
+"""Attention of one new token over a long cache, beside torch's on one GPU: the table of cuda/RESULTS.md.
+
+    python bench/peers/decode_kernels.py FOLDER [--rounds 11] [--build-only | --run-only]
+
+Compiles bench/peers/decode_kernels.cu into FOLDER (nvcc), and calls it through tessera.cuda, both sides in CUDA graphs. The
+caches that a graph walks over are more than L2 holds. `HBM` is the share of the bandwidth on the GPU's data sheet that the
+bytes of keys and values make.
+"""
+import argparse
+import pathlib
+import statistics
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "python"))
+FLAGS = ("-std=c++20 --expt-relaxed-constexpr --extended-lambda "
+         "-gencode=arch=compute_90a,code=sm_90a -fmad=false -O3 -Xcompiler -fPIC,-ffp-contract=off "
+         f"-I{ROOT}").split()
+KV_HEADS, GROUP, DIM = 8, 8, 128
+SHAPES = [(batch, length << 10) for batch in (1, 4, 16, 64) for length in (1, 4, 16, 32, 128) if batch * length <= 2048]
+DATA_SHEET = {"H100": 3.35e12, "H200": 4.8e12}
+L2_BYTES = 200e6  # more than any has
+
+
+def build(folder):
+    folder.mkdir(parents=True, exist_ok=True)
+    sources = {"kernels": "bench/peers/decode_kernels.cu", "backend": "cuda/backend.cu"}
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(lambda item: subprocess.run(["nvcc", *FLAGS, "-c", ROOT / item[1], "-o", folder / f"{item[0]}.o"],
+                                                  check=True), sources.items()))
+    library = folder / "libdecode_cuda.so"
+    subprocess.run(["nvcc", "-shared", "-cudart", "static", *(folder / f"{name}.o" for name in sources), "-o", library],
+                   check=True)
+    return str(library)
+
+
+def decoder(torch, library, batch, length, bk, slots):
+    """f(q, k, v, o), with its splits, which are merged four at a time: as many cells as the GPU holds CTAs."""
+    from tessera.cuda import Kernel
+
+    splits = min(-(-length // bk), slots // (batch * KV_HEADS)) // 4 * 4
+    if splits == 0:
+        whole = Kernel(library, "flash_attention", "bf16", [8, bk, DIM],
+                       [batch, KV_HEADS, KV_HEADS, GROUP, length, DIM, 0, 0, 0, 0, 0])
+        return lambda q, k, v, o: whole(q, k, v, out=o), 1
+    split = Kernel(library, "decode_split", "bf16", [8, bk, DIM], [batch, KV_HEADS, GROUP, length, DIM, splits])
+    merge = Kernel(library, "decode_merge", "bf16", [8, 32], [batch, KV_HEADS, GROUP, DIM, splits])
+    part = torch.empty(batch, KV_HEADS, splits, GROUP, DIM, device="cuda")
+    log_sum = torch.empty(batch, KV_HEADS, splits, GROUP, 4, device="cuda")
+
+    def run(q, k, v, o):
+        split(q, k, v, out=(part, log_sum))
+        return merge(part, log_sum, out=o)
+
+    return run, splits
+
+
+def graph_us(torch, f, caches, rounds):
+    f(*caches[0])
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for cache in caches:
+            f(*cache)
+    times = []
+    for _ in range(rounds + 2):
+        begin, end = torch.cuda.Event(True), torch.cuda.Event(True)
+        begin.record()
+        graph.replay()
+        end.record()
+        end.synchronize()
+        times.append(begin.elapsed_time(end) * 1e3 / len(caches))
+    return statistics.median(times[2:])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=pathlib.Path)
+    parser.add_argument("--rounds", type=int, default=11)
+    parser.add_argument("--build-only", action="store_true")
+    parser.add_argument("--run-only", action="store_true", help="what FOLDER has from an earlier run")
+    options = parser.parse_args()
+    library = str(options.folder / "libdecode_cuda.so") if options.run_only else build(options.folder)
+    if options.build_only:
+        return 0
+    import torch
+
+    name = torch.cuda.get_device_name()
+    bandwidth = next(value for key, value in DATA_SHEET.items() if key in name)
+    multiprocessors = torch.cuda.get_device_properties(0).multi_processor_count
+    print(name, "torch", torch.__version__)
+    print("| sequences | cache | bk, splits | tessera us | HBM | torch sdpa us | ratio | off |")
+    print("|---|---|---|---|---|---|---|---|")
+    torch.manual_seed(1)
+    wrong = 0
+    for batch, length in SHAPES:
+        size = 4 * batch * KV_HEADS * length * DIM
+        caches = []
+        for _ in range(max(2, min(64, -(-int(L2_BYTES) // size)))):
+            q = torch.randn(batch, KV_HEADS, GROUP, DIM, device="cuda", dtype=torch.bfloat16)
+            k, v = (torch.randn(batch, KV_HEADS, length, DIM, device="cuda", dtype=torch.bfloat16) for _ in range(2))
+            caches.append((q, k, v, torch.empty_like(q)))
+        q, k, v, o = caches[0]
+
+        def peer(q, k, v, _):
+            return torch.nn.functional.scaled_dot_product_attention(
+                q.view(batch, KV_HEADS * GROUP, 1, DIM), k, v, enable_gqa=True)
+
+        found = []
+        for bk, resident in ((64, 2), (128, 1)):
+            run, splits = decoder(torch, library, batch, length, bk, resident * multiprocessors)
+            run(q, k, v, o)
+            wanted = torch.softmax((q[:1].double() @ k[:1].double().mT) / DIM**0.5, -1) @ v[:1].double()
+            off = ((o[:1].double() - wanted).abs().max() / wanted.abs().max()).item()
+            wrong += not off < 8e-3
+            found.append((graph_us(torch, run, caches, options.rounds), f"{bk}, {splits}", off))
+        us, how, off = min(found)
+        theirs = graph_us(torch, peer, caches, options.rounds)
+        others = " ".join(f"({other[1]}: {other[0]:.1f})" for other in found if other[1] != how)
+        print(f"| {batch} | {length >> 10} K | {how} {others} | {us:.1f} | {size / us * 1e6 / bandwidth:.2f} | {theirs:.1f} | "
+              f"{theirs / us:.2f} | {off:.1e} |", flush=True)
+    return wrong
+
+
+if __name__ == "__main__":
+    sys.exit(main())
