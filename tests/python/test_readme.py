@@ -130,7 +130,6 @@ def desk(tessera, tmp_path, monkeypatch):
     monkeypatch.setenv("TESSERA_TUNING_CACHE", str(tmp_path / "tuned"))
     monkeypatch.setenv("OMPI_ALLOW_RUN_AS_ROOT", "1")
     monkeypatch.setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")
-    monkeypatch.setenv("TESSERA_TUNING_CACHE", str(tmp_path / "cache.sqlite"))
     rng = np.random.default_rng(5)
     np.save(tmp_path / "x.npy", rng.uniform(-1, 1, (32, 256)).astype(np.float32))
     np.save(tmp_path / "y.npy", rng.uniform(-1, 1, (8, 16)).astype(np.float32))
@@ -139,7 +138,6 @@ def desk(tessera, tmp_path, monkeypatch):
         shutil.copytree(ROOT / "tests/fuzz" / name, tmp_path / name)
     for name in ("a", "b"):
         tessera("run", "matmul_relu", "--json", f"{name}.json")
-    (tmp_path / "tuned.json").write_text('{"schema": "tessera.tuning/1", "choices": []}')
     (tmp_path / "script.py").write_text(TRITON_SCRIPT)
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests/test_add.py").write_text(PALLAS_TEST)
