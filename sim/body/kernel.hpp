@@ -116,6 +116,7 @@ struct Target {
 };
 
 template <class T>
+requires(bit_width(kDTypeOf<T>) % 8 == 0)
 inline constexpr std::int64_t kBytes = bit_width(kDTypeOf<T>) / 8;
 
 }  // namespace tessera
