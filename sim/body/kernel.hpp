@@ -116,7 +116,9 @@ struct Target {
 };
 
 template <class T>
-requires(bit_width(kDTypeOf<T>) % 8 == 0)
+concept WholeBytes = (bit_width(kDTypeOf<T>) % 8 == 0);
+
+template <WholeBytes T>
 inline constexpr std::int64_t kBytes = bit_width(kDTypeOf<T>) / 8;
 
 }  // namespace tessera
