@@ -64,6 +64,8 @@ def shows(path, shown, message):
 def test_wrong_and_right(path, tmp_path):
     if path.stem == "matrix-unit" and not hasattr(pltpu, "matmul_pop"):
         pytest.skip("this JAX has no primitives of an MXU")
+    if path.stem == "late-device" and jax.__version_info__ < (0, 10):
+        pytest.skip("this JAX calls the module main")
     settings = SETTINGS.get(path.stem, {})
     (program,), (diff,), (shown,) = blocks(path, "python"), blocks(path, "diff"), blocks(path, "text")
     with pytest.raises(tessera.KernelError) as raised:

@@ -1,5 +1,8 @@
 """Functions whose block shapes tessera chooses."""
 import json
+import os
+import subprocess
+import sys
 import threading
 import time
 
@@ -56,15 +59,13 @@ def test_the_fastest_candidate_is_taken_and_kept(cache):
 
 
 def test_another_process_finds_what_was_kept(cache):
-    import subprocess
-    import sys
-
     autotuned = tuned(cache)
     fastest = autotuned.configuration(X)
     program = ("import sys; sys.path.insert(0, sys.argv[1])\nimport test_tuning as t\n"
                "why = t.tuned(sys.argv[2]).why(t.X)\nprint(why.tier, why.configuration)")
     said = subprocess.run([sys.executable, "-c", program, str(__file__).rpartition("/")[0], str(cache)],
-                          capture_output=True, text=True, check=True).stdout
+                          capture_output=True, text=True, check=True,
+                          env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}).stdout
     assert said.strip() == f"persistent {fastest}"
 
 
