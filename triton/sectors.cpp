@@ -60,7 +60,7 @@ Sectors sectors_of(const WarpLayout& layout, const std::int64_t* addresses, cons
       if (touched.empty()) continue;
       std::ranges::sort(touched);
       ++s.requests;
-      s.sectors += std::ranges::distance(touched.begin(), std::ranges::unique(touched).begin());
+      s.sectors += std::distance(touched.begin(), std::unique(touched.begin(), touched.end()));
     }
   }
   return s;
