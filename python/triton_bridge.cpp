@@ -2,8 +2,8 @@
 // other.
 //
 // An argument that is a pointer is an object with data_ptr(): a DeviceArray of ours (attributes
-// _tessera_base, _tessera_bytes, writable of its allocation), a tensor with untyped_storage(), as
-// torch's, or what Triton wraps around one (base).
+// _tessera_base, _tessera_bytes, writable of its allocation, _tessera_view of what of it is the
+// array's), a tensor with untyped_storage(), as torch's, or what Triton wraps around one (base).
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/array.h>
 #include <nanobind/stl/shared_ptr.h>
@@ -41,6 +41,10 @@ struct Names {
   nb::object writable = nb::str("writable");
   nb::object untyped_storage = nb::str("untyped_storage");
   nb::object nbytes = nb::str("nbytes");
+  nb::object view = nb::str("_tessera_view");
+  nb::object shape = nb::str("shape");
+  nb::object stride = nb::str("stride");
+  nb::object element_size = nb::str("element_size");
   nb::object base = nb::str("base");
 };
 const Names& names() {
@@ -65,6 +69,22 @@ std::int64_t integer(const nb::object& o) { return nb::cast<std::int64_t>(o); }
 
 std::byte* address(std::int64_t a) { return reinterpret_cast<std::byte*>(a); }  // NOLINT
 
+/// What of its storage a tensor of torch's has.
+void note_view(nb::handle tensor, std::int64_t at, Pointer& p) {
+  const nb::object bytes = look(tensor, names().nbytes);
+  if (bytes.is_none() || integer(bytes) == p.bytes) return;
+  const nb::object extents = look(tensor, names().shape);
+  const nb::object strides = ask(tensor, names().stride);
+  std::int64_t last = 0;
+  for (std::size_t d = 0; d < nb::len(extents); ++d) {
+    const auto extent = nb::cast<std::int64_t>(extents[d]);
+    if (extent == 0) return;
+    last += (extent - 1) * nb::cast<std::int64_t>(strides[d]);
+  }
+  p.begin = at - reinterpret_cast<std::int64_t>(p.base);  // NOLINT
+  p.end = p.begin + (last + 1) * integer(ask(tensor, names().element_size));
+}
+
 Pointer pointer_of(nb::handle argument) {
   Pointer p;
   if (argument.is_none()) return p;
@@ -75,12 +95,17 @@ Pointer pointer_of(nb::handle argument) {
       p.base = address(integer(base));
       p.bytes = integer(look(of, names().bytes));
       p.writable = nb::cast<bool>(look(of, names().writable));
+      if (const nb::object view = look(of, names().view); !view.is_none()) {
+        p.begin = nb::cast<std::int64_t>(view[0]);
+        p.end = nb::cast<std::int64_t>(view[1]);
+      }
       break;
     }
     if (nb::hasattr(of, names().untyped_storage)) {
       const nb::object storage = ask(of, names().untyped_storage);
       p.base = address(integer(ask(storage, names().data_ptr)));
       p.bytes = integer(ask(storage, names().nbytes));
+      note_view(of, at, p);
       break;
     }
     of = look(of, names().base);  // triton.reinterpret
@@ -173,8 +198,9 @@ DeviceSpec gpu(const std::string& device) {
 }
 
 void start(const std::string& device, int threads, const std::string& profile, double time_limit,
-           std::size_t most_launched) {
+           std::size_t most_launched, bool views) {
   live::LaunchSettings s;
+  s.views = views;
   s.options.device = gpu(device);
   s.options.threads = threads;
   s.options.profile = named(kProfiles, profile, "profile");
@@ -195,7 +221,7 @@ NB_MODULE(_triton, m) {
     return nb::make_tuple(spec.name, spec.title, spec.cores, spec.vmem_bytes, spec.hbm_bytes);
   });
   m.def("start", &start, nb::arg("device"), nb::arg("threads"), nb::arg("profile"),
-        nb::arg("time_limit"), nb::arg("most_launched"));
+        nb::arg("time_limit"), nb::arg("most_launched"), nb::arg("views") = false);
   m.def("stop", &live::close_launches, nb::call_guard<nb::gil_scoped_release>());
   m.def("take_launched", &live::take_launched);
   m.def("left_out", &live::launches_left_out);

@@ -49,6 +49,7 @@ class Launches {
     stop_ = Stop::none;
     settings.options.stop = &stop_;
     options_ = std::make_shared<const RunOptions>(settings.options);
+    views_ = settings.views;
     if (settings.time_limit > 0) {
       deadline_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(
                                      std::chrono::duration<double>(settings.time_limit));
@@ -191,6 +192,10 @@ class Launches {
         if (p.written && !pointer.writable)
           throw InputError("bad-input", p.name + " is read-only, and the kernel writes to it");
         a.offset = pointer.offset / width;
+        if (views_) {
+          a.begin = pointer.begin;
+          a.end = pointer.end;
+        }
         const auto known = std::ranges::find(bases, pointer.base);
         a.storage = static_cast<int>(known - bases.begin());
         if (known == bases.end()) {
@@ -278,6 +283,7 @@ class Launches {
   std::optional<Clock::time_point> deadline_;
   StopFlag stop_{Stop::none};
   std::optional<LaunchSettings> settings_;
+  bool views_ = false;
   std::shared_ptr<const RunOptions> options_;
   RunOptions of_run_;
   std::shared_ptr<const RunOptions> of_run_from_;

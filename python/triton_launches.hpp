@@ -58,6 +58,9 @@ struct Pointer {
   std::byte* base = nullptr;
   std::int64_t bytes = 0;   ///< of the allocation; 0: a null pointer
   std::int64_t offset = 0;  ///< bytes
+  /// Bytes of the allocation that the argument has, a view; end -1: all.
+  std::int64_t begin = 0;
+  std::int64_t end = -1;
   bool writable = true;
 };
 
@@ -83,6 +86,7 @@ struct Launched {
 
 struct LaunchSettings {
   RunOptions options;     ///< device, threads, profile
+  bool views = false;     ///< what is outside of a view is an error, though inside its allocation
   double time_limit = 0;  ///< seconds from open_launches(), after which kernels are ended; 0: none
   std::size_t most_launched =
       0;  ///< kept of one simulation; of those that went wrong, as many again

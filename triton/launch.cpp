@@ -26,6 +26,11 @@ void check(const Launch& launch) {
     const Parameter& p = k.parameters[i];
     if (a.storage >= std::ssize(launch.storages) || (a.storage >= 0 && !p.type.pointer))
       throw InputError("bad-input", p.name + " is " + p.type.text + ": it takes another argument");
+    if (a.storage >= 0 && a.end >= 0) {
+      const std::int64_t size = launch.storages[static_cast<std::size_t>(a.storage)].size_bytes();
+      if (a.begin < 0 || a.begin > a.end || a.end > size)
+        throw InputError("bad-input", p.name + " is a view of more than its allocation");
+    }
   }
   std::int64_t programs = 1;
   for (const std::int64_t extent : launch.grid) {
@@ -53,6 +58,16 @@ class Runner {
     plan_.labels = {"x", "y", "z"};
     for (const std::int64_t extent : launch.grid) programs_ *= extent;
     running_.programs = programs_;
+    for (std::size_t i = 0; i < launch.arguments.size(); ++i) {
+      const Argument& a = launch.arguments[i];
+      auto of = static_cast<std::size_t>(std::max(a.storage, 0));
+      if (a.storage >= 0 && a.end >= 0 &&
+          (a.begin > 0 || a.end < launch.storages[of].size_bytes())) {
+        views_.push_back({of, kernel_.parameters[i].name, a.begin, a.end});
+        of = launch.storages.size() + views_.size() - 1;
+      }
+      running_.bases.push_back(base_address(of));
+    }
   }
 
   LaunchResult run() {
@@ -95,7 +110,7 @@ class Runner {
       storages.push_back({of.name, of.data.dtype(), of.bytes(), of.size_bytes(), written[s],
                           kernel_.loads_pointers ? of.outside.data() : nullptr});
     }
-    Memory m(std::move(storages), kernel_.sites, kernel_.granule, programs_ > 1, alone);
+    Memory m(std::move(storages), views_, kernel_.sites, kernel_.granule, programs_ > 1, alone);
     for (std::size_t s = 0; s < launch_.storages.size(); ++s) {
       const LaunchStorage& of = launch_.storages[s];
       if (of.undefined_bytes != nullptr) {
@@ -310,6 +325,7 @@ class Runner {
   const RunOptions& options_;
   Plan plan_;
   std::int64_t programs_ = 1;
+  std::vector<View> views_;
   Running running_;
 };
 

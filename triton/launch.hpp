@@ -22,6 +22,9 @@ struct Argument {
   Scalar value = {};        ///< of a scalar, in its parameter's type
   int storage = -1;         ///< of a pointer; -1: a scalar, or a null pointer
   std::int64_t offset = 0;  ///< of a pointer: its first element
+  /// Of a pointer: the bytes of its storage that it is for; end -1: all.
+  std::int64_t begin = 0;
+  std::int64_t end = -1;
 };
 
 /// One allocation: what a tensor and its views share.

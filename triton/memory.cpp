@@ -40,8 +40,8 @@ std::string line_of(const Instance& x, const Site& site) {
 
 }  // namespace
 
-Memory::Memory(std::vector<GlobalStorage> storages, const std::vector<Site>& sites,
-               std::int64_t granule, bool several, bool alone)
+Memory::Memory(std::vector<GlobalStorage> storages, const std::vector<View>& views,
+               const std::vector<Site>& sites, std::int64_t granule, bool several, bool alone)
     : storages_(std::move(storages)),
       sites_(sites),
       granule_(granule),
@@ -49,11 +49,13 @@ Memory::Memory(std::vector<GlobalStorage> storages, const std::vector<Site>& sit
       seen_(storages_.size()) {
   for (std::size_t s = 0; s < storages_.size(); ++s) {
     const GlobalStorage& of = storages_[s];
+    views_.push_back({s, of.name, 0, of.size});
     if (of.outside != nullptr)
       of_caller_.emplace(reinterpret_cast<std::int64_t>(of.outside), s);  // NOLINT
     if (of.watched)
       seen_[s].accesses = std::make_unique<Accesses>(of.bytes, of.size, granule, several, alone);
   }
+  views_.insert(views_.end(), views.begin(), views.end());
 }
 
 void Memory::set_undefined(std::size_t storage, Ranges bytes) {
@@ -86,12 +88,16 @@ void Memory::restore() {
 }
 
 Memory::Place Memory::place(int site, std::int64_t address, std::int64_t bytes) const {
-  const std::int64_t number = (address >> kAddressBits) - 1;
-  const std::int64_t offset = address & ((std::int64_t{1} << kAddressBits) - 1);
-  if (number < 0 || number >= std::ssize(storages_) ||
-      offset + bytes > storages_[static_cast<std::size_t>(number)].size)
+  const View* const v = view_at(address);
+  const std::int64_t offset = offset_of(address);
+  if (v == nullptr || offset < v->begin || offset + bytes > v->end)
     fail_bounds(site, address, bytes);
-  return {static_cast<std::size_t>(number), offset};
+  return {v->storage, offset};
+}
+
+std::int64_t Memory::in_storage(std::int64_t address) const {
+  const View* const v = view_at(address);
+  return v == nullptr ? address : base_address(v->storage) + offset_of(address);
 }
 
 void Memory::fail_bounds(int site, std::int64_t address, std::int64_t bytes) const {
@@ -100,7 +106,7 @@ void Memory::fail_bounds(int site, std::int64_t address, std::int64_t bytes) con
   const char* const does = verb(sites_[static_cast<std::size_t>(site)].kind);
   // An address just before a storage belongs to it, as one after it does.
   constexpr std::int64_t kSpan = std::int64_t{1} << kAddressBits;
-  const std::int64_t last = base_address(storages_.size());
+  const std::int64_t last = base_address(views_.size());
   const bool near_one = address >= kSpan / 2 && address < last - kSpan / 2;
   const std::int64_t number = near_one ? (address + kSpan / 2) / kSpan - 1 : -1;
   if (number < 0) {
@@ -108,24 +114,35 @@ void Memory::fail_bounds(int site, std::int64_t address, std::int64_t bytes) con
     add_kernel_field(d);
     d.fields.emplace_back("line", caller_excerpt());
   } else {
-    const GlobalStorage& s = storages_[static_cast<std::size_t>(number)];
+    const View& v = views_[static_cast<std::size_t>(number)];
+    const GlobalStorage& s = storages_[v.storage];
+    const bool narrow = v.begin > 0 || v.end < s.size;
     const std::int64_t width = register_bytes(s.dtype);
-    std::int64_t first = address - base_address(static_cast<std::size_t>(number));
+    std::int64_t first = address - base_address(static_cast<std::size_t>(number)) - v.begin;
     // Of a run, the first bytes that are outside.
     std::int64_t wanted = bytes;
-    if (first >= 0 && first < s.size) {
-      wanted -= s.size - first;
-      first = s.size;
+    const std::int64_t size = v.end - v.begin;
+    if (first >= 0 && first < size) {
+      wanted -= size - first;
+      first = size;
     }
     const std::int64_t element = first >= 0 ? first / width : -((-first + width - 1) / width);
-    d.headline =
-        fmt::format("it {} element {} of {}, which has {}", does, element, s.name, s.size / width);
+    d.headline = fmt::format("it {} element {} of {}, which {} {}", does, element, v.name,
+                             narrow ? "is a view of" : "has", size / width);
     add_kernel_field(d);
     d.fields.emplace_back("line", caller_excerpt());
     d.fields.emplace_back("ref", describe(s));
     d.fields.emplace_back("bytes",
-                          fmt::format("wanted [{}, {}); {} ends at {}", first,
-                                      first + std::max<std::int64_t>(wanted, 1), s.name, s.size));
+                          fmt::format("wanted [{}, {}); {} {} at {}", first + v.begin,
+                                      first + v.begin + std::max<std::int64_t>(wanted, 1), v.name,
+                                      first < 0 ? "begins" : "ends", first < 0 ? v.begin : v.end));
+    if (narrow) {
+      d.fields.emplace_back("help",
+                            "mask off the lanes that are outside of the view, or pass the whole "
+                            "tensor to a kernel that is to reach more");
+      add_replay_field(d);
+      throw KernelError(std::move(d));
+    }
   }
   d.fields.emplace_back("help", "mask off the lanes that are outside of the tensor");
   add_replay_field(d);
@@ -256,12 +273,10 @@ void Memory::store(Instance& x, int site, const std::int64_t* addresses, const s
 std::optional<Memory::Place> Memory::inside(const Strided& lanes, std::int64_t width) const {
   const std::int64_t first = lanes.first();
   const std::int64_t bytes = lanes.end(width) - first;
-  const std::int64_t number = (first >> kAddressBits) - 1;
-  const std::int64_t offset = first & ((std::int64_t{1} << kAddressBits) - 1);
-  if (number < 0 || number >= std::ssize(storages_) ||
-      offset + bytes > storages_[static_cast<std::size_t>(number)].size)
-    return std::nullopt;
-  const Place at{static_cast<std::size_t>(number), offset};
+  const View* const v = view_at(first);
+  const std::int64_t offset = offset_of(first);
+  if (v == nullptr || offset < v->begin || offset + bytes > v->end) return std::nullopt;
+  const Place at{v->storage, offset};
   if (any_undefined(at, bytes)) return std::nullopt;
   return at;
 }
@@ -271,7 +286,7 @@ bool Memory::load(Instance& x, int site, const Strided& lanes, std::int64_t widt
   const auto at = inside(lanes, width);
   if (!at) return false;
   x.last_read = lanes.address;
-  const std::int64_t base = base_address(at->storage);
+  const std::int64_t base = lanes.first() - at->offset;
   load_strided(lanes, width, storages_[at->storage].bytes + (lanes.address - base), to);
   if (seen_[at->storage].accesses) {
     lanes.each_run(width, [&](std::int64_t address, std::int64_t, std::int64_t n) {
@@ -294,7 +309,7 @@ bool Memory::store(Instance& x, int site, const Strided& lanes, std::int64_t wid
   const auto at = inside(lanes, width);
   if (!at || !lanes.disjoint(width)) return false;
   if (alone_) changed(x);
-  const std::int64_t base = base_address(at->storage);
+  const std::int64_t base = lanes.first() - at->offset;
   lanes.each_run(width, [&](std::int64_t address, std::int64_t lane, std::int64_t n) {
     note_write(x, site, {at->storage, address - base}, from + lane * width, n * width);
   });
@@ -386,22 +401,20 @@ void Memory::changed(Instance& x) {
 }
 
 std::string Memory::element_at(std::int64_t address) const {
-  const std::int64_t number = (address >> kAddressBits) - 1;
-  if (number < 0 || number >= std::ssize(storages_)) return fmt::format("address {:#x}", address);
-  const GlobalStorage& s = storages_[static_cast<std::size_t>(number)];
-  return fmt::format(
-      "element {} of {}",
-      (address - base_address(static_cast<std::size_t>(number))) / register_bytes(s.dtype), s.name);
+  const View* const v = view_at(address);
+  if (v == nullptr) return fmt::format("address {:#x}", address);
+  const GlobalStorage& s = storages_[v->storage];
+  return fmt::format("element {} of {}", offset_of(address) / register_bytes(s.dtype), s.name);
 }
 
 void Memory::acquire(Instance& x, std::int64_t address) {
-  for (const auto& [program, epoch] : released_[address]) {
+  for (const auto& [program, epoch] : released_[in_storage(address)]) {
     std::int64_t& known = x.knows.try_emplace(program, 0).first->second;
     known = std::max(known, epoch);
   }
 }
 void Memory::release(Instance& x, std::int64_t address) {
-  auto& clock = released_[address];
+  auto& clock = released_[in_storage(address)];
   clock[x.number] = ++x.epoch;
   for (const auto& [program, epoch] : x.knows) {
     std::int64_t& known = clock.try_emplace(program, 0).first->second;
@@ -418,9 +431,8 @@ bool Memory::any_undefined(const Place& at, std::int64_t bytes) const {
 }
 
 Origin Memory::undefined_at(std::int64_t address, std::int64_t width) const {
-  const auto storage = static_cast<std::size_t>((address >> kAddressBits) - 1);
-  const Seen& seen = seen_[storage];
-  const std::int64_t offset = address - base_address(storage);
+  const Seen& seen = seen_[view_at(address)->storage];
+  const std::int64_t offset = offset_of(address);
   if (!seen.reached.empty()) {
     for (std::int64_t g = offset / granule_; g <= (offset + width - 1) / granule_; ++g) {
       if (const auto o = seen.reached[static_cast<std::size_t>(g)]; o != 0) return o;
@@ -432,9 +444,8 @@ Origin Memory::undefined_at(std::int64_t address, std::int64_t width) const {
 }
 
 void Memory::define(std::int64_t address, std::int64_t bytes) {
-  const auto storage = static_cast<std::size_t>((address >> kAddressBits) - 1);
-  Seen& seen = seen_[storage];
-  const std::int64_t offset = address - base_address(storage);
+  Seen& seen = seen_[view_at(address)->storage];
+  const std::int64_t offset = offset_of(address);
   for (std::int64_t g = offset / granule_;
        !seen.reached.empty() && g <= (offset + bytes - 1) / granule_; ++g)
     seen.reached[static_cast<std::size_t>(g)] = 0;

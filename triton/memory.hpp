@@ -2,14 +2,15 @@
 // undefined.
 //
 // A storage is one allocation (of torch: what a tensor and its views share); pointers are 64-bit
-// addresses, storage k at (k + 1) << 40, so that an offset that goes astray lands in no storage.
-// Accesses are checked against the allocation (oob-index). Programs of a grid run in any order: a
-// granule (of the narrowest type that the kernel points to) that one of them writes with another
-// value than there was while another reads or writes it, no release and acquire by atomics between,
-// is a `race`; so are two lanes of a store that write different values to one address. Undefined is
-// what the launch says is, and what a masked-off lane without `other` gives; where it is stored it
-// is remembered. A store beside another program's atomics is a race; a load is not, which may be
-// how a program waits. Left out: views narrower than their storage.
+// addresses, storage k at (k + 1) << 40, so that an offset that goes astray lands in no storage. An
+// argument that is a view of less than its storage has addresses of its own, after the storages'.
+// Accesses are checked against what the pointer was given for (oob-index). Programs of a grid run
+// in any order: a granule (of the narrowest type that the kernel points to) that one of them writes
+// with another value than there was while another reads or writes it, no release and acquire by
+// atomics between, is a `race`; so are two lanes of a store that write different values to one
+// address. Undefined is what the launch says is, and what a masked-off lane without `other` gives;
+// where it is stored it is remembered. A store beside another program's atomics is a race; a load
+// is not, which may be how a program waits. Left out: gaps inside of a view.
 //
 // Several threads may run programs at once. They find that something may be wrong, not what: a
 // launch that may be wrong runs again on one (launch.hpp).
@@ -69,8 +70,16 @@ struct GlobalStorage {
   const std::byte* outside = nullptr;  ///< where the caller has it: what its own pointers say
 };
 
+/// Bytes [begin, end) of a storage, all that an argument's pointer is for.
+struct View {
+  std::size_t storage = 0;
+  std::string name;
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+};
+
 inline constexpr int kAddressBits = 40;
-/// The address of a storage's first byte.
+/// The address of the first byte of a storage, or, numbered on from them, of a view's storage.
 constexpr std::int64_t base_address(std::size_t storage) {
   return static_cast<std::int64_t>(storage + 1) << kAddressBits;
 }
@@ -81,8 +90,8 @@ class Memory {
  public:
   /// `granule`: bytes of the narrowest type pointed to. `several`: programs. `alone`: one thread
   /// runs them, in the order of the grid; else what may be wrong throws Again.
-  Memory(std::vector<GlobalStorage> storages, const std::vector<Site>& sites, std::int64_t granule,
-         bool several, bool alone);
+  Memory(std::vector<GlobalStorage> storages, const std::vector<View>& views,
+         const std::vector<Site>& sites, std::int64_t granule, bool several, bool alone);
 
   /// Declares some bytes of a storage undefined; what is undefined now.
   void set_undefined(std::size_t storage, Ranges bytes);
@@ -157,6 +166,17 @@ class Memory {
     std::size_t storage = 0;
     std::int64_t offset = 0;
   };
+  /// Null if there is none.
+  const View* view_at(std::int64_t address) const {
+    const std::int64_t number = (address >> kAddressBits) - 1;
+    return number >= 0 && number < std::ssize(views_) ? &views_[static_cast<std::size_t>(number)]
+                                                      : nullptr;
+  }
+  static std::int64_t offset_of(std::int64_t address) {
+    return address & ((std::int64_t{1} << kAddressBits) - 1);
+  }
+  /// The same for all views of a storage.
+  std::int64_t in_storage(std::int64_t address) const;
   Place place(int site, std::int64_t address, std::int64_t bytes) const;
   /// Of all lanes: nothing if one is outside, or what it accesses may be undefined.
   std::optional<Place> inside(const Strided& lanes, std::int64_t width) const;
@@ -172,6 +192,7 @@ class Memory {
   bool any_undefined(const Place& at, std::int64_t bytes) const;
 
   std::vector<GlobalStorage> storages_;
+  std::vector<View> views_;  ///< whole storages first
   const std::vector<Site>& sites_;
   std::int64_t granule_;
   bool alone_;

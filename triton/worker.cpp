@@ -23,8 +23,7 @@ Worker::Worker(const Running& of, Memory& memory)
     Scalar& s = instance_.scalars[static_cast<std::size_t>(p.slot)];
     s = a.value;
     if (a.storage < 0) continue;
-    instance_.set(p.slot, base_address(static_cast<std::size_t>(a.storage)) +
-                              a.offset * register_bytes(p.type.pointee));
+    instance_.set(p.slot, of.bases[i] + a.offset * register_bytes(p.type.pointee));
   }
 }
 

@@ -17,6 +17,7 @@ struct Running {
   const RunOptions& options;
   const Plan& plan;
   std::int64_t programs = 1;
+  std::vector<std::int64_t> bases = {};  ///< per argument: the address of its storage
 };
 
 /// A thread's part of a launch: what its ops count and obey, where it is.

@@ -11,10 +11,11 @@ class DeviceArray:
         out = tessera.DeviceArray.empty(1000, np.float32)       # undefined, until a kernel writes it
 
     bf16 and fp8 are ml_dtypes'. `array` is the array; what a kernel reads or writes outside of the allocation that it is
-    a part of is an error.
+    a part of is an error; simulate_triton(views=True): outside of the array, if it is a view of less (before its first
+    element in memory, or behind its last).
     """
 
-    __slots__ = ("_array", "dtype", "_tessera_base", "_tessera_bytes", "_owner", "_address", "_noted", "__weakref__")
+    __slots__ = ("_array", "dtype", "_tessera_base", "_tessera_bytes", "_tessera_view", "_owner", "_address", "_noted", "__weakref__")
 
     def __init__(self, array):
         if not isinstance(array, np.ndarray):
@@ -28,6 +29,11 @@ class DeviceArray:
         self._owner = owner
         self._tessera_base = low
         self._tessera_bytes = high - low
+        self._tessera_view = None  # all of it
+        if array is not owner and array.size > 0:
+            first, last = np.lib.array_utils.byte_bounds(array)
+            if (first, last) != (low, high):
+                self._tessera_view = first - low, last - low
         self._address = array.__array_interface__["data"][0]
         self._noted = False
 

@@ -14,7 +14,7 @@ _CHECKS = ("all", "report")
 
 @contextlib.contextmanager
 def simulate_triton(device="h100", checks="all", *, threads=0, profile="exact", time_limit=None, cuda=False,
-                    sectors=False):
+                    sectors=False, views=False):
     """Runs each Triton kernel launched inside on a simulated GPU, on the caller's memory; gives a TritonReport.
 
     Arguments of kernels are torch's CPU tensors, or DeviceArrays around NumPy's arrays. No GPU is needed, and no torch.
@@ -34,6 +34,8 @@ def simulate_triton(device="h100", checks="all", *, threads=0, profile="exact", 
     sectors: True: the report's lines also say which sectors of 32 bytes the warps ask of the L1, for the layouts that Triton's
       compiler chooses for the GPU (about a second more per kernel that is compiled). Of kernels with descriptors: what
       they are without TMA.
+    views: True: an argument that is a view (x[3], x[:, 0]) ends where the view ends, not where its allocation does. Not
+      the default: programs give a slice to say where to begin.
 
     Autotuning, triton.testing.do_bench and torch.cuda.Event read the device's predicted time (predict/grid_time.hpp).
     """
@@ -56,7 +58,7 @@ def simulate_triton(device="h100", checks="all", *, threads=0, profile="exact", 
     if whole is not None and not whole.report.calls and os.environ.get("TRITON_DEFAULT_BACKEND") == "tessera":
         _triton_report.stop()
     _triton.start(device=device, threads=threads, profile=profile, time_limit=time_limit or 0.,
-                  most_launched=_MOST_CALLS)
+                  most_launched=_MOST_CALLS, views=views)
     with contextlib.ExitStack() as undo:
         undo.callback(_triton_report.stop)
         simulated = driver.TesseraDriver(device, cuda, sectors)

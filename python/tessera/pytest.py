@@ -36,6 +36,8 @@ def pytest_addoption(parser):
                     help="of each test: a kernel that runs then ends, with the line it was in (300; 0: none)")
     group.addoption("--tessera-triton", metavar="DEVICE", help="run each test inside tessera.simulate_triton(device=DEVICE)")
     group.addoption("--tessera-cuda", action="store_true", help='with --tessera-triton: answer for tests that say "cuda"')
+    group.addoption("--tessera-views", action="store_true", help="with --tessera-triton: a tensor that is a view ends where the "
+                    "view ends, not where its allocation does")
     group.addoption("--tessera-devices", metavar="N", type=int, help="virtual CPU devices, for meshes")
 
 
@@ -134,7 +136,7 @@ def _triton_settings(options):
     """None: no simulation of Triton kernels."""
     if options.tessera_triton is None:
         return None
-    settings = {name: getattr(options, f"tessera_{name}") for name in ("checks", "profile", "cuda")}
+    settings = {name: getattr(options, f"tessera_{name}") for name in ("checks", "profile", "cuda", "views")}
     settings = {name: value for name, value in settings.items() if value}
     return {"device": options.tessera_triton, "time_limit": options.tessera_time_limit or None, **settings}
 

@@ -52,6 +52,31 @@ def test_results_and_bytes():
     assert call.to_html().startswith("<!doctype html>")
 
 
+def test_a_view_is_all_that_a_kernel_may_reach():
+    x = DeviceArray(np.arange(256, dtype=np.float32).reshape(16, 16))
+    column, row, out = x[:, 0], x[3], DeviceArray(np.zeros(256, np.float32))
+    with tessera.simulate_triton(views=True) as report:
+        add[(1,)](row, x, out, 16, BLOCK=32)
+        add[(1,)](x, column, out, 15 * 16 + 1, BLOCK=256)  # a column lies among others
+        add[(1,)](DeviceArray(row.array[:0]), x, out, 0, BLOCK=16)
+    assert not report.errors
+    for given, n, what in (((row, x, out), 17, "it reads element 16 of x_ptr, which is a view of 16"),
+                           ((x, column, out), 15 * 16 + 2, "it reads element 241 of y_ptr, which is a view of 241"),
+                           ((x, x, out[128:200]), 73, "it writes element 72 of out_ptr, which is a view of 72")):
+        with pytest.raises(tessera.KernelError, match=what) as wrong, tessera.simulate_triton(views=True):
+            add[(1,)](*given, n, BLOCK=256)
+        assert wrong.value.slug == "oob-index" and "test_simulate.py:" in str(wrong.value)
+        with tessera.simulate_triton():
+            add[(1,)](*given, n, BLOCK=256)
+
+
+def test_views_of_one_allocation_meet():
+    x = DeviceArray(np.ones(100, np.float32))
+    with pytest.raises(tessera.KernelError, match="two programs access element 40") as wrong, tessera.simulate_triton(views=True):
+        add[(4,)](x[0:80], x[0:80], x[40:], 60, BLOCK=16)
+    assert wrong.value.slug == "race"
+
+
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16, np.int8, np.int16, np.int64, np.uint32])
 def test_types(dtype):
     x, y, out = arrays(100, dtype)

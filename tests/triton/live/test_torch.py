@@ -31,12 +31,19 @@ def test_tensors(dtype):
     assert report.hbm_read_bytes == 2 * 200 * x.element_size()
 
 
-def test_views_know_their_allocation():
+def test_views_end_where_they_say():
     x = torch.arange(256, dtype=torch.float32)
-    with tessera.simulate_triton(checks="report") as report:
+    with tessera.simulate_triton(checks="report", views=True) as report:
         launch(x[64:128], x[192:], torch.empty(64))
-        launch(x[192:], x[:65], torch.empty(65))  # past the end
-    assert [e.slug for e in report.errors] == ["oob-index"] and "element 256 of x_ptr, y_ptr" in str(report.errors[0])
+        launch(x[64:128], x[:65], torch.empty(65))  # past the end of a view
+        launch(x.view(16, 16)[:, 0], x[:241], torch.empty(241))
+        launch(x.view(16, 16)[:, 0], x[:242], torch.empty(242))  # past its last element
+    assert ["element 64 of x_ptr, which is a view of 64", "element 241 of x_ptr, which is a view of 241"] == [
+        str(e).split("it reads ")[1].split("\n")[0] for e in report.errors]
+    with tessera.simulate_triton(checks="report") as report:
+        launch(x[64:128], x[:65], torch.empty(65))
+        launch(x[192:], x[:65], torch.empty(65))  # past the end of the allocation
+    assert ["element 256 of x_ptr, y_ptr"] == [str(e).split("it reads ")[1].split(",  which")[0].split(", which")[0] for e in report.errors]
 
 
 def test_empty_is_undefined_until_it_is_written():
