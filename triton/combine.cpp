@@ -1,5 +1,7 @@
 #include "triton/combine.hpp"
 
+#include <array>
+#include <map>
 #include <optional>
 
 #include "sim/diagnostics/diagnostic.hpp"
@@ -85,9 +87,22 @@ class Expander {
     return result;
   }
 
-  /// The region on tensors; gives what it returns.
-  Values combine(const Region& body, const Values& arguments, const Shape& shape) {
-    std::map<int, int> known;
+  const Region& body_of(const Operation& call) const {
+    const Attribute* const callee = call.find("callee");
+    std::string name = callee == nullptr ? "" : callee->text;
+    std::erase_if(name, [](char c) { return c == '@' || c == '"'; });
+    const Function* const f = module_.function(name);
+    if (f == nullptr || f->body.blocks != 1 || f->body.operations.empty() ||
+        f->body.arguments.size() != call.operands.size() ||
+        f->body.operations.back().operands.size() != call.results.size())
+      malformed(call);
+    return f->body;
+  }
+
+  /// The region on tensors; gives what it returns. A function that it calls is written out, too; of
+  /// a branch both sides are, and each element has its own.
+  Values combine(const Region& body, const Values& arguments, const Shape& shape,
+                 std::map<int, int> known = {}, int depth = 0) {
     for (std::size_t i = 0; i < arguments.size(); ++i) known[body.arguments[i]] = arguments[i];
     const auto of = [&](int v) {
       if (const auto it = known.find(v); it != known.end()) return it->second;
@@ -96,6 +111,30 @@ class Expander {
     };
     for (std::size_t i = 0; i + 1 < body.operations.size(); ++i) {
       Operation op = body.operations[i];
+      constexpr int kDeepest = 64;  // calls do not recur
+      if (depth == kDeepest) malformed(op);
+      if (op.name == "tt.call") {
+        Values given;
+        for (const int v : op.operands) given.push_back(of(v));
+        const Values made = combine(body_of(op), given, shape, {}, depth + 1);
+        for (std::size_t r = 0; r < made.size(); ++r) known[op.results[r]] = made[r];
+        continue;
+      }
+      if (op.name == "scf.if" && op.regions.size() == 2 && op.operands.size() == 1) {
+        std::array<Values, 2> sides;
+        for (std::size_t s = 0; s < sides.size(); ++s) {
+          const Region& side = op.regions[s];
+          if (side.blocks != 1 || side.operations.empty() ||
+              side.operations.back().operands.size() != op.results.size())
+            malformed(op);
+          sides[s] = combine(side, {}, shape, known, depth + 1);
+        }
+        const int condition = of(op.operands[0]);
+        for (std::size_t r = 0; r < op.results.size(); ++r)
+          known[op.results[r]] = emit("arith.select", {condition, sides[0][r], sides[1][r]},
+                                      spread(module_.type(op.results[r]), shape), {});
+        continue;
+      }
       if (!op.regions.empty()) malformed(op);
       if (op.operands.empty()) {  // a constant, spread where it is used
         Values own;

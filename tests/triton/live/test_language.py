@@ -214,6 +214,46 @@ def test_sort_topk_gather_scan_and_histogram(rng):
 
 
 @triton.jit
+def larger_magnitude(a, b):
+    a, b = tl.abs(a), tl.abs(b)
+    if a >= b:
+        return a
+    else:
+        return b
+
+
+@triton.jit
+def run_of_ones(length_a, ones_a, length_b, ones_b):
+    """How many ones end a stretch."""
+    if ones_b == length_b:
+        ones = ones_a + ones_b
+        if ones_a > 100:
+            ones = ones_b // length_b
+    else:
+        ones = ones_b
+    return length_a + length_b, ones
+
+
+@triton.jit
+def combine_kernel(x_ptr, bits_ptr, most_ptr, ones_ptr, N: tl.constexpr):
+    i = tl.arange(0, N)
+    tl.store(most_ptr, tl.reduce(tl.load(x_ptr + i), 0, larger_magnitude))
+    length, ones = tl.associative_scan((tl.full((N,), 1, tl.int32), tl.load(bits_ptr + i)), 0, run_of_ones)
+    tl.store(ones_ptr + i, ones)
+
+
+def test_combine_functions_that_return_early_and_branch(rng):
+    x, bits = f32(rng, 64), (rng.random(64) < 0.7).astype(np.int32)
+    most, ones = DeviceArray.empty(1, np.float32), DeviceArray.empty(64, np.int32)
+    combine_kernel[(1,)](DeviceArray(x), DeviceArray(bits), most, ones, N=64)
+    run, wanted = 0, []
+    for bit in bits:
+        run = run + 1 if bit else 0
+        wanted.append(run)
+    assert most.array[0] == np.abs(x).max() and wanted == ones.array.tolist()
+
+
+@triton.jit
 def dot_kernel(a_ptr, b_ptr, c_ptr, out_ptr, PRECISION: tl.constexpr, N: tl.constexpr):
     i = tl.arange(0, N)
     ij = i[:, None] * N + i[None, :]
