@@ -188,4 +188,11 @@ def _answer_for_cuda(undo, torch, gpu, capability):
     }
     for name, answer in answers.items():
         _replace(undo, torch.cuda, name, answer)
+    run_backward = getattr(torch.autograd, "_engine_run_backward", None)
+    if run_backward is not None:  # torch leaves a mode while it handles Tensor.backward
+        def in_mode(*args, **kwargs):
+            with Cuda():
+                return run_backward(*args, **kwargs)
+
+        _replace(undo, torch.autograd, "_engine_run_backward", in_mode)
     undo.enter_context(Cuda())

@@ -75,6 +75,25 @@ def test_programs_that_say_cuda():
     assert x.device.type == "cpu" and not torch.cuda.is_available()
 
 
+def test_what_a_backward_pass_sees_is_cuda():
+    class Double(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            assert x.is_cuda
+            return launch(x, x, torch.empty_like(x))
+
+        @staticmethod
+        def backward(ctx, g):
+            assert g.is_cuda and g.device.type == "cuda"
+            return launch(g.contiguous(), g.contiguous(), torch.empty(g.shape, device=g.device))
+
+    with tessera.simulate_triton(cuda=True):
+        x = torch.ones(100, device="cuda", requires_grad=True)
+        Double.apply(x).sum().backward()
+        (again,) = torch.autograd.grad(Double.apply(x).sum(), x)
+    assert torch.equal(x.grad, torch.full((100,), 2.)) and torch.equal(again, x.grad)
+
+
 def test_parameters_and_gradients():
     class Double(torch.autograd.Function):
         @staticmethod
