@@ -51,7 +51,7 @@ def simulate_triton(device="h100", checks="all", *, threads=0, profile="exact", 
     threads = host_threads(threads)
     if time_limit is not None:
         time_limit = seconds("time_limit", time_limit)
-    compiler.print_generic()
+    compiler.printer()
     if "tessera" not in backends:  # not installed: run from a build folder
         backends["tessera"] = Backend(compiler.TesseraBackend, driver.TesseraDriver)
     whole = _triton_report.running()

@@ -18,9 +18,8 @@ class Moved(ImportError):
 
 
 @functools.cache
-def print_generic():
-    """MLIR modules are printed in generic form from here on, in the whole process: the importer knows no other, and
-    MLIR's reader takes both."""
+def printer():
+    """Two functions: MLIR's modules are printed in generic form, which is all that the importer knows; as they were before."""
     version = tuple(int(part) for part in triton.__version__.split(".")[:2])
     if version < OLDEST:
         raise Moved(f"tessera knows Triton {'.'.join(map(str, OLDEST))} and newer, not {triton.__version__}. "
@@ -28,11 +27,22 @@ def print_generic():
     library = ctypes.CDLL(libtriton.__file__)
     try:
         register, parse = library._ZN4mlir27registerAsmPrinterCLOptionsEv, library.LLVMParseCommandLineOptions
+        reset = library._ZN4llvm2cl25ResetAllOptionOccurrencesEv
     except AttributeError as e:
         raise Moved(f"Triton {triton.__version__} does not export what prints modules in generic form: {e}") from e
     register()
     words = (ctypes.c_char_p * 2)(b"tessera", b"--mlir-print-op-generic")
-    parse(2, words, None)
+    return lambda: parse(2, words, None), reset
+
+
+def generic(module):
+    """The option is the whole process's: what else prints a module, or tests what is printed, has Triton's form."""
+    on, off = printer()
+    on()
+    try:
+        return str(module)
+    finally:
+        off()
 
 
 def without_descriptors(module):
@@ -70,7 +80,6 @@ class TesseraBackend(_cuda.CUDABackend):
         capability = self._parse_arch(options.arch)
 
         def ttir(module, metadata):
-            print_generic()
             metadata.update(name=module.get_entry_func_name(), shared=0, tmem_size=None, tensordesc_meta=[],
                             global_scratch_size=0, global_scratch_align=1, profile_scratch_size=0, profile_scratch_align=1)
             return without_descriptors(self.make_ttir(module, metadata, options, capability))
@@ -79,7 +88,7 @@ class TesseraBackend(_cuda.CUDABackend):
 
         def tessera(module, metadata):
             settings = assembly.settings(options, capability)
-            text = str(module)
+            text = generic(module)
             if self.sectors:
                 settings["layouts"], why = warp_layouts.asked(text, capability, settings["options"])
                 if settings["layouts"] is None:

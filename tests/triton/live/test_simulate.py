@@ -70,6 +70,17 @@ def test_a_view_is_all_that_a_kernel_may_reach():
             add[(1,)](*given, n, BLOCK=256)
 
 
+def test_modules_are_printed_as_ever():
+    """Programs look at str(module), as Triton's own tests do."""
+    from triton._C.libtriton import ir
+
+    x = DeviceArray(np.ones(16, np.float32))
+    with tessera.simulate_triton():
+        add[(1,)](x, x, DeviceArray(np.ones(16, np.float32)), 16, BLOCK=16)
+        context = ir.context()
+        assert str(ir.builder(context).create_module()).startswith("module {")
+
+
 def test_views_of_one_allocation_meet():
     x = DeviceArray(np.ones(100, np.float32))
     with pytest.raises(tessera.KernelError, match="two programs access element 40") as wrong, tessera.simulate_triton(views=True):
