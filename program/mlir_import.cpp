@@ -368,6 +368,20 @@ class Importer {
     return s;
   }
 
+  /// Of a tensor of more dims: its elements (triton/many_dims.hpp).
+  Shape one_dim(llvm::ArrayRef<std::int64_t> dims) {
+    constexpr std::int64_t kMost = std::int64_t{1} << 40;
+    std::int64_t elems = 1;
+    for (const std::int64_t d : dims) {
+      if (d < 1 || d > kMost / elems) {
+        error_ = "it holds a tensor of impossible dims";
+        return {};
+      }
+      elems *= d;
+    }
+    return {elems};
+  }
+
   Type type(mlir::Type t) {
     Type r;
     r.text = text_of(t);
@@ -380,7 +394,7 @@ class Importer {
       r.known = element_dtype(v.getElementType(), r.dtype);
     } else if (const auto tensor = mlir::dyn_cast<mlir::RankedTensorType>(t)) {
       r.kind = Type::Kind::vector;
-      r.shape = shape(tensor.getShape());
+      r.shape = tensor.getRank() > kMaxRank ? one_dim(tensor.getShape()) : shape(tensor.getShape());
       r.known =
           pointer(tensor.getElementType(), r) || element_dtype(tensor.getElementType(), r.dtype);
     } else if (pointer(t, r)) {

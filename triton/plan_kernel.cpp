@@ -5,6 +5,7 @@
 #include "sim/diagnostics/diagnostic.hpp"
 #include "triton/combine.hpp"
 #include "triton/contract.hpp"
+#include "triton/many_dims.hpp"
 #include "triton/offsets.hpp"
 #include "triton/regular_values.hpp"
 #include "triton/rules.hpp"
@@ -84,6 +85,7 @@ std::unique_ptr<Kernel> plan_kernel(Module module, Profile profile, bool fusion,
   for (const Type& t : module.types) check_size(t);
   std::int64_t accesses = 0;
   for (Function& f : module.functions) number_accesses(f.body, accesses);
+  regroup_many_dims(module);
   expand_combines(module);
   note_turns(module);
   auto kernel = std::make_unique<Kernel>();

@@ -144,13 +144,13 @@ def _answer_for_cuda(undo, torch, gpu, capability):
 
     class Cuda(TorchFunctionMode):
         def __torch_function__(self, func, types, args=(), kwargs=None):
-            if func is torch.Tensor.cuda:
+            if func is torch.Tensor.cuda or func is torch.Tensor.pin_memory:
                 return args[0]
             if func is is_cuda or func == is_cuda:
                 return args[0].device.type == "cpu"
             if func is get_device:
                 return 0
-            result = func(*map(on_host, args), **{k: on_host(v) for k, v in (kwargs or {}).items()})
+            result = func(*map(on_host, args), **{k: on_host(v) for k, v in (kwargs or {}).items() if k != "pin_memory"})
             if (func is device_of or func == device_of) and result.type == "cpu":
                 return device
             return result

@@ -254,6 +254,44 @@ def test_combine_functions_that_return_early_and_branch(rng):
 
 
 @triton.jit
+def many_dims_kernel(x_ptr, sorted_ptr, flipped_ptr, top_ptr, N: tl.constexpr, M: tl.constexpr, DESCENDING: tl.constexpr, K: tl.constexpr):
+    rows = tl.arange(0, M)[:, None]
+    x = tl.load(x_ptr + rows * N + tl.arange(0, N)[None, :])
+    tl.store(sorted_ptr + rows * N + tl.arange(0, N)[None, :], tl.sort(x, descending=DESCENDING))
+    tl.store(flipped_ptr + rows * N + tl.arange(0, N)[None, :], tl.flip(x, 1))
+    tl.store(top_ptr + rows * K + tl.arange(0, K)[None, :], tl.topk(x, K))
+
+
+@pytest.mark.parametrize(("rows", "columns", "descending"), [(8, 512, False), (2, 1024, True), (1, 2048, False)])
+def test_tensors_of_more_than_eight_dims(rng, rows, columns, descending):
+    """tl.sort takes an axis apart into dims of 2."""
+    x = f32(rng, rows, columns)
+    ordered, flipped, top = DeviceArray.empty(x.shape), DeviceArray.empty(x.shape), DeviceArray.empty((rows, 16))
+    many_dims_kernel[(1,)](DeviceArray(x), ordered, flipped, top, N=columns, M=rows, DESCENDING=descending, K=16)
+    wanted = np.sort(x, axis=1)
+    np.testing.assert_array_equal(ordered.array, wanted[:, ::-1] if descending else wanted)
+    np.testing.assert_array_equal(flipped.array, x[:, ::-1])
+    np.testing.assert_array_equal(top.array, wanted[:, ::-1][:, :16])
+
+
+@triton.jit
+def nine_dims_kernel(x_ptr, out_ptr, half_ptr):
+    i = tl.arange(0, 1024)
+    x = tl.reshape(tl.load(x_ptr + i), (2, 2, 2, 2, 2, 2, 2, 2, 4))
+    tl.store(out_ptr + tl.arange(0, 512), tl.reshape(tl.sum(tl.reshape(x, (2, 2, 2, 2, 2, 2, 2, 2, 2, 2)), 3), (512,)))
+    even, odd = tl.split(tl.reshape(tl.cumsum(x, 4), (2, 2, 2, 2, 2, 2, 2, 2, 2, 2)))
+    tl.store(half_ptr + tl.arange(0, 512), tl.reshape(even - odd, (512,)))
+
+
+def test_reductions_scans_and_halves_of_many_dims(rng):
+    x, out, half = rng.integers(-99, 99, 1024).astype(np.int32), DeviceArray.empty(512, np.int32), DeviceArray.empty(512, np.int32)
+    nine_dims_kernel[(1,)](DeviceArray(x), out, half)
+    np.testing.assert_array_equal(out.array, x.reshape(8, 2, 64).sum(1).ravel())
+    sums = np.cumsum(x.reshape(16, 2, 32), 1).ravel()
+    np.testing.assert_array_equal(half.array, sums[::2] - sums[1::2])
+
+
+@triton.jit
 def dot_kernel(a_ptr, b_ptr, c_ptr, out_ptr, PRECISION: tl.constexpr, N: tl.constexpr):
     i = tl.arange(0, N)
     ij = i[:, None] * N + i[None, :]

@@ -68,6 +68,7 @@ def test_programs_that_say_cuda():
         assert torch.cuda.is_available() and torch.cuda.get_device_capability() == (9, 0)
         x = torch.randn(100, device="cuda")
         assert x.is_cuda and x.device.type == "cuda"
+        assert torch.equal(torch.zeros(3, pin_memory=True), torch.zeros(3).pin_memory())
         with torch.cuda.device(0):
             out = launch(x, x.to("cuda").cuda(), torch.empty(100, device=x.device))
         torch.cuda.synchronize()
