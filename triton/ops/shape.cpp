@@ -191,7 +191,8 @@ void plan_gather(Planner& p, const Operation& op) {
   const Shape to = p.type(op.results[0]).shape;
   const auto axis = static_cast<int>(p.integer(op, "axis"));
   if (i.shape != to || from.rank != to.rank || axis < 0 || axis >= to.rank ||
-      (i.dtype != DType::i32 && i.dtype != DType::i64))
+      (i.dtype != DType::i8 && i.dtype != DType::i16 && i.dtype != DType::i32 &&
+       i.dtype != DType::i64))
     p.unsupported(op, "of these types");
   for (int d = 0; d < to.rank; ++d) {
     if (d != axis && from[d] != to[d]) p.unsupported(op, "of these types");
@@ -199,7 +200,7 @@ void plan_gather(Planner& p, const Operation& op) {
   const std::int64_t width = register_bytes(s.dtype);
   const std::int64_t extent = from[axis];
   const std::int64_t stride = row_major_strides(from)[axis];
-  const bool wide = i.dtype == DType::i64;
+  const std::int64_t index_width = register_bytes(i.dtype);
   const int source = p.vector(op.operands[0]);
   const int index = p.vector(op.operands[1]);
   const int result = p.new_vector(op.results[0]);
@@ -211,8 +212,10 @@ void plan_gather(Planner& p, const Operation& op) {
         std::vector<std::int64_t> place(static_cast<std::size_t>(n));
         const Shape strides = row_major_strides(from);
         for (std::int64_t e = 0; e < n; ++e) {
-          const std::int64_t k = wide ? reinterpret_cast<const std::int64_t*>(at.data.bytes())[e]
-                                      : reinterpret_cast<const std::int32_t*>(at.data.bytes())[e];
+          // Triton extends narrow ones by zeros: none is meant to be negative.
+          std::int64_t k = 0;
+          std::memcpy(&k, at.data.bytes() + e * index_width, static_cast<std::size_t>(index_width));
+          if (index_width == 4) k = static_cast<std::int32_t>(k);
           if (k < 0 || k >= extent) {
             fail_ref("tt.gather with index " + std::to_string(k) + " along an axis of " +
                      std::to_string(extent));

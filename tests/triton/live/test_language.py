@@ -214,6 +214,23 @@ def test_sort_topk_gather_scan_and_histogram(rng):
 
 
 @triton.jit
+def gather_kernel(x_ptr, j_ptr, out_ptr, N: tl.constexpr):
+    i = tl.arange(0, N)
+    tl.store(out_ptr + i, tl.gather(tl.load(x_ptr + i), tl.load(j_ptr + i), 0))
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int16, np.int32, np.int64])
+def test_gather_by_narrow_and_wide_indices(rng, dtype):
+    x, j, out = f32(rng, 256), rng.integers(0, 256, 256).astype(dtype), DeviceArray.empty(256)
+    gather_kernel[(1,)](DeviceArray(x), DeviceArray(j), out, N=256)
+    np.testing.assert_array_equal(out.array, x[j])
+    if dtype != np.uint8:
+        j[7] = 256
+        with pytest.raises(tessera.KernelError, match="index 256 along an axis of 256"):
+            gather_kernel[(1,)](DeviceArray(x), DeviceArray(j), out, N=256)
+
+
+@triton.jit
 def larger_magnitude(a, b):
     a, b = tl.abs(a), tl.abs(b)
     if a >= b:
