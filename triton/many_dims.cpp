@@ -33,6 +33,8 @@ std::int64_t product(const Dims& dims, std::size_t from, std::size_t to) {
                          std::multiplies<>());
 }
 
+bool is_many(const Type& t) { return dims_of(t).first.size() > kMaxRank; }
+
 class Regrouper {
  public:
   explicit Regrouper(Module& module) : module_(module) {}
@@ -53,7 +55,7 @@ class Regrouper {
   }
 
  private:
-  bool many(int v) const { return dims_of(module_.type(v)).first.size() > kMaxRank; }
+  bool many(int v) const { return is_many(module_.type(v)); }
 
   /// A value of v's elements in other dims.
   int new_value(int v, const Dims& dims) {
@@ -166,6 +168,7 @@ class Regrouper {
 }  // namespace
 
 void regroup_many_dims(Module& module) {
+  if (std::ranges::none_of(module.types, is_many)) return;
   Regrouper regrouper(module);
   for (Function& f : module.functions) regrouper.region(f.body);
 }
