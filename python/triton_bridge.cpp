@@ -85,7 +85,8 @@ void note_view(nb::handle tensor, std::int64_t at, Pointer& p) {
   p.end = p.begin + (last + 1) * integer(ask(tensor, names().element_size));
 }
 
-Pointer pointer_of(nb::handle argument) {
+/// `views`: what of its allocation is the argument's is asked, too.
+Pointer pointer_of(nb::handle argument, bool views) {
   Pointer p;
   if (argument.is_none()) return p;
   const std::int64_t at = integer(ask(argument, names().data_ptr));
@@ -95,7 +96,8 @@ Pointer pointer_of(nb::handle argument) {
       p.base = address(integer(base));
       p.bytes = integer(look(of, names().bytes));
       p.writable = nb::cast<bool>(look(of, names().writable));
-      if (const nb::object view = look(of, names().view); !view.is_none()) {
+      const nb::object view = views ? look(of, names().view) : nb::none();
+      if (!view.is_none()) {
         p.begin = nb::cast<std::int64_t>(view[0]);
         p.end = nb::cast<std::int64_t>(view[1]);
       }
@@ -105,7 +107,7 @@ Pointer pointer_of(nb::handle argument) {
       const nb::object storage = ask(of, names().untyped_storage);
       p.base = address(integer(ask(storage, names().data_ptr)));
       p.bytes = integer(ask(storage, names().nbytes));
-      note_view(of, at, p);
+      if (views) note_view(of, at, p);
       break;
     }
     of = look(of, names().base);  // triton.reinterpret
@@ -170,11 +172,12 @@ class Signature {
       throw InputError("bad-input", "another number of arguments than the kernel's");
     std::vector<program::Scalar> scalars(of_.size());
     std::vector<Pointer> pointers(of_.size());
+    const bool views = live::launches_take_views();
     for (std::size_t i = 0; i < of_.size(); ++i) {
       if (of_[i])
         scalars[i] = scalar_of(arguments[i], *of_[i]);
       else
-        pointers[i] = pointer_of(arguments[i]);
+        pointers[i] = pointer_of(arguments[i], views);
     }
     interrupts().heed();
     std::shared_ptr<Launched> launched;

@@ -49,7 +49,6 @@ class Launches {
     stop_ = Stop::none;
     settings.options.stop = &stop_;
     options_ = std::make_shared<const RunOptions>(settings.options);
-    views_ = settings.views;
     if (settings.time_limit > 0) {
       deadline_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(
                                      std::chrono::duration<double>(settings.time_limit));
@@ -72,6 +71,11 @@ class Launches {
     }
     time_.notify_all();
     if (timer.joinable()) timer.join();
+  }
+
+  bool views() {
+    const std::lock_guard lock(mutex_);
+    return settings_ && settings_->views;
   }
 
   std::shared_ptr<Launched> run(Specialisation& which, const std::array<std::int64_t, 3>& grid,
@@ -192,10 +196,8 @@ class Launches {
         if (p.written && !pointer.writable)
           throw InputError("bad-input", p.name + " is read-only, and the kernel writes to it");
         a.offset = pointer.offset / width;
-        if (views_) {
-          a.begin = pointer.begin;
-          a.end = pointer.end;
-        }
+        a.begin = pointer.begin;
+        a.end = pointer.end;
         const auto known = std::ranges::find(bases, pointer.base);
         a.storage = static_cast<int>(known - bases.begin());
         if (known == bases.end()) {
@@ -283,7 +285,6 @@ class Launches {
   std::optional<Clock::time_point> deadline_;
   StopFlag stop_{Stop::none};
   std::optional<LaunchSettings> settings_;
-  bool views_ = false;
   std::shared_ptr<const RunOptions> options_;
   RunOptions of_run_;
   std::shared_ptr<const RunOptions> of_run_from_;
@@ -358,6 +359,7 @@ std::shared_ptr<Launched> launch(Specialisation& which, const std::array<std::in
 }
 std::vector<std::shared_ptr<Launched>> take_launched() { return launches().take(); }
 std::int64_t launches_left_out() { return launches().left_out(); }
+bool launches_take_views() { return launches().views(); }
 DeviceClock device_clock() { return launches().clock(); }
 void declare_undefined(const std::byte* base, std::int64_t bytes) {
   launches().declare_undefined(base, bytes);

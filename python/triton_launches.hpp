@@ -102,6 +102,8 @@ std::shared_ptr<Launched> launch(Specialisation& which, const std::array<std::in
 /// What has run since the last time.
 std::vector<std::shared_ptr<Launched>> take_launched();
 std::int64_t launches_left_out();
+/// Whether pointers say what of their allocation is the argument's.
+bool launches_take_views();
 /// Seconds that the device would have taken for what was launched since open_launches(), and how
 /// many of those launches that leaves out.
 struct DeviceClock {
