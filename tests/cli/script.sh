@@ -65,4 +65,18 @@ builds 'tessera' run a_typing_error
 builds 'tessera' devices
 builds 'tessera_everything' list
 builds 'tessera_everything' golden check plain --backend interpret
+
+says() { # what standard error has, then a program for ninja, then every how many seconds
+  local wanted=$1 said
+  printf '#!/bin/bash\n%s\n' "$2" >bin/ninja
+  said=$(PATH=$folder/bin:$PATH TESSERA_PROGRESS_SECONDS=${3-0.4} ./tessera run matmul 2>&1 >/dev/null | grep -v -e '^tessera: compiling' -e '^tessera: configuring')
+  [[ $said =~ ^($wanted.?)*$ && ( -n $said || -z $wanted ) ]] || { echo "a build in a pipe that does '$2' says '$said', not '$wanted'"; failed=1; }
+}
+
+says 'tessera: \[7/9\], [0-9]+ s' 'echo "[6/9] a.o"; echo "[7/9] Building b.o"; sleep 0.6'
+says 'tessera: Fetching a thing, [0-9]+ s' 'echo "Fetching a thing"; sleep 0.6'
+# Nothing is left that holds the pipe.
+took=$SECONDS
+says '' 'echo "[7/9] Building b.o"' 60
+[[ $((SECONDS - took)) -lt 10 ]] || { echo "the pipe is held after the build"; failed=1; }
 exit $failed
