@@ -27,6 +27,7 @@ struct Words {
   BuildArguments build;
   CheckArguments check;
   TuneArguments tune;
+  ReplayArguments replay;
   bool markdown = false;
   std::string name;
   std::string folder;
@@ -203,8 +204,36 @@ void add_run(CLI::App& app, Words& w) {
   run->add_flag("--tuned", a.tuned, "tiles as the tiers of docs/tuning.md choose them");
   add_tiers(*run, a);
   add_budget(*run, a, "with --tuned: autotune for so long if no tier before knows, as in 10s");
+  run->add_option("--record", a.record,
+                  "write down what ran, and what it takes to run it again, in this folder "
+                  "(tessera.record/1): tessera replay FOLDER");
   add_time_limit(*run, a, "seconds that the run may take; on cuda 300 unless given");
   add_oversubscribe(*run, a);
+}
+
+void add_replay(CLI::App& app, Words& w) {
+  RunArguments& a = w.run;
+  ReplayArguments& r = w.replay;
+  CLI::App* const replay = add_command(
+      app, w, "replay",
+      "run what was recorded again: the same bits, within the bound, or different",
+      [&w](const Kernels& kernels) { return replay_command(kernels, w.run, w.replay); });
+  replay->add_option("folder", r.folder, "of run --record, or tessera.record()")->required();
+  replay->add_option("--only", r.only, "one of them, counted from 0")
+      ->check(CLI::NonNegativeNumber);
+  replay
+      ->add_option("--backend", a.backend,
+                   "cuda, interpret or reference; each one's own if not given")
+      ->each([&r](const std::string&) { r.other_backend = true; });
+  replay
+      ->add_option("--device", a.device, "a device name or spec file; each one's own if not given")
+      ->each([&a](const std::string&) { a.device_given = true; });
+  replay
+      ->add_option("--profile", a.profile, "how products are computed; each one's own if not given")
+      ->each([&r](const std::string&) { r.other_profile = true; });
+  add_threads(*replay, a);
+  add_time_limit(*replay, a);
+  add_oversubscribe(*replay, a);
 }
 
 /// Several runs of a kernel, side by side.
@@ -430,6 +459,7 @@ int dispatch(int argc, char** argv, const Kernels& kernels) {
   Words w;
   add_listings(app, w);
   add_run(app, w);
+  add_replay(app, w);
   add_comparisons(app, w);
   add_tuning(app, w);
   add_goldens(app, w);
@@ -492,6 +522,20 @@ int run_caught(int argc, char** argv, const Kernels& kernels) {
 }
 
 }  // namespace
+
+RunArguments run_arguments(const std::vector<std::string>& words) {
+  CLI::App app;
+  Words w;
+  add_run(app, w);
+  std::vector<std::string> last_first(words.rbegin(), words.rend());
+  last_first.emplace_back("run");
+  try {
+    app.parse(std::move(last_first));
+  } catch (const CLI::ParseError& error) {
+    throw InputError("bad-record", joined(words) + " are no arguments of run: " + error.what());
+  }
+  return w.run;
+}
 
 int run_app(int argc, char** argv, const Kernels& kernels) {
   handle_signals();

@@ -67,7 +67,7 @@ std::string joined(const std::vector<std::string>& words) {
   return text;
 }
 
-std::string command_of(const std::string& command, const RunArguments& a) {
+std::vector<std::string> words_of(const std::string& command, const RunArguments& a) {
   const RunArguments usual;
   const bool run = command == "run";
   Words words{{a.kernel}};
@@ -95,7 +95,11 @@ std::string command_of(const std::string& command, const RunArguments& a) {
     words.option("--no-races", a.no_races, false);
     words.option("--keep-going", a.keep_going, false);
   }
-  return as_called("tessera " + command + " " + joined(words.all));
+  return words.all;
+}
+
+std::string command_of(const std::string& command, const RunArguments& a) {
+  return as_called("tessera " + command + " " + joined(words_of(command, a)));
 }
 
 std::string model_options(const GoldenArguments& g) {

@@ -19,6 +19,8 @@ std::string as_called(const std::string& command);
 /// Words as a shell takes them apart again.
 std::string joined(const std::vector<std::string>& words);
 
+/// What follows the command's name.
+std::vector<std::string> words_of(const std::string& command, const RunArguments& arguments);
 /// "tessera run matmul --case 1 --dtype bf16"; `command`: "run", "golden make".
 std::string command_of(const std::string& command, const RunArguments& arguments);
 std::string command_of(const std::string& command, const RunArguments& arguments,

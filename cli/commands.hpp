@@ -49,6 +49,15 @@ struct RunArguments {
   std::vector<std::string> overlays;  ///< files of tessera.tuning/1, the innermost last
   std::string cache;                  ///< the persistent cache's file; the user's if empty
   double budget = 0;                  ///< seconds of autotuning; 0: none
+  std::string record;                 ///< a folder that has a line of each run (record/folder.hpp)
+};
+
+/// What `tessera replay` is told besides.
+struct ReplayArguments {
+  std::string folder;
+  int only = -1;  ///< one of them, counted from 0; -1: all
+  bool other_backend = false;
+  bool other_profile = false;
 };
 
 /// What `tessera tune` is told besides.
@@ -134,6 +143,9 @@ int bless_command(const Kernels& kernels, const RunArguments& arguments,
                   const GoldenArguments& golden);
 
 int run_command(const Kernels& kernels, const RunArguments& arguments);
+/// Runs what was recorded again, and says what is otherwise.
+int replay_command(const Kernels& kernels, const RunArguments& arguments,
+                   const ReplayArguments& replay);
 /// What a module makes, beside what a naive function of Python makes of its operands in f64, by
 /// bounds.
 int reference_command(const RunArguments& arguments);
@@ -166,5 +178,10 @@ DeviceSpec find_device(const std::string& name);
 std::vector<std::pair<std::string, std::string>> split_assignments(
     const std::vector<std::string>& words, const char* what);
 Request request_of(const KernelHandle& kernel, const RunArguments& arguments);
+/// The words of `tessera run`, taken apart. Throws InputError.
+RunArguments run_arguments(const std::vector<std::string>& words);
+/// A run's report, but for what its time is predicted from.
+report::RunReport report_of(const KernelHandle& kernel, const Request& request,
+                            const Outcome& outcome);
 
 }  // namespace tessera::cli

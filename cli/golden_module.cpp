@@ -1,7 +1,4 @@
 // Goldens of Mosaic modules: `tessera golden make MODULE`, and running one again.
-#include <fstream>
-#include <iterator>
-
 #include "cli/command_line.hpp"
 #include "cli/module_call.hpp"
 #include "cli/progress.hpp"
@@ -15,34 +12,6 @@ RunResult run_with_progress(const pallas::RecordedCall& r, RunOptions& options) 
   Progress progress(r.program->name);
   options.progress = [&](double done) { progress.show(done); };
   return program::run_call(r.call, options);
-}
-
-/// Those of the custom call, in its order.
-std::vector<Array> operands_of(const program::Call& call) {
-  std::vector<Array> operands;
-  for (const std::int64_t bound : call.bounds) {
-    operands.emplace_back(DType::i32, Shape{});
-    operands.back().set(0, static_cast<double>(bound));
-  }
-  operands.insert(operands.end(), call.prefetched.begin(), call.prefetched.end());
-  operands.insert(operands.end(), call.inputs.begin(), call.inputs.end());
-  return operands;
-}
-
-std::vector<pallas::CallFile> files_of(const RunArguments& a, const pallas::RecordedCall& r,
-                                       const RunOptions& options, const RunResult& result) {
-  if (is_folder(a.kernel)) return pallas::call_files(a.kernel, options.device);
-  std::ifstream stream(a.kernel, std::ios::binary);
-  pallas::CallToRecord call;
-  call.module.assign(std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>());
-  call.operands.push_back(operands_of(r.call));
-  call.inputs = r.call.inputs.size();
-  call.dynamic_bounds = r.call.bounds.size();
-  for (const Array& out : result.outputs)
-    call.results.push_back(Array::undefined(out.dtype(), out.shape()));
-  call.device = options.device;
-  call.cores = options.cores;
-  return pallas::call_files(call);
 }
 
 }  // namespace

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <map>
 
 #include "memory_model/npy.hpp"
@@ -61,6 +63,33 @@ pallas::RecordedCall call_of_file(const RunArguments& a) {
 }
 
 }  // namespace
+
+std::vector<Array> operands_of(const program::Call& call) {
+  std::vector<Array> operands;
+  for (const std::int64_t bound : call.bounds) {
+    operands.emplace_back(DType::i32, Shape{});
+    operands.back().set(0, static_cast<double>(bound));
+  }
+  operands.insert(operands.end(), call.prefetched.begin(), call.prefetched.end());
+  operands.insert(operands.end(), call.inputs.begin(), call.inputs.end());
+  return operands;
+}
+
+std::vector<pallas::CallFile> files_of(const RunArguments& a, const pallas::RecordedCall& r,
+                                       const RunOptions& options, const RunResult& result) {
+  if (is_folder(a.kernel)) return pallas::call_files(a.kernel, options.device);
+  std::ifstream stream(a.kernel, std::ios::binary);
+  pallas::CallToRecord call;
+  call.module.assign(std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>());
+  call.operands.push_back(operands_of(r.call));
+  call.inputs = r.call.inputs.size();
+  call.dynamic_bounds = r.call.bounds.size();
+  for (const Array& out : result.outputs)
+    call.results.push_back(Array::undefined(out.dtype(), out.shape()));
+  call.device = options.device;
+  call.cores = options.cores;
+  return pallas::call_files(call);
+}
 
 DeviceSpec device_of(const RunArguments& a, const std::optional<DeviceSpec>& recorded) {
   return a.device_given || !recorded ? find_device(a.device) : *recorded;

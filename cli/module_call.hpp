@@ -17,6 +17,13 @@ std::size_t inputs_of(const program::Program& program);
 /// InputError.
 pallas::RecordedCall call_of(const RunArguments& arguments);
 
+/// Operands of the custom call, in its order.
+std::vector<Array> operands_of(const program::Call& call);
+/// The files of its folder but the arrays.
+std::vector<pallas::CallFile> files_of(const RunArguments& arguments,
+                                       const pallas::RecordedCall& call, const RunOptions& options,
+                                       const RunResult& result);
+
 /// What --device says, else what the call was recorded on. Throws InputError.
 DeviceSpec device_of(const RunArguments& arguments, const std::optional<DeviceSpec>& recorded);
 

@@ -13,6 +13,7 @@
 #include "cli/module_call.hpp"
 #include "cli/progress.hpp"
 #include "cli/ranks.hpp"
+#include "cli/recorded_module.hpp"
 #include "memory_model/npy.hpp"
 #include "pallas/extract.hpp"
 #include "pallas/load.hpp"
@@ -86,6 +87,7 @@ int run_module_command(const RunArguments& a) {
   if (a.break_at)
     throw InputError("bad-input", "--break stops in C++ bodies; this is a module",
                      "--at i,j,... prints the blocks of a step");
+  const std::optional<Recording> recording = recording_of(a);
   const pallas::RecordedCall r = call_of(a);
   RunOptions options = call_options(a, r);
   options.transport = ranks.get();
@@ -127,6 +129,7 @@ int run_module_command(const RunArguments& a) {
     report.validated += fmt::format("; result {}: {} elements are left undefined", j,
                                     with_commas(result.undefined[j]));
   }
+  if (recording) record_module(*recording, r, options, result, report);
   report.diagnostics = result.diagnostics;
   if (ran) fmt::print(prose_of(a), "{}", report::text_of(report));
   std::fflush(nullptr);

@@ -11,6 +11,7 @@
 #include "cli/module_commands.hpp"
 #include "cli/progress.hpp"
 #include "cli/ranks.hpp"
+#include "cli/recorded.hpp"
 #include "cli/tuned.hpp"
 #include "memory_model/npy.hpp"
 #include "report/html_report.hpp"
@@ -72,6 +73,28 @@ void start_debugger() {
   throw InputError("bad-input", "--break needs gdb, which is not installed", "apt-get install gdb");
 }
 
+/// The smallest change of one tile that makes the blocks fit: halved until they do.
+std::string fitting_tile(const KernelHandle& kernel, const Request& request,
+                         const Setting& setting) {
+  constexpr int kHalvings = 6;
+  for (int halvings = 1; halvings <= kHalvings; ++halvings) {
+    for (const auto& [name, extent] : setting.tiles) {
+      Request smaller = request;
+      smaller.assignments.emplace_back(name, std::to_string(extent >> halvings));
+      try {
+        Plan plan = kernel.describe(smaller).plan;
+        finish_plan(plan);
+        return name + "=" + std::to_string(extent >> halvings);
+      } catch (const KernelError&) {
+      } catch (const InputError&) {
+      }
+    }
+  }
+  return "";
+}
+
+}  // namespace
+
 report::RunReport report_of(const KernelHandle& kernel, const Request& request,
                             const Outcome& outcome) {
   RunOptions options = request.options;
@@ -114,28 +137,6 @@ report::RunReport report_of(const KernelHandle& kernel, const Request& request,
   }
   return r;
 }
-
-/// The smallest change of one tile that makes the blocks fit: halved until they do.
-std::string fitting_tile(const KernelHandle& kernel, const Request& request,
-                         const Setting& setting) {
-  constexpr int kHalvings = 6;
-  for (int halvings = 1; halvings <= kHalvings; ++halvings) {
-    for (const auto& [name, extent] : setting.tiles) {
-      Request smaller = request;
-      smaller.assignments.emplace_back(name, std::to_string(extent >> halvings));
-      try {
-        Plan plan = kernel.describe(smaller).plan;
-        finish_plan(plan);
-        return name + "=" + std::to_string(extent >> halvings);
-      } catch (const KernelError&) {
-      } catch (const InputError&) {
-      }
-    }
-  }
-  return "";
-}
-
-}  // namespace
 
 int exit_code(const std::vector<Diagnostic>& diagnostics) {
   int code = 0;
@@ -240,6 +241,8 @@ int run_command(const Kernels& kernels, const RunArguments& a) {
   if (a.break_at && !debugger_attached()) start_debugger();
   request.options.break_at = a.break_at;
   check_destinations(a);
+  const std::optional<Recording> recording = recording_of(a);
+  if (recording && !silent) request.keep_inputs = true;
   if (!a.trace.empty()) {
     const std::string why = predict::unmodelled(kernel.describe(request).plan, request.dtype);
     if (!why.empty()) throw InputError("bad-input", "--trace: there is no timeline: " + why);
@@ -266,6 +269,7 @@ int run_command(const Kernels& kernels, const RunArguments& a) {
     module_commands().add_compiled_timing(kernel, a, report);
   else
     report::add_timeline(report, outcome.result, spans_of(a));
+  if (recording) record_run(*recording, kernel, request, outcome, report);
   if (outcome.result.ok() || outcome.validation) {
     fmt::print(prose_of(a), "{}", report::text_of(report));
   }

@@ -4,7 +4,7 @@ include(CMakePackageConfigHelpers)
 
 set(package ${CMAKE_INSTALL_LIBDIR}/cmake/tessera)
 install(TARGETS tessera_flags tessera_memory_model tessera_sim tessera_reference tessera_kernels tessera_golden
-  tessera_predict tessera_report tessera_tuning tessera_cli tessera_mosaic
+  tessera_predict tessera_report tessera_tuning tessera_record tessera_cli tessera_mosaic
   EXPORT tesseraTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS tessera RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 if(TARGET tessera_cuda)
@@ -13,7 +13,7 @@ endif()
 if(TARGET tessera-import)
   install(TARGETS tessera-import RUNTIME DESTINATION bin OPTIONAL)
 endif()
-foreach(folder memory_model sim reference kernels golden predict report tuning cuda mosaic cli)
+foreach(folder memory_model sim reference kernels golden predict report tuning record cuda mosaic cli)
   install(DIRECTORY ${folder}/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tessera/${folder}
     FILES_MATCHING PATTERN "*.hpp" PATTERN "templates" EXCLUDE)
 endforeach()

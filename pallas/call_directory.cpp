@@ -217,6 +217,12 @@ std::vector<CallFile> call_files(const std::string& folder, const DeviceSpec& de
   return files;
 }
 
+std::string operand_file(std::size_t operand, std::size_t device, std::size_t devices) {
+  std::string name = devices > 1 ? "dev" + std::to_string(device) + "_in" : "in";
+  name += std::to_string(operand) + ".npy";
+  return name;
+}
+
 void write_call(const std::string& folder, const CallToRecord& call) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
@@ -224,13 +230,9 @@ void write_call(const std::string& folder, const CallToRecord& call) {
   for (const CallFile& file : call_files(call))
     write_file_atomically(folder + "/" + file.name, file.bytes);
   for (std::size_t d = 0; d < call.operands.size(); ++d) {
-    const std::string device =
-        call.operands.size() > 1 ? "/dev" + std::to_string(d) + "_in" : "/in";
     for (std::size_t i = 0; i < call.operands[d].size(); ++i) {
-      std::string path = folder + device;
-      path += std::to_string(i) + ".npy";
       stop_if_asked();  // gigabytes take seconds
-      write_npy(path, call.operands[d][i]);
+      write_npy(folder + "/" + operand_file(i, d, call.operands.size()), call.operands[d][i]);
     }
   }
 }

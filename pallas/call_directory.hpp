@@ -79,6 +79,9 @@ std::vector<CallFile> call_files(const CallToRecord& call);
 /// The same of a folder that there is, run on `device`.
 std::vector<CallFile> call_files(const std::string& folder, const DeviceSpec& device);
 
+/// "in3.npy", "dev1_in3.npy".
+std::string operand_file(std::size_t operand, std::size_t device, std::size_t devices);
+
 /// Makes the folder. Throws NpyError, or InputError if there can be no such folder.
 void write_call(const std::string& folder, const CallToRecord& call);
 

@@ -20,6 +20,7 @@
 #include "pallas/extract.hpp"
 #include "pallas/load.hpp"
 #include "pallas/plan_module.hpp"
+#include "record/call_record.hpp"
 
 namespace tessera::live {
 
@@ -54,8 +55,13 @@ std::unique_ptr<Kernel> kernel_of(const std::string& text) {
   return kernel;
 }
 
+/// A call that has come in, and what it was called by.
+struct Arrived : DeviceCall {
+  Within within = {};
+};
+
 /// The calls of all devices that belong together, in the order of devices.
-using Group = std::vector<DeviceCall>;
+using Group = std::vector<Arrived>;
 
 Array lent(const View& view) { return Array::lent(view.dtype, view.shape, view.bytes); }
 
@@ -123,11 +129,25 @@ class Calls {
     }
     for (const Group& group : orphans) finish(group, "the simulation is over");
   }
+  void record_in(const std::string& folder) {
+    auto recording = folder.empty() ? nullptr : std::make_shared<const record::Folder>(folder);
+    const std::lock_guard lock(mutex_);
+    recording_ = std::move(recording);
+  }
+  void program_begins(const Within& within) {
+    const std::lock_guard lock(mutex_);
+    programs_.push_back(within);
+  }
+  void program_ends(const Within& within) {
+    const std::lock_guard lock(mutex_);
+    const auto found = std::ranges::find(programs_, within);
+    if (found != programs_.end()) programs_.erase(found);
+  }
   void submit(DeviceCall call) {
     {
       const std::lock_guard lock(mutex_);
       if (settings_) {
-        arrived_.push_back(std::move(call));
+        arrived_.push_back({std::move(call), called_by()});
         wake_.notify_one();
         return;
       }
@@ -155,16 +175,22 @@ class Calls {
  private:
   using Clock = std::chrono::steady_clock;
 
+  Within called_by() const {
+    if (programs_.empty()) return {};
+    const Within& first = programs_.front();
+    return std::ranges::count(programs_, first) == std::ssize(programs_) ? first : Within();
+  }
+
   /// Each device goes on in a thread of its own: what comes next in its program may wait for the
   /// others, as XLA's collectives do.
   static void finish(const Group& group, const std::string& error) {
-    for (const DeviceCall& c : group) {
+    for (const Arrived& c : group) {
       if (c.done) std::thread(c.done, error).detach();
     }
   }
   static bool complete(const Group& group) {
     return std::all_of(group.begin(), group.end(),
-                       [](const DeviceCall& c) { return static_cast<bool>(c.done); });
+                       [](const Arrived& c) { return static_cast<bool>(c.done); });
   }
 
   void run() {
@@ -177,15 +203,17 @@ class Calls {
           wait_for_late_devices(lock);
         continue;
       }
-      DeviceCall call = std::move(arrived_.front());
+      Arrived call = std::move(arrived_.front());
       arrived_.pop_front();
       const std::shared_ptr<const Settings> settings = settings_;
+      // What is counted on the way to a choice is no invocation.
+      const auto recording = opened_with_ ? nullptr : recording_;
       lock.unlock();
       Kernel& kernel = this->kernel(call.config);
       Group ready = gather(std::move(call), kernel);
       if (!ready.empty()) {
         if (settings)
-          execute(ready, kernel, *settings);
+          execute(ready, kernel, *settings, recording.get());
         else
           finish(ready, "the simulation is over");
       }
@@ -238,7 +266,7 @@ class Calls {
   }
 
   /// The group that the call completes, or nothing.
-  Group gather(DeviceCall call, const Kernel& kernel) {
+  Group gather(Arrived call, const Kernel& kernel) {
     const bool meets = call.devices > 1 && kernel.program && kernel.program->meets_devices;
     Group group;
     if (!meets) {
@@ -248,7 +276,7 @@ class Calls {
     const auto device = static_cast<std::size_t>(call.device);
     const std::lock_guard lock(mutex_);
     for (auto it = incomplete_.begin(); it != incomplete_.end(); ++it) {
-      const auto same = std::find_if(it->begin(), it->end(), [&](const DeviceCall& c) {
+      const auto same = std::find_if(it->begin(), it->end(), [&](const Arrived& c) {
         return c.done && c.program == call.program && c.site == call.site;
       });
       if (same == it->end() || (*it)[device].done) continue;
@@ -328,15 +356,17 @@ class Calls {
     });
   }
 
-  void execute(const Group& group, const Kernel& kernel, const Settings& settings) {
+  void execute(const Group& group, const Kernel& kernel, const Settings& settings,
+               const record::Folder* recording) {
     Finished f;
+    Kept kept;
     bool there = false;  // results
     try {
       if (kernel.failure) std::rethrow_exception(kernel.failure);
       const StepContext context = before_a_run(kernel.program->name);
       step_context = &context;
       stop_if_asked();  // a kernel of one step that never looks would end well
-      there = run_kernel(group, kernel, settings, f);
+      there = run_kernel(group, kernel, settings, recording, f, kept);
     } catch (const KernelError& e) {
       fail(f, e.diagnostic);
     } catch (const InputError& e) {
@@ -348,6 +378,7 @@ class Calls {
       f.findings.push_back(
           {"internal", "internal", std::string("error[internal]: ") + e.what() + "\n"});
     }
+    if (recording != nullptr) write_down(*recording, group, kernel, settings, std::move(kept), f);
     // A program that is to end would go on for ever if its kernels gave results.
     const bool goes_on = settings.keep_going && !ended(f);
     if (!there && goes_on) poison_results(group);
@@ -356,8 +387,59 @@ class Calls {
     finish(group, error);
   }
 
+  /// What a record has of a call's arrays.
+  struct Kept {
+    std::string folder;  ///< of the call
+    std::vector<record::Noted> inputs, outputs;
+  };
+
+  static void write_down(const record::Folder& recording, const Group& group, const Kernel& kernel,
+                         const Settings& settings, Kept kept, Finished& f) {
+    const Arrived& any = group.front();
+    const RunOptions& options = settings.options;
+    try {
+      record::Record r;
+      if (f.report) {
+        r = record::record_of(f.report->json());
+      } else {  // it did not get as far
+        r.operation = any.name.empty() && kernel.program ? kernel.program->name : any.name;
+        r.frontend = "mosaic";
+        r.requested = "auto";
+        r.ran = "interpret";
+        r.device = options.device.name;
+        r.numerics = name(options.profile);
+        r.mesh = {static_cast<int>(group.size())};
+        r.cores = options.cores;
+        r.dry = options.dry;
+        for (const Finding& each : f.findings) r.diagnostics.push_back(each.slug);
+      }
+      r.inputs = std::move(kept.inputs);
+      r.outputs = std::move(kept.outputs);
+      r.key = record::key_of(r.operation, options.device, kernel.module, r.inputs, r.mesh, r.cores);
+      r.within = any.within.operation;
+      r.tier = any.within.tier;
+      r.configuration = any.within.configuration;
+      if (!kept.folder.empty()) {
+        cli::RunArguments again;
+        again.kernel = kept.folder;
+        again.profile = name(options.profile);
+        again.no_races = !options.find_races;
+        again.keep_going = options.keep_going;
+        again.dry = options.dry;
+        r.arguments = cli::words_of("run", again);
+        if (options.schedule) {
+          r.arguments.emplace_back("--schedule");
+          r.arguments.push_back(to_string(*options.schedule));
+        }
+      }
+      recording.append(r);
+    } catch (const InputError& e) {
+      f.findings.push_back({e.slug, "input", e.text()});
+    }
+  }
+
   static void poison_results(const Group& group) {
-    for (const DeviceCall& c : group) {
+    for (const Arrived& c : group) {
       for (const View& r : c.results) poison(r.bytes, r.dtype, r.shape.elems());
     }
   }
@@ -379,8 +461,9 @@ class Calls {
   };
 
   /// True if it gave results.
-  bool run_kernel(const Group& group, const Kernel& kernel, const Settings& settings, Finished& f) {
-    const DeviceCall& any = group.front();
+  bool run_kernel(const Group& group, const Kernel& kernel, const Settings& settings,
+                  const record::Folder* recording, Finished& f, Kept& kept) {
+    const Arrived& any = group.front();
     const program::Call call = call_of(group, kernel);
     const std::string kernel_name = any.name.empty() ? kernel.program->name : any.name;
     RunOptions options = settings.options;
@@ -399,10 +482,17 @@ class Calls {
                          .kind = Diagnostic::Kind::unsupported,
                          .headline = "goldens of a call on several devices"});
     }
+    if (recording != nullptr) {
+      const pallas::CallToRecord record = record_of(group, kernel, options, call);
+      kept.folder =
+          record::keep_call(*recording, pallas::call_files(record), record.operands, kept.inputs);
+    }
     if (settings.compiler) ask_compiler(any, kernel, kernel_name, settings, f);
     RunResult result = program::run_call(call, options);
     const Reported reported{f, kernel_name, *kernel.program, result, options};
     check_barriers(any, kernel_name, call.collective_id, result);
+    for (std::size_t j = 0; recording != nullptr && result.ok() && j < result.outputs.size(); ++j)
+      kept.outputs.push_back(recording->note("out" + std::to_string(j), result.outputs[j], true));
     if (!keep_findings(result, settings, f)) return false;
     if (!settings.golden.empty()) {
       f.golden = settings.golden + "/" + place;
@@ -447,11 +537,11 @@ class Calls {
   /// The devices' parts joined, with undefined results.
   static program::Call call_of(const Group& group, const Kernel& kernel) {
     const program::Program& program = *kernel.program;
-    const DeviceCall& any = group.front();
+    const Arrived& any = group.front();
     std::vector<Array> operands;
     for (std::size_t i = 0; i < any.operands.size(); ++i) {
       std::vector<Array> parts;
-      for (const DeviceCall& c : group) parts.push_back(lent(c.operands[i]));
+      for (const Arrived& c : group) parts.push_back(lent(c.operands[i]));
       operands.push_back(program::join_parts(std::move(parts)));
       if (program.asynchronous && group.size() == 1)  // whose copies may go to an operand
         operands.back() = copy_of(any.operands[i]);
@@ -586,7 +676,7 @@ class Calls {
     pallas::CallToRecord r;
     r.module = kernel.module;
     r.config = kernel.config;
-    for (const DeviceCall& c : group) {
+    for (const Arrived& c : group) {
       std::vector<Array> parts;
       for (const View& v : c.operands) parts.push_back(copy_of(v));
       r.operands.push_back(std::move(parts));
@@ -611,7 +701,9 @@ class Calls {
   std::shared_ptr<const Settings> opened_with_;    ///< while calls are counted alone
   std::map<int, std::vector<Barriers>> barriers_;  ///< by collective id
   std::int64_t barriers_of_ = 0;                   ///< of which program
-  std::deque<DeviceCall> arrived_;
+  std::deque<Arrived> arrived_;
+  std::shared_ptr<const record::Folder> recording_;
+  std::vector<Within> programs_;
   std::list<Group> incomplete_;
   std::vector<Finished> finished_;
   std::unordered_map<std::string, std::unique_ptr<Kernel>> kernels_;
@@ -632,6 +724,9 @@ Calls& calls() {
 
 void open(Settings settings) { calls().open(std::move(settings)); }
 void count_alone(bool alone) { calls().count_alone(alone); }
+void record_in(const std::string& folder) { calls().record_in(folder); }
+void program_begins(const Within& within) { calls().program_begins(within); }
+void program_ends(const Within& within) { calls().program_ends(within); }
 void close() { calls().close(); }
 void submit(DeviceCall call) { calls().submit(std::move(call)); }
 std::vector<Finished> take_finished() { return calls().take(); }

@@ -85,6 +85,22 @@ struct Finished {
   std::string compiler;  ///< the TPU's compiler's verdict, JSON; "" if it was not asked
 };
 
+/// What a program was called by: a function of Python whose configuration was chosen. Empty: none
+/// that is known.
+struct Within {
+  std::string operation, tier;
+  std::vector<std::pair<std::string, std::string>> configuration;
+
+  bool operator==(const Within&) const = default;
+};
+/// Each call from here on has a line in this folder (record/folder.hpp); "": none. Throws
+/// InputError.
+void record_in(const std::string& folder);
+/// A program with kernels begins, or ends. Of programs under way at one time, it is not known whose
+/// a call is: they have to have been called by the same to be said so.
+void program_begins(const Within& within);
+void program_ends(const Within& within);
+
 /// Calls are taken from here on. Throws InputError if they are already.
 void open(Settings settings);
 /// Calls are refused from here on.

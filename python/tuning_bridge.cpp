@@ -12,6 +12,7 @@
 #include "memory_model/device_spec.hpp"
 #include "memory_model/file.hpp"
 #include "python/errors.hpp"
+#include "python/record_bridge.hpp"
 #include "tuning/configurations.hpp"
 
 namespace nb = nanobind;
@@ -80,7 +81,10 @@ Key key_on(const std::string& operation, const std::string& device, const std::s
 NB_MODULE(_tuning, m) {
   nb::set_leak_warnings(false);
   raise_input_errors_as_value_errors();
-  nb::class_<Key>(m, "Key").def_ro("sizes", &Key::sizes).def_ro("shapes", &Key::shapes);
+  nb::class_<Key>(m, "Key")
+      .def_ro("device", &Key::device)
+      .def_ro("sizes", &Key::sizes)
+      .def_ro("shapes", &Key::shapes);
   nb::class_<Overlay>(m, "Overlay").def_ro("origin", &Overlay::origin);
   nb::class_<Entry>(m, "Entry")
       .def_ro("configuration", &Entry::configuration)
@@ -91,6 +95,7 @@ NB_MODULE(_tuning, m) {
       .def_ro("seconds", &Evaluated::seconds)
       .def_ro("binds", &Evaluated::binds)
       .def_ro("reason", &Evaluated::reason);
+  bind_records(m);
   m.def("key", &key_on);
   m.def("fingerprint", &fingerprint);
   m.def("device", [](const std::string& name) {

@@ -258,6 +258,11 @@ NB_MODULE(_xla, m) {
         nb::arg("report_bytes"), nb::arg("check_compiles"), nb::arg("python"));
   m.def("stop", &live::close, nb::call_guard<nb::gil_scoped_release>());
   m.def("count_alone", &live::count_alone);
+  m.def("record_in", &live::record_in);
+  nb::class_<live::Within>(m, "Within")
+      .def(nb::init<std::string, std::string, std::vector<std::pair<std::string, std::string>>>());
+  m.def("program_begins", &live::program_begins);
+  m.def("program_ends", &live::program_ends);
   m.def("heed_interrupts", [] { interrupts().heed(); });
   m.def("ignore_interrupts", [] { interrupts().ignore(); });
   nb::class_<live::Finding>(m, "Finding")

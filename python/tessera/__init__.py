@@ -22,15 +22,18 @@ from tessera import _processor
 _PLACES = {
     "KernelError": "_report", "Report": "_report", "capture": "_session", "make_goldens": "_session", "simulate": "_session",
     "Check": "_check", "ReferenceMismatch": "_check", "check": "_check",
-    "Sweep": "_sweep", "sweep": "_sweep", "autotune": "_tuned", "overlay": "_tuned", "kernel": "_kernel", "devices": "_devices",
+    "Sweep": "_sweep", "sweep": "_sweep", "autotune": "_tuned", "overlay": "_tuned", "record": "_record", "kernel": "_kernel", "devices": "_devices",
     "DeviceArray": "_device_array", "TritonReport": "_triton_report", "simulate_triton": "_triton_session",
 }
-__all__ = sorted(_PLACES)
+_MODULES = ("registry", "report")
+__all__ = sorted((*_PLACES, *_MODULES))
 __version__ = "0.1.0"
 __path__ += filter(None, [_processor.folder(__path__[0])])  # where a wheel has its compiled modules
 
 
 def __getattr__(name):
+    if name in _MODULES:
+        return importlib.import_module(f"tessera.{name}")
     if name not in _PLACES:
         raise AttributeError(f"module 'tessera' has no attribute {name!r}")
     value = getattr(importlib.import_module(f"tessera.{_PLACES[name]}"), name)

@@ -11,7 +11,7 @@ import warnings
 
 import jax
 
-from tessera import _custom_calls, _xla
+from tessera import _custom_calls, _record, _xla
 from tessera._leaving import leave_soon
 from tessera._report import KernelError
 
@@ -227,8 +227,11 @@ def _wait_after_programs(pxla):
         session = _session
         failure = None
         interrupted = None
+        within = _xla.Within(*_record.caller()) if _record.on() else None
         try:
             _xla.heed_interrupts()
+            if within is not None:
+                _xla.program_begins(within)
             try:
                 results = call(self, *args, **kwargs)
                 jax.block_until_ready(results)
@@ -237,6 +240,8 @@ def _wait_after_programs(pxla):
                 failure = e
                 dispatch.runtime_tokens.clear()  # they would raise it again
             finally:
+                if within is not None:
+                    _xla.program_ends(within)
                 _xla.ignore_interrupts()
         except KeyboardInterrupt as e:
             interrupted = e

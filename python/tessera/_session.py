@@ -4,7 +4,7 @@ import logging
 import os
 import sys
 
-from tessera import _chip, _jax, _xla
+from tessera import _chip, _jax, _record, _xla
 from tessera._device_clock import DeviceClock
 from tessera._devices import use_importer
 from tessera._report import Call, Report
@@ -120,6 +120,7 @@ def simulate(device="tpu-v5e", schedule=None, checks="all", *, cores=1, threads=
     _xla.start(device, schedule or "", checks != "no-races", checks == "report", checks == "tests", cores, threads, capture or "",
                patience, profile, golden or "", model, bool(dry), time_limit or 0., _MOST_REPORT_BYTES, bool(check_compiles),
                os.environ.get("TESSERA_TPU_PYTHON") or sys.executable)
+    _record.tell(_xla)
     session = _Session(device, cores, checks == "report", DeviceClock() if clock == "device" else None)
     try:
         with session.clock.shown() if session.clock else contextlib.nullcontext(), _chip.pretend(device, cores), _jax.active(session):
@@ -135,14 +136,15 @@ def counting(device, cores):
     """A dry simulation; within one that is on, a part of it whose calls are counted alone, with a report of its own."""
     session = _jax.session()
     if session is None:
-        with simulate(device, cores=cores, dry=True) as report:
+        with _record.paused(), simulate(device, cores=cores, dry=True) as report:
+            _xla.count_alone(True)
             yield report
         return
     _xla.count_alone(True)
     report, clock = session.report, session.clock
     session.report, session.clock = Report(), None
     try:
-        with _jax.in_context():
+        with _record.paused(), _jax.in_context():
             yield session.report
     finally:
         session.report, session.clock = report, clock

@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 
-from tessera import _tuning
+from tessera import _record, _tuning
 
 _overlays = contextvars.ContextVar("tessera_overlays", default=())
 
@@ -118,6 +118,8 @@ class Autotuned:
         self._fingerprints = {}
 
     def __call__(self, *args, **kwargs):
+        if _record.on():
+            return self._recorded(args, kwargs)
         if any(name in kwargs for name in self._parameters):
             return self.function(*args, **kwargs)
         return self.function(*args, **kwargs, **self.configuration(*args, **kwargs))
@@ -146,6 +148,16 @@ class Autotuned:
 
     def __get__(self, instance, owner=None):
         return self if instance is None else functools.partial(self, instance)
+
+    def _recorded(self, args, kwargs):
+        given = {name: kwargs[name] for name in self._parameters if name in kwargs}
+        rest = {name: value for name, value in kwargs.items() if name not in given}
+        configuration, tier, said = _packed(given), "explicit", [("explicit", "given")]
+        if not given:
+            configuration, tier, _, said = self._resolve(args, rest)
+        key, (_, cores) = self._key(args, rest)
+        invocation = _record.Invocation(self.operation, key, args, rest, configuration=configuration, tier=tier, said=said, cores=cores)
+        return invocation.run(lambda: self.function(*args, **rest, **_unpacked(configuration)))
 
     def _resolve(self, args, kwargs, given=()):
         key, where = self._key(args, kwargs)

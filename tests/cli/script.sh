@@ -11,7 +11,8 @@ for program in cmake ninja sudo apt-get; do
   printf '#!/bin/bash\necho "%s $*" >>"%s/called"\n' "$program" "$folder" >"bin/$program"
 done
 chmod +x bin/*
-mkdir -p calls/000_k "a golden/inputs" plain/inputs kernels/entries
+mkdir -p calls/000_k "a golden/inputs" plain/inputs kernels/entries recorded/calls kernels_alone
+touch {recorded,kernels_alone}/records.jsonl
 touch kernels/entries/{matmul,softmax_rows}.hpp
 mkdir -p launch
 touch launch/kernel.generic.mlir
@@ -44,6 +45,8 @@ asks yes sweep calls/000_k --device tpu-v5e,tpu-v6e
 asks yes advise kernel.mlirbc --input 0=x.npy
 asks yes bless kernel.mlirbc
 asks yes compare calls/000_k --backend cuda
+asks yes replay recorded
+asks no replay kernels_alone
 asks no run matmul m=512 --input x=x.npy
 asks no golden check plain --backend cuda
 asks no compare a.json b.json
@@ -64,6 +67,7 @@ builds 'tessera tessera_modules' run calls/000_k
 builds 'tessera' run a_typing_error
 builds 'tessera' devices
 builds 'tessera_everything' list
+builds 'tessera_everything' replay kernels_alone
 builds 'tessera_everything' golden check plain --backend interpret
 
 says() { # what standard error has, then a program for ninja, then every how many seconds
