@@ -117,6 +117,20 @@ void add_budget(CLI::App& command, RunArguments& a, const char* what) {
           std::map<std::string, double>{{"ms", 1e-3}, {"s", 1.}, {"min", 60.}}));
 }
 
+/// What times candidates.
+void add_measuring(CLI::App& command, RunArguments& a) {
+  command
+      .add_option("--backend", a.backend,
+                  "cuda: time the candidates that are predicted to be the fastest on this "
+                  "machine's GPU; auto predicts")
+      ->check(CLI::IsMember({"auto", "cuda"}))
+      ->capture_default_str();
+  command.add_option("--candidates", a.candidates,
+                     "on cuda: time so many, or all; 8 unless given, and the case's tiles");
+  command.add_option("--rounds", a.rounds,
+                     "on cuda: time every candidate so often, not until the best is known");
+}
+
 /// What there is.
 void add_listings(CLI::App& app, Words& w) {
   RunArguments& a = w.run;
@@ -283,6 +297,7 @@ void add_tuning(CLI::App& app, Words& w) {
   add_threads(*tune, a);
   add_tiers(*tune, a);
   add_budget(*tune, a, "seconds for it, as in 60s; the same command goes on where it ended");
+  add_measuring(*tune, a);
   tune->add_option("--export", w.tune.exported,
                    "write the choices here (tessera.tuning/1); - for standard output");
   tune->add_option("--import", w.tune.imported, "take the choices of such a file first");
@@ -293,6 +308,7 @@ void add_tuning(CLI::App& app, Words& w) {
   add_threads(*why, a);
   add_tiers(*why, a);
   add_budget(*why, a, "autotune for so long if no tier before knows, as in 10s");
+  add_measuring(*why, a);
 }
 
 /// What bounds are made for.

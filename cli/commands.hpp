@@ -49,6 +49,7 @@ struct RunArguments {
   std::vector<std::string> overlays;  ///< files of tessera.tuning/1, the innermost last
   std::string cache;                  ///< the persistent cache's file; the user's if empty
   double budget = 0;                  ///< seconds of autotuning; 0: none
+  std::string candidates;             ///< that tune measures: how many, or "all"
   std::string record;                 ///< a folder that has a line of each run (record/folder.hpp)
 };
 

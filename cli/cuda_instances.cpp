@@ -145,16 +145,36 @@ const cuda::Backend* load_cuda(const std::string& path) {
   return get == nullptr ? nullptr : get();
 }
 
-bool has_nvidia_driver() {
-  static const bool has = dlopen("libcuda.so.1", RTLD_LAZY) != nullptr;
+bool has_cuda_device() {
+  static const bool has = [] {
+    void* const driver = dlopen("libcuda.so.1", RTLD_LAZY);
+    if (driver == nullptr) return false;
+    const auto init = reinterpret_cast<int (*)(unsigned)>(dlsym(driver, "cuInit"));
+    const auto count = reinterpret_cast<int (*)(int*)>(dlsym(driver, "cuDeviceGetCount"));
+    int devices = 0;
+    return init != nullptr && count != nullptr && init(0) == 0 && count(&devices) == 0 &&
+           devices > 0;
+  }();
   return has;
 }
 
-bool makes_cuda() { return !beside_program("lib" + program_name() + "_cuda.recipe").empty(); }
+namespace {
+std::string recipe_file() { return beside_program("lib" + program_name() + "_cuda.recipe"); }
+}  // namespace
+
+bool makes_cuda() { return !recipe_file().empty(); }
+
+std::string cuda_build_of(const std::string& kernel) {
+  if (makes_cuda()) {
+    const Recipe recipe(recipe_file());
+    return recipe.hash(recipe.sources_of(kernel));
+  }
+  const std::string module = contents(beside_program("lib" + program_name() + "_cuda.so"));
+  return golden::sha256(module.data(), module.size());
+}
 
 CudaModule make_cuda(const std::string& kernel, DType dtype, const std::vector<int>& tiles) {
-  const std::string path = beside_program("lib" + program_name() + "_cuda.recipe");
-  const Recipe recipe(path);
+  const Recipe recipe(recipe_file());
   const auto sources = recipe.sources_of(kernel);
   const std::string type = dtype == DType::f32 ? "float" : name(dtype);
   const std::string extents = fmt::format("{}", fmt::join(tiles, ","));
@@ -166,8 +186,9 @@ CudaModule make_cuda(const std::string& kernel, DType dtype, const std::vector<i
   const fs::path log = folder / (stem + ".log");
   if (!fs::exists(made.path)) {
     made.cached = false;
-    fmt::print(stderr, "compiling {} {} with tiles {}, by nvcc, once\n", kernel, name(dtype),
-               extents);
+    const char* const over_progress = isatty(STDERR_FILENO) != 0 ? "\r\x1b[K" : "";
+    fmt::print(stderr, "{}compiling {} {} with tiles {}, by nvcc, once\n", over_progress, kernel,
+               name(dtype), extents);
     const auto start = std::chrono::steady_clock::now();
     const std::string own = fmt::format("{}.{}", stem, getpid());
     const auto part = [&](const char* ending) { return (folder / (own + ending)).string(); };

@@ -26,12 +26,14 @@ std::string beside_program(const std::string& file);
 /// The module at `path`. Throws InputError.
 const cuda::Backend* load_cuda(const std::string& path);
 
-/// Without a driver there is no use in compiling.
-bool has_nvidia_driver();
+/// A driver with a GPU: without one there is no use in compiling.
+bool has_cuda_device();
 /// Whether this program can compile instances.
 bool makes_cuda();
 /// Says on standard error that nvcc compiles, if it does. Throws InputError[no-backend], which says
 /// what nvcc said.
 CudaModule make_cuda(const std::string& kernel, DType dtype, const std::vector<int>& tiles);
+/// A hash of what instances of a kernel are compiled of, and how. Throws InputError.
+std::string cuda_build_of(const std::string& kernel);
 
 }  // namespace tessera::cli

@@ -164,7 +164,7 @@ CudaFit fit_of(const KernelHandle& kernel, const Request& request, const Prepare
     return {.why = option + " is the interpreter's"};
   CudaFit fit = fit_cuda(p.name(), request.dtype, asked, exact, valid);
   if (fit.instance == nullptr && request.backend && makes_cuda()) {
-    if (!has_nvidia_driver()) throw InputError("no-backend", "--backend cuda: no CUDA device");
+    if (!has_cuda_device()) throw InputError("no-backend", "--backend cuda: no CUDA device");
     Plan plan = kernel.describe(request).plan;
     lay_out(plan);
     check_fits_cta(p.name(), plan);
@@ -490,7 +490,7 @@ std::string why_not_cuda(const KernelHandle& kernel, const Request& request, Pre
   Request asked = request;
   asked.backend.reset();
   if (choose_backend(kernel, asked, p, receipt).instance != nullptr) return "";
-  const bool compiles = makes_cuda() && has_nvidia_driver();
+  const bool compiles = makes_cuda() && has_cuda_device();
   return receipt.why + (compiles ? "; --backend cuda compiles it" : "");
 }
 
@@ -615,6 +615,18 @@ BuildInputs KernelHandle::build_inputs(const Request& request) const {
   inputs.arrays = inputs_of(*p.host, operands.names, operands.inputs);
   inputs.setting = std::move(p.setting);
   return inputs;
+}
+
+GpuCall KernelHandle::gpu_call(const Request& request) const {
+  Prepared p = resolve(*this, request);
+  GpuCall call{.fit = fit_of(*this, request, p), .launch = {}, .host = {}};
+  if (call.fit.instance == nullptr)
+    throw InputError("no-backend", "--backend cuda: " + call.fit.why);
+  make_host(request, p);
+  for (const auto& s : p.setting.sizes) call.launch.sizes.push_back(s.value);
+  for (const auto& a : p.host->asked()) call.launch.inputs.push_back({a.name, a.data, a.bytes});
+  call.host = std::move(p.host);
+  return call;
 }
 
 }  // namespace tessera::cli

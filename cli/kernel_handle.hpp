@@ -24,6 +24,7 @@ struct Request;
 struct Outcome;
 struct Description;
 struct BuildInputs;
+struct GpuCall;
 
 /// What a kernel says about itself, as data.
 struct KernelFacts {
@@ -80,6 +81,9 @@ struct KernelHandle {
   Description describe(const Request& request) const;
   /// What a build for another machine takes.
   BuildInputs build_inputs(const Request& request) const;
+  /// The instance for tiles that the request names, on CUDA, compiled if it has to be. Throws
+  /// InputError[no-backend].
+  GpuCall gpu_call(const Request& request) const;
 };
 
 }  // namespace tessera::cli

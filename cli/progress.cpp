@@ -16,7 +16,7 @@ Progress::~Progress() {
   if (drawn_) std::fputs("\r\x1b[K", stderr);
 }
 
-void Progress::show(double done) {
+void Progress::show(double done, const std::string& note) {
   if (!terminal_) return;
   const auto now = std::chrono::steady_clock::now();
   if (now < next_) return;
@@ -26,7 +26,8 @@ void Progress::show(double done) {
   const int filled = std::clamp(static_cast<int>(done * kWidth), 0, kWidth);
   const std::string bar = std::string(static_cast<std::size_t>(filled), '#') +
                           std::string(static_cast<std::size_t>(kWidth - filled), '.');
-  std::fprintf(stderr, "\r%s [%s] %3.0f %%", label_.c_str(), bar.c_str(), 100 * done);
+  std::fprintf(stderr, "\r\x1b[K%s [%s] %3.0f %%%s%s", label_.c_str(), bar.c_str(), 100 * done,
+               note.empty() ? "" : "  ", note.c_str());
   std::fflush(stderr);
 }
 

@@ -13,8 +13,8 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
   ~Progress();
-  /// `done` from 0 to 1.
-  void show(double done);
+  /// `done` from 0 to 1; a note stands behind the bar.
+  void show(double done, const std::string& note = "");
   /// Work whose end cannot be foreseen begins.
   void phase(const char* what);
 

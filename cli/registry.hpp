@@ -102,6 +102,13 @@ struct BuildInputs {
   std::vector<std::pair<std::string, Array>> arrays;  ///< inputs, and what prepare() asked for
 };
 
+/// An instance with what it takes beside operands, which lie on the GPU already.
+struct GpuCall {
+  CudaFit fit;
+  cuda::Launch launch;         ///< its sizes, and the arrays that prepare() asked for
+  std::unique_ptr<Host> host;  ///< which has them
+};
+
 /// Kernels by name; one is made when it is first asked for.
 class Kernels {
  public:

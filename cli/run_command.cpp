@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "cli/command_line.hpp"
+#include "cli/gpu_bench.hpp"
 #include "cli/libraries.hpp"
 #include "cli/module_commands.hpp"
 #include "cli/progress.hpp"
@@ -223,8 +224,11 @@ int run_command(const Kernels& kernels, const RunArguments& a) {
   Request request = request_of(kernel, a);
   std::optional<report::Choice> choice;
   if (a.tuned) {
-    const TunedKernel tuned(kernel, request);
-    const tuning::Answer answer = resolve(tuned, a);
+    const std::optional<Gpu> gpu = gpu_of(kernel, a);
+    Request predicted = request;
+    if (gpu) predicted.device = find_device(gpu->spec);
+    const TunedKernel tuned(kernel, std::move(predicted));
+    const tuning::Answer answer = resolve(tuned, a, gpu ? &*gpu : nullptr);
     choice = choice_of(answer);
     request.assignments.insert(request.assignments.end(), answer.configuration.begin(),
                                answer.configuration.end());

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "cli/command_line.hpp"
+#include "cli/gpu_bench.hpp"
 #include "cli/points.hpp"
 #include "cli/tuned.hpp"
 #include "memory_model/file.hpp"
@@ -45,6 +46,35 @@ std::string table(const std::vector<tuning::Evaluated>& all, const tuning::Confi
   return text;
 }
 
+/// The same of what was measured, beside what was predicted.
+std::string measured_table(const std::vector<tuning::Evaluated>& measured,
+                           const std::vector<tuning::Evaluated>& predicted,
+                           const tuning::Configuration& chosen,
+                           const tuning::Configuration& fallback) {
+  std::size_t wide = std::string("  tiles").size();
+  for (const auto& e : measured)
+    if (e.runs()) wide = std::max(wide, text_of(e.configuration).size());
+  std::string text = fmt::format("  {:<{}}  {:>10}  {:>7}  {:>6}  {:>10}\n", "tiles", wide,
+                                 "measured", "95 %", "", "predicted");
+  std::size_t rows = 0;
+  for (const auto& e : measured) {
+    const bool is_chosen = e.configuration == chosen;
+    const bool is_default = e.configuration == fallback;
+    if (!e.runs() || (rows++ >= kMostRows && !is_chosen && !is_default)) continue;
+    const auto before =
+        std::ranges::find(predicted, e.configuration, &tuning::Evaluated::configuration);
+    text += fmt::format("  {:<{}}  {:>10}  {:>7}  {:>5.2f}x  {:>10}  {}{}\n",
+                        text_of(e.configuration), wide, time_of(e.seconds),
+                        fmt::format("±{:.2g} %", 100 * e.interval / e.seconds),
+                        e.seconds / measured.front().seconds,
+                        before == predicted.end() ? "-" : time_of(before->seconds), e.binds,
+                        is_chosen    ? "  <- chosen"
+                        : is_default ? "  (the default)"
+                                     : "");
+  }
+  return text;
+}
+
 /// Why the others cannot, the most frequent first.
 std::string refusals(const std::vector<tuning::Evaluated>& all) {
   std::map<std::string, std::pair<int, const tuning::Evaluated*>> by_slug;
@@ -69,20 +99,61 @@ RunArguments with_device(const RunArguments& a, const std::string& device) {
   return one;
 }
 
-bool tune_on(const KernelHandle& kernel, const RunArguments& a, tuning::Store& store) {
-  const TunedKernel tuned(kernel, request_of(kernel, a));
+void check_tiles(const TunedKernel& tuned) {
   if (tuned.fallback().empty())
-    throw InputError("bad-usage", a.kernel + " has no tiles to choose", "tessera show " + a.kernel);
+    throw InputError("bad-usage", tuned.key().operation + " has no tiles to choose",
+                     "tessera show " + tuned.key().operation);
+}
+
+/// "matmul bf16 m=4096 n=4096 k=4096 on NVIDIA H200, driver 580.65.06".
+std::string measured_title(const TunedKernel& tuned, const Gpu& gpu) {
+  const tuning::Key& key = tuned.key();
+  return fmt::format("{} {} {} on {}", key.operation, key.dtype, key.sizes, gpu.title());
+}
+
+bool tune_on_gpu(const Gpu& gpu, const TunedKernel& tuned, const RunArguments& a,
+                 tuning::Store& store, std::FILE* prose) {
+  const Measured done = measure_on(gpu, tuned, store, a);
+  fmt::print(
+      prose, "{}: {} of {} candidates, the first as predicted for {}, {} known from before\n",
+      measured_title(tuned, gpu), done.picked, done.predicted.candidates, gpu.spec, done.known);
+  if (done.race.rounds > 0) {
+    fmt::print(prose, "compiled in {}, timed in {}: {} rounds\n",
+               report::duration(done.compile_seconds), report::duration(done.race_seconds),
+               done.race.rounds);
+  }
+  if (done.entry) {
+    fmt::print(prose, "{}",
+               measured_table(store.candidates(measured_key(tuned, gpu)), done.predicted.ranked,
+                              done.entry->configuration, tuned.fallback()));
+    fmt::print(prose, "{}: {}\n", text_of(done.entry->configuration), done.entry->how);
+  }
+  for (const auto& [tiles, why] : done.failed) fmt::print(prose, "  {}: {}\n", text_of(tiles), why);
+  if (done.predicted.ranked.empty())
+    fmt::print(prose, "{}", refusals(store.candidates(tuned.key())));
+  if (done.left + done.predicted.left > 0)
+    fmt::print(prose,
+               "{} are left to compile and {} to predict: the same command goes on where this one "
+               "ended\n",
+               done.left, done.predicted.left);
+  return done.entry.has_value();
+}
+
+bool tune_on(const KernelHandle& kernel, const RunArguments& a, tuning::Store& store,
+             std::FILE* prose) {
+  const TunedKernel tuned(kernel, request_of(kernel, a));
+  check_tiles(tuned);
   const auto start = std::chrono::steady_clock::now();
   const Tuned done = autotune(tuned, store, a.budget, threads_of(a));
   const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
-  fmt::print("{}: {} candidates, {} known from before, {} cannot run; tuned in {}\n", tuned.title(),
-             done.candidates, done.known, done.refused, report::duration(spent.count()));
+  fmt::print(prose, "{}: {} candidates, {} known from before, {} cannot run; tuned in {}\n",
+             tuned.title(), done.candidates, done.known, done.refused,
+             report::duration(spent.count()));
   const std::vector<tuning::Evaluated> all = store.candidates(tuned.key());
-  if (done.entry) fmt::print("{}", table(all, done.entry->configuration, tuned.fallback()));
-  if (!done.entry) fmt::print("{}", refusals(all));
+  if (done.entry) fmt::print(prose, "{}", table(all, done.entry->configuration, tuned.fallback()));
+  if (!done.entry) fmt::print(prose, "{}", refusals(all));
   if (done.left > 0)
-    fmt::print("{} are left: the same command goes on where this one ended\n", done.left);
+    fmt::print(prose, "{} are left: the same command goes on where this one ended\n", done.left);
   return done.entry.has_value();
 }
 
@@ -93,18 +164,31 @@ int tune_command(const Kernels& kernels, const RunArguments& a, const TuneArgume
   if (a.kernel.empty() && t.exported.empty() && t.imported.empty())
     throw InputError("bad-usage", "nothing to tune: name a kernel",
                      "tessera tune matmul m=4096 n=4096 k=4096");
+  static_cast<void>(measure_options(a));
+  const bool measures = a.backend == "cuda";
+  std::FILE* const prose = t.exported == "-" ? stderr : stdout;
   tuning::Store store(store_of(a));
   if (!t.imported.empty()) {
     const std::size_t taken = store.import(read_file(t.imported, kLargestFile), t.imported);
-    fmt::print("{} choice{} from {} in {}\n", taken, taken == 1 ? "" : "s", t.imported,
+    fmt::print(prose, "{} choice{} from {} in {}\n", taken, taken == 1 ? "" : "s", t.imported,
                store.path());
   }
   bool all = true;
-  if (!a.kernel.empty() && (t.exported.empty() || !a.assignments.empty())) {
+  // Without anything that says how to tune, the choices that there are are exported.
+  const bool tunes = t.exported.empty() || !a.assignments.empty() || a.budget > 0 || measures;
+  if (!a.kernel.empty() && tunes) {
     const KernelHandle& kernel = kernels.find(a.kernel);
-    for (const std::string& device : split(a.device))
-      all = tune_on(kernel, with_device(a, device), store) && all;
-    if (all) fmt::print("{} has it: tessera run {} ... --tuned\n", store.path(), a.kernel);
+    if (const std::optional<Gpu> gpu = gpu_of(kernel, a)) {
+      const TunedKernel tuned(kernel, request_of(kernel, with_device(a, gpu->spec)));
+      check_tiles(tuned);
+      all = tune_on_gpu(*gpu, tuned, a, store, prose);
+    } else {
+      for (const std::string& device : split(a.device))
+        all = tune_on(kernel, with_device(a, device), store, prose) && all;
+    }
+    if (all)
+      fmt::print(prose, "{} has it: tessera run {} ... --tuned{}\n", store.path(), a.kernel,
+                 measures ? " --backend cuda" : "");
   }
   if (!t.exported.empty()) {
     const std::string text = store.exported(a.kernel);
@@ -117,14 +201,18 @@ int tune_command(const Kernels& kernels, const RunArguments& a, const TuneArgume
 }
 
 int why_command(const Kernels& kernels, const RunArguments& a) {
+  static_cast<void>(measure_options(a));
   const KernelHandle& kernel = kernels.find(a.kernel);
-  const TunedKernel tuned(kernel, request_of(kernel, a));
-  const tuning::Answer answer = resolve(tuned, a);
-  fmt::print("{}\n", tuned.title());
+  const std::optional<Gpu> gpu = gpu_of(kernel, a);
+  const RunArguments predicting = gpu ? with_device(a, gpu->spec) : a;
+  const TunedKernel tuned(kernel, request_of(kernel, predicting));
+  const tuning::Answer answer = resolve(tuned, predicting, gpu ? &*gpu : nullptr);
+  fmt::print("{}\n", gpu ? measured_title(tuned, *gpu) : tuned.title());
   for (const tuning::Said& said : answer.said)
     fmt::print("  {:<10} {}\n", name(said.tier), said.what);
   fmt::print("{} by the {} tier\n", text_of(answer.configuration), name(answer.tier));
-  std::vector<tuning::Evaluated> all = tuning::Store(store_of(a)).candidates(tuned.key());
+  const tuning::Store store(store_of(a));
+  std::vector<tuning::Evaluated> all = store.candidates(tuned.key());
   const auto evaluated = [&](const tuning::Configuration& tiles) {
     const auto has = [&](const tuning::Evaluated& e) { return e.configuration == tiles; };
     return std::ranges::any_of(all, has);
@@ -133,7 +221,7 @@ int why_command(const Kernels& kernels, const RunArguments& a) {
   for (const tuning::Configuration* tiles : {&answer.configuration, &tuned.fallback()}) {
     if (evaluated(*tiles)) continue;
     Point p;
-    p.device = a.device;
+    p.device = predicting.device;
     p.assignments = tuned.request().assignments;
     p.assignments.insert(p.assignments.end(), tiles->begin(), tiles->end());
     count_point(count_of(kernel, tuned.request()), p);
@@ -141,7 +229,13 @@ int why_command(const Kernels& kernels, const RunArguments& a) {
   }
   std::ranges::stable_sort(
       all, {}, [](const tuning::Evaluated& e) { return std::pair(!e.runs(), e.seconds); });
-  fmt::print("\n{} candidates, predicted\n{}{}", all.size(),
+  if (gpu) {
+    const std::vector<tuning::Evaluated> measured = store.candidates(measured_key(tuned, *gpu));
+    fmt::print("\n{} candidates, measured\n", measured.size());
+    if (!measured.empty())
+      fmt::print("{}", measured_table(measured, all, answer.configuration, tuned.fallback()));
+  }
+  fmt::print("\n{} candidates, predicted{}\n{}{}", all.size(), gpu ? " for " + gpu->spec : "",
              table(all, answer.configuration, tuned.fallback()), refusals(all));
   return 0;
 }

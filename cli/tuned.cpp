@@ -7,7 +7,10 @@
 #include <chrono>
 #include <cmath>
 #include <limits>
+#include <set>
 
+#include "cli/gpu_bench.hpp"
+#include "cli/measured.hpp"
 #include "cli/points.hpp"
 #include "cli/signals.hpp"
 #include "memory_model/file.hpp"
@@ -42,6 +45,7 @@ bool ended(const std::string& reason) {
 
 TunedKernel::TunedKernel(const KernelHandle& kernel, Request request)
     : kernel_(kernel), request_(std::move(request)) {
+  request_.backend.reset();
   const KernelFacts facts = kernel.make.front()()->facts();
   const auto is_tile = [&](const std::string& name) {
     return std::ranges::any_of(facts.tiles, [&](const TileParam& t) { return name == t.name; });
@@ -135,10 +139,11 @@ Tuned autotune(const TunedKernel& tuned, tuning::Store& store, double budget, in
   const auto start = std::chrono::steady_clock::now();
   Tuned done;
   std::vector<Point> points;
+  std::set<tuning::Configuration> asked;
   for (auto& tiles : tuned.candidates()) {
     Point& p = points.emplace_back();
     p.device = tuned.request().device.origin;
-    p.assignments = std::move(tiles);
+    p.assignments = *asked.insert(std::move(tiles)).first;
   }
   done.candidates = points.size();
   const Count count = count_of(tuned.kernel(), tuned.request());
@@ -173,6 +178,8 @@ Tuned autotune(const TunedKernel& tuned, tuning::Store& store, double budget, in
   done.refused = refused;
   done.left = left;
   done.entry = store.choose(tuned.key(), "predicted");
+  for (auto& e : store.candidates(tuned.key()))
+    if (e.runs() && asked.contains(e.configuration)) done.ranked.push_back(std::move(e));
   return done;
 }
 
@@ -180,18 +187,24 @@ std::string store_of(const RunArguments& a) {
   return a.cache.empty() ? tuning::default_store() : a.cache;
 }
 
-tuning::Answer resolve(const TunedKernel& tuned, const RunArguments& a) {
+tuning::Answer resolve(const TunedKernel& tuned, const RunArguments& a, const Gpu* gpu) {
   constexpr std::size_t kLargestFile = std::size_t{1} << 24;
   std::vector<tuning::Overlay> overlays;
   for (const std::string& file : a.overlays)
     overlays.push_back({file, tuning::entries_of(read_file(file, kLargestFile), file)});
   tuning::Question question{.key = tuned.key(), .given = tuned.given()};
+  if (gpu != nullptr) {
+    question.else_key = tuned.key();
+    question.key = measured_key(tuned, *gpu);
+  }
   for (const tuning::Overlay& overlay : overlays) question.overlays.push_back(&overlay);
   question.why_not = [&](const tuning::Configuration& tiles) { return tuned.why_not(tiles); };
   tuning::Configurations configurations(store_of(a));
   if (a.budget > 0) {
     question.autotune = [&] {
-      return autotune(tuned, configurations.store(), a.budget, threads_of(a)).entry;
+      tuning::Store& store = configurations.store();
+      if (gpu != nullptr) return measure_on(*gpu, tuned, store, a).entry;
+      return autotune(tuned, store, a.budget, threads_of(a)).entry;
     };
   } else {
     question.no_autotune = "not asked for: --budget 10s";

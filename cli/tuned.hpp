@@ -11,7 +11,9 @@
 
 namespace tessera::cli {
 
-/// A kernel's request without what it says of tiles.
+struct Gpu;
+
+/// A kernel's request without what it says of tiles, and of a backend: what predictions are for.
 class TunedKernel {
  public:
   /// Tiles may have several values, as sweep takes them. Throws InputError.
@@ -36,9 +38,10 @@ class TunedKernel {
   /// halves more, around its case's and up to the sizes. Those that move least bytes come first.
   std::vector<tuning::Configuration> candidates() const;
 
- private:
+  /// The request with these tiles.
   Request with(const tuning::Configuration& tiles) const;
 
+ private:
   const KernelHandle& kernel_;
   Request request_;
   tuning::Configuration given_;
@@ -55,6 +58,8 @@ struct Tuned {
   std::size_t known = 0;  ///< of these, from before
   std::size_t refused = 0;
   std::size_t left = 0;  ///< when the budget ended
+  /// Those of the candidates that run and are known now, the fastest first.
+  std::vector<tuning::Evaluated> ranked;
 };
 /// Evaluates candidates on host threads and keeps each in the store as it is done, so that what
 /// ends before its time is gone on with. `budget`: seconds; 0: as long as it takes.
@@ -62,8 +67,9 @@ Tuned autotune(const TunedKernel& tuned, tuning::Store& store, double budget, in
 
 /// The cache that the arguments name.
 std::string store_of(const RunArguments& arguments);
-/// The tiers' answer to a command line. Throws InputError.
-tuning::Answer resolve(const TunedKernel& tuned, const RunArguments& arguments);
+/// The tiers' answer to a command line; `gpu`: that --backend cuda runs on, whose measured choices
+/// come before those that are predicted. Throws InputError.
+tuning::Answer resolve(const TunedKernel& tuned, const RunArguments& arguments, const Gpu* gpu);
 /// The same as a run's report has it.
 report::Choice choice_of(const tuning::Answer& answer);
 

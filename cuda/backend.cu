@@ -1,5 +1,6 @@
 #include <chrono>
 #include <cstdio>
+#include <fstream>
 #include <thread>
 
 #include "cuda/c_api.hpp"
@@ -167,11 +168,34 @@ struct Timer {
   cudaStream_t stream{};
   cudaEvent_t begin{};
   cudaEvent_t end{};
+
+  /// Seconds between the events, once the second is over. `start`: when it was recorded.
+  double seconds(std::chrono::steady_clock::time_point start, double limit_s,
+                 const std::string& what) const {
+    for (;;) {
+      const cudaError_t state = cudaEventQuery(end);
+      if (state != cudaErrorNotReady) {
+        check(state, "kernel", what);
+        break;
+      }
+      const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - start;
+      if (waited.count() > limit_s) {
+        char limit[32];
+        std::snprintf(limit, sizeof limit, "%g s", limit_s);
+        throw HungKernel(what + ": the kernel did not end within " + limit +
+                         " (--time-limit): a semaphore that nobody signals? The interpreter "
+                         "(--backend interpret) names the wait");
+      }
+      if (waited.count() > 0.05) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    float milliseconds = 0;
+    check(cudaEventElapsedTime(&milliseconds, begin, end), "cudaEventElapsedTime", what);
+    return milliseconds * 1e-3;
+  }
 };
 }  // namespace
 
 double timed(const std::vector<Part>& parts, double limit_s, const std::string& what) {
-  using Clock = std::chrono::steady_clock;
   std::deque<Timer> timers;
   for (const Part& part : parts) {
     use_gpu(part.gpu, what);
@@ -184,34 +208,48 @@ double timed(const std::vector<Part>& parts, double limit_s, const std::string& 
     parts[i].launch(timers[i].stream);
     check(cudaEventRecord(timers[i].end, timers[i].stream), "cudaEventRecord", what);
   }
-  const auto start = Clock::now();
+  const auto start = std::chrono::steady_clock::now();
   double longest = 0;
   for (const Timer& timer : timers) {
-    for (;;) {
-      const cudaError_t state = cudaEventQuery(timer.end);
-      if (state != cudaErrorNotReady) {
-        check(state, "kernel", what);
-        break;
-      }
-      const std::chrono::duration<double> waited = Clock::now() - start;
-      if (waited.count() > limit_s) {
-        char limit[32];
-        std::snprintf(limit, sizeof limit, "%g s", limit_s);
-        throw HungKernel(what + ": the kernel did not end within " + limit +
-                         " (--time-limit): a semaphore that nobody signals? The interpreter "
-                         "(--backend interpret) names the wait");
-      }
-      if (waited.count() > 0.05) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
-    float milliseconds = 0;
-    check(cudaEventElapsedTime(&milliseconds, timer.begin, timer.end), "cudaEventElapsedTime",
-          what);
-    longest = milliseconds * 1e-3 > longest ? milliseconds * 1e-3 : longest;
+    const double seconds = timer.seconds(start, limit_s, what);
+    longest = seconds > longest ? seconds : longest;
   }
   return longest;
 }
 
 namespace {
+
+class EventStopwatch final : public Stopwatch {
+ public:
+  void* array(const void* data, std::size_t bytes) override {
+    return arrays_.emplace_back(data, bytes, kWhat).get();
+  }
+  double time(Bound& kernel, void* const* arrays, int calls, double limit_s) override {
+    check(cudaEventRecord(timer_.begin, timer_.stream), "cudaEventRecord", kWhat);
+    for (int i = 0; i < calls; ++i) kernel.call(arrays, timer_.stream);
+    check(cudaEventRecord(timer_.end, timer_.stream), "cudaEventRecord", kWhat);
+    return timer_.seconds(std::chrono::steady_clock::now(), limit_s, kWhat);
+  }
+
+ private:
+  inline static const std::string kWhat = "a kernel that is timed";
+  static const std::string& on_first_gpu() {
+    use_gpu(0, kWhat);
+    return kWhat;
+  }
+  Timer timer_{on_first_gpu()};
+  std::deque<DeviceArray> arrays_;
+};
+
+/// What the kernel's module says of itself, where it is to be read.
+std::string driver_version() {
+  std::string version;
+  if (std::getline(std::ifstream("/sys/module/nvidia/version"), version) && !version.empty())
+    return version;
+  int cuda = 0;
+  check(cudaDriverGetVersion(&cuda), "cudaDriverGetVersion", "the driver");
+  return "CUDA " + std::to_string(cuda / 1000) + "." + std::to_string(cuda % 1000 / 10);
+}
 
 Device find_device() {
   Device d;
@@ -225,6 +263,7 @@ Device find_device() {
   cudaDeviceProp properties{};
   check(cudaGetDeviceProperties(&properties, 0), "cudaGetDeviceProperties", "device 0");
   d.name = properties.name;
+  d.driver = driver_version();
   d.there = properties.major == 9;
   if (!d.there) d.why = d.name + " is no Hopper GPU (sm_90a)";
   d.gpus = 1;
@@ -242,7 +281,7 @@ Device find_device() {
 
 /// What the sources of this module add when it is loaded.
 Backend& backend() {
-  static Backend b{{}, find_device};
+  static Backend b{{}, find_device, [] { return std::make_unique<EventStopwatch>(); }};
   return b;
 }
 

@@ -88,6 +88,22 @@ class Bound {
   virtual void call(void* const* arrays, void* stream) = 0;
 };
 
+/// Times bound kernels, of any module, on arrays that they share: by events, on a stream of its
+/// own.
+class Stopwatch {
+ public:
+  Stopwatch() = default;
+  Stopwatch(const Stopwatch&) = delete;
+  Stopwatch& operator=(const Stopwatch&) = delete;
+  virtual ~Stopwatch() = default;
+  /// Memory of the GPU with these bytes, or NaN if `data` is null, as long as this lives. Throws
+  /// CudaError.
+  virtual void* array(const void* data, std::size_t bytes) = 0;
+  /// Seconds of so many calls on end. Throws CudaError; HungKernel where they take longer than
+  /// `limit_s`.
+  virtual double time(Bound& kernel, void* const* arrays, int calls, double limit_s) = 0;
+};
+
 struct Instance {
   std::string kernel;
   DType dtype = DType::f32;
@@ -100,9 +116,10 @@ struct Instance {
 /// The device that runs them, or why there is none.
 struct Device {
   bool there = false;
-  int gpus = 0;      ///< that reach each other's memory, with the first one
-  std::string name;  ///< "NVIDIA H100 80GB HBM3"
-  std::string why;   ///< if it is not there
+  int gpus = 0;        ///< that reach each other's memory, with the first one
+  std::string name;    ///< "NVIDIA H100 80GB HBM3"
+  std::string driver;  ///< "580.65.06", else the CUDA that it has: "CUDA 13.0"
+  std::string why;     ///< if it is not there
 };
 
 /// What a module of instances (libtessera_cuda.so) holds; its one symbol, tessera_cuda_backend,
@@ -110,6 +127,8 @@ struct Device {
 struct Backend {
   std::vector<Instance> instances;  ///< by kernel
   std::function<Device()> device;
+  /// On the first GPU. Throws CudaError.
+  std::function<std::unique_ptr<Stopwatch>()> stopwatch;
 };
 
 }  // namespace tessera::cuda

@@ -54,33 +54,49 @@ std::string misfit(const Key& entry, const Key& key) {
   return "";
 }
 
+/// The entry of an overlay that fits a key, the one for its very sizes first. What does not fit is
+/// said in `why`.
+const Entry* fitting(const Overlay& overlay, const Key& key, std::string& why) {
+  const Entry* found = nullptr;
+  for (const Entry& entry : overlay.entries) {
+    if (!entry.key.operation.empty() && entry.key.operation != key.operation) continue;
+    if (std::string no = misfit(entry.key, key); !no.empty()) {
+      why += (why.empty() ? "" : ", ") + text_of(entry.configuration) + " " + no;
+    } else if (found == nullptr || entry.key.sizes == key.sizes) {
+      found = &entry;
+    }
+  }
+  return found;
+}
+
 bool ask_overlays(const Question& q, Answer& answer) {
   std::string why = q.overlays.empty() ? "there is none" : "";
   for (auto overlay = q.overlays.rbegin(); overlay != q.overlays.rend(); ++overlay) {
     std::string here;
-    const Entry* fitting = nullptr;
-    for (const Entry& entry : (*overlay)->entries) {
-      if (!entry.key.operation.empty() && entry.key.operation != q.key.operation) continue;
-      if (std::string no = misfit(entry.key, q.key); !no.empty()) {
-        here = (here.empty() ? "" : here + ", ") + text_of(entry.configuration) + " " + no;
-      } else if (fitting == nullptr || entry.key.sizes == q.key.sizes) {
-        fitting = &entry;
-      }
+    const Entry* entry = fitting(**overlay, q.key, here);
+    if (entry == nullptr && q.else_key) {
+      std::string not_predicted;
+      entry = fitting(**overlay, *q.else_key, not_predicted);
     }
-    if (fitting != nullptr) {
-      const std::string no = refusal(q, fitting->configuration);
+    if (entry != nullptr) {
+      const std::string no = refusal(q, entry->configuration);
       if (no.empty()) {
-        answer_with(answer, Tier::overlay, fitting->configuration, fitting->seconds,
+        answer_with(answer, Tier::overlay, entry->configuration, entry->seconds,
                     (*overlay)->origin);
         return true;
       }
-      here = text_of(fitting->configuration) + " cannot serve: " + no;
+      here = text_of(entry->configuration) + " cannot serve: " + no;
     }
     if (here.empty()) here = "nothing for " + q.key.operation;
     why += (why.empty() ? "" : "; ") + (*overlay)->origin + ": " + here;
   }
   answer.said.push_back({Tier::overlay, why});
   return false;
+}
+
+/// " on h100", where a question has two devices.
+std::string on_device(const Key& key, const Question& question) {
+  return question.else_key ? " on " + key.device : "";
 }
 
 }  // namespace
@@ -112,21 +128,27 @@ std::optional<Configurations::Known> Configurations::remembered(const Key& key) 
   return found->second;
 }
 
-bool Configurations::ask_store(const Question& q, Answer& answer) {
+void Configurations::remember(const Question& q, const Answer& answer) {
+  const std::lock_guard lock(mutex_);
+  memory_.insert_or_assign(q.key, Known{answer.configuration, answer.seconds});
+}
+
+bool Configurations::ask_store(const Key& key, const Question& q, Answer& answer) {
   std::string why;
   try {
-    if (std::optional<Entry> entry = store().find(q.key)) {
+    if (std::optional<Entry> entry = store().find(key)) {
       why = refusal(q, entry->configuration);
       if (why.empty()) {
-        answer_with(answer, Tier::persistent, std::move(entry->configuration), entry->seconds,
-                    fmt::format("the fastest of {} candidates, {}, for {}; in {}",
-                                entry->candidates, entry->how, entry->key.sizes, path_));
+        answer_with(
+            answer, Tier::persistent, std::move(entry->configuration), entry->seconds,
+            fmt::format("the fastest of {} candidates, {}, for {}{}; in {}", entry->candidates,
+                        entry->how, entry->key.sizes, on_device(key, q), path_));
         return true;
       }
       why = fmt::format("{}, chosen for {}, cannot serve: {}", text_of(entry->configuration),
                         entry->key.sizes, why);
     } else {
-      why = "nothing for " + q.key.shapes + " in " + path_;
+      why = fmt::format("nothing for {}{} in {}", key.shapes, on_device(key, q), path_);
     }
   } catch (const InputError& error) {  // a cache that is damaged keeps nobody from running
     why = error.what();
@@ -149,12 +171,8 @@ Answer Configurations::resolve(const Question& q) {
     return answer;
   }
   answer.said.push_back({Tier::memory, "not asked before"});
-  const auto remember = [&] {
-    const std::lock_guard lock(mutex_);
-    memory_.insert_or_assign(q.key, Known{answer.configuration, answer.seconds});
-  };
-  if (ask_store(q, answer)) {
-    remember();
+  if (ask_store(q.key, q, answer)) {
+    remember(q, answer);
     return answer;
   }
   if (!q.autotune) {
@@ -163,12 +181,13 @@ Answer Configurations::resolve(const Question& q) {
     const std::string what =
         fmt::format("the fastest of {} candidates, {}", entry->candidates, entry->how);
     answer_with(answer, Tier::autotune, std::move(entry->configuration), entry->seconds, what);
-    remember();
+    remember(q, answer);
     return answer;
   } else {
     answer.said.push_back({Tier::autotune, "no candidate runs"});
   }
-  // A default is not remembered: somebody may tune meanwhile.
+  // Another key's choice and a default are not remembered: somebody may tune meanwhile.
+  if (q.else_key && ask_store(*q.else_key, q, answer)) return answer;
   std::string why = q.no_heuristic;
   if (std::optional<Configuration> fallback = q.heuristic ? q.heuristic() : std::nullopt) {
     why = refusal(q, *fallback);

@@ -49,6 +49,9 @@ struct Overlay {
 
 struct Question {
   Key key;
+  /// Whose choices serve where `key` has none and nothing is autotuned, as what was predicted for a
+  /// device does till something is measured on it.
+  std::optional<Key> else_key = {};
   Configuration given = {};
   std::vector<const Overlay*> overlays = {};  ///< the innermost last
   /// Why these sizes cannot have a configuration; "" if they can.
@@ -80,7 +83,9 @@ class Configurations {
     double seconds = 0;
   };
   std::optional<Known> remembered(const Key& key) const;
-  bool ask_store(const Question& question, Answer& answer);
+  bool ask_store(const Key& key, const Question& question, Answer& answer);
+  /// Remembers what answered for the question's own key.
+  void remember(const Question& question, const Answer& answer);
 
   std::string path_;
   std::unique_ptr<Store> store_;

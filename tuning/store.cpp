@@ -18,7 +18,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int kSchema = 1;
+constexpr int kSchema = 2;
 constexpr auto kPatience = std::chrono::seconds(60);  // with a file that others write to
 
 constexpr const char* kTables = R"(
@@ -32,6 +32,9 @@ CREATE TABLE choices(
   UNIQUE(operation, device, fingerprint, sizes, dtype, mesh));
 CREATE INDEX buckets ON choices(operation, device, fingerprint, shapes, dtype, mesh);
 )";
+/// Of schema 1, which knew predictions alone: what else is in schema 2.
+constexpr const char* kMeasured =
+    "ALTER TABLE candidates ADD COLUMN interval REAL NOT NULL DEFAULT 0";
 
 std::string packed(const Configuration& configuration) {
   Json object = Json::object();
@@ -135,12 +138,12 @@ void Store::set_up() {
     version.step();
     return version.whole(0);
   };
-  if (schema() == 0) {
+  if (schema() < kSchema) {
     run("BEGIN IMMEDIATE");
-    if (schema() == 0) {
-      run(kTables);
-      run(fmt::format("PRAGMA user_version={}", kSchema).c_str());
-    }
+    const std::int64_t before = schema();
+    if (before == 0) run(kTables);
+    if (before < 2) run(kMeasured);
+    if (before < kSchema) run(fmt::format("PRAGMA user_version={}", kSchema).c_str());
     run("COMMIT");
   }
   if (schema() != kSchema) {
@@ -207,32 +210,33 @@ std::optional<Entry> Store::choose(const Key& key, const std::string& how) {
 std::vector<Evaluated> Store::candidates(const Key& key) const {
   const std::lock_guard lock(mutex_);
   std::vector<Evaluated> all;
-  Statement rows(
-      *this,
-      "SELECT configuration, seconds, binds, reason FROM candidates WHERE operation=? AND "
-      "device=? AND fingerprint=? AND sizes=? AND dtype=? AND mesh=? "
-      "ORDER BY reason!='', seconds, configuration");
+  Statement rows(*this,
+                 "SELECT configuration, seconds, binds, reason, interval FROM candidates WHERE "
+                 "operation=? AND "
+                 "device=? AND fingerprint=? AND sizes=? AND dtype=? AND mesh=? "
+                 "ORDER BY reason!='', seconds, configuration");
   rows.bind_sizes(key);
   while (rows.step())
-    all.push_back({unpacked(rows.text(0)), rows.real(1), rows.text(2), rows.text(3)});
+    all.push_back({unpacked(rows.text(0)), rows.real(1), rows.text(2), rows.text(3), rows.real(4)});
   return all;
 }
 
 std::optional<Evaluated> Store::candidate(const Key& key,
                                           const Configuration& configuration) const {
   const std::lock_guard lock(mutex_);
-  Statement row(*this,
-                "SELECT seconds, binds, reason FROM candidates WHERE operation=? AND device=? AND "
-                "fingerprint=? AND sizes=? AND dtype=? AND mesh=? AND configuration=?");
+  Statement row(
+      *this,
+      "SELECT seconds, binds, reason, interval FROM candidates WHERE operation=? AND device=? AND "
+      "fingerprint=? AND sizes=? AND dtype=? AND mesh=? AND configuration=?");
   if (!row.bind_sizes(key).bind(packed(configuration)).step()) return std::nullopt;
-  return Evaluated{configuration, row.real(0), row.text(1), row.text(2)};
+  return Evaluated{configuration, row.real(0), row.text(1), row.text(2), row.real(3)};
 }
 
 void Store::keep(const Key& key, const Evaluated& c) {
   const std::lock_guard lock(mutex_);
-  Statement row(*this, "INSERT OR REPLACE INTO candidates VALUES(?,?,?,?,?,?,?,?,?,?)");
+  Statement row(*this, "INSERT OR REPLACE INTO candidates VALUES(?,?,?,?,?,?,?,?,?,?,?)");
   row.bind_sizes(key).bind(packed(c.configuration)).bind(c.seconds).bind(c.binds).bind(c.reason);
-  row.step();
+  row.bind(c.interval).step();
 }
 
 std::string Store::exported(const std::string& operation) const {

@@ -4,7 +4,8 @@
 // candidate or a choice is there whole or not at all, and what was kept stays. (The file is in WAL
 // mode, synchronous=NORMAL: a loss of power may take the last moments' entries. WAL does not work
 // on network file systems.) A choice is made from the candidates in the file, in one transaction:
-// of two tuners the later one knows what both found. A file of a newer tessera's schema is refused.
+// of two tuners the later one knows what both found. A file of an older schema becomes one of this
+// one's when it is opened; one of a newer tessera's is refused.
 //
 // Exported as JSON (tessera.tuning/1) choices can be checked in beside a model, and imported
 // elsewhere.
@@ -29,7 +30,8 @@ struct Evaluated {
   Configuration configuration;
   double seconds = 0;  ///< what candidates are ranked by
   std::string binds;
-  std::string reason;  ///< why it cannot run; empty: it can
+  std::string reason;   ///< why it cannot run; empty: it can
+  double interval = 0;  ///< measured: half the width of the 95 % confidence interval, in seconds
 
   bool runs() const { return reason.empty(); }
   bool operator==(const Evaluated&) const = default;
@@ -40,7 +42,7 @@ struct Entry {
   Key key;
   Configuration configuration = {};
   double seconds = 0;
-  std::string how = {};  ///< "predicted"
+  std::string how = {};  ///< "predicted", "measured: the fastest, with 95 % confidence"
   std::int64_t candidates = 0;
 
   bool operator==(const Entry&) const = default;

@@ -59,6 +59,39 @@ TEST_CASE("the first tier that answers chooses", "[tuning][tiers]") {
   CHECK(tunings == 1);
 }
 
+TEST_CASE("another key's choice serves till there is one of its own", "[tuning][tiers]") {
+  const TuningFolder folder;
+  Configurations all(folder.file("cache.sqlite"));
+  Question q{.key = key_for(512), .heuristic = [] { return bm("8"); }};
+  q.key.device = "NVIDIA H200";
+  q.else_key = key_for(512);
+  CHECK(all.resolve(q).tier == Tier::heuristic);
+  keep(all.store(), 512, "32");
+  const Answer predicted = all.resolve(q);
+  CHECK(predicted.tier == Tier::persistent);
+  CHECK(predicted.configuration == bm("32"));
+  REQUIRE(predicted.said.size() == 6);
+  CHECK_THAT(predicted.said[3].what, Catch::StartsWith("nothing for m=512 on NVIDIA H200 in "));
+  CHECK_THAT(what(predicted), Catch::Contains("predicted, for m=512 on tpu-v5e; in "));
+  // To measure comes before to predict, and what was measured is found though the other was asked.
+  q.autotune = [&]() -> std::optional<Entry> { return std::nullopt; };
+  CHECK(all.resolve(q).configuration == bm("32"));
+  q.autotune = [&] { return Entry{q.key, bm("16"), 2e-3, "measured", 2}; };
+  CHECK(all.resolve(q).tier == Tier::autotune);
+  all.forget();
+  q.autotune = {};
+  all.store().keep(q.key, {bm("64"), 1e-3, "HBM", ""});
+  all.store().choose(q.key, "measured");
+  CHECK(all.resolve(q).configuration == bm("64"));
+  CHECK(all.resolve(q).tier == Tier::memory);
+  // Of an overlay too.
+  const Overlay file{"tuned.json", {{key_for(512), bm("128")}}};
+  q.overlays = {&file};
+  CHECK(all.resolve(q).configuration == bm("128"));
+  q.else_key.reset();
+  CHECK(all.resolve(q).configuration == bm("64"));
+}
+
 TEST_CASE("what another size of the bucket cannot have does not serve it", "[tuning][tiers]") {
   const TuningFolder folder;
   Configurations all(folder.file("cache.sqlite"));

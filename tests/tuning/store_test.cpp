@@ -94,6 +94,36 @@ TEST_CASE("a cache of a newer schema, or that is none, is refused by name", "[tu
   CHECK_THROWS_WITH(Store(text), Catch::Contains("text.sqlite: file is not a database"));
 }
 
+TEST_CASE("a cache of the first schema is taken over, with what it has", "[tuning][store]") {
+  const TuningFolder folder;
+  const std::string path = folder.file("old.sqlite");
+  sqlite3* database = nullptr;
+  REQUIRE(sqlite3_open(path.c_str(), &database) == SQLITE_OK);
+  const char* const old =
+      "CREATE TABLE candidates(operation TEXT, device TEXT, fingerprint TEXT, sizes TEXT, dtype "
+      "TEXT, "
+      "mesh TEXT, configuration TEXT, seconds REAL NOT NULL, binds TEXT NOT NULL, reason TEXT NOT "
+      "NULL, PRIMARY KEY(operation, device, fingerprint, sizes, dtype, mesh, configuration)) "
+      "WITHOUT "
+      "ROWID; CREATE TABLE choices(operation TEXT, device TEXT, fingerprint TEXT, sizes TEXT, "
+      "shapes "
+      "TEXT, dtype TEXT, mesh TEXT, configuration TEXT NOT NULL, seconds REAL NOT NULL, how TEXT "
+      "NOT "
+      "NULL, candidates INTEGER NOT NULL, UNIQUE(operation, device, fingerprint, sizes, dtype, "
+      "mesh)); CREATE INDEX buckets ON choices(operation, device, fingerprint, shapes, dtype, "
+      "mesh); "
+      "INSERT INTO candidates VALUES('matmul', 'tpu-v5e', 'f', 'm=512', 'f32', '1', "
+      "'{\"bm\":\"64\"}', 2e-3, 'HBM', ''); PRAGMA user_version=1";
+  REQUIRE(sqlite3_exec(database, old, nullptr, nullptr, nullptr) == SQLITE_OK);
+  sqlite3_close(database);
+  Store store(path);
+  CHECK(store.candidates(key_for(512)) == std::vector<Evaluated>{kSlow});
+  Evaluated measured = kFast;
+  measured.interval = 1e-6;
+  store.keep(key_for(512), measured);
+  CHECK(Store(path).candidate(key_for(512), kFast.configuration) == measured);
+}
+
 TEST_CASE("threads and connections write to one cache at once", "[tuning][store]") {
   const TuningFolder folder;
   const std::string path = folder.file("cache.sqlite");
