@@ -45,9 +45,9 @@ struct CrossEntropy {
                                        size("n", &CrossEntropy::n, "columns of w: classes"),
                                        size("k", &CrossEntropy::k, "columns of x, rows of w"));
   static constexpr auto tiles = tile_names(tile("bm"), tile("bn"), tile("bk"));
-  static constexpr std::array cases{Case{"aligned", {128, 1024, 256}, {64, 256, 128}},
-                                    Case{"ragged", {100, 300, 200}, {64, 128, 128}},
-                                    Case{"whole k", {128, 500, 128}, {64, 128, 128}},
+  static constexpr std::array cases{Case{"aligned", {128, 1024, 256}, {32, 128, 128}},
+                                    Case{"ragged", {100, 300, 200}, {32, 128, 128}},
+                                    Case{"whole k", {128, 500, 128}, {32, 128, 128}},
                                     Case{"degenerate", {1, 1, 1}, {8, 128, 128}}};
 
   TESSERA_FN auto spec(auto bm, auto bn, auto bk) const {

@@ -35,6 +35,7 @@ struct QuantisedMatmul {
       .cites = "arXiv:2210.17323, arXiv:2305.14314"};
   static constexpr bool exchanges = true;
   static constexpr int kFields = 8;  ///< codes of a word
+  static constexpr int kWords = 2;   ///< rows of words that are made whole at a time
 
   int m = 0;
   int n = 0;
@@ -50,12 +51,13 @@ struct QuantisedMatmul {
              size("nf4", &QuantisedMatmul::nf4, "1: codes are places of NF4's levels"));
   static constexpr auto tiles = tile_names(tile("bm"), tile("bn"), tile("bw"), tile("bg"));
   static constexpr std::array cases{Case{"aligned", {64, 512, 1024, 128, 0}, {64, 128, 16, 1}},
-                                    Case{"NF4", {64, 256, 512, 64, 1}, {64, 128, 16, 2}},
-                                    Case{"ragged", {41, 200, 300, 64, 0}, {64, 128, 16, 2}},
+                                    Case{"NF4", {64, 256, 512, 64, 1}, {32, 128, 16, 2}},
+                                    Case{"ragged", {41, 200, 300, 64, 0}, {32, 128, 16, 2}},
                                     Case{"NF4, ragged", {90, 100, 300, 384, 1}, {64, 128, 16, 1}},
                                     Case{"degenerate", {1, 1, 1, 128, 0}, {8, 128, 16, 1}}};
 
   const char* valid(Tiles t) const {
+    if (t[2] % kWords != 0) return "bw must be even";
     const int rows = kFields * t[2];
     const bool part = t[3] == 1 && group > 0 && group % rows == 0;
     return part || group * t[3] == rows ? nullptr
@@ -102,14 +104,19 @@ struct QuantisedMatmul {
 
   TESSERA_FN void operator()(auto& env, auto x, auto words, auto scale, auto zero, auto o, auto w,
                              auto acc) const {
-    if (env.first(2)) *acc = 0.f;                                                    // (bm, bn) f32
-    const auto codes = load(cast<std::int32_t>(unpack_rows<32 / kFields>(*words)));  // (bk, bn)
-    const auto rows = row_ids(codes);
+    if (env.first(2)) *acc = 0.f;                                               // (bm, bn) f32
     const auto last = ceil_div(k, group) - 1 - env.program_id(2) * scale.rows;  // if bg > 1
-    if (nf4 != 0)
-      *w = cast<T>(lookup(codes, levels()) * of_rows(scale, rows, last));
-    else
-      *w = cast<T>((cast<float>(codes) - of_rows(zero, rows, last)) * of_rows(scale, rows, last));
+    for (int part = 0; part < words.rows / kWords; ++part) {
+      const auto few = words.row_range(part * kWords, Int<kWords>{});
+      const auto some = w.row_range(part * kWords * kFields, Int<kWords * kFields>{});
+      const auto codes = load(cast<std::int32_t>(unpack_rows<32 / kFields>(*few)));  // (16, bn)
+      const auto rows = load(row_ids(codes) + part * kWords * kFields);
+      if (nf4 != 0)
+        *some = cast<T>(lookup(codes, levels()) * of_rows(scale, rows, last));
+      else
+        *some =
+            cast<T>((cast<float>(codes) - of_rows(zero, rows, last)) * of_rows(scale, rows, last));
+    }
     *acc += dot(*x, *w);                  // one FMA chain over all of k
     if (env.last(2)) *o = cast<T>(*acc);  // (bm, bn) T
   }

@@ -4,7 +4,7 @@
 namespace tessera::cuda {
 
 static const Adds added([](std::vector<Instance>& to) {
-  add_instances<kernels::NormRowsGrad, TileSizes<8, 1024>, TileSizes<16, 512>, TileSizes<16, 384>,
+  add_instances<kernels::NormRowsGrad, TileSizes<8, 1024>, TileSizes<8, 512>, TileSizes<8, 384>,
                 TileSizes<1, 1>>(to);
 });
 

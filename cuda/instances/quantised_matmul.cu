@@ -4,7 +4,7 @@
 namespace tessera::cuda {
 
 static const Adds added([](std::vector<Instance>& to) {
-  add_instances<kernels::QuantisedMatmul, TileSizes<64, 128, 16, 2>, TileSizes<64, 128, 16, 1>,
+  add_instances<kernels::QuantisedMatmul, TileSizes<64, 128, 16, 1>, TileSizes<32, 128, 16, 2>,
                 TileSizes<8, 128, 16, 1>>(to);
 });
 
