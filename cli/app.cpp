@@ -10,8 +10,10 @@
 #include <stdexcept>
 #include <system_error>
 
+#include "cli/colour.hpp"
 #include "cli/command_line.hpp"
 #include "cli/module_commands.hpp"
+#include "cli/own_words.hpp"
 #include "cli/python_command.hpp"
 #include "cli/signals.hpp"
 #include "memory_model/file.hpp"
@@ -46,6 +48,8 @@ const CLI::Validator kSeconds(
     },
     "SECONDS");
 
+constexpr const char* kProfiles = "exact|mxu|mxu:x3|mxu:x6|tensorcore:hopper|gpu:hopper|device";
+
 /// An empty value is a variable of a script that was never set.
 void refuse_empty_values(CLI::App& app) {
   for (CLI::Option* const option : app.get_options()) {
@@ -68,13 +72,17 @@ void add_setting_options(CLI::App& command, RunArguments& a) {
   command
       .add_option("kernel", a.kernel,
                   "kernel name (tessera list), or a Mosaic module or the folder of a call")
+      ->type_name("KERNEL")
       ->required();
   command.add_option("parameters", a.assignments, "sizes and tiles, as in m=512 bm=128");
   command.add_option("--case", a.case_index, "start from this case of the kernel (tessera show)");
   command.add_option("--device", a.device, "device name (tessera devices) or spec file")
+      ->type_name("DEVICE")
       ->capture_default_str()
       ->each([&a](const std::string&) { a.device_given = true; });
-  command.add_option("--dtype", a.dtype, "element type of the operands")->capture_default_str();
+  command.add_option("--dtype", a.dtype, "element type of the operands")
+      ->type_name("f32|bf16")
+      ->capture_default_str();
   command.add_option("--seed", a.seed, "seed of the inputs that are made")->capture_default_str();
   command.add_option("--devices", a.mesh, "devices of the mesh, as in 8 or 2x4");
   command.add_option("--cores", a.cores, "cores of a device, which share its parallel cells")
@@ -83,10 +91,13 @@ void add_setting_options(CLI::App& command, RunArguments& a) {
       .add_option("--inputs", a.input_kind,
                   "what made-up inputs hold: uniform, binary, integers, cancellation, wide or "
                   "special (NaN, inf)")
+      ->type_name("uniform|binary|integers|cancellation|wide|special")
       ->capture_default_str();
-  command.add_option("--input", a.inputs,
-                     "ref=file.npy: an input or a prefetched array from a file; of a module, the "
-                     "operand's number");
+  command
+      .add_option("--input", a.inputs,
+                  "ref=file.npy: an input or a prefetched array from a file; of a module, the "
+                  "operand's number")
+      ->type_name("REF=FILE");
 }
 
 void add_threads(CLI::App& command, RunArguments& a) {
@@ -103,12 +114,15 @@ void add_oversubscribe(CLI::App& command, RunArguments& a) {
 
 /// Where tiles may come from.
 void add_tiers(CLI::App& command, RunArguments& a) {
-  command.add_option(
-      "--overlay", a.overlays,
-      "a file of choices (tune --export) that holds before the cache; the last first");
-  command.add_option("--cache", a.cache,
-                     "the file of the persistent cache; TESSERA_TUNING_CACHE or the user's if not "
-                     "given");
+  command
+      .add_option("--overlay", a.overlays,
+                  "a file of choices (tune --export) that holds before the cache; the last first")
+      ->type_name("FILE");
+  command
+      .add_option("--cache", a.cache,
+                  "the file of the persistent cache; TESSERA_TUNING_CACHE or the user's if not "
+                  "given")
+      ->type_name("FILE");
 }
 void add_budget(CLI::App& command, RunArguments& a, const char* what) {
   command.add_option("--budget", a.budget, what)
@@ -151,9 +165,10 @@ void add_listings(CLI::App& app, Words& w) {
                   [&a](const Kernels& kernels) { return registry_command(kernels, a); });
   add_setting_options(*registry, a);
   registry->get_option("kernel")->required(false);
-  add_command(app, w, "devices", "the device specs, or one with its sources", [&w](const Kernels&) {
-    return devices_command(w.name);
-  })->add_option("name", w.name, "device");
+  add_command(app, w, "devices", "the device specs, or one with its sources",
+              [&w](const Kernels&) { return devices_command(w.name); })
+      ->add_option("name", w.name, "device")
+      ->type_name("DEVICE");
   add_command(app, w, "ops", "the ops that bodies can use", [&w](const Kernels&) {
     return ops_command(w.markdown);
   })->add_flag("--markdown", w.markdown, "as a table for docs/");
@@ -167,35 +182,43 @@ void add_run(CLI::App& app, Words& w) {
         return is_module(a.kernel) ? module_commands().run(a) : run_command(kernels, a);
       });
   add_setting_options(*run, a);
-  run->add_option("--output", a.output, "write the outputs to this folder as .npy");
+  run->add_option("--output", a.output, "write the outputs to this folder as .npy")
+      ->type_name("FOLDER");
   add_threads(*run, a);
   run->add_option("--schedule", a.schedule,
-                  "eager, on_wait, adversarial, random:SEED or explore:N (N of them)");
+                  "eager, on_wait, adversarial, random:SEED or explore:N (N of them)")
+      ->type_name("eager|on_wait|adversarial|random:SEED|explore:N");
   run->add_flag("--no-races", a.no_races, "do not look for races");
   run->add_flag(
       "--keep-going", a.keep_going,
       "find all that is wrong, not the first alone; a kernel that copies ends at what ends "
       "a step");
-  run->add_option("--json", a.json, "write the report here (tessera.run/1); - for standard output");
+  run->add_option("--json", a.json, "write the report here (tessera.run/1); - for standard output")
+      ->type_name("FILE");
   run->add_option("--report", a.report,
-                  "write a page with numbers and pictures here, as in --report out.html");
+                  "write a page with numbers and pictures here, as in --report out.html")
+      ->type_name("FILE");
   run->add_option(
-      "--trace", a.trace,
-      "write the predicted timeline here for ui.perfetto.dev, as in --trace out.pftrace");
+         "--trace", a.trace,
+         "write the predicted timeline here for ui.perfetto.dev, as in --trace out.pftrace")
+      ->type_name("FILE");
   run->add_option("--at", a.at, "i,j,k: print every block before this grid step");
   run->add_flag("--break", a.break_at, "stop in gdb there, before the body");
-  run->add_option("--trap", a.trap, "nan: stop at the first op that makes a NaN from numbers");
+  run->add_option("--trap", a.trap, "nan: stop at the first op that makes a NaN from numbers")
+      ->type_name("nan");
   run->add_option(
          "--profile", a.profile,
          "how products are computed: exact; mxu (f32 operands rounded to bf16), mxu:x3 or "
          "mxu:x6 (three or six passes); tensorcore:hopper (f16, bf16 and fp8 as wgmma, "
          "bit by bit); gpu:hopper (that, and the GPU's own functions); or device (that of the "
          "device's builds)")
+      ->type_name(kProfiles)
       ->capture_default_str();
   run->add_flag("--no-check", a.no_check, "do not compare with the reference");
   run->add_option("--reference", a.reference,
                   "file.py:function: of a module, the same in f64, naively, by NumPy or jax.numpy: "
-                  "judges every element by a bound that is computed, not by a tolerance");
+                  "judges every element by a bound that is computed, not by a tolerance")
+      ->type_name("FILE:FUNCTION");
   run->add_flag("--dry", a.dry,
                 "count alone, from the grid, the index maps and bodies without data: no "
                 "arithmetic, any size");
@@ -209,9 +232,11 @@ void add_run(CLI::App& app, Words& w) {
       ->capture_default_str();
   run->add_option("--python", a.python,
                   "with --timing compiler: an interpreter that has jax and libtpu")
+      ->type_name("FILE")
       ->envname("TESSERA_TPU_PYTHON");
   run->add_option("--backend", a.backend,
                   "auto (cuda where there is a GPU), cuda, interpret or reference")
+      ->type_name("auto|cuda|interpret|reference")
       ->envname("TESSERA_BACKEND")
       ->capture_default_str();
   run->add_option("--rounds", a.rounds, "on cuda: time this many runs after the first");
@@ -263,7 +288,7 @@ void add_comparisons(CLI::App& app, Words& w) {
                        : compare_command(kernels, a);
       });
   add_setting_options(*compare, a);
-  compare->add_option("--backend", a.backend, "cuda or reference");
+  compare->add_option("--backend", a.backend, "cuda or reference")->type_name("cuda|reference");
   add_time_limit(*compare, a);
   add_oversubscribe(*compare, a);
   CLI::App* const sweep =
@@ -271,10 +296,13 @@ void add_comparisons(CLI::App& app, Words& w) {
                   "bytes, VMEM and predicted time over block shapes and devices: bm=64,128 bn=128",
                   [&w](const Kernels& kernels) { return sweep_command(kernels, w.run, w.name); });
   add_setting_options(*sweep, a);
-  sweep->add_option("--csv", w.name, "write the table here; - for standard output");
-  sweep->add_option("--json", a.json,
-                    "write the rows here (tessera.sweep/1); - for standard output");
-  sweep->add_option("--report", a.report, "write a page with the table and a picture here");
+  sweep->add_option("--csv", w.name, "write the table here; - for standard output")
+      ->type_name("FILE");
+  sweep
+      ->add_option("--json", a.json, "write the rows here (tessera.sweep/1); - for standard output")
+      ->type_name("FILE");
+  sweep->add_option("--report", a.report, "write a page with the table and a picture here")
+      ->type_name("FILE");
   add_threads(*sweep, a);
   add_time_limit(*sweep, a);
   CLI::App* const advise =
@@ -299,8 +327,10 @@ void add_tuning(CLI::App& app, Words& w) {
   add_budget(*tune, a, "seconds for it, as in 60s; the same command goes on where it ended");
   add_measuring(*tune, a);
   tune->add_option("--export", w.tune.exported,
-                   "write the choices here (tessera.tuning/1); - for standard output");
-  tune->add_option("--import", w.tune.imported, "take the choices of such a file first");
+                   "write the choices here (tessera.tuning/1); - for standard output")
+      ->type_name("FILE");
+  tune->add_option("--import", w.tune.imported, "take the choices of such a file first")
+      ->type_name("FILE");
   CLI::App* const why =
       add_command(app, w, "why", "which tier chooses a kernel's tiles, and among what",
                   [&a](const Kernels& kernels) { return why_command(kernels, a); });
@@ -318,10 +348,12 @@ void add_error_model(CLI::App& command, GoldenArguments& g) {
           "--accumulate", g.accumulate,
           "the format that the other side adds in: f32, tf32, f16 or bf16; real, of modules: it "
           "computes in real numbers")
+      ->type_name("f32|tf32|f16|bf16|real")
       ->capture_default_str();
   command
       .add_option("--operands", g.operands,
                   "what it rounds f32 operands of dots to: tf32, or bf16 (one pass of an MXU)")
+      ->type_name("tf32|bf16")
       ->capture_default_str();
   command.add_option("--ulp", g.ulps,
                      "op=N: what its elementary functions may be off by, as exp=2");
@@ -340,36 +372,51 @@ void add_goldens(CLI::App& app, Words& w) {
       add_command(*golden, w, "make", "run a kernel and write its golden",
                   [&a, &g](const Kernels& kernels) { return golden_make_command(kernels, a, g); });
   add_setting_options(*make, a);
-  make->add_option("--out", g.folder, "the folder to make")->required();
+  make->add_option("--out", g.folder, "the folder to make")->type_name("FOLDER")->required();
   add_threads(*make, a);
   add_time_limit(*make, a);
-  make->add_option("--profile", a.profile, "how products are computed")->capture_default_str();
+  make->add_option("--profile", a.profile, "how products are computed")
+      ->type_name(kProfiles)
+      ->capture_default_str();
   add_error_model(*make, g);
   CLI::App* const check = add_command(
       *golden, w, "check", "another build against a golden: bit-exact, within the bound, or wrong",
       [&a, &g](const Kernels& kernels) { return golden_check_command(kernels, a, g); });
-  check->add_option("golden", g.folder, "the folder of the golden")->required();
-  check->add_option("--outputs", g.outputs, "the other build's NAME.npy, in this folder");
-  check->add_option("--backend", g.backend, "run this backend on the golden's inputs: cuda");
+  check->add_option("golden", g.folder, "the folder of the golden")
+      ->type_name("FOLDER")
+      ->required();
+  check->add_option("--outputs", g.outputs, "the other build's NAME.npy, in this folder")
+      ->type_name("FOLDER");
+  check->add_option("--backend", g.backend, "run this backend on the golden's inputs: cuda")
+      ->type_name("cuda|interpret");
   add_time_limit(*check, a);
   add_oversubscribe(*check, a);
   CLI::App* const bisect = add_command(
       *golden, w, "bisect", "the first grid step and ref whose blocks differ from the other side's",
       [&a, &g](const Kernels& kernels) { return golden_bisect_command(kernels, a, g); });
-  bisect->add_option("golden", g.folder, "the folder of the golden")->required();
-  bisect->add_option("--outputs", g.outputs,
-                     "the other side's steps.npy, or a folder with it, or with its outputs alone");
-  bisect->add_option("--backend", g.backend, "run this backend on the golden's inputs: cuda");
+  bisect->add_option("golden", g.folder, "the folder of the golden")
+      ->type_name("FOLDER")
+      ->required();
+  bisect
+      ->add_option("--outputs", g.outputs,
+                   "the other side's steps.npy, or a folder with it, or with its outputs alone")
+      ->type_name("FILE");
+  bisect->add_option("--backend", g.backend, "run this backend on the golden's inputs: cuda")
+      ->type_name("cuda|interpret");
   add_time_limit(*bisect, a);
   add_oversubscribe(*bisect, a);
   CLI::App* const bless =
       add_command(app, w, "bless",
                   "make the goldens of a kernel that a library checks in: small, covering edges",
                   [&a, &g](const Kernels& kernels) { return bless_command(kernels, a, g); });
-  bless->add_option("kernel", a.kernel, "kernel name (tessera list)")->required();
+  bless->add_option("kernel", a.kernel, "kernel name (tessera list)")
+      ->type_name("KERNEL")
+      ->required();
   bless->add_option("--device", a.device, "the device whose build will be held to them")
+      ->type_name("DEVICE")
       ->capture_default_str();
-  bless->add_option("--out", g.folder, "the folder to make; goldens/KERNEL if not given");
+  bless->add_option("--out", g.folder, "the folder to make; goldens/KERNEL if not given")
+      ->type_name("FOLDER");
   add_error_model(*bless, g);
   add_time_limit(*bless, a);
 }
@@ -384,14 +431,21 @@ void add_check(CLI::App& app, Words& w) {
       ->add_option("subjects", c.subjects,
                    "modules, folders of calls or of such folders; or a kernel, and name=value of "
                    "its sizes and tiles")
+      ->type_name("KERNEL")
       ->required();
   check->add_option("--case", c.kernel.case_index, "of a kernel: a case by number")
       ->capture_default_str();
-  check->add_option("--dtype", c.kernel.dtype, "of a kernel: f32 or bf16")->capture_default_str();
-  check->add_option("--device", c.devices, "devices, as in tpu-v5e,tpu-v6e")->capture_default_str();
-  check->add_option("--python", c.python,
-                    "the Python interpreter that has jax and libtpu; TESSERA_TPU_PYTHON or "
-                    "python3 if not given");
+  check->add_option("--dtype", c.kernel.dtype, "of a kernel: f32 or bf16")
+      ->type_name("f32|bf16")
+      ->capture_default_str();
+  check->add_option("--device", c.devices, "devices, as in tpu-v5e,tpu-v6e")
+      ->type_name("DEVICE")
+      ->capture_default_str();
+  check
+      ->add_option("--python", c.python,
+                   "the Python interpreter that has jax and libtpu; TESSERA_TPU_PYTHON or "
+                   "python3 if not given")
+      ->type_name("FILE");
   check->add_option("--time-limit", c.time_limit, "seconds that the compiler may take for a module")
       ->check(kSeconds)
       ->capture_default_str();
@@ -400,8 +454,10 @@ void add_check(CLI::App& app, Words& w) {
   check->add_flag("--schedule", c.schedule,
                   "play the schedules that it makes: cycles, what binds, bytes; of modules whose "
                   "control needs no operand's values");
-  check->add_option("--json", c.json,
-                    "write the verdicts here (tessera.check/1); - for standard output");
+  check
+      ->add_option("--json", c.json,
+                   "write the verdicts here (tessera.check/1); - for standard output")
+      ->type_name("FILE");
 }
 
 /// What makes something to go on with.
@@ -413,8 +469,8 @@ void add_makers(CLI::App& app, Words& w) {
                   "or for a GPU",
                   [&w](const Kernels& kernels) { return build_command(kernels, w.run, w.build); });
   add_setting_options(*build, a);
-  build->add_option("--target", w.build.target, "cuda or tpu")->required();
-  build->add_option("--out", w.build.folder, "the folder to make, for a TPU");
+  build->add_option("--target", w.build.target, "cuda or tpu")->type_name("cuda|tpu")->required();
+  build->add_option("--out", w.build.folder, "the folder to make, for a TPU")->type_name("FOLDER");
   add_time_limit(*build, a);
   build->add_flag(
       "--no-fused", w.build.not_fused,
@@ -423,8 +479,9 @@ void add_makers(CLI::App& app, Words& w) {
       add_command(app, w, "extract",
                   "the Mosaic kernels inside StableHLO text or a serialised jax.export artefact",
                   [&w](const Kernels&) { return module_commands().extract(w.name, w.folder); });
-  extract->add_option("file", w.name, "the program")->required();
-  extract->add_option("--output", w.folder, "write each to a folder of its own in this one");
+  extract->add_option("file", w.name, "the program")->type_name("FILE")->required();
+  extract->add_option("--output", w.folder, "write each to a folder of its own in this one")
+      ->type_name("FOLDER");
   CLI::App* const triton = add_command(
       app, w, "triton", "run SCRIPT: a Python program's Triton kernels (triton run --help)",
       [&w](const Kernels&) -> int { python_command(w.python); });
@@ -437,7 +494,25 @@ void add_makers(CLI::App& app, Words& w) {
       add_command(app, w, "new", "start a project with a kernel of your own",
                   [&w](const Kernels&) { return new_command(w.name, w.folder); });
   create->add_option("name", w.name, "kernel name, in snake_case")->required();
-  create->add_option("--folder", w.folder, "where; ./NAME if not given");
+  create->add_option("--folder", w.folder, "where; ./NAME if not given")->type_name("FOLDER");
+}
+
+/// What shells and man are given.
+void add_own_words(CLI::App& app, Words& w) {
+  add_command(app, w, "completion", "what completes commands in a shell, for it to read",
+              [&app, &w](const Kernels& kernels) {
+                const KnownNames known{kernels.names(), device_names()};
+                std::fputs(completion_script(app, w.name, known).c_str(), stdout);
+                return 0;
+              })
+      ->add_option("shell", w.name, "bash, zsh or fish")
+      ->type_name("bash|zsh|fish")
+      ->required();
+  add_command(app, w, "man", "the manual page, as in tessera man | man -l -",
+              [&app](const Kernels&) {
+                std::fputs(manual_page(app, TESSERA_VERSION).c_str(), stdout);
+                return 0;
+              });
 }
 
 /// A mistyped command gets the nearest one, not a list of options.
@@ -481,6 +556,7 @@ int dispatch(int argc, char** argv, const Kernels& kernels) {
   add_goldens(app, w);
   add_check(app, w);
   add_makers(app, w);
+  add_own_words(app, w);
   refuse_empty_values(app);
   if (argc > 1 && argv[1][0] != '-') check_command_word(app, argv[1]);
   try {
@@ -500,7 +576,7 @@ int dispatch(int argc, char** argv, const Kernels& kernels) {
 int refuse(const InputError& error) {
   std::fflush(stdout);
   const InputError said(error.slug, error.what(), as_called(error.help));
-  std::fputs(said.text().c_str(), stderr);
+  say(said);
   return 2;
 }
 
@@ -527,12 +603,12 @@ int run_caught(int argc, char** argv, const Kernels& kernels) {
     refuse(InputError("cuda", error.what()));
     return 70;
   } catch (const KernelError& error) {
-    std::fputs(error.diagnostic.text().c_str(), stderr);
+    say(error.diagnostic);
     return 1;
   } catch (const std::exception& error) {
     const Diagnostic d{
         .slug = "internal", .kind = Diagnostic::Kind::internal, .headline = error.what()};
-    std::fputs(d.text().c_str(), stderr);
+    say(d);
     return 70;
   }
 }

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <filesystem>
 
+#include "cli/colour.hpp"
 #include "cli/command_line.hpp"
 #include "cli/golden_command.hpp"
 #include "cli/libraries.hpp"
@@ -198,7 +199,7 @@ int bless_command(const Kernels& kernels, const RunArguments& a, const GoldenArg
         const golden::Golden golden = make_golden(
             kernel, request, command_of("golden make", arguments_of(kernel.info.name, request), g),
             diagnostics);
-        for (const auto& d : diagnostics) fmt::print(stderr, "{}", d.text());
+        for (const auto& d : diagnostics) say(d);
         if (!diagnostics.empty()) return exit_code(diagnostics);
         std::string title = fmt::format("{}-{}", name(dtype), kernel.cases[c]);
         std::replace(title.begin(), title.end(), ' ', '-');

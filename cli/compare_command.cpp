@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "cli/colour.hpp"
 #include "cli/commands.hpp"
 #include "cli/device_profile.hpp"
 #include "cli/module_commands.hpp"
@@ -92,7 +93,7 @@ int compare_command(const Kernels& kernels, const RunArguments& a) {
       interpreted.options.profile = Profile::tensorcore_hopper;
     const Outcome ours = kernel.run(interpreted);
     if (!ours.result.ok()) {
-      fmt::print(stderr, "{}", ours.result.diagnostics.front().text());
+      say(ours.result.diagnostics.front());
       return exit_code(ours.result.diagnostics);
     }
     fmt::print("{} {}, {}, {}{}{}\n", kernel.info.name, name(request.dtype),

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <limits>
 
+#include "cli/colour.hpp"
 #include "cli/command_line.hpp"
 #include "cli/golden_command.hpp"
 #include "cli/module_commands.hpp"
@@ -45,7 +46,7 @@ namespace {
 constexpr const char* kDeviceFile = "device.json";  // in a golden whose device was given as a file
 
 int failed(const std::vector<Diagnostic>& diagnostics) {
-  for (const auto& d : diagnostics) fmt::print(stderr, "{}", d.text());
+  for (const auto& d : diagnostics) say(d);
   return exit_code(diagnostics);
 }
 
@@ -206,7 +207,7 @@ int golden_check_command(const Kernels& kernels, const RunArguments& a, const Go
   int code = 0;
   for (const auto& v : verdicts) {
     if (!v.mismatch) continue;
-    fmt::print(stderr, "{}", v.mismatch->text());
+    say(*v.mismatch);
     code = 1;
   }
   return code;

@@ -8,6 +8,7 @@
 #include <iterator>
 #include <map>
 
+#include "cli/colour.hpp"
 #include "cli/command_line.hpp"
 #include "cli/compiled_timing.hpp"
 #include "cli/module_call.hpp"
@@ -131,9 +132,9 @@ int run_module_command(const RunArguments& a) {
   }
   if (recording) record_module(*recording, r, options, result, report);
   report.diagnostics = result.diagnostics;
-  if (ran) fmt::print(prose_of(a), "{}", report::text_of(report));
+  if (ran) fmt::print(prose_of(a), "{}", coloured_report(prose_of(a), report::text_of(report)));
   std::fflush(nullptr);
-  for (const auto& d : result.diagnostics) fmt::print(stderr, "{}", d.text());
+  for (const auto& d : result.diagnostics) say(d);
   if (!a.output.empty() && ran) {
     for (std::size_t j = 0; j < result.outputs.size(); ++j)
       write_npy(fmt::format("{}/out{}.npy", a.output, j), result.outputs[j]);

@@ -2,6 +2,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "cli/colour.hpp"
 #include "cli/command_line.hpp"
 #include "cli/golden_command.hpp"
 #include "cli/libraries.hpp"
@@ -53,7 +54,7 @@ int reference_command(const RunArguments& a) {
   std::vector<Diagnostic> diagnostics;
   const golden::Golden made =
       module_commands().make_golden(a, model, command_of("run", a), diagnostics);
-  for (const Diagnostic& d : diagnostics) std::fputs(d.text().c_str(), stderr);
+  for (const Diagnostic& d : diagnostics) say(d);
   if (!diagnostics.empty()) return exit_code(diagnostics);
   const Scratch scratch;
   golden::write(scratch.path(), made);

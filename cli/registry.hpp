@@ -120,6 +120,7 @@ class Kernels {
   const KernelHandle& find(const std::string& name) const;
   /// In the order of their names' list.
   std::vector<std::reference_wrapper<const KernelHandle>> all() const;
+  const std::vector<std::string>& names() const { return names_; }
 
  private:
   const KernelHandle& at(std::size_t i) const;

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "cli/colour.hpp"
 #include "cli/command_line.hpp"
 #include "cli/gpu_bench.hpp"
 #include "cli/libraries.hpp"
@@ -275,10 +276,10 @@ int run_command(const Kernels& kernels, const RunArguments& a) {
     report::add_timeline(report, outcome.result, spans_of(a));
   if (recording) record_run(*recording, kernel, request, outcome, report);
   if (outcome.result.ok() || outcome.validation) {
-    fmt::print(prose_of(a), "{}", report::text_of(report));
+    fmt::print(prose_of(a), "{}", coloured_report(prose_of(a), report::text_of(report)));
   }
   std::fflush(nullptr);
-  for (const auto& d : outcome.result.diagnostics) fmt::print(stderr, "{}", d.text());
+  for (const auto& d : outcome.result.diagnostics) say(d);
   if (!a.output.empty() && (outcome.result.ok() || outcome.validation)) {
     for (std::size_t i = 0; i < outcome.output_names.size(); ++i) {
       write_npy(a.output + "/" + outcome.output_names[i] + ".npy", outcome.result.outputs[i]);

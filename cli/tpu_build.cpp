@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "cli/colour.hpp"
 #include "cli/libraries.hpp"
 #include "memory_model/file.hpp"
 
@@ -247,7 +248,7 @@ int write_tpu_build(const KernelHandle& kernel, const RunArguments& arguments,
   try {
     build = build_for_tpu(kernel, writer_of(kernel.info.name), request, !asked.not_fused);
   } catch (const KernelError& e) {
-    std::fputs(e.diagnostic.text().c_str(), stderr);
+    say(e.diagnostic);
     return exit_code({e.diagnostic});
   }
   const std::string& folder = asked.folder;

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "cli/colour.hpp"
 #include "cli/command_line.hpp"
 #include "cli/device_profile.hpp"
 #include "cli/progress.hpp"
@@ -154,9 +155,9 @@ int run_triton_command(const RunArguments& a) {
     }
   }
   report.diagnostics = result.diagnostics;
-  if (result.ok()) fmt::print("{}", report::text_of(report));
+  if (result.ok()) fmt::print("{}", coloured_report(stdout, report::text_of(report)));
   std::fflush(stdout);
-  for (const auto& d : result.diagnostics) fmt::print(stderr, "{}", d.text());
+  for (const auto& d : result.diagnostics) say(d);
   if (!a.output.empty() && result.complete) {
     for (std::size_t k = 0; k < c.launch.storages.size(); ++k) {
       if (launched.written[k])

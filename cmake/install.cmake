@@ -19,6 +19,21 @@ foreach(folder memory_model sim reference kernels golden predict report tuning r
 endforeach()
 install(FILES cuda/backend.cu cuda/c_api.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tessera/cuda)
 install(FILES scripts/tessera_gdb.py golden/python/tessera_golden.py DESTINATION ${CMAKE_INSTALL_DATADIR}/tessera)
+# What the program says of itself: completion for shells, the manual page.
+set(said "completion bash" bash-completion/completions/tessera "completion zsh" zsh/site-functions/_tessera
+  "completion fish" fish/vendor_completions.d/tessera.fish man man1/tessera.1)
+while(said)
+  list(POP_FRONT said words file)
+  separate_arguments(words)
+  set(folder ${CMAKE_INSTALL_DATADIR})
+  if(words STREQUAL man)
+    set(folder ${CMAKE_INSTALL_MANDIR})
+  endif()
+  get_filename_component(name ${file} NAME)
+  get_filename_component(subfolder ${file} DIRECTORY)
+  install(CODE "execute_process(COMMAND $<TARGET_FILE:tessera> ${words} OUTPUT_FILE ${CMAKE_BINARY_DIR}/generated/${name} COMMAND_ERROR_IS_FATAL ANY)" COMPONENT words)
+  install(FILES ${CMAKE_BINARY_DIR}/generated/${name} DESTINATION ${folder}/${subfolder} COMPONENT words)
+endwhile()
 install(EXPORT tesseraTargets NAMESPACE tessera:: DESTINATION ${package})
 set_target_properties(tessera_flags PROPERTIES EXPORT_NAME flags)
 configure_package_config_file(cmake/tesseraConfig.cmake.in ${CMAKE_CURRENT_BINARY_DIR}/tesseraConfig.cmake

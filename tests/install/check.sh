@@ -16,6 +16,11 @@ if [[ -e moved/lib/tessera/libtessera_mpi.so ]]; then
   OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun --oversubscribe -n 2 moved/bin/tessera run ring_all_gather --devices 4 |
     grep 'agrees with reference::ring_all_gather'
 fi
+for words in 'completion bash:bash-completion/completions/tessera' 'completion zsh:zsh/site-functions/_tessera' \
+  'completion fish:fish/vendor_completions.d/tessera.fish' 'man:man/man1/tessera.1'; do
+  # shellcheck disable=SC2086
+  moved/bin/tessera ${words%:*} | cmp - "moved/share/${words#*:}"
+done
 moved/bin/tessera bless add_vectors --out goldens >/dev/null
 diff goldens/tessera_golden.py moved/share/tessera/tessera_golden.py
 mv moved prefix
