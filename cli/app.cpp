@@ -245,7 +245,8 @@ void add_run(CLI::App& app, Words& w) {
   add_budget(*run, a, "with --tuned: autotune for so long if no tier before knows, as in 10s");
   run->add_option("--record", a.record,
                   "write down what ran, and what it takes to run it again, in this folder "
-                  "(tessera.record/1): tessera replay FOLDER");
+                  "(tessera.record/1): tessera replay FOLDER")
+      ->type_name("FOLDER");
   add_time_limit(*run, a, "seconds that the run may take; on cuda 300 unless given");
   add_oversubscribe(*run, a);
 }
@@ -257,7 +258,9 @@ void add_replay(CLI::App& app, Words& w) {
       app, w, "replay",
       "run what was recorded again: the same bits, within the bound, or different",
       [&w](const Kernels& kernels) { return replay_command(kernels, w.run, w.replay); });
-  replay->add_option("folder", r.folder, "of run --record, or tessera.record()")->required();
+  replay->add_option("folder", r.folder, "of run --record, or tessera.record()")
+      ->type_name("FOLDER")
+      ->required();
   replay->add_option("--only", r.only, "one of them, counted from 0")
       ->check(CLI::NonNegativeNumber);
   replay
@@ -266,9 +269,11 @@ void add_replay(CLI::App& app, Words& w) {
       ->each([&r](const std::string&) { r.other_backend = true; });
   replay
       ->add_option("--device", a.device, "a device name or spec file; each one's own if not given")
+      ->type_name("DEVICE")
       ->each([&a](const std::string&) { a.device_given = true; });
   replay
       ->add_option("--profile", a.profile, "how products are computed; each one's own if not given")
+      ->type_name(kProfiles)
       ->each([&r](const std::string&) { r.other_profile = true; });
   add_threads(*replay, a);
   add_time_limit(*replay, a);
