@@ -100,20 +100,24 @@ void compile_all(std::vector<Configuration>& tiles, Bench& bench, const Budget& 
   });
 }
 
-/// The fastest of those that were measured before.
-std::optional<tuning::Evaluated> fastest(const std::vector<tuning::Evaluated>& known) {
-  if (known.empty() || !known.front().runs()) return std::nullopt;
-  return known.front();
+/// Of those that were measured before, the fastest, and after it those that may be as fast.
+std::vector<tuning::Evaluated> defenders(const std::vector<tuning::Evaluated>& known) {
+  std::vector<tuning::Evaluated> all;
+  for (const tuning::Evaluated& e : known) {
+    const bool may_be =
+        all.empty() || e.seconds - e.interval <= all.front().seconds + all.front().interval;
+    if (e.runs() && may_be) all.push_back(e);
+  }
+  return all;
 }
 
-/// "measured, the fastest with 95 % confidence".
+/// "measured, with 95 % confidence".
 std::string how(const tuning::RaceResult& race) {
   if (!race.known) return fmt::format("measured in {} rounds", race.rounds);
-  if (race.within == 0) return "measured, the fastest with 95 % confidence";
+  if (race.within == 0) return "measured, with 95 % confidence";
   constexpr double kNothing = 0.5;  // of which to speak
   if (race.within > kNothing) return fmt::format("measured in {} rounds", race.rounds);
-  return fmt::format("measured, within {:.2g} % of the fastest with 95 % confidence",
-                     100 * race.within);
+  return fmt::format("measured, to within {:.2g} % with 95 % confidence", 100 * race.within);
 }
 
 class Timing {
@@ -125,35 +129,37 @@ class Timing {
       binds_.emplace_back(e.configuration, e.binds);
   }
 
-  /// Times what was compiled: candidates, after the fastest of those that were timed before.
+  /// Times what was compiled: candidates, and those of before that defend their place.
   void run(const std::vector<Configuration>& tiles, const MeasureOptions& options,
            const Budget& budget, Measured& m) {
     const std::vector<tuning::Evaluated> before = store_.candidates(key_);
-    const std::optional<tuning::Evaluated> champion = fastest(before);
-    for (const Configuration& c : tiles) {
-      const bool placed = place(c, m);
-      defended_ = defended_ || (placed && champion && c == champion->configuration);
-    }
-    if (placed_.size() <= (defended_ ? 1U : 0U)) return;
+    for (const Configuration& c : tiles) place(c, m);
+    const auto is_new = [&](const Configuration& c) {
+      return std::ranges::find(before, c, &tuning::Evaluated::configuration) == before.end();
+    };
+    if (std::ranges::none_of(placed_, is_new)) return;
     const double start = budget.spent();
     m.race = race(options, budget);
     m.race_seconds = budget.spent() - start;
     if (m.race.rounds < 2) return;
     for (std::size_t i = 0; i < placed_.size(); ++i) keep(i, m.race.standings[i]);
-    // Those of before were timed when clocks may have been others.
-    const double factor = defended_ ? m.race.standings.front().seconds / champion->seconds : 1;
+    // The others of before were timed when clocks may have been others: as the fastest does now.
+    const auto champion =
+        std::ranges::find(placed_, before.empty() ? Configuration{} : before.front().configuration);
+    if (champion == placed_.end()) return;
+    const auto at = static_cast<std::size_t>(champion - placed_.begin());
+    const double factor = m.race.standings[at].seconds / before.front().seconds;
     for (const tuning::Evaluated& e : before) {
-      if (!defended_ || !e.runs() || e.configuration == champion->configuration) continue;
+      if (!e.runs() || std::ranges::find(placed_, e.configuration) != placed_.end()) continue;
       store_.keep(key_, {e.configuration, e.seconds * factor, e.binds, "", e.interval * factor});
     }
   }
 
  private:
-  bool place(const Configuration& tiles, Measured& m) {
+  void place(const Configuration& tiles, Measured& m) {
     try {
       bench_.place(tiles);
       placed_.push_back(tiles);
-      return true;
     } catch (const cuda::HungKernel&) {
       throw;
     } catch (const cuda::CudaError& error) {
@@ -161,7 +167,6 @@ class Timing {
     } catch (const InputError& error) {
       m.failed.emplace_back(tiles, error.what());
     }
-    return false;
   }
   void keep(std::size_t i, const tuning::Standing& s) const {
     const auto binds =
@@ -195,7 +200,6 @@ class Timing {
   tuning::Store& store_;
   std::vector<std::pair<Configuration, std::string>> binds_;
   std::vector<Configuration> placed_;
-  bool defended_ = false;
 };
 
 }  // namespace
@@ -211,10 +215,10 @@ Measured measure(const TunedKernel& tuned, const tuning::Key& key, Bench& bench,
   std::erase_if(tiles, [&](const Configuration& c) { return store.candidate(key, c).has_value(); });
   m.known = m.picked - tiles.size();
   if (!tiles.empty()) {
-    // The fastest of before defends its place.
-    std::vector<Configuration> compiled = tiles;
-    const auto champion = fastest(store.candidates(key));
-    if (champion) compiled.insert(compiled.begin(), champion->configuration);
+    std::vector<Configuration> compiled;
+    for (const tuning::Evaluated& e : defenders(store.candidates(key)))
+      compiled.push_back(e.configuration);
+    compiled.insert(compiled.end(), tiles.begin(), tiles.end());
     compile_all(compiled, bench, budget, options.threads, m);
     Timing(tuned, key, bench, store, m.predicted).run(compiled, options, budget, m);
   }

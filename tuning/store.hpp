@@ -42,7 +42,7 @@ struct Entry {
   Key key;
   Configuration configuration = {};
   double seconds = 0;
-  std::string how = {};  ///< "predicted", "measured: the fastest, with 95 % confidence"
+  std::string how = {};  ///< "predicted", "measured, with 95 % confidence"
   std::int64_t candidates = 0;
 
   bool operator==(const Entry&) const = default;

@@ -107,7 +107,7 @@ TEST_CASE("the first of the ranking are timed, and the default; the fastest is c
   REQUIRE(m.entry);
   CHECK(tuning::text_of(m.entry->configuration) == ranking[2]);
   CHECK(m.entry->seconds == Approx(1).epsilon(0.01));
-  CHECK(m.entry->how == "measured, the fastest with 95 % confidence");
+  CHECK(m.entry->how == "measured, with 95 % confidence");
   CHECK(m.entry->candidates == static_cast<std::int64_t>(expected.size()));
   const auto kept = softmax.store.candidates(softmax.key);
   REQUIRE(kept.size() == expected.size());
