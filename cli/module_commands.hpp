@@ -13,15 +13,16 @@
 
 namespace tessera::cli {
 
-/// A module and its arrays, to be counted on one device after the other.
-class CountedModule {
+/// A module and its arrays, to be run or counted on one device after the other.
+class LoadedModule {
  public:
-  CountedModule() = default;
-  CountedModule(const CountedModule&) = delete;
-  CountedModule& operator=(const CountedModule&) = delete;
-  virtual ~CountedModule() = default;
+  LoadedModule() = default;
+  LoadedModule(const LoadedModule&) = delete;
+  LoadedModule& operator=(const LoadedModule&) = delete;
+  virtual ~LoadedModule() = default;
 
   virtual const std::string& name() const = 0;
+  virtual const char* frontend() const = 0;
   /// Of most of its work.
   virtual DType dtype() const = 0;
   /// What the arguments and the recorded call say of a run. Throws InputError.
@@ -45,7 +46,9 @@ class ModuleCommands {
   /// run KERNEL --timing compiler: of the kernel's TPU build. Throws InputError.
   virtual void add_compiled_timing(const KernelHandle& kernel, const RunArguments& arguments,
                                    report::RunReport& report) const = 0;
-  virtual std::unique_ptr<CountedModule> counted(const RunArguments& arguments) const = 0;
+  virtual std::unique_ptr<LoadedModule> load(const RunArguments& arguments) const = 0;
+  /// The same of what can be counted: throws InputError of a Triton launch.
+  virtual std::unique_ptr<LoadedModule> counted(const RunArguments& arguments) const = 0;
   /// Nothing to compare it with. `diagnostics` gets what is wrong with it; the golden is empty
   /// then.
   virtual golden::Golden make_golden(const RunArguments& arguments, const ErrorModel& model,

@@ -11,11 +11,12 @@ namespace tessera::cli {
 
 namespace {
 
-class CountedCall final : public CountedModule {
+class LoadedCall final : public LoadedModule {
  public:
-  explicit CountedCall(const RunArguments& arguments) : call_(call_of(arguments)) {}
+  explicit LoadedCall(const RunArguments& arguments) : call_(call_of(arguments)) {}
 
   const std::string& name() const override { return call_.program->name; }
+  const char* frontend() const override { return "mosaic"; }
   DType dtype() const override { return program::main_dtype(*call_.program); }
   RunOptions options(const RunArguments& arguments) const override {
     return call_options(arguments, call_);
@@ -60,9 +61,13 @@ class LinkedCommands final : public ModuleCommands {
                            report::RunReport& report) const override {
     add_kernel_timing(kernel, arguments, report);
   }
-  std::unique_ptr<CountedModule> counted(const RunArguments& arguments) const override {
+  std::unique_ptr<LoadedModule> load(const RunArguments& arguments) const override {
+    if (is_triton_launch(arguments.kernel)) return load_triton_launch(arguments);
+    return std::make_unique<LoadedCall>(arguments);
+  }
+  std::unique_ptr<LoadedModule> counted(const RunArguments& arguments) const override {
     refuse_triton(arguments, "counting over devices");
-    return std::make_unique<CountedCall>(arguments);
+    return load(arguments);
   }
   golden::Golden make_golden(const RunArguments& arguments, const ErrorModel& model,
                              const std::string& command,

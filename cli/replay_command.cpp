@@ -78,7 +78,7 @@ Again run_module(const record::Folder& folder, RunArguments a) {
   const auto backend = parse_backend(a.backend);
   if (backend && *backend != BackendKind::interpret)
     throw InputError("no-backend", "a module runs in the interpreter alone");
-  const std::unique_ptr<CountedModule> module = module_commands().counted(a);
+  const std::unique_ptr<LoadedModule> module = module_commands().load(a);
   RunOptions options = module->options(a);
   RunResult result;
   {
@@ -88,7 +88,7 @@ Again run_module(const record::Folder& folder, RunArguments a) {
   }
   report::RunReport report = report::report_of(result, options);
   report.kernel = module->name();
-  report.frontend = "mosaic";
+  report.frontend = module->frontend();
   report.dtype = module->dtype();
   report::add_timeline(report, result, 0);
   Again again{std::move(a), record::record_of(report::json_of(report)), {}};
@@ -139,7 +139,11 @@ golden::Golden bounds_of(const Kernels& kernels, RunArguments a, const Record& b
     lift_limits(request);
     made = make_golden(kernel, request, "", diagnostics);
   } else {
-    made = module_commands().make_golden(a, model_of(g), "", diagnostics);
+    try {
+      made = module_commands().make_golden(a, model_of(g), "", diagnostics);
+    } catch (const InputError& error) {  // of a Triton launch
+      why = error.what();
+    }
   }
   if (!diagnostics.empty()) why = diagnostics.front().headline;
   return made;
@@ -281,7 +285,7 @@ Said replay_one(const Kernels& kernels, const record::Folder& folder, const Reco
   if (before.frontend == "python")
     return {Verdict::no_kernel, "a function of Python, whose kernels have lines of their own"};
   if (before.arguments.empty())
-    throw InputError("bad-record", "the call came to nothing that could be run again");
+    throw InputError("bad-record", "what it takes to run it again was not kept");
   RunArguments again = arguments_of(folder, before, a, replay);
   if (before.frontend != "cpp")  // whose inputs are not made, but read
     for (const Noted& input : before.inputs) static_cast<void>(folder.array(input));

@@ -31,7 +31,7 @@ const char* lacks(const Point& p) {
   return fits ? "run on" : "compile for";
 }
 
-RunResult count_module(RunArguments a, const CountedModule& module, Point& p) {
+RunResult count_module(RunArguments a, const LoadedModule& module, Point& p) {
   a.dry = true;
   if (!p.device.empty()) a.device = p.device;
   RunOptions options = module.options(a);
@@ -42,7 +42,7 @@ RunResult count_module(RunArguments a, const CountedModule& module, Point& p) {
   fill(p, result, module.dtype(), options);
   return result;
 }
-Count count_of(const RunArguments& arguments, const CountedModule& module) {
+Count count_of(const RunArguments& arguments, const LoadedModule& module) {
   return [&arguments, &module](Point& p) { count_module(arguments, module, p); };
 }
 

@@ -89,6 +89,7 @@ void refuse_what_a_launch_has_not(const RunArguments& a) {
                                                {!a.trace.empty(), "--trace"},
                                                {!a.report.empty(), "--report"},
                                                {a.timeline, "--timeline"},
+                                               {!a.record.empty(), "--record"},
                                                {!a.inputs.empty(), "--input"}};
   for (const auto& [given, option] : none) {
     if (given)
@@ -104,7 +105,41 @@ void refuse_what_a_launch_has_not(const RunArguments& a) {
                                        "(--backend interpret, or auto)");
 }
 
+/// A recorded launch; its storages are the outputs of a run.
+class LoadedLaunch final : public LoadedModule {
+ public:
+  explicit LoadedLaunch(const RunArguments& a)
+      : case_(triton::read_case(a.kernel, run_options(a).profile)) {
+    refuse_what_a_launch_has_not(a);
+  }
+
+  const std::string& name() const override { return case_.kernel->program.name; }
+  const char* frontend() const override { return "triton"; }
+  DType dtype() const override { return case_.main_dtype; }
+  RunOptions options(const RunArguments& a) const override {
+    RunOptions options = run_options(a);
+    options.device = device_of(a, case_);
+    options.mesh = {1};
+    options.who = name();
+    return options;
+  }
+  RunResult run(const RunOptions& options) const override {
+    triton::Launch launch = case_.launch;
+    RunResult result = triton::run_launch(launch, options).run;
+    result.plan.device = options.device;
+    for (triton::LaunchStorage& s : launch.storages) result.outputs.push_back(std::move(s.data));
+    return result;
+  }
+
+ private:
+  triton::Case case_;
+};
+
 }  // namespace
+
+std::unique_ptr<LoadedModule> load_triton_launch(const RunArguments& a) {
+  return std::make_unique<LoadedLaunch>(a);
+}
 
 bool is_triton_launch(const std::string& kernel) { return triton::is_case(kernel); }
 

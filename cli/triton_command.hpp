@@ -1,7 +1,9 @@
 // tessera run and tessera show of a Triton launch in a folder (triton/case_directory.hpp).
 #pragma once
 
-#include "cli/commands.hpp"
+#include <memory>
+
+#include "cli/module_commands.hpp"
 
 namespace tessera::cli {
 
@@ -10,5 +12,6 @@ bool is_triton_launch(const std::string& kernel);
 /// Throws InputError; KernelError[unsupported] where an op is not built.
 int run_triton_command(const RunArguments& arguments);
 int show_triton_command(const RunArguments& arguments);
+std::unique_ptr<LoadedModule> load_triton_launch(const RunArguments& arguments);
 
 }  // namespace tessera::cli

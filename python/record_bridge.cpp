@@ -38,7 +38,7 @@ Noted noted(std::string name, const std::string& dtype, const std::vector<std::i
 }  // namespace
 
 void bind_records(nb::module_& m) {
-  nb::class_<Noted>(m, "Noted");
+  nb::class_<Noted>(m, "Noted").def_ro("sha256", &Noted::sha256);
   m.def("noted", &noted);
   nb::class_<Record>(m, "Record")
       .def(nb::init<>())

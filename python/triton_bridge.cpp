@@ -225,6 +225,7 @@ NB_MODULE(_triton, m) {
   });
   m.def("start", &start, nb::arg("device"), nb::arg("threads"), nb::arg("profile"),
         nb::arg("time_limit"), nb::arg("most_launched"), nb::arg("views") = false);
+  m.def("record_in", &live::record_launches_in);
   m.def("stop", &live::close_launches, nb::call_guard<nb::gil_scoped_release>());
   m.def("take_launched", &live::take_launched);
   m.def("left_out", &live::launches_left_out);

@@ -7,7 +7,10 @@
 #include <thread>
 #include <unordered_map>
 
+#include "cli/command_line.hpp"
+#include "memory_model/npy.hpp"
 #include "predict/grid_time.hpp"
+#include "record/launch_record.hpp"
 #include "report/html_report.hpp"
 #include "sim/diagnostics/slugs.hpp"
 #include "triton/load.hpp"
@@ -73,6 +76,12 @@ class Launches {
     if (timer.joinable()) timer.join();
   }
 
+  void record_in(const std::string& folder) {
+    auto recording = folder.empty() ? nullptr : std::make_shared<const record::Folder>(folder);
+    const std::lock_guard lock(mutex_);
+    recording_ = std::move(recording);
+  }
+
   bool views() {
     const std::lock_guard lock(mutex_);
     return settings_ && settings_->views;
@@ -83,18 +92,25 @@ class Launches {
                                 const std::vector<Pointer>& pointers) {
     const std::lock_guard one(running_);
     auto l = std::make_shared<Launched>();
+    std::shared_ptr<const record::Folder> recording;
     {
       const std::lock_guard lock(mutex_);
       if (!settings_) throw InputError("bad-input", "no simulation is on");
       l->options = options_;
+      recording = recording_;
     }
+    record::Record record;
     l->kernel = which.name();
     RunOptions& options = options_of_run();
     options.print = [&](const std::string& text) { l->printed += text; };
     try {
       const triton::Kernel& kernel = which.kernel(options.profile, stop_);
       triton::Launch launch = launch_of(kernel, grid, scalars, pointers, *l);
+      if (recording && triton::why_not_recorded(launch).empty())
+        record.arguments = keep(*recording, which, launch, *options_, record.inputs);
       l->result = triton::run_launch(launch, options);
+      if (recording && l->result.run.ok() && !record.arguments.empty())
+        record.outputs = record::keep_storages(*recording, launch);
       for (const Diagnostic& d : l->result.run.diagnostics)
         l->findings.push_back({d.slug, name(d.kind), d.text()});
       predict(kernel, launch, *l);
@@ -102,11 +118,15 @@ class Launches {
       l->findings.push_back({e.diagnostic.slug, name(e.diagnostic.kind), e.diagnostic.text()});
     } catch (const InputError& e) {
       l->findings.push_back({e.slug, "input", e.text()});
+    } catch (const NpyError& e) {  // a recording that cannot be written
+      l->findings.push_back(
+          {"bad-input", "input", std::string("error[bad-input]: ") + e.what() + "\n"});
     } catch (const std::exception& e) {
       l->findings.push_back(
           {"internal", "internal", std::string("error[internal]: ") + e.what() + "\n"});
     }
     options.print = nullptr;
+    if (recording) write_down(*recording, which, std::move(record), *l);
     keep(l);
     return l->findings.empty() && l->printed.empty() ? nullptr : l;
   }
@@ -159,6 +179,48 @@ class Launches {
   }
 
  private:
+  /// The words of `tessera run` that run it again.
+  static std::vector<std::string> keep(const record::Folder& folder, const Specialisation& which,
+                                       const triton::Launch& launch, const RunOptions& options,
+                                       std::vector<record::Noted>& noted) {
+    cli::RunArguments again;
+    again.kernel = record::keep_launch(
+        folder, {which.ttir(), which.layouts(), which.fusion(), &launch}, noted);
+    again.profile = name(options.profile);
+    again.device = options.device.origin.ends_with(".json")
+                       ? folder.keep(options.device.json, ".json")
+                       : options.device.name;
+    return cli::words_of("run", again);
+  }
+
+  static void write_down(const record::Folder& folder, const Specialisation& which,
+                         record::Record kept, Launched& l) {
+    const RunOptions& options = *l.options;
+    try {
+      record::Record r;
+      if (const std::string json = l.json(); !json.empty()) {
+        r = record::record_of(json);
+      } else {  // it did not get as far
+        r.operation = l.kernel;
+        r.frontend = "triton";
+        r.requested = "auto";
+        r.ran = "interpret";
+        r.device = options.device.name;
+        r.numerics = name(options.profile);
+      }
+      r.diagnostics.clear();
+      for (const LaunchFinding& each : l.findings) r.diagnostics.push_back(each.slug);
+      r.predicted_seconds = l.predicted_seconds;
+      r.arguments = std::move(kept.arguments);
+      r.inputs = std::move(kept.inputs);
+      r.outputs = std::move(kept.outputs);
+      r.key = record::key_of(r.operation, options.device, which.ttir(), r.inputs, {1}, 1);
+      folder.append(r);
+    } catch (const InputError& e) {
+      l.findings.push_back({e.slug, "input", e.text()});
+    }
+  }
+
   /// The device's figures are not copied for every launch.
   RunOptions& options_of_run() {
     if (of_run_from_ != options_) {
@@ -285,6 +347,7 @@ class Launches {
   std::optional<Clock::time_point> deadline_;
   StopFlag stop_{Stop::none};
   std::optional<LaunchSettings> settings_;
+  std::shared_ptr<const record::Folder> recording_;
   std::shared_ptr<const RunOptions> options_;
   RunOptions of_run_;
   std::shared_ptr<const RunOptions> of_run_from_;
@@ -350,6 +413,7 @@ std::string Launched::page() const {
   return result.run.grid.empty() ? "" : report::page_data(report(), result.run, "");
 }
 
+void record_launches_in(const std::string& folder) { launches().record_in(folder); }
 void open_launches(LaunchSettings settings) { launches().open(std::move(settings)); }
 void close_launches() { launches().close(); }
 std::shared_ptr<Launched> launch(Specialisation& which, const std::array<std::int64_t, 3>& grid,

@@ -40,6 +40,8 @@ class Specialisation {
 
   const std::string& name() const { return name_; }
   const std::string& ttir() const { return ttir_; }
+  bool fusion() const { return fusion_; }
+  const std::string& layouts() const { return layouts_; }
   /// Throws KernelError or InputError, each time, if it cannot be planned; Stopped.
   const triton::Kernel& kernel(Profile profile, const StopFlag& stop);
 
@@ -92,6 +94,9 @@ struct LaunchSettings {
       0;  ///< kept of one simulation; of those that went wrong, as many again
 };
 
+/// Each launch from here on has a line in this folder (record/folder.hpp); "": none. Throws
+/// InputError.
+void record_launches_in(const std::string& folder);
 /// Launches are taken from here on. Throws InputError if they are already.
 void open_launches(LaunchSettings settings);
 void close_launches();

@@ -111,7 +111,7 @@ Noted Folder::note(const std::string& name, const Array& array, bool keep) const
 }
 
 std::string Folder::keep(const std::string& bytes, const std::string& suffix) const {
-  const std::string file = "files/" + golden::sha256(bytes.data(), bytes.size()) + suffix;
+  std::string file = "files/" + golden::sha256(bytes.data(), bytes.size()) + suffix;
   std::error_code error;
   if (fs::exists(path_ + "/" + file, error)) return file;
   fs::create_directories(path_ + "/files", error);
@@ -123,7 +123,7 @@ std::string Folder::keep_call(const std::vector<std::pair<std::string, std::stri
   std::string all;
   for (const auto& [name, file] : files) all += name + '\n' + file + '\n';
   constexpr std::size_t kDigits = 16;
-  const std::string call = "calls/" + golden::sha256(all.data(), all.size()).substr(0, kDigits);
+  std::string call = "calls/" + golden::sha256(all.data(), all.size()).substr(0, kDigits);
   const fs::path to = fs::path(path_) / call;
   std::error_code error;
   if (fs::exists(to, error)) return call;

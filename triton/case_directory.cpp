@@ -20,20 +20,27 @@ constexpr std::size_t kMostBytesOfJson = std::size_t{1} << 24;
   throw InputError("bad-input", "meta.json: " + what);
 }
 
-/// By Triton's name of a type.
+/// By Triton's names; of several for a type the one to write comes first.
+constexpr std::pair<const char*, DType> kTypes[] = {
+    {"fp64", DType::f64},         {"fp32", DType::f32},
+    {"fp16", DType::f16},         {"bf16", DType::bf16},
+    {"fp8e4nv", DType::f8e4m3fn}, {"fp8e5", DType::f8e5m2},
+    {"i64", DType::i64},          {"i32", DType::i32},
+    {"i16", DType::i16},          {"i8", DType::i8},
+    {"u64", DType::i64},          {"u32", DType::u32},
+    {"u16", DType::i16},          {"u8", DType::u8},
+    {"i1", DType::boolean},       {"u1", DType::boolean}};
+
 DType dtype_of(const std::string& name) {
-  static const std::map<std::string, DType> all = {
-      {"fp64", DType::f64},         {"fp32", DType::f32},
-      {"fp16", DType::f16},         {"bf16", DType::bf16},
-      {"fp8e4nv", DType::f8e4m3fn}, {"fp8e5", DType::f8e5m2},
-      {"i64", DType::i64},          {"i32", DType::i32},
-      {"i16", DType::i16},          {"i8", DType::i8},
-      {"u64", DType::i64},          {"u32", DType::u32},
-      {"u16", DType::i16},          {"u8", DType::u8},
-      {"i1", DType::boolean},       {"u1", DType::boolean}};
-  const auto it = all.find(name);
-  if (it == all.end()) fail("no dtype " + name);
-  return it->second;
+  for (const auto& [known, dtype] : kTypes)
+    if (name == known) return dtype;
+  fail("no dtype " + name);
+}
+/// Null if it has none.
+const char* name_of(DType dtype) {
+  for (const auto& [name, known] : kTypes)
+    if (dtype == known) return name;
+  return nullptr;
 }
 
 bool exists(const std::string& path) {
@@ -86,7 +93,7 @@ class Reader {
       const std::string in = file("in", k);
       if (exists(in)) {
         to.data = read_npy_bits(in, dtype);
-        to.undefined = s.value("undefined", false);
+        undefined(s.value("undefined", Json(false)), to);
       } else {
         const auto elements = s.at("elements").get<std::int64_t>();
         if (elements < 0 || elements > (std::int64_t{1} << 36)) fail("an impossible storage");
@@ -115,6 +122,22 @@ class Reader {
     return folder_ + "/" + what + std::to_string(k) + ".npy";
   }
 
+  void undefined(const Json& said, LaunchStorage& to) {
+    if (!said.is_array()) {
+      to.undefined = said.get<bool>();
+      return;
+    }
+    auto ranges = std::make_unique<Ranges>();
+    for (const Json& range : said) {
+      const auto begin = range.at(0).get<std::int64_t>();
+      const auto end = range.at(1).get<std::int64_t>();
+      if (begin < 0 || end > to.data.size_bytes()) fail("undefined bytes that are not there");
+      ranges->add(begin, end);
+    }
+    to.undefined_bytes = ranges.get();
+    c_.undefined.push_back(std::move(ranges));
+  }
+
   void argument(const std::string& name, const Json& value) {
     if (value.contains("constexpr")) return;
     if (const auto tuple = value.find("tuple"); tuple != value.end()) {
@@ -131,6 +154,8 @@ class Reader {
       if (!pointer->is_null()) {
         a.storage = value.at("storage");
         a.offset = value.value("offset", std::int64_t{0});
+        a.begin = value.value("begin", std::int64_t{0});
+        a.end = value.value("end", std::int64_t{-1});
         constexpr std::int64_t kFar = std::int64_t{1} << 36;
         if (a.offset > kFar || a.offset < -kFar) fail(name + " has an impossible offset");
         if (a.storage < 0 || a.storage >= std::ssize(c_.launch.storages))
@@ -152,6 +177,91 @@ class Reader {
 };
 
 }  // namespace
+
+namespace {
+
+Json value_of(const Scalar& s, DType dtype) {
+  Json json;
+  visit_dtype(dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    if constexpr (!kIsPacked<T>) {
+      T v{};
+      std::memcpy(&v, s.bytes.data(), sizeof(T));
+      if constexpr (std::is_same_v<T, bool>) {
+        json = v ? 1 : 0;
+      } else if constexpr (std::is_integral_v<T>) {
+        json = static_cast<std::int64_t>(v);
+      } else {
+        const auto value = convert<double>(v);
+        json = std::isnan(value)   ? Json("nan")
+               : std::isinf(value) ? Json(value > 0 ? "inf" : "-inf")
+                                   : Json(value);
+      }
+    }
+  });
+  return json;
+}
+
+Json argument_json(const Parameter& p, const Argument& a) {
+  if (!p.type.pointer)
+    return {{"scalar", name(p.type.dtype)}, {"value", value_of(a.value, p.type.dtype)}};
+  if (a.storage < 0) return {{"pointer", nullptr}};
+  Json json{{"pointer", p.type.text}, {"storage", a.storage}, {"offset", a.offset}};
+  if (a.begin != 0) json["begin"] = a.begin;
+  if (a.end != -1) json["end"] = a.end;
+  return json;
+}
+
+}  // namespace
+
+std::string why_not_recorded(const Launch& launch) {
+  if (launch.kernel->loads_pointers) return "the kernel follows pointers in memory";
+  for (const LaunchStorage& s : launch.storages) {
+    const char* const name = name_of(s.data.dtype());
+    if (name == nullptr)
+      return std::string("Triton has no name for ") + tessera::name(s.data.dtype());
+    if (s.size_bytes() % program::register_bytes(s.data.dtype()) != 0)
+      return "the allocation of " + s.name + " ends within an element";
+  }
+  return "";
+}
+
+Array storage_array(const LaunchStorage& s) {
+  if (s.outside.data() == nullptr) return s.data;
+  const std::int64_t elements = s.size_bytes() / program::register_bytes(s.data.dtype());
+  return Array::lent(s.data.dtype(), {elements}, s.outside.data());
+}
+
+std::vector<std::pair<std::string, std::string>> case_files(const CaseToRecord& c) {
+  const Launch& launch = *c.launch;
+  const Kernel& kernel = *launch.kernel;
+  Json storages = Json::array();
+  for (const LaunchStorage& s : launch.storages) {
+    storages.push_back(
+        {{"dtype", name_of(s.data.dtype())}, {"elements", storage_array(s).elems()}});
+    if (s.undefined) storages.back()["undefined"] = true;
+    if (s.undefined_bytes == nullptr || s.undefined_bytes->empty()) continue;
+    Json ranges = Json::array();
+    for (const auto& [begin, end] : s.undefined_bytes->all()) ranges.push_back({begin, end});
+    storages.back()["undefined"] = ranges;
+  }
+  Json arguments = Json::object();
+  for (std::size_t i = 0; i < kernel.parameters.size(); ++i) {
+    const Parameter& p = kernel.parameters[i];
+    // Parts of a tuple may have one name.
+    const std::string name = arguments.contains(p.name) ? p.name + "." + std::to_string(i) : p.name;
+    arguments[name] = argument_json(p, launch.arguments[i]);
+  }
+  const Json meta{{"kernel", kernel.program.name},
+                  {"grid", launch.grid},
+                  {"args", arguments},
+                  {"storages", storages},
+                  {"enable_fp_fusion", c.fusion}};
+  std::vector<std::pair<std::string, std::string>> files{{std::string(kModule).substr(1), c.module},
+                                                         {"meta.json", meta.dump(1) + "\n"}};
+  if (!c.layouts.empty()) files.emplace_back("layouts.json", c.layouts);
+  return files;
+}
 
 bool is_case(const std::string& path) { return exists(path + kModule); }
 

@@ -6,7 +6,10 @@
 //                         {"constexpr": v} | {"scalar": "i32", "value": v} | {"pointer": "*fp32",
 //                         "storage": k, "offset": elements} | {"pointer": null} | {"tuple": [...]};
 //                         storages: dtype, elements, and "undefined": true where nothing is written
-//                         yet; "enable_fp_fusion": false if it was compiled so
+//                         yet, or [[begin, end], ...], bytes of which that is so;
+//                         "enable_fp_fusion": false if it was compiled so. Of a pointer that is for
+//                         a part of its storage: "begin", "end", bytes
+//   layouts.json          as triton/sectors.hpp reads them, if sectors are counted
 //   in<k>.npy             storage k before the launch; no file: undefined
 //   out<k>.npy            storage k after it, where there is something to compare with
 //
@@ -25,13 +28,28 @@ struct Case {
   std::unique_ptr<Kernel> kernel;
   Launch launch;
   std::vector<std::optional<Array>> expected;  ///< per storage
-  std::string device;                          ///< by name; "" if its target is none that we know
-  DType main_dtype = DType::f32;               ///< of the first storage of floats
+  std::vector<std::unique_ptr<Ranges>> undefined;
+  std::string device;             ///< by name; "" if its target is none that we know
+  DType main_dtype = DType::f32;  ///< of the first storage of floats
 };
 
 /// True if the folder holds a Triton launch, or the path is of its module.
 bool is_case(const std::string& path);
 /// Throws InputError, or KernelError[unsupported] where an op is not built.
 Case read_case(const std::string& folder, Profile profile = Profile::exact);
+
+/// What such a folder is made of.
+struct CaseToRecord {
+  std::string module;   ///< TTIR in generic form
+  std::string layouts;  ///< "" if there are none
+  bool fusion = true;
+  const Launch* launch = nullptr;  ///< before it runs
+};
+/// Why a folder cannot hold a launch; "" if it can.
+std::string why_not_recorded(const Launch& launch);
+/// The files of the folder but its arrays, by name.
+std::vector<std::pair<std::string, std::string>> case_files(const CaseToRecord& launch);
+/// A storage as in<k>.npy or out<k>.npy has it: lent, or as it is.
+Array storage_array(const LaunchStorage& storage);
 
 }  // namespace tessera::triton

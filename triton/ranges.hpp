@@ -41,6 +41,9 @@ class Ranges {
     return it != ends_.begin() && std::prev(it)->second > begin;
   }
 
+  /// By begin: its ends.
+  const std::map<std::int64_t, std::int64_t>& all() const { return ends_; }
+
  private:
   std::map<std::int64_t, std::int64_t> ends_;  ///< by begin
 };

@@ -11,6 +11,7 @@ from tessera._report import Call, Report
 from tessera._settings import device_named, host_threads, seconds, whole
 
 use_importer(_xla)
+_record.tell(_xla)
 
 _log = logging.getLogger("tessera")
 _MOST_CORES = 4096  # of one device
@@ -120,7 +121,6 @@ def simulate(device="tpu-v5e", schedule=None, checks="all", *, cores=1, threads=
     _xla.start(device, schedule or "", checks != "no-races", checks == "report", checks == "tests", cores, threads, capture or "",
                patience, profile, golden or "", model, bool(dry), time_limit or 0., _MOST_REPORT_BYTES, bool(check_compiles),
                os.environ.get("TESSERA_TPU_PYTHON") or sys.executable)
-    _record.tell(_xla)
     session = _Session(device, cores, checks == "report", DeviceClock() if clock == "device" else None)
     try:
         with session.clock.shown() if session.clock else contextlib.nullcontext(), _chip.pretend(device, cores), _jax.active(session):

@@ -2,12 +2,13 @@
 import os
 import sys
 
-from tessera import _triton
+from tessera import _record, _triton
 from tessera._devices import use_importer
 from tessera._leaving import leave_soon
 from tessera._report import Call, Report, kernel_error
 
 use_importer(_triton)
+_record.tell(_triton)
 
 _session = None
 
