@@ -66,8 +66,9 @@ CudaFit fit_cuda(const char* kernel, DType dtype, const std::vector<int>& asked,
   return first;
 }
 
-CudaFit made_cuda(const char* kernel, DType dtype, const std::vector<int>& tiles) {
-  const cuda::Backend* const backend = load_cuda(make_cuda(kernel, dtype, tiles).path);
+CudaFit made_cuda(const char* kernel, DType dtype, const std::vector<int>& tiles,
+                  const cta::Sm& target) {
+  const cuda::Backend* const backend = load_cuda(make_cuda(kernel, dtype, tiles, target).path);
   for (const cuda::Instance& i : backend->instances) {
     if (i.kernel == kernel && i.dtype == dtype && i.tiles == tiles) return {&i, backend};
   }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cuda/backend.hpp"
+#include "sim/body/cta.hpp"
 #include "sim/body/kernel.hpp"
 
 namespace tessera::cli {
@@ -37,6 +38,7 @@ struct CudaFit {
 CudaFit fit_cuda(const char* kernel, DType dtype, const std::vector<int>& asked, bool exact,
                  const std::function<bool(const std::vector<int>&)>& valid);
 /// An instance that is compiled now, or was for an earlier run (cli/cuda_instances.hpp).
-CudaFit made_cuda(const char* kernel, DType dtype, const std::vector<int>& tiles);
+CudaFit made_cuda(const char* kernel, DType dtype, const std::vector<int>& tiles,
+                  const cta::Sm& target);
 
 }  // namespace tessera::cli

@@ -11,7 +11,8 @@ namespace {
 
 /// One instance of a kernel for NVIDIA GPUs, in the user's cache.
 int build_cuda(const KernelHandle& kernel, RunArguments arguments) {
-  if (!arguments.device_given) arguments.device = "h100";
+  const bool device_given = arguments.device_given;
+  if (!device_given) arguments.device = "h100";
   const Request request = request_of(kernel, arguments);
   if (!makes_cuda())
     throw InputError("no-backend",
@@ -19,8 +20,12 @@ int build_cuda(const KernelHandle& kernel, RunArguments arguments) {
                      "TESSERA_CUDA is off");
   Description described = kernel.describe(request);
   const Setting& setting = described.setting;
+  const int capability = request.device.compute_capability;
+  const cta::Sm& target = device_given && capability > 0
+                              ? cuda_target(capability, request.device.title)
+                              : cuda_target();
   lay_out(described.plan);
-  check_fits_cta(kernel.info.name, described.plan);
+  check_fits_cta(kernel.info.name, described.plan, target);
   std::vector<int> tiles;
   std::string shown;
   for (const auto& s : setting.sizes) shown += fmt::format(" {}={}", s.name, s.value);
@@ -29,9 +34,10 @@ int build_cuda(const KernelHandle& kernel, RunArguments arguments) {
     tiles.push_back(extent);
     shown += fmt::format(" {}={}", name, extent);
   }
-  const CudaModule made = make_cuda(kernel.info.name, request.dtype, tiles);
-  fmt::print("{} {}{}: {} registers a thread, {}\n{}\n", kernel.info.name, name(request.dtype),
-             shown, made.registers,
+  const CudaModule made = make_cuda(kernel.info.name, request.dtype, tiles, target);
+  fmt::print("{} {}{}{}: {} registers a thread, {}\n{}\n", kernel.info.name, name(request.dtype),
+             shown, target.hopper ? "" : fmt::format(", portable, sm_{}", target.capability),
+             made.registers,
              made.cached ? "compiled before" : fmt::format("compiled in {:.1f} s", made.seconds),
              made.path);
   if (const std::string fall = fall_from_tensor_cores(described.plan); !fall.empty())

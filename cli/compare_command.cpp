@@ -87,6 +87,12 @@ int compare_command(const Kernels& kernels, const RunArguments& a) {
     for (const auto& [name, extent] : theirs.setting.tiles)
       interpreted.assignments.emplace_back(name, std::to_string(extent));
     const cuda::Launched& launch = theirs.receipt.launch;
+    if ((launch.fast_functions || launch.tensor_cores) && launch.capability / 10 != 9)
+      throw InputError("unmodelled",
+                       fmt::format("how tensor cores of compute capability {}.{} sum, and what its "
+                                   "functions give, nobody has measured",
+                                   launch.capability / 10, launch.capability % 10),
+                       "--dtype f32, which every GPU computes alike");
     if (launch.fast_functions)
       interpreted.options.profile = functions_profile(find_device("h100")).value();
     else if (launch.tensor_cores)

@@ -19,11 +19,11 @@ void lay_out(Plan& plan) {
   finish_plan(plan);
 }
 
-void check_fits_cta(const std::string& kernel, const Plan& plan) {
+void check_fits_cta(const std::string& kernel, const Plan& plan, const cta::Sm& target) {
   const std::vector<cta::Operand> operands = cta_operands(plan);
   const cta::Operands all = cta_view(plan, operands);
-  const cta::Launch launch = cta::launch_of(all, cta::kSm90);
-  if (launch.shared_bytes <= cta::kSm90.shared_bytes) return;
+  const cta::Launch launch = cta::launch_of(all, target);
+  if (launch.shared_bytes <= target.shared_bytes) return;
   struct Part {
     std::int64_t bytes;
     std::string text;
@@ -40,8 +40,9 @@ void check_fits_cta(const std::string& kernel, const Plan& plan) {
   for (const Part& p : parts) listed += (listed.empty() ? "" : ", ") + p.text;
   throw InputError(
       "no-backend",
-      fmt::format("blocks of {} take {} of the {} of shared memory that a CTA has: {}", kernel,
-                  human_bytes(launch.shared_bytes), human_bytes(cta::kSm90.shared_bytes), listed),
+      fmt::format("blocks of {} take {} of the {} of shared memory that a CTA has{}: {}", kernel,
+                  human_bytes(launch.shared_bytes), human_bytes(target.shared_bytes),
+                  target.hopper ? "" : fmt::format(" on sm_{}", target.capability), listed),
       "smaller tiles for the first of them");
 }
 

@@ -4,15 +4,16 @@
 
 #include <string>
 
+#include "sim/body/cta.hpp"
 #include "sim/pipeline/plan.hpp"
 
 namespace tessera::cli {
 
 /// Strides and blocks of the operands, without a device's limits: what runs them has its own.
 void lay_out(Plan& plan);
-/// Throws InputError[no-backend] for blocks that are more than a CTA's shared memory, each with its
-/// size.
-void check_fits_cta(const std::string& kernel, const Plan& plan);
+/// Throws InputError[no-backend] for blocks that are more than the shared memory of a CTA of the
+/// target, each with its size.
+void check_fits_cta(const std::string& kernel, const Plan& plan, const cta::Sm& target);
 /// "acc: its rows are no multiple of 8", or "" where 16-bit products are on tensor cores.
 std::string fall_from_tensor_cores(const Plan& plan);
 

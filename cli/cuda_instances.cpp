@@ -48,6 +48,29 @@ struct Recipe {
       if (key == "source") sources.push_back(value);
     }
   }
+  /// What the flags are for: Hopper, unless they say another.
+  int capability() const {
+    const std::string flag = "-DTESSERA_SM=";
+    for (const auto& f : flags) {
+      if (f.starts_with(flag)) return std::stoi(f.substr(flag.size()));
+    }
+    return cta::kSm90.capability;
+  }
+  /// Makes them those for another (cmake/tessera_cuda.cmake).
+  void aim(const cta::Sm& target) {
+    if (target.capability == capability()) return;
+    std::erase_if(flags, [](const std::string& f) {
+      return f.starts_with("-gencode") || f.starts_with("-DTESSERA_SM=");
+    });
+    if (target.hopper) {
+      flags.push_back("-gencode=arch=compute_90a,code=sm_90a");
+      return;
+    }
+    const int c = target.capability;
+    flags.push_back(fmt::format("-gencode=arch=compute_{},code=sm_{}", c, c));
+    flags.push_back(fmt::format("-gencode=arch=compute_{},code=compute_{}", c, c));
+    flags.push_back(fmt::format("-DTESSERA_SM={}", c));
+  }
   /// Of a kernel: the file of its name, or all of a program of the user's.
   std::vector<std::string> sources_of(const std::string& kernel) const {
     for (const auto& s : sources) {
@@ -164,6 +187,15 @@ std::string recipe_file() { return beside_program("lib" + program_name() + "_cud
 
 bool makes_cuda() { return !recipe_file().empty(); }
 
+const cta::Sm& cuda_target() { return *cta::sm_of(Recipe(recipe_file()).capability()); }
+const cta::Sm& cuda_target(int capability, const std::string& of) {
+  if (const cta::Sm* const sm = cta::sm_of(capability); sm != nullptr) return *sm;
+  throw InputError("no-backend",
+                   fmt::format("{} has compute capability {}.{}: CUDA kernels are built for 8.x, "
+                               "9.0, 10.x and 12.x",
+                               of, capability / 10, capability % 10));
+}
+
 std::string cuda_build_of(const std::string& kernel) {
   if (makes_cuda()) {
     const Recipe recipe(recipe_file());
@@ -173,8 +205,10 @@ std::string cuda_build_of(const std::string& kernel) {
   return golden::sha256(module.data(), module.size());
 }
 
-CudaModule make_cuda(const std::string& kernel, DType dtype, const std::vector<int>& tiles) {
-  const Recipe recipe(recipe_file());
+CudaModule make_cuda(const std::string& kernel, DType dtype, const std::vector<int>& tiles,
+                     const cta::Sm& target) {
+  Recipe recipe(recipe_file());
+  recipe.aim(target);
   const auto sources = recipe.sources_of(kernel);
   const std::string type = dtype == DType::f32 ? "float" : name(dtype);
   const std::string extents = fmt::format("{}", fmt::join(tiles, ","));

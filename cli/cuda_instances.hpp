@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cuda/backend.hpp"
+#include "sim/body/cta.hpp"
 
 namespace tessera::cli {
 
@@ -30,9 +31,15 @@ const cuda::Backend* load_cuda(const std::string& path);
 bool has_cuda_device();
 /// Whether this program can compile instances.
 bool makes_cuda();
+/// What its module is built for, and instances are unless somebody asks for another.
+const cta::Sm& cuda_target();
+/// What code for a compute capability (ten times) is built for; throws InputError[no-backend].
+/// `of`: whose it is.
+const cta::Sm& cuda_target(int capability, const std::string& of);
 /// Says on standard error that nvcc compiles, if it does. Throws InputError[no-backend], which says
 /// what nvcc said.
-CudaModule make_cuda(const std::string& kernel, DType dtype, const std::vector<int>& tiles);
+CudaModule make_cuda(const std::string& kernel, DType dtype, const std::vector<int>& tiles,
+                     const cta::Sm& target);
 /// A hash of what instances of a kernel are compiled of, and how. Throws InputError.
 std::string cuda_build_of(const std::string& kernel);
 

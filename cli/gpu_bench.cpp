@@ -20,23 +20,34 @@ constexpr double kEvents = 0.5e-6;  // resolution of cudaEventElapsedTime, CUDA 
 
 /// Why there is none, or "".
 std::string why_no_gpu(const KernelHandle& kernel, const RunArguments& a, Gpu& gpu) {
+  // What tells of a GPU comes with an instance: that of the case's tiles, which is timed anyway.
+  const auto make_for = [&](const cta::Sm& target) {
+    RunArguments words = a;
+    words.assignments.clear();
+    const Request request = request_of(kernel, words);
+    std::vector<int> tiles;
+    for (const auto& [name, extent] : setting_of(kernel, request).tiles) tiles.push_back(extent);
+    const CudaFit fit = made_cuda(kernel.info.name, request.dtype, tiles, target);
+    if (fit.instance == nullptr) return fit.why;
+    gpu.backend = fit.backend;
+    gpu.device = gpu.backend->device();
+    return std::string();
+  };
   gpu.backend = cuda_backend();
   if (gpu.backend == nullptr) {
     if (!makes_cuda())
       return "this program was built without its CUDA kernels: nvcc was not found, or TESSERA_CUDA "
              "is off";
     if (!has_cuda_device()) return "no CUDA device";
-    // What tells of a GPU comes with an instance: that of the case's tiles, which is timed anyway.
-    RunArguments words = a;
-    words.assignments.clear();
-    const Request request = request_of(kernel, words);
-    std::vector<int> tiles;
-    for (const auto& [name, extent] : setting_of(kernel, request).tiles) tiles.push_back(extent);
-    const CudaFit fit = made_cuda(kernel.info.name, request.dtype, tiles);
-    if (fit.instance == nullptr) return fit.why;
-    gpu.backend = fit.backend;
+    if (const std::string why = make_for(cuda_target()); !why.empty()) return why;
+  } else {
+    gpu.device = gpu.backend->device();
   }
-  gpu.device = gpu.backend->device();
+  // Another GPU than that was built for.
+  if (!gpu.device.there && gpu.device.capability > 0 && makes_cuda()) {
+    const cta::Sm& target = cuda_target(gpu.device.capability, gpu.device.name);
+    if (const std::string why = make_for(target); !why.empty()) return why;
+  }
   return gpu.device.there ? "" : gpu.device.why;
 }
 
@@ -82,7 +93,8 @@ Measured measure_on(const Gpu& gpu, const TunedKernel& tuned, tuning::Store& sto
   return measure(tuned, measured_key(tuned, gpu), bench, store, measure_options(a));
 }
 
-GpuBench::GpuBench(const Gpu& gpu, const TunedKernel& tuned) : tuned_(tuned) {
+GpuBench::GpuBench(const Gpu& gpu, const TunedKernel& tuned)
+    : tuned_(tuned), target_(cuda_target(gpu.device.capability, gpu.device.name)) {
   if (tuned.kernel().make.front()()->devices())
     throw InputError("unsupported", tuned.key().operation +
                                         " runs on several devices: block shapes of such a kernel "
@@ -100,7 +112,7 @@ std::string GpuBench::why_not(const tuning::Configuration& tiles) const {
   try {
     Plan plan = tuned_.kernel().describe(tuned_.with(tiles)).plan;
     lay_out(plan);
-    check_fits_cta(tuned_.key().operation, plan);
+    check_fits_cta(tuned_.key().operation, plan, target_);
     return "";
   } catch (const InputError& error) {
     return error.slug + ": " + error.what();

@@ -52,6 +52,7 @@ class GpuBench final : public Bench {
   void* array_of(const cuda::BoundArray& array, const tuning::Configuration& tiles);
 
   const TunedKernel& tuned_;
+  const cta::Sm& target_;
   std::unique_ptr<cuda::Stopwatch> stopwatch_;
   std::mutex mutex_;
   std::map<tuning::Configuration, GpuCall> compiled_;

@@ -163,12 +163,24 @@ CudaFit fit_of(const KernelHandle& kernel, const Request& request, const Prepare
   if (const std::string option = what_only_the_interpreter_does(request, mesh); !option.empty())
     return {.why = option + " is the interpreter's"};
   CudaFit fit = fit_cuda(p.name(), request.dtype, asked, exact, valid);
-  if (fit.instance == nullptr && request.backend && makes_cuda()) {
+  // Another GPU than the module is built for has an instance of its own.
+  cuda::Device device;
+  if (fit.backend != nullptr && request.backend && has_cuda_device())
+    device = fit.backend->device();
+  const bool other = !device.there && device.capability > 0;
+  if ((fit.instance == nullptr || other) && request.backend && makes_cuda()) {
     if (!has_cuda_device()) throw InputError("no-backend", "--backend cuda: no CUDA device");
     Plan plan = kernel.describe(request).plan;
     lay_out(plan);
-    check_fits_cta(p.name(), plan);
-    fit = made_cuda(p.name(), request.dtype, asked);
+    const auto make_for = [&](const cta::Sm& target) {
+      check_fits_cta(p.name(), plan, target);
+      fit = made_cuda(p.name(), request.dtype, asked, target);
+    };
+    make_for(other ? cuda_target(device.capability, device.name) : cuda_target());
+    // Without a module the instance is what tells of the GPU.
+    if (!other && fit.backend != nullptr) device = fit.backend->device();
+    if (!other && !device.there && device.capability > 0)
+      make_for(cuda_target(device.capability, device.name));
   }
   return fit;
 }

@@ -120,14 +120,15 @@ report::RunReport report_of(const KernelHandle& kernel, const Request& request,
     r.elsewhere->tensor_cores = launch.tensor_cores;
     if (receipt.ran == BackendKind::cuda) {
       r.elsewhere->launch = fmt::format(
-          "{} cells, CTAs of {} threads, {} registers each ({} bytes spilled), {} stages, {} of "
-          "shared memory; products by {}; {} inputs by TMA, {} by threads{}",
+          "{}{} cells, CTAs of {} threads, {} registers each ({} bytes spilled), {} stages, {} of "
+          "shared memory; products by {}; {} inputs by {}, {} by threads{}",
+          launch.built_for == 90 ? "" : fmt::format("the portable path, sm_{}; ", launch.built_for),
           with_commas(launch.cells), launch.threads, launch.registers, launch.local_bytes,
           launch.stages, human_bytes(launch.shared_bytes),
           launch.mma_sync       ? "mma.sync"
           : launch.tensor_cores ? "wgmma"
                                 : "FMA chains",
-          launch.by_copy_engine, launch.by_threads,
+          launch.by_copy_engine, launch.built_for == 90 ? "TMA" : "cp.async", launch.by_threads,
           launch.spread > 0 ? fmt::format("; {} copied first", launch.spread) : "");
     }
   }

@@ -14,15 +14,36 @@ else()
   set(TESSERA_CUDA_HEADERS ${PROJECT_SOURCE_DIR})
 endif()
 
+# What for: Hopper (TMA, wgmma), or the portable path (cp.async, mma.sync) of another architecture, which newer
+# ones compile from its PTX. 80-90: that of sm_80, for a Hopper GPU to run.
+set(TESSERA_CUDA_ARCHITECTURE 90a CACHE STRING "90a, or for the portable path 80, 86, 89, 100, 120 or 80-90")
+set_property(CACHE TESSERA_CUDA_ARCHITECTURE PROPERTY STRINGS 90a 80 86 89 100 120 80-90)
+if(TESSERA_CUDA_ARCHITECTURE STREQUAL "90a")
+  set(tessera_nvcc_target -gencode=arch=compute_90a,code=sm_90a)
+elseif(TESSERA_CUDA_ARCHITECTURE MATCHES "^(80|86|89|100|120)-(90)$")
+  set(tessera_nvcc_target -gencode=arch=compute_${CMAKE_MATCH_1},code=sm_${CMAKE_MATCH_2} -DTESSERA_SM=${CMAKE_MATCH_1})
+elseif(TESSERA_CUDA_ARCHITECTURE MATCHES "^(80|86|89|100|120)$")
+  set(arch compute_${TESSERA_CUDA_ARCHITECTURE})
+  set(tessera_nvcc_target -gencode=arch=${arch},code=sm_${TESSERA_CUDA_ARCHITECTURE} -gencode=arch=${arch},code=${arch}
+    -DTESSERA_SM=${TESSERA_CUDA_ARCHITECTURE})
+else()
+  message(FATAL_ERROR "TESSERA_CUDA_ARCHITECTURE is 90a, 80, 86, 89, 100, 120 or 80-90, not ${TESSERA_CUDA_ARCHITECTURE}")
+endif()
 # The exact profile: every op is one rounding.
 set(TESSERA_NVCC_FLAGS -std=c++20 --expt-relaxed-constexpr --extended-lambda
-  -gencode=arch=compute_90a,code=sm_90a -fmad=false -O3 -I${TESSERA_CUDA_HEADERS}
+  ${tessera_nvcc_target} -fmad=false -O3 -I${TESSERA_CUDA_HEADERS}
   -Xcompiler -fPIC,-ffp-contract=off)
 # Kernels whose products are on tensor cores use the GPU's own elementary functions, or, to compare
 # them bit by bit with the interpreter's profile tensorcore:hopper, the interpreter's.
 option(TESSERA_CUDA_EXACT_FUNCTIONS "Exact elementary functions beside tensor cores too (slower)" OFF)
 if(TESSERA_CUDA_EXACT_FUNCTIONS)
   list(APPEND TESSERA_NVCC_FLAGS -DTESSERA_EXACT_FUNCTIONS)
+endif()
+
+# For compute-sanitizer's racecheck of the portable path, where one thread of a warp says that all have read a slot.
+option(TESSERA_CUDA_EVERY_THREAD_ARRIVES "Every thread gives back the slots that it read (slower)" OFF)
+if(TESSERA_CUDA_EVERY_THREAD_ARRIVES)
+  list(APPEND TESSERA_NVCC_FLAGS -DTESSERA_EVERY_THREAD_ARRIVES)
 endif()
 
 # What accumulators hold after every step, for `tessera golden bisect --backend cuda`.

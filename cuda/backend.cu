@@ -150,6 +150,18 @@ int multiprocessors() {
   return count;
 }
 
+int capability() {
+  int device = 0;
+  int major = 0;
+  int minor = 0;
+  check(cudaGetDevice(&device), "cudaGetDevice", "capability");
+  check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device),
+        "cudaDeviceGetAttribute", "capability");
+  check(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device),
+        "cudaDeviceGetAttribute", "capability");
+  return 10 * major + minor;
+}
+
 namespace {
 /// A stream of the GPU in use, and the events around what runs on it.
 struct Timer {
@@ -264,8 +276,22 @@ Device find_device() {
   check(cudaGetDeviceProperties(&properties, 0), "cudaGetDeviceProperties", "device 0");
   d.name = properties.name;
   d.driver = driver_version();
-  d.there = properties.major == 9;
-  if (!d.there) d.why = d.name + " is no Hopper GPU (sm_90a)";
+  d.capability = 10 * properties.major + properties.minor;
+  const std::string built = "sm_" + std::to_string(kSm.capability) + (kHopper ? "a" : "");
+  const auto wanted = static_cast<std::size_t>(launched_bytes(static_cast<int>(kSm.shared_bytes)));
+  cudaFuncAttributes attributes{};
+  if (kHopper && properties.major != 9) {
+    d.why = d.name + " is no Hopper GPU (" + built + ")";
+  } else if (cudaFuncGetAttributes(&attributes, spread_rows) != cudaSuccess) {
+    cudaGetLastError();  // not an error of the next call
+    d.why = d.name + " does not run what was built for " + built;
+  } else if (properties.sharedMemPerBlockOptin < wanted) {
+    d.why = d.name + " has " + std::to_string(properties.sharedMemPerBlockOptin / 1024) +
+            " KiB of shared memory for a CTA, and this was built for " + built + ", which has " +
+            std::to_string(wanted / 1024);
+  } else {
+    d.there = true;
+  }
   d.gpus = 1;
   for (; d.gpus < count; ++d.gpus) {
     for (int other = 0; other < d.gpus; ++other) {

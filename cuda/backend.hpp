@@ -59,8 +59,10 @@ struct Launched {
   long long cells = 0;
   bool tensor_cores = false;     ///< dot() by wgmma or mma.sync, not by SIMT lanes
   bool mma_sync = false;         ///< of the two
+  int built_for = 90;            ///< ten times a compute capability; all but 90: the portable path
+  int capability = 90;           ///< of the GPU, likewise
   bool fast_functions = false;   ///< elementary functions are the GPU's own
-  int by_copy_engine = 0;        ///< pipelined inputs that the copy engine (TMA) brings
+  int by_copy_engine = 0;        ///< pipelined inputs that TMA brings, or cp.async by 16 bytes
   bool keeps_checksums = false;  ///< it was built to
   std::vector<StepSum> checksums;
   int by_threads = 0;  ///< those that threads copy: an alignment or a padding forbids TMA
@@ -117,9 +119,10 @@ struct Instance {
 struct Device {
   bool there = false;
   int gpus = 0;        ///< that reach each other's memory, with the first one
+  int capability = 0;  ///< ten times its compute capability; 0: no GPU
   std::string name;    ///< "NVIDIA H100 80GB HBM3"
   std::string driver;  ///< "580.65.06", else the CUDA that it has: "CUDA 13.0"
-  std::string why;     ///< if it is not there
+  std::string why;     ///< if it is not there, or not for this build
 };
 
 /// What a module of instances (libtessera_cuda.so) holds; its one symbol, tessera_cuda_backend,

@@ -13,15 +13,30 @@ namespace tessera::cuda {
 
 namespace ptx = ::cuda::ptx;
 
-/// What is compiled for.
+/// What is compiled for: Hopper, unless the build says another (cmake/tessera_cuda.cmake).
+#ifdef TESSERA_SM
+inline constexpr cta::Sm kSm = *cta::sm_of(TESSERA_SM);
+#else
 inline constexpr cta::Sm kSm = cta::kSm90;
+#endif
+/// The copy engine, wgmma, registers that move; without them cp.async and mma.sync.
+inline constexpr bool kHopper = kSm.hopper;
+/// Every thread that read a slot gives it back, not one for its warp: what racecheck asks.
+#ifdef TESSERA_EVERY_THREAD_ARRIVES
+inline constexpr bool kEveryThreadArrives = true;
+#else
+inline constexpr bool kEveryThreadArrives = false;
+#endif
 
 /// Place of an mbarrier, or of anything else, in shared memory: bytes.
 using SharedAt = unsigned;
 
 /// Dynamic shared memory begins here where there is no static one: the first KiB is the system's
-/// (CUDA C++ Programming Guide, "Shared Memory" of compute capability 9.0). A kernel makes sure.
+/// (CUDA C++ Programming Guide, "Shared Memory" of compute capability 9.0). Below 9.0 it may begin
+/// earlier: a launch asks for a KiB more, and what lies before is left out. A kernel makes sure.
 inline constexpr SharedAt kSharedBegin = 1024;
+/// Of shared memory, that a launch asks for.
+constexpr int launched_bytes(int bytes) { return bytes + kSm.left_out_bytes(); }
 
 /// As a pointer, for calls that take one.
 __device__ __forceinline__ void* pointer_to(SharedAt at) { return __cvta_shared_to_generic(at); }
@@ -46,18 +61,39 @@ __device__ __forceinline__ void expect(SharedAt barrier, int bytes) {
   asm volatile("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(bytes)
                : "memory");
 }
+/// An arrival when the copies (cp.async) that this thread has started are done: one of those that
+/// the barrier counts.
+__device__ __forceinline__ void arrive_when_copied(SharedAt barrier) {
+  asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(barrier) : "memory");
+}
+/// The phase waits for them too, besides the arrivals that it counts.
+__device__ __forceinline__ void expect_copied(SharedAt barrier) {
+  asm volatile("cp.async.mbarrier.arrive.shared.b64 [%0];" ::"r"(barrier) : "memory");
+}
 /// Until the phase of this parity is over.
 __device__ __forceinline__ void wait(SharedAt barrier, unsigned parity) {
-  asm volatile(
-      "{\n\t.reg .pred over;\n"
-      "again:\n\tmbarrier.try_wait.parity.shared::cta.b64 over, [%0], %1;\n"
-      "\t@!over bra again;\n\t}" ::"r"(barrier),
-      "r"(parity)
-      : "memory");
+  if constexpr (kHopper) {
+    asm volatile(
+        "{\n\t.reg .pred over;\n"
+        "again:\n\tmbarrier.try_wait.parity.shared::cta.b64 over, [%0], %1;\n"
+        "\t@!over bra again;\n\t}" ::"r"(barrier),
+        "r"(parity)
+        : "memory");
+  } else {
+    asm volatile(
+        "{\n\t.reg .pred over;\n"
+        "again:\n\tmbarrier.test_wait.parity.shared::cta.b64 over, [%0], %1;\n"
+        "\t@!over bra again;\n\t}" ::"r"(barrier),
+        "r"(parity)
+        : "memory");
+  }
 }
 
-/// Ordinary writes to shared memory before, the copy engine's and tensor cores' reads after.
-__device__ __forceinline__ void fence_async_proxy() { ptx::fence_proxy_async(ptx::space_shared); }
+/// Ordinary writes to shared memory before, the copy engine's and tensor cores' reads after: those
+/// that are not ordinary accesses.
+__device__ __forceinline__ void fence_async_proxy() {
+  if constexpr (kHopper) ptx::fence_proxy_async(ptx::space_shared);
+}
 
 /// Until kThreads threads of the CTA are here: those that compute. Barrier 0 is __syncthreads'.
 template <int kThreads>

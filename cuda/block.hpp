@@ -18,15 +18,16 @@ struct Region {
   long long stride[kRank];
   long long offset = 0;  ///< of the block's first element
 
+  /// Rows are `pitch` elements apart, if it is given: those of a copy (sim/body/spread.hpp).
   __device__ __forceinline__ Region(const BlockDims<E...>& block, const Shape& array,
-                                    const std::int64_t* index) {
+                                    const std::int64_t* index, long long pitch = 0) {
     fill_extents(block, std::make_index_sequence<kRank>{});
     long long step = 1;
 #pragma unroll
     for (int d = kRank - 1; d >= 0; --d) {
       shape[d] = array[d];
       stride[d] = step;
-      step *= shape[d];
+      step *= d == kRank - 1 && pitch > 0 ? pitch : shape[d];
       start[d] = index[d] * extent[d];
       offset += start[d] * stride[d];
     }
@@ -78,7 +79,22 @@ struct Region {
     }
   }
 
+  /// Rows of a block with one dim of them or none, from one to the next, and how many there are in
+  /// the array.
+  static constexpr int kRowDims = (0 + ... + (std::is_same_v<E, Squeezed> ? 0 : 1)) - 1;
+  __device__ __forceinline__ long long row_stride() const {
+    return kRowDims == 1 ? stride[row_dim()] : 0;
+  }
+  __device__ __forceinline__ long long rows_left() const {
+    return kRowDims == 1 ? shape[row_dim()] - start[row_dim()] : 1;
+  }
+
  private:
+  static constexpr int row_dim() {
+    int found = 0;
+    for (int d = 0; d < kLast; ++d) found = squeezed(d) ? found : d;
+    return found;
+  }
   template <std::size_t... I>
   __device__ __forceinline__ void fill_extents(const BlockDims<E...>& block,
                                                std::index_sequence<I...>) {
@@ -97,8 +113,8 @@ struct Region {
 };
 template <class... E>
 __device__ __forceinline__ auto region(const BlockDims<E...>& block, const Shape& array,
-                                       const std::int64_t* index) {
-  return Region<E...>(block, array, index);
+                                       const std::int64_t* index, long long pitch = 0) {
+  return Region<E...>(block, array, index, pitch);
 }
 
 /// Which elements of a tile are stored: all, those of a predicate of row and column, or those of a

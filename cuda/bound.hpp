@@ -50,7 +50,8 @@ class BoundKernel final : public Bound {
     if (!std::equal(state.given.begin(), state.given.end(), arrays)) give(state, arrays);
     for (const Spread& s : state.spread) s.launch(on, what_);
     if (ctas_ > 0)
-      function()<<<ctas_, launched_.threads, Traits::kBytes, on>>>(kernel_, state.arguments);
+      function()<<<ctas_, launched_.threads, launched_bytes(Traits::kBytes), on>>>(kernel_,
+                                                                                   state.arguments);
     check(cudaGetLastError(), "launch", what_);
   }
 

@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "cuda/backend.hpp"
+#include "cuda/fetch.hpp"
 #include "memory_model/layout.hpp"
 #include "sim/body/prepared_host.hpp"
 
@@ -57,11 +58,22 @@ struct Spread {
   int pitch;
   void launch(cudaStream_t stream, const std::string& what) const;
 };
+/// The portable build's: false if its rows do not begin at multiples of 16 bytes.
+inline bool in_chunks(const MapRequest& request, ChunkedArray& map) {
+  const int last = request.shape.rank - 1;
+  if (last < 0 || bit_width(request.dtype) < 8) return false;
+  map = {request.array, request.row_elems > 0 ? request.row_elems : request.shape[last]};
+  const bool rows = request.shape.elems() > request.shape[last];
+  return reinterpret_cast<std::uintptr_t>(request.array) % 16 == 0 &&
+         (!rows || packed_bytes(request.dtype, map.row_elems) % 16 == 0);
+}
 /// False if the array's alignment, extents or strides allow no map.
 bool encode_map(const MapRequest& request, CUtensorMap& map, const std::string& what);
 
 /// Multiprocessors of the GPU in use.
 int multiprocessors();
+/// Ten times its compute capability.
+int capability();
 
 /// What a run is on one device of its mesh.
 struct Part {

@@ -1,9 +1,10 @@
 // dot(): each product by itself. Products of 16-bit floats are of tensor cores where the kernel's
 // threads are laid out for them (sim/body/cta.hpp), by wgmma or by mma.sync, all others of SIMT
-// lanes.
+// lanes. The portable build has no wgmma.
 #pragma once
 
 #include "cuda/mma_dot.hpp"
+#include "cuda/panel_dot.hpp"
 #include "cuda/simt_dot.hpp"
 #include "cuda/tensor_dot.hpp"
 
@@ -22,7 +23,10 @@ __device__ __forceinline__ void multiply_add(const Product<A, B>& product,
   } else if constexpr (Th::kTensorCores && !Th::kWgmma) {
     warps_multiply_add<kFresh>(product, sum);
   } else if constexpr (Th::kWgmma && kIsHalf<typename A::Element>) {
-    tensor_multiply_add<kFresh>(product, sum);
+    if constexpr (kHopper)
+      tensor_multiply_add<kFresh>(product, sum);
+    else
+      panels_multiply_add<kFresh>(product, sum);
   } else {
     if constexpr (kFresh) Cta<Th>::assign(sum, Sum{});
     simt_multiply_add(product, sum);

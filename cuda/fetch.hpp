@@ -1,9 +1,10 @@
 // Blocks from HBM into shared memory: by the copy engine (TMA) where an array's alignment and a
-// block's extents allow, else by threads.
+// block's extents allow, else by threads. The portable build has no copy engine: there threads
+// start asynchronous copies of 16 bytes (cp.async) where rows begin at multiples of them.
 //
-// The copy engine fills what lies outside the array with zeros; threads do where a block's padding
-// is another value. A block of one row is one bulk copy. Packed elements come by threads, which
-// give each a byte.
+// The copy engine fills what lies outside the array with zeros, and cp.async does; threads do where
+// a block's padding is another value. A block of one row is one bulk copy. Packed elements come by
+// threads, which give each a byte.
 #pragma once
 
 #include <cuda.h>
@@ -12,6 +13,14 @@
 #include "cuda/block.hpp"
 
 namespace tessera::cuda {
+
+/// What the portable build knows of an array instead of a tensor map: where it lies, or its copy,
+/// and the elements from one row to the next.
+struct ChunkedArray {
+  const void* array;
+  long long row_elems;
+};
+using ArrayMap = std::conditional_t<kHopper, CUtensorMap, ChunkedArray>;
 
 /// The box of a tensor map that is one panel of a block: extents by array dim.
 template <class T, int kR, int kC, class Block>
@@ -91,6 +100,91 @@ struct Shifted16 {
                       __funnelshift_r(w[2], w[3], bits), __funnelshift_r(w[3], w[4], bits));
   }
 };
+
+/// 16 bytes on their way, of which those after the first `bytes` are zeros.
+__device__ __forceinline__ void copy_chunk(SharedAt to, const void* from) {
+  asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;" ::"r"(to),
+               "l"(__cvta_generic_to_global(from))
+               : "memory");
+}
+__device__ __forceinline__ void copy_chunk(SharedAt to, const void* from, int bytes) {
+  asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(to),
+               "l"(__cvta_generic_to_global(from)), "r"(bytes)
+               : "memory");
+}
+/// All of a tile whose rows are whole chunks: row(r) is where row r begins.
+template <int kThreads, class T, int kR, int kC, class Row>
+__device__ __forceinline__ void copy_chunks_of(SharedAt to, int thread, Row&& row) {
+  using Place = Packing<T, kR, kC>;
+  constexpr int kVector = 16 / Place::kSize;
+  constexpr int kVectors = kC / kVector;
+  for (int n = thread; n < kR * kVectors; n += kThreads) {
+    const int r = n / kVectors;
+    const int c = n % kVectors * kVector;
+    copy_chunk(to + static_cast<unsigned>(Place::offset(r, c) * Place::kSize), row(r) + c);
+  }
+}
+/// A block of an array, zeros outside: thread `thread` of kThreads starts its part. Rows begin at
+/// multiples of 16 bytes in the array, and are whole chunks in the block.
+template <int kThreads, class T, int kR, int kC, class Where>
+__device__ __forceinline__ void copy_chunks(SharedAt to, int thread, const Where& where,
+                                            const T* array) {
+  using Place = Packing<T, kR, kC>;
+  constexpr int kSize = Place::kSize;
+  constexpr int kVector = 16 / kSize;
+  constexpr int kVectors = kC / kVector;
+  const auto bytes_at = [&](int c) {
+    const int left = (where.columns() - c) * kSize;
+    return left < 0 ? 0 : left < 16 ? left : 16;
+  };
+  const auto place = [&](int r, int c) {
+    return to + static_cast<unsigned>(Place::offset(r, c) * kSize);
+  };
+  if constexpr (Where::kRowDims <= 1 && kThreads % kVectors == 0) {
+    // A thread's chunks are of the same columns, kApart rows from one to the next.
+    constexpr int kApart = kThreads / kVectors;
+    constexpr int kEach = (kR + kApart - 1) / kApart;
+    const int c = thread % kVectors * kVector;
+    const int r = thread / kVectors;
+    const T* from = array + where.offset + r * where.row_stride() + c;
+    const long long apart = kApart * where.row_stride();
+    // The rows of a swizzle, eight, are the same for all where kApart is a multiple of them.
+    const SharedAt first = place(r, c);
+    const auto place_of = [&](int i) {
+      if constexpr (kApart % 8 == 0 && Place::kPanelled)
+        return first + static_cast<unsigned>(i * kApart * kPanelBytes);
+      else
+        return place(r + i * kApart, c);
+    };
+    constexpr bool kEven = kR % kApart == 0;
+    if (where.whole()) {
+#pragma unroll
+      for (int i = 0; i < kEach; ++i) {
+        if (kEven || r + i * kApart < kR) copy_chunk(place_of(i), from);
+        from += apart;
+      }
+    } else {
+      const int bytes = bytes_at(c);
+      const long long rows = where.rows_left();
+#pragma unroll 4
+      for (int i = 0; i < kEach; ++i) {
+        const int at = r + i * kApart;
+        const bool there = at < rows && bytes > 0;
+        if (kEven || at < kR) copy_chunk(place_of(i), there ? from : array, there ? bytes : 0);
+        from += apart;
+      }
+    }
+  } else {
+#pragma unroll 4
+    for (int n = thread; n < kR * kVectors; n += kThreads) {
+      const int r = n / kVectors;
+      const int c = n % kVectors * kVector;
+      const long long begin = where.row(r);
+      const int bytes = begin < 0 ? 0 : bytes_at(c);
+      copy_chunk(place(r, c), bytes > 0 ? array + begin + c : array, bytes);
+    }
+  }
+}
 
 /// Brings rows x columns elements of a tile, of which row(r) is where row r begins, null outside.
 /// Thread `thread` of kThreads; what lies outside the rows or `columns` becomes `pad`, if there is

@@ -1,6 +1,9 @@
 // A body as a CUDA kernel: persistent CTAs that take parallel cells, and in each a loop over the
 // arbitrary steps.
 //
+// The portable build is the same, with cp.async in place of the copy engine: every thread of the
+// last warpgroup starts its part of a block, and arrives when it has landed.
+//
 // The last warpgroup of a CTA produces: it walks the steps ahead of the others and brings an input
 // block into the next of its slots when its index changes and the slot is empty. The others
 // consume: they wait for the blocks of a step, run the body, and give a slot back when the step
@@ -21,7 +24,7 @@ using cta::kProducers;
 /// Arrays, tensor maps and the counter of a launch. Plain, for the host's stub.
 template <int kOperands, int kMaps>
 struct Arguments {
-  CUtensorMap map[kMaps];
+  ArrayMap map[kMaps];
   void* array[kOperands];
   unsigned mapped[(kMaps + 31) / 32];  ///< bit: the map is one
   unsigned* drawn;                     ///< cells handed out after each CTA's first; 0 between runs
@@ -133,8 +136,14 @@ struct Shared {
     cells().init((Th::kThreads + producers()) / 32);
   }
   /// Threads that produce: a warpgroup where threads may have to copy, else one warp.
-  __device__ __forceinline__ int producers() const {
-    return arguments.by_threads ? kProducers : 32;
+  __device__ __forceinline__ int producers() const { return copied_by_threads() ? kProducers : 32; }
+  /// Whether each producing thread arrives at a slot that is full.
+  __device__ __forceinline__ bool copied_by_threads() const {
+    return !kHopper || arguments.by_threads;
+  }
+  /// Whether each thread, not one for its warp, gives a slot back.
+  __device__ __forceinline__ bool all_give_back() const {
+    return kHopper ? arguments.by_threads : kEveryThreadArrives;
   }
 
  private:
@@ -145,8 +154,8 @@ struct Shared {
     } else if constexpr (Of<kI>::kIn) {
       constexpr int kShared = Of<kI>::kEveryStep ? Traits::kEverySteps : 1;
       for (unsigned s = 0; s < SpecTraits<S>::template kSlots<kI>; ++s) {
-        init_barrier(full<kI>(s), kShared * (arguments.by_threads ? kProducers : 1));
-        init_barrier(empty<kI>(s), arguments.by_threads ? Th::kThreads : Th::kThreads / 32);
+        init_barrier(full<kI>(s), kShared * (copied_by_threads() ? kProducers : 1));
+        init_barrier(empty<kI>(s), all_give_back() ? Th::kThreads : Th::kThreads / 32);
       }
     } else if constexpr (Of<kI>::kDmaSem) {
       for (int s = 0; s < Of<kI>::kCount; ++s)
@@ -230,7 +239,7 @@ struct Producer<K, S, std::index_sequence<kI...>> {
           wait(shared.template empty<kJ>(slot), every_step.parity ^ 1);
         const auto index = with_ids<G, G::kRank>(op.map, step.ids);
         if (op.present)
-          bring<kJ>(region(op.block, op.shape, index.index), slot);
+          bring<kJ>(index.index, slot);
         else
           announce(shared.template full<kJ>(slot), 0);
       } else {
@@ -240,7 +249,7 @@ struct Producer<K, S, std::index_sequence<kI...>> {
         if (!lane.moves(index)) return;
         lane.in_cell = true;
         wait(shared.template empty<kJ>(lane.next.slot), lane.next.parity ^ 1);
-        bring<kJ>(region(op.block, op.shape, index.index), lane.next.slot);
+        bring<kJ>(index.index, lane.next.slot);
         lane.next.advance();
       }
     }
@@ -248,11 +257,16 @@ struct Producer<K, S, std::index_sequence<kI...>> {
 
   /// Arrives for a copy of the engine; true for the one thread that starts it.
   __device__ __forceinline__ bool announce(SharedAt full, int bytes) {
-    if (thread == 0)
-      arrive_expecting(full, bytes);
-    else if (shared.arguments.by_threads)
-      arrive(full);
-    return thread == 0;
+    if constexpr (kHopper) {
+      if (thread == 0)
+        arrive_expecting(full, bytes);
+      else if (shared.arguments.by_threads)
+        arrive(full);
+      return thread == 0;
+    } else {
+      arrive(full);  // nothing is brought
+      return false;
+    }
   }
 
   /// Those rows that lie in the array: of the others nothing is said.
@@ -273,18 +287,30 @@ struct Producer<K, S, std::index_sequence<kI...>> {
     }
   }
 
-  template <std::size_t kJ, class Where>
-  __device__ __forceinline__ void bring(const Where& where, unsigned slot) {
+  template <std::size_t kJ>
+  __device__ __forceinline__ void bring(const std::int64_t* index, unsigned slot) {
     using T = typename Of<kJ>::T;
     constexpr int kR = Of<kJ>::kR;
     constexpr int kC = Of<kJ>::kC;
     const auto& op = std::get<kJ>(shared.spec.operands);
+    const auto where = region(op.block, op.shape, index);
     using Box = PanelBox<T, kR, kC, std::remove_cvref_t<decltype(op.block)>>;
     const auto& arguments = shared.arguments;
     const SharedAt to = shared.template tile_at<kJ>(slot);
     const SharedAt full = shared.template full<kJ>(slot);
     const T* const array = static_cast<const T*>(arguments.array[kJ]);
-    if constexpr (Of<kJ>::kLine) {
+    if constexpr (!kHopper) {
+      if constexpr (Of<kJ>::kChunks) {
+        if (arguments.is_mapped(kJ) && (zero_padded(op) || where.whole())) {
+          const ChunkedArray& from = arguments.map[kJ];
+          copy_chunks<kProducers, T, kR, kC>(to, thread,
+                                             region(op.block, op.shape, index, from.row_elems),
+                                             static_cast<const T*>(from.array));
+          arrive_when_copied(full);
+          return;
+        }
+      }
+    } else if constexpr (Of<kJ>::kLine) {
       if (where.columns() == kC && where.rows_aligned(array, 16) && (!op.padded || where.whole())) {
         bring_lines<T, kR, kC>(where, array, to, full);
         return;
@@ -436,7 +462,7 @@ struct Consumer<K, S, std::index_sequence<kI...>> {
   }
   __device__ __forceinline__ void give_back(SharedAt empty) const {
     __syncwarp();
-    if (shared.leader || shared.arguments.by_threads) arrive(empty);
+    if (shared.leader || shared.all_give_back()) arrive(empty);
   }
   __device__ __forceinline__ auto env_at(const Cursor<G>& at) const {
     using Traits = SpecTraits<S>;
@@ -541,11 +567,13 @@ __global__ void __launch_bounds__(SpecTraits<SpecOf<K, kTiles...>>::Layout::kThr
   constexpr cta::Registers kRegisters = SpecTraits<S>::kRegisters;
   extern __shared__ __align__(1024) unsigned char memory[];
   const S spec = spec_of<K, kTiles...>(kernel);
-  const Shared<K, S> shared{kernel, spec, arguments, memory, threadIdx.x % 32 == 0};
+  const auto begin = static_cast<SharedAt>(__cvta_generic_to_shared(memory));
+  unsigned char* const ours = kHopper ? memory : memory + (kSharedBegin - begin);
+  const Shared<K, S> shared{kernel, spec, arguments, ours, threadIdx.x % 32 == 0};
   if (threadIdx.x == 0) {
-    if (__cvta_generic_to_shared(memory) != kSharedBegin) __trap();
+    if (kHopper ? begin != kSharedBegin : begin > kSharedBegin) __trap();
     shared.init(OperandIndices<S>{});
-    ptx::fence_mbarrier_init(ptx::sem_release, ptx::scope_cluster);
+    if constexpr (kHopper) ptx::fence_mbarrier_init(ptx::sem_release, ptx::scope_cluster);
     fence_async_proxy();
   }
   __syncthreads();

@@ -158,7 +158,11 @@ struct Maps<S, std::index_sequence<kI...>> {
 
  private:
   bool set(int map, const MapRequest& request) {
-    const bool mapped = encode_map(request, arguments.map[map], what);
+    bool mapped = false;
+    if constexpr (kHopper)
+      mapped = encode_map(request, arguments.map[map], what);
+    else
+      mapped = in_chunks(request, arguments.map[map]);
     if (mapped) arguments.mapped[map / 32] |= 1u << (map % 32);
     return mapped;
   }
@@ -199,7 +203,14 @@ struct Maps<S, std::index_sequence<kI...>> {
           },
           op.block.extents);
       bool engine = false;
-      if constexpr (Of<kJ>::kLine) {
+      if constexpr (!kHopper) {
+        if constexpr (Of<kJ>::kChunks) {
+          MapRequest request{arguments.array[kJ], kDTypeOf<T>, shape};
+          bool mapped = set(kJ, request);
+          if (!mapped && cta::spreads(Traits::kAll)) mapped = set_spread(kJ, request);
+          engine = mapped && (whole || zero_padded(op));
+        }
+      } else if constexpr (Of<kJ>::kLine) {
         const bool columns_whole =
             shape[kRank - 1] % detail::block_extent(std::get<kRank - 1>(op.block.extents)) == 0;
         engine = columns_whole && (rows_whole || !op.padded) &&
@@ -216,7 +227,7 @@ struct Maps<S, std::index_sequence<kI...>> {
   }
   template <std::size_t kJ>
   void encode_pairs() {
-    if constexpr (Of<kJ>::kHbm && !Of<kJ>::kPeers) (encode_pair<kJ, kI>(), ...);
+    if constexpr (kHopper && Of<kJ>::kHbm && !Of<kJ>::kPeers) (encode_pair<kJ, kI>(), ...);
   }
   template <std::size_t kHbm, std::size_t kVmem>
   void encode_pair() {
@@ -293,6 +304,7 @@ template <class Function>
 unsigned ctas_on(int gpu, Function function, int shared_bytes, int devices_there, Launched& result,
                  const std::string& what) {
   use_gpu(gpu, what);
+  shared_bytes = launched_bytes(shared_bytes);
   check(cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes),
         "cudaFuncSetAttribute", what);
   cudaFuncAttributes attributes{};
@@ -340,7 +352,7 @@ Launched launch(const Launch& given) {
   using Traits = SpecTraits<S>;
   static_assert(
       Traits::kFits,
-      "these blocks do not fit the 227 KiB of shared memory of a CTA: take smaller tiles");
+      "these blocks do not fit the shared memory of a CTA of this GPU: take smaller tiles");
   const S spec = spec_of<K, kTiles...>(kernel);
   const std::int64_t cells = cell_count(spec.grid);
   if (cells > (1 << 30)) throw CudaError(what + ": more than 2^30 parallel cells");
@@ -377,7 +389,9 @@ Launched launch(const Launch& given) {
   result.stages = Traits::kStages.of_step;
   result.shared_bytes = Traits::kBytes;
   result.tensor_cores = Traits::Layout::kTensorCores;
-  result.mma_sync = Traits::kLaunch.mma_sync;
+  result.mma_sync = Traits::kLaunch.mma_sync || (result.tensor_cores && !kHopper);
+  result.built_for = kSm.capability;
+  result.capability = capability();
   result.fast_functions = Traits::Layout::kFastFunctions && !kExactFunctions;
   result.by_copy_engine = sides[0].by_copy_engine;
   result.by_threads = sides[0].by_threads;
@@ -393,8 +407,8 @@ Launched launch(const Launch& given) {
     parts.push_back({side.gpu, [&](cudaStream_t stream) {
                        for (const Spread& s : side.spread) s.launch(stream, what);
                        if (ctas > 0)
-                         function<<<ctas, result.threads, Traits::kBytes, stream>>>(side.kernel,
-                                                                                    side.arguments);
+                         function<<<ctas, result.threads, launched_bytes(Traits::kBytes), stream>>>(
+                             side.kernel, side.arguments);
                        check(cudaGetLastError(), "launch", what);
                      }});
   }
@@ -438,9 +452,14 @@ void add_instances(std::vector<Instance>& to) {
     add_compiled<One, TESSERA_ONE_TYPE>(to, TileSizes<TESSERA_ONE_TILES>{});
 }
 #else
+/// Whether a module has it: sizes that Hopper's CTAs have room for may be too many for others'.
+template <class K, int... kTiles>
+constexpr bool fits(TileSizes<kTiles...>) {
+  return SpecTraits<SpecOf<K, kTiles...>>::kFits;
+}
 template <class K, class T, class Sizes>
 void add_instance(std::vector<Instance>& to, Sizes sizes) {
-  add_compiled<K, T>(to, sizes);
+  if constexpr (kHopper || fits<K>(Sizes{})) add_compiled<K, T>(to, sizes);
 }
 /// K in f32 and bf16, for each set of tile sizes; with TESSERA_FIRST_TILES for the first alone,
 /// which shows that a body compiles.

@@ -182,6 +182,11 @@ struct OperandTraits {
                                 kC * Place::kSize % 16 == 0 &&
                                 ends_kept(static_cast<typename BlockOf<Op, kIn>::type*>(nullptr));
 
+  /// An input whose rows are whole chunks of 16 bytes (copy_chunks in cuda/fetch.hpp).
+  static constexpr bool kChunks = kIn && !kIsPacked<T> && Place::kBytes > 0 &&
+                                  kC* Place::kSize % 16 == 0 &&
+                                  ends_kept(static_cast<typename BlockOf<Op, kIn>::type*>(nullptr));
+
   static constexpr bool kArbitraryIndex = [] {
     if constexpr (kIn) {
       using Index = decltype(with_ids<G, G::kRank>(std::declval<Op>().map,

@@ -284,7 +284,7 @@ struct HbmPart {
   static constexpr bool kInShared = false;
   T* data;  ///< of the array
   long long pitch;
-  const CUtensorMap* maps;
+  const ArrayMap* maps;
   unsigned mapped;
   LeadingDims leading;
   int part_rows;
@@ -571,7 +571,17 @@ struct CopyByEngine<Th, HbmPart<T, kCanWrite>, SharedPart<Th, T, kR, kC, Extents
 
   __device__ __forceinline__ void start(int = 0, Here = Here::now()) const {
     Th::sync();  // nobody reads, and nobody fills, what it replaces
-    if constexpr (Box::kMappable) {
+    if constexpr (!kHopper) {
+      if constexpr (Packing<T, kR, kC>::together(16)) {
+        constexpr int kSize = static_cast<int>(sizeof(T));
+        if (to.whole() && aligned16(from.row(0)) && from.pitch * kSize % 16 == 0) {
+          copy_chunks_of<Th::kThreads, T, kR, kC>(to.address, static_cast<int>(threadIdx.x),
+                                                  [&](int r) { return from.row(r); });
+          expect_copied(sem.barrier());
+          return;
+        }
+      }
+    } else if constexpr (Box::kMappable) {
       if (to.vmem != kNoMaps && to.whole() && (from.mapped >> to.vmem & 1) != 0) {
         if (threadIdx.x == 0) {
           fence_async_proxy();
@@ -594,6 +604,7 @@ struct CopyByEngine<Th, HbmPart<T, kCanWrite>, SharedPart<Th, T, kR, kC, Extents
     }
   }
   __device__ __forceinline__ void wait(Here = Here::now()) const {
+    if constexpr (!kHopper) Th::sync();  // all have said what to wait for
     if (threadIdx.x == 0) arrive(sem.barrier());
     cuda::wait(sem.barrier(), *sem.phases >> sem.n & 1);
     *sem.phases ^= 1u << sem.n;

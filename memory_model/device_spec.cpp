@@ -1,6 +1,7 @@
 #include "memory_model/device_spec.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -48,6 +49,8 @@ const std::vector<Wanted>& other_figures() {
   using S = DeviceSpec;
   static const std::vector<Wanted> kOther{
       {"scoped_vmem", "B", 0, kMostBytes, [](S& s, double v) { s.scoped_vmem_bytes = integer(v); }},
+      {"compute_capability", "1", 1, 99,
+       [](S& s, double v) { s.compute_capability = static_cast<int>(std::lround(10 * v)); }},
       {"vmem_operands", "1", 0, 1, [](S& s, double v) { s.keeps_operands_in_vmem = v > 0; }},
       {"remote_links", "1", 0, 1024, [](S& s, double v) { s.remote_links = static_cast<int>(v); }},
       {"peak_vector_ops", "op/s", 0, kMostPerSecond,

@@ -47,6 +47,7 @@ struct DeviceSpec {
   bool keeps_operands_in_vmem = false;
   std::int64_t smem_bytes = 0;  ///< per core; kernel parameters on a GPU
   int cores = 1;                ///< cores that share the HBM: TensorCores, or SMs
+  int compute_capability = 0;   ///< of an NVIDIA GPU, ten times: 90 is 9.0; 0: unknown
   int semaphores = 0;           ///< per core
   double hbm_bytes_per_s = 0;
   double remote_bytes_per_s = 0;  ///< to other devices, all links together; 0: unknown

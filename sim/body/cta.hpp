@@ -22,16 +22,37 @@
 
 namespace tessera::cta {
 
-/// A streaming multiprocessor.
+/// A streaming multiprocessor, and the build for it. Hopper's has TMA, wgmma and setmaxnreg; the
+/// portable one of all others cp.async and mma.sync, and its CTAs leave out what of shared memory
+/// lies below 1 KiB, where Hopper's begins (cuda/barrier.hpp).
 struct Sm {
   std::int64_t shared_bytes = 0;  ///< that a CTA may have
   int reserved_bytes = 0;         ///< of shared memory, that every CTA takes besides
   int registers = 0;
   int thread_registers = 0;  ///< that a thread may have
   int threads = 0;
+  int capability = 0;  ///< ten times the compute capability
+  bool hopper = false;
+  /// Of reserved_bytes, what a launch asks for with the others.
+  constexpr int left_out_bytes() const { return hopper ? 0 : 1024; }
 };
-/// H100, H200: CUDA C++ Programming Guide, "Compute Capabilities", 9.0.
-inline constexpr Sm kSm90{227 * 1024, 1024, 65536, 255, 2048};
+/// CUDA C++ Programming Guide, "Compute Capabilities"; the same in CCCL's cuda/arch_traits.h.
+inline constexpr Sm kSm80{162 * 1024, 2048, 65536, 255, 2048, 80};
+inline constexpr Sm kSm86{98 * 1024, 2048, 65536, 255, 1536, 86};
+inline constexpr Sm kSm89{98 * 1024, 2048, 65536, 255, 1536, 89};
+inline constexpr Sm kSm90{227 * 1024, 1024, 65536, 255, 2048, 90, true};
+inline constexpr Sm kSm100{226 * 1024, 2048, 65536, 255, 2048, 100};
+inline constexpr Sm kSm120{98 * 1024, 2048, 65536, 255, 1536, 120};
+
+/// What code for a compute capability is built for: the newest of its generation that is not newer.
+/// Null for one that nothing here runs on.
+constexpr const Sm* sm_of(int capability) {
+  const Sm* found = nullptr;
+  for (const Sm* sm : {&kSm80, &kSm86, &kSm89, &kSm90, &kSm100, &kSm120}) {
+    if (sm->capability / 10 == capability / 10 && sm->capability <= capability) found = sm;
+  }
+  return found;
+}
 
 inline constexpr int kWarpgroup = 128;
 /// Threads that fetch.
@@ -320,6 +341,7 @@ struct Registers {
 constexpr Registers registers_of(int warpgroups, const Sm& sm, int resident = 1) {
   constexpr int kMost = 240;
   const int fair = sm.registers / resident / kWarpgroup / (warpgroups + 1) / 8 * 8;
+  if (!sm.hopper) return {fair, std::min(fair, sm.thread_registers), false};
   // Where every thread can have as many there is nothing to move.
   if (fair >= kMost) return {fair, sm.thread_registers, false};
   const int left = (fair * (warpgroups + 1) - Registers::kProducing) / warpgroups / 8 * 8;

@@ -165,8 +165,9 @@ cta::Operands cta_view(const Plan& plan, const std::vector<cta::Operand>& operan
 }
 cta::Launch launch_of(const Plan& plan) {
   const std::vector<cta::Operand> operands = cta_operands(plan);
-  cta::Sm sm = cta::kSm90;
-  sm.shared_bytes = plan.device.vmem_bytes;
+  const cta::Sm* const known = cta::sm_of(plan.device.compute_capability);
+  cta::Sm sm = known != nullptr ? *known : cta::kSm90;
+  sm.shared_bytes = plan.device.vmem_bytes - sm.left_out_bytes();
   return cta::launch_of(cta_view(plan, operands), sm);
 }
 

@@ -22,6 +22,7 @@ TEST_CASE("every device has capacities, a bandwidth and a source for each figure
     CHECK((d.kind == DeviceSpec::Kind::tpu) == (d.lanes == 128));
     // A recorded call finds its device by the chip, JAX by the kind.
     CHECK((d.kind == DeviceSpec::Kind::tpu) == !d.jax.device_kind.empty());
+    CHECK((d.kind == DeviceSpec::Kind::gpu) == (d.compute_capability >= 80));
     if (!d.jax.chip.empty()) CHECK(device_of_chip(d.jax.chip).value().name == name);
     CHECK(d.origin == name);
     CHECK(parse_device(d.json, "device.json").name == name);

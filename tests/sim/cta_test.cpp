@@ -1,5 +1,6 @@
 // The launch that a spec gets on a GPU, by hand. tests/report holds it to launches that one
 // reported.
+#include "memory_model/device_spec.hpp"
 #include "sim/body/cta_fall.hpp"
 #include "sim/body/spread.hpp"
 
@@ -41,6 +42,62 @@ TEST_CASE("a launch is a constant", "[sim][cta]") {
   STATIC_REQUIRE(registers_of(2, kSm90).at_launch == 168);
   STATIC_REQUIRE(kLaunch.registers == 216);
   STATIC_REQUIRE(kLaunch.resident == 1);
+}
+
+TEST_CASE("a launch has the limits of the GPU that it is for", "[sim][cta]") {
+  const auto built_for = [](int capability) {
+    const Sm* const sm = sm_of(capability);
+    return sm != nullptr ? sm->capability : 0;
+  };
+  CHECK(built_for(80) == 80);
+  CHECK(built_for(87) == 86);
+  CHECK(built_for(89) == 89);
+  CHECK(built_for(90) == 90);
+  CHECK(built_for(103) == 100);
+  CHECK(built_for(121) == 120);
+  CHECK(built_for(75) == 0);
+  CHECK(built_for(110) == 0);
+
+  // Slots of 16 KiB of x and 16 KiB of w in what a CTA may have, and what it asks for in all.
+  struct Wanted {
+    Sm sm;
+    int slots;
+    std::int64_t most;
+  };
+  constexpr Product kSquare{DType::bf16, 128, 128, 64};
+  constexpr Operand kAll[] = {kSquare.x, kSquare.w, kSquare.o, kSquare.sum};
+  for (const Wanted& w : {Wanted{kSm80, 5, 163}, Wanted{kSm86, 3, 99}, Wanted{kSm89, 3, 99},
+                          Wanted{kSm90, 7, 227}, Wanted{kSm100, 7, 227}, Wanted{kSm120, 3, 99}}) {
+    CAPTURE(w.sm.capability);
+    const Launch l = launch_of({kAll, 4, true}, w.sm);
+    CHECK(l.tensor_cores);
+    CHECK(l.warpgroups == 2);
+    CHECK(l.stages.of_step == w.slots);
+    CHECK(l.shared_bytes + w.sm.left_out_bytes() <= w.most * 1024);
+    // Without wgmma no register changes hands.
+    CHECK(registers_of(l.warpgroups, w.sm).move == w.sm.hopper);
+    CHECK(l.registers == (w.sm.hopper ? 216 : 168));
+    CHECK(w.sm.threads >= 1536);
+  }
+  // Those of the device's file.
+  for (const auto& name : device_names()) {
+    CAPTURE(name);
+    const DeviceSpec d = load_device(name);
+    const Sm* const sm = sm_of(d.compute_capability);
+    CHECK((sm != nullptr) == (d.kind == DeviceSpec::Kind::gpu));
+    if (sm != nullptr) CHECK(sm->shared_bytes + sm->left_out_bytes() == d.vmem_bytes);
+  }
+  // Two CTAs side by side leave out a KiB each.
+  constexpr Operand kFew[] = {{Role::in, DType::bf16, 8, 128},
+                              {Role::in, DType::bf16, 128, 128},
+                              {Role::out, DType::bf16, 8, 128},
+                              {Role::accum, DType::f32, 8, 128}};
+  for (const Sm& sm : {kSm80, kSm86, kSm90}) {
+    CAPTURE(sm.capability);
+    const Launch l = launch_of({kFew, 4, true}, sm);
+    CHECK(l.resident == (sm.capability == 86 ? 1 : 2));  // 34 KiB a slot
+    CHECK(l.resident * (l.shared_bytes + sm.reserved_bytes) <= sm.shared_bytes + sm.reserved_bytes);
+  }
 }
 
 TEST_CASE("wgmma multiplies what lies in panels, in whole warpgroups", "[sim][cta]") {

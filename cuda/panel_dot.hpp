@@ -1,0 +1,190 @@
+// Matrix products by mma.sync where the Hopper build has wgmma: the same layout of accumulators
+// (cuda/warpgroups.hpp), the same operands in 128-byte swizzled panels (cuda/packing.hpp), sums in
+// the same order: k in groups of 16, upwards.
+//
+// Each warp multiplies its 16 rows of every Th::kHigh. Operands come from shared memory by
+// ldmatrix: where a lane reads is computed once for a tile, the rest are constants, as a swizzle
+// exchanges chunks by bits that a multiple of eight rows does not have. A left operand in registers
+// is an accumulator's halves as they are. What the next products read is on its way while the
+// tensor cores have these.
+#pragma once
+
+#include "cuda/mma_sync.hpp"
+#include "cuda/tensor_dot.hpp"
+
+namespace tessera::cuda {
+
+/// Where a lane's rows of 8 x 8 matrices of a tile lie: those from its first row and column on, and
+/// from others by constants.
+template <class Tile>
+struct MatrixRows {
+  using Packed = typename Tile::Packed;
+  static_assert(Packed::kPanelled, "columns of dot's operands in VMEM: a multiple of 128 bytes");
+  SharedAt lane;
+
+  /// Lane's row, from the tile's first, and 16-byte chunk of that row.
+  __device__ __forceinline__ MatrixRows(const Tile& tile, int row, int chunk)
+      : lane(tile.address + static_cast<unsigned>(row * kPanelBytes) +
+             static_cast<unsigned>(chunk / 8 * (Packed::kPanelElems * Packed::kSize)) +
+             static_cast<unsigned>(((chunk ^ row) & 7) * 16)) {}
+  /// `rows` (of 8) and `columns` (of 16, in chunks that the lane's first has not) further.
+  __device__ __forceinline__ SharedAt at(int rows, int columns) const {
+    const int panel = columns / Packed::kPanel * (Packed::kPanelElems * Packed::kSize);
+    return (lane ^ static_cast<unsigned>(columns % Packed::kPanel * Packed::kSize)) +
+           static_cast<unsigned>(rows * kPanelBytes + panel);
+  }
+};
+
+/// 16 x 16 elements of the left operand, of a block of rows from a k on.
+template <class Th, class A, int kBlocks>
+struct LeftFragments {
+  static constexpr bool kTurned = kIsTransposed<A>;
+  using Tile = std::remove_cvref_t<decltype(tile_of(std::declval<const A&>()))>;
+  MatrixRows<Tile> rows;
+
+  __device__ __forceinline__ explicit LeftFragments(const A& a) : rows(of(a)) {}
+  __device__ __forceinline__ void load(int k, unsigned (&to)[kBlocks][4]) const {
+#pragma unroll
+    for (int block = 0; block < kBlocks; ++block) {
+      if constexpr (kTurned)
+        load_matrices<true>(to[block], rows.at(k, Th::kHigh * block));
+      else
+        load_matrices<false>(to[block], rows.at(Th::kHigh * block, k));
+    }
+  }
+
+ private:
+  /// Matrices 0 and 1 are of rows 0 to 7 and 8 to 15, 2 and 3 of the next 8 k's.
+  static __device__ __forceinline__ MatrixRows<Tile> of(const A& a) {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    const int first = static_cast<int>(threadIdx.x) / 32 * 16;  // of this warp
+    if constexpr (kTurned)
+      return {tile_of(a), lane / 16 * 8 + lane % 8, first / 8 + lane / 8 % 2};
+    else
+      return {tile_of(a), first + lane % 16, lane / 16};
+  }
+};
+/// The same where it lies in registers, as accumulators do.
+template <class Th, class A, int kBlocks>
+struct HeldFragments {
+  const A& a;
+  __device__ __forceinline__ void load(int k, unsigned (&to)[kBlocks][4]) const {
+    using T = typename A::Element;
+#pragma unroll
+    for (int block = 0; block < kBlocks; ++block) {
+#pragma unroll
+      for (int part = 0; part < 4; ++part) {
+        const int i = 2 * block + part % 2;
+        const int j = k / 4 + part / 2 * 2;
+        const T two[2] = {a.at(i, j), a.at(i, j + 1)};
+        __builtin_memcpy(&to[block][part], two, sizeof two);
+      }
+    }
+  }
+};
+/// 16 x 16 elements of the right operand: 0 and 1 of the first 8 columns, 2 and 3 of the others.
+template <class B>
+struct RightFragments {
+  static constexpr bool kTurned = kIsTransposed<B>;
+  using Tile = std::remove_cvref_t<decltype(tile_of(std::declval<const B&>()))>;
+  MatrixRows<Tile> rows;
+
+  __device__ __forceinline__ explicit RightFragments(const B& b) : rows(of(b)) {}
+  __device__ __forceinline__ void load(int k, int column, unsigned (&to)[4]) const {
+    if constexpr (kTurned)
+      load_matrices<false>(to, rows.at(column, k));
+    else
+      load_matrices<true>(to, rows.at(k, column));
+  }
+
+ private:
+  static __device__ __forceinline__ MatrixRows<Tile> of(const B& b) {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    if constexpr (kTurned)
+      return {tile_of(b), lane / 16 * 8 + lane % 8, lane / 8 % 2};
+    else
+      return {tile_of(b), lane % 16, lane / 16};
+  }
+};
+
+/// Columns [kBegin, kBegin + kCount) of a by the rows of b from its first on.
+template <int kBegin, int kCount, class Th, class A, class B, int kR, int kC>
+__device__ __forceinline__ void multiply_panels(const A& a, const B& b,
+                                                RegTile<Th, float, kR, kC>& sum) {
+  using T = typename A::Element;
+  constexpr int kBlocks = kR / Th::kHigh;
+  constexpr int kGroups = kC / 16;
+  constexpr int kSteps = kCount / 16;
+  using Left = std::conditional_t<kIsShared<A>, LeftFragments<Th, A, kBlocks>,
+                                  HeldFragments<Th, A, kBlocks>>;
+  const Left left{a};
+  const RightFragments<B> right{b};
+  unsigned of_a[2][kBlocks][4];
+  unsigned of_b[2][4];
+  left.load(kBegin, of_a[0]);
+  right.load(0, 0, of_b[0]);
+#pragma unroll
+  for (int n = 0; n < kSteps * kGroups; ++n) {
+    const int step = n / kGroups;
+    const int group = n % kGroups;
+    if (n + 1 < kSteps * kGroups) {
+      const int next = (n + 1) / kGroups;
+      right.load(16 * next, (n + 1) % kGroups * 16, of_b[(n + 1) % 2]);
+      if (next != step) left.load(kBegin + 16 * next, of_a[next % 2]);
+    }
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const unsigned of_half[2] = {of_b[n % 2][2 * half], of_b[n % 2][2 * half + 1]};
+#pragma unroll
+      for (int block = 0; block < kBlocks; ++block) {
+        float* const lo = sum.v[2 * block] + 4 * group + 2 * half;
+        float* const hi = sum.v[2 * block + 1] + 4 * group + 2 * half;
+        float d[4] = {lo[0], lo[1], hi[0], hi[1]};
+        mma_sync<T>(d, of_a[step % 2][block], of_half);
+        lo[0] = d[0];
+        lo[1] = d[1];
+        hi[0] = d[2];
+        hi[1] = d[3];
+      }
+    }
+  }
+}
+
+/// Of a right operand in registers, or part of a block: as many rows at a time as are handed over.
+template <int kBegin, class Th, class A, class B, int kR, int kC>
+__device__ __forceinline__ void multiply_handed_panels(const A& a, const B& b,
+                                                       RegTile<Th, float, kR, kC>& sum) {
+  using T = typename A::Element;
+  constexpr int kK = kRowsOf<B>;
+  if constexpr (kBegin < kK) {
+    constexpr int kFit = cta::kExchangeBytes / (kC * static_cast<int>(sizeof(T))) / 16 * 16;
+    static_assert(kFit > 0, "a right operand in registers has at most 512 columns");
+    constexpr int kCount = kFit < kK - kBegin ? kFit : kK - kBegin;
+    const SharedTile<Th, T, kCount, kC> rows{exchange<Th, T>(), Th::kExchange};
+    hand_rows<Th, kBegin, kCount>(b, rows);
+    multiply_panels<kBegin, kCount>(a, rows, sum);
+    Th::sync();
+    multiply_handed_panels<kBegin + kCount>(a, b, sum);
+  }
+}
+
+template <bool kFresh, class Th, class A, class B, int kR, int kC>
+__device__ __forceinline__ void panels_multiply_add(const Product<A, B>& product,
+                                                    RegTile<Th, float, kR, kC>& sum) {
+  constexpr int kK = kColsOf<A>;
+  static_assert(kR % Th::kHigh == 0, "rows of a product: 64 per warpgroup");
+  static_assert(kK % 16 == 0 && kC % 64 == 0,
+                "a product on tensor cores has k a multiple of 16 and columns a multiple of 64");
+  static_assert(!kIsWindow<std::remove_cvref_t<decltype(tile_of(product.a))>>,
+                "a product on tensor cores takes a whole block on the left: load() what is part of "
+                "one");
+  if constexpr (kFresh) Cta<Th>::assign(sum, 0.f);
+  constexpr bool kHanded =
+      !kIsShared<B> || kIsWindow<std::remove_cvref_t<decltype(tile_of(product.b))>>;
+  if constexpr (kHanded)
+    multiply_handed_panels<0>(product.a, product.b, sum);
+  else
+    multiply_panels<0, kK>(product.a, product.b, sum);
+}
+
+}  // namespace tessera::cuda
