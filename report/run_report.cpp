@@ -69,9 +69,12 @@ Roofline roofline(const RunReport& r) {
   return line;
 }
 
+namespace {
+bool predicted(const RunReport& r) { return r.timeline && r.timeline->unmodelled.empty(); }
+}  // namespace
+
 double rank_seconds(const RunReport& r) {
-  const bool predicted = r.timeline && r.timeline->unmodelled.empty();
-  return predicted ? r.timeline->seconds : roofline(r).memory_seconds;
+  return predicted(r) ? r.timeline->seconds : roofline(r).memory_seconds;
 }
 
 std::string duration(double seconds) {
@@ -188,11 +191,14 @@ std::string limits(const RunReport& r) {
                               duration(line.memory_seconds));
   }
   text += fmt::format(", ridge of {} at {:.3g}\n", r.device.name, line.ridge);
+  const std::string rates =
+      fmt::format("{} for the HBM's bytes, {} for the {} FLOP", duration(line.memory_seconds),
+                  duration(line.compute_seconds), name(r.dtype));
+  // A timeline knows more (links, latency) and says what binds; then this is no verdict.
+  if (predicted(r)) return text + fmt::format("{:<11} {}\n", "full rates", rates);
   const bool memory = line.memory_seconds >= line.compute_seconds;
-  text += fmt::format("{:<11} {}: {} for the bytes, {} for the {} FLOP, at full rates\n",
-                      "bound by", memory ? "HBM bandwidth" : "compute",
-                      duration(line.memory_seconds), duration(line.compute_seconds), name(r.dtype));
-  return text;
+  return text + fmt::format("{:<11} {}: {}, at full rates\n", "bound by",
+                            memory ? "HBM bandwidth" : "compute", rates);
 }
 
 std::string timeline_lines(const RunReport& r) {

@@ -7,6 +7,8 @@ import subprocess
 
 import pytest
 
+from conftest import ROOT
+
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 RUN = ("run", "matmul", "m=1024", "n=1024", "k=2048", "--dtype", "bf16")
 
@@ -160,3 +162,26 @@ def test_trace_is_perfettos(tessera, tmp_path, device):
 def test_trace_needs_a_timeline(tessera):
     run = ("run", "dma_matmul", "bm=64", "--device", "h200", "--trace", "run.pftrace")
     assert "copies by itself" in tessera(*run, status=2)
+
+
+MESHES = sorted(path.stem for path in (ROOT / "kernels").glob("*.hpp")
+                if "devices" in path.read_text() and (ROOT / "kernels/entries" / path.name).exists())
+
+
+def test_there_are_kernels_of_meshes():
+    assert len(MESHES) >= 7 and "ring_all_gather" in MESHES
+
+
+@pytest.mark.parametrize("kernel", MESHES + ["matmul_relu", "dma_matmul"])
+@pytest.mark.parametrize("device", ["tpu-v5e", "h200"])
+def test_one_verdict(tessera, tmp_path, kernel, device):
+    devices = ("--devices", "8" if kernel == "ring_all_gather" else "4") if kernel in MESHES else ()
+    blocks = ("bm=64",) if kernel == "dma_matmul" else ()  # those of its first case do not fit in an SM
+    printed = tessera("run", kernel, *devices, *blocks, "--device", device, "--json", "run.json", "--report", "page.html")
+    verdicts = re.findall(r"bound by +([^:\n]+)", printed)
+    line = json.loads((tmp_path / "run.json").read_text())["timeline"]
+    assert len(verdicts) == 1, printed
+    if "binds" in line:
+        assert verdicts == [line["binds"]] == [data_of(tmp_path / "page.html")["timeline"]["binds"]]
+    else:
+        assert verdicts[0] in ("HBM bandwidth", "compute")
