@@ -15,6 +15,8 @@ struct Score {
   double error;
 };
 
+}  // namespace
+
 bool sees(const AttentionMask& mask, std::size_t b, int i, int j, std::size_t q_len,
           std::size_t kv_len) {
   if (j >= mask.kv_lengths[b]) return false;
@@ -26,9 +28,12 @@ bool sees(const AttentionMask& mask, std::size_t b, int i, int j, std::size_t q_
          mask.kv_segments[b * kv_len + static_cast<std::size_t>(j)];
 }
 
-}  // namespace
-
 Expected attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionMask& mask) {
+  return attention_with_lse(q, k, v, mask).front();
+}
+
+std::vector<Expected> attention_with_lse(const Tensor& q, const Tensor& k, const Tensor& v,
+                                         const AttentionMask& mask) {
   const std::size_t batch = q.shape[0];
   const std::size_t heads = q.shape[1];
   const std::size_t q_len = q.shape[2];
@@ -41,6 +46,8 @@ Expected attention(const Tensor& q, const Tensor& k, const Tensor& v, const Atte
   e.value.shape = e.error.shape = q.shape;
   e.value.values.assign(q.values.size(), 0);
   e.error.values.assign(q.values.size(), 0);
+  const Tensor rows{{batch, heads, q_len, 1}, std::vector<double>(batch * heads * q_len)};
+  Expected lse{rows, rows};
 #pragma omp parallel for schedule(dynamic, 16)
   for (std::size_t row = 0; row < batch * heads * q_len; ++row) {
     const std::size_t i = row % q_len;
@@ -70,7 +77,10 @@ Expected attention(const Tensor& q, const Tensor& k, const Tensor& v, const Atte
       top = std::max(top, s);
       bottom = std::min(bottom, s);
     }
-    if (scores.empty()) continue;
+    if (scores.empty()) {
+      lse.value.values[row] = -INFINITY;
+      continue;
+    }
     // Relative error of p_j: that of its score, the rounding of the shift, and the rescalings.
     const auto keys = static_cast<double>(scores.size());
     const double rescale = 2 * (top - bottom) + keys / 4 + 16;
@@ -82,6 +92,11 @@ Expected attention(const Tensor& q, const Tensor& k, const Tensor& v, const Atte
       sum += p;
       sum_error += p * x.error;
     }
+    const double all = top + std::log(sum);
+    lse.value.values[row] = all;
+    // That of the sum, relative to it, then of the maximum, the log, and their sum.
+    lse.error.values[row] = sum_error / sum + (keys + 12) * kU32 +
+                            3 * kU32 * (std::abs(top) + std::log(sum) + std::abs(all)) + 0x1p-140;
     double* value = e.value.values.data() + row * d;
     double* error = e.error.values.data() + row * d;
     for (std::size_t c = 0; c < d; ++c) {
@@ -97,7 +112,7 @@ Expected attention(const Tensor& q, const Tensor& k, const Tensor& v, const Atte
       error[c] = o_error / sum + std::abs(o) * sum_error / (sum * sum) + 0x1p-140;
     }
   }
-  return e;
+  return {e, lse};
 }
 
 Expected paged_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Pages& pages) {

@@ -1,5 +1,5 @@
-// Oracles of flash_attention, the whole score matrix, masked, row by row, and of paged_attention,
-// the same of keys and values that were gathered.
+// Oracles of flash_attention, the whole score matrix, masked, row by row, of its gradients, and of
+// paged_attention, the same of keys and values that were gathered.
 #pragma once
 
 #include "reference/tensor.hpp"
@@ -16,9 +16,17 @@ struct AttentionMask {
   bool probabilities_in_bf16 = false;  ///< the kernel rounds p to bf16 before the second product
 };
 
+/// Whether query i of batch entry b sees key j.
+bool sees(const AttentionMask& mask, std::size_t b, int i, int j, std::size_t q_len,
+          std::size_t kv_len);
+
 /// softmax(mask(cap(q k^T / sqrt d))) v: q (batch, heads, q_len, d), k, v (batch, kv_heads, kv_len,
 /// d). A query that sees no key gives zeros.
 Expected attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionMask& mask);
+/// The same, and the log of each row's sum of exps of scores (batch, heads, q_len, 1): -inf where
+/// no key is seen.
+std::vector<Expected> attention_with_lse(const Tensor& q, const Tensor& k, const Tensor& v,
+                                         const AttentionMask& mask);
 /// Where the keys of sequences lie.
 struct Pages {
   std::vector<int> table;    ///< pages of each sequence, in its order
@@ -28,5 +36,11 @@ struct Pages {
 };
 /// Of one query per head: q (batch, kv_heads, group, d), k, v (pages, kv_heads, page, d).
 Expected paged_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Pages& pages);
+
+/// The gradients of attention by q, by k and by v, from its lse and from delta, the products of the
+/// rows of dout and o: both of batch x heads x q_len elements.
+std::vector<Expected> attention_grad(const Tensor& q, const Tensor& k, const Tensor& v,
+                                     const Tensor& dout, const Tensor& lse, const Tensor& delta,
+                                     const AttentionMask& mask);
 
 }  // namespace tessera::reference

@@ -262,4 +262,38 @@ std::vector<Expected> cross_entropy(const Tensor& x, const Tensor& w,
   return {loss, lse};
 }
 
+std::vector<Expected> cross_entropy_grad(const Tensor& x, const Tensor& w,
+                                         const std::vector<int>& labels, const Tensor& lse,
+                                         const Tensor& dloss, double roundoff) {
+  const Matrix rows = to_matrix(x);
+  const Matrix columns = to_matrix(w);
+  const Matrix logits = product(rows, columns);
+  const Matrix logits_error = product_error(rows, columns);
+  Matrix ds = xt::zeros_like(logits);
+  Matrix off = xt::zeros_like(logits);
+  for (std::size_t i = 0; i < logits.shape(0); ++i) {
+    const auto label = static_cast<std::size_t>(labels[i]);
+    if (labels[i] < 0 || label >= logits.shape(1)) continue;
+    for (std::size_t j = 0; j < logits.shape(1); ++j) {
+      const double exponent = logits(i, j) - lse.values[i];
+      const double p = std::exp(exponent);
+      const double p_error =
+          p * (std::expm1(logits_error(i, j) + kU32 * std::abs(exponent)) + 2 * kU32);
+      const double less = j == label ? p - 1 : p;
+      ds(i, j) = less * dloss.values[i];
+      off(i, j) =
+          p_error * std::abs(dloss.values[i]) +
+          (roundoff + 3 * kU32) * (std::abs(ds(i, j)) + p_error * std::abs(dloss.values[i]));
+    }
+  }
+  const Matrix columns_turned = xt::transpose(columns);
+  const Matrix rows_turned = xt::transpose(rows);
+  const Matrix most = xt::abs(ds) + off;
+  // What factors are off by, then the roundings of sums of products.
+  const Matrix by_x = product(off, xt::abs(columns_turned)) + product_error(most, columns_turned);
+  const Matrix by_w = product(xt::abs(rows_turned), off) + product_error(rows_turned, most);
+  return {{to_tensor(product(ds, columns_turned)), to_tensor(by_x)},
+          {to_tensor(product(rows_turned, ds)), to_tensor(by_w)}};
+}
+
 }  // namespace tessera::reference

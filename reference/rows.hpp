@@ -35,5 +35,10 @@ Expected rope(const Tensor& x, const Tensor& cosines, const Tensor& sines, bool 
 /// former, both (m, 1).
 std::vector<Expected> cross_entropy(const Tensor& x, const Tensor& w,
                                     const std::vector<int>& labels);
+/// Of that loss, times dloss of each row, by x and by w, from its log sum exp: lse and dloss (m,
+/// 1). `roundoff`: of what exps, less the labels', are rounded to.
+std::vector<Expected> cross_entropy_grad(const Tensor& x, const Tensor& w,
+                                         const std::vector<int>& labels, const Tensor& lse,
+                                         const Tensor& dloss, double roundoff);
 
 }  // namespace tessera::reference

@@ -5,6 +5,8 @@
 #include <functional>
 #include <random>
 
+#include "reference/attention.hpp"
+#include "reference/recurrence.hpp"
 #include "reference/rows.hpp"
 
 using namespace tessera::reference;
@@ -92,4 +94,74 @@ TEST_CASE("turning by the opposite angle is the gradient of a rotary embedding",
     return weighted(rope(at, cosines, sines, false).value, dy);
   };
   check_gradient(rope(dy, cosines, sines, true).value.values, x, loss);
+}
+
+TEST_CASE("the gradients of attention are those of its forward pass", "[reference]") {
+  const Tensor q = random_tensor({2, 4, 5, 3}, 1);
+  const Tensor k = random_tensor({2, 2, 6, 3}, 2);
+  const Tensor v = random_tensor({2, 2, 6, 3}, 3);
+  const Tensor dout = random_tensor({2, 4, 5, 3}, 4);
+  AttentionMask full;
+  full.kv_lengths = {6, 6};
+  AttentionMask causal = full;
+  causal.causal = true;
+  causal.kv_lengths = {4, 6};
+  AttentionMask window = full;
+  window.window = 2;
+  window.softcap = 1.5;
+  AttentionMask unseen = full;  // by anybody
+  unseen.kv_lengths = {0, 3};
+  for (const AttentionMask& mask : {full, causal, window, unseen}) {
+    CAPTURE(mask.causal, mask.window, mask.softcap, mask.kv_lengths[0]);
+    const auto loss = [&](const Tensor& queries, const Tensor& keys, const Tensor& values) {
+      return weighted(attention(queries, keys, values, mask).value, dout);
+    };
+    const auto forward = attention_with_lse(q, k, v, mask);
+    Tensor delta = forward[1].value;
+    for (std::size_t row = 0; row < delta.values.size(); ++row) {
+      delta.values[row] = 0;
+      for (std::size_t c = 3 * row; c < 3 * row + 3; ++c)
+        delta.values[row] += dout.values[c] * forward[0].value.values[c];
+    }
+    const auto stated = attention_grad(q, k, v, dout, forward[1].value, delta, mask);
+    check_gradient(stated[0].value.values, q, [&](const Tensor& at) { return loss(at, k, v); });
+    check_gradient(stated[1].value.values, k, [&](const Tensor& at) { return loss(q, at, v); });
+    check_gradient(stated[2].value.values, v, [&](const Tensor& at) { return loss(q, k, at); });
+  }
+}
+
+TEST_CASE("the gradients of cross-entropy are those of its forward pass", "[reference]") {
+  const Tensor x = random_tensor({4, 3}, 1);
+  const Tensor w = random_tensor({3, 5}, 2);
+  const Tensor dloss = random_tensor({4, 1}, 3);
+  const std::vector<int> labels{2, 0, -1, 4};  // one is ignored
+  const auto stated =
+      cross_entropy_grad(x, w, labels, cross_entropy(x, w, labels)[1].value, dloss, kU32);
+  check_gradient(stated[0].value.values, x, [&](const Tensor& at) {
+    return weighted(cross_entropy(at, w, labels)[0].value, dloss);
+  });
+  check_gradient(stated[1].value.values, w, [&](const Tensor& at) {
+    return weighted(cross_entropy(x, at, labels)[0].value, dloss);
+  });
+}
+
+TEST_CASE("a recurrence the other way is the gradient by what drives it", "[reference]") {
+  const Tensor a = random_tensor({2, 5, 3}, 1);
+  const Tensor b = random_tensor({2, 5, 3}, 2);
+  const Tensor h0 = random_tensor({2, 1, 3}, 3);
+  const Tensor dh = random_tensor({2, 5, 3}, 4);
+  const auto loss = [&](const Tensor& drive, const Tensor& start) {
+    return weighted(linear_recurrence(a, drive, start, false)[0].value, dh);
+  };
+  // Each a one step earlier: it is the next one's that hands a gradient back.
+  Tensor later = a;
+  for (std::size_t i = 0; i < later.values.size(); ++i)
+    later.values[i] = i / 3 % 5 == 4 ? 0 : a.values[i + 3];
+  const Tensor none{{2, 1, 3}, std::vector<double>(6)};
+  const auto back = linear_recurrence(later, dh, none, true);
+  check_gradient(back[0].value.values, b, [&](const Tensor& at) { return loss(at, h0); });
+  std::vector<double> by_start;
+  for (std::size_t i = 0; i < 6; ++i)
+    by_start.push_back(a.values[i / 3 * 15 + i % 3] * back[1].value.values[i]);
+  check_gradient(by_start, h0, [&](const Tensor& at) { return loss(b, at); });
 }

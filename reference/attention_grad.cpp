@@ -1,0 +1,91 @@
+#include <cmath>
+
+#include "reference/attention.hpp"
+#include "reference/xtensor_view.hpp"
+
+namespace tessera::reference {
+
+std::vector<Expected> attention_grad(const Tensor& q, const Tensor& k, const Tensor& v,
+                                     const Tensor& dout, const Tensor& lse, const Tensor& delta,
+                                     const AttentionMask& mask) {
+  const std::size_t heads = q.shape[1];
+  const std::size_t q_len = q.shape[2];
+  const std::size_t d = q.shape[3];
+  const std::size_t kv_heads = k.shape[1];
+  const std::size_t kv_len = k.shape[2];
+  const double scale = 1 / std::sqrt(static_cast<double>(d));
+  const double depth = static_cast<double>(d) + 1;
+  const double rounded = mask.probabilities_in_bf16 ? kUBf16 : 0;
+  const auto zeros = [](const Tensor& like) {
+    Tensor t = like;
+    std::fill(t.values.begin(), t.values.end(), 0.);
+    return t;
+  };
+  Expected dq{zeros(q), zeros(q)};
+  Expected dk{zeros(k), zeros(k)};
+  Expected dv{zeros(v), zeros(v)};
+  // Sums of products in any order: of all queries of a group, or of all keys.
+  const double of_queries = static_cast<double>(q_len * (heads / kv_heads)) + 4;
+  const double of_keys = static_cast<double>(kv_len) + 4;
+  for (std::size_t row = 0; row < q.values.size() / d; ++row) {
+    const std::size_t b = row / q_len / heads;
+    const std::size_t kv_head = b * kv_heads + row / q_len % heads / (heads / kv_heads);
+    for (std::size_t j = 0; j < kv_len; ++j) {
+      if (!sees(mask, b, static_cast<int>(row % q_len), static_cast<int>(j), q_len, kv_len))
+        continue;
+      const std::size_t key = (kv_head * kv_len + j) * d;
+      double s = 0;
+      double s_size = 0;
+      double dp = 0;
+      double dp_size = 0;
+      for (std::size_t c = 0; c < d; ++c) {
+        s += q.values[row * d + c] * k.values[key + c];
+        s_size += std::abs(q.values[row * d + c] * k.values[key + c]);
+        dp += dout.values[row * d + c] * v.values[key + c];
+        dp_size += std::abs(dout.values[row * d + c] * v.values[key + c]);
+      }
+      s *= scale;
+      double s_error = depth * kU32 * s_size * scale + 3 * kU32 * std::abs(s);
+      double slope = 1;
+      double slope_error = 0;
+      if (mask.softcap > 0) {
+        const double capped = std::tanh(s / mask.softcap);
+        const double off = s_error / mask.softcap + 2 * kU32 * std::abs(capped);
+        s = mask.softcap * capped;
+        s_error += 4 * kU32 * std::abs(s);  // tanh does not enlarge an error
+        slope = 1 - capped * capped;
+        slope_error = (2 * std::abs(capped) + off) * off + 3 * kU32;
+      }
+      const double p = std::exp(s - lse.values[row]);
+      // The exponent, in base 2, is a product, a product and their sum.
+      const double exponent_error = s_error + 4 * kU32 * (std::abs(s) + std::abs(lse.values[row]));
+      const double p_error = p * (std::expm1(exponent_error) + 2 * kU32);
+      const double inner = dp - delta.values[row];
+      const double inner_error = depth * kU32 * dp_size + kU32 * std::abs(inner);
+      const double ds = p * inner * slope;
+      const double ds_error =
+          (p_error * (std::abs(inner) + inner_error) + p * inner_error) * (slope + slope_error) +
+          p * std::abs(inner) * slope_error + 3 * kU32 * std::abs(ds);
+      // Rounded to T, then factors of sums.
+      const double p_off = p_error + rounded * (p + p_error);
+      const double ds_off = ds_error + rounded * (std::abs(ds) + ds_error);
+      const double p_sum = p_off + of_queries * kU32 * (p + p_off);
+      const double ds_of_queries = ds_off + of_queries * kU32 * (std::abs(ds) + ds_off);
+      const double ds_of_keys = ds_off + of_keys * kU32 * (std::abs(ds) + ds_off);
+      for (std::size_t c = 0; c < d; ++c) {
+        const double query = q.values[row * d + c];
+        const double one_key = k.values[key + c];
+        const double out = dout.values[row * d + c];
+        dq.value.values[row * d + c] += scale * ds * one_key;
+        dq.error.values[row * d + c] += scale * ds_of_keys * std::abs(one_key) + 0x1p-140;
+        dk.value.values[key + c] += scale * ds * query;
+        dk.error.values[key + c] += scale * ds_of_queries * std::abs(query) + 0x1p-140;
+        dv.value.values[key + c] += p * out;
+        dv.error.values[key + c] += p_sum * std::abs(out) + 0x1p-140;
+      }
+    }
+  }
+  return {dq, dk, dv};
+}
+
+}  // namespace tessera::reference

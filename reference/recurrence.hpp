@@ -1,0 +1,25 @@
+// Oracles of recurrences over time, step by step: linear_recurrence and linear_attention.
+#pragma once
+
+#include "reference/tensor.hpp"
+
+namespace tessera::reference {
+
+/// h[t] = a[t] h[t - 1] + b[t] of each column, from h0; a and b (batch, len, d), h0 (batch, 1, d).
+/// `reverse`: from the last step to the first. Gives h, and the state at the end.
+std::vector<Expected> linear_recurrence(const Tensor& a, const Tensor& b, const Tensor& h0,
+                                        bool reverse);
+
+/// What a state forgets from step to step: nothing unless one of the first two is given.
+struct Gates {
+  std::vector<double> of_heads;      ///< logarithm of a factor of each head
+  const Tensor* of_steps = nullptr;  ///< of each step and column of k (batch, heads, len, dk)
+  const Tensor* state = nullptr;     ///< to start from, (batch, heads, dv, dk); else 0
+  double roundoff = kU32;            ///< of the factors of products
+};
+/// S = diag(exp(g)) S + k^T v, o = q S / sqrt(dk), step by step; q and k (batch, heads, len, dk), v
+/// (.., dv). Gives o, and S at the end, transposed.
+std::vector<Expected> linear_attention(const Tensor& q, const Tensor& k, const Tensor& v,
+                                       const Gates& gates);
+
+}  // namespace tessera::reference
