@@ -9,6 +9,7 @@
 #include "cli/command_line.hpp"
 #include "cli/gpu_bench.hpp"
 #include "cli/points.hpp"
+#include "cli/ranks.hpp"
 #include "cli/tuned.hpp"
 #include "memory_model/file.hpp"
 #include "memory_model/npy.hpp"
@@ -139,12 +140,14 @@ bool tune_on_gpu(const Gpu& gpu, const TunedKernel& tuned, const RunArguments& a
   return done.entry.has_value();
 }
 
+/// `ranks`: null in one process.
 bool tune_on(const KernelHandle& kernel, const RunArguments& a, tuning::Store& store,
-             std::FILE* prose) {
+             std::FILE* prose, Transport* ranks) {
   const TunedKernel tuned(kernel, request_of(kernel, a));
   check_tiles(tuned);
   const auto start = std::chrono::steady_clock::now();
-  const Tuned done = autotune(tuned, store, a.budget, threads_of(a));
+  const Tuned done = autotune(tuned, store, a.budget, threads_of(a), ranks);
+  if (ranks != nullptr && ranks->rank() > 0) return true;  // rank 0 tells
   const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
   fmt::print(prose, "{}: {} candidates, {} known from before, {} cannot run; tuned in {}\n",
              tuned.title(), done.candidates, done.known, done.refused,
@@ -166,9 +169,14 @@ int tune_command(const Kernels& kernels, const RunArguments& a, const TuneArgume
                      "tessera tune matmul m=4096 n=4096 k=4096");
   static_cast<void>(measure_options(a));
   const bool measures = a.backend == "cuda";
+  const std::unique_ptr<Transport> ranks = connect_ranks();
+  if (ranks && measures)
+    throw InputError("bad-usage", "tune --backend cuda times candidates one after the other",
+                     "run it in one process, without mpirun");
+  const bool silent = ranks && ranks->rank() > 0;
   std::FILE* const prose = t.exported == "-" ? stderr : stdout;
   tuning::Store store(store_of(a));
-  if (!t.imported.empty()) {
+  if (!t.imported.empty() && !silent) {
     const std::size_t taken = store.import(read_file(t.imported, kLargestFile), t.imported);
     fmt::print(prose, "{} choice{} from {} in {}\n", taken, taken == 1 ? "" : "s", t.imported,
                store.path());
@@ -184,13 +192,13 @@ int tune_command(const Kernels& kernels, const RunArguments& a, const TuneArgume
       all = tune_on_gpu(*gpu, tuned, a, store, prose);
     } else {
       for (const std::string& device : split(a.device))
-        all = tune_on(kernel, with_device(a, device), store, prose) && all;
+        all = tune_on(kernel, with_device(a, device), store, prose, ranks.get()) && all;
     }
-    if (all)
+    if (all && !silent)
       fmt::print(prose, "{} has it: tessera run {} ... --tuned{}\n", store.path(), a.kernel,
                  measures ? " --backend cuda" : "");
   }
-  if (!t.exported.empty()) {
+  if (!t.exported.empty() && !silent) {
     const std::string text = store.exported(a.kernel);
     if (t.exported == "-")
       fmt::print("{}", text);

@@ -3,10 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <limits>
+#include <mutex>
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "cli/gpu_bench.hpp"
@@ -135,7 +136,59 @@ std::vector<tuning::Configuration> TunedKernel::candidates() const {
   return tiles;
 }
 
-Tuned autotune(const TunedKernel& tuned, tuning::Store& store, double budget, int threads) {
+namespace {
+
+/// What a rank found.
+struct Share {
+  std::vector<tuning::Evaluated> evaluated = {};
+  std::size_t known = 0;
+  std::size_t left = 0;
+  std::string error = {};  ///< why it could not go on
+};
+
+Transport::Message packed(const Share& share) {
+  nlohmann::json all = nlohmann::json::array();
+  for (const tuning::Evaluated& e : share.evaluated)
+    all.push_back({e.configuration, e.seconds, e.binds, e.reason});
+  return nlohmann::json::to_cbor({all, share.known, share.left, share.error});
+}
+
+Share unpacked(const Transport::Message& message) {
+  const auto json = nlohmann::json::from_cbor(message);
+  Share share{.known = json.at(1), .left = json.at(2), .error = json.at(3)};
+  for (const auto& e : json.at(0)) {
+    tuning::Evaluated& evaluated = share.evaluated.emplace_back();
+    evaluated.configuration = e.at(0).get<tuning::Configuration>();
+    evaluated.seconds = e.at(1);
+    evaluated.binds = e.at(2);
+    evaluated.reason = e.at(3);
+  }
+  return share;
+}
+
+/// Rank 0 gets what the others found into its store and its sums. Throws InputError if one of them
+/// could not go on.
+void gather(const tuning::Key& key, tuning::Store& store, Share& own, Transport& ranks) {
+  std::vector<Transport::Message> outgoing(static_cast<std::size_t>(ranks.ranks()));
+  outgoing[0] = packed(own);
+  const std::vector<Transport::Message> arrived = ranks.exchange(std::move(outgoing));
+  for (std::size_t r = 1; ranks.rank() == 0 && r < arrived.size(); ++r) {
+    Share share = unpacked(arrived[r]);
+    if (own.error.empty()) own.error = share.error;
+    own.known += share.known;
+    own.left += share.left;
+    for (tuning::Evaluated& e : share.evaluated) {
+      if (!store.candidate(key, e.configuration)) store.keep(key, e);
+      own.evaluated.push_back(std::move(e));
+    }
+  }
+  if (!own.error.empty()) throw InputError("tuning", own.error);
+}
+
+}  // namespace
+
+Tuned autotune(const TunedKernel& tuned, tuning::Store& store, double budget, int threads,
+               Transport* ranks) {
   const auto start = std::chrono::steady_clock::now();
   Tuned done;
   std::vector<Point> points;
@@ -147,36 +200,53 @@ Tuned autotune(const TunedKernel& tuned, tuning::Store& store, double budget, in
   }
   done.candidates = points.size();
   const Count count = count_of(tuned.kernel(), tuned.request());
-  std::atomic<std::size_t> known = 0;
-  std::atomic<std::size_t> refused = 0;
-  std::atomic<std::size_t> left = 0;
+  Share share;
+  std::mutex mutex;
   const Count kept = [&](Point& p) {
-    if (const auto before = store.candidate(tuned.key(), p.assignments)) {
-      ++known;
-      refused += before->runs() ? 0 : 1;
+    if (auto before = store.candidate(tuned.key(), p.assignments)) {
+      const std::lock_guard lock(mutex);
+      ++share.known;
+      share.evaluated.push_back(std::move(*before));
       return;
     }
     const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
-    if (stop_flag() != Stop::none || (budget > 0 && spent.count() > budget)) {
-      ++left;
-      return;
-    }
+    const bool ends = stop_flag() != Stop::none || (budget > 0 && spent.count() > budget);
     const tuning::Configuration tiles = p.assignments;
-    const auto& sizes = tuned.request().assignments;
-    p.assignments.insert(p.assignments.begin(), sizes.begin(), sizes.end());
-    count_point(count, p);
-    if (ended(p.reason)) {
-      ++left;
+    if (!ends) {
+      const auto& sizes = tuned.request().assignments;
+      p.assignments.insert(p.assignments.begin(), sizes.begin(), sizes.end());
+      count_point(count, p);
+    }
+    if (ends || ended(p.reason)) {
+      const std::lock_guard lock(mutex);
+      ++share.left;
       return;
     }
-    refused += p.runs() ? 0 : 1;
-    store.keep(tuned.key(),
-               {tiles, p.rank_seconds, p.seconds > 0 ? p.binds : "bytes alone", p.reason});
+    tuning::Evaluated evaluated{tiles, p.rank_seconds, p.seconds > 0 ? p.binds : "bytes alone",
+                                p.reason};
+    store.keep(tuned.key(), evaluated);
+    const std::lock_guard lock(mutex);
+    share.evaluated.push_back(std::move(evaluated));
   };
-  count_all("tuning " + tuned.key().operation, kept, points, threads);
-  done.known = known;
-  done.refused = refused;
-  done.left = left;
+  if (ranks == nullptr) {
+    count_all("tuning " + tuned.key().operation, kept, points, threads);
+  } else {
+    std::vector<Point> own;
+    for (auto i = static_cast<std::size_t>(ranks->rank()); i < points.size();
+         i += static_cast<std::size_t>(ranks->ranks()))
+      own.push_back(std::move(points[i]));
+    try {
+      count_all("tuning " + tuned.key().operation, kept, own, threads);
+    } catch (const InputError& error) {  // the others wait for this one
+      share.error = error.what();
+    }
+    gather(tuned.key(), store, share, *ranks);
+  }
+  done.known = share.known;
+  done.left = share.left;
+  done.refused = static_cast<std::size_t>(
+      std::ranges::count_if(share.evaluated, [](const auto& e) { return !e.runs(); }));
+  if (ranks != nullptr && ranks->rank() > 0) return done;
   done.entry = store.choose(tuned.key(), "predicted");
   for (auto& e : store.candidates(tuned.key()))
     if (e.runs() && asked.contains(e.configuration)) done.ranked.push_back(std::move(e));

@@ -62,8 +62,11 @@ struct Tuned {
   std::vector<tuning::Evaluated> ranked;
 };
 /// Evaluates candidates on host threads and keeps each in the store as it is done, so that what
-/// ends before its time is gone on with. `budget`: seconds; 0: as long as it takes.
-Tuned autotune(const TunedKernel& tuned, tuning::Store& store, double budget, int threads);
+/// ends before its time is gone on with. `budget`: seconds; 0: as long as it takes. Under mpirun
+/// each of `ranks` evaluates its share and keeps it in its store; all call it. Rank 0's store then
+/// has all of them, and it alone chooses: others get no entry.
+Tuned autotune(const TunedKernel& tuned, tuning::Store& store, double budget, int threads,
+               Transport* ranks = nullptr);
 
 /// The cache that the arguments name.
 std::string store_of(const RunArguments& arguments);

@@ -1,6 +1,6 @@
 #!/bin/bash
 # usage: mpi.sh TESSERA EVERY: a mesh spread over 2 and 4 ranks gives the bytes and the ledger of one process,
-# and a hazard is told alike; a sweep shared by ranks is that of one. Each schedule with 2 or 4 ranks, and
+# and a hazard is told alike; a sweep, and tuning, shared by ranks are those of one. Each schedule with 2 or 4 ranks, and
 # with EVERY=true one of them with both.
 set -u
 tessera=$(realpath "$1")
@@ -36,6 +36,22 @@ for ranks in 3 20; do
   timeout 60 mpirun --oversubscribe -n "$ranks" "${sweep[@]}" --json many.json >many.txt 2>out || { cat out; failed=1; }
   cmp one.json many.json && cmp one.txt many.txt || failed=1
 done
+# Ranks share the candidates, whether or not they share a cache; rank 0's has all of them.
+tune=("$tessera" tune matmul m=1024 n=1024 k=1024 bm=128,256 bn=128,512 bk=512,64)
+told() { sed 's/tuned in.*//; s/^[a-z0-9]*\.sqlite has it/CACHE has it/'; }
+"${tune[@]}" --cache one.sqlite | told >one.txt || failed=1
+# shellcheck disable=SC2016
+timeout 60 mpirun --oversubscribe -n 3 bash -c '"$@" --cache "rank$OMPI_COMM_WORLD_RANK.sqlite"' tune "${tune[@]}" 2>out | told >many.txt || { cat out; failed=1; }
+diff one.txt many.txt || failed=1
+for share in 0/8 1/3 2/2; do
+  "${tune[@]}" --cache "rank${share%/*}.sqlite" | grep -q ", ${share#*/} known from before" || { echo "FAILED: the share of rank ${share%/*}"; failed=1; }
+done
+for known in 0 8; do
+  timeout 60 mpirun --oversubscribe -n 3 "${tune[@]}" --cache shared.sqlite >many.txt 2>out || { cat out; failed=1; }
+  grep -q ": 8 candidates, $known known from before, 4 cannot run" many.txt || { echo "FAILED: tuning into one cache"; cat many.txt; failed=1; }
+done
+for cache in one shared; do "$tessera" tune matmul --export $cache.json --cache $cache.sqlite; done
+cmp one.json shared.json || failed=1
 # What is wrong in one process is wrong in several: input that no rank takes, a schedule that needs one process.
 for bad in "matmul m=0" "ring_all_gather rows=10" "ring_all_gather --schedule explore:5"; do
   # shellcheck disable=SC2086
