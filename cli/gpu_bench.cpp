@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cctype>
 #include <cmath>
-#include <sstream>
 
 #include "cli/cta_messages.hpp"
 #include "cli/cuda_instances.hpp"
@@ -54,12 +53,14 @@ std::string why_no_gpu(const KernelHandle& kernel, const RunArguments& a, Gpu& g
 }  // namespace
 
 std::string spec_of_gpu(const std::string& name) {
+  // Words between dashes, as the devices' names have them.
+  std::string words = "-";
+  for (const char c : name + " ")
+    words += std::isalnum(static_cast<unsigned char>(c)) != 0
+                 ? static_cast<char>(std::tolower(static_cast<unsigned char>(c)))
+                 : '-';
   for (const std::string& spec : device_names()) {
-    std::istringstream words(name);
-    for (std::string word; words >> word;) {
-      std::ranges::transform(word, word.begin(), [](unsigned char c) { return std::tolower(c); });
-      if (word == spec) return spec;
-    }
+    if (words.find("-" + spec + "-") != std::string::npos) return spec;
   }
   return "h100";
 }

@@ -27,8 +27,7 @@ struct Gpu {
 };
 /// None where no --backend cuda is asked for. Throws InputError.
 std::optional<Gpu> gpu_of(const KernelHandle& kernel, const RunArguments& arguments);
-/// The embedded device that a GPU's name names ("h200": "NVIDIA H200"), else "h100", which has the
-/// same SMs.
+/// The embedded device that a GPU's name names ("h200": "NVIDIA H200"), else "h100".
 std::string spec_of_gpu(const std::string& name);
 
 class GpuBench final : public Bench {

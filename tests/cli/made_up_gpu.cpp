@@ -81,6 +81,7 @@ Backend made_up() {
     device.there = true;
     device.gpus = 1;
     device.name = "NVIDIA H200";
+    device.capability = 90;
     device.driver = "1.2.3";
     return device;
   };

@@ -222,6 +222,8 @@ TEST_CASE("a GPU's name names the device that predicts for it", "[cli][measured]
   CHECK(spec_of_gpu("NVIDIA H200") == "h200");
   CHECK(spec_of_gpu("NVIDIA H100 80GB HBM3") == "h100");
   CHECK(spec_of_gpu("NVIDIA GH200 480GB") == "h100");
+  CHECK(spec_of_gpu("NVIDIA A100-SXM4-40GB") == "a100");
+  CHECK(spec_of_gpu("NVIDIA GeForce RTX 4090") == "rtx-4090");
 }
 
 TEST_CASE("what is measured has a key of its GPU, its driver and its build", "[cli][measured]") {
