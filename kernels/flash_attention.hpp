@@ -3,6 +3,7 @@
 //   o[b,h,i] = sum_j p[i,j] v[j] / sum_j p[i,j],   p[i,j] = exp(s[i,j] - max_j s[i,j])
 //   s[i,j] = cap(scale q[i] . k[j]), -inf where masked;   cap(x) = softcap tanh(x / softcap) if
 //   softcap > 0
+//   lse[b,h,i] = log sum_j exp(s[i,j]), on request: what the gradients make p again from
 //
 // The body takes exp(x) as exp2(x log2(e)), and the factors log2(e) and scale (or softcap) into one
 // that multiplies scores and maxima where they are subtracted.
@@ -19,7 +20,7 @@
 #include <limits>
 #include <vector>
 
-#include "sim/body/kernel.hpp"
+#include "kernels/attention_blocks.hpp"
 #include "sim/body/spec.hpp"
 #include "sim/ops/add.hpp"
 #include "sim/ops/cast.hpp"
@@ -28,6 +29,7 @@
 #include "sim/ops/equal.hpp"
 #include "sim/ops/exp2.hpp"
 #include "sim/ops/fma.hpp"
+#include "sim/ops/log.hpp"
 #include "sim/ops/max.hpp"
 #include "sim/ops/mul.hpp"
 #include "sim/ops/reduce.hpp"
@@ -57,6 +59,7 @@ struct FlashAttention {
   float softcap = 0;
   int segments = 0;
   int ragged = 0;
+  int with_lse = 0;
 
   float scale = 0;       ///< of q . k, 1 / sqrt(head_dim)
   Smem<int> kv_lengths;  ///< keys of each batch entry
@@ -75,19 +78,20 @@ struct FlashAttention {
       size("softcap", &FlashAttention::softcap, "bound of the scores; 0: none"),
       size("segments", &FlashAttention::segments,
            "1: equal segment ids only (inputs q_seg, kv_seg)"),
-      size("ragged", &FlashAttention::ragged, "1: uneven kv_lengths (or --input kv_lengths=)"));
+      size("ragged", &FlashAttention::ragged, "1: uneven kv_lengths (or --input kv_lengths=)"),
+      size("lse", &FlashAttention::with_lse, "1: the log-sum-exp of each row of scores too"));
   static constexpr auto tiles = tile_names(tile("bq"), tile("bk"), tile("bd", "head_dim"));
   static constexpr std::array cases{
-      Case{"aligned, causal", {1, 4, 4, 512, 512, 64, 1, 0, 0, 0, 0}, {128, 128, 64}},
-      Case{"full", {1, 2, 2, 256, 384, 128, 0, 0, 0, 0, 0}, {128, 128, 128}},
-      Case{"ragged blocks", {1, 2, 2, 200, 300, 72, 0, 0, 0, 0, 0}, {128, 128, 72}},
+      Case{"aligned, causal", {1, 4, 4, 512, 512, 64, 1, 0, 0, 0, 0, 0}, {128, 128, 64}},
+      Case{"full", {1, 2, 2, 256, 384, 128, 0, 0, 0, 0, 0, 0}, {128, 128, 128}},
+      Case{"ragged blocks", {1, 2, 2, 200, 300, 72, 0, 0, 0, 0, 0, 0}, {128, 128, 72}},
       Case{"grouped queries, causal window",
-           {1, 4, 2, 400, 400, 64, 1, 100, 0, 0, 0},
+           {1, 4, 2, 400, 400, 64, 1, 100, 0, 0, 0, 1},
            {64, 128, 64}},
-      Case{"two-sided window, softcap", {1, 2, 1, 256, 256, 64, 0, 64, 20, 0, 0}, {64, 128, 64}},
-      Case{"segments", {2, 2, 2, 256, 256, 64, 1, 0, 0, 1, 0}, {64, 128, 64}},
-      Case{"ragged lengths", {3, 2, 2, 128, 300, 64, 0, 0, 0, 0, 1}, {64, 128, 64}},
-      Case{"degenerate", {1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0}, {1, 1, 1}}};
+      Case{"two-sided window, softcap", {1, 2, 1, 256, 256, 64, 0, 64, 20, 0, 0, 0}, {64, 128, 64}},
+      Case{"segments", {2, 2, 2, 256, 256, 64, 1, 0, 0, 1, 0, 0}, {64, 128, 64}},
+      Case{"ragged lengths", {3, 2, 2, 128, 300, 64, 0, 0, 0, 0, 1, 1}, {64, 128, 64}},
+      Case{"degenerate", {1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0}, {1, 1, 1}}};
 
   const char* valid(Tiles t) const {
     if (t[2] < head_dim) return "bd must hold a whole row: bd >= head_dim";
@@ -95,27 +99,15 @@ struct FlashAttention {
     return nullptr;
   }
 
-  /// First and one past the last key that queries [q0, q0 + rows) of entry b see, before segments.
-  TESSERA_FN auto first_key(auto q0) const {
-    return greater(q0 - (window > 0 ? window - 1 : q_len), 0);
-  }
-  TESSERA_FN auto end_key(auto b, auto q0, int rows) const {
-    const auto last_query = lesser(q0 + rows, q_len) - 1;
-    auto end = kv_lengths[b];
-    if (causal != 0)
-      end = lesser(end, last_query + 1);
-    else if (window > 0)
-      end = lesser(end, last_query + window);
-    return end;
-  }
+  TESSERA_FN SeenKeys seen() const { return {q_len, kv_len, causal != 0, window}; }
   /// The kv blocks [lo, hi) of a block of queries; at least one.
   TESSERA_FN auto first_block(auto b, auto qi, int bq, int bk) const {
-    auto key = first_key(qi * bq);
+    auto key = seen().first_key(qi * bq);
     if (segments != 0) key = greater(key, kv_begin[b * ceil_div(q_len, bq) + qi]);
     return lesser(key / bk, ceil_div(kv_len, bk) - 1);
   }
   TESSERA_FN auto end_block(auto b, auto qi, int bq, int bk) const {
-    auto key = end_key(b, qi * bq, bq);
+    auto key = seen().end_key(kv_lengths[b], qi * bq, bq);
     if (segments != 0) key = lesser(key, kv_end[b * ceil_div(q_len, bq) + qi]);
     return greater(ceil_div(greater(key, 0), bk), first_block(b, qi, bq, bk) + 1);
   }
@@ -150,6 +142,9 @@ struct FlashAttention {
             .when(segments != 0),
         out<T>("o", shape(batch, heads, q_len, head_dim), block(squeezed, squeezed, bq, bd),
                q_block),
+        out<float>("lse", shape(batch, heads, q_len, 1), block(squeezed, squeezed, bq, Int<1>{}),
+                   q_block)
+            .when(with_lse != 0),
         accum<float>("acc", bq, bd), accum<float>("m", bq, Int<1>{}),
         accum<float>("l", bq, Int<1>{}));
   }
@@ -187,14 +182,14 @@ struct FlashAttention {
       read += (std::int64_t{batch} * q_len * (q_seg_stays ? 1 : heads) + seg_keys) * kBytes<int>;
     }
     read += (std::int64_t{kv_lengths.size} + kv_begin.size + kv_end.size) * kBytes<int>;
-    return {read, queries * head_dim * kBytes<T>};
+    return {read, queries * (head_dim * kBytes<T> + (with_lse != 0 ? kBytes<float> : 0))};
   }
 
   // Named template parameters: nvcc 13.0 crashes on ten `auto` ones.
-  template <class Env, class Q, class K, class V, class QSeg, class KvSeg, class O, class Acc,
-            class M, class L>
-  TESSERA_FN void operator()(Env& env, Q q, K k, V v, QSeg q_seg, KvSeg kv_seg, O o, Acc acc, M m,
-                             L l) const {
+  template <class Env, class Q, class K, class V, class QSeg, class KvSeg, class O, class Lse,
+            class Acc, class M, class L>
+  TESSERA_FN void operator()(Env& env, Q q, K k, V v, QSeg q_seg, KvSeg kv_seg, O o, Lse lse,
+                             Acc acc, M m, L l) const {
     constexpr float kMinusInf = -std::numeric_limits<float>::infinity();
     const auto q0 = env.program_id(2) * q.rows;
     const auto k0 = env.program_id(3) * k.rows;
@@ -208,19 +203,10 @@ struct FlashAttention {
     auto s = load(dot(*q, transpose(*k)));  // (bq, bk) f32
     if (softcap > 0) s = tanh(s * (scale / softcap));
     const float factor = (softcap > 0 ? softcap : scale) * kLog2E;
-    const bool is_causal = causal != 0;
-    const int w = window > 0 ? window : q_len + kv_len;
-    const auto all_seen = k0 + k.rows <= length && k0 > q0 + q.rows - 1 - w &&
-                          k0 + k.rows - 1 < q0 + (is_causal ? 1 : w);
-    if (!all_seen) {
+    const auto keys = seen();
+    if (!keys.all_seen(length, q0, q.rows, k0, k.rows)) {
       s = where_at(
-          s,
-          [=](auto r, auto c) {
-            const auto i = q0 + r;
-            const auto j = k0 + c;
-            return j < length && j > i - w && (is_causal ? j <= i : j < i + w);
-          },
-          kMinusInf);
+          s, [=](auto r, auto c) { return keys.sees(length, q0 + r, k0 + c); }, kMinusInf);
     }
     if (segments != 0) s = where(*q_seg == *kv_seg, s, kMinusInf);  // (bq, 1) == (1, bk)
     auto m_new = load(max(*m, row_max(s)));                         // (bq, 1)
@@ -231,7 +217,10 @@ struct FlashAttention {
     *acc = *acc * rescale;
     *acc += dot(cast<T>(p), *v);  // (bq, bd) f32
     *m = m_new;
-    if (env.last(3)) *o = cast<T>(*acc / where(*l == 0.f, 1.f, *l));  // (bq, bd) T
+    if (env.last(3)) {
+      *o = cast<T>(*acc / where(*l == 0.f, 1.f, *l));                            // (bq, bd) T
+      if (with_lse != 0) *lse = *m * (softcap > 0 ? softcap : scale) + log(*l);  // (bq, 1) f32
+    }
   }
 
   /// Sorted segment ids of each entry, and the keys that each block of queries may see by them.
@@ -239,16 +228,7 @@ struct FlashAttention {
   void prepare(Host& host, Tiles t) {
     scale = 1.f / std::sqrt(static_cast<float>(head_dim));
     const int q_blocks = ceil_div(q_len, t[0]);
-    std::vector<int> lengths(static_cast<std::size_t>(batch), kv_len);
-    if (ragged != 0) {
-      for (std::size_t b = 0; b < lengths.size(); ++b)
-        lengths[b] = host.random(b == 0 ? 0 : kv_len / 4, kv_len);
-    }
-    kv_lengths = host.scalars("kv_lengths", std::move(lengths));
-    if (kv_lengths.size != batch) host.fail("kv_lengths has one entry per batch entry");
-    for (int b = 0; b < batch; ++b) {
-      if (kv_lengths[b] < 0 || kv_lengths[b] > kv_len) host.fail("kv_lengths lie in [0, kv_len]");
-    }
+    kv_lengths = key_lengths(host, batch, kv_len, ragged != 0);
     std::vector<int> begins;
     std::vector<int> ends;
     if (segments != 0) {

@@ -7,7 +7,8 @@
 namespace tessera::kernels::entries {
 
 template <class T>
-reference::Expected attention_oracle(const FlashAttention<T>& kernel, const OracleInputs& in) {
+std::vector<reference::Expected> attention_oracle(const FlashAttention<T>& kernel,
+                                                  const OracleInputs& in) {
   reference::AttentionMask mask;
   mask.causal = kernel.causal != 0;
   mask.window = kernel.window;
@@ -18,7 +19,10 @@ reference::Expected attention_oracle(const FlashAttention<T>& kernel, const Orac
     mask.kv_segments = integers_of(in["kv_seg"]);
   }
   mask.probabilities_in_bf16 = kBytes<T> == 2;
-  return reference::attention(in["q"], in["k"], in["v"], mask);
+  std::vector<reference::Expected> results =
+      reference::attention_with_lse(in["q"], in["k"], in["v"], mask);
+  if (kernel.with_lse == 0) results.pop_back();
+  return results;
 }
 
 constexpr auto flash_attention =

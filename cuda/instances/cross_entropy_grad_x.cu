@@ -1,0 +1,10 @@
+#include "cuda/launch.hpp"
+#include "kernels/cross_entropy_grad_x.hpp"
+
+namespace tessera::cuda {
+
+static const Adds added([](std::vector<Instance>& to) {
+  add_instances<kernels::CrossEntropyGradX, TileSizes<32, 128, 64>, TileSizes<1, 1, 1>>(to);
+});
+
+}  // namespace tessera::cuda

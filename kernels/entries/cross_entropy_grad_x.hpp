@@ -1,0 +1,14 @@
+#pragma once
+
+#include "kernels/cross_entropy_grad_x.hpp"
+#include "kernels/entry.hpp"
+#include "reference/rows.hpp"
+
+namespace tessera::kernels::entries {
+
+constexpr auto cross_entropy_grad_x = entry<CrossEntropyGradX>([](const auto& k, In in) {
+  return reference::cross_entropy_grad(in["x"], in["w"], integers_of(in["labels"]), in["lse"],
+                                       in["dloss"], sum_roundoff(k))[0];
+});
+
+}  // namespace tessera::kernels::entries

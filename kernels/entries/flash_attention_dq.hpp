@@ -1,0 +1,30 @@
+#pragma once
+
+#include "kernels/entry.hpp"
+#include "kernels/flash_attention_dq.hpp"
+#include "reference/attention.hpp"
+
+namespace tessera::kernels::entries {
+
+/// dq, dk and dv, of either of the kernels that make them.
+template <class Kernel>
+std::vector<reference::Expected> attention_gradients(const Kernel& k, bool bf16_factors,
+                                                     const OracleInputs& in) {
+  reference::AttentionMask mask;
+  mask.causal = k.causal != 0;
+  mask.window = k.window;
+  mask.softcap = k.softcap;
+  mask.kv_lengths = values_of(k.kv_lengths);
+  mask.probabilities_in_bf16 = bf16_factors;
+  return reference::attention_grad(in["q"], in["k"], in["v"], in["dout"], in["lse"], in["delta"],
+                                   mask);
+}
+template <class T>
+reference::Expected dq_oracle(const FlashAttentionDq<T>& k, const OracleInputs& in) {
+  return attention_gradients(k, kBytes<T> == 2, in)[0];
+}
+
+constexpr auto flash_attention_dq =
+    entry<FlashAttentionDq>([](const auto& k, In in) { return dq_oracle(k, in); });
+
+}  // namespace tessera::kernels::entries

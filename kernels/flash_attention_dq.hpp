@@ -1,0 +1,170 @@
+// The gradient of attention (kernels/flash_attention.hpp) by its queries.
+//
+//   dq[i] = scale sum_j ds[i,j] k[j],   ds[i,j] = p[i,j] (dout[i] . v[j] - delta[i]) cap'
+//   p[i,j] = exp(s[i,j] - lse[i]),   s[i,j] = cap(scale q[i] . k[j]),   cap' = 1 - (s[i,j] /
+//   softcap)^2 if softcap > 0, else 1
+//
+// Dao, arXiv:2307.08691, algorithm 2, whose other half is kernels/flash_attention_dkv.hpp. lse[i]
+// is the forward pass's log-sum-exp of the scores, delta[i] = dout[i] . o[i]: scores are made
+// again, and none leaves VMEM. Masks, grouped heads and the blocks that are visited are the forward
+// pass's.
+#pragma once
+
+#include <cmath>
+#include <limits>
+
+#include "kernels/attention_blocks.hpp"
+#include "sim/body/spec.hpp"
+#include "sim/ops/add.hpp"
+#include "sim/ops/cast.hpp"
+#include "sim/ops/dot.hpp"
+#include "sim/ops/equal.hpp"
+#include "sim/ops/exp2.hpp"
+#include "sim/ops/mul.hpp"
+#include "sim/ops/sub.hpp"
+#include "sim/ops/tanh.hpp"
+#include "sim/ops/where.hpp"
+#include "sim/ops/where_at.hpp"
+
+namespace tessera::kernels {
+
+template <class T>
+struct FlashAttentionDq {
+  static constexpr KernelInfo info{
+      .name = "flash_attention_dq",
+      .summary = "gradient of attention by its queries",
+      .math =
+          "dq[i] = scale sum_j ds[i,j] k[j],  ds[i,j] = exp(s[i,j] - lse[i]) (dout[i] . v[j] - "
+          "delta[i])",
+      .cites = "arXiv:2307.08691"};
+
+  int batch = 1;
+  int heads = 1;
+  int kv_heads = 1;
+  int q_len = 0;
+  int kv_len = 0;
+  int head_dim = 0;
+  int causal = 0;
+  int window = 0;
+  float softcap = 0;
+  int ragged = 0;
+
+  float scale = 0;       ///< of q . k, 1 / sqrt(head_dim)
+  Smem<int> kv_lengths;  ///< keys of each batch entry
+
+  static constexpr auto sizes = params(
+      size("batch", &FlashAttentionDq::batch, "sequences"),
+      size("heads", &FlashAttentionDq::heads, "query heads"),
+      size("kv_heads", &FlashAttentionDq::kv_heads, "key and value heads; divides heads"),
+      size("q_len", &FlashAttentionDq::q_len, "queries"),
+      size("kv_len", &FlashAttentionDq::kv_len, "keys"),
+      size("head_dim", &FlashAttentionDq::head_dim, "columns of q, k, v, dout and dq"),
+      size("causal", &FlashAttentionDq::causal, "1: no key after the query"),
+      size("window", &FlashAttentionDq::window, "keys seen on each side, itself included; 0: all"),
+      size("softcap", &FlashAttentionDq::softcap, "bound of the scores; 0: none"),
+      size("ragged", &FlashAttentionDq::ragged, "1: uneven kv_lengths (or --input kv_lengths=)"));
+  static constexpr auto tiles = tile_names(tile("bq"), tile("bk"), tile("bd", "head_dim"));
+  static constexpr std::array cases{
+      Case{"aligned, causal", {1, 2, 2, 256, 256, 64, 1, 0, 0, 0}, {64, 64, 64}},
+      Case{"ragged, grouped queries", {1, 4, 2, 100, 150, 64, 0, 0, 0, 0}, {64, 64, 64}},
+      Case{"window, softcap", {1, 2, 1, 200, 200, 64, 0, 50, 20, 0}, {64, 64, 64}},
+      Case{"ragged lengths, causal window", {3, 1, 1, 128, 128, 64, 1, 40, 0, 1}, {64, 64, 64}},
+      Case{"degenerate", {1, 1, 1, 1, 1, 1, 1, 0, 0, 0}, {1, 1, 1}}};
+
+  const char* valid(Tiles t) const {
+    if (t[2] < head_dim) return "bd must hold a whole row: bd >= head_dim";
+    return heads % kv_heads == 0 ? nullptr : "kv_heads must divide heads";
+  }
+
+  TESSERA_FN SeenKeys seen() const { return {q_len, kv_len, causal != 0, window}; }
+  /// The kv blocks of a block of queries.
+  TESSERA_FN auto blocks(auto b, auto qi, int bq, int bk) const {
+    return met_blocks(seen().first_key(qi * bq), seen().end_key(kv_lengths[b], qi * bq, bq), kv_len,
+                      bk);
+  }
+
+  TESSERA_FN auto spec(auto bq, auto bk, auto bd) const {
+    const auto self = *this;
+    const int group = heads / kv_heads;
+    auto q_block = [](auto b, auto h, auto qi, auto) { return at(b, h, qi, 0); };
+    auto kv_block = [group](auto b, auto h, auto, auto kv) { return at(b, h / group, kv, 0); };
+    const auto queries = shape(batch, heads, q_len, head_dim);
+    const auto keys = shape(batch, kv_heads, kv_len, head_dim);
+    const auto rows = shape(batch, heads, q_len, 1);
+    const auto of_q = block(squeezed, squeezed, bq, bd);
+    const auto of_kv = block(squeezed, squeezed, bk, bd);
+    const auto of_rows = block(squeezed, squeezed, bq, Int<1>{});
+    return tessera::spec(
+        grid(parallel(batch).as("b"), parallel(heads).as("h"),
+             parallel(ceil_div(q_len, bq)).as("q"),
+             arbitrary(
+                 [self, bq, bk](auto b, auto, auto qi) { return self.blocks(b, qi, bq, bk).lo; },
+                 [self, bq, bk](auto b, auto, auto qi) { return self.blocks(b, qi, bq, bk).hi; })
+                 .as("kv")),
+        scalars("kv_lengths", kv_lengths), in<T>("q", queries, of_q, q_block).pad(0),
+        in<T>("k", keys, of_kv, kv_block).pad(0), in<T>("v", keys, of_kv, kv_block).pad(0),
+        in<T>("dout", queries, of_q, q_block).pad(0),
+        in<float>("lse", rows, of_rows, q_block).pad(0).uniform(4, 6),
+        in<float>("delta", rows, of_rows, q_block).pad(0), out<T>("dq", queries, of_q, q_block),
+        accum<float>("acc", bq, bd));
+  }
+
+  /// q, dout, dq and what rows have once. k and v: the visited blocks of each block of queries,
+  /// less a first block that is still there from the block of queries (or head of the group)
+  /// before.
+  Bytes hbm_bytes(Tiles t, Target target) const {
+    const int q_blocks = ceil_div(q_len, t[0]);
+    std::int64_t kv_rows = 0;
+    int there = -1;
+    for (int b = 0; b < batch; ++b) {
+      for (int h = 0; h < heads; ++h) {
+        if (h % (heads / kv_heads) == 0) there = -1;
+        for (int qi = 0; qi < q_blocks; ++qi) {
+          const auto [lo, hi] = blocks(b, qi, t[0], t[1]);
+          kv_rows += met_elems(lo, hi, kv_len, t[1], target.keeps_blocks && there == lo);
+          there = hi - 1;
+        }
+      }
+    }
+    const std::int64_t rows = std::int64_t{batch} * heads * q_len;
+    return {2 * (rows + kv_rows) * head_dim * kBytes<T> + 2 * rows * kBytes<float> +
+                kv_lengths.size * kBytes<int>,
+            rows * head_dim * kBytes<T>};
+  }
+
+  // Named template parameters: nvcc 13.0 crashes on ten `auto` ones.
+  template <class Env, class Q, class K, class V, class Dout, class Lse, class Delta, class Dq,
+            class Acc>
+  TESSERA_FN void operator()(Env& env, Q q, K k, V v, Dout dout, Lse lse, Delta delta, Dq dq,
+                             Acc acc) const {
+    constexpr float kMinusInf = -std::numeric_limits<float>::infinity();
+    constexpr float kLog2E = 1.44269504f;
+    const auto q0 = env.program_id(2) * q.rows;
+    const auto k0 = env.program_id(3) * k.rows;
+    const auto length = kv_lengths[env.program_id(0)];
+    const auto keys = seen();
+    if (env.first(3)) *acc = 0.f;           // (bq, bd) f32
+    auto s = load(dot(*q, transpose(*k)));  // (bq, bk) f32
+    if (softcap > 0) s = tanh(s * (scale / softcap));
+    const float factor = (softcap > 0 ? softcap : scale) * kLog2E;
+    const auto shift = load(where(*lse == kMinusInf, 0.f, *lse * -kLog2E));  // (bq, 1): sees none
+    auto p = load(exp2(s * factor + shift));                                 // (bq, bk)
+    if (!keys.all_seen(length, q0, q.rows, k0, k.rows)) {
+      p = where_at(
+          p, [=](auto r, auto c) { return keys.sees(length, q0 + r, k0 + c); }, 0.f);
+    }
+    const auto dp = load(dot(*dout, transpose(*v)));  // (bq, bk) f32
+    p = load(p * (dp - *delta));                      // now ds
+    if (softcap > 0) p = load(p * (1.f - s * s));
+    *acc += dot(cast<T>(p), *k);                   // (bq, bd) f32
+    if (env.last(3)) *dq = cast<T>(*acc * scale);  // (bq, bd) T
+  }
+
+  template <class Host>
+  void prepare(Host& host, Tiles) {
+    scale = 1.f / std::sqrt(static_cast<float>(head_dim));
+    kv_lengths = key_lengths(host, batch, kv_len, ragged != 0);
+  }
+};
+
+}  // namespace tessera::kernels
