@@ -38,14 +38,14 @@ std::string why_no_gpu(const KernelHandle& kernel, const RunArguments& a, Gpu& g
       return "this program was built without its CUDA kernels: nvcc was not found, or TESSERA_CUDA "
              "is off";
     if (!has_cuda_device()) return "no CUDA device";
-    if (const std::string why = make_for(cuda_target()); !why.empty()) return why;
+    if (std::string why = make_for(cuda_target()); !why.empty()) return why;
   } else {
     gpu.device = gpu.backend->device();
   }
   // Another GPU than that was built for.
   if (!gpu.device.there && gpu.device.capability > 0 && makes_cuda()) {
     const cta::Sm& target = cuda_target(gpu.device.capability, gpu.device.name);
-    if (const std::string why = make_for(target); !why.empty()) return why;
+    if (std::string why = make_for(target); !why.empty()) return why;
   }
   return gpu.device.there ? "" : gpu.device.why;
 }
