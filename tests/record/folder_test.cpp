@@ -1,6 +1,7 @@
 // Records in a folder: whole lines from many writers, arrays once each, and what was changed since.
 #include "record/folder.hpp"
 
+#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -9,6 +10,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <random>
 
 #include "memory_model/npy.hpp"
 #include "sim/diagnostics/diagnostic.hpp"
@@ -133,6 +135,64 @@ TEST_CASE("lines of many processes are whole, and none is lost", "[record]") {
   for (const auto& r : read.records) ++operations[r.operation];
   CHECK(operations.size() == kProcesses * kLines);
   CHECK(count_in(at.path / "calls/arrays") == 1);
+}
+
+TEST_CASE("writers that are killed leave whole lines, and what they name", "[record]") {
+  constexpr int kKilled = 20;
+  constexpr int kElements = 200;
+  constexpr int kMost = 20;  // a disk is not without end
+  const Scratch at;
+  const std::string path = at.path / "calls";
+  std::vector<pid_t> writers;
+  std::mt19937 draw(1);
+  std::size_t lines = 0;
+  for (int n = 0; n < kKilled; ++n) {
+    while (writers.size() < 3) {
+      const auto seed = static_cast<float>(n * 3 + static_cast<int>(writers.size()));
+      const pid_t writer = fork();
+      if (writer != 0) {
+        writers.push_back(writer);
+        continue;
+      }
+      alarm(120);  // should nobody kill it
+      const record::Folder folder(path);
+      for (int k = 0; k < kMost; ++k) {
+        const std::vector<float> values(kElements, seed + 0x1p-10f * static_cast<float>(k % 100));
+        record::Record r = a_record("killed");
+        r.why = std::string(static_cast<std::size_t>(k % 5) * 1024, 'x');
+        r.outputs = {folder.note("o", f32_array({kElements}, values), true)};
+        r.arguments = {folder.keep_call({{"in0.npy", r.outputs.front().file}})};
+        folder.append(r);
+      }
+      pause();
+    }
+    usleep(std::uniform_int_distribution<unsigned>(0, 30'000)(draw));
+    const std::size_t victim = draw() % writers.size();
+    kill(writers[victim], SIGKILL);
+    waitpid(writers[victim], nullptr, 0);
+    writers.erase(writers.begin() + static_cast<std::ptrdiff_t>(victim));
+    if (!fs::exists(at.path / "calls/records.jsonl")) continue;
+    const std::size_t now = record::Folder::existing(path).read().records.size();
+    CHECK(now >= lines);  // nothing is lost
+    lines = now;
+  }
+  for (const pid_t writer : writers) {
+    kill(writer, SIGKILL);
+    waitpid(writer, nullptr, 0);
+  }
+  const record::Folder folder(path);
+  folder.append(a_record("the last"));
+  const auto read = folder.read();
+  CHECK(read.torn <= kKilled + 3);
+  REQUIRE(read.records.size() > lines);
+  CHECK(read.records.back().operation == "the last");
+  int wrong = 0;
+  for (std::size_t i = 0; i + 1 < read.records.size(); i += 7) {
+    const record::Record& r = read.records[i];
+    wrong += folder.array(r.outputs.front()).elems() == kElements ? 0 : 1;
+    wrong += fs::exists(at.path / "calls" / r.arguments.front() / "in0.npy") ? 0 : 1;
+  }
+  CHECK(wrong == 0);
 }
 
 TEST_CASE("an array is kept once, by its bytes, type and shape", "[record]") {
