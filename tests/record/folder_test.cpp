@@ -11,6 +11,7 @@
 #include <fstream>
 #include <map>
 #include <random>
+#include <string_view>
 
 #include "memory_model/npy.hpp"
 #include "sim/diagnostics/diagnostic.hpp"
@@ -104,6 +105,34 @@ TEST_CASE("a line that was cut off is passed over, and spoils no other", "[recor
   CHECK(read.torn == 1);
   REQUIRE(read.records.size() == 2);
   CHECK(read.records[1].operation == "third");
+}
+
+TEST_CASE("a damaged line is read or refused by name", "[record]") {
+  const std::string whole = line_of(a_record("matmul"));
+  std::mt19937 draw(1);
+  int refused = 0;
+  int read = 0;
+  for (int n = 0; n < 4000; ++n) {
+    std::string line = whole;
+    for (unsigned hits = 1 + draw() % 3; hits > 0; --hits) {
+      const std::size_t at = draw() % line.size();
+      constexpr std::string_view kBytes = "0123456789\"{}[],:-.eE\\nultrfas \x80";
+      if (draw() % 4 == 0)
+        line.erase(at, 1 + draw() % 20);
+      else
+        line[at] = kBytes[draw() % kBytes.size()];
+      if (line.empty()) line = "x";
+    }
+    try {
+      static_cast<void>(record::parse(line, "line"));
+      ++read;
+    } catch (const InputError& error) {
+      ++refused;
+      CHECK_THAT(error.what(), Catch::StartsWith("line: "));
+    }
+  }
+  CHECK(refused > 1000);
+  CHECK(read > 100);
 }
 
 TEST_CASE("lines of many processes are whole, and none is lost", "[record]") {
