@@ -194,8 +194,8 @@ void write_reports(const RunArguments& a, const report::RunReport& report,
                                                        : "the run has no trace of its steps"));
   }
   const bool gpu = report.device.kind == DeviceSpec::Kind::gpu;
-  write_file_atomically(
-      a.trace, report::perfetto_trace_of(*report.timeline, report.kernel, gpu ? "SM" : "core"));
+  write_file_atomically(a.trace, report::perfetto_trace_of(*report.timeline, report.ledger,
+                                                           report.kernel, gpu ? "SM" : "core"));
 }
 
 Watch::Watch(const RunArguments& a, std::size_t rank, RunOptions& options) : at_(a.at) {

@@ -417,8 +417,8 @@ void GpuTimeline::step(Cta& cta, int sm, Timeline& line) {
   ++cta.cell_step;
   cta.cell_start = false;
   if (line.spans.size() + 3 <= options_.most_spans && sm < 4) {
-    if (all > 0) line.spans.push_back({sm, Span::Unit::fetch, step, asked, arrived});
-    line.spans.push_back({sm, Span::Unit::compute, step, start, cta.consumer});
+    if (all > 0) line.spans.push_back({sm, Span::Unit::fetch, step, asked, arrived, -1, 0});
+    line.spans.push_back({sm, Span::Unit::compute, step, start, cta.consumer, -1, 0});
   }
 }
 

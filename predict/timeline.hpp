@@ -39,6 +39,8 @@ struct Span {
   std::int64_t step = 0;
   double begin = 0;  ///< seconds from the launch
   double end = 0;
+  int ref = -1;            ///< of a transfer: its row of the ledger; -1: several, or not known
+  std::int64_t bytes = 0;  ///< that it moves, as the tiled layout has them
 };
 
 constexpr const char* name(Span::Unit u) {
@@ -61,6 +63,25 @@ struct Phase {
   std::string binds;
 };
 
+/// A time in which cores wait, by what they wait for.
+struct Stall {
+  enum class Why : std::uint8_t {
+    block,   ///< an input's block is on its way
+    buffer,  ///< an output's buffer is still being written back
+    copy,    ///< a copy that the body started, within the device
+    remote,  ///< one from or to another device
+    signal,  ///< a semaphore that no copy counts on
+  };
+  Why why = Why::block;
+  int ref = -1;        ///< its row of the ledger; -1 of a signal
+  double seconds = 0;  ///< mean over the device's cores
+};
+
+constexpr const char* name(Stall::Why w) {
+  constexpr const char* kNames[] = {"block", "buffer", "copy", "remote", "signal"};
+  return kNames[static_cast<int>(w)];
+}
+
 struct Timeline {
   std::string unmodelled;  ///< why there is none; empty: there is
   double seconds = 0;      ///< from launch to end
@@ -76,6 +97,10 @@ struct Timeline {
   std::string binds;  ///< the resource that nothing else hides, in words
   std::vector<Phase> phases;
   std::vector<Resource> busy;
+
+  /// What `exposed_seconds` is made of, the longest first; of a TPU's pipeline and of its bodies'
+  /// own copies, empty elsewhere.
+  std::vector<Stall> stalls;
 
   // Bytes behind the ledger's, on a GPU.
   std::int64_t l2_to_core_bytes = 0;  ///< as L2 gives them: sectors of 32 bytes

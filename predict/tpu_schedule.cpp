@@ -107,7 +107,7 @@ class Account {
                       : unit == Unit::scalar ? Span::Unit::scalar
                                              : Span::Unit::compute;
     if (kind == Span::Unit::compute) return;
-    spans_.push_back({0, kind, block, begin, end});
+    spans_.push_back({0, kind, block, begin, end, -1, 0});
   }
 
   const Listing* listing_;
@@ -164,7 +164,7 @@ Timeline timeline_of(const Played& played, const std::vector<Copied>& copies, Ac
   for (const Copied& c : copies) {
     if (line.spans.size() >= most_spans) break;
     line.spans.push_back({0, c.writes ? Span::Unit::write : Span::Unit::fetch, c.operand,
-                          c.begin / s.clock_hz, c.end / s.clock_hz});
+                          c.begin / s.clock_hz, c.end / s.clock_hz, -1, 0});
   }
   std::stable_sort(line.spans.begin(), line.spans.end(),
                    [](const Span& a, const Span& b) { return a.begin < b.begin; });

@@ -19,6 +19,7 @@
 #include <limits>
 #include <map>
 #include <queue>
+#include <utility>
 
 #include "predict/model_timelines.hpp"
 #include "predict/server.hpp"
@@ -30,28 +31,42 @@ namespace {
 constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr std::int64_t kMostBuffers = 16;
 
-/// What has been sent to a semaphore and not been taken: when it comes, and how much.
+/// Why somebody waits, and for which row of the ledger.
+using Cause = std::pair<Stall::Why, int>;
+
+/// What has been sent to a semaphore and not been taken: when it comes, how much, and what it was.
 class Arrivals {
  public:
-  void add(double when, std::int64_t amount) { coming_.emplace(when, amount); }
+  struct Sent {
+    std::int64_t amount;
+    Cause cause;
+  };
+  void add(double when, const Sent& sent) { coming_.emplace(when, sent); }
   /// When there is so much.
   double when(std::int64_t amount) const {
-    for (const auto& [time, n] : coming_) {
-      if ((amount -= n) <= 0) return time;
-    }
-    return kNever;
+    const auto last = last_of(amount);
+    return last != coming_.end() ? last->first : kNever;
   }
+  /// What came last of so much; of what came by then.
+  Cause cause(std::int64_t amount) const { return last_of(amount)->second.cause; }
   void take(std::int64_t amount) {
     while (amount > 0) {
       const auto first = coming_.begin();
-      const std::int64_t n = std::min(amount, first->second);
+      const std::int64_t n = std::min(amount, first->second.amount);
       amount -= n;
-      if ((first->second -= n) == 0) coming_.erase(first);
+      if ((first->second.amount -= n) == 0) coming_.erase(first);
     }
   }
 
  private:
-  std::multimap<double, std::int64_t> coming_;
+  using Coming = std::multimap<double, Sent>;
+  Coming::const_iterator last_of(std::int64_t amount) const {
+    auto at = coming_.begin();
+    while (at != coming_.end() && (amount -= at->second.amount) > 0) ++at;
+    return at;
+  }
+
+  Coming coming_;
 };
 
 struct Core {
@@ -71,7 +86,8 @@ struct Core {
   double wake = kNever;  ///< as far as is known
 
   Server hbm;
-  std::vector<double> ready;                 ///< the blocks of step n, at n % its size
+  /// When the blocks of step n are there, at n % its size.
+  std::vector<std::vector<std::pair<double, Cause>>> ready;
   std::vector<std::vector<double>> written;  ///< an output's buffers: when they are free
   std::vector<std::size_t> writes;
   std::map<int, Arrivals> semaphores;
@@ -113,14 +129,20 @@ class TpuTimeline {
   void work(Core& c, const Work& w);
   void copy(Core& c, const Act& act);
   bool wait(Core& c, const Act& act);
-  void arrive(int core, int semaphore, double when, std::int64_t amount);
+  void arrive(int core, int semaphore, double when, const Arrivals::Sent& sent);
+  void stall(Core& c, const Cause& cause, double seconds) {
+    c.waiting += seconds;
+    if (c.device == 0 && seconds > 0) stalls_[cause] += seconds;
+  }
   /// Until when bytes are on their way between two devices, from `asked` on.
   double cross(int from, int to, double bytes, double asked);
+  std::int64_t bytes_of(const OperandPlan& op, std::int32_t block) const;
   double move(Core& c, const OperandPlan& op, std::int32_t block, double asked);
   void fetch(Core& c, std::size_t i, std::int64_t step, double asked);
-  void span(const Core& c, Span::Unit unit, std::int64_t step, double begin, double end) {
+  void span(const Core& c, Span::Unit unit, std::int64_t step, double begin, double end,
+            int ref = -1, std::int64_t bytes = 0) {
     if (c.device == 0 && line_.spans.size() < options_.most_spans)
-      line_.spans.push_back({c.number, unit, step, begin, end});
+      line_.spans.push_back({c.number, unit, step, begin, end, ref, bytes});
   }
   double latency() const { return plan_.device.dma_latency_s; }
   void add(const char* name, const Busy& busy) {
@@ -150,7 +172,8 @@ class TpuTimeline {
   std::vector<Core> cores_;
   std::map<std::array<int, 3>, Server> links_;  ///< by device, axis, direction
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
-  bool unmoved_ = false;  ///< something was copied within a core
+  std::map<Cause, double> stalls_;  ///< of device 0's cores
+  bool unmoved_ = false;            ///< something was copied within a core
   Timeline line_;
 };
 
@@ -165,7 +188,7 @@ void TpuTimeline::add_device(const StepTrace& trace) {
     c.first = trace.cell_begin[static_cast<std::size_t>(cells * n / options_.cores)];
     c.step = c.first;
     c.last = trace.cell_begin[static_cast<std::size_t>(cells * (n + 1) / options_.cores)];
-    c.ready.assign(kMostBuffers + 1, 0.);
+    c.ready.assign(kMostBuffers + 1, {});
     c.writes.assign(plan_.operands.size(), 0);
     for (const OperandPlan& op : plan_.operands)
       c.written.emplace_back(static_cast<std::size_t>(std::max(1, op.buffers)), 0.);
@@ -173,13 +196,16 @@ void TpuTimeline::add_device(const StepTrace& trace) {
   }
 }
 
-/// Asks for a block at the HBM; gives when it begins to move.
-double TpuTimeline::move(Core& c, const OperandPlan& op, std::int32_t block, double asked) {
+std::int64_t TpuTimeline::bytes_of(const OperandPlan& op, std::int32_t block) const {
   const Shape index = unravel(op.blocks, block);
   const Shape inside = op.in_bounds(index.dims.data());
-  const std::int64_t bytes = op.moved(inside, plan_.device).padded_bytes;
+  return op.moved(inside, plan_.device).padded_bytes;
+}
+
+/// Asks for a block at the HBM; gives when it begins to move.
+double TpuTimeline::move(Core& c, const OperandPlan& op, std::int32_t block, double asked) {
   const double begin = std::max(c.hbm.free, asked);
-  c.hbm.serve(asked, static_cast<double>(bytes) / bytes_per_s_);
+  c.hbm.serve(asked, static_cast<double>(bytes_of(op, block)) / bytes_per_s_);
   return begin;
 }
 
@@ -187,10 +213,11 @@ void TpuTimeline::fetch(Core& c, std::size_t i, std::int64_t step, double asked)
   const auto s = static_cast<std::size_t>(step);
   const auto& blocks = c.trace->blocks[i];
   if (step > c.first && blocks[s - 1] == blocks[s]) return;
-  const double begin = move(c, plan_.operands[i], blocks[s], asked);
-  double& ready = c.ready[s % c.ready.size()];
-  ready = std::max(ready, c.hbm.free + latency());
-  span(c, Span::Unit::fetch, step, begin, c.hbm.free + latency());
+  const OperandPlan& op = plan_.operands[i];
+  const double begin = move(c, op, blocks[s], asked);
+  const double landed = c.hbm.free + latency();
+  c.ready[s % c.ready.size()].emplace_back(landed, Cause{Stall::Why::block, op.ledger_ref});
+  span(c, Span::Unit::fetch, step, begin, landed, op.ledger_ref, bytes_of(op, blocks[s]));
 }
 
 void TpuTimeline::begin_step(Core& c) {
@@ -203,17 +230,25 @@ void TpuTimeline::begin_step(Core& c) {
   }
   for (const auto& [i, ahead] : inputs_)
     if (ahead == 0) fetch(c, i, c.step, c.now);
-  double start = std::max(c.ready[s % c.ready.size()], c.now);
-  c.ready[s % c.ready.size()] = 0;
+  auto& until = c.ready[s % c.ready.size()];
   for (std::size_t i = 0; i < plan_.operands.size(); ++i) {
     const OperandPlan& op = plan_.operands[i];
     // The buffer that this step writes to has to be empty.
-    if (op.role == Role::out && op.present)
-      start = std::max(start, c.written[i][c.writes[i] % c.written[i].size()]);
+    if (op.role != Role::out || !op.present) continue;
+    const double free = c.written[i][c.writes[i] % c.written[i].size()];
+    until.emplace_back(free, Cause{Stall::Why::buffer, op.ledger_ref});
   }
+  // It waits for each until that one has come, the next from then on.
+  std::sort(until.begin(), until.end());
+  double start = c.now;
+  for (const auto& [when, cause] : until) {
+    if (when <= start) continue;
+    stall(c, cause, when - start);
+    start = when;
+  }
+  until.clear();
   for (const auto& [i, ahead] : inputs_)
     if (ahead > 0 && c.step + ahead < c.last) fetch(c, i, c.step + ahead, start);
-  c.waiting += start - c.now;
   c.now = start;
   c.in_step = true;
   c.act = 0;
@@ -230,7 +265,7 @@ void TpuTimeline::end_step(Core& c) {
     const double done = c.hbm.free + latency();
     c.written[i][c.writes[i]++ % c.written[i].size()] = done;
     c.end = std::max(c.end, done);
-    span(c, Span::Unit::write, c.step, begin, done);
+    span(c, Span::Unit::write, c.step, begin, done, op.ledger_ref, bytes_of(op, blocks[s]));
   }
   c.in_step = false;
   ++c.step;
@@ -284,15 +319,16 @@ void TpuTimeline::copy(Core& c, const Act& act) {
   const Span::Unit unit = target.device != c.device ? Span::Unit::remote
                           : writes                  ? Span::Unit::write
                                                     : Span::Unit::fetch;
-  span(c, unit, c.step, begin, landed + latency());
-  if (act.remote) arrive(c.id, act.sent, sent + latency(), act.amount);
-  arrive(act.core, act.semaphore, landed + latency(), act.amount);
+  span(c, unit, c.step, begin, landed + latency(), act.ref, act.padded_bytes);
+  const Cause cause{target.device != c.device ? Stall::Why::remote : Stall::Why::copy, act.ref};
+  if (act.remote) arrive(c.id, act.sent, sent + latency(), {act.amount, cause});
+  arrive(act.core, act.semaphore, landed + latency(), {act.amount, cause});
 }
 
-void TpuTimeline::arrive(int core, int semaphore, double when, std::int64_t amount) {
+void TpuTimeline::arrive(int core, int semaphore, double when, const Arrivals::Sent& sent) {
   Core& c = cores_[static_cast<std::size_t>(core)];
   Arrivals& arrivals = c.semaphores[semaphore];
-  arrivals.add(when, amount);
+  arrivals.add(when, sent);
   if (c.waits == nullptr || c.waits->semaphore != semaphore) return;
   const double wake = std::max(c.since, arrivals.when(c.waits->amount));
   if (wake >= c.wake) return;
@@ -341,7 +377,7 @@ void TpuTimeline::go_on(Core& c) {
         copy(c, act);
         break;
       case Act::Kind::signal:
-        arrive(act.core, act.semaphore, c.now + latency(), act.amount);
+        arrive(act.core, act.semaphore, c.now + latency(), {act.amount, {Stall::Why::signal, -1}});
         break;
       case Act::Kind::wait:
         if (!wait(c, act)) return;
@@ -360,9 +396,10 @@ Timeline TpuTimeline::run() {
     Core& c = cores_[static_cast<std::size_t>(event.core)];
     if (c.waits != nullptr) {
       if (event.time != c.wake) continue;  // what it waits for came sooner
-      c.waiting += event.time - c.since;
+      Arrivals& arrivals = c.semaphores[c.waits->semaphore];
+      stall(c, arrivals.cause(c.waits->amount), event.time - c.since);
       c.now = event.time;
-      c.semaphores[c.waits->semaphore].take(c.waits->amount);
+      arrivals.take(c.waits->amount);
       c.waits = nullptr;
       ++c.act;
     }
@@ -380,6 +417,10 @@ Timeline TpuTimeline::run() {
     line_.compute_seconds += c.computing / options_.cores;
     line_.exposed_seconds += c.waiting / options_.cores;
   }
+  for (const auto& [cause, seconds] : stalls_)
+    line_.stalls.push_back({cause.first, cause.second, seconds / options_.cores});
+  std::stable_sort(line_.stalls.begin(), line_.stalls.end(),
+                   [](const Stall& a, const Stall& b) { return a.seconds > b.seconds; });
   line_.idle_seconds = std::max(0., line_.seconds - line_.compute_seconds - line_.exposed_seconds);
   if (elementwise)
     line_.left_out = ops_per_s_ > 0 ? "what the vector unit does beside arithmetic"

@@ -63,7 +63,8 @@ struct Heat {
         values.push_back(std::round(mean * 100) / 100);
       }
     }
-    return {{"rows", high}, {"cols", wide}, {"most", most}, {"values", values}};
+    return {{"rows", high},       {"cols", wide}, {"block_rows", rows},
+            {"block_cols", cols}, {"most", most}, {"values", values}};
   }
 };
 
@@ -150,7 +151,7 @@ Json occupancy_of(const predict::Timeline& line, const Plan& plan) {
   return points;
 }
 
-Json timeline_json(const predict::Timeline& t) {
+Json timeline_json(const predict::Timeline& t, const Ledger& ledger) {
   if (!t.unmodelled.empty()) return {{"unmodelled", t.unmodelled}};
   Json spans = Json::array();
   for (const predict::Span& s : t.spans) {
@@ -165,6 +166,10 @@ Json timeline_json(const predict::Timeline& t) {
   Json phases = Json::array();
   for (const predict::Phase& p : t.phases)
     phases.push_back({p.binds, (p.end - p.begin) / t.seconds});
+  Json stalls = Json::array();
+  for (const predict::Stall& s : t.stalls)
+    stalls.push_back({s.ref < 0 ? "" : ledger.refs()[static_cast<std::size_t>(s.ref)].name,
+                      waited_for(ledger, s), s.seconds / t.seconds});
   return {{"seconds", t.seconds},
           {"compute", t.compute_seconds},
           {"exposed", t.exposed_seconds},
@@ -173,6 +178,7 @@ Json timeline_json(const predict::Timeline& t) {
           {"notes", {t.left_out.empty() ? "" : "Without " + t.left_out, t.warning}},
           {"busy", busy},
           {"phases", phases},
+          {"stalls", stalls},
           {"spans", spans},
           {"l2", t.l2_to_core_bytes},
           {"dram_read", t.dram_read_bytes},
@@ -195,7 +201,7 @@ Json shown_of(const RunReport& r, const RunResult& result, const std::string& co
     if (r.timeline) {
       predict::Timeline drawn = *r.timeline;
       drawn.spans.resize(std::min(drawn.spans.size(), kPageSpans));
-      data["timeline"] = timeline_json(drawn);
+      data["timeline"] = timeline_json(drawn, result.ledger());
       data["occupancy"] = occupancy_of(drawn, result.plan);
     }
   }

@@ -77,6 +77,24 @@ double rank_seconds(const RunReport& r) {
   return predicted(r) ? r.timeline->seconds : roofline(r).memory_seconds;
 }
 
+std::string waited_for(const Ledger& ledger, const predict::Stall& stall) {
+  const std::string ref =
+      stall.ref < 0 ? "?" : ledger.refs()[static_cast<std::size_t>(stall.ref)].name;
+  switch (stall.why) {
+    case predict::Stall::Why::block:
+      return "blocks of " + ref;
+    case predict::Stall::Why::buffer:
+      return ref + " to be written back";
+    case predict::Stall::Why::copy:
+      return "copies of " + ref;
+    case predict::Stall::Why::remote:
+      return ref + " between devices";
+    case predict::Stall::Why::signal:
+      return "signals";
+  }
+  return "";
+}
+
 std::string duration(double seconds) {
   if (seconds < 1e-3) return fmt::format("{:.1f} us", seconds * 1e6);
   if (seconds < 1) return fmt::format("{:.2f} ms", seconds * 1e3);
@@ -211,6 +229,13 @@ std::string timeline_lines(const RunReport& r) {
       "{}\n",
       "predicted", duration(t.seconds), r.device.name, percent(t.compute_seconds),
       percent(t.exposed_seconds), percent(t.idle_seconds), t.binds);
+  std::string stalls;
+  for (const predict::Stall& s : t.stalls) {
+    if (percent(s.seconds) < 0.5) continue;
+    stalls += fmt::format("{}{:.0f} % {}", stalls.empty() ? "waiting for " : ", ",
+                          percent(s.seconds), waited_for(r.ledger, s));
+  }
+  if (!stalls.empty()) text += fmt::format("{:<11} {}\n", "", stalls);
   if (t.phases.size() > 1) {
     std::string phases;
     for (const predict::Phase& p : t.phases)
@@ -307,7 +332,22 @@ Json schedule_json(const RunReport& r) {
           {"operands", operands}};
 }
 
-Json json_of(const predict::Timeline& t) {
+Json stalls_json(const RunReport& r) {
+  const auto clock = r.device.model.find("clock");
+  Json stalls = Json::array();
+  for (const predict::Stall& s : r.timeline->stalls) {
+    stalls.push_back(
+        {{"why", name(s.why)},
+         {"ref",
+          s.ref < 0 ? Json(nullptr) : Json(r.ledger.refs()[static_cast<std::size_t>(s.ref)].name)},
+         {"seconds", s.seconds}});
+    if (clock != r.device.model.end()) stalls.back()["cycles"] = s.seconds * clock->second.value;
+  }
+  return stalls;
+}
+
+Json timeline_json(const RunReport& r) {
+  const predict::Timeline& t = *r.timeline;
   if (!t.unmodelled.empty()) return {{"unmodelled", t.unmodelled}};
   Json busy = Json::object();
   for (const predict::Resource& resource : t.busy) busy[resource.name] = resource.busy;
@@ -323,6 +363,7 @@ Json json_of(const predict::Timeline& t) {
           {"warning", t.warning},
           {"busy", busy},
           {"phases", phases},
+          {"stalls", stalls_json(r)},
           {"l2_to_core_bytes", t.l2_to_core_bytes},
           {"dram_read_bytes", t.dram_read_bytes},
           {"dram_write_bytes", t.dram_write_bytes}};
@@ -564,7 +605,7 @@ std::string json_of(const RunReport& r) {
       {"ops", r.no_work.empty() ? Json{{"flops", r.flops}, {"transcendentals", r.transcendentals}}
                                 : Json(nullptr)},
       {"scopes", scopes_json(r)},
-      {"timeline", r.timeline ? json_of(*r.timeline) : Json(nullptr)},
+      {"timeline", r.timeline ? timeline_json(r) : Json(nullptr)},
       {"rank_seconds", rank_seconds(r)},
       {"validation", validation_json(r)},
       {"diagnostics", diagnostics_json(r)}};

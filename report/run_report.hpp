@@ -120,6 +120,9 @@ Roofline roofline(const RunReport& report);
 /// rate.
 double rank_seconds(const RunReport& report);
 
+/// "blocks of x", "signals": what a stall waits for.
+std::string waited_for(const Ledger& ledger, const predict::Stall& stall);
+
 /// "8.65 ms".
 std::string duration(double seconds);
 

@@ -10,6 +10,8 @@ import pytest
 from conftest import ROOT
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
+MESHES = sorted(path.stem for path in (ROOT / "kernels").glob("*.hpp")
+                if "devices" in path.read_text() and (ROOT / "kernels/entries" / path.name).exists())
 RUN = ("run", "matmul", "m=1024", "n=1024", "k=2048", "--dtype", "bf16")
 
 
@@ -134,38 +136,92 @@ def test_sweep_compare_advise(tessera, tmp_path):
 @pytest.mark.parametrize("device", ["tpu-v5e", "h200"])
 def test_trace_is_perfettos(tessera, tmp_path, device):
     pb2 = pytest.importorskip("perfetto.protos.perfetto.trace.perfetto_trace_pb2")
-    tessera(*RUN, "--device", device, "--trace", "run.pftrace")
+    tessera(*RUN, "--device", device, "--trace", "run.pftrace", "--json", "run.json")
     trace = pb2.Trace()
     trace.ParseFromString((tmp_path / "run.pftrace").read_bytes())
-    tracks, open_slices, steps = {}, {}, set()
+    tracks, counters, open_slices, steps = {}, {}, {}, set()
+    begun, ended, moved = {}, {}, {}
     for packet in trace.packet:
         if packet.HasField("track_descriptor"):
             d = packet.track_descriptor
             assert d.uuid not in tracks and (not d.HasField("parent_uuid") or d.parent_uuid in tracks)
             tracks[d.uuid] = d.name
+            if d.HasField("counter"):
+                counters[d.uuid] = []
             continue
         event = packet.track_event
-        if event.type == pb2.TrackEvent.TYPE_SLICE_BEGIN:
+        if event.type == pb2.TrackEvent.TYPE_COUNTER:
+            counters[event.track_uuid].append((packet.timestamp, event.double_counter_value))
+        elif event.type == pb2.TrackEvent.TYPE_SLICE_BEGIN:
             assert open_slices.get(event.track_uuid) is None  # slices of a track do not overlap
             open_slices[event.track_uuid] = packet.timestamp
             if tracks[event.track_uuid] == "compute":
                 steps.add(event.name)
+            for flow in event.flow_ids:
+                assert flow not in begun
+                begun[flow] = packet.timestamp, event.name
+            for flow in event.terminating_flow_ids:
+                assert flow not in ended
+                ended[flow] = packet.timestamp, event.name
+            arguments = {a.name: a.int_value for a in event.debug_annotations}
+            if arguments:
+                ref, step = re.fullmatch(r"(\w+), step (\d+)", event.name).groups()
+                assert arguments["step"] == int(step)
+                moved[ref] = moved.get(ref, 0) + arguments["bytes"]
         else:
             assert event.type == pb2.TrackEvent.TYPE_SLICE_END
             assert open_slices[event.track_uuid] <= packet.timestamp
             open_slices[event.track_uuid] = None
     assert tracks[1] == "matmul" and {"fetch", "compute"} <= set(tracks.values())
+    assert set(open_slices.values()) == {None}
+    for values in counters.values():
+        assert values == sorted(values, key=lambda value: value[0]) and all(0 <= value <= 101 for _, value in values)
+    assert begun.keys() == ended.keys() and len(begun) > 50
+    for flow, (when, name) in begun.items():  # from a fetch to the work of its step, which is later
+        assert when <= ended[flow][0] and name.endswith(ended[flow][1])
     if device == "tpu-v5e":
         assert len(steps) == 8 * 8 * 16
+        assert {tracks[uuid] for uuid in counters} == {"matrix unit busy, %", "HBM busy, %"}
+        ledger = json.loads((tmp_path / "run.json").read_text())["traffic"]["refs"]
+        assert moved == {ref["name"]: ref["padded_bytes"] for ref in ledger}
+
+
+def stalls_of(tessera, tmp_path, *words):
+    printed = tessera("run", *words, "--json", "run.json", "--report", "page.html")
+    run = json.loads((tmp_path / "run.json").read_text())
+    return {(s["why"], s["ref"]): s["seconds"] for s in run["timeline"]["stalls"]}, run["timeline"], printed
+
+
+def test_stalls_add_up_to_what_is_waited(tessera, tmp_path):
+    for words in (("matmul",), ("dma_matmul",), ("softmax_rows",), *((kernel, "--devices", "4") for kernel in MESHES)):
+        stalls, line, _ = stalls_of(tessera, tmp_path, *words)
+        assert sum(stalls.values()) == pytest.approx(line["exposed_seconds"], rel=1e-9, abs=1e-15), words
+        assert line["stalls"] == sorted(line["stalls"], key=lambda s: -s["seconds"])
+
+
+def test_stalls_by_reason(tessera, tmp_path):
+    stalls, line, printed = stalls_of(tessera, tmp_path, *RUN[1:])
+    assert {why for why, _ in stalls} <= {"block", "buffer"} and {"x", "y"} <= {ref for _, ref in stalls}
+    assert re.search(r"^ +waiting for \d+ % blocks of [xy]", printed, re.MULTILINE)
+    assert all(s["cycles"] == pytest.approx(s["seconds"] * 1.5e9) for s in line["stalls"])
+    stalls, _, printed = stalls_of(tessera, tmp_path, "dma_matmul")
+    assert {"copy"} <= {why for why, _ in stalls} <= {"copy", "block", "buffer"}
+    stalls, line, printed = stalls_of(tessera, tmp_path, "ring_all_gather", "--devices", "8")
+    assert max(stalls, key=stalls.get)[0] == "remote" and "out between devices" in printed
+    text = "".join(opened(tmp_path / "page.html").text)
+    assert "waiting" in text and "out between devices" in text
+
+
+def test_a_kernel_that_computes_waits_for_little(tessera, tmp_path):
+    """The twin of RUN: blocks that are large enough, and the matrix unit binds."""
+    stalls, line, printed = stalls_of(tessera, tmp_path, "matmul", "m=4096", "n=4096", "k=2048", "bm=1024", "bn=1024", "bk=512", "--dtype", "bf16", "--dry")
+    assert sum(stalls.values()) < .2 * line["seconds"] and line["binds"] == "matrix unit"
 
 
 def test_trace_needs_a_timeline(tessera):
     run = ("run", "dma_matmul", "bm=64", "--device", "h200", "--trace", "run.pftrace")
     assert "copies by itself" in tessera(*run, status=2)
 
-
-MESHES = sorted(path.stem for path in (ROOT / "kernels").glob("*.hpp")
-                if "devices" in path.read_text() and (ROOT / "kernels/entries" / path.name).exists())
 
 
 def test_there_are_kernels_of_meshes():
