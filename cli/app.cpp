@@ -159,6 +159,8 @@ void add_listings(CLI::App& app, Words& w) {
   add_setting_options(*show, a);
   show->add_flag("--steps", a.steps,
                  "of a Mosaic module: the program that was planned, step by step");
+  show->add_flag("--units", a.units,
+                 "of a Mosaic module: what its ops ask of a TPU core's units, as JSON");
   CLI::App* const registry =
       add_command(app, w, "registry",
                   "which platforms have a kernel, on which condition, and which would serve",

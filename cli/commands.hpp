@@ -36,6 +36,7 @@ struct RunArguments {
   bool no_check = false;
   bool dry = false;
   bool steps = false;  ///< of a module: as it is planned
+  bool units = false;  ///< of a module: what it asks of a TPU core's units
   bool timeline = false;
   std::string timing = "model";  ///< "compiler": by the TPU compiler's schedule
   std::string python;            ///< that has the compiler

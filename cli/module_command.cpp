@@ -20,6 +20,7 @@
 #include "pallas/load.hpp"
 #include "pallas/plan_module.hpp"
 #include "program/print.hpp"
+#include "program/unit_costs.hpp"
 #include "report/run_report.hpp"
 #include "sim/diagnostics/slugs.hpp"
 
@@ -186,6 +187,10 @@ int show_module_command(const RunArguments& a) {
   const program::Program& p = *program;
   if (a.steps) {
     fmt::print("{}", program::print(p));
+    return 0;
+  }
+  if (a.units) {
+    fmt::print("{}", program::units_json(p));
     return 0;
   }
   fmt::print("{}  (stable_mosaic version {})\n\n", p.name, module.version);

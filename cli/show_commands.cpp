@@ -35,6 +35,7 @@ int list_command(const Kernels& kernels, bool markdown) {
 int show_command(const Kernels& kernels, const RunArguments& a) {
   const KernelHandle& kernel = kernels.find(a.kernel);
   if (a.steps) throw InputError("bad-input", "--steps is of Mosaic modules");
+  if (a.units) throw InputError("bad-input", "--units is of Mosaic modules");
   Request request = request_of(kernel, a);
   const Description d = kernel.describe(request);
   fmt::print("{}: {}\n\n  {}\n", kernel.info.name, kernel.info.summary, kernel.info.math);

@@ -1,4 +1,4 @@
-// The files of memory_model/devices/, compiled in by CMake (cmake/embed_devices.cmake).
+// The files of memory_model/devices/, compiled in by CMake (cmake/embed_json.cmake).
 #pragma once
 
 #include <span>

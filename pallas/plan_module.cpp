@@ -368,6 +368,7 @@ std::unique_ptr<Program> plan_module(const Module& module) {
   }
   auto program = std::make_unique<Program>();
   program->refusals = compiler_limits(module);
+  program->of_core = true;
   try {
     ModulePlanner(module, *program).plan();
   } catch (const KernelError&) {

@@ -424,6 +424,7 @@ void GpuTimeline::step(Cta& cta, int sm, Timeline& line) {
 
 Timeline GpuTimeline::run() {
   Timeline line;
+  line.model = "the CUDA build's pipeline, fitted to a GPU";
   std::vector<std::int64_t> extents;
   for (int d = 0; d < plan_.parallel_rank; ++d)
     extents.push_back(trace_.grid[static_cast<std::size_t>(d)]);

@@ -70,6 +70,7 @@ std::vector<Phase> phases_of(const Timeline& line) {
 }  // namespace
 
 std::string unmodelled(const Plan& plan, DType dtype) {
+  if (plan.core) return "";
   if (plan.device.peak(dtype) <= 0)
     return plan.device.name + " has no peak rate for " + tessera::name(dtype);
   if (plan.device.kind == DeviceSpec::Kind::tpu) return "";

@@ -6,7 +6,8 @@
 // its constants fitted to a GPU (`model_` figures of the spec; predict/ACCURACY.md has the fit and
 // how well it predicts what it was not fitted to). On a TPU it is the pipeline of Pallas and what
 // bodies copy by themselves, on one device or many (predict/tpu_timeline.cpp), at the rates that
-// are published; nobody has measured it.
+// are published; what bodies of modules compute takes as long as a model says that was fitted to
+// the schedules of the TPU's compiler, where there is one (CoreModel). Nobody has measured it.
 #pragma once
 
 #include <cstdint>
@@ -84,7 +85,11 @@ constexpr const char* name(Stall::Why w) {
 
 struct Timeline {
   std::string unmodelled;  ///< why there is none; empty: there is
+  std::string model;       ///< what says how long computing takes, in words
   double seconds = 0;      ///< from launch to end
+  /// Between which nine in ten kernels that the model was not fitted to lie; 0: nobody knows.
+  double least_seconds = 0;
+  double most_seconds = 0;
 
   // Means over the cores that had work.
   double compute_seconds = 0;  ///< computing

@@ -156,6 +156,7 @@ void add_regions(const Listing& listing, const Played& played, Account& account,
 Timeline timeline_of(const Played& played, const std::vector<Copied>& copies, Account& account,
                      const TpuSchedule& s, std::size_t most_spans) {
   Timeline line;
+  line.model = "the compiler's schedule";
   line.seconds = s.cycles / s.clock_hz;
   line.compute_seconds = s.issued / s.clock_hz;
   line.exposed_seconds = s.waiting / s.clock_hz;

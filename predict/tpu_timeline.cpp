@@ -11,10 +11,16 @@
 // once; a link has its share of the device's bandwidth. Copies within a core's own memories take no
 // time: their rate is not published.
 //
-// Products run at the matrix unit's peak rate, elementwise work at the vector unit's, each beside
-// the other; what the vector unit does besides (loads, stores, moving lanes) is left out, and all
-// of it where its rate is not published. Nobody has measured this; it is the least that the
-// published rates allow. What the TPU's compiler makes of a kernel is predict/tpu_schedule.hpp's.
+// How long a body computes, the plan's CoreModel says: cycles that were counted from what its ops
+// ask of the core's units, by costs fitted to the schedules of the TPU's compiler. It was wrong by
+// known factors on kernels that it was not fitted to: with all computing that much faster, and that
+// much slower, a run takes from the least to the most seconds.
+//
+// Without one (C++ bodies, other generations) products run at the matrix unit's peak rate,
+// elementwise work at the vector unit's, each beside the other; what the vector unit does besides
+// (loads, stores, moving lanes) is left out, and all of it where its rate is not published: the
+// least that the published rates allow. Nobody has measured either on a TPU. What the TPU's
+// compiler makes of a kernel is predict/tpu_schedule.hpp's.
 #include <algorithm>
 #include <limits>
 #include <map>
@@ -93,16 +99,20 @@ struct Core {
   std::map<int, Arrivals> semaphores;
 
   double computing = 0;
+  Busy busy;  ///< computing
   Busy matrix;
   Busy vector;
+  std::array<Busy, kCoreUnits> units;
   double waiting = 0;
   double end = 0;
 };
 
 class TpuTimeline {
  public:
-  TpuTimeline(const Plan& plan, const StepTrace& trace, DType dtype, const TimelineOptions& options)
-      : plan_(plan), options_(options) {
+  /// `pace`: times the cycles of the plan's CoreModel.
+  TpuTimeline(const Plan& plan, const StepTrace& trace, DType dtype, const TimelineOptions& options,
+              double pace = 1)
+      : plan_(plan), options_(options), cycle_(plan.core ? pace / plan.core.clock_hz : 0) {
     const double cores = std::max(plan.device.cores, options.cores);
     flops_per_s_ = plan.device.peak(dtype) / cores;
     ops_per_s_ = plan.device.vector_ops_per_s / cores;
@@ -127,6 +137,7 @@ class TpuTimeline {
   void begin_step(Core& c);
   void end_step(Core& c);
   void work(Core& c, const Work& w);
+  void compute(Core& c, double seconds);
   void copy(Core& c, const Act& act);
   bool wait(Core& c, const Act& act);
   void arrive(int core, int semaphore, double when, const Arrivals::Sent& sent);
@@ -164,6 +175,7 @@ class TpuTimeline {
 
   const Plan& plan_;
   const TimelineOptions& options_;
+  double cycle_ = 0;  ///< seconds, by the plan's CoreModel; 0: it has none
   double flops_per_s_ = 1;
   double ops_per_s_ = 0;
   double bytes_per_s_ = 1;
@@ -250,6 +262,10 @@ void TpuTimeline::begin_step(Core& c) {
   for (const auto& [i, ahead] : inputs_)
     if (ahead > 0 && c.step + ahead < c.last) fetch(c, i, c.step + ahead, start);
   c.now = start;
+  const CoreModel& core = plan_.core;
+  if (cycle_ > 0)
+    compute(c, cycle_ * static_cast<double>(core.step_cycles +
+                                            (c.step == c.first ? core.launch_cycles : 0)));
   c.in_step = true;
   c.act = 0;
 }
@@ -271,16 +287,29 @@ void TpuTimeline::end_step(Core& c) {
   ++c.step;
 }
 
-void TpuTimeline::work(Core& c, const Work& w) {
-  const double matrix = static_cast<double>(w.matrix_flops) / flops_per_s_;
-  const double vector = ops_per_s_ > 0 ? static_cast<double>(w.elements) / ops_per_s_ : 0;
-  const double seconds = std::max(matrix, vector);
+void TpuTimeline::compute(Core& c, double seconds) {
   const double end = c.now + seconds;
-  if (vector > 0) c.vector.add(c.now, end, vector);
-  if (matrix > 0) c.matrix.add(c.now, end, matrix);
+  if (seconds > 0) c.busy.add(c.now, end, seconds);
   c.computing += seconds;
   span(c, Span::Unit::compute, c.step, c.now, end);
   c.now = end;
+}
+
+void TpuTimeline::work(Core& c, const Work& w) {
+  if (cycle_ > 0) {
+    const double seconds = cycle_ * static_cast<double>(w.core.cycles);
+    for (std::size_t u = 0; u < kCoreUnits; ++u) {
+      const double slots = static_cast<double>(w.core.slots[u]) / plan_.core.capacity[u];
+      if (slots > 0) c.units[u].add(c.now, c.now + seconds, std::min(seconds, cycle_ * slots));
+    }
+    return compute(c, seconds);
+  }
+  const double matrix = static_cast<double>(w.matrix_flops) / flops_per_s_;
+  const double vector = ops_per_s_ > 0 ? static_cast<double>(w.elements) / ops_per_s_ : 0;
+  const double seconds = std::max(matrix, vector);
+  if (vector > 0) c.vector.add(c.now, c.now + seconds, vector);
+  if (matrix > 0) c.matrix.add(c.now, c.now + seconds, matrix);
+  compute(c, seconds);
 }
 
 double TpuTimeline::cross(int from, int to, double bytes, double asked) {
@@ -422,7 +451,10 @@ Timeline TpuTimeline::run() {
   std::stable_sort(line_.stalls.begin(), line_.stalls.end(),
                    [](const Stall& a, const Stall& b) { return a.seconds > b.seconds; });
   line_.idle_seconds = std::max(0., line_.seconds - line_.compute_seconds - line_.exposed_seconds);
-  if (elementwise)
+  line_.model = cycle_ > 0 ? plan_.core.name : "published rates";
+  if (cycle_ > 0)
+    line_.left_out = plan_.core.unmeasured;
+  else if (elementwise)
     line_.left_out = ops_per_s_ > 0 ? "what the vector unit does beside arithmetic"
                                     : "elementwise work: the vector unit's rate is not published";
   if (unmoved_) {
@@ -430,10 +462,16 @@ Timeline TpuTimeline::run() {
     line_.left_out += "copies within a core";
   }
   if (line_.seconds <= 0) return line_;
-  add_busiest("matrix unit", [](const Core& c) -> const Busy& { return c.matrix; });
-  if (ops_per_s_ > 0)
+  if (cycle_ > 0) add_busiest("compute", [](const Core& c) -> const Busy& { return c.busy; });
+  if (cycle_ <= 0)
+    add_busiest("matrix unit", [](const Core& c) -> const Busy& { return c.matrix; });
+  if (cycle_ <= 0 && ops_per_s_ > 0)
     add_busiest("vector unit", [](const Core& c) -> const Busy& { return c.vector; });
   add_busiest("HBM", [](const Core& c) -> const Busy& { return c.hbm.busy; });
+  if (cycle_ > 0) {
+    for (std::size_t u = 0; u < kCoreUnits; ++u)
+      add_busiest(kCoreUnitNames[u], [u](const Core& c) -> const Busy& { return c.units[u]; });
+  }
   const auto link = std::max_element(
       links_.begin(), links_.end(),
       [](const auto& a, const auto& b) { return a.second.busy.total() < b.second.busy.total(); });
@@ -474,7 +512,13 @@ Timeline tpu_timeline(const Plan& plan, const StepTrace& trace, DType dtype,
   Timeline none;
   none.unmodelled = far_unmodelled(plan, trace, options);
   if (!none.unmodelled.empty()) return none;
-  return TpuTimeline(plan, trace, dtype, options).run();
+  Timeline line = TpuTimeline(plan, trace, dtype, options).run();
+  if (!plan.core || !line.unmodelled.empty()) return line;
+  TimelineOptions brief = options;
+  brief.most_spans = 0;
+  line.least_seconds = TpuTimeline(plan, trace, dtype, brief, plan.core.least).run().seconds;
+  line.most_seconds = TpuTimeline(plan, trace, dtype, brief, plan.core.most).run().seconds;
+  return line;
 }
 
 }  // namespace tessera::predict

@@ -4,6 +4,7 @@
 #include <deque>
 
 #include "program/program_kernel.hpp"
+#include "program/unit_costs.hpp"
 #include "sim/diagnostics/slugs.hpp"
 
 namespace tessera::program {
@@ -350,6 +351,30 @@ Prepared prepare(const Call& call, const DeviceSpec& device, int devices) {
   return r;
 }
 
+/// Gives the plan a model of the device's cores, if there is one; what they do at each step.
+std::vector<CoreUse> model_core(const Program& p, const std::vector<std::int64_t>& grid,
+                                Plan& plan) {
+  const UnitCosts* const costs = unit_costs(plan.device.jax.chip);
+  const auto clock = plan.device.model.find("clock");
+  if (costs == nullptr || !p.of_core || !p.subcores.empty() || clock == plan.device.model.end())
+    return {};
+  CountedCode c = counted(p, p.main, *costs);
+  CoreModel& core = plan.core;
+  core.name = "units of a " + costs->chip + " core, fitted to schedules of " + costs->compiler;
+  core.clock_hz = clock->second.value;
+  core.capacity = costs->capacity;
+  std::int64_t steps = 1;
+  for (const std::int64_t extent : grid) steps *= extent;
+  const PipelineCycles pipeline = pipeline_cycles(p, steps, *costs);
+  core.launch_cycles = pipeline.launch;
+  core.step_cycles = pipeline.step;
+  core.least = costs->least;
+  core.most = costs->most;
+  for (const std::string& row : c.unmeasured)
+    core.unmeasured += (core.unmeasured.empty() ? "what nobody has measured: " : ", ") + row;
+  return std::move(c.at);
+}
+
 /// A scalar as an array with its value for each device.
 Array on_all_devices(const Array& scalar, int devices) {
   Array a(scalar.dtype(), {devices});
@@ -478,8 +503,10 @@ RunResult run_call(const Call& call, const RunOptions& given) {
     if (scalar) scalars.push_back(on_all_devices(input, devices));
     inputs.push_back(scalar ? &scalars.back() : &input);
   }
-  RunResult result =
-      run(ProgramKernel(call, std::move(p.grid)), std::move(p.plan), inputs, options);
+  std::vector<CoreUse> core_use;
+  if (options.trace_steps > 0) core_use = model_core(*call.program, p.grid, p.plan);
+  RunResult result = run(ProgramKernel(call, std::move(p.grid), std::move(core_use)),
+                         std::move(p.plan), inputs, options);
   if (options.dry && !call.program->counts_all) {
     result.no_work = "it multiplies by the explicit ops of a matrix unit";
     result.trace.work.clear();

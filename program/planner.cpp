@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "memory_model/float_format.hpp"
+#include "program/units.hpp"
 #include "sim/diagnostics/slugs.hpp"
 #include "sim/numerics/op_state.hpp"
 #include "sim/run.hpp"
@@ -1059,6 +1060,7 @@ void Planner::operation(const Operation& op) {
   note_ = {};
   rule->plan(*this, op);
   if (op.regions.empty()) note_memory(op, before);
+  if (program_.of_core && op.regions.empty()) note_units(op, before);
   if (values && position() > before && of_scalars_ != position()) {
     for (std::size_t i = before; i < position(); ++i) code_->steps[i].on_values = true;
     for (const int v : op.results) {
@@ -1069,6 +1071,33 @@ void Planner::operation(const Operation& op) {
   running_ = outer;
   running_name_ = outer_name;
   block_ = outer_block;
+}
+
+/// `step`: where the op's first step would be; its stretch of code has one there.
+void Planner::note_units(const Operation& op, std::size_t step) {
+  const KnownValues known{[&](int v) { return place_of(v).kind == Place::Kind::splat; },
+                          [&](int v) -> std::optional<std::int64_t> {
+                            const Place& p = place_of(v);
+                            if (p.kind != Place::Kind::scalar) return std::nullopt;
+                            const auto it = std::ranges::lower_bound(
+                                program_.constants, p.slot, {},
+                                [](const auto& constant) { return constant.first; });
+                            if (it == program_.constants.end() || it->first != p.slot)
+                              return std::nullopt;
+                            std::int64_t value = 0;
+                            std::memcpy(&value, it->second.bytes.data(),
+                                        static_cast<std::size_t>(register_bytes(type(v).dtype)));
+                            return value;
+                          }};
+  UnitOp unit{.step = step, .reads = op.operands, .makes = op.results, .rows = {}};
+  for (auto& [row, times] : unit_rows(module_, op, known)) {
+    const auto [it, fresh] =
+        unit_rows_.try_emplace(row, static_cast<int>(program_.unit_rows.size()));
+    if (fresh) program_.unit_rows.push_back(row);
+    unit.rows.emplace_back(it->second, times);
+  }
+  // Views and casts that cost nothing still pass on what others make.
+  if (!unit.rows.empty() || !unit.makes.empty()) code_->units.push_back(std::move(unit));
 }
 
 Origin Planner::read_number(const Operation& op, int argument) {

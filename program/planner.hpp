@@ -204,6 +204,7 @@ class Planner {
   void watched_op(int result, const ElementOp& e, std::span<const int> operands);
   void repeat(int result, int operand, const Shape& strides);
   void emit_group(std::int64_t elems);
+  void note_units(const Operation& op, std::size_t step);
   bool kept_regular(int value) const {
     return !keep_.empty() && keep_[static_cast<std::size_t>(value)];
   }
@@ -244,6 +245,7 @@ class Planner {
   std::set<const Function*> called_;
   std::set<int> planned_;  ///< of its blocks
   std::vector<std::shared_ptr<std::size_t>> block_starts_;
+  std::map<std::string, int> unit_rows_;  ///< places in Program::unit_rows
   std::size_t of_scalars_ = 0;  ///< position after a step of a vector op that computes on scalars
 };
 

@@ -29,6 +29,8 @@ void Exec::run(const Code& code) {
   const Step* const outer = step_;
   const Here* const outer_line = std::exchange(context.line, &line_);
   const std::size_t count = code.steps.size();
+  const CoreUse* const uses =
+      core_use != nullptr && &code == &program.main ? core_use->data() : nullptr;
   for (next = 0; next < count;) {
     step_ = &code.steps[next++];
     at(step_->location);
@@ -41,6 +43,7 @@ void Exec::run(const Code& code) {
     op_state.transcendentals += step_->work.transcendentals;
     op_state.matrix_flops += step_->work.matrix_flops;
     op_state.elements += step_->work.elements;
+    if (uses != nullptr && uses[next - 1].cycles > 0) op_state.core.add(uses[next - 1], 1);
     if (dry && step_->on_values) {
       for (const int slot : step_->unknown)
         scalars[static_cast<std::size_t>(slot)].poison = kAnyRead;

@@ -136,11 +136,20 @@ struct StepNote {
   const char* when = "";  ///< it jumps there: "else"; always if empty
 };
 
+/// What an op asks of a TPU core's units (units.hpp).
+struct UnitOp {
+  std::size_t step = 0;    ///< a step of the stretch of code that it is part of
+  std::vector<int> reads;  ///< values of the module
+  std::vector<int> makes;
+  std::vector<std::pair<int, std::int64_t>> rows;  ///< of Program::unit_rows, and times
+};
+
 struct Code {
   std::vector<Step> steps;
   std::vector<StepNote> notes;  ///< of each step
   std::vector<int> arguments;   ///< slots, of scalars or memrefs
   std::vector<int> results;     ///< scalar slots of what it returns
+  std::vector<UnitOp> units;    ///< where Program::of_core says so
 };
 
 /// What an index map does with the id of the grid's last dim.
@@ -233,8 +242,10 @@ struct Program {
   std::vector<std::pair<int, std::vector<std::byte>>> dense;  ///< constants that are vectors
   std::vector<std::pair<int, Regular>> ranges;                ///< and those that are regular
   int operations = 0;
-  std::vector<Refusal> refusals;  ///< in the order of their ops
-  bool counts_all = true;         ///< the work of every step is known before it runs
+  std::vector<Refusal> refusals;       ///< in the order of their ops
+  bool of_core = false;                ///< what ops ask of a TPU core is kept
+  std::vector<std::string> unit_rows;  ///< each once
+  bool counts_all = true;              ///< the work of every step is known before it runs
 };
 
 /// The kind of the core (of its device) that runs a cell.
@@ -326,6 +337,7 @@ class Exec {
 
   const Program& program;
   MachineCore* core;
+  const std::vector<CoreUse>* core_use = nullptr;  ///< by step of the main code, or null
   StepContext& context;
   std::vector<Scalar> scalars;
   std::vector<Vector> vectors;

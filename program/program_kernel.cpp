@@ -61,12 +61,14 @@ namespace {
 
 class ProgramBody final : public Body {
  public:
-  ProgramBody(const Call& call, const std::vector<std::int64_t>& grid, CoreView& view)
+  ProgramBody(const Call& call, const std::vector<std::int64_t>& grid,
+              const std::vector<CoreUse>& core_use, CoreView& view)
       : program_(*call.program),
         view_(view),
         exec_(program_, view.core, *view.context),
         maps_(call, grid, exec_, view.core != nullptr ? view.core->device : 0) {
     exec_.printed = view.printed;
+    exec_.core_use = core_use.empty() ? nullptr : &core_use;
     exec_.collective_id = call.collective_id;
     exec_.unchecked_bounds = call.unchecked_bounds;
     exec_.dry = view.dry;
@@ -242,7 +244,7 @@ class ProgramBody final : public Body {
 }  // namespace
 
 std::unique_ptr<Body> ProgramKernel::body(CoreView& view) const {
-  return std::make_unique<ProgramBody>(call_, grid_, view);
+  return std::make_unique<ProgramBody>(call_, grid_, core_use_, view);
 }
 
 UndefinedRead ProgramKernel::undefined_read(Origin origin) const {

@@ -29,8 +29,9 @@ class IndexMaps {
 
 class ProgramKernel final : public tessera::Kernel {
  public:
-  ProgramKernel(const Call& call, std::vector<std::int64_t> grid)
-      : call_(call), grid_(std::move(grid)) {}
+  /// `core_use`: of a TPU's core, by step of the main code; empty where it is not modelled.
+  ProgramKernel(const Call& call, std::vector<std::int64_t> grid, std::vector<CoreUse> core_use)
+      : call_(call), grid_(std::move(grid)), core_use_(std::move(core_use)) {}
   std::unique_ptr<Body> body(CoreView& view) const override;
   /// Not if it copies, or keeps scalars from step to step.
   bool counts() const override;
@@ -39,6 +40,7 @@ class ProgramKernel final : public tessera::Kernel {
  private:
   const Call& call_;
   std::vector<std::int64_t> grid_;
+  std::vector<CoreUse> core_use_;
 };
 
 }  // namespace tessera::program

@@ -175,7 +175,11 @@ Json timeline_json(const predict::Timeline& t, const Ledger& ledger) {
           {"exposed", t.exposed_seconds},
           {"idle", t.idle_seconds},
           {"binds", t.binds},
-          {"notes", {t.left_out.empty() ? "" : "Without " + t.left_out, t.warning}},
+          {"notes",
+           {t.most_seconds > 0 ? fmt::format("From {} to {}, by the {}", duration(t.least_seconds),
+                                             duration(t.most_seconds), t.model)
+                               : "",
+            t.left_out.empty() ? "" : "Without " + t.left_out, t.warning}},
           {"busy", busy},
           {"phases", phases},
           {"stalls", stalls},

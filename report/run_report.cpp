@@ -243,6 +243,11 @@ std::string timeline_lines(const RunReport& r) {
                             phases.empty() ? "first " : "then ", percent(p.end - p.begin), p.binds);
     text += fmt::format("{:<11} {}\n", "", phases);
   }
+  if (t.most_seconds > 0) {
+    text += fmt::format(
+        "{:<11} from {} to {}, as nine in ten kernels that it was not fitted to; by the {}\n", "",
+        duration(t.least_seconds), duration(t.most_seconds), t.model);
+  }
   if (!t.left_out.empty()) text += fmt::format("{:<11} without {}\n", "", t.left_out);
   if (!t.warning.empty()) text += fmt::format("{:<11} {}\n", "", t.warning);
   if (r.device.kind == DeviceSpec::Kind::gpu) {
@@ -354,7 +359,10 @@ Json timeline_json(const RunReport& r) {
   Json phases = Json::array();
   for (const predict::Phase& p : t.phases)
     phases.push_back({{"begin", p.begin}, {"end", p.end}, {"binds", p.binds}});
-  return {{"seconds", t.seconds},
+  return {{"model", t.model},
+          {"seconds", t.seconds},
+          {"least_seconds", t.least_seconds},
+          {"most_seconds", t.most_seconds},
           {"compute_seconds", t.compute_seconds},
           {"exposed_seconds", t.exposed_seconds},
           {"idle_seconds", t.idle_seconds},

@@ -23,6 +23,7 @@ struct Work {
   std::int64_t left_elements = 0;  ///< of their left operands, once for each piece of columns
   std::int64_t elements = 0;       ///< of all elementwise ops and row reductions, casts included
   std::int64_t held_product = 0;   ///< elements of the largest product that is held as a tile
+  CoreUse core{};                  ///< of a TPU core, where it is modelled (CoreModel)
 
   Work& add(const Work& o, std::int64_t times) {
     flops += times * o.flops;
@@ -32,6 +33,7 @@ struct Work {
     left_elements += times * o.left_elements;
     elements += times * o.elements;
     held_product = std::max(held_product, o.held_product);
+    core.add(o.core, times);
     return *this;
   }
   auto operator<=>(const Work&) const = default;
@@ -44,6 +46,8 @@ inline Work work_since(const OpState& before) {
   w.transcendentals = op_state.transcendentals - before.transcendentals;
   w.matrix_flops = op_state.matrix_flops - before.matrix_flops;
   w.elements = op_state.elements - before.elements;
+  w.core = op_state.core;
+  w.core.add(before.core, -1);
   return w;
 }
 

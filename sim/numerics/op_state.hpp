@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "sim/numerics/core_use.hpp"
 #include "sim/numerics/profile.hpp"
 
 namespace tessera {
@@ -14,6 +15,7 @@ struct OpState {
   std::int64_t transcendentals = 0;
   std::int64_t matrix_flops = 0;  ///< of `flops`: those of products, in bodies of modules
   std::int64_t elements = 0;      ///< of elementwise ops and row reductions, in bodies of modules
+  CoreUse core{};                 ///< in bodies of modules, where a core is modelled
   bool trap_nan = false;          ///< stop at an op that makes a NaN from numbers
   Profile profile = Profile::exact;
   const ErrorModel* error_model = nullptr;  ///< keep error bounds (sim/bounds); null: none

@@ -14,6 +14,7 @@
 #include "memory_model/ledger.hpp"
 #include "memory_model/moved_bytes.hpp"
 #include "sim/body/spec.hpp"
+#include "sim/pipeline/core_model.hpp"
 
 namespace tessera {
 
@@ -152,6 +153,7 @@ struct Plan {
   bool writes_inputs = false;  ///< bodies do, or scalars: the next step finds what they left
   bool compact = false;        ///< arrays of few rows have tiles of few rows, as Mosaic's
   int scoped_ref = -1;         ///< row of the ledger for buffers of run_scoped
+  CoreModel core;              ///< of a TPU's cores, if there is one for what bodies do
   Ledger ledger;               ///< the refs, no movements yet
 
   /// Steps of the parallel dims.

@@ -1,0 +1,74 @@
+// A TPU core's time for what a program asks of its units, without the TPU's compiler.
+//
+//   const UnitCosts* costs = unit_costs("v5e");          // null: none were measured
+//   const CountedCode c = counted(program, program.main, *costs);   // c.at[step].cycles
+//
+// The table (unit_costs/v5e.json, made by tpu_compiler/unit_costs.py) has for each row of units.hpp
+// the slots of each unit that the TPU's compiler uses and the bundles until its result is there,
+// fitted to the schedules of small kernels. A stretch of code without branches takes
+//
+//   cycles = block + jump x (it ends in a branch) + stretch x sqrt(sum over units of (slots /
+//            capacity)^2) + path x latency of its longest chain of operations
+//
+// Units work beside one another, but not all of the time: one that has most to do decides alone,
+// two that have as much take 1.4 times as long.
+//
+// Left out: the layouts that the compiler gives to registers (each has the default one of its
+// shape), spilled registers, what it fuses.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "program/program.hpp"
+#include "sim/pipeline/core_model.hpp"
+
+namespace tessera::program {
+
+struct UnitCost {
+  double latency = 0;                      ///< cycles
+  std::array<double, kCoreUnits> slots{};  ///< of each time
+};
+
+struct UnitCosts {
+  std::string chip;      ///< as DeviceSpec::Jax::chip
+  std::string compiler;  ///< whose schedules it was fitted to: "libtpu 0.0.42.1"
+  std::array<double, kCoreUnits> capacity{};
+  std::map<std::string, UnitCost> rows;
+  // Cycles.
+  double launch = 0;   ///< once
+  double operand = 0;  ///< of a grid of one step, each window
+  double step = 0;     ///< of the pipeline, each step, and two more to begin and to end
+  double window = 0;   ///< likewise, each window that moves
+  double map = 0;      ///< likewise, each number that their index maps load
+  double block = 0;    ///< of a stretch without branches
+  double jump = 0;     ///< of its branch
+  double stretch = 1;
+  double path = 1;
+  // Of held-out kernels nine in ten took between these times the predicted cycles.
+  double least = 1;
+  double most = 1;
+};
+
+/// Null if none were measured.
+const UnitCosts* unit_costs(const std::string& chip);
+
+struct CountedCode {
+  std::vector<CoreUse> at;              ///< by step: of the stretch that begins there
+  std::vector<std::string> unmeasured;  ///< rows that the table lacks
+};
+
+CountedCode counted(const Program& program, const Code& code, const UnitCosts& costs);
+
+/// What the pipeline takes besides, of `steps` steps: before and behind them all, and each step.
+struct PipelineCycles {
+  std::int64_t launch = 0;
+  std::int64_t step = 0;
+};
+PipelineCycles pipeline_cycles(const Program& program, std::int64_t steps, const UnitCosts& costs);
+
+/// The stretches of a program's code and what they ask of units, as JSON: what costs are fitted to.
+std::string units_json(const Program& program);
+
+}  // namespace tessera::program

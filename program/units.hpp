@@ -1,0 +1,36 @@
+// What ops ask of the units of a TPU core: rows of a table of costs (unit_costs.hpp), and how many
+// times each.
+//
+// A row is an op with its element type and what decides its cost: "arith.addf f32",
+// "vector.multi_reduction.add f32 lanes", "load bf16 unaligned". Times are registers of 8 x 128
+// words, of narrow types those that hold them packed; of products passes of 8 rows and tiles of
+// weights. Registers have the default layout of their shape: what the compiler chooses is not
+// known.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "program/ir.hpp"
+
+namespace tessera::program {
+
+/// Registers of 8 x 128 words that a vector takes; a mask those of 32-bit values.
+std::int64_t registers_of(const Shape& shape, DType dtype);
+
+/// What is known of a value while ops are planned.
+struct KnownValues {
+  std::function<bool(int)> repeats;  ///< a vector that repeats one scalar
+  /// A scalar that is a constant.
+  std::function<std::optional<std::int64_t>(int)> constant;
+};
+
+using UnitRows = std::vector<std::pair<std::string, std::int64_t>>;
+
+/// Rows and times; empty of what costs nothing: constants, views, the same registers.
+UnitRows unit_rows(const Module& module, const Operation& op, const KnownValues& known);
+
+}  // namespace tessera::program

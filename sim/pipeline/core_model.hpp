@@ -1,0 +1,28 @@
+// A model of a TPU core's time, as a plan carries it: what turns counted cycles (CoreUse) into
+// time, and how far it was from the compiler's schedules.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+
+#include "sim/numerics/core_use.hpp"
+
+namespace tessera {
+
+struct CoreModel {
+  std::string name;  ///< "the units of v5e, ..."; empty: there is none
+  double clock_hz = 0;
+  std::array<double, kCoreUnits> capacity{};  ///< slots of each unit in a cycle
+  std::int64_t launch_cycles = 0;             ///< before the first step and behind the last
+  std::int64_t step_cycles = 0;               ///< of the pipeline, each step
+  /// Nine in ten kernels that it was not fitted to took between `least` and `most` times the
+  /// predicted cycles.
+  double least = 1;
+  double most = 1;
+  std::string unmeasured;  ///< ops whose cost nobody measured, in words; may be empty
+
+  explicit operator bool() const { return !name.empty(); }
+};
+
+}  // namespace tessera

@@ -1,0 +1,204 @@
+// What ops ask of a TPU core's units, and the time that follows: by hand on modules of text, and
+// beside the schedules that the TPU's compiler made of real kernels (schedules_v5e.txt).
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <map>
+#include <sstream>
+
+#include "pallas/call_directory.hpp"
+#include "predict/timeline.hpp"
+#include "program/unit_costs.hpp"
+#include "tests/pallas/module_text.hpp"
+
+namespace tessera::pallas {
+
+namespace {
+
+/// Of the modules in schedules_v5e.txt, as predict/ACCURACY.md has them.
+constexpr double kMedian = 0.35;
+constexpr double kWorst = 0.8;
+
+/// Rows and times of a program, all stretches together.
+std::map<std::string, std::int64_t> asked(const Program& p) {
+  std::map<std::string, std::int64_t> times;
+  for (const program::UnitOp& op : p.main.units) {
+    for (const auto& [row, n] : op.rows) times[p.unit_rows[static_cast<std::size_t>(row)]] += n;
+  }
+  return times;
+}
+
+std::map<std::string, std::int64_t> asked_by(const std::string& arguments,
+                                             const std::string& body) {
+  return asked(*plan_module(load_module(module_text(arguments, body), "the test's module")));
+}
+
+RunOptions timed(const char* device) {
+  RunOptions options;
+  options.device = load_device(device);
+  options.trace_steps = 1 << 16;
+  options.dry = true;
+  return options;
+}
+
+predict::Timeline timeline(const RunResult& r) {
+  return predict::timeline_of(r.plan, r.trace, DType::f32);
+}
+
+/// x is added to itself `trips` times.
+std::unique_ptr<Program> looped(int trips) {
+  const std::string n = std::to_string(trips);
+  return plan_module(load_module(
+      module_text(
+          "%a: " + vmem("64x256xf32") + ", %o: " + vmem("64x256xf32"),
+          load_whole("%x", "%a", "64x256xf32", 2) +
+              "%zero = \"S.arith.constant\"() {value = 0 : i32} : () -> i32\n"
+              "%one = \"S.arith.constant\"() {value = 1 : i32} : () -> i32\n"
+              "%n = \"S.arith.constant\"() {value = " +
+              n +
+              " : i32} : () -> i32\n"
+              "%r = \"S.scf.for\"(%zero, %n, %one, %x) ({\n^bb0(%i: i32, %s: vector<64x256xf32>):\n"
+              "%y = \"S.arith.addf\"(%s, %x) {fastmath = #arith.fastmath<none>} : "
+              "(vector<64x256xf32>, vector<64x256xf32>) -> vector<64x256xf32>\n"
+              "\"S.scf.yield\"(%y) : (vector<64x256xf32>) -> ()\n}) : (i32, i32, i32, "
+              "vector<64x256xf32>) -> vector<64x256xf32>\n" +
+              store_whole("%r", "%o", "64x256xf32", 2)),
+      "the test's module"));
+}
+
+RunResult run_program(const Program& p, const Shape& shape, const RunOptions& options) {
+  Call call;
+  call.program = &p;
+  call.inputs = {array_of(DType::f32, shape, [](auto i) { return static_cast<double>(i % 7); })};
+  return run_call(call, options);
+}
+
+std::int64_t cycles_of_loop(int trips, bool dry = true) {
+  RunOptions options = timed("tpu-v5e");
+  options.dry = dry;
+  const auto program = looped(trips);
+  const RunResult r = run_program(*program, {64, 256}, options);
+  REQUIRE(r.ok());
+  REQUIRE(r.trace.works.size() == 1);
+  return r.trace.works[0].core.cycles;
+}
+
+/// Cycles in which the TPU's compiler issues bundles of each module of the corpus, on a v5e.
+std::map<std::string, double> scheduled() {
+  std::ifstream file(TESSERA_SCHEDULES);
+  std::map<std::string, double> cycles;
+  for (std::string line; std::getline(file, line);) {
+    if (line.empty() || line[0] == '#') continue;
+    std::istringstream words(line);
+    std::string name;
+    words >> name;
+    words >> cycles[name];
+  }
+  return cycles;
+}
+
+}  // namespace
+
+TEST_CASE("ops ask for the registers of their vectors", "[pallas][units]") {
+  // 20 x 300 f32: 3 registers down, 3 across; of bf16, 16 rows each: 2 down.
+  const auto f32 = asked_by(
+      "%a: " + vmem("20x300xf32") + ", %o: " + vmem("20x300xf32"),
+      load_whole("%x", "%a", "20x300xf32", 2) +
+          "%y = \"S.arith.addf\"(%x, %x) {fastmath = #arith.fastmath<none>} : (vector<20x300xf32>, "
+          "vector<20x300xf32>) -> vector<20x300xf32>\n" +
+          store_whole("%y", "%o", "20x300xf32", 2));
+  CHECK(f32 == std::map<std::string, std::int64_t>{
+                   {"load f32", 9}, {"arith.addf f32", 9}, {"store f32", 9}});
+  const auto bf16 =
+      asked_by("%a: " + vmem("20x300xbf16") + ", %o: " + vmem("20x300xbf16"),
+               load_whole("%x", "%a", "20x300xbf16", 2) +
+                   "%y = \"S.arith.mulf\"(%x, %x) {fastmath = #arith.fastmath<none>} : "
+                   "(vector<20x300xbf16>, vector<20x300xbf16>) -> vector<20x300xbf16>\n" +
+                   store_whole("%y", "%o", "20x300xbf16", 2));
+  CHECK(bf16 == std::map<std::string, std::int64_t>{
+                    {"load bf16", 6}, {"arith.mulf bf16", 6}, {"store bf16", 6}});
+}
+
+TEST_CASE("a reduction asks for an op per register, then for one along it", "[pallas][units]") {
+  const auto reduced = [](const char* dim, const char* shape) {
+    return asked_by("%a: " + vmem("16x512xf32") + ", %o: " + vmem(std::string(shape)),
+                    load_whole("%x", "%a", "16x512xf32", 2) +
+                        "%c = \"S.arith.constant\"() {value = dense<0.0> : vector<" + shape +
+                        ">} : () -> vector<" + shape +
+                        ">\n%y = \"S.vector.multi_reduction\"(%x, %c) {kind = "
+                        "#vector.kind<add>, reduction_dims = array<i64: " +
+                        dim + ">} : (vector<16x512xf32>, vector<" + shape + ">) -> vector<" +
+                        shape + ">\n" + store_whole("%y", "%o", shape, 1));
+  };
+  // 2 x 4 registers: four become one on each row of registers, or two on each column.
+  const auto rows = reduced("1", "16xf32");
+  CHECK(rows.at("vector.multi_reduction.add f32") == 6);
+  CHECK(rows.at("vector.multi_reduction.add f32 lanes") == 2);
+  const auto columns = reduced("0", "512xf32");
+  CHECK(columns.at("vector.multi_reduction.add f32") == 4);
+  CHECK(columns.at("vector.multi_reduction.add f32 sublanes") == 4);
+}
+
+TEST_CASE("each turn of a loop takes as many cycles", "[pallas][units]") {
+  const std::int64_t one = cycles_of_loop(1);
+  const std::int64_t turn = cycles_of_loop(2) - one;
+  CHECK(turn >= 16 / 4);  // 16 additions, 4 in a bundle
+  CHECK(cycles_of_loop(100) == one + 99 * turn);
+  CHECK(cycles_of_loop(5, false) == one + 4 * turn);  // with values, too
+}
+
+TEST_CASE("a prediction says which model made it, and how far off it may be", "[pallas][units]") {
+  const auto program = looped(1000);
+  const predict::Timeline v5e = timeline(run_program(*program, {64, 256}, timed("tpu-v5e")));
+  REQUIRE(v5e.unmodelled.empty());
+  CHECK(v5e.model.find("v5e") != std::string::npos);
+  CHECK(v5e.left_out.empty());
+  CHECK(v5e.binds == "compute");
+  CHECK(0 < v5e.least_seconds);
+  CHECK(v5e.least_seconds < v5e.seconds);
+  CHECK(v5e.seconds < v5e.most_seconds);
+  // 16 adds a turn, 4 in a bundle.
+  CHECK(v5e.seconds >= 1000 * 4 / 1.5e9);
+  const predict::Timeline v6e = timeline(run_program(*program, {64, 256}, timed("tpu-v6e")));
+  CHECK(v6e.model == "published rates");
+  CHECK(v6e.most_seconds == 0);
+  CHECK(v6e.least_seconds == 0);
+}
+
+TEST_CASE("what nobody measured is left out by name", "[pallas][units]") {
+  program::UnitCosts costs = *program::unit_costs("v5e");
+  const auto program = looped(1);
+  CHECK(program::counted(*program, program->main, costs).unmeasured.empty());
+  costs.rows.erase("arith.addf f32");
+  CHECK(program::counted(*program, program->main, costs).unmeasured ==
+        std::vector<std::string>{"arith.addf f32"});
+}
+
+TEST_CASE("real kernels compute for about as long as their schedules", "[pallas][units][corpus]") {
+  std::vector<double> off;
+  for (const auto& [name, cycles] : scheduled()) {
+    const std::string folder = std::string(TESSERA_CORPUS) + "/" + name;
+    if (!std::filesystem::exists(folder)) continue;
+    CAPTURE(name);
+    const RecordedCall r = read_call(folder);
+    RunOptions options = timed("tpu-v5e");
+    options.cores = r.cores;
+    const RunResult result = run_call(r.call, options);
+    REQUIRE(result.ok());
+    const predict::Timeline line = timeline(result);
+    REQUIRE(line.unmodelled.empty());
+    const double predicted = line.compute_seconds * result.plan.core.clock_hz;
+    CAPTURE(cycles, predicted);
+    off.push_back(std::max(predicted / cycles, cycles / predicted) - 1);
+    CHECK(off.back() <= kWorst);
+  }
+  if (off.empty()) {
+    std::cerr << "skipped: no " << TESSERA_CORPUS << "\n";
+    return;
+  }
+  std::ranges::sort(off);
+  CHECK(off[off.size() / 2] < kMedian);
+}
+
+}  // namespace tessera::pallas

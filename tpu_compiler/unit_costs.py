@@ -1,0 +1,239 @@
+"""Fits what ops cost on a TPU core to the schedules of small kernels, and says how far off it is on others.
+
+    python tpu_compiler/unit_costs.py fit TESSERA UNITS... --table program/unit_costs/v5e.json [--chip v5e]
+    python tpu_compiler/unit_costs.py judge TESSERA CALLS... --table program/unit_costs/v5e.json [--keep]
+
+UNITS and CALLS are folders of calls with a schedule.json, as tpu_compiler/unit_kernels.py leaves them. What a call's ops ask of
+units, `tessera show CALL --units` says; how cycles follow from a table is in program/unit_costs.hpp, and once more here, for
+kernels of one stretch of code. `fit` writes the table; `judge` prints how the predicted bundles compare with the compiler's,
+and with --keep writes nine in ten into the table as its interval. Needs numpy.
+"""
+import argparse
+import collections
+import concurrent.futures
+import json
+import pathlib
+import subprocess
+import sys
+
+import numpy as np
+
+UNITS = ["MXU", "XLU", "VALU", "VPOP", "EUP", "load", "store", "scalar"]
+LISTED = [[0], [1], [2], [3], [4], [5, 6], [7, 8], [9]]  # columns of a listing: what is filled loads, what is spilled stores
+# Read off listings: a slot each. A copy takes about four scalars to begin, and two bundles to wait for.
+READ = {"scalar": {"scalar": 1, "latency": 1}, "memref.load": {"scalar": 1, "latency": 4}, "memref.store": {"scalar": 1, "latency": 1},
+        "tpu.memref_slice": {"scalar": 1, "latency": 1}, "tpu.enqueue_dma": {"scalar": 4, "latency": 4},
+        "tpu.wait_dma2": {"scalar": 1, "latency": 2}, "tpu.sem_signal": {"scalar": 1, "latency": 1},
+        "tpu.sem_wait": {"scalar": 1, "latency": 2}, "tpu.device_id": {"scalar": 1, "latency": 1}}
+
+
+def asked(tessera, call):
+    """What the call's ops ask of units, kept beside it."""
+    kept = call / "units.json"
+    if not kept.exists():
+        done = subprocess.run([tessera, "show", str(call), "--units"], capture_output=True, text=True)
+        if done.returncode != 0:
+            return None
+        kept.write_text(done.stdout)
+    return json.loads(kept.read_text())
+
+
+class Kernel:
+    """A kernel of one stretch of code."""
+
+    def __init__(self, call, units, schedule):
+        self.name = call.name
+        self.family = call.name.split("_", 1)[1]
+        self.bundles = schedule["bundles"]
+        self.slots = np.array([sum(schedule["slots"][c] for c in columns) for columns in LISTED], float)
+        self.capacity = [schedule["capacity"][columns[0]] for columns in LISTED]
+        # About four scalars start a copy: XLA keeps some operands in VMEM, which the kernel need not copy.
+        self.windows = units["windows"]
+        self.copies = min(self.windows, int(self.slots[UNITS.index("scalar")]) // 4)
+        names = units["rows"]
+        self.ops = [(op["reads"], op["makes"], [(names[row], times) for row, times in op["rows"]])
+                    for block in units["blocks"] for op in block["ops"]]
+        self.times = collections.Counter()
+        for _, _, rows in self.ops:
+            for row, times in rows:
+                self.times[row] += times
+
+    def path(self, latency):
+        """The rows of its longest chain, and its length."""
+        done = {}
+        best = (0.0, ())
+        for reads, makes, rows in self.ops:
+            at, chain = max((done[v] for v in reads if v in done), key=lambda d: d[0], default=(0.0, ()))
+            for row, _ in rows:
+                at, chain = at + latency.get(row, 1.0), (chain, row)
+            for v in makes:
+                done[v] = (at, chain)
+            if at >= best[0]:
+                best = (at, chain)
+        counts = collections.Counter()
+        chain = best[1]
+        while chain:
+            chain, row = chain
+            counts[row] += 1
+        return counts, best[0]
+
+
+def kernels_of(tessera, folders):
+    calls = [c for folder in folders for c in sorted(folder.iterdir()) if (c / "schedule.json").exists()]
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        found = list(pool.map(lambda c: asked(tessera, c), calls))
+    refused = branch = 0
+    kernels = []
+    for call, units in zip(calls, found):
+        if units is None:
+            refused += 1
+        elif len(units["blocks"]) > 1:
+            branch += 1
+        else:
+            kernels.append(Kernel(call, units, json.loads((call / "schedule.json").read_text())))
+    print(f"{len(kernels)} kernels of one stretch of code; tessera refuses {refused}, {branch} more branch", file=sys.stderr)
+    return kernels
+
+
+def least_squares(a, b, x, sweeps=100):
+    """x >= 0 that makes a x close to b: coordinate descent."""
+    gram, aim = a.T @ a, a.T @ b
+    gram[np.diag_indices_from(gram)] += 1e-9
+    for _ in range(sweeps):
+        before = x.copy()
+        for j in range(len(x)):
+            x[j] = max(0.0, x[j] + (aim[j] - gram[j] @ x) / gram[j, j])
+        if np.max(np.abs(x - before)) < 1e-7:
+            break
+    return x
+
+
+def robust(a, b, weight):
+    """The same, with kernels that fit badly counted less."""
+    x = least_squares(a * weight[:, None], b * weight, np.zeros(a.shape[1]))
+    for _ in range(4):
+        off = np.abs(a @ x - b) * weight
+        scale = max(1e-3, 2 * np.median(off))
+        w = weight / np.sqrt(np.maximum(1, off / scale))
+        x = least_squares(a * w[:, None], b * w, x)
+    return x
+
+
+def bound(kernel, table):
+    """Cycles of all units together: the root of the sum of their squares, as they overlap, but not all of the time."""
+    slots = sum((times * np.array([table["rows"].get(row, {}).get(u, 0) for u in UNITS]) for row, times in kernel.times.items()),
+                np.zeros(len(UNITS)))
+    return sum((s / table["capacity"][u]) ** 2 for s, u in zip(slots, UNITS)) ** 0.5
+
+
+def predicted(kernel, table):
+    fixed = table["cycles"]
+    latency = {row: cost.get("latency", 0) for row, cost in table["rows"].items()}
+    return (fixed["launch"] + fixed["operand"] * kernel.windows + fixed["block"]
+            + fixed["stretch"] * bound(kernel, table) + fixed["path"] * kernel.path(latency)[1])
+
+
+def occupy_matrix_units(kernels, costs):
+    """A pass takes its matrix unit for longer than the bundle that begins it: as many slots as kernels of products take cycles."""
+    capacity = kernels[0].capacity[UNITS.index("MXU")]
+    for row in [r for r in costs if r.startswith("tpu.matmul pass")]:
+        kind = row.removeprefix("tpu.matmul pass")
+        others = [r for r in costs if r.startswith("tpu.matmul weights" + kind)]
+        chosen = [k for k in kernels if k.times[row] and sum(k.times[r] for r in others) == sum(
+            n for r, n in k.times.items() if r.startswith("tpu.matmul weights"))
+                  and not any(r.startswith(("arith", "math", "vector", "tpu.matmul left")) for r in k.times)]
+        if len(chosen) < 6:
+            continue
+        times = np.array([[1.0, k.times[row], sum(k.times[r] for r in others)] for k in chosen])
+        bundles = np.array([k.bundles for k in chosen], float)
+        _, a_pass, a_tile = robust(times, bundles, 1 / bundles)
+        costs[row]["MXU"] = round(capacity * float(a_pass), 2)
+        for r in others:
+            costs[r]["MXU"] = round(capacity * float(a_tile), 2)
+
+
+def fit(kernels, chip, compiler):
+    rows = sorted({row for k in kernels for row in k.times})
+    at = {row: i for i, row in enumerate(rows)}
+    times = np.zeros((len(kernels), len(rows)))
+    for i, k in enumerate(kernels):
+        for row, n in k.times.items():
+            times[i, at[row]] = n
+    always = np.array([[1.0, k.copies] for k in kernels])
+    costs = {row: {} for row in rows}
+    for u, unit in enumerate(UNITS):
+        slots = np.array([k.slots[u] for k in kernels])
+        x = robust(np.hstack([always, times]), slots, 1 / (4 + slots))
+        for row, c in zip(rows, x[2:]):
+            if c >= 0.004:
+                costs[row][unit] = round(float(c), 3)
+    occupy_matrix_units(kernels, costs)
+    table = {"chip": chip, "compiler": compiler, "capacity": dict(zip(UNITS, kernels[0].capacity)), "rows": costs}
+    most = np.array([bound(k, table) for k in kernels])
+    bundles = np.array([k.bundles for k in kernels], float)
+    latency = {row: 1.0 for row in rows}
+    for _ in range(4):
+        chains = np.zeros((len(kernels), len(rows)))
+        for i, k in enumerate(kernels):
+            for row, n in k.path(latency)[0].items():
+                chains[i, at[row]] = n
+        x = robust(np.hstack([always, most[:, None], chains]), bundles, 1 / bundles)
+        latency = {row: float(c) for row, c in zip(rows, x[3:])}
+    for row in rows:
+        if latency[row] >= 0.05:
+            costs[row]["latency"] = round(latency[row], 1)
+    table["cycles"] = {"launch": round(x[0], 1), "operand": round(x[1], 1), "step": 0, "window": 0, "map": 0, "block": 0, "jump": 0,
+                       "stretch": round(x[2], 3), "path": 1}
+    costs.update(READ)
+    return table
+
+
+def judged(kernels, table, show=12):
+    """Ratios schedule / prediction, by how far off."""
+    ratios = np.array([k.bundles / predicted(k, table) for k in kernels])
+    off = np.maximum(ratios, 1 / ratios) - 1
+    print(f"{len(kernels)} kernels: half within {100 * np.median(off):.0f} %, nine in ten within {100 * np.quantile(off, 0.9):.0f} %, "
+          f"worst {1 + off.max():.1f} x")
+    families = collections.defaultdict(list)
+    for k, o in zip(kernels, off):
+        families[k.family].append(o)
+    for family, all_of in sorted(families.items(), key=lambda f: -np.median(f[1]))[:show]:
+        print(f"  {family}: {len(all_of)} kernels, median {100 * np.median(all_of):.0f} %, worst {100 * max(all_of):.0f} %")
+    for i in np.argsort(-off)[:show]:
+        k = kernels[i]
+        print(f"  {k.name}: {k.bundles} bundles, {predicted(k, table):.0f} predicted; {dict(k.times)}")
+    return ratios
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=["fit", "judge"])
+    parser.add_argument("tessera")
+    parser.add_argument("folders", nargs="+", type=pathlib.Path)
+    parser.add_argument("--table", required=True, type=pathlib.Path)
+    parser.add_argument("--chip", default="v5e")
+    parser.add_argument("--compiler", default="libtpu 0.0.42.1")
+    parser.add_argument("--keep", action="store_true")
+    arguments = parser.parse_args()
+    kernels = kernels_of(arguments.tessera, arguments.folders)
+    if arguments.what == "fit":
+        table = fit(kernels, arguments.chip, arguments.compiler)
+        before = json.loads(arguments.table.read_text()) if arguments.table.exists() else {}
+        table["held_out"] = before.get("held_out", {"least": 0.5, "most": 2.0})
+        for name in ("step", "window", "map", "block", "jump"):
+            table["cycles"][name] = before.get("cycles", {}).get(name, 0)
+    else:
+        table = json.loads(arguments.table.read_text())
+    ratios = judged(kernels, table)
+    if arguments.keep:
+        table["held_out"] = {"kernels": len(kernels), "least": round(float(np.quantile(ratios, 0.05)), 2),
+                             "most": round(float(np.quantile(ratios, 0.95)), 2)}
+    if arguments.what == "fit" or arguments.keep:
+        order = ["chip", "compiler", "capacity", "cycles", "held_out"]
+        lines = [f'"{key}": {json.dumps(table[key])}' for key in order]
+        rows = ",\n".join(f"  {json.dumps(row)}: {json.dumps(cost)}" for row, cost in sorted(table["rows"].items()))
+        arguments.table.write_text("{" + ",\n".join(lines) + ',\n"rows": {\n' + rows + "\n}}\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,411 @@
+"""Small Pallas TPU kernels of one operation each, and what of each unit the TPU's compiler uses for them.
+
+    python tpu_compiler/unit_kernels.py FOLDER [--chip v5e] [--only WORD]
+    python tpu_compiler/unit_kernels.py FOLDER --calls CALL...
+
+FOLDER/0000_name/ holds the call (kernel.mlirbc, config.json, meta.json, zeros as inputs) and schedule.json: bundles of the kernel and
+the slots of each unit in them. Kernels have neither grid nor loop: every bundle runs once, so that bundles are cycles but for
+waits. With --calls, kernels that draw_kernels.py drew are measured instead, those without a branch; the compiler aborts on some, or never
+ends: start it again until it ends. Needs jax and libtpu; what of a listing is read is its columns of slots and its branches.
+"""
+import argparse
+import base64
+import faulthandler
+import functools
+import json
+import pathlib
+import re
+import sys
+import tempfile
+
+import ask
+
+LISTINGS = tempfile.mkdtemp(prefix="tessera-units-")
+ask.prepare(LISTINGS, schedule=True)  # before jax is imported
+
+import draw_kernels as draw  # noqa: E402
+import jax  # noqa: E402
+import jax.numpy as jnp  # noqa: E402
+import numpy as np  # noqa: E402
+from jax import lax  # noqa: E402
+from jax.experimental import pallas as pl  # noqa: E402
+from jax.experimental.pallas import tpu as pltpu  # noqa: E402
+
+F32, BF16, I32, I16, I8 = "float32", "bfloat16", "int32", "int16", "int8"
+SHAPES = [(8, 128), (64, 256), (96, 512)]
+NARROW_SHAPES = [(32, 128), (64, 256), (192, 512)]
+KERNELS = []
+GRIDS = []
+
+
+def add(name, body, *inputs):
+    KERNELS.append((name, body, [draw.struct(shape, dtype) for shape, dtype in inputs]))
+
+
+def shapes_of(dtype):
+    return SHAPES if jnp.dtype(dtype).itemsize == 4 else NARROW_SHAPES
+
+
+def elementwise():
+    unary = {"exp": jnp.exp, "exp2": jnp.exp2, "log": jnp.log, "log1p": jnp.log1p, "tanh": jnp.tanh, "rsqrt": lax.rsqrt,
+             "sqrt": jnp.sqrt, "abs": jnp.abs, "neg": jnp.negative, "floor": jnp.floor, "ceil": jnp.ceil, "round": jnp.round,
+             "logistic": jax.nn.sigmoid, "erf": lax.erf, "sin": jnp.sin, "cos": jnp.cos,
+             "reciprocal": lambda x: pl.reciprocal(x, approx=False), "approximate": lambda x: pl.reciprocal(x, approx=True)}
+    for name, op in unary.items():
+        for dtype in (F32, BF16):
+            for shape in shapes_of(dtype):
+                add(f"{name}_{dtype}", op, (shape, dtype))
+    for shape in SHAPES:
+        add("abs_int32", jnp.abs, (shape, I32))
+    binary = {"add": lax.add, "sub": lax.sub, "mul": lax.mul, "max": lax.max, "min": lax.min}
+    for name, op in binary.items():
+        for dtype in (F32, BF16, I32, I16, I8):
+            for shape in shapes_of(dtype):
+                add(f"{name}_{dtype}", op, (shape, dtype), (shape, dtype))
+    for name, op in {"div": lax.div, "pow": jnp.power}.items():
+        for dtype in (F32, BF16):
+            for shape in shapes_of(dtype):
+                add(f"{name}_{dtype}", op, (shape, dtype), (shape, dtype))
+    for name, op in {"div": lax.div, "rem": lax.rem}.items():
+        for shape in SHAPES:
+            add(f"{name}_int32", op, (shape, I32), (shape, I32))
+            add(f"{name}_uint32", op, (shape, "uint32"), (shape, "uint32"))
+    bits = {"and": lax.bitwise_and, "or": lax.bitwise_or, "xor": lax.bitwise_xor, "shl": lax.shift_left,
+            "shrl": lax.shift_right_logical, "shra": lax.shift_right_arithmetic}
+    for name, op in bits.items():
+        for dtype in (I32, I16, I8):
+            for shape in shapes_of(dtype):
+                add(f"{name}_{dtype}", op, (shape, dtype), (shape, dtype))
+    for by in (3, 13, 16, 29):
+        for shape in SHAPES:
+            add(f"shl_constant{by}", lambda x, by=by: lax.shift_left(x, jnp.int32(by)), (shape, I32))
+            add(f"shrl_constant{by}", lambda x, by=by: lax.shift_right_logical(x, jnp.int32(by)), (shape, I32))
+    for shape in SHAPES:
+        add("mul_constant", lambda x: x * jnp.int32(-766435501), (shape, I32))
+        add("xor_constant", lambda x: x ^ jnp.int32(-766435501), (shape, I32))
+        add("add_constant", lambda x: x + jnp.int32(466688986), (shape, I32))
+        add("mul_constant_float32", lambda x: x * 1.375, (shape, F32))
+    # Chains as of a generator of random numbers.
+    def rounds(n):
+        def body(x, y):
+            for i in range(n):
+                x = x + y
+                r = (13, 15, 26, 6)[i % 4]
+                y = lax.shift_left(y, jnp.int32(r)) | lax.shift_right_logical(y, jnp.int32(32 - r))
+                y = x ^ y
+            return x ^ y
+        return body
+    for n in (1, 4, 12):
+        for shape in SHAPES[:2]:
+            add(f"rounds{n}", rounds(n), (shape, I32), (shape, I32))
+    def high(x, y):
+        a, b = lax.shift_right_logical(x, jnp.int32(16)), x & 0xffff
+        c, d = lax.shift_right_logical(y, jnp.int32(16)), y & 0xffff
+        return a * c + lax.shift_right_logical(b * d + a * d + b * c, jnp.int32(16))
+    for shape in SHAPES:
+        add("high", high, (shape, I32), (shape, I32))
+    compares = {"lt": lax.lt, "eq": lax.eq, "ge": lax.ge, "ne": lax.ne}
+    for name, op in compares.items():
+        for dtype in (F32, BF16, I32, I16, I8):
+            for shape in shapes_of(dtype):
+                add(f"{name}_select_{dtype}", lambda x, y, op=op: jnp.where(op(x, y), x, y), (shape, dtype), (shape, dtype))
+    for dtype in (F32, I32):
+        for shape in SHAPES:
+            add(f"mask_and_{dtype}", lambda x, y: jnp.where((x < y) & (y > 3), x, y), (shape, dtype), (shape, dtype))
+            add(f"mask_or_{dtype}", lambda x, y: jnp.where((x < y) | (y > 3), x, y), (shape, dtype), (shape, dtype))
+            add(f"mask_cast_{dtype}", lambda x, y: (x < y).astype(x.dtype), (shape, dtype), (shape, dtype))
+    for source in (F32, BF16, I32, I16, I8):
+        for to in (F32, BF16, I32, I16, I8):
+            if source == to:
+                continue
+            for shape in NARROW_SHAPES:
+                add(f"cast_{source}_{to}", lambda x, to=to: x.astype(to), (shape, source))
+    for dtype in (F32, BF16, I32, I8):
+        for shape in shapes_of(dtype) + [(256, 512)]:
+            add(f"copy_{dtype}", lambda x: x, (shape, dtype))
+    for source, to in ((F32, I32), (BF16, I16), (BF16, F32), (F32, BF16)):
+        for shape in NARROW_SHAPES:
+            add(f"bitcast_{source}_{to}", lambda x, to=to: pltpu.bitcast(x, jnp.dtype(to)), (shape, source))
+    for shape in SHAPES:
+        for dim in (0, 1):
+            add(f"iota{dim}", lambda x, shape=shape, dim=dim: x + lax.broadcasted_iota(jnp.int32, shape, dim), (shape, I32))
+            add(f"causal{dim}", lambda x, shape=shape: jnp.where(
+                lax.broadcasted_iota(jnp.int32, shape, 0) >= lax.broadcasted_iota(jnp.int32, shape, 1), x, -1e30), (shape, F32))
+
+
+def reductions():
+    for name, op in {"sum": jnp.sum, "max": jnp.max, "min": jnp.min}.items():
+        for dtype in (F32, BF16, I32):
+            for shape in shapes_of(dtype) + [(256, 128), (128, 1024)]:
+                for axis in (0, 1):
+                    if dtype == I32 and name == "sum" and axis == 1:
+                        continue
+                    add(f"{name}{axis}_{dtype}", lambda x, op=op, axis=axis: op(x, axis=axis, keepdims=True).astype(x.dtype),
+                        (shape, dtype))
+    for shape in SHAPES:
+        add("argmax1", lambda x: jnp.argmax(x, axis=1, keepdims=True).astype(jnp.int32), (shape, F32))
+        add("argmax0", lambda x: jnp.argmax(x, axis=0, keepdims=True).astype(jnp.int32), (shape, F32))
+        add("leading_sum", lambda x: jnp.sum(x, axis=0), ((4, *shape), F32))
+        add("leading_max", lambda x: jnp.max(x, axis=0), ((4, *shape), F32))
+        add("sum_to_one", lambda x: jnp.sum(x).reshape(1, 1), (shape, F32))
+
+
+def moves():
+    for dtype in (F32, BF16, I32, I8):
+        for shape in shapes_of(dtype):
+            add(f"broadcast_rows_{dtype}", lambda x, y: x + y, (shape, dtype), ((1, shape[1]), dtype))
+            add(f"broadcast_columns_{dtype}", lambda x, y: x + y, (shape, dtype), ((shape[0], 1), dtype))
+            add(f"broadcast_leading_{dtype}", lambda x, y: x + y, ((3, *shape), dtype), ((1, *shape), dtype))
+    for dtype in (F32, BF16, I32, I8):
+        for shape in [(8, 128), (32, 128), (128, 128), (128, 256), (256, 256), (64, 512), (128, 64)]:
+            add(f"transpose_{dtype}", jnp.transpose, (shape, dtype))
+    for dtype in (F32, BF16):
+        for shape in [(2, 32, 128), (4, 128, 128), (8, 16, 256)]:
+            add(f"transpose_batch_{dtype}", lambda x: jnp.transpose(x, (0, 2, 1)), (shape, dtype))
+            add(f"transpose_leading_{dtype}", lambda x: jnp.transpose(x, (1, 0, 2)), (shape, dtype))
+    for dtype in (F32, I32, BF16):
+        for shape in shapes_of(dtype):
+            for axis in (0, 1):
+                for by in (1, 8):
+                    add(f"roll{axis}_{by}_{dtype}", lambda x, by=by, axis=axis: pltpu.roll(x, by, axis), (shape, dtype))
+    for dtype in (F32, BF16, I8):
+        for shape in shapes_of(dtype):
+            r, c = shape
+            add(f"slice_half_{dtype}", lambda x: x[: x.shape[0] // 2], (shape, dtype))
+            add(f"slice_rows1_{dtype}", lambda x: x[1:], (shape, dtype))
+            add(f"slice_lanes1_{dtype}", lambda x: x[:, 1:], (shape, dtype))
+            add(f"slice_lanes64_{dtype}", lambda x: x[:, 64:], (shape, dtype))
+            add(f"concatenate0_{dtype}", lambda x, y: jnp.concatenate([x, y], 0), (shape, dtype), (shape, dtype))
+            add(f"concatenate1_{dtype}", lambda x, y: jnp.concatenate([x, y], 1), (shape, dtype), (shape, dtype))
+            add(f"concatenate1_64_{dtype}", lambda x, y: jnp.concatenate([x, y], 1), ((r, 64), dtype), ((r, 64), dtype))
+            add(f"concatenate0_odd_{dtype}", lambda x, y: jnp.concatenate([x, y], 0), ((r - 3, c), dtype), ((r, c), dtype))
+            add(f"repeat0_{dtype}", lambda x: jnp.tile(x, (2, 1)), (shape, dtype))
+            add(f"repeat1_{dtype}", lambda x: jnp.tile(x, (1, 3)), (shape, dtype))
+            add(f"repeat_elements0_{dtype}", lambda x: jnp.repeat(x, 2, 0), (shape, dtype))
+            add(f"repeat_elements1_{dtype}", lambda x: jnp.repeat(x, 2, 1), ((r, 128), dtype))
+            add(f"flat_{dtype}", lambda x: x.reshape(1, -1), ((r, 128), dtype))
+            add(f"column_to_row_{dtype}", lambda x: x.reshape(1, -1), ((r, 1), dtype))
+            add(f"row_to_column_{dtype}", lambda x: x.reshape(-1, 1), ((1, r), dtype))
+            add(f"split_rows_{dtype}", lambda x: x.reshape(x.shape[0] // 8, 8, x.shape[1]), (shape, dtype))
+            add(f"split_rows4_{dtype}", lambda x: x.reshape(x.shape[0] // 4, 4, x.shape[1]), (shape, dtype))
+            add(f"merge_lanes_{dtype}", lambda x: x.reshape(x.shape[0] // 2, -1), ((r, 128), dtype))
+            add(f"split_lanes_{dtype}", lambda x: x.reshape(x.shape[0], 2, -1), ((r, 256), dtype))
+            add(f"row_of_one_{dtype}", lambda x: x.reshape(x.shape[0], 1, x.shape[1]), (shape, dtype))
+    for shape in [(8, 128), (16, 128), (32, 128), (8, 256)]:
+        for axis in (0, 1):
+            add(f"gather{axis}", lambda x, i, axis=axis: jnp.take_along_axis(x, i, axis, mode="promise_in_bounds"),
+                (shape, F32), (shape, I32))
+    for shape in SHAPES:
+        for axis in (0, 1):
+            add(f"cumsum{axis}", lambda x, axis=axis: jnp.cumsum(x, axis), (shape, F32))
+
+
+def refs():
+    """Slices of refs: aligned to tiles or not."""
+    def of(kernel, name, inputs, output):
+        KERNELS.append((name, kernel, [draw.struct(s, d) for s, d in inputs], draw.struct(*output)))
+    for dtype in (F32, BF16, I8):
+        for rows, columns in [(32, 128), (64, 256), (128, 512)]:
+            for first, lane in ((0, 0), (1, 0), (8, 0), (0, 128), (0, 64), (3, 64)):
+                def load(x, o, first=first, lane=lane):
+                    o[...] = x[first:first + o.shape[0], lane:lane + o.shape[1]]
+
+                def store(x, o, first=first, lane=lane):
+                    o[first:first + x.shape[0], lane:lane + x.shape[1]] = x[...]
+                large = ((rows + 16, columns + 128), dtype)
+                small = ((rows, columns), dtype)
+                of(load, f"load_{first}_{lane}_{dtype}", [large], small)
+                of(store, f"store_{first}_{lane}_{dtype}", [small], large)
+    for rows in (8, 64):
+        for stride in (2, 4):
+            def strided(x, o, stride=stride):
+                o[...] = x[pl.ds(0, o.shape[0], stride), :]
+            of(strided, f"strided{stride}", [((rows * stride, 128), F32)], ((rows, 128), F32))
+    for n in (1, 16, 64):
+        def accumulate(x, o, n=n):
+            for _ in range(4):
+                o[...] += x[...]
+        of(accumulate, "accumulate", [((8 * n, 128), F32)], ((8 * n, 128), F32))
+
+        def filled(x, o):
+            o[...] = jnp.full(o.shape, x[0, 0])
+        of(filled, "filled", [((8, 128), F32)], ((8 * n, 128), F32))
+
+        def zeros(x, o):
+            o[...] = jnp.zeros_like(o)
+        of(zeros, "zeros", [((8, 128), F32)], ((8 * n, 128), F32))
+
+
+def more():
+    """What real kernels have besides."""
+    for shape in SHAPES:
+        add("more_div", lambda x: lax.div(x, jnp.int32(7)), (shape, I32))
+        add("more_rem", lambda x: lax.rem(x, jnp.int32(7)), (shape, I32))
+        add("more_floor_div", lambda x: x // 8, (shape, I32))
+    for m, k, n in [(8, 128, 128), (64, 128, 128), (128, 128, 128), (128, 256, 128), (128, 128, 256), (256, 256, 256), (512, 128, 128)]:
+        for rhs, numbers in (((k, n), (((1,), (0,)), ((), ()))), ((n, k), (((1,), (1,)), ((), ())))):
+            add("more_dot", lambda x, y, numbers=numbers: lax.dot_general(x, y, numbers, preferred_element_type=jnp.float32),
+                ((m, k), F32), (rhs, BF16))
+    for dtype in (I16, "float8_e4m3fn"):
+        for shape in [(32, 128), (128, 128), (128, 256), (64, 512)]:
+            add(f"more_transpose_{dtype}", jnp.transpose, (shape, dtype))
+    for shape in NARROW_SHAPES:
+        add("more_f8", lambda x: x.astype(jnp.float32), (shape, "float8_e4m3fn"))
+        add("more_f8", lambda x: x.astype(jnp.bfloat16), (shape, "float8_e4m3fn"))
+        for dtype in (F32, BF16):
+            add("more_line", lambda x: jnp.sum(x.astype(jnp.float32), 1), (shape, dtype))
+            add("more_line", lambda x: jnp.max(x, 0), (shape, dtype))
+
+
+def products():
+    sizes = [(8, 128, 128), (64, 128, 128), (128, 128, 128), (128, 256, 128), (128, 128, 256), (256, 256, 256), (512, 128, 128),
+             (128, 512, 128), (128, 128, 512), (512, 512, 512), (16, 512, 512), (128, 64, 128), (128, 128, 64), (32, 64, 32)]
+    for left, out in ((F32, F32), (BF16, F32), (BF16, BF16), (I8, I32)):
+        for m, k, n in sizes:
+            for rhs, numbers in (((k, n), (((1,), (0,)), ((), ()))), ((n, k), (((1,), (1,)), ((), ())))):
+                name = f"dot{'t' if rhs != (k, n) or numbers[0][1] == (1,) else ''}_{left}_{out}"
+                add(name, lambda x, y, numbers=numbers, out=out: lax.dot_general(x, y, numbers, preferred_element_type=out),
+                    ((m, k), left), (rhs, left))
+    for m, k, n in sizes[:8]:
+        add("dot_highest", lambda x, y: lax.dot(x, y, precision=lax.Precision.HIGHEST, preferred_element_type=jnp.float32),
+            ((m, k), F32), ((k, n), F32))
+        add("dot_left_transposed", lambda x, y: lax.dot_general(x, y, (((0,), (0,)), ((), ())), preferred_element_type=jnp.float32),
+            ((k, m), BF16), ((k, n), BF16))
+    for m, k, n in [(8, 128, 128), (128, 128, 128), (256, 256, 256), (512, 512, 512)]:
+        add("dot_add", lambda x, y, z: z + lax.dot(x, y, preferred_element_type=jnp.float32),
+            ((m, k), BF16), ((k, n), BF16), ((m, n), F32))
+        add("dot_int8_in_bf16", lambda x, y: lax.dot(x, y.astype(jnp.bfloat16), preferred_element_type=jnp.float32),
+            ((m, k), BF16), ((k, n), I8))
+
+
+def compounds():
+    """Several operations together, as kernels have them."""
+    for dtype in (F32, BF16):
+        for shape in [(8, 128), (64, 256), (128, 512), (256, 1024)]:
+            add(f"softmax_{dtype}", lambda x: jax.nn.softmax(x.astype(jnp.float32), 1).astype(x.dtype), (shape, dtype))
+            add(f"norm_{dtype}", lambda x: (x * lax.rsqrt(jnp.mean(jnp.square(x.astype(jnp.float32)), 1, keepdims=True) + 1e-6)
+                                            ).astype(x.dtype), (shape, dtype))
+            add(f"gelu_{dtype}", jax.nn.gelu, (shape, dtype))
+            add(f"silu_{dtype}", jax.nn.silu, (shape, dtype))
+    for dtype in (F32, BF16):
+        for q, k, d in [(128, 128, 64), (128, 128, 128), (128, 512, 128), (256, 256, 128)]:
+            def attention(x, y, z):
+                s = lax.dot_general(x, y, (((1,), (1,)), ((), ())), preferred_element_type=jnp.float32)
+                s = jnp.where(lax.broadcasted_iota(jnp.int32, s.shape, 0) >= lax.broadcasted_iota(jnp.int32, s.shape, 1), s, -1e30)
+                m = jnp.max(s, 1, keepdims=True)
+                p = jnp.exp(s - m)
+                return lax.dot(p.astype(z.dtype), z, preferred_element_type=jnp.float32) / jnp.sum(p, 1, keepdims=True)
+            add(f"attention_{dtype}", attention, ((q, d), dtype), ((k, d), dtype), ((k, d), dtype))
+
+
+def grids():
+    """Windows that move or stay: what the pipeline costs. They branch, so that what is kept is the call alone."""
+    for inputs in (1, 2, 3, 5):
+        for grid in ((6,), (2, 4), (2, 2, 3)):
+            def kernel(*refs):
+                refs[-1][...] = functools.reduce(jnp.add, [x[...] for x in refs[:-1]])
+
+            def index(*ids, grid=grid):
+                return functools.reduce(lambda at, d: at * grid[d] + ids[d], range(len(grid)), 0), 0
+            rows = 64 * int(np.prod(grid))
+            call = pl.pallas_call(kernel, grid=grid, in_specs=[pl.BlockSpec((64, 128), index)] * inputs,
+                                  out_specs=pl.BlockSpec((64, 128), index), out_shape=draw.struct((rows, 128), F32))
+            GRIDS.append((f"grid{len(grid)}_{inputs}", call, [draw.struct((rows, 128), F32)] * inputs))
+    for steps in (2, 8, 32):
+        def turns(x, o, steps=steps):
+            def turn(i, total):
+                return total + x[pl.ds(pl.multiple_of(i * 8, 8), 8), :]
+            o[...] = lax.fori_loop(0, steps, turn, jnp.zeros((8, 128), F32))
+        GRIDS.append((f"loop{steps}", pl.pallas_call(turns, out_shape=draw.struct((8, 128), F32)), [draw.struct((512, 128), F32)]))
+
+
+def measured(compiler, chip, kernel, name):
+    """Bundles and slots; None where a bundle may run more or less than once. Raises what the compiler says."""
+    body, config, operands, results, aliases = kernel
+
+    def typed(values):
+        return [[v["dtype"], v["shape"]] for v in values]
+    request = {"chip": chip, "name": name, "body": base64.b64encode(body).decode(), "config": config, "operands": typed(operands),
+               "results": typed(results), "aliases": [[a["operand"], a["result"]] for a in aliases]}
+    said = ask.answer(compiler, request, LISTINGS, schedule=True)
+    if said["message"]:
+        raise ValueError(said["message"])
+    if re.search(r"\b(sbr\.rel|sbr\.abs)\b", said["bundles"]):
+        return None
+    rows = [list(map(int, line.split())) for line in said["utilization"].split("\n") if re.fullmatch(r"[\d ]*\d[\d ]*", line)]
+    return {"capacity": rows[0], "bundles": len(rows) - 1, "slots": [sum(column) for column in zip(*rows[1:])]}
+
+
+def call_of(kernel):
+    name, body, inputs, *output = kernel
+    return (pl.pallas_call(body, out_shape=output[0]), inputs) if output else draw.mapped(body, *inputs)
+
+
+def recorded(folder):
+    meta = json.loads((folder / "meta.json").read_text())
+    return ((folder / "kernel.mlirbc").read_bytes(), json.loads((folder / "config.json").read_text()), meta["operands"],
+            meta["results"], meta["custom_call"]["aliases"])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=pathlib.Path)
+    parser.add_argument("--chip", default="v5e", choices=list(draw.CHIPS))
+    parser.add_argument("--only", default="")
+    parser.add_argument("--calls", nargs="*", type=pathlib.Path)
+    arguments = parser.parse_args()
+    draw.tpu_info.get_device_kind = lambda: draw.CHIPS[arguments.chip]
+    draw.tpu_info.get_num_device_cores = lambda: 1
+    compiler = ask.Compiler()
+    refused = looped = 0
+    if arguments.calls:
+        for at in arguments.calls:
+            if (at / "asked").exists():
+                continue
+            (at / "asked").touch()  # the compiler aborts on some, or never ends: the next process leaves those out
+            faulthandler.dump_traceback_later(40, exit=True)
+            try:
+                found = measured(compiler, arguments.chip, recorded(at), at.name)
+            except ValueError:
+                refused += 1
+                continue
+            looped += found is None
+            if found:
+                (at / "schedule.json").write_text(json.dumps(found) + "\n")
+        print(f"{len(arguments.calls)} calls, of which the compiler refuses {refused} and {looped} branch", file=sys.stderr)
+        return
+    for group in (elementwise, reductions, moves, refs, products, compounds, more):
+        group()
+    for number, kernel in enumerate(KERNELS):
+        name = kernel[0]
+        if arguments.only not in name:
+            continue
+        try:
+            call, inputs = call_of(kernel)
+            lowered = draw.lowered(call, inputs)
+            found = measured(compiler, arguments.chip, lowered, name)
+        except Exception as error:  # JAX's verdict, or the compiler's
+            refused += 1
+            print(f"{name}: {str(error).strip().split(chr(10))[0][:150]}", file=sys.stderr)
+            continue
+        looped += found is None
+        if found is None:
+            continue
+        at = arguments.folder / f"{number:04}_{name}"
+        draw.write(at, arguments.chip, lowered)
+        for i, x in enumerate(inputs):
+            np.save(at / f"in{i}.npy", np.zeros(x.shape, x.dtype))
+        (at / "schedule.json").write_text(json.dumps(found) + "\n")
+    grids()
+    for name, call, inputs in GRIDS:
+        at = arguments.folder / name
+        if arguments.only not in name or at.exists():
+            continue
+        draw.write(at, arguments.chip, draw.lowered(call, inputs))
+        for i, x in enumerate(inputs):
+            np.save(at / f"in{i}.npy", np.zeros(x.shape, x.dtype))
+    print(f"{len(KERNELS)} kernels, of which {refused} are refused and {looped} branch", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()
