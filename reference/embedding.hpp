@@ -5,8 +5,8 @@
 
 namespace tessera::reference {
 
-/// table (n, 1, d), the result (m, 1, d). Without `starts` a row for each id; else row i is the mean of the rows named by
-/// ids starts[i] to starts[i + 1] - 1, 0 of none.
+/// table (n, 1, d), the result (m, 1, d). Without `starts` a row for each id; else row i is the
+/// mean of the rows named by ids starts[i] to starts[i + 1] - 1, 0 of none.
 Expected embedding_rows(const Tensor& table, const std::vector<int>& ids,
                         const std::vector<int>& starts);
 

@@ -76,6 +76,33 @@ Quantised nf4_weights(const Tensor& words, const Tensor& scale, std::size_t grou
                  });
 }
 
+Quantised int8_weights(const Tensor& bytes, const Tensor& scale, std::size_t group,
+                       double roundoff) {
+  const std::size_t n = bytes.shape[1];
+  Quantised w{bytes, bytes};
+  for (std::size_t i = 0; i < bytes.values.size(); ++i) {
+    w.value.values[i] = bytes.values[i] * scale.values[i / n / group * n + i % n];
+    w.error.values[i] = std::abs(w.value.values[i]) * (2 * kU32 + roundoff) * (1 + 2 * roundoff);
+  }
+  return w;
+}
+
+Quantised mxfp4_weights(const Tensor& words, const Tensor& exponent, std::size_t group,
+                        double roundoff) {
+  return weights(words, group,
+                 [&](std::uint32_t code, std::size_t at, double& value, double& error) {
+                   if (at >= exponent.values.size()) return;
+                   // A bit of fraction; exponents from 1 on have a one before it, 0 is subnormal.
+                   const auto e = static_cast<int>(code >> 1 & 3U);
+                   const double fraction = (code & 1U) != 0 ? 0.5 : 0;
+                   const double size = e == 0 ? fraction : std::ldexp(1 + fraction, e - 1);
+                   const double power = exponent.values[at];
+                   value = power == 255 ? NAN : std::ldexp(size, static_cast<int>(power) - 127);
+                   if ((code & 8U) != 0) value = -value;
+                   error = std::abs(value) * roundoff * (1 + 2 * roundoff);
+                 });
+}
+
 Expected quantised_matmul(const Tensor& x, const Quantised& w) {
   const Matrix left = to_matrix(x);
   const Matrix right = first_rows(w.value, left.shape(1));

@@ -1,5 +1,5 @@
 // Oracles of quantised_matmul: 4-bit codes, eight rows of a column in a word, the lowest bits
-// first.
+// first, or bytes.
 #pragma once
 
 #include "reference/tensor.hpp"
@@ -17,6 +17,12 @@ Quantised affine_weights(const Tensor& words, const Tensor& scale, const Tensor&
                          std::size_t group, double roundoff);
 /// level[code] scale, of the 16 levels of NF4 (Dettmers et al., arXiv:2305.14314, appendix E).
 Quantised nf4_weights(const Tensor& words, const Tensor& scale, std::size_t group, double roundoff);
+/// byte scale, of bytes (k, n).
+Quantised int8_weights(const Tensor& bytes, const Tensor& scale, std::size_t group,
+                       double roundoff);
+/// MXFP4: e2m1[code] 2^(exponent - 127), of exponents (groups, 1, n), 255: NaN.
+Quantised mxfp4_weights(const Tensor& words, const Tensor& exponent, std::size_t group,
+                        double roundoff);
 /// x @ w, by as many rows of w as x has columns.
 Expected quantised_matmul(const Tensor& x, const Quantised& w);
 

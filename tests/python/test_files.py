@@ -75,7 +75,7 @@ def test_quantised_weights_come_back(tessera, tmp_path, dtype, nf4):
     np.save(tmp_path / "x.npy", np.eye(k, dtype=np.float32).astype(element))
     names = ["x", "words", "scale"] + ([] if nf4 else ["zero"])
     files = [word for name in names for word in ("--input", f"{name}={name}.npy")]
-    sizes = [f"m={k}", f"n={n}", f"k={k}", f"group={group}", f"nf4={nf4}", "bg=2"]
+    sizes = [f"m={k}", f"n={n}", f"k={k}", f"group={group}", f"format={nf4}", "bg=2"]
     tessera("run", "quantised_matmul", *sizes, "--dtype", dtype, *files, "--output", "out")
     o = np.load(tmp_path / "out/o.npy").view(element).astype(np.float32)
     slack = 1e-5 if dtype == "f32" else 2**-7
@@ -84,6 +84,33 @@ def test_quantised_weights_come_back(tessera, tmp_path, dtype, nf4):
     else:
         np.testing.assert_array_equal(o, restored.reshape(k, n).astype(element).astype(np.float32))
     assert (np.abs(o.reshape(w.shape) - w) <= largest + slack * np.abs(w).max()).all()
+
+
+@pytest.mark.parametrize("dtype", ["f32", "bf16"])
+@pytest.mark.parametrize("bits", [4, 8])
+def test_microscaled_and_int8_weights_come_back(tessera, tmp_path, dtype, bits):
+    k, n, group = 128, 128, 32
+    w = np.random.default_rng(3).standard_normal((k // group, group, n), dtype=np.float32)
+    largest = np.abs(w).max(axis=1, keepdims=True)
+    if bits == 4:  # OCP MX 1.0, 6.3: the largest power of two that keeps the largest within e2m1's
+        power = np.exp2(np.floor(np.log2(largest)) - 2)
+        codes = (w / power).astype(ml_dtypes.float4_e2m1fn)
+        arrays = {"words": packed(codes.reshape(k, n).view(np.uint8)), "exponent": power.astype(ml_dtypes.float8_e8m0fnu).view(np.uint8)}
+        restored = codes.astype(np.float32) * power
+    else:
+        scale = largest / 127
+        codes = np.round(w / scale).astype(np.int8)
+        arrays = {"bytes": codes.reshape(k, n), "scale": scale}
+        restored = codes.astype(np.float32) * scale
+    element = np.float32 if dtype == "f32" else ml_dtypes.bfloat16
+    arrays["x"] = np.eye(k, dtype=np.float32).astype(element)
+    for name, array in arrays.items():
+        np.save(tmp_path / f"{name}.npy", array)
+    files = [word for name in arrays for word in ("--input", f"{name}={name}.npy")]
+    sizes = [f"m={k}", f"n={n}", f"k={k}", f"group={group}", f"format={3 if bits == 4 else 2}", "bg=4"]
+    tessera("run", "quantised_matmul", *sizes, "--dtype", dtype, *files, "--output", "out")
+    o = np.load(tmp_path / "out/o.npy").view(element).astype(np.float32)
+    np.testing.assert_array_equal(o, restored.reshape(k, n).astype(element).astype(np.float32))
 
 
 def test_pages_may_lie_anywhere(tessera, tmp_path):
