@@ -70,7 +70,9 @@ __device__ __forceinline__ void arrive_when_copied(SharedAt barrier) {
 __device__ __forceinline__ void expect_copied(SharedAt barrier) {
   asm volatile("cp.async.mbarrier.arrive.shared.b64 [%0];" ::"r"(barrier) : "memory");
 }
-/// Until the phase of this parity is over.
+/// Until the phase of this parity is over. kPatient: in no hurry; where the hardware does not let a
+/// thread rest in its wait, it looks again after a while, and takes less from the others.
+template <bool kPatient = false>
 __device__ __forceinline__ void wait(SharedAt barrier, unsigned parity) {
   if constexpr (kHopper) {
     asm volatile(
@@ -80,12 +82,18 @@ __device__ __forceinline__ void wait(SharedAt barrier, unsigned parity) {
         "r"(parity)
         : "memory");
   } else {
-    asm volatile(
-        "{\n\t.reg .pred over;\n"
-        "again:\n\tmbarrier.test_wait.parity.shared::cta.b64 over, [%0], %1;\n"
-        "\t@!over bra again;\n\t}" ::"r"(barrier),
-        "r"(parity)
-        : "memory");
+    for (;;) {
+      unsigned over;
+      asm volatile(
+          "{\n\t.reg .pred over;\n"
+          "\tmbarrier.test_wait.parity.shared::cta.b64 over, [%1], %2;\n"
+          "\tselp.u32 %0, 1, 0, over;\n\t}"
+          : "=r"(over)
+          : "r"(barrier), "r"(parity)
+          : "memory");
+      if (over != 0) break;
+      if constexpr (kPatient) __nanosleep(64);
+    }
   }
 }
 

@@ -75,7 +75,7 @@ struct CellRing {
   /// By one thread, before anybody takes it.
   template <class A>
   __device__ __forceinline__ void draw(bool first, const A& arguments) const {
-    wait(empty(), ring.parity ^ 1);
+    wait<true>(empty(), ring.parity ^ 1);
     int drawn = static_cast<int>(blockIdx.x);
     if (!first) {
       const auto before = static_cast<int>(atomicAdd(arguments.drawn, 1));
@@ -236,7 +236,7 @@ struct Producer<K, S, std::index_sequence<kI...>> {
       if constexpr (Of<kJ>::kEveryStep) {
         const unsigned slot = every_step.slot;
         if constexpr (kJ == SpecTraits<S>::kFirstEveryStep)
-          wait(shared.template empty<kJ>(slot), every_step.parity ^ 1);
+          wait<true>(shared.template empty<kJ>(slot), every_step.parity ^ 1);
         const auto index = with_ids<G, G::kRank>(op.map, step.ids);
         if (op.present)
           bring<kJ>(index.index, slot);
@@ -248,7 +248,7 @@ struct Producer<K, S, std::index_sequence<kI...>> {
         const auto index = with_ids<G, G::kRank>(op.map, step.ids);
         if (!lane.moves(index)) return;
         lane.in_cell = true;
-        wait(shared.template empty<kJ>(lane.next.slot), lane.next.parity ^ 1);
+        wait<true>(shared.template empty<kJ>(lane.next.slot), lane.next.parity ^ 1);
         bring<kJ>(index.index, lane.next.slot);
         lane.next.advance();
       }
