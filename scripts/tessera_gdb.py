@@ -2,11 +2,14 @@
 
 ./tessera --preset debug run matmul --at 0,0,1 --break starts gdb with this file and stops in the body.
 """
+import re
 import struct
 
 import gdb
+import gdb.FrameDecorator
 import gdb.printing
 import gdb.types
+import gdb.xmethod
 
 SHOWN = 8
 
@@ -113,6 +116,87 @@ def printers():
 
 
 gdb.printing.register_pretty_printer(None, printers(), replace=True)
+
+
+def short_name(name):
+    """Without template arguments and parameters: those of tiles fill a screen."""
+    short, depth = "", 0
+    for i, c in enumerate(name):
+        if c == "<" and not short.endswith("operator"):
+            depth += 1
+        elif c == ">" and depth > 0 and name[i - 1] != "-":
+            depth -= 1
+        elif depth == 0:
+            short += c
+    return re.sub(r"(?<!operator)\((?!anonymous).*$", "", short).strip()
+
+
+class ReadableFrame(gdb.FrameDecorator.FrameDecorator):
+    def function(self):
+        name = super().function()
+        return short_name(name) if isinstance(name, str) else name
+
+
+class ReadableFrames:
+    name, enabled, priority = "tessera", True, 100
+
+    def __init__(self):
+        gdb.frame_filters[self.name] = self
+
+    def filter(self, frames):
+        return map(ReadableFrame, frames)
+
+
+ReadableFrames()
+
+
+class Dereferenced(gdb.xmethod.XMethod):
+    """print *ref: the block that it is of."""
+
+    def __init__(self):
+        super().__init__("dereferenced")
+
+
+class DereferencedWorker(gdb.xmethod.XMethodWorker):
+    def get_arg_types(self):
+        return None
+
+    def __call__(self, ref):
+        return ref.dereference() if ref.type.code == gdb.TYPE_CODE_PTR else ref
+
+
+class Refs(gdb.xmethod.XMethodMatcher):
+    def __init__(self):
+        super().__init__("tessera refs")
+        self.methods = [Dereferenced()]
+
+    def match(self, class_type, method_name):
+        if method_name == "operator*" and str(class_type).startswith("tessera::BlockRef<"):
+            return DereferencedWorker()
+        return None
+
+
+gdb.xmethod.register_xmethod_matcher(None, Refs(), replace=True)
+
+
+class Cell(gdb.Command):
+    """tessera-cell: from a kernel's body, go on to the body of the next grid step."""
+
+    def __init__(self):
+        super().__init__("tessera-cell", gdb.COMMAND_RUNNING)
+
+    def invoke(self, argument, from_tty):
+        frame = gdb.newest_frame()
+        while frame is not None and not short_name((frame.older() and frame.older().name()) or "").endswith("TypedBody::call_with"):
+            frame = frame.older()
+        if frame is None or frame.function() is None:
+            raise gdb.GdbError("not in a kernel's body: stop in one first, as --at i,j,k --break does")
+        body = frame.function()
+        gdb.Breakpoint("%s:%d" % (body.symtab.filename, body.line), temporary=True)
+        gdb.execute("continue")
+
+
+Cell()
 
 
 class Body(gdb.Command):

@@ -11,9 +11,9 @@ struct Stepped {
   static constexpr KernelInfo info{.name = "stepped", .summary = "", .math = ""};
   static constexpr auto tiles = tile_names(tile("bm"), tile("bn"));
   auto spec(auto bm, auto bn) const {
-    auto one = [](auto) { return at(0, 0); };
-    return tessera::spec(grid(parallel(1)), in<float>("x", shape(8, 128), block(bm, bn), one),
-                         out<bf16>("o", shape(8, 128), block(bm, bn), one));
+    auto one = [](auto i) { return at(i, 0); };
+    return tessera::spec(grid(arbitrary(2)), in<float>("x", shape(16, 128), block(bm, bn), one),
+                         out<bf16>("o", shape(16, 128), block(bm, bn), one));
   }
   void operator()(auto&, auto x, auto o) const {
     auto v = *x + 0.5f;
@@ -23,7 +23,7 @@ struct Stepped {
 };
 
 int main() {
-  Array x(DType::f32, {8, 128});
-  for (int i = 0; i < 8 * 128; ++i) x.data<float>()[i] = static_cast<float>(i % 128);
+  Array x(DType::f32, {16, 128});
+  for (int i = 0; i < 16 * 128; ++i) x.data<float>()[i] = static_cast<float>(i % 128 + 1000 * (i / 1024));
   return run(Stepped{}, tiles(8, 128), arrays(x)).ok() ? 0 : 1;
 }
