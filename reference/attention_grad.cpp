@@ -12,6 +12,7 @@ std::vector<Expected> attention_grad(const Tensor& q, const Tensor& k, const Ten
   const std::size_t q_len = q.shape[2];
   const std::size_t d = q.shape[3];
   const std::size_t kv_heads = k.shape[1];
+  const std::size_t group = heads / kv_heads;
   const std::size_t kv_len = k.shape[2];
   const double scale = 1 / std::sqrt(static_cast<double>(d));
   const double depth = static_cast<double>(d) + 1;
@@ -25,11 +26,11 @@ std::vector<Expected> attention_grad(const Tensor& q, const Tensor& k, const Ten
   Expected dk{zeros(k), zeros(k)};
   Expected dv{zeros(v), zeros(v)};
   // Sums of products in any order: of all queries of a group, or of all keys.
-  const double of_queries = static_cast<double>(q_len * (heads / kv_heads)) + 4;
+  const double of_queries = static_cast<double>(q_len * group) + 4;
   const double of_keys = static_cast<double>(kv_len) + 4;
   for (std::size_t row = 0; row < q.values.size() / d; ++row) {
     const std::size_t b = row / q_len / heads;
-    const std::size_t kv_head = b * kv_heads + row / q_len % heads / (heads / kv_heads);
+    const std::size_t kv_head = b * kv_heads + row / q_len % heads / group;
     for (std::size_t j = 0; j < kv_len; ++j) {
       if (!sees(mask, b, static_cast<int>(row % q_len), static_cast<int>(j), q_len, kv_len))
         continue;
