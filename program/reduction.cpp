@@ -17,8 +17,13 @@ namespace {
 template <class R, class T>
 void reduce(T* to, const T* from, std::int64_t kept, std::int64_t reduced) {
   using Combine = typename R::Combine;
-  for (std::int64_t r = 0; r < kept; ++r) {
-    to[r] = Combine::template apply<T>(to[r], reduce_row<R>(from + r * reduced, reduced));
+  constexpr std::int64_t kSome = 64;
+  T some[kSome];
+  for (std::int64_t first = 0; first < kept; first += kSome) {
+    const std::int64_t rows = std::min(kSome, kept - first);
+    reduce_rows<R>(some, from + first * reduced, rows, reduced, reduced);
+    for (std::int64_t r = 0; r < rows; ++r)
+      to[first + r] = Combine::template apply<T>(to[first + r], some[r]);
   }
 }
 

@@ -12,6 +12,7 @@
 #include "sim/numerics/op_state.hpp"
 #include "sim/numerics/part.hpp"
 #include "sim/numerics/tensor_core.hpp"
+#include "sim/numerics/transpose.hpp"
 #include "sim/ops/dot.hpp"
 #include "sim/ops/tensor_core.hpp"
 
@@ -98,6 +99,9 @@ void run_rows(float* c, std::int64_t ldc, const float* a, std::int64_t a_row, st
   }
   if (rows == kRows) {
     micro_kernel<kRows>(c, ldc, a, a_row, a_col, panel, k);
+  } else if (rows >= 8) {  // what 128 rows leave
+    micro_kernel<8>(c, ldc, a, a_row, a_col, panel, k);
+    if (rows > 8) run_rows(c + 8 * ldc, ldc, a + 8 * a_row, a_row, a_col, panel, rows - 8, k);
   } else {
     micro_kernel<6>(c, ldc, a, a_row, a_col, panel, k);
     if (rows > 6) run_rows(c + 6 * ldc, ldc, a + 6 * a_row, a_row, a_col, panel, rows - 6, k);
@@ -124,7 +128,20 @@ void pack_right(float* panels, Operand2d<T> b, int k0, int depth, int j0, int co
     }
     return;
   }
-  for (int j = 0; j < cols; ++j) {
+  int j = 0;
+  if (b.row == 1) {
+    for (; j + kSquare <= cols; j += kSquare) {
+      const T* from = b.data + (j0 + j) * b.col + k0;
+      float* to = panels + j / kPanel * panel + j % kPanel;
+      int p = 0;
+      for (; p + kSquare <= depth; p += kSquare)
+        transpose_square(to + p * kPanel, kPanel, from + p, b.col);
+      for (; p < depth; ++p) {
+        for (int l = 0; l < kSquare; ++l) to[p * kPanel + l] = convert<float>(from[p + l * b.col]);
+      }
+    }
+  }
+  for (; j < cols; ++j) {
     const T* from = b.data + (j0 + j) * b.col + k0 * b.row;
     float* to = panels + j / kPanel * panel + j % kPanel;
     for (int p = 0; p < depth; ++p) to[p * kPanel] = convert<float>(from[p * b.row]);

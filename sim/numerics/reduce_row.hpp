@@ -1,11 +1,13 @@
-// The reduction of one row, and of columns, on the host, in the order, chunks and all, that
+// The reduction of rows, and of columns, on the host, in the order, chunks and all, that
 // sim/ops/reduce.hpp states.
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <memory>
 
+#include "sim/numerics/transpose.hpp"
 #include "sim/ops/reduce.hpp"
 
 namespace tessera {
@@ -50,6 +52,70 @@ T reduce_row(const T* row, std::int64_t columns) {
         row + n * kReduceChunk,
         static_cast<int>(std::min<std::int64_t>(kReduceChunk, columns - n * kReduceChunk)));
   return reduce_row<Reduction>(reduced, chunks);
+}
+
+/// Combine::apply of every lane of floats.
+template <class Combine, class Lanes>
+Lanes combine_lanes(const Lanes& a, const Lanes& b) {
+  if constexpr (std::is_same_v<Combine, Maximum>)
+    return xsimd::select(xsimd::isnan(a) | (a >= b), a, b);
+  else if constexpr (std::is_same_v<Combine, Minimum>)
+    return xsimd::select(xsimd::isnan(a) | (a <= b), a, b);
+  else
+    return a + b;
+}
+template <class Combine, class T>
+inline constexpr bool kHasLanes = std::is_same_v<T, float> && (std::is_same_v<Combine, Maximum> ||
+                                                               std::is_same_v<Combine, Minimum> ||
+                                                               std::is_same_v<Combine, Add>);
+
+/// Of each of kSquare rows of one chunk, or less, of whole kReduceLanes: what one row folds to
+/// soon does not fill a vector any more. The rows are `stride` apart.
+template <class Reduction>
+void reduce_square_of_rows(float* to, const float* from, std::int64_t stride, int columns) {
+  using Combine = typename Reduction::Combine;
+  using Wide = xsimd::batch<float>;
+  constexpr int kWide = static_cast<int>(Wide::size);
+  std::array<Four, kSquare> folded;
+  for (int r = 0; r < kSquare; ++r) {
+    const float* const row = from + r * stride;
+    std::array<Wide, kReduceLanes / kWide> lanes;
+    lanes.fill(Wide(Reduction::template identity<float>()));
+    for (int c = 0; c < columns; c += kReduceLanes) {
+      for (std::size_t v = 0; v < lanes.size(); ++v)
+        lanes[v] = combine_lanes<Combine>(
+            lanes[v], Wide::load_unaligned(row + c + static_cast<int>(v) * kWide));
+    }
+    alignas(64) float held[kReduceLanes];
+    for (std::size_t v = 0; v < lanes.size(); ++v)
+      lanes[v].store_aligned(held + static_cast<int>(v) * kWide);
+    std::array<Four, kReduceLanes / kSquare> fours;
+    for (std::size_t i = 0; i < fours.size(); ++i)
+      fours[i] = Four::load_aligned(held + i * kSquare);
+    for (std::size_t half = fours.size() / 2; half > 0; half /= 2) {
+      for (std::size_t i = 0; i < half; ++i)
+        fours[i] = combine_lanes<Combine>(fours[i], fours[i + half]);
+    }
+    folded[static_cast<std::size_t>(r)] = fours[0];
+  }
+  const auto [l0, l1, l2, l3] = transposed(folded);
+  combine_lanes<Combine>(combine_lanes<Combine>(l0, l2), combine_lanes<Combine>(l1, l3))
+      .store_unaligned(to);
+}
+
+/// Of every row into `to`; rows are `stride` apart.
+template <class Reduction, class T>
+void reduce_rows(T* to, const T* from, std::int64_t rows, std::int64_t columns,
+                 std::int64_t stride) {
+  std::int64_t r = 0;
+  if constexpr (kHasLanes<typename Reduction::Combine, T>) {
+    if (columns <= kReduceChunk && columns % kReduceLanes == 0) {
+      for (; r + kSquare <= rows; r += kSquare)
+        reduce_square_of_rows<Reduction>(to + r, from + r * stride, stride,
+                                         static_cast<int>(columns));
+    }
+  }
+  for (; r < rows; ++r) to[r] = reduce_row<Reduction>(from + r * stride, columns);
 }
 
 /// Of every column of one chunk of rows, or less, into `to`; rows are `stride` apart.

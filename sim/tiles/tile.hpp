@@ -336,14 +336,15 @@ struct Interpreter {
     using T = typename A::Element;
     static_assert(!kIsSmallFloat<T>, "reduce in f32: row_sum(cast<float>(x))");
     FreshTile<T> result(tile.rows, 1);
-    for (int r = 0; r < tile.rows; ++r) {
-      const T* row = tile.data() + r * tile.stride();
-      const T reduced = reduce_row<Reduction>(row, tile.cols);
-      result.data()[r] = reduced;
-      if (op_state.trap_nan && detail::is_nan(reduced)) {
+    tessera::reduce_rows<Reduction>(result.data(), tile.data(), tile.rows, tile.cols,
+                                    tile.stride());
+    if (op_state.trap_nan) {
+      for (int r = 0; r < tile.rows; ++r) {
+        const T* const row = tile.data() + r * tile.stride();
         const bool carried =
             std::any_of(row, row + tile.cols, [](T v) { return detail::is_nan(v); });
-        if (!carried) fail_nan_born(Reduction::info.name, r, 0, {});
+        if (detail::is_nan(result.data()[r]) && !carried)
+          fail_nan_born(Reduction::info.name, r, 0, {});
       }
     }
     op_state.flops += std::int64_t{tile.rows} * tile.cols;
