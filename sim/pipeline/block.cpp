@@ -124,6 +124,18 @@ bool Block::views_arrays() const {
   return plan->kept.rank == 0 || !plan->squeezed[static_cast<std::size_t>(plan->block.rank - 1)];
 }
 
+/// The same of a dense block that lies in HBM in one piece. On the asynchronous machine other
+/// copies may write there.
+bool Block::borrows_arrays() const {
+  if (!plan->dense || bit_width(dtype) < 8 || plan->aliased >= 0 || on != nullptr) return false;
+  std::int64_t step = 1;
+  for (int d = plan->block.rank - 1; d >= 0; --d) {
+    if (plan->block[d] != 1 && plan->strides[d] != step) return false;
+    step *= plan->block[d];
+  }
+  return true;
+}
+
 /// A view of HBM becomes memory of its own.
 void Block::own_copy() {
   const std::byte* const from = data_;
@@ -143,11 +155,16 @@ void Block::fetch(const std::byte* hbm, const std::int64_t* index, const Shape& 
     stride = row_stride(*plan);
     return;
   }
+  const bool tracked = plan->outside == OperandPlan::Outside::undefined;
+  if (tracked) shadow.fill(whole ? Shadow::init : Shadow::uninit);
+  if (whole && borrows_arrays()) {
+    borrow(hbm + plan->offset(index) * element_bytes(),
+           static_cast<std::size_t>(elems() * element_bytes()));
+    return;
+  }
   if (!storage_ || storage_.shared()) allocate();
   data_ = storage_.bytes();
   stride = plan->cols;
-  const bool tracked = plan->outside == OperandPlan::Outside::undefined;
-  if (tracked) shadow.fill(whole ? Shadow::init : Shadow::uninit);
   if (!whole) {
     if (plan->dense)
       poison(data_, dtype, elems());

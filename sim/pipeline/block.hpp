@@ -2,7 +2,8 @@
 //
 // As tiles see it (OperandPlan::dense is false) it is rows x cols, packed elements alone in a byte;
 // a whole input block may be a view of its array in HBM, rows `stride` elements apart. A dense one
-// has the operand's own shape, packed as in HBM. Bounds (sim/bounds): none, those of what was
+// has the operand's own shape, packed as in HBM; where it lies there in one piece, it is that piece
+// until it is written. Bounds (sim/bounds): none, those of what was
 // stored, or a sum that goes on.
 #pragma once
 
@@ -89,6 +90,7 @@ class Block final : public SharedBuffer {
   std::int64_t elems() const { return std::int64_t{plan->rows} * plan->cols; }
   int element_bytes() const;
   bool views_arrays() const;
+  bool borrows_arrays() const;
   void allocate();
   void own_copy();
 

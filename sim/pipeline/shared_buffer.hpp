@@ -43,6 +43,12 @@ class SharedBuffer : public Buffer {
     adopt(StorageHandle(Storage::allocate(size_)));
   }
 
+  /// Becomes `bytes` of memory that nobody writes while this buffer, or what shares it, has it.
+  void borrow(const std::byte* memory, std::size_t bytes) {
+    size_ = bytes;
+    adopt(StorageHandle(Storage::borrow(memory)));
+  }
+
   StorageHandle storage_;      ///< empty while the memory is somebody else's
   std::byte* data_ = nullptr;  ///< of `storage_`, or of what is viewed
   std::size_t size_ = 0;
