@@ -14,10 +14,8 @@ int build_cuda(const KernelHandle& kernel, RunArguments arguments) {
   const bool device_given = arguments.device_given;
   if (!device_given) arguments.device = "h100";
   const Request request = request_of(kernel, arguments);
-  if (!makes_cuda())
-    throw InputError("no-backend",
-                     "this program was built without its CUDA kernels: nvcc was not found, or "
-                     "TESSERA_CUDA is off");
+  if (const std::string why = why_makes_no_cuda(); !why.empty())
+    throw InputError("no-backend", why);
   Description described = kernel.describe(request);
   const Setting& setting = described.setting;
   const int capability = request.device.compute_capability;

@@ -185,7 +185,20 @@ namespace {
 std::string recipe_file() { return beside_program("lib" + program_name() + "_cuda.recipe"); }
 }  // namespace
 
-bool makes_cuda() { return !recipe_file().empty(); }
+std::string why_makes_no_cuda() {
+  const std::string file = recipe_file();
+  if (file.empty()) {
+    return "this program was built without its CUDA kernels: nvcc was not found, or TESSERA_CUDA "
+           "is off";
+  }
+  const fs::path sources = fs::path(Recipe(file).headers) / "cuda";
+  std::error_code error;
+  return fs::exists(sources, error) ? ""
+                                    : "nothing can be compiled for a GPU here: what this program "
+                                      "was built of is no longer at " +
+                                          sources.parent_path().string();
+}
+bool makes_cuda() { return why_makes_no_cuda().empty(); }
 
 const cta::Sm& cuda_target() { return *cta::sm_of(Recipe(recipe_file()).capability()); }
 const cta::Sm& cuda_target(int capability, const std::string& of) {

@@ -29,7 +29,8 @@ const cuda::Backend* load_cuda(const std::string& path);
 
 /// A driver with a GPU: without one there is no use in compiling.
 bool has_cuda_device();
-/// Whether this program can compile instances.
+/// Why this program cannot compile instances; "" if it can.
+std::string why_makes_no_cuda();
 bool makes_cuda();
 /// What its module is built for, and instances are unless somebody asks for another.
 const cta::Sm& cuda_target();

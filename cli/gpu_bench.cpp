@@ -34,9 +34,7 @@ std::string why_no_gpu(const KernelHandle& kernel, const RunArguments& a, Gpu& g
   };
   gpu.backend = cuda_backend();
   if (gpu.backend == nullptr) {
-    if (!makes_cuda())
-      return "this program was built without its CUDA kernels: nvcc was not found, or TESSERA_CUDA "
-             "is off";
+    if (std::string why = why_makes_no_cuda(); !why.empty()) return why;
     if (!has_cuda_device()) return "no CUDA device";
     if (std::string why = make_for(cuda_target()); !why.empty()) return why;
   } else {

@@ -17,3 +17,11 @@ grep -q 'registers a thread, compiled before' <<<"$second"
 if refused=$(ask "$1" 70000); then exit 1; fi
 grep -q 'error\[no-backend\]: blocks of softmax_rows take [0-9.]* [KM]iB of the 227 KiB of shared memory that a CTA has: x ' <<<"$refused"
 [[ $(find "$folder" -name 'backend-*.o' | wc -l) -eq 1 ]]
+# A program whose sources are gone says so.
+mkdir "$folder/alone"
+cp "$1" "$folder/alone/tessera"
+ln -s "$(dirname "$(readlink -f "$1")")"/libtessera_kernel_softmax_rows.so "$folder/alone"
+recipe=$(dirname "$(readlink -f "$1")")/../cuda/libtessera_cuda.recipe
+sed 's#^headers .*#headers /gone#' "$recipe" >"$folder/alone/libtessera_cuda.recipe"
+if refused=$(ask "$folder/alone/tessera" 704); then exit 1; fi
+grep -q 'error\[no-backend\]: nothing can be compiled for a GPU here: what this program was built of is no longer at /gone' <<<"$refused"
