@@ -232,7 +232,7 @@ TEST_CASE("closed forms hold over odd sizes and tiles", "[kernels]") {
       {"quantised_matmul",
        {{"m", "100"}, {"n", "128"}, {"k", "77"}, {"format", "1"}, {"group", "32"}, {"bg", "4"}}},
       {"quantised_matmul",
-       {{"m", "90"}, {"n", "60"}, {"k", "70"}, {"format", "2"}, {"group", "32"}, {"bw", "4"}}},
+       {{"m", "90"}, {"n", "60"}, {"k", "170"}, {"format", "2"}, {"group", "32"}, {"bg", "4"}}},
       {"quantised_matmul",
        {{"m", "70"}, {"n", "130"}, {"k", "99"}, {"format", "3"}, {"group", "32"}, {"bg", "4"}}},
       {"cross_entropy", {{"m", "100"}, {"n", "700"}, {"k", "100"}, {"bm", "16"}, {"bk", "128"}}},
