@@ -24,6 +24,7 @@ struct Stepped {
 
 int main() {
   Array x(DType::f32, {16, 128});
-  for (int i = 0; i < 16 * 128; ++i) x.data<float>()[i] = static_cast<float>(i % 128 + 1000 * (i / 1024));
+  for (int i = 0; i < 16 * 128; ++i)
+    x.data<float>()[i] = static_cast<float>(i % 128 + 1000 * (i / 1024));
   return run(Stepped{}, tiles(8, 128), arrays(x)).ok() ? 0 : 1;
 }
