@@ -1,6 +1,9 @@
 #include "sim/pipeline/threads.hpp"
 
+#include <pthread.h>
 #include <sched.h>
+#include <time.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -15,26 +18,69 @@ namespace tessera {
 
 namespace {
 
-/// Keeps the calling thread off a processor while it lives, if it has others. A thread that is
-/// woken where all processors are busy stays on its waker's, and the two share that one.
-class Elsewhere {
+using Clock = std::chrono::steady_clock;
+
+/// A thread that helps another one, the caller.
+class Helper {
  public:
-  explicit Elsewhere(int processor) {
-    if (sched_getcpu() != processor || sched_getaffinity(0, sizeof allowed_, &allowed_) != 0)
-      return;
+  Helper() {
+    knows_allowed_ = sched_getaffinity(0, sizeof allowed_, &allowed_) == 0;
+    has_clock_ = pthread_getcpuclockid(pthread_self(), &clock_) == 0;
+    ran_before_ = ran();
+  }
+  Helper(const Helper&) = delete;
+  Helper& operator=(const Helper&) = delete;
+
+  /// Leaves a processor for the others, if there are any: a thread that is woken where all
+  /// processors are busy stays on its waker's, and the two share that one.
+  void leave(int processor) {
+    if (!knows_allowed_ || sched_getcpu() != processor) return;
     cpu_set_t others = allowed_;
     CPU_CLR(static_cast<std::size_t>(processor), &others);
-    moved_ = CPU_COUNT(&others) > 0 && sched_setaffinity(0, sizeof others, &others) == 0;
+    left_ = CPU_COUNT(&others) > 0 && sched_setaffinity(0, sizeof others, &others) == 0;
   }
-  ~Elsewhere() {
-    if (moved_) sched_setaffinity(0, sizeof allowed_, &allowed_);
+  void may_go_anywhere() {
+    if (left_) sched_setaffinity(0, sizeof allowed_, &allowed_);
   }
-  Elsewhere(const Elsewhere&) = delete;
-  Elsewhere& operator=(const Elsewhere&) = delete;
+
+  // Of the caller.
+
+  /// True if something else runs on its processor too, as far as is known.
+  bool shares_its_processor() const {
+    constexpr std::chrono::microseconds kLong{300};
+    constexpr double kAlone = 0.8;  // of the time
+    const Clock::duration here = Clock::now() - since_;
+    return !moved_ && knows_allowed_ && has_clock_ && here > kLong &&
+           static_cast<double>((ran() - ran_before_).count()) <
+               kAlone * static_cast<double>(here.count());
+  }
+  /// It goes on there, and is free to leave. Left to itself a scheduler takes milliseconds.
+  void move_to(int processor) {
+    moved_ = true;
+    cpu_set_t there;
+    CPU_ZERO(&there);
+    CPU_SET(static_cast<std::size_t>(processor), &there);
+    if (CPU_ISSET(static_cast<std::size_t>(processor), &allowed_) &&
+        sched_setaffinity(thread_, sizeof there, &there) == 0)
+      sched_setaffinity(thread_, sizeof allowed_, &allowed_);
+  }
 
  private:
+  Clock::duration ran() const {
+    timespec t{};
+    if (has_clock_) clock_gettime(clock_, &t);
+    return std::chrono::seconds(t.tv_sec) + std::chrono::nanoseconds(t.tv_nsec);
+  }
+
+  pid_t thread_ = gettid();
   cpu_set_t allowed_ = {};
+  bool knows_allowed_ = false;
+  bool left_ = false;
   bool moved_ = false;
+  clockid_t clock_ = {};
+  bool has_clock_ = false;
+  Clock::time_point since_ = Clock::now();
+  Clock::duration ran_before_ = {};
 };
 
 struct Loop {
@@ -42,7 +88,7 @@ struct Loop {
   int wanted;  ///< threads besides the caller that may still join
   const std::function<void(std::int64_t)>& body;
   std::atomic<std::int64_t> next = 0;
-  int inside = 0;                  ///< threads besides the caller that have joined and not left
+  std::list<Helper*> inside = {};  ///< that have joined and not left
   int processor = sched_getcpu();  ///< the caller's
   std::condition_variable left = {};
 
@@ -53,7 +99,6 @@ struct Loop {
   /// The same for a while; true if there is more to do. What else wants the processor is to get it
   /// between bodies: the caller waits for a thread that loses it in the middle of one.
   bool help() {
-    using Clock = std::chrono::steady_clock;
     constexpr std::chrono::microseconds kSlice{1500};
     const Clock::time_point end = Clock::now() + kSlice;
     for (std::int64_t i = next++; i < n; i = next++) {
@@ -85,7 +130,13 @@ class Pool {
     loop.take_part();
     lock.lock();
     loops_.erase(place);
-    loop.left.wait(lock, [&] { return loop.inside == 0; });
+    // The caller's processor is free: who waits for its own gets that one.
+    constexpr std::chrono::microseconds kLook{500};
+    while (!loop.left.wait_for(lock, kLook, [&] { return loop.inside.empty(); })) {
+      const auto waits = std::ranges::find_if(
+          loop.inside, [](const Helper* h) { return h->shares_its_processor(); });
+      if (waits != loop.inside.end()) (*waits)->move_to(sched_getcpu());
+    }
     busy_ -= wanted;
   }
 
@@ -102,16 +153,16 @@ class Pool {
       }
       Loop& loop = **joinable;
       --loop.wanted;
-      ++loop.inside;
+      Helper self;
+      const auto place = loop.inside.insert(loop.inside.end(), &self);
       lock.unlock();
-      bool more = false;
-      {
-        const Elsewhere elsewhere(loop.processor);
-        more = loop.help();
-      }
+      self.leave(loop.processor);
+      const bool more = loop.help();
       lock.lock();
+      self.may_go_anywhere();
+      loop.inside.erase(place);
       if (more) ++loop.wanted;
-      if (--loop.inside == 0) loop.left.notify_one();
+      if (loop.inside.empty()) loop.left.notify_one();
       if (!more) continue;
       lock.unlock();
       sched_yield();
