@@ -131,12 +131,11 @@ class Pool {
     lock.lock();
     loops_.erase(place);
     // The caller's processor is free: who waits for its own gets that one.
-    constexpr std::chrono::microseconds kLook{300};
-    while (!loop.inside.empty()) {
+    constexpr std::chrono::microseconds kLook{500};
+    while (!loop.left.wait_for(lock, kLook, [&] { return loop.inside.empty(); })) {
       const auto waits = std::ranges::find_if(
           loop.inside, [](const Helper* h) { return h->shares_its_processor(); });
       if (waits != loop.inside.end()) (*waits)->move_to(sched_getcpu());
-      loop.left.wait_for(lock, kLook, [&] { return loop.inside.empty(); });
     }
     busy_ -= wanted;
   }
