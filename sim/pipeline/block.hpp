@@ -3,8 +3,7 @@
 // As tiles see it (OperandPlan::dense is false) it is rows x cols, packed elements alone in a byte;
 // a whole input block may be a view of its array in HBM, rows `stride` elements apart. A dense one
 // has the operand's own shape, packed as in HBM; where it lies there in one piece, it is that piece
-// until it is written. Bounds (sim/bounds): none, those of what was
-// stored, or a sum that goes on.
+// until it is written. Bounds (sim/bounds): none, those of what was stored, or a sum that goes on.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,4 @@
 """tessera run --record, tessera replay: what ran is written down, and runs again to the same bits, or is said not to."""
-import hashlib
 import json
 import pathlib
 import shutil
@@ -14,9 +13,7 @@ from test_modules import IMPORTER, MODULE
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
-from run_schema import complaints  # noqa: E402
-
-SCHEMA = json.loads((ROOT / "docs/record.schema.json").read_text())
+from recordings import lines, sha256  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -26,13 +23,7 @@ def interpreted(monkeypatch):
 
 @pytest.fixture
 def records(tmp_path):
-    def read(folder="calls"):
-        lines = [json.loads(line) for line in (tmp_path / folder / "records.jsonl").read_text().splitlines()]
-        for line in lines:
-            assert complaints(line, SCHEMA, "record") == []
-        return lines
-
-    return read
+    return lambda folder="calls": lines(tmp_path / folder)
 
 
 @pytest.fixture
@@ -46,10 +37,6 @@ def rewrite(tmp_path):
         path.write_text("".join(json.dumps(line) + "\n" for line in lines))
 
     return change
-
-
-def sha256(array):
-    return hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest()
 
 
 def test_a_run_is_written_down(tessera, tmp_path, records):

@@ -29,7 +29,7 @@ case $recipe in
     sed -e 's/"name": "tpu-v6e"/"name": "tpu-v0x"/; s/TPU v6 lite/TPU v0 extra/; s/"chip": "v6e"/"chip": "v0x"/' \
       "$root/memory_model/devices/tpu-v6e.json" >"$copy/memory_model/devices/tpu-v0x.json"
     cmake -DDIR="$copy/memory_model/devices" -DOUT="$copy/devices.cpp" -DNAMESPACE=tessera -DHEADER=memory_model/embedded_devices.hpp \
-      -DTYPE=EmbeddedDevice -DFUNCTION=embedded_devices -P "$root/cmake/embed_json.cmake"
+      -DTYPE=EmbeddedDevice -DFUNCTION=embedded_devices -P "$root/cmake/embed_files.cmake"
     "$compiler" -std=c++20 -I"$root" -c "$copy/devices.cpp" -o "$copy/devices.o"
     link "$copy/devices.o"
     adds devices 'tpu-v0x '

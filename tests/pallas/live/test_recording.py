@@ -1,9 +1,6 @@
 """tessera.record(): Pallas calls and functions of Python are written down; `tessera replay` runs the calls again."""
-import hashlib
 import json
-import os
 import pathlib
-import subprocess
 import sys
 import threading
 
@@ -18,9 +15,8 @@ from jax.experimental.pallas import tpu as pltpu
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "tests"))
 
-from run_schema import complaints  # noqa: E402
+from recordings import lines, replay, sha256  # noqa: E402, F401
 
-SCHEMA = json.loads((ROOT / "docs/record.schema.json").read_text())
 X = np.arange(64 * 256, dtype=np.float32).reshape(64, 256) % 31 - 9
 
 
@@ -31,31 +27,6 @@ def double(x, *, rows=8):
     block = pl.BlockSpec((rows, 128), lambda i, j: (i, j))
     return pl.pallas_call(double_kernel, out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype), in_specs=[block], out_specs=block,
                           grid=(x.shape[0] // rows, x.shape[1] // 128))(x)
-
-
-def lines(folder):
-    found = [json.loads(line) for line in (folder / "records.jsonl").read_text().splitlines()]
-    for line in found:
-        assert complaints(line, SCHEMA, "record") == []
-    return found
-
-
-def sha256(array):
-    return hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest()
-
-
-@pytest.fixture
-def replay(tmp_path):
-    program = os.environ.get("TESSERA", str(ROOT / "build/release/cli/tessera"))
-    if not os.path.exists(program):
-        pytest.skip(f"no {program}: ./tessera test builds it")
-
-    def run(*words, status=0):
-        done = subprocess.run([program, "replay", *map(str, words)], cwd=tmp_path, capture_output=True, text=True, timeout=300)
-        assert done.returncode == status, done.stdout + done.stderr
-        return done.stdout
-
-    return run
 
 
 @pytest.mark.parametrize("outside", [False, True])

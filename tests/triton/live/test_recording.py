@@ -1,13 +1,8 @@
 """tessera.record(): launches of Triton kernels are written down; `tessera replay` runs them again."""
-import hashlib
-import json
-import os
 import pathlib
-import subprocess
 import sys
 
 import numpy as np
-import pytest
 import tessera
 import triton
 import triton.language as tl
@@ -15,9 +10,7 @@ import triton.language as tl
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "tests"))
 
-from run_schema import complaints  # noqa: E402
-
-SCHEMA = json.loads((ROOT / "docs/record.schema.json").read_text())
+from recordings import lines, replay, sha256  # noqa: E402, F401
 
 
 @triton.jit
@@ -36,31 +29,6 @@ def in_place(x, BLOCK: tl.constexpr):
 def follow(table, out):
     x = tl.load(table).to(tl.pointer_type(tl.float32))
     tl.store(out, tl.load(x))
-
-
-def lines(folder):
-    found = [json.loads(line) for line in (folder / "records.jsonl").read_text().splitlines()]
-    for line in found:
-        assert complaints(line, SCHEMA, "record") == []
-    return found
-
-
-def sha256(array):
-    return hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest()
-
-
-@pytest.fixture
-def replay(tmp_path):
-    program = os.environ.get("TESSERA", str(ROOT / "build/release/cli/tessera"))
-    if not os.path.exists(program):
-        pytest.skip(f"no {program}: ./tessera test builds it")
-
-    def run(*words, command="replay", status=0):
-        done = subprocess.run([program, command, *map(str, words)], cwd=tmp_path, capture_output=True, text=True, timeout=300)
-        assert done.returncode == status, done.stdout + done.stderr
-        return done.stdout + done.stderr
-
-    return run
 
 
 def test_launches_are_written_down_and_replayed(tmp_path, replay):
