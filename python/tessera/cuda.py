@@ -1,8 +1,9 @@
-"""tessera's kernels on an NVIDIA GPU, called with the arrays of torch and of any other library that speaks DLPack.
+"""tessera's kernels on an NVIDIA GPU, called with the arrays of torch, of JAX, and of any library that speaks DLPack.
 
     matmul = tessera.cuda.kernel("matmul", m=4096, n=4096, k=4096, dtype="bf16")
     z = matmul(x, y)                # torch tensors on a GPU; on torch's current stream, nothing is copied
     matmul(x, y, out=z)             # into an array that is there
+    z = jax.jit(matmul)(x, y)       # arrays of JAX, in jit or without: a custom call on XLA's stream and memory
 
 The program `tessera` compiles the kernel for these tiles once (nvcc, seconds) and its cache keeps it. After the first call on
 a stream nothing is allocated but the outputs, and with out= not those: torch.cuda.graph may capture it. What is behind it is
@@ -10,6 +11,7 @@ the C interface of cuda/c_api.h.
 """
 import ctypes
 import functools
+import hashlib
 import math
 import re
 import subprocess
@@ -19,6 +21,9 @@ from tessera import _program
 
 _CUDA, _CUDA_HOST, _CUDA_MANAGED = 2, 3, 13  # DLDeviceType
 _CODES = {"i": 0, "u": 1, "f": 2, "bf": 4, "b": 6}  # DLDataTypeCode
+_DTYPES = {"f64": "float64", "f32": "float32", "f16": "float16", "bf16": "bfloat16", "f8e4m3fn": "float8_e4m3fn",
+           "f8e5m2": "float8_e5m2", "i64": "int64", "i32": "int32", "i16": "int16", "i8": "int8", "u32": "uint32",
+           "u16": "uint16", "u8": "uint8"}  # as torch and JAX name them
 
 
 class _Prefetched(ctypes.Structure):
@@ -52,6 +57,16 @@ class Operand:
     def torch_dtype(self):
         return _torch_dtypes()[self.dtype]
 
+    @property
+    def dtype_name(self):
+        """"bfloat16" of "bf16"."""
+        return _DTYPES[self.dtype]
+
+    @staticmethod
+    def name_of(dtype_name):
+        """"bf16" of "bfloat16"."""
+        return next((ours for ours, theirs in _DTYPES.items() if theirs == dtype_name), dtype_name)
+
     def check(self, kernel, dtype, shape, contiguous, on_gpu):
         """Raises ValueError unless an array with these is one of it."""
         if dtype != self.dtype or tuple(shape) != self.shape:
@@ -59,7 +74,7 @@ class Operand:
         if not contiguous:
             raise ValueError(f"{kernel}: the rows of {self.name} lie apart: .contiguous() puts them one after the other")
         if not on_gpu:
-            raise ValueError(f"{kernel}: {self.name} lies in the host's memory: move it to the GPU, .cuda() of a torch tensor")
+            raise ValueError(f"{kernel}: {self.name} lies in the host's memory: move it to the GPU (tensor.cuda(), jax.device_put)")
 
 
 class Kernel:
@@ -82,6 +97,9 @@ class Kernel:
         self._fresh = [(i, o) for i, o in self._outputs if not o.read]
         self._arguments = self._inputs + self._fresh
         self._pointers = (ctypes.c_void_p * len(self.operands))()  # filled and read while the interpreter's lock is held
+        self._said = " ".join([name, dtype, *map(str, tiles), "of", *(f"{size:g}" for size in sizes)])
+        if kept:
+            self._said += " " + hashlib.sha256(repr([(k, v.tobytes()) for k, v in sorted(kept.items())]).encode()).hexdigest()[:16]
 
     def __del__(self):
         if getattr(self, "_handle", None):
@@ -93,11 +111,24 @@ class Kernel:
     def _error(self):
         return self._library.tessera_cuda_error().decode()
 
+    def keep(self, keep, name):
+        """Hands it to `keep` (python/cuda_calls.cpp), which calls it from now on."""
+        functions = (ctypes.cast(f, ctypes.c_void_p) for f in (self._library.tessera_cuda_call, self._library.tessera_cuda_error))
+        keep(name.encode(), self._handle, self._library.tessera_cuda_arrays(self._handle), len(self.operands), *functions)
+
     def __call__(self, *inputs, out=None, stream=None):
         """out: the array, or the tuple of arrays, to write, where no input is written in place. stream: a cudaStream_t as an
-        integer; by default torch's current one, or the legacy stream where no argument is a torch tensor."""
+        integer; by default torch's current one, or the legacy stream where no argument is a torch tensor. Arrays of JAX take
+        neither: XLA says where and when."""
         if len(inputs) != len(self._inputs):
             raise TypeError(f"{self.name} takes {', '.join(o.name for _, o in self._inputs)}, not {len(inputs)} arrays")
+        jax = sys.modules.get("jax")
+        if jax is not None and any(isinstance(array, jax.Array) for array in inputs):
+            if out is not None or stream is not None:
+                raise TypeError(f"{self.name}: out= and stream= are not for arrays of JAX, which are made anew on XLA's stream")
+            from tessera import _cuda_jax
+
+            return _cuda_jax.call(self, self._said, inputs)
         outs = () if out is None else tuple(out) if isinstance(out, (tuple, list)) else (out,)
         if out is not None and len(outs) != len(self._fresh):
             raise TypeError(f"{self.name} writes {', '.join(o.name for _, o in self._fresh)}, not {len(outs)} arrays")
@@ -185,10 +216,7 @@ def _library(path):
 def _torch_dtypes():
     import torch
 
-    names = {"f64": "float64", "f32": "float32", "f16": "float16", "bf16": "bfloat16", "f8e4m3fn": "float8_e4m3fn",
-             "f8e5m2": "float8_e5m2", "i64": "int64", "i32": "int32", "i16": "int16", "i8": "int8", "u32": "uint32",
-             "u16": "uint16", "u8": "uint8"}
-    return {ours: getattr(torch, theirs) for ours, theirs in names.items() if hasattr(torch, theirs)}
+    return {ours: getattr(torch, theirs) for ours, theirs in _DTYPES.items() if hasattr(torch, theirs)}
 
 
 def _name_of(dtype):
