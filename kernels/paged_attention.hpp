@@ -13,10 +13,8 @@
 
 #include <cmath>
 #include <limits>
-#include <utility>
-#include <vector>
 
-#include "sim/body/kernel.hpp"
+#include "kernels/pages.hpp"
 #include "sim/body/spec.hpp"
 #include "sim/ops/add.hpp"
 #include "sim/ops/cast.hpp"
@@ -166,27 +164,10 @@ struct PagedAttention {
   void prepare(Host& host, Tiles) {
     constexpr float kLog2E = 1.44269504f;
     scale = kLog2E / std::sqrt(static_cast<float>(head_dim));
-    const int most = pages * page;
-    std::vector<int> keys(static_cast<std::size_t>(batch), most);
-    for (std::size_t b = 1; b < keys.size(); ++b) keys[b] = host.random(1, most);
-    if (batch > 2) keys[2] = 0;
-    lengths = host.scalars("lengths", std::move(keys));
-    if (lengths.size != batch) host.fail("lengths has one entry per sequence");
-    for (int b = 0; b < batch; ++b) {
-      if (lengths[b] < 0 || lengths[b] > most) host.fail("lengths lie in [0, pages page]");
-    }
-    std::vector<int> places;
-    for (int p = 0; p < batch * pages; ++p) places.push_back(p);
-    for (int p = batch * pages - 1; p > 0; --p)
-      std::swap(places[static_cast<std::size_t>(p)],
-                places[static_cast<std::size_t>(host.random(0, p))]);
-    table = host.scalars("table", std::move(places));
-    if (table.size != batch * pages) host.fail("table has `pages` entries per sequence");
-    for (int b = 0; b < batch; ++b) {
-      for (int p = b * pages + first_page(b); p < b * pages + end_page(b); ++p) {
-        if (table[p] < 0 || table[p] >= batch * pages) host.fail("table names pages of the cache");
-      }
-    }
+    lengths = sequence_lengths(host, batch, pages * page);
+    table = page_table(host, batch, pages);
+    for (int b = 0; b < batch; ++b)
+      check_pages(host, table, b * pages + first_page(b), b * pages + end_page(b));
   }
 };
 

@@ -254,6 +254,8 @@ TEST_CASE("closed forms hold over odd sizes and tiles", "[kernels]") {
        {{"batch", "3"}, {"ragged", "1"}, {"q_len", "60"}, {"kv_len", "200"}}},
       {"paged_attention", {{"batch", "9"}, {"kv_heads", "1"}, {"page", "16"}, {"pages", "3"}}},
       {"paged_attention", {{"batch", "5"}, {"kv_heads", "3"}, {"pages", "5"}, {"window", "70"}}},
+      {"mla", {{"batch", "3"}, {"heads", "1"}, {"q_len", "100"}, {"causal", "0"}, {"bq", "16"}}},
+      {"mla_absorbed", {{"batch", "4"}, {"heads", "7"}, {"q_len", "5"}, {"bq", "8"}}},
   };
   for (const auto& [name, settings] : table) {
     for (const bool gpu : {false, true}) {
