@@ -4,6 +4,7 @@
 
 #include <filesystem>
 
+#include "cli/interface.hpp"
 #include "cli/paths.hpp"
 #include "memory_model/file.hpp"
 #include "sim/diagnostics/diagnostic.hpp"
@@ -24,6 +25,12 @@ std::string found(const std::string& file) {
   return file;
 }
 
+/// A library that would read the program's structs wrongly, or asks for what it has not.
+InputError made_of_others(const std::string& file) {
+  return {"bad-input", file + " was built of other sources than this program",
+          "build both again from one commit, in one folder: ./tessera does, or cmake --build"};
+}
+
 }  // namespace
 
 void* symbol_of_library(const std::string& name, const char* symbol) {
@@ -32,8 +39,12 @@ void* symbol_of_library(const std::string& name, const char* symbol) {
   if (library == nullptr) {
     const std::string error = dlerror();
     if (error.starts_with(file + ": cannot open")) return nullptr;
+    if (error.find("undefined symbol") != std::string::npos) throw made_of_others(file);
     throw InputError("bad-input", error, "build the program and its libraries again together");
   }
+  using Interface = const char* (*)();
+  const auto interface = reinterpret_cast<Interface>(dlsym(library, "tessera_interface"));
+  if (interface == nullptr || interface() != kInterface) throw made_of_others(file);
   return dlsym(library, symbol);
 }
 

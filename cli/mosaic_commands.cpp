@@ -1,5 +1,6 @@
 // ModuleCommands of Mosaic modules, and of Triton launches: libtessera_modules.so.
 #include "cli/compiled_timing.hpp"
+#include "cli/interface.hpp"
 #include "cli/module_call.hpp"
 #include "cli/module_commands.hpp"
 #include "cli/tpu_build.hpp"
@@ -96,3 +97,5 @@ extern "C" const tessera::cli::ModuleCommands* tessera_module_commands() {
   static const tessera::cli::LinkedCommands commands;
   return &commands;
 }
+
+extern "C" const char* tessera_interface() { return tessera::cli::kInterface.data(); }

@@ -6,6 +6,7 @@
 #include <limits>
 #include <numeric>
 
+#include "cli/interface.hpp"
 #include "cli/ranks.hpp"
 
 namespace tessera::cli {
@@ -87,3 +88,4 @@ class MpiTransport final : public Transport {
 
 /// What cli/ranks.cpp looks up.
 extern "C" tessera::Transport* tessera_mpi_transport() { return new tessera::cli::MpiTransport; }
+extern "C" const char* tessera_interface() { return tessera::cli::kInterface.data(); }

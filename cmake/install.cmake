@@ -17,6 +17,7 @@ foreach(folder memory_model sim reference kernels golden predict report tuning r
   install(DIRECTORY ${folder}/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tessera/${folder}
     FILES_MATCHING PATTERN "*.hpp" PATTERN "templates" EXCLUDE)
 endforeach()
+install(FILES ${CMAKE_BINARY_DIR}/generated/cli/interface.hpp DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tessera/cli)
 install(FILES cuda/backend.cu cuda/c_api.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tessera/cuda)
 install(FILES scripts/tessera_gdb.py golden/python/tessera_golden.py DESTINATION ${CMAKE_INSTALL_DATADIR}/tessera)
 # What the program says of itself: completion for shells, the manual page.

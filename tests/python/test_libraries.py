@@ -1,0 +1,67 @@
+"""A program and the libraries that it loads must be made of the same headers: others' structs have another layout."""
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+
+import pytest
+
+PROGRAM = pathlib.Path(os.environ.get("TESSERA", pathlib.Path(__file__).resolve().parents[2] / "build/release/cli/tessera"))
+HASH = re.compile(rb"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")
+MODULE = pathlib.Path(__file__).resolve().parents[1] / "fuzz/call"
+COMMANDS = {
+    "libtessera_kernel_add_vectors.so": ("run", "add_vectors", "n=2048"),
+    "libtessera_mosaic_add_vectors.so": ("build", "add_vectors", "n=2048", "--target", "tpu", "--out", "built"),
+    "libtessera_modules.so": ("show", str(MODULE)),
+}
+
+
+@pytest.fixture
+def run(tmp_path):
+    """The program in a folder of its own, with the libraries that are put there."""
+    if not PROGRAM.exists():
+        pytest.skip(f"no {PROGRAM}: ./tessera test builds it")
+    shutil.copy(PROGRAM, tmp_path / "tessera")
+    for name in ("libtessera_kernel_add_vectors.so", "libtessera_mosaic_add_vectors.so", "libtessera_modules.so"):
+        shutil.copy(PROGRAM.parent / name, tmp_path / name)
+    if (importer := PROGRAM.parents[1] / "program/tessera-import").exists():
+        shutil.copy(importer, tmp_path / "tessera-import")
+
+    def command(words, status):
+        done = subprocess.run([tmp_path / "tessera", *words], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+        assert done.returncode == status, done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+    return command
+
+
+def interface(library):
+    """The hash that a library was built with, and where it lies."""
+    ours = {m.group() for m in HASH.finditer(PROGRAM.read_bytes())}
+    found = [m for m in HASH.finditer(library.read_bytes()) if m.group() in ours]
+    assert found, f"{library} says no hash of the program's"
+    return found
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_library_of_other_headers_is_refused(run, tmp_path, name):
+    library = tmp_path / name
+    if name == "libtessera_modules.so" and not (tmp_path / "tessera-import").exists():
+        pytest.skip("built without MLIR")
+    text = bytearray(library.read_bytes())
+    for m in interface(library):
+        text[m.start()] = ord("0") if text[m.start()] != ord("0") else ord("1")
+    right = library.read_bytes()
+    library.write_bytes(text)
+    said = run(COMMANDS[name], 2)
+    assert f"{name} was built of other sources than this program" in said
+    assert "build both again from one commit" in said
+    library.write_bytes(right)
+    run(COMMANDS[name], 0)
+
+
+def test_a_library_from_before_hashes_is_refused(run, tmp_path):
+    library = tmp_path / "libtessera_kernel_add_vectors.so"
+    library.write_bytes(library.read_bytes().replace(b"tessera_interface", b"tessera_intorface"))
+    assert "was built of other sources than this program" in run(COMMANDS[library.name], 2)
