@@ -42,6 +42,7 @@ struct Site {
   int location = 0;
   enum class Kind : std::uint8_t { load, store, atomic } kind = Kind::load;
   int number = -1;                       ///< among the accesses of its module
+  std::int64_t elements = 1;             ///< of its pointers
   std::vector<WarpLayout> layouts = {};  ///< where they are asked for
 };
 

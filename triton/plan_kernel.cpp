@@ -57,7 +57,11 @@ int site_of(Planner& p, const Operation& op, Site::Kind kind) {
   Kernel& k = kernel_of(p);
   if (k.sites.size() >= 65535) p.unsupported(op, "after 65,535 other accesses to memory");
   k.atomics = k.atomics || kind == Site::Kind::atomic;
-  k.sites.push_back({op.location, kind, static_cast<int>(p.integer_or(op, kNumber, -1))});
+  const Type& pointer = p.type(op.operands.at(0));
+  k.sites.push_back({.location = op.location,
+                     .kind = kind,
+                     .number = static_cast<int>(p.integer_or(op, kNumber, -1)),
+                     .elements = pointer.shape.elems()});
   return static_cast<int>(k.sites.size()) - 1;
 }
 

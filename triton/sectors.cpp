@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
+#include <functional>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "sim/diagnostics/diagnostic.hpp"
 #include "triton/plan_kernel.hpp"
@@ -27,6 +28,22 @@ std::size_t free_bits(const std::vector<std::int64_t>& bases) {
   std::size_t bits = 0;
   for (std::size_t b = 0; b < bases.size(); ++b) bits |= bases[b] == 0 ? std::size_t{1} << b : 0;
   return bits;
+}
+
+/// Why these are no elements of an access to so many; "" if they are.
+std::string impossible(const WarpLayout& l, std::int64_t elements) {
+  constexpr std::size_t kMostBits = 24;  // Triton's tensors have 2^20 elements at most
+  constexpr int kMostBytes = 128;        // of an instruction and lane: 16 in hardware
+  if (l.registers.size() > kMostBits || l.lanes.size() > 5 || l.warps.size() > 5)
+    return "no thread block has so many registers, lanes or warps";
+  if (l.bytes < 0 || l.bytes > kMostBytes)
+    return "an instruction of " + std::to_string(l.bytes) + " bytes";
+  std::int64_t bits = 0;  // of every sum
+  for (const auto* bases : {&l.registers, &l.lanes, &l.warps})
+    bits = std::accumulate(bases->begin(), bases->end(), bits, std::bit_or<>());
+  if (bits < 0 || bits >= elements)
+    return "element " + std::to_string(bits) + " of " + std::to_string(elements);
+  return "";
 }
 
 }  // namespace
@@ -82,6 +99,8 @@ void set_layouts(Kernel& kernel, const std::string& json) {
         of.at("warps").get_to(l.warps);
         of.at("bytes").get_to(l.bytes);
         of.at("once").get_to(l.once);
+        if (const std::string why = impossible(l, site.elements); !why.empty())
+          throw InputError("bad-input", "layouts of warps: " + why);
       }
     }
   } catch (const Json::exception& e) {

@@ -77,6 +77,14 @@ TEST_CASE("sectors: another module's layouts, and what are none, are refused",
   CHECK_THROWS_AS(set_layouts(*kernel, "[" + one + "]"), InputError);
   CHECK_THROWS_AS(set_layouts(*kernel, "[[{}], []]"), InputError);
   CHECK_THROWS_AS(set_layouts(*kernel, "no"), InputError);
+  // A lane of an element that the access has not, and more lanes than a warp has.
+  for (const char* lanes : {"[0, 0, 0, 0, 8]", "[-1]", "[0, 0, 0, 0, 0, 0]"}) {
+    const std::string other = R"([{"registers": [], "lanes": )" + std::string(lanes) +
+                              R"(, "warps": [], "bytes": 4, "once": false}])";
+    CHECK_THROWS_AS(set_layouts(*kernel, "[" + one + ", " + other + "]"), InputError);
+  }
+  CHECK_NOTHROW(set_layouts(*kernel, "[" + one + R"(, [{"registers": [], "lanes": [1, 2, 4],
+      "warps": [], "bytes": 4, "once": false}]])"));
 }
 
 }  // namespace tessera::triton
