@@ -49,8 +49,6 @@ Configuration configuration_of(const Json& object) {
   return configuration;
 }
 
-Configuration unpacked(const std::string& text) { return configuration_of(Json::parse(text)); }
-
 }  // namespace
 
 /// One statement of one call.
@@ -92,10 +90,11 @@ class Store::Statement {
     if (code != SQLITE_ROW && code != SQLITE_DONE) store_.fail();
     return code == SQLITE_ROW;
   }
+  /// The file is somebody else's: it may be damaged.
   std::string text(int column) const {
     const auto* const bytes =
         reinterpret_cast<const char*>(sqlite3_column_text(statement_, column));
-    return {bytes, static_cast<std::size_t>(sqlite3_column_bytes(statement_, column))};
+    return printable({bytes, static_cast<std::size_t>(sqlite3_column_bytes(statement_, column))});
   }
   double real(int column) const { return sqlite3_column_double(statement_, column); }
   std::int64_t whole(int column) const { return sqlite3_column_int64(statement_, column); }
@@ -158,11 +157,20 @@ void Store::run(const char* sql) const {
   if (sqlite3_exec(database_.get(), sql, nullptr, nullptr, nullptr) != SQLITE_OK) fail();
 }
 
-void Store::fail() const {
-  const std::string why = database_ ? sqlite3_errmsg(database_.get()) : "out of memory";
+void Store::fail() const { fail(database_ ? sqlite3_errmsg(database_.get()) : "out of memory"); }
+
+void Store::fail(const std::string& why) const {
   if (database_) sqlite3_exec(database_.get(), "ROLLBACK", nullptr, nullptr, nullptr);
-  throw InputError("tuning-cache", path_ + ": " + why,
+  throw InputError("tuning-cache", path_ + ": " + printable(why),
                    "TESSERA_TUNING_CACHE names another file; one that is damaged may be removed");
+}
+
+Configuration Store::configuration(const std::string& text) const {
+  try {
+    return configuration_of(Json::parse(text));
+  } catch (const Json::exception&) {
+    fail("a configuration that is none: " + text);
+  }
 }
 
 std::optional<Entry> Store::find(const Key& key) const {
@@ -175,7 +183,7 @@ std::optional<Entry> Store::find(const Key& key) const {
   row.bind(key.operation).bind(key.device).bind(key.fingerprint).bind(key.shapes).bind(key.dtype);
   row.bind(key.mesh).bind(key.sizes);
   if (!row.step()) return std::nullopt;
-  Entry entry{key, unpacked(row.text(1)), row.real(2), row.text(3), row.whole(4)};
+  Entry entry{key, configuration(row.text(1)), row.real(2), row.text(3), row.whole(4)};
   entry.key.sizes = row.text(0);
   return entry;
 }
@@ -200,7 +208,7 @@ std::optional<Entry> Store::choose(const Key& key, const std::string& how) {
         "FROM candidates WHERE operation=?1 AND device=?2 AND fingerprint=?3 AND sizes=?4 "
         "AND dtype=?5 AND mesh=?6 AND reason='' ORDER BY seconds, configuration LIMIT 1");
     if (best.bind_sizes(key).step())
-      entry = Entry{key, unpacked(best.text(0)), best.real(1), how, best.whole(2)};
+      entry = Entry{key, configuration(best.text(0)), best.real(1), how, best.whole(2)};
   }
   if (entry) keep(*entry);
   run("COMMIT");
@@ -217,7 +225,8 @@ std::vector<Evaluated> Store::candidates(const Key& key) const {
                  "ORDER BY reason!='', seconds, configuration");
   rows.bind_sizes(key);
   while (rows.step())
-    all.push_back({unpacked(rows.text(0)), rows.real(1), rows.text(2), rows.text(3), rows.real(4)});
+    all.push_back(
+        {configuration(rows.text(0)), rows.real(1), rows.text(2), rows.text(3), rows.real(4)});
   return all;
 }
 
@@ -254,13 +263,16 @@ std::string Store::exported(const std::string& operation) const {
     Json row = Json::object();
     int column = 0;
     for (const char* const name : kNames) row[name] = rows.text(column++);
-    row["configuration"] = Json::parse(rows.text(column++));
+    row["configuration"] = Json::object();
+    for (const auto& [name, value] : configuration(rows.text(column++)))
+      row["configuration"][name] = value;
     row["seconds"] = rows.real(column++);
     row["how"] = rows.text(column++);
     row["candidates"] = rows.whole(column);
     choices.push_back(row);
   }
-  return Json{{"schema", "tessera.tuning/1"}, {"choices", choices}}.dump(1) + "\n";
+  const Json all{{"schema", "tessera.tuning/1"}, {"choices", choices}};
+  return all.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 std::vector<Entry> entries_of(const std::string& json, const std::string& origin) {

@@ -81,7 +81,10 @@ class Store {
   void set_up();
   void run(const char* sql) const;
   void keep(const Entry& entry) const;
+  /// Of a row; what is none fails.
+  Configuration configuration(const std::string& text) const;
   [[noreturn]] void fail() const;
+  [[noreturn]] void fail(const std::string& why) const;
 
   std::string path_;
   std::unique_ptr<sqlite3, Closer> database_;

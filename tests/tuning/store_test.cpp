@@ -145,3 +145,28 @@ TEST_CASE("threads and connections write to one cache at once", "[tuning][store]
   CHECK(shared.candidates(key_for(512)).size() == kThreads * kEach);
   CHECK(shared.find(key_for(512))->seconds == 1.);
 }
+
+TEST_CASE("a configuration that is none is said, with the file, and holds no lock",
+          "[tuning][store]") {
+  const TuningFolder folder;
+  const std::string path = folder.file("cache.sqlite");
+  Store store(path);
+  store.keep(key_for(512), kFast);
+  REQUIRE(store.choose(key_for(512), "predicted"));
+  sqlite3* database = nullptr;
+  REQUIRE(sqlite3_open(path.c_str(), &database) == SQLITE_OK);
+  for (const char* other : {"%", R"({"bm": 128})"}) {
+    const std::string set = std::string("='") + other + "'";
+    REQUIRE(sqlite3_exec(database, ("UPDATE candidates SET configuration" + set).c_str(), nullptr,
+                         nullptr, nullptr) == SQLITE_OK);
+    REQUIRE(sqlite3_exec(database, ("UPDATE choices SET configuration" + set).c_str(), nullptr,
+                         nullptr, nullptr) == SQLITE_OK);
+    const auto said = Catch::Matchers::Message(path + ": a configuration that is none: " + other);
+    CHECK_THROWS_MATCHES(store.find(key_for(512)), InputError, said);
+    CHECK_THROWS_MATCHES(store.candidates(key_for(512)), InputError, said);
+    CHECK_THROWS_MATCHES(store.choose(key_for(512), "predicted"), InputError, said);
+    CHECK_THROWS_MATCHES(store.exported(), InputError, said);
+  }
+  sqlite3_close(database);
+  CHECK_NOTHROW(Store(path).keep(key_for(256), kFast));
+}
