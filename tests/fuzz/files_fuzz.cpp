@@ -85,13 +85,14 @@ std::string sealed(std::string text) {
 }
 
 /// The text with changes of its JSON.
-std::string changed(const std::string& json, const std::vector<Mutation>& of_values) {
+std::string changed(const std::string& json, const std::vector<Mutation>& of_values, int indent) {
   Json j = Json::parse(json);
   for (const Mutation& m : of_values) mutate(j, m);
-  return sealed(j.dump(1, ' ', false, Json::error_handler_t::replace));
+  return sealed(j.dump(indent, ' ', false, Json::error_handler_t::replace));
 }
 
-enum class Form : std::uint8_t { bytes, json, text };
+/// line: JSON in one line, as a recording's.
+enum class Form : std::uint8_t { bytes, json, line, text };
 
 /// A command that reads a file again and again, each time another.
 bool fuzz(const std::string& what, const fs::path& folder, const fs::path& file, Form form,
@@ -103,8 +104,8 @@ bool fuzz(const std::string& what, const fs::path& folder, const fs::path& file,
     const auto of_bytes = *mutations(2);
     std::string text = original;
     const bool by_form = *rc::gen::inRange(0, 10) > 0;
-    if (form == Form::json && by_form) {
-      text = changed(original, *mutations(4));
+    if ((form == Form::json || form == Form::line) && by_form) {
+      text = changed(original, *mutations(4), form == Form::line ? -1 : 1);
     } else if (form == Form::text && by_form) {
       for (const Mutation& m : *mutations(3)) mutate_words(text, m);
     } else {
@@ -169,6 +170,28 @@ int main(int argc, char** argv) {
   run(folder, with(with({"golden", "make"}, small), {"--out", in("golden")}));
   each("golden", in("golden/manifest.json"), Form::json,
        {"golden", "check", in("golden"), "--outputs", in("golden/outputs")});
+  for (const char* file : {"outputs/o.npy", "bounds/o.npy", "steps.npy"}) {
+    each("golden's " + std::string(file), in("golden/") + file, Form::bytes,
+         {"golden", "check", in("golden"), "--outputs", in("golden/outputs")});
+  }
+
+  run(folder, with(with({"run"}, small), {"--record", in("recording")}));
+  const std::vector<std::string> replay{"--time-limit", "5"};
+  each("recording", in("recording/records.jsonl"), Form::line,
+       with({"replay", in("recording")}, replay));
+
+  run(folder, with(with({"tune"}, {"add_vectors", "n=2048"}), {"--cache", in("cache.db")}));
+  run(folder, {"tune", "--cache", in("cache.db"), "--export", in("choices.json")});
+  each("file of choices", in("choices.json"), Form::json,
+       with(with({"run"}, small),
+            {"--tuned", "--overlay", in("choices.json"), "--cache", in("empty.db")}));
+  each(
+      "file of choices that is told of", in("choices.json"), Form::json,
+      {"why", "add_vectors", "n=2048", "--overlay", in("choices.json"), "--cache", in("empty.db")});
+  each("file of choices that is imported", in("choices.json"), Form::json,
+       {"tune", "--import", in("choices.json"), "--cache", in("filled.db")});
+  each("tuning cache", in("cache.db"), Form::bytes,
+       {"why", "add_vectors", "n=2048", "--cache", in("cache.db")});
   if (!TESSERA_FUZZ_MODULES) return ok ? 0 : 1;  // built without MLIR
   const fs::path seeds = TESSERA_FUZZ_SEEDS;
   fs::copy(seeds / "call", in("call"));
@@ -178,11 +201,26 @@ int main(int argc, char** argv) {
   each("call's array", in("call/in0.npy"), Form::bytes, call);
   each("module of text", in("call/kernel.mlir"), Form::text, call);
   each("module of text, dry", in("call/kernel.mlir"), Form::text, with(call, {"--dry"}));
+  write(in("call/device.json"), tessera::load_device("tpu-v5e").json);
+  each("call's device file", in("call/device.json"), Form::json, call);
+  run(folder, with(call, {"--record", in("calls")}));
+  each("recording of a call", in("calls/records.jsonl"), Form::line,
+       with({"replay", in("calls")}, replay));
+  run(folder, {"golden", "make", in("call"), "--out", in("golden_call")});
+  const std::vector<std::string> judge{"golden", "check", in("golden_call"), "--outputs",
+                                       in("golden_call/outputs")};
+  for (const char* file : {"manifest.json", "inputs/meta.json", "inputs/config.json"})
+    each("golden of a call: " + std::string(file), in("golden_call/") + file, Form::json, judge);
+  fs::copy(seeds / "program.mlir", in("program.mlir"));
+  each("program with kernels", in("program.mlir"), Form::bytes,
+       {"extract", in("program.mlir"), "--output", in("kernels")});
   fs::copy(seeds / "../pallas/rich.mlirbc", in("rich.mlirbc"));
   each("module of bytecode", in("rich.mlirbc"), Form::bytes, {"show", in("rich.mlirbc")});
   fs::copy(seeds / "launch", in("launch"));
   const std::vector<std::string> launch{"run", in("launch"), "--time-limit", "5"};
   each("launch's meta.json", in("launch/meta.json"), Form::json, launch);
+  each("launch's array", in("launch/in0.npy"), Form::bytes, launch);
+  each("launch's layouts", in("launch/layouts.json"), Form::json, launch);
   each("launch's module", in("launch/kernel.generic.mlir"), Form::text, launch);
   return ok ? 0 : 1;
 }
