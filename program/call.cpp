@@ -2,6 +2,8 @@
 
 #include <cstring>
 #include <deque>
+#include <ranges>
+#include <string_view>
 
 #include "program/program_kernel.hpp"
 #include "program/unit_costs.hpp"
@@ -239,6 +241,16 @@ void set_tile(OperandPlan& op) {
   op.rows = static_cast<int>(op.block.elems() / std::max(1, op.cols));
 }
 
+/// Where the body stores to it last, which is where an accumulator is added to; else where it
+/// begins.
+const Location& line_of(const Program& p, const Window& w) {
+  const auto stores = std::ranges::find_if(p.main.steps | std::views::reverse, [&](const Step& s) {
+    return s.argument == w.argument && std::string_view(s.op).find("store") != std::string::npos;
+  });
+  const int at = stores == std::ranges::rend(p.main.steps) ? 0 : stores->location;
+  return p.locations[static_cast<std::size_t>(at)];
+}
+
 OperandPlan operand_plan(const Call& call, std::size_t i, int devices,
                          const std::vector<std::int64_t>& grid, const Cells& cells,
                          IndexMaps& maps) {
@@ -258,7 +270,7 @@ OperandPlan operand_plan(const Call& call, std::size_t i, int devices,
   op.dtype = w.type.dtype;
   op.space = space_of(w);
   op.block = shape_of(w.bounds);
-  const Location& at = p.locations.front();
+  const Location& at = input ? p.locations.front() : line_of(p, w);
   op.at = {at.file.c_str(), at.line};
   const std::size_t number = input ? i : i - call.inputs.size();
   if (input || !call.results.empty()) {

@@ -204,7 +204,7 @@ def leaves_the_last(x_ref, o_ref, sum_ref):
 
 def leaves_a_row_each(x_ref, o_ref, sum_ref):
     o_ref[...] = x_ref[...] + 1
-    sum_ref[pl.ds(pl.program_id(0), 1), :] = x_ref[:1, :]
+    sum_ref[pl.ds(pl.program_id(0), 1), :] = x_ref[:1, :]  # added
 
 
 @pytest.mark.parametrize("cores", [1, 2])
@@ -213,7 +213,7 @@ def test_a_result_that_parallel_steps_share(kernel, cores):
     with pytest.raises(tessera.KernelError) as error:
         shared(kernel, cores)
     assert error.value.slug == "parallel-dependence"
-    assert "out1" in str(error.value)
+    assert "out1" in str(error.value) and "# added" in str(error.value), str(error.value)
     x = X[:, :128]
     plus_one, both = shared(kernel, semantics="arbitrary")
     np.testing.assert_array_equal(plus_one, x + 1)
