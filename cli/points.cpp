@@ -62,6 +62,7 @@ std::string over_limit(const Plan& plan) {
 void fill(Point& p, const RunResult& result, DType dtype, const RunOptions& options) {
   p.vmem = result.plan.vmem_bytes();
   if (!result.ok()) {
+    if (options.stop != nullptr && options.stop->load() != Stop::none) stop(options.stop->load());
     const Diagnostic& d = result.diagnostics.front();
     p.reason = d.slug + ": " + d.headline;
     return;
@@ -89,6 +90,8 @@ void count_point(const Count& count, Point& p) {
   } catch (const InputError& error) {
     p.bad_input = true;
     p.reason = error.slug + ": " + error.what();
+  } catch (const Stopped&) {
+    throw;
   } catch (const KernelError& error) {
     p.reason = error.diagnostic.slug + ": " + error.diagnostic.headline;
   }
