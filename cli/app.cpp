@@ -131,16 +131,33 @@ void add_budget(CLI::App& command, RunArguments& a, const char* what) {
           std::map<std::string, double>{{"ms", 1e-3}, {"s", 1.}, {"min", 60.}}));
 }
 
-/// What times candidates.
+/// What predicts: the model, or a TPU's compiler.
+void add_timing(CLI::App& command, RunArguments& a, const char* what) {
+  command.add_option("--timing", a.timing, what)
+      ->check(CLI::IsMember({"model", "compiler"}))
+      ->capture_default_str();
+  command
+      .add_option("--python", a.python,
+                  "with --timing compiler: an interpreter that has jax and libtpu")
+      ->type_name("FILE")
+      ->envname("TESSERA_TPU_PYTHON");
+}
+
+/// What times candidates, or compiles them.
 void add_measuring(CLI::App& command, RunArguments& a) {
+  add_timing(command, a,
+             "what ranks candidates: model, or compiler (on a TPU: the schedules that libtpu makes "
+             "of those that are predicted to be the fastest)");
   command
       .add_option("--backend", a.backend,
                   "cuda: time the candidates that are predicted to be the fastest on this "
                   "machine's GPU; auto predicts")
       ->check(CLI::IsMember({"auto", "cuda"}))
       ->capture_default_str();
-  command.add_option("--candidates", a.candidates,
-                     "on cuda: time so many, or all; 8 unless given, and the case's tiles");
+  command.add_option(
+      "--candidates", a.candidates,
+      "time (on cuda) or compile (--timing compiler) so many, or all; 8 unless given, "
+      "and the case's tiles");
   command.add_option("--rounds", a.rounds,
                      "on cuda: time every candidate so often, not until the best is known");
 }
@@ -226,16 +243,9 @@ void add_run(CLI::App& app, Words& w) {
                 "arithmetic, any size");
   run->add_flag("--timeline", a.timeline,
                 "predict the time of a run of more than 131,072 steps too");
-  run->add_option(
-         "--timing", a.timing,
-         "what the predicted time is from: model, or compiler (on a TPU: the schedule that "
-         "libtpu makes of the Mosaic module or the kernel's TPU build, bundle by bundle)")
-      ->check(CLI::IsMember({"model", "compiler"}))
-      ->capture_default_str();
-  run->add_option("--python", a.python,
-                  "with --timing compiler: an interpreter that has jax and libtpu")
-      ->type_name("FILE")
-      ->envname("TESSERA_TPU_PYTHON");
+  add_timing(*run, a,
+             "what the predicted time is from: model, or compiler (on a TPU: the schedule that "
+             "libtpu makes of the Mosaic module or the kernel's TPU build, bundle by bundle)");
   run->add_option("--backend", a.backend,
                   "auto (cuda where there is a GPU), cuda, interpret or reference")
       ->type_name("auto|cuda|interpret|reference")

@@ -26,10 +26,6 @@ tpu_compiler::Question question_of(const RunArguments& a, const pallas::Recorded
 /// `names`: of inputs, then of results.
 void add_timing(const RunArguments& a, tpu_compiler::Question question, const program::Call& call,
                 int devices, const std::vector<std::string>& names, report::RunReport& report) {
-  tpu_compiler::Settings settings;
-  settings.python = a.python;
-  settings.listings = tpu_compiler::Settings::Listings::schedule;
-  settings.note = [](const std::string& text) { fmt::print(stderr, "tessera: {}\n", text); };
   report.timeline.emplace();
   std::string& why = report.timeline->unmodelled;
   const DeviceSpec& device = report.device;
@@ -41,7 +37,7 @@ void add_timing(const RunArguments& a, tpu_compiler::Question question, const pr
     why = kOneDevice;
     return;
   }
-  tpu_compiler::TpuCompiler compiler(std::move(settings));
+  tpu_compiler::TpuCompiler compiler(compiler_settings(a));
   question.chip = device.jax.chip;
   const tpu_compiler::Verdict verdict = compiler.ask(question);
   if (verdict.kind != tpu_compiler::Verdict::Kind::accepted) {
@@ -63,6 +59,14 @@ void add_timing(const RunArguments& a, tpu_compiler::Question question, const pr
 }
 
 }  // namespace
+
+tpu_compiler::Settings compiler_settings(const RunArguments& a) {
+  tpu_compiler::Settings settings;
+  settings.python = a.python;
+  settings.listings = tpu_compiler::Settings::Listings::schedule;
+  settings.note = [](const std::string& text) { fmt::print(stderr, "tessera: {}\n", text); };
+  return settings;
+}
 
 predict::TpuSchedule played_schedule(const tpu_compiler::TpuCompiler& compiler,
                                      const tpu_compiler::Verdict& accepted,
@@ -97,11 +101,11 @@ void add_module_timing(const RunArguments& a, const pallas::RecordedCall& r,
   add_timing(a, question_of(a, r), r.call, r.devices, names, report);
 }
 
-void add_kernel_timing(const KernelHandle& kernel, const RunArguments& a,
+void add_kernel_timing(const KernelHandle& kernel, const Request& request, const RunArguments& a,
                        report::RunReport& report) {
   report.timeline.emplace();
   try {
-    const TpuCall built = tpu_call_of(kernel, request_of(kernel, a));
+    const TpuCall built = tpu_call_of(kernel, request);
     const auto c = tpu_compiler::call_to_check(kernel.info.name, built.call);
     if (c.failure) throw KernelError(*c.failure);
     add_timing(a, c.question, c.call, c.devices, built.names, report);

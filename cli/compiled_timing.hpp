@@ -12,6 +12,9 @@ namespace tessera::cli {
 inline constexpr const char* kOneDevice =
     "the compiler's schedule of one device does not say what the others send";
 
+/// How the compiler is asked for a schedule.
+tpu_compiler::Settings compiler_settings(const RunArguments& arguments);
+
 /// What an accepted module takes by `compiler`'s schedule of it; why it has none is said in
 /// `unmodelled`. Of the call's operands the extents of the grid are always known, prefetched arrays
 /// and inputs if `operands_known`.
@@ -24,8 +27,8 @@ predict::TpuSchedule played_schedule(const tpu_compiler::TpuCompiler& compiler,
 /// there is no schedule is said in the report. Throws InputError if there is no compiler to ask.
 void add_module_timing(const RunArguments& arguments, const pallas::RecordedCall& call,
                        const RunResult& result, report::RunReport& report);
-/// The same of a kernel's TPU build.
-void add_kernel_timing(const KernelHandle& kernel, const RunArguments& arguments,
-                       report::RunReport& report);
+/// The same of a kernel's TPU build, for what was run.
+void add_kernel_timing(const KernelHandle& kernel, const Request& request,
+                       const RunArguments& arguments, report::RunReport& report);
 
 }  // namespace tessera::cli

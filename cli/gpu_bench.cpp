@@ -92,6 +92,13 @@ Measured measure_on(const Gpu& gpu, const TunedKernel& tuned, tuning::Store& sto
   return measure(tuned, measured_key(tuned, gpu), bench, store, measure_options(a));
 }
 
+std::optional<Judge> judge_of(const std::optional<Gpu>& gpu, const TunedKernel& tuned,
+                              const RunArguments& a) {
+  if (!gpu) return std::nullopt;
+  return Judge{measured_key(tuned, *gpu),
+               [&](tuning::Store& store) { return measure_on(*gpu, tuned, store, a).entry; }};
+}
+
 GpuBench::GpuBench(const Gpu& gpu, const TunedKernel& tuned)
     : tuned_(tuned), target_(cuda_target(gpu.device.capability, gpu.device.name)) {
   if (tuned.kernel().make.front()()->devices())

@@ -64,5 +64,8 @@ class GpuBench final : public Bench {
 tuning::Key measured_key(const TunedKernel& tuned, const Gpu& gpu);
 Measured measure_on(const Gpu& gpu, const TunedKernel& tuned, tuning::Store& store,
                     const RunArguments& arguments);
+/// The same, for the tiers; all must outlive it. None without a GPU.
+std::optional<Judge> judge_of(const std::optional<Gpu>& gpu, const TunedKernel& tuned,
+                              const RunArguments& arguments);
 
 }  // namespace tessera::cli

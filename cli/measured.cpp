@@ -4,9 +4,9 @@
 #include <omp.h>
 
 #include <algorithm>
-#include <chrono>
 #include <mutex>
 
+#include "cli/budget.hpp"
 #include "cli/points.hpp"
 #include "cli/progress.hpp"
 #include "cli/signals.hpp"
@@ -17,22 +17,6 @@ namespace tessera::cli {
 namespace {
 
 using tuning::Configuration;
-
-/// The seconds that there are, if there is a limit.
-class Budget {
- public:
-  explicit Budget(double seconds) : seconds_(seconds) {}
-  double spent() const {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
-  }
-  /// Whether so much of the budget is spent.
-  bool past(double part) const { return seconds_ > 0 && spent() > part * seconds_; }
-  double seconds() const { return seconds_; }
-
- private:
-  double seconds_;
-  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
-};
 
 /// Of the budget, to predict in, and to predict and compile in: the rest is for the race.
 constexpr double kPredicting = 0.25;
@@ -234,9 +218,16 @@ Measured measure(const TunedKernel& tuned, const tuning::Key& key, Bench& bench,
 }
 
 MeasureOptions measure_options(const RunArguments& a) {
-  if (a.backend != "cuda" && (!a.candidates.empty() || a.rounds > 0))
-    throw InputError("bad-usage", "--candidates and --rounds say what is timed",
+  if (a.backend == "cuda" && a.timing == "compiler")
+    throw InputError("bad-usage",
+                     "--backend cuda times candidates, --timing compiler compiles them",
+                     "one of them");
+  if (a.backend != "cuda" && a.rounds > 0)
+    throw InputError("bad-usage", "--rounds says how often candidates are timed",
                      "add --backend cuda");
+  if (a.backend != "cuda" && a.timing != "compiler" && !a.candidates.empty())
+    throw InputError("bad-usage", "--candidates says how many are timed or compiled",
+                     "add --backend cuda, or --timing compiler");
   MeasureOptions options;
   options.budget = a.budget;
   options.rounds = a.rounds;

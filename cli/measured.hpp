@@ -38,7 +38,7 @@ class Bench {
 };
 
 struct MeasureOptions {
-  std::size_t candidates = 8;  ///< to time, and the case's tiles; 0: all
+  std::size_t candidates = 8;  ///< to time or compile, and the case's tiles; 0: all
   double budget = 0;           ///< seconds for everything; 0: as long as it takes
   int rounds = 0;              ///< of every candidate; 0: until the best is known
   int threads = 1;             ///< that count, and compile
@@ -59,7 +59,8 @@ struct Measured {
 Measured measure(const TunedKernel& tuned, const tuning::Key& key, Bench& bench,
                  tuning::Store& store, const MeasureOptions& options);
 
-/// What the command line says of it. Throws InputError, also where it says so and measures nothing.
+/// What the command line says of it, and of compiling (cli/scheduled.hpp). Throws InputError, also
+/// where it says so and nothing is measured.
 MeasureOptions measure_options(const RunArguments& arguments);
 
 }  // namespace tessera::cli

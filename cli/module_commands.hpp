@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cli/commands.hpp"
+#include "cli/scheduled.hpp"
 #include "golden/golden.hpp"
 
 namespace tessera::cli {
@@ -44,8 +45,13 @@ class ModuleCommands {
   /// What the TPU's compiler says of modules and of kernels' TPU builds, and what tessera refuses.
   virtual int check(const Kernels& kernels, const CheckArguments& arguments) const = 0;
   /// run KERNEL --timing compiler: of the kernel's TPU build. Throws InputError.
-  virtual void add_compiled_timing(const KernelHandle& kernel, const RunArguments& arguments,
+  virtual void add_compiled_timing(const KernelHandle& kernel, const Request& request,
+                                   const RunArguments& arguments,
                                    report::RunReport& report) const = 0;
+  /// tune KERNEL --timing compiler: what compiles candidates; both must outlive it. Throws
+  /// InputError.
+  virtual std::unique_ptr<Scheduler> scheduler(const TunedKernel& tuned,
+                                               const RunArguments& arguments) const = 0;
   virtual std::unique_ptr<LoadedModule> load(const RunArguments& arguments) const = 0;
   /// The same of what can be counted: throws InputError of a Triton launch.
   virtual std::unique_ptr<LoadedModule> counted(const RunArguments& arguments) const = 0;

@@ -1,4 +1,5 @@
 // ModuleCommands of Mosaic modules, and of Triton launches: libtessera_modules.so.
+#include "cli/compiled_candidates.hpp"
 #include "cli/compiled_timing.hpp"
 #include "cli/interface.hpp"
 #include "cli/module_call.hpp"
@@ -58,9 +59,14 @@ class LinkedCommands final : public ModuleCommands {
   int check(const Kernels& kernels, const CheckArguments& arguments) const override {
     return check_command(kernels, arguments);
   }
-  void add_compiled_timing(const KernelHandle& kernel, const RunArguments& arguments,
+  void add_compiled_timing(const KernelHandle& kernel, const Request& request,
+                           const RunArguments& arguments,
                            report::RunReport& report) const override {
-    add_kernel_timing(kernel, arguments, report);
+    add_kernel_timing(kernel, request, arguments, report);
+  }
+  std::unique_ptr<Scheduler> scheduler(const TunedKernel& tuned,
+                                       const RunArguments& arguments) const override {
+    return libtpu_scheduler(tuned, arguments);
   }
   std::unique_ptr<LoadedModule> load(const RunArguments& arguments) const override {
     if (is_triton_launch(arguments.kernel)) return load_triton_launch(arguments);

@@ -14,6 +14,7 @@
 #include "cli/progress.hpp"
 #include "cli/ranks.hpp"
 #include "cli/recorded.hpp"
+#include "cli/scheduled.hpp"
 #include "cli/tuned.hpp"
 #include "memory_model/npy.hpp"
 #include "report/html_report.hpp"
@@ -230,7 +231,10 @@ int run_command(const Kernels& kernels, const RunArguments& a) {
     Request predicted = request;
     if (gpu) predicted.device = find_device(gpu->spec);
     const TunedKernel tuned(kernel, std::move(predicted));
-    const tuning::Answer answer = resolve(tuned, a, gpu ? &*gpu : nullptr);
+    std::unique_ptr<Scheduler> scheduler;
+    if (!gpu && why_not_scheduled(tuned).empty()) scheduler = scheduler_of(tuned, a);
+    const tuning::Answer answer =
+        resolve(tuned, a, gpu ? judge_of(gpu, tuned, a) : judge_of(scheduler.get(), tuned, a));
     choice = choice_of(answer);
     request.assignments.insert(request.assignments.end(), answer.configuration.begin(),
                                answer.configuration.end());
@@ -272,7 +276,7 @@ int run_command(const Kernels& kernels, const RunArguments& a) {
   report::RunReport report = report_of(kernel, request, outcome);
   report.choice = std::move(choice);
   if (a.timing == "compiler" && outcome.result.ok())
-    module_commands().add_compiled_timing(kernel, a, report);
+    module_commands().add_compiled_timing(kernel, request, a, report);
   else
     report::add_timeline(report, outcome.result, spans_of(a));
   if (recording) record_run(*recording, kernel, request, outcome, report);

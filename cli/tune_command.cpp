@@ -10,6 +10,7 @@
 #include "cli/gpu_bench.hpp"
 #include "cli/points.hpp"
 #include "cli/ranks.hpp"
+#include "cli/scheduled.hpp"
 #include "cli/tuned.hpp"
 #include "memory_model/file.hpp"
 #include "memory_model/npy.hpp"
@@ -47,27 +48,30 @@ std::string table(const std::vector<tuning::Evaluated>& all, const tuning::Confi
   return text;
 }
 
-/// The same of what was measured, beside what was predicted.
-std::string measured_table(const std::vector<tuning::Evaluated>& measured,
-                           const std::vector<tuning::Evaluated>& predicted,
-                           const tuning::Configuration& chosen,
-                           const tuning::Configuration& fallback) {
+/// The same of what was judged ("measured", "compiled"), beside what was predicted.
+std::string judged_table(const char* how, const std::vector<tuning::Evaluated>& judged,
+                         const std::vector<tuning::Evaluated>& predicted,
+                         const tuning::Configuration& chosen,
+                         const tuning::Configuration& fallback) {
   std::size_t wide = std::string("  tiles").size();
-  for (const auto& e : measured)
+  for (const auto& e : judged)
     if (e.runs()) wide = std::max(wide, text_of(e.configuration).size());
-  std::string text = fmt::format("  {:<{}}  {:>10}  {:>7}  {:>6}  {:>10}\n", "tiles", wide,
-                                 "measured", "95 %", "", "predicted");
+  const bool intervals =
+      std::ranges::any_of(judged, [](const tuning::Evaluated& e) { return e.interval > 0; });
+  std::string text = fmt::format("  {:<{}}  {:>10}  {}{:>6}  {:>10}\n", "tiles", wide, how,
+                                 intervals ? fmt::format("{:>7}  ", "95 %") : "", "", "predicted");
   std::size_t rows = 0;
-  for (const auto& e : measured) {
+  for (const auto& e : judged) {
     const bool is_chosen = e.configuration == chosen;
     const bool is_default = e.configuration == fallback;
     if (!e.runs() || (rows++ >= kMostRows && !is_chosen && !is_default)) continue;
     const auto before =
         std::ranges::find(predicted, e.configuration, &tuning::Evaluated::configuration);
-    text += fmt::format("  {:<{}}  {:>10}  {:>7}  {:>5.2f}x  {:>10}  {}{}\n",
-                        text_of(e.configuration), wide, time_of(e.seconds),
-                        fmt::format("±{:.2g} %", 100 * e.interval / e.seconds),
-                        e.seconds / measured.front().seconds,
+    const std::string interval =
+        intervals ? fmt::format("{:>7}  ", fmt::format("±{:.2g} %", 100 * e.interval / e.seconds))
+                  : "";
+    text += fmt::format("  {:<{}}  {:>10}  {}{:>5.2f}x  {:>10}  {}{}\n", text_of(e.configuration),
+                        wide, time_of(e.seconds), interval, e.seconds / judged.front().seconds,
                         before == predicted.end() ? "-" : time_of(before->seconds), e.binds,
                         is_chosen    ? "  <- chosen"
                         : is_default ? "  (the default)"
@@ -125,11 +129,40 @@ bool tune_on_gpu(const Gpu& gpu, const TunedKernel& tuned, const RunArguments& a
   }
   if (done.entry) {
     fmt::print(prose, "{}",
-               measured_table(store.candidates(measured_key(tuned, gpu)), done.predicted.ranked,
-                              done.entry->configuration, tuned.fallback()));
+               judged_table("measured", store.candidates(measured_key(tuned, gpu)),
+                            done.predicted.ranked, done.entry->configuration, tuned.fallback()));
     fmt::print(prose, "{}: {}\n", text_of(done.entry->configuration), done.entry->how);
   }
   for (const auto& [tiles, why] : done.failed) fmt::print(prose, "  {}: {}\n", text_of(tiles), why);
+  if (done.predicted.ranked.empty())
+    fmt::print(prose, "{}", refusals(store.candidates(tuned.key())));
+  if (done.left + done.predicted.left > 0)
+    fmt::print(prose,
+               "{} are left to compile and {} to predict: the same command goes on where this one "
+               "ended\n",
+               done.left, done.predicted.left);
+  return done.entry.has_value();
+}
+
+bool tune_by_compiler(const TunedKernel& tuned, const RunArguments& a, tuning::Store& store,
+                      std::FILE* prose) {
+  const std::unique_ptr<Scheduler> scheduler = scheduler_of(tuned, a);
+  const Scheduled done = tune_by_schedule(tuned, *scheduler, store, measure_options(a));
+  const tuning::Key key = scheduled_key(tuned, *scheduler);
+  fmt::print(prose,
+             "{}: {} of {} candidates, the first as predicted, {} known from before; by {} in {}\n",
+             tuned.title(), done.picked, done.predicted.candidates, done.known,
+             scheduler->version(), report::duration(done.seconds));
+  if (done.entry) {
+    fmt::print(prose, "{}{}: {}\n",
+               judged_table("compiled", store.candidates(key), done.predicted.ranked,
+                            done.entry->configuration, tuned.fallback()),
+               text_of(done.entry->configuration), done.entry->how);
+  }
+  fmt::print(prose, "{}", refusals(store.candidates(key)));
+  for (const auto& [tiles, why] : done.failed) {
+    if (!store.candidate(key, tiles)) fmt::print(prose, "  {}: {}\n", text_of(tiles), why);
+  }
   if (done.predicted.ranked.empty())
     fmt::print(prose, "{}", refusals(store.candidates(tuned.key())));
   if (done.left + done.predicted.left > 0)
@@ -145,6 +178,7 @@ bool tune_on(const KernelHandle& kernel, const RunArguments& a, tuning::Store& s
              std::FILE* prose, Transport* ranks) {
   const TunedKernel tuned(kernel, request_of(kernel, a));
   check_tiles(tuned);
+  if (a.timing == "compiler") return tune_by_compiler(tuned, a, store, prose);
   const auto start = std::chrono::steady_clock::now();
   const Tuned done = autotune(tuned, store, a.budget, threads_of(a), ranks);
   if (ranks != nullptr && ranks->rank() > 0) return true;  // rank 0 tells
@@ -169,10 +203,14 @@ int tune_command(const Kernels& kernels, const RunArguments& a, const TuneArgume
                      "tessera tune matmul m=4096 n=4096 k=4096");
   static_cast<void>(measure_options(a));
   const bool measures = a.backend == "cuda";
+  const bool compiles = a.timing == "compiler";
   const std::unique_ptr<Transport> ranks = connect_ranks();
   if (ranks && measures)
     throw InputError("bad-usage", "tune --backend cuda times candidates one after the other",
                      "run it in one process, without mpirun");
+  if (ranks && compiles)
+    throw InputError("bad-usage", "tune --timing compiler asks one compiler on one machine",
+                     "run it in one process, without mpirun: --threads compile at once");
   const bool silent = ranks && ranks->rank() > 0;
   std::FILE* const prose = t.exported == "-" ? stderr : stdout;
   tuning::Store store(store_of(a));
@@ -183,7 +221,8 @@ int tune_command(const Kernels& kernels, const RunArguments& a, const TuneArgume
   }
   bool all = true;
   // Without anything that says how to tune, the choices that there are are exported.
-  const bool tunes = t.exported.empty() || !a.assignments.empty() || a.budget > 0 || measures;
+  const bool tunes =
+      t.exported.empty() || !a.assignments.empty() || a.budget > 0 || measures || compiles;
   if (!a.kernel.empty() && tunes) {
     const KernelHandle& kernel = kernels.find(a.kernel);
     if (const std::optional<Gpu> gpu = gpu_of(kernel, a)) {
@@ -196,7 +235,9 @@ int tune_command(const Kernels& kernels, const RunArguments& a, const TuneArgume
     }
     if (all && !silent)
       fmt::print(prose, "{} has it: tessera run {} ... --tuned{}\n", store.path(), a.kernel,
-                 measures ? " --backend cuda" : "");
+                 measures   ? " --backend cuda"
+                 : compiles ? " --timing compiler"
+                            : "");
   }
   if (!t.exported.empty() && !silent) {
     const std::string text = store.exported(a.kernel);
@@ -214,7 +255,10 @@ int why_command(const Kernels& kernels, const RunArguments& a) {
   const std::optional<Gpu> gpu = gpu_of(kernel, a);
   const RunArguments predicting = gpu ? with_device(a, gpu->spec) : a;
   const TunedKernel tuned(kernel, request_of(kernel, predicting));
-  const tuning::Answer answer = resolve(tuned, predicting, gpu ? &*gpu : nullptr);
+  const std::unique_ptr<Scheduler> scheduler = scheduler_of(tuned, predicting);
+  const tuning::Answer answer =
+      resolve(tuned, predicting,
+              gpu ? judge_of(gpu, tuned, a) : judge_of(scheduler.get(), tuned, predicting));
   fmt::print("{}\n", gpu ? measured_title(tuned, *gpu) : tuned.title());
   for (const tuning::Said& said : answer.said)
     fmt::print("  {:<10} {}\n", name(said.tier), said.what);
@@ -241,7 +285,17 @@ int why_command(const Kernels& kernels, const RunArguments& a) {
     const std::vector<tuning::Evaluated> measured = store.candidates(measured_key(tuned, *gpu));
     fmt::print("\n{} candidates, measured\n", measured.size());
     if (!measured.empty())
-      fmt::print("{}", measured_table(measured, all, answer.configuration, tuned.fallback()));
+      fmt::print("{}",
+                 judged_table("measured", measured, all, answer.configuration, tuned.fallback()));
+  }
+  if (scheduler) {
+    const std::vector<tuning::Evaluated> compiled =
+        store.candidates(scheduled_key(tuned, *scheduler));
+    fmt::print("\n{} candidates, compiled by {}\n", compiled.size(), scheduler->version());
+    if (!compiled.empty())
+      fmt::print("{}{}",
+                 judged_table("compiled", compiled, all, answer.configuration, tuned.fallback()),
+                 refusals(compiled));
   }
   fmt::print("\n{} candidates, predicted{}\n{}{}", all.size(), gpu ? " for " + gpu->spec : "",
              table(all, answer.configuration, tuned.fallback()), refusals(all));

@@ -10,8 +10,6 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "cli/gpu_bench.hpp"
-#include "cli/measured.hpp"
 #include "cli/points.hpp"
 #include "cli/signals.hpp"
 #include "memory_model/file.hpp"
@@ -257,15 +255,16 @@ std::string store_of(const RunArguments& a) {
   return a.cache.empty() ? tuning::default_store() : a.cache;
 }
 
-tuning::Answer resolve(const TunedKernel& tuned, const RunArguments& a, const Gpu* gpu) {
+tuning::Answer resolve(const TunedKernel& tuned, const RunArguments& a,
+                       const std::optional<Judge>& judge) {
   constexpr std::size_t kLargestFile = std::size_t{1} << 24;
   std::vector<tuning::Overlay> overlays;
   for (const std::string& file : a.overlays)
     overlays.push_back({file, tuning::entries_of(read_file(file, kLargestFile), file)});
   tuning::Question question{.key = tuned.key(), .given = tuned.given()};
-  if (gpu != nullptr) {
+  if (judge) {
     question.else_key = tuned.key();
-    question.key = measured_key(tuned, *gpu);
+    question.key = judge->key;
   }
   for (const tuning::Overlay& overlay : overlays) question.overlays.push_back(&overlay);
   question.why_not = [&](const tuning::Configuration& tiles) { return tuned.why_not(tiles); };
@@ -273,7 +272,7 @@ tuning::Answer resolve(const TunedKernel& tuned, const RunArguments& a, const Gp
   if (a.budget > 0) {
     question.autotune = [&] {
       tuning::Store& store = configurations.store();
-      if (gpu != nullptr) return measure_on(*gpu, tuned, store, a).entry;
+      if (judge) return judge->tune(store);
       return autotune(tuned, store, a.budget, threads_of(a)).entry;
     };
   } else {

@@ -1,6 +1,7 @@
 // A kernel's tiles by the tiers of tuning/: what `run --tuned`, `tune` and `why` ask.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -10,8 +11,6 @@
 #include "tuning/configurations.hpp"
 
 namespace tessera::cli {
-
-struct Gpu;
 
 /// A kernel's request without what it says of tiles, and of a backend: what predictions are for.
 class TunedKernel {
@@ -70,9 +69,14 @@ Tuned autotune(const TunedKernel& tuned, tuning::Store& store, double budget, in
 
 /// The cache that the arguments name.
 std::string store_of(const RunArguments& arguments);
-/// The tiers' answer to a command line; `gpu`: that --backend cuda runs on, whose measured choices
-/// come before those that are predicted. Throws InputError.
-tuning::Answer resolve(const TunedKernel& tuned, const RunArguments& arguments, const Gpu* gpu);
+/// What knows more than the model: its choices come before those that are predicted.
+struct Judge {
+  tuning::Key key;
+  std::function<std::optional<tuning::Entry>(tuning::Store& store)> tune;
+};
+/// The tiers' answer to a command line. Throws InputError.
+tuning::Answer resolve(const TunedKernel& tuned, const RunArguments& arguments,
+                       const std::optional<Judge>& judge);
 /// The same as a run's report has it.
 report::Choice choice_of(const tuning::Answer& answer);
 

@@ -244,8 +244,14 @@ TEST_CASE("what the command line says of measuring", "[cli][measured]") {
   RunArguments a;
   CHECK(measure_options(a).candidates == 8);
   a.candidates = "3";
-  CHECK_THROWS_WITH(measure_options(a), "--candidates and --rounds say what is timed");
+  CHECK_THROWS_WITH(measure_options(a), "--candidates says how many are timed or compiled");
+  a.timing = "compiler";
+  CHECK(measure_options(a).candidates == 3);
+  a.rounds = 7;
+  CHECK_THROWS_WITH(measure_options(a), "--rounds says how often candidates are timed");
   a.backend = "cuda";
+  CHECK_THROWS_AS(measure_options(a), InputError);  // one of them
+  a.timing = "model";
   CHECK(measure_options(a).candidates == 3);
   a.candidates = "all";
   CHECK(measure_options(a).candidates == 0);

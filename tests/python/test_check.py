@@ -118,3 +118,35 @@ def test_a_mesh_has_no_schedule_and_a_gpu_no_compiler(tmp_path):
     assert done.returncode == 0 and "predicted   no: the compiler's schedule of one device" in done.stdout
     done = run("matmul", "--device", "h200", "--timing", "compiler", cache=tmp_path)
     assert "predicted   no: h200 is no TPU" in done.stdout
+
+
+SIZES = ("m=256", "n=256", "k=512")
+
+
+def tessera(*arguments, cache):
+    return subprocess.run([TESSERA, *map(str, arguments), "--cache", str(cache / "tuned.sqlite")], capture_output=True, text=True,
+                          env={**os.environ, "XDG_CACHE_HOME": str(cache)})
+
+
+def compiled_seconds(*tiles, cache):
+    report = json.loads(run("matmul", *SIZES, *tiles, "--timing", "compiler", "--dry", "--json", "-", cache=cache).stdout)
+    return report["compiled_schedule"]["cycles"] / report["compiled_schedule"]["clock_hz"]
+
+
+@asks
+def test_block_shapes_are_ranked_by_the_compilers_schedule(tmp_path):
+    shapes = [("bm=64", "bn=128", "bk=512"), ("bm=128", "bn=256", "bk=256"), ("bm=256", "bn=256", "bk=128")]
+    options = ("--timing", "compiler", "--candidates", "all")
+    tuned = tessera("tune", "matmul", *SIZES, "bm=64,128,256", "bn=128,256", "bk=128,256,512", *options, cache=tmp_path)
+    assert tuned.returncode == 0, tuned.stderr
+    why = tessera("why", "matmul", *SIZES, "--timing", "compiler", cache=tmp_path).stdout
+    assert "18 candidates, compiled by libtpu" in why and "by the compiler's schedule" in why
+    # What is chosen is what the schedule of a run says is the shortest, of others that were there.
+    report = json.loads(tessera("run", "matmul", *SIZES, "--timing", "compiler", "--tuned", "--dry", "--json", "-", cache=tmp_path).stdout)
+    assert report["choice"]["tier"] == "persistent"
+    chosen = next(line for line in tuned.stdout.splitlines() if line.endswith(": by the compiler's schedule")).split(":")[0].split()
+    best = compiled_seconds(*chosen, cache=tmp_path)
+    assert best == report["timeline"]["seconds"]
+    assert all(best <= compiled_seconds(*shape, cache=tmp_path) for shape in shapes)
+    again = tessera("tune", "matmul", *SIZES, "bm=64,128,256", "bn=128,256", "bk=128,256,512", *options, cache=tmp_path)
+    assert "18 known from before" in again.stdout
