@@ -714,6 +714,8 @@ void Planner::element_op(const Operation& op, ElementOp e, std::span<const int> 
                        });
   if (!t.known) unsupported(op, "its type is not built yet");
   if (t.dtype != e.result) malformed(op, "gives another type");
+  if (element_ops_ != nullptr)
+    element_ops_->insert_or_assign(result, MadeBy{e, {operands.begin(), operands.end()}});
   if (scalars || splats)
     scalar_op(result, e, operands);
   else if (regular)

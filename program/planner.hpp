@@ -92,6 +92,12 @@ class Planner {
   /// Integers that must fit their types: where one does not, it is as undefined (kWrapped). Sums
   /// and products, of scalars and of regular vectors.
   void watch(std::vector<bool> values) { watched_ = std::move(values); }
+  /// What element_op() is asked for, by the value that it makes.
+  struct MadeBy {
+    ElementOp op;
+    std::vector<int> operands;
+  };
+  void keep_element_ops(std::map<int, MadeBy>& to) { element_ops_ = &to; }
   bool is_regular(int value);  ///< or a splat of integers
   RegularView regular(int value);
   /// start, start + 1, ...: of one dim.
@@ -226,6 +232,7 @@ class Planner {
   std::vector<int> uses_;
   std::vector<bool> keep_;  ///< regular
   std::vector<bool> watched_;
+  std::map<int, MadeBy>* element_ops_ = nullptr;
   std::size_t block_ = 1;  ///< that is planned
   std::size_t blocks_ = 1;
   std::map<int, std::size_t> arguments_;  ///< of blocks that are planned, and which

@@ -2,11 +2,15 @@
 
 #include <omp.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <cstring>
+#include <memory>
+#include <mutex>
 
 #include "sim/diagnostics/slugs.hpp"
+#include "sim/pipeline/threads.hpp"
 #include "triton/waiting.hpp"
 #include "triton/worker.hpp"
 
@@ -75,14 +79,11 @@ class Runner {
     const auto start = std::chrono::steady_clock::now();
     int threads = options_.threads > 0 ? options_.threads : omp_get_max_threads();
     threads = static_cast<int>(std::min<std::int64_t>(threads, programs_));
-    const bool in_order = kernel_.atomics || kernel_.prints || threads < 2;
-    // What takes no longer than to wake the threads is over by then.
-    if (!run_alone(result, !in_order)) {
+    const bool in_order = kernel_.atomics || kernel_.prints;
+    if (!run_together(threads, result) &&
+        (in_order || threads < 2 || !run_parallel(threads, result))) {
       result = {};
-      if (!run_parallel(threads, result)) {
-        result = {};
-        run_alone(result, false);
-      }
+      run_alone(result);
     }
     result.run.seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -124,37 +125,101 @@ class Runner {
     return m;
   }
 
+  static std::vector<Requested> nothing_requested(const Memory& m) {
+    return std::vector<Requested>(m.sites().size() * m.storages().size());
+  }
+
+  /// All programs as one (whole_grid.hpp). False if they cannot be, or something may be wrong.
+  bool run_together(int threads, LaunchResult& result) {
+    const auto counts_sectors = [](const Site& s) { return !s.layouts.empty(); };
+    if (!kernel_.form || options_.trap_nan || programs_ < 2 ||
+        std::ranges::any_of(kernel_.sites, counts_sectors))
+      return false;
+    Memory m = memory(false);
+    std::vector<Requested> requested = nothing_requested(m);
+    const ThreadScope scope(options_);
+    Worker worker(running_, m);
+    GridLaunch all{launch_.grid, {}, threads};
+    for (const Parameter& p : kernel_.parameters)
+      all.arguments.push_back(worker.instance().scalars[static_cast<std::size_t>(p.slot)]);
+    std::int64_t together = 0;
+    try {
+      stop_if_asked();
+      if (!run_grid(*kernel_.form, all, m, requested, together,
+                    [&](std::int64_t i) { worker.run(i); }))
+        return false;
+    } catch (const Stopped& stop) {
+      m.restore();
+      result = {};
+      close(result, m, {});
+      result.run.diagnostics.push_back(stop.diagnostic);
+      return true;
+    } catch (...) {
+      m.restore();
+      return false;
+    }
+    worker.count(requested);
+    scope.count(result);
+    for (const Step& s : kernel_.program.main.steps) {
+      result.run.flops += together * s.work.flops;
+      result.run.transcendentals += together * s.work.transcendentals;
+    }
+    worker.leave_programs();
+    close(result, m, requested);
+    return true;
+  }
+
   /// False if something may be wrong.
   bool run_parallel(int threads, LaunchResult& result) {
+    using Clock = std::chrono::steady_clock;
     Memory m = memory(false);
-    std::vector<Requested> requested(m.sites().size() * m.storages().size());
+    std::vector<Requested> requested = nothing_requested(m);
     std::atomic<bool> failed = false;
     std::optional<Diagnostic> stopped;
-    const std::int64_t chunk = std::max<std::int64_t>(1, programs_ / (threads * std::int64_t{16}));
-#pragma omp parallel num_threads(threads)
-    {
+    std::mutex mutex;  // of what threads share
+    std::vector<std::unique_ptr<Worker>> resting;
+    const auto run_some = [&](std::int64_t first, std::int64_t end, auto&& enough) {
       const ThreadScope scope(options_);
-      Worker worker(running_, m);
-#pragma omp for schedule(dynamic)
-      for (std::int64_t first = 0; first < programs_; first += chunk) {
-        if (failed.load(std::memory_order_relaxed)) continue;
-        try {
-          for (std::int64_t i = first; i < std::min(programs_, first + chunk); ++i) worker.run(i);
-        } catch (const Stopped& stop) {
-          failed = true;
-#pragma omp critical
-          if (!stopped) stopped = stop.diagnostic;
-        } catch (...) {
-          failed = true;
-        }
-        if (options_.progress && omp_get_thread_num() == 0)
-          options_.progress(static_cast<double>(first) / static_cast<double>(programs_));
-      }
-#pragma omp critical
+      std::unique_ptr<Worker> worker;
       {
-        worker.count(requested);
-        scope.count(result);
+        const std::lock_guard lock(mutex);
+        if (!resting.empty()) {
+          worker = std::move(resting.back());
+          resting.pop_back();
+        }
       }
+      if (!worker) worker = std::make_unique<Worker>(running_, m);
+      std::int64_t i = first;
+      try {
+        for (; i < end && !enough(); ++i) worker->run(i);
+      } catch (const Stopped& stop) {
+        failed = true;
+        const std::lock_guard lock(mutex);
+        if (!stopped) stopped = stop.diagnostic;
+      } catch (...) {
+        failed = true;
+      }
+      const std::lock_guard lock(mutex);
+      scope.count(result);
+      resting.push_back(std::move(worker));
+      return i;
+    };
+    // What takes no longer than to wake threads is over by then.
+    constexpr std::chrono::microseconds kBrief{100};
+    const Clock::time_point start = Clock::now();
+    const std::int64_t first =
+        run_some(0, programs_, [&] { return failed || Clock::now() - start > kBrief; });
+    if (!failed && first < programs_) {
+      const std::int64_t left = programs_ - first;
+      const std::int64_t chunk = std::max<std::int64_t>(1, left / (threads * std::int64_t{16}));
+      each_on_threads((left + chunk - 1) / chunk, threads, [&](std::int64_t part) {
+        if (failed.load(std::memory_order_relaxed)) return;
+        const std::int64_t from = first + part * chunk;
+        run_some(from, std::min(programs_, from + chunk), [] { return false; });
+        if (!options_.progress) return;
+        const std::lock_guard lock(mutex);
+        options_.progress(static_cast<double>(from) / static_cast<double>(programs_));
+      });
     }
     if (stopped) {
       m.restore();
@@ -167,26 +232,19 @@ class Runner {
       m.restore();
       return false;
     }
+    for (const auto& worker : resting) worker->count(requested);
     close(result, m, requested);
     return true;
   }
 
-  /// `briefly`: false if it would take long.
-  bool run_alone(LaunchResult& result, bool briefly) {
-    using Clock = std::chrono::steady_clock;
-    constexpr std::chrono::microseconds kBrief{200};
-    const Clock::time_point start = Clock::now();
+  void run_alone(LaunchResult& result) {
     Memory m = memory(true);
-    std::vector<Requested> requested(m.sites().size() * m.storages().size());
+    std::vector<Requested> requested = nothing_requested(m);
     const ThreadScope scope(options_);
     Worker worker(running_, m);
     std::string printed;  // of a kernel whose programs may wait: it may run again
     try {
       for (std::int64_t i = 0; i < programs_; ++i) {
-        if (briefly && Clock::now() - start > kBrief) {
-          m.restore();
-          return false;
-        }
         worker.run(i);
         if (kernel_.atomics || kernel_.waits)
           printed += std::exchange(worker.printed, {});
@@ -200,18 +258,18 @@ class Runner {
       result.run.diagnostics.push_back(error.diagnostic);
     } catch (const Waits&) {
       m.restore();
-      return run_on_fibers(result);
+      run_on_fibers(result);
+      return;
     }
     print(printed);
     worker.count(requested);
     scope.count(result);
     worker.leave_programs();
     end(result, m, requested);
-    return true;
   }
 
   /// Of programs that wait for one another.
-  bool run_on_fibers(LaunchResult& result) {
+  void run_on_fibers(LaunchResult& result) {
     Memory m = memory(true);
     std::vector<Requested> requested(m.sites().size() * m.storages().size());
     const ThreadScope scope(options_);
@@ -226,7 +284,6 @@ class Runner {
     of_launch.who = options_.who.empty() ? plan_.kernel : options_.who;
     step_context = &of_launch;
     end(result, m, requested);
-    return true;
   }
 
   /// Of a run on one thread.

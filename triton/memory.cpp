@@ -281,6 +281,16 @@ std::optional<Memory::Place> Memory::inside(const Strided& lanes, std::int64_t w
   return at;
 }
 
+std::optional<Memory::Lanes> Memory::place_of(const Strided& lanes, std::int64_t width) const {
+  const std::int64_t first = lanes.first();
+  const std::int64_t bytes = lanes.end(width) - first;
+  const View* const v = view_at(first);
+  const std::int64_t offset = offset_of(first);
+  if (v == nullptr || offset < v->begin || offset + bytes > v->end) return std::nullopt;
+  return Lanes{v->storage, storages_[v->storage].bytes + offset + (lanes.address - first),
+               any_undefined({v->storage, offset}, bytes)};
+}
+
 bool Memory::load(Instance& x, int site, const Strided& lanes, std::int64_t width, std::byte* to) {
   if (lanes.lanes == 0) return true;
   const auto at = inside(lanes, width);

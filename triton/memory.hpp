@@ -142,6 +142,18 @@ class Memory {
   void release(Instance& x, std::int64_t address);
   /// Of the element at an address.
   Origin undefined_at(std::int64_t address, std::int64_t width) const;
+  /// Where lanes are, all of them inside of what their pointer is for, and where the first of them
+  /// lies; nothing if they are not. `undefined`: some may be.
+  struct Lanes {
+    std::size_t storage = 0;
+    std::byte* memory = nullptr;
+    bool undefined = false;
+  };
+  std::optional<Lanes> place_of(const Strided& lanes, std::int64_t width) const;
+  /// The same for all views of a storage.
+  std::int64_t in_storage(std::int64_t address) const;
+  /// The launch said so of some of its bytes.
+  bool declared_undefined(std::size_t storage) const { return seen_[storage].mutex != nullptr; }
   /// Bytes that follow one another.
   void define(std::int64_t address, std::int64_t bytes);
 
@@ -176,8 +188,6 @@ class Memory {
   static std::int64_t offset_of(std::int64_t address) {
     return address & ((std::int64_t{1} << kAddressBits) - 1);
   }
-  /// The same for all views of a storage.
-  std::int64_t in_storage(std::int64_t address) const;
   Place place(int site, std::int64_t address, std::int64_t bytes) const;
   /// Of all lanes: nothing if one is outside, or what it accesses may be undefined.
   std::optional<Place> inside(const Strided& lanes, std::int64_t width) const;

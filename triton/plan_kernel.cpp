@@ -121,7 +121,10 @@ std::unique_ptr<Kernel> plan_kernel(Module module, Profile profile, bool fusion,
     if (name.empty()) name = "argument " + std::to_string(i);
     kernel->parameters.push_back({std::move(name), t, -1, written[i]});
   }
+  std::map<int, Planner::MadeBy> made;
+  planner.keep_element_ops(made);
   planner.plan_function(main, program.main);
+  if (regular) kernel->form = grid_form(module, main, made, kernel->sites);
   for (std::size_t i = 0; i < kernel->parameters.size(); ++i)
     kernel->parameters[i].slot = program.main.arguments[i];
   return kernel;

@@ -9,6 +9,7 @@
 #include "program/planner.hpp"
 #include "sim/numerics/profile.hpp"
 #include "triton/memory.hpp"
+#include "triton/whole_grid.hpp"
 
 namespace tessera::triton {
 
@@ -34,6 +35,7 @@ struct Kernel {
   /// Of its products (tt.dot): the type of what is multiplied; f32 in tf32.
   std::optional<DType> products;
   bool tf32 = false;
+  std::shared_ptr<const GridForm> form = nullptr;  ///< its programs may run together
 };
 
 /// The module's ops are changed on the way (combine.hpp, and for Profile::gpu_hopper contract.hpp).
