@@ -45,6 +45,128 @@ std::vector<Expected> linear_recurrence(const Tensor& a, const Tensor& b, const 
   return {{to_tensor(h), to_tensor(h_error)}, {to_tensor(last), to_tensor(last_error)}};
 }
 
+std::vector<Expected> selective_scan(const Tensor& x, const Tensor& delta, const Tensor& a,
+                                     const Tensor& b, const Tensor& c, const Tensor& skip,
+                                     const Tensor* h0) {
+  const std::size_t len = x.shape[1];
+  const std::size_t d = x.shape[2];
+  const std::size_t states = a.shape[0];
+  Tensor y{x.shape, std::vector<double>(x.values.size())};
+  Tensor y_error = y;
+  Tensor last{{x.shape[0], states, d}, std::vector<double>(x.shape[0] * states * d)};
+  Tensor last_error = last;
+  const double pairs = std::log2(static_cast<double>(len)) + 8;
+  const auto terms = static_cast<double>(states) + 3;
+  for (std::size_t n = 0; n < x.shape[0]; ++n) {
+    for (std::size_t j = 0; j < d; ++j) {
+      std::vector<double> y_size(len);  // the same sums of magnitudes
+      for (std::size_t t = 0; t < len; ++t) {
+        const std::size_t at = (n * len + t) * d + j;
+        y.values[at] = skip.values[j] * x.values[at];
+        y_size[t] = std::abs(y.values[at]);
+      }
+      for (std::size_t i = 0; i < states; ++i) {
+        const std::size_t kept = (n * states + i) * d + j;
+        double h = h0 != nullptr ? h0->values[kept] : 0;
+        double size = std::abs(h);
+        double error = 0;
+        double slips = 0;  // of all factors
+        for (std::size_t t = 0; t < len; ++t) {
+          const std::size_t at = (n * len + t) * d + j;
+          const std::size_t of_state = (n * len + t) * states + i;
+          const double exponent = delta.values[at] * a.values[i * d + j];
+          const double decay = std::exp(exponent);
+          const double drive = delta.values[at] * b.values[of_state] * x.values[at];
+          h = decay * h + drive;
+          size = decay * size + std::abs(drive);
+          const double slip = (8 + 3 * std::abs(exponent)) * kU32;
+          slips += slip;
+          error = decay * error + slip * size;
+          const double most = (error + pairs * kU32 * size) * (1 + 2 * slips) + kTiny;
+          const double weight = c.values[of_state];
+          y.values[at] += weight * h;
+          y_size[t] += std::abs(weight) * size;
+          y_error.values[at] += std::abs(weight) * most * (1 + terms * kU32);
+          last_error.values[kept] = most;
+        }
+        last.values[kept] = h;
+      }
+      for (std::size_t t = 0; t < len; ++t)
+        y_error.values[(n * len + t) * d + j] += terms * kU32 * y_size[t] * 1.01 + kTiny;
+    }
+  }
+  return {{y, y_error}, {last, last_error}};
+}
+
+std::vector<Expected> wkv(const Tensor& k, const Tensor& v, const Tensor& w, const Tensor& u,
+                          const Tensor* s0) {
+  const std::size_t len = k.shape[0];
+  const std::size_t columns = k.shape[1] * k.shape[2];
+  Tensor o{k.shape, std::vector<double>(k.values.size())};
+  Tensor o_error = o;
+  Tensor s{{3, k.shape[1], k.shape[2]}, std::vector<double>(3 * columns)};
+  Tensor s_error = s;
+  for (std::size_t i = 0; i < columns; ++i) {
+    const double decay = w.values[i % k.shape[2]];
+    const double bonus = u.values[i % k.shape[2]];
+    const double nothing = -1e30;
+    double sum = s0 != nullptr ? s0->values[i] : 0;
+    double size = std::abs(sum);  // of the same terms' magnitudes
+    double weight = s0 != nullptr ? s0->values[columns + i] : 0;
+    double peak = s0 != nullptr ? s0->values[2 * columns + i] : nothing;
+    double peak_error = 0;
+    double slip = 0;  // of each weight, relative
+    // exp of a difference that was rounded, and a product of it, relative.
+    const auto slip_of = [](double difference) { return (8 + 4 * std::abs(difference)) * kU32; };
+    for (std::size_t t = 0; t < len; ++t) {
+      const std::size_t at = t * columns + i;
+      const double key = k.values[at];
+      const double value = v.values[at];
+      const double newest = key + bonus;
+      const bool first = weight == 0;
+      const double top = std::max(newest, peak);
+      const double before = std::exp(peak - top);
+      const double now = std::exp(newest - top);
+      const double all = before * weight + now;
+      o.values[at] = (before * sum + now * value) / all;
+      // Weights are off by `off` each: what is in both sums of all of them cancels.
+      const double off = std::max(slip_of(newest - top) + kU32 * std::abs(newest),
+                                  first ? 0 : slip + slip_of(peak - top)) +
+                         8 * kU32;
+      const double mean_size = (before * size + now * std::abs(value)) / all;
+      o_error.values[at] = 2 * off * (1 + 4 * off) * (mean_size + std::abs(o.values[at])) +
+                           0x1p-100 * (1 + mean_size);
+
+      const double faded = peak + decay;
+      const double faded_error = peak_error + 2 * kU32 * std::abs(faded);
+      const double next = std::max(faded, key);
+      if (first) {
+        peak_error = 0;
+        slip = slip_of(0);
+      } else {
+        const bool either = std::abs(faded - key) <= faded_error;
+        peak_error = either || faded > key ? faded_error : 0;
+        slip = std::max(slip + 2 * kU32 * std::abs(faded) + slip_of(faded - next),
+                        slip_of(key - next));
+      }
+      const double kept = std::exp(faded - next);
+      const double added = std::exp(key - next);
+      sum = kept * sum + added * value;
+      size = kept * size + added * std::abs(value);
+      weight = kept * weight + added;
+      peak = next;
+    }
+    const double off = (slip + peak_error) * (1 + 2 * (slip + peak_error));
+    const double values[] = {sum, weight, peak};
+    const double errors[] = {off * size, off * weight, peak_error};
+    for (std::size_t part = 0; part < 3; ++part) {
+      s.values[part * columns + i] = values[part];
+      s_error.values[part * columns + i] = errors[part] + 0x1p-100;
+    }
+  }
+  return {{o, o_error}, {s, s_error}};
+}
+
 std::vector<Expected> linear_attention(const Tensor& q, const Tensor& k, const Tensor& v,
                                        const Gates& gates) {
   const std::size_t heads = q.shape[1];

@@ -1,4 +1,5 @@
-// Oracles of recurrences over time, step by step: linear_recurrence and linear_attention.
+// Oracles of recurrences over time, step by step: linear_recurrence, selective_scan, wkv and
+// linear_attention.
 #pragma once
 
 #include "reference/tensor.hpp"
@@ -9,6 +10,21 @@ namespace tessera::reference {
 /// `reverse`: from the last step to the first. Gives h, and the state at the end.
 std::vector<Expected> linear_recurrence(const Tensor& a, const Tensor& b, const Tensor& h0,
                                         bool reverse);
+
+/// h[t, n] = exp(delta[t] a[n]) h[t - 1, n] + delta[t] b[t, n] x[t] and y[t] = sum_n c[t, n] h[t,
+/// n]
+/// + skip x[t] of each column; x and delta (batch, len, d), a (states, d), b and c (batch, len,
+/// states), skip (1, d). Gives y, and h at the end (batch, states, d), which starts at h0 if there
+/// is one.
+std::vector<Expected> selective_scan(const Tensor& x, const Tensor& delta, const Tensor& a,
+                                     const Tensor& b, const Tensor& c, const Tensor& skip,
+                                     const Tensor* h0);
+
+/// RWKV-4's weighted means of each column: k and v (len, batch, d), w and u (1, d). `s0` and the
+/// second result, (3, batch, d), are sums of what came before with v and without, times e^-p, and
+/// p; the first is of nothing without s0.
+std::vector<Expected> wkv(const Tensor& k, const Tensor& v, const Tensor& w, const Tensor& u,
+                          const Tensor* s0);
 
 /// What a state forgets from step to step: nothing unless one of the first two is given.
 struct Gates {
