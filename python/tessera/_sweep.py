@@ -14,7 +14,7 @@ class Sweep:
     """rows: the fastest first, then what does not run.
 
     Each row is a dict as in tessera.sweep/1: device, shape, and either `reason` or hbm_read_bytes, hbm_write_bytes,
-    vmem_bytes, vmem_capacity_bytes, flops, predicted_seconds (None: not modelled), rank_seconds (then the time of the
+    vmem_bytes, vmem_capacity_bytes, flops (None: data decides), predicted_seconds (None: not modelled), rank_seconds (then the time of the
     bytes at the full rate), binds, note.
     """
 
@@ -138,7 +138,7 @@ def _totals(function, args, shape, report):
         "hbm_write_bytes": report.hbm_write_bytes,
         "vmem_bytes": max(call["memory"]["vmem_peak_bytes"] for call in calls),
         "vmem_capacity_bytes": calls[0]["memory"]["vmem_capacity_bytes"],
-        "flops": sum(call["ops"]["flops"] or 0 for call in calls),
+        "flops": sum(call["ops"]["flops"] for call in calls) if all(call["ops"] for call in calls) else None,
         "predicted_seconds": None if missing else sum(line["seconds"] for line in lines),
         "rank_seconds": sum(call["rank_seconds"] for call in calls),
         "binds": "" if missing else longest["binds"],

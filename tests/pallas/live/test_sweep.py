@@ -115,3 +115,20 @@ def test_sweep_that_cannot_run_raises_the_first_error():
         tessera.sweep(matmul, X, Y)
     with pytest.raises(ValueError, match="no pallas_call ran"):
         tessera.sweep(functools.partial(lambda x, bm: x, X), bm=[1, 2])
+
+
+@pytest.mark.parametrize("by_data", [True, False])
+def test_work_that_data_decides_is_not_known(by_data):
+    def raised(x, bm=8):
+        def kernel(x_ref, o_ref):
+            most = x_ref[0, 0] if by_data else 4.
+            o_ref[...] = x_ref[...] + jax.lax.while_loop(lambda v: v < most, lambda v: v + 1., 0.)
+
+        block = pl.BlockSpec((bm, 128), lambda i: (i, 0))
+        return pl.pallas_call(kernel, grid=(x.shape[0] // bm,), in_specs=[block], out_specs=block,
+                              out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype))(x)
+
+    rows = tessera.sweep(raised, np.ones((64, 128), np.float32), bm=[8, 16]).rows
+    assert [row["flops"] for row in rows] == [None if by_data else 64 * 128] * 2
+    assert [row["predicted_seconds"] is None for row in rows] == [by_data] * 2
+    assert [row["hbm_read_bytes"] for row in rows] == [64 * 128 * 4] * 2
