@@ -61,6 +61,11 @@ Diagnostic semaphore_left(const MachineCore& c, const Semaphore& s) {
     if (shown++ == kShown) break;
     d.fields.emplace_back("signal", site_line(open.site) + "   " + site_place(c, open.site));
   }
+  // A wait took a part of each signal.
+  if (shown == 0 && s.issues() > 0) {
+    d.fields.emplace_back(
+        "signal", site_line(s.last_issue()) + "   the last, " + site_place(c, s.last_issue()));
+  }
   d.fields.emplace_back("help",
                         barrier ? "every device must wait for all the signals it is sent"
                                 : "each signal must be waited for: the count must be zero again");
