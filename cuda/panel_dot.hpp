@@ -150,41 +150,13 @@ __device__ __forceinline__ void multiply_panels(const A& a, const B& b,
   }
 }
 
-/// Of a right operand in registers, or part of a block: as many rows at a time as are handed over.
-template <int kBegin, class Th, class A, class B, int kR, int kC>
-__device__ __forceinline__ void multiply_handed_panels(const A& a, const B& b,
-                                                       RegTile<Th, float, kR, kC>& sum) {
-  using T = typename A::Element;
-  constexpr int kK = kRowsOf<B>;
-  if constexpr (kBegin < kK) {
-    constexpr int kFit = cta::kExchangeBytes / (kC * static_cast<int>(sizeof(T))) / 16 * 16;
-    static_assert(kFit > 0, "a right operand in registers has at most 512 columns");
-    constexpr int kCount = kFit < kK - kBegin ? kFit : kK - kBegin;
-    const SharedTile<Th, T, kCount, kC> rows{exchange<Th, T>(), Th::kExchange};
-    hand_rows<Th, kBegin, kCount>(b, rows);
-    multiply_panels<kBegin, kCount>(a, rows, sum);
-    Th::sync();
-    multiply_handed_panels<kBegin + kCount>(a, b, sum);
-  }
-}
-
 template <bool kFresh, class Th, class A, class B, int kR, int kC>
 __device__ __forceinline__ void panels_multiply_add(const Product<A, B>& product,
                                                     RegTile<Th, float, kR, kC>& sum) {
-  constexpr int kK = kColsOf<A>;
-  static_assert(kR % Th::kHigh == 0, "rows of a product: 64 per warpgroup");
-  static_assert(kK % 16 == 0 && kC % 64 == 0,
-                "a product on tensor cores has k a multiple of 16 and columns a multiple of 64");
-  static_assert(!kIsWindow<std::remove_cvref_t<decltype(tile_of(product.a))>>,
-                "a product on tensor cores takes a whole block on the left: load() what is part of "
-                "one");
   if constexpr (kFresh) Cta<Th>::assign(sum, 0.f);
-  constexpr bool kHanded =
-      !kIsShared<B> || kIsWindow<std::remove_cvref_t<decltype(tile_of(product.b))>>;
-  if constexpr (kHanded)
-    multiply_handed_panels<0>(product.a, product.b, sum);
-  else
-    multiply_panels<0, kK>(product.a, product.b, sum);
+  multiply_in_panels(product, sum, [&](const auto& rows, auto begin, auto count) {
+    multiply_panels<decltype(begin)::value, decltype(count)::value>(product.a, rows, sum);
+  });
 }
 
 }  // namespace tessera::cuda

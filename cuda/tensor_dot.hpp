@@ -100,28 +100,28 @@ __device__ __forceinline__ void multiply_some(const A& a, const B& b,
   pin(sum);
 }
 
-/// Columns from kBegin on of a by the rows of b, which lies in registers, or is part of a block:
-/// as many at a time as are handed over.
-template <bool kFresh, int kBegin, class Th, class A, class B, int kR, int kC>
-__device__ __forceinline__ void multiply_handed(const A& a, const B& b,
-                                                RegTile<Th, float, kR, kC>& sum) {
-  using T = typename A::Element;
+/// multiply(rows, Int<begin>{}, Int<count>{}) for columns [begin, begin + count) of a by as many
+/// rows of b, which lies in registers, or is part of a block: as many at a time as are handed over.
+template <int kBegin, class Th, class T, class B, class Multiply>
+__device__ __forceinline__ void multiply_handed(const B& b, Multiply multiply) {
   constexpr int kK = kRowsOf<B>;
+  constexpr int kC = kColsOf<B>;
   if constexpr (kBegin < kK) {
     constexpr int kFit = cta::kExchangeBytes / (kC * static_cast<int>(sizeof(T))) / 16 * 16;
     static_assert(kFit > 0, "a right operand in registers has at most 512 columns");
     constexpr int kCount = kFit < kK - kBegin ? kFit : kK - kBegin;
     const SharedTile<Th, T, kCount, kC> rows{exchange<Th, T>(), Th::kExchange};
     hand_rows<Th, kBegin, kCount>(b, rows);
-    multiply_some<kFresh, kBegin, kCount>(a, rows, sum);
+    multiply(rows, Int<kBegin>{}, Int<kCount>{});
     Th::sync();
-    multiply_handed<kFresh, kBegin + kCount>(a, b, sum);
+    multiply_handed<kBegin + kCount, Th, T>(b, multiply);
   }
 }
-
-template <bool kFresh, class Th, class A, class B, int kR, int kC>
-__device__ __forceinline__ void tensor_multiply_add(const Product<A, B>& product,
-                                                    RegTile<Th, float, kR, kC>& sum) {
+/// The same for all of a product, at once if b is a whole block: what reads operands in panels.
+template <class Th, class A, class B, int kR, int kC, class Multiply>
+__device__ __forceinline__ void multiply_in_panels(const Product<A, B>& product,
+                                                   const RegTile<Th, float, kR, kC>&,
+                                                   Multiply multiply) {
   constexpr int kK = kColsOf<A>;
   static_assert(kR % Th::kHigh == 0, "rows of a product: 64 per warpgroup");
   static_assert(kK % 16 == 0 && kC % 64 == 0,
@@ -132,9 +132,17 @@ __device__ __forceinline__ void tensor_multiply_add(const Product<A, B>& product
   constexpr bool kHanded =
       !kIsShared<B> || kIsWindow<std::remove_cvref_t<decltype(tile_of(product.b))>>;
   if constexpr (kHanded)
-    multiply_handed<kFresh, 0>(product.a, product.b, sum);
+    multiply_handed<0, Th, typename A::Element>(product.b, multiply);
   else
-    multiply_some<kFresh, 0, kK>(product.a, product.b, sum);
+    multiply(product.b, Int<0>{}, Int<kK>{});
+}
+
+template <bool kFresh, class Th, class A, class B, int kR, int kC>
+__device__ __forceinline__ void tensor_multiply_add(const Product<A, B>& product,
+                                                    RegTile<Th, float, kR, kC>& sum) {
+  multiply_in_panels(product, sum, [&](const auto& rows, auto begin, auto count) {
+    multiply_some<kFresh, decltype(begin)::value, decltype(count)::value>(product.a, rows, sum);
+  });
 }
 
 }  // namespace tessera::cuda
