@@ -5,8 +5,8 @@
 
 FOLDER/0000_name/ holds the call (kernel.mlirbc, config.json, meta.json, zeros as inputs) and schedule.json: bundles of the kernel and
 the slots of each unit in them. Kernels have neither grid nor loop: every bundle runs once, so that bundles are cycles but for
-waits. With --calls, kernels that draw_kernels.py drew are measured instead, those without a branch; the compiler aborts on some, or never
-ends: start it again until it ends. Needs jax and libtpu; what of a listing is read is its columns of slots and its branches.
+waits. With --calls, kernels that draw_kernels.py drew are measured instead, those without a branch. What was asked is not asked again, and
+the compiler aborts on some, or never ends: start it again until it ends. Needs jax and libtpu; what of a listing is read is its columns of slots and its branches.
 """
 import argparse
 import base64
@@ -330,7 +330,8 @@ def measured(compiler, chip, kernel, name):
     said = ask.answer(compiler, request, LISTINGS, schedule=True)
     if said["message"]:
         raise ValueError(said["message"])
-    if re.search(r"\b(sbr\.rel|sbr\.abs)\b", said["bundles"]):
+    branches = len(re.findall(r"\b(?:sbr\.rel|sbr\.abs)\b", said["bundles"]))
+    if branches > ("/* core id */" in said["bundles"]):  # a v5p's second core goes to the end
         return None
     rows = [list(map(int, line.split())) for line in said["utilization"].split("\n") if re.fullmatch(r"[\d ]*\d[\d ]*", line)]
     return {"capacity": rows[0], "bundles": len(rows) - 1, "slots": [sum(column) for column in zip(*rows[1:])]}
@@ -374,12 +375,16 @@ def main():
                 (at / "schedule.json").write_text(json.dumps(found) + "\n")
         print(f"{len(arguments.calls)} calls, of which the compiler refuses {refused} and {looped} branch", file=sys.stderr)
         return
+    arguments.folder.mkdir(parents=True, exist_ok=True)
     for group in (elementwise, reductions, moves, refs, products, compounds, more):
         group()
     for number, kernel in enumerate(KERNELS):
         name = kernel[0]
-        if arguments.only not in name:
+        at = arguments.folder / f"{number:04}_{name}"
+        asked = arguments.folder / f"{at.name}.asked"
+        if arguments.only not in name or asked.exists():
             continue
+        asked.touch()
         try:
             call, inputs = call_of(kernel)
             lowered = draw.lowered(call, inputs)
@@ -391,7 +396,6 @@ def main():
         looped += found is None
         if found is None:
             continue
-        at = arguments.folder / f"{number:04}_{name}"
         draw.write(at, arguments.chip, lowered)
         for i, x in enumerate(inputs):
             np.save(at / f"in{i}.npy", np.zeros(x.shape, x.dtype))
