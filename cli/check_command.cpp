@@ -14,6 +14,7 @@
 #include "memory_model/npy.hpp"
 #include "sim/diagnostics/diagnostic.hpp"
 #include "tpu_compiler/call_to_check.hpp"
+#include "tpu_compiler/played.hpp"
 
 namespace tessera::cli {
 
@@ -263,10 +264,11 @@ int check_command(const Kernels& kernels, const CheckArguments& c) {
         r.compiler = compiler->ask(q);
         if (c.schedule && r.compiler->kind == Verdict::Kind::accepted) {
           if (call.devices > 1) {
-            r.schedule.emplace().unmodelled = kOneDevice;
+            r.schedule.emplace().unmodelled = tpu_compiler::kOneDevice;
           } else {
             const bool known = subject.kernel != nullptr;  // its prefetched arrays hold something
-            r.schedule = played_schedule(*compiler, *r.compiler, call.call, known, device);
+            r.schedule = tpu_compiler::played_schedule(compiler->libtpu(), *r.compiler, call.call,
+                                                       known, device);
           }
         }
       }

@@ -10,6 +10,7 @@
 #include "golden/sha256.hpp"
 #include "sim/diagnostics/diagnostic.hpp"
 #include "tpu_compiler/call_to_check.hpp"
+#include "tpu_compiler/played.hpp"
 
 namespace tessera::cli {
 
@@ -63,7 +64,8 @@ class LibtpuScheduler final : public Scheduler {
       const Verdict v = compiler->ask(c.question);
       if (v.kind == Verdict::Kind::unknown) return none("no-verdict", v.sentence, false);
       if (v.kind == Verdict::Kind::refused) return none("does-not-compile", v.sentence);
-      const predict::TpuSchedule played = played_schedule(*compiler, v, c.call, true, device);
+      const predict::TpuSchedule played =
+          tpu_compiler::played_schedule(compiler->libtpu(), v, c.call, true, device);
       if (!played.unmodelled.empty()) return none("unmodelled", played.unmodelled);
       return {.seconds = played.timeline.seconds, .binds = played.timeline.binds, .why_not = ""};
     } catch (const KernelError& e) {
@@ -95,7 +97,6 @@ class LibtpuScheduler final : public Scheduler {
       of_.idle_.push_back(std::move(compiler_));
     }
     TpuCompiler* operator->() const { return compiler_.get(); }
-    const TpuCompiler& operator*() const { return *compiler_; }
 
    private:
     LibtpuScheduler& of_;

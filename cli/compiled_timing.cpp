@@ -9,6 +9,7 @@
 #include "memory_model/file.hpp"
 #include "sim/diagnostics/diagnostic.hpp"
 #include "tpu_compiler/call_to_check.hpp"
+#include "tpu_compiler/played.hpp"
 
 namespace tessera::cli {
 
@@ -34,7 +35,7 @@ void add_timing(const RunArguments& a, tpu_compiler::Question question, const pr
     return;
   }
   if (devices > 1) {
-    why = kOneDevice;
+    why = tpu_compiler::kOneDevice;
     return;
   }
   tpu_compiler::TpuCompiler compiler(compiler_settings(a));
@@ -45,7 +46,7 @@ void add_timing(const RunArguments& a, tpu_compiler::Question question, const pr
     return;
   }
   predict::TpuSchedule schedule =
-      played_schedule(compiler, verdict, call, true, device, spans_of(a));
+      tpu_compiler::played_schedule(compiler.libtpu(), verdict, call, true, device, spans_of(a));
   why = schedule.unmodelled;
   if (!why.empty()) return;
   const std::size_t scalars = program::operands_before_inputs(*call.program);
@@ -66,32 +67,6 @@ tpu_compiler::Settings compiler_settings(const RunArguments& a) {
   settings.listings = tpu_compiler::Settings::Listings::schedule;
   settings.note = [](const std::string& text) { fmt::print(stderr, "tessera: {}\n", text); };
   return settings;
-}
-
-predict::TpuSchedule played_schedule(const tpu_compiler::TpuCompiler& compiler,
-                                     const tpu_compiler::Verdict& accepted,
-                                     const program::Call& call, bool operands_known,
-                                     const DeviceSpec& device, std::size_t most_spans) {
-  try {
-    predict::require_known_version(compiler.libtpu());
-    std::vector<Array> bounds;
-    for (const std::int64_t extent : call.bounds) {
-      bounds.emplace_back(DType::i32, Shape{1});
-      bounds.back().set(0, static_cast<double>(extent));
-    }
-    std::vector<const Array*> values;
-    for (const Array& a : bounds) values.push_back(&a);
-    if (operands_known) {
-      for (const std::vector<Array>* arrays : {&call.prefetched, &call.inputs})
-        for (const Array& a : *arrays) values.push_back(&a);
-    }
-    const predict::Listing listing = predict::read_listing(accepted.bundles, accepted.utilization);
-    return predict::schedule_of(listing, values, device, most_spans);
-  } catch (const predict::ListingError& e) {
-    predict::TpuSchedule none;
-    none.unmodelled = e.what();
-    return none;
-  }
 }
 
 void add_module_timing(const RunArguments& a, const pallas::RecordedCall& r,

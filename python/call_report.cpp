@@ -23,10 +23,13 @@ struct CallReport::Kept {
   DType dtype;
   RunResult result;
   RunOptions options;
+  std::optional<Compiled> compiled;
 };
 
-CallReport::CallReport(std::string kernel, DType dtype, RunResult result, const RunOptions& options)
-    : kept_(std::make_unique<Kept>(Kept{std::move(kernel), dtype, std::move(result), options})) {
+CallReport::CallReport(std::string kernel, DType dtype, RunResult result, const RunOptions& options,
+                       std::optional<Compiled> compiled)
+    : kept_(std::make_unique<Kept>(
+          Kept{std::move(kernel), dtype, std::move(result), options, std::move(compiled)})) {
   // Of the call, which will be gone.
   kept_->options.print = nullptr;
 }
@@ -41,7 +44,21 @@ const CallReport::Made& CallReport::made() {
   report.frontend = "mosaic";
   report.dtype = kept_->dtype;
   report.backend_why = "a TPU build runs on a TPU";
-  report::add_timeline(report, result, report::kPageSpans);
+  if (!kept_->compiled) {
+    report::add_timeline(report, result, report::kPageSpans);
+  } else {
+    predict::TpuSchedule& schedule = kept_->compiled->schedule;
+    report.timeline = schedule.timeline;
+    report.timeline->unmodelled = schedule.unmodelled;
+    if (schedule.unmodelled.empty()) {
+      for (predict::ScheduleOperand& o : schedule.operands) {
+        const auto at = static_cast<std::size_t>(o.index) - kept_->compiled->before_inputs;
+        if (at < result.plan.operands.size()) o.name = result.plan.operands[at].name;
+      }
+      report.compiled = std::move(schedule);
+      report.compiled_by = kept_->compiled->by;
+    }
+  }
   made_ = Made{report::json_of(report), report::text_of(report),
                report::page_data(report, result, kept_->options.command)};
   kept_.reset();

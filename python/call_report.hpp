@@ -6,14 +6,23 @@
 #include <optional>
 #include <string>
 
+#include "predict/tpu_schedule.hpp"
 #include "sim/run.hpp"
 
 namespace tessera::live {
 
+/// What a kernel takes by the schedule of the TPU's compiler.
+struct Compiled {
+  predict::TpuSchedule schedule;
+  std::string by;                 ///< the compiler's version
+  std::size_t before_inputs = 0;  ///< operands of the call that are none of the kernel's windows
+};
+
 class CallReport {
  public:
-  /// `dtype`: the kernel's main one.
-  CallReport(std::string kernel, DType dtype, RunResult result, const RunOptions& options);
+  /// `dtype`: the kernel's main one. `compiled`: what its time is from; none: the model.
+  CallReport(std::string kernel, DType dtype, RunResult result, const RunOptions& options,
+             std::optional<Compiled> compiled = {});
   ~CallReport();
 
   /// tessera.run/1.

@@ -21,6 +21,8 @@
 #include "pallas/load.hpp"
 #include "pallas/plan_module.hpp"
 #include "record/call_record.hpp"
+#include "report/html_report.hpp"
+#include "tpu_compiler/played.hpp"
 
 namespace tessera::live {
 
@@ -105,7 +107,7 @@ class Calls {
     left_out_ = 0;
     under_way_ = {};
   }
-  void count_alone(bool alone) {
+  void count_alone(bool alone, std::shared_ptr<tpu_compiler::TpuCompiler> compiler) {
     const std::lock_guard lock(mutex_);
     if (!alone && opened_with_) settings_ = std::exchange(opened_with_, nullptr);
     if (!alone || opened_with_ || !settings_) return;
@@ -116,6 +118,10 @@ class Calls {
     dry->options.keep_checksums = false;
     dry->capture.clear();
     dry->golden.clear();
+    if (compiler) {
+      dry->by_schedule = true;
+      dry->compiler = std::move(compiler);
+    }
     settings_ = std::move(dry);
   }
   void close() {
@@ -451,12 +457,13 @@ class Calls {
     const program::Program& program;
     RunResult& result;
     const RunOptions& options;
+    std::optional<Compiled>& compiled;
 
     ~Reported() {
       result.outputs.clear();
       result.bounds.clear();
       f.report = std::make_shared<CallReport>(kernel_name, program::main_dtype(program),
-                                              std::move(result), options);
+                                              std::move(result), options, std::move(compiled));
     }
   };
 
@@ -487,9 +494,10 @@ class Calls {
       kept.folder =
           record::keep_call(*recording, pallas::call_files(record), record.operands, kept.inputs);
     }
-    if (settings.compiler) ask_compiler(any, kernel, kernel_name, settings, f);
+    std::optional<Compiled> compiled;
+    if (settings.compiler) compiled = ask_compiler(group, call, kernel, kernel_name, settings, f);
     RunResult result = program::run_call(call, options);
-    const Reported reported{f, kernel_name, *kernel.program, result, options};
+    const Reported reported{f, kernel_name, *kernel.program, result, options, compiled};
     check_barriers(any, kernel_name, call.collective_id, result);
     for (std::size_t j = 0; recording != nullptr && result.ok() && j < result.outputs.size(); ++j)
       kept.outputs.push_back(recording->note("out" + std::to_string(j), result.outputs[j], true));
@@ -651,9 +659,12 @@ class Calls {
                          collective_id)}}};
   }
 
-  /// One that is refused is run all the same where errors are collected.
-  static void ask_compiler(const DeviceCall& any, const Kernel& kernel, const std::string& name,
-                           const Settings& settings, Finished& f) {
+  /// One that is refused is run all the same where errors are collected. What its schedule takes,
+  /// if times are to be that.
+  static std::optional<Compiled> ask_compiler(const Group& group, const program::Call& call,
+                                              const Kernel& kernel, const std::string& name,
+                                              const Settings& settings, Finished& f) {
+    const DeviceCall& any = group.front();
     tpu_compiler::Question q;
     q.kernel = name;
     q.module = kernel.module;
@@ -664,11 +675,25 @@ class Calls {
     q.aliases = any.aliases;
     const tpu_compiler::Verdict verdict = settings.compiler->ask(q);
     f.compiler = tpu_compiler::json_of(verdict);
-    if (verdict.kind != tpu_compiler::Verdict::Kind::refused) return;
-    const Diagnostic d =
-        tpu_compiler::does_not_compile(verdict, name, settings.options.device.name);
-    if (!settings.keep_going) throw KernelError(d);
-    fail(f, d);
+    if (verdict.kind == tpu_compiler::Verdict::Kind::refused) {
+      const Diagnostic d =
+          tpu_compiler::does_not_compile(verdict, name, settings.options.device.name);
+      if (!settings.keep_going) throw KernelError(d);
+      fail(f, d);
+    }
+    if (!settings.by_schedule) return std::nullopt;
+    Compiled compiled{
+        {}, settings.compiler->version(), program::operands_before_inputs(*call.program)};
+    if (verdict.kind != tpu_compiler::Verdict::Kind::accepted)
+      compiled.schedule.unmodelled = std::string("the compiler's answer is ") +
+                                     tpu_compiler::name(verdict.kind) + ": " + verdict.sentence;
+    else if (group.size() > 1)
+      compiled.schedule.unmodelled = tpu_compiler::kOneDevice;
+    else
+      compiled.schedule =
+          tpu_compiler::played_schedule(settings.compiler->libtpu(), verdict, call, true,
+                                        settings.options.device, report::kPageSpans);
+    return compiled;
   }
 
   static pallas::CallToRecord record_of(const Group& group, const Kernel& kernel,
@@ -723,7 +748,9 @@ Calls& calls() {
 }  // namespace
 
 void open(Settings settings) { calls().open(std::move(settings)); }
-void count_alone(bool alone) { calls().count_alone(alone); }
+void count_alone(bool alone, std::shared_ptr<tpu_compiler::TpuCompiler> compiler) {
+  calls().count_alone(alone, std::move(compiler));
+}
 void record_in(const std::string& folder) { calls().record_in(folder); }
 void program_begins(const Within& within) { calls().program_begins(within); }
 void program_ends(const Within& within) { calls().program_ends(within); }

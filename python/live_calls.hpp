@@ -60,6 +60,7 @@ struct Settings {
   std::string golden;   ///< a folder for goldens, if options has an error model
   /// Asked about each kernel before it runs; none: nobody is.
   std::shared_ptr<tpu_compiler::TpuCompiler> compiler;
+  bool by_schedule = false;      ///< times are those of its schedules
   double patience = 60;          ///< seconds that a device may be late, while nothing else happens
   std::size_t report_bytes = 0;  ///< the most that reports of one simulation may take
   double time_limit = 0;         ///< seconds from open(), after which kernels are ended; 0: none
@@ -106,8 +107,8 @@ void open(Settings settings);
 /// Calls are refused from here on.
 void close();
 /// Calls that arrive from now on are counted alone, without data; false: as the simulation was
-/// opened.
-void count_alone(bool alone);
+/// opened. `compiler`: whose schedules times are; none: as the simulation was opened.
+void count_alone(bool alone, std::shared_ptr<tpu_compiler::TpuCompiler> compiler = {});
 void submit(DeviceCall call);
 /// Ends what runs and what comes, until resume(). Signal handlers may call it.
 void interrupt() noexcept;

@@ -117,9 +117,9 @@ NB_MODULE(_tuning, m) {
              c.store().keep(key, {std::move(configuration), seconds, binds, reason});
            })
       .def("choose",
-           [](Configurations& c, const Key& key) {
+           [](Configurations& c, const Key& key, const std::string& how) {
              const nb::gil_scoped_release others_go_on;
-             return c.store().choose(key, "predicted");
+             return c.store().choose(key, how);
            })
       .def("candidate",
            [](Configurations& c, const Key& key, const Configuration& configuration) {

@@ -201,11 +201,30 @@ live::Interrupts& interrupts() {
   return all;
 }
 
+/// Its process stays for the next one who asks, if it is for schedules. Throws InputError.
+std::shared_ptr<tpu_compiler::TpuCompiler> compiler_in(const std::string& python, bool schedules) {
+  static std::map<std::string, std::shared_ptr<tpu_compiler::TpuCompiler>> known;
+  std::shared_ptr<tpu_compiler::TpuCompiler> compiler = schedules ? known[python] : nullptr;
+  if (!compiler) {
+    tpu_compiler::Settings asked;
+    asked.python = python;
+    if (schedules) asked.listings = tpu_compiler::Settings::Listings::schedule;
+    asked.note = [](const std::string& text) {
+      std::fprintf(stderr, "tessera: %s\n", text.c_str());
+    };
+    compiler = std::make_shared<tpu_compiler::TpuCompiler>(std::move(asked));
+  }
+  compiler->require();
+  if (schedules) known[python] = compiler;
+  return compiler;
+}
+
 void start(const std::string& device, const std::string& schedule, bool find_races, bool keep_going,
            bool may_leave_unwritten, int cores, int threads, const std::string& capture,
            double patience, const std::string& profile, const std::string& golden,
            std::optional<ErrorModel> error_model, bool dry, double time_limit,
-           std::int64_t report_bytes, bool check_compiles, const std::string& python) {
+           std::int64_t report_bytes, bool check_compiles, bool by_schedule,
+           const std::string& python) {
   live::Settings s;
   s.options.device = load_device(device);
   if (s.options.device.kind != DeviceSpec::Kind::tpu)
@@ -226,15 +245,8 @@ void start(const std::string& device, const std::string& schedule, bool find_rac
   s.time_limit = time_limit;
   s.report_bytes = static_cast<std::size_t>(report_bytes);
   s.options.dry = dry;
-  if (check_compiles) {
-    tpu_compiler::Settings asked;
-    asked.python = python;
-    asked.note = [](const std::string& text) {
-      std::fprintf(stderr, "tessera: %s\n", text.c_str());
-    };
-    s.compiler = std::make_shared<tpu_compiler::TpuCompiler>(std::move(asked));
-    s.compiler->require();
-  }
+  if (check_compiles || by_schedule) s.compiler = compiler_in(python, by_schedule);
+  s.by_schedule = by_schedule;
   live::open(std::move(s));
 }
 
@@ -255,9 +267,17 @@ NB_MODULE(_xla, m) {
         nb::arg("keep_going"), nb::arg("may_leave_unwritten"), nb::arg("cores"), nb::arg("threads"),
         nb::arg("capture"), nb::arg("patience"), nb::arg("profile"), nb::arg("golden"),
         nb::arg("error_model").none(), nb::arg("dry"), nb::arg("time_limit"),
-        nb::arg("report_bytes"), nb::arg("check_compiles"), nb::arg("python"));
+        nb::arg("report_bytes"), nb::arg("check_compiles"), nb::arg("by_schedule"),
+        nb::arg("python"));
   m.def("stop", &live::close, nb::call_guard<nb::gil_scoped_release>());
-  m.def("count_alone", &live::count_alone);
+  m.def(
+      "count_alone",
+      [](bool alone, const std::optional<std::string>& compiler) {
+        live::count_alone(alone, compiler ? compiler_in(*compiler, true) : nullptr);
+      },
+      nb::arg("alone"), nb::arg("compiler") = nb::none());
+  m.def("compiler_version",
+        [](const std::string& python) { return compiler_in(python, true)->version(); });
   m.def("record_in", &live::record_in);
   nb::class_<live::Within>(m, "Within")
       .def(nb::init<std::string, std::string, std::vector<std::pair<std::string, std::string>>>());

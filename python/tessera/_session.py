@@ -65,7 +65,7 @@ class _Session:
 
 @contextlib.contextmanager
 def simulate(device="tpu-v5e", schedule=None, checks="all", *, cores=1, threads=0, capture=None, patience=60,
-             profile="exact", golden=None, error_model=None, dry=False, time_limit=None, check_compiles=False, clock="host"):
+             profile="exact", golden=None, error_model=None, dry=False, time_limit=None, check_compiles=False, clock="host", timing="model"):
     """Runs each Pallas TPU kernel called inside on a simulated device; gives a Report.
 
     device: a TPU of `tessera.devices()`, or a file like those of memory_model/devices. Chip queries
@@ -93,9 +93,12 @@ def simulate(device="tpu-v5e", schedule=None, checks="all", *, cores=1, threads=
     check_compiles: True: the TPU's own compiler is asked about each kernel before it runs; one that it refuses raises
       KernelError (does-not-compile), and report.calls[i].compiler has the verdict. It is Google's libtpu, under Google's
       terms: `pip install 'tessera-sim[tpu-compiler]'`, into this interpreter or the one that TESSERA_TPU_PYTHON names.
+    timing: what predicted times are from: "model"; or "compiler": the schedule that libtpu makes of each kernel, bundle by
+      bundle, as `tessera run --timing compiler` has it. The compiler is asked as with check_compiles.
     """
     if clock not in ("host", "device"):
         raise ValueError(f"clock={clock!r}: 'host' or 'device'")
+    by_schedule = compiles(timing)
     device = device_named(device)
     if checks not in _CHECKS:
         raise ValueError(f"checks={checks!r}: one of {', '.join(map(repr, _CHECKS))}")
@@ -120,7 +123,7 @@ def simulate(device="tpu-v5e", schedule=None, checks="all", *, cores=1, threads=
         model = _model_of(**(error_model or {}))
     _xla.start(device, schedule or "", checks != "no-races", checks == "report", checks == "tests", cores, threads, capture or "",
                patience, profile, golden or "", model, bool(dry), time_limit or 0., _MOST_REPORT_BYTES, bool(check_compiles),
-               os.environ.get("TESSERA_TPU_PYTHON") or sys.executable)
+               by_schedule, python_that_compiles())
     session = _Session(device, cores, checks == "report", DeviceClock() if clock == "device" else None)
     try:
         with session.clock.shown() if session.clock else contextlib.nullcontext(), _chip.pretend(device, cores), _jax.active(session):
@@ -131,16 +134,27 @@ def simulate(device="tpu-v5e", schedule=None, checks="all", *, cores=1, threads=
         _xla.take_finished()
 
 
+def compiles(timing):
+    if timing not in ("model", "compiler"):
+        raise ValueError(f"timing={timing!r}: 'model' or 'compiler'")
+    return timing == "compiler"
+
+
+def python_that_compiles():
+    return os.environ.get("TESSERA_TPU_PYTHON") or sys.executable
+
+
 @contextlib.contextmanager
-def counting(device, cores):
+def counting(device, cores, timing="model"):
     """A dry simulation; within one that is on, a part of it whose calls are counted alone, with a report of its own."""
+    compiler = python_that_compiles() if compiles(timing) else None
     session = _jax.session()
     if session is None:
         with _record.paused(), simulate(device, cores=cores, dry=True) as report:
-            _xla.count_alone(True)
+            _xla.count_alone(True, compiler)
             yield report
         return
-    _xla.count_alone(True)
+    _xla.count_alone(True, compiler)
     report, clock = session.report, session.clock
     session.report, session.clock = Report(), None
     try:

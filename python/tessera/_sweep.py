@@ -91,10 +91,10 @@ def sweep(function, *args, device="tpu-v5e", cores=1, dry=True, **shapes):
     return Sweep(getattr(function, "__name__", "function"), rows)
 
 
-def counted(function, args, shape, device, cores):
+def counted(function, args, shape, device, cores, timing="model"):
     """A row of one shape, and the error if there is one; within a simulation too, whose report does not have it."""
     def count():
-        with counting(device, cores) as report:
+        with counting(device, cores, timing) as report:
             return _totals(function, args, shape, report)
 
     return _row(count)

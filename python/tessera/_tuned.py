@@ -54,7 +54,7 @@ def _packed(configuration):
     return [(name, json.dumps(value)) for name, value in configuration.items()]
 
 
-def autotune(function=None, *, device=None, cores=1, budget=None, name=None, cache=None, **candidates):
+def autotune(function=None, *, device=None, cores=1, budget=None, name=None, cache=None, timing="model", compiled=8, **candidates):
     """A function of JAX whose keyword arguments are chosen: the fastest combination, by the predicted device time.
 
         @tessera.autotune(bm=[128, 256, 512], bn=[128, 256])
@@ -67,17 +67,22 @@ def autotune(function=None, *, device=None, cores=1, budget=None, name=None, cac
     device: that is tuned for. None: the one that is simulated; else the TPU that JAX has; else tpu-v5e. cores: as in simulate().
     budget: seconds of counting for a call; what is left then is counted by a later process, or by tune().
     name: of the operation, in the cache. cache: its file; the user's if None.
+    timing: "compiler": of the fastest as predicted, candidates are compiled by libtpu till `compiled` of them have a schedule, and
+      ranked by what it takes, as `tessera tune --timing compiler` does. One that the compiler refuses is not chosen.
     """
     if function is None:
-        return functools.partial(autotune, device=device, cores=cores, budget=budget, name=name, cache=cache, **candidates)
-    return Autotuned(function, candidates, device, cores, budget, name, cache)
+        return functools.partial(autotune, device=device, cores=cores, budget=budget, name=name, cache=cache, timing=timing,
+                                 compiled=compiled, **candidates)
+    return Autotuned(function, candidates, device, cores, budget, name, cache, timing, compiled)
 
 
 class Why:
-    """tier: that chose `configuration`. said: by each tier that was asked. candidates: dicts, the fastest first."""
+    """tier: that chose `configuration`. said: by each tier that was asked. candidates: dicts, the fastest first. how: they were
+    judged, "predicted" or "compiled"."""
 
-    def __init__(self, operation, configuration, tier, seconds, said, candidates):
+    def __init__(self, operation, configuration, tier, seconds, said, candidates, how="predicted"):
         self.operation = operation
+        self.how = how
         self.configuration = configuration
         self.tier = tier
         self.seconds = seconds
@@ -90,7 +95,7 @@ class Why:
         for each in self.candidates:
             shape = _shown(each["configuration"])
             text += (f"  {shape}  no: {each['reason']}\n" if "reason" in each else
-                     f"  {shape}  {each['seconds'] * 1e6:,.1f} us predicted, {each['binds']}\n")
+                     f"  {shape}  {each['seconds'] * 1e6:,.1f} us {self.how}, {each['binds']}\n")
         return text
 
     __repr__ = __str__
@@ -103,8 +108,13 @@ def _shown(configuration):
 class Autotuned:
     """What autotune() makes of a function."""
 
-    def __init__(self, function, candidates, device, cores, budget, name, cache):
+    def __init__(self, function, candidates, device, cores, budget, name, cache, timing, compiled):
         functools.update_wrapper(self, function)
+        if timing not in ("model", "compiler"):
+            raise ValueError(f"timing={timing!r}: 'model' or 'compiler'")
+        if compiled < 1:
+            raise ValueError(f"compiled={compiled}: 1 or more")
+        self._compiled = compiled if timing == "compiler" else 0
         if not candidates:
             raise ValueError("nothing to choose: give a keyword argument several values, as in bm=[64, 128]")
         self.function = function
@@ -133,11 +143,11 @@ class Autotuned:
         configuration, tier, seconds, said = self._resolve(args, kwargs, _packed(given))
         key = self._key(args, kwargs)[0]
         return Why(self.operation, _unpacked(configuration), tier, seconds, said,
-                   [_row(each) for each in self._configurations.candidates(key)])
+                   [_row(each) for each in self._configurations.candidates(key)], "compiled" if self._compiled else "predicted")
 
     def tune(self, *args, budget=None, **kwargs):
         """Counts what is left of the candidates; gives why()."""
-        self._count_all(*self._key(args, kwargs), args, kwargs, budget)
+        self._evaluate(args, kwargs, budget)
         self._configurations.forget()
         return self.why(*args, **kwargs)
 
@@ -162,11 +172,22 @@ class Autotuned:
     def _resolve(self, args, kwargs, given=()):
         key, where = self._key(args, kwargs)
         return self._configurations.resolve(key, self._parameters, given, _overlays.get(),
-                                            lambda: self._count_all(key, where, args, kwargs, self._budget), "")
+                                            lambda: self._evaluate(args, kwargs, self._budget), "")
 
-    def _key(self, args, kwargs):
+    def _evaluate(self, args, kwargs, budget):
+        """An Entry, or None if no candidate runs."""
+        until = None if budget is None else time.monotonic() + budget
+        key, where = self._key(args, kwargs, by_schedule=False)
+        predicted = self._count_all(key, where, args, kwargs, until)
+        if not self._compiled:
+            return predicted
+        ranked = [each.configuration for each in self._configurations.candidates(key) if not each.reason]
+        return self._compile_first(self._key(args, kwargs)[0], where, args, kwargs, until, ranked)
+
+    def _key(self, args, kwargs, by_schedule=True):
         device, cores = self._where()
-        name, fingerprint = self._fingerprints.get(device) or self._fingerprint(device)
+        by_schedule = by_schedule and bool(self._compiled)
+        name, fingerprint = self._fingerprints.get((device, by_schedule)) or self._fingerprint(device, by_schedule)
         sizes, kinds = [], []
         for n, value in enumerate((*args, *kwargs.values()) if kwargs else args):
             shape = getattr(value, "shape", None)
@@ -185,22 +206,58 @@ class Autotuned:
             return hooks.simulated()
         return self._device or _tpu_here(), self._cores
 
-    def _fingerprint(self, device):
+    def _fingerprint(self, device, by_schedule):
         import jax
         import tessera
 
         name, spec = _tuning.device(device)
-        known = name, _tuning.fingerprint(spec, f"{tessera.__version__}, jax {jax.__version__}", _source(self.function))
-        self._fingerprints[device] = known
+        version = f"{tessera.__version__}, jax {jax.__version__}"
+        if by_schedule:
+            from tessera import _session, _xla
+
+            version += ", compiled by " + _xla.compiler_version(_session.python_that_compiles())
+        known = name, _tuning.fingerprint(spec, version, _source(self.function))
+        self._fingerprints[device, by_schedule] = known
         return known
 
-    def _count_all(self, key, where, args, kwargs, budget):
+    def _compile_first(self, key, where, args, kwargs, until, ranked):
+        """Down the ranking, till so many candidates have a schedule; three times so many are tried."""
+        from tessera import _sweep
+
+        args, kwargs = _zeros(args), _zeros(kwargs)
+        scheduled = 0
+        first_error = None
+        for configuration in ranked[:3 * self._compiled]:
+            known = self._configurations.candidate(key, configuration)
+            if known is None:
+                if scheduled and until is not None and time.monotonic() > until:
+                    break
+                if sys.stderr.isatty():
+                    print(f"\r{self.operation}: {scheduled} of {self._compiled} are compiled", end="", file=sys.stderr, flush=True)
+                shape = _unpacked(configuration)
+                row, error = _apart(lambda shape=shape: _sweep.counted(functools.partial(self.function, **kwargs), args, shape, *where,
+                                                                       "compiler"))
+                first_error = first_error or error
+                reason = row.get("reason") or ("unmodelled: " + row["note"] if row["predicted_seconds"] is None else "")
+                self._configurations.keep(key, configuration, row.get("rank_seconds", 0.), row.get("binds") or "", reason)
+            else:
+                reason = known.reason
+            scheduled += not reason
+            if scheduled == self._compiled:
+                break
+        if sys.stderr.isatty():
+            print("\r\033[K", end="", file=sys.stderr, flush=True)
+        entry = self._configurations.choose(key, "by the compiler's schedule")
+        if entry is None and first_error is not None:
+            raise first_error
+        return entry
+
+    def _count_all(self, key, where, args, kwargs, until):
         """An Entry, or None if no candidate runs."""
         from tessera import _sweep
 
         args, kwargs = _zeros(args), _zeros(kwargs)
         combinations = [dict(zip(self._parameters, values)) for values in itertools.product(*self._candidates.values())]
-        until = None if budget is None else time.monotonic() + budget
         first_error = None
         for n, shape in enumerate(combinations):
             if self._configurations.candidate(key, _packed(shape)) is not None:
@@ -215,7 +272,7 @@ class Autotuned:
                                       row.get("reason", ""))
         if sys.stderr.isatty():
             print("\r\033[K", end="", file=sys.stderr, flush=True)
-        entry = self._configurations.choose(key)
+        entry = self._configurations.choose(key, "predicted")
         if entry is None and first_error is not None:
             raise first_error
         return entry

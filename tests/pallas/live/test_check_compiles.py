@@ -1,4 +1,6 @@
 """simulate(check_compiles=True): what the TPU's compiler says of each call, from an interpreter that a script plays."""
+import os
+
 import jax
 import jax.numpy as jnp
 import pytest
@@ -55,3 +57,53 @@ def test_without_a_compiler_the_simulation_does_not_begin(monkeypatch, tmp_path)
     with tessera.simulate() as report:
         double(jnp.ones((8, 128)))
     assert report.calls[0].compiler is None
+
+
+REFUSES = '{"accepted": false, "message": "INTERNAL: Mosaic failed to compile TPU kernel: E2001: CompileTimeX: no such type"}'
+asks = pytest.mark.skipif(not os.environ.get("TESSERA_TPU_PYTHON"), reason="TESSERA_TPU_PYTHON names no interpreter with libtpu")
+
+
+def in_blocks(x, *, rows):
+    def kernel(x, o):
+        o[...] = jnp.exp(x[...])
+    block = pl.BlockSpec((rows, 128), lambda i: (i, 0))
+    return pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype), grid=(x.shape[0] // rows,), in_specs=[block],
+                          out_specs=block)(x)
+
+
+def test_times_without_a_schedule_say_why(compiler):
+    compiler('{"accepted": true, "message": "", "seconds": 0.1, "bundles": "", "utilization": ""}')
+    with tessera.simulate(timing="compiler") as report:
+        double(jnp.ones((8, 128)))
+    assert "libtpu 1" in report.calls[0].json["timeline"]["unmodelled"]
+    with pytest.raises(ValueError, match="'model' or 'compiler'"), tessera.simulate(timing="compile"):
+        pass
+
+
+def test_what_the_compiler_refuses_is_not_chosen(compiler, tmp_path):
+    compiler(REFUSES)
+    x = jnp.ones((64, 128))
+    tuned = tessera.autotune(in_blocks, rows=[8, 16, 32], timing="compiler", compiled=2, cache=tmp_path / "cache.sqlite")
+    with pytest.raises(tessera.KernelError, match="refuses it: no such type"):
+        tuned(x)
+    predicted = tessera.autotune(in_blocks, rows=[8, 16, 32], cache=tmp_path / "cache.sqlite")
+    assert predicted.why(x).candidates[0]["seconds"] > 0
+
+
+@asks
+def test_candidates_are_ranked_by_the_compilers_schedule(tmp_path):
+    x = jnp.ones((512, 128))
+    tuned = tessera.autotune(in_blocks, rows=[8, 32, 128, 512], timing="compiler", compiled=3, cache=tmp_path / "cache.sqlite")
+    why = tuned.why(x)
+    assert why.how == "compiled" and len(why.candidates) == 3 and " us compiled, " in str(why)
+    for row in why.candidates:
+        with tessera.simulate(dry=True, timing="compiler") as report:
+            jax.block_until_ready(in_blocks(x, **row["configuration"]))
+        made = report.calls[0].json
+        assert made["compiled_schedule"]["compiler"].startswith("libtpu ")
+        assert row["seconds"] == made["timeline"]["seconds"] == made["rank_seconds"]
+    assert why.configuration == why.candidates[0]["configuration"]
+    with tessera.simulate() as report:  # within a simulation the cache's choice holds, and others are compiled apart
+        assert float(tuned(x)[0, 0]) == pytest.approx(jnp.e)
+        tuned(jnp.ones((1024, 128)))
+    assert len(report.calls) == 2
