@@ -129,7 +129,7 @@ Validation validate(const Plan& plan, const std::vector<Array>& outputs,
   v.reference = oracle;
   std::size_t next = 0;
   for (const auto& op : plan.operands) {
-    if (op.role != Role::out || !op.present) continue;
+    if (!op.is_output() || !op.present) continue;
     if (next >= expected.size()) throw std::logic_error("the oracle has no result for " + op.name);
     const Array& got = outputs[next];
     const reference::Expected& e = expected[next];

@@ -34,6 +34,7 @@ AttendedRow attended_row(const std::vector<SeenKey>& keys, std::size_t d,
     sum_error += p * relative;
   }
   for (std::size_t j = 0; j < keys.size(); ++j) {
+    if (keys[j].value == nullptr) continue;
     const double p = std::exp(keys[j].s - top);
     const double relative = of_p[j] + (count + 2 * options.steps + 8) * kU32 + rounded;
     for (std::size_t c = 0; c < d; ++c) {

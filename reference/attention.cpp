@@ -115,37 +115,4 @@ std::vector<Expected> attention_with_lse(const Tensor& q, const Tensor& k, const
   return {e, lse};
 }
 
-Expected paged_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Pages& pages) {
-  const std::size_t batch = q.shape[0];
-  const std::size_t heads = k.shape[1];
-  const std::size_t page = k.shape[2];
-  const std::size_t d = k.shape[3];
-  const std::size_t each = pages.table.size() / batch;
-  const std::size_t most = each * page;
-  AttentionMask mask;
-  mask.probabilities_in_bf16 = pages.probabilities_in_bf16;
-  Tensor keys{{batch, heads, most, d}, std::vector<double>(batch * heads * most * d)};
-  Tensor values = keys;
-  for (std::size_t b = 0; b < batch; ++b) {
-    const auto length = static_cast<std::size_t>(pages.lengths[b]);
-    const auto window = static_cast<std::size_t>(pages.window);
-    const std::size_t first = window > 0 && length > window ? length - window : 0;
-    mask.kv_lengths.push_back(static_cast<int>(length - first));
-    for (std::size_t j = first; j < length; ++j) {
-      const auto at = static_cast<std::size_t>(pages.table[b * each + j / page]);
-      for (std::size_t h = 0; h < heads; ++h) {
-        const std::size_t from = ((at * heads + h) * page + j % page) * d;
-        const std::size_t to = ((b * heads + h) * most + j - first) * d;
-        for (std::size_t c = 0; c < d; ++c) {
-          keys.values[to + c] = k.values[from + c];
-          values.values[to + c] = v.values[from + c];
-        }
-      }
-    }
-  }
-  Tensor queries = q;
-  queries.shape = {batch, heads * q.shape[2], 1, d};
-  return attention(queries, keys, values, mask);
-}
-
 }  // namespace tessera::reference

@@ -1,5 +1,5 @@
 // Oracles of flash_attention, the whole score matrix, masked, row by row, of its gradients, and of
-// paged_attention, the same of keys and values that were gathered.
+// paged_attention, of keys and values that lie in pages.
 #pragma once
 
 #include "reference/tensor.hpp"
@@ -27,15 +27,31 @@ Expected attention(const Tensor& q, const Tensor& k, const Tensor& v, const Atte
 /// no key is seen.
 std::vector<Expected> attention_with_lse(const Tensor& q, const Tensor& k, const Tensor& v,
                                          const AttentionMask& mask);
-/// Where the keys of sequences lie.
+/// Where the keys of sequences lie, and what is seen of them.
 struct Pages {
-  std::vector<int> table;    ///< pages of each sequence, in its order
-  std::vector<int> lengths;  ///< keys of each sequence
-  int window = 0;            ///< last keys that are seen; 0: all
+  std::vector<int> table;         ///< pages of each sequence, in its order
+  std::vector<int> lengths;       ///< keys of each sequence
+  std::vector<int> starts;        ///< first new token of each sequence, and their number
+  int window = 0;                 ///< last keys that are seen; 0: all
+  int splits = 1;                 ///< equal runs of the pages that are seen, the last ones shorter
+  const Tensor* sinks = nullptr;  ///< (kv_heads, group, 1): logits without a value
+  const Tensor* k_scales = nullptr;  ///< (pages, kv_heads, 1, page), of k, and of v
+  const Tensor* v_scales = nullptr;
   bool probabilities_in_bf16 = false;
 };
-/// Of one query per head: q (batch, kv_heads, group, d), k, v (pages, kv_heads, page, d).
-Expected paged_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Pages& pages);
+/// Of one query per head: q (batch, kv_heads, group, d), k, v (pages, kv_heads, page, d). With
+/// splits, one for each run, sinks in the first one's (batch, splits, kv_heads, group, d), and the
+/// log of its sum of exps (..., 1).
+std::vector<Expected> paged_attention(const Tensor& q, const Tensor& k, const Tensor& v,
+                                      const Pages& pages);
+/// Of new tokens of all sequences, each the query of its own place, and the last keys of a sequence
+/// those of its tokens: o, and the caches with them. q (tokens kv_heads, group, d), k_new, v_new
+/// (tokens kv_heads, 1, d), caches (pages kv_heads, page, d).
+std::vector<Expected> ragged_paged_attention(const Tensor& q, const Tensor& k_new,
+                                             const Tensor& v_new, const Tensor& k_cache,
+                                             const Tensor& v_cache, const Pages& pages);
+/// Parts of attention (batch, parts, rows, d) put together by their lse (batch, parts, rows, 1).
+Expected attention_merge(const Tensor& part, const Tensor& lse);
 
 /// The gradients of attention by q, by k and by v, from its lse and from delta, the products of the
 /// rows of dout and o: both of batch x heads x q_len elements.

@@ -209,6 +209,11 @@ void finish_plan(Plan& plan) {
     if (op.aliased < 0) {
       throw InputError("bad-input", op.name + " aliases '" + op.alias + "', which is no input");
     }
+    // One array, which copies count as the first of both.
+    if (in_hbm(op.role)) {
+      const auto [first, second] = std::minmax({i, static_cast<std::size_t>(op.aliased)});
+      plan.operands[second].ledger_ref = plan.operands[first].ledger_ref;
+    }
     const OperandPlan& in = plan.operands[static_cast<std::size_t>(op.aliased)];
     if (in.dtype != op.dtype || !(in.array == op.array)) {
       throw InputError("bad-input", op.name + " is " + describe(op.dtype, op.array) +

@@ -264,6 +264,11 @@ TEST_CASE("closed forms hold over odd sizes and tiles", "[kernels]") {
        {{"batch", "3"}, {"ragged", "1"}, {"q_len", "60"}, {"kv_len", "200"}}},
       {"paged_attention", {{"batch", "9"}, {"kv_heads", "1"}, {"page", "16"}, {"pages", "3"}}},
       {"paged_attention", {{"batch", "5"}, {"kv_heads", "3"}, {"pages", "5"}, {"window", "70"}}},
+      {"paged_attention",
+       {{"batch", "3"}, {"kv_heads", "1"}, {"sinks", "1"}, {"splits", "4"}, {"pages", "7"}}},
+      {"paged_attention_int8", {{"batch", "5"}, {"window", "40"}, {"splits", "2"}}},
+      {"ragged_paged_attention",
+       {{"sequences", "6"}, {"kv_heads", "1"}, {"tokens", "99"}, {"window", "9"}, {"bt", "8"}}},
       {"mla", {{"batch", "3"}, {"heads", "1"}, {"q_len", "100"}, {"causal", "0"}, {"bq", "16"}}},
       {"mla_absorbed", {{"batch", "4"}, {"heads", "7"}, {"q_len", "5"}, {"bq", "8"}}},
   };
@@ -302,7 +307,7 @@ TEST_CASE("the oracle notices a kernel that is wrong by a little", "[kernels][va
   Request request;
   request.device = load_device("tpu-v5e");
   request.case_index = 1;
-  for (const char* name : {"matmul", "softmax_rows", "add_vectors"}) {
+  for (const char* name : {"matmul", "softmax_rows", "add_vectors", "all_gather_matmul"}) {
     const Outcome good = kernels.find(name).run(request);
     std::vector<reference::Expected> expected(1);
     expected[0].value = golden::to_tensor(good.result.outputs[0]);

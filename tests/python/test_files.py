@@ -140,6 +140,21 @@ def test_pages_may_lie_anywhere(tessera, tmp_path):
     assert "table names pages of the cache" in tessera("run", "paged_attention", *sizes, *files, status=2)
 
 
+def test_parts_of_attention_merge_to_the_whole(tessera, tmp_path):
+    batch, heads, group, dim = 3, 2, 4, 64
+    sizes = [f"batch={batch}", f"kv_heads={heads}", f"group={group}", f"head_dim={dim}", "page=16", "pages=5", "sinks=1"]
+    tessera("run", "paged_attention", *sizes, "--output", "whole")
+    tessera("run", "paged_attention", *sizes, "splits=4", "--output", "parts")
+    for name, cols in (("part", dim), ("lse", 1)):
+        np.save(tmp_path / f"{name}.npy", np.load(tmp_path / f"parts/{name}.npy").reshape(batch, 4, heads * group, cols))
+    assert np.isinf(np.load(tmp_path / "lse.npy")).any()  # the empty sequence's parts but the one with the sink
+    tessera("run", "attention_merge", f"batch={batch}", "parts=4", f"rows={heads * group}", f"d={dim}",
+            "--input", "part=part.npy", "--input", "lse=lse.npy", "--output", "merged")  # fmt: skip
+    whole, merged = np.load(tmp_path / "whole/o.npy"), np.load(tmp_path / "merged/o.npy")
+    np.testing.assert_allclose(merged.reshape(whole.shape), whole, rtol=2e-6, atol=1e-7)
+    assert (whole[0] != 0).all() and (whole[2] == 0).all()
+
+
 def test_group_sizes_from_a_file(tessera, tmp_path):
     np.save(tmp_path / "sizes.npy", np.array([0, 100, 7, 193, 0], dtype=np.int32))
     tessera("run", "grouped_matmul", "--case", "1", "--input", "group_sizes=sizes.npy")
