@@ -42,8 +42,6 @@ struct QuantisedMatmul {
       .cites = "arXiv:2210.17323, arXiv:2305.14314, arXiv:2208.07339"};
   static constexpr bool exchanges = true;
   static constexpr int kFields = 8;  ///< codes of a word
-  static constexpr int kWords = 2;   ///< rows of words that are made whole at a time
-  static constexpr int kRows = 32;   ///< rows of bytes that are
   enum Format : int { kAffine, kNf4, kInt8, kMxfp4 };
 
   int m = 0;
@@ -71,7 +69,7 @@ struct QuantisedMatmul {
 
   const char* valid(Tiles t) const {
     if (format < kAffine || format > kMxfp4) return "format is 0, 1, 2 or 3";
-    if (t[2] % (kRows / kFields) != 0) return "bw must be a multiple of 4";
+    if (t[2] % 4 != 0) return "bw must be a multiple of 4";  // rows of bytes: of 32
     if (format == kMxfp4 && group != 32) return "MXFP4 has an exponent for every 32 rows";
     const int rows = kFields * t[2];
     const bool part = t[3] == 1 && group > 0 && group % rows == 0;
@@ -136,27 +134,18 @@ struct QuantisedMatmul {
     if (env.first(2)) *acc = 0.f;                                               // (bm, bn) f32
     const auto last = ceil_div(k, group) - 1 - env.program_id(2) * scale.rows;  // if bg > 1
     const auto as_it_is = [](const auto& factor) { return factor; };
+    const auto rows = load(row_ids(*w));  // (8 bw, bn)
     if (format == kInt8) {
-      for (int part = 0; part < w.rows / kRows; ++part) {
-        const auto codes = load(cast<float>(*bytes.row_range(part * kRows, Int<kRows>{})));
-        const auto rows = load(row_ids(codes) + part * kRows);
-        *w.row_range(part * kRows, Int<kRows>{}) =
-            cast<T>(codes * of_rows(scale, rows, last, as_it_is));
-      }
+      *w = cast<T>(cast<float>(*bytes) * of_rows(scale, rows, last, as_it_is));
     } else {
-      for (int part = 0; part < words.rows / kWords; ++part) {
-        const auto few = words.row_range(part * kWords, Int<kWords>{});
-        const auto some = w.row_range(part * kWords * kFields, Int<kWords * kFields>{});
-        const auto codes = load(cast<std::int32_t>(unpack_rows<32 / kFields>(*few)));  // (16, bn)
-        const auto rows = load(row_ids(codes) + part * kWords * kFields);
-        if (format == kNf4) {
-          *some = cast<T>(lookup(codes, levels()) * of_rows(scale, rows, last, as_it_is));
-        } else if (format == kMxfp4) {
-          *some = cast<T>(lookup(codes, e2m1()) * of_rows(exponent, rows, last, Power{}));
-        } else {
-          *some = cast<T>((cast<float>(codes) - of_rows(zero, rows, last, as_it_is)) *
-                          of_rows(scale, rows, last, as_it_is));
-        }
+      const auto codes = load(cast<std::int32_t>(unpack_rows<32 / kFields>(*words)));  // (8 bw, bn)
+      if (format == kNf4) {
+        *w = cast<T>(lookup(codes, levels()) * of_rows(scale, rows, last, as_it_is));
+      } else if (format == kMxfp4) {
+        *w = cast<T>(lookup(codes, e2m1()) * of_rows(exponent, rows, last, Power{}));
+      } else {
+        *w = cast<T>((cast<float>(codes) - of_rows(zero, rows, last, as_it_is)) *
+                     of_rows(scale, rows, last, as_it_is));
       }
     }
     *acc += dot(*x, *w);                  // one FMA chain over all of k
