@@ -33,15 +33,35 @@ def prepare(listings, schedule=False):
         os.environ["LIBTPU_INIT_ARGS"] = f"{asked} --xla_jf_dump_to={listings}{text}".strip()
 
 
+def _library():
+    import libtpu
+    return os.path.join(os.path.dirname(libtpu.__file__), "libtpu.so")
+
+
 def versions():
-    """What there is; a missing package raises ImportError."""
+    """What there is; a missing package raises ImportError. Of JAX what compiles is imported alone: all of it takes as long as a module."""
     from importlib import metadata
 
-    import jax
-    import libtpu
-    return {"libtpu": metadata.version("libtpu"), "jax": jax.__version__,
-            "library": os.path.join(os.path.dirname(libtpu.__file__), "libtpu.so"),
+    import jaxlib.xla_client  # noqa: F401
+    return {"libtpu": metadata.version("libtpu"), "jax": metadata.version("jax"), "library": _library(),
             "terms": metadata.metadata("libtpu").get("License", "")}
+
+
+def _context():
+    try:
+        from jaxlib.mlir import ir
+        from jaxlib.mlir._mlir_libs import _jax_mlir_ext
+        from jaxlib.mlir.dialects import mhlo, stablehlo
+    except ImportError:  # of another version
+        from jax._src.interpreters import mlir
+        return mlir.make_ir_context()
+    registry, context = ir.DialectRegistry(), ir.Context()
+    _jax_mlir_ext.register_dialects(registry)
+    context.append_dialect_registry(registry)
+    context.load_all_available_dialects()
+    mhlo.register_mhlo_dialect(context)
+    stablehlo.register_dialect(context)
+    return context
 
 
 class Compiler:
@@ -49,25 +69,30 @@ class Compiler:
         self._devices = {}
 
     def _device(self, chip):
-        from jax.experimental import topologies
+        from jaxlib import xla_client
 
         if chip not in self._devices:
-            self._devices[chip] = topologies.get_topology_desc(TOPOLOGIES[chip], platform="tpu").devices[0]
+            if not xla_client.pjrt_plugin_loaded("tpu"):
+                xla_client.load_pjrt_plugin_dynamically("tpu", _library())
+            if not xla_client.pjrt_plugin_initialized("tpu"):
+                xla_client.initialize_pjrt_plugin("tpu")
+            topology = xla_client.make_tfrt_tpu_c_api_device_topology(TOPOLOGIES[chip])
+            self._devices[chip] = topology._make_compile_only_devices()[0]
         return self._devices[chip]
 
     def compile(self, chip, program):
         """`program`: StableHLO as text. Raises what the compiler says."""
         import numpy as np
-        from jax._src.interpreters import mlir
-        from jax._src.lib import xla_client
+        from jaxlib import xla_client
+        from jaxlib.mlir import ir
 
         device = self._device(chip)
         options = xla_client.CompileOptions()
         options.num_replicas = options.num_partitions = 1
         options.executable_build_options.device_assignment = xla_client.DeviceAssignment.create(
             np.array([[device.id]], np.int32))
-        with mlir.make_ir_context():
-            module = mlir.ir.Module.parse(program)
+        with _context():
+            module = ir.Module.parse(program)
         device.client.compile(module, xla_client.DeviceList((device,)), options)
 
 
