@@ -116,6 +116,8 @@ class Watch {
   std::string at_;
   bool reached_ = false;
 };
+/// With --break: starts this very command under gdb, unless it is there. Throws InputError.
+void stop_in_debugger(const RunArguments& arguments);
 /// What the arguments say of the machine.
 RunOptions run_options(const RunArguments& arguments);
 /// Throws InputError unless --output and --json can be written.

@@ -19,6 +19,7 @@
 #include "pallas/extract.hpp"
 #include "pallas/load.hpp"
 #include "pallas/plan_module.hpp"
+#include "program/debugger.hpp"
 #include "program/print.hpp"
 #include "program/unit_costs.hpp"
 #include "report/run_report.hpp"
@@ -86,12 +87,17 @@ int run_module_command(const RunArguments& a) {
   check_destinations(a);
   if (!a.assignments.empty())
     throw InputError("bad-input", "a module has no parameters; its shapes are fixed");
-  if (a.break_at)
-    throw InputError("bad-input", "--break stops in C++ bodies; this is a module",
-                     "--at i,j,... prints the blocks of a step");
+  stop_in_debugger(a);
+  if (a.break_at) program::watch_lines();
   const std::optional<Recording> recording = recording_of(a);
   const pallas::RecordedCall r = call_of(a);
+  if (a.break_at && !r.program->subcores.empty())
+    throw InputError("bad-input",
+                     "--break stops in TensorCore bodies; this module is a SparseCore's",
+                     "--at i,j,... prints the blocks of a step");
   RunOptions options = call_options(a, r);
+  options.break_at = a.break_at;
+  if (a.break_at) options.threads = 1;
   options.transport = ranks.get();
   const Watch watch(a, r.program->grid.size(), options);
   options.command = command_of("run", a);

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "cli/advice.hpp"
 #include "cli/colour.hpp"
 #include "cli/command_line.hpp"
 #include "cli/gpu_bench.hpp"
@@ -195,9 +196,36 @@ void write_reports(const RunArguments& a, const report::RunReport& report,
                                                        : "the run has no trace of its steps"));
   }
   const bool gpu = report.device.kind == DeviceSpec::Kind::gpu;
-  write_file_atomically(a.trace, report::perfetto_trace_of(*report.timeline, report.ledger,
-                                                           report.kernel, gpu ? "SM" : "core"));
+  write_file_atomically(a.trace,
+                        report::perfetto_trace_of(*report.timeline, result.plan, report.ledger,
+                                                  report.kernel, gpu ? "SM" : "core"));
 }
+
+void stop_in_debugger(const RunArguments& a) {
+  if (a.break_at && a.at.empty()) throw InputError("bad-input", "--break needs --at i,j,...");
+  if (a.break_at && !debugger_attached()) start_debugger();
+}
+
+namespace {
+
+/// Of a page: what near by is predicted to be faster. `request` as it ran; from counts alone.
+std::vector<std::string> advice_of(const KernelHandle& kernel, const RunArguments& a,
+                                   const Request& request, const Setting& setting) {
+  constexpr std::size_t kMost = 3;
+  if (a.report.empty() || setting.tiles.empty()) return {};
+  RunArguments counted = a;
+  counted.dry = true;
+  counted.output.clear();
+  counted.schedule.clear();
+  counted.at.clear();
+  counted.trap.clear();
+  counted.inputs.clear();
+  Request base = request_of(kernel, counted);
+  base.assignments = request.assignments;
+  return worth_trying(advice_on(kernel, base, a.device, threads_of(a)), setting.tiles, kMost);
+}
+
+}  // namespace
 
 Watch::Watch(const RunArguments& a, std::size_t rank, RunOptions& options) : at_(a.at) {
   if (!a.trap.empty() && a.trap != "nan")
@@ -247,8 +275,7 @@ int run_command(const Kernels& kernels, const RunArguments& a) {
   const Watch watch(
       a, a.at.empty() ? 0 : static_cast<std::size_t>(kernel.describe(request).plan.grid_rank),
       request.options);
-  if (a.break_at && a.at.empty()) throw InputError("bad-input", "--break needs --at i,j,...");
-  if (a.break_at && !debugger_attached()) start_debugger();
+  stop_in_debugger(a);
   request.options.break_at = a.break_at;
   check_destinations(a);
   const std::optional<Recording> recording = recording_of(a);
@@ -279,6 +306,8 @@ int run_command(const Kernels& kernels, const RunArguments& a) {
     module_commands().add_compiled_timing(kernel, request, a, report);
   else
     report::add_timeline(report, outcome.result, spans_of(a));
+  if (outcome.result.ok() && report.backend_ran == "interpret")
+    report.advice = advice_of(kernel, a, request, outcome.setting);
   if (recording) record_run(*recording, kernel, request, outcome, report);
   if (outcome.result.ok() || outcome.validation) {
     fmt::print(prose_of(a), "{}", coloured_report(prose_of(a), report::text_of(report)));

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "cli/advice.hpp"
 #include "cli/module_commands.hpp"
 #include "cli/points.hpp"
 #include "cli/ranks.hpp"
@@ -245,32 +246,9 @@ int advise_command(const Kernels& kernels, const RunArguments& a) {
   dry.dry = true;
   const Request request = request_of(kernel, dry);
   const Setting setting = kernel.describe(request).setting;
-  Point now;
-  now.device = a.device;
-  now.assignments = request.assignments;
-  const auto with = [&](const std::string& name, int extent) {
-    Point p = now;
-    p.assignments.emplace_back(name, std::to_string(extent));
-    return p;
-  };
-  // One tile doubled or halved; then two of them, one up and one down.
-  std::vector<Point> points{now};
-  std::vector<std::string> changes{""};
-  for (const auto& [name, extent] : setting.tiles) {
-    for (const int to : {extent * 2, extent / 2}) {
-      if (to < 1) continue;
-      points.push_back(with(name, to));
-      changes.push_back(fmt::format("{}={}", name, to));
-      if (to < extent) continue;
-      for (const auto& [other, other_extent] : setting.tiles) {
-        if (other == name || other_extent / 2 < 1) continue;
-        points.push_back(with(name, to));
-        points.back().assignments.emplace_back(other, std::to_string(other_extent / 2));
-        changes.push_back(fmt::format("{}={} {}={}", name, to, other, other_extent / 2));
-      }
-    }
-  }
-  count_all(a.kernel, count_of(kernel, request), points, threads_of(a));
+  const Advice advice = advice_on(kernel, request, a.device, threads_of(a));
+  const std::vector<Point>& points = advice.points;
+  const std::vector<std::string>& changes = advice.changes;
   const Point& here = points.front();
   std::string shape;
   for (const auto& [name, extent] : setting.tiles)
@@ -281,14 +259,7 @@ int advise_command(const Kernels& kernels, const RunArguments& a) {
   } else {
     print_now(a.kernel + " with " + shape, here);
   }
-  std::size_t best = 0;
-  for (std::size_t i = 1; i < points.size(); ++i) {
-    constexpr double kWorthIt = 0.98;
-    if (!points[i].runs()) continue;
-    const bool better =
-        !points[best].runs() || points[i].rank_seconds < kWorthIt * points[best].rank_seconds;
-    if (better) best = i;
-  }
+  const std::size_t best = advice.best;
   if (best == 0 && here.runs()) {
     fmt::print("no block shape next to it is predicted to be faster\n");
   } else if (points[best].runs()) {

@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "sim/pipeline/plan.hpp"
@@ -34,6 +35,8 @@ struct Span {
     load,
     store,
     scalar,
+    wait,  ///< of a body, for a semaphore
+    link,  ///< of a torus: `core` is the device that sends, `step` the one that it goes to
   };
   int core = 0;
   Unit unit = Unit::fetch;
@@ -42,11 +45,14 @@ struct Span {
   double end = 0;
   int ref = -1;            ///< of a transfer: its row of the ledger; -1: several, or not known
   std::int64_t bytes = 0;  ///< that it moves, as the tiled layout has them
+  int device = 0;
+  Here at = {};             ///< of a body's copy or wait, its line; of a block, the operand's
+  std::int64_t block = -1;  ///< of a block, its number in row-major order; -1: something else
 };
 
 constexpr const char* name(Span::Unit u) {
-  constexpr const char* kNames[] = {"fetch", "compute", "write", "remote", "MXU",   "XLU",
-                                    "VALU",  "EUP",     "load",  "store",  "scalar"};
+  constexpr const char* kNames[] = {"fetch", "compute", "write", "remote", "MXU",  "XLU", "VALU",
+                                    "EUP",   "load",    "store", "scalar", "wait", "link"};
   return kNames[static_cast<int>(u)];
 }
 
@@ -75,6 +81,16 @@ struct Stall {
   };
   Why why = Why::block;
   int ref = -1;        ///< its row of the ledger; -1 of a signal
+  double seconds = 0;  ///< mean over the device's cores
+  /// Of what a body waits for: its line. The pipeline waits before a body begins: none.
+  std::string file = {};
+  int line = 0;
+};
+
+/// A time in which cores compute what a line asks for, as a model of their units divides it.
+struct LineTime {
+  std::string file;
+  int line = 0;
   double seconds = 0;  ///< mean over the device's cores
 };
 
@@ -107,6 +123,11 @@ struct Timeline {
   /// own copies, empty elsewhere.
   std::vector<Stall> stalls;
 
+  /// What `compute_seconds` is made of where the model knows lines (CoreModel::lines), by file and
+  /// line; with `pipeline_seconds`, what the pipeline itself takes. Empty elsewhere.
+  std::vector<LineTime> lines;
+  double pipeline_seconds = 0;
+
   // Bytes behind the ledger's, on a GPU.
   std::int64_t l2_to_core_bytes = 0;  ///< as L2 gives them: sectors of 32 bytes
   std::int64_t dram_read_bytes = 0;
@@ -114,6 +135,8 @@ struct Timeline {
 
   /// Of the first cores, as many steps as a picture holds.
   std::vector<Span> spans;
+  /// From copies to the waits that they end, as indices of `spans`.
+  std::vector<std::pair<std::size_t, std::size_t>> flows;
 };
 
 struct TimelineOptions {

@@ -25,6 +25,7 @@
 #include <limits>
 #include <map>
 #include <queue>
+#include <string_view>
 #include <utility>
 
 #include "predict/model_timelines.hpp"
@@ -39,6 +40,13 @@ constexpr std::int64_t kMostBuffers = 16;
 
 /// Why somebody waits, and for which row of the ledger.
 using Cause = std::pair<Stall::Why, int>;
+/// And at which line of a body; of the pipeline none.
+struct WaitsAt {
+  Cause cause;
+  std::string_view file;
+  int line = 0;
+  auto operator<=>(const WaitsAt&) const = default;
+};
 
 /// What has been sent to a semaphore and not been taken: when it comes, how much, and what it was.
 class Arrivals {
@@ -46,6 +54,7 @@ class Arrivals {
   struct Sent {
     std::int64_t amount;
     Cause cause;
+    std::int64_t span = -1;  ///< of the copy, where it is kept
   };
   void add(double when, const Sent& sent) { coming_.emplace(when, sent); }
   /// When there is so much.
@@ -55,11 +64,14 @@ class Arrivals {
   }
   /// What came last of so much; of what came by then.
   Cause cause(std::int64_t amount) const { return last_of(amount)->second.cause; }
-  void take(std::int64_t amount) {
+  /// Calls f(span) of each copy that it takes something of.
+  template <class F>
+  void take(std::int64_t amount, F&& f) {
     while (amount > 0) {
       const auto first = coming_.begin();
       const std::int64_t n = std::min(amount, first->second.amount);
       amount -= n;
+      if (first->second.span >= 0) f(static_cast<std::size_t>(first->second.span));
       if ((first->second.amount -= n) == 0) coming_.erase(first);
     }
   }
@@ -99,7 +111,8 @@ struct Core {
   std::map<int, Arrivals> semaphores;
 
   double computing = 0;
-  Busy busy;  ///< computing
+  double pipeline = 0;  ///< of it: what is not its bodies'
+  Busy busy;            ///< computing
   Busy matrix;
   Busy vector;
   std::array<Busy, kCoreUnits> units;
@@ -141,19 +154,45 @@ class TpuTimeline {
   void copy(Core& c, const Act& act);
   bool wait(Core& c, const Act& act);
   void arrive(int core, int semaphore, double when, const Arrivals::Sent& sent);
-  void stall(Core& c, const Cause& cause, double seconds) {
+  void stall(Core& c, const Cause& cause, double seconds, const Here& at = {}) {
     c.waiting += seconds;
-    if (c.device == 0 && seconds > 0) stalls_[cause] += seconds;
+    if (c.device == 0 && seconds > 0) stalls_[{cause, at.file, at.line}] += seconds;
   }
-  /// Until when bytes are on their way between two devices, from `asked` on.
-  double cross(int from, int to, double bytes, double asked);
+  /// Of device 0's cores: what lines and the pipeline take of the time that they compute.
+  void divide_computing();
+  /// What a wait for a semaphore took, and when.
+  void end_wait(Core& c, const Act& act, Arrivals& arrivals, const Cause& cause, double since);
+  /// Until when a copy is on its way between two devices, from `asked` on.
+  double cross(int from, int to, const Act& act, double asked);
   std::int64_t bytes_of(const OperandPlan& op, std::int32_t block) const;
   double move(Core& c, const OperandPlan& op, std::int32_t block, double asked);
   void fetch(Core& c, std::size_t i, std::int64_t step, double asked);
-  void span(const Core& c, Span::Unit unit, std::int64_t step, double begin, double end,
-            int ref = -1, std::int64_t bytes = 0) {
-    if (c.device == 0 && line_.spans.size() < options_.most_spans)
-      line_.spans.push_back({c.number, unit, step, begin, end, ref, bytes});
+  /// Keeps a span, of each device as many; gives its index, or -1.
+  std::int64_t span(Span s) {
+    std::size_t& kept = spans_of_[s.device];
+    if (kept >= options_.most_spans) return -1;
+    ++kept;
+    line_.spans.push_back(s);
+    return std::ssize(line_.spans) - 1;
+  }
+  static Span span_of(const Core& c, Span::Unit unit, double begin, double end) {
+    Span s;
+    s.core = c.number;
+    s.unit = unit;
+    s.step = c.step;
+    s.begin = begin;
+    s.end = end;
+    s.device = c.device;
+    return s;
+  }
+  Span span_of(const Core& c, Span::Unit unit, double begin, double end, const OperandPlan& op,
+               std::int32_t block) const {
+    Span s = span_of(c, unit, begin, end);
+    s.ref = op.ledger_ref;
+    s.bytes = bytes_of(op, block);
+    s.at = op.used_at.line > 0 ? op.used_at : op.at;
+    s.block = block;
+    return s;
   }
   double latency() const { return plan_.device.dma_latency_s; }
   void add(const char* name, const Busy& busy) {
@@ -184,8 +223,9 @@ class TpuTimeline {
   std::vector<Core> cores_;
   std::map<std::array<int, 3>, Server> links_;  ///< by device, axis, direction
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
-  std::map<Cause, double> stalls_;  ///< of device 0's cores
-  bool unmoved_ = false;            ///< something was copied within a core
+  std::map<WaitsAt, double> stalls_;     ///< of device 0's cores
+  std::map<int, std::size_t> spans_of_;  ///< kept, of each device
+  bool unmoved_ = false;                 ///< something was copied within a core
   Timeline line_;
 };
 
@@ -229,7 +269,9 @@ void TpuTimeline::fetch(Core& c, std::size_t i, std::int64_t step, double asked)
   const double begin = move(c, op, blocks[s], asked);
   const double landed = c.hbm.free + latency();
   c.ready[s % c.ready.size()].emplace_back(landed, Cause{Stall::Why::block, op.ledger_ref});
-  span(c, Span::Unit::fetch, step, begin, landed, op.ledger_ref, bytes_of(op, blocks[s]));
+  Span fetched = span_of(c, Span::Unit::fetch, begin, landed, op, blocks[s]);
+  fetched.step = step;
+  span(fetched);
 }
 
 void TpuTimeline::begin_step(Core& c) {
@@ -263,9 +305,13 @@ void TpuTimeline::begin_step(Core& c) {
     if (ahead > 0 && c.step + ahead < c.last) fetch(c, i, c.step + ahead, start);
   c.now = start;
   const CoreModel& core = plan_.core;
-  if (cycle_ > 0)
-    compute(c, cycle_ * static_cast<double>(core.step_cycles +
-                                            (c.step == c.first ? core.launch_cycles : 0)));
+  if (cycle_ > 0) {
+    const double seconds =
+        cycle_ *
+        static_cast<double>(core.step_cycles + (c.step == c.first ? core.launch_cycles : 0));
+    c.pipeline += seconds;
+    compute(c, seconds);
+  }
   c.in_step = true;
   c.act = 0;
 }
@@ -281,7 +327,7 @@ void TpuTimeline::end_step(Core& c) {
     const double done = c.hbm.free + latency();
     c.written[i][c.writes[i]++ % c.written[i].size()] = done;
     c.end = std::max(c.end, done);
-    span(c, Span::Unit::write, c.step, begin, done, op.ledger_ref, bytes_of(op, blocks[s]));
+    span(span_of(c, Span::Unit::write, begin, done, op, blocks[s]));
   }
   c.in_step = false;
   ++c.step;
@@ -291,7 +337,7 @@ void TpuTimeline::compute(Core& c, double seconds) {
   const double end = c.now + seconds;
   if (seconds > 0) c.busy.add(c.now, end, seconds);
   c.computing += seconds;
-  span(c, Span::Unit::compute, c.step, c.now, end);
+  span(span_of(c, Span::Unit::compute, c.now, end));
   c.now = end;
 }
 
@@ -312,9 +358,9 @@ void TpuTimeline::work(Core& c, const Work& w) {
   compute(c, seconds);
 }
 
-double TpuTimeline::cross(int from, int to, double bytes, double asked) {
+double TpuTimeline::cross(int from, int to, const Act& act, double asked) {
   // Row-major in the mesh: the last axis is the fastest.
-  const double seconds = bytes / link_bytes_per_s_;
+  const double seconds = static_cast<double>(act.padded_bytes) / link_bytes_per_s_;
   double done = asked;
   int stride = 1;
   int at = from;
@@ -324,8 +370,20 @@ double TpuTimeline::cross(int from, int to, double bytes, double asked) {
     const int up = (place(to) - place(at) + extent) % extent;
     const int direction = up <= extent - up ? 1 : -1;
     while (place(at) != place(to)) {
-      done = std::max(done, links_[{at, axis, direction}].serve(asked, seconds));
-      at += ((place(at) + direction + extent) % extent - place(at)) * stride;
+      const double served = links_[{at, axis, direction}].serve(asked, seconds);
+      done = std::max(done, served);
+      const int next = at + ((place(at) + direction + extent) % extent - place(at)) * stride;
+      Span link;
+      link.core = link.device = at;
+      link.unit = Span::Unit::link;
+      link.step = next;
+      link.begin = served - seconds;
+      link.end = served;
+      link.ref = act.ref;
+      link.bytes = act.padded_bytes;
+      link.at = act.at;
+      span(link);
+      at = next;
     }
     stride *= extent;
   }
@@ -340,18 +398,21 @@ void TpuTimeline::copy(Core& c, const Act& act) {
   const double begin = reads ? std::max(c.hbm.free, c.now) : c.now;
   double sent = c.now;
   if (reads) sent = c.hbm.serve(c.now, bytes / bytes_per_s_);
-  if (target.device != c.device)
-    sent = std::max(sent, cross(c.device, target.device, bytes, c.now));
+  if (target.device != c.device) sent = std::max(sent, cross(c.device, target.device, act, c.now));
   double landed = sent;
   if (writes) landed = std::max(landed, target.hbm.serve(c.now, bytes / bytes_per_s_));
   unmoved_ = unmoved_ || (!reads && !writes && target.device == c.device);
   const Span::Unit unit = target.device != c.device ? Span::Unit::remote
                           : writes                  ? Span::Unit::write
                                                     : Span::Unit::fetch;
-  span(c, unit, c.step, begin, landed + latency(), act.ref, act.padded_bytes);
+  Span copied = span_of(c, unit, begin, landed + latency());
+  copied.ref = act.ref;
+  copied.bytes = act.padded_bytes;
+  copied.at = act.at;
+  const std::int64_t kept = span(copied);
   const Cause cause{target.device != c.device ? Stall::Why::remote : Stall::Why::copy, act.ref};
-  if (act.remote) arrive(c.id, act.sent, sent + latency(), {act.amount, cause});
-  arrive(act.core, act.semaphore, landed + latency(), {act.amount, cause});
+  if (act.remote) arrive(c.id, act.sent, sent + latency(), {act.amount, cause, kept});
+  arrive(act.core, act.semaphore, landed + latency(), {act.amount, cause, kept});
 }
 
 void TpuTimeline::arrive(int core, int semaphore, double when, const Arrivals::Sent& sent) {
@@ -365,12 +426,23 @@ void TpuTimeline::arrive(int core, int semaphore, double when, const Arrivals::S
   events_.push({wake, core});
 }
 
+void TpuTimeline::end_wait(Core& c, const Act& act, Arrivals& arrivals, const Cause& cause,
+                           double since) {
+  Span waited = span_of(c, Span::Unit::wait, since, c.now);
+  waited.ref = cause.second;
+  waited.at = act.at;
+  const std::int64_t kept = span(waited);
+  arrivals.take(act.amount, [&](std::size_t copy) {
+    if (kept >= 0) line_.flows.emplace_back(copy, static_cast<std::size_t>(kept));
+  });
+}
+
 /// True if the core need not wait.
 bool TpuTimeline::wait(Core& c, const Act& act) {
   Arrivals& arrivals = c.semaphores[act.semaphore];
   const double when = arrivals.when(act.amount);
   if (when <= c.now) {
-    arrivals.take(act.amount);
+    end_wait(c, act, arrivals, arrivals.cause(act.amount), c.now);
     return true;
   }
   c.waits = &act;
@@ -417,6 +489,19 @@ void TpuTimeline::go_on(Core& c) {
   c.end = std::max(c.end, c.now);
 }
 
+void TpuTimeline::divide_computing() {
+  std::map<std::pair<std::string_view, int>, double> lines;
+  const std::vector<std::int64_t>& ran = cores_.front().trace->ran;
+  for (const CoreLine& l : plan_.core.lines) {
+    if (l.step >= ran.size() || ran[l.step] == 0) continue;
+    lines[{l.at.file, l.at.line}] += cycle_ * l.cycles * static_cast<double>(ran[l.step]);
+  }
+  for (const auto& [at, seconds] : lines)
+    line_.lines.push_back({std::string(at.first), at.second, seconds / options_.cores});
+  for (const Core& c : cores_)
+    if (c.device == 0) line_.pipeline_seconds += c.pipeline / options_.cores;
+}
+
 Timeline TpuTimeline::run() {
   for (const Core& c : cores_) events_.push({0, c.id});
   while (!events_.empty()) {
@@ -426,9 +511,10 @@ Timeline TpuTimeline::run() {
     if (c.waits != nullptr) {
       if (event.time != c.wake) continue;  // what it waits for came sooner
       Arrivals& arrivals = c.semaphores[c.waits->semaphore];
-      stall(c, arrivals.cause(c.waits->amount), event.time - c.since);
+      const Cause cause = arrivals.cause(c.waits->amount);
+      stall(c, cause, event.time - c.since, c.waits->at);
       c.now = event.time;
-      arrivals.take(c.waits->amount);
+      end_wait(c, *c.waits, arrivals, cause, c.since);
       c.waits = nullptr;
       ++c.act;
     }
@@ -446,8 +532,10 @@ Timeline TpuTimeline::run() {
     line_.compute_seconds += c.computing / options_.cores;
     line_.exposed_seconds += c.waiting / options_.cores;
   }
-  for (const auto& [cause, seconds] : stalls_)
-    line_.stalls.push_back({cause.first, cause.second, seconds / options_.cores});
+  for (const auto& [waits, seconds] : stalls_)
+    line_.stalls.push_back({waits.cause.first, waits.cause.second, seconds / options_.cores,
+                            std::string(waits.file), waits.line});
+  divide_computing();
   std::stable_sort(line_.stalls.begin(), line_.stalls.end(),
                    [](const Stall& a, const Stall& b) { return a.seconds > b.seconds; });
   line_.idle_seconds = std::max(0., line_.seconds - line_.compute_seconds - line_.exposed_seconds);

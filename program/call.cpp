@@ -251,6 +251,16 @@ const Location& line_of(const Program& p, const Window& w) {
   return p.locations[static_cast<std::size_t>(at)];
 }
 
+/// The line of the body that accesses a window first; none if no step says so.
+Here first_use(const Program& p, const Window& w) {
+  for (const Step& step : p.main.steps) {
+    if (step.argument < 0 || step.argument != w.argument) continue;
+    const Location& at = p.locations[static_cast<std::size_t>(step.location)];
+    return {at.file.c_str(), at.line};
+  }
+  return {};
+}
+
 OperandPlan operand_plan(const Call& call, std::size_t i, int devices,
                          const std::vector<std::int64_t>& grid, const Cells& cells,
                          IndexMaps& maps) {
@@ -272,6 +282,7 @@ OperandPlan operand_plan(const Call& call, std::size_t i, int devices,
   op.block = shape_of(w.bounds);
   const Location& at = input ? p.locations.front() : line_of(p, w);
   op.at = {at.file.c_str(), at.line};
+  op.used_at = first_use(p, w);
   const std::size_t number = input ? i : i - call.inputs.size();
   if (input || !call.results.empty()) {
     op.array = given_shape(p, w, input ? call.inputs[number] : call.results[number], op.block,
@@ -382,6 +393,7 @@ std::vector<CoreUse> model_core(const Program& p, const std::vector<std::int64_t
   core.step_cycles = pipeline.step;
   core.least = costs->least;
   core.most = costs->most;
+  core.lines = std::move(c.lines);
   for (const std::string& row : c.unmeasured)
     core.unmeasured += (core.unmeasured.empty() ? "what nobody has measured: " : ", ") + row;
   return std::move(c.at);

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "memory_model/float_format.hpp"
+#include "program/debugger.hpp"
 #include "program/units.hpp"
 #include "sim/diagnostics/slugs.hpp"
 #include "sim/numerics/op_state.hpp"
@@ -855,6 +856,7 @@ void Planner::grouped_op(int result, const ElementOp& e, std::span<const int> op
   group.members.push_back(std::move(m));
   place_of(result) = {Place::Kind::waiting, -1, {}, number};
   waiting_values_[elems].push_back(result);
+  if (lines_watched()) emit_group(elems);
 }
 
 /// The results that somebody reads outside become vectors.
@@ -1091,7 +1093,8 @@ void Planner::note_units(const Operation& op, std::size_t step) {
                                         static_cast<std::size_t>(register_bytes(type(v).dtype)));
                             return value;
                           }};
-  UnitOp unit{.step = step, .reads = op.operands, .makes = op.results, .rows = {}};
+  UnitOp unit{
+      .step = step, .reads = op.operands, .makes = op.results, .rows = {}, .location = op.location};
   for (auto& [row, times] : unit_rows(module_, op, known)) {
     const auto [it, fresh] =
         unit_rows_.try_emplace(row, static_cast<int>(program_.unit_rows.size()));

@@ -6,9 +6,6 @@
 
 namespace tessera::program {
 
-namespace {
-
-/// An element as a register holds it.
 std::string element_text(const std::byte* at, DType dtype) {
   return visit_dtype(dtype, [&](auto tag) -> std::string {
     using T = typename decltype(tag)::type;
@@ -22,6 +19,8 @@ std::string element_text(const std::byte* at, DType dtype) {
       return std::to_string(convert<std::int64_t>(v));
   });
 }
+
+namespace {
 
 class Printer {
  public:

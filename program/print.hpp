@@ -12,4 +12,7 @@ namespace tessera::program {
 /// that nobody reads any more, source lines.
 std::string print(const Program& program);
 
+/// An element as a register holds it.
+std::string element_text(const std::byte* at, DType dtype);
+
 }  // namespace tessera::program

@@ -1,5 +1,6 @@
 #include "program/program.hpp"
 
+#include "program/debugger.hpp"
 #include "sim/numerics/op_state.hpp"
 #include "sim/pipeline/count.hpp"
 
@@ -31,6 +32,8 @@ void Exec::run(const Code& code) {
   const std::size_t count = code.steps.size();
   const CoreUse* const uses =
       core_use != nullptr && &code == &program.main ? core_use->data() : nullptr;
+  const bool watched = lines_watched() && &code == &program.main;
+  if (uses != nullptr && ran != nullptr && ran->size() < count) ran->resize(count);
   for (next = 0; next < count;) {
     step_ = &code.steps[next++];
     at(step_->location);
@@ -43,15 +46,22 @@ void Exec::run(const Code& code) {
     op_state.transcendentals += step_->work.transcendentals;
     op_state.matrix_flops += step_->work.matrix_flops;
     op_state.elements += step_->work.elements;
-    if (uses != nullptr && uses[next - 1].cycles > 0) op_state.core.add(uses[next - 1], 1);
+    if (uses != nullptr && uses[next - 1].cycles > 0) {
+      op_state.core.add(uses[next - 1], 1);
+      if (ran != nullptr) ++(*ran)[next - 1];
+    }
+    if (watched) before_step(*this, next - 1);
     if (dry && step_->on_values) {
       for (const int slot : step_->unknown)
         scalars[static_cast<std::size_t>(slot)].poison = kAnyRead;
     } else {
+      const std::size_t here = next - 1;
       step_->run(*this);
+      if (watched) after_step(*this, here);
     }
     for (const int slot : step_->releases) vectors[static_cast<std::size_t>(slot)] = Vector();
   }
+  if (watched) after_body(*this);
   step_ = outer;
   context.line = outer_line;
 }

@@ -142,6 +142,7 @@ struct UnitOp {
   std::vector<int> reads;  ///< values of the module
   std::vector<int> makes;
   std::vector<std::pair<int, std::int64_t>> rows;  ///< of Program::unit_rows, and times
+  int location = 0;
 };
 
 struct Code {
@@ -338,6 +339,7 @@ class Exec {
   const Program& program;
   MachineCore* core;
   const std::vector<CoreUse>* core_use = nullptr;  ///< by step of the main code, or null
+  std::vector<std::int64_t>* ran = nullptr;        ///< how often those with cycles ran, or null
   StepContext& context;
   std::vector<Scalar> scalars;
   std::vector<Vector> vectors;

@@ -69,6 +69,7 @@ class ProgramBody final : public Body {
         maps_(call, grid, exec_, view.core != nullptr ? view.core->device : 0) {
     exec_.printed = view.printed;
     exec_.core_use = core_use.empty() ? nullptr : &core_use;
+    exec_.ran = view.ran;
     exec_.collective_id = call.collective_id;
     exec_.unchecked_bounds = call.unchecked_bounds;
     exec_.dry = view.dry;

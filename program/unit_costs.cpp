@@ -58,13 +58,14 @@ struct Stretch {
   std::size_t begin = 0;
   bool branches = false;
   std::vector<const UnitOp*> ops;
+  int branch_location = 0;
 };
 
 std::vector<Stretch> stretches(const Code& code) {
   const std::set<std::size_t> first = beginnings(code);
   std::vector<Stretch> all;
   for (const std::size_t begin : first) {
-    if (begin < code.steps.size() || begin == 0) all.push_back({begin, false, {}});
+    if (begin < code.steps.size() || begin == 0) all.push_back({begin, false, {}, 0});
   }
   const auto of = [&](std::size_t step) -> Stretch& {
     const auto next = std::ranges::upper_bound(all, step, {}, &Stretch::begin);
@@ -72,10 +73,51 @@ std::vector<Stretch> stretches(const Code& code) {
   };
   for (const UnitOp& op : code.units) of(op.step).ops.push_back(&op);
   for (std::size_t i = 0; i < code.notes.size(); ++i) {
-    if (code.notes[i].target) of(i).branches = true;
+    if (!code.notes[i].target) continue;
+    of(i).branches = true;
+    of(i).branch_location = code.steps[i].location;
   }
   return all;
 }
+
+/// The chain of operations that takes longest, each after what it reads.
+class Chain {
+ public:
+  /// The next op of the stretch.
+  void add(const UnitOp& op, double latency) {
+    Link link{latency, latency, -1, op.location};
+    for (const int v : op.reads) {
+      const auto it = made_by_.find(v);
+      if (it == made_by_.end()) continue;
+      const double done = links_[static_cast<std::size_t>(it->second)].done;
+      if (link.after >= 0 && done + latency <= link.done) continue;
+      link.done = done + latency;
+      link.after = it->second;
+    }
+    const int here = static_cast<int>(links_.size());
+    for (const int v : op.makes) made_by_[v] = here;
+    if (last_ < 0 || link.done > links_[static_cast<std::size_t>(last_)].done) last_ = here;
+    links_.push_back(link);
+  }
+  double cycles() const { return last_ < 0 ? 0 : links_[static_cast<std::size_t>(last_)].done; }
+  /// Calls f(location, latency) of each operation in it.
+  template <class F>
+  void for_each(F&& f) const {
+    for (int i = last_; i >= 0; i = links_[static_cast<std::size_t>(i)].after)
+      f(links_[static_cast<std::size_t>(i)].location, links_[static_cast<std::size_t>(i)].latency);
+  }
+
+ private:
+  struct Link {
+    double latency;
+    double done;  ///< when its results are there
+    int after;    ///< the one that it waits for longest; -1: none
+    int location;
+  };
+  std::vector<Link> links_;
+  std::unordered_map<int, int> made_by_;
+  int last_ = -1;
+};
 
 }  // namespace
 
@@ -105,34 +147,53 @@ CountedCode counted(const Program& program, const Code& code, const UnitCosts& c
   for (const Stretch& s : stretches(code)) {
     if (s.begin >= c.at.size()) continue;
     std::array<double, kCoreUnits> slots{};
-    std::unordered_map<int, double> done;  // when a value is there
-    double path = 0;
+    Chain chain;
     for (const UnitOp* op : s.ops) {
-      double at = 0;
-      for (const int v : op->reads) {
-        const auto it = done.find(v);
-        if (it != done.end()) at = std::max(at, it->second);
-      }
+      double latency = 0;
       for (const auto& [row, times] : op->rows) {
         const UnitCost* cost = rows[static_cast<std::size_t>(row)];
         if (cost == nullptr) continue;
-        at += cost->latency;
+        latency += cost->latency;
         for (std::size_t u = 0; u < kCoreUnits; ++u)
           slots[u] += static_cast<double>(times) * cost->slots[u];
       }
-      for (const int v : op->makes) done[v] = at;
-      path = std::max(path, at);
+      chain.add(*op, latency);
     }
     double squares = 0;
     for (std::size_t u = 0; u < kCoreUnits; ++u) {
       if (costs.capacity[u] > 0) squares += std::pow(slots[u] / costs.capacity[u], 2);
     }
-    double cycles =
-        costs.stretch * std::sqrt(squares) + costs.path * path + (s.branches ? costs.jump : 0);
+    double cycles = costs.stretch * std::sqrt(squares) + costs.path * chain.cycles() +
+                    (s.branches ? costs.jump : 0);
     if (!s.ops.empty()) cycles += costs.block;
     CoreUse& use = c.at[s.begin];
     use.cycles = std::llround(cycles);
     for (std::size_t u = 0; u < kCoreUnits; ++u) use.slots[u] = std::llround(slots[u]);
+    if (use.cycles <= 0) continue;
+
+    std::map<int, double> by_location;
+    for (const UnitOp* op : s.ops) {
+      if (squares <= 0) break;
+      double& share = by_location[op->location];
+      for (const auto& [row, times] : op->rows) {
+        const UnitCost* cost = rows[static_cast<std::size_t>(row)];
+        if (cost == nullptr) continue;
+        for (std::size_t u = 0; u < kCoreUnits; ++u) {
+          if (costs.capacity[u] > 0)
+            share += costs.stretch * static_cast<double>(times) * cost->slots[u] * slots[u] /
+                     std::pow(costs.capacity[u], 2) / std::sqrt(squares);
+        }
+      }
+    }
+    chain.for_each(
+        [&](int location, double latency) { by_location[location] += costs.path * latency; });
+    if (s.branches) by_location[s.branch_location] += costs.jump;
+    if (!s.ops.empty()) by_location[s.ops.front()->location] += costs.block;
+    const double whole = static_cast<double>(use.cycles) / cycles;
+    for (const auto& [location, share] : by_location) {
+      const Location& at = program.locations[static_cast<std::size_t>(location)];
+      if (share > 0) c.lines.push_back({s.begin, {at.file.c_str(), at.line}, whole * share});
+    }
   }
   return c;
 }

@@ -55,7 +55,11 @@ struct UnitCosts {
 const UnitCosts* unit_costs(const std::string& chip);
 
 struct CountedCode {
-  std::vector<CoreUse> at;              ///< by step: of the stretch that begins there
+  std::vector<CoreUse> at;  ///< by step: of the stretch that begins there
+  /// What of a stretch's cycles each line of it takes; of a stretch they sum to its cycles. Ops
+  /// share the sum over units by how much it grows with what each asks, the longest chain by their
+  /// latencies. The names of files are the program's.
+  std::vector<CoreLine> lines;
   std::vector<std::string> unmeasured;  ///< rows that the table lacks
 };
 

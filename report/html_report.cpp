@@ -6,8 +6,8 @@
 #include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <set>
 
+#include "report/occupancy.hpp"
 #include "report/page.hpp"
 #include "report/step_traffic.hpp"
 #include "sim/diagnostics/diagnostic.hpp"
@@ -116,46 +116,12 @@ Pictures pictures_of(const RunResult& result, int cores) {
   return p;
 }
 
-/// Bytes that hold blocks while the pipeline works, from the spans of transfers and steps.
-Json occupancy_of(const predict::Timeline& line, const Plan& plan) {
-  std::int64_t fixed = 0;
-  for (const Allocation& a : plan.allocations) {
-    const bool piped = std::any_of(plan.operands.begin(), plan.operands.end(), [&](const auto& op) {
-      return op.name == a.name && op.pipelined();
-    });
-    if (a.space == Space::vmem && !piped) fixed += a.total_bytes();
-  }
-  std::int64_t step_bytes = 0;
-  for (const OperandPlan& op : plan.operands)
-    if (op.role == Role::in && op.present) step_bytes += plan.vmem_bytes(op);
-  std::vector<std::pair<double, std::int64_t>> changes;
-  std::map<std::int64_t, double> ends;
-  for (const predict::Span& s : line.spans)
-    if (s.core == 0 && s.unit == predict::Span::Unit::compute) ends[s.step] = s.end;
-  std::set<std::int64_t> seen;
-  for (const predict::Span& s : line.spans) {
-    if (s.core != 0 || s.unit != predict::Span::Unit::fetch || !seen.insert(s.step).second)
-      continue;
-    const auto end = ends.find(s.step);
-    if (end == ends.end()) continue;
-    changes.emplace_back(s.begin, step_bytes);
-    changes.emplace_back(end->second, -step_bytes);
-  }
-  std::sort(changes.begin(), changes.end());
-  Json points = Json::array();
-  std::int64_t now = fixed;
-  for (const auto& [time, change] : changes) {
-    now += change;
-    points.push_back({time, now});
-  }
-  return points;
-}
-
-Json timeline_json(const predict::Timeline& t, const Ledger& ledger) {
+Json timeline_json(const predict::Timeline& t, const Ledger& ledger, int cores) {
   if (!t.unmodelled.empty()) return {{"unmodelled", t.unmodelled}};
   Json spans = Json::array();
   for (const predict::Span& s : t.spans) {
-    spans.push_back({s.core, static_cast<int>(s.unit), s.step, s.begin * 1e6, s.end * 1e6});
+    spans.push_back(
+        {s.device * cores + s.core, static_cast<int>(s.unit), s.step, s.begin * 1e6, s.end * 1e6});
   }
   Json busy = Json::array();
   for (const predict::Resource& resource : t.busy) {
@@ -167,7 +133,7 @@ Json timeline_json(const predict::Timeline& t, const Ledger& ledger) {
   for (const predict::Phase& p : t.phases)
     phases.push_back({p.binds, (p.end - p.begin) / t.seconds});
   Json stalls = Json::array();
-  for (const predict::Stall& s : t.stalls)
+  for (const predict::Stall& s : by_cause(t.stalls))
     stalls.push_back({s.ref < 0 ? "" : ledger.refs()[static_cast<std::size_t>(s.ref)].name,
                       waited_for(ledger, s), s.seconds / t.seconds});
   return {{"seconds", t.seconds},
@@ -191,12 +157,6 @@ Json timeline_json(const predict::Timeline& t, const Ledger& ledger) {
 
 Json shown_of(const RunReport& r, const RunResult& result, const std::string& command) {
   Json data{{"command", command}, {"device", r.device.title}};
-  Json places = Json::object();
-  for (const OperandPlan& op : result.plan.operands) {
-    if (const std::string place = source_excerpt(op.at); op.present && !place.empty())
-      places[op.name] = place;
-  }
-  if (!places.empty()) data["places"] = places;
   const bool traced = result.trace.complete && result.trace.steps > 0;
   if (traced) {
     const Pictures pictures = pictures_of(result, r.cores);
@@ -204,9 +164,14 @@ Json shown_of(const RunReport& r, const RunResult& result, const std::string& co
     data["heat"] = pictures.heat;
     if (r.timeline) {
       predict::Timeline drawn = *r.timeline;
+      std::erase_if(drawn.spans,
+                    [](const predict::Span& s) { return s.unit >= predict::Span::Unit::wait; });
       drawn.spans.resize(std::min(drawn.spans.size(), kPageSpans));
-      data["timeline"] = timeline_json(drawn, result.ledger());
-      data["occupancy"] = occupancy_of(drawn, result.plan);
+      data["timeline"] = timeline_json(drawn, result.ledger(), r.cores);
+      Json occupied = Json::array();
+      for (const auto& [time, bytes] : occupancy_of(drawn, result.plan))
+        occupied.push_back({time, bytes});
+      data["occupancy"] = occupied;
     }
   }
   return data;

@@ -3,9 +3,14 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <numeric>
 #include <protozero/pbf_writer.hpp>
+#include <tuple>
 #include <utility>
 #include <vector>
+
+#include "report/occupancy.hpp"
+#include "sim/diagnostics/diagnostic.hpp"
 
 namespace tessera::report {
 
@@ -29,6 +34,7 @@ constexpr protozero::pbf_tag_type kCounter = 8;
 }  // namespace descriptor
 namespace argument {
 constexpr protozero::pbf_tag_type kInt = 4;
+constexpr protozero::pbf_tag_type kString = 6;
 constexpr protozero::pbf_tag_type kName = 10;
 }  // namespace argument
 namespace event {
@@ -51,6 +57,7 @@ struct Slice {
   std::string name;
   const char* category = "";
   std::vector<std::pair<const char*, std::int64_t>> arguments = {};
+  std::string line = {};
   std::vector<std::uint64_t> flows = {};      ///< that begin with it
   std::vector<std::uint64_t> flows_end = {};  ///< likewise end
 };
@@ -79,6 +86,11 @@ class Writer {
         protozero::pbf_writer a(e, event::kArgument);
         a.add_int64(argument::kInt, value);
         a.add_string(argument::kName, name);
+      }
+      if (!slice.line.empty()) {
+        protozero::pbf_writer a(e, event::kArgument);
+        a.add_string(argument::kString, slice.line);
+        a.add_string(argument::kName, "line");
       }
       e.add_string(event::kCategory, slice.category);
       e.add_string(event::kName, slice.name);
@@ -114,36 +126,127 @@ class Writer {
   protozero::pbf_writer trace_;
 };
 
-}  // namespace
+/// "x[2, 3], step 7"; "out, 0 -> 1" on a link; "wait for x, step 7"
+std::string name_of(const predict::Span& s, const Plan& plan, const Ledger& ledger) {
+  std::string text = s.ref < 0 ? "" : ledger.refs()[static_cast<std::size_t>(s.ref)].name;
+  if (s.unit == predict::Span::Unit::link)
+    return text + ", " + std::to_string(s.core) + " -> " + std::to_string(s.step);
+  if (s.block >= 0) {
+    for (const OperandPlan& op : plan.operands) {
+      if (op.pipelined() && op.ledger_ref == s.ref) text += to_string(unravel(op.blocks, s.block));
+    }
+  }
+  if (s.unit == predict::Span::Unit::wait) text = "wait for " + (text.empty() ? "signals" : text);
+  return text + (text.empty() ? "" : ", ") + "step " + std::to_string(s.step);
+}
 
-std::string perfetto_trace_of(const predict::Timeline& timeline, const Ledger& ledger,
-                              const std::string& kernel, const std::string& core) {
-  std::string bytes;
-  Writer writer(bytes);
-  std::uint64_t next = 1;
-  const std::uint64_t root = next++;
-  writer.track(root, 0, kernel);
-  // Transfers overlap and slices of a track do not: each goes to the first lane that is free.
+using Unit = predict::Span::Unit;
+
+/// Tracks below the root, made when something is first on them.
+class Tracks {
+ public:
+  Tracks(Writer& writer, std::uint64_t root, std::string core, bool mesh)
+      : writer_(writer), root_(root), core_(std::move(core)), mesh_(mesh) {}
+  std::uint64_t next() { return next_++; }
+  /// One on which nothing lies at `begin`: transfers overlap and slices of a track do not.
+  std::uint64_t free(const predict::Span& s, std::int64_t begin, std::int64_t end) {
+    auto& of_unit = lanes_[{s.device, s.core, s.unit, s.unit == Unit::link ? s.step : 0}];
+    auto lane = std::ranges::find_if(of_unit, [&](const Lane& l) { return l.free <= begin; });
+    if (lane == of_unit.end()) {
+      const std::size_t at = of_unit.size();
+      const std::string name =
+          s.unit == Unit::link ? "link " + std::to_string(s.core) + " -> " + std::to_string(s.step)
+                               : predict::name(s.unit);
+      of_unit.push_back({next(), 0});
+      writer_.track(of_unit.back().track, s.unit == Unit::link ? device(s.device) : core(s),
+                    name + (at > 0 ? " " + std::to_string(at + 1) : ""));
+      lane = std::prev(of_unit.end());
+    }
+    lane->free = end;
+    return lane->track;
+  }
+
+ private:
   struct Lane {
     std::uint64_t track;
     std::int64_t free;
   };
-  std::map<int, std::uint64_t> cores;
-  std::map<std::pair<int, predict::Span::Unit>, std::vector<Lane>> lanes;
-  std::vector<predict::Span> spans = timeline.spans;
-  std::stable_sort(spans.begin(), spans.end(), [](const predict::Span& a, const predict::Span& b) {
-    return a.begin < b.begin;
-  });
-  const auto nanoseconds = [](double seconds) { return std::llround(seconds * 1e9); };
-  // What a step fetches leads to the first of its work that begins after it; both are of one core.
-  std::map<std::pair<int, std::int64_t>, std::map<std::uint64_t, double>> flows;  // ends of fetches
-  std::uint64_t flow = 0;
-  std::map<std::pair<int, std::int64_t>, double> last_work;
-  for (const predict::Span& s : spans)
-    if (s.unit == predict::Span::Unit::compute) last_work[{s.core, s.step}] = s.begin;
+  std::uint64_t device(int d) {
+    if (!mesh_) return root_;
+    const auto [at, fresh] = devices_.try_emplace(d, next_);
+    if (fresh) writer_.track(next(), root_, "device " + std::to_string(d));
+    return at->second;
+  }
+  std::uint64_t core(const predict::Span& s) {
+    const std::uint64_t parent = device(s.device);
+    const auto [at, fresh] = cores_.try_emplace({s.device, s.core}, next_);
+    if (fresh) writer_.track(next(), parent, core_ + " " + std::to_string(s.core));
+    return at->second;
+  }
+
+  Writer& writer_;
+  std::uint64_t root_;
+  std::string core_;
+  bool mesh_;
+  std::uint64_t next_ = 2;
+  std::map<int, std::uint64_t> devices_;
+  std::map<std::pair<int, int>, std::uint64_t> cores_;
+  std::map<std::tuple<int, int, Unit, std::int64_t>, std::vector<Lane>> lanes_;
+};
+
+/// Flows that begin and end with each span, by its index.
+struct Flows {
+  std::vector<std::vector<std::uint64_t>> begin;
+  std::vector<std::vector<std::uint64_t>> end;
+};
+
+/// Those of copies, as the timeline has them; and from what a step fetches to the first of its work
+/// that begins after it.
+Flows flows_of(const predict::Timeline& t) {
+  Flows f{std::vector<std::vector<std::uint64_t>>(t.spans.size()),
+          std::vector<std::vector<std::uint64_t>>(t.spans.size())};
+  std::uint64_t next = 0;
+  const auto flow = [&](std::size_t from, std::size_t to) {
+    f.begin[from].push_back(++next);
+    f.end[to].push_back(next);
+  };
+  for (const auto& [copy, wait] : t.flows) flow(copy, wait);
+  std::map<std::tuple<int, int, std::int64_t>, std::vector<std::size_t>> work;  // in order of time
+  std::vector<std::size_t> order(t.spans.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, {}, [&](std::size_t i) { return t.spans[i].begin; });
+  for (const std::size_t i : order) {
+    const predict::Span& s = t.spans[i];
+    if (s.unit == Unit::compute) work[{s.device, s.core, s.step}].push_back(i);
+  }
+  for (std::size_t i = 0; i < t.spans.size(); ++i) {
+    const predict::Span& s = t.spans[i];
+    // What a body copies by itself has waits of its own.
+    if (s.unit != Unit::fetch || (s.block < 0 && s.at.line > 0)) continue;
+    for (const std::size_t w : work[{s.device, s.core, s.step}]) {
+      if (t.spans[w].begin < s.end) continue;
+      flow(i, w);
+      break;
+    }
+  }
+  return f;
+}
+
+}  // namespace
+
+std::string perfetto_trace_of(const predict::Timeline& timeline, const Plan& plan,
+                              const Ledger& ledger, const std::string& kernel,
+                              const std::string& core) {
+  std::string bytes;
+  Writer writer(bytes);
+  constexpr std::uint64_t kRoot = 1;
+  writer.track(kRoot, 0, kernel);
+  const std::vector<predict::Span>& spans = timeline.spans;
+  Tracks tracks(writer, kRoot, core,
+                std::ranges::any_of(spans, [](const auto& s) { return s.device > 0; }));
   for (const predict::Resource& resource : timeline.busy) {
-    const std::uint64_t counter = next++;
-    writer.track(counter, root, resource.name + " busy, %", true);
+    const std::uint64_t counter = tracks.next();
+    writer.track(counter, kRoot, resource.name + " busy, %", true);
     for (std::size_t i = 0; i < resource.over.size(); ++i)
       writer.count(
           counter,
@@ -151,39 +254,37 @@ std::string perfetto_trace_of(const predict::Timeline& timeline, const Ledger& l
           100 * resource.over[i]);
     writer.count(counter, timeline.seconds, 0);
   }
-  for (const predict::Span& s : spans) {
-    if (!cores.contains(s.core)) {
-      cores[s.core] = next++;
-      writer.track(cores[s.core], root, core + " " + std::to_string(s.core));
+  if (const auto occupied = occupancy_of(timeline, plan); !occupied.empty()) {
+    const std::uint64_t counter = tracks.next();
+    writer.track(counter, kRoot, "VMEM in use, bytes", true);
+    for (const auto& [seconds, in_use] : occupied)
+      writer.count(counter, seconds, static_cast<double>(in_use));
+  }
+  const Flows flows = flows_of(timeline);
+  std::map<std::pair<const char*, int>, std::string> lines;
+  const auto nanoseconds = [](double seconds) { return std::llround(seconds * 1e9); };
+  std::vector<std::size_t> order(spans.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, {}, [&](std::size_t i) { return spans[i].begin; });
+  for (const std::size_t i : order) {
+    const predict::Span& s = spans[i];
+    Slice slice{name_of(s, plan, ledger), name(s.unit)};
+    if (s.ref >= 0 && s.unit != Unit::wait && s.unit != Unit::link)
+      slice.arguments.emplace_back("step", s.step);
+    if (s.bytes > 0) slice.arguments.emplace_back("bytes", s.bytes);
+    if (s.at.line > 0) {
+      const auto [line, fresh] = lines.try_emplace({s.at.file, s.at.line});
+      if (fresh) {
+        const std::string excerpt = source_excerpt(s.at);
+        line->second = excerpt.substr(0, excerpt.find("  "));
+      }
+      slice.line = line->second;
     }
-    auto& of_unit = lanes[{s.core, s.unit}];
-    const auto free = std::find_if(of_unit.begin(), of_unit.end(), [&](const Lane& lane) {
-      return lane.free <= nanoseconds(s.begin);
-    });
-    const std::size_t at = static_cast<std::size_t>(free - of_unit.begin());
-    if (free == of_unit.end()) {
-      of_unit.push_back({next++, 0});
-      writer.track(of_unit.back().track, cores[s.core],
-                   std::string(name(s.unit)) + (at > 0 ? " " + std::to_string(at + 1) : ""));
-    }
-    of_unit[at].free = nanoseconds(s.end);
-    Slice slice{"step " + std::to_string(s.step), name(s.unit)};
-    if (s.ref >= 0) {
-      slice.name = ledger.refs()[static_cast<std::size_t>(s.ref)].name + ", " + slice.name;
-      slice.arguments = {{"step", s.step}, {"bytes", s.bytes}};
-    }
-    const auto work = last_work.find({s.core, s.step});
-    if (s.unit == predict::Span::Unit::fetch && work != last_work.end() && s.end <= work->second) {
-      slice.flows = {++flow};
-      flows[{s.core, s.step}][flow] = s.end;
-    } else if (s.unit == predict::Span::Unit::compute) {
-      auto& open = flows[{s.core, s.step}];
-      for (const auto& [id, end] : open)
-        if (end <= s.begin) slice.flows_end.push_back(id);
-      for (const std::uint64_t id : slice.flows_end) open.erase(id);
-    }
-    writer.begin(of_unit[at].track, s.begin, slice);
-    writer.end(of_unit[at].track, s.end);
+    slice.flows = flows.begin[i];
+    slice.flows_end = flows.end[i];
+    const std::uint64_t track = tracks.free(s, nanoseconds(s.begin), nanoseconds(s.end));
+    writer.begin(track, s.begin, slice);
+    writer.end(track, s.end);
   }
   return bytes;
 }

@@ -4,6 +4,7 @@
 #include <omp.h>
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <string_view>
 
@@ -45,6 +46,7 @@ void add_timeline(RunReport& r, const RunResult& result, std::size_t most_spans)
   if (!result.ok() || result.trace.most == 0) return;
   r.timeline = predict::timeline_of(result.plan, result.trace, r.dtype,
                                     {.most_spans = most_spans, .cores = r.cores, .mesh = r.mesh});
+  r.costs = line_costs(result, *r.timeline, r.cores);
 }
 
 Roofline roofline(const RunReport& r) {
@@ -93,6 +95,20 @@ std::string waited_for(const Ledger& ledger, const predict::Stall& stall) {
       return "signals";
   }
   return "";
+}
+
+std::vector<predict::Stall> by_cause(const std::vector<predict::Stall>& stalls) {
+  std::vector<predict::Stall> merged;
+  for (const predict::Stall& s : stalls) {
+    const auto same = std::ranges::find_if(
+        merged, [&](const predict::Stall& m) { return m.why == s.why && m.ref == s.ref; });
+    if (same == merged.end())
+      merged.push_back({s.why, s.ref, s.seconds});
+    else
+      same->seconds += s.seconds;
+  }
+  std::ranges::stable_sort(merged, std::greater{}, &predict::Stall::seconds);
+  return merged;
 }
 
 std::string duration(double seconds) {
@@ -178,6 +194,58 @@ std::string lines_table(const RunReport& r) {
   return text + "\n";
 }
 
+/// A model's cycles where the device's clock is known; else none.
+std::optional<double> clock_of(const RunReport& r) {
+  const auto clock = r.device.model.find("clock");
+  if (clock == r.device.model.end()) return std::nullopt;
+  return clock->second.value;
+}
+
+/// What lines of bodies cost, if more is known of any than the bytes of its operands.
+std::string costs_table(const RunReport& r) {
+  constexpr std::size_t kMost = 12;
+  if (!predicted(r)) return "";
+  const bool body_lines =
+      !r.timeline->lines.empty() ||
+      std::ranges::any_of(r.timeline->stalls, [](const auto& s) { return s.line > 0; });
+  if (!body_lines) return "";
+  const std::optional<double> clock = clock_of(r);
+  const auto time = [&](double seconds) {
+    if (seconds <= 0) return std::string();
+    return clock ? with_commas(std::llround(seconds * *clock)) : duration(seconds);
+  };
+  const auto place = [](const LineCost& c) {
+    return c.line == 0 ? std::string("the pipeline itself") : fmt::format("{}:{}", c.file, c.line);
+  };
+  std::size_t width = 0;
+  const std::size_t shown = std::min(kMost, r.costs.size());
+  for (std::size_t i = 0; i < shown; ++i) width = std::max(width, place(r.costs[i]).size());
+  const bool computes = !r.timeline->lines.empty();
+  const auto row = [&](const char* lead, const std::string& at, const std::string& bytes,
+                       const std::string& computing, const std::string& waiting,
+                       const std::string& reasons) {
+    std::string text = fmt::format("{:<11} {:<{}} {:>16}", lead, at, width, bytes);
+    if (computes) text += fmt::format(" {:>12}", computing);
+    text += fmt::format(" {:>12}  {}", waiting, reasons);
+    return text.substr(0, text.find_last_not_of(' ') + 1) + "\n";
+  };
+  std::string text = row("lines", "", "bytes", clock ? "cycles" : "computing", "waiting",
+                         clock ? "for, in cycles" : "for");
+  for (std::size_t i = 0; i < shown; ++i) {
+    const LineCost& c = r.costs[i];
+    std::string reasons;
+    for (const predict::Stall& s : c.stalls)
+      reasons += fmt::format("{}{} {}", reasons.empty() ? "" : ", ", waited_for(r.ledger, s),
+                             c.stalls.size() == 1 ? "" : time(s.seconds));
+    const std::int64_t bytes = c.read_bytes + c.write_bytes + c.remote_bytes;
+    text += row("", place(c), bytes > 0 ? with_commas(bytes) : "", time(c.compute_seconds),
+                time(c.stalled_seconds()), reasons);
+  }
+  if (r.costs.size() > shown)
+    text += fmt::format("{:<11} and {} more\n", "", r.costs.size() - shown);
+  return text + "\n";
+}
+
 std::string memory_line(const RunReport& r, Space space, std::int64_t capacity) {
   const std::int64_t used = bytes_in(r.allocations, space);
   if (used == 0) return "";
@@ -230,7 +298,7 @@ std::string timeline_lines(const RunReport& r) {
       "predicted", duration(t.seconds), r.device.name, percent(t.compute_seconds),
       percent(t.exposed_seconds), percent(t.idle_seconds), t.binds);
   std::string stalls;
-  for (const predict::Stall& s : t.stalls) {
+  for (const predict::Stall& s : by_cause(t.stalls)) {
     if (percent(s.seconds) < 0.5) continue;
     stalls += fmt::format("{}{:.0f} % {}", stalls.empty() ? "waiting for " : ", ",
                           percent(s.seconds), waited_for(r.ledger, s));
@@ -337,18 +405,36 @@ Json schedule_json(const RunReport& r) {
           {"operands", operands}};
 }
 
-Json stalls_json(const RunReport& r) {
-  const auto clock = r.device.model.find("clock");
+Json stalls_json(const RunReport& r, const std::vector<predict::Stall>& of) {
+  const std::optional<double> clock = clock_of(r);
   Json stalls = Json::array();
-  for (const predict::Stall& s : r.timeline->stalls) {
+  for (const predict::Stall& s : of) {
     stalls.push_back(
         {{"why", name(s.why)},
          {"ref",
           s.ref < 0 ? Json(nullptr) : Json(r.ledger.refs()[static_cast<std::size_t>(s.ref)].name)},
          {"seconds", s.seconds}});
-    if (clock != r.device.model.end()) stalls.back()["cycles"] = s.seconds * clock->second.value;
+    if (clock) stalls.back()["cycles"] = s.seconds * *clock;
   }
   return stalls;
+}
+
+Json lines_json(const RunReport& r) {
+  const std::optional<double> clock = clock_of(r);
+  const bool known = r.timeline && !r.timeline->lines.empty();
+  Json lines = Json::array();
+  for (const LineCost& c : r.costs) {
+    lines.push_back({{"file", c.line > 0 ? Json(c.file) : Json(nullptr)},
+                     {"line", c.line > 0 ? Json(c.line) : Json(nullptr)},
+                     {"text", c.text},
+                     {"read_bytes", c.read_bytes},
+                     {"write_bytes", c.write_bytes},
+                     {"remote_bytes", c.remote_bytes},
+                     {"compute_seconds", known ? Json(c.compute_seconds) : Json(nullptr)},
+                     {"stalls", stalls_json(r, c.stalls)}});
+    if (known && clock) lines.back()["compute_cycles"] = c.compute_seconds * *clock;
+  }
+  return lines;
 }
 
 Json timeline_json(const RunReport& r) {
@@ -371,7 +457,7 @@ Json timeline_json(const RunReport& r) {
           {"warning", t.warning},
           {"busy", busy},
           {"phases", phases},
-          {"stalls", stalls_json(r)},
+          {"stalls", stalls_json(r, by_cause(t.stalls))},
           {"l2_to_core_bytes", t.l2_to_core_bytes},
           {"dram_read_bytes", t.dram_read_bytes},
           {"dram_write_bytes", t.dram_write_bytes}};
@@ -452,6 +538,7 @@ std::string text_of(const RunReport& r) {
   if (r.elsewhere) return text + elsewhere_lines(*r.elsewhere);
   text += traffic_table(r) + "\n";
   text += lines_table(r);
+  text += costs_table(r);
   text += memory_line(r, Space::hbm, r.device.hbm_bytes);
   text += memory_line(r, Space::vmem, r.vmem_capacity);
   text += memory_line(r, Space::smem, r.device.smem_bytes);
@@ -463,6 +550,8 @@ std::string text_of(const RunReport& r) {
                         region, with_commas(totals.entries), with_commas(totals.flops),
                         with_commas(totals.transcendentals));
   }
+  for (const std::string& change : r.advice)
+    text += fmt::format("{:<11} {}\n", &change == r.advice.data() ? "try" : "", change);
   for (const std::string& note : r.notes) text += fmt::format("{:<11} {}\n", "note", note);
   return text;
 }
@@ -614,12 +703,14 @@ std::string json_of(const RunReport& r) {
                                 : Json(nullptr)},
       {"scopes", scopes_json(r)},
       {"timeline", r.timeline ? timeline_json(r) : Json(nullptr)},
+      {"lines", lines_json(r)},
       {"rank_seconds", rank_seconds(r)},
       {"validation", validation_json(r)},
       {"diagnostics", diagnostics_json(r)}};
   if (r.choice) json["choice"] = choice_json(*r.choice);
   if (r.compiled) json["compiled_schedule"] = schedule_json(r);
   if (!r.notes.empty()) json["notes"] = r.notes;
+  if (!r.advice.empty()) json["advice"] = r.advice;
   if (!r.vmem_in_doubt.empty()) json["memory"]["vmem_in_doubt"] = r.vmem_in_doubt;
   json["seconds"] = r.seconds;
   return json.dump(1) + "\n";

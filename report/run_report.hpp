@@ -12,6 +12,7 @@
 #include "memory_model/space.hpp"
 #include "predict/timeline.hpp"
 #include "predict/tpu_schedule.hpp"
+#include "report/line_costs.hpp"
 #include "sim/body/kernel.hpp"
 #include "sim/diagnostics/diagnostic.hpp"
 #include "sim/pipeline/run.hpp"
@@ -81,6 +82,7 @@ struct RunReport {
   std::int64_t steps = 0;
   std::vector<std::int64_t> undefined;  ///< elements of each output that hold no value
   Ledger ledger;
+  std::vector<LineCost> costs;     ///< of lines, where there is a timeline
   std::vector<LineTraffic> lines;  ///< of front ends whose loads and stores have lines
   std::vector<Allocation> allocations;
   std::int64_t vmem_capacity = 0;  ///< what the kernel may take
@@ -95,7 +97,8 @@ struct RunReport {
   std::optional<ValidationLine> validation;
   std::string validated;  ///< of a module: what its results were compared with, and how it went
   std::vector<Diagnostic> diagnostics;
-  std::vector<std::string> notes;  ///< RunResult::notes
+  std::vector<std::string> notes;   ///< RunResult::notes
+  std::vector<std::string> advice;  ///< changes that are predicted to be worth it, the best first
   double seconds = 0;
 };
 
@@ -122,6 +125,9 @@ double rank_seconds(const RunReport& report);
 
 /// "blocks of x", "signals": what a stall waits for.
 std::string waited_for(const Ledger& ledger, const predict::Stall& stall);
+
+/// Those of all lines that wait for the same ref, for the same reason; the longest first.
+std::vector<predict::Stall> by_cause(const std::vector<predict::Stall>& stalls);
 
 /// "8.65 ms".
 std::string duration(double seconds);

@@ -179,6 +179,69 @@ class Refs(gdb.xmethod.XMethodMatcher):
 gdb.xmethod.register_xmethod_matcher(None, Refs(), replace=True)
 
 
+def module(call):
+    """Calls a function of program/debugger.hpp; without debug information gdb must be told what it is."""
+    result, name, argument = call
+    return gdb.parse_and_eval("((%s (*)(%s))%s)(%s)" % (result, "int" if argument else "void", name, argument))
+
+
+def module_watched():
+    try:
+        return int(module(("int", "tessera_module_watched", ""))) == 1
+    except gdb.error:
+        return False
+
+
+def module_text(name):
+    return module(("const char *", name, "")).string()
+
+
+module_stop = None
+
+
+def module_goes(line):
+    """Goes on until a line of the module has run (0: any), or before the next grid step's first (-1)."""
+    global module_stop
+    if not module_watched():
+        raise gdb.GdbError("no module runs here: tessera run MODULE --at i,j,k --break")
+    if module_stop is None:
+        module_stop = gdb.Breakpoint("tessera_module_stop", internal=True)
+        module_stop.silent = True
+    module(("void", "tessera_module_go", str(line)))
+    before = module_stop.hit_count
+    gdb.execute("continue")
+    if module_stop.is_valid() and module_stop.hit_count > before:
+        print(module_text("tessera_module_place"))
+
+
+class Line(gdb.Command):
+    """tessera-line [N]: in a module, go on until line N of its source has run, or the next line."""
+
+    def __init__(self):
+        super().__init__("tessera-line", gdb.COMMAND_RUNNING)
+
+    def invoke(self, argument, from_tty):
+        module_goes(int(argument or "0"))
+
+
+Line()
+
+
+class Vectors(gdb.Command):
+    """tessera-vectors: what the line of the module that has run read and made."""
+
+    def __init__(self):
+        super().__init__("tessera-vectors", gdb.COMMAND_DATA)
+
+    def invoke(self, argument, from_tty):
+        if not module_watched():
+            raise gdb.GdbError("no module runs here: tessera run MODULE --at i,j,k --break")
+        print(module_text("tessera_module_vectors") or "nothing yet: tessera-line [N] runs a line")
+
+
+Vectors()
+
+
 class Cell(gdb.Command):
     """tessera-cell: from a kernel's body, go on to the body of the next grid step."""
 
@@ -186,6 +249,8 @@ class Cell(gdb.Command):
         super().__init__("tessera-cell", gdb.COMMAND_RUNNING)
 
     def invoke(self, argument, from_tty):
+        if module_watched():
+            return module_goes(-1)
         frame = gdb.newest_frame()
         while frame is not None and not short_name((frame.older() and frame.older().name()) or "").endswith("TypedBody::call_with"):
             frame = frame.older()
@@ -206,6 +271,8 @@ class Body(gdb.Command):
         super().__init__("tessera-body", gdb.COMMAND_RUNNING)
 
     def invoke(self, argument, from_tty):
+        if module_watched():
+            return module_goes(-1)
         frame = gdb.newest_frame()
         while frame is not None and "tessera::Pipeline::observed_step" not in (frame.name() or ""):
             frame = frame.older()

@@ -184,7 +184,7 @@ class CountedCopy {
         remote_(true),
         device_(device),
         core_(core) {}
-  void start(int = 0, Here = Here::now()) const {
+  void start(int = 0, Here at = Here::now()) const {
     Movement m = copy_movement(from_, to_, counted_->plan->device);
     m.why = remote_ ? Why::remote_dma : Why::dma;
     m.device = counted_->core->device;
@@ -205,18 +205,21 @@ class CountedCopy {
     act.padded_bytes = m.padded_bytes;
     act.ref = m.ref;
     act.to_ref = m.to_ref;
+    act.at = at;
     counted_->write_down(act);
   }
-  void wait(Here = Here::now()) const {
-    if (remote_) wait_send();
-    wait_recv();
+  void wait(Here at = Here::now()) const {
+    if (remote_) wait_send(at);
+    wait_recv(at);
   }
-  void wait_send(Here = Here::now()) const { wait_for(remote_ ? sent_ : landed_, from_.bytes()); }
-  void wait_recv(Here = Here::now()) const { wait_for(landed_, to_.bytes()); }
+  void wait_send(Here at = Here::now()) const {
+    wait_for(remote_ ? sent_ : landed_, from_.bytes(), at);
+  }
+  void wait_recv(Here at = Here::now()) const { wait_for(landed_, to_.bytes(), at); }
 
  private:
-  void wait_for(int semaphore, std::int64_t amount) const {
-    counted_->write_down(wait_act(counted_->core->id, semaphore, amount));
+  void wait_for(int semaphore, std::int64_t amount, Here at) const {
+    counted_->write_down(wait_act(counted_->core->id, semaphore, amount, at));
   }
 
   Ref from_;
@@ -236,9 +239,9 @@ CountedCopy make_async_copy(const From& from, const To& to, const CountedSem& se
 }
 template <class From, class To>
 CountedCopy async_copy(const From& from, const To& to, const CountedSem& sem, int = 0,
-                       Here = Here::now()) {
+                       Here at = Here::now()) {
   const CountedCopy copy = make_async_copy(from, to, sem);
-  copy.start();
+  copy.start(0, at);
   return copy;
 }
 template <class From, class To>
@@ -251,8 +254,8 @@ inline void semaphore_signal(const CountedSem& sem, int n = 1, int device = kThi
                              Here = Here::now()) {
   sem.counted->write_down(signal_act(sem.counted->id(device, core), sem.number, n));
 }
-inline void semaphore_wait(const CountedSem& sem, int n = 1, Here = Here::now()) {
-  sem.counted->write_down(wait_act(sem.counted->core->id, sem.number, n));
+inline void semaphore_wait(const CountedSem& sem, int n = 1, Here at = Here::now()) {
+  sem.counted->write_down(wait_act(sem.counted->core->id, sem.number, n, at));
 }
 inline int semaphore_read(const CountedSem&, Here = Here::now()) { throw ValueNeeded{}; }
 

@@ -381,6 +381,7 @@ Act act_of(const Transfer& t) {
   act.padded_bytes = t.padded_bytes;
   act.ref = t.ref;
   act.to_ref = t.to_ref;
+  act.at = t.site.at;
   return act;
 }
 
@@ -463,7 +464,7 @@ void Machine::signal_to(MachineCore& c, const Semaphore& mine, int target, std::
 
 void Machine::wait(MachineCore& c, Semaphore& s, std::int64_t amount, const Site& site) {
   pause(c);
-  if (c.script != nullptr) write_down(c, wait_act(c.id, number_of(s), amount));
+  if (c.script != nullptr) write_down(c, wait_act(c.id, number_of(s), amount, site.at));
   if (schedule_.kind == Schedule::Kind::on_wait) arrive_for(s, amount);
   const auto blocked = [&] { return s.value() < amount; };
   // The adversary lets everybody else go first, even if there is nothing to wait for.

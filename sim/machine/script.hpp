@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "memory_model/here.hpp"
 #include "memory_model/space.hpp"
 #include "sim/numerics/op_state.hpp"
 
@@ -65,6 +66,7 @@ struct Act {
   std::int64_t padded_bytes = 0;  ///< of a copy: what the tiled layout moves
   int ref = -1;                   ///< of a copy: the row of the ledger that it counts on
   int to_ref = -1;                ///< and another one, or -1
+  Here at{};                      ///< of a copy, where it starts; of a wait
   bool operator==(const Act&) const = default;
 };
 /// Empty for a body that copies nothing, waits for nothing and signals nothing.
@@ -94,16 +96,17 @@ inline Act work_act(const Work& w) {
   a.work = w;
   return a;
 }
-inline Act wait_act(int core, int semaphore, std::int64_t amount) {
+inline Act wait_act(int core, int semaphore, std::int64_t amount, Here at) {
   Act a;
   a.kind = Act::Kind::wait;
   a.core = core;
   a.semaphore = semaphore;
   a.amount = amount;
+  a.at = at;
   return a;
 }
 inline Act signal_act(int core, int semaphore, std::int64_t amount) {
-  Act a = wait_act(core, semaphore, amount);
+  Act a = wait_act(core, semaphore, amount, {});
   a.kind = Act::Kind::signal;
   return a;
 }

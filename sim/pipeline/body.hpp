@@ -34,6 +34,7 @@ struct CoreView {
   std::vector<std::vector<Semaphore*>> semaphores;
   std::string* printed = nullptr;
   Scopes* scopes = nullptr;
+  std::vector<std::int64_t>* ran = nullptr;  ///< StepTrace::ran of this core's trace, or null
 };
 
 /// A kernel on one core.

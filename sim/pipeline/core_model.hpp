@@ -5,10 +5,19 @@
 #include <array>
 #include <cstdint>
 #include <string>
+#include <vector>
 
+#include "memory_model/here.hpp"
 #include "sim/numerics/core_use.hpp"
 
 namespace tessera {
+
+/// What a line of a module takes each time that a step of its code runs.
+struct CoreLine {
+  std::size_t step = 0;  ///< the first of a stretch of code: index into StepTrace::ran
+  Here at;               ///< the file's name is the program's
+  double cycles = 0;
+};
 
 struct CoreModel {
   std::string name;  ///< "the units of v5e, ..."; empty: there is none
@@ -20,6 +29,9 @@ struct CoreModel {
   /// predicted cycles.
   double least = 1;
   double most = 1;
+  /// A stretch's cycles, divided among its lines: what each adds to the sum over units, and to the
+  /// longest chain.
+  std::vector<CoreLine> lines;
   std::string unmeasured;  ///< ops whose cost nobody measured, in words; may be empty
 
   explicit operator bool() const { return !name.empty(); }

@@ -186,6 +186,7 @@ class Walk {
     view_.core = &core;
     view_.context = &context;
     view_.dry = true;
+    view_.ran = trace_ != nullptr ? &counted_.ran : nullptr;
     context.ids = ids_.data();
     return kernel.body(view_);
   }
@@ -349,9 +350,11 @@ void Walk::count_bodies(int first, std::int64_t steps) {
         m.padded_bytes *= alike;
         plan_.ledger.record(m);
       }
-      if (tracing())
+      if (tracing()) {
         trace_->work.insert(trace_->work.end(), static_cast<std::size_t>(alike),
                             static_cast<std::int32_t>(count));
+        trace_->add_ran(body.ran, alike);
+      }
     });
   } catch (const ValueNeeded&) {
     if (copies_ || plan_.asynchronous()) throw;

@@ -30,6 +30,7 @@ std::size_t CountedBodies::body() {
   core_.copies.clear();
   core_.script.clear();
   core_.work = {};
+  core_.ran.clear();
   counted_work = {};
   body_.count(core_);
   if (!core_.script.empty()) core_.end_work();
@@ -37,7 +38,7 @@ std::size_t CountedBodies::body() {
   const IdUse grown = use_ | core_.use;
   if (!(grown == use_)) known_.clear();
   use_ = grown;
-  counts_.push_back({core_.work.add(counted_work, 1), core_.copies, script});
+  counts_.push_back({core_.work.add(counted_work, 1), core_.copies, script, core_.ran});
   known_.emplace(key(), counts_.size() - 1);
   return counts_.size() - 1;
 }

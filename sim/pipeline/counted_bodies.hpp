@@ -16,6 +16,7 @@ struct BodyCount {
   Work work;
   std::vector<Movement> copies;
   std::size_t script = 0;  ///< among those of all bodies; the first is empty
+  std::vector<std::int64_t> ran;
 };
 
 class CountedBodies {

@@ -31,11 +31,12 @@ struct CountedCore {
   std::array<int, kMaxGridRank> lo{};
   std::array<int, kMaxGridRank> hi{};
   IdUse use;
-  std::vector<Movement> copies;  ///< of the body that runs
-  bool scripted = false;         ///< its script is wanted
-  Script script;                 ///< of the body that runs
-  Work work;                     ///< of the body that runs, up to what was last written down
-  int semaphores = 0;            ///< that have a number
+  std::vector<Movement> copies;   ///< of the body that runs
+  bool scripted = false;          ///< its script is wanted
+  Script script;                  ///< of the body that runs
+  Work work;                      ///< of the body that runs, up to what was last written down
+  int semaphores = 0;             ///< that have a number
+  std::vector<std::int64_t> ran;  ///< of the body that runs: StepTrace::ran
 
   void write_down(const Act& act) {
     if (!scripted || std::ssize(script) > kMostActs) return;

@@ -83,8 +83,9 @@ Pipeline::Pipeline(const Kernel& kernel, const Plan& plan, CoreIo& io)
     view_.lo[d] = plan.bounds[d]->lo;
     view_.hi[d] = plan.bounds[d]->hi;
   }
-  body_ = kernel.body(view_);
   begin_trace();
+  if (tracing()) view_.ran = &trace.ran;
+  body_ = kernel.body(view_);
   plain_ = io.at == nullptr && io.progress == nullptr && trace.most == 0 && !io.keep_checksums;
 }
 

@@ -32,6 +32,7 @@ struct OperandPlan {
   Role role = Role::in;
   DType dtype = DType::f32;
   Here at;
+  Here used_at;               ///< of a module: the line of its body that accesses it first
   Space space = Space::vmem;  ///< where the block lives
   Shape array;                ///< extents in HBM; of scratch, its own
   Shape block;                ///< one extent per array dim, 1 where squeezed

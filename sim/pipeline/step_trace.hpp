@@ -2,6 +2,7 @@
 // what the body does. What timelines and pictures are made of (report/).
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <iterator>
 #include <utility>
@@ -28,7 +29,10 @@ struct StepTrace {
   std::vector<Work> works;         ///< distinct ones, of those with the same script
   std::vector<Script> scripts;     ///< of each of `works`
   std::int64_t acts = 0;           ///< in `scripts`
-  std::vector<StepTrace> peers;    ///< of devices 1, 2, ..., where bodies copy
+  /// How often each step of a module's code ran, where CoreModel::lines says what it takes; empty
+  /// elsewhere.
+  std::vector<std::int64_t> ran;
+  std::vector<StepTrace> peers;  ///< of devices 1, 2, ..., where bodies copy
 
   /// True if a body copies, waits or signals.
   bool scripted() const { return acts > 0; }
@@ -52,10 +56,15 @@ struct StepTrace {
     works.insert(works.end(), part.works.begin(), part.works.end());
     scripts.insert(scripts.end(), part.scripts.begin(), part.scripts.end());
     acts += part.acts;
+    add_ran(part.ran, 1);
     blocks.resize(part.blocks.size());
     for (std::size_t i = 0; i < blocks.size(); ++i)
       blocks[i].insert(blocks[i].end(), part.blocks[i].begin(), part.blocks[i].end());
     steps += part.steps;
+  }
+  void add_ran(const std::vector<std::int64_t>& more, std::int64_t times) {
+    ran.resize(std::max(ran.size(), more.size()));
+    for (std::size_t i = 0; i < more.size(); ++i) ran[i] += times * more[i];
   }
   /// What the next step does.
   void add_work(const Work& w, const Script& script) {

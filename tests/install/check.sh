@@ -29,6 +29,14 @@ prefix/bin/tessera new scaled_sum
 cmake -S scaled_sum -B build -G Ninja -DCMAKE_PREFIX_PATH="$folder/prefix" >/dev/null
 cmake --build build
 build/scaled_sum run scaled_sum | grep 'agrees with reference::scaled_sum'
+# What is exported says nothing of processors; for any of them the bits are the same.
+! grep -rn 'march=\|mtune=\|mavx' prefix/lib/cmake/tessera || exit 1
+build/scaled_sum run scaled_sum --case 1 --output native >/dev/null
+cmake -S scaled_sum -B anywhere -G Ninja -DNATIVE=OFF -DCMAKE_PREFIX_PATH="$folder/prefix" >/dev/null
+cmake --build anywhere
+grep -q 'march' anywhere/build.ninja && exit 1
+anywhere/scaled_sum run scaled_sum --case 1 --output anywhere.out >/dev/null
+for file in native/*.npy; do cmp "$file" "anywhere.out/$(basename "$file")"; done
 build/scaled_sum show scaled_sum >/dev/null
 (build/scaled_sum run scaled_summ 2>&1 || true) | grep -F 'help    build/scaled_sum list'
 build/scaled_sum run scaled_sum --case 1 --json run.json >/dev/null

@@ -148,6 +148,71 @@ TEST_CASE("each turn of a loop takes as many cycles", "[pallas][units]") {
   CHECK(cycles_of_loop(5, false) == one + 4 * turn);  // with values, too
 }
 
+TEST_CASE("lines share all cycles of what ran", "[pallas][units]") {
+  const auto program = looped(7);
+  const program::CountedCode c =
+      program::counted(*program, program->main, *program::unit_costs("v5e"));
+  for (std::size_t step = 0; step < c.at.size(); ++step) {
+    double shared = 0;
+    for (const CoreLine& l : c.lines) shared += l.step == step ? l.cycles : 0;
+    CHECK(shared == Approx(static_cast<double>(c.at[step].cycles)));
+  }
+  for (const bool dry : {true, false}) {
+    RunOptions options = timed("tpu-v5e");
+    options.dry = dry;
+    const RunResult r = run_program(*program, {64, 256}, options);
+    const predict::Timeline line = timeline(r);
+    double lines = 0;
+    for (const predict::LineTime& l : line.lines) lines += l.seconds;
+    CHECK(lines * r.plan.core.clock_hz ==
+          Approx(static_cast<double>(r.trace.works.at(0).core.cycles)));
+    CHECK(lines + line.pipeline_seconds == Approx(line.compute_seconds));
+  }
+  CHECK(timeline(run_program(*program, {64, 256}, timed("tpu-v5p"))).lines.empty());
+}
+
+TEST_CASE("a line has what the sum over units grows by", "[pallas][units]") {
+  // Of ops on lines of their own: their shares are the derivatives of the stretch's cycles.
+  const auto program = plan_module(load_module(
+      module_text("%a: " + vmem("64x256xf32") + ", %o: " + vmem("64x256xf32"),
+                  load_whole("%x", "%a", "64x256xf32", 2) +
+                      "%y = \"S.arith.mulf\"(%x, %x) {fastmath = #arith.fastmath<none>} : "
+                      "(vector<64x256xf32>, vector<64x256xf32>) -> vector<64x256xf32>\n"
+                      "%z = \"S.math.exp\"(%y) {fastmath = #arith.fastmath<none>} : "
+                      "(vector<64x256xf32>) -> vector<64x256xf32>\n" +
+                      store_whole("%z", "%o", "64x256xf32", 2)),
+      "the test's module"));
+  program::UnitCosts costs = *program::unit_costs("v5e");
+  costs.path = costs.block = costs.jump = 0;
+  for (auto& [row, cost] : costs.rows)
+    for (double& n : cost.slots) n *= 1e6;  // rounding to cycles is nothing then
+  const auto cycles = [&] {
+    double all = 0;
+    for (const CoreUse& use : program::counted(*program, program->main, costs).at)
+      all += static_cast<double>(use.cycles);
+    return all;
+  };
+  const double before = cycles();
+  std::vector<double> grows;
+  for (const std::string& row : program->unit_rows) {
+    const auto cost = costs.rows.find(row);
+    if (cost == costs.rows.end()) continue;
+    const auto kept = cost->second.slots;
+    for (double& n : cost->second.slots) n *= 1.001;
+    grows.push_back((cycles() - before) / 0.001);
+    cost->second.slots = kept;
+    if (grows.back() == 0) grows.pop_back();
+  }
+  std::vector<double> shares;
+  for (const CoreLine& l : program::counted(*program, program->main, costs).lines)
+    shares.push_back(l.cycles);
+  std::ranges::sort(grows);
+  std::ranges::sort(shares);
+  REQUIRE(shares.size() == 4);
+  REQUIRE(grows.size() == 4);
+  for (std::size_t i = 0; i < 4; ++i) CHECK(shares[i] == Approx(grows[i]).epsilon(2e-3));
+}
+
 TEST_CASE("a prediction says which model made it, and how far off it may be", "[pallas][units]") {
   const auto program = looped(1000);
   const predict::Timeline v5e = timeline(run_program(*program, {64, 256}, timed("tpu-v5e")));

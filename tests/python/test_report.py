@@ -77,7 +77,7 @@ def test_pictures_add_up_to_the_ledger(tessera, tmp_path):
 def test_page_opens(tessera, tmp_path, device):
     tessera(*RUN, "--device", device, "--report", "page.html")
     page = opened(tmp_path / "page.html")
-    assert page.heads == ["Traffic by ref", "Traffic by source line", "Traffic along the steps", "How often blocks move", "Timeline",
+    assert [head for head in page.heads if head != "Advice"] == ["Traffic by ref", "Cost by source line", "Traffic along the steps", "How often blocks move", "Timeline",
                           "Roofline", "Shared memory" if device == "h200" else "VMEM", "Receipt"]
     facts = "".join(page.text)
     assert facts.index("predicted time") < facts.index("HBM read")
@@ -133,12 +133,100 @@ def test_sweep_compare_advise(tessera, tmp_path):
     assert "bound by" in advice and "try " in advice
 
 
+def test_page_advises_and_the_advice_holds(tessera, tmp_path):
+    """What a page says of a change is what a run with that change says."""
+    shape = ("matmul", "m=4096", "n=4096", "k=4096", "--dtype", "bf16", "--dry")
+    tessera("run", *shape, "--report", "page.html", "--json", "run.json")
+    before = json.loads((tmp_path / "run.json").read_text())
+    first = before["advice"][0]
+    assert "Advice" in opened(tmp_path / "page.html").heads
+    changes = re.findall(r"(b[mnk]) (\d+) -> (\d+)", first)
+    assert changes and all(before["kernel"]["params"][name] == int(was) for name, was, _ in changes)
+    tessera("run", *shape, *(f"{name}={to}" for name, _, to in changes), "--json", "after.json")
+    after = json.loads((tmp_path / "after.json").read_text())
+    less = round(100 * (1 - after["rank_seconds"] / before["rank_seconds"]))
+    moved = [r["traffic"]["hbm_read_bytes"] + r["traffic"]["hbm_write_bytes"] for r in (before, after)]
+    assert f"{less} % less" in first and f"{round(100 * (1 - moved[1] / moved[0]))} % fewer HBM bytes" in first
+    assert f'{after["timeline"]["binds"]} binds then' in first
+    # Its twin: with that advice taken as often as there is any, none is left.
+    for _ in range(8):
+        if "advice" not in after:
+            break
+        changes = {**dict(pair.split("=") for pair in shape[1:4]), **{n: str(after["kernel"]["params"][n]) for n in ("bm", "bn", "bk")},
+                   **{name: to for name, _, to in re.findall(r"(b[mnk]) (\d+) -> (\d+)", after["advice"][0])}}
+        tessera("run", "matmul", *(f"{n}={v}" for n, v in changes.items()), *shape[4:], "--json", "after.json", "--report", "after.html")
+        after = json.loads((tmp_path / "after.json").read_text())
+    assert "advice" not in after and "Advice" not in opened(tmp_path / "after.html").heads
+
+
+def trace_of(path):
+    pb2 = pytest.importorskip("perfetto.protos.perfetto.trace.perfetto_trace_pb2")
+    trace = pb2.Trace()
+    trace.ParseFromString(path.read_bytes())
+    return trace, pb2
+
+
+class Slices:
+    """Of a trace: slices with their track and its parents, flows between them."""
+
+    def __init__(self, path):
+        trace, pb2 = trace_of(path)
+        self.names, self.parents, self.all, begun, ended, running = {}, {}, [], {}, {}, {}
+        for packet in trace.packet:
+            if packet.HasField("track_descriptor"):
+                d = packet.track_descriptor
+                self.names[d.uuid], self.parents[d.uuid] = d.name, d.parent_uuid
+            elif packet.track_event.type == pb2.TrackEvent.TYPE_SLICE_BEGIN:
+                event = packet.track_event
+                slice = {"name": event.name, "track": self.path(event.track_uuid), "begin": packet.timestamp,
+                         **{a.name: a.string_value if a.HasField("string_value") else a.int_value for a in event.debug_annotations}}
+                self.all.append(slice)
+                running[event.track_uuid] = slice
+                begun |= {flow: slice for flow in event.flow_ids}
+                ended |= {flow: slice for flow in event.terminating_flow_ids}
+            elif packet.track_event.type == pb2.TrackEvent.TYPE_SLICE_END:
+                running.pop(packet.track_event.track_uuid)["end"] = packet.timestamp
+        assert not running and begun.keys() == ended.keys()
+        self.flows = [(begun[flow], ended[flow]) for flow in begun]
+
+    def path(self, uuid):
+        return (*(self.path(self.parents[uuid]) if self.parents[uuid] else ()), self.names[uuid])
+
+
+def test_trace_of_copies_leads_from_starts_to_waits(tessera, tmp_path):
+    tessera("run", "dma_matmul", "--trace", "run.pftrace")
+    slices = Slices(tmp_path / "run.pftrace")
+    waits = [(copy, wait) for copy, wait in slices.flows if wait["name"].startswith("wait")]
+    assert len(waits) == 2 * 64  # both operands, each step of the grid
+    lines = (ROOT / "kernels/dma_matmul.hpp").read_text().splitlines()
+    for copy, wait in waits:
+        ref = copy["name"].split(",")[0]
+        assert wait["name"].startswith(f"wait for {ref}") and copy["begin"] <= wait["end"] and copy["end"] <= wait["end"]
+        for slice, word in ((copy, "start"), (wait, "wait")):
+            file, line = slice["line"].split(":")
+            assert file == "kernels/dma_matmul.hpp" and re.search(word, lines[int(line) - 1])
+        assert copy["bytes"] == 65536
+
+
+def test_trace_of_a_mesh_has_devices_and_links(tessera, tmp_path):
+    tessera("run", "ring_all_gather", "--devices", "4", "--trace", "run.pftrace", "--json", "run.json")
+    slices = Slices(tmp_path / "run.pftrace")
+    crossed = {}
+    for slice in slices.all:
+        assert slice["track"][1] in {f"device {d}" for d in range(4)}
+        link = re.fullmatch(r"link (\d+) -> (\d+)(?: \d+)?", slice["track"][2])
+        if link:
+            key = int(link[1]), int(link[2])
+            crossed[key] = crossed.get(key, 0) + slice["bytes"]
+    ledger = json.loads((tmp_path / "run.json").read_text())["traffic"]["links"]
+    assert crossed == {(link["from"], link["to"]): link["remote_bytes"] for link in ledger}
+    assert any(slice["name"].startswith("wait for out") for slice in slices.all)
+
+
 @pytest.mark.parametrize("device", ["tpu-v5e", "h200"])
 def test_trace_is_perfettos(tessera, tmp_path, device):
-    pb2 = pytest.importorskip("perfetto.protos.perfetto.trace.perfetto_trace_pb2")
     tessera(*RUN, "--device", device, "--trace", "run.pftrace", "--json", "run.json")
-    trace = pb2.Trace()
-    trace.ParseFromString((tmp_path / "run.pftrace").read_bytes())
+    trace, pb2 = trace_of(tmp_path / "run.pftrace")
     tracks, counters, open_slices, steps = {}, {}, {}, set()
     begun, ended, moved = {}, {}, {}
     for packet in trace.packet:
@@ -163,9 +251,10 @@ def test_trace_is_perfettos(tessera, tmp_path, device):
             for flow in event.terminating_flow_ids:
                 assert flow not in ended
                 ended[flow] = packet.timestamp, event.name
-            arguments = {a.name: a.int_value for a in event.debug_annotations}
+            arguments = {a.name: a.string_value if a.HasField("string_value") else a.int_value for a in event.debug_annotations}
             if arguments:
-                ref, step = re.fullmatch(r"(\w+), step (\d+)", event.name).groups()
+                ref, step = re.fullmatch(r"(\w+)\[\d+, \d+\], step (\d+)", event.name).groups()
+                assert arguments["line"].startswith("kernels/matmul.hpp:")
                 assert arguments["step"] == int(step)
                 moved[ref] = moved.get(ref, 0) + arguments["bytes"]
         else:
@@ -174,14 +263,15 @@ def test_trace_is_perfettos(tessera, tmp_path, device):
             open_slices[event.track_uuid] = None
     assert tracks[1] == "matmul" and {"fetch", "compute"} <= set(tracks.values())
     assert set(open_slices.values()) == {None}
-    for values in counters.values():
-        assert values == sorted(values, key=lambda value: value[0]) and all(0 <= value <= 101 for _, value in values)
+    for uuid, values in counters.items():
+        most = json.loads((tmp_path / "run.json").read_text())["memory"]["vmem_peak_bytes"] if "bytes" in tracks[uuid] else 101
+        assert values == sorted(values, key=lambda value: value[0]) and all(0 <= value <= most for _, value in values)
     assert begun.keys() == ended.keys() and len(begun) > 50
     for flow, (when, name) in begun.items():  # from a fetch to the work of its step, which is later
         assert when <= ended[flow][0] and name.endswith(ended[flow][1])
     if device == "tpu-v5e":
         assert len(steps) == 8 * 8 * 16
-        assert {tracks[uuid] for uuid in counters} == {"matrix unit busy, %", "HBM busy, %"}
+        assert {tracks[uuid] for uuid in counters} == {"matrix unit busy, %", "HBM busy, %", "VMEM in use, bytes"}
         ledger = json.loads((tmp_path / "run.json").read_text())["traffic"]["refs"]
         assert moved == {ref["name"]: ref["padded_bytes"] for ref in ledger}
 
@@ -197,6 +287,51 @@ def test_stalls_add_up_to_what_is_waited(tessera, tmp_path):
         stalls, line, _ = stalls_of(tessera, tmp_path, *words)
         assert sum(stalls.values()) == pytest.approx(line["exposed_seconds"], rel=1e-9, abs=1e-15), words
         assert line["stalls"] == sorted(line["stalls"], key=lambda s: -s["seconds"])
+
+
+def lines_of(tessera, tmp_path, *words):
+    printed = tessera("run", *words, "--json", "run.json", "--report", "page.html")
+    return json.loads((tmp_path / "run.json").read_text()), printed
+
+
+def test_lines_have_all_bytes_and_waits(tessera, tmp_path):
+    for words in (("matmul",), ("dma_matmul",), ("softmax_rows",), ("ring_all_gather", "--devices", "4")):
+        run, _ = lines_of(tessera, tmp_path, *words)
+        waited = sum(s["seconds"] for line in run["lines"] for s in line["stalls"])
+        assert waited == pytest.approx(run["timeline"]["exposed_seconds"], rel=1e-9, abs=1e-15), words
+        devices = run["mesh"][0]
+        assert sum(line["read_bytes"] for line in run["lines"]) * devices == run["traffic"]["hbm_read_bytes"], words
+        assert sum(line["remote_bytes"] for line in run["lines"]) * devices == run["traffic"]["remote_bytes"], words
+        assert all(line["compute_seconds"] is None for line in run["lines"])  # nobody knows of a C++ body
+
+
+def test_waits_are_at_the_lines_that_wait(tessera, tmp_path):
+    for words, waits in ((("dma_matmul",), r"\bwait"), (("ring_all_gather", "--devices", "8"), r"\bwait|semaphore_wait")):
+        run, printed = lines_of(tessera, tmp_path, *words)
+        bodys = [line for line in run["lines"] if any(s["why"] in ("copy", "remote", "signal") for s in line["stalls"])]
+        assert bodys
+        for line in bodys:
+            text = (ROOT / line["file"]).read_text().splitlines()[line["line"] - 1]
+            assert re.search(waits, text) and text.strip() == line["text"]
+            assert f'{line["file"]}:{line["line"]}' in printed
+        starts = [line for line in run["lines"] if line["read_bytes"] and not line["stalls"] or line["remote_bytes"]]
+        assert starts and all("start" in line["text"] or "in<" in line["text"] or "copy" in line["text"] for line in starts)
+        assert f'{bodys[0]["file"]}:{bodys[0]["line"]}' in "".join(opened(tmp_path / "page.html").text)
+
+
+def test_lines_share_the_cycles_of_a_module(tessera, tmp_path):
+    tessera("build", "matmul_relu", "--target", "tpu", "--out", "built")
+    run, printed = lines_of(tessera, tmp_path, "built", "--device", "tpu-v5e")
+    computing = sum(line["compute_seconds"] for line in run["lines"])
+    assert computing == pytest.approx(run["timeline"]["compute_seconds"], rel=1e-9)
+    most = max((line for line in run["lines"] if line["file"]), key=lambda line: line["compute_seconds"])
+    assert "dot" in most["text"] and most["file"] == "kernels/matmul_relu.hpp"
+    assert most["compute_cycles"] == pytest.approx(most["compute_seconds"] * 1.5e9)
+    assert re.search(rf'{most["file"]}:{most["line"]} .*{round(most["compute_cycles"]):,}', printed)
+    assert "the pipeline itself" in printed and "the pipeline itself" in "".join(opened(tmp_path / "page.html").text)
+    # Another generation has no costs of units: nobody knows, and nothing is said.
+    run, printed = lines_of(tessera, tmp_path, "built", "--device", "tpu-v5p")
+    assert all(line["compute_seconds"] is None for line in run["lines"]) and "the pipeline itself" not in printed
 
 
 def test_stalls_by_reason(tessera, tmp_path):

@@ -49,7 +49,7 @@ def test_page_opens(report, tmp_path):
                           capture_output=True, text=True, timeout=120)
     assert "CONSOLE" not in done.stderr
     assert re.findall(r"<h2>(.*?)</h2>", done.stdout) == [
-        "Traffic by ref", "Traffic by source line", "Traffic along the steps", "How often blocks move", "Timeline", "Roofline", "VMEM", "Receipt"]
+        "Traffic by ref", "Cost by source line", "Traffic along the steps", "How often blocks move", "Timeline", "Roofline", "VMEM", "Receipt"]
 
 
 def test_call_has_a_timeline(report):
