@@ -5,7 +5,7 @@
 namespace tessera::reference {
 
 Expected embedding_rows(const Tensor& table, const std::vector<int>& ids,
-                        const std::vector<int>& starts) {
+                        const std::vector<int>& starts, const std::vector<double>& weights) {
   using Vector = xt::xtensor<double, 1>;
   Tensor flat = table;
   flat.shape = {table.shape[0], table.shape[2]};
@@ -26,13 +26,15 @@ Expected embedding_rows(const Tensor& table, const std::vector<int>& ids,
     Vector sum = xt::zeros<double>({rows.shape(1)});
     Vector size = sum;
     for (std::size_t t = first; t < end; ++t) {
-      const Vector row = xt::view(rows, static_cast<std::size_t>(ids[t]));
+      Vector row = xt::view(rows, static_cast<std::size_t>(ids[t]));
+      if (!weights.empty()) row *= weights[t];
       sum += row;
       size += xt::abs(row);
     }
-    xt::view(value, i) = sum / count;
-    // Sums in any order, and a quotient.
-    xt::view(error, i) = kU32 * (count + 1) * size / count;
+    const double divided = weights.empty() ? count : 1;
+    xt::view(value, i) = sum / divided;
+    // Sums in any order, and a quotient or products.
+    xt::view(error, i) = kU32 * (count + 1) * (1 + kU32 * count) * size / divided;
   }
   Expected e{to_tensor(value), to_tensor(error)};
   e.value.shape = e.error.shape = {m, 1, rows.shape(1)};

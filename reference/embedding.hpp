@@ -6,8 +6,9 @@
 namespace tessera::reference {
 
 /// table (n, 1, d), the result (m, 1, d). Without `starts` a row for each id; else row i is the
-/// mean of the rows named by ids starts[i] to starts[i + 1] - 1, 0 of none.
+/// mean of the rows named by ids starts[i] to starts[i + 1] - 1, 0 of none, or with `weights` of
+/// ids the sum by them.
 Expected embedding_rows(const Tensor& table, const std::vector<int>& ids,
-                        const std::vector<int>& starts);
+                        const std::vector<int>& starts, const std::vector<double>& weights);
 
 }  // namespace tessera::reference

@@ -7,7 +7,9 @@
 namespace tessera::kernels::entries {
 
 constexpr auto embedding_rows = entry<EmbeddingRows>([](const auto& k, In in) {
-  return reference::embedding_rows(in["table"], values_of(k.ids), values_of(k.starts));
+  return reference::embedding_rows(
+      in["table"], values_of(k.ids), values_of(k.starts),
+      std::vector<double>(k.weights.data, k.weights.data + k.weights.size));
 });
 
 }  // namespace tessera::kernels::entries

@@ -240,6 +240,8 @@ TEST_CASE("closed forms hold over odd sizes and tiles", "[kernels]") {
       {"cross_entropy_grad_x", {{"m", "30"}, {"n", "300"}, {"bm", "16"}}},
       {"cross_entropy_grad_w", {{"m", "30"}, {"n", "300"}}},
       {"embedding_rows", {{"m", "50"}, {"n", "3"}, {"d", "20"}, {"bag", "9"}, {"bm", "7"}}},
+      {"embedding_rows", {{"m", "50"}, {"n", "9"}, {"bag", "3"}, {"weighted", "1"}, {"bm", "8"}}},
+      {"moe_route", {{"m", "70"}, {"n", "13"}, {"k", "90"}, {"top", "5"}, {"bm", "16"}}},
       {"linear_recurrence", {{"len", "70"}, {"d", "130"}, {"reverse", "1"}, {"bt", "24"}}},
       {"linear_attention",
        {{"len", "90"}, {"dk", "24"}, {"dv", "40"}, {"gate", "2"}, {"stateful", "1"}, {"bt", "16"}}},
