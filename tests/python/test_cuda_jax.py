@@ -88,6 +88,15 @@ def test_on_the_host_it_is_refused():
         jax.block_until_ready(jax.jit(kernel)(x, y))
 
 
+@pytest.mark.skipif(jax.default_backend() == "cpu", reason="JAX has no GPU")
+def test_on_a_gpu_it_multiplies_in_jit_and_without():
+    kernel = matmul()
+    x, y = jax.random.normal(jax.random.key(1), (48, 32)), jax.random.normal(jax.random.key(2), (32, 64))
+    z = kernel(x, y)
+    assert jnp.abs(z - jnp.dot(x, y, precision="highest")).max() < 1e-4
+    assert (jax.jit(lambda x, y: kernel(x, y) + 0)(x, y) == z).all()
+
+
 class Handler:
     """The handler of GPUs, with a kernel that notes what it was called with."""
 
