@@ -74,6 +74,8 @@ std::vector<std::string> worth_trying(const Advice& advice,
   }
   std::ranges::stable_sort(order, {}, [&](std::size_t i) { return advice.points[i].rank_seconds; });
   std::vector<std::string> sentences;
+  const char* const memory =
+      find_device(here.device).kind == DeviceSpec::Kind::gpu ? "shared memory" : "VMEM";
   for (std::size_t n = 0; n < std::min(most, order.size()); ++n) {
     const Point& p = advice.points[order[n]];
     std::string changes;
@@ -85,11 +87,11 @@ std::vector<std::string> worth_trying(const Advice& advice,
     }
     const std::string bytes = change(static_cast<double>(p.read + p.write),
                                      static_cast<double>(here.read + here.write), "fewer", "more");
-    sentences.push_back(fmt::format(
-        "{}: {}, {}{}; fits VMEM ({} of {}){}", changes, time_of(p.rank_seconds),
-        change(p.rank_seconds, here.rank_seconds, "less", "more"),
-        bytes.empty() ? "" : "; " + bytes + " HBM bytes", human_bytes(p.vmem),
-        human_bytes(p.capacity), p.binds.empty() ? "" : "; " + p.binds + " binds then"));
+    sentences.push_back(
+        fmt::format("{}: {}, {}{}; fits {} ({}){}", changes, time_of(p.rank_seconds),
+                    change(p.rank_seconds, here.rank_seconds, "less", "more"),
+                    bytes.empty() ? "" : "; " + bytes + " HBM bytes", memory, human_bytes(p.vmem),
+                    p.binds.empty() ? "" : "; " + p.binds + " binds then"));
   }
   return sentences;
 }

@@ -18,9 +18,9 @@ struct Advice {
 Advice advice_on(const KernelHandle& kernel, const Request& request, const std::string& device,
                  int threads);
 
-/// "bk 128 -> 256: 9.8 us, 12 % less; 11 % fewer HBM bytes; fits VMEM (448 KiB of 128 MiB); HBM
-/// binds then": the fastest that are worth it, at most `most`. Empty if the shape does not run, or none
-/// is.
+/// "bk 128 -> 256: 9.8 us, 12 % less; 11 % fewer HBM bytes; fits VMEM (448 KiB); HBM
+/// binds then": the fastest that are worth it, at most `most`. Empty if the shape does not run, or
+/// none is.
 std::vector<std::string> worth_trying(const Advice& advice,
                                       const std::vector<std::pair<std::string, int>>& tiles,
                                       std::size_t most);

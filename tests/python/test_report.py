@@ -328,7 +328,9 @@ def test_lines_share_the_cycles_of_a_module(tessera, tmp_path):
     assert "dot" in most["text"] and most["file"] == "kernels/matmul_relu.hpp"
     assert most["compute_cycles"] == pytest.approx(most["compute_seconds"] * 1.5e9)
     assert re.search(rf'{most["file"]}:{most["line"]} .*{round(most["compute_cycles"]):,}', printed)
-    assert "the pipeline itself" in printed and "the pipeline itself" in "".join(opened(tmp_path / "page.html").text)
+    shown = "".join(opened(tmp_path / "page.html").text)
+    assert "the pipeline itself" in printed and "the pipeline itself" in shown
+    assert f'that {run["timeline"]["model"]} give' in shown
     # Another generation has no costs of units: nobody knows, and nothing is said.
     run, printed = lines_of(tessera, tmp_path, "built", "--device", "tpu-v5p")
     assert all(line["compute_seconds"] is None for line in run["lines"]) and "the pipeline itself" not in printed
