@@ -25,7 +25,7 @@ std::string found(const std::string& file) {
   return file;
 }
 
-/// A library that would read the program's structs wrongly, or asks for what it has not.
+/// A library that would read the program's structs wrongly.
 InputError made_of_others(const std::string& file) {
   return {"bad-input", file + " was built of other sources than this program",
           "build both again from one commit, in one folder: ./tessera does, or cmake --build"};
@@ -39,8 +39,9 @@ void* symbol_of_library(const std::string& name, const char* symbol) {
   if (library == nullptr) {
     const std::string error = dlerror();
     if (error.starts_with(file + ": cannot open")) return nullptr;
-    if (error.find("undefined symbol") != std::string::npos) throw made_of_others(file);
-    throw InputError("bad-input", error, "build the program and its libraries again together");
+    throw InputError("bad-input", error,
+                     "build the program and its libraries again together; your own: with "
+                     "-DTESSERA_TPU=ON, or it lacks what libraries of tessera's ask for");
   }
   using Interface = const char* (*)();
   const auto interface = reinterpret_cast<Interface>(dlsym(library, "tessera_interface"));
