@@ -451,6 +451,12 @@ DType operand_dtype(const Program& p, std::size_t operand) {
                          : p.operands[operand - first].type.dtype;
 }
 
+void retype_integers(Array& array, DType wanted) {
+  if (!is_float(array.dtype()) && !is_float(wanted) &&
+      bit_width(array.dtype()) == bit_width(wanted))
+    array.retype(wanted);
+}
+
 Call make_call(const Program& p, std::vector<Array> operands,
                const std::vector<std::pair<std::size_t, int>>& aliases) {
   Call call;

@@ -58,6 +58,8 @@ std::size_t operands_before_inputs(const Program& program);
 std::size_t operand_count(const Program& program);
 /// The type of a call's operand, or of a result behind the operands.
 DType operand_dtype(const Program& program, std::size_t operand);
+/// A module's integers have no sign: an array of others of their width becomes one of `wanted`.
+void retype_integers(Array& array, DType wanted);
 /// A call with all of its operands, in their order, and its (operand, result) aliases.
 Call make_call(const Program& program, std::vector<Array> operands,
                const std::vector<std::pair<std::size_t, int>>& aliases = {});

@@ -74,13 +74,6 @@ Array copy_of(const View& view) {
   return a;
 }
 
-/// Mosaic's integers have no sign.
-void retype(Array& array, DType wanted) {
-  if (!is_float(array.dtype()) && !is_float(wanted) &&
-      bit_width(array.dtype()) == bit_width(wanted))
-    array.retype(wanted);
-}
-
 class Calls {
  public:
   Calls() {
@@ -554,7 +547,7 @@ class Calls {
       if (program.asynchronous && group.size() == 1)  // whose copies may go to an operand
         operands.back() = copy_of(any.operands[i]);
       if (i < program::operand_count(program))
-        retype(operands.back(), program::operand_dtype(program, i));
+        program::retype_integers(operands.back(), program::operand_dtype(program, i));
     }
     const std::size_t operands_given = operands.size();
     program::Call call = program::make_call(program, std::move(operands), any.aliases);
@@ -568,7 +561,7 @@ class Calls {
       // Their types alone: the run has memory of its own.
       call.results.push_back(Array::lent(r.dtype, shape, nullptr));
       if (i < program::operand_count(program))
-        retype(call.results.back(), program::operand_dtype(program, i));
+        program::retype_integers(call.results.back(), program::operand_dtype(program, i));
     }
     return call;
   }

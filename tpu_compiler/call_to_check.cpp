@@ -133,13 +133,18 @@ CallToCheck call_to_check(const std::string& kernel, const pallas::CallToRecord&
       std::vector<Array> parts;
       for (const std::vector<Array>& device : call.operands) parts.push_back(device[i]);
       operands.push_back(c.devices > 1 ? program::join_parts(std::move(parts)) : parts.front());
+      if (i < program::operand_count(*c.program))
+        program::retype_integers(operands.back(), program::operand_dtype(*c.program, i));
     }
     c.call = program::make_call(*c.program, std::move(operands), call.aliases);
     pallas::apply_config(call.config, c.call);
     for (const Array& a : call.results) {
       Shape shape = a.shape();
       if (c.devices > 1 && shape.rank > 0) shape[0] *= c.devices;
+      const std::size_t i = call.operands.front().size() + c.call.results.size();
       c.call.results.push_back(Array::undefined(a.dtype(), shape));
+      if (i < program::operand_count(*c.program))
+        program::retype_integers(c.call.results.back(), program::operand_dtype(*c.program, i));
     }
   } catch (const KernelError& e) {
     c.failure = e.diagnostic;

@@ -8,6 +8,7 @@
 #include <map>
 
 #include "cli/tpu_build.hpp"
+#include "tpu_compiler/call_to_check.hpp"
 
 namespace tessera::cli {
 
@@ -51,7 +52,8 @@ void is_the_same(const KernelHandle& kernel, int case_index, DType dtype) {
   const TpuBuild build = build_for_tpu(kernel, writer_of(kernel), request);
   const auto folder =
       std::filesystem::temp_directory_path() / ("tessera_mosaic_test_" + std::to_string(getpid()));
-  pallas::write_call(folder.string(), call_of(build, request.device));
+  const pallas::CallToRecord call = call_of(build, request.device);
+  pallas::write_call(folder.string(), call);
   pallas::RecordedCall r = pallas::read_call(folder.string());
   std::filesystem::remove_all(folder);
   for (const auto* arrays : {&build.module.inputs, &build.module.outputs}) {
@@ -63,6 +65,10 @@ void is_the_same(const KernelHandle& kernel, int case_index, DType dtype) {
   const RunResult ran = run_call(r.call, options);
   for (const auto& d : ran.diagnostics) FAIL_CHECK(d.text());
   REQUIRE(ran.ok());
+
+  const auto checked = tpu_compiler::call_to_check(kernel.info.name, call);
+  CHECK_FALSE(checked.failure);
+  CHECK_NOTHROW(program::planned_vmem_bytes(checked.call, options));
 
   REQUIRE(ran.outputs.size() == interpreted.result.outputs.size());
   for (std::size_t o = 0; o < ran.outputs.size(); ++o) {
