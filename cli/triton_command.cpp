@@ -79,8 +79,7 @@ DeviceSpec device_of(const RunArguments& a, const triton::Case& c) {
 }
 
 void refuse_what_a_launch_has_not(const RunArguments& a) {
-  const std::pair<bool, const char*> none[] = {{a.dry, "--dry"},
-                                               {!a.mesh.empty(), "--mesh"},
+  const std::pair<bool, const char*> none[] = {{!a.mesh.empty(), "--mesh"},
                                                {a.cores != 1, "--cores"},
                                                {!a.schedule.empty(), "--schedule"},
                                                {!a.at.empty(), "--at"},
@@ -179,7 +178,7 @@ int run_triton_command(const RunArguments& a) {
                             l.requested.sectors.requests, l.requested.sectors.sectors});
   }
   report.validated = "no: nothing to compare with";
-  if (result.ok() && !a.no_check) {
+  if (result.ok() && !a.no_check && !a.dry) {
     const Agreement agreement = compare(c);
     if (!agreement.text.empty()) report.validated = agreement.text;
     if (!agreement.passed) {
@@ -193,7 +192,7 @@ int run_triton_command(const RunArguments& a) {
   if (result.ok()) fmt::print("{}", coloured_report(stdout, report::text_of(report)));
   std::fflush(stdout);
   for (const auto& d : result.diagnostics) say(d);
-  if (!a.output.empty() && result.complete) {
+  if (!a.output.empty() && result.complete && !a.dry) {
     for (std::size_t k = 0; k < c.launch.storages.size(); ++k) {
       if (launched.written[k])
         write_npy(fmt::format("{}/out{}.npy", a.output, k), c.launch.storages[k].data);

@@ -68,7 +68,7 @@ void Exec::run(const Code& code) {
 
 std::int64_t Exec::integer(int slot, DType dtype, const char* what) {
   const Origin poison = scalars[static_cast<std::size_t>(slot)].poison;
-  if (poison != 0 && dry) fail_value();
+  if (poison != 0 && dry && read_of(poison) != kWrapped) fail_value();
   if (poison != 0) fail_poison(poison, what, wrapped);
   if (scalars[static_cast<std::size_t>(slot)].bound > 0)
     fail_bounds_of(std::string("where ") + what + " depends on a value that others may not have");

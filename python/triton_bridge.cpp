@@ -201,11 +201,12 @@ DeviceSpec gpu(const std::string& device) {
 }
 
 void start(const std::string& device, int threads, const std::string& profile, double time_limit,
-           std::size_t most_launched, bool views) {
+           std::size_t most_launched, bool views, bool dry) {
   live::LaunchSettings s;
   s.views = views;
   s.options.device = gpu(device);
   s.options.threads = threads;
+  s.options.dry = dry;
   s.options.profile = named(kProfiles, profile, "profile");
   s.time_limit = time_limit;
   s.most_launched = most_launched;
@@ -224,7 +225,8 @@ NB_MODULE(_triton, m) {
     return nb::make_tuple(spec.name, spec.title, spec.cores, spec.vmem_bytes, spec.hbm_bytes);
   });
   m.def("start", &start, nb::arg("device"), nb::arg("threads"), nb::arg("profile"),
-        nb::arg("time_limit"), nb::arg("most_launched"), nb::arg("views") = false);
+        nb::arg("time_limit"), nb::arg("most_launched"), nb::arg("views") = false,
+        nb::arg("dry") = false);
   m.def("record_in", &live::record_launches_in);
   m.def("stop", &live::close_launches, nb::call_guard<nb::gil_scoped_release>());
   m.def("take_launched", &live::take_launched);

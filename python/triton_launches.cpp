@@ -106,7 +106,7 @@ class Launches {
     try {
       const triton::Kernel& kernel = which.kernel(options.profile, stop_);
       triton::Launch launch = launch_of(kernel, grid, scalars, pointers, *l);
-      if (recording && triton::why_not_recorded(launch).empty())
+      if (recording && !options.dry && triton::why_not_recorded(launch).empty())
         record.arguments = keep(*recording, which, launch, *options_, record.inputs);
       l->result = triton::run_launch(launch, options);
       if (recording && l->result.run.ok() && !record.arguments.empty())

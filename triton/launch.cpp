@@ -108,7 +108,8 @@ class Runner {
     const std::vector<bool> written = may_be_written();
     for (std::size_t s = 0; s < launch_.storages.size(); ++s) {
       LaunchStorage& of = launch_.storages[s];
-      storages.push_back({of.name, of.data.dtype(), of.bytes(), of.size_bytes(), written[s],
+      storages.push_back({of.name, of.data.dtype(), of.bytes(), of.size_bytes(),
+                          written[s] && !options_.dry, written[s] && options_.dry,
                           kernel_.loads_pointers ? of.outside.data() : nullptr});
     }
     Memory m(std::move(storages), views_, kernel_.sites, kernel_.granule, programs_ > 1, alone);
@@ -139,7 +140,7 @@ class Runner {
     std::vector<Requested> requested = nothing_requested(m);
     const ThreadScope scope(options_);
     Worker worker(running_, m);
-    GridLaunch all{launch_.grid, {}, threads};
+    GridLaunch all{launch_.grid, {}, threads, options_.dry};
     for (const Parameter& p : kernel_.parameters)
       all.arguments.push_back(worker.instance().scalars[static_cast<std::size_t>(p.slot)]);
     std::int64_t together = 0;
@@ -308,6 +309,7 @@ class Runner {
     r.plan = plan_;
     for (const std::int64_t extent : launch_.grid) r.grid.push_back(static_cast<int>(extent));
     r.steps = programs_;
+    r.dry = options_.dry;
     r.complete = r.ok();
     for (std::size_t s = 0; r.complete && s < launch_.storages.size(); ++s) {
       if (launch_.storages[s].undefined_bytes != nullptr)
@@ -395,6 +397,10 @@ LaunchResult run_launch(Launch& launch, const RunOptions& options) {
         "bad-input",
         std::string("--profile ") + name(options.profile) +
             " is not built for Triton launches: exact, tensorcore:hopper or gpu:hopper");
+  }
+  if (options.dry && !launch.kernel->undry.empty()) {
+    throw InputError("unsupported",
+                     "a dry run of " + launch.kernel->program.name + ": " + launch.kernel->undry);
   }
   const auto of_gpu = [](Profile p) { return p == Profile::gpu_hopper; };
   if (of_gpu(options.profile) != of_gpu(launch.kernel->profile)) {

@@ -212,13 +212,21 @@ void Memory::load(Instance& x, int site, const std::int64_t* addresses, const st
     const std::int64_t bytes = (end - i) * width;
     const Place at = place(site, addresses[i], bytes);
     const GlobalStorage& s = storages_[at.storage];
+    const auto counted = [&] {
+      Requested& r = x.requested[static_cast<std::size_t>(site) * storages_.size() + at.storage];
+      r.read_bytes += bytes;
+      if (at.storage != last) ++r.times;
+      last = at.storage;
+      i = end;
+    };
+    if (to == nullptr) {
+      counted();
+      continue;
+    }
+    if (s.stale) x.fail_value();
     std::memcpy(to + i * width, s.bytes + at.offset, static_cast<std::size_t>(bytes));
     x.last_read = addresses[i];
     note_read(x, site, at, bytes);
-    Requested& r = x.requested[static_cast<std::size_t>(site) * storages_.size() + at.storage];
-    r.read_bytes += bytes;
-    if (at.storage != last) ++r.times;
-    last = at.storage;
     if (any_undefined(at, bytes)) {
       for (std::int64_t k = i; k < end; ++k) {
         const Origin o = undefined_at(addresses[k], width);
@@ -228,7 +236,7 @@ void Memory::load(Instance& x, int site, const std::int64_t* addresses, const st
         undefined.bytes()[k] = std::byte{o == kAnyRead ? x.undefined() : o};
       }
     }
-    i = end;
+    counted();
   }
 }
 
@@ -250,6 +258,17 @@ void Memory::store(Instance& x, int site, const std::int64_t* addresses, const s
     while (end < n && follows(addresses[end - 1], addresses[end], width) && on(end)) ++end;
     const std::int64_t bytes = (end - i) * width;
     const Place at = place(site, addresses[i], bytes);
+    const auto counted = [&] {
+      Requested& r = x.requested[static_cast<std::size_t>(site) * storages_.size() + at.storage];
+      r.written_bytes += bytes;
+      if (at.storage != last) ++r.times;
+      last = at.storage;
+      i = end;
+    };
+    if (from == nullptr) {
+      counted();
+      continue;
+    }
     // Lanes whose addresses rise are apart: most stores.
     if (addresses[i] < reach && !std::exchange(checked, true))
       check_lanes(x, site, addresses, mask, n, width, from);
@@ -257,16 +276,12 @@ void Memory::store(Instance& x, int site, const std::int64_t* addresses, const s
     note_write(x, site, at, from + i * width, bytes);
     std::memcpy(storages_[at.storage].bytes + at.offset, from + i * width,
                 static_cast<std::size_t>(bytes));
-    Requested& r = x.requested[static_cast<std::size_t>(site) * storages_.size() + at.storage];
-    r.written_bytes += bytes;
-    if (at.storage != last) ++r.times;
-    last = at.storage;
     if (any_undefined(at, bytes)) define(addresses[i], bytes);
     for (std::int64_t k = i; undefined != nullptr && k < end; ++k) {
       const auto o = std::to_integer<Origin>(undefined[k]);
       if (o != 0) mark_undefined({at.storage, at.offset + (k - i) * width}, width, o);
     }
-    i = end;
+    counted();
   }
 }
 
@@ -291,10 +306,22 @@ std::optional<Memory::Lanes> Memory::place_of(const Strided& lanes, std::int64_t
                any_undefined({v->storage, offset}, bytes)};
 }
 
+/// Of a dry run.
+bool Memory::count(Instance& x, int site, const Strided& lanes, std::int64_t width,
+                   std::int64_t Requested::*bytes) const {
+  const auto at = place_of(lanes, width);
+  if (!at) return false;
+  Requested& r = x.requested[static_cast<std::size_t>(site) * storages_.size() + at->storage];
+  r.*bytes += lanes.lanes * width;
+  ++r.times;
+  return true;
+}
+
 bool Memory::load(Instance& x, int site, const Strided& lanes, std::int64_t width, std::byte* to) {
   if (lanes.lanes == 0) return true;
+  if (to == nullptr) return count(x, site, lanes, width, &Requested::read_bytes);
   const auto at = inside(lanes, width);
-  if (!at) return false;
+  if (!at || storages_[at->storage].stale) return false;
   x.last_read = lanes.address;
   const std::int64_t base = lanes.first() - at->offset;
   load_strided(lanes, width, storages_[at->storage].bytes + (lanes.address - base), to);
@@ -316,6 +343,7 @@ bool Memory::store(Instance& x, int site, const Strided& lanes, std::int64_t wid
     if (alone_) changed(x);
     return true;
   }
+  if (from == nullptr) return count(x, site, lanes, width, &Requested::written_bytes);
   const auto at = inside(lanes, width);
   if (!at || !lanes.disjoint(width)) return false;
   if (alone_) changed(x);
@@ -382,6 +410,7 @@ std::byte* Memory::atomic(Instance& x, int site, std::int64_t address, std::int6
   ++r.times;
   r.read_bytes += width;
   r.written_bytes += width;
+  if (x.dry) return nullptr;
   if (Accesses* const accesses = seen_[at.storage].accesses.get()) accesses->save(at.offset, width);
   return storages_[at.storage].bytes + at.offset;
 }

@@ -44,6 +44,10 @@ struct Site {
   int number = -1;                       ///< among the accesses of its module
   std::int64_t elements = 1;             ///< of its pointers
   std::vector<WarpLayout> layouts = {};  ///< where they are asked for
+  // Of a dry run (dry.hpp).
+  std::size_t step = SIZE_MAX;             ///< of the main code
+  std::vector<StepNote::Slot> where = {};  ///< its pointers and its mask
+  bool wanted = false;                     ///< what it reads decides something
 };
 
 /// What a site asked of a storage: every lane that is not masked off counts.
@@ -67,7 +71,8 @@ struct GlobalStorage {
   DType dtype = DType::f32;
   std::byte* bytes = nullptr;
   std::int64_t size = 0;
-  bool watched = true;                 ///< for races
+  bool watched = true;  ///< for races
+  bool stale = false;   ///< of a dry run: what a run would have written there is not known
   const std::byte* outside = nullptr;  ///< where the caller has it: what its own pointers say
 };
 
@@ -107,6 +112,8 @@ class Memory {
   /// becomes ours.
   std::int64_t of_caller(std::int64_t address) const;
 
+  /// Of a dry run `to` and `from` are null, and all is done but that nothing is copied or noted.
+  ///
   /// n lanes of `width` bytes at `addresses`; `mask` (null: all) says which are accessed. `to` and
   /// `undefined` get lane i at i; undefined is made where it is needed.
   void load(Instance& x, int site, const std::int64_t* addresses, const std::byte* mask,
@@ -121,8 +128,8 @@ class Memory {
   /// Of a load or store that was done, whose site has layouts.
   void count_sectors(Instance& x, int site, const std::int64_t* addresses, const std::byte* mask,
                      std::int64_t n, std::int64_t width) const;
-  /// The bytes of one lane of an atomic, which may change them; `acquire`, `release`: as its memory
-  /// order says.
+  /// The bytes of one lane of an atomic (null: of a dry run), which may change them; `acquire`,
+  /// `release`: as its memory order says.
   std::byte* atomic(Instance& x, int site, std::int64_t address, std::int64_t width);
   /// It counts as a read for races, so that other programs' stores conflict with it, and neither
   /// their atomics nor their loads. After what it acquires.
@@ -191,6 +198,8 @@ class Memory {
   Place place(int site, std::int64_t address, std::int64_t bytes) const;
   /// Of all lanes: nothing if one is outside, or what it accesses may be undefined.
   std::optional<Place> inside(const Strided& lanes, std::int64_t width) const;
+  bool count(Instance& x, int site, const Strided& lanes, std::int64_t width,
+             std::int64_t Requested::*bytes) const;
   [[noreturn]] void fail_bounds(int site, std::int64_t address, std::int64_t bytes) const;
   [[noreturn]] void fail_race(Instance& x, int site, std::size_t storage, const Conflict& c,
                               bool writes) const;

@@ -5,6 +5,7 @@
 #include "sim/diagnostics/diagnostic.hpp"
 #include "triton/combine.hpp"
 #include "triton/contract.hpp"
+#include "triton/dry.hpp"
 #include "triton/many_dims.hpp"
 #include "triton/offsets.hpp"
 #include "triton/regular_values.hpp"
@@ -63,6 +64,12 @@ int site_of(Planner& p, const Operation& op, Site::Kind kind) {
                      .number = static_cast<int>(p.integer_or(op, kNumber, -1)),
                      .elements = pointer.shape.elems()});
   return static_cast<int>(k.sites.size()) - 1;
+}
+
+void note_access(Planner& p, int site, std::vector<StepNote::Slot> where) {
+  Site& s = kernel_of(p).sites[static_cast<std::size_t>(site)];
+  s.step = p.position() - 1;
+  s.where = std::move(where);
 }
 
 void note_print(Planner& p) { kernel_of(p).prints = true; }
@@ -124,6 +131,7 @@ std::unique_ptr<Kernel> plan_kernel(Module module, Profile profile, bool fusion,
   std::map<int, Planner::MadeBy> made;
   planner.keep_element_ops(made);
   planner.plan_function(main, program.main);
+  plan_dry_run(*kernel);
   if (regular) kernel->form = grid_form(module, main, made, kernel->sites);
   for (std::size_t i = 0; i < kernel->parameters.size(); ++i)
     kernel->parameters[i].slot = program.main.arguments[i];

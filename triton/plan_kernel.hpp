@@ -36,6 +36,7 @@ struct Kernel {
   std::optional<DType> products;
   bool tf32 = false;
   std::shared_ptr<const GridForm> form = nullptr;  ///< its programs may run together
+  std::string undry;                               ///< why it has no dry run; "": it has
 };
 
 /// The module's ops are changed on the way (combine.hpp, and for Profile::gpu_hopper contract.hpp).
@@ -48,6 +49,8 @@ std::unique_ptr<Kernel> plan_kernel(Module module, Profile profile = Profile::ex
 
 /// For rules: the number of an access to memory, in the order of the program.
 int site_of(Planner& p, const Operation& op, Site::Kind kind);
+/// For rules: the last step is that access; slots that decide where it is.
+void note_access(Planner& p, int site, std::vector<StepNote::Slot> where);
 /// For rules: the kernel prints; has loops that may wait; has pointers that are no argument's;
 /// multiplies matrices of that type.
 void note_print(Planner& p);

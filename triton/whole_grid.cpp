@@ -331,7 +331,7 @@ class Grid {
         if (!row(id, grid[axis_])) return false;
       }
     }
-    return apart();
+    return launch_.dry || apart();
   }
 
   void run(std::vector<Requested>& requested, std::int64_t& together,
@@ -350,10 +350,10 @@ class Grid {
         Requested& q = requested[at(g.site) * storages + r.storage];
         q.times += c.programs;
         (g.kind == GridOp::Kind::load ? q.read_bytes : q.written_bytes) += bytes;
-        if (g.kind == GridOp::Kind::store && memory_.declared_undefined(r.storage))
+        if (g.kind == GridOp::Kind::store && !launch_.dry && memory_.declared_undefined(r.storage))
           memory_.define(r.lanes.address, bytes);
       }
-      run(c);
+      if (!launch_.dry) run(c);
     }
   }
 
@@ -569,6 +569,7 @@ class Grid {
     r.storage = place->storage;
     r.memory = place->memory;
     if (c.programs == 1) return true;
+    if (launch_.dry) return true;
     r.flat = r.lanes.rank == 1 && r.lanes.step[0] == width && r.lanes.apart[0] == 1;
     if (place->undefined && !(store && r.flat)) return false;
     // Elements lie where their type may.

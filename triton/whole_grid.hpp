@@ -34,6 +34,7 @@ struct GridLaunch {
   std::array<std::int64_t, 3> grid{1, 1, 1};
   std::vector<Scalar> arguments;  ///< of each parameter; of a pointer its address, an i64
   int threads = 1;
+  bool dry = false;  ///< what they ask for is counted, and that is all
 };
 
 /// Runs all programs and adds what they asked for, FLOP left out. `alone(i)` runs program i as

@@ -16,6 +16,7 @@ Worker::Worker(const Running& of, Memory& memory)
   take_over();
   instance_.bounds = &bounds_;
   instance_.printed = &printed;
+  instance_.dry = of.options.dry;
   const Kernel& kernel = *of.launch.kernel;
   for (std::size_t i = 0; i < kernel.parameters.size(); ++i) {
     const Parameter& p = kernel.parameters[i];

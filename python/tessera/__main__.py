@@ -19,6 +19,8 @@ def main(words=None):
     run.add_argument("--time-limit", type=float, metavar="SECONDS")
     run.add_argument("--cuda", action="store_true", help='answer for programs that say "cuda"')
     run.add_argument("--views", action="store_true", help="what is outside of a tensor that is a view is an error, though inside its allocation")
+    run.add_argument("--dry", action="store_true", help="count and check what is accessed, and compute nothing")
+    run.add_argument("--resources", action="store_true", help="kernels that take more of an SM than it has fail, by what Triton's compiler makes of them")
     run.add_argument("--sectors", action="store_true", help="count what warps ask of the L1, for the layouts that Triton's compiler chooses")
     run.add_argument("--json", metavar="FILE", help="tessera.run/1 of each launch")
     run.add_argument("--html", metavar="FILE", help="a page with every launch")
@@ -37,7 +39,7 @@ def _run(asked):
         try:
             report = stack.enter_context(simulate_triton(
                 asked.device, asked.checks, threads=asked.threads, profile=asked.profile, time_limit=asked.time_limit,
-                cuda=asked.cuda, sectors=asked.sectors, views=asked.views))
+                cuda=asked.cuda, sectors=asked.sectors, views=asked.views, dry=asked.dry, resources=asked.resources))
         except ValueError as e:
             sys.stderr.write(f"tessera: {str(e).strip()}\n")
             return 2

@@ -1,7 +1,11 @@
 """NumPy arrays as arguments of Triton kernels."""
+import math
+import mmap
 import weakref
 
 import numpy as np
+
+_NO_RESERVE = 0x4000  # MAP_NORESERVE of Linux, which Python does not name
 
 
 class DeviceArray:
@@ -44,6 +48,20 @@ class DeviceArray:
         from tessera import _triton
 
         made = cls(np.empty(shape, dtype))
+        _triton.declare_undefined(made._tessera_base, made._tessera_bytes)
+        weakref.finalize(made._owner, _triton.declare_defined, made._tessera_base)
+        return made
+
+    @classmethod
+    def reserved(cls, shape, dtype=np.float32):
+        """As `empty`, of addresses that have no memory until somebody touches them: for simulate_triton(dry=True), as large
+        as an array of a real model."""
+        from tessera import _triton
+
+        dtype = np.dtype(dtype)
+        elements = math.prod(shape) if isinstance(shape, (tuple, list)) else shape
+        memory = mmap.mmap(-1, max(1, elements * dtype.itemsize), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NO_RESERVE)
+        made = cls(np.frombuffer(memory, dtype, elements).reshape(shape))
         _triton.declare_undefined(made._tessera_base, made._tessera_bytes)
         weakref.finalize(made._owner, _triton.declare_defined, made._tessera_base)
         return made

@@ -14,7 +14,7 @@ _CHECKS = ("all", "report")
 
 @contextlib.contextmanager
 def simulate_triton(device="h100", checks="all", *, threads=0, profile="exact", time_limit=None, cuda=False,
-                    sectors=False, views=False):
+                    sectors=False, views=False, dry=False, resources=False):
     """Runs each Triton kernel launched inside on a simulated GPU, on the caller's memory; gives a TritonReport.
 
     Arguments of kernels are torch's CPU tensors, or DeviceArrays around NumPy's arrays. No GPU is needed, and no torch.
@@ -37,6 +37,14 @@ def simulate_triton(device="h100", checks="all", *, threads=0, profile="exact", 
     views: True: an argument that is a view (x[3], x[:, 0]) ends where the view ends, not where its allocation does. Not
       the default: programs give a slice to say where to begin.
 
+    dry: True: no element of a tensor is read, computed or written: what programs access is counted from addresses and masks,
+      and checked, so that shapes may be a real model's (DeviceArray.reserved: arrays without memory). Races are not looked for.
+      A load that decides where another access is, or which way a program goes, reads its elements.
+
+    resources: True: what a kernel takes of an SM is what Triton's compiler and ptxas make of it for the GPU (some seconds more per
+      kernel that is compiled): Triton raises OutOfResources where its shared memory is more than the device's, and autotuning
+      leaves such configurations out, as on a GPU; n_regs and n_spills of a compiled kernel are the GPU's.
+
     Autotuning, triton.testing.do_bench and torch.cuda.Event read the device's predicted time (predict/grid_time.hpp).
     """
     import triton
@@ -58,12 +66,14 @@ def simulate_triton(device="h100", checks="all", *, threads=0, profile="exact", 
     if whole is not None and not whole.report.calls and os.environ.get("TRITON_DEFAULT_BACKEND") == "tessera":
         _triton_report.stop()
     _triton.start(device=device, threads=threads, profile=profile, time_limit=time_limit or 0.,
-                  most_launched=_MOST_CALLS, views=views)
+                  most_launched=_MOST_CALLS, views=views, dry=dry)
     with contextlib.ExitStack() as undo:
         undo.callback(_triton_report.stop)
-        simulated = driver.TesseraDriver(device, cuda, sectors)
+        simulated = driver.TesseraDriver(device, cuda, sectors, resources)
         undo.callback(setattr, compiler.TesseraBackend, "sectors", compiler.TesseraBackend.sectors)
         compiler.TesseraBackend.sectors = sectors
+        undo.callback(setattr, compiler.TesseraBackend, "resources", compiler.TesseraBackend.resources)
+        compiler.TesseraBackend.resources = resources
         tensors = None
         if "torch" in sys.modules or (cuda and importlib.util.find_spec("torch") is not None):
             from tessera import _torch

@@ -83,8 +83,13 @@ def test_what_is_wrong(tessera, launch):
     assert "error[mismatch]" in tessera("run", launch(expected=np.zeros(100, np.float32)), status=1)
 
 
+def test_a_dry_run_computes_nothing(tessera, launch):
+    text = tessera("run", launch(expected=np.zeros(100, np.float32)), "--dry")
+    assert "--dry computes nothing" in text
+    assert "error[oob-index]: it reads element 100 of x, which has 100" in tessera("run", launch(n=101), "--dry", status=1)
+
+
 def test_what_there_is_not(tessera, launch):
-    assert "--dry is not built for Triton launches yet" in tessera("run", launch(), "--dry", status=2)
     assert "--profile mxu is not built for Triton launches" in tessera("run", launch(), "--profile", "mxu", status=2)
     assert "a golden is not built for Triton launches yet" in tessera("golden", "make", launch(), "--out", "g", status=2)
     assert "args are 3 without constexprs; add_scale takes 4" in tessera(

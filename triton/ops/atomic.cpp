@@ -126,6 +126,26 @@ void each_lane(Exec& x, int site, std::int64_t n, std::int64_t width, std::int64
   }
 }
 
+/// Of a dry run: what was there is not known, and may decide nothing.
+void count(Instance& x, int site, std::int64_t n, std::int64_t width, const Vector& pointers,
+           const Vector& mask) {
+  if (x.memory.sites()[static_cast<std::size_t>(site)].wanted) x.fail_value();
+  const auto* const addresses = reinterpret_cast<const std::int64_t*>(pointers.data.bytes());
+  for (std::int64_t e = 0; e < n; ++e) {
+    if (mask.data && mask.data.bytes()[e] == std::byte{0}) continue;
+    if (const Origin o = pointers.poison_at(e)) {
+      if (read_of(o) != kWrapped) x.fail_value();
+      fail_poison(o, "an address", x.wrapped);
+    }
+    x.memory.atomic(x, site, addresses[e], width);
+  }
+}
+StepNote::Slot place(const Operand& o, DType dtype) {
+  // Of no operand: one that nothing makes, and always known.
+  if (o.slot < 0) return {.slot = 0, .dtype = dtype, .shape = {}, .regular = true};
+  return {o.tensor ? Type::Kind::vector : Type::Kind::scalar, o.slot, dtype, {}};
+}
+
 template <class F>
 void plan_update(Planner& p, const Operation& op, int values, int mask_at, F&& make_update) {
   const Type& t = p.type(op.results[0]);
@@ -156,6 +176,11 @@ void plan_update(Planner& p, const Operation& op, int values, int mask_at, F&& m
     if (on.data) {
       if (const Origin o = on.first_poison(0, n)) fail_poison(o, "a mask");
     }
+    if (x.dry) {
+      count(instance(x), site, n, width, addresses, on);
+      if (!to.tensor) x.set(to.slot, std::int64_t{0}, kAnyRead);
+      return;
+    }
     const Vector a = value[0].get(x);
     const Vector b = value[1].get(x);
     Vector before{StorageHandle(
@@ -166,6 +191,7 @@ void plan_update(Planner& p, const Operation& op, int values, int mask_at, F&& m
               make_update(a, b, width));
     to.set(x, std::move(before), width);
   });
+  note_access(p, site, {place(pointer, DType::i64), place(mask, DType::boolean)});
   p.reads_memory(op, -1);
 }
 
@@ -222,6 +248,10 @@ void plan_poll(Planner& p, const Operation& op) {
       fail_ref("tt.atomic_poll with a timeout that is not 0: how long programs take is not known");
     for (;;) {
       const std::byte* const at = i.memory.atomic(i, site, address, width);
+      if (x.dry) {  // another program may do it
+        x.set(to, true);
+        return;
+      }
       if (const Origin o = i.memory.undefined_at(address, width))
         fail_poison(o == kAnyRead ? x.undefined() : o, "a wait");
       const bool same = std::memcmp(at, wanted.bytes.data(), static_cast<std::size_t>(width)) == 0;
@@ -232,6 +262,7 @@ void plan_poll(Planner& p, const Operation& op) {
       Memory::left_unchanged(i, address);
     }
   });
+  note_access(p, site, {{Type::Kind::scalar, pointer, DType::i64, {}}});
   p.reads_memory(op, -1);
 }
 

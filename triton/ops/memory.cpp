@@ -63,8 +63,9 @@ void plan_addptr(Planner& p, const Operation& op) {
 void defined(const Exec& x, const Vector& v, const std::byte* on, std::int64_t n,
              const char* what) {
   for (std::int64_t e = 0; v.poison && e < n; ++e) {
-    if ((on == nullptr || on[e] != std::byte{0}) && v.is_poison(e))
-      fail_poison(v.poison_at(e), what, x.wrapped);
+    if ((on != nullptr && on[e] == std::byte{0}) || !v.is_poison(e)) continue;
+    if (x.dry && read_of(v.poison_at(e)) != kWrapped) x.fail_value();
+    fail_poison(v.poison_at(e), what, x.wrapped);
   }
 }
 
@@ -83,6 +84,19 @@ struct Access {
   void read(Planner& p) const {
     if (pointer_slot >= 0) p.read(pointer_slot);
     if (mask_slot >= 0) p.read(mask_slot);
+  }
+
+  std::vector<StepNote::Slot> where() const {
+    std::vector<StepNote::Slot> all;
+    const auto add = [&](const RegularView& view, int slot) {
+      if (slot >= 0)
+        all.push_back({Type::Kind::vector, slot, dtype, shape});
+      else if (view.splat)
+        all.push_back({Type::Kind::scalar, view.slot, view.dtype, {}});
+    };
+    add(pointers, pointer_slot);
+    if (masked) add(mask, mask_slot);
+    return all;
   }
 
   /// The lanes that it accesses, if both are regular now; `full`: all.
@@ -139,6 +153,17 @@ Access access_of(Planner& p, const Type& t, int pointer, int mask) {
   a.pointer_slot = p.vector(pointer);
   if (a.masked) a.mask_slot = p.vector(mask);
   return a;
+}
+
+/// Of a dry run: its values are nobody's.
+bool counts_alone(const Exec& x, int site) {
+  return x.dry &&
+         !static_cast<const Instance&>(x).memory.sites()[static_cast<std::size_t>(site)].wanted;
+}
+std::vector<StepNote::Slot> scalar_places(int pointer, int mask) {
+  std::vector<StepNote::Slot> all{{Type::Kind::scalar, pointer, DType::i64, {}}};
+  if (mask >= 0) all.push_back({Type::Kind::scalar, mask, DType::boolean, {}});
+  return all;
 }
 
 bool has_layouts(const Instance& x, int site) {
@@ -216,10 +241,14 @@ void plan_load(Planner& p, const Operation& op) {
       StorageHandle undefined;
       s = {};
       Instance& i = instance(x);
-      i.memory.load(i, site, &address, nullptr, 1, width, s.bytes.data(), undefined);
+      const bool counts = counts_alone(x, site);
+      i.memory.load(i, site, &address, nullptr, 1, width, counts ? nullptr : s.bytes.data(),
+                    undefined);
+      if (counts) s.poison = kAnyRead;
       if (has_layouts(i, site)) i.memory.count_sectors(i, site, &address, nullptr, 1, width);
       if (undefined) s.poison = std::to_integer<Origin>(undefined.bytes()[0]);
     });
+    note_access(p, site, scalar_places(pointer, mask));
     p.reads_memory(op, -1);
     return;
   }
@@ -250,8 +279,18 @@ void plan_load(Planner& p, const Operation& op) {
   };
   p.emit([=](Exec& x) {
     Instance& i = instance(x);
-    Vector v{StorageHandle(Storage::allocate(static_cast<std::size_t>(n * width)))};
     bool full = false;
+    if (counts_alone(x, site)) {
+      if (const auto lanes = access.strided(x, full);
+          !lanes || !i.memory.load(i, site, *lanes, width, nullptr)) {
+        StorageHandle none;
+        const Access::Lanes each = access.lanes(x);
+        i.memory.load(i, site, each.addresses(), each.on(), n, width, nullptr, none);
+      }
+      if (has_layouts(i, site)) count_sectors(i, site, access, width);
+      return;
+    }
+    Vector v{StorageHandle(Storage::allocate(static_cast<std::size_t>(n * width)))};
     if (const auto lanes = access.strided(x, full)) {
       if (!full) others(x, v, elements_of(x, access.mask).data.bytes());
       if (i.memory.load(i, site, *lanes, width, v.data.bytes())) {
@@ -268,6 +307,7 @@ void plan_load(Planner& p, const Operation& op) {
     x.vector(to) = std::move(v);
     if (has_layouts(i, site)) i.memory.count_sectors(i, site, lanes.addresses(), on, n, width);
   });
+  note_access(p, site, access.where());
   p.reads_memory(op, -1);
 }
 
@@ -289,9 +329,11 @@ void plan_store(Planner& p, const Operation& op) {
       const Scalar& s = x.scalars[static_cast<std::size_t>(value)];
       const auto poison = std::byte{s.poison};
       Instance& i = instance(x);
-      i.memory.store(i, site, &address, nullptr, 1, width, s.bytes.data(), &poison);
+      i.memory.store(i, site, &address, nullptr, 1, width, x.dry ? nullptr : s.bytes.data(),
+                     &poison);
       if (has_layouts(i, site)) i.memory.count_sectors(i, site, &address, nullptr, 1, width);
     });
+    note_access(p, site, scalar_places(pointer, mask));
     return;
   }
   const Access access = access_of(p, t, op.operands[0], masked ? op.operands[2] : -1);
@@ -303,16 +345,19 @@ void plan_store(Planner& p, const Operation& op) {
     Instance& i = instance(x);
     bool full = false;
     if (const auto lanes = access.strided(x, full);
-        lanes && !v.poison && i.memory.store(i, site, *lanes, width, v.data.bytes())) {
+        lanes && !v.poison &&
+        i.memory.store(i, site, *lanes, width, x.dry ? nullptr : v.data.bytes())) {
       if (has_layouts(i, site)) count_sectors(i, site, access, width);
       return;
     }
     const Access::Lanes lanes = access.lanes(x);
-    i.memory.store(i, site, lanes.addresses(), lanes.on(), access.elems, width, v.data.bytes(),
-                   v.poison ? v.poison.bytes() : nullptr);
+    i.memory.store(i, site, lanes.addresses(), lanes.on(), access.elems, width,
+                   x.dry ? nullptr : v.data.bytes(),
+                   v.poison && !x.dry ? v.poison.bytes() : nullptr);
     if (has_layouts(i, site))
       i.memory.count_sectors(i, site, lanes.addresses(), lanes.on(), access.elems, width);
   });
+  note_access(p, site, access.where());
 }
 
 /// Integers that are addresses, of the caller's memory if they come from there.

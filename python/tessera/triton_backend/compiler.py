@@ -9,7 +9,7 @@ from triton._C import libtriton
 from triton._C.libtriton import ir, passes
 from triton.backends.nvidia import compiler as _cuda  # ours up to TTIR
 
-from tessera.triton_backend import assembly, warp_layouts
+from tessera.triton_backend import assembly, resources, warp_layouts
 
 OLDEST = (3, 7)  # of Triton's versions, those that export what prints generic form
 
@@ -62,6 +62,7 @@ class TesseraBackend(_cuda.CUDABackend):
 
     targets = {"tessera"}  # that are ours; a simulation that answers for "cuda" adds it
     sectors = False  # a simulation that counts them sets it
+    resources = False  # one that asks what of an SM a kernel takes
 
     @staticmethod
     def supports_target(target):
@@ -72,17 +73,21 @@ class TesseraBackend(_cuda.CUDABackend):
         self.binary_ext = "tessera"
 
     def hash(self):
-        return f"tessera-2-{self.target.backend}-{self.target.arch}{'-sectors' if self.sectors else ''}"
+        return f"tessera-2-{self.target.backend}-{self.target.arch}{'-sectors' if self.sectors else ''}{'-resources' if self.resources else ''}"
 
     def add_stages(self, stages, options, language=None):
         if language is not None and language.name != "TRITON":
             raise NotImplementedError("tessera simulates kernels of Triton's language, not Gluon's")
         capability = self._parse_arch(options.arch)
+        of_gpu = []  # the module with its descriptors
 
         def ttir(module, metadata):
             metadata.update(name=module.get_entry_func_name(), shared=0, tmem_size=None, tensordesc_meta=[],
                             global_scratch_size=0, global_scratch_align=1, profile_scratch_size=0, profile_scratch_align=1)
-            return without_descriptors(self.make_ttir(module, metadata, options, capability))
+            made = self.make_ttir(module, metadata, options, capability)
+            if self.resources:
+                of_gpu.append(str(made))
+            return without_descriptors(made)
 
         stages["ttir"] = ttir
 
@@ -93,6 +98,12 @@ class TesseraBackend(_cuda.CUDABackend):
                 settings["layouts"], why = warp_layouts.asked(text, capability, settings["options"])
                 if settings["layouts"] is None:
                     warnings.warn(f"the sectors of {metadata['name']} are not counted: Triton's compiler makes nothing of it for a GPU: {why}")
+            if self.resources and of_gpu:
+                settings["resources"], why = resources.asked(of_gpu[-1], capability, settings["options"])
+                if settings["resources"] is None:
+                    warnings.warn(f"what {metadata['name']} takes of an SM is not known: Triton's compiler makes nothing of it for a GPU: {why}")
+                else:
+                    metadata["shared"] = settings["resources"]["shared"]
             return f"{json.dumps(settings)}\n{text}".encode()
 
         stages["tessera"] = tessera

@@ -12,6 +12,7 @@ from triton.backends.compiler import GPUTarget
 from triton.backends.driver import DriverBase, decompose_descriptor
 
 from tessera import _triton, _triton_report
+from tessera.triton_backend import resources
 
 _ARCHES = {"a100": 80, "b200": 100, "h100": 90, "h200": 90, "l4": 89, "rtx-4090": 89}
 _FIRST_DEVICE = 1000
@@ -112,7 +113,9 @@ class _Utils:
         self._driver = driver
 
     def load_binary(self, name, kernel, shared, device):
-        return None, _specialisation(name, kernel), 0, 0, 1024
+        taken = json.loads(kernel[:kernel.index(b"\n")]).get("resources") or {"registers": 0, "spills": 0}
+        registers = taken["registers"]
+        return None, _specialisation(name, kernel), registers, taken["spills"], resources.most_threads(registers)
 
     def get_device_properties(self, device):
         _, _, cores, shared, hbm = self._driver.gpu
@@ -123,13 +126,13 @@ class _Utils:
 class TesseraDriver(DriverBase):
     """`device`: a GPU that tessera knows."""
 
-    def __init__(self, device=None, cuda=False, sectors=False):
+    def __init__(self, device=None, cuda=False, sectors=False, resources=False):
         self.gpu = _triton.gpu(device or os.environ.get("TESSERA_TRITON_DEVICE", "h100"))
         self.utils = _Utils(self)
         self.launcher_cls = _launcher
         name = self.gpu[0]
         self._target = GPUTarget("cuda" if cuda else "tessera", _ARCHES.get(name, 90), 32)
-        self._number = _FIRST_DEVICE + 4 * _triton.device_names().index(name) + 2 * sectors + cuda
+        self._number = _FIRST_DEVICE + 8 * _triton.device_names().index(name) + 4 * resources + 2 * sectors + cuda
 
     @staticmethod
     def is_active():

@@ -1,0 +1,85 @@
+"""simulate_triton(dry=True): arrays of a real model's size, of which no element is touched."""
+import numpy as np
+import pytest
+
+pytest.importorskip("triton")
+
+import tessera
+import triton
+import triton.language as tl
+from tessera import DeviceArray
+
+COLUMNS = 1 << 14
+
+
+@triton.jit
+def scale_rows(x, out, stride, BLOCK: tl.constexpr):
+    row = tl.program_id(0) * stride
+    i = tl.arange(0, BLOCK)
+    tl.store(out + row + i, tl.load(x + row + i) * 2)
+
+
+@triton.jit
+def scale_wide_rows(x, out, stride, BLOCK: tl.constexpr):
+    row = tl.program_id(0).to(tl.int64) * stride
+    i = tl.arange(0, BLOCK)
+    tl.store(out + row + i, tl.load(x + row + i) * 2)
+
+
+@triton.jit
+def gather(index, x, out, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + i, tl.load(x + tl.load(index + i)))
+
+
+def dry_rows(kernel, rows):
+    x, out = (DeviceArray.reserved((rows, COLUMNS)) for _ in range(2))
+    with tessera.simulate_triton(dry=True) as report:
+        kernel[(rows,)](x, out, COLUMNS, BLOCK=1024)
+    return report.calls[0]
+
+
+def test_two_to_the_31_elements_are_counted():
+    rows = 1 << 17
+    call = dry_rows(scale_rows, rows)
+    assert call.json["dry"]
+    assert {line["ref"]: (line["read_bytes"], line["write_bytes"]) for line in call.json["traffic"]["lines"]} == {
+        "x": (rows * 4096, 0), "out": (0, rows * 4096)}
+    assert call.predicted_seconds > 0
+
+
+def test_a_row_more_wraps_and_is_told_with_its_line():
+    rows = (1 << 17) + 1
+    with pytest.raises(tessera.KernelError) as wrong:
+        dry_rows(scale_rows, rows)
+    text = str(wrong.value)
+    assert "does not fit its type, and wraps" in text
+    assert "grid (x=131072, y=0, z=0)" in text
+    lines = open(__file__).read().splitlines()
+    wraps = next(i for i, line in enumerate(lines, 1) if "row = tl.program_id(0) * stride" in line)
+    assert f"test_dry.py:{wraps}" in text
+    dry_rows(scale_wide_rows, rows)
+
+
+def test_memory_is_left_alone():
+    x = np.ones((4, COLUMNS), np.float32)
+    out = np.zeros((4, COLUMNS), np.float32)
+    with tessera.simulate_triton(dry=True):
+        scale_rows[(4,)](DeviceArray(x), DeviceArray(out), COLUMNS, BLOCK=1024)
+    assert (out == 0).all() and (x == 1).all()
+
+
+def test_an_index_that_is_loaded_is_read():
+    index = DeviceArray(np.array([5, 5, 0, (1 << 31) + 7] * 256, np.int64))
+    x = DeviceArray.reserved((1 << 31) + 8)
+    with tessera.simulate_triton(dry=True):
+        gather[(4,)](index, x, DeviceArray.empty(1024), BLOCK=256)
+    short = DeviceArray.reserved((1 << 31) + 7)
+    with pytest.raises(tessera.KernelError, match="reads element 2147483655 of x"), tessera.simulate_triton(dry=True):
+        gather[(4,)](index, short, DeviceArray.empty(1024), BLOCK=256)
+
+
+def test_an_index_that_is_not_there_is_asked_for():
+    with pytest.raises(tessera.KernelError, match="decides by values") as wrong, tessera.simulate_triton(dry=True):
+        gather[(4,)](DeviceArray.reserved(1024, np.int64), DeviceArray.reserved(1024), DeviceArray.empty(1024), BLOCK=256)
+    assert wrong.value.kind == "unsupported"
