@@ -15,6 +15,7 @@
 #include "cli/recorded.hpp"
 #include "golden/validate.hpp"
 #include "golden/verdict.hpp"
+#include "memory_model/file.hpp"
 #include "memory_model/npy.hpp"
 
 namespace tessera::cli {
@@ -322,9 +323,10 @@ int replay_command(const Kernels& kernels, const RunArguments& a, const ReplayAr
       said = different(error.diagnostic.headline);
     }
     ++of[static_cast<int>(said.verdict)];
-    fmt::print("{:>4}  {} {} {}  {}\n      {}\n", n, before.operation, before.key.dtype,
-               before.key.sizes, ran, said.text);
-    for (const std::string& detail : said.details) fmt::print("      {}\n", detail);
+    const auto show = [](const std::string& text) { fmt::print("{}", printable(text)); };
+    show(fmt::format("{:>4}  {} {} {}  {}\n      {}\n", n, before.operation, before.key.dtype,
+                     before.key.sizes, ran, said.text));
+    for (const std::string& detail : said.details) show(fmt::format("      {}\n", detail));
     std::fflush(stdout);
   }
   const char* const names[] = {"the same", "within the bound", "different", "not replayed"};

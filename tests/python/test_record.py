@@ -237,3 +237,11 @@ def test_a_module_is_kept_with_its_call(tessera, tmp_path, records):
     noted = line["inputs"][0]
     np.save(tmp_path / "calls" / noted["file"], np.zeros((32, 256), np.float32))
     assert "was changed: it is not the array that was recorded" in tessera("replay", "calls", status=3)
+
+
+def test_what_a_record_says_does_not_speak_to_the_terminal(tessera, rewrite):
+    tessera("run", "add_vectors", "n=2048", "--record", "calls")
+    rewrite(lambda line: line["key"].update(sizes="n=2048 \x1b[31m\x7f\x9b2J"))
+    said = tessera("replay", "calls")
+    assert "n=2048 \\x1b[31m\\x7f\\x9b2J  interpret" in said and "same bits" in said
+    assert all(c == "\n" or 0x20 <= ord(c) < 0x7f for c in said)
