@@ -156,7 +156,7 @@ def measure(program, file, out):
 
 def summary(name, rows):
     errors = sorted(abs(row["predicted"] / row["seconds"] - 1) for row in rows)
-    return f"| {name} | {len(errors)} | {statistics.median(errors):.1%} | {errors[int(0.9 * (len(errors) - 1))]:.1%} | {errors[-1]:.1%} |"
+    return f"| {name} | {len(errors)} | {statistics.median(errors):.1%} | {errors[math.ceil(0.9 * len(errors)) - 1]:.1%} | {errors[-1]:.1%} |"
 
 
 def table(out):
