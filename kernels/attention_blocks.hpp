@@ -86,4 +86,51 @@ Smem<int> key_lengths(Host& host, int batch, int kv_len, bool uneven) {
   return kept;
 }
 
+/// Sorted segment ids of each entry.
+template <class Host>
+std::vector<int> segment_ids(Host& host, int batch, int length) {
+  constexpr int kSegments = 4;
+  std::vector<int> ids;
+  for (int b = 0; b < batch; ++b) {
+    int cuts[kSegments - 1];
+    for (int& cut : cuts) cut = host.random(0, length);
+    for (int i = 0; i < length; ++i) {
+      int id = 0;
+      for (const int cut : cuts) id += i >= cut ? 1 : 0;
+      ids.push_back(id);
+    }
+  }
+  return ids;
+}
+
+/// For every block of one side, the first place of the other with a segment id of the block's, and
+/// one past the last: entry by entry. Both 0 if there is none.
+struct SegmentBounds {
+  std::vector<int> begin;
+  std::vector<int> end;
+
+  SegmentBounds(const std::vector<int>& ids, int block, const std::vector<int>& others, int batch) {
+    const int length = static_cast<int>(ids.size()) / batch;
+    const int other_length = static_cast<int>(others.size()) / batch;
+    for (int b = 0; b < batch; ++b) {
+      for (int i0 = 0; i0 < length; i0 += block) {
+        int from = other_length;
+        int to = 0;
+        for (int j = 0; j < other_length; ++j) {
+          bool seen = false;
+          for (int i = i0; i < lesser(i0 + block, length); ++i) {
+            seen = seen || ids[static_cast<std::size_t>(b * length + i)] ==
+                               others[static_cast<std::size_t>(b * other_length + j)];
+          }
+          if (!seen) continue;
+          from = lesser(from, j);
+          to = j + 1;
+        }
+        begin.push_back(lesser(from, to));
+        end.push_back(to);
+      }
+    }
+  }
+};
+
 }  // namespace tessera::kernels

@@ -18,6 +18,7 @@
 
 #include <cmath>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include "kernels/attention_blocks.hpp"
@@ -227,53 +228,20 @@ struct FlashAttention {
   template <class Host>
   void prepare(Host& host, Tiles t) {
     scale = 1.f / std::sqrt(static_cast<float>(head_dim));
-    const int q_blocks = ceil_div(q_len, t[0]);
     kv_lengths = key_lengths(host, batch, kv_len, ragged != 0);
     std::vector<int> begins;
     std::vector<int> ends;
     if (segments != 0) {
-      const auto q_ids =
-          host.template input<int>("q_seg", shape(batch, q_len, 1), sorted_ids(host, q_len));
-      const auto kv_ids =
-          host.template input<int>("kv_seg", shape(batch, 1, kv_len), sorted_ids(host, kv_len));
-      for (int b = 0; b < batch; ++b) {
-        for (int qi = 0; qi < q_blocks; ++qi) {
-          int begin = kv_len;
-          int end = 0;
-          for (int j = 0; j < kv_len; ++j) {
-            bool seen = false;
-            for (int i = qi * t[0]; i < lesser((qi + 1) * t[0], q_len); ++i) {
-              seen = seen || q_ids[static_cast<std::size_t>(b * q_len + i)] ==
-                                 kv_ids[static_cast<std::size_t>(b * kv_len + j)];
-            }
-            if (!seen) continue;
-            begin = lesser(begin, j);
-            end = j + 1;
-          }
-          begins.push_back(lesser(begin, end));
-          ends.push_back(end);
-        }
-      }
+      const auto q_ids = host.template input<int>("q_seg", shape(batch, q_len, 1),
+                                                  segment_ids(host, batch, q_len));
+      const auto kv_ids = host.template input<int>("kv_seg", shape(batch, 1, kv_len),
+                                                   segment_ids(host, batch, kv_len));
+      SegmentBounds bounds(q_ids, t[0], kv_ids, batch);
+      begins = std::move(bounds.begin);
+      ends = std::move(bounds.end);
     }
     kv_begin = host.keep("kv_begin", std::move(begins));
     kv_end = host.keep("kv_end", std::move(ends));
-  }
-
- private:
-  template <class Host>
-  std::vector<int> sorted_ids(Host& host, int length) const {
-    constexpr int kSegments = 4;
-    std::vector<int> ids;
-    for (int b = 0; b < batch; ++b) {
-      int cuts[kSegments - 1];
-      for (int& cut : cuts) cut = host.random(0, length);
-      for (int i = 0; i < length; ++i) {
-        int id = 0;
-        for (const int cut : cuts) id += i >= cut ? 1 : 0;
-        ids.push_back(id);
-      }
-    }
-    return ids;
   }
 };
 

@@ -10,6 +10,8 @@
 
 #include <cmath>
 #include <limits>
+#include <utility>
+#include <vector>
 
 #include "kernels/attention_blocks.hpp"
 #include "sim/body/spec.hpp"
@@ -46,9 +48,12 @@ struct FlashAttentionDkv {
   int window = 0;
   float softcap = 0;
   int ragged = 0;
+  int segments = 0;
 
   float scale = 0;       ///< of q . k, 1 / sqrt(head_dim)
   Smem<int> kv_lengths;  ///< keys of each batch entry
+  Smem<int> q_begin;     ///< first query that may see a block of keys by its segments
+  Smem<int> q_end;       ///< one past the last
 
   static constexpr auto sizes = params(
       size("batch", &FlashAttentionDkv::batch, "sequences"),
@@ -60,14 +65,16 @@ struct FlashAttentionDkv {
       size("causal", &FlashAttentionDkv::causal, "1: no key after the query"),
       size("window", &FlashAttentionDkv::window, "keys seen on each side, itself included; 0: all"),
       size("softcap", &FlashAttentionDkv::softcap, "bound of the scores; 0: none"),
-      size("ragged", &FlashAttentionDkv::ragged, "1: uneven kv_lengths (or --input kv_lengths=)"));
+      size("ragged", &FlashAttentionDkv::ragged, "1: uneven kv_lengths (or --input kv_lengths=)"),
+      size("segments", &FlashAttentionDkv::segments, "1: equal ids alone see each other"));
   static constexpr auto tiles = tile_names(tile("bk"), tile("bq"), tile("bd", "head_dim"));
   static constexpr std::array cases{
-      Case{"aligned, causal", {1, 2, 2, 256, 256, 64, 1, 0, 0, 0}, {32, 128, 64}},
-      Case{"ragged, grouped queries", {1, 4, 2, 100, 150, 64, 0, 0, 0, 0}, {32, 128, 64}},
-      Case{"window, softcap", {1, 2, 1, 200, 200, 64, 0, 50, 20, 0}, {32, 128, 64}},
-      Case{"ragged lengths, causal window", {3, 1, 1, 128, 128, 64, 1, 40, 0, 1}, {32, 128, 64}},
-      Case{"degenerate", {1, 1, 1, 1, 1, 1, 1, 0, 0, 0}, {1, 1, 1}}};
+      Case{"aligned, causal", {1, 2, 2, 256, 256, 64, 1, 0, 0, 0, 0}, {32, 128, 64}},
+      Case{"ragged, grouped queries", {1, 4, 2, 100, 150, 64, 0, 0, 0, 0, 0}, {32, 128, 64}},
+      Case{"window, softcap", {1, 2, 1, 200, 200, 64, 0, 50, 20, 0, 0}, {32, 128, 64}},
+      Case{"ragged lengths, causal window", {3, 1, 1, 128, 128, 64, 1, 40, 0, 1, 0}, {32, 128, 64}},
+      Case{"segments", {2, 4, 2, 150, 200, 64, 1, 0, 0, 0, 1}, {32, 128, 64}},
+      Case{"degenerate", {1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0}, {1, 1, 1}}};
 
   const char* valid(Tiles t) const {
     if (t[2] < head_dim) return "bd must hold a whole row: bd >= head_dim";
@@ -77,8 +84,14 @@ struct FlashAttentionDkv {
   TESSERA_FN SeenKeys seen() const { return {q_len, kv_len, causal != 0, window}; }
   /// The blocks of queries of a block of keys.
   TESSERA_FN auto blocks(auto b, auto kv, int bk, int bq) const {
-    return met_blocks(seen().first_query(kv * bk), seen().end_query(kv_lengths[b], kv * bk, bk),
-                      q_len, bq);
+    auto first = seen().first_query(kv * bk);
+    auto end = seen().end_query(kv_lengths[b], kv * bk, bk);
+    if (segments != 0) {
+      const auto at = b * ceil_div(kv_len, bk) + kv;
+      first = greater(first, q_begin[at]);
+      end = lesser(end, q_end[at]);
+    }
+    return met_blocks(first, end, q_len, bq);
   }
 
   TESSERA_FN auto spec(auto bk, auto bq, auto bd) const {
@@ -106,13 +119,20 @@ struct FlashAttentionDkv {
                          return self.blocks(b, kv, bk, bq).hi;
                        })
                  .as("q")),
-        scalars("kv_lengths", kv_lengths), in<T>("q", queries, of_q, q_block).pad(0),
-        in<T>("k", keys, of_kv, kv_block).pad(0), in<T>("v", keys, of_kv, kv_block).pad(0),
-        in<T>("dout", queries, of_q, q_block).pad(0),
+        scalars("kv_lengths", kv_lengths), scalars("q_begin", q_begin), scalars("q_end", q_end),
+        in<T>("q", queries, of_q, q_block).pad(0), in<T>("k", keys, of_kv, kv_block).pad(0),
+        in<T>("v", keys, of_kv, kv_block).pad(0), in<T>("dout", queries, of_q, q_block).pad(0),
         in<float>("lse", rows, of_rows, row_block).pad(0).uniform(4, 6),
-        in<float>("delta", rows, of_rows, row_block).pad(0), out<T>("dk", keys, of_kv, kv_block),
-        out<T>("dv", keys, of_kv, kv_block), accum<float>("dk_sum", bk, bd),
-        accum<float>("dv_sum", bk, bd));
+        in<float>("delta", rows, of_rows, row_block).pad(0),
+        in<int>("q_seg", shape(batch, 1, q_len), block(squeezed, Int<1>{}, bq),
+                [](auto b, auto, auto, auto, auto qi) { return at(b, 0, qi); })
+            .pad(0)
+            .when(segments != 0),
+        in<int>("kv_seg", shape(batch, kv_len, 1), block(squeezed, bk, Int<1>{}),
+                [](auto b, auto, auto kv, auto, auto) { return at(b, kv, 0); })
+            .when(segments != 0),
+        out<T>("dk", keys, of_kv, kv_block), out<T>("dv", keys, of_kv, kv_block),
+        accum<float>("dk_sum", bk, bd), accum<float>("dv_sum", bk, bd));
   }
 
   /// k, v, dk and dv once. What queries have: the visited blocks of each block of keys, for every
@@ -130,17 +150,32 @@ struct FlashAttentionDkv {
         there = hi - 1;
       }
     }
+    std::int64_t ids = 0;  // walked as the grid goes
+    for (int b = 0; segments != 0 && b < batch; ++b) {
+      int there = -1;
+      for (int cell = 0; cell < kv_heads * kv_blocks; ++cell) {
+        if (!target.keeps_blocks) there = -1;
+        const auto [lo, hi] = blocks(b, cell % kv_blocks, t[0], t[1]);
+        for (int g = 0; g < group; ++g) {
+          ids += met_elems(lo, hi, q_len, t[1], there == lo);
+          there = hi - 1;
+        }
+      }
+      ids += std::int64_t{kv_len} * (kv_blocks == 1 && target.keeps_blocks ? 1 : kv_heads);
+    }
     const std::int64_t keys = 2 * std::int64_t{batch} * kv_heads * kv_len * head_dim * kBytes<T>;
-    return {
-        keys + 2 * q_rows * (head_dim * kBytes<T> + kBytes<float>)+kv_lengths.size * kBytes<int>,
-        keys};
+    return {keys + 2 * q_rows *
+                       (head_dim * kBytes<T> + kBytes<float>)+(kv_lengths.size + q_begin.size +
+                                                               q_end.size + ids) *
+                       kBytes<int>,
+            keys};
   }
 
   // Named template parameters: nvcc 13.0 crashes on ten `auto` ones.
-  template <class Env, class Q, class K, class V, class Dout, class Lse, class Delta, class Dk,
-            class Dv, class DkSum, class DvSum>
-  TESSERA_FN void operator()(Env& env, Q q, K k, V v, Dout dout, Lse lse, Delta delta, Dk dk, Dv dv,
-                             DkSum dk_sum, DvSum dv_sum) const {
+  template <class Env, class Q, class K, class V, class Dout, class Lse, class Delta, class QSeg,
+            class KvSeg, class Dk, class Dv, class DkSum, class DvSum>
+  TESSERA_FN void operator()(Env& env, Q q, K k, V v, Dout dout, Lse lse, Delta delta, QSeg q_seg,
+                             KvSeg kv_seg, Dk dk, Dv dv, DkSum dk_sum, DvSum dv_sum) const {
     constexpr float kMinusInf = -std::numeric_limits<float>::infinity();
     constexpr float kLog2E = 1.44269504f;
     const auto k0 = env.program_id(2) * k.rows;
@@ -160,9 +195,10 @@ struct FlashAttentionDkv {
       p = where_at(
           p, [=](auto r, auto c) { return keys.sees(length, q0 + c, k0 + r); }, 0.f);
     }
-    *dv_sum += dot(cast<T>(p), *dout);                // (bk, bd) f32
-    const auto dp = load(dot(*v, transpose(*dout)));  // (bk, bq) f32
-    p = load(p * (dp - *delta));                      // now ds
+    if (segments != 0) p = where(*kv_seg == *q_seg, p, 0.f);  // (bk, 1) == (1, bq)
+    *dv_sum += dot(cast<T>(p), *dout);                        // (bk, bd) f32
+    const auto dp = load(dot(*v, transpose(*dout)));          // (bk, bq) f32
+    p = load(p * (dp - *delta));                              // now ds
     if (softcap > 0) p = load(p * (1.f - s * s));
     *dk_sum += dot(cast<T>(p), *q);  // (bk, bd) f32
     if (env.last(3) && env.last(4)) {
@@ -172,9 +208,22 @@ struct FlashAttentionDkv {
   }
 
   template <class Host>
-  void prepare(Host& host, Tiles) {
+  void prepare(Host& host, Tiles t) {
     scale = 1.f / std::sqrt(static_cast<float>(head_dim));
     kv_lengths = key_lengths(host, batch, kv_len, ragged != 0);
+    std::vector<int> begins;
+    std::vector<int> ends;
+    if (segments != 0) {
+      const auto q_ids = host.template input<int>("q_seg", shape(batch, 1, q_len),
+                                                  segment_ids(host, batch, q_len));
+      const auto kv_ids = host.template input<int>("kv_seg", shape(batch, kv_len, 1),
+                                                   segment_ids(host, batch, kv_len));
+      SegmentBounds bounds(kv_ids, t[0], q_ids, batch);
+      begins = std::move(bounds.begin);
+      ends = std::move(bounds.end);
+    }
+    q_begin = host.keep("q_begin", std::move(begins));
+    q_end = host.keep("q_end", std::move(ends));
   }
 };
 

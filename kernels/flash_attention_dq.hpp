@@ -12,6 +12,8 @@
 
 #include <cmath>
 #include <limits>
+#include <utility>
+#include <vector>
 
 #include "kernels/attention_blocks.hpp"
 #include "sim/body/spec.hpp"
@@ -48,9 +50,12 @@ struct FlashAttentionDq {
   int window = 0;
   float softcap = 0;
   int ragged = 0;
+  int segments = 0;
 
   float scale = 0;       ///< of q . k, 1 / sqrt(head_dim)
   Smem<int> kv_lengths;  ///< keys of each batch entry
+  Smem<int> kv_begin;    ///< first key that a block of queries may see by its segments
+  Smem<int> kv_end;      ///< one past the last
 
   static constexpr auto sizes = params(
       size("batch", &FlashAttentionDq::batch, "sequences"),
@@ -62,14 +67,16 @@ struct FlashAttentionDq {
       size("causal", &FlashAttentionDq::causal, "1: no key after the query"),
       size("window", &FlashAttentionDq::window, "keys seen on each side, itself included; 0: all"),
       size("softcap", &FlashAttentionDq::softcap, "bound of the scores; 0: none"),
-      size("ragged", &FlashAttentionDq::ragged, "1: uneven kv_lengths (or --input kv_lengths=)"));
+      size("ragged", &FlashAttentionDq::ragged, "1: uneven kv_lengths (or --input kv_lengths=)"),
+      size("segments", &FlashAttentionDq::segments, "1: equal ids alone see each other"));
   static constexpr auto tiles = tile_names(tile("bq"), tile("bk"), tile("bd", "head_dim"));
   static constexpr std::array cases{
-      Case{"aligned, causal", {1, 2, 2, 256, 256, 64, 1, 0, 0, 0}, {64, 64, 64}},
-      Case{"ragged, grouped queries", {1, 4, 2, 100, 150, 64, 0, 0, 0, 0}, {64, 64, 64}},
-      Case{"window, softcap", {1, 2, 1, 200, 200, 64, 0, 50, 20, 0}, {64, 64, 64}},
-      Case{"ragged lengths, causal window", {3, 1, 1, 128, 128, 64, 1, 40, 0, 1}, {64, 64, 64}},
-      Case{"degenerate", {1, 1, 1, 1, 1, 1, 1, 0, 0, 0}, {1, 1, 1}}};
+      Case{"aligned, causal", {1, 2, 2, 256, 256, 64, 1, 0, 0, 0, 0}, {64, 64, 64}},
+      Case{"ragged, grouped queries", {1, 4, 2, 100, 150, 64, 0, 0, 0, 0, 0}, {64, 64, 64}},
+      Case{"window, softcap", {1, 2, 1, 200, 200, 64, 0, 50, 20, 0, 0}, {64, 64, 64}},
+      Case{"ragged lengths, causal window", {3, 1, 1, 128, 128, 64, 1, 40, 0, 1, 0}, {64, 64, 64}},
+      Case{"segments", {2, 4, 2, 150, 64, 64, 0, 0, 0, 0, 1}, {64, 64, 64}},
+      Case{"degenerate", {1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0}, {1, 1, 1}}};
 
   const char* valid(Tiles t) const {
     if (t[2] < head_dim) return "bd must hold a whole row: bd >= head_dim";
@@ -79,8 +86,14 @@ struct FlashAttentionDq {
   TESSERA_FN SeenKeys seen() const { return {q_len, kv_len, causal != 0, window}; }
   /// The kv blocks of a block of queries.
   TESSERA_FN auto blocks(auto b, auto qi, int bq, int bk) const {
-    return met_blocks(seen().first_key(qi * bq), seen().end_key(kv_lengths[b], qi * bq, bq), kv_len,
-                      bk);
+    auto first = seen().first_key(qi * bq);
+    auto end = seen().end_key(kv_lengths[b], qi * bq, bq);
+    if (segments != 0) {
+      const auto at = b * ceil_div(q_len, bq) + qi;
+      first = greater(first, kv_begin[at]);
+      end = lesser(end, kv_end[at]);
+    }
+    return met_blocks(first, end, kv_len, bk);
   }
 
   TESSERA_FN auto spec(auto bq, auto bk, auto bd) const {
@@ -101,12 +114,19 @@ struct FlashAttentionDq {
                  [self, bq, bk](auto b, auto, auto qi) { return self.blocks(b, qi, bq, bk).lo; },
                  [self, bq, bk](auto b, auto, auto qi) { return self.blocks(b, qi, bq, bk).hi; })
                  .as("kv")),
-        scalars("kv_lengths", kv_lengths), in<T>("q", queries, of_q, q_block).pad(0),
-        in<T>("k", keys, of_kv, kv_block).pad(0), in<T>("v", keys, of_kv, kv_block).pad(0),
-        in<T>("dout", queries, of_q, q_block).pad(0),
+        scalars("kv_lengths", kv_lengths), scalars("kv_begin", kv_begin), scalars("kv_end", kv_end),
+        in<T>("q", queries, of_q, q_block).pad(0), in<T>("k", keys, of_kv, kv_block).pad(0),
+        in<T>("v", keys, of_kv, kv_block).pad(0), in<T>("dout", queries, of_q, q_block).pad(0),
         in<float>("lse", rows, of_rows, q_block).pad(0).uniform(4, 6),
-        in<float>("delta", rows, of_rows, q_block).pad(0), out<T>("dq", queries, of_q, q_block),
-        accum<float>("acc", bq, bd));
+        in<float>("delta", rows, of_rows, q_block).pad(0),
+        in<int>("q_seg", shape(batch, q_len, 1), block(squeezed, bq, Int<1>{}),
+                [](auto b, auto, auto qi, auto) { return at(b, qi, 0); })
+            .when(segments != 0),
+        in<int>("kv_seg", shape(batch, 1, kv_len), block(squeezed, Int<1>{}, bk),
+                [](auto b, auto, auto, auto kv) { return at(b, 0, kv); })
+            .pad(0)
+            .when(segments != 0),
+        out<T>("dq", queries, of_q, q_block), accum<float>("acc", bq, bd));
   }
 
   /// q, dout, dq and what rows have once. k and v: the visited blocks of each block of queries,
@@ -115,28 +135,34 @@ struct FlashAttentionDq {
   Bytes hbm_bytes(Tiles t, Target target) const {
     const int q_blocks = ceil_div(q_len, t[0]);
     std::int64_t kv_rows = 0;
+    std::int64_t seg_keys = 0;
     int there = -1;
     for (int b = 0; b < batch; ++b) {
+      int seg_there = -1;
       for (int h = 0; h < heads; ++h) {
         if (h % (heads / kv_heads) == 0) there = -1;
         for (int qi = 0; qi < q_blocks; ++qi) {
           const auto [lo, hi] = blocks(b, qi, t[0], t[1]);
           kv_rows += met_elems(lo, hi, kv_len, t[1], target.keeps_blocks && there == lo);
-          there = hi - 1;
+          seg_keys += met_elems(lo, hi, kv_len, t[1], target.keeps_blocks && seg_there == lo);
+          there = seg_there = hi - 1;
         }
       }
     }
     const std::int64_t rows = std::int64_t{batch} * heads * q_len;
+    const bool q_seg_stays = q_blocks == 1 && target.keeps_blocks;
+    const std::int64_t ids =
+        segments != 0 ? (q_seg_stays ? std::int64_t{batch} * q_len : rows) + seg_keys : 0;
     return {2 * (rows + kv_rows) * head_dim * kBytes<T> + 2 * rows * kBytes<float> +
-                kv_lengths.size * kBytes<int>,
+                (kv_lengths.size + kv_begin.size + kv_end.size + ids) * kBytes<int>,
             rows * head_dim * kBytes<T>};
   }
 
   // Named template parameters: nvcc 13.0 crashes on ten `auto` ones.
-  template <class Env, class Q, class K, class V, class Dout, class Lse, class Delta, class Dq,
-            class Acc>
-  TESSERA_FN void operator()(Env& env, Q q, K k, V v, Dout dout, Lse lse, Delta delta, Dq dq,
-                             Acc acc) const {
+  template <class Env, class Q, class K, class V, class Dout, class Lse, class Delta, class QSeg,
+            class KvSeg, class Dq, class Acc>
+  TESSERA_FN void operator()(Env& env, Q q, K k, V v, Dout dout, Lse lse, Delta delta, QSeg q_seg,
+                             KvSeg kv_seg, Dq dq, Acc acc) const {
     constexpr float kMinusInf = -std::numeric_limits<float>::infinity();
     constexpr float kLog2E = 1.44269504f;
     const auto q0 = env.program_id(2) * q.rows;
@@ -153,17 +179,31 @@ struct FlashAttentionDq {
       p = where_at(
           p, [=](auto r, auto c) { return keys.sees(length, q0 + r, k0 + c); }, 0.f);
     }
-    const auto dp = load(dot(*dout, transpose(*v)));  // (bq, bk) f32
-    p = load(p * (dp - *delta));                      // now ds
+    if (segments != 0) p = where(*q_seg == *kv_seg, p, 0.f);  // (bq, 1) == (1, bk)
+    const auto dp = load(dot(*dout, transpose(*v)));          // (bq, bk) f32
+    p = load(p * (dp - *delta));                              // now ds
     if (softcap > 0) p = load(p * (1.f - s * s));
     *acc += dot(cast<T>(p), *k);                   // (bq, bd) f32
     if (env.last(3)) *dq = cast<T>(*acc * scale);  // (bq, bd) T
   }
 
   template <class Host>
-  void prepare(Host& host, Tiles) {
+  void prepare(Host& host, Tiles t) {
     scale = 1.f / std::sqrt(static_cast<float>(head_dim));
     kv_lengths = key_lengths(host, batch, kv_len, ragged != 0);
+    std::vector<int> begins;
+    std::vector<int> ends;
+    if (segments != 0) {
+      const auto q_ids = host.template input<int>("q_seg", shape(batch, q_len, 1),
+                                                  segment_ids(host, batch, q_len));
+      const auto kv_ids = host.template input<int>("kv_seg", shape(batch, 1, kv_len),
+                                                   segment_ids(host, batch, kv_len));
+      SegmentBounds bounds(q_ids, t[0], kv_ids, batch);
+      begins = std::move(bounds.begin);
+      ends = std::move(bounds.end);
+    }
+    kv_begin = host.keep("kv_begin", std::move(begins));
+    kv_end = host.keep("kv_end", std::move(ends));
   }
 };
 

@@ -27,6 +27,17 @@ Expected attention(const Tensor& q, const Tensor& k, const Tensor& v, const Atte
 /// no key is seen.
 std::vector<Expected> attention_with_lse(const Tensor& q, const Tensor& k, const Tensor& v,
                                          const AttentionMask& mask);
+/// A mask, place by place.
+struct DenseMask {
+  int kind = 0;  ///< 0: every key; 1: j <= i; 2: |i - j| < window; 3: both; 4: of the same run of
+                 ///< `window` keys, or of the first; 5: array
+  int window = 1;
+  const Tensor* array = nullptr;  ///< (q_len, kv_len): 0 where a key is not seen
+  bool probabilities_in_bf16 = false;
+};
+/// Attention under it, and its lse: shapes as attention_with_lse.
+std::vector<Expected> masked_attention(const Tensor& q, const Tensor& k, const Tensor& v,
+                                       const DenseMask& mask);
 /// Where the keys of sequences lie, and what is seen of them.
 struct Pages {
   std::vector<int> table;         ///< pages of each sequence, in its order

@@ -15,6 +15,10 @@ std::vector<reference::Expected> attention_gradients(const Kernel& k, bool bf16_
   mask.window = k.window;
   mask.softcap = k.softcap;
   mask.kv_lengths = values_of(k.kv_lengths);
+  if (k.segments != 0) {
+    mask.q_segments = integers_of(in["q_seg"]);
+    mask.kv_segments = integers_of(in["kv_seg"]);
+  }
   mask.probabilities_in_bf16 = bf16_factors;
   return reference::attention_grad(in["q"], in["k"], in["v"], in["dout"], in["lse"], in["delta"],
                                    mask);

@@ -258,6 +258,8 @@ TEST_CASE("closed forms hold over odd sizes and tiles", "[kernels]") {
       {"flash_attention_dq",
        {{"heads", "6"}, {"kv_heads", "2"}, {"q_len", "64"}, {"kv_len", "90"}, {"causal", "0"}}},
       {"flash_attention_dq", {{"q_len", "200"}, {"kv_len", "100"}, {"window", "30"}, {"bq", "32"}}},
+      {"flash_attention_dq",
+       {{"segments", "1"}, {"q_len", "100"}, {"kv_len", "300"}, {"batch", "2"}, {"bk", "128"}}},
       {"flash_attention_dkv",
        {{"heads", "6"}, {"kv_heads", "2"}, {"q_len", "64"}, {"kv_len", "90"}, {"causal", "0"}}},
       {"flash_attention_dkv",
@@ -271,6 +273,9 @@ TEST_CASE("closed forms hold over odd sizes and tiles", "[kernels]") {
       {"paged_attention_int8", {{"batch", "5"}, {"window", "40"}, {"splits", "2"}}},
       {"ragged_paged_attention",
        {{"sequences", "6"}, {"kv_heads", "1"}, {"tokens", "99"}, {"window", "9"}, {"bt", "8"}}},
+      {"splash_attention",
+       {{"heads", "3"}, {"kv_heads", "1"}, {"q_len", "99"}, {"mask", "3"}, {"window", "17"}}},
+      {"splash_attention", {{"kv_len", "65"}, {"mask", "5"}, {"lse", "1"}, {"bk", "16"}}},
       {"mla", {{"batch", "3"}, {"heads", "1"}, {"q_len", "100"}, {"causal", "0"}, {"bq", "16"}}},
       {"mla_absorbed", {{"batch", "4"}, {"heads", "7"}, {"q_len", "5"}, {"bq", "8"}}},
   };
@@ -302,6 +307,38 @@ TEST_CASE("a causal kernel neither fetches nor computes blocks that are masked w
   CHECK(full.result.steps == 8 * 8);
   // Every block of queries starts at k block 0; only the second finds it in place.
   CHECK(causal.result.ledger().refs()[1].transfers == 8 * 9 / 2 - 1);
+}
+
+TEST_CASE(
+    "splash_attention visits the live blocks of a mask alone, and brings masks of them that "
+    "are not full",
+    "[kernels][splash_attention]") {
+  const KernelHandle& splash = builtin_kernels().find("splash_attention");
+  const auto run = [&](const char* mask, const char* window) {
+    Request request;
+    request.device = load_device("tpu-v5e");
+    request.assignments = {{"heads", "1"},     {"kv_heads", "1"}, {"q_len", "1024"},
+                           {"kv_len", "1024"}, {"mask", mask},    {"window", window}};
+    return splash.run(request).result;
+  };
+  const auto brought = [](const RunResult& r, const std::string& name) {
+    for (const RefTotals& ref : r.ledger().refs()) {
+      if (ref.name == name) return ref.transfers;
+    }
+    return std::int64_t{0};
+  };
+  // 16 blocks of 64 each way.
+  const RunResult full = run("0", "1");
+  CHECK(full.steps == 16 * 16);
+  CHECK(brought(full, "mask_blocks") == 0);
+  const RunResult causal = run("1", "1");
+  CHECK(causal.steps == 16 * 17 / 2);
+  CHECK(brought(causal, "mask_blocks") == 1);  // every block of the diagonal is the same
+  const RunResult local = run("2", "65");  // the next block on each side, whole but for a corner
+  CHECK(local.steps == 16 + 2 * 15);
+  const RunResult chunks = run("4", "128");
+  CHECK(chunks.steps == 2 * 2 + 14 * (2 + 2));
+  CHECK(brought(chunks, "mask_blocks") == 0);
 }
 
 TEST_CASE("the oracle notices a kernel that is wrong by a little", "[kernels][validate]") {
