@@ -3,7 +3,7 @@
 #include <cmath>
 #include <functional>
 
-#include "reference/xtensor_view.hpp"
+#include "reference/plain_matrix.hpp"
 
 namespace tessera::reference {
 
@@ -14,15 +14,15 @@ using Vector = std::vector<double>;
 
 /// u[t] = read[t] S[t - 1] + drive[t],  S[t] = decay[t] S[t - 1] + write[t]^T u[t] + add[t]^T v[t].
 struct Steps {
-  Matrix query, decay, read, write, add;  ///< (len, dk)
-  Matrix drive, value;                    ///< (len, dv)
-  Matrix state;                           ///< (dk, dv)
-  double forgotten = 0;                   ///< the largest sum of |logarithms| of decay in a chunk
+  PlainMatrix query, decay, read, write, add;  ///< (len, dk)
+  PlainMatrix drive, value;                    ///< (len, dv)
+  PlainMatrix state;                           ///< (dk, dv)
+  double forgotten = 0;  ///< the largest sum of |logarithms| of decay in a chunk
 };
 
 struct Solved {
-  Matrix o, o_error;  ///< (len, dv)
-  Matrix s, s_error;  ///< (dk, dv)
+  PlainMatrix o, o_error;  ///< (len, dv)
+  PlainMatrix s, s_error;  ///< (dk, dv)
 };
 
 /// Step by step, and how far off another computation may be that makes the u of a chunk from the
@@ -31,9 +31,9 @@ struct Solved {
 /// recurrence is linear: what x S[t] is off by, for a row x, is the sum of what x reaches of every
 /// earlier slip through the steps between.
 Solved solve(const Steps& in, std::size_t chunk, double roundoff) {
-  const std::size_t len = in.query.shape(0);
-  const std::size_t dk = in.query.shape(1);
-  const std::size_t dv = in.value.shape(1);
+  const std::size_t len = in.query.rows;
+  const std::size_t dk = in.query.cols;
+  const std::size_t dv = in.value.cols;
   const auto terms = static_cast<double>(std::min(chunk, len));
   // Sums of dk products and of twice as many steps, exps of differences of running sums.
   const double f32 = std::expm1(kU32 * (static_cast<double>(dk) + 6 * terms + 24 +
@@ -41,12 +41,13 @@ Solved solve(const Steps& in, std::size_t chunk, double roundoff) {
   // n factors that are rounded.
   const auto rounded = [&](int n) { return n * roundoff * (1 + 2 * roundoff) + f32; };
 
-  Matrix s = in.state;
-  Matrix size = xt::abs(s);                    // no term of any sum is larger than its share
-  Matrix fresh = xt::zeros<double>({dk, dv});  // of it, from this chunk
-  Matrix slip = xt::zeros<double>({len, dv});  // of each u
-  std::vector<Matrix> round(len);              // of the state, where a chunk ends
-  Solved out{xt::zeros<double>({len, dv}), xt::zeros<double>({len, dv}), s, s};
+  PlainMatrix s = in.state;
+  PlainMatrix size = s;  // no term of any sum is larger than its share
+  for (double& v : size.values) v = std::abs(v);
+  PlainMatrix fresh(dk, dv);            // of it, from this chunk
+  PlainMatrix slip(len, dv);            // of each u
+  std::vector<PlainMatrix> round(len);  // of the state, where a chunk ends
+  Solved out{PlainMatrix(len, dv), PlainMatrix(len, dv), s, s};
 
   // What x S[t] is off by.
   const auto reached = [&](Vector x, std::size_t t_end) {
@@ -55,15 +56,15 @@ Solved solve(const Steps& in, std::size_t chunk, double roundoff) {
       double through = 0;
       for (std::size_t c = 0; c < dk; ++c) through += x[c] * in.write(t, c);
       for (std::size_t j = 0; j < dv; ++j) off[j] += std::abs(through) * slip(t, j);
-      for (std::size_t c = 0; c < dk && round[t].size() > 0; ++c) {
+      for (std::size_t c = 0; c < dk && !round[t].values.empty(); ++c) {
         for (std::size_t j = 0; j < dv; ++j) off[j] += std::abs(x[c]) * round[t](c, j);
       }
       for (std::size_t c = 0; c < dk; ++c) x[c] = x[c] * in.decay(t, c) + through * in.read(t, c);
     }
     return off;
   };
-  const auto row = [&](const Matrix& m, std::size_t t) {
-    return Vector(m.data() + t * dk, m.data() + (t + 1) * dk);
+  const auto row = [&](const PlainMatrix& m, std::size_t t) {
+    return Vector(m.values.data() + t * dk, m.values.data() + (t + 1) * dk);
   };
 
   for (std::size_t t = 0; t < len; ++t) {
@@ -102,9 +103,12 @@ Solved solve(const Steps& in, std::size_t chunk, double roundoff) {
       out.o_error(t, j) = (off[j] + rounded(4) * sizes) * (1 + f32) + kTiny;
     }
     if ((t + 1) % chunk == 0 || t + 1 == len) {
-      round[t] = (rounded(2) * fresh + f32 * size) * (1 + f32);
-      size += round[t];
-      fresh *= 0;
+      round[t] = PlainMatrix(dk, dv);
+      for (std::size_t i = 0; i < dk * dv; ++i) {
+        round[t].values[i] = (rounded(2) * fresh.values[i] + f32 * size.values[i]) * (1 + f32);
+        size.values[i] += round[t].values[i];
+        fresh.values[i] = 0;
+      }
     }
   }
   out.s = s;
@@ -118,10 +122,9 @@ Solved solve(const Steps& in, std::size_t chunk, double roundoff) {
 }
 
 /// Rows of a head of t (batch, heads, rows, columns).
-Matrix of_head(const Tensor& t, std::size_t head) {
-  Matrix m = xt::zeros<double>({t.shape[2], t.shape[3]});
-  std::copy_n(t.values.data() + head * m.size(), m.size(), m.data());
-  return m;
+PlainMatrix of_head(const Tensor& t, std::size_t head) {
+  const std::size_t elems = t.shape[2] * t.shape[3];
+  return PlainMatrix(t.shape[2], t.shape[3], t.values.data() + head * elems);
 }
 
 std::vector<Expected> of_every_head(const Tensor& q, const Tensor& v, const DeltaGates& gates,
@@ -137,27 +140,32 @@ std::vector<Expected> of_every_head(const Tensor& q, const Tensor& v, const Delt
 #pragma omp parallel for schedule(dynamic)
   for (std::size_t head = 0; head < heads; ++head) {
     Steps steps;
-    steps.query = of_head(q, head) / std::sqrt(static_cast<double>(dk));
+    steps.query = of_head(q, head);
+    for (double& x : steps.query.values) x /= std::sqrt(static_cast<double>(dk));
     steps.value = of_head(v, head);
-    Matrix g = xt::zeros<double>({len, dk});
-    if (gates.decay != nullptr) g = g + of_head(*gates.decay, head);
-    for (std::size_t first = 0; first < len; first += gates.chunk) {
-      const xt::xtensor<double, 1> sums =
-          xt::sum(xt::abs(xt::view(g, xt::range(first, std::min(first + gates.chunk, len)))), {0});
-      steps.forgotten = std::max(steps.forgotten, *std::max_element(sums.begin(), sums.end()));
+    PlainMatrix decay = gates.decay != nullptr ? of_head(*gates.decay, head) : PlainMatrix(len, 1);
+    steps.decay = PlainMatrix(len, dk);
+    for (std::size_t c = 0; c < dk; ++c) {
+      double sum = 0;
+      for (std::size_t t = 0; t < len; ++t) {
+        if (t % gates.chunk == 0) sum = 0;
+        const double g = decay(t, decay.cols == 1 ? 0 : c);
+        sum += std::abs(g);
+        steps.forgotten = std::max(steps.forgotten, sum);
+        steps.decay(t, c) = std::exp(g);
+      }
     }
-    steps.decay = xt::exp(g);
-    steps.state = xt::zeros<double>({dk, dv});
-    if (gates.state != nullptr) steps.state = xt::transpose(of_head(*gates.state, head));
+    steps.state = PlainMatrix(dk, dv);
+    if (gates.state != nullptr) steps.state = transposed(of_head(*gates.state, head));
     add_rule(head, steps);
     const Solved solved = solve(steps, gates.chunk, gates.roundoff);
-    std::copy(solved.o.begin(), solved.o.end(), o.values.begin() + head * len * dv);
-    std::copy(solved.o_error.begin(), solved.o_error.end(),
-              o_error.values.begin() + head * len * dv);
-    const Matrix state = xt::transpose(solved.s);
-    const Matrix state_error = xt::transpose(solved.s_error);
-    std::copy(state.begin(), state.end(), s.values.begin() + head * dv * dk);
-    std::copy(state_error.begin(), state_error.end(), s_error.values.begin() + head * dv * dk);
+    const auto keep = [](const PlainMatrix& from, std::vector<double>& to, std::size_t nth) {
+      std::copy(from.values.begin(), from.values.end(), to.begin() + nth * from.values.size());
+    };
+    keep(solved.o, o.values, head);
+    keep(solved.o_error, o_error.values, head);
+    keep(transposed(solved.s), s.values, head);
+    keep(transposed(solved.s_error), s_error.values, head);
   }
   return {{o, o_error}, {s, s_error}};
 }
@@ -167,11 +175,16 @@ std::vector<Expected> of_every_head(const Tensor& q, const Tensor& v, const Delt
 std::vector<Expected> delta_rule(const Tensor& q, const Tensor& k, const Tensor& v,
                                  const Tensor& beta, const DeltaGates& gates) {
   return of_every_head(q, v, gates, [&](std::size_t head, Steps& steps) {
-    const Matrix rate = of_head(beta, head);  // (len, 1)
+    const PlainMatrix rate = of_head(beta, head);  // (len, 1)
     steps.write = of_head(k, head);
-    steps.read = -steps.write * steps.decay * rate;
-    steps.drive = steps.value * rate;
-    steps.add = xt::zeros_like(steps.write);
+    steps.read = steps.write;
+    steps.drive = steps.value;
+    steps.add = PlainMatrix(steps.write.rows, steps.write.cols);
+    for (std::size_t t = 0; t < rate.rows; ++t) {
+      for (std::size_t c = 0; c < steps.read.cols; ++c)
+        steps.read(t, c) = -steps.write(t, c) * steps.decay(t, c) * rate(t, 0);
+      for (std::size_t j = 0; j < steps.drive.cols; ++j) steps.drive(t, j) *= rate(t, 0);
+    }
   });
 }
 
@@ -181,11 +194,11 @@ std::vector<Expected> rwkv7(const Tensor& q, const Tensor& k, const Tensor& v, c
     steps.add = of_head(k, head);
     steps.write = of_head(a, head);
     steps.read = of_head(b, head);
-    if (of_rates) {
-      steps.write *= steps.read;
-      steps.read = -steps.read;
+    for (std::size_t i = 0; of_rates && i < steps.read.values.size(); ++i) {
+      steps.write.values[i] *= steps.read.values[i];
+      steps.read.values[i] = -steps.read.values[i];
     }
-    steps.drive = xt::zeros_like(steps.value);
+    steps.drive = PlainMatrix(steps.value.rows, steps.value.cols);
   });
 }
 

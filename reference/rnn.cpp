@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "reference/xtensor_view.hpp"
+#include "reference/plain_matrix.hpp"
 
 namespace tessera::reference {
 
@@ -23,11 +23,11 @@ double norm(const Vector& v) {
 double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
 /// At least the 2-norm of w, by little more: |w|^32 = |(w^T w)^16|, at most its Frobenius norm.
-double spectral_bound(const Matrix& w) {
-  Matrix m = product(Matrix(xt::transpose(w)), w);
+double spectral_bound(const PlainMatrix& w) {
+  PlainMatrix m = product(transposed(w), w);
   double power = 2;
   for (int i = 0; i < 4; ++i, power *= 2) m = product(m, m);
-  return std::pow(norm(Vector(m.begin(), m.end())), 1 / power);
+  return std::pow(norm(m.values), 1 / power);
 }
 
 /// One sequence's numbers and by how much another computation's row may differ, in the 2-norm:
@@ -42,10 +42,9 @@ class Layer {
   Layer(const Tensor& x, const Tensor& w, double roundoff)
       : gates_(w.shape[0]), batch_(x.shape[2]), d_(x.shape[3]), roundoff_(roundoff), x_(x), w_(w) {
     for (std::size_t g = 0; g < gates_; ++g) {
-      Matrix of_gate = xt::zeros<double>({d_, d_});
-      std::copy_n(w.values.data() + g * d_ * d_, d_ * d_, of_gate.data());
+      const PlainMatrix of_gate(d_, d_, w.values.data() + g * d_ * d_);
       spectral_.push_back(spectral_bound(of_gate));
-      frobenius_.push_back(norm(Vector(of_gate.begin(), of_gate.end())));
+      frobenius_.push_back(norm(of_gate.values));
     }
   }
   std::size_t d() const { return d_; }

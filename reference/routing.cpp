@@ -3,15 +3,24 @@
 #include <cmath>
 #include <numeric>
 
-#include "reference/xtensor_view.hpp"
+#include "reference/plain_matrix.hpp"
 
 namespace tessera::reference {
 
 std::vector<Expected> moe_route(const Tensor& x, const Tensor& w, std::size_t top) {
-  const Matrix logits = product(to_matrix(x), to_matrix(w));
-  const Matrix off = product_error(to_matrix(x), to_matrix(w));
-  const std::size_t rows = logits.shape(0);
-  const std::size_t n = logits.shape(1);
+  const PlainMatrix from(x.shape[0], x.shape[1], x.values.data());
+  const PlainMatrix weights(w.shape[0], w.shape[1], w.values.data());
+  const PlainMatrix logits = product(from, weights);
+  const std::size_t rows = logits.rows;
+  const std::size_t n = logits.cols;
+  // Of a sum of products of length k: gamma_k sum |x| |w|.
+  PlainMatrix sizes_from = from;
+  PlainMatrix sizes = weights;
+  for (double& v : sizes_from.values) v = std::abs(v);
+  for (double& v : sizes.values) v = std::abs(v);
+  const double k = (static_cast<double>(from.cols) + 1) * kU32;
+  PlainMatrix off = product(sizes_from, sizes);
+  for (double& v : off.values) v *= k / (1 - k);
   const Tensor like{{rows, top}, std::vector<double>(rows * top)};
   Expected gates{like, like};
   Expected experts{like, like};
