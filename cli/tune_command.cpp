@@ -116,6 +116,19 @@ std::string measured_title(const TunedKernel& tuned, const Gpu& gpu) {
   return fmt::format("{} {} {} on {}", key.operation, key.dtype, key.sizes, gpu.title());
 }
 
+/// Of a call of measure() or of tune_by_schedule().
+template <class Done>
+void say_what_is_left(const Done& done, const TunedKernel& tuned, tuning::Store& store,
+                      std::FILE* prose) {
+  if (done.predicted.ranked.empty())
+    fmt::print(prose, "{}", refusals(store.candidates(tuned.key())));
+  if (done.left + done.predicted.left > 0)
+    fmt::print(prose,
+               "{} are left to compile and {} to predict: the same command goes on where this one "
+               "ended\n",
+               done.left, done.predicted.left);
+}
+
 bool tune_on_gpu(const Gpu& gpu, const TunedKernel& tuned, const RunArguments& a,
                  tuning::Store& store, std::FILE* prose) {
   const Measured done = measure_on(gpu, tuned, store, a);
@@ -134,13 +147,7 @@ bool tune_on_gpu(const Gpu& gpu, const TunedKernel& tuned, const RunArguments& a
     fmt::print(prose, "{}: {}\n", text_of(done.entry->configuration), done.entry->how);
   }
   for (const auto& [tiles, why] : done.failed) fmt::print(prose, "  {}: {}\n", text_of(tiles), why);
-  if (done.predicted.ranked.empty())
-    fmt::print(prose, "{}", refusals(store.candidates(tuned.key())));
-  if (done.left + done.predicted.left > 0)
-    fmt::print(prose,
-               "{} are left to compile and {} to predict: the same command goes on where this one "
-               "ended\n",
-               done.left, done.predicted.left);
+  say_what_is_left(done, tuned, store, prose);
   return done.entry.has_value();
 }
 
@@ -163,13 +170,7 @@ bool tune_by_compiler(const TunedKernel& tuned, const RunArguments& a, tuning::S
   for (const auto& [tiles, why] : done.failed) {
     if (!store.candidate(key, tiles)) fmt::print(prose, "  {}: {}\n", text_of(tiles), why);
   }
-  if (done.predicted.ranked.empty())
-    fmt::print(prose, "{}", refusals(store.candidates(tuned.key())));
-  if (done.left + done.predicted.left > 0)
-    fmt::print(prose,
-               "{} are left to compile and {} to predict: the same command goes on where this one "
-               "ended\n",
-               done.left, done.predicted.left);
+  say_what_is_left(done, tuned, store, prose);
   return done.entry.has_value();
 }
 
