@@ -74,19 +74,16 @@ struct LatentAttention {
       size("causal", &LatentAttention::causal, "1: no key after the query"));
   static constexpr auto tiles =
       tile_names(tile("bq"), tile("bp", "page"), tile("bc", "rank"), tile("br", "rope"));
-  static constexpr auto cases = [] {
-    if constexpr (kAbsorbed) {
-      return std::array<Case, 3>{
-          Case{"aligned", {3, 16, 1, 256, 64, 64, 4, 1}, {16, 64, 256, 64}},
-          Case{"ragged, two queries", {4, 5, 2, 96, 16, 16, 5, 1}, {8, 16, 96, 16}},
-          Case{"degenerate", {1, 1, 1, 1, 1, 1, 1, 0}, {1, 1, 1, 1}}};
-    } else {
-      return std::array<Case, 4>{Case{"aligned", {1, 2, 128, 128, 32, 64, 4, 1}, {64, 64, 128, 32}},
-                                 Case{"ragged", {4, 3, 41, 96, 16, 16, 5, 1}, {32, 16, 96, 16}},
-                                 Case{"every key", {2, 2, 20, 64, 16, 32, 2, 0}, {32, 32, 64, 16}},
-                                 Case{"degenerate", {1, 1, 1, 1, 1, 1, 1, 0}, {1, 1, 1, 1}}};
-    }
-  }();
+  static constexpr std::array absorbed_cases{
+      Case{"aligned", {3, 16, 1, 256, 64, 64, 4, 1}, {16, 64, 256, 64}},
+      Case{"ragged, two queries", {4, 5, 2, 96, 16, 16, 5, 1}, {8, 16, 96, 16}},
+      Case{"degenerate", {1, 1, 1, 1, 1, 1, 1, 0}, {1, 1, 1, 1}}};
+  static constexpr std::array whole_cases{
+      Case{"aligned", {1, 2, 128, 128, 32, 64, 4, 1}, {64, 64, 128, 32}},
+      Case{"ragged", {4, 3, 41, 96, 16, 16, 5, 1}, {32, 16, 96, 16}},
+      Case{"every key", {2, 2, 20, 64, 16, 32, 2, 0}, {32, 32, 64, 16}},
+      Case{"degenerate", {1, 1, 1, 1, 1, 1, 1, 0}, {1, 1, 1, 1}}};
+  static constexpr auto cases = cases_of<kAbsorbed>(absorbed_cases, whole_cases);
 
   const char* valid(Tiles t) const {
     return t[1] == page && t[2] == rank && t[3] == rope

@@ -84,21 +84,18 @@ struct PagedDecode {
       size("splits", &PagedDecode::splits, "runs of pages of a sequence, a cell and a part each"));
   static constexpr auto tiles =
       tile_names(tile("bg", "group"), tile("bp", "page"), tile("bd", "head_dim"));
-  static constexpr auto cases = [] {
-    if constexpr (kScaled) {
-      return std::array<Case, 3>{Case{"aligned", {3, 2, 4, 64, 32, 4, 0, 0, 1}, {4, 32, 64}},
-                                 Case{"ragged", {4, 1, 6, 80, 16, 5, 0, 1, 2}, {6, 16, 80}},
-                                 Case{"degenerate", {1, 1, 1, 1, 1, 1, 0, 0, 1}, {1, 1, 1}}};
-    } else {
-      return std::array<Case, 6>{
-          Case{"aligned", {4, 2, 8, 128, 64, 8, 0, 0, 1}, {8, 64, 128}},
-          Case{"window", {3, 2, 4, 64, 32, 8, 100, 0, 1}, {4, 32, 64}},
-          Case{"sinks", {3, 2, 4, 64, 32, 3, 0, 1, 1}, {4, 32, 64}},
-          Case{"splits, sinks", {4, 2, 4, 64, 32, 5, 100, 1, 3}, {4, 32, 64}},
-          Case{"ragged, one key head", {5, 1, 6, 80, 16, 5, 0, 0, 1}, {6, 16, 80}},
-          Case{"degenerate", {1, 1, 1, 1, 1, 1, 0, 0, 1}, {1, 1, 1}}};
-    }
-  }();
+  static constexpr std::array scaled_cases{
+      Case{"aligned", {3, 2, 4, 64, 32, 4, 0, 0, 1}, {4, 32, 64}},
+      Case{"ragged", {4, 1, 6, 80, 16, 5, 0, 1, 2}, {6, 16, 80}},
+      Case{"degenerate", {1, 1, 1, 1, 1, 1, 0, 0, 1}, {1, 1, 1}}};
+  static constexpr std::array plain_cases{
+      Case{"aligned", {4, 2, 8, 128, 64, 8, 0, 0, 1}, {8, 64, 128}},
+      Case{"window", {3, 2, 4, 64, 32, 8, 100, 0, 1}, {4, 32, 64}},
+      Case{"sinks", {3, 2, 4, 64, 32, 3, 0, 1, 1}, {4, 32, 64}},
+      Case{"splits, sinks", {4, 2, 4, 64, 32, 5, 100, 1, 3}, {4, 32, 64}},
+      Case{"ragged, one key head", {5, 1, 6, 80, 16, 5, 0, 0, 1}, {6, 16, 80}},
+      Case{"degenerate", {1, 1, 1, 1, 1, 1, 0, 0, 1}, {1, 1, 1}}};
+  static constexpr auto cases = cases_of<kScaled>(scaled_cases, plain_cases);
 
   const char* valid(Tiles t) const {
     if (splits < 1) return "splits is 1 or more";
