@@ -146,7 +146,8 @@ std::int64_t Plan::inner_cells() const {
 
 bool Plan::asynchronous() const {
   return std::any_of(operands.begin(), operands.end(), [](const OperandPlan& op) {
-    return op.present && (!is_block(op.role) || op.aliased >= 0);
+    // Arrays and semaphores are handed to the body by the machine, also those that are absent.
+    return !is_block(op.role) || (op.present && op.aliased >= 0);
   });
 }
 

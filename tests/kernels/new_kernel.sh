@@ -11,7 +11,7 @@ mkdir "$folder/tree"
 for part in "$source"/*; do
   case ${part##*/} in
     build) ;;
-    kernels | reference) cp -r "$part" "$folder/tree" ;;
+    kernels) cp -r "$part" "$folder/tree" ;;
     *) ln -s "$part" "$folder/tree" ;;
   esac
 done
@@ -20,13 +20,14 @@ done
 cd "$folder"
 "$build/cli/tessera" new scaled_sum >/dev/null
 cp scaled_sum/scaled_sum.hpp tree/kernels/
-cp scaled_sum/oracle.hpp tree/reference/scaled_sum.hpp
+# Beside it: a header in reference/ is one that all libraries are compiled with (cli/interface.hpp).
+cp scaled_sum/oracle.hpp tree/kernels/scaled_sum_oracle.hpp
 cat >tree/kernels/entries/scaled_sum.hpp <<'END'
 #pragma once
 
 #include "kernels/entry.hpp"
 #include "kernels/scaled_sum.hpp"
-#include "reference/scaled_sum.hpp"
+#include "kernels/scaled_sum_oracle.hpp"
 
 namespace tessera::kernels::entries {
 
@@ -56,7 +57,7 @@ in_cli=cli/CMakeFiles
 kernel=$in_cli/tessera_objects_scaled_sum.dir/builtin/scaled_sum.cpp.o
 list=$in_cli/tessera_builtin.dir/builtin/list.cpp.o
 names=$in_cli/tessera.dir/loaded_kernels.cpp.o
-made "$kernel" "$list" "$names" $in_cli/tessera_kernel_scaled_sum.dir/builtin/scaled_sum_library.cpp.o \
+made generated/cli/interface.hpp "$kernel" "$list" "$names" $in_cli/tessera_kernel_scaled_sum.dir/builtin/scaled_sum_library.cpp.o \
   cli/libtessera_kernel_scaled_sum.so
 
 # Links a program of BUILD once more, with other objects.
