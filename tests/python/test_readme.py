@@ -24,12 +24,13 @@ BY_HAND = {
     r"pip install": "the network: scripts/wheel",
     r"(\./)?tessera (test|bench|install)|tessera --preset": "a build: .ci/run, tests/gdb",
     r"tessera new|cmake|\./build/": "a project of one's own: tests/install/check.sh",
+    r"tessera run .*--break": "gdb in a terminal: tests/gdb, tests/pallas/live/test_gdb.py",
     r"pytest --tessera-triton": "tests of a library of Triton kernels: tests/triton/live",
 }
 # What stands for something of the reader's own.
 MEANT = {
     r"^pytest ": "pytest -p tessera.pytest -p no:cacheprovider ", r"\./tessera |build/release/cli/tessera ": "tessera ", r"\bKERNEL\b": "matmul_relu", r"\bMODULE\b": "kernel.mlirbc",
-    r"calls/000_name|mm(?= |$)": "call", r"\bFOLDER\b": "launch", r"mpirun -n 4": "mpirun --oversubscribe -n 4",
+    r"(?<=--dry )script\.py": "without_values.py", r"calls/000_name|mm(?= |$)": "call", r"\bFOLDER\b": "launch", r"mpirun -n 4": "mpirun --oversubscribe -n 4",
     r"8192": "512", r"--budget \d+s": "--budget 1s",
     r"^tessera tune (?=--import tuned.json)": "tessera tune matmul --budget 1s --export tuned.json && tessera tune ",
     r"(kernel\.mlirbc)(?= --input 0=x\.npy)": r"\1 --input 1=y.npy",
@@ -139,6 +140,7 @@ def desk(tessera, tmp_path, monkeypatch):
     for name in ("a", "b"):
         tessera("run", "matmul_relu", "--json", f"{name}.json")
     (tmp_path / "script.py").write_text(TRITON_SCRIPT)
+    (tmp_path / "without_values.py").write_text(TRITON_SCRIPT.replace("assert", "print"))
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests/test_add.py").write_text(PALLAS_TEST)
     return tmp_path

@@ -91,7 +91,7 @@ def test_page_of_a_mesh_has_its_links(tessera, tmp_path):
     page = opened(tmp_path / "page.html")
     links = data_of(tmp_path / "page.html")["run"]["traffic"]["links"]
     assert "Between devices" in page.heads and "How often blocks move" not in page.heads
-    assert [text for text in page.text if text.startswith(("device ", "to "))] == [
+    assert [text for text in page.text if re.fullmatch(r"(device|to) \d", text)] == [
         *(f"to {d}" for d in range(4)), *(f"device {d}" for d in range(4))]
     assert len(links) == 4 and page.text.count(f"{links[0]['remote_bytes'] // 1024} KiB") == 4
 
