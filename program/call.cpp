@@ -2,7 +2,6 @@
 
 #include <cstring>
 #include <deque>
-#include <ranges>
 #include <string_view>
 
 #include "program/program_kernel.hpp"
@@ -244,10 +243,11 @@ void set_tile(OperandPlan& op) {
 /// Where the body stores to it last, which is where an accumulator is added to; else where it
 /// begins.
 const Location& line_of(const Program& p, const Window& w) {
-  const auto stores = std::ranges::find_if(p.main.steps | std::views::reverse, [&](const Step& s) {
+  const auto& steps = p.main.steps;
+  const auto store = std::find_if(steps.rbegin(), steps.rend(), [&](const Step& s) {
     return s.argument == w.argument && std::string_view(s.op).find("store") != std::string::npos;
   });
-  const int at = stores == std::ranges::rend(p.main.steps) ? 0 : stores->location;
+  const int at = store == steps.rend() ? 0 : store->location;
   return p.locations[static_cast<std::size_t>(at)];
 }
 

@@ -26,7 +26,7 @@ struct RunningLine {
 };
 
 /// What the debugger asked for, and what it is told.
-struct Stop {
+struct StopOfDebugger {
   int line = -1;
   bool asked = true;  // the first stop is the step that --at names
   std::string place;
