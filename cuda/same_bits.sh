@@ -3,7 +3,7 @@
 # interpreted. Skipped without a GPU.
 set -u
 tessera=$1
-kernels=$("$tessera" list | sed -nE 's/^([a-z0-9_]+)  .*/\1/p')
+kernels=$("$tessera" list | sed -nE '/^$/q; s/^([a-z0-9_]+) .*/\1/p')
 ran=0
 for kernel in $kernels; do
   for dtype in f32 bf16; do
