@@ -54,14 +54,15 @@ inline Work work_since(const OpState& before) {
 
 struct Act {
   enum class Kind : std::uint8_t { work, copy, wait, signal };
+  // In an order without gaps: a run keeps millions.
   Kind kind = Kind::work;
-  Work work{};  ///< of `work`, nothing else
   Space from = Space::hbm;
   Space to = Space::hbm;
+  bool remote = false;            ///< a copy that `sent` hears of, on the core that makes it
   int core = 0;                   ///< that a copy goes to, or a signal
   int semaphore = 0;              ///< of that core, or the one that a wait takes from
-  bool remote = false;            ///< a copy that `sent` hears of, on the core that makes it
   int sent = 0;                   ///< of a remote copy
+  Work work{};                    ///< of `work`, nothing else
   std::int64_t amount = 0;        ///< bytes of a copy, counts of a signal, what a wait takes
   std::int64_t padded_bytes = 0;  ///< of a copy: what the tiled layout moves
   int ref = -1;                   ///< of a copy: the row of the ledger that it counts on
