@@ -185,9 +185,24 @@ def _answer_for_cuda(undo, torch, gpu, capability):
         "Event": _triton_clock.Event, "empty_cache": lambda: None, "manual_seed": lambda seed: None,
         "manual_seed_all": lambda seed: None, "init": lambda: None, "_lazy_init": lambda: None,
         "reset_peak_memory_stats": lambda device=None: None, "is_bf16_supported": lambda *_, **__: True,
+        "is_current_stream_capturing": lambda: False, "mem_get_info": lambda device=None: (hbm, hbm),
     }
+    nothing_held = ("memory_allocated", "max_memory_allocated", "memory_reserved", "max_memory_reserved")
+    answers |= {name: lambda device=None: 0 for name in nothing_held}  # this machine's memory is nobody's count
     for name, answer in answers.items():
         _replace(undo, torch.cuda, name, answer)
+    accelerator = getattr(torch, "accelerator", None)  # torch 2.6 and newer: the same by other names
+    if accelerator is not None:
+        other_names = {
+            "is_available": lambda: True, "device_count": lambda: 1, "current_accelerator": lambda check_available=False: device,
+            "current_device_index": lambda: 0, "current_device_idx": lambda: 0, "set_device_index": lambda device: None,
+            "set_device_idx": lambda device: None, "device_index": lambda device=None: contextlib.nullcontext(),
+            "current_stream": lambda device=None: stream, "set_stream": lambda stream: None,
+            "synchronize": _triton_clock.synchronize, "empty_cache": lambda: None,
+        }
+        for name, answer in other_names.items():
+            if hasattr(accelerator, name):
+                _replace(undo, accelerator, name, answer)
     run_backward = getattr(torch.autograd, "_engine_run_backward", None)
     if run_backward is not None:  # torch leaves a mode while it handles Tensor.backward
         def in_mode(*args, **kwargs):

@@ -87,7 +87,7 @@ def simulate_triton(device="h100", checks="all", *, threads=0, profile="exact", 
         config.set_active(simulated)
         undo.callback(setattr, config, "_active", before)
         if cuda:
-            undo.enter_context(_answer_for_cuda(backends, compiler.TesseraBackend))
+            undo.enter_context(_answer_for_cuda(backends, compiler.TesseraBackend, driver.TesseraDriver))
         compiled = triton.compiler.compiler
         undo.callback(setattr, compiled, "AsmDict", compiled.AsmDict)
         compiled.AsmDict = assembly.made_when_asked(compiled.AsmDict)
@@ -105,13 +105,16 @@ def _say_what_cuda_is():
 
 
 @contextlib.contextmanager
-def _answer_for_cuda(backends, ours):
+def _answer_for_cuda(backends, ours, driver):
+    """Libraries look for the one active driver among Triton's backends."""
     _say_what_cuda_is()
     nvidia = backends.pop("nvidia", None)
     ours.targets.add("cuda")
+    before, driver.answers_for_cuda = driver.answers_for_cuda, True
     try:
         yield
     finally:
+        driver.answers_for_cuda = before
         ours.targets.discard("cuda")
         if nvidia is not None:
             backends["nvidia"] = nvidia

@@ -126,6 +126,8 @@ class _Utils:
 class TesseraDriver(DriverBase):
     """`device`: a GPU that tessera knows."""
 
+    answers_for_cuda = False  # a simulation that does is on
+
     def __init__(self, device=None, cuda=False, sectors=False, resources=False):
         self.gpu = _triton.gpu(device or os.environ.get("TESSERA_TRITON_DEVICE", "h100"))
         self.utils = _Utils(self)
@@ -136,7 +138,7 @@ class TesseraDriver(DriverBase):
 
     @staticmethod
     def is_active():
-        return os.environ.get("TRITON_DEFAULT_BACKEND") == "tessera"
+        return TesseraDriver.answers_for_cuda or os.environ.get("TRITON_DEFAULT_BACKEND") == "tessera"
 
     def map_python_to_cpp_type(self, ty):
         raise NotImplementedError("tessera compiles no launchers")

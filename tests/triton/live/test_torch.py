@@ -72,6 +72,9 @@ def test_programs_that_say_cuda():
         with torch.cuda.device(0):
             out = launch(x, x.to("cuda").cuda(), torch.empty(100, device=x.device))
         torch.cuda.synchronize()
+        assert torch.cuda.mem_get_info()[0] > 70 << 30 and torch.cuda.memory_allocated() == 0
+        assert [b.driver.is_active() for name, b in triton.backends.backends.items() if name != "amd"] == [True]
+        assert torch.accelerator.current_device_index() == 0 and torch.accelerator.current_accelerator().type == "cuda"
     assert torch.equal(out, x + x) and len(report.calls) == 1
     assert x.device.type == "cpu" and not torch.cuda.is_available()
 
