@@ -9,7 +9,7 @@ from triton._C import libtriton
 from triton._C.libtriton import ir, passes
 from triton.backends.nvidia import compiler as _cuda  # ours up to TTIR
 
-from tessera.triton_backend import assembly, resources, warp_layouts
+from tessera.triton_backend import assembly, descriptors, resources, warp_layouts
 
 OLDEST = (3, 7)  # of Triton's versions, those that export what prints generic form
 
@@ -46,8 +46,8 @@ def generic(module):
 
 
 def without_descriptors(module):
-    """Tensor descriptors as pointers and masks, as Triton has them on GPUs without TMA: the same elements, and no limits of
-    TMA's (alignment, sizes of boxes)."""
+    """Tensor descriptors as pointers and masks, as Triton has them on GPUs without TMA: the same elements. What TMA asks of their
+    alignment is asserted (descriptors.py)."""
     manager = ir.pass_manager(module.context)
     passes.ttir.add_rewrite_tensor_descriptor_to_pointer(manager)
     passes.common.add_canonicalizer(manager)
@@ -73,7 +73,7 @@ class TesseraBackend(_cuda.CUDABackend):
         self.binary_ext = "tessera"
 
     def hash(self):
-        return f"tessera-2-{self.target.backend}-{self.target.arch}{'-sectors' if self.sectors else ''}{'-resources' if self.resources else ''}"
+        return f"tessera-3-{self.target.backend}-{self.target.arch}{'-sectors' if self.sectors else ''}{'-resources' if self.resources else ''}"
 
     def add_stages(self, stages, options, language=None):
         if language is not None and language.name != "TRITON":
@@ -87,7 +87,7 @@ class TesseraBackend(_cuda.CUDABackend):
             made = self.make_ttir(module, metadata, options, capability)
             if self.resources:
                 of_gpu.append(str(made))
-            return without_descriptors(made)
+            return without_descriptors(descriptors.asserted(made, generic(made)))
 
         stages["ttir"] = ttir
 

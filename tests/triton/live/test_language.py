@@ -164,6 +164,25 @@ def test_descriptors_made_on_the_device(rng, simulation):
 
 
 @triton.jit
+def descriptor_copy(x_ptr, out_ptr, N, BLOCK: tl.constexpr):
+    x = tl.make_tensor_descriptor(x_ptr, [8, N], [N, 1], [8, BLOCK])
+    out = tl.make_tensor_descriptor(out_ptr, [8, BLOCK], [BLOCK, 1], [8, BLOCK])
+    out.store([0, 0], x.load([0, 0]))
+
+
+@pytest.mark.parametrize("columns, skipped, aligned", [(40, 0, True), (40, 4, True), (42, 0, False), (40, 1, False)])
+def test_descriptors_begin_where_tma_can(columns, skipped, aligned):
+    x = np.arange(8 * columns + 4, dtype=np.float32)[skipped:]
+    out = DeviceArray.empty((8, 32))
+    if aligned:
+        descriptor_copy[(1,)](DeviceArray(x), out, columns, BLOCK=32)
+        np.testing.assert_array_equal(out.array, x[:8 * columns].reshape(8, columns)[:, :32])
+        return
+    with pytest.raises(tessera.KernelError, match=r"check-failed.*TMA refuses(.|\n)*make_tensor_descriptor\(x_ptr"):
+        descriptor_copy[(1,)](DeviceArray(x), out, columns, BLOCK=32)
+
+
+@triton.jit
 def descriptor_twice(x, out, BLOCK: tl.constexpr):
     m = tl.program_id(0) * BLOCK
     out.store([m, 0], 2 * x.load([m, 0]))
