@@ -6,6 +6,7 @@
 #include "cli/module_commands.hpp"
 #include "cli/tpu_build.hpp"
 #include "cli/triton_command.hpp"
+#include "cli/unit_timing.hpp"
 #include "pallas/rules.hpp"
 #include "triton/rules.hpp"
 
@@ -63,6 +64,10 @@ class LinkedCommands final : public ModuleCommands {
                            const RunArguments& arguments,
                            report::RunReport& report) const override {
     add_kernel_timing(kernel, request, arguments, report);
+  }
+  void add_unit_timing(const KernelHandle& kernel, const Request& request,
+                       const RunArguments& arguments, report::RunReport& report) const override {
+    tessera::cli::add_unit_timing(kernel, request, arguments, report);
   }
   std::unique_ptr<Scheduler> scheduler(const TunedKernel& tuned,
                                        const RunArguments& arguments) const override {

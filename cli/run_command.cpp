@@ -225,6 +225,14 @@ std::vector<std::string> advice_of(const KernelHandle& kernel, const RunArgument
   return worth_trying(advice_on(kernel, base, a.device, threads_of(a)), setting.tiles, kMost);
 }
 
+/// What a TPU's vector unit takes is known of the kernel's TPU build alone.
+void add_model_timing(report::RunReport& report, const RunResult& result, const RunArguments& a) {
+  report::add_timeline(report, result, spans_of(a));
+  if (report.timeline && !report.timeline->left_out.empty() &&
+      report.device.kind == DeviceSpec::Kind::tpu)
+    report.timeline->left_out += " (--timing units has it)";
+}
+
 }  // namespace
 
 Watch::Watch(const RunArguments& a, std::size_t rank, RunOptions& options) : at_(a.at) {
@@ -304,8 +312,10 @@ int run_command(const Kernels& kernels, const RunArguments& a) {
   report.choice = std::move(choice);
   if (a.timing == "compiler" && outcome.result.ok())
     module_commands().add_compiled_timing(kernel, request, a, report);
+  else if (a.timing == "units" && outcome.result.ok())
+    module_commands().add_unit_timing(kernel, request, a, report);
   else
-    report::add_timeline(report, outcome.result, spans_of(a));
+    add_model_timing(report, outcome.result, a);
   if (outcome.result.ok() && report.backend_ran == "interpret")
     report.advice = advice_of(kernel, a, request, outcome.setting);
   if (recording) record_run(*recording, kernel, request, outcome, report);

@@ -41,7 +41,7 @@ bool in_library(const std::string& path) {
     return true;
   const std::string normal = std::filesystem::path(path).lexically_normal().string();
   const std::string root = library_root();
-  for (const char* folder : {"sim/", "memory_model/", "mosaic/"}) {
+  for (const char* folder : {"sim/", "memory_model/", "mosaic/", "cli/"}) {
     if (!root.empty() && normal.starts_with(root + folder)) return true;
     if (normal.find(std::string("/include/tessera/") + folder) != std::string::npos) return true;
   }

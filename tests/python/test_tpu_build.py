@@ -1,5 +1,6 @@
 """tessera build --target tpu: JAX reads and verifies every kernel's module, and names the C++ line where it does not."""
 import importlib.util
+import json
 import os
 import pathlib
 import re
@@ -65,3 +66,26 @@ def test_what_is_asked_amiss(tessera):
     assert "no target 'gpu'" in tessera("build", "matmul", "--target", "gpu", "--out", "b", status=2)
     assert "h100 is no TPU" in tessera("build", "matmul", "--device", "h100", "--target", "tpu", "--out", "b", status=2)
     assert not os.path.exists("b")
+
+
+@pytest.mark.parametrize("kernel", ["matmul_relu", "flash_attention", "softmax_rows", "dma_matmul", "paged_attention", "ring_all_gather"])
+def test_units_predict_a_kernel_as_its_module(tessera, tmp_path, kernel):
+    tessera("build", kernel, "--target", "tpu", "--out", "b")
+    tessera("run", "b", "--dry", "--json", "module.json")
+    tessera("run", kernel, "--dry", "--timing", "units", "--json", "kernel.json")
+    tessera("run", kernel, "--dry", "--json", "rates.json")
+    module, units, rates = (json.loads((tmp_path / f"{name}.json").read_text()) for name in ("module", "kernel", "rates"))
+    for key in ("seconds", "least_seconds", "most_seconds", "binds"):
+        assert units["timeline"][key] == module["timeline"][key]
+    assert units["timeline"]["model"].startswith("units of a v5e core")
+    assert rates["timeline"]["model"] == "published rates"
+    # Its own refs are named, and its own lines.
+    refs = {ref["name"] for ref in units["traffic"]["refs"]}
+    lines = [cost for cost in units["lines"] if cost["file"] and cost["compute_seconds"] > 0]
+    assert all(stall["ref"] in refs for cost in units["lines"] for stall in cost["stalls"] if stall["why"] in ("block", "buffer"))
+    assert any(cost["file"] == body_of(kernel) for cost in lines) and not any("cli/" in cost["file"] for cost in lines)
+
+
+def test_units_that_nobody_measured_are_told(tessera, tmp_path):
+    text = tessera("run", "matmul_relu", "--dry", "--timing", "units", "--device", "h100")
+    assert "nobody measured the units of h100" in text
