@@ -276,6 +276,18 @@ TEST_CASE("closed forms hold over odd sizes and tiles", "[kernels]") {
       {"splash_attention",
        {{"heads", "3"}, {"kv_heads", "1"}, {"q_len", "99"}, {"mask", "3"}, {"window", "17"}}},
       {"splash_attention", {{"kv_len", "65"}, {"mask", "5"}, {"lse", "1"}, {"bk", "16"}}},
+      {"native_sparse_attention",
+       {{"batch", "2"}, {"group", "4"}, {"len", "99"}, {"window", "33"}, {"br", "16"}}},
+      {"native_sparse_attention",
+       {{"len", "130"}, {"top", "9"}, {"window", "5"}, {"compressed", "0"}, {"gated", "0"}}},
+      {"native_sparse_select",
+       {{"len", "250"},
+        {"block", "16"},
+        {"blocks", "16"},
+        {"bn", "16"},
+        {"top", "6"},
+        {"bt", "6"}}},
+      {"native_sparse_select", {{"len", "226"}, {"top", "1"}, {"bt", "1"}, {"br", "32"}}},
       {"mla", {{"batch", "3"}, {"heads", "1"}, {"q_len", "100"}, {"causal", "0"}, {"bq", "16"}}},
       {"mla_absorbed", {{"batch", "4"}, {"heads", "7"}, {"q_len", "5"}, {"bq", "8"}}},
   };
@@ -339,6 +351,33 @@ TEST_CASE(
   const RunResult chunks = run("4", "128");
   CHECK(chunks.steps == 2 * 2 + 14 * (2 + 2));
   CHECK(brought(chunks, "mask_blocks") == 0);
+}
+
+TEST_CASE(
+    "native_sparse_attention visits the blocks that were selected and those of the window, each "
+    "once",
+    "[kernels][native_sparse_attention]") {
+  const KernelHandle& sparse = builtin_kernels().find("native_sparse_attention");
+  const auto run = [&](const char* top, const char* window) {
+    Request request;
+    request.device = load_device("tpu-v5e");
+    // 32 blocks of 32 keys, each with the queries of eight selections.
+    request.assignments = {{"kv_heads", "1"},  {"group", "16"},     {"len", "1024"}, {"top", top},
+                           {"window", window}, {"compressed", "0"}, {"br", "64"},    {"bk", "32"}};
+    const Outcome outcome = sparse.run(request);
+    CHECK(outcome.validation->passed);
+    return outcome.result.steps;
+  };
+  // Block i has i before it: no more than top blocks, and no more than there are.
+  CHECK(run("1", "0") == 8 * 32);
+  CHECK(run("4", "0") == 8 * (1 + 2 + 3 + 29 * 4));
+  CHECK(run("32", "0") == 8 * 32 * 33 / 2);
+  // A window of one key reaches the query's own block, which is selected too.
+  CHECK(run("4", "1") == 8 * (1 + 2 + 3 + 29 * 4));
+  // One of 33 always reaches the block before: of a selection of it alone that is one more.
+  CHECK(run("1", "33") == 8 * (1 + 31 * 2));
+  // All blocks are selected: whatever the window reaches is among them.
+  CHECK(run("32", "200") == 8 * 32 * 33 / 2);
 }
 
 TEST_CASE("the oracle notices a kernel that is wrong by a little", "[kernels][validate]") {
