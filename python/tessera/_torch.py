@@ -150,10 +150,23 @@ def _answer_for_cuda(undo, torch, gpu, capability):
                 return args[0].device.type == "cpu"
             if func is get_device:
                 return 0
+            if func in (torch.histc, torch.Tensor.histc) and not args[0].is_floating_point():  # torch has it on GPUs alone
+                return func(args[0].double(), *args[1:], **(kwargs or {})).to(args[0].dtype)
             result = func(*map(on_host, args), **{k: on_host(v) for k, v in (kwargs or {}).items() if k != "pin_memory"})
             if (func is device_of or func == device_of) and result.type == "cpu":
                 return device
             return result
+
+    class Generator(torch.Generator):
+        """A GPU's: libraries take (seed, offset) of it for random numbers of their kernels."""
+
+        _offset = 0
+
+        def get_offset(self):
+            return self._offset
+
+        def set_offset(self, offset):
+            self._offset = offset
 
     class Stream:
         cuda_stream = 0
@@ -186,6 +199,7 @@ def _answer_for_cuda(undo, torch, gpu, capability):
         "manual_seed_all": lambda seed: None, "init": lambda: None, "_lazy_init": lambda: None,
         "reset_peak_memory_stats": lambda device=None: None, "is_bf16_supported": lambda *_, **__: True,
         "is_current_stream_capturing": lambda: False, "mem_get_info": lambda device=None: (hbm, hbm),
+        "default_generators": (Generator(device="cpu"),),
     }
     nothing_held = ("memory_allocated", "max_memory_allocated", "memory_reserved", "max_memory_reserved")
     answers |= {name: lambda device=None: 0 for name in nothing_held}  # this machine's memory is nobody's count

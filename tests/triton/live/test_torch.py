@@ -72,6 +72,10 @@ def test_programs_that_say_cuda():
         with torch.cuda.device(0):
             out = launch(x, x.to("cuda").cuda(), torch.empty(100, device=x.device))
         torch.cuda.synchronize()
+        assert torch.histc(torch.tensor([1, 3, 3], device="cuda"), bins=4, max=3).tolist() == [0, 1, 0, 2]
+        (generator,) = torch.cuda.default_generators
+        generator.set_offset(generator.get_offset() + 4)
+        assert generator.get_offset() == 4 and torch.rand(3, device="cuda", generator=generator).shape == (3,)
         assert torch.cuda.mem_get_info()[0] > 70 << 30 and torch.cuda.memory_allocated() == 0
         assert [b.driver.is_active() for name, b in triton.backends.backends.items() if name != "amd"] == [True]
         assert torch.accelerator.current_device_index() == 0 and torch.accelerator.current_accelerator().type == "cuda"
