@@ -2,7 +2,6 @@
 #include "cli/kernel_handle.hpp"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -14,6 +13,7 @@
 #include "cli/cuda_instances.hpp"
 #include "cli/registry.hpp"
 #include "cli/signals.hpp"
+#include "memory_model/host_memory.hpp"
 #include "sim/diagnostics/slugs.hpp"
 
 namespace tessera::cli {
@@ -366,9 +366,7 @@ void check_memory(const Plan& plan, int devices) {
     for (int d = 0; d < op.array.rank; ++d) array *= static_cast<double>(op.array[d]);
     bytes += array * devices;
   }
-  const double have =
-      static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGE_SIZE));
-  if (bytes <= have) return;
+  if (bytes <= host_memory_bytes()) return;
   throw InputError("bad-input",
                    fmt::format("the arrays of {} take {:.3g} GiB, more than this machine's memory",
                                plan.kernel, bytes / (1 << 30)));

@@ -1,5 +1,7 @@
 #include "pallas/call_directory.hpp"
 
+#include <fmt/format.h>
+
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -7,6 +9,7 @@
 #include <sstream>
 
 #include "memory_model/file.hpp"
+#include "memory_model/host_memory.hpp"
 #include "memory_model/npy.hpp"
 #include "pallas/load.hpp"
 #include "pallas/plan_module.hpp"
@@ -59,6 +62,18 @@ Shape shape_of(const Json& extents) {
     shape.push_back(extent);
   }
   return shape;
+}
+
+/// An array of which meta.json tells the shape alone. Throws InputError if no machine like this one
+/// holds it.
+Array undefined_array(DType dtype, Shape shape, int devices) {
+  if (devices > 1 && shape.rank > 0) shape[0] *= devices;
+  const double bytes = bit_width(dtype) / 8. * static_cast<double>(shape.elems());
+  if (bytes > host_memory_bytes())
+    throw InputError("bad-input",
+                     fmt::format("meta.json: {} takes {:.3g} GiB, more than this machine's memory",
+                                 describe(dtype, shape), bytes / (1 << 30)));
+  return Array::undefined(dtype, shape);
 }
 
 /// An array of all devices: their parts one after the other along dim 0.
@@ -130,9 +145,8 @@ RecordedCall read_checked(const std::string& folder, bool values) {
   const std::size_t bounds = operands_before_inputs(*r.program) - r.program->prefetched.size();
   for (std::size_t i = 0; i < operands; ++i) {
     if (!values && i >= bounds) {
-      Shape shape = shape_of(meta.at("operands")[i].at("shape"));
-      if (r.devices > 1 && shape.rank > 0) shape[0] *= r.devices;
-      arrays.push_back(Array::undefined(operand_dtype(*r.program, i), shape));
+      arrays.push_back(undefined_array(operand_dtype(*r.program, i),
+                                       shape_of(meta.at("operands")[i].at("shape")), r.devices));
       continue;
     }
     arrays.push_back(read_parts(folder, "in" + std::to_string(i) + ".npy",
@@ -149,9 +163,8 @@ RecordedCall read_checked(const std::string& folder, bool values) {
   for (std::size_t j = 0; j < results.size(); ++j) {
     if (inputs + j >= r.program->operands.size())
       throw InputError("bad-input", folder + "/meta.json does not fit the module");
-    Shape shape = shape_of(results[j].at("shape"));
-    if (r.devices > 1 && shape.rank > 0) shape[0] *= r.devices;
-    r.call.results.push_back(Array::undefined(r.program->operands[inputs + j].type.dtype, shape));
+    r.call.results.push_back(undefined_array(r.program->operands[inputs + j].type.dtype,
+                                             shape_of(results[j].at("shape")), r.devices));
   }
   if (values) read_expected(folder, meta, r);
   return r;

@@ -1,6 +1,7 @@
 // A run on the asynchronous machine: one schedule, or as many as were asked for.
 #include <set>
 
+#include "memory_model/host_memory.hpp"
 #include "sim/machine/shared_by_cells.hpp"
 #include "sim/pipeline/close_run.hpp"
 #include "sim/pipeline/run_driver.hpp"
@@ -34,6 +35,7 @@ void RunDriver::make_arrays(Machine& machine) {
       }
       std::byte* data = io.hbm[i];
       if (op.role == Role::hbm) {
+        check_fits_host(bit_width(op.dtype) / 8. * static_cast<double>(op.array.elems()));
         scratch_.push_back(Array::undefined(op.dtype, op.array));
         data = scratch_.back().bytes();
       }

@@ -117,6 +117,11 @@ def test_a_call_carries_its_device(tessera, tmp_path, call):
     assert "call/device.json: needs a string" in tessera("run", str(folder), status=2)
 
 
+def test_a_result_that_no_machine_holds_is_refused(tessera, call):
+    said = tessera("run", str(call(results=[{"shape": [16 * 10**9, 128]}])), status=2)
+    assert "meta.json: f32[16000000000, 128] takes 7.63e+03 GiB, more than this machine's memory" in said
+
+
 def test_a_golden_is_run_again_on_its_device(tessera, tmp_path, call):
     own = str(own_device(tmp_path, "small"))
     for what, folder in [(MODULE, "of module"), (str(call()), "of call"), ("matmul", "of kernel")]:
