@@ -1,6 +1,7 @@
 // tt.* that make, repeat and rearrange tensors.
 #include "program/gather.hpp"
 #include "program/rules.hpp"
+#include "sim/diagnostics/slugs.hpp"
 #include "triton/rules.hpp"
 
 namespace tessera::triton {
@@ -181,6 +182,18 @@ void plan_cat(Planner& p, const Operation& op) {
       {a, b});
 }
 
+[[noreturn]] void fail_gather(std::int64_t index, std::int64_t extent) {
+  Diagnostic d{.slug = "oob-index",
+               .headline = "tt.gather with index " + std::to_string(index) + " along an axis of " +
+                           std::to_string(extent)};
+  add_kernel_field(d);
+  d.fields.emplace_back("line", caller_excerpt());
+  d.fields.emplace_back("help", "valid indices are [0, " + std::to_string(extent) +
+                                    "); a GPU gives some element or other");
+  add_replay_field(d);
+  throw KernelError(std::move(d));
+}
+
 /// result[.., i, ..] = source[.., index[.., i, ..], ..] along an axis.
 void plan_gather(Planner& p, const Operation& op) {
   p.expect(op, 2, 1);
@@ -217,8 +230,7 @@ void plan_gather(Planner& p, const Operation& op) {
           std::memcpy(&k, at.data.bytes() + e * index_width, static_cast<std::size_t>(index_width));
           if (index_width == 4) k = static_cast<std::int32_t>(k);
           if (k < 0 || k >= extent) {
-            fail_ref("tt.gather with index " + std::to_string(k) + " along an axis of " +
-                     std::to_string(extent));
+            fail_gather(k, extent);
           }
           const Shape where = unravel(to, e);
           std::int64_t offset = k * stride;
