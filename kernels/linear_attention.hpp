@@ -15,6 +15,7 @@
 #pragma once
 
 #include <cmath>
+#include <utility>
 #include <vector>
 
 #include "sim/body/kernel.hpp"
@@ -33,6 +34,22 @@
 #include "sim/ops/where_at.hpp"
 
 namespace tessera::kernels {
+
+/// Scalars `decays`, logarithms of what each head keeps in a step, from fast to slow as Lightning
+/// Attention has them; nothing unless they are wanted.
+template <class Host>
+Smem<float> decays_of_heads(Host& host, bool wanted, int heads) {
+  std::vector<float> made;
+  for (int h = 0; wanted && h < heads; ++h)
+    made.push_back(-std::exp2(-8.f * static_cast<float>(h + 1) / static_cast<float>(heads)));
+  if (!wanted) return host.keep("decays", std::move(made));
+  const Smem<float> decays = host.scalars("decays", std::move(made));
+  if (decays.size != heads) host.fail("decays has one entry per head");
+  for (int h = 0; h < heads; ++h) {
+    if (!(decays[h] <= 0)) host.fail("decays are logarithms of factors of at most 1");
+  }
+  return decays;
+}
 
 template <class T>
 struct LinearAttention {
@@ -141,22 +158,10 @@ struct LinearAttention {
     if (env.last(2)) *s = *state;
   }
 
-  /// Heads forget at rates from fast to slow, as Lightning Attention has them.
   template <class Host>
   void prepare(Host& host, Tiles) {
     scale = 1.f / std::sqrt(static_cast<float>(dk));
-    std::vector<float> made;
-    for (int h = 0; gate == 1 && h < heads; ++h)
-      made.push_back(-std::exp2(-8.f * static_cast<float>(h + 1) / static_cast<float>(heads)));
-    if (gate != 1) {
-      decays = host.keep("decays", std::move(made));
-      return;
-    }
-    decays = host.scalars("decays", std::move(made));
-    if (decays.size != heads) host.fail("decays has one entry per head");
-    for (int h = 0; h < heads; ++h) {
-      if (!(decays[h] <= 0)) host.fail("decays are logarithms of factors of at most 1");
-    }
+    decays = decays_of_heads(host, gate == 1, heads);
   }
 };
 

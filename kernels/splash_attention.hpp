@@ -12,12 +12,9 @@
 #pragma once
 
 #include <cmath>
-#include <cstdint>
 #include <limits>
-#include <map>
-#include <utility>
-#include <vector>
 
+#include "kernels/live_blocks.hpp"
 #include "sim/body/kernel.hpp"
 #include "sim/body/spec.hpp"
 #include "sim/ops/add.hpp"
@@ -34,28 +31,6 @@
 #include "sim/ops/where.hpp"
 
 namespace tessera::kernels {
-
-/// Whether query i sees key j.
-struct LiveKeys {
-  enum Kind : int { kFull, kCausal, kLocal, kCausalLocal, kGlobalLocal, kArray };
-  int kind;
-  int window;  ///< keys on each side, itself included; of kGlobalLocal: of a chunk, and seen by all
-
-  bool operator()(int i, int j) const {
-    switch (kind) {
-      case kCausal:
-        return j <= i;
-      case kLocal:
-        return j > i - window && j < i + window;
-      case kCausalLocal:
-        return j > i - window && j <= i;
-      case kGlobalLocal:
-        return j < window || i / window == j / window;
-      default:
-        return true;
-    }
-  }
-};
 
 template <class T>
 struct SplashAttention {
@@ -75,12 +50,8 @@ struct SplashAttention {
   int window = 1;
   int with_lse = 0;
 
-  float scale = 0;         ///< of q . k, 1 / sqrt(head_dim)
-  int masks = 0;           ///< different blocks of the mask that are not full
-  Smem<int> visit_start;   ///< first visit of each block of queries, and their number
-  Smem<int> visit_block;   ///< the block of keys of each
-  Smem<int> visit_masked;  ///< 1: not full
-  Smem<int> visit_mask;    ///< the block of masks, the last one's if it is full
+  float scale = 0;  ///< of q . k, 1 / sqrt(head_dim)
+  Visits visits;    ///< of blocks of queries
 
   using Self = SplashAttention;
   static constexpr auto sizes = params(
@@ -111,9 +82,9 @@ struct SplashAttention {
   }
 
   TESSERA_FN auto spec(auto bq, auto bk, auto bd) const {
-    const auto start = visit_start;
-    const auto key_block = visit_block;
-    const auto of_mask = visit_mask;
+    const auto start = visits.start;
+    const auto key_block = visits.block;
+    const auto of_mask = visits.mask;
     const int group = heads / kv_heads;
     auto q_block = [](auto b, auto h, auto i, auto) { return at(b, h, i, 0); };
     auto kv_block = [group, key_block](auto b, auto h, auto, auto visit) {
@@ -127,16 +98,16 @@ struct SplashAttention {
              arbitrary([start](auto, auto, auto i) { return start[i]; },
                        [start](auto, auto, auto i) { return start[i + 1]; })
                  .as("visit")),
-        scalars("visit_start", visit_start), scalars("visit_block", visit_block),
-        scalars("visit_masked", visit_masked), scalars("visit_mask", visit_mask),
+        scalars("visit_start", visits.start), scalars("visit_block", visits.block),
+        scalars("visit_masked", visits.masked), scalars("visit_mask", visits.mask),
         hbm_in<std::int8_t>("mask", shape(q_len, kv_len)).when(mask == LiveKeys::kArray),
         in<T>("q", queries, block(squeezed, squeezed, bq, bd), q_block).pad(0),
         in<T>("k", keys, block(squeezed, squeezed, bk, bd), kv_block).pad(0),
         in<T>("v", keys, block(squeezed, squeezed, bk, bd), kv_block).pad(0),
         in<std::int8_t>(
-            "mask_blocks", shape(greater(masks, 1), bq, bk), block(squeezed, bq, bk),
+            "mask_blocks", shape(greater(visits.masks, 1), bq, bk), block(squeezed, bq, bk),
             [of_mask](auto, auto, auto, auto visit) { return at(of_mask[visit], 0, 0); })
-            .when(masks > 0),
+            .when(visits.masks > 0),
         out<T>("o", queries, block(squeezed, squeezed, bq, bd), q_block),
         out<float>("lse", shape(batch, heads, q_len, 1), block(squeezed, squeezed, bq, Int<1>{}),
                    q_block)
@@ -148,29 +119,16 @@ struct SplashAttention {
   /// q and results once; of keys, values and masks a block whenever a visit wants another one;
   /// visits once. `mask` itself is the host's.
   Bytes hbm_bytes(Tiles t, Target target) const {
-    std::int64_t kv_rows = 0;
-    std::int64_t mask_blocks = 0;
-    int kv_there = -1;
-    int mask_there = -1;
-    const int blocks = ceil_div(kv_len, t[1]);
+    VisitWalk walk{visits, kv_len, t[1], {}};
     for (int head = 0; head < batch * heads; ++head) {
       for (int i = 0; i < ceil_div(q_len, t[0]); ++i) {
-        if (!target.keeps_blocks) kv_there = mask_there = -1;
-        for (int visit = visit_start[i]; visit < visit_start[i + 1]; ++visit) {
-          const int kv = head / (heads / kv_heads) * blocks + visit_block[visit];
-          if (kv != kv_there)
-            kv_rows += lesser((visit_block[visit] + 1) * t[1], kv_len) - visit_block[visit] * t[1];
-          kv_there = kv;
-          if (masks > 0 && visit_mask[visit] != mask_there) ++mask_blocks;
-          mask_there = visit_mask[visit];
-        }
+        if (!target.keeps_blocks) walk.forget();
+        walk.row(i, head / (heads / kv_heads));
       }
     }
     const std::int64_t rows = std::int64_t{batch} * heads * q_len;
-    const std::int64_t visits =
-        std::int64_t{visit_start.size} + visit_block.size + visit_masked.size + visit_mask.size;
-    return {(rows + 2 * kv_rows) * head_dim * kBytes<T> + mask_blocks * t[0] * t[1] +
-                visits * kBytes<int>,
+    return {(rows + 2 * walk.brought.elems) * head_dim * kBytes<T> +
+                walk.brought.masks * t[0] * t[1] + walk.lists() * kBytes<int>,
             rows * (head_dim * kBytes<T> + (with_lse != 0 ? kBytes<float> : 0))};
   }
 
@@ -187,8 +145,8 @@ struct SplashAttention {
       *l = 0.f;        // (bq, 1)
     }
     auto s = load(dot(*q, transpose(*k)));  // (bq, bk) f32
-    if (masks > 0) {
-      if (visit_masked[env.program_id(3)] != 0)
+    if (visits.masks > 0) {
+      if (visits.masked[env.program_id(3)] != 0)
         s = where(cast<float>(*mask_blocks) == 0.f, kMinusInf, s);
     }
     const float factor = scale * kLog2E;
@@ -209,62 +167,7 @@ struct SplashAttention {
   template <class Host>
   void prepare(Host& host, Tiles t) {
     scale = 1.f / std::sqrt(static_cast<float>(head_dim));
-    const LiveKeys object{mask, window};
-    std::vector<std::int8_t> given;
-    if (mask == LiveKeys::kArray) {  // made up: about a third of the places of half of the blocks
-      for (int i = 0; i < q_len; ++i) {
-        for (int j = 0; j < kv_len; ++j) {
-          const bool live = (i / 32 + j / 32) % 2 == 0 && (i + 2 * j) % 3 == 0;
-          given.push_back(live ? 1 : 0);
-        }
-      }
-      given = host.template input<std::int8_t>("mask", shape(q_len, kv_len), given);
-    }
-    const auto live = [&](int i, int j) {
-      if (i >= q_len || j >= kv_len) return false;
-      return mask == LiveKeys::kArray ? given[static_cast<std::size_t>(i * kv_len + j)] != 0
-                                      : object(i, j);
-    };
-    std::vector<int> start(1);
-    std::vector<int> blocks;
-    std::vector<int> masked;
-    std::vector<int> which;
-    std::vector<std::int8_t> distinct;
-    std::map<std::vector<std::int8_t>, int> places;
-    for (int i0 = 0; i0 < q_len; i0 += t[0]) {
-      const auto visit = [&](int j0) {
-        std::vector<std::int8_t> of_block;
-        bool any = false;
-        bool all = true;  // of the queries that there are
-        for (int i = i0; i < i0 + t[0]; ++i) {
-          for (int j = j0; j < j0 + t[1]; ++j) {
-            of_block.push_back(live(i, j) ? 1 : 0);
-            any = any || of_block.back() != 0;
-            all = all && (of_block.back() != 0 || i >= q_len);
-          }
-        }
-        const bool only = j0 + t[1] >= kv_len && static_cast<int>(blocks.size()) == start.back();
-        if (!any && !only) return;
-        blocks.push_back(j0 / t[1]);
-        masked.push_back(all ? 0 : 1);
-        if (all) {
-          which.push_back(which.empty() ? 0 : which.back());
-          return;
-        }
-        const auto [place, fresh] = places.try_emplace(of_block, static_cast<int>(places.size()));
-        if (fresh) distinct.insert(distinct.end(), of_block.begin(), of_block.end());
-        which.push_back(place->second);
-      };
-      for (int j0 = 0; j0 < kv_len; j0 += t[1]) visit(j0);
-      start.push_back(static_cast<int>(blocks.size()));
-    }
-    masks = static_cast<int>(places.size());
-    if (masks > 0)
-      host.template input<std::int8_t>("mask_blocks", shape(masks, t[0], t[1]), distinct);
-    visit_start = host.keep("visit_start", std::move(start));
-    visit_block = host.keep("visit_block", std::move(blocks));
-    visit_masked = host.keep("visit_masked", std::move(masked));
-    visit_mask = host.keep("visit_mask", std::move(which));
+    visits = live_blocks(host, host_mask(host, {mask, window}, q_len, kv_len), t[0], t[1], false);
   }
 };
 

@@ -19,6 +19,7 @@ struct Score {
 
 bool sees(const AttentionMask& mask, std::size_t b, int i, int j, std::size_t q_len,
           std::size_t kv_len) {
+  if (mask.dense != nullptr) return sees(*mask.dense, i, j, kv_len);
   if (j >= mask.kv_lengths[b]) return false;
   if (mask.causal && j > i) return false;
   if (mask.window > 0 && j <= i - mask.window) return false;

@@ -6,6 +6,16 @@
 
 namespace tessera::reference {
 
+/// A mask, place by place.
+struct DenseMask {
+  int kind = 0;  ///< 0: every key; 1: j <= i; 2: |i - j| < window; 3: both; 4: of the same run of
+                 ///< `window` keys, or of the first; 5: array
+  int window = 1;
+  const Tensor* array = nullptr;  ///< (q_len, kv_len): 0 where a key is not seen
+  bool probabilities_in_bf16 = false;
+};
+bool sees(const DenseMask& mask, int i, int j, std::size_t kv_len);
+
 struct AttentionMask {
   bool causal = false;
   int window = 0;                      ///< 0: none
@@ -14,6 +24,7 @@ struct AttentionMask {
   std::vector<int> q_segments;         ///< batch x q_len, or empty
   std::vector<int> kv_segments;        ///< batch x kv_len, or empty
   bool probabilities_in_bf16 = false;  ///< the kernel rounds p to bf16 before the second product
+  const DenseMask* dense = nullptr;    ///< in place of all that is above
 };
 
 /// Whether query i of batch entry b sees key j.
@@ -27,15 +38,7 @@ Expected attention(const Tensor& q, const Tensor& k, const Tensor& v, const Atte
 /// no key is seen.
 std::vector<Expected> attention_with_lse(const Tensor& q, const Tensor& k, const Tensor& v,
                                          const AttentionMask& mask);
-/// A mask, place by place.
-struct DenseMask {
-  int kind = 0;  ///< 0: every key; 1: j <= i; 2: |i - j| < window; 3: both; 4: of the same run of
-                 ///< `window` keys, or of the first; 5: array
-  int window = 1;
-  const Tensor* array = nullptr;  ///< (q_len, kv_len): 0 where a key is not seen
-  bool probabilities_in_bf16 = false;
-};
-/// Attention under it, and its lse: shapes as attention_with_lse.
+/// Attention under a mask, and its lse: shapes as attention_with_lse.
 std::vector<Expected> masked_attention(const Tensor& q, const Tensor& k, const Tensor& v,
                                        const DenseMask& mask);
 /// Where the keys of sequences lie, and what is seen of them.

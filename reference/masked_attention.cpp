@@ -6,9 +6,7 @@
 
 namespace tessera::reference {
 
-namespace {
-
-bool seen_by(const DenseMask& mask, int i, int j, int kv_len) {
+bool sees(const DenseMask& mask, int i, int j, std::size_t kv_len) {
   const bool before = j <= i;
   const bool near = std::abs(i - j) < mask.window;
   if (mask.kind == 1) return before;
@@ -16,12 +14,10 @@ bool seen_by(const DenseMask& mask, int i, int j, int kv_len) {
   if (mask.kind == 3) return before && near;
   if (mask.kind == 4) return j / mask.window == 0 || j / mask.window == i / mask.window;
   if (mask.kind == 5)
-    return mask.array->values[static_cast<std::size_t>(i) * static_cast<std::size_t>(kv_len) +
-                              static_cast<std::size_t>(j)] != 0;
+    return mask.array->values[static_cast<std::size_t>(i) * kv_len + static_cast<std::size_t>(j)] !=
+           0;
   return true;
 }
-
-}  // namespace
 
 std::vector<Expected> masked_attention(const Tensor& q, const Tensor& k, const Tensor& v,
                                        const DenseMask& mask) {
@@ -42,9 +38,7 @@ std::vector<Expected> masked_attention(const Tensor& q, const Tensor& k, const T
     const std::size_t kv = head / heads * kv_heads + head % heads / (heads / kv_heads);
     std::vector<SeenKey> seen;
     for (std::size_t j = 0; j < kv_len; ++j) {
-      if (!seen_by(mask, static_cast<int>(row % q_len), static_cast<int>(j),
-                   static_cast<int>(kv_len)))
-        continue;
+      if (!sees(mask, static_cast<int>(row % q_len), static_cast<int>(j), kv_len)) continue;
       const std::size_t key = (kv * kv_len + j) * d;
       double s = 0;
       double magnitude = 0;

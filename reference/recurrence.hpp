@@ -11,6 +11,15 @@ namespace tessera::reference {
 std::vector<Expected> linear_recurrence(const Tensor& a, const Tensor& b, const Tensor& h0,
                                         bool reverse);
 
+struct ComplexTensor {
+  const Tensor& re;
+  const Tensor& im;
+};
+/// The same of complex numbers. Gives h's real and imaginary part, and those of the state at the
+/// end.
+std::vector<Expected> complex_recurrence(const ComplexTensor& a, const ComplexTensor& b,
+                                         const ComplexTensor& h0, bool reverse);
+
 /// h[t, n] = exp(delta[t] a[n]) h[t - 1, n] + delta[t] b[t, n] x[t] and y[t] = sum_n c[t, n] h[t,
 /// n]
 /// + skip x[t] of each column; x and delta (batch, len, d), a (states, d), b and c (batch, len,
@@ -37,5 +46,20 @@ struct Gates {
 /// (.., dv). Gives o, and S at the end, transposed.
 std::vector<Expected> linear_attention(const Tensor& q, const Tensor& k, const Tensor& v,
                                        const Gates& gates);
+
+/// The gradient of linear_attention by q, from that of o.
+Expected linear_attention_dq(const Tensor& k, const Tensor& v, const Tensor& dout,
+                             const Gates& gates);
+/// What the gradients by k, v, g and s0 take beside it.
+struct LinearGradInputs {
+  const Tensor* dq = nullptr;   ///< the gradient by q; for that by g
+  const Tensor* end = nullptr;  ///< the state at the end; for that by g, with ds
+  const Tensor* ds = nullptr;   ///< the gradient of the state at the end; none: 0
+};
+/// The gradients by k, v, g (none without dq: zeros) and s0. Of g: the running sum from the end of
+/// q dq - k dk, and of the products of the state at the end and its gradient.
+std::vector<Expected> linear_attention_dkv(const Tensor& q, const Tensor& k, const Tensor& v,
+                                           const Tensor& dout, const Gates& gates,
+                                           const LinearGradInputs& given);
 
 }  // namespace tessera::reference

@@ -6,14 +6,20 @@
 
 namespace tessera::kernels::entries {
 
-template <class T>
-std::vector<reference::Expected> linear_attention_oracle(const LinearAttention<T>& k,
-                                                         const OracleInputs& in) {
+template <template <class> class K, class T>
+reference::Gates gates_of(const K<T>& k, const OracleInputs& in) {
   reference::Gates gates;
   if (k.gate == 1) gates.of_heads.assign(k.decays.data, k.decays.data + k.decays.size);
   if (k.gate == 2) gates.of_steps = &in["g"];
-  gates.state = k.stateful != 0 ? &in["s0"] : nullptr;
   gates.roundoff = kBytes<T> == 2 ? reference::kUBf16 : reference::kU32;
+  return gates;
+}
+
+template <class T>
+std::vector<reference::Expected> linear_attention_oracle(const LinearAttention<T>& k,
+                                                         const OracleInputs& in) {
+  reference::Gates gates = gates_of(k, in);
+  gates.state = k.stateful != 0 ? &in["s0"] : nullptr;
   return reference::linear_attention(in["q"], in["k"], in["v"], gates);
 }
 

@@ -243,6 +243,7 @@ TEST_CASE("closed forms hold over odd sizes and tiles", "[kernels]") {
       {"embedding_rows", {{"m", "50"}, {"n", "9"}, {"bag", "3"}, {"weighted", "1"}, {"bm", "8"}}},
       {"moe_route", {{"m", "70"}, {"n", "13"}, {"k", "90"}, {"top", "5"}, {"bm", "16"}}},
       {"linear_recurrence", {{"len", "70"}, {"d", "130"}, {"reverse", "1"}, {"bt", "24"}}},
+      {"complex_recurrence", {{"len", "70"}, {"d", "130"}, {"reverse", "1"}, {"bt", "24"}}},
       {"linear_attention",
        {{"len", "90"}, {"dk", "24"}, {"dv", "40"}, {"gate", "2"}, {"stateful", "1"}, {"bt", "16"}}},
       {"delta_rule",
@@ -288,6 +289,20 @@ TEST_CASE("closed forms hold over odd sizes and tiles", "[kernels]") {
         {"top", "6"},
         {"bt", "6"}}},
       {"native_sparse_select", {{"len", "226"}, {"top", "1"}, {"bt", "1"}, {"br", "32"}}},
+      {"splash_attention_dq",
+       {{"heads", "3"}, {"kv_heads", "1"}, {"q_len", "99"}, {"mask", "3"}, {"window", "17"}}},
+      {"splash_attention_dq", {{"kv_len", "65"}, {"mask", "5"}, {"bk", "16"}}},
+      {"splash_attention_dkv",
+       {{"heads", "4"}, {"kv_heads", "2"}, {"kv_len", "99"}, {"mask", "3"}, {"window", "17"}}},
+      {"splash_attention_dkv", {{"q_len", "65"}, {"mask", "5"}}},
+      {"splash_attention_dkv",
+       {{"heads", "2"}, {"kv_heads", "1"}, {"mask", "4"}, {"window", "70"}}},
+      {"linear_attention_dq",
+       {{"len", "90"}, {"dk", "24"}, {"dv", "40"}, {"gate", "2"}, {"stateful", "1"}, {"bt", "16"}}},
+      {"linear_attention_dkv",
+       {{"len", "90"}, {"dk", "24"}, {"dv", "40"}, {"gate", "2"}, {"stateful", "1"}, {"bt", "16"}}},
+      {"linear_attention_dkv",
+       {{"len", "50"}, {"dk", "40"}, {"dv", "24"}, {"gate", "1"}, {"stateful", "1"}, {"bt", "8"}}},
       {"mla", {{"batch", "3"}, {"heads", "1"}, {"q_len", "100"}, {"causal", "0"}, {"bq", "16"}}},
       {"mla_absorbed", {{"batch", "4"}, {"heads", "7"}, {"q_len", "5"}, {"bq", "8"}}},
   };
@@ -351,6 +366,31 @@ TEST_CASE(
   const RunResult chunks = run("4", "128");
   CHECK(chunks.steps == 2 * 2 + 14 * (2 + 2));
   CHECK(brought(chunks, "mask_blocks") == 0);
+  // Its gradients meet the same pairs of blocks, by rows of queries or of keys. Where those are of
+  // 32 keys and 128 queries, four kinds of blocks are on a diagonal, one after the other.
+  struct Gradient {
+    const char* name;
+    const char* mask;
+    const char* bq;
+    const char* bk;
+    std::int64_t steps;
+    std::int64_t masks;
+  };
+  for (const Gradient& g :
+       {Gradient{"splash_attention_dq", "0", "64", "64", 16 * 16, 0},
+        Gradient{"splash_attention_dq", "1", "64", "64", 16 * 17 / 2, 1},
+        Gradient{"splash_attention_dkv", "0", "128", "32", 8 * 32, 0},
+        Gradient{"splash_attention_dkv", "1", "128", "32", 4 * 8 * 9 / 2, 32}}) {
+    CAPTURE(g.name, g.mask);
+    Request request;
+    request.device = load_device("tpu-v5e");
+    request.check = false;
+    request.assignments = {{"heads", "1"},     {"kv_heads", "1"}, {"q_len", "1024"}, {"bq", g.bq},
+                           {"kv_len", "1024"}, {"mask", g.mask},  {"bk", g.bk}};
+    const RunResult result = builtin_kernels().find(g.name).run(request).result;
+    CHECK(result.steps == g.steps);
+    CHECK(brought(result, "mask_blocks") == g.masks);
+  }
 }
 
 TEST_CASE(

@@ -130,6 +130,81 @@ TEST_CASE("the gradients of attention are those of its forward pass", "[referenc
   }
 }
 
+TEST_CASE("the gradients of attention under a dense mask are those of its forward pass",
+          "[reference]") {
+  const Tensor q = random_tensor({1, 4, 5, 3}, 1);
+  const Tensor k = random_tensor({1, 2, 6, 3}, 2);
+  const Tensor v = random_tensor({1, 2, 6, 3}, 3);
+  const Tensor dout = random_tensor({1, 4, 5, 3}, 4);
+  Tensor some{{5, 6}, std::vector<double>(30)};  // query 2 sees nothing
+  for (std::size_t i = 0; i < 30; ++i) some.values[i] = i / 6 != 2 && i % 3 != 1 ? 1 : 0;
+  for (const int kind : {0, 1, 2, 3, 4, 5}) {
+    CAPTURE(kind);
+    DenseMask dense;
+    dense.kind = kind;
+    dense.window = 2;
+    dense.array = &some;
+    AttentionMask mask;
+    mask.dense = &dense;
+    const auto forward = masked_attention(q, k, v, dense);
+    Tensor delta = forward[1].value;
+    for (std::size_t row = 0; row < delta.values.size(); ++row) {
+      delta.values[row] = 0;
+      for (std::size_t c = 3 * row; c < 3 * row + 3; ++c)
+        delta.values[row] += dout.values[c] * forward[0].value.values[c];
+    }
+    const auto loss = [&](const Tensor& queries, const Tensor& keys, const Tensor& values) {
+      return weighted(masked_attention(queries, keys, values, dense)[0].value, dout);
+    };
+    const auto stated = attention_grad(q, k, v, dout, forward[1].value, delta, mask);
+    check_gradient(stated[0].value.values, q, [&](const Tensor& at) { return loss(at, k, v); });
+    check_gradient(stated[1].value.values, k, [&](const Tensor& at) { return loss(q, at, v); });
+    check_gradient(stated[2].value.values, v, [&](const Tensor& at) { return loss(q, k, at); });
+  }
+}
+
+TEST_CASE("the gradients of linear attention are those of its forward pass", "[reference]") {
+  const Tensor q = random_tensor({1, 2, 4, 3}, 1);
+  const Tensor k = random_tensor({1, 2, 4, 3}, 2);
+  const Tensor v = random_tensor({1, 2, 4, 2}, 3);
+  Tensor g = random_tensor({1, 2, 4, 3}, 4);
+  for (double& x : g.values) x = -std::abs(x);
+  const Tensor s0 = random_tensor({1, 2, 2, 3}, 5);
+  const Tensor dout = random_tensor({1, 2, 4, 2}, 6);
+  const Tensor ds = random_tensor({1, 2, 2, 3}, 7);
+  for (const int gate : {0, 1, 2}) {
+    CAPTURE(gate);
+    const auto loss = [&](const Tensor& queries, const Tensor& keys, const Tensor& values,
+                          const Tensor& gates, const Tensor& start) {
+      Gates of;
+      if (gate == 1) of.of_heads = {-0.5, -0.1};
+      if (gate == 2) of.of_steps = &gates;
+      of.state = &start;
+      const auto results = linear_attention(queries, keys, values, of);
+      return weighted(results[0].value, dout) + weighted(results[1].value, ds);
+    };
+    Gates of;
+    if (gate == 1) of.of_heads = {-0.5, -0.1};
+    if (gate == 2) of.of_steps = &g;
+    of.state = &s0;
+    const Tensor end = linear_attention(q, k, v, of)[1].value;
+    const Tensor dq = linear_attention_dq(k, v, dout, of).value;
+    check_gradient(dq.values, q, [&](const Tensor& at) { return loss(at, k, v, g, s0); });
+    const LinearGradInputs given{&dq, &end, &ds};
+    const auto stated = linear_attention_dkv(q, k, v, dout, of, given);
+    check_gradient(stated[0].value.values, k,
+                   [&](const Tensor& at) { return loss(q, at, v, g, s0); });
+    check_gradient(stated[1].value.values, v,
+                   [&](const Tensor& at) { return loss(q, k, at, g, s0); });
+    if (gate == 2) {
+      check_gradient(stated[2].value.values, g,
+                     [&](const Tensor& at) { return loss(q, k, v, at, s0); });
+    }
+    check_gradient(stated[3].value.values, s0,
+                   [&](const Tensor& at) { return loss(q, k, v, g, at); });
+  }
+}
+
 TEST_CASE("the gradients of cross-entropy are those of its forward pass", "[reference]") {
   const Tensor x = random_tensor({4, 3}, 1);
   const Tensor w = random_tensor({3, 5}, 2);
@@ -164,4 +239,28 @@ TEST_CASE("a recurrence the other way is the gradient by what drives it", "[refe
   for (std::size_t i = 0; i < 6; ++i)
     by_start.push_back(a.values[i / 3 * 15 + i % 3] * back[1].value.values[i]);
   check_gradient(by_start, h0, [&](const Tensor& at) { return loss(b, at); });
+}
+
+TEST_CASE("of complex numbers too, on conjugates", "[reference]") {
+  const Tensor a_re = random_tensor({2, 5, 3}, 1);
+  const Tensor a_im = random_tensor({2, 5, 3}, 2);
+  const Tensor b_re = random_tensor({2, 5, 3}, 3);
+  const Tensor b_im = random_tensor({2, 5, 3}, 4);
+  const Tensor h0 = random_tensor({2, 1, 3}, 5);
+  const Tensor dh_re = random_tensor({2, 5, 3}, 6);
+  const Tensor dh_im = random_tensor({2, 5, 3}, 7);
+  const auto loss = [&](const Tensor& re, const Tensor& im) {
+    const auto h = complex_recurrence({a_re, a_im}, {re, im}, {h0, h0}, false);
+    return weighted(h[0].value, dh_re) + weighted(h[1].value, dh_im);
+  };
+  Tensor later_re = a_re;
+  Tensor later_im = a_im;
+  for (std::size_t i = 0; i < later_re.values.size(); ++i) {
+    later_re.values[i] = i / 3 % 5 == 4 ? 0 : a_re.values[i + 3];
+    later_im.values[i] = i / 3 % 5 == 4 ? 0 : -a_im.values[i + 3];
+  }
+  const Tensor none{{2, 1, 3}, std::vector<double>(6)};
+  const auto back = complex_recurrence({later_re, later_im}, {dh_re, dh_im}, {none, none}, true);
+  check_gradient(back[0].value.values, b_re, [&](const Tensor& at) { return loss(at, b_im); });
+  check_gradient(back[1].value.values, b_im, [&](const Tensor& at) { return loss(b_re, at); });
 }

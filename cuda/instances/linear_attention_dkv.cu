@@ -1,0 +1,10 @@
+#include "cuda/launch.hpp"
+#include "kernels/linear_attention_dkv.hpp"
+
+namespace tessera::cuda {
+
+static const Adds added([](std::vector<Instance>& to) {
+  add_instances<kernels::LinearAttentionDkv, TileSizes<64, 64, 64>, TileSizes<1, 1, 1>>(to);
+});
+
+}  // namespace tessera::cuda

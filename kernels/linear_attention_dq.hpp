@@ -1,0 +1,138 @@
+// Gradient of linear_attention by its queries, from chunk to chunk as the forward pass goes.
+//
+//   dq[t] = S[t] dout[t] / sqrt(dk),   S[t] = diag(exp(g[t])) S[t - 1] + k[t]^T v[t]
+//
+// Yang et al. (GLA), arXiv:2312.06635, section 4.4: chunks, gates and rounded factors as in
+// kernels/linear_attention.hpp. With A[t] the sum of g from the chunk's start, m half of A[end],
+//
+//   sqrt(dk) dq[t] = exp(A[t]) (S[0] dout[t])
+//                    + exp(A[t] - m) sum_{s <= t} (dout[t] . v[s]) (k[s] exp(m - A[s]))
+#pragma once
+
+#include <cmath>
+#include <vector>
+
+#include "kernels/linear_attention.hpp"
+#include "sim/body/kernel.hpp"
+#include "sim/body/spec.hpp"
+#include "sim/ops/add.hpp"
+#include "sim/ops/cast.hpp"
+#include "sim/ops/cumsum.hpp"
+#include "sim/ops/dot.hpp"
+#include "sim/ops/exp.hpp"
+#include "sim/ops/full.hpp"
+#include "sim/ops/ids.hpp"
+#include "sim/ops/min.hpp"
+#include "sim/ops/mul.hpp"
+#include "sim/ops/reduce.hpp"
+#include "sim/ops/sub.hpp"
+#include "sim/ops/where_at.hpp"
+
+namespace tessera::kernels {
+
+template <class T>
+struct LinearAttentionDq {
+  static constexpr KernelInfo info{
+      .name = "linear_attention_dq",
+      .summary = "gradient of linear_attention by its queries",
+      .math = "dq[t] = S[t] dout[t] / sqrt(dk),  S[t] = diag(exp(g[t])) S[t - 1] + k[t]^T v[t]",
+      .cites = "arXiv:2312.06635"};
+  static constexpr bool exchanges = true;
+
+  int batch = 1;
+  int heads = 1;
+  int len = 0;
+  int dk = 0;
+  int dv = 0;
+  int gate = 0;
+  int stateful = 0;
+
+  float scale = 0;     ///< 1 / sqrt(dk)
+  Smem<float> decays;  ///< gate 1: g of each head
+
+  using Self = LinearAttentionDq;
+  static constexpr auto sizes =
+      params(size("batch", &Self::batch, "sequences"), size("heads", &Self::heads, "heads"),
+             size("len", &Self::len, "steps"), size("dk", &Self::dk, "columns of k, g and dq"),
+             size("dv", &Self::dv, "columns of v and dout"),
+             size("gate", &Self::gate, "0: none; 1: of heads (--input decays=); 2: input g"),
+             size("stateful", &Self::stateful, "1: from a state, input s0"));
+  static constexpr auto tiles = tile_names(tile("bt"), tile("bk", "dk"), tile("bv", "dv"));
+  static constexpr std::array cases{
+      Case{"aligned", {1, 2, 192, 64, 64, 0, 0}, {64, 64, 64}},
+      Case{"decay, from a state", {2, 2, 128, 64, 64, 1, 1}, {64, 64, 64}},
+      Case{"ragged, gates, from a state", {1, 2, 100, 64, 64, 2, 1}, {64, 64, 64}},
+      Case{"ragged, decay", {2, 1, 41, 64, 64, 1, 0}, {64, 64, 64}},
+      Case{"degenerate", {1, 1, 1, 1, 1, 2, 1}, {1, 1, 1}}};
+
+  const char* valid(Tiles t) const {
+    if (t[1] != dk || t[2] != dv) return "blocks have whole rows: bk = dk, bv = dv";
+    return gate >= 0 && gate <= 2 ? nullptr : "gate is 0, 1 or 2";
+  }
+
+  TESSERA_FN auto spec(auto bt, auto bk, auto bv) const {
+    auto step_block = [](auto b, auto h, auto i) { return at(b, h, i, 0); };
+    auto head_block = [](auto b, auto h, auto) { return at(b, h, 0, 0); };
+    const auto keys = shape(batch, heads, len, dk);
+    const auto values = shape(batch, heads, len, dv);
+    const auto states = shape(batch, heads, dv, dk);
+    const auto of_keys = block(squeezed, squeezed, bt, bk);
+    const auto of_values = block(squeezed, squeezed, bt, bv);
+    return tessera::spec(
+        grid(parallel(batch).as("b"), parallel(heads).as("h"),
+             arbitrary(ceil_div(len, bt)).as("chunk")),
+        scalars("decays", decays), in<T>("k", keys, of_keys, step_block).pad(0),
+        in<T>("v", values, of_values, step_block).pad(0),
+        in<T>("dout", values, of_values, step_block).pad(0),
+        in<float>("g", keys, of_keys, step_block).pad(0).uniform(-0.5, 0).when(gate == 2),
+        in<float>("s0", states, block(squeezed, squeezed, bv, bk), head_block).when(stateful != 0),
+        out<T>("dq", keys, of_keys, step_block), accum<float>("state", bv, bk),
+        vmem<T>("before", bv, bk), vmem<T>("keys", bt, bk));
+  }
+
+  /// Everything once.
+  Bytes hbm_bytes(Tiles, Target) const {
+    const std::int64_t each = std::int64_t{batch} * heads;
+    return {each * len * (dk + 2 * dv) * kBytes<T> +
+                (gate == 2 ? each * len * dk * kBytes<float> : 0) +
+                (stateful != 0 ? each * dk * dv * kBytes<float> : 0) + decays.size * kBytes<float>,
+            each * len * dk * kBytes<T>};
+  }
+
+  // Named template parameters: nvcc 13.0 crashes on ten `auto` ones.
+  template <class Env, class K, class V, class Dout, class G, class S0, class Dq, class State,
+            class Before, class Keys>
+  TESSERA_FN void operator()(Env& env, K k, V v, Dout dout, G g, S0 s0, Dq dq, State state,
+                             Before before, Keys keys) const {
+    const auto rows = lesser(len - env.program_id(2) * k.rows, k.rows);
+    if (env.first(2)) {
+      *state = 0.f;  // (bv, bk) f32
+      if (stateful != 0) *state = *s0;
+    }
+    auto sum = load(full<float>(env, k.rows, k.cols, 0.f));  // (bt, bk) f32: A
+    if (gate == 1) sum = load(cast<float>(min(row_ids(sum) + 1, rows)) * decays[env.program_id(1)]);
+    if (gate == 2) sum = load(cumsum_rows(*g));
+    const auto end = load(col_sum(where_at(
+        sum, [=](auto r, auto) { return r == rows - 1; }, 0.f)));  // (1, bk)
+    const auto middle = load(end * 0.5f);
+    *before = cast<T>(*state);                             // (bv, bk) T
+    *keys = cast<T>(cast<float>(*k) * exp(middle - sum));  // (bt, bk) T
+    auto p = load(dot(*dout, transpose(*v)));              // (bt, bt) f32
+    p = where_at(
+        p, [](auto t, auto from) { return from <= t; }, 0.f);
+    const auto earlier = load(dot(*dout, *before));  // (bt, bk) f32
+    const auto here = load(dot(cast<T>(p), *keys));  // (bt, bk) f32
+    *dq = cast<T>((earlier * exp(sum) + here * exp(sum - middle)) * scale);
+    *keys = cast<T>(cast<float>(*k) * exp(end - sum));
+    *state = *state * exp(end);
+    *state += dot(transpose(*v), *keys);
+  }
+
+  template <class Host>
+  void prepare(Host& host, Tiles) {
+    scale = 1.f / std::sqrt(static_cast<float>(dk));
+    decays = decays_of_heads(host, gate == 1, heads);
+  }
+};
+
+}  // namespace tessera::kernels
