@@ -144,11 +144,15 @@ struct Again {
 /// A kernel on the inputs of a golden, with its sizes and tiles.
 Again run_again(const Kernels& kernels, const RunArguments& a, const golden::Golden& made,
                 const GoldenArguments& g, bool keep_checksums) {
-  if (made.frontend == "mosaic") {
+  if (made.frontend != "cpp") {
     if (const auto backend = parse_backend(g.backend); backend != BackendKind::interpret) {
+      const bool mosaic = made.frontend == "mosaic";
       throw InputError("no-backend",
-                       "--backend " + g.backend + ": a Mosaic module runs in the interpreter alone",
-                       "take --outputs DIR, what a TPU made of inputs/*.npy");
+                       "--backend " + g.backend + ": a " +
+                           (mosaic ? "Mosaic module" : "Triton launch") +
+                           " runs in the interpreter alone",
+                       std::string("take --outputs DIR, what a ") + (mosaic ? "TPU" : "GPU") +
+                           " made of inputs/*.npy");
     }
     return {module_commands().run_again(a, made, g.folder, keep_checksums), {}};
   }
@@ -216,6 +220,9 @@ int golden_check_command(const Kernels& kernels, const RunArguments& a, const Go
 int golden_bisect_command(const Kernels& kernels, const RunArguments& a, const GoldenArguments& g) {
   need_other_side(g, "bisect");
   const golden::Golden made = golden::read(g.folder);
+  if (made.frontend == "triton")
+    throw InputError("bad-input", "a golden of a Triton launch has no checksums of its programs",
+                     "tessera golden check says which elements differ");
   Array theirs = golden::rows_of(made.steps, {});
   if (!g.outputs.empty()) {
     theirs = golden::read_steps(made.steps, g.outputs);

@@ -84,11 +84,13 @@ class LinkedCommands final : public ModuleCommands {
   golden::Golden make_golden(const RunArguments& arguments, const ErrorModel& model,
                              const std::string& command,
                              std::vector<Diagnostic>& diagnostics) const override {
-    refuse_triton(arguments, "a golden");
+    if (is_triton_launch(arguments.kernel))
+      return make_launch_golden(arguments, model, command, diagnostics);
     return make_module_golden(arguments, model, command, diagnostics);
   }
   RunResult run_again(const RunArguments& arguments, const golden::Golden& made,
                       const std::string& folder, bool keep_checksums) const override {
+    if (made.frontend == "triton") return run_launch_again(arguments, made, folder);
     return run_module_again(arguments, made, folder, keep_checksums);
   }
   int build(const KernelHandle& kernel, const RunArguments& arguments,

@@ -54,7 +54,7 @@ struct Steps {
 
 struct Golden {
   std::string kernel;
-  std::string frontend = "cpp";  ///< or "mosaic"
+  std::string frontend = "cpp";  ///< or "mosaic", "triton"
   std::vector<std::pair<std::string, double>> sizes;
   std::vector<std::pair<std::string, int>> tiles;
   std::string dtype;

@@ -72,12 +72,12 @@ Scalar scalar_of(const Json& value, const Type& type) {
 
 class Reader {
  public:
-  Reader(std::string folder, Json meta, Profile profile)
-      : folder_(std::move(folder)), meta_(std::move(meta)), profile_(profile) {}
+  Reader(std::string folder, Json meta, Profile profile, bool bounded)
+      : folder_(std::move(folder)), meta_(std::move(meta)), profile_(profile), bounded_(bounded) {}
 
   Case read() {
     c_.kernel = plan_kernel(load_module_file(folder_ + kModule), profile_,
-                            meta_.value("enable_fp_fusion", true));
+                            meta_.value("enable_fp_fusion", true), true, bounded_);
     const std::string layouts = folder_ + "/layouts.json";
     if (exists(layouts)) set_layouts(*c_.kernel, read_file(layouts, kMostBytesOfJson));
     c_.launch.kernel = c_.kernel.get();
@@ -173,6 +173,7 @@ class Reader {
   std::string folder_;
   Json meta_;
   Profile profile_;
+  bool bounded_;
   Case c_;
 };
 
@@ -265,11 +266,11 @@ std::vector<std::pair<std::string, std::string>> case_files(const CaseToRecord& 
 
 bool is_case(const std::string& path) { return exists(path + kModule); }
 
-Case read_case(const std::string& folder, Profile profile) {
+Case read_case(const std::string& folder, Profile profile, bool bounded) {
   try {
     // In the order of the file: that of the arguments.
     const Json meta = Json::parse(read_file(folder + "/meta.json", kMostBytesOfJson));
-    return Reader(folder, meta, profile).read();
+    return Reader(folder, meta, profile, bounded).read();
   } catch (const FileError& e) {
     throw InputError("bad-input", e.what());
   } catch (const NpyError& e) {

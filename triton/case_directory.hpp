@@ -36,7 +36,8 @@ struct Case {
 /// True if the folder holds a Triton launch, or the path is of its module.
 bool is_case(const std::string& path);
 /// Throws InputError, or KernelError[unsupported] where an op is not built.
-Case read_case(const std::string& folder, Profile profile = Profile::exact);
+/// `bounded`: to be run with error bounds.
+Case read_case(const std::string& folder, Profile profile = Profile::exact, bool bounded = false);
 
 /// What such a folder is made of.
 struct CaseToRecord {

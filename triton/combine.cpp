@@ -1,5 +1,6 @@
 #include "triton/combine.hpp"
 
+#include <algorithm>
 #include <array>
 #include <map>
 #include <optional>
@@ -22,7 +23,7 @@ std::int64_t integer(const Operation& op, const char* attribute) {
 
 class Expander {
  public:
-  explicit Expander(Module& module) : module_(module) {}
+  Expander(Module& module, bool bounded) : module_(module), bounded_(bounded) {}
 
   void region(Region& r) {
     std::vector<Operation> all;
@@ -195,8 +196,11 @@ class Expander {
       }
       now = combine(op.regions[0], halves, shape);
     }
-    for (std::size_t i = 0; i < now.size(); ++i)
-      to_->push_back(make("tt.reduce.last", {now[i]}, {op.results[i]}));
+    for (std::size_t i = 0; i < now.size(); ++i) {
+      const int last = bounded_ ? new_value(Type(module_.type(op.results[i]))) : op.results[i];
+      to_->push_back(make("tt.reduce.last", {now[i]}, {last}));
+      if (bounded_) bound(op, i, last, "tt.reduce.any_order", {{"axis", axis}});
+    }
   }
 
   void expand_scan(const Operation& op, const Shape& shape, int axis) {
@@ -215,19 +219,73 @@ class Expander {
                       {{"axis", axis}, {"distance", distance}, {"reverse", reverse}});
       }
     }
-    for (std::size_t i = 0; i < now.size(); ++i)
-      to_->push_back(make("tt.scan.last", {now[i]}, {op.results[i]}));
+    for (std::size_t i = 0; i < now.size(); ++i) {
+      const int last = bounded_ ? new_value(Type(module_.type(op.results[i]))) : op.results[i];
+      to_->push_back(make("tt.scan.last", {now[i]}, {last}));
+      if (bounded_) bound(op, i, last, "tt.scan.any_order", {{"axis", axis}, {"reverse", reverse}});
+    }
+  }
+
+  /// Result i of a combination, which is `last` in the order that is taken here, with what another
+  /// order may make of it.
+  void bound(const Operation& op, std::size_t i, int last, const char* sum,
+             std::initializer_list<std::pair<const char*, std::int64_t>> attributes) {
+    const Region& body = op.regions[0];
+    if (is_sum(body, i, op.operands.size()))
+      to_->push_back(make(sum, {op.operands[i], last}, {op.results[i]}, attributes));
+    else
+      to_->push_back(
+          make(rounds(body, 0) ? "tt.combine.open" : "tt.scan.last", {last}, {op.results[i]}));
+  }
+  /// Result i of the region is the sum of its operands i, floats.
+  static bool is_sum(const Region& body, std::size_t i, std::size_t count) {
+    const int result = body.operations.back().operands[i];
+    for (const Operation& op : body.operations) {
+      if (op.results.size() != 1 || op.results[0] != result) continue;
+      const int a = body.arguments[i];
+      const int b = body.arguments[count + i];
+      return op.name == "arith.addf" && op.operands.size() == 2 &&
+             ((op.operands[0] == a && op.operands[1] == b) ||
+              (op.operands[0] == b && op.operands[1] == a));
+    }
+    return false;
+  }
+  /// It may round, so that what comes first counts.
+  bool rounds(const Region& body, int depth) const {
+    constexpr int kDeepest = 64;
+    for (const Operation& op : body.operations) {
+      if (op.name == "tt.call" ? depth == kDeepest || rounds(body_of(op), depth + 1)
+                               : !keeps_values(op))
+        return true;
+      for (const Region& each : op.regions) {
+        if (rounds(each, depth)) return true;
+      }
+    }
+    return false;
+  }
+  /// Results are operands, or no floats.
+  bool keeps_values(const Operation& op) const {
+    constexpr const char* kChoose[] = {"arith.constant", "arith.maximumf", "arith.maxnumf",
+                                       "arith.minimumf", "arith.minnumf",  "arith.select",
+                                       "scf.if"};
+    for (const int v : op.results) {
+      if (is_float(module_.type(v).dtype) &&
+          std::find(std::begin(kChoose), std::end(kChoose), op.name) == std::end(kChoose))
+        return false;
+    }
+    return true;
   }
 
   Module& module_;
+  bool bounded_;
   std::vector<Operation>* to_ = nullptr;
   int location_ = 0;
 };
 
 }  // namespace
 
-void expand_combines(Module& module) {
-  Expander expander(module);
+void expand_combines(Module& module, bool bounded) {
+  Expander expander(module, bounded);
   for (Function& f : module.functions) expander.region(f.body);
 }
 

@@ -10,6 +10,12 @@
 //   tt.reduce.last, tt.scan.last               the result; of a reduction without its axis
 //   tt.scan.shift  {axis, distance, reverse}   element i - distance; the element itself before that
 //   tt.scan.keep   {axis, distance, reverse}   of a, b: a in the first `distance` elements
+//
+// and, of a kernel that keeps error bounds:
+//
+//   tt.reduce.any_order {axis}                 of x, r: r, the sum of x along an axis in some order
+//   tt.scan.any_order   {axis, reverse}        of x, r: r, the sums of x up to each element
+//   tt.combine.open                            its operand, of which the order decides
 #pragma once
 
 #include "program/ir.hpp"
@@ -18,7 +24,8 @@ namespace tessera::triton {
 
 using namespace program;
 
-/// Throws InputError[bad-module] of what is no reduction or scan.
-void expand_combines(Module& module);
+/// `bounded`: the kernel keeps error bounds. Throws InputError[bad-module] of what is no reduction
+/// or scan.
+void expand_combines(Module& module, bool bounded = false);
 
 }  // namespace tessera::triton

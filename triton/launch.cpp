@@ -79,7 +79,7 @@ class Runner {
     const auto start = std::chrono::steady_clock::now();
     int threads = options_.threads > 0 ? options_.threads : omp_get_max_threads();
     threads = static_cast<int>(std::min<std::int64_t>(threads, programs_));
-    const bool in_order = kernel_.atomics || kernel_.prints;
+    const bool in_order = kernel_.atomics || kernel_.prints || options_.error_model;
     if (!run_together(threads, result) &&
         (in_order || threads < 2 || !run_parallel(threads, result))) {
       result = {};
@@ -133,7 +133,7 @@ class Runner {
   /// All programs as one (whole_grid.hpp). False if they cannot be, or something may be wrong.
   bool run_together(int threads, LaunchResult& result) {
     const auto counts_sectors = [](const Site& s) { return !s.layouts.empty(); };
-    if (!kernel_.form || options_.trap_nan || programs_ < 2 ||
+    if (!kernel_.form || options_.trap_nan || options_.error_model || programs_ < 2 ||
         std::ranges::any_of(kernel_.sites, counts_sectors))
       return false;
     Memory m = memory(false);
@@ -259,6 +259,13 @@ class Runner {
       result.run.diagnostics.push_back(error.diagnostic);
     } catch (const Waits&) {
       m.restore();
+      if (options_.error_model) {
+        result.run.diagnostics.push_back(
+            {.slug = "unsupported",
+             .kind = Diagnostic::Kind::unsupported,
+             .headline = "error bounds of programs that wait for one another"});
+        return;
+      }
       run_on_fibers(result);
       return;
     }
@@ -267,6 +274,9 @@ class Runner {
     scope.count(result);
     worker.leave_programs();
     end(result, m, requested);
+    if (!options_.error_model || !result.run.ok()) return;
+    for (std::size_t s = 0; s < m.storages().size(); ++s)
+      result.run.bounds.push_back(m.bounds.all(m, s));
   }
 
   /// Of programs that wait for one another.
@@ -402,6 +412,8 @@ LaunchResult run_launch(Launch& launch, const RunOptions& options) {
     throw InputError("unsupported",
                      "a dry run of " + launch.kernel->program.name + ": " + launch.kernel->undry);
   }
+  if (options.error_model && !launch.kernel->bounded)
+    throw InputError("bad-input", launch.kernel->program.name + " was not planned for bounds");
   const auto of_gpu = [](Profile p) { return p == Profile::gpu_hopper; };
   if (of_gpu(options.profile) != of_gpu(launch.kernel->profile)) {
     throw InputError("bad-input", launch.kernel->program.name + " was planned for --profile " +

@@ -60,8 +60,8 @@ struct LineTraffic {
 };
 
 struct LaunchResult {
-  /// `outputs` is empty: the launch's storages have the results. `plan.device` is not set: it would
-  /// be copied by every launch.
+  /// `outputs` is empty: the launch's storages have the results. `bounds`, if they are kept, are
+  /// theirs. `plan.device` is not set: it would be copied by every launch.
   RunResult run;
   std::vector<LineTraffic> lines;
   std::vector<bool> written;  ///< per storage: a store or an atomic reached it

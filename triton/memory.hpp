@@ -29,6 +29,7 @@
 #include "memory_model/undefined.hpp"
 #include "program/program.hpp"
 #include "triton/accesses.hpp"
+#include "triton/memory_bounds.hpp"
 #include "triton/ranges.hpp"
 #include "triton/sectors.hpp"
 #include "triton/strided.hpp"
@@ -172,6 +173,8 @@ class Memory {
     Origin origin = 0;
   };
   std::optional<Reached> reached(std::size_t storage) const;
+
+  MemoryBounds bounds;
 
  private:
   /// What is known of a storage.

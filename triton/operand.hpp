@@ -20,6 +20,7 @@ struct Operand {
     Vector v{StorageHandle(Storage::allocate(s.bytes.size()))};
     std::memcpy(v.data.bytes(), s.bytes.data(), s.bytes.size());
     if (s.poison != 0) v.poison = poison_mask(1, s.poison);
+    if (s.bound > 0) *floats(v.bound = bound_storage(1)) = s.bound;
     return v;
   }
   void set(Exec& x, Vector v, std::int64_t width) const {
@@ -31,8 +32,16 @@ struct Operand {
     s = {};
     std::memcpy(s.bytes.data(), v.data.bytes(), static_cast<std::size_t>(width));
     s.poison = v.poison_at(0);
+    s.bound = v.bound ? v.bounds()[0] : 0.f;
   }
 };
+
+/// Bounds of n exact elements.
+inline StorageHandle no_bounds(std::int64_t n) {
+  StorageHandle bounds = bound_storage(n);
+  std::memset(bounds.bytes(), 0, static_cast<std::size_t>(n) * sizeof(float));
+  return bounds;
+}
 
 inline Operand operand(Planner& p, int value) {
   const bool tensor = is_tensor(p.type(value));

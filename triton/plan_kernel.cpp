@@ -83,7 +83,9 @@ void note_product(Planner& p, DType operands, bool tf32) {
   kernel_of(p).tf32 = tf32;
 }
 
-std::unique_ptr<Kernel> plan_kernel(Module module, Profile profile, bool fusion, bool regular) {
+std::unique_ptr<Kernel> plan_kernel(Module module, Profile profile, bool fusion, bool regular,
+                                    bool bounded) {
+  regular = regular && !bounded;  // bounds are of elements
   const auto is_public = [](const Function& f) {
     const auto it = f.attributes.find("sym_visibility");
     return it == f.attributes.end() || it->second.text != "private";
@@ -97,10 +99,11 @@ std::unique_ptr<Kernel> plan_kernel(Module module, Profile profile, bool fusion,
   std::int64_t accesses = 0;
   for (Function& f : module.functions) number_accesses(f.body, accesses);
   regroup_many_dims(module);
-  expand_combines(module);
+  expand_combines(module, bounded);
   note_turns(module);
   auto kernel = std::make_unique<Kernel>();
   kernel->profile = profile;
+  kernel->bounded = bounded;
   if (profile == Profile::gpu_hopper && fusion) contract(module);
   Program& program = kernel->program;
   const Function& main = *std::ranges::find_if(module.functions, is_public);

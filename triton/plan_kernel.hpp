@@ -28,6 +28,7 @@ struct Kernel {
   std::vector<Site> sites;
   std::int64_t granule = 8;          ///< bytes of the narrowest type that it points to
   Profile profile = Profile::exact;  ///< that it was planned for
+  bool bounded = false;              ///< its launches may keep error bounds
   bool atomics = false;
   bool waits = false;  ///< has loops that may wait without atomics
   bool prints = false;
@@ -44,8 +45,9 @@ struct Kernel {
 /// of a module that makes no sense. `fusion`: Triton's enable_fp_fusion, which only
 /// Profile::gpu_hopper asks for. `regular`: addresses and masks are kept without their elements
 /// where they can be (regular_values.hpp); false is slower and gives the same in every respect.
+/// `bounded`: its launches may keep error bounds; slower again.
 std::unique_ptr<Kernel> plan_kernel(Module module, Profile profile = Profile::exact,
-                                    bool fusion = true, bool regular = true);
+                                    bool fusion = true, bool regular = true, bool bounded = false);
 
 /// For rules: the number of an access to memory, in the order of the program.
 int site_of(Planner& p, const Operation& op, Site::Kind kind);

@@ -454,7 +454,7 @@ Assembly::Step Assembly::instruction(const std::vector<std::string>& words,
     return [at = static_cast<std::size_t>(o.registers[0]), width = of.bits(), no = o.negated](
                const Registers& r) { return no ? Word{r[at] == 0} : low(r[at], width); };
   };
-  for (const char* const mode : {"rm", "rp", "cc", "sync", "relu", "xorsign"}) {
+  for (const char* const mode : {"rm", "rp", "cc", "sync", "relu"}) {
     if (has(words, mode)) refuse();
   }
 
@@ -493,10 +493,12 @@ Assembly::Step Assembly::instruction(const std::vector<std::string>& words,
     const bool ftz = has(words, "ftz");
     const bool saturate = has(words, "sat");
     if (to.kind == 't') {
-      if (from.kind != 'f' || from.width != 32 || !has(words, "rna")) refuse();
-      return [d = destination(), a = source(1, from)](Registers& r) {
+      const bool even = has(words, "rn");
+      if (from.kind != 'f' || from.width != 32 || (!even && !has(words, "rna"))) refuse();
+      return [d = destination(), a = source(1, from), even](Registers& r) {
         const Word x = a(r);
-        r[d] = (x & 0x7f800000u) == 0x7f800000u ? x : low(x + 0x1000u, 32) & 0xffffe000u;
+        const Word half = even ? 0xfffu + (x >> 13 & 1) : 0x1000u;
+        r[d] = (x & 0x7f800000u) == 0x7f800000u ? x : low(x + half, 32) & 0xffffe000u;
       };
     }
     const auto one = [=, words = words](Word bits) -> Word {
@@ -583,6 +585,8 @@ Assembly::Step Assembly::instruction(const std::vector<std::string>& words,
     const Real3 g = arithmetic(name, has(words, "NaN"));
     const std::size_t wanted = name == "fma" || name == "mad" ? 3 : 2;
     if (f == nullptr && (g == nullptr || count != wanted)) refuse();
+    const bool xorsign = has(words, "xorsign");  // of magnitudes, with the product's sign
+    if (xorsign && ((name != "min" && name != "max") || !has(words, "abs"))) refuse();
     if (t.width == 64 && f != nullptr &&
         !(name == "neg" || name == "abs" || name == "rcp" || name == "sqrt" || name == "rsqrt"))
       refuse();
@@ -594,7 +598,10 @@ Assembly::Step Assembly::instruction(const std::vector<std::string>& words,
     } else {
       one = [=](const Word* x) -> Word {
         std::array<double, 3> v{};
-        for (std::size_t i = 0; i < count; ++i) v[i] = flushed(real(x[i], t), ftz);
+        for (std::size_t i = 0; i < count; ++i) {
+          v[i] = flushed(real(x[i], t), ftz);
+          if (xorsign) v[i] = std::fabs(v[i]);
+        }
         double y = 0;
         if (f != nullptr)
           y = f(v[0]);
@@ -603,6 +610,8 @@ Assembly::Step Assembly::instruction(const std::vector<std::string>& words,
                                            static_cast<float>(v[2])));
         else
           y = g(v[0], v[1], v[2]);
+        if (xorsign && !std::isnan(y))
+          y = std::copysign(y, ((x[0] ^ x[1]) >> (t.width - 1) & 1) != 0 ? -1. : 1.);
         if (saturate) y = std::isnan(y) ? 0 : std::clamp(y, 0., 1.);
         const Word bits = bits_of(y, t);
         return ftz && t.width == 32 ? bits_of(flushed(real(bits, t), true), t) : bits;

@@ -27,6 +27,7 @@ class ThreadScope {
     op_state = {};
     op_state.profile = options.profile;
     op_state.trap_nan = options.trap_nan;
+    op_state.error_model = options.error_model ? &*options.error_model : nullptr;
   }
   ~ThreadScope() {
     op_state = before_;

@@ -53,6 +53,7 @@ class Flow {
     if (op.name == "tt.call") write(all);
     if (op.name == "tt.load" || op.name.starts_with("tt.atomic")) all.clear();
     if (op.name == "tt.int_to_ptr" && all.empty()) all.insert(kAny);
+    if (by_position(op)) return;
     // What a region yields may be its own arguments in the next turn.
     for (const Region& body : op.regions) {
       for (const int v : body.arguments) add(v, all);
@@ -65,6 +66,38 @@ class Flow {
       add(v, all);
       if (op.name == "tt.load" && module_.type(v).pointer) add(v, {kAny});
     }
+  }
+
+  /// Loops with a bound and branches give and get values in their order: false of other ops.
+  bool by_position(const Operation& op) {
+    constexpr std::size_t kLoop = 3;  // operands before what it carries: begin, end, step
+    const bool loop = op.name == "scf.for";
+    if (!loop && op.name != "scf.if") return false;
+    const auto fits = [&](const Region& body) {
+      return body.blocks == 1 && !body.operations.empty() &&
+             body.operations.back().operands.size() == op.results.size() &&
+             (!loop || (body.arguments.size() == op.results.size() + 1 &&
+                        op.operands.size() == op.results.size() + kLoop));
+    };
+    std::vector<const Region*> bodies;  // a branch without another side has an empty region
+    for (const Region& body : op.regions) {
+      if (!body.operations.empty()) bodies.push_back(&body);
+    }
+    if (!std::ranges::all_of(bodies, [&](const Region* body) { return fits(*body); })) return false;
+    for (const Region* const body : bodies) {
+      if (loop) add(body->arguments[0], of(op.operands[0]));
+      region(*body);
+      for (std::size_t i = 0; i < op.results.size(); ++i) {
+        Sources one = of(body->operations.back().operands[i]);
+        if (loop) {
+          const Sources& first = of(op.operands[kLoop + i]);
+          one.insert(first.begin(), first.end());
+          add(body->arguments[1 + i], one);
+        }
+        add(op.results[i], one);
+      }
+    }
+    return true;
   }
 
   void write(const Sources& through) {

@@ -92,6 +92,9 @@ constexpr Rule make_rule(const char* op, Exactness exactness) {
   return {op, kArity, exactness, run_rule<R, float, kArity>, run_rule<R, double, kArity>};
 }
 
+/// Of compilers that fuse products of narrow floats, too.
+constexpr const char* kMulOfAny = "mul_of_any";
+
 constexpr Rule kRules[] = {
     make_rule<SameRule, 1>("abs", Exactness::ieee),
     make_rule<AddRule, 2>("add", Exactness::sum),
@@ -100,6 +103,7 @@ constexpr Rule kRules[] = {
     make_rule<BitsRule, 2>("bit_or", Exactness::ieee),
     make_rule<BitsRule, 2>("bit_xor", Exactness::ieee),
     make_rule<CeilRule, 1>("ceil", Exactness::ieee),
+    make_rule<ClampRule, 3>("clamp", Exactness::ieee),
     make_rule<SinRule, 1>("cos", Exactness::function),
     make_rule<DivRule, 2>("div", Exactness::function),
     make_rule<CompareRule, 2>("equal", Exactness::ieee),
@@ -120,6 +124,7 @@ constexpr Rule kRules[] = {
     make_rule<MaxRule, 2>("max", Exactness::ieee),
     make_rule<MinRule, 2>("min", Exactness::ieee),
     make_rule<MulRule, 2>("mul", Exactness::product),
+    make_rule<MulRule, 2>(kMulOfAny, Exactness::product),
     make_rule<BitsRule, 2>("mul_hi", Exactness::ieee),
     make_rule<SameRule, 1>("negate", Exactness::ieee),
     make_rule<SameRule, 1>("not", Exactness::ieee),
@@ -261,7 +266,7 @@ StorageHandle elementwise(const Rule& rule, const ErrorModel& model, const TileV
                       return in_double(t.dtype);
                     });
   const bool own_type = z.dtype == (wide ? DType::f64 : DType::f32);
-  const bool fused = model.fused && own_type;
+  const bool fused = model.fused && (own_type || std::string_view(rule.op) == kMulOfAny);
   const double ulp = rule.exactness == Exactness::function ? model.ulp_of(rule.op) : 0.5;
   const bool real = of_reals(model);
   const bool rounds = real ? rule.exactness != Exactness::ieee && is_float(z.dtype)

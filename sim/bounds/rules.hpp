@@ -165,6 +165,14 @@ struct MinRule {
     return MaxRule::bound(s, -z, -a, ea, -b, eb);
   }
 };
+/// Of a, low, high: monotone in all three.
+struct ClampRule {
+  template <class C>
+  static C bound(const Setting<C>&, C z, C a, C ea, C b, C eb, C c, C ec) {
+    return reach(z, smaller(larger(upper(a, ea), upper(b, eb)), upper(c, ec)),
+                 smaller(larger(lower(a, ea), lower(b, eb)), lower(c, ec)));
+  }
+};
 struct FloorRule {
   template <class C>
   static C bound(const Setting<C>&, C z, C a, C ea) {

@@ -41,10 +41,10 @@ KERNEL = f"""
 @pytest.fixture
 def launch(tmp_path):
     """Makes the folder of a launch on x of 100 elements."""
-    def make(n=100, expected=None, **said):
+    def make(n=100, expected=None, kernel=KERNEL, **said):
         folder = tmp_path / "launch"
         folder.mkdir(exist_ok=True)
-        (folder / "kernel.generic.mlir").write_text(KERNEL)
+        (folder / "kernel.generic.mlir").write_text(kernel)
         x = np.arange(100, dtype=np.float32)
         np.save(folder / "in0.npy", x)
         meta = {"kernel": "add_scale", "grid": [7], "target": "cuda:90",
@@ -83,6 +83,27 @@ def test_what_is_wrong(tessera, launch):
     assert "error[mismatch]" in tessera("run", launch(expected=np.zeros(100, np.float32)), status=1)
 
 
+def test_goldens(tessera, tmp_path, launch):
+    x = np.arange(100, dtype=np.float32)
+    (tmp_path / "theirs").mkdir()
+
+    def check(golden, theirs, status=0):
+        np.save(tmp_path / "theirs/out1.npy", theirs)
+        return tessera("golden", "check", golden, "--outputs", "theirs", status=status)
+
+    assert "100 of 100 must be bit-exact" in tessera("golden", "make", launch(), "--out", "sum")
+    assert "bit-exact" in check("sum", x + np.float32(0.5))
+    assert "golden-mismatch" in check("sum", np.nextafter(x + np.float32(0.5), np.float32(1e9)), 1)
+    assert "bit-exact" in tessera("golden", "check", "sum", "--backend", "interpret")
+    assert "no checksums of its programs" in tessera("golden", "bisect", "sum", "--backend", "interpret", status=2)
+
+    power = KERNEL.replace(f'"arith.addf"(%v, %ss) : ({F}, {F})', f'"math.exp2"(%v) : ({F})')
+    assert power != KERNEL and "0 of 100 must be bit-exact" in tessera("golden", "make", launch(kernel=power), "--out", "power")
+    y = np.exp2(x)
+    assert "within the bound" in check("power", np.nextafter(y, np.float32(np.inf)))
+    assert "golden-mismatch" in check("power", y * np.float32(1 + 2**-18), 1)
+
+
 def test_a_dry_run_computes_nothing(tessera, launch):
     text = tessera("run", launch(expected=np.zeros(100, np.float32)), "--dry")
     assert "--dry computes nothing" in text
@@ -91,7 +112,7 @@ def test_a_dry_run_computes_nothing(tessera, launch):
 
 def test_what_there_is_not(tessera, launch):
     assert "--profile mxu is not built for Triton launches" in tessera("run", launch(), "--profile", "mxu", status=2)
-    assert "a golden is not built for Triton launches yet" in tessera("golden", "make", launch(), "--out", "g", status=2)
+    assert "--profile gpu:hopper is one GPU's" in tessera("golden", "make", launch(), "--profile", "gpu:hopper", "--out", "g", status=2)
     assert "args are 3 without constexprs; add_scale takes 4" in tessera(
         "run", launch(args={"x": {"pointer": "*fp32", "storage": 0}, "y": {"pointer": "*fp32", "storage": 1},
                             "n": {"scalar": "i32", "value": 100}}), status=2)

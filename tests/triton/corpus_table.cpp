@@ -1,6 +1,7 @@
 // How the launches of ../shared/triton-corpus, or of another folder of such, run: a line each, and
-// a table. usage: triton_corpus [PART OF A NAME [FOLDER [PROFILE]]]. Where a launch's folder has
-// layouts.json (warp_layouts.py writes it), its sectors are held to FOLDER/h200_counters.json.
+// a table. usage: triton_corpus [PART OF A NAME [FOLDER [PROFILE | bounds]]]. `bounds`: whether
+// what an H200 made lies within the error bounds of any conforming build. Where a launch's folder
+// has layouts.json (warp_layouts.py writes it), its sectors are held to FOLDER/h200_counters.json.
 #include <fmt/format.h>
 
 #include <chrono>
@@ -9,6 +10,7 @@
 
 #include "sim/diagnostics/diagnostic.hpp"
 #include "tests/triton/recorded.hpp"
+#include "triton/gpu_functions.hpp"
 
 using namespace tessera;
 using namespace tessera::triton;
@@ -55,6 +57,39 @@ std::string beside_counters(const LaunchResult& r, const nlohmann::json& counter
   return text;
 }
 
+/// "within: ..." or "beyond: ..." of what an H200 made; "not run there".
+std::string beside_bounds(const std::string& folder, const Case& c,
+                          const std::vector<Array>& bounds) {
+  std::int64_t compared = 0;
+  std::int64_t exact = 0;
+  double most = 0;  // of a bound, what the difference is
+  std::string beyond;
+  for (std::size_t k = 0; k < c.expected.size(); ++k) {
+    if (!c.expected[k]) continue;
+    const Array& ours = c.launch.storages[k].data;
+    const auto theirs = read_npz(folder + "/h200.npz", "out" + std::to_string(k), ours.dtype());
+    if (!theirs) continue;
+    for (std::int64_t i = 0; i < ours.elems(); ++i) {
+      const double a = ours.at(i);
+      const double b = theirs->at(i);
+      const double bound = bounds[k].at(i);
+      ++compared;
+      exact += bound == 0 ? 1 : 0;
+      if (a == b || (std::isnan(a) && std::isnan(b)) || std::isinf(bound)) continue;
+      const double off = std::fabs(a - b);
+      if (off <= bound) {
+        most = std::max(most, off / bound);
+      } else if (beyond.empty()) {
+        beyond = fmt::format("beyond: out{} at {}: {} here, {} there, bound {}", k, i, a, b, bound);
+      }
+    }
+  }
+  if (compared == 0) return "not run there";
+  if (!beyond.empty()) return beyond;
+  return fmt::format("within: {} elements, {} of them exact, at most {:.2g} of a bound", compared,
+                     exact, most);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -69,7 +104,11 @@ int main(int argc, char** argv) {
   }
   double seconds = 0;
   RunOptions options;
-  if (argc > 3) {
+  const bool bounds = argc > 3 && std::string_view(argv[3]) == "bounds";
+  std::map<std::string, int> bounded;
+  if (bounds) {
+    options.error_model = of_gpu({});
+  } else if (argc > 3) {
     options.profile = *std::ranges::find_if(
         kProfiles, [&](Profile p) { return std::string_view(name(p)) == argv[3]; });
   }
@@ -78,7 +117,7 @@ int main(int argc, char** argv) {
     const std::string launch = std::filesystem::path(folder).filename();
     try {
       const auto start = std::chrono::steady_clock::now();
-      Case c = read_case(folder, options.profile);
+      Case c = read_case(folder, options.profile, bounds);
       const auto planned = std::chrono::steady_clock::now();
       const LaunchResult r = run_launch(c.launch, options);
       const auto since = [](auto from, auto to) {
@@ -88,6 +127,12 @@ int main(int argc, char** argv) {
       if (!r.run.ok()) {
         ++recorded[r.run.diagnostics[0].slug];
         fmt::print("{:<70} {}\n", launch, r.run.diagnostics[0].text());
+        continue;
+      }
+      if (bounds) {
+        const std::string word = beside_bounds(folder, c, r.run.bounds);
+        ++bounded[word.substr(0, word.find(':'))];
+        fmt::print("{:<70} {}\n", launch, word);
         continue;
       }
       Nearness with_recorded;
@@ -120,6 +165,7 @@ int main(int argc, char** argv) {
       fmt::print("{:<70} {}\n", launch, e.what());
     }
   }
+  for (const auto& [what, n] : bounded) fmt::print("  {:<40} {:>4}\n", what, n);
   fmt::print("\nbeside what was recorded\n");
   for (const auto& [what, n] : recorded) fmt::print("  {:<40} {:>4}\n", what, n);
   fmt::print("beside an H200\n");

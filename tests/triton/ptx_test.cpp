@@ -77,6 +77,10 @@ TEST_CASE("PTX: floats", "[triton][ptx]") {
   CHECK(one("ex2.approx.ftz.f32 $0, $1;", {f32(-3)}) == f32(0.125f));
   CHECK(one("max.f32 $0, $1, $2;", {f32(NAN), f32(2)}) == f32(2));
   CHECK(one("max.NaN.f32 $0, $1, $2;", {f32(NAN), f32(2)}) == 0x7fffffff);
+  CHECK(one("max.NaN.xorsign.abs.f32 $0, $1, $2;", {f32(-3), f32(2)}) == f32(-3));
+  CHECK(one("max.NaN.xorsign.abs.f32 $0, $1, $2;", {f32(-1), f32(-2)}) == f32(2));
+  CHECK(one("min.xorsign.abs.f32 $0, $1, $2;", {f32(3), f32(-2)}) == f32(-2));
+  CHECK(one("max.NaN.xorsign.abs.f32 $0, $1, $2;", {f32(NAN), f32(-2)}) == 0x7fffffff);
   CHECK(one("add.ftz.f32 $0, $1, $2;", {f32(1e-40f), f32(0)}) == 0);
   CHECK(one("add.f32 $0, $1, $2;", {f32(1e-40f), f32(0)}) == f32(1e-40f));
   CHECK(one("cvt.rn.f32.s32 $0, $1;", {kA}) ==
@@ -90,6 +94,9 @@ TEST_CASE("PTX: floats", "[triton][ptx]") {
   CHECK(one("cvt.rz.bf16.f32 $0, $1;", {0x3f80ffff}) == 0x3f80);
   CHECK(one("cvt.rn.bf16.f32 $0, $1;", {0x3f80ffff}) == 0x3f81);
   CHECK(one("cvt.rna.tf32.f32 $0, $1;", {0x3f801000}) == 0x3f802000);
+  CHECK(one("cvt.rn.tf32.f32 $0, $1;", {0x3f801000}) == 0x3f800000);
+  CHECK(one("cvt.rn.tf32.f32 $0, $1;", {0x3f803000}) == 0x3f804000);
+  CHECK(one("cvt.rn.tf32.f32 $0, $1;", {0x3f801001}) == 0x3f802000);
   CHECK(one("min.f16x2 $0, $1, $2;", {half(3) << 16 | half(-1), half(2) << 16 | half(5)}) ==
         (half(2) << 16 | half(-1)));
   CHECK(one("add.f64 $0, $1, $2;",

@@ -74,7 +74,8 @@ inline Ran launch_text(const std::string& text, std::vector<Array> storages,
                        std::array<std::int64_t, 3> grid = {1, 1, 1}, RunOptions options = {},
                        const std::vector<bool>& undefined = {}, bool regular = true) {
   Ran r;
-  r.kernel = plan_kernel(load_module(text, "the test's module"), Profile::exact, true, regular);
+  r.kernel = plan_kernel(load_module(text, "the test's module"), Profile::exact, true, regular,
+                         options.error_model.has_value());
   r.launch.kernel = r.kernel.get();
   r.launch.grid = grid;
   // By their names in the text, which the module does not keep.
@@ -123,7 +124,7 @@ inline std::string shape_text(const Shape& s) {
 /// op.
 inline Ran run_op(const std::string& op, const std::string& attributes,
                   const std::vector<Array>& inputs, DType out, const Shape& out_shape,
-                  const std::string& regions = "") {
+                  const std::string& regions = "", const RunOptions& options = {}) {
   std::string arguments;
   std::string body;
   std::string operands;
@@ -145,7 +146,7 @@ inline Ran run_op(const std::string& op, const std::string& attributes,
           (regions.empty() ? "" : " (" + regions + ")") + " : (" + types + ") -> " +
           tensor(shape, type) + "\n" + store("%r", "%o", shape, type);
   storages.emplace_back(out, out_shape);
-  return launch_text(kernel_text(arguments, body), storages);
+  return launch_text(kernel_text(arguments, body), storages, {}, {1, 1, 1}, options);
 }
 
 }  // namespace tessera::triton

@@ -1,5 +1,6 @@
 // tt.atomic_*: lane after lane, in row-major order; programs in the order of the grid.
 #include "program/elements.hpp"
+#include "sim/numerics/op_state.hpp"
 #include "triton/memory.hpp"
 #include "triton/operand.hpp"
 #include "triton/plan_kernel.hpp"
@@ -126,6 +127,27 @@ void each_lane(Exec& x, int site, std::int64_t n, std::int64_t width, std::int64
   }
 }
 
+/// Of a launch that keeps error bounds: lanes that an atomic changed from `before`, which nobody
+/// looks at. Only sums of floats go on in bounds.
+void bound_lanes(Instance& x, DType dtype, bool sum, std::int64_t n, const Vector& pointers,
+                 const std::byte* mask, const Vector& value, const Vector& before) {
+  const auto* const addresses = reinterpret_cast<const std::int64_t*>(pointers.data.bytes());
+  const std::int64_t width = register_bytes(dtype);
+  if (pointers.bound)
+    fail_bounds_of("where an address depends on a value that others may not have");
+  for (std::int64_t e = 0; e < n; ++e) {
+    if (mask != nullptr && mask[e] == std::byte{0}) continue;
+    const float bound = value.bound ? value.bounds()[e] : 0.f;
+    if (!sum) {
+      if (bound > 0 || x.memory.bounds.load(x.memory, &addresses[e], nullptr, 1, width))
+        fail_bounds_of("through an atomic that is no sum");
+      continue;
+    }
+    const double term = element(value, dtype, e);
+    x.memory.bounds.add(x.memory, addresses[e], dtype, element(before, dtype, e), term, bound);
+  }
+}
+
 /// Of a dry run: what was there is not known, and may decide nothing.
 void count(Instance& x, int site, std::int64_t n, std::int64_t width, const Vector& pointers,
            const Vector& mask) {
@@ -147,7 +169,8 @@ StepNote::Slot place(const Operand& o, DType dtype) {
 }
 
 template <class F>
-void plan_update(Planner& p, const Operation& op, int values, int mask_at, F&& make_update) {
+void plan_update(Planner& p, const Operation& op, int values, int mask_at, bool sum,
+                 F&& make_update) {
   const Type& t = p.type(op.results[0]);
   const bool tensor = is_tensor(t);
   for (const int v : op.operands) {
@@ -170,6 +193,8 @@ void plan_update(Planner& p, const Operation& op, int values, int mask_at, F&& m
   for (const Operand& o : {pointer, value[0], value[1], mask}) {
     if (o.tensor) p.read(o.slot);
   }
+  const bool looked_at = p.used(op.results[0]);
+  const DType dtype = t.dtype;
   p.emit([=](Exec& x) {
     const Vector addresses = pointer.get(x);
     const Vector on = mask.get(x);
@@ -189,8 +214,15 @@ void plan_update(Planner& p, const Operation& op, int values, int mask_at, F&& m
                 static_cast<std::size_t>(std::max<std::int64_t>(8, n * width)));
     each_lane(x, site, n, width, order, addresses, on.data ? on.data.bytes() : nullptr, a, before,
               make_update(a, b, width));
+    if (op_state.error_model != nullptr) {
+      if (looked_at) fail_bounds_of("of what an atomic found: that depends on who came first");
+      if (on.bound) fail_bounds_of("where a mask depends on a value that others may not have");
+      bound_lanes(instance(x), dtype, sum, n, addresses, on.data ? on.data.bytes() : nullptr, a,
+                  before);
+    }
     to.set(x, std::move(before), width);
   });
+  p.carries_bounds();
   note_access(p, site, {place(pointer, DType::i64), place(mask, DType::boolean)});
   p.reads_memory(op, -1);
 }
@@ -204,7 +236,8 @@ void plan_rmw(Planner& p, const Operation& op) {
   const Update update = update_of(rmw, t.dtype);
   if (update == nullptr || !p.type(op.operands[0]).pointer)
     p.unsupported(op, "of this kind and type");
-  plan_update(p, op, 1, 2, [update](const Vector& a, const Vector&, std::int64_t width) {
+  const bool sum = rmw == kFadd;
+  plan_update(p, op, 1, 2, sum, [update](const Vector& a, const Vector&, std::int64_t width) {
     return [&a, update, width](std::byte* at, std::int64_t e) {
       update(at, a.data.bytes() + e * width);
     };
@@ -216,7 +249,7 @@ void plan_cas(Planner& p, const Operation& op) {
   p.expect_same_type(op, op.operands[1], op.results[0]);
   p.expect_same_type(op, op.operands[2], op.results[0]);
   if (!p.type(op.operands[0]).pointer) p.unsupported(op, "of no pointer");
-  plan_update(p, op, 2, 0, [](const Vector& a, const Vector& b, std::int64_t width) {
+  plan_update(p, op, 2, 0, false, [](const Vector& a, const Vector& b, std::int64_t width) {
     return [&a, &b, width](std::byte* at, std::int64_t e) {
       const auto size = static_cast<std::size_t>(width);
       if (std::memcmp(at, a.data.bytes() + e * width, size) == 0)
@@ -240,6 +273,7 @@ void plan_poll(Planner& p, const Operation& op) {
   const DType timeout_type = timed ? p.type(op.operands[2]).dtype : DType::i64;
   const int to = p.new_scalar(op.results[0]);
   p.emit([=](Exec& x) {
+    if (op_state.error_model != nullptr) fail_bounds_of("of programs that wait for one another");
     Instance& i = instance(x);
     const std::int64_t address = x.integer(pointer, DType::i64, "an address");
     const Scalar& wanted = x.scalars[static_cast<std::size_t>(expected)];

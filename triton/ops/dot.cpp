@@ -12,6 +12,7 @@
 
 #include "program/product.hpp"
 #include "program/rules.hpp"
+#include "sim/numerics/op_state.hpp"
 #include "triton/plan_kernel.hpp"
 #include "triton/rules.hpp"
 
@@ -34,6 +35,13 @@ Vector as_tf32(const Vector& v, std::int64_t n, bool low) {
   for (std::int64_t i = 0; i < n; ++i) {
     const float high = cut_to_tf32(from[i]);
     to[i] = low ? cut_to_tf32(from[i] - high) : high;
+  }
+  if (!v.bound) return r;
+  r.bound = bound_storage(n);
+  constexpr float kCut = 0x1p-10F;  // of another number
+  for (std::int64_t i = 0; i < n; ++i) {
+    const float off = v.bounds()[i];
+    floats(r.bound)[i] = off > 0 ? off + kCut * (std::fabs(from[i]) + 2 * off) : 0.f;
   }
   return r;
 }
@@ -139,6 +147,7 @@ void plan_dot(Planner& p, const Operation& op) {
       p.unsupported(op, why);
     p.emit(
         [=](Exec& x) {
+          if (op_state.error_model != nullptr) fail_bounds_of("of a product in parts of bf16");
           x.vector(to) = dot.run(x.vector(x_slot), x.vector(y_slot), x.vector(start));
         },
         {x_slot, y_slot, start});
@@ -159,12 +168,14 @@ void plan_dot(Planner& p, const Operation& op) {
         const Vector high_r = as_tf32(r, m, false);
         Vector sum = std::move(c);
         if (precision == kTf32x3) {
+          if (op_state.error_model != nullptr) fail_bounds_of("of a product in tf32x3");
           sum = product.run(as_tf32(l, n, true), high_r, std::move(sum), "tt.dot");
           sum = product.run(high_l, as_tf32(r, m, true), std::move(sum), "tt.dot");
         }
         x.vector(to) = product.run(high_l, high_r, std::move(sum), "tt.dot");
       },
       {x_slot, y_slot, start});
+  p.carries_bounds();
   p.work(product.work());
   note_product(p, a.dtype, product.tf32);
 }

@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "program/product.hpp"
+#include "sim/numerics/op_state.hpp"
 #include "triton/plan_kernel.hpp"
 #include "triton/rules.hpp"
 
@@ -161,6 +162,7 @@ void plan_dot_scaled(Planner& p, const Operation& op) {
     if (slot >= 0) p.read(slot);
   }
   p.emit([=](Exec& x) {
+    if (op_state.error_model != nullptr) fail_bounds_of("of a product of numbers with scales");
     const auto side = [&](std::size_t i) {
       return sides[i].run(x.vector(value[i]), scale[i] < 0 ? Vector() : x.vector(scale[i]));
     };

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "program/rules.hpp"
+#include "sim/numerics/op_state.hpp"
 #include "triton/operand.hpp"
 #include "triton/ptx.hpp"
 #include "triton/rules.hpp"
@@ -80,6 +81,7 @@ void plan_inline_asm(Planner& p, const Operation& op) {
     if (k.where.tensor) p.read(k.where.slot);
   }
   p.emit([=](Exec& x) {
+    if (op_state.error_model != nullptr) fail_bounds_of("of inline PTX");
     std::vector<Vector> from;
     std::vector<Vector> to;
     for (const Packed& k : in) from.push_back(k.where.get(x));

@@ -34,11 +34,12 @@ struct ClampNan {
     return x != x ? x : smaller(larger(x, low), high);
   }
 };
+constexpr BoundRule kClamped{BoundRule::Kind::rule, "clamp"};
 void plan_clamp(Planner& p, const Operation& op) {
   if (p.integer(op, "propagateNan") == 0)
-    float_rule<Clamp, 3>(2)(p, op);
+    float_rule<Clamp, 3>(2, false, kClamped)(p, op);
   else
-    float_rule<ClampNan, 3>(2)(p, op);
+    float_rule<ClampNan, 3>(2, false, kClamped)(p, op);
 }
 
 struct HighProduct {
@@ -100,6 +101,7 @@ void plan_fp_to_fp(Planner& p, const Operation& op) {
     });
   });
   if (e.kernel == nullptr) p.unsupported(op, "of these types");
+  if (rounding == 1) e.bound.kind = BoundRule::Kind::cast;
   p.element_op(op, e, op.operands);
 }
 
@@ -179,6 +181,9 @@ Rules math_rules() {
       {"arith.addi", "a + b, wraps", true, of_bits_too("arith.addi", "arith.xori")},
       {"arith.subi", "a - b, wraps", true, of_bits_too("arith.subi", "arith.xori")},
       {"arith.muli", "a * b, wraps", true, of_bits_too("arith.muli", "arith.andi")},
+      // Triton's compiler fuses products of f16 and bf16 with sums.
+      {"arith.mulf", "a * b", true,
+       float_rule<Mul, 2>(1, false, {BoundRule::Kind::rule, "mul_of_any"})},
       {"arith.cmpf", "compares floats by predicate", true, plan_cmpf},
       {"arith.cmpi", "compares integers by predicate", true, plan_cmpi},
       {"arith.sitofp", "integer to float", true, plan_sitofp},

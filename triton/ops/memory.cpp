@@ -7,6 +7,7 @@
 
 #include "program/elements.hpp"
 #include "program/rules.hpp"
+#include "sim/numerics/op_state.hpp"
 #include "triton/plan_kernel.hpp"
 #include "triton/rules.hpp"
 
@@ -183,6 +184,13 @@ void leave_out(StorageHandle& poison, Origin origin, const std::byte* mask, std:
   }
 }
 
+/// Where the running launch keeps error bounds: another build must access the same.
+void expect_exact(const Vector& v, const char* what) {
+  if (v.bound)
+    fail_bounds_of(std::string("where ") + what + " depends on a value that others may not have");
+}
+bool keeps_bounds() { return op_state.error_model != nullptr; }
+
 /// A mask or `other`: of as many elements as the access.
 void check_shape(Planner& p, const Operation& op, int value, int of) {
   if (is_tensor(p.type(value)) != is_tensor(p.type(of)) ||
@@ -247,7 +255,12 @@ void plan_load(Planner& p, const Operation& op) {
       if (counts) s.poison = kAnyRead;
       if (has_layouts(i, site)) i.memory.count_sectors(i, site, &address, nullptr, 1, width);
       if (undefined) s.poison = std::to_integer<Origin>(undefined.bytes()[0]);
+      if (keeps_bounds()) {
+        const StorageHandle bound = i.memory.bounds.load(i.memory, &address, nullptr, 1, width);
+        s.bound = bound ? *floats(bound) : 0.f;
+      }
     });
+    p.carries_bounds();
     note_access(p, site, scalar_places(pointer, mask));
     p.reads_memory(op, -1);
     return;
@@ -271,6 +284,7 @@ void plan_load(Planner& p, const Operation& op) {
     if (splat >= 0) made = expanded(x, {Lane::Kind::splat, splat, 1, access.dtype}, n);
     const Vector& from = splat >= 0 ? made : x.vector(other);
     std::memcpy(v.data.bytes(), from.data.bytes(), bytes);
+    v.bound = from.bound;
     for (std::int64_t e = 0; from.poison && e < n; ++e) {
       if (on[e] != std::byte{0} || from.poison.bytes()[e] == std::byte{0}) continue;
       if (!v.poison) v.poison = poison_mask(n, 0);
@@ -304,9 +318,23 @@ void plan_load(Planner& p, const Operation& op) {
     const std::byte* const on = lanes.on();
     if (on != nullptr) others(x, v, on);
     i.memory.load(i, site, lanes.addresses(), on, n, width, v.data.bytes(), v.poison);
+    if (keeps_bounds()) {
+      expect_exact(lanes.mask, "a mask");
+      expect_exact(lanes.pointers, "an address");
+      StorageHandle read = i.memory.bounds.load(i.memory, lanes.addresses(), on, n, width);
+      if (v.bound && on != nullptr) {  // those of `other`
+        for (std::int64_t e = 0; e < n; ++e) {
+          if (on[e] != std::byte{0}) continue;
+          if (!read) std::fill_n(floats(read = bound_storage(n)), n, 0.f);
+          floats(read)[e] = v.bounds()[e];
+        }
+      }
+      v.bound = std::move(read);
+    }
     x.vector(to) = std::move(v);
     if (has_layouts(i, site)) i.memory.count_sectors(i, site, lanes.addresses(), on, n, width);
   });
+  p.carries_bounds();
   note_access(p, site, access.where());
   p.reads_memory(op, -1);
 }
@@ -331,8 +359,10 @@ void plan_store(Planner& p, const Operation& op) {
       Instance& i = instance(x);
       i.memory.store(i, site, &address, nullptr, 1, width, x.dry ? nullptr : s.bytes.data(),
                      &poison);
+      if (keeps_bounds()) i.memory.bounds.store(i.memory, &address, nullptr, 1, width, &s.bound);
       if (has_layouts(i, site)) i.memory.count_sectors(i, site, &address, nullptr, 1, width);
     });
+    p.carries_bounds();
     note_access(p, site, scalar_places(pointer, mask));
     return;
   }
@@ -354,9 +384,16 @@ void plan_store(Planner& p, const Operation& op) {
     i.memory.store(i, site, lanes.addresses(), lanes.on(), access.elems, width,
                    x.dry ? nullptr : v.data.bytes(),
                    v.poison && !x.dry ? v.poison.bytes() : nullptr);
+    if (keeps_bounds()) {
+      expect_exact(lanes.mask, "a mask");
+      expect_exact(lanes.pointers, "an address");
+      i.memory.bounds.store(i.memory, lanes.addresses(), lanes.on(), access.elems, width,
+                            v.bounds());
+    }
     if (has_layouts(i, site))
       i.memory.count_sectors(i, site, lanes.addresses(), lanes.on(), access.elems, width);
   });
+  p.carries_bounds();
   note_access(p, site, access.where());
 }
 

@@ -2,6 +2,7 @@
 #include "program/gather.hpp"
 #include "program/rules.hpp"
 #include "sim/diagnostics/slugs.hpp"
+#include "triton/operand.hpp"
 #include "triton/rules.hpp"
 
 namespace tessera::triton {
@@ -37,8 +38,10 @@ void plan_unsplat(Planner& p, const Operation& op) {
         s = {};
         std::memcpy(s.bytes.data(), v.data.bytes(), static_cast<std::size_t>(width));
         s.poison = v.poison_at(0);
+        s.bound = v.bound ? v.bounds()[0] : 0.f;
       },
       {from});
+  p.carries_bounds();
 }
 
 void plan_tt_broadcast(Planner& p, const Operation& op) {
@@ -121,9 +124,15 @@ void plan_join(Planner& p, const Operation& op) {
           v.poison = zip(l.poison ? l.poison.bytes() : none.bytes(),
                          r.poison ? r.poison.bytes() : none.bytes(), 1);
         }
+        if (l.bound || r.bound) {
+          const StorageHandle none = no_bounds(n);
+          v.bound = zip((l.bound ? l.bound : none).bytes(), (r.bound ? r.bound : none).bytes(),
+                        sizeof(float));
+        }
         x.vector(to) = std::move(v);
       },
       {a, b});
+  p.carries_bounds();
 }
 
 void plan_split(Planner& p, const Operation& op) {
@@ -147,6 +156,7 @@ void plan_split(Planner& p, const Operation& op) {
               });
         },
         {from});
+    p.carries_bounds();
   }
 }
 
@@ -177,9 +187,15 @@ void plan_cat(Planner& p, const Operation& op) {
           if (r.poison)
             std::memcpy(v.poison.bytes() + n, r.poison.bytes(), static_cast<std::size_t>(m));
         }
+        if (l.bound || r.bound) {
+          v.bound = no_bounds(n + m);
+          if (l.bound) std::copy_n(l.bounds(), n, floats(v.bound));
+          if (r.bound) std::copy_n(r.bounds(), m, floats(v.bound) + n);
+        }
         x.vector(to) = std::move(v);
       },
       {a, b});
+  p.carries_bounds();
 }
 
 [[noreturn]] void fail_gather(std::int64_t index, std::int64_t extent) {
@@ -222,6 +238,7 @@ void plan_gather(Planner& p, const Operation& op) {
       [=](Exec& x) {
         const Vector& at = x.vector(index);
         if (const Origin o = at.first_poison(0, n)) fail_poison(o, "an index");
+        if (at.bound) fail_bounds_of("where an index depends on a value that others may not have");
         std::vector<std::int64_t> place(static_cast<std::size_t>(n));
         const Shape strides = row_major_strides(from);
         for (std::int64_t e = 0; e < n; ++e) {
@@ -245,6 +262,7 @@ void plan_gather(Planner& p, const Operation& op) {
             });
       },
       {source, index});
+  p.carries_bounds();
 }
 
 /// Counts of the values 0 to n - 1; those outside are not counted.
