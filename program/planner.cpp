@@ -1092,7 +1092,8 @@ void Planner::note_units(const Operation& op, std::size_t step) {
                             std::memcpy(&value, it->second.bytes.data(),
                                         static_cast<std::size_t>(register_bytes(type(v).dtype)));
                             return value;
-                          }};
+                          },
+                          [&](int v) { return lines_down_.contains(v); }};
   UnitOp unit{
       .step = step, .reads = op.operands, .makes = op.results, .rows = {}, .location = op.location};
   for (auto& [row, times] : unit_rows(module_, op, known)) {
@@ -1101,6 +1102,7 @@ void Planner::note_units(const Operation& op, std::size_t step) {
     if (fresh) program_.unit_rows.push_back(row);
     unit.rows.emplace_back(it->second, times);
   }
+  if (lies_down(module_, op, known)) lines_down_.insert(op.results[0]);
   // Views and casts that cost nothing still pass on what others make.
   if (!unit.rows.empty() || !unit.makes.empty()) code_->units.push_back(std::move(unit));
 }

@@ -35,8 +35,8 @@ UnitCosts read(std::string_view text) {
   c.map = fixed.at("map");
   c.block = fixed.at("block");
   c.jump = fixed.at("jump");
-  c.stretch = fixed.at("stretch");
-  c.path = fixed.at("path");
+  c.product = fixed.at("product");
+  c.rest = fixed.at("rest");
   c.least = json.at("held_out").at("least");
   c.most = json.at("held_out").at("most");
   return c;
@@ -79,6 +79,75 @@ std::vector<Stretch> stretches(const Code& code) {
   }
   return all;
 }
+
+/// What reads its result waits until all of it is there.
+bool ends_phase(const std::string& row) {
+  return row.starts_with("vector.multi_reduction") || row.starts_with("tpu.matmul pass") ||
+         row.starts_with("tpu.transpose") || row.starts_with("tpu.reduce_index");
+}
+
+/// Ops of a stretch, by how many ends of phases are before them.
+class Phases {
+ public:
+  Phases(const Program& program, const std::vector<const UnitOp*>& ops) {
+    for (const UnitOp* op : ops) {
+      std::size_t phase = 0;
+      for (const int v : op->reads) {
+        if (const auto it = after_.find(v); it != after_.end()) phase = std::max(phase, it->second);
+      }
+      const bool ends = std::ranges::any_of(op->rows, [&](const auto& row) {
+        return ends_phase(program.unit_rows[static_cast<std::size_t>(row.first)]);
+      });
+      for (const int v : op->makes) after_[v] = phase + (ends ? 1 : 0);
+      of_.push_back(phase);
+      count_ = std::max(count_, phase + 1);
+    }
+  }
+  std::size_t count() const { return count_; }
+  std::size_t of(std::size_t op) const { return of_[op]; }
+
+ private:
+  std::unordered_map<int, std::size_t> after_;
+  std::vector<std::size_t> of_;
+  std::size_t count_ = 0;
+};
+
+/// Slots of each unit in a phase, and the cycles of all together.
+struct UnitWork {
+  std::array<double, kCoreUnits> slots{};
+  std::array<double, kCoreUnits> weight{};  ///< cycles of a slot
+  double cycles = 0;
+
+  void add(const UnitCost& cost, std::int64_t times) {
+    for (std::size_t u = 0; u < kCoreUnits; ++u)
+      slots[u] += static_cast<double>(times) * cost.slots[u];
+  }
+  void close(const UnitCosts& costs) {
+    constexpr auto kMatrix = static_cast<std::size_t>(CoreUnit::mxu);
+    std::size_t most = 1;
+    const auto takes = [&](std::size_t u) {
+      return costs.capacity[u] > 0 ? slots[u] / costs.capacity[u] : 0;
+    };
+    for (std::size_t u = 1; u < kCoreUnits; ++u) {
+      if (takes(u) > takes(most)) most = u;
+    }
+    const bool products = takes(kMatrix) > takes(most);
+    for (std::size_t u = 0; u < kCoreUnits; ++u) {
+      if (costs.capacity[u] <= 0) continue;
+      const double factor = u == kMatrix ? (products ? 1 : costs.product)
+                            : u == most  ? (products ? costs.product : 1)
+                                         : costs.rest;
+      weight[u] = factor / costs.capacity[u];
+      cycles += weight[u] * slots[u];
+    }
+  }
+  double share(const UnitCost& cost, std::int64_t times) const {
+    double sum = 0;
+    for (std::size_t u = 0; u < kCoreUnits; ++u)
+      sum += static_cast<double>(times) * cost.slots[u] * weight[u];
+    return sum;
+  }
+};
 
 /// The chain of operations that takes longest, each after what it reads.
 class Chain {
@@ -146,25 +215,27 @@ CountedCode counted(const Program& program, const Code& code, const UnitCosts& c
   c.at.resize(code.steps.size());
   for (const Stretch& s : stretches(code)) {
     if (s.begin >= c.at.size()) continue;
-    std::array<double, kCoreUnits> slots{};
+    const Phases phases(program, s.ops);
+    std::vector<UnitWork> works(phases.count());
     Chain chain;
-    for (const UnitOp* op : s.ops) {
+    for (std::size_t i = 0; i < s.ops.size(); ++i) {
       double latency = 0;
-      for (const auto& [row, times] : op->rows) {
+      for (const auto& [row, times] : s.ops[i]->rows) {
         const UnitCost* cost = rows[static_cast<std::size_t>(row)];
         if (cost == nullptr) continue;
         latency += cost->latency;
-        for (std::size_t u = 0; u < kCoreUnits; ++u)
-          slots[u] += static_cast<double>(times) * cost->slots[u];
+        works[phases.of(i)].add(*cost, times);
       }
-      chain.add(*op, latency);
+      chain.add(*s.ops[i], latency);
     }
-    double squares = 0;
-    for (std::size_t u = 0; u < kCoreUnits; ++u) {
-      if (costs.capacity[u] > 0) squares += std::pow(slots[u] / costs.capacity[u], 2);
+    std::array<double, kCoreUnits> slots{};
+    double of_units = 0;
+    for (UnitWork& w : works) {
+      w.close(costs);
+      of_units += w.cycles;
+      for (std::size_t u = 0; u < kCoreUnits; ++u) slots[u] += w.slots[u];
     }
-    double cycles = costs.stretch * std::sqrt(squares) + costs.path * chain.cycles() +
-                    (s.branches ? costs.jump : 0);
+    double cycles = of_units + chain.cycles() + (s.branches ? costs.jump : 0);
     if (!s.ops.empty()) cycles += costs.block;
     CoreUse& use = c.at[s.begin];
     use.cycles = std::llround(cycles);
@@ -172,21 +243,14 @@ CountedCode counted(const Program& program, const Code& code, const UnitCosts& c
     if (use.cycles <= 0) continue;
 
     std::map<int, double> by_location;
-    for (const UnitOp* op : s.ops) {
-      if (squares <= 0) break;
-      double& share = by_location[op->location];
-      for (const auto& [row, times] : op->rows) {
+    for (std::size_t i = 0; i < s.ops.size(); ++i) {
+      double& share = by_location[s.ops[i]->location];
+      for (const auto& [row, times] : s.ops[i]->rows) {
         const UnitCost* cost = rows[static_cast<std::size_t>(row)];
-        if (cost == nullptr) continue;
-        for (std::size_t u = 0; u < kCoreUnits; ++u) {
-          if (costs.capacity[u] > 0)
-            share += costs.stretch * static_cast<double>(times) * cost->slots[u] * slots[u] /
-                     std::pow(costs.capacity[u], 2) / std::sqrt(squares);
-        }
+        if (cost != nullptr) share += works[phases.of(i)].share(*cost, times);
       }
     }
-    chain.for_each(
-        [&](int location, double latency) { by_location[location] += costs.path * latency; });
+    chain.for_each([&](int location, double latency) { by_location[location] += latency; });
     if (s.branches) by_location[s.branch_location] += costs.jump;
     if (!s.ops.empty()) by_location[s.ops.front()->location] += costs.block;
     const double whole = static_cast<double>(use.cycles) / cycles;

@@ -7,11 +7,15 @@
 // the slots of each unit that the TPU's compiler uses and the bundles until its result is there,
 // fitted to the schedules of small kernels. A stretch of code without branches takes
 //
-//   cycles = block + jump x (it ends in a branch) + stretch x sqrt(sum over units of (slots /
-//            capacity)^2) + path x latency of its longest chain of operations
+//   cycles = block + jump x (it ends in a branch) + latency of its longest chain of operations
+//            + sum over phases of (max(m, v) + product x min(m, v) + rest x r)
 //
-// Units work beside one another, but not all of the time: one that has most to do decides alone,
-// two that have as much take 1.4 times as long.
+//   m   what the matrix unit has to do: slots / capacity
+//   v   what the vector unit that has most to do has; r: the others together
+//
+// Vector units work beside one another, nearly; products and what is done with them hardly. What
+// reads a reduction, a product or a transpose begins when that is done: a phase is what has as many
+// of these before it.
 //
 // Left out: the layouts that the compiler gives to registers (each has the default one of its
 // shape), spilled registers, what it fuses.
@@ -44,8 +48,8 @@ struct UnitCosts {
   double map = 0;      ///< likewise, each number that their index maps load
   double block = 0;    ///< of a stretch without branches
   double jump = 0;     ///< of its branch
-  double stretch = 1;
-  double path = 1;
+  double product = 1;  ///< of the lesser of products and vector work
+  double rest = 0;     ///< of vector units that another one outdoes
   // Of held-out kernels nine in ten took between these times the predicted cycles.
   double least = 1;
   double most = 1;

@@ -39,6 +39,11 @@ Tiles tiles_of(const Shape& s, DType d) {
 
 const char* type_name(DType d) { return name(d); }
 
+/// Of ops that only move elements.
+std::string width_name(DType d) {
+  return d == DType::boolean ? "bool" : "b" + std::to_string(bit_width(d));
+}
+
 /// Numbers of the list number `which` of "<[1], [0, 2], ...>".
 std::vector<std::int64_t> list_of(const std::string& text, std::size_t which) {
   std::vector<std::int64_t> numbers;
@@ -109,6 +114,13 @@ class Uses {
   }
   bool named(std::string_view end) const { return op_.name.ends_with(end); }
 
+  std::int64_t registers(int value) const {
+    const Type& t = type(value);
+    if (t.shape.rank == 1)
+      return ceil_to(t.shape[0], known_.down(value) ? kSublanes : kSublanes * kLanes);
+    return registers_of(t.shape, t.dtype);
+  }
+
   void of_scalars() {
     if (named(".constant") || named(".return") || named(".yield") || named(".trace_start") ||
         named(".trace_stop") || named(".assume_multiple") || named(".iteration_bound"))
@@ -141,6 +153,7 @@ class Uses {
     if (named(".extract_strided_slice")) return of_slice();
     if (n == "tpu.repeat") return of_repeat();
     if (named("load") || named("store")) return of_memory(vector);
+    if (named(".bitcast")) return of_bitcast();
     elementwise(vector);
   }
 
@@ -150,7 +163,7 @@ class Uses {
     bool splat = false;
     for (const int v : op_.operands) {
       if (type(v).kind != Type::Kind::vector) continue;
-      times = std::max(times, registers_of(type(v).shape, type(v).dtype));
+      times = std::max(times, registers(v));
       splat = splat || known_.repeats(v);
     }
     bool result = false;
@@ -158,7 +171,7 @@ class Uses {
       if (type(v).kind != Type::Kind::vector) continue;
       // Of splats alone: a scalar, whatever its type.
       if (known_.repeats(v)) return add("scalar", 1);
-      times = std::max(times, registers_of(type(v).shape, type(v).dtype));
+      times = std::max(times, registers(v));
       if (op_.name.starts_with("arith.select"))
         row = op_.name + " " + type_name(type(v).dtype);
       else if (!result && type(v).dtype != vector.dtype && op_.operands.size() == 1)
@@ -172,8 +185,7 @@ class Uses {
     if (op_.name.starts_with("arith.cmp")) {
       // Masks are of registers of the compared type.
       times = 1;
-      for (const int v : op_.operands)
-        times = std::max(times, registers_of(type(v).shape, type(v).dtype));
+      for (const int v : op_.operands) times = std::max(times, registers(v));
     }
     add(row, times);
   }
@@ -186,7 +198,7 @@ class Uses {
     const Tiles b = tiles_of(to.shape, to.dtype);
     const bool lanes = a.columns == 1 && b.columns > 1;
     const bool sublanes = a.rows == 1 && b.rows > 1;
-    const std::string row = std::string("vector.broadcast ") + type_name(to.dtype);
+    const std::string row = "vector.broadcast " + width_name(to.dtype);
     if (lanes) add(row + " lanes", a.outer * a.down);
     if (sublanes) add(row + " sublanes", a.outer * a.across);
   }
@@ -197,38 +209,77 @@ class Uses {
     if (known_.repeats(op_.operands[0])) return;
     const Tiles a = tiles_of(from.shape, from.dtype);
     const Tiles b = tiles_of(to.shape, to.dtype);
-    // What a reduction along lanes leaves, and how it is used: a column either way.
-    const auto column_of = [](const Shape& line, const Shape& column) {
-      return line.rank == 1 && column.rank == 2 && column[1] == 1;
+    const std::string row = "vector.shape_cast " + width_name(from.dtype);
+    const auto is_column = [&](int value) {
+      const Type& t = type(value);
+      return t.shape.rank == 1 ? known_.down(value) : t.shape[t.shape.rank - 1] == 1;
     };
-    if (column_of(from.shape, to.shape) || column_of(to.shape, from.shape)) return;
-    const std::string row = std::string("vector.shape_cast ") + type_name(from.dtype);
-    if (a.columns == b.columns) {
-      if (a.rows == b.rows || (a.rows % kSublanes == 0 && b.rows % kSublanes == 0)) return;
-      return add(row + (a.rows == 1 || b.rows == 1 ? " row" : " rows"), std::max(a.all(), b.all()));
+    const bool from_column = is_column(op_.operands[0]);
+    const bool to_column = to.shape.rank == 1 ? from_column && lies_down(module_, op_, known_)
+                                              : to.shape[to.shape.rank - 1] == 1;
+    if (from_column && to_column) {
+      // Rows of columns: as of anything else.
+      if (from.shape.rank == 1 || to.shape.rank == 1) return;
+    } else if (from_column || to_column) {
+      const bool line = from.shape.rank == 1 || to.shape.rank == 1;
+      return add(row + (line ? " line" : " row") + (from_column ? " from column" : " to column"),
+                 ceil_to(from.shape.elems(), kSublanes));
     }
-    const bool column = a.columns == 1 || b.columns == 1;
-    add(row + (column                       ? " column"
-               : a.rows == 1 || b.rows == 1 ? " flat"
-                                            : " lanes"),
-        std::max(a.outer * a.packed, b.outer * b.packed));
+    if (a.columns == b.columns) {
+      if (a.rows == b.rows ||
+          (a.rows % rows_of(from.dtype) == 0 && b.rows % rows_of(from.dtype) == 0))
+        return;
+      const char* how = b.rows == 1                                          ? " rows apart"
+                        : a.rows == 1                                        ? " rows together"
+                        : a.rows % kSublanes == 0 && b.rows % kSublanes == 0 ? " half tiles"
+                        : a.rows > b.rows                                    ? " fewer rows"
+                                                                             : " more rows";
+      return add(row + how, std::max(a.all(), b.all()));
+    }
+    const bool flat = a.rows == 1 || b.rows == 1;
+    const char* how = a.columns < b.columns ? (flat ? " to flat" : " to more lanes")
+                                            : (flat ? " from flat" : " to fewer lanes");
+    add(row + how, std::max(a.outer * a.packed, b.outer * b.packed));
+  }
+
+  /// Registers as of another type.
+  void of_bitcast() {
+    const Type& from = type(op_.operands[0]);
+    const Type& to = type(op_.results[0]);
+    if (bit_width(from.dtype) == bit_width(to.dtype)) return;
+    add("tpu.bitcast " + width_name(from.dtype) + " " + width_name(to.dtype),
+        registers(op_.operands[0]));
   }
 
   void of_reduction() {
     const Type& from = type(op_.operands[0]);
     const std::vector<std::int64_t> dims = numbers_of(op_, "reduction_dims");
     const int rank = from.shape.rank;
-    const bool lanes = std::ranges::find(dims, rank - 1) != dims.end();
-    const bool sublanes = std::ranges::find(dims, rank - 2) != dims.end();
-    const Tiles t = tiles_of(from.shape, from.dtype);
+    const auto reduced = [&](int dim) {
+      return dim >= 0 && from.shape[dim] > 1 && std::ranges::find(dims, dim) != dims.end();
+    };
+    const bool lanes = reduced(rank - 1);
+    const bool sublanes = reduced(rank - 2);
+    Tiles t = tiles_of(from.shape, from.dtype);
+    const std::string row = "vector.multi_reduction." + kind_of(op_) + " " + type_name(from.dtype);
+    if (rank == 1 && !known_.down(op_.operands[0])) {
+      add(row, t.packed - 1);
+      add(row + " lanes", 1);
+      if (t.columns > kLanes) add(row + " sublanes", 1);
+      return;
+    }
     std::int64_t left = t.outer;
     for (const std::int64_t d : dims) {
       if (d >= 0 && d < rank - 2)
         left /= std::max<std::int64_t>(1, from.shape[static_cast<int>(d)]);
     }
     left *= (lanes ? 1 : t.across) * (sublanes ? 1 : t.down);
-    const std::string row = "vector.multi_reduction." + kind_of(op_) + " " + type_name(from.dtype);
     add(row, t.all() - left);
+    // What lies in a register and not in the vector is masked.
+    std::int64_t masked = 0;
+    if (lanes && t.columns % kLanes != 0) masked += t.outer * t.down;
+    if (sublanes && t.rows % rows_of(from.dtype) != 0) masked += t.outer * t.across;
+    add("vector.multi_reduction masked " + width_name(from.dtype), masked);
     if (lanes) add(row + " lanes", left);
     if (sublanes) add(row + " sublanes", left);
   }
@@ -262,22 +313,32 @@ class Uses {
     add("tpu.matmul pass" + types, batch * down * deep * across);
     add("tpu.matmul weights" + types + (transposed ? " transposed" : ""), batch * deep * across);
     add("tpu.matmul sum" + types, batch * down * across);
-    if (left) add("tpu.matmul left transposed" + types, registers_of(a.shape, a.dtype));
+    add("tpu.matmul left" + types + (left ? " transposed" : ""), registers_of(a.shape, a.dtype));
+    if (k % kLanes != 0) add("tpu.matmul masked" + types, batch * (down + across));
   }
 
   void of_transpose() {
     const Type& from = type(op_.operands[0]);
     const std::vector<std::int64_t> order = numbers_of(op_, "permutation");
     const auto rank = static_cast<std::int64_t>(order.size());
-    const std::string row = std::string("tpu.transpose ") + type_name(from.dtype);
-    const std::int64_t times = std::max(registers_of(from.shape, from.dtype),
-                                        registers_of(type(op_.results[0]).shape, from.dtype));
-    if (rank < 2 || order[static_cast<std::size_t>(rank - 1)] == rank - 1) {
-      const bool kept = rank < 2 || order[static_cast<std::size_t>(rank - 2)] == rank - 2;
-      if (!kept) add(row + " rows", times);
+    const std::string row = "tpu.transpose " + width_name(from.dtype);
+    const std::int64_t in = registers(op_.operands[0]);
+    const std::int64_t out = registers(op_.results[0]);
+    if (rank < 2) return;
+    const std::int64_t last = order[static_cast<std::size_t>(rank - 1)];
+    const std::int64_t before = order[static_cast<std::size_t>(rank - 2)];
+    if (last == rank - 1) {
+      if (before != rank - 2) add(row + " rows", std::max(in, out));
       return;
     }
-    add(row, times);
+    // Rows and lanes change places in the transpose unit: registers go in, others come out.
+    if (in == 1 && out == 1) {
+      add(row + " of one", 1);
+    } else {
+      add(row + " in", in);
+      add(row + " out", out);
+    }
+    if (last != rank - 2 || before != rank - 1) add(row + " and rows", std::max(in, out));
   }
 
   void of_iota() {
@@ -285,7 +346,7 @@ class Uses {
     std::vector<std::int64_t> dims = numbers_of(op_, "dimensions");
     if (dims.empty()) dims.push_back(number_of(op_, "dimension", 0));
     const Tiles tiles = tiles_of(t.shape, t.dtype);
-    const std::string row = std::string("tpu.iota ") + type_name(t.dtype);
+    const std::string row = "tpu.iota " + width_name(t.dtype);
     for (const std::int64_t d : dims) {
       if (d == t.shape.rank - 1) add(row + " lanes", tiles.across);
       if (d == t.shape.rank - 2) add(row + " sublanes", tiles.down);
@@ -298,7 +359,11 @@ class Uses {
     const char* where = dim == t.shape.rank - 1   ? " lanes"
                         : dim == t.shape.rank - 2 ? " sublanes"
                                                   : " leading";
-    add(op_.name + " " + type_name(t.dtype) + where, registers_of(t.shape, t.dtype));
+    const bool ragged =
+        (dim == t.shape.rank - 1 && t.shape[t.shape.rank - 1] % kLanes != 0) ||
+        (dim == t.shape.rank - 2 && t.shape[t.shape.rank - 2] % rows_of(t.dtype) != 0);
+    add(op_.name + " " + width_name(t.dtype) + where + (ragged ? " ragged" : ""),
+        registers_of(t.shape, t.dtype));
   }
 
   void of_concatenation() {
@@ -313,7 +378,7 @@ class Uses {
       if (at % unit != 0) moved += registers_of(type(v).shape, t.dtype);
       at += type(v).shape[static_cast<int>(dim)];
     }
-    add(op_.name + " " + type_name(t.dtype) + (lanes ? " lanes" : " sublanes"), moved);
+    add(op_.name + " " + width_name(t.dtype) + (lanes ? " lanes" : " sublanes"), moved);
   }
 
   void of_slice() {
@@ -321,7 +386,7 @@ class Uses {
     const std::vector<std::int64_t> offsets = numbers_of(op_, "offsets");
     const auto rank = static_cast<std::int64_t>(offsets.size());
     const std::int64_t times = registers_of(t.shape, t.dtype);
-    const std::string row = op_.name + " " + type_name(t.dtype);
+    const std::string row = op_.name + " " + width_name(t.dtype);
     const auto offset = [&](std::int64_t back) {
       return rank >= back ? offsets[static_cast<std::size_t>(rank - back)] : 0;
     };
@@ -336,7 +401,7 @@ class Uses {
     const bool lanes = dim == t.shape.rank - 1;
     const std::int64_t unit = lanes ? kLanes : rows_of(t.dtype);
     if (dim < t.shape.rank - 2 || from[static_cast<int>(dim)] % unit == 0) return;
-    add(op_.name + " " + type_name(t.dtype) + (lanes ? " lanes" : " sublanes"),
+    add(op_.name + " " + width_name(t.dtype) + (lanes ? " lanes" : " sublanes"),
         registers_of(t.shape, t.dtype));
   }
 
@@ -362,8 +427,17 @@ class Uses {
     else if (row && *row % kSublanes != 0)
       how = t.rows == 1 ? "" : " sublanes";
     if (strided) how = " strided";
-    add(std::string(loads ? "load " : "store ") + type_name(vector.dtype) + how,
+    if (!loads && how.empty() && bit_width(vector.dtype) < 32 &&
+        (t.columns % kLanes != 0 || t.rows % rows_of(vector.dtype) != 0))
+      how = " masked";
+    add((loads ? "load " : "store ") + width_name(vector.dtype) + how,
         strided ? t.outer * ceil_to(t.rows, kSublanes) * t.across : t.outer * t.packed);
+    if (loads) return;
+    for (const int v : op_.operands) {
+      if (type(v).kind == Type::Kind::vector && type(v).shape.rank == 1 && known_.down(v))
+        add("vector.shape_cast " + width_name(vector.dtype) + " line from column",
+            ceil_to(type(v).shape[0], kSublanes));
+    }
   }
 
   const Module& module_;
@@ -375,6 +449,25 @@ class Uses {
 }  // namespace
 
 std::int64_t registers_of(const Shape& shape, DType dtype) { return tiles_of(shape, dtype).all(); }
+
+bool lies_down(const Module& module, const Operation& op, const KnownValues& known) {
+  if (op.results.size() != 1 || op.operands.empty() || !op.regions.empty()) return false;
+  const Type& to = module.type(op.results[0]);
+  if (to.kind != Type::Kind::vector || !to.known || to.shape.rank != 1) return false;
+  const Type& from = module.type(op.operands[0]);
+  if (from.kind != Type::Kind::vector || !from.known) return false;
+  if (op.name.ends_with(".multi_reduction")) {
+    const std::vector<std::int64_t> dims = numbers_of(op, "reduction_dims");
+    return std::ranges::find(dims, from.shape.rank - 1) != dims.end();
+  }
+  if (op.name.ends_with(".shape_cast"))
+    return from.shape.rank > 1 && from.shape[from.shape.rank - 1] == 1 &&
+           from.shape[from.shape.rank - 2] > 1;
+  return std::ranges::any_of(op.operands, [&](int v) {
+    const Type& t = module.type(v);
+    return t.kind == Type::Kind::vector && t.known && t.shape.rank == 1 && known.down(v);
+  });
+}
 
 UnitRows unit_rows(const Module& module, const Operation& op, const KnownValues& known) {
   return Uses(module, op, known).rows();

@@ -1,11 +1,12 @@
 // What ops ask of the units of a TPU core: rows of a table of costs (unit_costs.hpp), and how many
 // times each.
 //
-// A row is an op with its element type and what decides its cost: "arith.addf f32",
-// "vector.multi_reduction.add f32 lanes", "load bf16 unaligned". Times are registers of 8 x 128
-// words, of narrow types those that hold them packed; of products passes of 8 rows and tiles of
-// weights. Registers have the default layout of their shape: what the compiler chooses is not
-// known.
+// A row is an op with its element type, or with its width where elements are only moved, and what
+// decides its cost: "arith.addf f32", "vector.multi_reduction.add f32 lanes", "load b16 lanes".
+// Times are registers of 8 x 128 words, of narrow types those that hold them packed; of products
+// passes of 8 rows and tiles of weights. Registers have the default layout of their shape, but for
+// vectors of one dim, which may lie along lanes, as memory has them, or down sublanes, as a
+// reduction of lanes leaves them. What the compiler chooses besides is not known.
 #pragma once
 
 #include <functional>
@@ -26,11 +27,15 @@ struct KnownValues {
   std::function<bool(int)> repeats;  ///< a vector that repeats one scalar
   /// A scalar that is a constant.
   std::function<std::optional<std::int64_t>(int)> constant;
+  std::function<bool(int)> down;  ///< a vector of one dim whose elements lie down the sublanes
 };
 
 using UnitRows = std::vector<std::pair<std::string, std::int64_t>>;
 
 /// Rows and times; empty of what costs nothing: constants, views, the same registers.
 UnitRows unit_rows(const Module& module, const Operation& op, const KnownValues& known);
+
+/// Whether the op's result is a vector of one dim whose elements lie down the sublanes.
+bool lies_down(const Module& module, const Operation& op, const KnownValues& known);
 
 }  // namespace tessera::program

@@ -2,11 +2,13 @@
 
     python tpu_compiler/unit_costs.py fit TESSERA UNITS... --table program/unit_costs/v5e.json [--chip v5e]
     python tpu_compiler/unit_costs.py judge TESSERA CALLS... --table program/unit_costs/v5e.json [--keep]
+    python tpu_compiler/unit_costs.py grids TESSERA UNITS --table program/unit_costs/v5e.json
 
 UNITS and CALLS are folders of calls with a schedule.json, as tpu_compiler/unit_kernels.py leaves them. What a call's ops ask of
 units, `tessera show CALL --units` says; how cycles follow from a table is in program/unit_costs.hpp, and once more here, for
 kernels of one stretch of code. `fit` writes the table; `judge` prints how the predicted bundles compare with the compiler's,
-and with --keep writes nine in ten into the table as its interval. Needs numpy.
+and with --keep writes nine in ten into the table as its interval. `grids` writes what a step and a window of
+the pipeline take, by schedules that tessera plays of UNITS/grid* (TESSERA_TPU_PYTHON). Needs numpy.
 """
 import argparse
 import collections
@@ -19,7 +21,7 @@ import sys
 import numpy as np
 
 UNITS = ["MXU", "XLU", "VALU", "VPOP", "EUP", "load", "store", "scalar"]
-LISTED = [[0], [1], [2], [3], [4], [5, 6], [7, 8], [9]]  # columns of a listing: what is filled loads, what is spilled stores
+LISTED = [0, 1, 2, 3, 4, 5, 7, 9]  # columns of a listing; loads count what is filled, stores what is spilled
 # Read off listings: a slot each. A copy takes about four scalars to begin, and two bundles to wait for.
 READ = {"scalar": {"scalar": 1, "latency": 1}, "memref.load": {"scalar": 1, "latency": 4}, "memref.store": {"scalar": 1, "latency": 1},
         "tpu.memref_slice": {"scalar": 1, "latency": 1}, "tpu.enqueue_dma": {"scalar": 4, "latency": 4},
@@ -38,6 +40,22 @@ def asked(tessera, call):
     return json.loads(kept.read_text())
 
 
+def ends_phase(row):
+    return row.startswith(("vector.multi_reduction", "tpu.matmul pass", "tpu.transpose", "tpu.reduce_index"))
+
+
+def phases_of(ops):
+    """Rows and times by how many reductions, products and transposes come before them."""
+    after, phases = {}, collections.defaultdict(collections.Counter)
+    for reads, makes, rows in ops:
+        phase = max((after[v] for v in reads if v in after), default=0)
+        for row, times in rows:
+            phases[phase][row] += times
+        for v in makes:
+            after[v] = phase + any(ends_phase(row) for row, _ in rows)
+    return list(phases.values())
+
+
 class Kernel:
     """A kernel of one stretch of code."""
 
@@ -45,11 +63,9 @@ class Kernel:
         self.name = call.name
         self.family = call.name.split("_", 1)[1]
         self.bundles = schedule["bundles"]
-        self.slots = np.array([sum(schedule["slots"][c] for c in columns) for columns in LISTED], float)
-        self.capacity = [schedule["capacity"][columns[0]] for columns in LISTED]
-        # About four scalars start a copy: XLA keeps some operands in VMEM, which the kernel need not copy.
-        self.windows = units["windows"]
-        self.copies = min(self.windows, int(self.slots[UNITS.index("scalar")]) // 4)
+        self.slots = np.array([schedule["slots"][c] for c in LISTED], float)
+        self.capacity = [schedule["capacity"][c] for c in LISTED]
+        self.copies = schedule["copies"]  # XLA keeps some operands in VMEM, which the kernel then need not copy
         names = units["rows"]
         self.ops = [(op["reads"], op["makes"], [(names[row], times) for row, times in op["rows"]])
                     for block in units["blocks"] for op in block["ops"]]
@@ -57,6 +73,7 @@ class Kernel:
         for _, _, rows in self.ops:
             for row, times in rows:
                 self.times[row] += times
+        self.phases = phases_of(self.ops)
 
     def path(self, latency):
         """The rows of its longest chain, and its length."""
@@ -119,18 +136,24 @@ def robust(a, b, weight):
     return x
 
 
-def bound(kernel, table):
-    """Cycles of all units together: the root of the sum of their squares, as they overlap, but not all of the time."""
-    slots = sum((times * np.array([table["rows"].get(row, {}).get(u, 0) for u in UNITS]) for row, times in kernel.times.items()),
-                np.zeros(len(UNITS)))
-    return sum((s / table["capacity"][u]) ** 2 for s, u in zip(slots, UNITS)) ** 0.5
+def work_of(kernel, table):
+    """Over its phases: of products and vector work the most, the least, and what other vector units have; see unit_costs.hpp."""
+    costs = {row: np.array([cost.get(u, 0) / table["capacity"][u] for u in UNITS]) for row, cost in table["rows"].items()}
+    work = np.zeros(3)
+    for phase in kernel.phases:
+        matrix, *vector = sum((times * costs[row] for row, times in phase.items() if row in costs), np.zeros(len(UNITS)))
+        work += max(matrix, *vector), min(matrix, max(vector)), sum(vector) - max(vector)
+    return work
+
+
+def cycles_of(kernel, table):
+    latency = {row: cost.get("latency", 0) for row, cost in table["rows"].items()}
+    return float(work_of(kernel, table) @ (1, table["cycles"]["product"], table["cycles"]["rest"])) + kernel.path(latency)[1]
 
 
 def predicted(kernel, table):
     fixed = table["cycles"]
-    latency = {row: cost.get("latency", 0) for row, cost in table["rows"].items()}
-    return (fixed["launch"] + fixed["operand"] * kernel.windows + fixed["block"]
-            + fixed["stretch"] * bound(kernel, table) + fixed["path"] * kernel.path(latency)[1])
+    return fixed["launch"] + fixed["operand"] * kernel.copies + fixed["block"] + cycles_of(kernel, table)
 
 
 def occupy_matrix_units(kernels, costs):
@@ -169,21 +192,23 @@ def fit(kernels, chip, compiler):
                 costs[row][unit] = round(float(c), 3)
     occupy_matrix_units(kernels, costs)
     table = {"chip": chip, "compiler": compiler, "capacity": dict(zip(UNITS, kernels[0].capacity)), "rows": costs}
-    most = np.array([bound(k, table) for k in kernels])
+    work = np.array([work_of(k, table) for k in kernels])
     bundles = np.array([k.bundles for k in kernels], float)
+    # Latencies show where one phase waits for another: few kernels have several, which count for more.
+    weight = np.array([4 if len(k.phases) > 2 else 1 for k in kernels]) / bundles
     latency = {row: 1.0 for row in rows}
     for _ in range(4):
         chains = np.zeros((len(kernels), len(rows)))
         for i, k in enumerate(kernels):
             for row, n in k.path(latency)[0].items():
                 chains[i, at[row]] = n
-        x = robust(np.hstack([always, most[:, None], chains]), bundles, 1 / bundles)
-        latency = {row: float(c) for row, c in zip(rows, x[3:])}
+        x = robust(np.hstack([always, work[:, 1:], chains]), bundles - work[:, 0], weight)
+        latency = {row: float(c) for row, c in zip(rows, x[4:])}
     for row in rows:
         if latency[row] >= 0.05:
             costs[row]["latency"] = round(latency[row], 1)
     table["cycles"] = {"launch": round(x[0], 1), "operand": round(x[1], 1), "step": 0, "window": 0, "map": 0, "block": 0, "jump": 0,
-                       "stretch": round(x[2], 3), "path": 1}
+                       "product": round(x[2], 2), "rest": round(x[3], 2)}
     costs.update(READ)
     return table
 
@@ -205,9 +230,44 @@ def judged(kernels, table, show=12):
     return ratios
 
 
+def of_grids(tessera, folder, table):
+    """Of kernels that do next to nothing in 6, 8 or 12 steps; two more begin and end."""
+    a, b = [], []
+    for call in sorted(folder.glob("grid*")):
+        played = call / "played.json"
+        if not played.exists():
+            done = subprocess.run([tessera, "run", str(call), "--device", "tpu-" + table["chip"], "--timing", "compiler", "--dry", "--no-check",
+                                   "--json", "-"], capture_output=True, text=True)
+            played.write_text(done.stdout if done.returncode == 0 else "{}")
+        schedule = json.loads(played.read_text()).get("compiled_schedule")
+        if schedule is None:
+            continue
+        units = asked(tessera, call)
+        kernel = Kernel.__new__(Kernel)
+        steps = {"1": 6, "2": 8, "3": 12}[call.name[4]]
+        cycles = 0
+        for block in units["blocks"]:
+            kernel.ops = [(op["reads"], op["makes"], [(units["rows"][row], n) for row, n in op["rows"]]) for op in block["ops"]]
+            kernel.phases = phases_of(kernel.ops)
+            cycles += cycles_of(kernel, table)
+        a.append([steps + 2, (steps + 2) * units["moving"]])
+        b.append(schedule["issued_cycles"] - table["cycles"]["launch"] - steps * cycles)
+    x = least_squares(np.array(a, float), np.array(b, float), np.zeros(2), 5000)
+    print(f"{len(b)} kernels: a step {x[0]:.1f}, a window {x[1]:.1f}; off by up to "
+          f"{max(abs(np.array(a) @ x - b) / np.array(b)) * 100:.0f} %")
+    table["cycles"].update(step=round(float(x[0]), 1), window=round(float(x[1]), 1))
+
+
+def write(path, table):
+    order = ["chip", "compiler", "capacity", "cycles", "held_out"]
+    lines = [f'"{key}": {json.dumps(table[key])}' for key in order]
+    rows = ",\n".join(f"  {json.dumps(row)}: {json.dumps(cost)}" for row, cost in sorted(table["rows"].items()))
+    path.write_text("{" + ",\n".join(lines) + ',\n"rows": {\n' + rows + "\n}}\n")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["fit", "judge"])
+    parser.add_argument("what", choices=["fit", "judge", "grids"])
     parser.add_argument("tessera")
     parser.add_argument("folders", nargs="+", type=pathlib.Path)
     parser.add_argument("--table", required=True, type=pathlib.Path)
@@ -215,6 +275,10 @@ def main():
     parser.add_argument("--compiler", default="libtpu 0.0.42.1")
     parser.add_argument("--keep", action="store_true")
     arguments = parser.parse_args()
+    if arguments.what == "grids":
+        table = json.loads(arguments.table.read_text())
+        of_grids(arguments.tessera, arguments.folders[0], table)
+        return write(arguments.table, table)
     kernels = kernels_of(arguments.tessera, arguments.folders)
     if arguments.what == "fit":
         table = fit(kernels, arguments.chip, arguments.compiler)
@@ -229,10 +293,7 @@ def main():
         table["held_out"] = {"kernels": len(kernels), "least": round(float(np.quantile(ratios, 0.05)), 2),
                              "most": round(float(np.quantile(ratios, 0.95)), 2)}
     if arguments.what == "fit" or arguments.keep:
-        order = ["chip", "compiler", "capacity", "cycles", "held_out"]
-        lines = [f'"{key}": {json.dumps(table[key])}' for key in order]
-        rows = ",\n".join(f"  {json.dumps(row)}: {json.dumps(cost)}" for row, cost in sorted(table["rows"].items()))
-        arguments.table.write_text("{" + ",\n".join(lines) + ',\n"rows": {\n' + rows + "\n}}\n")
+        write(arguments.table, table)
 
 
 if __name__ == "__main__":

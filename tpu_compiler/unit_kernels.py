@@ -257,6 +257,88 @@ def more():
             add("more_line", lambda x: jnp.max(x, 0), (shape, dtype))
 
 
+def rare():
+    """What few kernels have, or only in a type or a shape that few have."""
+    for dtype in (F32, BF16):
+        for shape in shapes_of(dtype):
+            add(f"rare_atan2_{dtype}", jnp.arctan2, (shape, dtype), (shape, dtype))
+            add(f"rare_sign_{dtype}", jnp.sign, (shape, dtype))
+            add(f"rare_nan_{dtype}", lambda x: jnp.isnan(x).astype(jnp.int32), (shape, dtype))
+            add(f"rare_tan_{dtype}", lambda x: jnp.sin(x) / jnp.cos(x), (shape, dtype))
+    for left, right in (("float8_e4m3fn",) * 2, ("float8_e5m2",) * 2, ("int4",) * 2, (BF16, I8), (BF16, "float8_e4m3fn"), (BF16, F32)):
+        out = "int32" if left == "int4" else F32
+        for m, k, n in [(16, 128, 128), (64, 128, 128), (128, 256, 128), (128, 128, 256), (256, 256, 256), (512, 128, 128)]:
+            for rhs, numbers in (((k, n), (((1,), (0,)), ((), ()))), ((n, k), (((1,), (1,)), ((), ())))):
+                add(f"rare_dot_{left}_{right}", lambda x, y, numbers=numbers, out=out: lax.dot_general(
+                    x, y, numbers, preferred_element_type=out), ((m, k), left), (rhs, right))
+    for dtype in (F32, BF16, I8):
+        for m, k, n in [(64, 128, 128), (128, 256, 128), (128, 128, 256)]:
+            out = "int32" if dtype == I8 else F32
+            add(f"rare_dot_left_{dtype}", lambda x, y, out=out: lax.dot_general(
+                x, y, (((0,), (0,)), ((), ())), preferred_element_type=out), ((k, m), dtype), ((k, n), dtype))
+            add(f"rare_dot_batch_{dtype}", lambda x, y, out=out: lax.dot_general(
+                x, y, (((2,), (1,)), ((0,), (0,))), preferred_element_type=out), ((2, m, k), dtype), ((2, k, n), dtype))
+    for source, to in (("int4", I8), ("int4", I32), ("int4", BF16), ("int4", F32), (I8, "int4"), (I32, "int4"), ("float16", F32), (F32, "float16"),
+                       ("float8_e5m2", F32), (F32, "float8_e5m2"), ("float8_e5m2", BF16), (BF16, "float8_e4m3fn"), (F32, "float8_e4m3fn"),
+                       ("uint8", F32), ("uint16", F32), ("uint32", F32), (F32, "uint32"), ("uint8", I32)):
+        for shape in [(64, 128), (64, 256), (192, 512)]:
+            add(f"rare_cast_{source}_{to}", lambda x, to=to: x.astype(to), (shape, source))
+    # To and from one dim.
+    for dtype in (F32, I32, BF16):
+        for rows, columns in [(8, 128), (40, 128), (64, 256), (128, 512)]:
+            for name, op in {"sum": jnp.sum, "max": jnp.max}.items():
+                if dtype == I32 and name == "sum":
+                    continue
+                add(f"rare_line_{name}1_{dtype}", lambda x, op=op: op(x, axis=1).astype(x.dtype), ((rows, columns), dtype))
+                add(f"rare_line_{name}0_{dtype}", lambda x, op=op: op(x, axis=0).astype(x.dtype), ((rows, columns), dtype))
+        for n in (128, 256, 1024, 2048):
+            add(f"rare_line_column_{dtype}", lambda x: x.reshape(-1, 1), ((n,), dtype))
+            add(f"rare_line_row_{dtype}", lambda x: x.reshape(1, -1), ((n,), dtype))
+            add(f"rare_line_add_{dtype}", lambda x: x + x, ((n,), dtype))
+            add(f"rare_line_total_{dtype}", lambda x: jnp.max(x, keepdims=True), ((n,), dtype))
+    for dtype in (F32, BF16, I8):
+        for shape in [(2, 16, 128), (3, 24, 256), (8, 8, 128)]:
+            for order in ((1, 0, 2), (2, 0, 1), (1, 2, 0), (2, 1, 0)):
+                add(f"rare_transpose_{dtype}", lambda x, order=order: jnp.transpose(x, order), (shape, dtype))
+        for shape, to in [((4, 8, 128), (32, 1, 128)), ((32, 1, 128), (4, 8, 128)), ((4, 8, 128), (4, 1024)), ((8, 256), (8, 4, 64)),
+                          ((16, 4, 64), (16, 256)), ((32, 128), (4, 1024)), ((4, 1024), (32, 128)), ((1, 32, 128), (1, 4096)),
+                          ((64, 64), (32, 128)), ((32, 128), (64, 64)), ((8, 16, 64), (64, 128)), ((64, 128), (8, 16, 64))]:
+            add(f"rare_reshape_{dtype}", lambda x, to=to: x.reshape(to), (shape, dtype))
+        for rows, columns in [(8, 128), (16, 256), (64, 384)]:
+            for axis, times in ((0, 2), (0, 3), (1, 2), (1, 3)):
+                add(f"rare_repeat{axis}_{dtype}", lambda x, axis=axis, times=times: jnp.repeat(x, times, axis), ((rows, columns), dtype))
+                add(f"rare_tile{axis}_{dtype}", lambda x, axis=axis, times=times: jnp.tile(x, [times, 1] if axis == 0 else [1, times]),
+                    ((rows + 4, columns // 2 + 36), dtype))
+        for rows, columns in [(5, 100), (12, 64), (24, 130), (40, 192)]:
+            add(f"rare_ragged_add_{dtype}", lambda x: x + x, ((rows, columns), dtype))
+            for axis in (0, 1):
+                add(f"rare_ragged_sum{axis}_{dtype}", lambda x, axis=axis: jnp.max(x, axis, keepdims=True), ((rows, columns), dtype))
+                add(f"rare_ragged_softmax{axis}_{dtype}", lambda x, axis=axis: jax.nn.softmax(x.astype(jnp.float32), axis), ((rows, columns), dtype))
+                add(f"rare_concatenate{axis}_{dtype}", lambda x, y, axis=axis: jnp.concatenate([x, y], axis), ((rows, columns), dtype),
+                    ((rows, columns), dtype))
+            add(f"rare_broadcast_{dtype}", lambda x, y: x + y, ((rows, columns), dtype), ((1, columns), dtype))
+            add(f"rare_broadcast_{dtype}", lambda x, y: x + y, ((rows, columns), dtype), ((rows, 1), dtype))
+            add(f"rare_broadcast_{dtype}", lambda x, y: x + y, ((2, rows, columns), dtype), ((2, 1, columns), dtype))
+            add(f"rare_slice_{dtype}", lambda x: x[1:, 1:], ((rows, columns), dtype))
+            add(f"rare_slice_{dtype}", lambda x: x[x.shape[0] // 2:, x.shape[1] // 2:], ((rows, columns), dtype))
+    for dtype in (F32, BF16, I32):
+        for shape in [(8, 128), (16, 128), (8, 256)]:
+            for axis in (0, 1):
+                add(f"rare_gather{axis}_{dtype}", lambda x, i, axis=axis: jnp.take_along_axis(x, i, axis, mode="promise_in_bounds"),
+                    (shape, dtype), (shape, I32))
+                add(f"rare_flip{axis}_{dtype}", lambda x, axis=axis: jnp.flip(x, axis), (shape, dtype))
+                add(f"rare_cumsum{axis}_{dtype}", lambda x, axis=axis: jnp.cumsum(x, axis).astype(x.dtype), (shape, dtype))
+                add(f"rare_arg{axis}_{dtype}", lambda x, axis=axis: jnp.argmin(x, axis, keepdims=True).astype(jnp.int32), (shape, dtype))
+                add(f"rare_roll{axis}_{dtype}", lambda x, axis=axis: pltpu.roll(x, 5, axis), (shape, dtype))
+    for source, to in ((I8, I32), (I32, I8), (I16, I8), (F32, I8)):
+        for shape in NARROW_SHAPES:
+            add(f"rare_bitcast_{source}_{to}", lambda x, to=to: pltpu.bitcast(x, jnp.dtype(to)), (shape, source))
+    for dtype in (F32, I32, I16, I8):
+        for shape in shapes_of(dtype):
+            for axis in (0, 1):
+                add(f"rare_iota_{dtype}", lambda x, shape=shape, axis=axis: x + lax.broadcasted_iota(x.dtype, shape, axis), (shape, dtype))
+
+
 def products():
     sizes = [(8, 128, 128), (64, 128, 128), (128, 128, 128), (128, 256, 128), (128, 128, 256), (256, 256, 256), (512, 128, 128),
              (128, 512, 128), (128, 128, 512), (512, 512, 512), (16, 512, 512), (128, 64, 128), (128, 128, 64), (32, 64, 32)]
@@ -325,7 +407,7 @@ def measured(compiler, chip, kernel, name):
 
     def typed(values):
         return [[v["dtype"], v["shape"]] for v in values]
-    request = {"chip": chip, "name": name, "body": base64.b64encode(body).decode(), "config": config, "operands": typed(operands),
+    request = {"chip": {"tpu7x": "v7x"}.get(chip, chip), "name": name, "body": base64.b64encode(body).decode(), "config": config, "operands": typed(operands),
                "results": typed(results), "aliases": [[a["operand"], a["result"]] for a in aliases]}
     said = ask.answer(compiler, request, LISTINGS, schedule=True)
     if said["message"]:
@@ -334,7 +416,9 @@ def measured(compiler, chip, kernel, name):
     if branches > ("/* core id */" in said["bundles"]):  # a v5p's second core goes to the end
         return None
     rows = [list(map(int, line.split())) for line in said["utilization"].split("\n") if re.fullmatch(r"[\d ]*\d[\d ]*", line)]
-    return {"capacity": rows[0], "bundles": len(rows) - 1, "slots": [sum(column) for column in zip(*rows[1:])]}
+    # XLA keeps some operands in VMEM, which the kernel then need not copy.
+    copies = len(re.findall(r"(?<!for )%\w+ = dma\.(?!done)", said["bundles"]))
+    return {"capacity": rows[0], "bundles": len(rows) - 1, "copies": copies, "slots": [sum(column) for column in zip(*rows[1:])]}
 
 
 def call_of(kernel):
@@ -376,7 +460,7 @@ def main():
         print(f"{len(arguments.calls)} calls, of which the compiler refuses {refused} and {looped} branch", file=sys.stderr)
         return
     arguments.folder.mkdir(parents=True, exist_ok=True)
-    for group in (elementwise, reductions, moves, refs, products, compounds, more):
+    for group in (elementwise, reductions, moves, refs, products, compounds, more, rare):
         group()
     for number, kernel in enumerate(KERNELS):
         name = kernel[0]
