@@ -14,6 +14,7 @@
 #include <regex>
 #include <sstream>
 
+#include "cli/cuda_interface.hpp"
 #include "golden/sha256.hpp"
 #include "memory_model/file.hpp"
 #include "sim/diagnostics/diagnostic.hpp"
@@ -78,9 +79,26 @@ struct Recipe {
     }
     return sources;
   }
+  /// The SHA-256 of the headers that are there now: kCudaInterface, unless somebody changed them.
+  std::string interface() const {
+    std::string all;
+    for (const char* folder : kCudaFolders) {
+      std::vector<std::string> files;
+      for (const auto& entry : fs::recursive_directory_iterator(fs::path(headers) / folder)) {
+        if (entry.path().extension() == ".hpp")
+          files.push_back(entry.path().lexically_relative(headers).generic_string());
+      }
+      std::sort(files.begin(), files.end());
+      for (const std::string& file : files) {
+        const std::string text = contents(fs::path(headers) / file);
+        all += file + ' ' + golden::sha256(text.data(), text.size()) + '\n';
+      }
+    }
+    return golden::sha256(all.data(), all.size());
+  }
   /// Of nvcc, flags, headers and sources.
   std::string hash(const std::vector<std::string>& of) const {
-    std::string all = nvcc + '\n';
+    std::string all = nvcc + '\n' + std::string(kCudaInterface) + '\n';
     for (const auto& f : flags) all += f + '\n';
     std::vector<fs::path> files(of.begin(), of.end());
     const auto add = [&](const fs::path& file) {
@@ -163,6 +181,12 @@ std::string beside_program(const std::string& file) {
 const cuda::Backend* load_cuda(const std::string& path) {
   void* const opened = dlopen(path.c_str(), RTLD_NOW);
   if (opened == nullptr) throw InputError("bad-input", dlerror());
+  using Interface = const char* (*)();
+  const auto interface = reinterpret_cast<Interface>(dlsym(opened, "tessera_cuda_interface"));
+  if (interface == nullptr || interface() != kCudaInterface)
+    throw InputError("bad-input", path + " was built of other sources than this program",
+                     "build both again from one commit, in one folder: ./tessera does, or cmake "
+                     "--build");
   using Get = const cuda::Backend* (*)();
   const auto get = reinterpret_cast<Get>(dlsym(opened, "tessera_cuda_backend"));
   return get == nullptr ? nullptr : get();
@@ -233,6 +257,12 @@ CudaModule make_cuda(const std::string& kernel, DType dtype, const std::vector<i
   const fs::path log = folder / (stem + ".log");
   if (!fs::exists(made.path)) {
     made.cached = false;
+    if (recipe.interface() != kCudaInterface)
+      throw InputError("no-backend",
+                       "the headers in " + recipe.headers +
+                           " are not those that this program was built of: what nvcc made of them "
+                           "it could not run",
+                       "build it again");
     const char* const over_progress = isatty(STDERR_FILENO) != 0 ? "\r\x1b[K" : "";
     fmt::print(stderr, "{}compiling {} {} with tiles {}, by nvcc, once\n", over_progress, kernel,
                name(dtype), extents);
@@ -256,6 +286,8 @@ CudaModule make_cuda(const std::string& kernel, DType dtype, const std::vector<i
         "#define TESSERA_ONE_KERNEL \"{}\"\n#define TESSERA_ONE_TYPE {}\n"
         "#define TESSERA_ONE_TILES {}\n",
         kernel, type, extents);
+    source << fmt::format(
+        "extern \"C\" const char* tessera_cuda_interface() {{ return \"{}\"; }}\n", kCudaInterface);
     for (std::size_t i = 0; i < sources.size(); ++i)
       source << fmt::format("#define added added_{}\n#include \"{}\"\n#undef added\n", i,
                             sources[i]);

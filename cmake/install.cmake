@@ -42,6 +42,6 @@ configure_package_config_file(cmake/tesseraConfig.cmake.in ${CMAKE_CURRENT_BINAR
 write_basic_package_version_file(${CMAKE_CURRENT_BINARY_DIR}/tesseraConfigVersion.cmake
   COMPATIBILITY SameMinorVersion)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/tesseraConfig.cmake ${CMAKE_CURRENT_BINARY_DIR}/tesseraConfigVersion.cmake
-  cmake/tessera_cuda.cmake cmake/tessera_tpu.cmake cli/traced_kernel.cpp.in cli/traced_library.cpp.in
+  cmake/tessera_cuda.cmake cmake/cuda_interface.cpp.in cmake/hash_headers.cmake cmake/tessera_tpu.cmake cli/traced_kernel.cpp.in cli/traced_library.cpp.in
   DESTINATION ${package})
 install(PROGRAMS cmake/name_the_line DESTINATION ${package})

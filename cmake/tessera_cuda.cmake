@@ -58,6 +58,10 @@ if(TESSERA_CUDA_FIRST_TILES)
   list(APPEND TESSERA_NVCC_FLAGS -DTESSERA_FIRST_TILES)
 endif()
 
+# What a program and its module both see; the program takes one that was compiled with its own.
+set(tessera_cuda_files ${CMAKE_CURRENT_LIST_DIR})
+set(tessera_cuda_folders cuda memory_model sim/body)
+
 # SOURCES are what the module is compiled of, EACH what one instance alone is compiled of, if others.
 function(tessera_cuda_module name)
   cmake_parse_arguments(ARG "" "" "SOURCES;EACH" ${ARGN})
@@ -88,6 +92,20 @@ function(tessera_cuda_module name)
       DEPENDS ${source} DEPFILE ${object}.d COMMENT "nvcc ${stem}.cu" VERBATIM)
     list(APPEND objects ${object})
   endforeach()
+  set(patterns ${tessera_cuda_folders})
+  list(TRANSFORM patterns REPLACE "(.+)" "${TESSERA_CUDA_HEADERS}/\\1/*.hpp")
+  file(GLOB_RECURSE headers CONFIGURE_DEPENDS ${patterns})
+  list(JOIN tessera_cuda_folders " " folders)
+  set(interface ${CMAKE_CURRENT_BINARY_DIR}/${name}_cuda.interface)
+  set(makes ${tessera_cuda_files}/hash_headers.cmake ${tessera_cuda_files}/cuda_interface.cpp.in)
+  add_custom_command(OUTPUT ${interface}.cpp
+    COMMAND ${CMAKE_COMMAND} -DSOURCE=${TESSERA_CUDA_HEADERS} -DFOLDERS=${folders}
+            -DTEMPLATE=${tessera_cuda_files}/cuda_interface.cpp.in -DOUT=${interface}.cpp -P ${tessera_cuda_files}/hash_headers.cmake
+    DEPENDS ${headers} ${makes} VERBATIM)
+  add_custom_command(OUTPUT ${interface}.o
+    COMMAND ${TESSERA_NVCC} -Xcompiler -fPIC -c ${interface}.cpp -o ${interface}.o
+    DEPENDS ${interface}.cpp VERBATIM)
+  list(APPEND objects ${interface}.o)
   set(module ${CMAKE_CURRENT_BINARY_DIR}/lib${name}_cuda.so)
   add_custom_command(OUTPUT ${module}
     COMMAND ${TESSERA_NVCC} -shared -cudart static -L${TESSERA_NVCC_LIBRARIES} ${objects} -o ${module}

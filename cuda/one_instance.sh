@@ -25,3 +25,11 @@ recipe=$(dirname "$(readlink -f "$1")")/../cuda/libtessera_cuda.recipe
 sed 's#^headers .*#headers /gone#' "$recipe" >"$folder/alone/libtessera_cuda.recipe"
 if refused=$(ask "$folder/alone/tessera" 704); then exit 1; fi
 grep -q 'error\[no-backend\]: nothing can be compiled for a GPU here: what this program was built of is no longer at /gone' <<<"$refused"
+# Nor does one compile with other headers than it was built with itself: it could not run what comes of that.
+headers=$(sed -n 's/^headers //p' "$recipe")
+mkdir "$folder/changed"
+cp -r "$headers"/{cuda,kernels,memory_model,sim} "$folder/changed"
+echo '// changed' >>"$folder/changed/cuda/backend.hpp"
+sed "s#^headers .*#headers $folder/changed#" "$recipe" >"$folder/alone/libtessera_cuda.recipe"
+if refused=$(ask "$folder/alone/tessera" 704); then exit 1; fi
+grep -q "error\[no-backend\]: the headers in $folder/changed are not those that this program was built of" <<<"$refused"

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <random>
 
+#include "cli/cuda_interface.hpp"
 #include "cuda/backend.hpp"
 
 namespace tessera::cuda {
@@ -93,6 +94,7 @@ Backend made_up() {
 
 }  // namespace tessera::cuda
 
+extern "C" const char* tessera_cuda_interface() { return tessera::cli::kCudaInterface.data(); }
 extern "C" const tessera::cuda::Backend* tessera_cuda_backend() {
   static const tessera::cuda::Backend backend = tessera::cuda::made_up();
   return &backend;

@@ -61,6 +61,25 @@ def test_a_library_of_other_headers_is_refused(run, tmp_path, name):
     run(COMMANDS[name], 0)
 
 
+def test_a_module_of_cuda_kernels_of_other_headers_is_refused(run, tmp_path):
+    made_up = PROGRAM.parents[1] / "tests/libmade_up_gpu.so"
+    if not made_up.exists():
+        pytest.skip(f"no {made_up}")
+    module = tmp_path / "libtessera_cuda.so"
+    shutil.copy(made_up, module)
+    words = ("tune", "add_vectors", "n=2048", "--backend", "cuda", "--cache", "c.sqlite")
+    assert "add_vectors is not built for CUDA" in run(words, 1)
+    text = bytearray(module.read_bytes())
+    for m in interface(module):
+        text[m.start()] = ord("0") if text[m.start()] != ord("0") else ord("1")
+    module.write_bytes(text)
+    said = run(words, 2)
+    assert "libtessera_cuda.so was built of other sources than this program" in said
+    assert "build both again from one commit" in said
+    module.write_bytes(bytes(text).replace(b"tessera_cuda_interface", b"tessera_cuda_intorface"))
+    assert "was built of other sources" in run(words, 2)
+
+
 def test_a_library_from_before_hashes_is_refused(run, tmp_path):
     library = tmp_path / "libtessera_kernel_add_vectors.so"
     library.write_bytes(library.read_bytes().replace(b"tessera_interface", b"tessera_intorface"))
