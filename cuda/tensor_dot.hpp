@@ -15,7 +15,8 @@ template <class T, int kC, int kMost, int kFrom, bool kTransA, bool kTransB, cla
 __device__ __forceinline__ void multiply_columns(float* lo, float* hi, const A& a, AtB&& b_at,
                                                  bool add_to) {
   if constexpr (kFrom < kC) {
-    constexpr int kN = kC - kFrom < kMost ? kC - kFrom : kMost;
+    constexpr int kLeft = kC - kFrom < kMost ? kC - kFrom : kMost;
+    constexpr int kN = kLeft < 64 ? kLeft : kLeft / 64 * 64;
     const std::uint64_t b = b_at(kFrom);
     // Held columns come in pairs of every 8.
     if constexpr (std::is_same_v<A, std::uint64_t>)
@@ -124,8 +125,8 @@ __device__ __forceinline__ void multiply_in_panels(const Product<A, B>& product,
                                                    Multiply multiply) {
   constexpr int kK = kColsOf<A>;
   static_assert(kR % Th::kHigh == 0, "rows of a product: 64 per warpgroup");
-  static_assert(kK % 16 == 0 && kC % 64 == 0,
-                "a product on tensor cores has k a multiple of 16 and columns a multiple of 64");
+  static_assert(kK % 16 == 0 && kC % 32 == 0,
+                "a product on tensor cores has k a multiple of 16 and columns a multiple of 32");
   static_assert(!kIsWindow<std::remove_cvref_t<decltype(tile_of(product.a))>>,
                 "a product on tensor cores takes a whole block on the left: load() what is part of "
                 "one");

@@ -40,6 +40,7 @@ __device__ __forceinline__ void wgmma_wait_all() {
 #define TESSERA_D64(g) TESSERA_D32(g), TESSERA_D32((g) + 8)
 #define TESSERA_D96(g) TESSERA_D64(g), TESSERA_D32((g) + 16)
 #define TESSERA_D128(g) TESSERA_D64(g), TESSERA_D64((g) + 16)
+#define TESSERA_R16 "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15"
 #define TESSERA_R32                                                                    \
   "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22," \
   "%23,%24,%25,%26,%27,%28,%29,%30,%31"
@@ -71,18 +72,20 @@ __device__ __forceinline__ void wgmma_wait_all() {
                : dregs(0)                                                                       \
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b_desc),                       \
                  "r"(static_cast<int>(add_to)), "n"(kTransB ? 1 : 0))
-#define TESSERA_WGMMA_SHAPES(type)                                                                \
-  if constexpr (kN == 256)                                                                        \
-    TESSERA_WGMMA_SHARED("256", type, TESSERA_R128, TESSERA_D128, "%128", "%129", "%130", "%131", \
-                         "%132");                                                                 \
-  else if constexpr (kN == 192)                                                                   \
-    TESSERA_WGMMA_SHARED("192", type, TESSERA_R96, TESSERA_D96, "%96", "%97", "%98", "%99",       \
-                         "%100");                                                                 \
-  else if constexpr (kN == 128)                                                                   \
-    TESSERA_WGMMA_SHARED("128", type, TESSERA_R64, TESSERA_D64, "%64", "%65", "%66", "%67",       \
-                         "%68");                                                                  \
-  else                                                                                            \
-    TESSERA_WGMMA_SHARED("64", type, TESSERA_R32, TESSERA_D32, "%32", "%33", "%34", "%35", "%36")
+#define TESSERA_WGMMA_SHAPES(type)                                                                 \
+  if constexpr (kN == 256)                                                                         \
+    TESSERA_WGMMA_SHARED("256", type, TESSERA_R128, TESSERA_D128, "%128", "%129", "%130", "%131",  \
+                         "%132");                                                                  \
+  else if constexpr (kN == 192)                                                                    \
+    TESSERA_WGMMA_SHARED("192", type, TESSERA_R96, TESSERA_D96, "%96", "%97", "%98", "%99",        \
+                         "%100");                                                                  \
+  else if constexpr (kN == 128)                                                                    \
+    TESSERA_WGMMA_SHARED("128", type, TESSERA_R64, TESSERA_D64, "%64", "%65", "%66", "%67",        \
+                         "%68");                                                                   \
+  else if constexpr (kN == 64)                                                                     \
+    TESSERA_WGMMA_SHARED("64", type, TESSERA_R32, TESSERA_D32, "%32", "%33", "%34", "%35", "%36"); \
+  else                                                                                             \
+    TESSERA_WGMMA_SHARED("32", type, TESSERA_R16, TESSERA_D16, "%16", "%17", "%18", "%19", "%20")
 #define TESSERA_WGMMA_SHAPES_REGS(type)                                                           \
   if constexpr (kN == 256)                                                                        \
     TESSERA_WGMMA_REGS("256", type, TESSERA_R128, TESSERA_D128, "%128", "%129", "%130", "%131",   \
@@ -93,16 +96,19 @@ __device__ __forceinline__ void wgmma_wait_all() {
   else if constexpr (kN == 128)                                                                   \
     TESSERA_WGMMA_REGS("128", type, TESSERA_R64, TESSERA_D64, "%64", "%65", "%66", "%67", "%68",  \
                        "%69", "%70");                                                             \
-  else                                                                                            \
+  else if constexpr (kN == 64)                                                                    \
     TESSERA_WGMMA_REGS("64", type, TESSERA_R32, TESSERA_D32, "%32", "%33", "%34", "%35", "%36",   \
-                       "%37", "%38")
+                       "%37", "%38");                                                             \
+  else                                                                                            \
+    TESSERA_WGMMA_REGS("32", type, TESSERA_R16, TESSERA_D16, "%16", "%17", "%18", "%19", "%20",   \
+                       "%21", "%22")
 
 /// kN columns of rows lo and hi: += (or =, unless add_to) a b. kTransA, kTransB: the operand's k's
 /// are not neighbours in memory.
 template <class T, int kN, bool kTransA, bool kTransB>
 __device__ __forceinline__ void wgmma(float* lo, float* hi, std::uint64_t a_desc,
                                       std::uint64_t b_desc, bool add_to) {
-  static_assert(kN == 64 || kN == 128 || kN == 192 || kN == 256);
+  static_assert(kN == 32 || kN == 64 || kN == 128 || kN == 192 || kN == 256);
   if constexpr (std::is_same_v<T, bf16>) {
     TESSERA_WGMMA_SHAPES("bf16");
   } else {
@@ -112,7 +118,7 @@ __device__ __forceinline__ void wgmma(float* lo, float* hi, std::uint64_t a_desc
 template <class T, int kN, bool kTransB>
 __device__ __forceinline__ void wgmma(float* lo, float* hi, const unsigned (&a)[4],
                                       std::uint64_t b_desc, bool add_to) {
-  static_assert(kN == 64 || kN == 128 || kN == 192 || kN == 256);
+  static_assert(kN == 32 || kN == 64 || kN == 128 || kN == 192 || kN == 256);
   if constexpr (std::is_same_v<T, bf16>) {
     TESSERA_WGMMA_SHAPES_REGS("bf16");
   } else {
@@ -126,6 +132,7 @@ __device__ __forceinline__ void wgmma(float* lo, float* hi, const unsigned (&a)[
 #undef TESSERA_D64
 #undef TESSERA_D96
 #undef TESSERA_D128
+#undef TESSERA_R16
 #undef TESSERA_R32
 #undef TESSERA_R64
 #undef TESSERA_R96

@@ -3,7 +3,6 @@
     python3 predict/accuracy.py instances FOLDER       .cu files with the block shapes of the sweeps
     python3 predict/accuracy.py measure PROGRAM FILE   on a GPU: append what it measures to FILE
     python3 predict/accuracy.py table PROGRAM FILE     predict the same, print the tables
-    python3 predict/accuracy.py fit PROGRAM FILE SPEC  fit the model_ figures of a device file to FITTED
 
 `measure` runs each combination under Nsight Compute (ncu, --clock-control none, caches flushed
 before the kernel) for its bytes, and without it for its time: the median of 21 runs by events. PROGRAM is
@@ -11,9 +10,7 @@ build/release/cli/tessera; for the sweeps libtessera_cuda.so has to hold their i
 combination that FILE has already is left out. Needs the right to read counters (root, or
 NVreg_RestrictProfilingToAdminUsers=0).
 """
-import concurrent.futures
 import json
-import math
 import os
 import re
 import statistics
@@ -29,8 +26,6 @@ COUNTERS = {
     "cold_seconds": "gpu__time_duration.sum",
 }
 ROUNDS = 21
-# Figures of the model that are not fitted to times.
-MEASURED = {"model_l2_capacity", "model_sm_spread", "model_page_seconds", "model_page_reuse"}
 
 
 def matmul(m, n, k, bm, bn, bk, dtype="bf16", kernel="matmul"):
@@ -182,9 +177,10 @@ def counted(program, arguments):
         raise RuntimeError(printed.stdout[-400:] + printed.stderr[-400:])
     values = {}
     for name, counter in COUNTERS.items():
-        match = re.search(re.escape(counter) + r"\s+(\S+)\s+([\d,.]+)", printed.stdout)
-        value = float(match[2].replace(",", ""))
-        values[name] = value * 1e-9 if match[1] in ("ns", "nsecond") else int(value)
+        # Of inputs that are copied first too.
+        found = re.findall(re.escape(counter) + r"\s+(\S+)\s+([\d,.]+)", printed.stdout)
+        value = sum(float(number.replace(",", "")) for _, number in found)
+        values[name] = value * 1e-9 if found[0][0] in ("ns", "nsecond") else int(value)
     return values
 
 
@@ -205,7 +201,7 @@ def measure(program, file):
             continue
         try:
             row = {"run": arguments, **timed(program, arguments), **counted(program, arguments)}
-        except (subprocess.CalledProcessError, RuntimeError, TypeError) as error:
+        except (subprocess.CalledProcessError, RuntimeError, IndexError) as error:
             print(arguments, str(error)[-300:], getattr(error, "stderr", "")[-300:], flush=True)
             continue
         with open(file, "a") as out:
@@ -298,52 +294,11 @@ def table(program, file):
     return 0
 
 
-def fit(program, file, spec):
-    """Coordinate descent in the logarithms; those that spill count little. Minutes to an hour."""
-    measured = [row for row in map(json.loads, open(file)) if row["run"] in FITTED]
-    text = open(spec).read()
-    figures = json.loads(text)["figures"]
-    names = [n for n in figures if n.startswith("model_") and n not in MEASURED]
-
-    def with_values(values):
-        device = text
-        for name, value in values.items():
-            device = re.sub(rf'("{name}": {{"value": )[^,]+', rf"\g<1>{float(f'{value:.3g}')}", device)
-        return device
-
-    def loss(values):
-        with tempfile.NamedTemporaryFile("w", suffix=".json") as tried:
-            tried.write(with_values(values))
-            tried.flush()
-            with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-                lines = list(pool.map(lambda row: predicted(program, row["run"], tried.name), measured))
-        errors = [(0.15 if spills(row) else 1.0, abs(math.log(line["seconds"] / row["seconds"])))
-                  for row, line in zip(measured, lines) if line is not None]
-        return sum(w * e for w, e in errors) / sum(w for w, _ in errors)
-
-    values = {n: figures[n]["value"] for n in names}
-    best = loss(values)
-    steps = dict.fromkeys(names, 0.25)
-    for _ in range(8):
-        for name in names:
-            for factor in (1 + steps[name], 1 / (1 + steps[name])):
-                tried = {**values, name: values[name] * factor}
-                if (now := loss(tried)) < best:
-                    best, values = now, tried
-                    steps[name] = min(0.5, 1.3 * steps[name])
-                    break
-            else:
-                steps[name] /= 2
-        print(f"mean error of the logarithms {best:.4f}", flush=True)
-    open(spec, "w").write(with_values(values))
-    return 0
-
-
 def main():
     command, *rest = sys.argv[1:]
     if command == "instances":
         return write_instances(*rest)
-    return {"measure": measure, "table": table, "fit": fit}[command](*rest)
+    return {"measure": measure, "table": table}[command](*rest)
 
 
 if __name__ == "__main__":

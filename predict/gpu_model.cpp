@@ -15,13 +15,21 @@ struct ModelFigure {
 };
 constexpr ModelFigure kFigures[] = {
     {"l2_capacity", "B"},
+    {"l2_kept", "B"},
     {"l2_bandwidth", "B/s"},
     {"sm_bandwidth", "B/s"},
     {"hbm_efficiency", "1"},
     {"load_latency", "s"},
     {"dram_latency", "s"},
     {"issue_seconds", "s"},
+    {"thread_latency", "s"},
+    {"thread_issue", "s"},
     {"launch_seconds", "s"},
+    {"copy_launch_seconds", "s"},
+    {"copy_bandwidth", "B/s"},
+    {"draw_latency", "s"},
+    {"cell_latency", "s"},
+    {"clock", "Hz"},
     {"step_latency", "s"},
     {"product_latency", "s"},
     {"contention", "1"},
@@ -30,18 +38,58 @@ constexpr ModelFigure kFigures[] = {
     {"operand_bandwidth", "B/s"},
     {"seconds_per_element", "s"},
     {"seconds_per_fast_function", "s"},
-    {"seconds_per_exact_function", "s"},
-    {"simt_efficiency", "1"},
+    {"step_cycles", "cycle"},
+    {"loop_cycles", "cycle"},
+    {"fma_cycles", "cycle"},
+    {"left_load_cycles", "cycle"},
+    {"right_load_cycles", "cycle"},
+    {"turned_load_cycles", "cycle"},
+    {"shuffle_cycles", "cycle"},
+    {"load_wait", "cycle"},
+    {"held_wait", "cycle"},
+    {"mma_cycles", "cycle"},
+    {"mma_wait", "cycle"},
+    {"mma_load_wait", "cycle"},
+    {"matrix_load_cycles", "cycle"},
+    {"piece_cycles", "cycle"},
+    {"handed_cycles", "cycle"},
+    {"right_handed_cycles", "cycle"},
+    {"sync_cycles", "cycle"},
+    {"element_cycles", "cycle"},
+    {"mma_element_cycles", "cycle"},
+    {"element_wait", "cycle"},
+    {"fast_function_cycles", "cycle"},
+    {"exact_function_cycles", "cycle"},
+    {"reduction_wait", "cycle"},
+    {"reduction_row_wait", "cycle"},
+    {"column_cycles", "cycle"},
     {"store_latency", "s"},
+    {"store_cycles", "cycle"},
+    {"mma_store_cycles", "cycle"},
+    {"simt_store_cycles", "cycle"},
+    {"apart_stores", "1"},
     {"store_bandwidth", "B/s"},
+    {"registers_base", "1"},
+    {"registers_per_element", "1"},
+    {"registers_per_function", "1"},
     {"registers_used", "1"},
     {"registers_spare", "1"},
+    {"registers_besides", "1"},
+    {"spill_cycles", "cycle"},
+    {"tile_spill_cycles", "cycle"},
     {"spill_per_step", "s"},
     {"spill_per_instruction", "s"},
-    {"cell_latency", "s"},
     {"sm_spread", "1"},
     {"page_seconds", "s"},
     {"page_reuse", "1"},
+    {"least_wgmma", "1"},
+    {"most_wgmma", "1"},
+    {"least_mma_sync", "1"},
+    {"most_mma_sync", "1"},
+    {"least_fma", "1"},
+    {"most_fma", "1"},
+    {"least_elementwise", "1"},
+    {"most_elementwise", "1"},
 };
 
 }  // namespace
@@ -56,9 +104,9 @@ GpuModel::GpuModel(const DeviceSpec& device) : device_(device) {
     if (figure.unit != known->unit)
       complain(name, "must have the unit " + std::string(known->unit));
     // Rates and efficiencies divide; seconds are those of one step.
-    const bool divides = known->unit == "B/s" || name.ends_with("efficiency");
-    const double least = known->unit == "B/s" ? 1 : divides ? 1e-3 : 0;
-    const double most = known->unit == "s" ? 1 : known->unit == "1" ? 1e6 : 1e18;
+    const bool rate = known->unit == "B/s" || known->unit == "Hz";
+    const double least = rate ? 1 : name.ends_with("efficiency") ? 1e-3 : 0;
+    const double most = known->unit == "s" ? 1 : rate || known->unit == "B" ? 1e18 : 1e6;
     if (figure.value < least) complain(name, "is too small");
     if (figure.value > most) complain(name, "is too large");
   }

@@ -6,15 +6,15 @@
 // each is a server of a fixed rate. What DRAM gives is what the cache (predict/l2_cache.hpp) does
 // not have.
 //
-// A step takes a warpgroup the sum of what it does in a row: a latency per product, its share of
-// the products, its share of the elementwise work; what the other warpgroups' take away is
-// contention. No step is shorter than its products at the peak rate. SMs are not equally fast, so
-// that CTAs that begin together drift apart and ask for the blocks that they share at other times.
+// What a step's body takes is predict/gpu_step.hpp's. SMs are not equally fast, so that CTAs that
+// begin together drift apart and ask for the blocks that they share at other times.
 #include <algorithm>
+#include <cmath>
 #include <queue>
 
 #include "memory_model/split_mix.hpp"
 #include "predict/gpu_model.hpp"
+#include "predict/gpu_step.hpp"
 #include "predict/l2_cache.hpp"
 #include "predict/model_timelines.hpp"
 #include "predict/server.hpp"
@@ -54,7 +54,9 @@ class BlockBytes {
       in_page_ = std::clamp<std::int64_t>(kPage / row, 1, along_);
     }
     const cta::Tile tile = cta::tile_of(op.rows, op.cols, op.dtype);
-    const bool zeros = !op.padded || op.pad_value == 0;
+    bool whole = true;
+    for (int d = 0; d <= last; ++d) whole = whole && op.array[d] % op.block[d] == 0;
+    const bool zeros = !op.padded || op.pad_value == 0 || whole;
     panelled_ = tile.panelled;
     const bool box = op.role == Role::in && op.present && op.rows > 1 && zeros &&
                      cta::is_box(cta::box_of(op.block, tile),
@@ -62,8 +64,17 @@ class BlockBytes {
     const bool as_it_is = box && cta::is_mappable(op.array, op.dtype);
     mapped_ = as_it_is ||
               (box && spreads && cta::is_mappable(cta::spread_of(op.array, op.dtype), op.dtype));
+    // Who brings it: the copy engine boxes and whole lines, threads all else.
+    const std::int64_t pitch = last >= 0 ? packed_bytes(op.dtype, op.array[last]) : 0;
+    shifts_ = pitch % 16 != 0;
+    const bool line = (op.rows == 1 || row > cta::kLongestPanelled) && row % 16 == 0 && !shifts_ &&
+                      (op.array[last] % op.block[last] == 0 || op.blocks[last] > 1);
+    by_threads_ = op.role == Role::in && op.present && !mapped_ && !line;
     if (mapped_ && !as_it_is) spread_bytes_ = packed_bytes(op.dtype, op.array.elems());
   }
+  bool by_threads() const { return by_threads_; }
+  /// Its rows begin at no multiple of 16 bytes.
+  bool shifts() const { return shifts_; }
   /// Read and written before the kernel begins.
   std::int64_t spread_bytes() const { return spread_bytes_; }
 
@@ -125,6 +136,8 @@ class BlockBytes {
   std::int64_t in_page_ = 1;
   bool panelled_ = false;
   bool mapped_ = false;
+  bool shifts_ = false;
+  bool by_threads_ = false;
   std::int64_t spread_bytes_ = 0;
   std::vector<Bytes> known_;
 };
@@ -186,22 +199,35 @@ class GpuTimeline {
         options_(options),
         launch_(launch_of(plan)),
         device_(plan.device),
+        steps_(plan, launch_, model_, dtype, trace.works),
         cache_(static_cast<std::int64_t>(figure("l2_capacity")), blocks_of(plan)) {
-    const double sms = device_.cores;
-    const double tensor = device_.peak(dtype) / sms;
-    const double scalar = device_.peak(DType::f32) / sms / launch_.resident;
-    matrix_rate_ = launch_.tensor_cores ? tensor : scalar * figure("simt_efficiency");
+    const bool spreads = spreads_of(plan);
     for (const OperandPlan& op : plan.operands) {
-      bytes_.emplace_back(op, spreads_of(plan));
+      const BlockBytes& bytes = bytes_.emplace_back(op, spreads);
       opened_.emplace_back(op.role == Role::in ? op.blocks.elems() : 0);
+      fetches_.push_back(bytes.by_threads() ? steps_.fetch_seconds(op, bytes.shifts()) : 0);
+      const bool stored = op.role == Role::out && op.present;
+      stores_.push_back(stored ? steps_.store_seconds(op) : 0);
     }
+    side_by_side_ = static_cast<double>(std::min<std::int64_t>(
+        steps_.resident(),
+        std::max<std::int64_t>(1, (trace.cells() + device_.cores - 1) / device_.cores)));
     for (const Work& work : trace.works) {
-      seconds_.push_back(seconds_of(work));
-      lag_.push_back(lag_of(work));
+      const StepTime t = steps_.time_of(work);
+      seconds_.push_back(std::max(t.alone, side_by_side_ * t.shared));
+      lag_.push_back(t.lag);
     }
   }
 
   Timeline run();
+  /// Bytes of all arrays that it touches, each once.
+  std::int64_t touched() const;
+  /// Empty: the CUDA build compiles it.
+  std::string why_not() const;
+  /// Within which nine in ten such kernels were that no figure was fitted to.
+  void say_interval(Timeline& line) const;
+  /// Starts anew, with all that it touches in L2.
+  void again();
 
  private:
   double figure(const char* name) const { return model_[name]; }
@@ -214,53 +240,29 @@ class GpuTimeline {
   bool next_cell(Cta& cta);
   /// One step of a CTA: its blocks are asked for, then it is computed.
   void step(Cta& cta, int sm, Timeline& line);
-  /// Of a step's body.
-  double seconds_of(const Work& work) const;
-  /// Of its products at the peak rate; tensor cores wait for operands where shared memory gives
-  /// them more slowly: a right one whole for every 64 rows, a left one for every piece of columns.
-  double product_seconds(const Work& work) const {
-    const double computed = static_cast<double>(work.matrix_flops) / matrix_rate_;
-    if (!launch_.tensor_cores) return computed;
-    constexpr double kBytes = 2;  // of bf16 and f16
-    const double right = static_cast<double>(work.matrix_flops) / 2 / 64;
-    const double read = kBytes * (right + static_cast<double>(work.left_elements));
-    return std::max(computed, read / figure("operand_bandwidth"));
-  }
-  /// By which the last warpgroup to leave a step's blocks is behind the first, which waits for
-  /// those of a coming step already: they take turns at the tensor cores.
-  double lag_of(const Work& work) const {
-    if (!launch_.tensor_cores) return 0;
-    const double groups = launch_.warpgroups;
-    return product_seconds(work) * (groups - 1) / groups;
-  }
-  double spill_seconds(const Work& work) const;
   /// What DRAM gives of an input's block, and until when.
   double from_dram(std::size_t operand, std::int32_t block, double asked);
-  /// Registers that a thread lacks: for accumulators, and for all that lives at once.
-  struct Spilled {
-    double sums = 0;
-    double all = 0;
-    double sum_elems = 1;
-  };
-  Spilled spilled(const Work& work) const;
-
   const Plan& plan_;
   const StepTrace& trace_;
   const TimelineOptions& options_;
   const cta::Launch launch_;
   const DeviceSpec& device_;
   const GpuModel model_{device_};
+  const GpuSteps steps_;
   L2Cache cache_;
   std::vector<BlockBytes> bytes_;
   /// Of each operand's pages: how much DRAM had given when they were last asked for.
   std::vector<std::vector<std::int64_t>> opened_;
   std::vector<std::int32_t> order_;
   std::int64_t drawn_ = 0;
+  bool warm_ = false;  ///< all is in L2
   Server l2_;
   Server dram_;
   Busy products_;  ///< of the mean SM
   std::vector<Server> ports_;
-  double matrix_rate_ = 1;
+  double side_by_side_ = 1;      ///< CTAs on an SM
+  std::vector<double> fetches_;  ///< of each operand: until threads have brought a block
+  std::vector<double> stores_;   ///< of each operand: of a block's stores
   std::vector<double> seconds_;  ///< of each of the trace's works
   std::vector<double> lag_;
   // What every step asks for: bytes per second, and seconds.
@@ -275,9 +277,9 @@ class GpuTimeline {
   /// Bytes that DRAM gives in the time that one request takes.
   const std::int64_t on_its_way_ =
       static_cast<std::int64_t>(dram_rate_ * (load_latency_ + dram_latency_));
-  const double store_latency_ = figure("store_latency");
   const double issue_seconds_ = figure("issue_seconds");
   const double cell_latency_ = figure("cell_latency");
+  const double draw_latency_ = figure("draw_latency");
 };
 
 bool GpuTimeline::next_cell(Cta& cta) {
@@ -291,54 +293,8 @@ bool GpuTimeline::next_cell(Cta& cta) {
   return false;
 }
 
-GpuTimeline::Spilled GpuTimeline::spilled(const Work& work) const {
-  Spilled s;
-  const double threads = 128.0 * launch_.warpgroups;
-  double sums = figure("registers_used");
-  for (const OperandPlan& op : plan_.operands) {
-    if (op.role != Role::accum) continue;
-    const double elems = op.rows * static_cast<double>(op.cols);
-    sums += std::max(1.0, elems / threads);
-    s.sum_elems = std::max(s.sum_elems, elems);
-  }
-  // A product that is no accumulator is held in f32, and beside it what the next one reads.
-  const double live = sums + 1.5 * static_cast<double>(work.held_product) / threads;
-  s.sums = std::max(0.0, sums - launch_.registers);
-  s.all = std::max(0.0, live - figure("registers_spare") - launch_.registers);
-  return s;
-}
-
-/// What lies in local memory because the registers do not hold it: accumulators for every
-/// instruction of a product, other tiles once a step.
-double GpuTimeline::spill_seconds(const Work& work) const {
-  const Spilled s = spilled(work);
-  constexpr double kDepth = 16;  // of an instruction
-  const double instructions = static_cast<double>(work.matrix_flops) / (2 * kDepth * s.sum_elems);
-  return 128.0 * launch_.warpgroups *
-         (s.sums * instructions * figure("spill_per_instruction") +
-          s.all * figure("spill_per_step"));
-}
-
-double GpuTimeline::seconds_of(const Work& work) const {
-  const double groups = launch_.warpgroups;
-  const double products = product_seconds(work);
-  const double elementwise = (static_cast<double>(work.elements) * figure("seconds_per_element") +
-                              static_cast<double>(work.transcendentals) *
-                                  figure(launch_.fast_functions ? "seconds_per_fast_function"
-                                                                : "seconds_per_exact_function"));
-  // The figures are those of two warpgroups on an SM; where rows are long three or four compute.
-  const double sharing = launch_.half_warps > 1 ? 2 / groups : 1;
-  if (!launch_.tensor_cores) return figure("step_latency") + products + sharing * elementwise;
-  const double latency =
-      figure("step_latency") + static_cast<double>(work.products) * figure("product_latency");
-  const double own = latency + (products + elementwise) / groups +
-                     figure("contention") * (groups - 1) * products / groups;
-  const double all =
-      figure("product_overhead") * products + figure("element_overhead") * elementwise;
-  return std::max(own, all) + spill_seconds(work);
-}
-
 double GpuTimeline::from_dram(std::size_t operand, std::int32_t block, double asked) {
+  if (warm_) return asked;
   BlockBytes& blocks = bytes_[operand];
   const BlockBytes::Bytes& bytes = blocks.of(block);
   const std::int64_t missed =
@@ -359,8 +315,10 @@ void GpuTimeline::step(Cta& cta, int sm, Timeline& line) {
   const std::int64_t step = cta.cell_step;
   const auto s = static_cast<std::size_t>(step);
   const auto slot = static_cast<std::size_t>(cta.fetched % launch_.stages.of_step);
+  if (cta.cell_start && cta.used) cta.producer += draw_latency_;
   const double asked = std::max(cta.producer, cta.slots[slot]);
   double arrived = asked;
+  double fetch = 0;
   std::int64_t all = 0;
   for (std::size_t i = 0; i < plan_.operands.size(); ++i) {
     const OperandPlan& op = plan_.operands[i];
@@ -369,6 +327,7 @@ void GpuTimeline::step(Cta& cta, int sm, Timeline& line) {
     if (!cta.cell_start && trace_.blocks[i][s - 1] == block) continue;
     const BlockBytes::Bytes& bytes = bytes_[i].of(block);
     all += bytes.core;
+    fetch += fetches_[i];
     const double at = l2_.serve(asked, static_cast<double>(bytes.core) / l2_rate_);
     arrived = std::max({arrived, at, from_dram(i, block, asked)});
   }
@@ -376,8 +335,8 @@ void GpuTimeline::step(Cta& cta, int sm, Timeline& line) {
   if (all > 0) {
     const double through =
         ports_[static_cast<std::size_t>(sm)].serve(asked, static_cast<double>(all) / port_rate_);
-    arrived = std::max(arrived, through) + load_latency_;
-    cta.producer = asked + issue_seconds_;
+    arrived = std::max({arrived, through, asked + fetch}) + load_latency_;
+    cta.producer = asked + issue_seconds_ + fetch;
   }
   if (cta.cell_start) cta.consumer += cell_latency_;
   const double start = std::max(arrived, cta.consumer);
@@ -394,23 +353,19 @@ void GpuTimeline::step(Cta& cta, int sm, Timeline& line) {
     const std::int64_t bytes = bytes_[i].of(block).l2;
     cache_.write(static_cast<int>(i), block, bytes);
     written += bytes;
+    seconds += side_by_side_ * stores_[i];
   }
   if (written > 0) {
-    // Accumulators of tensor cores are waited for, rounded and exchanged first; other stores just
-    // go.
-    seconds +=
-        (launch_.tensor_cores ? store_latency_ : 0) + static_cast<double>(written) / store_rate_;
+    seconds += static_cast<double>(written) / store_rate_;
     // At the time of asking: a server that is told of later requests first would stand still.
     l2_.serve(asked, static_cast<double>(written) / l2_rate_);
-    dram_.serve(asked, static_cast<double>(written) / dram_rate_);
+    if (!warm_) dram_.serve(asked, static_cast<double>(written) / dram_rate_);
   }
   cta.consumer = start + seconds;
   cta.computing += seconds;
   const Work& work = trace_.works[static_cast<std::size_t>(trace_.work[s])];
   if (work.matrix_flops > 0) {
-    products_.add(
-        start, cta.consumer,
-        static_cast<double>(work.matrix_flops) / matrix_rate_ / (device_.cores * launch_.resident));
+    products_.add(start, cta.consumer, steps_.product_seconds(work) / device_.cores);
   }
   cta.slots[slot] = cta.consumer + lag_[static_cast<std::size_t>(trace_.work[s])];
   ++cta.fetched;
@@ -422,16 +377,62 @@ void GpuTimeline::step(Cta& cta, int sm, Timeline& line) {
   }
 }
 
+std::int64_t GpuTimeline::touched() const {
+  std::int64_t bytes = 0;
+  for (const OperandPlan& op : plan_.operands) {
+    if (op.present && op.pipelined()) bytes += packed_bytes(op.dtype, op.array.elems());
+  }
+  return bytes;
+}
+
+std::string GpuTimeline::why_not() const {
+  if (!launch_.tensor_cores || launch_.mma_sync) return "";
+  for (const Work& work : trace_.works) {
+    for (const StepProduct& p : steps_.products_of(work)) {
+      const bool keys =
+          p.right_turned && work.held_product > 0 &&
+          std::any_of(plan_.operands.begin(), plan_.operands.end(), [&](const OperandPlan& op) {
+            return op.role == Role::in && op.rows == static_cast<int>(p.cols);
+          });
+      if (keys && std::fmod(p.cols, 32) != 0)
+        return "the CUDA build compiles no scores of " + std::to_string(std::lround(p.cols)) +
+               " columns: wgmma's are multiples of 32 here";
+    }
+  }
+  return "";
+}
+
+void GpuTimeline::say_interval(Timeline& line) const {
+  const bool products = std::any_of(trace_.works.begin(), trace_.works.end(),
+                                    [](const Work& w) { return w.matrix_flops > 0; });
+  const std::string of = !products              ? "elementwise"
+                         : launch_.mma_sync     ? "mma_sync"
+                         : launch_.tensor_cores ? "wgmma"
+                                                : "fma";
+  line.least_seconds = line.seconds * figure(("least_" + of).c_str());
+  line.most_seconds = line.seconds * figure(("most_" + of).c_str());
+}
+
+void GpuTimeline::again() {
+  drawn_ = 0;
+  l2_ = {};
+  dram_ = {};
+  products_ = {};
+  ports_.clear();
+  for (auto& opened : opened_) std::fill(opened.begin(), opened.end(), 0);
+  warm_ = true;
+}
+
 Timeline GpuTimeline::run() {
   Timeline line;
-  line.model = "the CUDA build's pipeline, fitted to a GPU";
+  line.model = "pipeline of the CUDA build, fitted to a GPU";
   std::vector<std::int64_t> extents;
   for (int d = 0; d < plan_.parallel_rank; ++d)
     extents.push_back(trace_.grid[static_cast<std::size_t>(d)]);
   order_ = drawn_cells(plan_, extents, trace_.cells());
   const auto sms = static_cast<std::size_t>(device_.cores);
   const auto ctas = static_cast<std::size_t>(
-      std::min<std::int64_t>(std::int64_t{device_.cores} * launch_.resident, trace_.cells()));
+      std::min<std::int64_t>(std::int64_t{device_.cores} * steps_.resident(), trace_.cells()));
   std::vector<Cta> cta(ctas);
   ports_.resize(sms);
   using Event = std::pair<double, std::size_t>;
@@ -462,7 +463,8 @@ Timeline GpuTimeline::run() {
   // Inputs whose rows are moved apart first.
   for (const BlockBytes& b : bytes_) {
     if (b.spread_bytes() == 0) continue;
-    line.seconds += launch + 2 * static_cast<double>(b.spread_bytes()) / dram_rate_;
+    line.seconds += figure("copy_launch_seconds") +
+                    2 * static_cast<double>(b.spread_bytes()) / figure("copy_bandwidth");
     line.dram_read_bytes += b.spread_bytes();
   }
   for (const Cta& c : cta) {
@@ -475,7 +477,10 @@ Timeline GpuTimeline::run() {
   line.dram_read_bytes += cache_.dram_read();
   line.dram_write_bytes = cache_.dram_written();
   double lacking = 0;
-  for (const Work& w : trace_.works) lacking = std::max({lacking, spilled(w).sums, spilled(w).all});
+  for (const Work& w : trace_.works) {
+    const GpuSteps::Spilled s = steps_.spilled(w);
+    lacking = std::max({lacking, s.sums, s.all});
+  }
   if (launch_.tensor_cores && lacking >= 1)
     line.warning =
         "about " + std::to_string(static_cast<int>(lacking)) + " values a thread find no register";
@@ -493,7 +498,22 @@ Timeline GpuTimeline::run() {
 
 Timeline gpu_timeline(const Plan& plan, const StepTrace& trace, DType dtype,
                       const TimelineOptions& options) {
-  return GpuTimeline(plan, trace, dtype, options).run();
+  GpuTimeline timeline(plan, trace, dtype, options);
+  Timeline line;
+  line.unmodelled = timeline.why_not();
+  if (!line.unmodelled.empty()) return line;
+  line = timeline.run();
+  // Who measures runs a kernel again and again, and finds in L2 what the run before left there.
+  if (static_cast<double>(timeline.touched()) <= plan.device.model.at("l2_kept").value) {
+    const Timeline first = line;
+    timeline.again();
+    line = timeline.run();
+    line.l2_to_core_bytes = first.l2_to_core_bytes;
+    line.dram_read_bytes = first.dram_read_bytes;
+    line.dram_write_bytes = first.dram_write_bytes;
+  }
+  timeline.say_interval(line);
+  return line;
 }
 
 }  // namespace tessera::predict

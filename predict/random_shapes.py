@@ -1,14 +1,13 @@
-"""Predicted beside measured time of shapes drawn at random, which no figure was fitted to: predict/ACCURACY.md.
+"""Shapes drawn at random, their times and DRAM's bytes on an H100: predict/ACCURACY.md.
 
-    python3 predict/random_shapes.py draw PROGRAM FILE [SEED]     draw shapes, predict their times for an H100: a line of JSON each
+    python3 predict/random_shapes.py draw PROGRAM FILE [SEED [TIMES]]   draw 69 shapes, or TIMES as many: a line of JSON each
     python3 predict/random_shapes.py instances FILE FOLDER        .cu files with their instances, to be built into libtessera_cuda.so
-    python3 predict/random_shapes.py measure PROGRAM FILE OUT     on the GPU: the median of 21 runs of each, by events; prints the table
-    python3 predict/random_shapes.py table OUT                    that table again
+    python3 predict/random_shapes.py measure PROGRAM FILE OUT     on the GPU: the median of 21 runs of each, by events, and Nsight Compute's bytes
+    python3 predict/random_shapes.py bytes PROGRAM OUT            predicted bytes beside those; of times: predict/fit.py table
 
 Sizes are log-uniform, rounded to a multiple of 1, 8 or 64; tiles are drawn from lists, whatever they are worth; what does not fit a CTA,
 or is not modelled, is drawn again. PROGRAM is build/release/cli/tessera.
 """
-import collections
 import json
 import math
 import pathlib
@@ -17,9 +16,9 @@ import re
 import statistics
 import subprocess
 import sys
-import tempfile
 
-ROUNDS = 21
+import accuracy
+
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 _random = random.Random()
 _one_of = _random.choice
@@ -103,11 +102,11 @@ KERNELS = {
     "matmul_layernorm_gelu": (_normalised_product, 3), "cross_entropy": (_loss, 2), "rope": (_rotation, 2)}
 
 
-def draw(program, file, seed="2911"):
+def draw(program, file, seed="2911", times="1"):
     _random.seed(int(seed))
     with open(file, "w") as out:
-        for kernel, (shape, wanted) in KERNELS.items():
-            found = 0
+        for kernel, (shape, few) in KERNELS.items():
+            found, wanted = 0, round(float(times) * few)
             while found < wanted:
                 dtype, sizes = shape()
                 run = " ".join([kernel, *(f"{name}={n}" for name, n in sizes.items()), "--dtype", dtype])
@@ -118,8 +117,7 @@ def draw(program, file, seed="2911"):
                 line = json.loads(done.stdout[done.stdout.index("{"):])["timeline"]
                 if "unmodelled" not in line:
                     found += 1
-                    out.write(json.dumps({"run": run, "kernel": kernel, "dtype": dtype, "sizes": sizes, "predicted": line["seconds"],
-                                          "binds": line["binds"]}) + "\n")
+                    out.write(json.dumps({"run": run, "kernel": kernel, "dtype": dtype, "sizes": sizes}) + "\n")
 
 
 def _drawn(file):
@@ -142,37 +140,28 @@ def instances(file, folder):
 
 def measure(program, file, out):
     for shape in _drawn(file):
-        with tempfile.NamedTemporaryFile(suffix=".json") as report:
-            done = subprocess.run([program, "run", *shape["run"].split(), "--backend", "cuda", "--no-check", "--rounds", str(ROUNDS), "--json",
-                                   report.name], capture_output=True, text=True)
-            if done.returncode != 0:
-                print("left out:", shape["run"], (done.stderr or done.stdout).strip()[-200:].replace("\n", " "))
-                continue
-            backend = json.load(open(report.name))["backend"]
+        try:
+            row = {"run": shape["run"], **accuracy.timed(program, shape["run"]), **accuracy.counted(program, shape["run"])}
+        except (subprocess.CalledProcessError, RuntimeError, IndexError) as error:
+            print("left out:", shape["run"], str(error)[-200:].replace("\n", " "))
+            continue
         with open(out, "a") as lines:
-            lines.write(json.dumps({**shape, "seconds": statistics.median(backend["run_seconds"]), "launch": backend["launch"]}) + "\n")
-    table(out)
+            lines.write(json.dumps(row) + "\n")
 
 
-def summary(name, rows):
-    errors = sorted(abs(row["predicted"] / row["seconds"] - 1) for row in rows)
-    return f"| {name} | {len(errors)} | {statistics.median(errors):.1%} | {errors[math.ceil(0.9 * len(errors)) - 1]:.1%} | {errors[-1]:.1%} |"
-
-
-def table(out):
-    rows = _drawn(out)
-    print("| run | predicted us | measured us | | bound by |\n|---|---:|---:|---:|---|")
-    for row in rows:
-        print(f"| {row['run'].replace('--dtype ', '')} | {row['predicted'] * 1e6:.1f} | {row['seconds'] * 1e6:.1f} |"
-              f" {row['predicted'] / row['seconds'] - 1:+.0%} | {row['binds']} |")
-    print("\n| | n | median | nine in ten | worst |\n|---|---|---|---|---|")
-    print(summary("all", rows))
-    kinds = collections.defaultdict(list)
-    for row in rows:
-        kinds[row["run"].split()[0]].append(row)
-    for kind, some in kinds.items():
-        print(summary(kind, some))
+def bytes_beside(program, out):
+    errors = []
+    print("| run | DRAM read | predicted | |\n|---|---:|---:|---:|")
+    for row in _drawn(out):
+        line = accuracy.predicted(program, row["run"], "h100") if row.get("dram_read", 0) > 0 else None
+        if line is not None:
+            predicted = line["dram_read_bytes"]
+            errors.append(abs(predicted / row["dram_read"] - 1))
+            print(f"| {row['run'].replace('--dtype ', '')} | {row['dram_read']:,} | {predicted:,} | {predicted / row['dram_read'] - 1:+.1%} |")
+    errors.sort()
+    print(f"{len(errors)} runs: median {statistics.median(errors):.1%}, nine in ten {errors[math.ceil(0.9 * len(errors)) - 1]:.1%}, "
+          f"worst {errors[-1]:.1%}")
 
 
 if __name__ == "__main__":
-    {"draw": draw, "instances": instances, "measure": measure, "table": table}[sys.argv[1]](*sys.argv[2:])
+    {"draw": draw, "instances": instances, "measure": measure, "bytes": bytes_beside}[sys.argv[1]](*sys.argv[2:])

@@ -1,0 +1,451 @@
+#include "predict/gpu_step.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace tessera::predict {
+
+namespace {
+
+double up(double n, double unit) { return std::ceil(n / unit); }
+
+bool is_tile(const OperandPlan& op) {
+  return op.present && (op.role == Role::in || op.role == Role::out || op.role == Role::accum ||
+                        op.role == Role::vmem);
+}
+
+/// How often shared memory's banks are asked, instead of once, for 8 rows' pieces of 16 bytes at
+/// one column: swizzled panels have them side by side.
+double conflicts(double rows, double cols, DType dtype) {
+  const cta::Tile tile =
+      cta::tile_of(static_cast<std::int64_t>(rows), static_cast<std::int64_t>(cols), dtype);
+  if (tile.panelled) return 1;
+  const auto row = static_cast<std::int64_t>(cols) * bit_width(dtype) / 8;
+  const std::int64_t places = cta::kPanelBytes / std::gcd(row, std::int64_t{cta::kPanelBytes});
+  return 8. / static_cast<double>(std::clamp<std::int64_t>(places, 1, 8));
+}
+
+/// Bytes from row to row of a tile that lie side by side for one load (cuda/packing.hpp).
+bool together(const cta::Tile& tile, double row_bytes, int bytes) {
+  return tile.panelled || std::fmod(row_bytes, bytes) == 0;
+}
+
+}  // namespace
+
+GpuSteps::GpuSteps(const Plan& plan, const cta::Launch& launch, const GpuModel& model, DType dtype,
+                   const std::vector<Work>& works)
+    : plan_(plan),
+      launch_(launch),
+      model_(model),
+      clock_(figure("clock")),
+      groups_(launch.warpgroups),
+      dtype_(dtype),
+      tensor_rate_(plan.device.peak(dtype) / plan.device.cores),
+      element_bytes_(bit_width(dtype) / 8) {
+  for (const OperandPlan& op : plan.operands) {
+    if (!is_tile(op)) continue;
+    const double rows = op.rows;
+    const double cols = op.cols;
+    if (op.role == Role::accum && op.cols > 1) {
+      ++sums_;
+      if (rows * cols > sum_rows_ * sum_cols_) {
+        sum_rows_ = rows;
+        sum_cols_ = cols;
+      }
+    }
+    if (op.role == Role::accum && op.cols == 1 && op.rows > 1) ++statistics_;
+    if (op.rows == 1 && op.cols > 1 && op.role == Role::out) ++column_sums_;
+    if (rows * cols > tile_rows_ * tile_cols_) {
+      tile_rows_ = rows;
+      tile_cols_ = cols;
+    }
+  }
+  if (sums_ == 0) {
+    sum_rows_ = tile_rows_;
+    sum_cols_ = tile_cols_;
+  }
+  bool known = false;
+  for (const Work& w : works) {
+    functions_ = functions_ || w.transcendentals > 0;
+    if (w.matrix_flops == 0) continue;
+    least_elements_ = known ? std::min(least_elements_, w.elements) : w.elements;
+    known = true;
+  }
+  resident_ = resident_of();
+}
+
+double GpuSteps::rows_held(double rows) const {
+  if (rows <= 1) return 1;
+  if (launch_.mma_sync) return rows <= 8 ? 1 : 2 * up(rows, 16 * groups_);
+  if (launch_.tensor_cores) return up(rows, 64 * groups_);
+  return up(rows, 8 * groups_ / launch_.half_warps);
+}
+double GpuSteps::cols_held(double cols) const {
+  if (cols <= 1) return 1;
+  if (launch_.tensor_cores && !launch_.mma_sync) return up(cols, 2);
+  if (launch_.mma_sync || launch_.half_warps == 1 || cols <= kReduceChunk) return 2 * up(cols, 32);
+  return 32 * up(cols, static_cast<double>(kReduceChunk) * launch_.half_warps);
+}
+
+int GpuSteps::resident_of() const {
+  // Launch bounds say what nvcc may use for these; the others it gives what they want.
+  if (launch_.tensor_cores || launch_.half_warps > 1) return launch_.resident;
+  const cta::Sm& sm = cta::kSm90;
+  const double wanted =
+      figure("registers_base") + figure("registers_per_element") * held(tile_rows_, tile_cols_);
+  const double registers = std::min<double>(wanted, launch_.registers);
+  const double by_registers = std::floor(sm.registers / (registers * launch_.threads));
+  const std::int64_t by_memory =
+      1 + (sm.shared_bytes - launch_.shared_bytes) / (launch_.shared_bytes + sm.reserved_bytes);
+  return std::max(1, static_cast<int>(std::min<double>(
+                         {static_cast<double>(by_memory), by_registers,
+                          std::floor(static_cast<double>(sm.threads) / launch_.threads)})));
+}
+
+std::vector<StepProduct> GpuSteps::products_of(const Work& work) const {
+  std::vector<StepProduct> products;
+  if (work.matrix_flops == 0 || work.products == 0) return products;
+  const auto multiplied = static_cast<double>(work.matrix_flops) / 2;
+  const auto held_elems = static_cast<double>(work.held_product);
+  const double rows = sum_rows_;
+  const double cols = sum_cols_;
+  if (held_elems > 0 && sums_ > 0 && work.products > sums_) {
+    // Scores, then sums of what was made of them: attention and its gradients.
+    const double keys = held_elems / rows;
+    const auto scores = static_cast<double>(work.products - sums_);
+    const double summed = sums_ * rows * cols * keys;
+    const double depth = std::max(1., (multiplied - summed) / (scores * rows * keys));
+    products.push_back(
+        {.rows = rows, .cols = keys, .depth = depth, .times = scores, .right_turned = true});
+    products.push_back({.rows = rows,
+                        .cols = cols,
+                        .depth = keys,
+                        .times = static_cast<double>(sums_),
+                        .left_held = true});
+    return products;
+  }
+  StepProduct p{.rows = rows, .cols = cols, .times = static_cast<double>(work.products)};
+  p.depth = std::max(1., multiplied / (rows * cols * p.times));
+  int left = 0;
+  int right = 0;
+  int left_straight = 0;
+  int right_straight = 0;
+  std::vector<const OperandPlan*> inputs;
+  for (const OperandPlan& op : plan_.operands) {
+    if (op.role != Role::in || !op.present || op.rows == 1 || op.cols == 1) continue;
+    inputs.push_back(&op);
+    const auto is = [&](double r, double c) { return op.rows == r && op.cols == c; };
+    const bool as_left = is(p.rows, p.depth) || is(p.depth, p.rows);
+    const bool as_right = is(p.depth, p.cols) || is(p.cols, p.depth);
+    left += as_left && !as_right ? 1 : 0;
+    right += as_right && !as_left ? 1 : 0;
+    left_straight += is(p.rows, p.depth) ? 1 : 0;
+    right_straight += is(p.depth, p.cols) ? 1 : 0;
+  }
+  // A step that computes elements besides makes an operand of several inputs; where square blocks
+  // do not tell which, arrays alike do: a left operand's come first.
+  const auto elements = static_cast<double>(least_elements_);
+  if (elements > 0) {
+    if (left == right && inputs.size() > 2) {
+      const bool first = inputs[0]->array == inputs[1]->array;
+      const bool second = inputs[1]->array == inputs[2]->array;
+      left += first && !second ? 1 : 0;
+      right += second && !first ? 1 : 0;
+    }
+    p.left_held = left > right || (left == right && elements >= p.rows * p.depth &&
+                                   std::fmod(elements, p.rows * p.depth) == 0);
+    p.right_held = !p.left_held && elements >= p.depth * p.cols;
+  }
+  p.left_turned = !p.left_held && left_straight == 0;
+  p.right_turned = !p.right_held && right_straight == 0;
+  // Of square blocks nothing tells: a gradient's product has its other operand turned.
+  if (p.left_held && p.cols == p.depth) p.right_turned = true;
+  if (p.right_held && p.rows == p.depth) p.left_turned = true;
+  products.push_back(p);
+  return products;
+}
+
+double GpuSteps::product_seconds(const Work& work) const {
+  const auto flops = static_cast<double>(work.matrix_flops);
+  if (!launch_.tensor_cores) return flops / (2. * 128 * clock_);
+  const double computed = flops / tensor_rate_;
+  if (launch_.mma_sync) return computed;
+  // Tensor cores wait for operands where shared memory gives them more slowly: a right one whole
+  // for every 64 rows, a left one for every piece of columns.
+  constexpr double kBytes = 2;  // of bf16 and f16
+  const double right = flops / 2 / 64;
+  const double read = kBytes * (right + static_cast<double>(work.left_elements));
+  return std::max(computed, read / figure("operand_bandwidth"));
+}
+
+GpuSteps::Spilled GpuSteps::spilled(const Work& work) const {
+  Spilled s;
+  const double threads = 128.0 * groups_;
+  double sums = figure("registers_used");
+  for (const OperandPlan& op : plan_.operands) {
+    if (op.role != Role::accum) continue;
+    const double elems = op.rows * static_cast<double>(op.cols);
+    sums += std::max(1.0, elems / threads);
+    s.sum_elems = std::max(s.sum_elems, elems);
+  }
+  // A product that is no accumulator is held in f32, and beside it what the next one reads.
+  const double live = sums + 1.5 * static_cast<double>(work.held_product) / threads;
+  s.sums = std::max(0.0, sums - launch_.registers);
+  s.all = std::max(0.0, live - figure("registers_spare") - launch_.registers);
+  return s;
+}
+
+/// What lies in local memory because the registers do not hold it: accumulators for every
+/// instruction of a product, other tiles once a step.
+double GpuSteps::spill_seconds(const Work& work) const {
+  const Spilled s = spilled(work);
+  constexpr double kDepth = 16;  // of an instruction
+  const double instructions = static_cast<double>(work.matrix_flops) / (2 * kDepth * s.sum_elems);
+  return 128.0 * groups_ *
+         (s.sums * instructions * figure("spill_per_instruction") +
+          s.all * figure("spill_per_step"));
+}
+
+StepTime GpuSteps::wgmma_time(const Work& work) const {
+  const double products = product_seconds(work);
+  // Rows that a warpgroup has and an operand in registers has not take as long.
+  double padded = 1;
+  for (const StepProduct& p : products_of(work)) {
+    if (p.right_held) padded = held(p.depth, p.cols) * 128 * groups_ / (p.depth * p.cols);
+  }
+  const double elementwise =
+      padded * static_cast<double>(work.elements) * figure("seconds_per_element") +
+      static_cast<double>(work.transcendentals) * figure("seconds_per_fast_function");
+  const double latency =
+      figure("step_latency") + static_cast<double>(work.products) * figure("product_latency");
+  const double own = latency + (products + elementwise) / groups_ +
+                     figure("contention") * (groups_ - 1) * products / groups_;
+  const double all =
+      figure("product_overhead") * products + figure("element_overhead") * elementwise;
+  double handed = 0;
+  for (const StepProduct& p : products_of(work)) {
+    Cycles c;
+    if (p.right_held) add_handed(p, c);
+    handed += p.times * cycles(groups_ * c.issue + c.waits);
+  }
+  StepTime t;
+  t.alone = std::max(own, all) + handed + spill_seconds(work);
+  t.shared = t.alone;
+  // They take turns at the tensor cores.
+  t.lag = products * (groups_ - 1) / groups_;
+  return t;
+}
+
+void GpuSteps::add_handed(const StepProduct& p, Cycles& c) const {
+  const double sync = figure("sync_cycles");
+  if (p.right_held || (p.left_held && launch_.mma_sync)) {
+    const double left_room = cta::kHandBytes / (p.rows * static_cast<double>(element_bytes_));
+    const double right_room = cta::kExchangeBytes / (p.cols * static_cast<double>(element_bytes_));
+    double room = p.depth;
+    if (p.left_held && launch_.mma_sync) room = std::min(room, std::floor(left_room / 16) * 16);
+    if (p.right_held) room = std::min(room, std::floor(right_room / 2) * 2);
+    const double parts = up(p.depth, std::max(1., room));
+    c.waits += 2 * parts * sync;
+    const double elems = p.left_held ? held(p.rows, p.depth)
+                                     : held(p.depth, p.cols) * (launch_.mma_sync ? 1 : parts);
+    c.issue += elems * figure(p.right_held ? "right_handed_cycles" : "handed_cycles");
+    c.memory += elems / 2;
+  }
+}
+
+void GpuSteps::add_fma(const StepProduct& p, Cycles& c) const {
+  const double h = rows_held(p.rows);
+  const double w = cols_held(p.cols);
+  const bool whole = std::fmod(p.cols, 32. * launch_.half_warps) == 0;
+  const double fours = p.depth / 4;
+  Cycles one;
+  one.issue = p.depth * h * w * figure("fma_cycles");
+  double loads = 0;
+  if (p.left_held) {
+    loads += p.depth * h;
+    one.memory += p.depth * h * figure("shuffle_cycles");
+    one.waits += p.depth / 2 * figure("held_wait");
+  } else {
+    const double n = p.left_turned ? p.depth * h : fours * h;
+    loads += n;
+    one.memory += n * figure("left_load_cycles") * (p.left_turned ? 0.5 : 1);
+    one.waits += fours * figure("load_wait");
+  }
+  if (p.right_turned) {
+    // Threads side by side read rows that lie one below the other.
+    const double n = p.left_held ? p.depth * w : fours * w;
+    loads += n;
+    one.memory += n * figure("turned_load_cycles");
+  } else {
+    const double n = p.depth * w / (whole ? 2 : 1);
+    loads += n;
+    one.memory += n * figure("right_load_cycles");
+  }
+  one.issue += loads + fours * figure("loop_cycles");
+  add_handed(p, one);
+  c.issue += p.times * one.issue;
+  c.memory += p.times * one.memory;
+  c.waits += p.times * one.waits;
+}
+
+void GpuSteps::add_mma(const StepProduct& p, Cycles& c) const {
+  const double blocks = p.rows <= 8 ? 1 : rows_held(p.rows) / 2;
+  const double groups = cols_held(p.cols) / 2;
+  const double steps = up(p.depth, 32);
+  const double halves = up(p.depth, 16);
+  // Rows of a multiple of 16 k's, or the two operands are read element by element.
+  const bool pieces = std::fmod(p.depth, 16) != 0 || std::fmod(p.cols, 8) != 0;
+  Cycles one;
+  const double products = halves * blocks * groups;
+  const double left = halves * blocks;
+  const double right = halves * groups / 2;
+  one.tensor = products * figure("mma_cycles");
+  one.issue = products + steps * figure("loop_cycles");
+  const double of_left = pieces && !p.left_held ? figure("piece_cycles") : 1;
+  const double of_right = pieces ? figure("piece_cycles") : 1;
+  one.issue += left * of_left + right * of_right;
+  const double left_banks = p.left_held     ? 1
+                            : p.left_turned ? conflicts(p.depth, p.rows, dtype_)
+                                            : conflicts(p.rows, p.depth, dtype_);
+  const double right_banks = p.right_held     ? 1
+                             : p.right_turned ? conflicts(p.cols, p.depth, dtype_)
+                                              : conflicts(p.depth, p.cols, dtype_);
+  one.memory += 4 * figure("matrix_load_cycles") *
+                (left * (of_left > 1 ? 2 : left_banks) + right * (of_right > 1 ? 2 : right_banks));
+  // Where a step is few instructions, loads of several are on their way.
+  const double unrolled = blocks * groups <= 4 ? 4 : 1;
+  one.waits += steps / unrolled * figure("mma_load_wait") + halves * figure("mma_wait");
+  add_handed(p, one);
+  c.issue += p.times * one.issue;
+  c.memory += p.times * one.memory;
+  c.tensor += p.times * one.tensor;
+  c.waits += p.times * one.waits;
+}
+
+void GpuSteps::add_elementwise(const Work& work, Cycles& c) const {
+  double rows = tile_rows_;
+  double cols = tile_cols_;
+  if (work.held_product > 0 && sums_ > 0) {
+    rows = sum_rows_;
+    cols = static_cast<double>(work.held_product) / sum_rows_;
+  }
+  for (const StepProduct& p : products_of(work)) {
+    if (work.held_product > 0 || !(p.left_held || p.right_held)) continue;
+    rows = p.right_held ? p.depth : p.rows;
+    cols = p.right_held ? p.cols : p.depth;
+  }
+  const double elems = rows * cols;
+  const double of_thread = held(rows, cols) / elems;
+  const auto elements = static_cast<double>(work.elements);
+  const auto functions = static_cast<double>(work.transcendentals);
+  c.issue +=
+      elements * of_thread * figure(launch_.mma_sync ? "mma_element_cycles" : "element_cycles");
+  c.issue += functions * of_thread *
+             figure(launch_.fast_functions ? "fast_function_cycles" : "exact_function_cycles");
+  c.waits += (elements + functions * 4) * of_thread * figure("element_wait");
+  // Ops on one column: rows are reduced.
+  const bool reduces =
+      statistics_ > 0 || (work.matrix_flops == 0 && std::fmod(elements, elems) > 0);
+  double reductions = reduces ? 2 : 0;
+  if (statistics_ > 0) reductions = work.matrix_flops > 0 && elements >= elems ? statistics_ : 0;
+  if (reductions > 0) {
+    const double h = rows_held(rows);
+    const double chunks =
+        launch_.mma_sync ? 1 : up(cols, static_cast<double>(kReduceChunk) * launch_.half_warps);
+    c.issue += reductions * h * chunks * 20;
+    if (launch_.mma_sync)
+      c.waits += reductions * h * 2 * figure("sync_cycles");
+    else
+      c.waits +=
+          reductions * (figure("reduction_wait") + h * chunks * figure("reduction_row_wait"));
+    if (launch_.half_warps > 1) c.waits += reductions * 2 * figure("sync_cycles");
+  }
+  if (plan_.exchanges && work.matrix_flops == 0 && column_sums_ > 0 && work.elements > 0) {
+    // Pieces of columns: lanes are cleared, filled and halved (cuda/exchange.hpp).
+    const double threads = 128 * groups_;
+    const double wide = std::min(cols, cta::kExchangeBytes / 4. / kReduceLanes);
+    const double passes = up(cols, wide) * up(rows, kReduceChunk);
+    const double rounds = up(rows, kReduceLanes);
+    c.waits += column_sums_ * passes * (7 + rounds) * figure("sync_cycles");
+    // Each pass makes all elements that a thread holds anew: tiles wait until somebody wants them.
+    c.waits += column_sums_ * passes * held(rows, cols) * rounds * figure("column_cycles");
+    c.issue += column_sums_ * passes * 5 * kReduceLanes * wide / threads * 2;
+  }
+}
+
+void GpuSteps::add_spills(const Work& work, Cycles& c) const {
+  double sums = figure("registers_besides");
+  for (const OperandPlan& op : plan_.operands) {
+    if (op.role == Role::accum) sums += held(op.rows, op.cols);
+  }
+  double depth = 0;
+  double tile = 0;
+  for (const StepProduct& p : products_of(work)) {
+    depth += p.times * p.depth;
+    if (sums_ > 0 && work.held_product > 0 && !p.left_held) tile = p.times * held(p.rows, p.cols);
+  }
+  if (work.matrix_flops == 0) tile = 1.5 * held(tile_rows_, tile_cols_);
+  const double of_sums = std::max(0., sums - launch_.registers);
+  const double of_tiles = std::max(0., sums + tile - launch_.registers) - of_sums;
+  // A loop over k's, four at a time or the 32 of two instructions, brings back what it does not
+  // find, and puts it away.
+  const double rounds = depth / (launch_.mma_sync ? 32 : 4);
+  c.memory += of_sums * rounds * figure("spill_cycles");
+  c.memory += of_tiles * (1 + rounds) * figure("tile_spill_cycles");
+}
+
+StepTime GpuSteps::time_of(const Work& work) const {
+  if (launch_.tensor_cores && !launch_.mma_sync) return wgmma_time(work);
+  Cycles c;
+  for (const StepProduct& p : products_of(work)) {
+    if (launch_.mma_sync)
+      add_mma(p, c);
+    else
+      add_fma(p, c);
+  }
+  add_elementwise(work, c);
+  add_spills(work, c);
+  c.waits += figure("step_cycles");
+  // A quarter of an SM has a warp of each warpgroup.
+  const double quarter = groups_ * std::max(c.issue, c.tensor);
+  const double memory = 4 * groups_ * c.memory;
+  StepTime t;
+  constexpr double kNorm = 4;
+  const auto both = [](double a, double b) {
+    return std::pow(std::pow(a, kNorm) + std::pow(b, kNorm), 1 / kNorm);
+  };
+  const double chain = c.issue + c.waits + (launch_.mma_sync ? c.tensor : 0);
+  t.shared = cycles(both(quarter, memory));
+  t.alone = std::max(cycles(chain), t.shared);
+  return t;
+}
+
+double GpuSteps::store_seconds(const OperandPlan& op) const {
+  const int last = op.array.rank - 1;
+  const std::int64_t pitch = last >= 0 ? packed_bytes(op.dtype, op.array[last]) : 0;
+  // Rows that begin at multiples of 16 bytes, of 4, or at none: elements go one by one.
+  const double apart = figure("apart_stores");
+  const double pieces = pitch % 16 == 0 ? 1 : pitch % 4 == 0 ? apart : apart * apart;
+  const double each = figure(launch_.mma_sync       ? "mma_store_cycles"
+                             : launch_.tensor_cores ? "store_cycles"
+                                                    : "simt_store_cycles");
+  const double seconds = groups_ * held(op.rows, op.cols) * cycles(each * pieces);
+  // Accumulators of tensor cores are waited for, rounded and exchanged first.
+  return seconds + (launch_.tensor_cores && !launch_.mma_sync ? figure("store_latency") : 0);
+}
+
+double GpuSteps::fetch_seconds(const OperandPlan& op, bool shifts) const {
+  const cta::Tile tile = cta::tile_of(op.rows, op.cols, op.dtype);
+  const double size = std::max(8, bit_width(op.dtype)) / 8.;
+  const double vector = together(tile, op.cols * size, 16) ? 16 / size : 1;
+  const double chunks = op.rows * up(op.cols, vector);
+  const double at_a_time = launch_.tensor_cores ? 1 : 2;
+  const double rounds = up(chunks, at_a_time * cta::kProducers);
+  const double latency = figure("thread_latency");
+  const double issue = figure("thread_issue") * at_a_time;
+  // Shifted loads are waited for round by round; others are copied while the next ones start.
+  return shifts && vector > 1 ? rounds * (latency + issue) : rounds * issue + latency;
+}
+
+}  // namespace tessera::predict

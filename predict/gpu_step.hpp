@@ -1,0 +1,113 @@
+// What a step of a body takes of a multiprocessor, by the code that the CUDA build makes of it
+// (cuda/simt_dot.hpp, mma_dot.hpp, tensor_dot.hpp, threads.hpp, fetch.hpp).
+//
+// A step's products are told from its counts and from the spec's accumulators and blocks: their
+// extents, which operands lie in shared memory and which in registers, which is read across its
+// rows. From those and from how many rows and columns a thread holds follow the instructions of a
+// warp: fused multiply-adds, loads and shuffles, mma.sync, and what each of them waits for. A step
+// is no shorter than its warps' own chain of instructions and waits, and CTAs side by side share
+// the SM's issue slots and the bandwidth of its shared memory.
+//
+// Not here: what nvcc decides (which values live when, how far loops are unrolled) but for
+// registers, of which a line is fitted.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "predict/gpu_model.hpp"
+#include "sim/body/cta.hpp"
+#include "sim/pipeline/plan.hpp"
+#include "sim/pipeline/step_trace.hpp"
+
+namespace tessera::predict {
+
+/// A product of a step, rows x depth by depth x cols.
+struct StepProduct {
+  double rows = 1;
+  double cols = 1;
+  double depth = 1;
+  double times = 1;
+  bool left_held = false;    ///< in registers
+  bool right_held = false;   ///< likewise
+  bool left_turned = false;  ///< in shared memory with rows and columns exchanged
+  bool right_turned = false;
+};
+
+/// Seconds of a step's body.
+struct StepTime {
+  double alone = 0;   ///< at least, of a CTA that has its SM for itself
+  double shared = 0;  ///< of what CTAs on one SM have in common
+  double lag = 0;     ///< by which the last warpgroup is behind the first
+};
+
+class GpuSteps {
+ public:
+  GpuSteps(const Plan& plan, const cta::Launch& launch, const GpuModel& model, DType dtype,
+           const std::vector<Work>& works);
+
+  std::vector<StepProduct> products_of(const Work& work) const;
+  StepTime time_of(const Work& work) const;
+  /// Of its products at the peak rate.
+  double product_seconds(const Work& work) const;
+  /// Of an output block's stores, beside what memory takes.
+  double store_seconds(const OperandPlan& op) const;
+  /// Until threads have brought a block of an input; 0 where the copy engine does. `shifts`: its
+  /// rows begin at no multiple of 16 bytes.
+  double fetch_seconds(const OperandPlan& op, bool shifts) const;
+  /// CTAs that an SM holds.
+  int resident() const { return resident_; }
+  /// Registers that a thread lacks: for accumulators, and for all that lives at once.
+  struct Spilled {
+    double sums = 0;
+    double all = 0;
+    double sum_elems = 1;
+  };
+  Spilled spilled(const Work& work) const;
+
+ private:
+  double figure(const char* name) const { return model_[name]; }
+  double cycles(double n) const { return n / clock_; }
+  double rows_held(double rows) const;
+  double cols_held(double cols) const;
+  /// Elements of a tile that a thread has.
+  double held(double rows, double cols) const { return rows_held(rows) * cols_held(cols); }
+  int resident_of() const;
+  StepTime wgmma_time(const Work& work) const;
+  /// Cycles of one warp, and of the SM for all warps of a CTA.
+  struct Cycles {
+    double issue = 0;   ///< instructions of a warp
+    double memory = 0;  ///< of shared memory's port, for a warp
+    double tensor = 0;  ///< of a quarter's tensor core, for a warp
+    double waits = 0;   ///< of a warp, in which it issues nothing
+  };
+  void add_fma(const StepProduct& p, Cycles& c) const;
+  void add_mma(const StepProduct& p, Cycles& c) const;
+  void add_handed(const StepProduct& p, Cycles& c) const;
+  void add_elementwise(const Work& work, Cycles& c) const;
+  double spill_seconds(const Work& work) const;
+  /// Of threads that are no warpgroups of wgmma's.
+  void add_spills(const Work& work, Cycles& c) const;
+
+  const Plan& plan_;
+  const cta::Launch launch_;
+  const GpuModel& model_;
+  double clock_ = 1;
+  double groups_ = 1;
+  DType dtype_ = DType::f32;
+  double tensor_rate_ = 1;
+  // The largest tile that threads hold, and accumulators.
+  double tile_rows_ = 1;
+  double tile_cols_ = 1;
+  double sum_rows_ = 1;
+  double sum_cols_ = 1;
+  int sums_ = 0;
+  int statistics_ = 0;  ///< accumulators of one column: rows are reduced at every step
+  int column_sums_ = 0;
+  bool functions_ = false;
+  std::int64_t least_elements_ = 0;  ///< of steps with products
+  std::int64_t element_bytes_ = 4;   ///< of operands of products
+  int resident_ = 1;
+};
+
+}  // namespace tessera::predict

@@ -1,0 +1,52 @@
+// Predicted times of many runs on a GPU, again and again with other figures of its model, in one
+// process: what predict/fit.py asks.
+//
+//   gpu_model_times DEVICE RUNS.jsonl
+//
+// Reads lines of `name value ... : run ...` (figures without "model_", the others stay as the line
+// before left them; numbers of runs in the file), writes a line of seconds of those runs for each.
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <fstream>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "predict/timeline.hpp"
+#include "tests/predict/counted.hpp"
+
+int main(int count, char** words) {
+  using namespace tessera;
+  using namespace tessera::cli;
+  if (count != 3) return 2;
+  struct Run {
+    Plan plan;
+    StepTrace trace;
+    DType dtype;
+  };
+  std::vector<Run> runs;
+  std::ifstream file(words[2]);
+  for (std::string line; std::getline(file, line);) {
+    const auto run = nlohmann::json::parse(line)["run"].get<std::string>();
+    Outcome outcome = counted(builtin_kernels(), run, words[1], StepTrace::kMostSteps);
+    runs.push_back({std::move(outcome.result.plan), std::move(outcome.result.trace),
+                    run.find("bf16") == std::string::npos ? DType::f32 : DType::bf16});
+  }
+  for (std::string line; std::getline(std::cin, line);) {
+    const auto colon = line.find(':');
+    std::istringstream figures(line.substr(0, colon));
+    std::string name;
+    for (double value = 0; figures >> name >> value;) {
+      for (Run& r : runs) r.plan.device.model.at(name).value = value;
+    }
+    std::istringstream wanted(line.substr(colon + 1));
+    std::string all;
+    for (std::size_t i = 0; wanted >> i;) {
+      const Run& r = runs.at(i);
+      all += fmt::format("{:.9g} ", predict::timeline_of(r.plan, r.trace, r.dtype).seconds);
+    }
+    std::puts(all.c_str());
+    std::fflush(stdout);
+  }
+}
