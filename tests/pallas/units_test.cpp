@@ -16,9 +16,9 @@ namespace tessera::pallas {
 
 namespace {
 
-/// Of the modules in schedules_v5e.txt and schedules_v6e.txt, as predict/ACCURACY.md has them.
-constexpr double kMedian = 0.35;
-constexpr double kWorst = 0.9;
+/// Of the modules in schedules_v5e.txt and its like, as predict/ACCURACY.md has them.
+constexpr double kMedian = 0.3;
+constexpr double kWorst = 0.95;
 
 /// Rows and times of a program, all stretches together.
 std::map<std::string, std::int64_t> asked(const Program& p) {
@@ -289,7 +289,7 @@ TEST_CASE("what nobody measured is left out by name", "[pallas][units]") {
 }
 
 TEST_CASE("real kernels compute for about as long as their schedules", "[pallas][units][corpus]") {
-  const std::string chip = GENERATE("v5e", "v6e");
+  const std::string chip = GENERATE("v4", "v5e", "v6e");
   std::vector<double> off;
   for (const auto& [name, cycles] : scheduled(chip)) {
     const std::string folder = std::string(TESSERA_CORPUS) + "/" + name;
