@@ -3,6 +3,7 @@
 // lanes. The portable build has no wgmma.
 #pragma once
 
+#include "cuda/codes.hpp"
 #include "cuda/mma_dot.hpp"
 #include "cuda/panel_dot.hpp"
 #include "cuda/simt_dot.hpp"
@@ -20,6 +21,9 @@ __device__ __forceinline__ void multiply_add(const Product<A, B>& product,
     // A value: its elements change places first.
     const auto turned = Cta<Th>::load(product.a);
     multiply_add<kFresh>(Product<std::remove_const_t<decltype(turned)>, B>{turned, product.b}, sum);
+  } else if constexpr (Th::kTensorCores && !Th::kWgmma && takes_words<A, B>()) {
+    if constexpr (kFresh) Cta<Th>::assign(sum, Sum{});
+    multiply_words(product.a, product.b, sum);
   } else if constexpr (Th::kTensorCores && !Th::kWgmma) {
     warps_multiply_add<kFresh>(product, sum);
   } else if constexpr (Th::kWgmma && kIsHalf<typename A::Element>) {

@@ -17,6 +17,7 @@
 #include "sim/ops/cast.hpp"
 #include "sim/ops/div.hpp"
 #include "sim/ops/dot.hpp"
+#include "sim/ops/lookup.hpp"
 #include "sim/ops/op.hpp"
 
 namespace tessera::cuda {
@@ -378,6 +379,16 @@ struct Converted {
   A from;
   __device__ __forceinline__ To at(int i, int j) const { return convert<To>(from.at(i, j)); }
 };
+/// Fields of words, and what is computed of each alone (cuda/codes.hpp): taken where they are
+/// wanted.
+template <class X>
+inline constexpr bool kIsCodes = false;
+template <class Th, class To, class A>
+inline constexpr bool kIsCodes<Converted<Th, To, A>> = kIsCodes<A>;
+template <class Th, int kBits, class A>
+struct Fields;
+template <class Th, int kSize, class A>
+struct Looked;
 /// What an output takes element by element.
 template <class X>
 inline constexpr bool kIsCast = false;
@@ -385,6 +396,9 @@ template <class Th, class To, class A>
 inline constexpr bool kIsCast<Narrowed<Th, To, A>> = true;
 template <class Th, class To, class A>
 inline constexpr bool kIsCast<Converted<Th, To, A>> = true;
+
+template <class Th, class A>
+__device__ __forceinline__ auto totals_of_rows(const A& a);
 
 /// The backend of tiles that a CTA computes.
 template <class Th>
@@ -446,7 +460,9 @@ struct Cta {
     constexpr bool kOneColumn = kColsOf<A> == 1;
     constexpr bool kPairs =
         Th::kTensorCores && std::is_same_v<From, float> && !kOneColumn && kIsHalf<To>;
-    if constexpr (kPairs && kIsHeld<A>) {
+    if constexpr (kIsCodes<A>) {
+      return Converted<Th, To, A>{a};
+    } else if constexpr (kPairs && kIsHeld<A>) {
       return Narrowed<Th, To, std::remove_cvref_t<decltype(kept(a))>>{kept(a)};
     } else if constexpr (!Th::kTensorCores && (Th::template kWaits<kRowsOf<A>, kColsOf<A>> ||
                                                (Th::kTeams && kStays<A>))) {
@@ -570,6 +586,23 @@ struct Cta {
         a, Reduction::template identity<T>(), [](T x, T y) { return compute<Th, Combine>(x, y); },
         [&](int j, T reduced) { r.v[0][j] = reduced; });
     return r;
+  }
+
+  /// Of words that stay where they lie.
+  template <int kBits, class A>
+  requires(kStays<A>) static __device__ __forceinline__ auto unpack_rows(const A& words) {
+    return Fields<Th, kBits, A>{words};
+  }
+  template <class A, int kSize>
+  requires(kIsCodes<A>) static __device__ __forceinline__
+      auto lookup(const A& codes, const LookupTable<kSize>& table) {
+    return Looked<Th, kSize, A>{codes, table};
+  }
+  /// By tensor cores, which have a column of ones to multiply by.
+  template <class A>
+  requires(Th::kTensorCores&& kStays<A>&& kIsHalf<typename A::Element>&& kColsOf<A> % 16 ==
+           0) static __device__ __forceinline__ auto row_total(const A& a) {
+    return totals_of_rows<Th>(a);
   }
 
   template <class Which, class A>

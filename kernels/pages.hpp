@@ -5,19 +5,11 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/cases.hpp"
 #include "sim/body/kernel.hpp"
 #include "sim/body/smem.hpp"
 
 namespace tessera::kernels {
-
-/// The cases of a body that has others by its type: the first, or the second.
-template <bool kFirst, class First, class Second>
-constexpr auto cases_of(const First& first, const Second& second) {
-  if constexpr (kFirst)
-    return first;
-  else
-    return second;
-}
 
 /// Keys of each sequence: the first is full, the third empty, the others uneven.
 template <class Host>

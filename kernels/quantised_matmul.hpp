@@ -1,29 +1,45 @@
-// A matrix product whose right operand is stored in 4 or 8 bits and made whole in VMEM, block by
-// block.
+// A matrix product whose right operand is stored in 4 or 8 bits.
 //
-//   o = x @ w,   w[k,j] = (code[k,j] - zero[g,j]) scale[g,j],   g = k / group
-//   NF4:         w[k,j] = level[code[k,j]] scale[g,j]
-//   int8:        w[k,j] = byte[k,j] scale[g,j]
-//   MXFP4:       w[k,j] = e2m1[code[k,j]] 2^(exponent[g,j] - 127),   group = 32
+//   o = x @ w,   w[k,j] = (value[k,j] - zero[g,j]) factor[g,j],   g = k / group
 //
-// Words of u32 hold eight codes of a column, rows 8 r to 8 r + 7, the lowest bits first, as GPTQ
-// packs them (Frantar et al., arXiv:2210.17323); scales and zero points of a group of rows are f32,
-// as HQQ has them. NF4: the quantiles of a normal distribution, Dettmers et al., arXiv:2305.14314,
-// appendix E. int8: symmetric, Dettmers et al., arXiv:2208.07339. MXFP4: OCP Microscaling Formats
-// Specification 1.0, whose exponents are e8m0: 255 is NaN. w is rounded to the type of x, whose
-// products these are. A block of 8 bw rows has bg groups, or is part of one.
+// quantised_matmul: words of u32 hold eight codes of a column, rows 8 r to 8 r + 7, the lowest bits
+// first, as GPTQ packs them (Frantar et al., arXiv:2210.17323).
+//   affine: the value is the code; factors and zero points are f32, as HQQ has them
+//   NF4:    one of 16 quantiles of a normal distribution (Dettmers et al., arXiv:2305.14314,
+//           appendix E), no zero point
+//   MXFP4:  e2m1, group = 32, the factor 2^(exponent - 127), an exponent of 255 is NaN (OCP
+//           Microscaling Formats Specification 1.0)
+//   NVFP4:  e2m1, group = 16, the factor an e4m3 (its bits) times an f32 of the whole tensor
+//   (NVIDIA,
+//           "Pretraining Large Language Models with NVFP4", arXiv:2509.25149)
+// quantised_matmul_int8: bytes, factors are f32 (Dettmers et al., arXiv:2208.07339).
+// quantised_matmul_fp8: e4m3, MXFP8 with MXFP4's factors, NVFP8 with NVFP4's.
+//
+// One group to a block (bg = 1) or a part of it, or fewer than 64 rows of x and groups of a
+// multiple of 128 rows: a group's values as they are multiply x, and what they sum to takes zero
+// and factor,
+//   o += (x_g @ value_g - sum_k x_g zero_g) factor_g
+// which costs rows of x, not rows of w. NF4's values are rounded to the type of x, the others are
+// exact in it. Else w, of the bg groups of a block, is rounded to that type and made whole.
+//
+// splits > 1: cells of their own take equal runs of the blocks of k, and give a `part` each, which
+// split_sum adds in their order: what few rows of x need to be many cells.
 #pragma once
 
+#include "kernels/cases.hpp"
 #include "kernels/matmul_bytes.hpp"
 #include "sim/body/spec.hpp"
+#include "sim/ops/add.hpp"
 #include "sim/ops/bitcast.hpp"
 #include "sim/ops/cast.hpp"
 #include "sim/ops/dot.hpp"
 #include "sim/ops/equal.hpp"
+#include "sim/ops/fma.hpp"
 #include "sim/ops/ids.hpp"
 #include "sim/ops/less.hpp"
 #include "sim/ops/lookup.hpp"
 #include "sim/ops/mul.hpp"
+#include "sim/ops/row_total.hpp"
 #include "sim/ops/shift.hpp"
 #include "sim/ops/sub.hpp"
 #include "sim/ops/unpack.hpp"
@@ -31,135 +47,330 @@
 
 namespace tessera::kernels {
 
-template <class T>
-struct QuantisedMatmul {
+/// `Stored`: words of u32 with eight codes each, int8 or f8e4m3fn.
+template <class T, class Stored>
+struct QuantisedProduct {
+  static constexpr bool kWords = sizeof(Stored) == 4;
+  static constexpr bool kInt8 = std::is_same_v<Stored, std::int8_t>;
   static constexpr KernelInfo info{
-      .name = "quantised_matmul",
-      .summary = "matrix product with weights of 4 or 8 bits: affine, NF4, int8, MXFP4",
-      .math =
-          "o[i,j] = sum_k x[i,k] w[k,j],  w[k,j] = (code[k,j] - zero[k / group, j]) scale[k / "
-          "group, j], or level[code[k,j]] scale[k / group, j]",
-      .cites = "arXiv:2210.17323, arXiv:2305.14314, arXiv:2208.07339"};
+      .name = kWords  ? "quantised_matmul"
+              : kInt8 ? "quantised_matmul_int8"
+                      : "quantised_matmul_fp8",
+      .summary = kWords  ? "matrix product with weights of 4 bits: affine, NF4, MXFP4, NVFP4"
+                 : kInt8 ? "matrix product with weights of int8"
+                         : "matrix product with weights of e4m3: MXFP8, NVFP8",
+      .math = kWords ? "o[i,j] = sum_k x[i,k] w[k,j],  w[k,j] = (code[k,j] - zero[k / group, j]) "
+                       "scale[k / group, j], or level[code[k,j]] scale[k / group, j]"
+                     : "o[i,j] = sum_k x[i,k] w[k,j],  w[k,j] = byte[k,j] scale[k / group, j]",
+      .cites = kWords  ? "arXiv:2210.17323, arXiv:2305.14314, arXiv:2509.25149"
+               : kInt8 ? "arXiv:2208.07339"
+                       : "arXiv:2509.25149"};
   static constexpr bool exchanges = true;
-  static constexpr int kFields = 8;  ///< codes of a word
-  enum Format : int { kAffine, kNf4, kInt8, kMxfp4 };
+  static constexpr int kFields = kWords ? 8 : 1;        ///< rows of w in a row of what is stored
+  enum Format : int { kAffine, kNf4, kMxfp4, kNvfp4 };  ///< of words
+  enum Fp8Format : int { kMxfp8, kNvfp8 };
 
   int m = 0;
   int n = 0;
   int k = 0;
   int group = 0;
-  int format = kAffine;
+  int format = 0;
+  int splits = 1;
 
-  static constexpr auto sizes =
-      params(size("m", &QuantisedMatmul::m, "rows of x and o"),
-             size("n", &QuantisedMatmul::n, "columns of w and o"),
-             size("k", &QuantisedMatmul::k, "columns of x, rows of w"),
-             size("group", &QuantisedMatmul::group, "rows of w with one scale"),
-             size("format", &QuantisedMatmul::format, "0: affine; 1: NF4; 2: int8; 3: MXFP4"));
+  int run = 0;  ///< rows of w that no split parts: of bg groups
+
+  static constexpr auto sizes = params(
+      size("m", &QuantisedProduct::m, "rows of x and o"),
+      size("n", &QuantisedProduct::n, "columns of w and o"),
+      size("k", &QuantisedProduct::k, "columns of x, rows of w"),
+      size("group", &QuantisedProduct::group, "rows of w with one scale"),
+      size("format", &QuantisedProduct::format, kWords ? "0: affine; 1: NF4; 2: MXFP4" : "0: int8"),
+      size("splits", &QuantisedProduct::splits, "runs of blocks of k, a cell and a part each"));
   static constexpr auto tiles = tile_names(tile("bm"), tile("bn"), tile("bw"), tile("bg"));
-  static constexpr std::array cases{Case{"aligned", {64, 512, 1024, 128, 0}, {64, 128, 16, 1}},
-                                    Case{"NF4", {64, 256, 512, 64, 1}, {32, 128, 16, 2}},
-                                    Case{"ragged", {41, 200, 300, 64, 0}, {32, 128, 16, 2}},
-                                    Case{"NF4, ragged", {90, 100, 300, 384, 1}, {64, 128, 16, 1}},
-                                    Case{"int8", {64, 256, 256, 128, 2}, {64, 128, 16, 1}},
-                                    Case{"int8, ragged", {41, 200, 150, 64, 2}, {32, 128, 16, 2}},
-                                    Case{"MXFP4", {64, 256, 256, 32, 3}, {32, 128, 16, 4}},
-                                    Case{"MXFP4, ragged", {50, 90, 100, 32, 3}, {32, 128, 16, 4}},
-                                    Case{"degenerate", {1, 1, 1, 128, 0}, {8, 128, 16, 1}}};
+  static constexpr std::array word_cases{
+      Case{"aligned", {64, 512, 1024, 128, 0, 1}, {64, 128, 16, 1}},
+      Case{"NF4", {64, 256, 512, 64, 1, 1}, {32, 128, 16, 2}},
+      Case{"ragged", {41, 200, 300, 64, 0, 1}, {32, 128, 16, 2}},
+      Case{"few rows, splits", {16, 300, 1100, 128, 0, 4}, {16, 256, 16, 1}},
+      Case{"few rows, groups", {9, 300, 1500, 128, 0, 3}, {16, 256, 32, 2}},
+      Case{"NF4, ragged", {90, 100, 300, 384, 1, 1}, {64, 128, 16, 1}},
+      Case{"NF4, few rows, splits", {7, 128, 700, 256, 1, 2}, {8, 128, 16, 1}},
+      Case{"MXFP4", {64, 256, 256, 32, 2, 1}, {32, 128, 16, 4}},
+      Case{"MXFP4, ragged", {50, 90, 100, 32, 2, 1}, {32, 128, 16, 4}},
+      Case{"NVFP4", {40, 256, 256, 16, 3, 1}, {32, 128, 16, 8}},
+      Case{"NVFP4, ragged", {9, 100, 170, 16, 3, 1}, {32, 128, 16, 8}},
+      Case{"degenerate", {1, 1, 1, 128, 0, 1}, {8, 128, 16, 1}}};
+  static constexpr std::array int8_cases{
+      Case{"aligned", {64, 256, 256, 128, 0, 1}, {64, 128, 128, 1}},
+      Case{"ragged", {41, 200, 150, 64, 0, 1}, {32, 128, 128, 2}},
+      Case{"few rows, splits", {16, 200, 800, 256, 0, 3}, {16, 128, 128, 1}},
+      Case{"degenerate", {1, 1, 1, 128, 0, 1}, {8, 128, 128, 1}}};
+  static constexpr std::array fp8_cases{
+      Case{"aligned", {64, 256, 256, 32, 0, 1}, {32, 128, 128, 4}},
+      Case{"NVFP8, ragged", {41, 200, 150, 16, 1, 1}, {32, 128, 128, 8}},
+      Case{"few rows", {16, 128, 100, 32, 0, 1}, {16, 128, 128, 4}},
+      Case{"degenerate", {1, 1, 1, 32, 0, 1}, {8, 128, 128, 4}}};
+  static constexpr auto cases =
+      cases_of<kWords>(word_cases, cases_of<kInt8>(int8_cases, fp8_cases));
 
   const char* valid(Tiles t) const {
-    if (format < kAffine || format > kMxfp4) return "format is 0, 1, 2 or 3";
-    if (t[2] % 4 != 0) return "bw must be a multiple of 4";  // rows of bytes: of 32
-    if (format == kMxfp4 && group != 32) return "MXFP4 has an exponent for every 32 rows";
     const int rows = kFields * t[2];
+    if (format < 0 || format > (kWords ? kNvfp4 : kInt8 ? 0 : kNvfp8))
+      return "there is no such format";
+    if (rows % 32 != 0) return "a block has a multiple of 32 rows of w";
+    if (of_exponents() && group != 32) return "MXFP4 and MXFP8 have an exponent for every 32 rows";
+    if (of_scale8() && group != 16) return "NVFP4 and NVFP8 have a scale for every 16 rows";
     const bool part = t[3] == 1 && group > 0 && group % rows == 0;
-    return part || group * t[3] == rows ? nullptr
-                                        : "8 bw rows must be bg groups, or bg 1 and divide a group";
+    if (!part && group * t[3] != rows)
+      return "rows of a block must be bg groups, or bg 1 and divide a group";
+    return splits < 1 || splits > ceil_div(k, group * t[3])
+               ? "splits is 1 or more, and no more than k has blocks of groups"
+               : nullptr;
+  }
+
+  /// What factors are made of, if not of f32.
+  TESSERA_FN bool of_exponents() const {
+    return kWords ? format == kMxfp4 : !kInt8 && format == kMxfp8;
+  }
+  TESSERA_FN bool of_scale8() const {
+    return kWords ? format == kNvfp4 : !kInt8 && format == kNvfp8;
+  }
+  TESSERA_FN bool affine() const { return kWords && format == kAffine; }
+
+  /// The blocks [begin, end) of a split. `together`: of a block of scales, which no split parts.
+  TESSERA_FN auto split_begin(auto split, int bk, int together) const {
+    return split * ceil_div(k, bk * together) / splits * together;
+  }
+  TESSERA_FN auto split_end(auto split, int bk, int together) const {
+    return lesser(split_begin(split + 1, bk, together), ceil_div(k, bk));
+  }
+
+  /// The block of scales of block `id` of k. Divisions take long.
+  template <class I>
+  TESSERA_FN static auto block_of(I id, int together) {
+    if constexpr (std::is_same_v<I, decltype(id / together)>)
+      return together == 1 ? id : id / together;
+    else
+      return id / together;
+  }
+  /// Rows of w, or of what is stored, that a group has.
+  TESSERA_FN static int of_each(int rows, int groups) { return rows / groups; }
+  template <int kRows, int kGroups>
+  TESSERA_FN static auto of_each(Int<kRows>, Int<kGroups>) {
+    return Int<kRows / kGroups>{};
+  }
+  /// Whether sums take zero and factor.
+  TESSERA_FN static constexpr bool in_sums(int rows_of_x, int rows_of_group, int groups) {
+    return groups == 1 || (rows_of_x < 64 && rows_of_group % 128 == 0);
+  }
+  /// Rows of w in VMEM: none if it is not made.
+  TESSERA_FN static int made_rows(int bm, int bk, int bg) {
+    return in_sums(bm, bk / bg, bg) ? 1 : bk;
+  }
+  template <int kM, int kK, int kGroups>
+  TESSERA_FN static auto made_rows(Int<kM>, Int<kK>, Int<kGroups>) {
+    return Int < in_sums(kM, kK / kGroups, kGroups) ? 1 : kK > {};
   }
 
   TESSERA_FN auto spec(auto bm, auto bn, auto bw, auto bg) const {
-    const auto pair = bw + bw;
-    const auto quad = pair + pair;
-    const auto bk = quad + quad;
+    const auto self = *this;
+    const auto bk = fields(bw);
     const auto of_groups = shape(ceil_div(k, group), 1, n);
     const int blocks = group * bg / bk;  // of a block of scales
-    auto scale_block = [blocks](auto, auto j, auto kk) { return at(kk / blocks, 0, j); };
+    auto scale_block = [blocks](auto, auto j, auto, auto kk) {
+      return at(block_of(kk, blocks), 0, j);
+    };
     return tessera::spec(
         grid(parallel(ceil_div(m, bm)).as("i"), parallel(ceil_div(n, bn)).as("j"),
-             arbitrary(ceil_div(k, bk)).as("k")),
-        in<T>("x", shape(m, k), block(bm, bk), [](auto i, auto, auto kk) { return at(i, kk); })
+             parallel(splits).as("split"),
+             arbitrary([self, bk, blocks](
+                           auto, auto, auto split) { return self.split_begin(split, bk, blocks); },
+                       [self, bk, blocks](auto, auto, auto split) {
+                         return self.split_end(split, bk, blocks);
+                       })
+                 .as("k")),
+        in<T>("x", shape(m, k), block(bm, bk),
+              [](auto i, auto, auto, auto kk) { return at(i, kk); })
             .pad(0),
-        in<std::uint32_t>("words", shape(ceil_div(k, kFields), n), block(bw, bn),
-                          [](auto, auto j, auto kk) { return at(kk, j); })
+        in<Stored>(kWords ? "words" : "bytes", shape(ceil_div(k, kFields), n), block(bw, bn),
+                   [](auto, auto j, auto, auto kk) { return at(kk, j); })
             .pad(0)
-            .uniform(0, 0x1p32)
-            .when(format != kInt8),
-        in<std::int8_t>("bytes", shape(k, n), block(bk, bn),
-                        [](auto, auto j, auto kk) { return at(kk, j); })
-            .pad(0)
-            .uniform(-128, 128)
-            .when(format == kInt8),
+            .uniform(kWords ? 0 : -128, kWords ? 0x1p32 : 128),
         in<float>("scale", of_groups, block(bg, Int<1>{}, bn), scale_block)
             .uniform(0.5, 1.5)
-            .when(format != kMxfp4),
+            .when(!of_exponents() && !of_scale8()),
         in<float>("zero", of_groups, block(bg, Int<1>{}, bn), scale_block)
             .uniform(0, 16)
-            .when(format == kAffine),
+            .when(affine()),
         in<std::uint8_t>("exponent", of_groups, block(bg, Int<1>{}, bn), scale_block)
             .uniform(120, 135)
-            .when(format == kMxfp4),
-        out<T>("o", shape(m, n), block(bm, bn), [](auto i, auto j, auto) { return at(i, j); }),
-        vmem<T>("w", bk, bn), accum<float>("acc", bm, bn));
+            .when(of_exponents()),
+        in<std::uint8_t>("scale8", of_groups, block(bg, Int<1>{}, bn), scale_block)
+            .uniform(30, 80)
+            .when(of_scale8()),
+        in<float>("global", shape(1, 1), block(Int<1>{}, Int<1>{}),
+                  [](auto, auto, auto, auto) { return at(0, 0); })
+            .uniform(0.5, 1.5)
+            .when(of_scale8()),
+        out<T>("o", shape(m, n), block(bm, bn), [](auto i, auto j, auto, auto) { return at(i, j); })
+            .when(splits == 1),
+        out<float>("part", shape(splits, m, n), block(squeezed, bm, bn),
+                   [](auto i, auto j, auto split, auto) { return at(split, i, j); })
+            .when(splits > 1),
+        vmem<T>("w", made_rows(bm, bk, bg), bn), accum<float>("acc", bm, bn));
+  }
+  TESSERA_FN static auto fields(auto rows) {
+    const auto pair = rows + rows;
+    const auto quad = pair + pair;
+    if constexpr (kWords)
+      return quad + quad;
+    else
+      return rows;
   }
 
   /// A product whose right operand has words of eight rows, or bytes. Scales, zeros and exponents:
-  /// once for every block of rows of x, unless one block of them is all there is and stays.
+  /// once for every block of rows of x, unless one block of them is all there is and stays. What is
+  /// global likewise.
   Bytes hbm_bytes(Tiles t, Target target) const {
     const auto reads = matmul_reads(m, n, k, t[0], t[1], kFields * t[2], target);
-    const std::int64_t words =
+    const std::int64_t stored =
         reads.right / (std::int64_t{k} * n) * std::int64_t{ceil_div(k, kFields)} * n;
-    const std::int64_t codes = format == kInt8 ? reads.right : 4 * words;
-    const int each = format == kAffine ? 8 : format == kMxfp4 ? 1 : 4;  // bytes of a group's column
+    // Bytes of a group's column.
+    const int each = affine() ? 8 : of_exponents() || of_scale8() ? 1 : 4;
     const int groups = ceil_div(k, group);
     const bool stays = target.keeps_blocks && groups <= t[3] && n <= t[1];
     const std::int64_t scales = std::int64_t{stays ? 1 : ceil_div(m, t[0])} * groups * n;
-    return {reads.left * kBytes<T> + codes + each * scales, std::int64_t{m} * n * kBytes<T>};
+    const std::int64_t results = std::int64_t{m} * n;
+    const std::int64_t cells = std::int64_t{ceil_div(m, t[0])} * ceil_div(n, t[1]) * splits;
+    const std::int64_t globals = of_scale8() ? (target.keeps_blocks ? 1 : cells) : 0;
+    return {
+        reads.left * kBytes<T> + stored * kBytes<Stored> + each * scales + globals * kBytes<float>,
+        splits == 1 ? results * kBytes<T> : splits * results * kBytes<float>};
   }
 
   // Named template parameters: nvcc 13.0 crashes on ten `auto` ones.
-  template <class Env, class X, class Words, class ByteRef, class Scale, class Zero, class Exponent,
-            class O, class W, class Acc>
-  TESSERA_FN void operator()(Env& env, X x, Words words, ByteRef bytes, Scale scale, Zero zero,
-                             Exponent exponent, O o, W w, Acc acc) const {
-    if (env.first(2)) *acc = 0.f;                                               // (bm, bn) f32
-    const auto last = ceil_div(k, group) - 1 - env.program_id(2) * scale.rows;  // if bg > 1
-    const auto as_it_is = [](const auto& factor) { return factor; };
-    const auto rows = load(row_ids(*w));  // (8 bw, bn)
-    if (format == kInt8) {
-      *w = cast<T>(cast<float>(*bytes) * of_rows(scale, rows, last, as_it_is));
-    } else {
-      const auto codes = load(cast<std::int32_t>(unpack_rows<32 / kFields>(*words)));  // (8 bw, bn)
-      if (format == kNf4) {
-        *w = cast<T>(lookup(codes, levels()) * of_rows(scale, rows, last, as_it_is));
-      } else if (format == kMxfp4) {
-        *w = cast<T>(lookup(codes, e2m1()) * of_rows(exponent, rows, last, Power{}));
-      } else {
-        *w = cast<T>((cast<float>(codes) - of_rows(zero, rows, last, as_it_is)) *
-                     of_rows(scale, rows, last, as_it_is));
-      }
+  template <class Env, class X, class Codes, class Scale, class Zero, class Exponent, class Scale8,
+            class Global, class O, class Part, class W, class Acc>
+  TESSERA_FN void operator()(Env& env, X x, Codes codes, Scale scale, Zero zero, Exponent exponent,
+                             Scale8 scale8, Global global, O o, Part part, W w, Acc acc) const {
+    if (env.first(3)) *acc = 0.f;      // (bm, bn) f32
+    const auto factor = [&](auto g) {  // of a group, (1, bn) f32
+      if (of_exponents()) return load(Power{}(*exponent.at(g)));
+      if (of_scale8()) return load(E4m3{}(*scale8.at(g)) * *global);
+      return load(*scale.at(g));
+    };
+    const auto of_x = of_each(x.cols, scale.rows);
+    const auto of_codes = of_each(codes.rows, scale.rows);
+    if (in_sums(x.rows, of_x, scale.rows)) {
+      const auto add_group = [&](const auto& columns, const auto& stored, auto g) {
+        with_values(stored, [&](const auto& values) {
+          const auto sums = load(dot(columns, cast<T>(values)));  // (bm, bn) f32
+          if (affine()) {
+            const auto total = load(row_total(columns) * -1.f);  // (bm, 1)
+            *acc = fma(fma(*zero.at(g), total, sums), factor(g), *acc);
+          } else {
+            *acc = fma(sums, factor(g), *acc);
+          }
+        });
+      };
+      // A block as it lies, where it is one group's.
+      if (scale.rows == 1)
+        add_group(*x, *codes, 0);
+      else if constexpr (known<decltype(scale.rows)>() != 1 && known<decltype(x.rows)>() < 64)
+        each(scale.rows, [&](auto g) {
+          add_group(*x.col_range(g * of_x, of_x), *codes.row_range(g * of_codes, of_codes),
+                    lesser(g, last_group(env, scale.rows)));
+        });
+    } else if constexpr (known<decltype(w.rows)>() != 1) {
+      // Beyond the last group x is zero.
+      const auto last = last_group(env, scale.rows);
+      const auto rows = load(row_ids(*w));  // (bk, bn)
+      const auto of_rows = [&](auto of_group) {
+        auto all = load(where(rows < 0, 0.f, of_group(0)));
+        for (int g = 1; g < scale.rows; ++g)
+          all = load(where(rows < g * group, all, of_group(lesser(g, last))));
+        return all;
+      };
+      with_values(*codes, [&](const auto& values) {
+        if (affine()) {
+          const auto zeros = of_rows([&](auto g) { return load(*zero.at(g)); });
+          *w = cast<T>((values - zeros) * of_rows(factor));
+        } else {
+          *w = cast<T>(values * of_rows(factor));
+        }
+      });
+      *acc += dot(*x, *w);
     }
-    *acc += dot(*x, *w);                  // one FMA chain over all of k
-    if (env.last(2)) *o = cast<T>(*acc);  // (bm, bn) T
+    if (env.last(3)) {
+      if (splits == 1)
+        *o = cast<T>(*acc);  // (bm, bn) T
+      else
+        *part = *acc;  // (bm, bn) f32
+    }
+  }
+  /// Of those of a block, what an array has.
+  template <class Env>
+  TESSERA_FN auto last_group(const Env& env, int groups) const {
+    return ceil_div(k, group) - 1 - env.program_id(3) * groups;
+  }
+  /// An extent that is known when this is compiled, or 0.
+  template <class N>
+  static constexpr int known() {
+    if constexpr (requires { N::value; })
+      return N::value;
+    else
+      return 0;
+  }
+  /// f(0), f(1), ...
+  template <class F>
+  TESSERA_FN static void each(int count, F f) {
+    for (int g = 0; g < count; ++g) f(g);
+  }
+  template <int kCount, class F>
+  TESSERA_FN static void each(Int<kCount>, F f) {
+    each_from<0, kCount>(f);
+  }
+  template <int kG, int kCount, class F>
+  TESSERA_FN static void each_from(F& f) {
+    if constexpr (kG < kCount) {
+      f(kG);
+      each_from<kG + 1, kCount>(f);
+    }
   }
 
-  /// What the groups of a block have, in each row of theirs, as f32; beyond the last group x is
-  /// zero.
-  TESSERA_FN auto of_rows(const auto& groups, const auto& rows, auto last, auto factor) const {
-    auto all = load(where(rows < 0, 0.f, factor(*groups.at(0))));
-    for (int g = 1; g < groups.rows; ++g)
-      all = load(where(rows < g * group, all, factor(*groups.at(lesser(g, last)))));
-    return all;
+  template <class Host>
+  void prepare(Host&, Tiles t) {
+    run = group * t[3];
   }
+
+  /// use(values of rows of w, f32)
+  template <class Codes, class Use>
+  TESSERA_FN void with_values(const Codes& stored, Use use) const {
+    if constexpr (!kWords) {
+      use(cast<float>(stored));
+    } else {
+      const auto codes = cast<std::int32_t>(unpack_rows<32 / kFields>(stored));
+      if (format == kNf4)
+        use(lookup(codes, levels()));
+      else if (format != kAffine)
+        use(lookup(codes, e2m1()));
+      else
+        use(cast<float>(codes));
+    }
+  }
+
+  /// The number that the bits of an e4m3 are, of a tile.
+  struct E4m3 {
+    TESSERA_FN auto operator()(const auto& bits) const {
+      const auto all = load(cast<std::int32_t>(bits));
+      const auto size = load(all & 127);
+      constexpr int kNan = 0x7fc00000;
+      constexpr int kBias = (127 - 7) << 23;
+      const auto normal = load(bitcast<float>(where(size == 127, kNan, (size << 20) + kBias)));
+      const auto number = load(where(size < 8, cast<float>(size) * 0x1p-9f, normal));
+      return load(where(all < 128, number, number * -1.f));
+    }
+  };
   /// 2^(exponent - 127), of a tile.
   struct Power {
     TESSERA_FN auto operator()(const auto& exponent) const {
@@ -181,5 +392,8 @@ struct QuantisedMatmul {
                         -3.f, -4.f, -6.f);
   }
 };
+
+template <class T>
+using QuantisedMatmul = QuantisedProduct<T, std::uint32_t>;
 
 }  // namespace tessera::kernels

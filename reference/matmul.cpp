@@ -1,5 +1,7 @@
 #include "reference/matmul.hpp"
 
+#include <cmath>
+
 #include "reference/xtensor_view.hpp"
 
 namespace tessera::reference {
@@ -41,6 +43,18 @@ Expected grouped_matmul(const Tensor& x, const Tensor& w, const std::vector<int>
     xt::view(error, xt::range(offsets[g], offsets[g + 1])) = product_error(part, weight);
   }
   return {to_tensor(value), to_tensor(error)};
+}
+
+Expected split_sum(const Tensor& parts) {
+  const std::size_t each = parts.shape[1] * parts.shape[2];
+  const double gamma = static_cast<double>(parts.shape[0]) * kU32;
+  Expected sum{{{parts.shape[1], parts.shape[2]}, std::vector<double>(each)}, {}};
+  sum.error = sum.value;
+  for (std::size_t i = 0; i < parts.values.size(); ++i) {
+    sum.value.values[i % each] += parts.values[i];
+    sum.error.values[i % each] += std::abs(parts.values[i]) * gamma / (1 - gamma);
+  }
+  return sum;
 }
 
 }  // namespace tessera::reference

@@ -1,4 +1,4 @@
-// Oracles of matmul, matmul_relu, its gradients and grouped_matmul.
+// Oracles of matmul, matmul_relu, its gradients, grouped_matmul and split_sum.
 #pragma once
 
 #include "reference/tensor.hpp"
@@ -15,5 +15,7 @@ Expected grad_x(const Tensor& dy, const Tensor& y, const Tensor& w);
 Expected grad_w(const Tensor& x, const Tensor& dy, const Tensor& y);
 /// Rows [offsets[g], offsets[g + 1]) of x (m, k) times w[g], w (groups, k, n).
 Expected grouped_matmul(const Tensor& x, const Tensor& w, const std::vector<int>& offsets);
+/// The sum over s of part[s], parts (parts, m, n).
+Expected split_sum(const Tensor& parts);
 
 }  // namespace tessera::reference

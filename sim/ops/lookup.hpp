@@ -46,8 +46,12 @@ TESSERA_FN auto lookup_by(const A& codes, const LookupTable<kSize>& table,
 template <TileLike A, int kSize>
 TESSERA_FN auto lookup(const A& codes, const LookupTable<kSize>& table) {
   detail::check_integers<A>();
-  constexpr auto kBits = static_cast<std::size_t>(std::bit_width(unsigned{kSize}) - 1);
-  return detail::lookup_by(codes, table, std::make_index_sequence<kBits>{});
+  if constexpr (requires { A::Backend::lookup(codes, table); }) {
+    return A::Backend::lookup(codes, table);
+  } else {
+    constexpr auto kBits = static_cast<std::size_t>(std::bit_width(unsigned{kSize}) - 1);
+    return detail::lookup_by(codes, table, std::make_index_sequence<kBits>{});
+  }
 }
 
 }  // namespace tessera

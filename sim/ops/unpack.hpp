@@ -1,6 +1,7 @@
 // Fields of words: 4-bit and 2-bit numbers, bytes, that lie packed in integers of 32 bits, as
 // quantised weights do. Made of other ops: words repeated, and shifts. On a GPU the kernel says
-// `static constexpr bool exchanges = true;`.
+// `static constexpr bool exchanges = true;`; rows of words of an input are taken apart there where
+// they are wanted (cuda/codes.hpp).
 #pragma once
 
 #include "sim/ops/cast.hpp"
@@ -29,8 +30,12 @@ TESSERA_FN auto field(const A& words, const Place& place) {
 template <int kBits, TileLike A>
 TESSERA_FN auto unpack_rows(const A& words) {
   static_assert(kBits > 0 && 32 % kBits == 0, "fields of 1, 2, 4, 8 or 16 bits");
-  const auto all = repeat_rows<32 / kBits>(words);
-  return detail::field<kBits>(all, row_ids(all) & (32 / kBits - 1));
+  if constexpr (requires { A::Backend::template unpack_rows<kBits>(words); }) {
+    return A::Backend::template unpack_rows<kBits>(words);
+  } else {
+    const auto all = repeat_rows<32 / kBits>(words);
+    return detail::field<kBits>(all, row_ids(all) & (32 / kBits - 1));
+  }
 }
 /// Side by side: (R, C) to (R, n C).
 template <int kBits, TileLike A>

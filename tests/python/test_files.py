@@ -107,10 +107,43 @@ def test_microscaled_and_int8_weights_come_back(tessera, tmp_path, dtype, bits):
     for name, array in arrays.items():
         np.save(tmp_path / f"{name}.npy", array)
     files = [word for name in arrays for word in ("--input", f"{name}={name}.npy")]
-    sizes = [f"m={k}", f"n={n}", f"k={k}", f"group={group}", f"format={3 if bits == 4 else 2}", "bg=4"]
-    tessera("run", "quantised_matmul", *sizes, "--dtype", dtype, *files, "--output", "out")
+    sizes = [f"m={k}", f"n={n}", f"k={k}", f"group={group}", f"format={2 if bits == 4 else 0}", "bg=4"]
+    tessera("run", "quantised_matmul" if bits == 4 else "quantised_matmul_int8", *sizes, "--dtype", dtype, *files, "--output", "out")
     o = np.load(tmp_path / "out/o.npy").view(element).astype(np.float32)
     np.testing.assert_array_equal(o, restored.reshape(k, n).astype(element).astype(np.float32))
+
+
+@pytest.mark.parametrize("dtype", ["f32", "bf16"])
+@pytest.mark.parametrize("name", ["MXFP8", "NVFP8", "NVFP4"])
+def test_weights_of_two_scales_come_back(tessera, tmp_path, dtype, name):
+    k, n, group = 128, 128, 32 if name == "MXFP8" else 16
+    w = np.random.default_rng(4).standard_normal((k // group, group, n), dtype=np.float32)
+    largest = np.abs(w).max(axis=1, keepdims=True)
+    stored = ml_dtypes.float4_e2m1fn if name == "NVFP4" else ml_dtypes.float8_e4m3fn
+    most = float(ml_dtypes.finfo(stored).max)
+    if name == "MXFP8":  # OCP MX 1.0, 6.3: e4m3's largest exponent is 8
+        power = np.exp2(np.floor(np.log2(largest)) - 8)
+        factor = power
+        arrays = {"exponent": power.astype(ml_dtypes.float8_e8m0fnu).view(np.uint8)}
+    else:  # the whole tensor's scale gives the largest of a group's e4m3 ones 448
+        total = np.float32(largest.max() / most / 448)
+        scale8 = (largest / most / total).astype(ml_dtypes.float8_e4m3fn)
+        factor = scale8.astype(np.float32) * total
+        arrays = {"scale8": scale8.view(np.uint8), "global": np.full((1, 1), total, np.float32)}
+    codes = np.clip(w / factor, -most, most).astype(stored)
+    flat = codes.reshape(k, n)
+    arrays |= {"words": packed(flat.view(np.uint8))} if name == "NVFP4" else {"bytes": flat}
+    restored = codes.astype(np.float32) * factor
+    element = np.float32 if dtype == "f32" else ml_dtypes.bfloat16
+    arrays["x"] = np.eye(k, dtype=np.float32).astype(element)
+    for key, array in arrays.items():
+        np.save(tmp_path / f"{key}.npy", array)
+    files = [word for key in arrays for word in ("--input", f"{key}={key}.npy")]
+    sizes = [f"m={k}", f"n={n}", f"k={k}", f"group={group}", f"format={3 if name == 'NVFP4' else int(name == 'NVFP8')}", f"bg={128 // group}"]
+    tessera("run", "quantised_matmul" if name == "NVFP4" else "quantised_matmul_fp8", *sizes, "--dtype", dtype, *files, "--output", "out")
+    o = np.load(tmp_path / "out/o.npy").view(element).astype(np.float32)
+    np.testing.assert_array_equal(o, restored.reshape(k, n).astype(element).astype(np.float32))
+    assert (np.abs(o.reshape(w.shape) - w) <= largest / (4 if name == "NVFP4" else 8)).all()
 
 
 def test_pages_may_lie_anywhere(tessera, tmp_path):
