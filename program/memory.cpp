@@ -427,7 +427,7 @@ Ref readable_part(Exec& x, const MemRef& m, std::span<const std::int64_t> start,
     const std::int64_t extent = part.view.extents[d];
     if (at >= 0 && at + extents[d] <= extent) continue;
     if (part.view.cut > 1 || m.outside.any()) fail_bounds(m, d, at, extents[d], extent);
-    part.outside.dims.push_back({d, d, at, extents[d], extent});
+    part.outside.dims.push_back({part.in_buffer(d), d, at, extents[d], extent});
     part.outside.at = x.here();
   }
   if (!part.outside.any() || m.outside.any()) return part_of(m, start, extents, steps);

@@ -139,30 +139,64 @@ void fail_poison(Origin origin, const char* what, Here wrapped) {
   throw KernelError(std::move(d));
 }
 
-void MemRef::check_inside() const {
-  if (!outside.any()) return;
-  const OutsideDim& first = outside.dims.front();
-  fail_bounds(*this, first.dim, first.start, first.size, first.extent, &outside.at);
+BufferDim MemRef::in_buffer(int d) const {
+  BufferDim in{.extent = view.extents[d], .seen_dim = d, .seen_as = view.extents};
+  if (buffer == nullptr) return in;
+  const Shape strides = row_major_strides(buffer->shape);
+  const bool plain = view.pack == 1 && view.cut == 1 && view.dtype == buffer->dtype;
+  for (int of = 0; of < buffer->shape.rank && plain; ++of) {
+    if (view.extents.rank == buffer->shape.rank && of != d) continue;
+    if (strides[of] != view.strides[d] || buffer->shape[of] == 0) continue;
+    const std::int64_t start = view.offset / strides[of] % buffer->shape[of];
+    if (start < 0 || start + view.extents[d] > buffer->shape[of]) continue;
+    in.dim = of;  // of several the last: extents of 1 share the stride of the dim before
+    in.start = start;
+  }
+  return in;
 }
 
-void fail_bounds(const MemRef& m, int dim, std::int64_t start, std::int64_t size,
-                 std::int64_t extent, const Here* at) {
-  const std::string name = m.buffer != nullptr ? m.buffer->name : "the semaphores";
+namespace {
+
+[[noreturn]] void fail_bounds_in(const Buffer* buffer, const BufferDim& in, std::int64_t start,
+                                 std::int64_t size, std::int64_t extent, const Here* at) {
+  const std::string name = buffer != nullptr ? buffer->name : "the semaphores";
+  const bool one_dim = buffer != nullptr && in.dim >= 0;
+  const bool part = one_dim && in.extent != buffer->shape[in.dim];
+  const bool other = buffer != nullptr && !one_dim && !(in.seen_as == buffer->shape);
+  const std::string dim = std::to_string(one_dim ? in.dim : in.seen_dim);
   Diagnostic d{.slug = "oob-index"};
   d.headline = (size == 1 ? "index " + std::to_string(start)
                           : "indices [" + std::to_string(start) + ", " +
                                 std::to_string(start + size) + ")") +
-               " of dim " + std::to_string(dim) + (size == 1 ? " is" : " are") + " outside the " +
-               std::to_string(extent) + " of " + name;
+               " of dim " + dim + (size == 1 ? " is" : " are") + " outside the " +
+               std::to_string(extent) + " of " + (part ? "a slice of " : "") + name +
+               (other ? ", seen as " + to_string(in.seen_as) : "");
   add_kernel_field(d);
   d.fields.emplace_back("line", at == nullptr ? caller_excerpt() : source_excerpt(*at));
-  if (m.buffer != nullptr) {
-    d.fields.emplace_back("ref", name + ": " + tessera::name(m.buffer->space) + " " +
-                                     describe(m.buffer->dtype, m.buffer->shape));
+  if (buffer != nullptr) {
+    d.fields.emplace_back("ref", name + ": " + tessera::name(buffer->space) + " " +
+                                     describe(buffer->dtype, buffer->shape));
   }
-  d.fields.emplace_back("help", "valid indices are [0, " + std::to_string(extent) + ")");
+  d.fields.emplace_back("help",
+                        "valid indices are [0, " + std::to_string(extent) + ")" +
+                            (part ? "; the slice is [" + std::to_string(in.start) + ", " +
+                                        std::to_string(in.start + in.extent) + ") of dim " + dim
+                                  : ""));
   add_replay_field(d);
   throw KernelError(std::move(d));
+}
+
+}  // namespace
+
+void MemRef::check_inside() const {
+  if (!outside.any()) return;
+  const OutsideDim& first = outside.dims.front();
+  fail_bounds_in(buffer, first.of, first.start, first.size, first.extent, &outside.at);
+}
+
+void fail_bounds(const MemRef& m, int dim, std::int64_t start, std::int64_t size,
+                 std::int64_t extent) {
+  fail_bounds_in(m.buffer, m.in_buffer(dim), start, size, extent, nullptr);
 }
 
 void fail_matrix_unit(const std::string& what, const char* help) {

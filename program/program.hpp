@@ -62,10 +62,19 @@ struct Regular {
   std::array<std::int64_t, kRegularRank> end{};  ///< of a mask: behind its last
 };
 
+/// Where a dim of a view lies in the view's buffer: `extent` indices of its dim, from `start` on.
+struct BufferDim {
+  int dim = -1;  ///< -1: in none alone; then a dim of the view, whose shape is `seen_as`
+  std::int64_t start = 0;
+  std::int64_t extent = 0;
+  int seen_dim = 0;
+  Shape seen_as;
+};
+
 /// What of a slice leaves its memref: a dim of it.
 struct OutsideDim {
-  int dim = 0;  ///< of the memref that was sliced
-  int now = 0;  ///< of the view; -1: no longer a dim of it
+  BufferDim of;  ///< of the memref that was sliced
+  int now = 0;   ///< of the view; -1: no longer a dim of it
   std::int64_t start = 0;
   std::int64_t size = 0;
   std::int64_t extent = 0;
@@ -98,6 +107,8 @@ struct MemRef {
   /// For its shape alone.
   Ref shape() const { return Ref(*buffer, view); }
   void check_inside() const;
+  /// Of dim d of the view.
+  BufferDim in_buffer(int d) const;
   static MemRef whole(Buffer& b) { return {&b, nullptr, Ref(b).view(), {}}; }
 };
 
@@ -375,7 +386,7 @@ class Exec {
 /// `wrapped`: of an origin that is kWrapped, its line.
 [[noreturn]] void fail_poison(Origin origin, const char* what, Here wrapped = {});
 [[noreturn]] void fail_bounds(const MemRef& m, int dim, std::int64_t start, std::int64_t size,
-                              std::int64_t extent, const Here* at = nullptr);
+                              std::int64_t extent);
 /// The explicit ops of a matrix unit in an order that it does not allow.
 [[noreturn]] void fail_matrix_unit(const std::string& what, const char* help);
 [[noreturn]] void fail_ref(const std::string& what);

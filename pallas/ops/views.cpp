@@ -55,9 +55,10 @@ void plan_slice(Planner& p, const Operation& op) {
             x.memref(from).outside.any())
           fail_bounds(r, d, start, size, extent);
         const bool in_tiles = ends_in_tiles(x, r, d, start, size);
+        const BufferDim of = r.in_buffer(d);
         r.view = outside_slice(r.view, d, start, size);
         if (size > 0) {
-          r.outside.dims.push_back({d, d, start, size, extent, in_tiles});
+          r.outside.dims.push_back({of, d, start, size, extent, in_tiles});
           r.outside.at = x.here();
         }
         continue;

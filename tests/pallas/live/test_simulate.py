@@ -243,6 +243,24 @@ def test_a_copy_that_ends_beyond_the_tiles_of_its_array(rows):
             np.testing.assert_array_equal(call(x)[:3], x[16:])
 
 
+@pytest.mark.parametrize("view, start, says", [
+    (lambda x: x.at[1], 9, r"indices \[9, 17\) of dim 1 are outside the 16 of in0\n"),
+    (lambda x: x.at[1, pl.ds(0, 16)], 9, r"indices \[9, 17\) of dim 1 are outside the 16 of in0\n"),
+    (lambda x: x.at[0, pl.ds(8, 8)], 9,
+     r"of dim 1 are outside the 8 of a slice of in0\n(.*\n)*.*the slice is \[8, 16\) of dim 1"),
+    (lambda x: x.reshape(32, 128), 25, r"indices \[25, 33\) of dim 0 are outside the 32 of in0, seen as \[32, 128\]\n"),
+])
+def test_a_message_names_the_dim_of_the_array(view, start, says):
+    def kernel(x_ref, o_ref):
+        o_ref[...] = view(x_ref)[pl.ds(pl.program_id(0) + start, 8), :]
+
+    block = pl.BlockSpec((2, 16, 128), lambda i: (0, 0, 0))
+    call = pl.pallas_call(kernel, grid=(1,), in_specs=[block], out_specs=pl.BlockSpec((8, 128), lambda i: (0, 0)),
+                          out_shape=jax.ShapeDtypeStruct((8, 128), jnp.float32))
+    with tessera.simulate(), pytest.raises(tessera.KernelError, match=says):
+        call(jnp.ones((2, 16, 128), jnp.float32))
+
+
 @pytest.mark.parametrize("cores", [1, 2])
 def test_core_map_and_kernel(cores):
     x = matrix(8 * cores, seed=4)
