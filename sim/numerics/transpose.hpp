@@ -14,15 +14,10 @@ using Four = xsimd::make_sized_batch<float, kSquare>::type;
 
 /// Columns of kSquare rows.
 inline std::array<Four, kSquare> transposed(const std::array<Four, kSquare>& rows) {
-  using Two = xsimd::batch<double, Four::arch_type>;
-  const auto pairs = [](const Four& x) { return xsimd::bitwise_cast<Two>(x); };
-  const auto fours = [](const Two& x) { return xsimd::bitwise_cast<Four>(x); };
-  const Two low01 = pairs(xsimd::zip_lo(rows[0], rows[1]));
-  const Two low23 = pairs(xsimd::zip_lo(rows[2], rows[3]));
-  const Two high01 = pairs(xsimd::zip_hi(rows[0], rows[1]));
-  const Two high23 = pairs(xsimd::zip_hi(rows[2], rows[3]));
-  return {fours(xsimd::zip_lo(low01, low23)), fours(xsimd::zip_hi(low01, low23)),
-          fours(xsimd::zip_lo(high01, high23)), fours(xsimd::zip_hi(high01, high23))};
+  const Four low02 = xsimd::zip_lo(rows[0], rows[2]), high02 = xsimd::zip_hi(rows[0], rows[2]);
+  const Four low13 = xsimd::zip_lo(rows[1], rows[3]), high13 = xsimd::zip_hi(rows[1], rows[3]);
+  return {xsimd::zip_lo(low02, low13), xsimd::zip_hi(low02, low13), xsimd::zip_lo(high02, high13),
+          xsimd::zip_hi(high02, high13)};
 }
 
 /// kSquare rows of `from`, as floats, as columns of `to`.

@@ -3,6 +3,9 @@
 # runs: COPY and RUN in its order, by chroot. Then what ENTRYPOINT is to run.
 set -eu
 root=$1
+# Processes of its own to see: bash's <(...) opens /proc/self/fd.
+[ -n "${TESSERA_UNSHARED:-}" ] || TESSERA_UNSHARED=1 exec unshare -m bash "$0" "$root"
+mount -t proc proc "$root/proc"
 tree=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 export LANG=C.UTF-8
 copy() { # sources in the tree, then a folder
