@@ -78,12 +78,6 @@ std::vector<Expected> attention_with_lse(const Tensor& q, const Tensor& k, const
       top = std::max(top, s);
       bottom = std::min(bottom, s);
     }
-    if (mask.sinks != nullptr) {  // behind the keys, and of no value
-      const double sink = mask.sinks->values[h];
-      scores.push_back({kv_len, sink, 4 * kU32 * std::abs(sink)});
-      top = std::max(top, sink);
-      bottom = std::min(bottom, sink);
-    }
     if (scores.empty()) {
       lse.value.values[row] = -INFINITY;
       continue;
@@ -110,7 +104,6 @@ std::vector<Expected> attention_with_lse(const Tensor& q, const Tensor& k, const
       double o = 0;
       double o_error = 0;
       for (const auto& x : scores) {
-        if (x.key == kv_len) continue;
         const double pv = std::exp(x.s - top) * v.values[(kv_head * kv_len + x.key) * d + c];
         o += pv;
         o_error += std::abs(pv) *

@@ -23,7 +23,6 @@ struct AttentionMask {
   std::vector<int> kv_lengths;         ///< per batch entry
   std::vector<int> q_segments;         ///< batch x q_len, or empty
   std::vector<int> kv_segments;        ///< batch x kv_len, or empty
-  const Tensor* sinks = nullptr;       ///< (heads, 1, 1): logits without a value
   bool probabilities_in_bf16 = false;  ///< the kernel rounds p to bf16 before the second product
   const DenseMask* dense = nullptr;    ///< in place of all that is above
 };
@@ -36,7 +35,7 @@ bool sees(const AttentionMask& mask, std::size_t b, int i, int j, std::size_t q_
 /// d). A query that sees no key gives zeros.
 Expected attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionMask& mask);
 /// The same, and the log of each row's sum of exps of scores (batch, heads, q_len, 1): -inf where
-/// no key is seen; with sinks, those count among the exps.
+/// no key is seen.
 std::vector<Expected> attention_with_lse(const Tensor& q, const Tensor& k, const Tensor& v,
                                          const AttentionMask& mask);
 /// Attention under a mask, and its lse: shapes as attention_with_lse.
