@@ -208,7 +208,7 @@ struct QuantisedProduct {
         in<std::uint8_t>("scale8", of_groups, block(bg, Int<1>{}, bn), scale_block)
             .uniform(30, 80)
             .when(of_scale8()),
-        in<float>("global", shape(1, 1), block(Int<1>{}, Int<1>{}),
+        in<float>("tensor_scale", shape(1, 1), block(Int<1>{}, Int<1>{}),
                   [](auto, auto, auto, auto) { return at(0, 0); })
             .uniform(0.5, 1.5)
             .when(of_scale8()),
@@ -230,7 +230,7 @@ struct QuantisedProduct {
 
   /// A product whose right operand has words of eight rows, or bytes. Scales, zeros and exponents:
   /// once for every block of rows of x, unless one block of them is all there is and stays. What is
-  /// global likewise.
+  /// tensor_scale likewise.
   Bytes hbm_bytes(Tiles t, Target target) const {
     const auto reads = matmul_reads(m, n, k, t[0], t[1], kFields * t[2], target);
     const std::int64_t stored =
@@ -250,13 +250,14 @@ struct QuantisedProduct {
 
   // Named template parameters: nvcc 13.0 crashes on ten `auto` ones.
   template <class Env, class X, class Codes, class Scale, class Zero, class Exponent, class Scale8,
-            class Global, class O, class Part, class W, class Acc>
+            class TensorScale, class O, class Part, class W, class Acc>
   TESSERA_FN void operator()(Env& env, X x, Codes codes, Scale scale, Zero zero, Exponent exponent,
-                             Scale8 scale8, Global global, O o, Part part, W w, Acc acc) const {
+                             Scale8 scale8, TensorScale tensor_scale, O o, Part part, W w,
+                             Acc acc) const {
     if (env.first(3)) *acc = 0.f;      // (bm, bn) f32
     const auto factor = [&](auto g) {  // of a group, (1, bn) f32
       if (of_exponents()) return load(Power{}(*exponent.at(g)));
-      if (of_scale8()) return load(E4m3{}(*scale8.at(g)) * *global);
+      if (of_scale8()) return load(E4m3{}(*scale8.at(g)) * *tensor_scale);
       return load(*scale.at(g));
     };
     const auto of_x = of_each(x.cols, scale.rows);

@@ -16,7 +16,8 @@ reference::Quantised stored_weights(const QuantisedProduct<T, f8e4m3fn>& k, cons
                                     std::size_t group, double roundoff) {
   return k.format == QuantisedProduct<T, f8e4m3fn>::kMxfp8
              ? reference::mxfp8_weights(in["bytes"], in["exponent"], group, roundoff)
-             : reference::nvfp8_weights(in["bytes"], in["scale8"], in["global"], group, roundoff);
+             : reference::nvfp8_weights(in["bytes"], in["scale8"], in["tensor_scale"], group,
+                                        roundoff);
 }
 template <class T>
 reference::Quantised stored_weights(const QuantisedProduct<T, std::uint32_t>& k,
@@ -27,7 +28,8 @@ reference::Quantised stored_weights(const QuantisedProduct<T, std::uint32_t>& k,
     case QuantisedMatmul<T>::kMxfp4:
       return reference::mxfp4_weights(in["words"], in["exponent"], group, roundoff);
     case QuantisedMatmul<T>::kNvfp4:
-      return reference::nvfp4_weights(in["words"], in["scale8"], in["global"], group, roundoff);
+      return reference::nvfp4_weights(in["words"], in["scale8"], in["tensor_scale"], group,
+                                      roundoff);
     default:
       return reference::affine_weights(in["words"], in["scale"], in["zero"], group, roundoff);
   }

@@ -129,7 +129,7 @@ def test_weights_of_two_scales_come_back(tessera, tmp_path, dtype, name):
         total = np.float32(largest.max() / most / 448)
         scale8 = (largest / most / total).astype(ml_dtypes.float8_e4m3fn)
         factor = scale8.astype(np.float32) * total
-        arrays = {"scale8": scale8.view(np.uint8), "global": np.full((1, 1), total, np.float32)}
+        arrays = {"scale8": scale8.view(np.uint8), "tensor_scale": np.full((1, 1), total, np.float32)}
     codes = np.clip(w / factor, -most, most).astype(stored)
     flat = codes.reshape(k, n)
     arrays |= {"words": packed(flat.view(np.uint8))} if name == "NVFP4" else {"bytes": flat}

@@ -151,7 +151,7 @@ def test_commands_are_for_modules_or_say_why_not(tessera, call):
 
 
 def test_sweep_ranks_what_is_not_modelled_by_its_bytes(tessera, tmp_path, call):
-    fast, slow = (own_device(tmp_path, name, "tpu-v5p", hbm_bandwidth=rate) for name, rate in [("fast", 1e13), ("slow", 1e10)])
+    fast, slow = (own_device(tmp_path, name, "tpu-v7x", hbm_bandwidth=rate) for name, rate in [("fast", 1e13), ("slow", 1e10)])
     for file in fast, slow:  # no peak rate, no costs of units: no timeline
         spec = json.loads(file.read_text())
         spec["figures"].pop("peak_flops_f32")

@@ -332,7 +332,7 @@ def test_lines_share_the_cycles_of_a_module(tessera, tmp_path):
     assert "the pipeline itself" in printed and "the pipeline itself" in shown
     assert f'that {run["timeline"]["model"]} give' in shown
     # Another generation has no costs of units: nobody knows, and nothing is said.
-    run, printed = lines_of(tessera, tmp_path, "built", "--device", "tpu-v5p")
+    run, printed = lines_of(tessera, tmp_path, "built", "--device", "tpu-v7x")
     assert all(line["compute_seconds"] is None for line in run["lines"]) and "the pipeline itself" not in printed
 
 

@@ -55,7 +55,7 @@ def test_what_changed_is_named_with_both_sides():
     change = 100 * (b[0].predicted_seconds / a[0].predicted_seconds - 1)
     assert any(row.startswith("scale_kernel  predicted") and f"{change:+.1f} %" in row for row in rows)
     # Sums that are rounded elsewhere are no change.
-    assert {change["what"] for change in tessera.report.compare(run(16, device="tpu-v4"), run(32, device="tpu-v4")).changes} == {"sizes"}
+    assert {change["what"] for change in tessera.report.compare(run(16, device="tpu-v7x"), run(32, device="tpu-v7x")).changes} == {"sizes"}
     assert any(row.startswith("all ") and "predicted" in row for row in rows)
 
 

@@ -71,7 +71,7 @@ def test_do_bench_is_predicted_time():
         ms = triton.testing.do_bench(call)
         assert len(report.calls) == 1 and ms == pytest.approx(1e3 * report.predicted_seconds)
         assert triton.testing.do_bench(call, quantiles=[0.5, 0.2, 0.8]) == [ms] * 3
-        assert triton.testing.do_bench(call, return_mode="all") == [ms]
+        assert triton.testing.do_bench(call, return_mode="all") == pytest.approx([ms], rel=1e-12)
         with pytest.raises(tessera.KernelError, match="what was timed launched no kernel here"):
             triton.testing.do_bench(lambda: None)
     with tessera.simulate_triton("a100"), pytest.raises(tessera.KernelError, match="no predicted time"):
