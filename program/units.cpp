@@ -134,25 +134,39 @@ class Uses {
     add(arithmetic ? "scalar" : op_.name, 1);
   }
 
+  /// A vector of one element that has no dims: nothing is moved within it.
+  bool of_rank_zero() const {
+    const auto is = [&](int v) {
+      return type(v).kind == Type::Kind::vector && type(v).shape.rank == 0;
+    };
+    return std::ranges::any_of(op_.operands, is) || std::ranges::any_of(op_.results, is);
+  }
+
   void of_vectors(const Type& vector) {
     const std::string& n = op_.name;
     if (named(".constant") || named(".assume_layout") || named(".yield") || named(".return"))
       return;
-    if (named(".broadcast")) return of_broadcast();
+    if (of_rank_zero()) return elementwise(vector);
+    const auto is_vector = [&](const std::vector<int>& values) {
+      return !values.empty() && type(values[0]).kind == Type::Kind::vector;
+    };
+    if (named(".broadcast") && !op_.operands.empty() && !op_.results.empty()) return of_broadcast();
+    if (n == "tpu.iota" && is_vector(op_.results)) return of_iota();
+    if (n == "tpu.concatenate" && is_vector(op_.results)) return of_concatenation();
+    if (named("load") || named("store")) return of_memory(vector);
+    if (named(".multi_reduction") && is_vector(op_.operands)) return of_reduction();
+    const bool takes_vector = is_vector(op_.operands) && is_vector(op_.results);
+    if (!takes_vector) return elementwise(vector);
     if (named(".shape_cast")) return of_shape_cast();
-    if (named(".multi_reduction")) return of_reduction();
-    if (n == "tpu.matmul") return of_product();
+    if (n == "tpu.matmul" && op_.operands.size() > 1) return of_product();
     if (named(".transpose")) return of_transpose();
-    if (n == "tpu.iota") return of_iota();
     if (named("rotate")) return along(number_of(op_, "dimension", 0));
     if (n == "tpu.dynamic_gather") {
       const std::vector<std::int64_t> dims = numbers_of(op_, "dimensions");
       return along(dims.empty() ? number_of(op_, "dimension", 0) : dims[0]);
     }
-    if (n == "tpu.concatenate") return of_concatenation();
     if (named(".extract_strided_slice")) return of_slice();
     if (n == "tpu.repeat") return of_repeat();
-    if (named("load") || named("store")) return of_memory(vector);
     if (named(".bitcast")) return of_bitcast();
     elementwise(vector);
   }
@@ -356,6 +370,7 @@ class Uses {
   /// Of an op that moves elements along a dim of its first operand.
   void along(std::int64_t dim) {
     const Type& t = type(op_.operands[0]);
+    if (dim < 0 || dim >= t.shape.rank) return;  // the op is refused
     const char* where = dim == t.shape.rank - 1   ? " lanes"
                         : dim == t.shape.rank - 2 ? " sublanes"
                                                   : " leading";
@@ -369,7 +384,7 @@ class Uses {
   void of_concatenation() {
     const Type& t = type(op_.results[0]);
     const std::int64_t dim = number_of(op_, "dimension", 0);
-    if (dim < t.shape.rank - 2) return;
+    if (dim < 0 || dim < t.shape.rank - 2 || dim >= t.shape.rank) return;
     const bool lanes = dim == t.shape.rank - 1;
     const std::int64_t unit = lanes ? kLanes : rows_of(t.dtype);
     std::int64_t at = 0;
@@ -400,7 +415,8 @@ class Uses {
     const std::int64_t dim = number_of(op_, "dimension", 0);
     const bool lanes = dim == t.shape.rank - 1;
     const std::int64_t unit = lanes ? kLanes : rows_of(t.dtype);
-    if (dim < t.shape.rank - 2 || from[static_cast<int>(dim)] % unit == 0) return;
+    if (dim < 0 || dim < t.shape.rank - 2 || dim >= from.rank) return;
+    if (from[static_cast<int>(dim)] % unit == 0) return;
     add(op_.name + " " + width_name(t.dtype) + (lanes ? " lanes" : " sublanes"),
         registers_of(t.shape, t.dtype));
   }
