@@ -230,7 +230,7 @@ void add_model_timing(report::RunReport& report, const RunResult& result, const 
   report::add_timeline(report, result, spans_of(a));
   if (report.timeline && !report.timeline->left_out.empty() &&
       report.device.kind == DeviceSpec::Kind::tpu)
-    report.timeline->left_out += " (--timing units has it)";
+    report.timeline->left_out += " (--timing units asks the TPU build)";
 }
 
 }  // namespace
