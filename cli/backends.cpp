@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "cli/cuda_instances.hpp"
+#include "memory_model/file.hpp"
 #include "sim/diagnostics/diagnostic.hpp"
 
 namespace tessera::cli {
@@ -31,7 +32,7 @@ std::optional<BackendKind> parse_backend(const std::string& text) {
 
 const cuda::Backend* cuda_backend() {
   static const cuda::Backend* const backend = []() -> const cuda::Backend* {
-    const auto program = std::filesystem::read_symlink("/proc/self/exe").filename().string();
+    const auto program = std::filesystem::path(program_file()).filename().string();
     const std::string module = beside_program("lib" + program + "_cuda.so");
     return module.empty() ? nullptr : load_cuda(module);
   }();

@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-std::string program_name() { return fs::read_symlink("/proc/self/exe").filename().string(); }
+std::string program_name() { return fs::path(program_file()).filename().string(); }
 
 std::string contents(const fs::path& path) {
   std::ifstream in(path, std::ios::binary);
@@ -170,9 +170,9 @@ int most_of(const std::string& log, const char* pattern) {
 
 std::string beside_program(const std::string& file) {
   std::error_code error;
-  const fs::path program = fs::read_symlink("/proc/self/exe", error);
+  const fs::path here = program_folder();
   for (const char* place : {"", "../cuda", "../lib/tessera"}) {
-    const auto path = program.parent_path() / place / file;
+    const auto path = here / place / file;
     if (fs::exists(path, error)) return path.string();
   }
   return "";

@@ -2,8 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <cstdio>
 #include <cstring>
+#include <string_view>
 
 #include "cli/colour.hpp"
 #include "cli/libraries.hpp"
@@ -75,6 +78,28 @@ std::string joined_names(const std::vector<mosaic::CallArray>& arrays, int dropp
   for (std::size_t i = 0; i + static_cast<std::size_t>(dropped) < arrays.size(); ++i)
     text += (text.empty() ? "" : ", ") + arrays[i].name;
   return text;
+}
+
+// Python's keywords, and what python_file() writes inside of a function whose parameters are the
+// inputs.
+constexpr std::array<std::string_view, 35> kKeywords{
+    "False", "None",     "True",  "and",    "as",   "assert", "async",  "await",    "break",
+    "class", "continue", "def",   "del",    "elif", "else",   "except", "finally",  "for",
+    "from",  "global",   "if",    "import", "in",   "is",     "lambda", "nonlocal", "not",
+    "or",    "pass",     "raise", "return", "try",  "while",  "with",   "yield"};
+constexpr std::array<std::string_view, 12> kWritten{"_DROPPED",    "_FOLDER", "_INPUTS", "_OUTPUTS",
+                                                    "_PREFETCHED", "_call",   "jnp",     "len",
+                                                    "np",          "range",   "tuple",   "zip"};
+
+/// Refuses a name that the file could not have. `what` it is the name of.
+void check_python_name(const std::string& name, const std::string& kernel,
+                       const std::string& what) {
+  const auto is_among = [&](const auto& names) { return std::ranges::count(names, name) != 0; };
+  if (!is_among(kKeywords) && !is_among(kWritten)) return;
+  const char* const why =
+      is_among(kKeywords) ? "a keyword of Python's" : "what the Python file calls something else";
+  throw InputError("bad-input", fmt::format("{} {} of {} is {}", what, name, kernel, why),
+                   fmt::format("name it otherwise in the kernel: {}_", name));
 }
 
 // Doubled braces: fmt's.
@@ -207,6 +232,8 @@ TpuCall tpu_call_of(const KernelHandle& kernel, const Request& request) {
 
 std::string python_file(const TpuBuild& build) {
   const mosaic::BuiltModule& m = build.module;
+  check_python_name(build.kernel, build.kernel, "the name");
+  for (const auto& in : m.inputs) check_python_name(in.name, build.kernel, "the input");
   std::string setting;
   for (const auto& s : build.inputs.setting.sizes)
     setting += fmt::format("{}{}={}", setting.empty() ? "" : " ", s.name, s.value);
@@ -252,8 +279,9 @@ int write_tpu_build(const KernelHandle& kernel, const RunArguments& arguments,
     return exit_code({e.diagnostic});
   }
   const std::string& folder = asked.folder;
+  const std::string python = python_file(build);
   pallas::write_call(folder, call_of(build, request.device));
-  write_file_atomically(folder + "/" + build.kernel + ".py", python_file(build));
+  write_file_atomically(folder + "/" + build.kernel + ".py", python);
   fmt::print("{0}: kernel.mlir, {1}.py and the arrays of a call\n  tessera run {0}\n", folder,
              build.kernel);
   return 0;

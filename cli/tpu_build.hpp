@@ -38,7 +38,8 @@ TpuCall tpu_call_of(const KernelHandle& kernel, const Request& request);
 int write_tpu_build(const KernelHandle& kernel, const RunArguments& arguments,
                     const BuildArguments& build);
 
-/// A Python module with a function of the kernel's name, which takes JAX arrays.
+/// A Python module with a function of the kernel's name, which takes JAX arrays. Throws InputError
+/// where Python has another use for the kernel's name or an input's.
 std::string python_file(const TpuBuild& build);
 
 }  // namespace tessera::cli

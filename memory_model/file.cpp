@@ -1,6 +1,7 @@
 #include "memory_model/file.hpp"
 
 #include <signal.h>
+#include <sys/auxv.h>
 #include <sys/types.h>
 
 #include <cerrno>
@@ -87,9 +88,19 @@ std::string cache_folder(const std::string& part) {
   return folder.string();
 }
 
+std::string program_file() {
+  static const std::string file = [] {
+    std::error_code error;
+    const auto linked = std::filesystem::read_symlink("/proc/self/exe", error);
+    if (!error) return linked.string();
+    const auto* const started = reinterpret_cast<const char*>(getauxval(AT_EXECFN));
+    return started == nullptr ? "" : std::filesystem::canonical(started, error).string();
+  }();
+  return file;
+}
+
 std::string program_folder() {
-  std::error_code error;
-  return std::filesystem::read_symlink("/proc/self/exe", error).parent_path().string();
+  return std::filesystem::path(program_file()).parent_path().string();
 }
 
 }  // namespace tessera

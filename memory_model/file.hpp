@@ -28,7 +28,9 @@ std::string printable(const std::string& text);
 /// FileError.
 std::string cache_folder(const std::string& part);
 
-/// The folder of the running program, without links.
+/// The running program's file, without links, and its folder. Where there is no /proc: what it was
+/// started as.
+std::string program_file();
 std::string program_folder();
 
 }  // namespace tessera

@@ -132,4 +132,17 @@ TEST_CASE("the Python file names arrays, shapes and what it holds", "[mosaic]") 
   }
 }
 
+TEST_CASE("the Python file has no parameter that Python takes for something else", "[mosaic]") {
+  const KernelHandle& matmul = builtin_kernels().find("matmul");
+  Request request;
+  request.device = load_device("tpu-v5e");
+  TpuBuild build = build_for_tpu(matmul, writer_of(matmul), request);
+  build.module.inputs[0].name = "lambda_";
+  CHECK(python_file(build).find("def matmul(lambda_, y):") != std::string::npos);
+  build.module.inputs[0].name = "lambda";
+  CHECK_THROWS_WITH(python_file(build), "the input lambda of matmul is a keyword of Python's");
+  build.module.inputs[0].name = "np";
+  CHECK_THROWS_WITH(python_file(build), Catch::Matchers::Contains("calls something else"));
+}
+
 }  // namespace tessera::cli
