@@ -93,7 +93,7 @@ std::string program_file() {
     std::error_code error;
     const auto linked = std::filesystem::read_symlink("/proc/self/exe", error);
     if (!error) return linked.string();
-    const auto* const started = reinterpret_cast<const char*>(getauxval(AT_EXECFN));
+    const auto* const started = reinterpret_cast<const char*>(getauxval(AT_EXECFN));  // NOLINT
     return started == nullptr ? "" : std::filesystem::canonical(started, error).string();
   }();
   return file;
