@@ -53,7 +53,8 @@ const Names& names() {
 }
 
 nb::object ask(nb::handle of, const nb::object& method) {
-  PyObject* const answer = PyObject_CallMethodNoArgs(of.ptr(), method.ptr());
+  PyObject* const self = of.ptr();
+  PyObject* const answer = PyObject_VectorcallMethod(method.ptr(), &self, 1, nullptr);
   if (answer == nullptr) throw nb::python_error();
   return nb::steal(answer);
 }

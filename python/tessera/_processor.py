@@ -1,4 +1,4 @@
-"""A wheel carries its compiled half several times, in a folder per level of x86-64: this chooses the best that the processor runs."""
+"""A wheel carries its compiled half several times, in a folder per level of x86-64 (one, on ARM): this chooses the best that the processor runs."""
 import os
 
 # What a level has over those after it, in the words of /proc/cpuinfo.
@@ -6,6 +6,7 @@ LEVELS = {
     "x86-64-v4": {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"},
     "x86-64-v3": {"avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe", "xsave"},
     "x86-64-v2": {"cx16", "lahf_lm", "popcnt", "sse4_1", "sse4_2", "ssse3"},
+    "armv8-a": set(),
     "native": set(),  # what was made on this machine for it alone
 }
 

@@ -32,6 +32,10 @@ def test_the_best_of_those_that_there_are(package):
     assert _processor.folder(package("x86-64-v2", "x86-64-v3"), SKYLAKE_X).endswith("/x86-64-v3")
 
 
+def test_arm_has_one_level_of_its_own(package):
+    assert _processor.folder(package("armv8-a"), set()).endswith("/armv8-a")
+
+
 def test_none_where_all_is_for_one_processor(package):
     assert _processor.folder(package(), HASWELL) is None
 
