@@ -422,6 +422,11 @@ std::optional<Conflict> Accesses::write(const Accessor& who, const Known& known,
             changes.add(g, g);
         }
       }
+      // Beside an atomic the same value may be another one, had they come the other way round.
+      for (std::int64_t g = first; !atomics_.empty() && g <= last; ++g) {
+        const std::int64_t part = (n * kGranules + g) * granule_;
+        if (atomics_.touches(part, part + granule_)) changes.add(g, g);
+      }
     } else {
       changes.add(first, last);
     }

@@ -16,6 +16,8 @@
 #include <memory>
 #include <optional>
 
+#include "triton/ranges.hpp"
+
 namespace tessera::triton {
 
 /// A program and where it is.
@@ -50,6 +52,10 @@ class Accesses {
                                 std::int64_t bytes, const std::byte* from);
   /// Before a write that nothing is noted of.
   void save(std::int64_t offset, std::int64_t bytes);
+  /// An atomic is there: other programs' stores beside it conflict, whatever they write.
+  void note_atomic(std::int64_t offset, std::int64_t bytes) {
+    if (!atomics_.touches(offset, offset + bytes)) atomics_.add(offset, offset + bytes);
+  }
   /// All bytes as they were.
   void restore();
 
@@ -67,6 +73,7 @@ class Accesses {
   bool several_;
   bool alone_;
   std::int64_t page_count_;
+  Ranges atomics_;
   /// Memory that nobody touched costs nothing: calloc's.
   std::unique_ptr<std::atomic<Page*>[], Free> pages_;
 };

@@ -86,6 +86,8 @@ class Steps {
       }
       return;
     }
+    // What is kept without elements is always known.
+    if (!moves(i) && std::ranges::any_of(code_.notes[i].makes, &Note::regular)) need(read_by(i));
     const std::string_view op = code_.steps[i].op;
     if (moves(i)) {
       // What is kept without elements may be given some.

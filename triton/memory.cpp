@@ -416,7 +416,10 @@ std::byte* Memory::atomic(Instance& x, int site, std::int64_t address, std::int6
 }
 
 void Memory::note_atomic(Instance& x, int site, std::int64_t address, std::int64_t width) {
-  note_read(x, site, place(site, address, width), width);
+  const Place at = place(site, address, width);
+  note_read(x, site, at, width);
+  if (Accesses* const accesses = seen_[at.storage].accesses.get())
+    accesses->note_atomic(at.offset, width);
 }
 
 void Memory::left_unchanged(Instance& x, std::int64_t address) {

@@ -1,7 +1,9 @@
 // A set of bytes of a storage, as ranges that do not touch.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <map>
 
 namespace tessera::triton {

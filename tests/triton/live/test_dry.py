@@ -32,6 +32,13 @@ def gather(index, x, out, BLOCK: tl.constexpr):
     tl.store(out + i, tl.load(x + tl.load(index + i)))
 
 
+@triton.jit
+def rows_of_a_table(index, table, out, columns, BLOCK: tl.constexpr):
+    row = tl.load(index + tl.program_id(0))
+    i = tl.arange(0, BLOCK)
+    tl.store(out + tl.program_id(0) * columns + i, tl.load(table + row * columns + i))
+
+
 def dry_rows(kernel, rows):
     x, out = (DeviceArray.reserved((rows, COLUMNS)) for _ in range(2))
     with tessera.simulate_triton(dry=True) as report:
@@ -83,3 +90,16 @@ def test_an_index_that_is_not_there_is_asked_for():
     with pytest.raises(tessera.KernelError, match="decides by values") as wrong, tessera.simulate_triton(dry=True):
         gather[(4,)](DeviceArray.reserved(1024, np.int64), DeviceArray.reserved(1024), DeviceArray.empty(1024), BLOCK=256)
     assert wrong.value.kind == "unsupported"
+
+
+def test_a_row_whose_number_is_loaded_is_read_in_a_dry_run():
+    index = DeviceArray(np.array([5, 1 << 16, 3], np.int64))
+    table, out = DeviceArray.reserved(((1 << 16) + 1, COLUMNS)), DeviceArray.reserved((3, COLUMNS))
+    with tessera.simulate_triton(dry=True) as report:
+        rows_of_a_table[(3,)](index, table, out, COLUMNS, BLOCK=1024)
+    lines = {line["ref"]: line["read_bytes"] for line in report.calls[0].json["traffic"]["lines"] if line["read_bytes"]}
+    assert lines == {"index": 3 * 8, "table": 3 * 4096}
+    index.array[1] += 1
+    with pytest.raises(tessera.KernelError, match="reads element .* of table"):
+        with tessera.simulate_triton(dry=True):
+            rows_of_a_table[(3,)](index, table, out, COLUMNS, BLOCK=1024)
