@@ -7,6 +7,7 @@ set -u
 tree=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 here=$(realpath "$1")/cli/tessera
 built=$(realpath "$2")
+wheel=${3:+$(realpath "$3")}
 root=$tree/build/aarch64/root
 emulator=(qemu-aarch64 -L "$root")
 folder=$(mktemp -d)
@@ -61,13 +62,14 @@ for call in "$tree"/../shared/mosaic-corpus/*/kernel.mlirbc; do
 done
 echo "on ARM the same: $same; not: $failed"
 
-if [ -n "${3:-}" ]; then
+if [ -n "$wheel" ]; then
   # pip chooses by an ARM system's tags; a wheel of another is refused.
   python3 -m venv pip
-  for glibc in 17 28 36; do platforms="${platforms:-} --platform manylinux_2_${glibc}_aarch64"; done
+  platforms=
+  for glibc in $(seq 17 36); do platforms+=" --platform manylinux_2_${glibc}_aarch64"; done
   # shellcheck disable=SC2086
   pip/bin/pip install -q --disable-pip-version-check --target site --only-binary=:all: $platforms --implementation cp --python-version 3.11 \
-    "$(realpath "$3")" || exit 1
+    "$wheel" || exit 1
   for program in site/tessera/armv8-a/tessera-import site/tessera/armv8-a/tessera; do
     mv "$program" "$program.arm"
     by_qemu "$PWD/$program.arm" "$program"
