@@ -90,7 +90,9 @@ Prepared assign(std::unique_ptr<KernelInstance> kernel, const Request& request) 
     for (const auto& s : p.setting.sizes) {
       if (follows && s.name == t.follows) value = s.value;
     }
-    if (const auto* text = assigned(t.name)) value = number(t.name, *text, false, 1);
+    const bool zero = std::any_of(facts.cases.begin(), facts.cases.end(),
+                                  [i](const Case& c) { return c.tiles[i] < 1; });
+    if (const auto* text = assigned(t.name)) value = number(t.name, *text, false, zero ? 0 : 1);
     p.tiles.size[i] = static_cast<int>(value);
     p.setting.tiles.emplace_back(t.name, static_cast<int>(value));
   }

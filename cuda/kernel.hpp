@@ -488,10 +488,17 @@ struct Consumer<K, S, std::index_sequence<kI...>> {
       if constexpr (!Tr::kEveryStep) slot = std::get<kJ>(state).held;
       using Ref = InRef<Th, T, Tr::kR, Tr::kC>;
       const Ref ref{{}, shared.template tile<kJ>(slot), shared.template tile_at<kJ>(slot)};
-      if constexpr (Tr::kPeers)
+      if constexpr (Tr::kPresence == Presence::by_type)
+        return AskedRef<Ref, true>{ref};
+      else if constexpr (Tr::kPeers)
         return PeerInRef<Th, T, Tr::kR, Tr::kC>{ref};
       else
         return stacked(ref, typename Tr::Leading{});
+    } else if constexpr (Tr::kAbsent) {
+      using Block = decltype(Tr::Op::block);
+      return AskedRef<InRef<Th, T, decltype(block_rows(std::declval<Block>()))::value,
+                            decltype(block_cols(std::declval<Block>()))::value>,
+                      false>{};
     } else if constexpr (Tr::kOut) {
       const auto index = with_ids<G, G::kRank>(op.map, step.ids);
       const auto where = region(op.block, op.shape, index.index);

@@ -125,6 +125,14 @@ struct OperandTraits {
   using Op = std::tuple_element_t<kI, decltype(S::operands)>;
   static constexpr bool kPassed = Op::kPassed;
   using T = typename Op::Element;
+  static constexpr Presence kPresence = [] {
+    if constexpr (kPassed)
+      return Op::kPresence;
+    else
+      return Presence::of_run;
+  }();
+  /// An input that this instance does not have: the body gets a ref that says so.
+  static constexpr bool kAbsent = kPresence == Presence::absent_by_type;
 
   static constexpr Role role() {
     if constexpr (kPassed)
@@ -132,7 +140,7 @@ struct OperandTraits {
     else
       return Role::smem;
   }
-  static constexpr bool kIn = kPassed && role() == Role::in;
+  static constexpr bool kIn = kPassed && !kAbsent && role() == Role::in;
   static constexpr bool kOut = kPassed && role() == Role::out;
   static constexpr bool kAccum = kPassed && role() == Role::accum;
   static constexpr bool kVmem = kPassed && role() == Role::vmem;
@@ -206,7 +214,9 @@ struct OperandTraits {
       return false;
     }
   }();
-  static constexpr cta::Operand kCta{role(), kDTypeOf<T>, kR, kC, kCount, !kArbitraryIndex};
+  static constexpr cta::Operand kCta =
+      kAbsent ? cta::Operand{}
+              : cta::Operand{role(), kDTypeOf<T>, kR, kC, kCount, !kArbitraryIndex};
 };
 
 template <class S, class = OperandIndices<S>>

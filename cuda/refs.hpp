@@ -96,6 +96,13 @@ struct InRef : PartsOf<InRef<Th, T, kR, kC>> {
   }
 };
 
+/// Of an input that an instance has or has not by type: without it, what reads it is compiled, to
+/// be dropped behind `if (ref.there())`.
+template <class Ref, bool kThere>
+struct AskedRef : Ref {
+  static constexpr bool there() { return kThere; }
+};
+
 /// A block of three dims or more: kFirst and the others are all but its last two.
 template <class Ref, int kFirst, int... kOthers>
 struct Stacked : Ref {

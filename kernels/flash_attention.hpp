@@ -4,16 +4,19 @@
 //   s[i,j] = cap(scale q[i] . k[j]), -inf where masked;   cap(x) = softcap tanh(x / softcap) if
 //   softcap > 0
 //   lse[b,h,i] = log sum_j exp(s[i,j]), on request: what the gradients make p again from
+//   bias: s[i,j] = cap(scale q[i] . k[j]) + bias[b,h,i,j]
+//   sinks: a logit of each head, without a value, among those of every sum and maximum
 //
 // The body takes exp(x) as exp2(x log2(e)), and the factors log2(e) and scale (or softcap) into one
 // that multiplies scores and maxima where they are subtracted.
 //
-// Dao et al., arXiv:2205.14135; Milakov & Gimelshein, arXiv:1805.02867. Query head h reads key head
-// h / (heads / kv_heads). Masks, all optional: key j is seen by query i if j < kv_lengths[b];
-// causal: j <= i; window: j > i - window, and j < i + window unless causal; segments: equal segment
-// ids. The kv dimension of the grid runs only over blocks with a key that some query of the block
-// sees; they alone are fetched and computed. A block of queries that sees no key takes one step, to
-// write zeros.
+// Dao et al., arXiv:2205.14135; Milakov & Gimelshein, arXiv:1805.02867; sinks: Xiao et al.,
+// arXiv:2309.17453, whose gradient is sum_i -exp(sink - lse[i]) (dout[i] . o[i]). Query head h
+// reads key head h / (heads / kv_heads). Masks, all optional: key j is seen by query i if j <
+// kv_lengths[b]; causal: j <= i; window: j > i - window, and j < i + window unless causal;
+// segments: equal segment ids. The kv dimension of the grid runs only over blocks with a key that
+// some query of the block sees; they alone are fetched and computed. A block of queries that sees
+// no key takes one step, to write zeros.
 #pragma once
 
 #include <cmath>
@@ -61,6 +64,8 @@ struct FlashAttention {
   int segments = 0;
   int ragged = 0;
   int with_lse = 0;
+  int sinks = 0;
+  int bias = 0;
 
   float scale = 0;       ///< of q . k, 1 / sqrt(head_dim)
   Smem<int> kv_lengths;  ///< keys of each batch entry
@@ -80,24 +85,37 @@ struct FlashAttention {
       size("segments", &FlashAttention::segments,
            "1: equal segment ids only (inputs q_seg, kv_seg)"),
       size("ragged", &FlashAttention::ragged, "1: uneven kv_lengths (or --input kv_lengths=)"),
-      size("lse", &FlashAttention::with_lse, "1: the log-sum-exp of each row of scores too"));
-  static constexpr auto tiles = tile_names(tile("bq"), tile("bk"), tile("bd", "head_dim"));
+      size("lse", &FlashAttention::with_lse, "1: the log-sum-exp of each row of scores too"),
+      size("sinks", &FlashAttention::sinks, "1: a logit of each head that no value has"),
+      size("bias", &FlashAttention::bias, "1: added to the scores, input bias"));
+  static constexpr auto tiles = tile_names(tile("bq"), tile("bk"), tile("bd", "head_dim"),
+                                           tile("sink", "sinks"), tile("biased", "bias"));
   static constexpr std::array cases{
-      Case{"aligned, causal", {1, 4, 4, 512, 512, 64, 1, 0, 0, 0, 0, 0}, {128, 128, 64}},
-      Case{"full", {1, 2, 2, 256, 384, 128, 0, 0, 0, 0, 0, 0}, {128, 128, 128}},
-      Case{"ragged blocks", {1, 2, 2, 200, 300, 72, 0, 0, 0, 0, 0, 0}, {128, 128, 72}},
+      Case{
+          "aligned, causal", {1, 4, 4, 512, 512, 64, 1, 0, 0, 0, 0, 0, 0, 0}, {128, 128, 64, 0, 0}},
+      Case{"full", {1, 2, 2, 256, 384, 128, 0, 0, 0, 0, 0, 0, 0, 0}, {128, 128, 128, 0, 0}},
+      Case{"ragged blocks", {1, 2, 2, 200, 300, 72, 0, 0, 0, 0, 0, 0, 0, 0}, {128, 128, 72, 0, 0}},
       Case{"grouped queries, causal window",
-           {1, 4, 2, 400, 400, 64, 1, 100, 0, 0, 0, 1},
-           {64, 128, 64}},
-      Case{"two-sided window, softcap", {1, 2, 1, 256, 256, 64, 0, 64, 20, 0, 0, 0}, {64, 128, 64}},
-      Case{"segments", {2, 2, 2, 256, 256, 64, 1, 0, 0, 1, 0, 0}, {64, 128, 64}},
-      Case{"ragged lengths", {3, 2, 2, 128, 300, 64, 0, 0, 0, 0, 1, 1}, {64, 128, 64}},
-      Case{"degenerate", {1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0}, {1, 1, 1}}};
+           {1, 4, 2, 400, 400, 64, 1, 100, 0, 0, 0, 1, 0, 0},
+           {64, 128, 64, 0, 0}},
+      Case{"two-sided window, softcap",
+           {1, 2, 1, 256, 256, 64, 0, 64, 20, 0, 0, 0, 0, 0},
+           {64, 128, 64, 0, 0}},
+      Case{"segments", {2, 2, 2, 256, 256, 64, 1, 0, 0, 1, 0, 0, 0, 0}, {64, 128, 64, 0, 0}},
+      Case{"ragged lengths", {3, 2, 2, 128, 300, 64, 0, 0, 0, 0, 1, 1, 0, 0}, {64, 128, 64, 0, 0}},
+      Case{"sinks", {2, 4, 2, 130, 200, 64, 1, 70, 0, 0, 0, 1, 1, 0}, {64, 128, 64, 1, 0}},
+      Case{"sinks, no key", {2, 2, 1, 64, 100, 64, 0, 0, 15, 0, 1, 1, 1, 0}, {64, 128, 64, 1, 0}},
+      Case{"bias, causal", {1, 2, 1, 128, 256, 64, 1, 0, 0, 0, 0, 1, 0, 1}, {64, 128, 64, 0, 1}},
+      Case{"ragged, bias, softcap",
+           {2, 2, 2, 90, 200, 64, 0, 40, 15, 0, 1, 1, 0, 1},
+           {64, 128, 64, 0, 1}},
+      Case{"degenerate", {1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0}, {1, 1, 1, 0, 0}}};
 
   const char* valid(Tiles t) const {
     if (t[2] < head_dim) return "bd must hold a whole row: bd >= head_dim";
     if (heads % kv_heads != 0) return "kv_heads must divide heads";
-    return nullptr;
+    if (t[3] != sinks) return "a build has sinks, or has none: sink = sinks, 0 or 1";
+    return t[4] == bias ? nullptr : "a build has a bias, or has none: biased = bias, 0 or 1";
   }
 
   TESSERA_FN SeenKeys seen() const { return {q_len, kv_len, causal != 0, window}; }
@@ -113,7 +131,7 @@ struct FlashAttention {
     return greater(ceil_div(greater(key, 0), bk), first_block(b, qi, bq, bk) + 1);
   }
 
-  TESSERA_FN auto spec(auto bq, auto bk, auto bd) const {
+  TESSERA_FN auto spec(auto bq, auto bk, auto bd, auto sink, auto biased) const {
     const auto self = *this;
     const int group = heads / kv_heads;
     auto q_block = [](auto b, auto h, auto qi, auto) { return at(b, h, qi, 0); };
@@ -141,6 +159,13 @@ struct FlashAttention {
                 [](auto b, auto, auto, auto kv) { return at(b, 0, kv); })
             .pad(0)
             .when(segments != 0),
+        in<float>("sink", shape(heads, 1, 1), block(squeezed, Int<1>{}, Int<1>{}),
+                  [](auto, auto h, auto, auto) { return at(h, 0, 0); })
+            .when(sink),
+        in<T>("bias", shape(batch, heads, q_len, kv_len), block(squeezed, squeezed, bq, bk),
+              [](auto b, auto h, auto qi, auto kv) { return at(b, h, qi, kv); })
+            .pad(0)
+            .when(biased),
         out<T>("o", shape(batch, heads, q_len, head_dim), block(squeezed, squeezed, bq, bd),
                q_block),
         out<float>("lse", shape(batch, heads, q_len, 1), block(squeezed, squeezed, bq, Int<1>{}),
@@ -152,13 +177,15 @@ struct FlashAttention {
 
   /// q and o once. k and v: the visited blocks of each block of queries, less a first block that is
   /// still there from the block of queries (or head of the group) before. Segment ids likewise, for
-  /// all heads.
+  /// all heads; the sink of a head when it is another's turn; the bias of every block that is
+  /// visited.
   Bytes hbm_bytes(Tiles t, Target target) const {
     const int bq = t[0];
     const int bk = t[1];
     const int q_blocks = ceil_div(q_len, bq);
     std::int64_t kv_rows = 0;
     std::int64_t seg_keys = 0;
+    std::int64_t scores = 0;
     for (int b = 0; b < batch; ++b) {
       for (int h = 0; h < heads; ++h) {
         for (int qi = 0; qi < q_blocks; ++qi) {
@@ -166,6 +193,7 @@ struct FlashAttention {
           const int hi = end_block(b, qi, bq, bk);
           const int keys = lesser(hi * bk, kv_len) - lo * bk;
           const int first_keys = lesser((lo + 1) * bk, kv_len) - lo * bk;
+          scores += std::int64_t{lesser((qi + 1) * bq, q_len) - qi * bq} * keys;
           const bool start = h == 0 && qi == 0;
           const int before =
               qi > 0 ? end_block(b, qi - 1, bq, bk) : end_block(b, q_blocks - 1, bq, bk);
@@ -182,15 +210,21 @@ struct FlashAttention {
       const bool q_seg_stays = q_blocks == 1 && target.keeps_blocks;
       read += (std::int64_t{batch} * q_len * (q_seg_stays ? 1 : heads) + seg_keys) * kBytes<int>;
     }
+    if (bias != 0) read += scores * kBytes<T>;
+    if (sinks != 0) {
+      const std::int64_t turns = heads > 1 ? std::int64_t{batch} * heads : 1;
+      read +=
+          kBytes<float> * (target.keeps_blocks ? turns : std::int64_t{batch} * heads * q_blocks);
+    }
     read += (std::int64_t{kv_lengths.size} + kv_begin.size + kv_end.size) * kBytes<int>;
     return {read, queries * (head_dim * kBytes<T> + (with_lse != 0 ? kBytes<float> : 0))};
   }
 
   // Named template parameters: nvcc 13.0 crashes on ten `auto` ones.
-  template <class Env, class Q, class K, class V, class QSeg, class KvSeg, class O, class Lse,
-            class Acc, class M, class L>
-  TESSERA_FN void operator()(Env& env, Q q, K k, V v, QSeg q_seg, KvSeg kv_seg, O o, Lse lse,
-                             Acc acc, M m, L l) const {
+  template <class Env, class Q, class K, class V, class QSeg, class KvSeg, class Sink, class Bias,
+            class O, class Lse, class Acc, class M, class L>
+  TESSERA_FN void operator()(Env& env, Q q, K k, V v, QSeg q_seg, KvSeg kv_seg, Sink sink,
+                             Bias added, O o, Lse lse, Acc acc, M m, L l) const {
     constexpr float kMinusInf = -std::numeric_limits<float>::infinity();
     const auto q0 = env.program_id(2) * q.rows;
     const auto k0 = env.program_id(3) * k.rows;
@@ -199,10 +233,15 @@ struct FlashAttention {
       *acc = 0.f;      // (bq, bd) f32
       *m = kMinusInf;  // (bq, 1)
       *l = 0.f;        // (bq, 1)
+      if (sink.there()) {
+        *m = max(*m, *sink * (1.f / (softcap > 0 ? softcap : scale)));
+        *l = 1.f;
+      }
     }
     constexpr float kLog2E = 1.44269504f;
     auto s = load(dot(*q, transpose(*k)));  // (bq, bk) f32
     if (softcap > 0) s = tanh(s * (scale / softcap));
+    if (added.there()) s = s + cast<float>(*added) * (1.f / (softcap > 0 ? softcap : scale));
     const float factor = (softcap > 0 ? softcap : scale) * kLog2E;
     const auto keys = seen();
     if (!keys.all_seen(length, q0, q.rows, k0, k.rows)) {

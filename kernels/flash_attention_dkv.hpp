@@ -5,7 +5,7 @@
 // p and ds are those of kernels/flash_attention_dq.hpp (Dao, arXiv:2307.08691, algorithm 2), made
 // transposed: keys are the rows, so that both are left factors as they are computed. The query
 // heads of a key head go by one after the other; of each, the blocks with a query that sees one of
-// the keys.
+// the keys. A bias, as lse and delta, lies with queries along its rows.
 #pragma once
 
 #include <cmath>
@@ -49,6 +49,7 @@ struct FlashAttentionDkv {
   float softcap = 0;
   int ragged = 0;
   int segments = 0;
+  int bias = 0;
 
   float scale = 0;       ///< of q . k, 1 / sqrt(head_dim)
   Smem<int> kv_lengths;  ///< keys of each batch entry
@@ -66,19 +67,27 @@ struct FlashAttentionDkv {
       size("window", &FlashAttentionDkv::window, "keys seen on each side, itself included; 0: all"),
       size("softcap", &FlashAttentionDkv::softcap, "bound of the scores; 0: none"),
       size("ragged", &FlashAttentionDkv::ragged, "1: uneven kv_lengths (or --input kv_lengths=)"),
-      size("segments", &FlashAttentionDkv::segments, "1: equal ids alone see each other"));
-  static constexpr auto tiles = tile_names(tile("bk"), tile("bq"), tile("bd", "head_dim"));
+      size("segments", &FlashAttentionDkv::segments, "1: equal ids alone see each other"),
+      size("bias", &FlashAttentionDkv::bias,
+           "1: added to the scores, input bias: (batch, heads, kv_len, q_len)"));
+  static constexpr auto tiles =
+      tile_names(tile("bk"), tile("bq"), tile("bd", "head_dim"), tile("biased", "bias"));
   static constexpr std::array cases{
-      Case{"aligned, causal", {1, 2, 2, 256, 256, 64, 1, 0, 0, 0, 0}, {32, 128, 64}},
-      Case{"ragged, grouped queries", {1, 4, 2, 100, 150, 64, 0, 0, 0, 0, 0}, {32, 128, 64}},
-      Case{"window, softcap", {1, 2, 1, 200, 200, 64, 0, 50, 20, 0, 0}, {32, 128, 64}},
-      Case{"ragged lengths, causal window", {3, 1, 1, 128, 128, 64, 1, 40, 0, 1, 0}, {32, 128, 64}},
-      Case{"segments", {2, 4, 2, 150, 200, 64, 1, 0, 0, 0, 1}, {32, 128, 64}},
-      Case{"degenerate", {1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0}, {1, 1, 1}}};
+      Case{"aligned, causal", {1, 2, 2, 256, 256, 64, 1, 0, 0, 0, 0, 0}, {32, 128, 64, 0}},
+      Case{"ragged, grouped queries", {1, 4, 2, 100, 150, 64, 0, 0, 0, 0, 0, 0}, {32, 128, 64, 0}},
+      Case{"window, softcap", {1, 2, 1, 200, 200, 64, 0, 50, 20, 0, 0, 0}, {32, 128, 64, 0}},
+      Case{"ragged lengths, causal window",
+           {3, 1, 1, 128, 128, 64, 1, 40, 0, 1, 0, 0},
+           {32, 128, 64, 0}},
+      Case{"segments", {2, 4, 2, 150, 200, 64, 1, 0, 0, 0, 1, 0}, {32, 128, 64, 0}},
+      Case{"bias, causal", {2, 2, 1, 100, 70, 64, 1, 0, 0, 0, 0, 1}, {32, 128, 64, 1}},
+      Case{"bias, softcap", {1, 2, 2, 64, 128, 64, 0, 30, 15, 1, 0, 1}, {32, 128, 64, 1}},
+      Case{"degenerate", {1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0}, {1, 1, 1, 0}}};
 
   const char* valid(Tiles t) const {
     if (t[2] < head_dim) return "bd must hold a whole row: bd >= head_dim";
-    return heads % kv_heads == 0 ? nullptr : "kv_heads must divide heads";
+    if (heads % kv_heads != 0) return "kv_heads must divide heads";
+    return t[3] == bias ? nullptr : "a build has a bias, or has none: biased = bias, 0 or 1";
   }
 
   TESSERA_FN SeenKeys seen() const { return {q_len, kv_len, causal != 0, window}; }
@@ -94,7 +103,7 @@ struct FlashAttentionDkv {
     return met_blocks(first, end, q_len, bq);
   }
 
-  TESSERA_FN auto spec(auto bk, auto bq, auto bd) const {
+  TESSERA_FN auto spec(auto bk, auto bq, auto bd, auto biased) const {
     const auto self = *this;
     const int group = heads / kv_heads;
     auto kv_block = [](auto b, auto h, auto kv, auto, auto) { return at(b, h, kv, 0); };
@@ -131,6 +140,12 @@ struct FlashAttentionDkv {
         in<int>("kv_seg", shape(batch, kv_len, 1), block(squeezed, bk, Int<1>{}),
                 [](auto b, auto, auto kv, auto, auto) { return at(b, kv, 0); })
             .when(segments != 0),
+        in<T>("bias", shape(batch, heads, kv_len, q_len), block(squeezed, squeezed, bk, bq),
+              [group](auto b, auto h, auto kv, auto g, auto qi) {
+                return at(b, h * group + g, kv, qi);
+              })
+            .pad(0)
+            .when(biased),
         out<T>("dk", keys, of_kv, kv_block), out<T>("dv", keys, of_kv, kv_block),
         accum<float>("dk_sum", bk, bd), accum<float>("dv_sum", bk, bd));
   }
@@ -141,12 +156,15 @@ struct FlashAttentionDkv {
     const int kv_blocks = ceil_div(kv_len, t[0]);
     const int group = heads / kv_heads;
     std::int64_t q_rows = 0;
+    std::int64_t scores = 0;
     for (int b = 0; b < batch; ++b) {
       int there = -1;
       for (int kv = 0; kv < kv_blocks; ++kv) {
         const auto [lo, hi] = blocks(b, kv, t[0], t[1]);
         const bool stays = target.keeps_blocks && group == 1 && there == lo;
         q_rows += heads * met_elems(lo, hi, q_len, t[1], stays);
+        const int rows = lesser((kv + 1) * t[0], kv_len) - kv * t[0];
+        if (bias != 0) scores += std::int64_t{heads} * rows * met_elems(lo, hi, q_len, t[1], false);
         there = hi - 1;
       }
     }
@@ -164,18 +182,20 @@ struct FlashAttentionDkv {
       ids += std::int64_t{kv_len} * (kv_blocks == 1 && target.keeps_blocks ? 1 : kv_heads);
     }
     const std::int64_t keys = 2 * std::int64_t{batch} * kv_heads * kv_len * head_dim * kBytes<T>;
-    return {keys + 2 * q_rows *
-                       (head_dim * kBytes<T> + kBytes<float>)+(kv_lengths.size + q_begin.size +
-                                                               q_end.size + ids) *
-                       kBytes<int>,
+    return {keys + scores * kBytes<T> +
+                2 * q_rows *
+                    (head_dim * kBytes<T> + kBytes<float>)+(kv_lengths.size + q_begin.size +
+                                                            q_end.size + ids) *
+                    kBytes<int>,
             keys};
   }
 
   // Named template parameters: nvcc 13.0 crashes on ten `auto` ones.
   template <class Env, class Q, class K, class V, class Dout, class Lse, class Delta, class QSeg,
-            class KvSeg, class Dk, class Dv, class DkSum, class DvSum>
+            class KvSeg, class Bias, class Dk, class Dv, class DkSum, class DvSum>
   TESSERA_FN void operator()(Env& env, Q q, K k, V v, Dout dout, Lse lse, Delta delta, QSeg q_seg,
-                             KvSeg kv_seg, Dk dk, Dv dv, DkSum dk_sum, DvSum dv_sum) const {
+                             KvSeg kv_seg, Bias added, Dk dk, Dv dv, DkSum dk_sum,
+                             DvSum dv_sum) const {
     constexpr float kMinusInf = -std::numeric_limits<float>::infinity();
     constexpr float kLog2E = 1.44269504f;
     const auto k0 = env.program_id(2) * k.rows;
@@ -190,7 +210,9 @@ struct FlashAttentionDkv {
     if (softcap > 0) s = tanh(s * (scale / softcap));
     const float factor = (softcap > 0 ? softcap : scale) * kLog2E;
     const auto shift = load(where(*lse == kMinusInf, 0.f, *lse * -kLog2E));  // (1, bq): sees none
-    auto p = load(exp2(s * factor + shift));                                 // (bk, bq)
+    auto p = load(s * factor);                                               // (bk, bq)
+    if (added.there()) p = p + cast<float>(*added) * kLog2E;
+    p = exp2(p + shift);
     if (!keys.all_seen(length, q0, q.rows, k0, k.rows)) {
       p = where_at(
           p, [=](auto r, auto c) { return keys.sees(length, q0 + c, k0 + r); }, 0.f);

@@ -3,11 +3,13 @@
 //   dq[i] = scale sum_j ds[i,j] k[j],   ds[i,j] = p[i,j] (dout[i] . v[j] - delta[i]) cap'
 //   p[i,j] = exp(s[i,j] - lse[i]),   s[i,j] = cap(scale q[i] . k[j]),   cap' = 1 - (s[i,j] /
 //   softcap)^2 if softcap > 0, else 1
+//   bias: p[i,j] = exp(s[i,j] + bias[i,j] - lse[i]),   dbias[i,j] = p[i,j] (dout[i] . v[j] -
+//   delta[i])
 //
 // Dao, arXiv:2307.08691, algorithm 2, whose other half is kernels/flash_attention_dkv.hpp. lse[i]
 // is the forward pass's log-sum-exp of the scores, delta[i] = dout[i] . o[i]: scores are made
 // again, and none leaves VMEM. Masks, grouped heads and the blocks that are visited are the forward
-// pass's.
+// pass's; with a bias all blocks, since its gradient is 0 where a mask is.
 #pragma once
 
 #include <cmath>
@@ -51,6 +53,7 @@ struct FlashAttentionDq {
   float softcap = 0;
   int ragged = 0;
   int segments = 0;
+  int bias = 0;
 
   float scale = 0;       ///< of q . k, 1 / sqrt(head_dim)
   Smem<int> kv_lengths;  ///< keys of each batch entry
@@ -68,19 +71,27 @@ struct FlashAttentionDq {
       size("window", &FlashAttentionDq::window, "keys seen on each side, itself included; 0: all"),
       size("softcap", &FlashAttentionDq::softcap, "bound of the scores; 0: none"),
       size("ragged", &FlashAttentionDq::ragged, "1: uneven kv_lengths (or --input kv_lengths=)"),
-      size("segments", &FlashAttentionDq::segments, "1: equal ids alone see each other"));
-  static constexpr auto tiles = tile_names(tile("bq"), tile("bk"), tile("bd", "head_dim"));
+      size("segments", &FlashAttentionDq::segments, "1: equal ids alone see each other"),
+      size("bias", &FlashAttentionDq::bias,
+           "1: added to the scores, input bias; and its gradient"));
+  static constexpr auto tiles =
+      tile_names(tile("bq"), tile("bk"), tile("bd", "head_dim"), tile("biased", "bias"));
   static constexpr std::array cases{
-      Case{"aligned, causal", {1, 2, 2, 256, 256, 64, 1, 0, 0, 0, 0}, {64, 64, 64}},
-      Case{"ragged, grouped queries", {1, 4, 2, 100, 150, 64, 0, 0, 0, 0, 0}, {64, 64, 64}},
-      Case{"window, softcap", {1, 2, 1, 200, 200, 64, 0, 50, 20, 0, 0}, {64, 64, 64}},
-      Case{"ragged lengths, causal window", {3, 1, 1, 128, 128, 64, 1, 40, 0, 1, 0}, {64, 64, 64}},
-      Case{"segments", {2, 4, 2, 150, 64, 64, 0, 0, 0, 0, 1}, {64, 64, 64}},
-      Case{"degenerate", {1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0}, {1, 1, 1}}};
+      Case{"aligned, causal", {1, 2, 2, 256, 256, 64, 1, 0, 0, 0, 0, 0}, {64, 64, 64, 0}},
+      Case{"ragged, grouped queries", {1, 4, 2, 100, 150, 64, 0, 0, 0, 0, 0, 0}, {64, 64, 64, 0}},
+      Case{"window, softcap", {1, 2, 1, 200, 200, 64, 0, 50, 20, 0, 0, 0}, {64, 64, 64, 0}},
+      Case{"ragged lengths, causal window",
+           {3, 1, 1, 128, 128, 64, 1, 40, 0, 1, 0, 0},
+           {64, 64, 64, 0}},
+      Case{"segments", {2, 4, 2, 150, 64, 64, 0, 0, 0, 0, 1, 0}, {64, 64, 64, 0}},
+      Case{"bias, causal", {2, 2, 1, 100, 200, 64, 1, 0, 0, 0, 0, 1}, {64, 128, 64, 1}},
+      Case{"bias, softcap", {1, 2, 2, 64, 256, 64, 0, 30, 15, 1, 0, 1}, {64, 128, 64, 1}},
+      Case{"degenerate", {1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0}, {1, 1, 1, 0}}};
 
   const char* valid(Tiles t) const {
     if (t[2] < head_dim) return "bd must hold a whole row: bd >= head_dim";
-    return heads % kv_heads == 0 ? nullptr : "kv_heads must divide heads";
+    if (heads % kv_heads != 0) return "kv_heads must divide heads";
+    return t[3] == bias ? nullptr : "a build has a bias, or has none: biased = bias, 0 or 1";
   }
 
   TESSERA_FN SeenKeys seen() const { return {q_len, kv_len, causal != 0, window}; }
@@ -93,10 +104,14 @@ struct FlashAttentionDq {
       first = greater(first, kv_begin[at]);
       end = lesser(end, kv_end[at]);
     }
+    if (bias != 0) {
+      first = lesser(first, 0);
+      end = greater(end, kv_len);
+    }
     return met_blocks(first, end, kv_len, bk);
   }
 
-  TESSERA_FN auto spec(auto bq, auto bk, auto bd) const {
+  TESSERA_FN auto spec(auto bq, auto bk, auto bd, auto biased) const {
     const auto self = *this;
     const int group = heads / kv_heads;
     auto q_block = [](auto b, auto h, auto qi, auto) { return at(b, h, qi, 0); };
@@ -107,6 +122,9 @@ struct FlashAttentionDq {
     const auto of_q = block(squeezed, squeezed, bq, bd);
     const auto of_kv = block(squeezed, squeezed, bk, bd);
     const auto of_rows = block(squeezed, squeezed, bq, Int<1>{});
+    const auto scores = shape(batch, heads, q_len, kv_len);
+    const auto of_scores = block(squeezed, squeezed, bq, bk);
+    auto score_block = [](auto b, auto h, auto qi, auto kv) { return at(b, h, qi, kv); };
     return tessera::spec(
         grid(parallel(batch).as("b"), parallel(heads).as("h"),
              parallel(ceil_div(q_len, bq)).as("q"),
@@ -126,12 +144,15 @@ struct FlashAttentionDq {
                 [](auto b, auto, auto, auto kv) { return at(b, 0, kv); })
             .pad(0)
             .when(segments != 0),
-        out<T>("dq", queries, of_q, q_block), accum<float>("acc", bq, bd));
+        in<T>("bias", scores, of_scores, score_block).pad(0).when(biased),
+        out<T>("dq", queries, of_q, q_block),
+        out<T>("dbias", scores, of_scores, score_block).when(bias != 0),
+        accum<float>("acc", bq, bd));
   }
 
   /// q, dout, dq and what rows have once. k and v: the visited blocks of each block of queries,
   /// less a first block that is still there from the block of queries (or head of the group)
-  /// before.
+  /// before. A bias and its gradient once.
   Bytes hbm_bytes(Tiles t, Target target) const {
     const int q_blocks = ceil_div(q_len, t[0]);
     std::int64_t kv_rows = 0;
@@ -153,16 +174,17 @@ struct FlashAttentionDq {
     const bool q_seg_stays = q_blocks == 1 && target.keeps_blocks;
     const std::int64_t ids =
         segments != 0 ? (q_seg_stays ? std::int64_t{batch} * q_len : rows) + seg_keys : 0;
-    return {2 * (rows + kv_rows) * head_dim * kBytes<T> + 2 * rows * kBytes<float> +
+    const std::int64_t scores = bias != 0 ? rows * kv_len * kBytes<T> : 0;
+    return {2 * (rows + kv_rows) * head_dim * kBytes<T> + 2 * rows * kBytes<float> + scores +
                 (kv_lengths.size + kv_begin.size + kv_end.size + ids) * kBytes<int>,
-            rows * head_dim * kBytes<T>};
+            rows * head_dim * kBytes<T> + scores};
   }
 
   // Named template parameters: nvcc 13.0 crashes on ten `auto` ones.
   template <class Env, class Q, class K, class V, class Dout, class Lse, class Delta, class QSeg,
-            class KvSeg, class Dq, class Acc>
+            class KvSeg, class Bias, class Dq, class Dbias, class Acc>
   TESSERA_FN void operator()(Env& env, Q q, K k, V v, Dout dout, Lse lse, Delta delta, QSeg q_seg,
-                             KvSeg kv_seg, Dq dq, Acc acc) const {
+                             KvSeg kv_seg, Bias added, Dq dq, Dbias dbias, Acc acc) const {
     constexpr float kMinusInf = -std::numeric_limits<float>::infinity();
     constexpr float kLog2E = 1.44269504f;
     const auto q0 = env.program_id(2) * q.rows;
@@ -174,7 +196,9 @@ struct FlashAttentionDq {
     if (softcap > 0) s = tanh(s * (scale / softcap));
     const float factor = (softcap > 0 ? softcap : scale) * kLog2E;
     const auto shift = load(where(*lse == kMinusInf, 0.f, *lse * -kLog2E));  // (bq, 1): sees none
-    auto p = load(exp2(s * factor + shift));                                 // (bq, bk)
+    auto p = load(s * factor);                                               // (bq, bk)
+    if (added.there()) p = p + cast<float>(*added) * kLog2E;
+    p = exp2(p + shift);
     if (!keys.all_seen(length, q0, q.rows, k0, k.rows)) {
       p = where_at(
           p, [=](auto r, auto c) { return keys.sees(length, q0 + r, k0 + c); }, 0.f);
@@ -182,6 +206,7 @@ struct FlashAttentionDq {
     if (segments != 0) p = where(*q_seg == *kv_seg, p, 0.f);  // (bq, 1) == (1, bk)
     const auto dp = load(dot(*dout, transpose(*v)));          // (bq, bk) f32
     p = load(p * (dp - *delta));                              // now ds
+    if (added.there()) *dbias = cast<T>(p);                   // (bq, bk) T
     if (softcap > 0) p = load(p * (1.f - s * s));
     *acc += dot(cast<T>(p), *k);                   // (bq, bd) f32
     if (env.last(3)) *dq = cast<T>(*acc * scale);  // (bq, bd) T

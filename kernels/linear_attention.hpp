@@ -51,17 +51,8 @@ Smem<float> decays_of_heads(Host& host, bool wanted, int heads) {
   return decays;
 }
 
-template <class T>
-struct LinearAttention {
-  static constexpr KernelInfo info{
-      .name = "linear_attention",
-      .summary = "linear attention by chunks: plain, decay of heads, gates of keys",
-      .math =
-          "S[t] = diag(exp(g[t])) S[t - 1] + k[t]^T v[t];  o[t] = q[t] S[t] / sqrt(dk);  s: S at "
-          "the end",
-      .cites = "arXiv:2006.16236, arXiv:2401.04658, arXiv:2312.06635"};
-  static constexpr bool exchanges = true;
-
+/// Sizes of linear attention and of its gradients.
+struct LinearSizes {
   int batch = 1;
   int heads = 1;
   int len = 0;
@@ -73,28 +64,49 @@ struct LinearAttention {
   float scale = 0;     ///< 1 / sqrt(dk)
   Smem<float> decays;  ///< gate 1: g of each head
 
-  static constexpr auto sizes = params(
-      size("batch", &LinearAttention::batch, "sequences"),
-      size("heads", &LinearAttention::heads, "heads"), size("len", &LinearAttention::len, "steps"),
-      size("dk", &LinearAttention::dk, "columns of q, k and g"),
-      size("dv", &LinearAttention::dv, "columns of v and o"),
-      size("gate", &LinearAttention::gate, "0: none; 1: of heads (--input decays=); 2: input g"),
-      size("stateful", &LinearAttention::stateful, "1: from a state, input s0"));
-  static constexpr auto tiles = tile_names(tile("bt"), tile("bk", "dk"), tile("bv", "dv"));
-  static constexpr std::array cases{
-      Case{"aligned", {1, 2, 192, 64, 64, 0, 0}, {64, 64, 64}},
-      Case{"decay, from a state", {2, 2, 128, 64, 64, 1, 1}, {64, 64, 64}},
-      Case{"gates", {1, 2, 128, 64, 64, 2, 0}, {64, 64, 64}},
-      Case{"ragged, gates, from a state", {1, 2, 100, 64, 64, 2, 1}, {64, 64, 64}},
-      Case{"ragged, decay", {2, 1, 41, 64, 64, 1, 0}, {64, 64, 64}},
-      Case{"degenerate", {1, 1, 1, 1, 1, 2, 1}, {1, 1, 1}}};
+  static constexpr auto sizes =
+      params(size("batch", &LinearSizes::batch, "sequences"),
+             size("heads", &LinearSizes::heads, "heads"), size("len", &LinearSizes::len, "steps"),
+             size("dk", &LinearSizes::dk, "columns of q, k, g and their gradients"),
+             size("dv", &LinearSizes::dv, "columns of v, o and their gradients"),
+             size("gate", &LinearSizes::gate, "0: none; 1: of heads (--input decays=); 2: input g"),
+             size("stateful", &LinearSizes::stateful, "1: from a state; gradients: also to it"));
+  static constexpr auto tiles =
+      tile_names(tile("bt"), tile("bk", "dk"), tile("bv", "dv"), tile("state", "stateful"));
 
   const char* valid(Tiles t) const {
     if (t[1] != dk || t[2] != dv) return "blocks have whole rows: bk = dk, bv = dv";
+    if (t[3] != stateful) return "a build begins with a state, or has none: state = stateful";
     return gate >= 0 && gate <= 2 ? nullptr : "gate is 0, 1 or 2";
   }
 
-  TESSERA_FN auto spec(auto bt, auto bk, auto bv) const {
+  template <class Host>
+  void prepare(Host& host, Tiles) {
+    scale = 1.f / std::sqrt(static_cast<float>(dk));
+    decays = decays_of_heads(host, gate == 1, heads);
+  }
+};
+
+template <class T>
+struct LinearAttention : LinearSizes {
+  static constexpr KernelInfo info{
+      .name = "linear_attention",
+      .summary = "linear attention by chunks: plain, decay of heads, gates of keys",
+      .math =
+          "S[t] = diag(exp(g[t])) S[t - 1] + k[t]^T v[t];  o[t] = q[t] S[t] / sqrt(dk);  s: S at "
+          "the end",
+      .cites = "arXiv:2006.16236, arXiv:2401.04658, arXiv:2312.06635"};
+  static constexpr bool exchanges = true;
+
+  static constexpr std::array cases{
+      Case{"aligned", {1, 2, 192, 64, 64, 0, 0}, {64, 64, 64, 0}},
+      Case{"decay, from a state", {2, 2, 128, 64, 64, 1, 1}, {64, 64, 64, 1}},
+      Case{"gates", {1, 2, 128, 64, 64, 2, 0}, {64, 64, 64, 0}},
+      Case{"ragged, gates, from a state", {1, 2, 100, 64, 64, 2, 1}, {64, 64, 64, 1}},
+      Case{"ragged, decay", {2, 1, 41, 64, 64, 1, 0}, {64, 64, 64, 0}},
+      Case{"degenerate", {1, 1, 1, 1, 1, 2, 1}, {1, 1, 1, 1}}};
+
+  TESSERA_FN auto spec(auto bt, auto bk, auto bv, auto state) const {
     auto step_block = [](auto b, auto h, auto i) { return at(b, h, i, 0); };
     auto head_block = [](auto b, auto h, auto) { return at(b, h, 0, 0); };
     const auto keys = shape(batch, heads, len, dk);
@@ -110,7 +122,7 @@ struct LinearAttention {
         in<T>("k", keys, of_keys, step_block).pad(0),
         in<T>("v", values, of_values, step_block).pad(0),
         in<float>("g", keys, of_keys, step_block).pad(0).uniform(-0.5, 0).when(gate == 2),
-        in<float>("s0", states, of_state, head_block).when(stateful != 0),
+        in<float>("s0", states, of_state, head_block).when(state),
         out<T>("o", values, of_values, step_block), out<float>("s", states, of_state, head_block),
         accum<float>("state", bv, bk), accum<float>("acc", bt, bv), vmem<T>("before", bv, bk),
         vmem<T>("keys", bt, bk));
@@ -134,7 +146,7 @@ struct LinearAttention {
     const auto rows = lesser(len - env.program_id(2) * q.rows, q.rows);
     if (env.first(2)) {
       *state = 0.f;  // (bv, bk) f32
-      if (stateful != 0) *state = *s0;
+      if (s0.there()) *state = *s0;
     }
     auto sum = load(full<float>(env, q.rows, q.cols, 0.f));  // (bt, bk) f32: A
     if (gate == 1) sum = load(cast<float>(min(row_ids(sum) + 1, rows)) * decays[env.program_id(1)]);
@@ -156,12 +168,6 @@ struct LinearAttention {
     *state = *state * exp(end);
     *state += dot(transpose(*v), *keys);
     if (env.last(2)) *s = *state;
-  }
-
-  template <class Host>
-  void prepare(Host& host, Tiles) {
-    scale = 1.f / std::sqrt(static_cast<float>(dk));
-    decays = decays_of_heads(host, gate == 1, heads);
   }
 };
 

@@ -37,7 +37,7 @@
 namespace tessera::kernels {
 
 template <class T>
-struct LinearAttentionDkv {
+struct LinearAttentionDkv : LinearSizes {
   static constexpr KernelInfo info{
       .name = "linear_attention_dkv",
       .summary = "gradients of linear_attention by its keys, values, gates and first state",
@@ -48,39 +48,15 @@ struct LinearAttentionDkv {
       .cites = "arXiv:2312.06635"};
   static constexpr bool exchanges = true;
 
-  int batch = 1;
-  int heads = 1;
-  int len = 0;
-  int dk = 0;
-  int dv = 0;
-  int gate = 0;
-  int stateful = 0;
-
-  float scale = 0;     ///< 1 / sqrt(dk)
-  Smem<float> decays;  ///< gate 1: g of each head
-
-  using Self = LinearAttentionDkv;
-  static constexpr auto sizes = params(
-      size("batch", &Self::batch, "sequences"), size("heads", &Self::heads, "heads"),
-      size("len", &Self::len, "steps"), size("dk", &Self::dk, "columns of q, k, g, dq, dk and dg"),
-      size("dv", &Self::dv, "columns of v, dout and dv"),
-      size("gate", &Self::gate, "0: none; 1: of heads (--input decays=); 2: input g, and dg"),
-      size("stateful", &Self::stateful, "1: from a gradient of the last state, to the first's"));
-  static constexpr auto tiles = tile_names(tile("bt"), tile("bk", "dk"), tile("bv", "dv"));
   static constexpr std::array cases{
-      Case{"aligned", {1, 2, 192, 64, 64, 0, 0}, {64, 64, 64}},
-      Case{"decay, from a state", {2, 2, 128, 64, 64, 1, 1}, {64, 64, 64}},
-      Case{"gates", {1, 2, 128, 64, 64, 2, 0}, {64, 64, 64}},
-      Case{"ragged, gates, from a state", {1, 2, 100, 64, 64, 2, 1}, {64, 64, 64}},
-      Case{"ragged, decay", {2, 1, 41, 64, 64, 1, 0}, {64, 64, 64}},
-      Case{"degenerate", {1, 1, 1, 1, 1, 2, 1}, {1, 1, 1}}};
+      Case{"aligned", {1, 2, 192, 64, 64, 0, 0}, {64, 64, 64, 0}},
+      Case{"decay, from a state", {2, 2, 128, 64, 64, 1, 1}, {64, 64, 64, 1}},
+      Case{"gates", {1, 2, 128, 64, 64, 2, 0}, {64, 64, 64, 0}},
+      Case{"ragged, gates, from a state", {1, 2, 100, 64, 64, 2, 1}, {64, 64, 64, 1}},
+      Case{"ragged, decay", {2, 1, 41, 64, 64, 1, 0}, {64, 64, 64, 0}},
+      Case{"degenerate", {1, 1, 1, 1, 1, 2, 1}, {1, 1, 1, 1}}};
 
-  const char* valid(Tiles t) const {
-    if (t[1] != dk || t[2] != dv) return "blocks have whole rows: bk = dk, bv = dv";
-    return gate >= 0 && gate <= 2 ? nullptr : "gate is 0, 1 or 2";
-  }
-
-  TESSERA_FN auto spec(auto bt, auto bk, auto bv) const {
+  TESSERA_FN auto spec(auto bt, auto bk, auto bv, auto state) const {
     const int chunks = ceil_div(len, bt);
     auto step_block = [chunks](auto b, auto h, auto i) { return at(b, h, chunks - 1 - i, 0); };
     auto head_block = [](auto b, auto h, auto) { return at(b, h, 0, 0); };
@@ -99,8 +75,8 @@ struct LinearAttentionDkv {
         in<T>("dout", values, of_values, step_block).pad(0),
         in<float>("g", keys, of_keys, step_block).pad(0).uniform(-0.5, 0).when(by_gates),
         in<T>("dq", keys, of_keys, step_block).pad(0).when(by_gates),
-        in<float>("ds", states, of_state, head_block).when(stateful != 0),
-        in<float>("s", states, of_state, head_block).when(by_gates && stateful != 0),
+        in<float>("ds", states, of_state, head_block).when(state),
+        in<float>("s", states, of_state, head_block).when(state).when(by_gates && stateful != 0),
         out<T>("dk", keys, of_keys, step_block), out<T>("dv", values, of_values, step_block),
         out<float>("dg", keys, of_keys, step_block).when(by_gates),
         out<float>("ds0", states, of_state, head_block).when(stateful != 0),
@@ -132,7 +108,7 @@ struct LinearAttentionDkv {
     if (env.first(2)) {
       *state = 0.f;  // (bv, bk) f32
       *carry = 0.f;  // (1, bk) f32
-      if (stateful != 0) {
+      if (ds.there()) {
         *state = *ds;
         if (gate == 2) *carry = col_sum(*s * *ds);
       }
@@ -168,15 +144,9 @@ struct LinearAttentionDkv {
     *queries = cast<T>(cast<float>(*q) * scale * exp(sum));
     *state = *state * exp(end);
     *state += dot(transpose(*dout), *queries);
-    if (stateful != 0) {
+    if (ds.there()) {
       if (env.last(2)) *ds0 = *state;
     }
-  }
-
-  template <class Host>
-  void prepare(Host& host, Tiles) {
-    scale = 1.f / std::sqrt(static_cast<float>(dk));
-    decays = decays_of_heads(host, gate == 1, heads);
   }
 };
 

@@ -31,7 +31,7 @@
 namespace tessera::kernels {
 
 template <class T>
-struct LinearAttentionDq {
+struct LinearAttentionDq : LinearSizes {
   static constexpr KernelInfo info{
       .name = "linear_attention_dq",
       .summary = "gradient of linear_attention by its queries",
@@ -39,38 +39,14 @@ struct LinearAttentionDq {
       .cites = "arXiv:2312.06635"};
   static constexpr bool exchanges = true;
 
-  int batch = 1;
-  int heads = 1;
-  int len = 0;
-  int dk = 0;
-  int dv = 0;
-  int gate = 0;
-  int stateful = 0;
-
-  float scale = 0;     ///< 1 / sqrt(dk)
-  Smem<float> decays;  ///< gate 1: g of each head
-
-  using Self = LinearAttentionDq;
-  static constexpr auto sizes =
-      params(size("batch", &Self::batch, "sequences"), size("heads", &Self::heads, "heads"),
-             size("len", &Self::len, "steps"), size("dk", &Self::dk, "columns of k, g and dq"),
-             size("dv", &Self::dv, "columns of v and dout"),
-             size("gate", &Self::gate, "0: none; 1: of heads (--input decays=); 2: input g"),
-             size("stateful", &Self::stateful, "1: from a state, input s0"));
-  static constexpr auto tiles = tile_names(tile("bt"), tile("bk", "dk"), tile("bv", "dv"));
   static constexpr std::array cases{
-      Case{"aligned", {1, 2, 192, 64, 64, 0, 0}, {64, 64, 64}},
-      Case{"decay, from a state", {2, 2, 128, 64, 64, 1, 1}, {64, 64, 64}},
-      Case{"ragged, gates, from a state", {1, 2, 100, 64, 64, 2, 1}, {64, 64, 64}},
-      Case{"ragged, decay", {2, 1, 41, 64, 64, 1, 0}, {64, 64, 64}},
-      Case{"degenerate", {1, 1, 1, 1, 1, 2, 1}, {1, 1, 1}}};
+      Case{"aligned", {1, 2, 192, 64, 64, 0, 0}, {64, 64, 64, 0}},
+      Case{"decay, from a state", {2, 2, 128, 64, 64, 1, 1}, {64, 64, 64, 1}},
+      Case{"ragged, gates, from a state", {1, 2, 100, 64, 64, 2, 1}, {64, 64, 64, 1}},
+      Case{"ragged, decay", {2, 1, 41, 64, 64, 1, 0}, {64, 64, 64, 0}},
+      Case{"degenerate", {1, 1, 1, 1, 1, 2, 1}, {1, 1, 1, 1}}};
 
-  const char* valid(Tiles t) const {
-    if (t[1] != dk || t[2] != dv) return "blocks have whole rows: bk = dk, bv = dv";
-    return gate >= 0 && gate <= 2 ? nullptr : "gate is 0, 1 or 2";
-  }
-
-  TESSERA_FN auto spec(auto bt, auto bk, auto bv) const {
+  TESSERA_FN auto spec(auto bt, auto bk, auto bv, auto state) const {
     auto step_block = [](auto b, auto h, auto i) { return at(b, h, i, 0); };
     auto head_block = [](auto b, auto h, auto) { return at(b, h, 0, 0); };
     const auto keys = shape(batch, heads, len, dk);
@@ -85,7 +61,7 @@ struct LinearAttentionDq {
         in<T>("v", values, of_values, step_block).pad(0),
         in<T>("dout", values, of_values, step_block).pad(0),
         in<float>("g", keys, of_keys, step_block).pad(0).uniform(-0.5, 0).when(gate == 2),
-        in<float>("s0", states, block(squeezed, squeezed, bv, bk), head_block).when(stateful != 0),
+        in<float>("s0", states, block(squeezed, squeezed, bv, bk), head_block).when(state),
         out<T>("dq", keys, of_keys, step_block), accum<float>("state", bv, bk),
         vmem<T>("before", bv, bk), vmem<T>("keys", bt, bk));
   }
@@ -107,7 +83,7 @@ struct LinearAttentionDq {
     const auto rows = lesser(len - env.program_id(2) * k.rows, k.rows);
     if (env.first(2)) {
       *state = 0.f;  // (bv, bk) f32
-      if (stateful != 0) *state = *s0;
+      if (s0.there()) *state = *s0;
     }
     auto sum = load(full<float>(env, k.rows, k.cols, 0.f));  // (bt, bk) f32: A
     if (gate == 1) sum = load(cast<float>(min(row_ids(sum) + 1, rows)) * decays[env.program_id(1)]);
@@ -126,12 +102,6 @@ struct LinearAttentionDq {
     *keys = cast<T>(cast<float>(*k) * exp(end - sum));
     *state = *state * exp(end);
     *state += dot(transpose(*v), *keys);
-  }
-
-  template <class Host>
-  void prepare(Host& host, Tiles) {
-    scale = 1.f / std::sqrt(static_cast<float>(dk));
-    decays = decays_of_heads(host, gate == 1, heads);
   }
 };
 

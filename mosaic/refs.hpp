@@ -156,6 +156,7 @@ class BlockRef {
 
   explicit BlockRef(const Operand& op) : rows(op.rows), cols(op.cols), part_(whole(op)) {}
 
+  bool there() const { return part_.of->present; }
   auto operator*() const {
     if (!part_.of->present) fail_absent(*part_.of);
     if constexpr (kRole == Role::in)

@@ -74,9 +74,20 @@ std::vector<Expected> attention_with_lse(const Tensor& q, const Tensor& k, const
         s = mask.softcap * std::tanh(s / mask.softcap);
         error += 4 * kU32 * std::abs(s);  // tanh does not enlarge an error
       }
+      if (mask.bias != nullptr) {
+        const double added = mask.bias->values[row * kv_len + j];
+        s += added;
+        error += kU32 * (4 * std::abs(added) + 5 * std::abs(s));
+      }
       scores.push_back({j, s, error});
       top = std::max(top, s);
       bottom = std::min(bottom, s);
+    }
+    if (mask.sinks != nullptr) {  // behind the keys, and of no value
+      const double sink = mask.sinks->values[h];
+      scores.push_back({kv_len, sink, 4 * kU32 * std::abs(sink)});
+      top = std::max(top, sink);
+      bottom = std::min(bottom, sink);
     }
     if (scores.empty()) {
       lse.value.values[row] = -INFINITY;
@@ -104,6 +115,7 @@ std::vector<Expected> attention_with_lse(const Tensor& q, const Tensor& k, const
       double o = 0;
       double o_error = 0;
       for (const auto& x : scores) {
+        if (x.key == kv_len) continue;
         const double pv = std::exp(x.s - top) * v.values[(kv_head * kv_len + x.key) * d + c];
         o += pv;
         o_error += std::abs(pv) *

@@ -23,6 +23,8 @@ struct AttentionMask {
   std::vector<int> kv_lengths;         ///< per batch entry
   std::vector<int> q_segments;         ///< batch x q_len, or empty
   std::vector<int> kv_segments;        ///< batch x kv_len, or empty
+  const Tensor* sinks = nullptr;       ///< (heads, 1, 1): logits without a value
+  const Tensor* bias = nullptr;        ///< (batch, heads, q_len, kv_len): added to capped scores
   bool probabilities_in_bf16 = false;  ///< the kernel rounds p to bf16 before the second product
   const DenseMask* dense = nullptr;    ///< in place of all that is above
 };
@@ -31,11 +33,11 @@ struct AttentionMask {
 bool sees(const AttentionMask& mask, std::size_t b, int i, int j, std::size_t q_len,
           std::size_t kv_len);
 
-/// softmax(mask(cap(q k^T / sqrt d))) v: q (batch, heads, q_len, d), k, v (batch, kv_heads, kv_len,
-/// d). A query that sees no key gives zeros.
+/// softmax(mask(cap(q k^T / sqrt d) + bias)) v: q (batch, heads, q_len, d), k, v (batch, kv_heads,
+/// kv_len, d). A query that sees no key gives zeros.
 Expected attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionMask& mask);
 /// The same, and the log of each row's sum of exps of scores (batch, heads, q_len, 1): -inf where
-/// no key is seen.
+/// no key is seen; with sinks, those count among the exps.
 std::vector<Expected> attention_with_lse(const Tensor& q, const Tensor& k, const Tensor& v,
                                          const AttentionMask& mask);
 /// Attention under a mask, and its lse: shapes as attention_with_lse.
@@ -67,8 +69,8 @@ std::vector<Expected> ragged_paged_attention(const Tensor& q, const Tensor& k_ne
 /// Parts of attention (batch, parts, rows, d) put together by their lse (batch, parts, rows, 1).
 Expected attention_merge(const Tensor& part, const Tensor& lse);
 
-/// The gradients of attention by q, by k and by v, from its lse and from delta, the products of the
-/// rows of dout and o: both of batch x heads x q_len elements.
+/// The gradients of attention by q, by k, by v and by its bias, if it has one, from its lse and
+/// from delta, the products of the rows of dout and o: both of batch x heads x q_len elements.
 std::vector<Expected> attention_grad(const Tensor& q, const Tensor& k, const Tensor& v,
                                      const Tensor& dout, const Tensor& lse, const Tensor& delta,
                                      const AttentionMask& mask);

@@ -25,6 +25,8 @@ std::vector<Expected> attention_grad(const Tensor& q, const Tensor& k, const Ten
   Expected dq{zeros(q), zeros(q)};
   Expected dk{zeros(k), zeros(k)};
   Expected dv{zeros(v), zeros(v)};
+  Expected dbias;
+  if (mask.bias != nullptr) dbias = {zeros(*mask.bias), zeros(*mask.bias)};
   // Sums of products in any order: of all queries of a group, or of all keys.
   const double of_queries = static_cast<double>(q_len * group) + 4;
   const double of_keys = static_cast<double>(kv_len) + 4;
@@ -57,6 +59,11 @@ std::vector<Expected> attention_grad(const Tensor& q, const Tensor& k, const Ten
         slope = 1 - capped * capped;
         slope_error = (2 * std::abs(capped) + off) * off + 3 * kU32;
       }
+      if (mask.bias != nullptr) {
+        const double added = mask.bias->values[row * kv_len + j];
+        s += added;
+        s_error += kU32 * (4 * std::abs(added) + 5 * std::abs(s));
+      }
       const double p = std::exp(s - lse.values[row]);
       // The exponent, in base 2, is a product, a product and their sum.
       const double exponent_error = s_error + 4 * kU32 * (std::abs(s) + std::abs(lse.values[row]));
@@ -67,6 +74,12 @@ std::vector<Expected> attention_grad(const Tensor& q, const Tensor& k, const Ten
       const double ds_error =
           (p_error * (std::abs(inner) + inner_error) + p * inner_error) * (slope + slope_error) +
           p * std::abs(inner) * slope_error + 3 * kU32 * std::abs(ds);
+      if (mask.bias != nullptr) {
+        dbias.value.values[row * kv_len + j] = p * inner;
+        dbias.error.values[row * kv_len + j] = p_error * (std::abs(inner) + inner_error) +
+                                               p * inner_error + 2 * kU32 * std::abs(p * inner) +
+                                               0x1p-140;
+      }
       // Rounded to T, then factors of sums.
       const double p_off = p_error + rounded * (p + p_error);
       const double ds_off = ds_error + rounded * (std::abs(ds) + ds_error);
@@ -86,7 +99,9 @@ std::vector<Expected> attention_grad(const Tensor& q, const Tensor& k, const Ten
       }
     }
   }
-  return {dq, dk, dv};
+  std::vector<Expected> all{dq, dk, dv};
+  if (mask.bias != nullptr) all.push_back(dbias);
+  return all;
 }
 
 }  // namespace tessera::reference

@@ -18,6 +18,8 @@ std::vector<reference::Expected> attention_oracle(const FlashAttention<T>& kerne
     mask.q_segments = integers_of(in["q_seg"]);
     mask.kv_segments = integers_of(in["kv_seg"]);
   }
+  if (kernel.sinks != 0) mask.sinks = &in["sink"];
+  if (kernel.bias != 0) mask.bias = &in["bias"];
   mask.probabilities_in_bf16 = kBytes<T> == 2;
   std::vector<reference::Expected> results =
       reference::attention_with_lse(in["q"], in["k"], in["v"], mask);

@@ -6,10 +6,11 @@
 
 namespace tessera::kernels::entries {
 
-/// dq, dk and dv, of either of the kernels that make them.
+/// dq, dk, dv and, with a bias, its gradient, of either of the kernels that make them.
 template <class Kernel>
 std::vector<reference::Expected> attention_gradients(const Kernel& k, bool bf16_factors,
-                                                     const OracleInputs& in) {
+                                                     const OracleInputs& in,
+                                                     const reference::Tensor* bias) {
   reference::AttentionMask mask;
   mask.causal = k.causal != 0;
   mask.window = k.window;
@@ -19,13 +20,17 @@ std::vector<reference::Expected> attention_gradients(const Kernel& k, bool bf16_
     mask.q_segments = integers_of(in["q_seg"]);
     mask.kv_segments = integers_of(in["kv_seg"]);
   }
+  mask.bias = bias;
   mask.probabilities_in_bf16 = bf16_factors;
   return reference::attention_grad(in["q"], in["k"], in["v"], in["dout"], in["lse"], in["delta"],
                                    mask);
 }
 template <class T>
-reference::Expected dq_oracle(const FlashAttentionDq<T>& k, const OracleInputs& in) {
-  return attention_gradients(k, kBytes<T> == 2, in)[0];
+std::vector<reference::Expected> dq_oracle(const FlashAttentionDq<T>& k, const OracleInputs& in) {
+  std::vector<reference::Expected> all =
+      attention_gradients(k, kBytes<T> == 2, in, k.bias != 0 ? &in["bias"] : nullptr);
+  all.erase(all.begin() + 1, all.begin() + 3);
+  return all;
 }
 
 constexpr auto flash_attention_dq =

@@ -70,8 +70,9 @@ template <class T>
 TESSERA_FN constexpr auto batch_operand(const Scalars<T>& s, int) {
   return s;
 }
-template <Role kRole, class T, class... E, class Map>
-TESSERA_FN constexpr auto batch_operand(const Operand<kRole, T, BlockDims<E...>, Map>& op, int n) {
+template <Role kRole, class T, class... E, class Map, Presence kPresence>
+TESSERA_FN constexpr auto batch_operand(
+    const Operand<kRole, T, BlockDims<E...>, Map, kPresence>& op, int n) {
   if constexpr (std::is_same_v<Map, NoMap>) {
     return op;
   } else {
@@ -79,11 +80,11 @@ TESSERA_FN constexpr auto batch_operand(const Operand<kRole, T, BlockDims<E...>,
     for (int d = 0; d < op.shape.rank; ++d) array.push_back(op.shape[d]);
     auto map = [inner = op.map](auto b, auto... ids) { return prepend_index(b, inner(ids...)); };
     using Block = BlockDims<Squeezed, E...>;
-    return Operand<kRole, T, Block, decltype(map)>{
+    return Operand<kRole, T, Block, decltype(map), kPresence>{
         op.name,   array,        Block{std::tuple_cat(std::tuple<Squeezed>{}, op.block.extents)},
         map,       op.buffers,   op.present,
         op.padded, op.pad_value, op.alias,
-        op.same,   op.spread};
+        op.same,   op.spread,    op.built};
   }
 }
 

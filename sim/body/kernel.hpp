@@ -37,7 +37,7 @@ struct KernelInfo {
 };
 
 inline constexpr int kMaxParams = 24;
-inline constexpr int kMaxTiles = 4;
+inline constexpr int kMaxTiles = 6;
 
 template <class K>
 struct SizeParam {

@@ -17,6 +17,10 @@
 // unless c, .aliases("x") an output that overwrites the array of input x, .same_as("x") an input
 // whose array is that of input x, by blocks of its own, .uniform(lo, hi) what made-up arrays of an
 // input hold.
+//
+// .when(tile), of a tile size of the kernel's: an input absent by type where it is 0. A GPU's build
+// knows tile sizes, and keeps no slot for it; of one that a condition makes absent it does. The
+// body asks if (ref.there()), and what is behind it is not in that instance.
 #pragma once
 
 #include <array>
@@ -149,10 +153,14 @@ constexpr bool is_semaphore(Role r) { return r == Role::dma_sem || r == Role::se
 /// Operands that the body sees as a block: a tile to load and store.
 constexpr bool is_block(Role r) { return !in_hbm(r) && !is_semaphore(r); }
 
-template <Role kRoleOf, class T, class Block, class Map>
+/// Who knows whether an operand is there: the run, or its type (`.when(tile)`).
+enum class Presence : std::uint8_t { of_run, by_type, absent_by_type };
+
+template <Role kRoleOf, class T, class Block, class Map, Presence kPresenceOf = Presence::of_run>
 struct Operand {
   using Element = T;
   static constexpr Role kRole = kRoleOf;
+  static constexpr Presence kPresence = kPresenceOf;
   static constexpr bool kPassed = true;
   Name name;
   Shape shape;
@@ -165,6 +173,7 @@ struct Operand {
   const char* alias = nullptr;  ///< of an output: the input whose array it overwrites
   const char* same = nullptr;   ///< of an input: the input before it whose array it is
   Spread spread{};
+  bool built = true;  ///< false: the build for these tile sizes does not have it
 
   TESSERA_FN constexpr Operand buffered(int slots) const {
     Operand o = *this;
@@ -199,6 +208,21 @@ struct Operand {
     Operand o = *this;
     o.present = condition;
     return o;
+  }
+  /// A tile size: where those are constants, by type.
+  TESSERA_FN constexpr Operand when(int tile) const {
+    static_assert(kRole == Role::in, "an input is absent by type");
+    Operand o = *this;
+    o.present = o.built = tile != 0;
+    return o;
+  }
+  template <int N>
+  TESSERA_FN constexpr auto when(Int<N> tile) const {
+    constexpr Presence kOf = N != 0 ? Presence::by_type : Presence::absent_by_type;
+    const Operand o = when(static_cast<int>(tile));
+    return Operand<kRole, T, Block, Map, kOf>{o.name,    o.shape,   o.block,  o.map,
+                                              o.buffers, o.present, o.padded, o.pad_value,
+                                              o.alias,   o.same,    o.spread, o.built};
   }
 };
 

@@ -86,6 +86,7 @@ class CountedRef {
   CountedRef(Buffer& buffer, const OperandPlan& plan)
       : rows(plan.rows), cols(plan.cols), buffer_(&buffer), plan_(&plan) {}
 
+  bool there() const { return plan_->present; }
   auto operator*() const {
     if (!plan_->present) fail_absent(*plan_);
     if constexpr (kRole == Role::in)

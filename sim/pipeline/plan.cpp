@@ -76,6 +76,7 @@ std::string block_shape_fault(const OperandPlan& op, const DeviceSpec& device) {
 }
 
 cta::Operand cta_operand(const OperandPlan& op) {
+  if (!op.built) return {};
   cta::Operand o{.role = op.role, .dtype = op.dtype, .of_cell = op.of_cell};
   if (is_block(op.role)) {
     o.rows = op.rows;

@@ -233,6 +233,7 @@ class BlockRef {
         block_(&block),
         generation_(block.generation) {}
 
+  bool there() const { return block_->plan->present; }
   auto operator*() const {
     static_assert(kRole != Role::smem, "SMEM is read by element: ref[i]");
     check_scope();

@@ -23,6 +23,7 @@ OperandPlan operand_plan(const Declared& op, const DeviceSpec& device) {
   p.array = op.array;
   p.buffers = op.buffers;
   p.present = op.present;
+  p.built = op.built;
   p.padded = op.padded;
   p.pad_value = op.pad_value;
   p.alias = op.alias;

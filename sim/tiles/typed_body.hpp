@@ -40,6 +40,7 @@ struct Declared {
   const char* alias = nullptr;
   const char* same = nullptr;
   Spread spread;
+  bool built = true;
 };
 /// A plan of it without its block.
 OperandPlan operand_plan(const Declared& op, const DeviceSpec& device);
@@ -48,7 +49,7 @@ template <class Op>
 OperandPlan operand_plan(const Op& op, const DeviceSpec& device) {
   OperandPlan p = operand_plan(
       Declared{Op::kRole, kDTypeOf<typename Op::Element>, op.name, op.shape, op.buffers, op.present,
-               op.padded, op.pad_value, op.alias, op.same, op.spread},
+               op.padded, op.pad_value, op.alias, op.same, op.spread, op.built},
       device);
   std::apply(
       [&](const auto&... e) {

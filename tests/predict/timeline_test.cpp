@@ -7,6 +7,7 @@
 #include "predict/l2_cache.hpp"
 #include "predict/timeline.hpp"
 #include "sim/body/cta.hpp"
+#include "sim/pipeline/cta_operands.hpp"
 #include "tests/predict/counted.hpp"
 
 using namespace tessera;
@@ -60,6 +61,34 @@ TEST_CASE("launches have the shape that a GPU reported", "[predict]") {
     ++checked;
   }
   CHECK(checked > (with_bf16 ? 200 : 20));
+}
+
+TEST_CASE("an input that is absent by type takes nothing of a launch", "[predict]") {
+  const Kernels& kernels = builtin_kernels();
+  const auto launches = [&](const std::string& run, const char* input) {
+    const Outcome outcome = counted(kernels, run, "h100", 0);
+    REQUIRE(outcome.result.ok());
+    const Plan& plan = outcome.result.plan;
+    std::vector<cta::Operand> without = cta_operands(plan);
+    for (std::size_t i = 0; i < plan.operands.size(); ++i) {
+      if (plan.operands[i].name == input) without.erase(without.begin() + static_cast<int>(i));
+    }
+    REQUIRE(without.size() + 1 == plan.operands.size());
+    return std::pair{launch_of(plan).shared_bytes,
+                     cta::launch_of(cta_view(plan, without), cta::kSm90).shared_bytes};
+  };
+  const std::string flash = "flash_attention bq=64 bk=64 bd=64 ";
+  const std::string linear = "linear_attention len=128 stateful=";
+  for (const auto& [absent, there, input] :
+       {std::tuple{flash + "sinks=0", flash + "sinks=1", "sink"},
+        std::tuple{flash + "bias=0", flash + "bias=1", "bias"},
+        std::tuple{linear + "0", linear + "1", "s0"}}) {
+    CAPTURE(input);
+    const auto [bytes, bytes_of_others] = launches(absent, input);
+    CHECK(bytes == bytes_of_others);
+    const auto [more, of_others] = launches(there, input);
+    CHECK(more != of_others);
+  }
 }
 
 TEST_CASE("collectives fit a GPU whose shared memory their scratch does not", "[predict]") {

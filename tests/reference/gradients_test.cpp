@@ -111,8 +111,13 @@ TEST_CASE("the gradients of attention are those of its forward pass", "[referenc
   window.softcap = 1.5;
   AttentionMask unseen = full;  // by anybody
   unseen.kv_lengths = {0, 3};
-  for (const AttentionMask& mask : {full, causal, window, unseen}) {
-    CAPTURE(mask.causal, mask.window, mask.softcap, mask.kv_lengths[0]);
+  const Tensor bias = random_tensor({2, 4, 5, 6}, 5);
+  AttentionMask biased = causal;
+  biased.bias = &bias;
+  AttentionMask biased_window = window;
+  biased_window.bias = &bias;
+  for (const AttentionMask& mask : {full, causal, window, unseen, biased, biased_window}) {
+    CAPTURE(mask.causal, mask.window, mask.softcap, mask.kv_lengths[0], mask.bias != nullptr);
     const auto loss = [&](const Tensor& queries, const Tensor& keys, const Tensor& values) {
       return weighted(attention(queries, keys, values, mask).value, dout);
     };
@@ -127,6 +132,12 @@ TEST_CASE("the gradients of attention are those of its forward pass", "[referenc
     check_gradient(stated[0].value.values, q, [&](const Tensor& at) { return loss(at, k, v); });
     check_gradient(stated[1].value.values, k, [&](const Tensor& at) { return loss(q, at, v); });
     check_gradient(stated[2].value.values, v, [&](const Tensor& at) { return loss(q, k, at); });
+    if (mask.bias == nullptr) continue;
+    check_gradient(stated[3].value.values, bias, [&](const Tensor& at) {
+      AttentionMask other = mask;
+      other.bias = &at;
+      return weighted(attention(q, k, v, other).value, dout);
+    });
   }
 }
 
