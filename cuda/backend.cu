@@ -1,6 +1,7 @@
 #include <chrono>
 #include <cstdio>
 #include <fstream>
+#include <optional>
 #include <thread>
 
 #include "cuda/c_api.hpp"
@@ -49,7 +50,8 @@ void DeviceArray::fill(const void* data, const std::string& what) const {
 
 namespace {
 
-CUtensorMapDataType map_type(DType dtype) {
+/// What the copy engine calls the elements: of what it fills with zeros their size alone counts.
+std::optional<CUtensorMapDataType> map_type(DType dtype) {
   switch (dtype) {
     case DType::f32:
       return CU_TENSOR_MAP_DATA_TYPE_FLOAT32;
@@ -59,8 +61,18 @@ CUtensorMapDataType map_type(DType dtype) {
       return CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
     case DType::i32:
       return CU_TENSOR_MAP_DATA_TYPE_INT32;
+    case DType::u32:
+      return CU_TENSOR_MAP_DATA_TYPE_UINT32;
     default:
+      break;
+  }
+  switch (bit_width(dtype)) {
+    case 8:
       return CU_TENSOR_MAP_DATA_TYPE_UINT8;
+    case 16:
+      return CU_TENSOR_MAP_DATA_TYPE_UINT16;
+    default:
+      return std::nullopt;
   }
 }
 
@@ -83,11 +95,10 @@ Encode tensor_map_encoder() {
 
 bool encode_map(const MapRequest& request, CUtensorMap& map, const std::string& what) {
   const int rank = request.shape.rank;
-  const CUtensorMapDataType type = map_type(request.dtype);
+  const std::optional<CUtensorMapDataType> type = map_type(request.dtype);
   Shape stored = request.shape;
   stored[rank - 1] = request.row_elems > 0 ? request.row_elems : stored[rank - 1];
-  if (type == CU_TENSOR_MAP_DATA_TYPE_UINT8 || !cta::is_mappable(stored, request.dtype))
-    return false;
+  if (!type || !cta::is_mappable(stored, request.dtype)) return false;
   cuuint64_t extents[5];
   cuuint64_t strides[5];
   cuuint32_t box[5];
@@ -102,8 +113,8 @@ bool encode_map(const MapRequest& request, CUtensorMap& map, const std::string& 
   }
   if (reinterpret_cast<std::uintptr_t>(request.array) % 16 != 0) return false;
   const CUresult result = tensor_map_encoder()(
-      &map, type, static_cast<cuuint32_t>(rank), const_cast<void*>(request.array), extents, strides,
-      box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
+      &map, *type, static_cast<cuuint32_t>(rank), const_cast<void*>(request.array), extents,
+      strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
       request.swizzled ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_NONE,
       CU_TENSOR_MAP_L2_PROMOTION_NONE, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   if (result != CUDA_SUCCESS)
