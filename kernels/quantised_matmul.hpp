@@ -254,34 +254,15 @@ struct QuantisedProduct {
   TESSERA_FN void operator()(Env& env, X x, Codes codes, Scale scale, Zero zero, Exponent exponent,
                              Scale8 scale8, TensorScale tensor_scale, O o, Part part, W w,
                              Acc acc) const {
-    if (env.first(3)) *acc = 0.f;      // (bm, bn) f32
-    const auto factor = [&](auto g) {  // of a group, (1, bn) f32
-      if (of_exponents()) return load(Power{}(*exponent.at(g)));
-      if (of_scale8()) return load(E4m3{}(*scale8.at(g)) * *tensor_scale);
-      return load(*scale.at(g));
-    };
+    if (env.first(3)) *acc = 0.f;  // (bm, bn) f32
+    const auto factor = factors(scale, exponent, scale8, tensor_scale);
     const auto of_x = of_each(x.cols, scale.rows);
-    const auto of_codes = of_each(codes.rows, scale.rows);
     if (in_sums(x.rows, of_x, scale.rows)) {
-      const auto add_group = [&](const auto& columns, const auto& stored, auto g) {
-        with_values(stored, [&](const auto& values) {
-          const auto sums = load(dot(columns, cast<T>(values)));  // (bm, bn) f32
-          if (affine()) {
-            const auto total = load(row_total(columns) * -1.f);  // (bm, 1)
-            *acc = fma(fma(*zero.at(g), total, sums), factor(g), *acc);
-          } else {
-            *acc = fma(sums, factor(g), *acc);
-          }
-        });
-      };
       // A block as it lies, where it is one group's.
       if (scale.rows == 1)
-        add_group(*x, *codes, 0);
+        with_values(*codes, add_group(*x, zero, factor, acc, 0));
       else if constexpr (known<decltype(scale.rows)>() != 1 && known<decltype(x.rows)>() < 64)
-        each(scale.rows, [&](auto g) {
-          add_group(*x.col_range(g * of_x, of_x), *codes.row_range(g * of_codes, of_codes),
-                    lesser(g, last_group(env, scale.rows)));
-        });
+        add_groups<0>(scale.rows, x, codes, zero, factor, acc, last_group(env, scale.rows));
     } else if constexpr (known<decltype(w.rows)>() != 1) {
       // Beyond the last group x is zero.
       const auto last = last_group(env, scale.rows);
@@ -309,6 +290,51 @@ struct QuantisedProduct {
         *part = *acc;  // (bm, bn) f32
     }
   }
+  // Not lambdas: what is called at several places nvcc would not inline, and what a lambda
+  // captures, accumulators and the spec, lie in memory then.
+  /// Of a group: (1, bn) f32.
+  template <class Scale, class Exponent, class Scale8, class TensorScale>
+  struct Factors {
+    const QuantisedProduct& kernel;
+    Scale scale;
+    Exponent exponent;
+    Scale8 scale8;
+    TensorScale tensor_scale;
+    TESSERA_FN auto operator()(auto g) const {
+      if (kernel.of_exponents()) return load(Power{}(*exponent.at(g)));
+      if (kernel.of_scale8()) return load(E4m3{}(*scale8.at(g)) * *tensor_scale);
+      return load(*scale.at(g));
+    }
+  };
+  template <class Scale, class Exponent, class Scale8, class TensorScale>
+  TESSERA_FN auto factors(Scale scale, Exponent exponent, Scale8 scale8,
+                          TensorScale tensor_scale) const {
+    return Factors<Scale, Exponent, Scale8, TensorScale>{*this, scale, exponent, scale8,
+                                                         tensor_scale};
+  }
+  /// Adds what a group's columns of x and values give.
+  template <class X, class Zero, class Factor, class Acc, class G>
+  struct AddGroup {
+    const QuantisedProduct& kernel;
+    X columns;
+    Zero zero;
+    Factor factor;
+    Acc acc;
+    G g;
+    TESSERA_FN void operator()(const auto& values) const {
+      const auto sums = load(dot(columns, cast<T>(values)));  // (bm, bn) f32
+      if (kernel.affine()) {
+        const auto total = load(row_total(columns) * -1.f);  // (bm, 1)
+        *acc = fma(fma(*zero.at(g), total, sums), factor(g), *acc);
+      } else {
+        *acc = fma(sums, factor(g), *acc);
+      }
+    }
+  };
+  template <class X, class Zero, class Factor, class Acc, class G>
+  TESSERA_FN auto add_group(X columns, Zero zero, Factor factor, Acc acc, G g) const {
+    return AddGroup<X, Zero, Factor, Acc, G>{*this, columns, zero, factor, acc, g};
+  }
   /// Of those of a block, what an array has.
   template <class Env>
   TESSERA_FN auto last_group(const Env& env, int groups) const {
@@ -322,21 +348,25 @@ struct QuantisedProduct {
     else
       return 0;
   }
-  /// f(0), f(1), ...
-  template <class F>
-  TESSERA_FN static void each(int count, F f) {
-    for (int g = 0; g < count; ++g) f(g);
-  }
-  template <int kCount, class F>
-  TESSERA_FN static void each(Int<kCount>, F f) {
-    each_from<0, kCount>(f);
-  }
-  template <int kG, int kCount, class F>
-  TESSERA_FN static void each_from(F& f) {
-    if constexpr (kG < kCount) {
-      f(kG);
-      each_from<kG + 1, kCount>(f);
+  /// Group after group of a block.
+  template <int kG, class Groups, class X, class Codes, class Zero, class Factor, class Acc,
+            class Last>
+  TESSERA_FN void add_groups(Groups groups, X x, Codes codes, Zero zero, Factor factor, Acc acc,
+                             Last last) const {
+    if constexpr (known<Groups>() == 0) {
+      for (int g = 0; g < groups; ++g) add_group_at(g, groups, x, codes, zero, factor, acc, last);
+    } else if constexpr (kG < known<Groups>()) {
+      add_group_at(kG, groups, x, codes, zero, factor, acc, last);
+      add_groups<kG + 1>(groups, x, codes, zero, factor, acc, last);
     }
+  }
+  template <class Groups, class X, class Codes, class Zero, class Factor, class Acc, class Last>
+  TESSERA_FN void add_group_at(int g, Groups groups, X x, Codes codes, Zero zero, Factor factor,
+                               Acc acc, Last last) const {
+    const auto of_x = of_each(x.cols, groups);
+    const auto of_codes = of_each(codes.rows, groups);
+    with_values(*codes.row_range(g * of_codes, of_codes),
+                add_group(*x.col_range(g * of_x, of_x), zero, factor, acc, lesser(g, last)));
   }
 
   template <class Host>
