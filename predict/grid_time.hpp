@@ -1,33 +1,60 @@
-// How long a GPU takes at least for a grid of programs of which totals alone are known, as of a
-// Triton launch: what its programs asked of memory and computed.
+// How long a GPU takes for a grid of programs of which totals alone are known, as of a Triton
+// launch: what its programs ask of memory, wait for and compute.
 //
-// The launch itself and the first load's way, then the slowest of: the bytes touched at DRAM's
-// rate, the bytes asked for at the L2's, and of the SM with the most programs their bytes and their
-// FLOP. Constants are those of gpu_timeline.cpp. Left out: how many programs share an SM, warps,
-// pipelining within a program, sectors that a warp asks for and does not use, functions. So it
-// ranks block shapes and grids, and says nothing about num_warps and num_stages.
+// As many programs share an SM as their warps, registers and shared memory leave room for. An SM is
+// busy with the loads and stores of its programs, with products and with elementwise work; a
+// program waits besides for each round of loads and for each reduction among its lanes, which only
+// its neighbours hide; loads of a loop that multiplies come num_stages ahead. DRAM gives and takes
+// what predict/grid_bytes.hpp says, from an L2 that is empty, as triton.testing.do_bench has it.
+//
+// Constants are fitted to 130 launches on an H200 (predict/ACCURACY.md). Registers and shared memory
+// are estimated where the compiler has not been asked. Left out: accesses that Triton cannot make
+// wide, spills, what descriptors bring.
 #pragma once
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "memory_model/device_spec.hpp"
 
 namespace tessera::predict {
 
+/// Loads that are on their way together.
+struct GridRound {
+  std::int64_t times = 0;  ///< in all programs
+  bool products = false;   ///< of a loop that multiplies matrices
+};
+
 struct GridWork {
   std::int64_t programs = 0;
+  int warps = 4;                     ///< of a program
+  int stages = 3;                    ///< for which loops that multiply load ahead
+  int registers = 0;                 ///< of a thread; 0: to be estimated
+  std::int64_t shared_bytes = -1;    ///< of a program; -1: to be estimated
   std::int64_t requested_bytes = 0;  ///< by loads and stores
-  std::int64_t touched_bytes = 0;    ///< each once
-  std::int64_t flops = 0;
-  double flops_per_second = 0;  ///< of the device, for these
+  std::int64_t flops = 0;            ///< those of products too
+  std::int64_t product_flops = 0;
+  double product_flops_per_second = 0;  ///< of the device, for these; 0: not known
+  std::int64_t functions = 0;           ///< exp and its kin, of elements
+  std::int64_t reductions = 0;          ///< among the lanes of a program
+  std::vector<GridRound> rounds = {};
+  // Of a program's tensors, elements and bytes.
+  std::int64_t product_rows = 0;
+  std::int64_t accumulators = 0;
+  std::int64_t operand_bytes = 0;  ///< that a turn of its products' loop loads
+  std::int64_t tile_elements = 0;  ///< of the largest that is loaded
 };
 
 struct GridTime {
   double seconds = 0;  ///< 0: not known
-  std::string binds;   ///< "HBM", "L2", "an SM's loads and stores", "FLOP"; why, if not known
+  std::string binds;   ///< "DRAM", "SMs", "latency"; why, if not known
 };
 
-GridTime grid_time(const DeviceSpec& device, const GridWork& work);
+/// Programs that an SM has at once.
+int resident_programs(const DeviceSpec& device, const GridWork& work);
+
+/// `dram_bytes`: read and written.
+GridTime grid_time(const DeviceSpec& device, const GridWork& work, double dram_bytes);
 
 }  // namespace tessera::predict

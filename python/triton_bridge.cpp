@@ -246,8 +246,16 @@ NB_MODULE(_triton, m) {
   m.def("any_undefined", &live::any_declared_undefined);
   m.def("undefined", [](std::int64_t base) { return live::declared_undefined(address(base)); });
   nb::class_<Specialisation>(m, "Specialisation")
-      .def(nb::init<std::string, std::string, bool, std::string>(), nb::arg("ttir"),
-           nb::arg("name"), nb::arg("fusion"), nb::arg("layouts") = "")
+      .def(
+          "__init__",
+          [](Specialisation* made, std::string ttir, std::string name, bool fusion,
+             std::string layouts, int warps, int stages, int registers, std::int64_t shared_bytes) {
+            new (made) Specialisation(std::move(ttir), std::move(name), fusion, std::move(layouts),
+                                      {warps, stages, registers, shared_bytes});
+          },
+          nb::arg("ttir"), nb::arg("name"), nb::arg("fusion"), nb::arg("layouts") = "",
+          nb::arg("warps") = 4, nb::arg("stages") = 3, nb::arg("registers") = 0,
+          nb::arg("shared_bytes") = -1)
       .def_prop_ro("name", &Specialisation::name)
       .def_prop_ro("ttir", &Specialisation::ttir);
   nb::class_<Signature>(m, "Signature")
@@ -262,6 +270,8 @@ NB_MODULE(_triton, m) {
       .def_ro("printed", &Launched::printed)
       .def_ro("kernel", &Launched::kernel)
       .def_ro("predicted_seconds", &Launched::predicted_seconds)
+      .def_ro("predicted_dram_read", &Launched::predicted_dram_read)
+      .def_ro("predicted_dram_written", &Launched::predicted_dram_written)
       .def_prop_ro("json", &Launched::json)
       .def_prop_ro("text", &Launched::text)
       .def_prop_ro("page", &Launched::page);

@@ -9,11 +9,13 @@
 
 #include "cli/command_line.hpp"
 #include "memory_model/npy.hpp"
+#include "predict/grid_bytes.hpp"
 #include "predict/grid_time.hpp"
 #include "record/launch_record.hpp"
 #include "report/html_report.hpp"
 #include "sim/diagnostics/slugs.hpp"
 #include "triton/load.hpp"
+#include "triton/rounds.hpp"
 
 namespace tessera::live {
 
@@ -43,6 +45,9 @@ double rate_of(const DeviceSpec& device, const triton::Kernel& kernel) {
   if (kernel.tf32) return device.peak(DType::bf16) / 2;
   return device.peak(*kernel.products);
 }
+
+/// Of what is less, DRAM gives each byte once.
+constexpr std::int64_t kOnceRead = 16 << 20;
 
 class Launches {
  public:
@@ -113,7 +118,7 @@ class Launches {
         record.outputs = record::keep_storages(*recording, launch);
       for (const Diagnostic& d : l->result.run.diagnostics)
         l->findings.push_back({d.slug, name(d.kind), d.text()});
-      predict(kernel, launch, *l);
+      predict(which, kernel, launch, *l);
     } catch (const KernelError& e) {
       l->findings.push_back({e.diagnostic.slug, name(e.diagnostic.kind), e.diagnostic.text()});
     } catch (const InputError& e) {
@@ -280,6 +285,9 @@ class Launches {
     }
     if (kernel.loads_pointers) add_allocations(bases, launch, l);
     for (std::size_t s = 0; s < l.storages.size(); ++s) launch.storages[s].name = l.storages[s];
+    std::int64_t bytes = 0;
+    for (const triton::LaunchStorage& s : launch.storages) bytes += s.size_bytes();
+    launch.footprint = bytes > kOnceRead;
     return launch;
   }
 
@@ -298,19 +306,43 @@ class Launches {
     }
   }
 
-  void predict(const triton::Kernel& kernel, const triton::Launch& launch, Launched& l) {
+  void predict(const Specialisation& which, const triton::Kernel& kernel,
+               const triton::Launch& launch, Launched& l) {
     const RunResult& run = l.result.run;
+    const triton::LaunchWork asked = triton::work_of(kernel, l.result);
     predict::GridWork work{.programs = run.steps,
+                           .warps = which.taken().warps,
+                           .stages = which.taken().stages,
+                           .registers = which.taken().registers,
+                           .shared_bytes = which.taken().shared_bytes,
                            .flops = run.flops,
-                           .flops_per_second = rate_of(l.options->device, kernel)};
+                           .product_flops = asked.product_flops,
+                           .product_flops_per_second = rate_of(l.options->device, kernel),
+                           .functions = run.transcendentals,
+                           .reductions = asked.reductions,
+                           .product_rows = asked.product_rows,
+                           .accumulators = asked.accumulators,
+                           .operand_bytes = asked.operand_bytes,
+                           .tile_elements = asked.tile_elements};
+    for (const triton::Round& r : asked.rounds) work.rounds.push_back({r.times, r.products});
+    double touched = 0;
     const auto& refs = run.ledger().refs();
     for (std::size_t s = 0; s < refs.size(); ++s) {
       const std::int64_t size = launch.storages[s].size_bytes();
       work.requested_bytes += refs[s].read_bytes + refs[s].write_bytes;
-      work.touched_bytes +=
-          std::min(refs[s].read_bytes, size) + std::min(refs[s].write_bytes, size);
+      touched += static_cast<double>(std::min(refs[s].read_bytes, size) +
+                                     std::min(refs[s].write_bytes, size));
     }
-    l.predicted_seconds = predict::grid_time(l.options->device, work).seconds;
+    const DeviceSpec& device = l.options->device;
+    if (!l.result.tiles.begins.empty() && device.kind == DeviceSpec::Kind::gpu &&
+        !device.model.empty()) {
+      const predict::GridBytes dram =
+          predict::grid_bytes(device, l.result.tiles, predict::resident_programs(device, work));
+      touched = dram.dram_read + dram.dram_written;
+      l.predicted_dram_read = dram.dram_read;
+      l.predicted_dram_written = dram.dram_written;
+    }
+    l.predicted_seconds = predict::grid_time(device, work, touched).seconds;
   }
 
   /// All are kept while there is room, then those that went wrong.

@@ -28,20 +28,31 @@ struct LaunchFinding {
   std::string text;
 };
 
+/// What a program of a kernel takes of an SM: as Triton was asked, and as its compiler says if it
+/// was asked too.
+struct Taken {
+  int warps = 4;
+  int stages = 3;
+  int registers = 0;               ///< of a thread; 0: not known
+  std::int64_t shared_bytes = -1;  ///< -1: not known
+};
+
 class Specialisation {
  public:
   /// `ttir`: the module, in generic form with locations. `fusion`: Triton's enable_fp_fusion.
   /// `layouts`: as triton/sectors.hpp reads them, or "".
-  Specialisation(std::string ttir, std::string name, bool fusion, std::string layouts)
+  Specialisation(std::string ttir, std::string name, bool fusion, std::string layouts, Taken taken)
       : ttir_(std::move(ttir)),
         name_(std::move(name)),
         fusion_(fusion),
-        layouts_(std::move(layouts)) {}
+        layouts_(std::move(layouts)),
+        taken_(taken) {}
 
   const std::string& name() const { return name_; }
   const std::string& ttir() const { return ttir_; }
   bool fusion() const { return fusion_; }
   const std::string& layouts() const { return layouts_; }
+  const Taken& taken() const { return taken_; }
   /// Throws KernelError or InputError, each time, if it cannot be planned; Stopped.
   const triton::Kernel& kernel(Profile profile, const StopFlag& stop);
 
@@ -50,6 +61,7 @@ class Specialisation {
   std::string name_;
   bool fusion_;
   std::string layouts_;
+  Taken taken_;
   std::map<Profile, std::unique_ptr<triton::Kernel>> kernels_;
   std::map<Profile, std::exception_ptr> failures_;
   std::mutex mutex_;
@@ -76,6 +88,9 @@ struct Launched {
   std::vector<LaunchFinding> findings;
   std::string printed;
   double predicted_seconds = 0;  ///< 0: not known
+  // Likewise, of DRAM: bytes, from an L2 that is empty; -1: not known.
+  double predicted_dram_read = -1;
+  double predicted_dram_written = -1;
 
   /// Of a launch that ran; tessera.run/1, text, a page's data.
   std::string json() const;

@@ -233,7 +233,12 @@ class Runner {
       m.restore();
       return false;
     }
-    for (const auto& worker : resting) worker->count(requested);
+    std::vector<const Footprint*> footprints;
+    for (const auto& worker : resting) {
+      worker->count(requested);
+      if (worker->footprint() != nullptr) footprints.push_back(worker->footprint());
+    }
+    result.tiles = together(footprints);
     close(result, m, requested);
     return true;
   }
@@ -271,6 +276,7 @@ class Runner {
     }
     print(printed);
     worker.count(requested);
+    if (worker.footprint() != nullptr) result.tiles = together({worker.footprint()});
     scope.count(result);
     worker.leave_programs();
     end(result, m, requested);
@@ -335,7 +341,7 @@ class Runner {
       all[s] += q;
       const Site& site = m.sites()[i / storages];
       result.lines.push_back(
-          {kernel_.program.locations[static_cast<std::size_t>(site.location)], s, q});
+          {kernel_.program.locations[static_cast<std::size_t>(site.location)], i / storages, s, q});
     }
     for (std::size_t s = 0; s < storages; ++s) {
       const Requested& q = all[s];

@@ -50,11 +50,13 @@ struct Launch {
   /// Those that arguments point to; others that pointers in memory may point to, at the addresses
   /// that `outside` has.
   std::vector<LaunchStorage> storages;
+  bool footprint = false;  ///< which parts of memory its programs ask for is wanted
 };
 
 /// What a line of the kernel asked of a storage.
 struct LineTraffic {
   Location line;
+  std::size_t site = 0;
   std::size_t storage = 0;
   Requested requested;
 };
@@ -65,6 +67,7 @@ struct LaunchResult {
   RunResult run;
   std::vector<LineTraffic> lines;
   std::vector<bool> written;  ///< per storage: a store or an atomic reached it
+  GridTiles tiles;            ///< if Launch::footprint; none of programs that ran together
 };
 
 /// Runs it on the launch's storages, which it changes; as they were, if there is a diagnostic.

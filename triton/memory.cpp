@@ -197,8 +197,23 @@ void Memory::note_write(Instance& x, int site, const Place& at, const std::byte*
     fail_race(x, site, at.storage, *c, true);
 }
 
+void Memory::note_tile(Instance& x, const Strided& lanes, std::int64_t width, bool write) const {
+  Strided own = lanes;
+  own.address = in_storage(lanes.address);
+  x.footprint->note(own, width, write);
+}
+void Memory::note_tile(Instance& x, const std::int64_t* addresses, const std::byte* mask,
+                       std::int64_t n, std::int64_t width, bool write) const {
+  std::vector<std::int64_t> all;
+  for (std::int64_t i = 0; i < n; ++i) {
+    if (mask == nullptr || mask[i] != std::byte{0}) all.push_back(in_storage(addresses[i]));
+  }
+  if (!all.empty()) x.footprint->note(all, width, write);
+}
+
 void Memory::load(Instance& x, int site, const std::int64_t* addresses, const std::byte* mask,
                   std::int64_t n, std::int64_t width, std::byte* to, StorageHandle& undefined) {
+  if (x.footprint != nullptr) note_tile(x, addresses, mask, n, width, false);
   const auto on = [&](std::int64_t i) { return mask == nullptr || mask[i] != std::byte{0}; };
   std::size_t last = SIZE_MAX;
   for (std::int64_t i = 0; i < n;) {
@@ -244,6 +259,7 @@ void Memory::store(Instance& x, int site, const std::int64_t* addresses, const s
                    std::int64_t n, std::int64_t width, const std::byte* from,
                    const std::byte* undefined) {
   const auto on = [&](std::int64_t i) { return mask == nullptr || mask[i] != std::byte{0}; };
+  if (x.footprint != nullptr) note_tile(x, addresses, mask, n, width, true);
   ++x.effects;
   if (alone_) changed(x);
   std::size_t last = SIZE_MAX;
@@ -314,6 +330,7 @@ bool Memory::count(Instance& x, int site, const Strided& lanes, std::int64_t wid
   Requested& r = x.requested[static_cast<std::size_t>(site) * storages_.size() + at->storage];
   r.*bytes += lanes.lanes * width;
   ++r.times;
+  if (x.footprint != nullptr) note_tile(x, lanes, width, bytes == &Requested::written_bytes);
   return true;
 }
 
@@ -333,6 +350,7 @@ bool Memory::load(Instance& x, int site, const Strided& lanes, std::int64_t widt
   Requested& r = x.requested[static_cast<std::size_t>(site) * storages_.size() + at->storage];
   r.read_bytes += lanes.lanes * width;
   ++r.times;
+  if (x.footprint != nullptr) note_tile(x, lanes, width, false);
   return true;
 }
 
@@ -355,6 +373,7 @@ bool Memory::store(Instance& x, int site, const Strided& lanes, std::int64_t wid
   Requested& r = x.requested[static_cast<std::size_t>(site) * storages_.size() + at->storage];
   r.written_bytes += lanes.lanes * width;
   ++r.times;
+  if (x.footprint != nullptr) note_tile(x, lanes, width, true);
   return true;
 }
 
@@ -410,6 +429,7 @@ std::byte* Memory::atomic(Instance& x, int site, std::int64_t address, std::int6
   ++r.times;
   r.read_bytes += width;
   r.written_bytes += width;
+  if (x.footprint != nullptr) note_tile(x, &address, nullptr, 1, width, true);
   if (x.dry) return nullptr;
   if (Accesses* const accesses = seen_[at.storage].accesses.get()) accesses->save(at.offset, width);
   return storages_[at.storage].bytes + at.offset;

@@ -29,6 +29,7 @@
 #include "memory_model/undefined.hpp"
 #include "program/program.hpp"
 #include "triton/accesses.hpp"
+#include "triton/footprint.hpp"
 #include "triton/memory_bounds.hpp"
 #include "triton/ranges.hpp"
 #include "triton/sectors.hpp"
@@ -211,6 +212,10 @@ class Memory {
   void note_read(Instance& x, int site, const Place& at, std::int64_t bytes);
   void note_write(Instance& x, int site, const Place& at, const std::byte* from,
                   std::int64_t bytes);
+  /// For the launch's footprint.
+  void note_tile(Instance& x, const Strided& lanes, std::int64_t width, bool write) const;
+  void note_tile(Instance& x, const std::int64_t* addresses, const std::byte* mask, std::int64_t n,
+                 std::int64_t width, bool write) const;
   void mark_undefined(const Place& at, std::int64_t width, Origin origin);
   bool any_undefined(const Place& at, std::int64_t bytes) const;
 
@@ -244,6 +249,7 @@ class Instance : public Exec {
   std::int64_t epoch = 0;                 ///< releases that it has made
   Accesses::Known knows;                  ///< epochs of programs that it has acquired
   std::vector<Requested> requested;       ///< by site, then storage
+  Footprint* footprint = nullptr;         ///< where it is asked for
   std::int64_t effects = 0;               ///< stores, and atomics of whatever effect
   std::int64_t last_read = 0;             ///< address of the last load
   std::int64_t waits_for = 0;             ///< address of the last atomic that left memory as it was

@@ -17,6 +17,7 @@ Worker::Worker(const Running& of, Memory& memory)
   instance_.bounds = &bounds_;
   instance_.printed = &printed;
   instance_.dry = of.options.dry;
+  if (of.launch.footprint) instance_.footprint = &footprint_;
   const Kernel& kernel = *of.launch.kernel;
   for (std::size_t i = 0; i < kernel.parameters.size(); ++i) {
     const Parameter& p = kernel.parameters[i];
@@ -34,6 +35,7 @@ void Worker::run(std::int64_t program) {
   instance_.epoch = 0;
   instance_.knows.clear();
   instance_.waits = 0;
+  if (instance_.footprint != nullptr) footprint_.begin(program);
   for (std::size_t d = 0; d < 3; ++d) {
     ids_[d] = static_cast<int>(program % of_.launch.grid[d]);
     program /= of_.launch.grid[d];

@@ -60,6 +60,9 @@ class Worker {
   /// Adds what it counted.
   void count(std::vector<Requested>& requested) const;
 
+  /// Null: not asked for.
+  const Footprint* footprint() const { return instance_.footprint; }
+
   std::string printed;
   Instance& instance() { return instance_; }
   const std::array<int, 3>& ids() const { return ids_; }
@@ -69,6 +72,7 @@ class Worker {
   std::array<int, 3> ids_{};
   std::vector<std::int64_t> bounds_;
   StepContext context_;
+  Footprint footprint_;
   Instance instance_;
 };
 

@@ -62,8 +62,15 @@ class TritonCall(Call):
 
     @property
     def predicted_seconds(self):
-        """What the device takes at least: predict/grid_time.hpp; None: not known."""
+        """What the device takes, from an L2 that is empty: predict/grid_time.hpp; None: not known."""
         return self._finished.predicted_seconds or None
+
+    @property
+    def predicted_dram_bytes(self):
+        """(read, written) by DRAM, from an L2 that is empty (predict/grid_bytes.hpp); None: of less than 16 MiB of arrays, and
+        where programs ran together, each byte once."""
+        read, written = self._finished.predicted_dram_read, self._finished.predicted_dram_written
+        return (read, written) if read >= 0 else None
 
 
 class Session:

@@ -102,7 +102,10 @@ def _specialisation(name, kernel):
     if found is None:
         first, module = kernel.decode().split("\n", 1)
         settings = json.loads(first)
-        found = _specialisations[kernel] = _triton.Specialisation(module, name, settings["fusion"], settings.get("layouts") or "")
+        options, taken = settings["options"], settings.get("resources")
+        found = _specialisations[kernel] = _triton.Specialisation(
+            module, name, settings["fusion"], settings.get("layouts") or "", options["num_warps"], options["num_stages"],
+            *((taken["registers"], taken["shared"]) if taken else ()))
     return found
 
 

@@ -1,0 +1,23 @@
+// Which bytes of a grid's programs DRAM gives and takes: their tiles, in the order of the grid, as
+// many programs at once as the device holds, one access of each in turns, against an L2 that is
+// empty at first (predict/l2_cache.hpp).
+//
+// Left out: sectors whose neighbours nobody asks for, and what a cache writes back before it must.
+#pragma once
+
+#include <cstdint>
+
+#include "memory_model/device_spec.hpp"
+#include "memory_model/grid_tiles.hpp"
+
+namespace tessera::predict {
+
+struct GridBytes {
+  double dram_read = 0;
+  double dram_written = 0;  ///< before the last program ends
+};
+
+/// `resident`: programs that an SM has at once. The device has constants of a model.
+GridBytes grid_bytes(const DeviceSpec& device, const GridTiles& tiles, int resident);
+
+}  // namespace tessera::predict

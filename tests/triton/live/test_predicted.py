@@ -1,0 +1,67 @@
+"""What launches at real sizes are predicted to take, beside what an H200 measured (predict/ACCURACY.md): a draw that nothing was
+fitted to."""
+import json
+import pathlib
+import statistics
+import sys
+
+import pytest
+
+pytest.importorskip("triton")
+
+from tessera import DeviceArray
+import tessera
+import triton
+import triton.language as tl
+
+PREDICT = pathlib.Path(__file__).resolve().parents[3] / "predict"
+sys.path.insert(0, str(PREDICT))
+import triton_accuracy  # noqa: E402
+
+LINES = [json.loads(line) for line in (PREDICT / "measured/h200_triton_303.jsonl").read_text().splitlines()]
+
+
+def test_half_of_a_draw_is_near_what_was_measured():
+    drawn = [line for line in LINES if not line["sweep"]][::2]
+    times, reads = [], []
+    for line in drawn:
+        seconds, dram = triton_accuracy.predicted(line)
+        times.append(abs(seconds / line["cold"] - 1))
+        if dram and "dram" in line:
+            reads.append(abs(dram[0] / line["dram"][0] - 1))
+    assert len(times) > 12 and len(reads) > 8
+    assert statistics.median(times) < 0.25
+    assert statistics.median(reads) < 0.05
+
+
+@triton.jit
+def rows_again(x, o, columns, BLOCK: tl.constexpr):
+    at = tl.program_id(0).to(tl.int64) * columns + tl.arange(0, BLOCK)
+    total = tl.sum(tl.load(x + at), 0)
+    for _ in range(8):
+        total += tl.sum(tl.load(x + at), 0)
+    tl.store(o + tl.program_id(0), total)
+
+
+@pytest.mark.parametrize("rows", [2048, 4096])
+def test_a_row_that_is_read_again_at_once_comes_from_dram_once(rows):
+    x, o = DeviceArray.reserved((rows, 2048)), DeviceArray.reserved((rows,))
+    with tessera.simulate_triton(dry=True) as report:
+        rows_again[(rows,)](x, o, 2048, BLOCK=2048)
+    call = report.calls[0]
+    assert call.json["traffic"]["hbm_read_bytes"] == 9 * rows * 8192
+    read, written = call.predicted_dram_bytes
+    assert abs(read / (rows * 8192) - 1) < 0.01
+    assert 0 <= written <= 64 * rows
+
+
+def test_threads_predict_the_same():
+    line = next(line for line in LINES if line["kernel"] == "column_sums")
+    both = set()
+    for threads in (1, 2):
+        shape = line["settings"]["M"] // 8, line["settings"]["N"]
+        x, o = DeviceArray.reserved(shape), DeviceArray.reserved((shape[1],))
+        with tessera.simulate_triton(dry=True, threads=threads) as report:
+            triton_accuracy.launches.column_sums[(-(-shape[1] // 32),)](x, o, *shape, BM=32, BN=32)
+        both.add((report.calls[0].predicted_seconds, report.calls[0].predicted_dram_bytes))
+    assert len(both) == 1

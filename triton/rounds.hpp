@@ -1,0 +1,36 @@
+// What the programs of a launch wait for and compute, as a model of a GPU's time wants it
+// (predict/grid_time.hpp): which loads are on their way together, what is multiplied, how often
+// rows are reduced.
+//
+// A program waits for memory once for the loads of one turn of a loop, or of the code around its
+// loops, and again for a load that decides where another access is.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "triton/launch.hpp"
+
+namespace tessera::triton {
+
+/// Loads that are on their way together, in all programs.
+struct Round {
+  std::int64_t times = 0;
+  std::int64_t bytes = 0;
+  bool products = false;  ///< its loop multiplies matrices
+};
+
+struct LaunchWork {
+  std::vector<Round> rounds;
+  std::int64_t product_flops = 0;
+  std::int64_t reductions = 0;  ///< and scans, sorts' exchanges among lanes
+  /// Of the kernel's products, of one program at a time.
+  std::int64_t product_rows = 0;   ///< of the one with the fewest
+  std::int64_t accumulators = 0;   ///< elements of all results
+  std::int64_t operand_bytes = 0;  ///< that a turn of their loop loads
+  std::int64_t tile_elements = 0;  ///< of the largest tensor that is loaded
+};
+
+LaunchWork work_of(const Kernel& kernel, const LaunchResult& result);
+
+}  // namespace tessera::triton
