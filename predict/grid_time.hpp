@@ -7,9 +7,9 @@
 // its neighbours hide; loads of a loop that multiplies come num_stages ahead. DRAM gives and takes
 // what predict/grid_bytes.hpp says, from an L2 that is empty, as triton.testing.do_bench has it.
 //
-// Constants are fitted to 130 launches on an H200 (predict/ACCURACY.md). Registers and shared memory
-// are estimated where the compiler has not been asked. Left out: accesses that Triton cannot make
-// wide, spills, what descriptors bring.
+// Constants are fitted to 130 launches on an H200 (predict/ACCURACY.md). Registers and shared
+// memory are estimated where the compiler has not been asked. Left out: accesses that Triton cannot
+// make wide, spills, what descriptors bring.
 #pragma once
 
 #include <cstdint>
