@@ -27,6 +27,7 @@ class _Session:
         self.cores = cores
         self.keep_going = keep_going
         self.clock = clock
+        self.told = set()
         self.report = Report()
 
     def collect(self, interrupted=None):
@@ -40,6 +41,10 @@ class _Session:
                 sys.stderr.write(call.printed)  # where a TPU's log goes
             if call.note:
                 _log.warning(call.note)
+            for line in call.left.splitlines():
+                if line not in self.told:  # once, however often the kernel is called
+                    self.told.add(line)
+                    _log.warning(f"{call.kernel}: {line}")
             for folder in finished.replaced:
                 sys.stderr.write(f"tessera: {folder}: what was there from an earlier call is replaced\n")
             errors += call.errors

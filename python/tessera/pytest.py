@@ -21,6 +21,7 @@ A test may take five minutes (--tessera-time-limit); tests in which no kernel ra
 import pytest
 
 _KERNELS = "tessera_kernels"  # a property of a test: how many ran
+_LEFT = "tessera_left_unwritten"
 _SHOWN = 20
 
 
@@ -160,6 +161,8 @@ def _tessera_simulation(request):
         if between is not None:
             between.start()
     request.node.user_properties.append((_KERNELS, len(report.calls)))
+    for line in getattr(report, "left_unwritten", ()):
+        request.node.user_properties.append((_LEFT, line))
 
 
 def pytest_terminal_summary(terminalreporter):
@@ -169,9 +172,20 @@ def pytest_terminal_summary(terminalreporter):
     counts = {report.nodeid: dict(report.user_properties)[_KERNELS] for report in ended
               if _KERNELS in dict(report.user_properties)}
     idle = [test for test, kernels in counts.items() if kernels == 0]
+    left = {}
+    for report in ended:
+        for name, line in report.user_properties:
+            if name == _LEFT:
+                left.setdefault(line, []).append(report.nodeid)
+    if idle or left:
+        terminalreporter.section("tessera")
+    for line, tests in list(left.items())[:_SHOWN]:
+        terminalreporter.write_line(f"warning: {line}")
+        terminalreporter.write_line(f"  {tests[0]}" + (f" and {len(tests) - 1} more" if len(tests) > 1 else ""))
+    if len(left) > _SHOWN:
+        terminalreporter.write_line(f"  and {len(left) - _SHOWN} more outputs that kernels left unwritten")
     if not idle:
         return
-    terminalreporter.section("tessera")
     terminalreporter.write_line(f"no {'Triton' if triton else 'TPU'} kernel ran in {len(idle)} of {len(counts)} simulated tests:")
     for test in idle[:_SHOWN]:
         terminalreporter.write_line(f"  {test}")

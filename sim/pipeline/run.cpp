@@ -318,6 +318,25 @@ Diagnostic RunDriver::describe_missing(const OperandPlan& op, const Missing& mis
   return undefined_output(op, missing, from, read.line, read.memory);
 }
 
+namespace {
+
+/// What data let a kernel leave of an output is for its callers to know, and for nobody to miss.
+std::string left_by_data(const OperandPlan& op, std::int64_t elems, std::int64_t blocks,
+                         int devices) {
+  std::string text = "output-not-covered: " + with_commas(elems) + " of " +
+                     with_commas(op.array.elems() * devices) + " elements of " + op.name;
+  if (devices > 1) text += " on " + std::to_string(devices) + " devices";
+  text += " were never written";
+  if (blocks > 0)
+    text += ", " + with_commas(blocks) + " of " + with_commas(op.blocks.elems() * devices) +
+            " blocks never visited";
+  text += "; data decides which are, and they must not be read";
+  const std::string line = source_excerpt(op.at);
+  return line.empty() ? text : text + ": " + line;
+}
+
+}  // namespace
+
 void RunDriver::finish(RunResult& result) {
   // What ended the run comes last.
   const std::vector<Diagnostic> earlier = findings_.take();
@@ -330,6 +349,11 @@ void RunDriver::finish(RunResult& result) {
                [this](int device) { return here(device); });
   result.complete = !ended_;
   result.undefined.assign(outputs_.size(), 0);
+  struct Left {
+    std::int64_t elems = 0, blocks = 0;
+    int devices = 0;
+  };
+  std::vector<Left> left(plan_.operands.size());
   for (int d = 0; d < devices_ && result.complete; ++d) {
     if (!here(d)) continue;
     std::size_t out = 0;
@@ -338,6 +362,7 @@ void RunDriver::finish(RunResult& result) {
       const OperandPlan& op = plan_.operands[i];
       if (!op.is_output() || !op.present) continue;
       Missing& missing = missing_[static_cast<std::size_t>(d)][i];
+      ++left[i].devices;
       // Besides what written blocks lack: the blocks that no step visited.
       for (std::size_t linear = 0; op.aliased < 0 && linear < io.owner[i].size(); ++linear) {
         if (io.owner[i][linear] != 0) continue;
@@ -347,10 +372,15 @@ void RunDriver::finish(RunResult& result) {
         }
         const Shape index = unravel(op.blocks, static_cast<std::int64_t>(linear));
         missing.add(op.in_bounds(index.dims.data()).elems(), op.offset(index.dims.data()));
+        ++left[i].blocks;
       }
       result.undefined[out++] += missing.count;
       const bool enough = !result.ok() && !options_.keep_going;
-      if (enough || missing.count == 0 || (missing.reached == 0 && op.by_data)) continue;
+      if (enough || missing.count == 0) continue;
+      if (missing.reached == 0 && op.by_data) {
+        left[i].elems += missing.count;
+        continue;
+      }
       StepContext context = *step_context;
       if (devices_ > 1) context.device = d;
       const StepContext* const outer = std::exchange(step_context, &context);
@@ -360,6 +390,11 @@ void RunDriver::finish(RunResult& result) {
     }
   }
   for (Diagnostic& d : findings_.take()) result.diagnostics.push_back(std::move(d));
+  for (std::size_t i = 0; i < left.size(); ++i) {
+    if (left[i].elems > 0)
+      result.notes.push_back(
+          left_by_data(plan_.operands[i], left[i].elems, left[i].blocks, left[i].devices));
+  }
 }
 
 StepTrace* trace_for(RunResult& result, std::int64_t trace_steps, int device) {

@@ -85,6 +85,15 @@ def test_that_branches_on_what_is_undefined_and_looks_at_nothing():
     pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype),
                    scratch_shapes=[pltpu.VMEM(x.shape, x.dtype)])(x)
 
+def test_that_leaves_what_data_says():
+    def some(n_ref, x_ref, o_ref):
+        @pl.when(pl.program_id(0) < n_ref[0])
+        def _():
+            o_ref[...] = x_ref[...]
+    block = pl.BlockSpec((8, 128), lambda i, n: (i, 0))
+    pl.pallas_call(some, out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype), grid_spec=pltpu.PrefetchScalarGridSpec(
+        num_scalar_prefetch=1, grid=(2,), in_specs=[block], out_specs=block))(jnp.asarray([1], jnp.int32), x)
+
 at_import = jax.devices("tpu") if jax.default_backend() == "tpu" else []
 
 class OnATpu(unittest.TestCase):
@@ -166,9 +175,15 @@ def pytest_of(folder, *options, platforms="cpu"):
 
 def test_all_tests_on_a_device(library):
     out = library("--tessera=tpu-v5p", "--tessera-devices=3", "--tessera-cores=2", "-k", "not endless")
-    assert "6 failed, 6 passed" in out, out
+    assert "6 failed, 7 passed" in out, out
     assert "tessera._report.KernelError: error[oob-block]" in out and "test_library.py" in out
     assert "KernelError: error[output-not-covered]: 1,024 of 2,048 elements" in out, out
+
+
+def test_what_data_leaves_unwritten_is_in_the_summary(library):
+    out = library("--tessera=tpu-v5p", "-k", "leaves_what_data_says")
+    assert "1 passed" in out and "warning: output-not-covered: 1,024 of 2,048 elements of out0 were never written" in out, out
+    assert "never written" not in library("--tessera=tpu-v5p", "-k", "test_plain")
 
 
 def test_outputs_may_be_left_unwritten_where_one_says_so(library):
@@ -182,7 +197,7 @@ def test_outputs_may_be_left_unwritten_where_one_says_so(library):
 
 def test_tests_without_kernels_are_named(library):
     out = library("--tessera=tpu-v5p", "--tessera-devices=3", "--tessera-cores=2", "-k", "not endless")
-    assert "no TPU kernel ran in 2 of 12 simulated tests:\n  test_library.py::test_devices\n" in out, out
+    assert "no TPU kernel ran in 2 of 13 simulated tests:\n  test_library.py::test_devices\n" in out, out
     out = library("--tessera=tpu-v5p", "-k", "plain")
     assert "no TPU kernel ran" not in out, out
 

@@ -150,11 +150,11 @@ def test_results_that_are_not_written():
     passes(lambda: f(256), X)
 
 
-def test_rows_that_data_chooses():
+def test_rows_that_data_chooses(caplog):
     """What a kernel writes where data says is for its callers to know: a grouped product leaves rows of no group."""
     x = jnp.asarray(X)
 
-    def f(steps, stores=True):
+    def f(steps, stores=True, n=3):
         def kernel(n_ref, x_ref, o_ref):
             @pl.when(pl.program_id(0) < n_ref[0])
             def _():
@@ -165,13 +165,22 @@ def test_rows_that_data_chooses():
                                             in_specs=[pl.BlockSpec((16, 256), lambda i, n: (i, 0))],
                                             out_specs=pl.BlockSpec((16, 256), lambda i, n: (jnp.minimum(i, n[0]), 0)))
         return pl.pallas_call(kernel, grid_spec=spec, out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype))(
-            jnp.asarray([3], jnp.int32), x)
+            jnp.asarray([n], jnp.int32), x)
 
     with tessera.simulate() as report:
         got = np.asarray(f(4))
+        f(4)
     np.testing.assert_array_equal(got[:48], X[:48])
     assert np.isnan(got[48:]).all()
     assert report.calls[0].json["undefined"] == [16 * 256]
+    said, = report.left_unwritten  # once
+    assert said.startswith("output-not-covered: 4,096 of 16,384 elements of out0 were never written"), said
+    assert "test_undefined.py:" in said and "o_ref[...] = x_ref[...]" in said, said
+    assert said in str(report) and said in report.calls[0].json["notes"] and said in caplog.text
+    assert caplog.text.count(said) == 1
+    with tessera.simulate() as report:
+        f(4, n=4)
+    assert report.left_unwritten == [] and "never written" not in str(report)
     for nobody_chooses in (lambda: f(4, False), lambda: jax.jit(lambda steps: f(steps, False))(4)):
         fails("output-not-covered", "16,384 of 16,384 elements", nobody_chooses)
 
