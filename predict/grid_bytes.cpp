@@ -15,48 +15,54 @@ GridBytes grid_bytes(const DeviceSpec& device, const GridTiles& tiles, int resid
   struct Place {
     std::size_t at = 0;
     std::size_t end = 0;
+    bool late = false;
   };
   std::size_t next = 0;
   const auto place_of_next = [&] {
     const std::size_t program = next++;
-    return Place{tiles.begins[program], program + 1 < tiles.begins.size()
-                                            ? tiles.begins[program + 1]
-                                            : tiles.accesses.size()};
+    const std::size_t end =
+        program + 1 < tiles.begins.size() ? tiles.begins[program + 1] : tiles.accesses.size();
+    return Place{tiles.begins[program], end, program >= tiles.begins.size() / 2};
   };
   std::vector<Place> running;
   const std::size_t most =
       static_cast<std::size_t>(device.cores) * static_cast<std::size_t>(resident);
-  // What more programs than were written down take is as what the second half of these does.
-  const std::size_t half = tiles.accesses.size() / 2;
-  std::size_t done = 0;
+  // What more programs than were written down take is as what the later half of these does.
   struct Bytes {
     double read = 0;  // that programs ask for
     double dram = 0;  // of them
     double written = 0;
   };
   Bytes all;
-  Bytes before;
+  Bytes late;
   while (next < tiles.begins.size() || !running.empty()) {
     while (running.size() < most && next < tiles.begins.size()) running.push_back(place_of_next());
     for (Place& p : running) {
       while (p.at == p.end && next < tiles.begins.size()) p = place_of_next();
       if (p.at == p.end) continue;
       const GridTiles::Access& a = tiles.accesses[p.at++];
-      const std::int64_t bytes = tiles.tiles[static_cast<std::size_t>(a.tile)].fresh;
-      if (bytes > 0 && a.write)
-        cache.write(0, a.tile, bytes);
-      else if (bytes > 0)
-        all.dram += static_cast<double>(cache.read(0, a.tile, bytes));
-      (a.write ? all.written : all.read) +=
-          static_cast<double>(tiles.tiles[static_cast<std::size_t>(a.tile)].bytes);
-      if (++done == half) before = all;
+      const GridTile& tile = tiles.tiles[static_cast<std::size_t>(a.tile)];
+      Bytes more;
+      if (a.write) {
+        if (tile.fresh > 0) cache.write(0, a.tile, tile.fresh);
+        more.written = static_cast<double>(tile.bytes);
+      } else {
+        if (tile.fresh > 0) more.dram = static_cast<double>(cache.read(0, a.tile, tile.fresh));
+        more.read = static_cast<double>(tile.bytes);
+      }
+      for (Bytes* to : {&all, p.late ? &late : nullptr}) {
+        if (to == nullptr) continue;
+        to->read += more.read;
+        to->dram += more.dram;
+        to->written += more.written;
+      }
     }
     std::erase_if(running, [](const Place& p) { return p.at == p.end; });
   }
   GridBytes bytes{all.dram, static_cast<double>(cache.dram_written())};
   const double more = tiles.share - 1;
-  if (more > 0 && all.read > before.read) {
-    bytes.dram_read += more * all.read * (all.dram - before.dram) / (all.read - before.read);
+  if (more > 0 && late.read > 0) {
+    bytes.dram_read += more * all.read * late.dram / late.read;
     // The cache keeps some of what was written: as much as of what crossed it last.
     const double written = tiles.share * all.written;
     const double kept = model["l2_capacity"] * written / (written + bytes.dram_read);

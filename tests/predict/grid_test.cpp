@@ -71,6 +71,10 @@ TEST_CASE("what programs take that were not written down is as what the last of 
   const GridBytes extended = grid_bytes(h200, part, 8);
   CHECK(std::abs(extended.dram_read / whole.dram_read - 1) < 0.001);
   CHECK(std::abs(extended.dram_written / whole.dram_written - 1) < 0.1);
+  // Rows that are read nine times, by programs that go in step.
+  GridTiles again = tiles_of(4096, 9, 8192, 4096, [](int p, int) { return p; });
+  again.share = 10;
+  CHECK(std::abs(grid_bytes(h200, again, 6).dram_read / (40960. * 8192) - 1) < 0.001);
 }
 
 TEST_CASE("programs share an SM as warps, registers and shared memory allow") {
