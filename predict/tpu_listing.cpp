@@ -196,6 +196,9 @@ class Reader {
     if (number != listing_.bundles.size())
       fail(fmt::format("bundle {:#x} where {:#x} would be", number, listing_.bundles.size()));
     for (const int region : without.begun()) begin(region);
+    if (full.find("/* exit bundle:") != std::string_view::npos &&
+        text.substr(0, open).find("PF:") != std::string_view::npos)
+      listing_.fallthrough_exit = static_cast<int>(listing_.bundles.size());
     ListedBundle bundle;
     std::string_view rest = text.substr(open + 1, close - open - 1);
     while (!trimmed(rest).empty()) {

@@ -70,6 +70,9 @@ inline constexpr std::string_view kCoreId = "core_id";
 struct Listing {
   std::vector<ListedBundle> bundles;
   std::vector<int> region_begin;  ///< first bundle of each region; -1 if the listing has none
+  /// The exit bundle, where what a branch left out ends before it (its label is PF): the begin of
+  /// the empty region behind, which the listing does not note. -1: another one.
+  int fallthrough_exit = -1;
   std::vector<ListedOperand> operands;
   bool asks_core = false;              ///< cores share the grid by their numbers
   std::array<int, kUnits> capacity{};  ///< slots of each unit in a bundle

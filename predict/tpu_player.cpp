@@ -296,13 +296,7 @@ class Player {
         if (d.has_unless) d.unless = operand_of(slot.unless);
         for (const std::string& text : slot.operands) d.operands.push_back(operand_of(text));
         require_operands(d, static_cast<int>(b));
-        if (d.act == Act::branch) {
-          const auto region = static_cast<std::size_t>(slot.target);
-          if (slot.target < 0 || region >= listing_.region_begin.size() ||
-              listing_.region_begin[region] < 0)
-            fail(static_cast<int>(b), fmt::format("no region {}", slot.target));
-          d.target = listing_.region_begin[region];
-        }
+        if (d.act == Act::branch) d.target = begin_of(slot.target, static_cast<int>(b));
         bundle.push_back(std::move(d));
       }
     }
@@ -342,6 +336,18 @@ class Player {
     };
     if (d.act == Act::phi && !(shared(d.operands[0]) && shared(d.operands[1])))
       fail(bundle, d.slot->op + " of several registers");
+  }
+
+  int begin_of(int region, int from) {
+    const auto r = static_cast<std::size_t>(region);
+    if (region >= 0 && r < listing_.region_begin.size() && listing_.region_begin[r] >= 0)
+      return listing_.region_begin[r];
+    // Of a v5p's second core, which has no part in the kernel: to its end.
+    const bool leaves =
+        region >= 0 && listing_.fallthrough_exit > from && (left_by_ < 0 || left_by_ == region);
+    if (!leaves) fail(from, fmt::format("no region {}", region));
+    left_by_ = region;
+    return listing_.fallthrough_exit;
   }
 
   /// A block begins where a branch leads, behind one, and where a copy is awaited.
@@ -573,6 +579,7 @@ class Player {
   TpuMemories memories_;
   std::vector<std::vector<Decoded>> code_;
   std::vector<int> block_of_;
+  int left_by_ = -1;  ///< the region behind all others; -1: none yet
   std::vector<std::pair<int, Word>> phis_;
   std::vector<std::pair<u32, Word>> stores_;
   Played played_;

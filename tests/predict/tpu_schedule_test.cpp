@@ -168,6 +168,31 @@ TEST_CASE("other versions, chips and forms are refused", "[predict][tpu_schedule
   CHECK_THROWS_AS(read_listing("   0   :  { /* }\n", ""), ListingError);
 }
 
+TEST_CASE("a core that has no part in the kernel leaves through a region without code",
+          "[predict][tpu_schedule]") {
+  // Only core 0 loops; the region behind, 4, begins at the exit bundle, by its label alone.
+  const auto of_core = [](const std::string& exit_label) {
+    return "     0   :  { %s1_s1 = sld [smem:[#allocation0]] /* core id */ }\n"
+           "   0x1   :  { %p1_p1 = scmp.ne.s32.totalorder %s1_s1, 0  ;;  %s2_s2 = smov 0 }\n"
+           "   0x2   :  { %14 = sbr.rel (%p1_p1) target = $region4 }\n"
+           "   0x3   :  {}\n   0x4   :  {}\n   0x5   :  {}\n   0x6   :  {}\n"
+           "   0x7 LB: > { %s4_s2 = sadd.s32 1, %s3_s2  ;;  %s3_s2 = sphi %s2_s2, %s4_s2 } /* "
+           "Start "
+           "region 7 */\n"
+           "   0x8   : > { %p2_p0 = scmp.ge.s32.totalorder %s4_s2, 3 }\n"
+           "   0x9   : > { %5 = sbr.rel (!%p2_p0) target = $region7 }\n"
+           "   0xa   : > {}\n   0xb   : > {}\n   0xc   : > {}\n   0xd   : > {}\n"
+           "   0xe " +
+           exit_label + ":  {} /* exit bundle: %name.1 = custom-call(%Arg_0.1) */\n";
+  };
+  DeviceSpec two = device();
+  two.cores = 2;
+  const TpuSchedule s = schedule_of(listing_of(of_core("PF")), {}, two);
+  REQUIRE(s.unmodelled == "");
+  CHECK(s.issued == 7 + 3 * 7 + 1);
+  CHECK(schedule(of_core("  ")).unmodelled == "bundle 0x2: no region 4");
+}
+
 TEST_CASE("comments nest, and a store's value follows its address without a comma",
           "[predict][tpu_schedule]") {
   const Listing l = listing_of(
