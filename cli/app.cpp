@@ -133,9 +133,7 @@ void add_budget(CLI::App& command, RunArguments& a, const char* what) {
 
 /// What predicts: the model, or a TPU's compiler.
 void add_timing(CLI::App& command, RunArguments& a, std::vector<std::string> by, const char* what) {
-  command.add_option("--timing", a.timing, what)
-      ->check(CLI::IsMember(std::move(by)))
-      ->capture_default_str();
+  command.add_option("--timing", a.timing, what)->check(CLI::IsMember(std::move(by)));
   command
       .add_option("--python", a.python,
                   "with --timing compiler: an interpreter that has jax and libtpu")
@@ -146,7 +144,8 @@ void add_timing(CLI::App& command, RunArguments& a, std::vector<std::string> by,
 /// What times candidates, or compiles them.
 void add_measuring(CLI::App& command, RunArguments& a) {
   add_timing(command, a, {"model", "compiler"},
-             "what ranks candidates: model, or compiler (on a TPU: the schedules that libtpu makes "
+             "what ranks candidates: model, the default, or compiler (on a TPU: the schedules that "
+             "libtpu makes "
              "of those that are predicted to be the fastest)");
   command
       .add_option("--backend", a.backend,
@@ -243,10 +242,11 @@ void add_run(CLI::App& app, Words& w) {
                 "arithmetic, any size");
   run->add_flag("--timeline", a.timeline,
                 "predict the time of a run of more than 131,072 steps too");
-  add_timing(*run, a, {"model", "units", "compiler"},
-             "what the predicted time is from: model; units (what the ops of a kernel's TPU build "
-             "ask of the units of a TPU core; of a module the model does); compiler (on a TPU: the "
-             "schedule that libtpu makes of the module or the TPU build, bundle by bundle)");
+  add_timing(*run, a, {"best", "model", "units", "compiler"},
+             "what the predicted time is from: best, the default (units where they are known, else "
+             "the model); model; units (what the ops of a kernel's TPU build ask of the units of a "
+             "TPU core; of a module the model does); compiler (on a TPU: the schedule that libtpu "
+             "makes of the module or the TPU build, bundle by bundle)");
   run->add_option("--backend", a.backend,
                   "auto (cuda where there is a GPU), cuda, interpret or reference")
       ->type_name("auto|cuda|interpret|reference")

@@ -38,8 +38,9 @@ struct RunArguments {
   bool steps = false;  ///< of a module: as it is planned
   bool units = false;  ///< of a module: what it asks of a TPU core's units
   bool timeline = false;
-  std::string timing =
-      "model";         ///< "units": of a TPU build; "compiler": by its compiler's schedule
+  /// "units": of a TPU build; "compiler": by its compiler's schedule; "best": units of a kernel
+  /// where they are known, else the model.
+  std::string timing = "best";
   std::string python;  ///< that has the compiler
   std::string backend = "auto";
   int rounds = 0;

@@ -48,9 +48,10 @@ class ModuleCommands {
   virtual void add_compiled_timing(const KernelHandle& kernel, const Request& request,
                                    const RunArguments& arguments,
                                    report::RunReport& report) const = 0;
-  /// run KERNEL --timing units: likewise.
-  virtual void add_unit_timing(const KernelHandle& kernel, const Request& request,
-                               const RunArguments& arguments, report::RunReport& report) const = 0;
+  /// run KERNEL --timing units: likewise. Returns why not; "": done.
+  virtual std::string add_unit_timing(const KernelHandle& kernel, const Request& request,
+                                      const RunArguments& arguments,
+                                      report::RunReport& report) const = 0;
   /// tune KERNEL --timing compiler: what compiles candidates; both must outlive it. Throws
   /// InputError.
   virtual std::unique_ptr<Scheduler> scheduler(const TunedKernel& tuned,

@@ -65,9 +65,10 @@ class LinkedCommands final : public ModuleCommands {
                            report::RunReport& report) const override {
     add_kernel_timing(kernel, request, arguments, report);
   }
-  void add_unit_timing(const KernelHandle& kernel, const Request& request,
-                       const RunArguments& arguments, report::RunReport& report) const override {
-    tessera::cli::add_unit_timing(kernel, request, arguments, report);
+  std::string add_unit_timing(const KernelHandle& kernel, const Request& request,
+                              const RunArguments& arguments,
+                              report::RunReport& report) const override {
+    return tessera::cli::add_unit_timing(kernel, request, arguments, report);
   }
   std::unique_ptr<Scheduler> scheduler(const TunedKernel& tuned,
                                        const RunArguments& arguments) const override {

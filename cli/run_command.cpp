@@ -225,12 +225,35 @@ std::vector<std::string> advice_of(const KernelHandle& kernel, const RunArgument
   return worth_trying(advice_on(kernel, base, a.device, threads_of(a)), setting.tiles, kMost);
 }
 
-/// What a TPU's vector unit takes is known of the kernel's TPU build alone.
-void add_model_timing(report::RunReport& report, const RunResult& result, const RunArguments& a) {
+/// Unless it says otherwise: what a TPU's vector unit takes is known of the kernel's TPU build
+/// alone. `recorded`: what is kept of the run is by published rates.
+void add_best_timing(const KernelHandle& kernel, const Request& request, const RunArguments& a,
+                     bool recorded, report::RunReport& report) {
+  const bool predicted = report.timeline && report.timeline->unmodelled.empty();
+  if (!predicted || report.device.kind != DeviceSpec::Kind::tpu) return;
+  if (recorded) {
+    report.timeline->why_model = "a record keeps that";
+    return;
+  }
+  try {
+    const std::string why = module_commands().add_unit_timing(kernel, request, a, report);
+    if (!why.empty()) report.timeline->why_model = why;
+  } catch (const InputError& e) {  // what reads modules, or writes this one's, is not in the build
+    report.timeline->why_model = e.what();
+  }
+}
+
+void add_timing(const KernelHandle& kernel, const Request& request, const RunResult& result,
+                const RunArguments& a, bool recorded, report::RunReport& report) {
+  if (a.timing == "compiler" && result.ok())
+    return module_commands().add_compiled_timing(kernel, request, a, report);
+  if (a.timing == "units" && result.ok()) {
+    const std::string why = module_commands().add_unit_timing(kernel, request, a, report);
+    if (!why.empty()) report.timeline.emplace().unmodelled = why;
+    return;
+  }
   report::add_timeline(report, result, spans_of(a));
-  if (report.timeline && !report.timeline->left_out.empty() &&
-      report.device.kind == DeviceSpec::Kind::tpu)
-    report.timeline->left_out += " (--timing units asks the TPU build)";
+  if (a.timing == "best") add_best_timing(kernel, request, a, recorded, report);
 }
 
 }  // namespace
@@ -310,12 +333,7 @@ int run_command(const Kernels& kernels, const RunArguments& a) {
   if (silent) return exit_code(outcome.result.diagnostics);
   report::RunReport report = report_of(kernel, request, outcome);
   report.choice = std::move(choice);
-  if (a.timing == "compiler" && outcome.result.ok())
-    module_commands().add_compiled_timing(kernel, request, a, report);
-  else if (a.timing == "units" && outcome.result.ok())
-    module_commands().add_unit_timing(kernel, request, a, report);
-  else
-    add_model_timing(report, outcome.result, a);
+  add_timing(kernel, request, outcome.result, a, recording.has_value(), report);
   if (outcome.result.ok() && report.backend_ran == "interpret")
     report.advice = advice_of(kernel, a, request, outcome.setting);
   if (recording) record_run(*recording, kernel, request, outcome, report);

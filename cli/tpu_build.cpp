@@ -190,7 +190,7 @@ TpuBuild build_for_tpu(const KernelHandle& kernel, const mosaic::Kernel& writer,
   throw InputError("not-built", build.kernel + " is not built for TPUs in " + name(request.dtype));
 }
 
-pallas::CallToRecord call_of(const TpuBuild& build, const DeviceSpec& device) {
+pallas::CallToRecord call_of(const TpuBuild& build, const DeviceSpec& device, bool lends) {
   const mosaic::BuiltModule& m = build.module;
   pallas::CallToRecord call;
   call.module = m.text;
@@ -210,7 +210,10 @@ pallas::CallToRecord call_of(const TpuBuild& build, const DeviceSpec& device) {
     }
     for (const auto& in : m.inputs) {
       for (const auto& [name, array] : build.inputs.arrays) {
-        if (name == in.name) operands.push_back(part_of(array, d, m.devices));
+        if (name != in.name) continue;
+        operands.push_back(lends && m.devices == 1
+                               ? Array::lent(array.dtype(), array.shape(), array.bytes())
+                               : part_of(array, d, m.devices));
       }
     }
     call.operands.push_back(std::move(operands));
@@ -222,11 +225,12 @@ pallas::CallToRecord call_of(const TpuBuild& build, const DeviceSpec& device) {
   return call;
 }
 
-TpuCall tpu_call_of(const KernelHandle& kernel, const Request& request) {
-  const TpuBuild build = build_for_tpu(kernel, writer_of(kernel.info.name), request);
-  TpuCall c{call_of(build, request.device), {}};
-  for (const auto& in : build.module.inputs) c.names.push_back(in.name);
-  for (const auto& out : build.module.outputs) c.names.push_back(out.name);
+TpuCall tpu_call_of(const KernelHandle& kernel, const Request& request, bool lends) {
+  TpuCall c;
+  c.build = build_for_tpu(kernel, writer_of(kernel.info.name), request);
+  c.call = call_of(c.build, request.device, lends);
+  for (const auto& in : c.build.module.inputs) c.names.push_back(in.name);
+  for (const auto& out : c.build.module.outputs) c.names.push_back(out.name);
   return c;
 }
 

@@ -23,16 +23,18 @@ struct TpuBuild {
 TpuBuild build_for_tpu(const KernelHandle& kernel, const mosaic::Kernel& writer,
                        const Request& request, bool fused = true);
 
-/// Its call, with the arrays of all devices.
-pallas::CallToRecord call_of(const TpuBuild& build, const DeviceSpec& device);
+/// Its call, with the arrays of all devices. `lends`: inputs' bytes are the build's, which outlives
+/// the call and its copies.
+pallas::CallToRecord call_of(const TpuBuild& build, const DeviceSpec& device, bool lends = false);
 
 struct TpuCall {
+  TpuBuild build;
   pallas::CallToRecord call;
   std::vector<std::string> names;  ///< of inputs, then of results
 };
 /// The call that the TPU build of a kernel is. Loads the kernel's library. Throws InputError,
 /// KernelError.
-TpuCall tpu_call_of(const KernelHandle& kernel, const Request& request);
+TpuCall tpu_call_of(const KernelHandle& kernel, const Request& request, bool lends = false);
 
 /// `tessera build`: loads the kernel's library, and writes the folder.
 int write_tpu_build(const KernelHandle& kernel, const RunArguments& arguments,

@@ -21,54 +21,59 @@ int same_ref(int ref, const Ledger& of, const Ledger& in) {
   return -1;
 }
 
-/// Counted alone; run where data decides what it does.
-RunResult counted(const program::Call& call, RunOptions options) {
+/// Of the build alone, on one process: the kernel has run, with all that was asked of its run.
+RunOptions options_of(const Request& request, const report::RunReport& report) {
+  RunOptions options = request.options;
+  options.device = report.device;
+  options.mesh = report.mesh;
+  options.transport = nullptr;
+  options.progress = {};
+  options.at = {};
+  options.break_at = false;
+  options.trap_nan = false;
   options.dry = true;
-  RunResult result = program::run_call(call, options);
-  if (result.ok() && result.no_work.empty()) return result;
-  options.dry = false;
-  return program::run_call(call, options);
+  return options;
 }
 
 }  // namespace
 
-void add_unit_timing(const KernelHandle& kernel, const Request& request, const RunArguments& a,
-                     report::RunReport& report) {
-  predict::Timeline& timeline = report.timeline.emplace();
+std::string add_unit_timing(const KernelHandle& kernel, const Request& request,
+                            const RunArguments& a, report::RunReport& report) {
   const DeviceSpec& device = report.device;
-  if (device.kind != DeviceSpec::Kind::tpu || program::unit_costs(device.jax.chip) == nullptr) {
-    timeline.unmodelled = "nobody measured the units of " + device.name;
-    return;
-  }
+  if (device.kind != DeviceSpec::Kind::tpu || program::unit_costs(device.jax.chip) == nullptr)
+    return "nobody measured the units of " + device.name;
   try {
-    const TpuCall built = tpu_call_of(kernel, request);
+    const TpuCall built = tpu_call_of(kernel, request, true);
     auto c = tpu_compiler::call_to_check(kernel.info.name, built.call);
     if (c.failure) throw KernelError(*c.failure);
     c.call.names = built.names;
-    RunOptions options = request.options;
-    options.device = device;
-    options.mesh = report.mesh;
-    options.progress = {};
-    options.at = {};
-    const RunResult result = counted(c.call, options);
-    if (!result.ok()) throw KernelError(result.diagnostics.front());
-    if (result.trace.most == 0) {
-      timeline.unmodelled = "the run has too many steps: --timeline predicts them";
-      return;
+    RunOptions options = options_of(request, report);
+    RunResult result = program::run_call(c.call, options);
+    if (!result.ok() || !result.no_work.empty()) {
+      if (a.timing != "units")
+        return "data decides what its TPU build does (--timing units runs that)";
+      options.dry = false;
+      result = program::run_call(c.call, options);
     }
-    timeline = predict::timeline_of(
+    if (!result.ok()) throw KernelError(result.diagnostics.front());
+    if (result.trace.most == 0) return "the run has too many steps: --timeline predicts them";
+    predict::Timeline timeline = predict::timeline_of(
         result.plan, result.trace, report.dtype,
         {.most_spans = spans_of(a), .cores = report.cores, .mesh = report.mesh});
-    report.costs = report::line_costs(result, timeline, report.cores);
+    if (!timeline.unmodelled.empty()) return timeline.unmodelled;
+    std::vector<report::LineCost> costs = report::line_costs(result, timeline, report.cores);
     const Ledger& own = result.ledger();
     const auto rename = [&](auto& list) {
       for (auto& each : list) each.ref = same_ref(each.ref, own, report.ledger);
     };
     rename(timeline.stalls);
     rename(timeline.spans);
-    for (report::LineCost& cost : report.costs) rename(cost.stalls);
+    for (report::LineCost& cost : costs) rename(cost.stalls);
+    report.timeline = std::move(timeline);
+    report.costs = std::move(costs);
+    return "";
   } catch (const KernelError& e) {
-    timeline.unmodelled = "it has no TPU build: " + e.diagnostic.headline;
+    return "it has no TPU build: " + e.diagnostic.headline;
   }
 }
 

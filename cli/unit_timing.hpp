@@ -1,5 +1,5 @@
 // What a run of a C++ kernel takes by the units of a TPU core (program/unit_costs.hpp), as the ops
-// of its TPU build ask for them (--timing units).
+// of its TPU build ask for them (--timing units, and where none is given).
 #pragma once
 
 #include "cli/commands.hpp"
@@ -7,9 +7,10 @@
 namespace tessera::cli {
 
 /// Counts the kernel's TPU build for what was run, and puts its timeline and what its lines cost in
-/// the place of the kernel's. Why there is none is said in the report. Throws InputError where the
-/// build's library is not there.
-void add_unit_timing(const KernelHandle& kernel, const Request& request,
-                     const RunArguments& arguments, report::RunReport& report);
+/// the place of the kernel's. Returns why there is none, and changes nothing then; "": there is.
+/// Where data decides what the build does it is run, but for a run that asked for no timing.
+/// Throws InputError where the build's library is not there.
+std::string add_unit_timing(const KernelHandle& kernel, const Request& request,
+                            const RunArguments& arguments, report::RunReport& report);
 
 }  // namespace tessera::cli

@@ -100,9 +100,10 @@ constexpr const char* name(Stall::Why w) {
 }
 
 struct Timeline {
-  std::string unmodelled;  ///< why there is none; empty: there is
-  std::string model;       ///< what says how long computing takes, in words
-  double seconds = 0;      ///< from launch to end
+  std::string unmodelled;      ///< why there is none; empty: there is
+  std::string model;           ///< what says how long computing takes, in words
+  std::string why_model = {};  ///< why no better one does, in words; may be empty
+  double seconds = 0;          ///< from launch to end
   /// Between which nine in ten kernels that the model was not fitted to lie; 0: nobody knows.
   double least_seconds = 0;
   double most_seconds = 0;

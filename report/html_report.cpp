@@ -145,7 +145,8 @@ Json timeline_json(const predict::Timeline& t, const Ledger& ledger, int cores) 
            {t.most_seconds > 0 ? fmt::format("From {} to {}, by the {}", duration(t.least_seconds),
                                              duration(t.most_seconds), t.model)
                                : "",
-            t.left_out.empty() ? "" : "Without " + t.left_out, t.warning}},
+            t.left_out.empty() ? "" : "Without " + t.left_out,
+            t.why_model.empty() ? "" : "By " + t.model + ": " + t.why_model, t.warning}},
           {"busy", busy},
           {"phases", phases},
           {"stalls", stalls},

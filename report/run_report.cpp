@@ -317,6 +317,7 @@ std::string timeline_lines(const RunReport& r) {
         duration(t.least_seconds), duration(t.most_seconds), t.model);
   }
   if (!t.left_out.empty()) text += fmt::format("{:<11} without {}\n", "", t.left_out);
+  if (!t.why_model.empty()) text += fmt::format("{:<11} by {}: {}\n", "", t.model, t.why_model);
   if (!t.warning.empty()) text += fmt::format("{:<11} {}\n", "", t.warning);
   if (r.device.kind == DeviceSpec::Kind::gpu) {
     text += fmt::format("{:<11} {} bytes from L2 to SMs; DRAM reads {}, writes {}\n", "",
@@ -446,6 +447,7 @@ Json timeline_json(const RunReport& r) {
   for (const predict::Phase& p : t.phases)
     phases.push_back({{"begin", p.begin}, {"end", p.end}, {"binds", p.binds}});
   return {{"model", t.model},
+          {"why_model", t.why_model},
           {"seconds", t.seconds},
           {"least_seconds", t.least_seconds},
           {"most_seconds", t.most_seconds},

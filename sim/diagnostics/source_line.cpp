@@ -11,6 +11,7 @@
 #define BACKWARD_HAS_DW 1
 #include <backward.hpp>
 
+#include "sim/diagnostics/line_cache.hpp"
 #include "sim/diagnostics/slugs.hpp"
 
 namespace tessera {
@@ -117,23 +118,37 @@ std::string caller_excerpt() {
   return "";
 }
 
-SourceLine trace_line(std::span<const void* const> addresses) {
+namespace {
+/// The first line outside tessera's own headers; `known` says an address's, or asks what it is
+/// given.
+template <class Known>
+SourceLine first_line(std::span<const void* const> addresses, Known&& known) {
   std::vector<void*> calls;
   for (const void* address : addresses) {
     if (address == nullptr) break;
     // A return address follows its call.
     calls.push_back(static_cast<std::byte*>(const_cast<void*>(address)) - 1);
   }
-  the_resolver().load_addresses(calls.data(), static_cast<int>(calls.size()));
+  bool loaded = false;
   for (std::size_t i = 0; i < calls.size(); ++i) {
-    SourceLine line = line_of(backward::Trace(calls[i], i));
+    SourceLine line = known(calls[i], [&] {
+      if (!loaded) the_resolver().load_addresses(calls.data(), static_cast<int>(calls.size()));
+      loaded = true;
+      return line_of(backward::Trace(calls[i], i));
+    });
     if (line.line != 0) return line;
   }
   return {};
 }
+}  // namespace
 
+SourceLine trace_line(std::span<const void* const> addresses) {
+  return first_line(addresses, cached_line);
+}
+
+// Of a program that is about to end by a signal: nothing is cached.
 std::string trace_excerpt(std::span<const void* const> addresses) {
-  return excerpt(trace_line(addresses));
+  return excerpt(first_line(addresses, [](const void*, const auto& find) { return find(); }));
 }
 
 }  // namespace tessera

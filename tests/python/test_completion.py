@@ -106,7 +106,7 @@ def complete(request, script, tmp_path):
     ("tessera devices tpu-v5", {"tpu-v5e", "tpu-v5p"}, {"h100"}),
     ("tessera run --backend ", {"auto", "cuda", "interpret", "reference"}, {"matmul"}),
     ("tessera compare matmul --backend ", {"cuda", "reference"}, {"auto", "interpret"}),
-    ("tessera run matmul --timing ", {"model", "compiler"}, {"matmul"}),
+    ("tessera run matmul --timing ", {"best", "model", "units", "compiler"}, {"matmul"}),
     ("tessera completion ", {"bash", "zsh", "fish"}, {"matmul"}),
 ])
 def test_completes(complete, line, there, absent):

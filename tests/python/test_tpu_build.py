@@ -73,12 +73,16 @@ def test_units_predict_a_kernel_as_its_module(tessera, tmp_path, kernel):
     tessera("build", kernel, "--target", "tpu", "--out", "b")
     tessera("run", "b", "--dry", "--json", "module.json")
     tessera("run", kernel, "--dry", "--timing", "units", "--json", "kernel.json")
-    tessera("run", kernel, "--dry", "--json", "rates.json")
-    module, units, rates = (json.loads((tmp_path / f"{name}.json").read_text()) for name in ("module", "kernel", "rates"))
+    tessera("run", kernel, "--dry", "--timing", "model", "--json", "rates.json")
+    tessera("run", kernel, "--dry", "--json", "best.json")
+    module, units, rates, best = (json.loads((tmp_path / f"{name}.json").read_text()) for name in ("module", "kernel", "rates", "best"))
     for key in ("seconds", "least_seconds", "most_seconds", "binds"):
         assert units["timeline"][key] == module["timeline"][key]
     assert units["timeline"]["model"].startswith("units of a v5e core")
     assert rates["timeline"]["model"] == "published rates"
+    # Units are what a run takes that asks for nothing.
+    assert best["timeline"] == units["timeline"] and best["lines"] == units["lines"]
+    assert not best["timeline"]["why_model"]
     # Its own refs are named, and its own lines.
     refs = {ref["name"] for ref in units["traffic"]["refs"]}
     lines = [cost for cost in units["lines"] if cost["file"] and cost["compute_seconds"] > 0]
@@ -89,3 +93,33 @@ def test_units_predict_a_kernel_as_its_module(tessera, tmp_path, kernel):
 def test_units_that_nobody_measured_are_told(tessera, tmp_path):
     text = tessera("run", "matmul_relu", "--dry", "--timing", "units", "--device", "h100")
     assert "nobody measured the units of h100" in text
+
+
+def test_why_a_run_is_not_by_units_is_told(tessera, tmp_path):
+    spec = json.loads((ROOT / "memory_model/devices/tpu-v5e.json").read_text())
+    (tmp_path / "own.json").write_text(json.dumps({**spec, "name": "own", "jax": {**spec["jax"], "chip": "own"}}))
+    for device, why in ("own.json", "nobody measured the units of own"), ("tpu-v5e", ""):
+        text = tessera("run", "matmul_relu", "--dry", "--device", device, "--json", "run.json")
+        timeline = json.loads((tmp_path / "run.json").read_text())["timeline"]
+        assert timeline["why_model"] == why and (f"by published rates: {why}" in text) == bool(why)
+        assert timeline["model"].startswith("published rates" if why else "units of a v5e core")
+    # What is kept of a run is the model's.
+    assert "by published rates: a record keeps that" in tessera("run", "matmul_relu", "--dry", "--record", "calls")
+
+
+def test_lines_of_a_library_are_looked_up_once(tessera, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+    def files():
+        tessera("run", "softmax_rows", "--dry", "--json", "run.json")
+        return [line["file"] for line in json.loads((tmp_path / "run.json").read_text())["lines"]]
+
+    found = files()
+    assert files() == found and "kernels/softmax_rows.hpp" in found
+    kept, = (file for file in (tmp_path / "cache/tessera/lines").iterdir() if "libtessera_mosaic_softmax_rows.so" in file.read_text())
+    # What the file says is believed: it is of the library's time and size.
+    kept.write_text(kept.read_text().replace("kernels/softmax_rows.hpp", "kernels/elsewhere.hpp"))
+    assert "kernels/elsewhere.hpp" in files()
+    # Of another library nothing.
+    kept.write_text("another " + kept.read_text())
+    assert files() == found
