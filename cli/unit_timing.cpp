@@ -1,5 +1,7 @@
 #include "cli/unit_timing.hpp"
 
+#include <set>
+#include <string>
 #include <utility>
 
 #include "cli/tpu_build.hpp"
@@ -19,6 +21,13 @@ int same_ref(int ref, const Ledger& of, const Ledger& in) {
   for (std::size_t i = 0; i < in.refs().size(); ++i)
     if (in.refs()[i].name == name) return static_cast<int>(i);
   return -1;
+}
+
+/// The line of a program that is gone when it is shown.
+Here kept(Here at) {
+  static std::set<std::string> files;
+  if (at.file != nullptr) at.file = files.emplace(at.file).first->c_str();
+  return at;
 }
 
 /// Of the build alone, on one process: the kernel has run, with all that was asked of its run.
@@ -68,6 +77,7 @@ std::string add_unit_timing(const KernelHandle& kernel, const Request& request,
     };
     rename(timeline.stalls);
     rename(timeline.spans);
+    for (predict::Span& span : timeline.spans) span.at = kept(span.at);
     for (report::LineCost& cost : costs) rename(cost.stalls);
     report.timeline = std::move(timeline);
     report.costs = std::move(costs);
