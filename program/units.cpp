@@ -195,13 +195,31 @@ class Uses {
     const bool varies = named("shli") || named("shrui") || named("shrsi") || named("divf") ||
                         named("divsi") || named("remsi") || named("divui") || named("remui") ||
                         named("muli") || named("powf");
-    if (splat && varies) row += " splat";
+    if (splat && varies) row += how_splat();
+    // Of an exact one the compiler makes more of what the unit gives.
+    if (op_.name == "tpu.reciprocal" && number_of(op_, "approx", 0) != 0) row += " approximate";
     if (op_.name.starts_with("arith.cmp")) {
       // Masks are of registers of the compared type.
       times = 1;
       for (const int v : op_.operands) times = std::max(times, registers(v));
     }
     add(row, times);
+  }
+
+  /// Of an op whose cost depends on which operand repeats one scalar.
+  const char* how_splat() const {
+    if (divides_by_power()) return " splat power";
+    const bool divides =
+        named("divf") || named("divsi") || named("remsi") || named("divui") || named("remui");
+    return divides && !known_.repeats(op_.operands[1]) ? " of splat" : " splat";
+  }
+  /// Of integers, by a constant that the compiler shifts by.
+  bool divides_by_power() const {
+    if (op_.operands.size() != 2 || named("divf") ||
+        (!named("divsi") && !named("remsi") && !named("divui") && !named("remui")))
+      return false;
+    const auto by = known_.constant(op_.operands[1]);
+    return by && *by > 0 && (*by & (*by - 1)) == 0;
   }
 
   void of_broadcast() {
@@ -226,17 +244,20 @@ class Uses {
     const std::string row = "vector.shape_cast " + width_name(from.dtype);
     const auto is_column = [&](int value) {
       const Type& t = type(value);
-      return t.shape.rank == 1 ? known_.down(value) : t.shape[t.shape.rank - 1] == 1;
+      return known_.down(value) || (t.shape.rank > 1 && t.shape[t.shape.rank - 1] == 1);
     };
     const bool from_column = is_column(op_.operands[0]);
     const bool to_column = to.shape.rank == 1 ? from_column && lies_down(module_, op_, known_)
                                               : to.shape[to.shape.rank - 1] == 1;
     if (from_column && to_column) {
       // Rows of columns: as of anything else.
-      if (from.shape.rank == 1 || to.shape.rank == 1) return;
+      if (from.shape.rank == 1 || to.shape.rank == 1 || known_.down(op_.operands[0])) return;
     } else if (from_column || to_column) {
+      // A row lies down in the transpose unit; of several, each eight elements come one by one.
       const bool line = from.shape.rank == 1 || to.shape.rank == 1;
-      return add(row + (line ? " line" : " row") + (from_column ? " from column" : " to column"),
+      const bool several = (from_column ? b.outer * b.rows : a.outer * a.rows) > 1;
+      const char* what = line ? " line" : several ? " rows" : " row";
+      return add(row + what + (from_column ? " from column" : " to column"),
                  ceil_to(from.shape.elems(), kSublanes));
     }
     if (a.columns == b.columns) {
@@ -251,8 +272,13 @@ class Uses {
       return add(row + how, std::max(a.all(), b.all()));
     }
     const bool flat = a.rows == 1 || b.rows == 1;
-    const char* how = a.columns < b.columns ? (flat ? " to flat" : " to more lanes")
-                                            : (flat ? " from flat" : " to fewer lanes");
+    const bool narrow = std::min(a.columns, b.columns) < kLanes;
+    const char* how = a.columns < b.columns ? (flat     ? " to flat"
+                                               : narrow ? " from few lanes"
+                                                        : " to more lanes")
+                                            : (flat     ? " from flat"
+                                               : narrow ? " to few lanes"
+                                                        : " to fewer lanes");
     add(row + how, std::max(a.outer * a.packed, b.outer * b.packed));
   }
 
@@ -288,7 +314,8 @@ class Uses {
         left /= std::max<std::int64_t>(1, from.shape[static_cast<int>(d)]);
     }
     left *= (lanes ? 1 : t.across) * (sublanes ? 1 : t.down);
-    add(row, t.all() - left);
+    // A row alone lies in all sublanes: its parts are turned to where they add up.
+    add(row + (t.rows * t.outer == 1 ? " of a row" : ""), t.all() - left);
     // What lies in a register and not in the vector is masked.
     std::int64_t masked = 0;
     if (lanes && t.columns % kLanes != 0) masked += t.outer * t.down;
@@ -469,7 +496,7 @@ std::int64_t registers_of(const Shape& shape, DType dtype) { return tiles_of(sha
 bool lies_down(const Module& module, const Operation& op, const KnownValues& known) {
   if (op.results.size() != 1 || op.operands.empty() || !op.regions.empty()) return false;
   const Type& to = module.type(op.results[0]);
-  if (to.kind != Type::Kind::vector || !to.known || to.shape.rank != 1) return false;
+  if (to.kind != Type::Kind::vector || !to.known || to.shape.rank < 1) return false;
   const Type& from = module.type(op.operands[0]);
   if (from.kind != Type::Kind::vector || !from.known) return false;
   if (op.name.ends_with(".multi_reduction")) {
@@ -477,11 +504,12 @@ bool lies_down(const Module& module, const Operation& op, const KnownValues& kno
     return std::ranges::find(dims, from.shape.rank - 1) != dims.end();
   }
   if (op.name.ends_with(".shape_cast"))
-    return from.shape.rank > 1 && from.shape[from.shape.rank - 1] == 1 &&
+    return to.shape.rank == 1 && from.shape.rank > 1 && from.shape[from.shape.rank - 1] == 1 &&
            from.shape[from.shape.rank - 2] > 1;
+  if (to.shape.rank > 1 && to.shape != from.shape) return false;
   return std::ranges::any_of(op.operands, [&](int v) {
     const Type& t = module.type(v);
-    return t.kind == Type::Kind::vector && t.known && t.shape.rank == 1 && known.down(v);
+    return t.kind == Type::Kind::vector && t.known && t.shape.rank >= 1 && known.down(v);
   });
 }
 

@@ -25,7 +25,7 @@ std::int64_t registers_of(const Shape& shape, DType dtype);
 /// What is known of a value while ops are planned.
 struct KnownValues {
   std::function<bool(int)> repeats;  ///< a vector that repeats one scalar
-  /// A scalar that is a constant.
+  /// A scalar that is a constant, or a vector that repeats one.
   std::function<std::optional<std::int64_t>(int)> constant;
   std::function<bool(int)> down;  ///< a vector of one dim whose elements lie down the sublanes
 };

@@ -7,7 +7,7 @@
 UNITS and CALLS are folders of calls with a schedule.json, as tpu_compiler/unit_kernels.py leaves them. What a call's ops ask of
 units, `tessera show CALL --units` says; how cycles follow from a table is in program/unit_costs.hpp, and once more here, for
 kernels of one stretch of code. `fit` writes the table; `judge` prints how the predicted bundles compare with the compiler's,
-and with --keep writes nine in ten into the table as its interval. `grids` writes what a step and a window of
+and with --keep writes what nine in ten others lie in, with 90 % confidence, into the table as its interval. `grids` writes what a step and a window of
 the pipeline take, by schedules that tessera plays of UNITS/grid* (TESSERA_TPU_PYTHON). Needs numpy.
 """
 import argparse
@@ -230,6 +230,16 @@ def judged(kernels, table, show=12):
     return ratios
 
 
+def most_left_out(n, part=0.1, chance=0.1):
+    """Of n kernels, how many an interval may leave out and still have, but for this chance, all but this part of others (Wilks)."""
+    left_out, below, exactly = 0, 0.0, (1 - part) ** n  # of a binomial distribution
+    while below + exactly <= chance:
+        below += exactly
+        exactly *= (n - left_out) / (left_out + 1) * part / (1 - part)
+        left_out += 1
+    return left_out
+
+
 def of_grids(tessera, folder, table):
     """Of kernels that do next to nothing in 6, 8 or 12 steps; two more begin and end."""
     a, b = [], []
@@ -290,8 +300,10 @@ def main():
         table = json.loads(arguments.table.read_text())
     ratios = judged(kernels, table)
     if arguments.keep:
-        table["held_out"] = {"kernels": len(kernels), "least": round(float(np.quantile(ratios, 0.05)), 2),
-                             "most": round(float(np.quantile(ratios, 0.95)), 2)}
+        left_out = most_left_out(len(ratios)) // 2
+        ordered = np.sort(ratios)
+        table["held_out"] = {"kernels": len(kernels), "least": round(float(ordered[left_out]), 2),
+                             "most": round(float(ordered[-1 - left_out]), 2)}
     if arguments.what == "fit" or arguments.keep:
         write(arguments.table, table)
 

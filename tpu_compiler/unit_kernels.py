@@ -339,6 +339,50 @@ def rare():
                 add(f"rare_iota_{dtype}", lambda x, shape=shape, axis=axis: x + lax.broadcasted_iota(x.dtype, shape, axis), (shape, dtype))
 
 
+def seldom():
+    """What held-out kernels had and these had not: casts of fp8, turned left operands, repeated elements, one dim."""
+    for eight in ("float8_e4m3fn", "float8_e5m2"):
+        for other in ("int4", I8, I16, I32, "uint4", "uint8", "uint16", "uint32", "float16", BF16, F32):
+            for shape in [(32, 128), (64, 256), (192, 512)]:
+                add(f"seldom_cast_{eight}_{other}", lambda x, other=other: x.astype(other), (shape, eight))
+                add(f"seldom_cast_{other}_{eight}", lambda x, eight=eight: x.astype(eight), (shape, other))
+    for source in ("uint8", "uint16", "uint32", "int4", "uint4", I8, I16):
+        for to in (I8, I16, I32, F32, BF16, "float16", "int4", "uint8"):
+            if source != to:
+                for shape in [(32, 128), (64, 256)]:
+                    add(f"seldom_cast_{source}_{to}", lambda x, to=to: x.astype(to), (shape, source))
+    for dtype in ("float8_e4m3fn", "float8_e5m2", "int4", I8, BF16, F32):
+        out = "int32" if "int" in dtype else F32
+        for m, k, n in [(128, 64, 128), (128, 128, 128), (128, 256, 128), (256, 128, 256)]:
+            for right, b in (((k, n), 0), ((n, k), 1)):
+                add(f"seldom_dot_{dtype}", lambda x, y, b=b, out=out: lax.dot_general(
+                    x, y, (((0,), (b,)), ((), ())), preferred_element_type=out), ((k, m), dtype), (right, dtype))
+            if k % 128:
+                add(f"seldom_dot_{dtype}", lambda x, y, out=out: lax.dot_general(
+                    x, y, (((1,), (0,)), ((), ())), preferred_element_type=out), ((m, k), dtype), ((k, n), dtype))
+    for highest in (False, True):
+        for m, k, n in [(64, 64, 128), (128, 64, 256), (128, 128, 64), (128, 128, 128)]:
+            for right, b in (((k, n), 0), ((n, k), 1)):
+                add("seldom_dot_precise", lambda x, y, b=b, highest=highest: lax.dot_general(
+                    x, y, (((1,), (b,)), ((), ())), precision=lax.Precision.HIGHEST if highest else None, preferred_element_type=F32),
+                    ((m, k), F32), (right, F32))
+    for shape in SHAPES:
+        for by in (2, 4, 8, 128):
+            add("seldom_div_power", lambda x, by=by: lax.div(x, jnp.int32(by)), (shape, I32))
+            add("seldom_rem_power", lambda x, by=by: lax.rem(x, jnp.int32(by)), (shape, I32))
+            add("seldom_floor_div_power", lambda x, by=by: x // by, (shape, I32))
+            add("seldom_mod_power", lambda x, by=by: x % by, (shape, I32))
+    for dtype in (F32, I32):
+        for shape in [(8, 128), (24, 128), (16, 256), (4, 128), (16, 64)]:
+            for times in (2, 4):
+                add(f"seldom_repeat_{dtype}", lambda x, times=times: jnp.repeat(x, times, 1), (shape, dtype))
+    for dtype in (F32, BF16, I32):
+        for n in (512, 1024, 2048, 4096):
+            for name, op in {"sum": jnp.sum, "max": jnp.max, "min": jnp.min}.items():
+                add(f"seldom_line_{name}_{dtype}", lambda x, op=op: op(x, keepdims=True).astype(x.dtype), ((n,), dtype))
+            add(f"seldom_line_{dtype}", lambda x: x * x + x, ((n,), dtype))
+
+
 def products():
     sizes = [(8, 128, 128), (64, 128, 128), (128, 128, 128), (128, 256, 128), (128, 128, 256), (256, 256, 256), (512, 128, 128),
              (128, 512, 128), (128, 128, 512), (512, 512, 512), (16, 512, 512), (128, 64, 128), (128, 128, 64), (32, 64, 32)]
@@ -460,7 +504,7 @@ def main():
         print(f"{len(arguments.calls)} calls, of which the compiler refuses {refused} and {looped} branch", file=sys.stderr)
         return
     arguments.folder.mkdir(parents=True, exist_ok=True)
-    for group in (elementwise, reductions, moves, refs, products, compounds, more, rare):
+    for group in (elementwise, reductions, moves, refs, products, compounds, more, rare, seldom):
         group()
     for number, kernel in enumerate(KERNELS):
         name = kernel[0]

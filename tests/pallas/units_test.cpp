@@ -127,6 +127,44 @@ TEST_CASE("ops ask for the registers of their vectors", "[pallas][units]") {
                     {"load b16", 6}, {"arith.mulf bf16", 6}, {"store b16 masked", 6}});
 }
 
+TEST_CASE("a quotient asks by what repeats one number, and which", "[pallas][units]") {
+  const auto divided = [](const std::string& type, const std::string& op,
+                          const std::string& operands, const std::string& number) {
+    const std::string shape = "16x128x" + type;
+    const bool real = type == "f32";
+    return asked_by("%a: " + vmem(shape) + ", %o: " + vmem(shape),
+                    load_whole("%x", "%a", shape, 2) +
+                        "%c = \"S.arith.constant\"() {value = dense<" + number + "> : vector<" +
+                        shape + ">} : () -> vector<" + shape + ">\n%y = \"S.arith." + op + "\"(" +
+                        operands + ")" + (real ? " {fastmath = #arith.fastmath<none>}" : "") +
+                        " : (vector<" + shape + ">, vector<" + shape + ">) -> vector<" + shape +
+                        ">\n" + store_whole("%y", "%o", shape, 2));
+  };
+  CHECK(divided("f32", "divf", "%x, %c", "3.0").at("arith.divf f32 splat") == 2);
+  CHECK(divided("f32", "divf", "%c, %x", "3.0").at("arith.divf f32 of splat") == 2);
+  CHECK(divided("f32", "divf", "%x, %x", "3.0").at("arith.divf f32") == 2);
+  for (const std::string op : {"divsi", "remsi", "divui", "remui"}) {
+    const std::string row = "arith." + op + " i32 ";
+    CHECK(divided("i32", op, "%x, %c", "8").at(row + "splat power") == 2);
+    CHECK(divided("i32", op, "%x, %c", "12").at(row + "splat") == 2);
+    CHECK(divided("i32", op, "%c, %x", "8").at(row + "of splat") == 2);
+  }
+}
+
+TEST_CASE("a cast of shapes there and back again asks for nothing", "[pallas][units]") {
+  const auto cast = [](const char* back) {
+    return asked_by("%a: " + vmem("8x128xf32") + ", %o: " + vmem(back),
+                    load_whole("%x", "%a", "8x128xf32", 2) +
+                        "%y = \"S.vector.shape_cast\"(%x) : (vector<8x128xf32>) -> "
+                        "vector<8x128x1xf32>\n%z = \"S.vector.shape_cast\"(%y) : "
+                        "(vector<8x128x1xf32>) -> vector<" +
+                        back + ">\n" + store_whole("%z", "%o", back, 2));
+  };
+  CHECK(cast("8x128xf32") ==
+        std::map<std::string, std::int64_t>{{"load b32", 1}, {"store b32", 1}});
+  CHECK(cast("16x64xf32").at("vector.shape_cast b32 rows to column") == 128);
+}
+
 TEST_CASE("a reduction asks for an op per register, then for one along it", "[pallas][units]") {
   const auto reduced = [](const char* dim, const char* shape) {
     return asked_by("%a: " + vmem("16x512xf32") + ", %o: " + vmem(std::string(shape)),

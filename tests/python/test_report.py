@@ -355,7 +355,7 @@ def test_stalls_by_reason(tessera, tmp_path):
 
 def test_a_kernel_that_computes_waits_for_little(tessera, tmp_path):
     """The twin of RUN: blocks that are large enough, and the matrix unit binds."""
-    stalls, line, printed = stalls_of(tessera, tmp_path, "matmul", "m=4096", "n=4096", "k=2048", "bm=1024", "bn=1024", "bk=512", "--dtype", "bf16", "--dry")
+    stalls, line, printed = stalls_of(tessera, tmp_path, "--timing", "model", "matmul", "m=4096", "n=4096", "k=2048", "bm=1024", "bn=1024", "bk=512", "--dtype", "bf16", "--dry")
     assert sum(stalls.values()) < .2 * line["seconds"] and line["binds"] == "matrix unit"
 
 
