@@ -208,9 +208,11 @@ void stop_in_debugger(const RunArguments& a) {
 
 namespace {
 
-/// Of a page: what near by is predicted to be faster. `request` as it ran; from counts alone.
+/// Of a page: what near by is predicted to be faster. `request` as it ran; from counts alone, which
+/// the advice says where the run's own time is from more.
 std::vector<std::string> advice_of(const KernelHandle& kernel, const RunArguments& a,
-                                   const Request& request, const Setting& setting) {
+                                   const Request& request, const Setting& setting,
+                                   bool timed_by_units) {
   constexpr std::size_t kMost = 3;
   if (a.report.empty() || setting.tiles.empty()) return {};
   RunArguments counted = a;
@@ -222,7 +224,12 @@ std::vector<std::string> advice_of(const KernelHandle& kernel, const RunArgument
   counted.inputs.clear();
   Request base = request_of(kernel, counted);
   base.assignments = request.assignments;
-  return worth_trying(advice_on(kernel, base, a.device, threads_of(a)), setting.tiles, kMost);
+  std::vector<std::string> advice =
+      worth_trying(advice_on(kernel, base, a.device, threads_of(a)), setting.tiles, kMost);
+  if (timed_by_units) {
+    for (std::string& sentence : advice) sentence += "; by published rates";
+  }
+  return advice;
 }
 
 /// Unless it says otherwise: what a TPU's vector unit takes is known of the kernel's TPU build
@@ -335,7 +342,8 @@ int run_command(const Kernels& kernels, const RunArguments& a) {
   report.choice = std::move(choice);
   add_timing(kernel, request, outcome.result, a, recording.has_value(), report);
   if (outcome.result.ok() && report.backend_ran == "interpret")
-    report.advice = advice_of(kernel, a, request, outcome.setting);
+    report.advice = advice_of(kernel, a, request, outcome.setting,
+                              report.timeline && report.timeline->model.starts_with("units of"));
   if (recording) record_run(*recording, kernel, request, outcome, report);
   if (outcome.result.ok() || outcome.validation) {
     fmt::print(prose_of(a), "{}", coloured_report(prose_of(a), report::text_of(report)));

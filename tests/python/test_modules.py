@@ -155,6 +155,7 @@ def test_sweep_ranks_what_is_not_modelled_by_its_bytes(tessera, tmp_path, call):
     for file in fast, slow:  # no peak rate, no costs of units: no timeline
         spec = json.loads(file.read_text())
         spec["figures"].pop("peak_flops_f32")
+        spec["jax"]["chip"] = "of my own"
         file.write_text(json.dumps(spec))
     tessera("sweep", str(call()), "--device", f"{slow},tpu-v6e,{fast}", "--json", "rows.json")
     rows = json.loads((tmp_path / "rows.json").read_text())["rows"]
