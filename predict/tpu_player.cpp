@@ -44,7 +44,7 @@ u32 gt_u(u32 a, u32 b) { return a > b ? 1 : 0; }
 u32 ge_u(u32 a, u32 b) { return a >= b ? 1 : 0; }
 
 /// What a slot does, of those that are followed.
-enum class Act : std::uint8_t {
+enum class Kind : std::uint8_t {
   binary,    ///< result = f(a, b)
   copy,      ///< result = a
   negate,    ///< result = not a
@@ -66,71 +66,71 @@ enum class Act : std::uint8_t {
 };
 
 struct Rule {
-  Act act = Act::opaque;
+  Kind act = Kind::opaque;
   u32 (*f)(u32, u32) = nullptr;
 };
 
 /// Slots of libtpu 0.0.42.
 const std::map<std::string, Rule, std::less<>>& rules() {
   static const std::map<std::string, Rule, std::less<>> kRules = {
-      {"sadd.s32", {Act::binary, add}},
-      {"ssub.s32", {Act::binary, sub}},
-      {"smul.u32", {Act::binary, mul}},
-      {"sand.u32", {Act::binary, bit_and}},
-      {"sor.u32", {Act::binary, bit_or}},
-      {"sxor.u32", {Act::binary, bit_xor}},
-      {"sshll.u32", {Act::binary, shift_left}},
-      {"sshrl.u32", {Act::binary, shift_right}},
-      {"sshra.s32", {Act::binary, shift_signed}},
-      {"smin.u32", {Act::binary, least}},
-      {"smax.u32", {Act::binary, most}},
-      {"smin.s32", {Act::binary, least_signed}},
-      {"smax.s32", {Act::binary, most_signed}},
-      {"pand", {Act::binary, logical_and}},
-      {"por", {Act::binary, logical_or}},
-      {"pxor", {Act::binary, logical_xor}},
-      {"pnand", {Act::binary, logical_nand}},
-      {"pnor", {Act::binary, logical_nor}},
-      {"scmp.eq.s32.totalorder", {Act::binary, eq}},
-      {"scmp.ne.s32.totalorder", {Act::binary, ne}},
-      {"scmp.lt.s32.totalorder", {Act::binary, lt}},
-      {"scmp.le.s32.totalorder", {Act::binary, le}},
-      {"scmp.gt.s32.totalorder", {Act::binary, gt}},
-      {"scmp.ge.s32.totalorder", {Act::binary, ge}},
-      {"scmp.eq.u32.totalorder", {Act::binary, eq}},
-      {"scmp.ne.u32.totalorder", {Act::binary, ne}},
-      {"scmp.lt.u32.totalorder", {Act::binary, lt_u}},
-      {"scmp.le.u32.totalorder", {Act::binary, le_u}},
-      {"scmp.gt.u32.totalorder", {Act::binary, gt_u}},
-      {"scmp.ge.u32.totalorder", {Act::binary, ge_u}},
-      {"smov", {Act::copy}},
-      {"pmov", {Act::copy}},
-      {"int_to_ptr.hbm", {Act::copy}},
-      {"int_to_ptr.vmem", {Act::copy}},
-      {"int_to_ptr.cmem", {Act::copy}},
-      {"int_to_ptr.smem", {Act::copy}},
-      {"int_to_ptr.sflag", {Act::copy}},
-      {"pneg", {Act::negate}},
-      {"scalar_select", {Act::select}},
-      {"sphi", {Act::phi}},
-      {"pphi", {Act::phi}},
-      {"scalar_lea.hbm", {Act::lea}},
-      {"scalar_lea.vmem", {Act::lea}},
-      {"scalar_lea.cmem", {Act::lea}},
-      {"scalar_lea.smem", {Act::lea}},
-      {"scalar_lea.sflag", {Act::lea}},
-      {"sld", {Act::load}},
-      {"sst", {Act::store}},
-      {"sbr.rel", {Act::branch}},
-      {"shalt.err", {Act::halt}},
-      {"dma.done.wait", {Act::wait}},
-      {"vsyncpa", {Act::flag_set}},
-      {"vsyncadd", {Act::flag_add}},
-      {"vsyncmov", {Act::flag_get}},
-      {"vpop.sfrf", {Act::copy}},
-      {std::string(kCoreId), {Act::core}},
-      {"sfence", {Act::nothing}},
-      {"snop", {Act::nothing}},
+      {"sadd.s32", {Kind::binary, add}},
+      {"ssub.s32", {Kind::binary, sub}},
+      {"smul.u32", {Kind::binary, mul}},
+      {"sand.u32", {Kind::binary, bit_and}},
+      {"sor.u32", {Kind::binary, bit_or}},
+      {"sxor.u32", {Kind::binary, bit_xor}},
+      {"sshll.u32", {Kind::binary, shift_left}},
+      {"sshrl.u32", {Kind::binary, shift_right}},
+      {"sshra.s32", {Kind::binary, shift_signed}},
+      {"smin.u32", {Kind::binary, least}},
+      {"smax.u32", {Kind::binary, most}},
+      {"smin.s32", {Kind::binary, least_signed}},
+      {"smax.s32", {Kind::binary, most_signed}},
+      {"pand", {Kind::binary, logical_and}},
+      {"por", {Kind::binary, logical_or}},
+      {"pxor", {Kind::binary, logical_xor}},
+      {"pnand", {Kind::binary, logical_nand}},
+      {"pnor", {Kind::binary, logical_nor}},
+      {"scmp.eq.s32.totalorder", {Kind::binary, eq}},
+      {"scmp.ne.s32.totalorder", {Kind::binary, ne}},
+      {"scmp.lt.s32.totalorder", {Kind::binary, lt}},
+      {"scmp.le.s32.totalorder", {Kind::binary, le}},
+      {"scmp.gt.s32.totalorder", {Kind::binary, gt}},
+      {"scmp.ge.s32.totalorder", {Kind::binary, ge}},
+      {"scmp.eq.u32.totalorder", {Kind::binary, eq}},
+      {"scmp.ne.u32.totalorder", {Kind::binary, ne}},
+      {"scmp.lt.u32.totalorder", {Kind::binary, lt_u}},
+      {"scmp.le.u32.totalorder", {Kind::binary, le_u}},
+      {"scmp.gt.u32.totalorder", {Kind::binary, gt_u}},
+      {"scmp.ge.u32.totalorder", {Kind::binary, ge_u}},
+      {"smov", {Kind::copy}},
+      {"pmov", {Kind::copy}},
+      {"int_to_ptr.hbm", {Kind::copy}},
+      {"int_to_ptr.vmem", {Kind::copy}},
+      {"int_to_ptr.cmem", {Kind::copy}},
+      {"int_to_ptr.smem", {Kind::copy}},
+      {"int_to_ptr.sflag", {Kind::copy}},
+      {"pneg", {Kind::negate}},
+      {"scalar_select", {Kind::select}},
+      {"sphi", {Kind::phi}},
+      {"pphi", {Kind::phi}},
+      {"scalar_lea.hbm", {Kind::lea}},
+      {"scalar_lea.vmem", {Kind::lea}},
+      {"scalar_lea.cmem", {Kind::lea}},
+      {"scalar_lea.smem", {Kind::lea}},
+      {"scalar_lea.sflag", {Kind::lea}},
+      {"sld", {Kind::load}},
+      {"sst", {Kind::store}},
+      {"sbr.rel", {Kind::branch}},
+      {"shalt.err", {Kind::halt}},
+      {"dma.done.wait", {Kind::wait}},
+      {"vsyncpa", {Kind::flag_set}},
+      {"vsyncadd", {Kind::flag_add}},
+      {"vsyncmov", {Kind::flag_get}},
+      {"vpop.sfrf", {Kind::copy}},
+      {std::string(kCoreId), {Kind::core}},
+      {"sfence", {Kind::nothing}},
+      {"snop", {Kind::nothing}},
   };
   return kRules;
 }
@@ -143,7 +143,7 @@ struct Operand {
 };
 
 struct Decoded {
-  Act act = Act::opaque;
+  Kind act = Kind::opaque;
   u32 (*f)(u32, u32) = nullptr;
   const Slot* slot = nullptr;
   int result = -1;
@@ -285,7 +285,7 @@ class Player {
           d.act = it->second.act;
           d.f = it->second.f;
         } else if (slot.op.starts_with("dma.")) {
-          d.act = Act::dma;
+          d.act = Kind::dma;
         } else if (slot.result.empty()) {
           fail(static_cast<int>(b), "no slot " + slot.op + " is known");
         }
@@ -296,7 +296,7 @@ class Player {
         if (d.has_unless) d.unless = operand_of(slot.unless);
         for (const std::string& text : slot.operands) d.operands.push_back(operand_of(text));
         require_operands(d, static_cast<int>(b));
-        if (d.act == Act::branch) d.target = begin_of(slot.target, static_cast<int>(b));
+        if (d.act == Kind::branch) d.target = begin_of(slot.target, static_cast<int>(b));
         bundle.push_back(std::move(d));
       }
     }
@@ -305,25 +305,25 @@ class Player {
   void require_operands(const Decoded& d, int bundle) const {
     std::size_t least = 0;
     switch (d.act) {
-      case Act::binary:
-      case Act::phi:
-      case Act::store:
-      case Act::wait:
-      case Act::flag_set:
-      case Act::flag_add:
+      case Kind::binary:
+      case Kind::phi:
+      case Kind::store:
+      case Kind::wait:
+      case Kind::flag_set:
+      case Kind::flag_add:
         least = 2;
         break;
-      case Act::select:
+      case Kind::select:
         least = 3;
         break;
-      case Act::dma:
+      case Kind::dma:
         least = 4;
         break;
-      case Act::copy:
-      case Act::negate:
-      case Act::lea:
-      case Act::load:
-      case Act::flag_get:
+      case Kind::copy:
+      case Kind::negate:
+      case Kind::lea:
+      case Kind::load:
+      case Kind::flag_get:
         least = 1;
         break;
       default:
@@ -334,7 +334,7 @@ class Player {
       return o.a > kUnknown && register_of_[static_cast<std::size_t>(o.a)] ==
                                    register_of_[static_cast<std::size_t>(d.result)];
     };
-    if (d.act == Act::phi && !(shared(d.operands[0]) && shared(d.operands[1])))
+    if (d.act == Kind::phi && !(shared(d.operands[0]) && shared(d.operands[1])))
       fail(bundle, d.slot->op + " of several registers");
   }
 
@@ -356,8 +356,8 @@ class Player {
     begins[0] = true;
     for (std::size_t b = 0; b < code_.size(); ++b) {
       for (const Decoded& d : code_[b]) {
-        if (d.act == Act::wait) begins[b] = true;
-        if (d.act != Act::branch) continue;
+        if (d.act == Kind::wait) begins[b] = true;
+        if (d.act != Kind::branch) continue;
         begins[static_cast<std::size_t>(d.target)] = true;
         begins[std::min(b + static_cast<std::size_t>(delay_slots_) + 1, code_.size())] = true;
       }
@@ -446,15 +446,15 @@ class Player {
     const std::vector<Decoded>& slots = code_[static_cast<std::size_t>(at)];
     phis_.clear();
     for (const Decoded& d : slots)
-      if (d.act == Act::phi) phis_.emplace_back(d.result, held(d.result));
+      if (d.act == Kind::phi) phis_.emplace_back(d.result, held(d.result));
     for (const auto& [result, word] : phis_) set(result, word);
     stores_.clear();
     int target = -1;
     for (const Decoded& d : slots) {
-      if (d.act == Act::phi || d.act == Act::nothing) continue;
-      if (d.act == Act::branch && in_delay) continue;
+      if (d.act == Kind::phi || d.act == Kind::nothing) continue;
+      if (d.act == Kind::branch && in_delay) continue;
       const std::optional<bool> yes = acts(d);
-      if (!yes && d.result < 0 && d.act != Act::halt && d.act != Act::store)
+      if (!yes && d.result < 0 && d.act != Kind::halt && d.act != Kind::store)
         fail(at, "whether " + d.slot->op +
                      " acts depends on what is not known: " + cause({.constant = 0, .a = d.guard}));
       if (yes && !*yes) {
@@ -470,29 +470,29 @@ class Player {
 
   int slot(const Decoded& d, int at, bool surely) {
     switch (d.act) {
-      case Act::phi:
-      case Act::nothing:
+      case Kind::phi:
+      case Kind::nothing:
         break;
-      case Act::binary: {
+      case Kind::binary: {
         const Word a = value(d.operands[0]);
         const Word b = value(d.operands[1]);
         result(d, a && b ? Word(d.f(*a, *b)) : Word(), surely);
         break;
       }
-      case Act::copy:
+      case Kind::copy:
         result(d, value(d.operands[0]), surely);
         break;
-      case Act::negate: {
+      case Kind::negate: {
         const Word a = value(d.operands[0]);
         result(d, a ? Word(*a == 0 ? 1 : 0) : Word(), surely);
         break;
       }
-      case Act::select: {
+      case Kind::select: {
         const Word p = value(d.operands[0]);
         result(d, p ? value(d.operands[*p != 0 ? 1 : 2]) : Word(), surely);
         break;
       }
-      case Act::lea: {
+      case Kind::lea: {
         Word sum = value(d.operands[0]);
         for (std::size_t i = 1; i < d.operands.size() && sum; ++i) {
           const Word more = value(d.operands[i]);
@@ -501,26 +501,26 @@ class Player {
         result(d, sum, surely);
         break;
       }
-      case Act::load: {
+      case Kind::load: {
         const Word address = value(d.operands[0]);
         result(d, address ? memories_.load(*address) : Word(), surely);
         break;
       }
-      case Act::store: {
+      case Kind::store: {
         const Word address = value(d.operands[0]);
         if (!address) fail(at, "sst depends on what is not known: " + cause(d.operands[0]));
         stores_.emplace_back(*address, surely ? value(d.operands[1]) : Word());
         break;
       }
-      case Act::branch:
+      case Kind::branch:
         return d.target;
-      case Act::halt:
+      case Kind::halt:
         if (surely) fail(at, "the schedule halts: a check of its own fails");
         break;
-      case Act::dma:
+      case Kind::dma:
         copy(d, at);
         break;
-      case Act::wait: {
+      case Kind::wait: {
         const std::optional<double> when = memories_.when(known(d, 0, at), known(d, 1, at));
         if (!when) fail(at, "it waits for what no copy of this core brings");
         if (*when > now_) {
@@ -529,19 +529,19 @@ class Player {
         }
         break;
       }
-      case Act::flag_set:
+      case Kind::flag_set:
         memories_.set_flag(known(d, 0, at), as_signed(known(d, 1, at)), now_);
         break;
-      case Act::flag_add:
+      case Kind::flag_add:
         memories_.add_to_flag(known(d, 0, at), as_signed(known(d, 1, at)), now_);
         break;
-      case Act::flag_get:
+      case Kind::flag_get:
         result(d, static_cast<u32>(memories_.flag(known(d, 0, at), now_)), surely);
         break;
-      case Act::core:
+      case Kind::core:
         result(d, static_cast<u32>(options_.core), surely);
         break;
-      case Act::opaque:
+      case Kind::opaque:
         result(d, {}, surely);
         break;
     }
