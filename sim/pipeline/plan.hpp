@@ -49,7 +49,7 @@ struct OperandPlan {
   int buffers = 1;
   bool of_cell = false;  ///< its block depends on parallel dimensions alone
   bool present = true;
-  bool built = true;  ///< false: a GPU's build has nothing of it (`.when(tile)` in sim/body/spec.hpp)
+  bool built = true;  ///< false: a GPU has nothing of it (`.when(tile)`, sim/body/spec.hpp)
   bool padded = false;
   double pad_value = 0;
   /// What a block holds beyond its array: numbers (the pad, or ones that show), or nothing defined.
