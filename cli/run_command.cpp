@@ -246,7 +246,12 @@ void add_best_timing(const KernelHandle& kernel, const Request& request, const R
     const std::string why = module_commands().add_unit_timing(kernel, request, a, report);
     if (!why.empty()) report.timeline->why_model = why;
   } catch (const InputError& e) {  // what reads modules, or writes this one's, is not in the build
-    report.timeline->why_model = e.what();
+    report.timeline->why_model =
+        e.slug != "not-built" ? e.what()
+                              : fmt::format(
+                                    "its TPU build, whose units are counted, is not compiled: "
+                                    "./tessera run {} --timing units does that",
+                                    kernel.info.name);
   }
 }
 

@@ -64,6 +64,8 @@ builds() { # targets, then arguments
 builds 'tessera tessera_kernel_matmul' run matmul m=512
 builds 'tessera tessera_kernel_softmax_rows' sweep softmax_rows br=8,16
 builds 'tessera tessera_modules' run calls/000_k
+builds 'tessera tessera_modules tessera_kernel_matmul tessera_mosaic_matmul' run matmul --timing units
+builds 'tessera tessera_kernel_matmul' run matmul --timing model
 builds 'tessera' run a_typing_error
 builds 'tessera' devices
 builds 'tessera_everything' list

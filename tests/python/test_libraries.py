@@ -84,3 +84,11 @@ def test_a_library_from_before_hashes_is_refused(run, tmp_path):
     library = tmp_path / "libtessera_kernel_add_vectors.so"
     library.write_bytes(library.read_bytes().replace(b"tessera_interface", b"tessera_intorface"))
     assert "was built of other sources than this program" in run(COMMANDS[library.name], 2)
+
+
+@pytest.mark.parametrize("name", ["libtessera_mosaic_add_vectors.so", "libtessera_modules.so"])
+def test_a_run_without_its_tpu_build_says_what_makes_it(run, tmp_path, name):
+    words = ("run", "add_vectors", "n=2048", "--dry", "--device", "tpu-v5e")
+    assert "by the units of a v5e core" in run(words, 0)
+    (tmp_path / name).unlink()
+    assert "by published rates: its TPU build, whose units are counted, is not compiled: ./tessera run add_vectors --timing units" in run(words, 0)
