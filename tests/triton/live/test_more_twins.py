@@ -1,7 +1,5 @@
 """15 more kernels that are wrong, and 15 that are right: of those who hand values on to one another, of scans, sorts and products
 of lanes that a mask left out, of barriers, of what is rounded on the way."""
-import inspect
-
 import numpy as np
 import pytest
 
@@ -11,23 +9,10 @@ import tessera
 import triton
 import triton.language as tl
 from tessera import DeviceArray
+from twins import Twins, array
 
-TWINS = {}
-N = 64
-
-
-def twin(slug, grid, arrays, *scalars):
-    """`arrays`: "x" of numbers 0 to N - 1, "i" of those as int32, "z" of zeros, "l" of a zero of int32."""
-    def keep(kernel):
-        TWINS[kernel.__name__] = (kernel, slug, grid, arrays, scalars)
-        return kernel
-    return keep
-
-
-def array(kind):
-    made = {"x": np.arange(N, dtype=np.float32), "i": np.arange(N, dtype=np.int32), "z": np.zeros(N, np.float32),
-            "l": np.zeros(1, np.int32)}[kind]
-    return DeviceArray(made)
+TWINS = Twins()
+twin = TWINS.twin
 
 
 @twin("race", 4, "xzl")
@@ -147,26 +132,18 @@ def turns_taken_backwards(at, BAD: tl.constexpr):
     tl.atomic_add(at, 1)
 
 
-def launch(name, bad):
-    kernel, slug, grid, kinds, scalars = TWINS[name]
-    with tessera.simulate_triton("h100"):
-        kernel[(grid,)](*map(array, kinds), *scalars, BAD=bad)
-
-
 @pytest.mark.parametrize("name", TWINS)
 def test_found_at_its_line(name):
-    kernel, slug, *_ = TWINS[name]
-    lines, first = inspect.getsourcelines(kernel.fn)
-    line, = (first + i for i, text in enumerate(lines) if text.endswith("# found\n"))
+    slug, place = TWINS.slug_and_place(name)
     with pytest.raises(tessera.KernelError) as wrong:
-        launch(name, True)
+        TWINS.launch(name, True)
     assert wrong.value.slug == slug
-    assert f"test_more_twins.py:{line}  " in str(wrong.value)
+    assert place.startswith("test_more_twins.py:") and f"{place}  " in str(wrong.value)
 
 
 @pytest.mark.parametrize("name", TWINS)
 def test_its_twin_is_right(name):
-    launch(name, False)
+    TWINS.launch(name, False)
 
 
 # What is rounded on the way: nothing is wrong but the number, which is the GPU's.

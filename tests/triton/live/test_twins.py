@@ -1,7 +1,4 @@
 """42 kernels that are wrong, each found at its line, and 42 that are right: one choice apart (BAD)."""
-import inspect
-
-import numpy as np
 import pytest
 
 pytest.importorskip("triton")
@@ -9,26 +6,10 @@ pytest.importorskip("triton")
 import tessera
 import triton
 import triton.language as tl
-from tessera import DeviceArray
+from twins import Twins
 
-TWINS = {}
-N = 64
-
-
-def twin(slug, grid, arrays, *scalars):
-    """`arrays`: "x" of numbers 0 to N - 1, "i" of those as int32, "z" of zeros, "l" a zero of int32, "u" of nothing yet."""
-    def keep(kernel):
-        TWINS[kernel.__name__] = (kernel, slug, grid, arrays, scalars)
-        return kernel
-    return keep
-
-
-def array(kind):
-    if kind == "u":
-        return DeviceArray.empty(N)
-    made = {"x": np.arange(N, dtype=np.float32), "i": np.arange(N, dtype=np.int32), "z": np.zeros(N, np.float32),
-            "l": np.zeros(1, np.int32)}[kind]
-    return DeviceArray(made)
+TWINS = Twins()
+twin = TWINS.twin
 
 
 # Races: programs, and lanes, that meet.
@@ -428,27 +409,19 @@ def a_flag_that_is_read_for_ever(at, BAD: tl.constexpr):
         pass
 
 
-def launch(name, bad):
-    kernel, slug, grid, kinds, scalars = TWINS[name]
-    with tessera.simulate_triton("h100"):
-        kernel[(grid,)](*map(array, kinds), *scalars, BAD=bad)
-
-
 def test_as_many():
     assert len(TWINS) == 42
 
 
 @pytest.mark.parametrize("name", TWINS)
 def test_found_at_its_line(name):
-    kernel, slug, *_ = TWINS[name]
-    lines, first = inspect.getsourcelines(kernel.fn)
-    line, = (first + i for i, text in enumerate(lines) if text.endswith("# found\n"))
+    slug, place = TWINS.slug_and_place(name)
     with pytest.raises(tessera.KernelError) as wrong:
-        launch(name, True)
+        TWINS.launch(name, True)
     assert wrong.value.slug == slug
-    assert f"test_twins.py:{line}  " in str(wrong.value)
+    assert place.startswith("test_twins.py:") and f"{place}  " in str(wrong.value)
 
 
 @pytest.mark.parametrize("name", TWINS)
 def test_its_twin_is_right(name):
-    launch(name, False)
+    TWINS.launch(name, False)
