@@ -13,6 +13,7 @@
 #include "program/product.hpp"
 #include "program/rules.hpp"
 #include "sim/numerics/op_state.hpp"
+#include "triton/ops/parts.hpp"
 #include "triton/plan_kernel.hpp"
 #include "triton/rules.hpp"
 
@@ -61,6 +62,24 @@ std::array<Vector, 3> as_bf16(const Vector& v, std::int64_t n) {
     }
   }
   return parts;
+}
+
+/// What a product in parts gives, with bounds where a launch keeps them.
+template <class Compute>
+Vector in_parts(InParts how, const Product& of, const Vector& l, const Vector& r, Vector start,
+                Compute&& compute) {
+  if (op_state.error_model == nullptr) return compute(std::move(start));
+  struct Unbounded {
+    const ErrorModel* before = std::exchange(op_state.error_model, nullptr);
+    ~Unbounded() { op_state.error_model = before; }
+  };
+  const auto value = [&] {
+    const Unbounded scope;
+    return compute(Vector{start.data, start.poison});
+  };
+  Vector result = value();
+  result.bound = bounds_in_parts(how, of, result, l, r, start);
+  return result;
 }
 
 /// Sums of products of such parts.
@@ -147,10 +166,14 @@ void plan_dot(Planner& p, const Operation& op) {
       p.unsupported(op, why);
     p.emit(
         [=](Exec& x) {
-          if (op_state.error_model != nullptr) fail_bounds_of("of a product in parts of bf16");
-          x.vector(to) = dot.run(x.vector(x_slot), x.vector(y_slot), x.vector(start));
+          const Vector& l = x.vector(x_slot);
+          const Vector& r = x.vector(y_slot);
+          x.vector(to) =
+              in_parts(dot.six ? InParts::bf16x6 : InParts::bf16x3, dot.product, l, r,
+                       x.vector(start), [&](const Vector& c) { return dot.run(l, r, c); });
         },
         {x_slot, y_slot, start});
+    p.carries_bounds();
     p.work(dot.product.work());
     note_product(p, DType::bf16, false);
     return;
@@ -166,13 +189,15 @@ void plan_dot(Planner& p, const Operation& op) {
         }
         const Vector high_l = as_tf32(l, n, false);
         const Vector high_r = as_tf32(r, m, false);
-        Vector sum = std::move(c);
-        if (precision == kTf32x3) {
-          if (op_state.error_model != nullptr) fail_bounds_of("of a product in tf32x3");
+        if (precision != kTf32x3) {
+          x.vector(to) = product.run(high_l, high_r, std::move(c), "tt.dot");
+          return;
+        }
+        x.vector(to) = in_parts(InParts::tf32x3, product, l, r, std::move(c), [&](Vector sum) {
           sum = product.run(as_tf32(l, n, true), high_r, std::move(sum), "tt.dot");
           sum = product.run(high_l, as_tf32(r, m, true), std::move(sum), "tt.dot");
-        }
-        x.vector(to) = product.run(high_l, high_r, std::move(sum), "tt.dot");
+          return product.run(high_l, high_r, std::move(sum), "tt.dot");
+        });
       },
       {x_slot, y_slot, start});
   p.carries_bounds();

@@ -4,6 +4,12 @@
 //
 // A scale is a power of two (f8e8m0: 255 is NaN, and what it scales too, unless fastMath; 0 scales
 // to 0) or an e4m3. Two numbers of e2m1 lie in a byte, the first one in its low half.
+//
+// Bounds: another build rounds the same scaled numbers, once and to nearest, and adds their
+// products in any order (sim/bounds/sum.hpp). A number that may be another one, x' within e of x,
+// becomes one between what x - e and x + e become, since rounding is monotone. Scales must be
+// known.
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -57,9 +63,26 @@ struct Scaled {
                               : std::bit_cast<float>(bits << 23);
   }
 
+  /// As it is multiplied.
+  float computed(float x) const {
+    return compute == DType::bf16 ? convert<float>(convert<bf16>(x))
+                                  : convert<float>(convert<f16>(x));
+  }
+  /// How far from computed(x * scale) it may be, of a number within `bound` of x.
+  float off(float x, float bound, float by) const {
+    if (bound == 0) return 0;
+    const float outward = bound + (std::fabs(x) + bound) * 0x1p-22f;
+    const float is = computed(x * by);
+    const float apart = std::max(std::fabs(computed((x + outward) * by) - is),
+                                 std::fabs(computed((x - outward) * by) - is));
+    return apart >= 0 ? apart * (1 + 0x1p-22f) : std::numeric_limits<float>::infinity();
+  }
+
   Vector run(const Vector& v, const Vector& by) const {
+    if (by.bound) fail_bounds_of("of a product of numbers whose scales may be others");
     const std::int64_t n = shape.elems();
     Vector r{StorageHandle(Storage::allocate(static_cast<std::size_t>(n) * 2))};
+    if (v.bound) r.bound = bound_storage(n);
     const Shape strides = row_major_strides(held);
     const Shape scale_strides = row_major_strides(scales);
     for (std::int64_t e = 0; e < n; ++e) {
@@ -71,17 +94,21 @@ struct Scaled {
         if (scales.rank > 0 && d < shape.rank - 2) scale_at += at[d] * scale_strides[d];
       }
       float x = number(v.data.bytes(), from, packed >= 0 && at[packed] % 2 != 0);
+      const float unscaled = x;
+      float scale_is = 1;
       Origin poison = v.poison_at(from);
       if (scales.rank > 0) {
         const int last = scales.rank - 1;
         scale_at += at[kept] * scale_strides[last - 1] + at[k] * scales[last] / shape[k];
-        x *= scale_of(by.data.bytes(), scale_at);
+        scale_is = scale_of(by.data.bytes(), scale_at);
+        x *= scale_is;
         if (poison == 0) poison = by.poison_at(scale_at);
       }
       if (compute == DType::bf16)
         reinterpret_cast<bf16*>(r.data.bytes())[e] = convert<bf16>(x);
       else
         reinterpret_cast<f16*>(r.data.bytes())[e] = convert<f16>(x);
+      if (v.bound) floats(r.bound)[e] = off(unscaled, v.bounds()[from], scale_is);
       if (poison == 0) continue;
       if (!r.poison) r.poison = poison_mask(n, 0);
       r.poison.bytes()[e] = std::byte{computed_from(poison)};
@@ -162,12 +189,12 @@ void plan_dot_scaled(Planner& p, const Operation& op) {
     if (slot >= 0) p.read(slot);
   }
   p.emit([=](Exec& x) {
-    if (op_state.error_model != nullptr) fail_bounds_of("of a product of numbers with scales");
     const auto side = [&](std::size_t i) {
       return sides[i].run(x.vector(value[i]), scale[i] < 0 ? Vector() : x.vector(scale[i]));
     };
     x.vector(to) = product.run(side(0), side(1), x.vector(start), "tt.dot_scaled");
   });
+  p.carries_bounds();
   p.work(product.work());
   note_product(p, types[0].dtype, false);
 }
