@@ -20,10 +20,16 @@ std::string change(double to, double from, const char* less, const char* more) {
   return fmt::format("{:.0f} % {}", std::fabs(percent), percent < 0 ? less : more);
 }
 
+/// The least that one can take says nothing beside what another takes.
+bool is_faster(const Point& p, const Point& than) {
+  const bool alike = p.why_model.empty() || !than.why_model.empty();
+  return alike && p.rank_seconds < kWorthIt * than.rank_seconds;
+}
+
 }  // namespace
 
 Advice advice_on(const KernelHandle& kernel, const Request& request, const std::string& device,
-                 int threads) {
+                 int threads, const Timing& timing) {
   Request dry = request;
   dry.options.dry = true;
   const Setting setting = kernel.describe(dry).setting;
@@ -52,12 +58,11 @@ Advice advice_on(const KernelHandle& kernel, const Request& request, const std::
       }
     }
   }
-  count_all(kernel.info.name, count_of(kernel, dry), advice.points, threads);
+  count_all(kernel.info.name, count_of(kernel, dry, timing), advice.points, threads);
   for (std::size_t i = 1; i < advice.points.size(); ++i) {
     const Point& best = advice.points[advice.best];
     if (!advice.points[i].runs()) continue;
-    if (!best.runs() || advice.points[i].rank_seconds < kWorthIt * best.rank_seconds)
-      advice.best = i;
+    if (!best.runs() || is_faster(advice.points[i], best)) advice.best = i;
   }
   return advice;
 }
@@ -69,8 +74,7 @@ std::vector<std::string> worth_trying(const Advice& advice,
   std::vector<std::size_t> order;
   for (std::size_t i = 1; i < advice.points.size(); ++i) {
     const Point& p = advice.points[i];
-    if (here.runs() && p.runs() && p.rank_seconds < kWorthIt * here.rank_seconds)
-      order.push_back(i);
+    if (here.runs() && p.runs() && is_faster(p, here)) order.push_back(i);
   }
   std::ranges::stable_sort(order, {}, [&](std::size_t i) { return advice.points[i].rank_seconds; });
   std::vector<std::string> sentences;

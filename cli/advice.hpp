@@ -16,7 +16,7 @@ struct Advice {
 
 /// Counts one tile doubled or halved, and two of them, one up and one down.
 Advice advice_on(const KernelHandle& kernel, const Request& request, const std::string& device,
-                 int threads);
+                 int threads, const Timing& timing);
 
 /// "bk 128 -> 256: 9.8 us, 12 % less; 11 % fewer HBM bytes; fits VMEM (448 KiB); HBM
 /// binds then": the fastest that are worth it, at most `most`. Empty if the shape does not run, or

@@ -131,9 +131,20 @@ void add_budget(CLI::App& command, RunArguments& a, const char* what) {
           std::map<std::string, double>{{"ms", 1e-3}, {"s", 1.}, {"min", 60.}}));
 }
 
+/// What predicts.
+void add_model(CLI::App& command, RunArguments& a, std::vector<std::string> by, const char* what) {
+  command.add_option("--timing", a.timing, what)->check(CLI::IsMember(std::move(by)));
+}
+/// What predicts what is counted.
+void add_model(CLI::App& command, RunArguments& a) {
+  add_model(
+      command, a, {"best", "model"},
+      "what predicted times are from: best, the default (what the ops of a kernel's TPU build "
+      "ask of the units of a TPU core, where they are known, else the model), or model");
+}
 /// What predicts: the model, or a TPU's compiler.
 void add_timing(CLI::App& command, RunArguments& a, std::vector<std::string> by, const char* what) {
-  command.add_option("--timing", a.timing, what)->check(CLI::IsMember(std::move(by)));
+  add_model(command, a, std::move(by), what);
   command
       .add_option("--python", a.python,
                   "with --timing compiler: an interpreter that has jax and libtpu")
@@ -143,10 +154,11 @@ void add_timing(CLI::App& command, RunArguments& a, std::vector<std::string> by,
 
 /// What times candidates, or compiles them.
 void add_measuring(CLI::App& command, RunArguments& a) {
-  add_timing(command, a, {"model", "compiler"},
-             "what ranks candidates: model, the default, or compiler (on a TPU: the schedules that "
-             "libtpu makes "
-             "of those that are predicted to be the fastest)");
+  add_timing(
+      command, a, {"best", "model", "compiler"},
+      "what ranks candidates: best, the default (the units of a TPU core where they are known, "
+      "else the model), model, or compiler (on a TPU: the schedules that libtpu makes of those "
+      "that are predicted to be the fastest)");
   command
       .add_option("--backend", a.backend,
                   "cuda: time the candidates that are predicted to be the fastest on this "
@@ -321,6 +333,7 @@ void add_comparisons(CLI::App& app, Words& w) {
       ->type_name("FILE");
   sweep->add_option("--report", a.report, "write a page with the table and a picture here")
       ->type_name("FILE");
+  add_model(*sweep, a);
   add_threads(*sweep, a);
   add_time_limit(*sweep, a);
   CLI::App* const advise =
@@ -328,6 +341,7 @@ void add_comparisons(CLI::App& app, Words& w) {
                   "which limit binds, and the smallest change of the block shape that moves it",
                   [&a](const Kernels& kernels) { return advise_command(kernels, a); });
   add_setting_options(*advise, a);
+  add_model(*advise, a);
   add_time_limit(*advise, a);
 }
 

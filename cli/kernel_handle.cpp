@@ -439,7 +439,15 @@ Array the_same(const OperandPlan& op, const Shape& shape, const Operands& before
                                     "', which is no input that stands before it");
 }
 
-Operands operands_of(const Plan& plan, int devices, Host& host) {
+/// Whether a count needs an input's values: of indices and lengths, and what somebody gave or made.
+bool counts_by(const OperandPlan& op, const Host& host, const Request& request) {
+  return (!is_float(op.dtype) && bit_width(op.dtype) >= 32) || request.files.contains(op.name) ||
+         std::ranges::count(host.asked(), op.name, &Host::Asked::name) > 0;
+}
+
+/// `counted`: the request, of a kernel that is counted alone: values that no count needs are not
+/// made.
+Operands operands_of(const Plan& plan, int devices, Host& host, const Request* counted = nullptr) {
   Operands found;
   for (const auto& op : plan.operands) {
     if (op.is_output() && op.present) found.outputs.push_back(op.name);
@@ -448,6 +456,8 @@ Operands operands_of(const Plan& plan, int devices, Host& host) {
     if (devices > 1) all[0] *= devices;
     if (op.same != nullptr)
       found.inputs.push_back(the_same(op, all, found));
+    else if (counted != nullptr && !counts_by(op, host, *counted))
+      found.inputs.push_back(Array::undefined(op.dtype, all));
     else
       found.inputs.push_back(host.operand(op.name, op.dtype, all, op.spread));
     found.names.push_back(op.name);
@@ -623,7 +633,8 @@ BuildInputs KernelHandle::build_inputs(const Request& request) const {
   inputs.mesh = p.kernel->devices().has_value();
   const Plan plan = p.kernel->plan(p.tiles, request.device);
   check_memory(plan, inputs.devices);
-  const Operands operands = operands_of(plan, inputs.devices, *p.host);
+  const Operands operands =
+      operands_of(plan, inputs.devices, *p.host, request.options.dry ? &request : nullptr);
   inputs.arrays = inputs_of(*p.host, operands.names, operands.inputs);
   inputs.setting = std::move(p.setting);
   return inputs;

@@ -104,9 +104,9 @@ std::string how(const tuning::RaceResult& race) {
   return fmt::format("measured, to within {:.2g} % with 95 % confidence", 100 * race.within);
 }
 
-class Timing {
+class Timed {
  public:
-  Timing(const TunedKernel& tuned, const tuning::Key& key, Bench& bench, tuning::Store& store,
+  Timed(const TunedKernel& tuned, const tuning::Key& key, Bench& bench, tuning::Store& store,
          const Tuned& predicted)
       : tuned_(tuned), key_(key), bench_(bench), store_(store) {
     for (const tuning::Evaluated& e : predicted.ranked)
@@ -204,7 +204,7 @@ Measured measure(const TunedKernel& tuned, const tuning::Key& key, Bench& bench,
       compiled.push_back(e.configuration);
     compiled.insert(compiled.end(), tiles.begin(), tiles.end());
     compile_all(compiled, bench, budget, options.threads, m);
-    Timing(tuned, key, bench, store, m.predicted).run(compiled, options, budget, m);
+    Timed(tuned, key, bench, store, m.predicted).run(compiled, options, budget, m);
   }
   if (m.race.rounds >= 2) {
     m.entry = store.choose(key, how(m.race));

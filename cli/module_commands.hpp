@@ -10,6 +10,7 @@
 
 #include "cli/commands.hpp"
 #include "cli/scheduled.hpp"
+#include "cli/timing.hpp"
 #include "golden/golden.hpp"
 
 namespace tessera::cli {
@@ -48,10 +49,9 @@ class ModuleCommands {
   virtual void add_compiled_timing(const KernelHandle& kernel, const Request& request,
                                    const RunArguments& arguments,
                                    report::RunReport& report) const = 0;
-  /// run KERNEL --timing units: likewise. Returns why not; "": done.
+  /// What its TPU build asks of a core's units (cli/unit_timing.hpp). Returns why not; "": done.
   virtual std::string add_unit_timing(const KernelHandle& kernel, const Request& request,
-                                      const RunArguments& arguments,
-                                      report::RunReport& report) const = 0;
+                                      const Timing& timing, report::RunReport& report) const = 0;
   /// tune KERNEL --timing compiler: what compiles candidates; both must outlive it. Throws
   /// InputError.
   virtual std::unique_ptr<Scheduler> scheduler(const TunedKernel& tuned,

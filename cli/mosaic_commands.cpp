@@ -66,9 +66,8 @@ class LinkedCommands final : public ModuleCommands {
     add_kernel_timing(kernel, request, arguments, report);
   }
   std::string add_unit_timing(const KernelHandle& kernel, const Request& request,
-                              const RunArguments& arguments,
-                              report::RunReport& report) const override {
-    return tessera::cli::add_unit_timing(kernel, request, arguments, report);
+                              const Timing& timing, report::RunReport& report) const override {
+    return tessera::cli::add_unit_timing(kernel, request, timing, report);
   }
   std::unique_ptr<Scheduler> scheduler(const TunedKernel& tuned,
                                        const RunArguments& arguments) const override {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <exception>
+#include <tuple>
 
 #include "cli/progress.hpp"
 #include "report/run_report.hpp"
@@ -59,7 +60,8 @@ std::string over_limit(const Plan& plan) {
                      with_commas(plan.vmem_bytes()), with_commas(capacity), plan.device.name);
 }
 
-void fill(Point& p, const RunResult& result, DType dtype, const RunOptions& options) {
+void fill(Point& p, const RunResult& result, DType dtype, const RunOptions& options,
+          const std::function<void(report::RunReport&)>& add_timeline) {
   p.vmem = result.plan.vmem_bytes();
   if (!result.ok()) {
     if (options.stop != nullptr && options.stop->load() != Stop::none) stop(options.stop->load());
@@ -76,11 +78,16 @@ void fill(Point& p, const RunResult& result, DType dtype, const RunOptions& opti
   p.flops = result.flops;
   report::RunReport run = report::report_of(result, options);
   run.dtype = dtype;
-  report::add_timeline(run, result, 0);
+  if (add_timeline)
+    add_timeline(run);
+  else
+    report::add_timeline(run, result, 0);
   p.rank_seconds = report::rank_seconds(run);
   const predict::Timeline& line = run.timeline.value();
   p.seconds = line.seconds;
   p.binds = line.binds;
+  p.model = line.model;
+  p.why_model = line.why_model;
   p.note = line.unmodelled.empty() ? line.warning : "no time: " + line.unmodelled;
 }
 
@@ -97,8 +104,8 @@ void count_point(const Count& count, Point& p) {
   }
 }
 
-Count count_of(const KernelHandle& kernel, const Request& base) {
-  return [&kernel, &base](Point& p) {
+Count count_of(const KernelHandle& kernel, const Request& base, const Timing& timing) {
+  return [&kernel, &base, timing](Point& p) {
     Request request = base;
     request.assignments = p.assignments;
     request.device = find_device(p.device);
@@ -109,7 +116,9 @@ Count count_of(const KernelHandle& kernel, const Request& base) {
     Outcome outcome = kernel.run(request);
     request.options.device = request.device;
     request.options.mesh = outcome.mesh;
-    fill(p, outcome.result, request.dtype, request.options);
+    fill(p, outcome.result, request.dtype, request.options, [&](report::RunReport& report) {
+      add_timing(kernel, request, outcome.result, timing, report);
+    });
   };
 }
 void count_all(const std::string& name, const Count& count, std::vector<Point>& points,
@@ -133,9 +142,8 @@ void count_all(const std::string& name, const Count& count, std::vector<Point>& 
 }
 
 void sort_points(std::vector<Point>& points) {
-  std::stable_sort(points.begin(), points.end(), [](const Point& a, const Point& b) {
-    if (a.runs() != b.runs()) return a.runs();
-    return a.runs() && a.rank_seconds < b.rank_seconds;
+  std::ranges::stable_sort(points, {}, [](const Point& p) {
+    return std::tuple(!p.runs(), !p.why_model.empty(), p.runs() ? p.rank_seconds : 0);
   });
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cli/commands.hpp"
+#include "cli/timing.hpp"
 
 namespace tessera::cli {
 
@@ -24,6 +25,8 @@ struct Point {
   double rank_seconds = 0;  ///< what combinations are ranked by (report::rank_seconds)
   std::string binds;
   std::string note;
+  std::string model;       ///< what says how long computing takes (predict::Timeline)
+  std::string why_model;   ///< why published rates do, the least that it can take; "": a better one
   bool bad_input = false;  ///< why it cannot run: what was asked for makes no sense
 
   bool runs() const { return reason.empty(); }
@@ -39,19 +42,21 @@ std::vector<Point> combinations(const std::vector<std::pair<std::string, std::st
 /// Why it would not compile, or may not; "" if it does.
 std::string over_limit(const Plan& plan);
 
-/// What a dry run says.
-void fill(Point& p, const RunResult& result, DType dtype, const RunOptions& options);
+/// What a dry run says. `add_timeline`: to its report; without, what the plan has.
+void fill(Point& p, const RunResult& result, DType dtype, const RunOptions& options,
+          const std::function<void(report::RunReport&)>& add_timeline = {});
 
 /// Counts one combination.
 using Count = std::function<void(Point&)>;
 /// Of a kernel; both must outlive it.
-Count count_of(const KernelHandle& kernel, const Request& base);
+Count count_of(const KernelHandle& kernel, const Request& base, const Timing& timing);
 /// What a combination cannot is its reason.
 void count_point(const Count& count, Point& p);
 void count_all(const std::string& name, const Count& count, std::vector<Point>& points,
                int threads);
 
-/// The fastest first, then what cannot run.
+/// The fastest first, then those of which published rates alone say the least that they can take,
+/// then what cannot run.
 void sort_points(std::vector<Point>& points);
 
 /// "5.59 ms", "-" if nobody knows.

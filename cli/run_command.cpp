@@ -16,6 +16,7 @@
 #include "cli/ranks.hpp"
 #include "cli/recorded.hpp"
 #include "cli/scheduled.hpp"
+#include "cli/timing.hpp"
 #include "cli/tuned.hpp"
 #include "memory_model/npy.hpp"
 #include "report/html_report.hpp"
@@ -208,11 +209,18 @@ void stop_in_debugger(const RunArguments& a) {
 
 namespace {
 
-/// Of a page: what near by is predicted to be faster. `request` as it ran; from counts alone, which
-/// the advice says where the run's own time is from more.
+/// What the run's time, and the advice of its page, are from. `recorded`: what a record keeps is
+/// the same in every build.
+Timing timing_of(const RunArguments& a, bool recorded) {
+  return {.by = recorded                 ? "model"
+                : a.timing == "compiler" ? "best"
+                                         : a.timing,
+          .spans = spans_of(a)};
+}
+
+/// Of a page: what near by is predicted to be faster. `request` as it ran; counted without data.
 std::vector<std::string> advice_of(const KernelHandle& kernel, const RunArguments& a,
-                                   const Request& request, const Setting& setting,
-                                   bool timed_by_units) {
+                                   const Request& request, const Setting& setting, Timing timing) {
   constexpr std::size_t kMost = 3;
   if (a.report.empty() || setting.tiles.empty()) return {};
   RunArguments counted = a;
@@ -224,48 +232,18 @@ std::vector<std::string> advice_of(const KernelHandle& kernel, const RunArgument
   counted.inputs.clear();
   Request base = request_of(kernel, counted);
   base.assignments = request.assignments;
-  std::vector<std::string> advice =
-      worth_trying(advice_on(kernel, base, a.device, threads_of(a)), setting.tiles, kMost);
-  if (timed_by_units) {
-    for (std::string& sentence : advice) sentence += "; by published rates";
-  }
-  return advice;
+  timing.spans = 0;
+  return worth_trying(advice_on(kernel, base, a.device, threads_of(a), timing), setting.tiles,
+                      kMost);
 }
 
-/// Unless it says otherwise: what a TPU's vector unit takes is known of the kernel's TPU build
-/// alone. `recorded`: what is kept of the run is by published rates.
-void add_best_timing(const KernelHandle& kernel, const Request& request, const RunArguments& a,
-                     bool recorded, report::RunReport& report) {
-  const bool predicted = report.timeline && report.timeline->unmodelled.empty();
-  if (!predicted || report.device.kind != DeviceSpec::Kind::tpu) return;
-  if (recorded) {
-    report.timeline->why_model = "a record keeps that";
-    return;
-  }
-  try {
-    const std::string why = module_commands().add_unit_timing(kernel, request, a, report);
-    if (!why.empty()) report.timeline->why_model = why;
-  } catch (const InputError& e) {  // what reads modules, or writes this one's, is not in the build
-    report.timeline->why_model =
-        e.slug != "not-built" ? e.what()
-                              : fmt::format(
-                                    "its TPU build, whose units are counted, is not compiled: "
-                                    "./tessera run {} --timing units does that",
-                                    kernel.info.name);
-  }
-}
-
-void add_timing(const KernelHandle& kernel, const Request& request, const RunResult& result,
-                const RunArguments& a, bool recorded, report::RunReport& report) {
+void add_run_timing(const KernelHandle& kernel, const Request& request, const RunResult& result,
+                    const RunArguments& a, bool recorded, report::RunReport& report) {
   if (a.timing == "compiler" && result.ok())
     return module_commands().add_compiled_timing(kernel, request, a, report);
-  if (a.timing == "units" && result.ok()) {
-    const std::string why = module_commands().add_unit_timing(kernel, request, a, report);
-    if (!why.empty()) report.timeline.emplace().unmodelled = why;
-    return;
-  }
-  report::add_timeline(report, result, spans_of(a));
-  if (a.timing == "best") add_best_timing(kernel, request, a, recorded, report);
+  add_timing(kernel, request, result, timing_of(a, recorded), report);
+  if (recorded && report.timeline && report.device.kind == DeviceSpec::Kind::tpu)
+    report.timeline->why_model = "a record keeps that";
 }
 
 }  // namespace
@@ -301,7 +279,7 @@ int run_command(const Kernels& kernels, const RunArguments& a) {
     const std::optional<Gpu> gpu = gpu_of(kernel, a);
     Request predicted = request;
     if (gpu) predicted.device = find_device(gpu->spec);
-    const TunedKernel tuned(kernel, std::move(predicted));
+    const TunedKernel tuned(kernel, std::move(predicted), a.timing);
     std::unique_ptr<Scheduler> scheduler;
     if (!gpu && why_not_scheduled(tuned).empty()) scheduler = scheduler_of(tuned, a);
     const tuning::Answer answer =
@@ -345,10 +323,10 @@ int run_command(const Kernels& kernels, const RunArguments& a) {
   if (silent) return exit_code(outcome.result.diagnostics);
   report::RunReport report = report_of(kernel, request, outcome);
   report.choice = std::move(choice);
-  add_timing(kernel, request, outcome.result, a, recording.has_value(), report);
+  add_run_timing(kernel, request, outcome.result, a, recording.has_value(), report);
   if (outcome.result.ok() && report.backend_ran == "interpret")
-    report.advice = advice_of(kernel, a, request, outcome.setting,
-                              report.timeline && report.timeline->model.starts_with("units of"));
+    report.advice =
+        advice_of(kernel, a, request, outcome.setting, timing_of(a, recording.has_value()));
   if (recording) record_run(*recording, kernel, request, outcome, report);
   if (outcome.result.ok() || outcome.validation) {
     fmt::print(prose_of(a), "{}", coloured_report(prose_of(a), report::text_of(report)));

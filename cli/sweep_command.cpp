@@ -19,7 +19,8 @@
 namespace tessera::cli {
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Point, device, assignments, reason, read, write, vmem, capacity,
-                                   flops, seconds, rank_seconds, binds, note, bad_input)
+                                   flops, seconds, rank_seconds, binds, note, model, why_model,
+                                   bad_input)
 
 namespace {
 
@@ -75,6 +76,19 @@ std::string shape_of(const Point& p, const std::vector<std::string>& varied) {
   return text;
 }
 
+/// What the times are from, where there is more than one way: a line of each model.
+std::string models_of(const std::vector<Point>& points) {
+  std::vector<std::string> lines;
+  for (const Point& p : points) {
+    if (!p.runs() || p.model.empty()) continue;
+    std::string line =
+        fmt::format("{}: by {}{}{}\n", p.device, p.model,
+                    p.why_model.empty() ? "" : ", the least that it can take: ", p.why_model);
+    if (std::ranges::find(lines, line) == lines.end()) lines.push_back(std::move(line));
+  }
+  return fmt::format("{}", fmt::join(lines, ""));
+}
+
 std::string table(const std::vector<Point>& points, const std::vector<std::string>& varied) {
   std::size_t wide = 5;
   for (const Point& p : points) wide = std::max(wide, shape_of(p, varied).size());
@@ -116,6 +130,8 @@ Json json_of(const std::vector<Point>& points) {
       row["rank_seconds"] = p.rank_seconds;
       row["binds"] = p.binds;
       row["note"] = p.note;
+      row["model"] = p.model;
+      row["why_model"] = p.why_model;
     }
     rows.push_back(row);
   }
@@ -198,7 +214,8 @@ int sweep_command(const Kernels& kernels, const RunArguments& a, const std::stri
   if (is_of_module && !a.assignments.empty()) fail_fixed_shapes();
   const auto module = is_of_module ? module_commands().counted(first) : nullptr;
   const Request request = module ? Request{} : request_of(kernels.find(a.kernel), first);
-  const Count count = module ? count_of(a, *module) : count_of(kernels.find(a.kernel), request);
+  const Count count =
+      module ? count_of(a, *module) : count_of(kernels.find(a.kernel), request, {.by = a.timing});
   std::vector<std::string> varied;
   std::vector<Point> points = combinations(request.assignments, varied);
   std::vector<Point> on_devices;
@@ -223,7 +240,7 @@ int sweep_command(const Kernels& kernels, const RunArguments& a, const std::stri
     count_all(a.kernel, count, points, threads);
   if (ranks && ranks->rank() > 0) return 0;
   sort_points(points);
-  if (a.json != "-" && csv != "-") fmt::print("{}", table(points, varied));
+  if (a.json != "-" && csv != "-") fmt::print("{}{}", table(points, varied), models_of(points));
   const auto put = [](const std::string& file, const std::string& text) {
     if (file == "-")
       fmt::print("{}", text);
@@ -246,7 +263,7 @@ int advise_command(const Kernels& kernels, const RunArguments& a) {
   dry.dry = true;
   const Request request = request_of(kernel, dry);
   const Setting setting = kernel.describe(request).setting;
-  const Advice advice = advice_on(kernel, request, a.device, threads_of(a));
+  const Advice advice = advice_on(kernel, request, a.device, threads_of(a), {.by = a.timing});
   const std::vector<Point>& points = advice.points;
   const std::vector<std::string>& changes = advice.changes;
   const Point& here = points.front();
@@ -278,6 +295,7 @@ int advise_command(const Kernels& kernels, const RunArguments& a) {
   } else {
     fmt::print("nor does any block shape next to it\n");
   }
+  fmt::print("{}", models_of(points));
   for (std::size_t i = 1; i < points.size(); ++i) {
     const Point& p = points[i];
     fmt::print("  {:<20} {}\n", changes[i],

@@ -98,6 +98,13 @@ std::string refusals(const std::vector<tuning::Evaluated>& all) {
   return text;
 }
 
+/// What candidates are ranked by, where there is more than one way; ends in a newline.
+std::string ranked_by(const TunedKernel& tuned) {
+  if (tuned.model().empty()) return "";
+  return fmt::format("  by {}{}\n", tuned.model(),
+                     tuned.why_model().empty() ? "" : ": " + tuned.why_model());
+}
+
 RunArguments with_device(const RunArguments& a, const std::string& device) {
   RunArguments one = a;
   one.device = device;
@@ -177,7 +184,7 @@ bool tune_by_compiler(const TunedKernel& tuned, const RunArguments& a, tuning::S
 /// `ranks`: null in one process.
 bool tune_on(const KernelHandle& kernel, const RunArguments& a, tuning::Store& store,
              std::FILE* prose, Transport* ranks) {
-  const TunedKernel tuned(kernel, request_of(kernel, a));
+  const TunedKernel tuned(kernel, request_of(kernel, a), a.timing);
   check_tiles(tuned);
   if (a.timing == "compiler") return tune_by_compiler(tuned, a, store, prose);
   const auto start = std::chrono::steady_clock::now();
@@ -187,6 +194,9 @@ bool tune_on(const KernelHandle& kernel, const RunArguments& a, tuning::Store& s
   fmt::print(prose, "{}: {} candidates, {} known from before, {} cannot run; tuned in {}\n",
              tuned.title(), done.candidates, done.known, done.refused,
              report::duration(spent.count()));
+  fmt::print(prose, "{}", ranked_by(tuned));
+  if (done.slower > 0)
+    fmt::print(prose, "  {} take longer at published rates already\n", done.slower);
   const std::vector<tuning::Evaluated> all = store.candidates(tuned.key());
   if (done.entry) fmt::print(prose, "{}", table(all, done.entry->configuration, tuned.fallback()));
   if (!done.entry) fmt::print(prose, "{}", refusals(all));
@@ -227,7 +237,7 @@ int tune_command(const Kernels& kernels, const RunArguments& a, const TuneArgume
   if (!a.kernel.empty() && tunes) {
     const KernelHandle& kernel = kernels.find(a.kernel);
     if (const std::optional<Gpu> gpu = gpu_of(kernel, a)) {
-      const TunedKernel tuned(kernel, request_of(kernel, with_device(a, gpu->spec)));
+      const TunedKernel tuned(kernel, request_of(kernel, with_device(a, gpu->spec)), a.timing);
       check_tiles(tuned);
       all = tune_on_gpu(*gpu, tuned, a, store, prose);
     } else {
@@ -236,9 +246,9 @@ int tune_command(const Kernels& kernels, const RunArguments& a, const TuneArgume
     }
     if (all && !silent)
       fmt::print(prose, "{} has it: tessera run {} ... --tuned{}\n", store.path(), a.kernel,
-                 measures   ? " --backend cuda"
-                 : compiles ? " --timing compiler"
-                            : "");
+                 measures             ? std::string(" --backend cuda")
+                 : a.timing != "best" ? " --timing " + a.timing
+                                      : "");
   }
   if (!t.exported.empty() && !silent) {
     const std::string text = store.exported(a.kernel);
@@ -255,7 +265,7 @@ int why_command(const Kernels& kernels, const RunArguments& a) {
   const KernelHandle& kernel = kernels.find(a.kernel);
   const std::optional<Gpu> gpu = gpu_of(kernel, a);
   const RunArguments predicting = gpu ? with_device(a, gpu->spec) : a;
-  const TunedKernel tuned(kernel, request_of(kernel, predicting));
+  const TunedKernel tuned(kernel, request_of(kernel, predicting), predicting.timing);
   const std::unique_ptr<Scheduler> scheduler = scheduler_of(tuned, predicting);
   const tuning::Answer answer =
       resolve(tuned, predicting,
@@ -277,7 +287,8 @@ int why_command(const Kernels& kernels, const RunArguments& a) {
     p.device = predicting.device;
     p.assignments = tuned.request().assignments;
     p.assignments.insert(p.assignments.end(), tiles->begin(), tiles->end());
-    count_point(count_of(kernel, tuned.request()), p);
+    count_point(count_of(kernel, tuned.request(), {.by = a.timing == "model" ? "model" : "best"}),
+                p);
     all.push_back({*tiles, p.rank_seconds, p.seconds > 0 ? p.binds : "bytes alone", p.reason});
   }
   std::ranges::stable_sort(
@@ -298,8 +309,8 @@ int why_command(const Kernels& kernels, const RunArguments& a) {
                  judged_table("compiled", compiled, all, answer.configuration, tuned.fallback()),
                  refusals(compiled));
   }
-  fmt::print("\n{} candidates, predicted{}\n{}{}", all.size(), gpu ? " for " + gpu->spec : "",
-             table(all, answer.configuration, tuned.fallback()), refusals(all));
+  fmt::print("\n{} candidates, predicted{}\n{}{}{}", all.size(), gpu ? " for " + gpu->spec : "",
+             ranked_by(tuned), table(all, answer.configuration, tuned.fallback()), refusals(all));
   return 0;
 }
 

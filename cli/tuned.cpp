@@ -3,13 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
+#include <functional>
 #include <limits>
+#include <map>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "cli/budget.hpp"
 #include "cli/points.hpp"
 #include "cli/signals.hpp"
 #include "memory_model/file.hpp"
@@ -29,11 +31,22 @@ std::string behaviour(const KernelHandle& kernel, const Request& request) {
     base.case_index = static_cast<int>(i);
     Point p;
     p.device = request.device.origin;
-    count_point(count_of(kernel, base), p);
+    count_point(count_of(kernel, base, {.by = "model"}), p);
     text += fmt::format("{} {} {} {} {} {:.6g} {}\n", i, p.read, p.write, p.vmem, p.flops,
                         p.rank_seconds, p.reason);
   }
   return text;
+}
+
+/// The time of its first case by the best model there is.
+Point first_case(const KernelHandle& kernel, const Request& request) {
+  Request base;
+  base.dtype = request.dtype;
+  base.options.cores = request.options.cores;
+  Point p;
+  p.device = request.device.origin;
+  count_point(count_of(kernel, base, {}), p);
+  return p;
 }
 
 bool ended(const std::string& reason) {
@@ -42,7 +55,7 @@ bool ended(const std::string& reason) {
 
 }  // namespace
 
-TunedKernel::TunedKernel(const KernelHandle& kernel, Request request)
+TunedKernel::TunedKernel(const KernelHandle& kernel, Request request, const std::string& timing)
     : kernel_(kernel), request_(std::move(request)) {
   request_.backend.reset();
   const KernelFacts facts = kernel.make.front()()->facts();
@@ -62,12 +75,21 @@ TunedKernel::TunedKernel(const KernelHandle& kernel, Request request)
   for (const auto& [name, value] : setting.tiles)
     fallback_.emplace_back(name, std::to_string(value));
   for (const TileParam& t : facts.tiles) follows_.emplace_back(t.follows ? t.follows : "");
-  key_ = tuning::key_of(
-      kernel.info.name, request_.device.name,
-      tuning::fingerprint(request_.device.json, TESSERA_VERSION, behaviour(kernel, request_)),
-      extents, name(request_.dtype),
-      request_.devices > 0 ? request_.options.mesh : std::vector<int>{1});
+  const std::string by_rates = behaviour(kernel, request_);
+  const auto fingerprint = [&](const std::string& behaves) {
+    return tuning::fingerprint(request_.device.json, TESSERA_VERSION, behaves);
+  };
+  key_ = tuning::key_of(kernel.info.name, request_.device.name, fingerprint(by_rates), extents,
+                        name(request_.dtype),
+                        request_.devices > 0 ? request_.options.mesh : std::vector<int>{1});
   if (request_.options.cores > 1) key_.mesh += fmt::format(" of {} cores", request_.options.cores);
+  if (timing == "model" || request_.device.kind != DeviceSpec::Kind::tpu) return;
+  const Point p = first_case(kernel, request_);
+  model_ = p.model;
+  why_model_ = p.why_model;
+  if (model_.empty() || !why_model_.empty()) return;
+  rates_key_ = key_;
+  key_.fingerprint = fingerprint(fmt::format("{}{} {:.6g}", by_rates, model_, p.rank_seconds));
 }
 
 std::string TunedKernel::title() const {
@@ -141,6 +163,7 @@ struct Share {
   std::vector<tuning::Evaluated> evaluated = {};
   std::size_t known = 0;
   std::size_t left = 0;
+  std::size_t slower = 0;
   std::string error = {};  ///< why it could not go on
 };
 
@@ -148,12 +171,12 @@ Transport::Message packed(const Share& share) {
   nlohmann::json all = nlohmann::json::array();
   for (const tuning::Evaluated& e : share.evaluated)
     all.push_back({e.configuration, e.seconds, e.binds, e.reason});
-  return nlohmann::json::to_cbor({all, share.known, share.left, share.error});
+  return nlohmann::json::to_cbor({all, share.known, share.left, share.slower, share.error});
 }
 
 Share unpacked(const Transport::Message& message) {
   const auto json = nlohmann::json::from_cbor(message);
-  Share share{.known = json.at(1), .left = json.at(2), .error = json.at(3)};
+  Share share{.known = json.at(1), .left = json.at(2), .slower = json.at(3), .error = json.at(4)};
   for (const auto& e : json.at(0)) {
     tuning::Evaluated& evaluated = share.evaluated.emplace_back();
     evaluated.configuration = e.at(0).get<tuning::Configuration>();
@@ -175,6 +198,7 @@ void gather(const tuning::Key& key, tuning::Store& store, Share& own, Transport&
     if (own.error.empty()) own.error = share.error;
     own.known += share.known;
     own.left += share.left;
+    own.slower += share.slower;
     for (tuning::Evaluated& e : share.evaluated) {
       if (!store.candidate(key, e.configuration)) store.keep(key, e);
       own.evaluated.push_back(std::move(e));
@@ -183,68 +207,142 @@ void gather(const tuning::Key& key, tuning::Store& store, Share& own, Transport&
   if (!own.error.empty()) throw InputError("tuning", own.error);
 }
 
+/// A rank's candidates, evaluated one way and kept under one key.
+class Evaluation {
+ public:
+  Evaluation(const TunedKernel& tuned, tuning::Store& store, const Budget& budget, int threads)
+      : tuned_(tuned), store_(store), budget_(budget), threads_(threads) {}
+
+  /// By the plan's model, or published rates.
+  Share by_model(std::vector<Point> points) {
+    Share share;
+    evaluate(tuned_.rates_key().value_or(tuned_.key()), {.by = "model"}, share, points,
+             [](const Point&) { return false; });
+    return share;
+  }
+
+  /// By units those of `by_rates` that can be faster than the fastest, and some more.
+  Share by_units(const Share& by_rates) {
+    std::vector<Point> points;
+    std::map<tuning::Configuration, double> least;
+    Share share;
+    for (const tuning::Evaluated& e : by_rates.evaluated) {
+      if (e.runs()) {
+        points.push_back(point(e.configuration));
+        least[e.configuration] = e.seconds;
+      } else {
+        if (store_.candidate(tuned_.key(), e.configuration))
+          ++share.known;
+        else
+          store_.keep(tuned_.key(), e);
+        share.evaluated.push_back(e);
+      }
+    }
+    std::ranges::stable_sort(points, {}, [&](const Point& p) { return least.at(p.assignments); });
+    evaluate(tuned_.key(), {}, share, points, [&](const Point& p) {
+      constexpr std::size_t kSome = 32;  // of which a compiler may be asked about the first
+      constexpr double kRates = 0.8;     // schedules have products faster than these
+      return timed_ >= kSome && best_ < kRates * least.at(p.assignments);
+    });
+    share.left += by_rates.left;
+    return share;
+  }
+
+  Point point(const tuning::Configuration& tiles) const {
+    Point p;
+    p.device = tuned_.request().device.origin;
+    p.assignments = tiles;
+    return p;
+  }
+
+ private:
+  void evaluate(const tuning::Key& key, const Timing& timing, Share& share,
+                std::vector<Point>& points, const std::function<bool(const Point&)>& slower) {
+    const Count count = count_of(tuned_.kernel(), tuned_.request(), timing);
+    const auto took = [&](tuning::Evaluated e) {
+      if (e.runs()) {
+        best_ = std::min(best_, e.seconds);
+        ++timed_;
+      }
+      share.evaluated.push_back(std::move(e));
+    };
+    std::mutex mutex;
+    const Count kept = [&](Point& p) {
+      const tuning::Configuration tiles = p.assignments;
+      auto before = store_.candidate(key, tiles);
+      {
+        const std::lock_guard lock(mutex);
+        if (before) {
+          ++share.known;
+          return took(std::move(*before));
+        }
+        if (slower(p)) {
+          ++share.slower;
+          return;
+        }
+      }
+      const bool ends = stop_flag() != Stop::none || budget_.past(1);
+      if (!ends) {
+        const auto& sizes = tuned_.request().assignments;
+        p.assignments.insert(p.assignments.begin(), sizes.begin(), sizes.end());
+        count_point(count, p);
+      }
+      if (ends || ended(p.reason)) {
+        const std::lock_guard lock(mutex);
+        ++share.left;
+        return;
+      }
+      // The least that it can take is no time beside those of the others.
+      if (p.runs() && !p.why_model.empty()) p.reason = "no-units: " + p.why_model;
+      tuning::Evaluated evaluated{tiles, p.rank_seconds, p.seconds > 0 ? p.binds : "bytes alone",
+                                  p.reason};
+      store_.keep(key, evaluated);
+      const std::lock_guard lock(mutex);
+      took(std::move(evaluated));
+    };
+    best_ = std::numeric_limits<double>::max();
+    timed_ = 0;
+    count_all("tuning " + key.operation, kept, points, threads_);
+  }
+
+  const TunedKernel& tuned_;
+  tuning::Store& store_;
+  const Budget& budget_;
+  int threads_;
+  double best_ = 0;
+  std::size_t timed_ = 0;
+};
+
 }  // namespace
 
 Tuned autotune(const TunedKernel& tuned, tuning::Store& store, double budget, int threads,
                Transport* ranks) {
-  const auto start = std::chrono::steady_clock::now();
+  const Budget limit(budget);
+  Evaluation evaluation(tuned, store, limit, threads);
   Tuned done;
   std::vector<Point> points;
   std::set<tuning::Configuration> asked;
+  const std::size_t rank = ranks != nullptr ? static_cast<std::size_t>(ranks->rank()) : 0;
+  const std::size_t all = ranks != nullptr ? static_cast<std::size_t>(ranks->ranks()) : 1;
   for (auto& tiles : tuned.candidates()) {
-    Point& p = points.emplace_back();
-    p.device = tuned.request().device.origin;
-    p.assignments = *asked.insert(std::move(tiles)).first;
+    if (done.candidates++ % all == rank) points.push_back(evaluation.point(tiles));
+    asked.insert(std::move(tiles));
   }
-  done.candidates = points.size();
-  const Count count = count_of(tuned.kernel(), tuned.request());
   Share share;
-  std::mutex mutex;
-  const Count kept = [&](Point& p) {
-    if (auto before = store.candidate(tuned.key(), p.assignments)) {
-      const std::lock_guard lock(mutex);
-      ++share.known;
-      share.evaluated.push_back(std::move(*before));
-      return;
-    }
-    const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
-    const bool ends = stop_flag() != Stop::none || (budget > 0 && spent.count() > budget);
-    const tuning::Configuration tiles = p.assignments;
-    if (!ends) {
-      const auto& sizes = tuned.request().assignments;
-      p.assignments.insert(p.assignments.begin(), sizes.begin(), sizes.end());
-      count_point(count, p);
-    }
-    if (ends || ended(p.reason)) {
-      const std::lock_guard lock(mutex);
-      ++share.left;
-      return;
-    }
-    tuning::Evaluated evaluated{tiles, p.rank_seconds, p.seconds > 0 ? p.binds : "bytes alone",
-                                p.reason};
-    store.keep(tuned.key(), evaluated);
-    const std::lock_guard lock(mutex);
-    share.evaluated.push_back(std::move(evaluated));
-  };
-  if (ranks == nullptr) {
-    count_all("tuning " + tuned.key().operation, kept, points, threads);
-  } else {
-    std::vector<Point> own;
-    for (auto i = static_cast<std::size_t>(ranks->rank()); i < points.size();
-         i += static_cast<std::size_t>(ranks->ranks()))
-      own.push_back(std::move(points[i]));
-    try {
-      count_all("tuning " + tuned.key().operation, kept, own, threads);
-    } catch (const InputError& error) {  // the others wait for this one
-      share.error = error.what();
-    }
-    gather(tuned.key(), store, share, *ranks);
+  try {
+    share = evaluation.by_model(std::move(points));
+    if (tuned.rates_key()) share = evaluation.by_units(share);
+  } catch (const InputError& error) {
+    if (ranks == nullptr) throw;
+    share.error = error.what();  // the others wait for this one
   }
+  if (ranks != nullptr) gather(tuned.key(), store, share, *ranks);
   done.known = share.known;
   done.left = share.left;
+  done.slower = share.slower;
   done.refused = static_cast<std::size_t>(
       std::ranges::count_if(share.evaluated, [](const auto& e) { return !e.runs(); }));
-  if (ranks != nullptr && ranks->rank() > 0) return done;
+  if (rank > 0) return done;
   done.entry = store.choose(tuned.key(), "predicted");
   for (auto& e : store.candidates(tuned.key()))
     if (e.runs() && asked.contains(e.configuration)) done.ranked.push_back(std::move(e));

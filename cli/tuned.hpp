@@ -15,13 +15,21 @@ namespace tessera::cli {
 /// A kernel's request without what it says of tiles, and of a backend: what predictions are for.
 class TunedKernel {
  public:
-  /// Tiles may have several values, as sweep takes them. Throws InputError.
-  TunedKernel(const KernelHandle& kernel, Request request);
+  /// Tiles may have several values, as sweep takes them. `timing`: as --timing has it. Throws
+  /// InputError.
+  TunedKernel(const KernelHandle& kernel, Request request, const std::string& timing = "model");
 
   const KernelHandle& kernel() const { return kernel_; }
   /// Sizes alone are assigned.
   const Request& request() const { return request_; }
   const tuning::Key& key() const { return key_; }
+  /// What candidates are ranked by: "units of a v5e core, ..."; "" of a GPU's model.
+  const std::string& model() const { return model_; }
+  /// Why that is published rates and no better model; "" otherwise.
+  const std::string& why_model() const { return why_model_; }
+  /// Candidates are timed by units (cli/timing.hpp): published rates say then which need be. The
+  /// key of what these say; none: they, or a GPU's model, are all there is.
+  const std::optional<tuning::Key>& rates_key() const { return rates_key_; }
   /// "matmul bf16 m=8192 n=8192 k=8192 on tpu-v5e".
   std::string title() const;
 
@@ -48,6 +56,9 @@ class TunedKernel {
   std::vector<std::string> follows_;  ///< of each tile the size that it equals unless given, or ""
   double largest_ = 1;                ///< of the sizes
   tuning::Key key_;
+  std::optional<tuning::Key> rates_key_;
+  std::string model_;
+  std::string why_model_;
 };
 
 /// What a call of autotune() did.
@@ -57,13 +68,16 @@ struct Tuned {
   std::size_t known = 0;  ///< of these, from before
   std::size_t refused = 0;
   std::size_t left = 0;  ///< when the budget ended
+  /// Of those that units would time: published rates say more than another takes.
+  std::size_t slower = 0;
   /// Those of the candidates that run and are known now, the fastest first.
   std::vector<tuning::Evaluated> ranked;
 };
-/// Evaluates candidates on host threads and keeps each in the store as it is done, so that what
-/// ends before its time is gone on with. `budget`: seconds; 0: as long as it takes. Under mpirun
-/// each of `ranks` evaluates its share and keeps it in its store; all call it. Rank 0's store then
-/// has all of them, and it alone chooses: others get no entry.
+/// Evaluates candidates on host threads (where units time them, first by published rates, which say
+/// the least that each can take, then those that may be the fastest) and keeps each in the store as
+/// it is done, so that what ends before its time is gone on with. `budget`: seconds; 0: as long as
+/// it takes. Under mpirun each of `ranks` evaluates its share and keeps it in its store; all call
+/// it. Rank 0's store then has all of them, and it alone chooses: others get no entry.
 Tuned autotune(const TunedKernel& tuned, tuning::Store& store, double budget, int threads,
                Transport* ranks = nullptr);
 

@@ -1,5 +1,7 @@
 #include "cli/unit_timing.hpp"
 
+#include <memory>
+#include <mutex>
 #include <set>
 #include <string>
 #include <utility>
@@ -25,7 +27,9 @@ int same_ref(int ref, const Ledger& of, const Ledger& in) {
 
 /// The line of a program that is gone when it is shown.
 Here kept(Here at) {
+  static std::mutex mutex;
   static std::set<std::string> files;
+  const std::lock_guard lock(mutex);
   if (at.file != nullptr) at.file = files.emplace(at.file).first->c_str();
   return at;
 }
@@ -44,31 +48,46 @@ RunOptions options_of(const Request& request, const report::RunReport& report) {
   return options;
 }
 
+/// A kernel's TPU build, to be run.
+struct Build {
+  TpuCall built;
+  tpu_compiler::CallToCheck planned;
+};
+/// `dry`: with no more data than what is counted needs.
+std::unique_ptr<Build> build_of(const KernelHandle& kernel, const Request& request, bool dry) {
+  Request asked = request;
+  asked.options.dry = dry;
+  auto build = std::make_unique<Build>();
+  build->built = tpu_call_of(kernel, asked, true);
+  build->planned = tpu_compiler::call_to_check(kernel.info.name, build->built.call);
+  if (build->planned.failure) throw KernelError(*build->planned.failure);
+  build->planned.call.names = build->built.names;
+  return build;
+}
+
 }  // namespace
 
 std::string add_unit_timing(const KernelHandle& kernel, const Request& request,
-                            const RunArguments& a, report::RunReport& report) {
+                            const Timing& timing, report::RunReport& report) {
   const DeviceSpec& device = report.device;
   if (device.kind != DeviceSpec::Kind::tpu || program::unit_costs(device.jax.chip) == nullptr)
     return "nobody measured the units of " + device.name;
   try {
-    const TpuCall built = tpu_call_of(kernel, request, true);
-    auto c = tpu_compiler::call_to_check(kernel.info.name, built.call);
-    if (c.failure) throw KernelError(*c.failure);
-    c.call.names = built.names;
+    std::unique_ptr<Build> build = build_of(kernel, request, true);
     RunOptions options = options_of(request, report);
-    RunResult result = program::run_call(c.call, options);
+    RunResult result = program::run_call(build->planned.call, options);
     if (!result.ok() || !result.no_work.empty()) {
-      if (a.timing != "units")
+      if (timing.by != "units")
         return "data decides what its TPU build does (--timing units runs that)";
+      build = build_of(kernel, request, false);
       options.dry = false;
-      result = program::run_call(c.call, options);
+      result = program::run_call(build->planned.call, options);
     }
     if (!result.ok()) throw KernelError(result.diagnostics.front());
     if (result.trace.most == 0) return "the run has too many steps: --timeline predicts them";
     predict::Timeline timeline = predict::timeline_of(
         result.plan, result.trace, report.dtype,
-        {.most_spans = spans_of(a), .cores = report.cores, .mesh = report.mesh});
+        {.most_spans = timing.spans, .cores = report.cores, .mesh = report.mesh});
     if (!timeline.unmodelled.empty()) return timeline.unmodelled;
     std::vector<report::LineCost> costs = report::line_costs(result, timeline, report.cores);
     const Ledger& own = result.ledger();

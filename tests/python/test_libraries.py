@@ -91,4 +91,6 @@ def test_a_run_without_its_tpu_build_says_what_makes_it(run, tmp_path, name):
     words = ("run", "add_vectors", "n=2048", "--dry", "--device", "tpu-v5e")
     assert "by the units of a v5e core" in run(words, 0)
     (tmp_path / name).unlink()
-    assert "by published rates: its TPU build, whose units are counted, is not compiled: ./tessera run add_vectors --timing units" in run(words, 0)
+    why = "its TPU build, whose units are counted, is not compiled: ./tessera run add_vectors --timing units"
+    assert f"by published rates: {why}" in run(words, 0)
+    assert f"by published rates, the least that it can take: {why}" in run(("sweep", *words[1:3], "bn=256,512", "--device", "tpu-v5e"), 0)

@@ -107,6 +107,41 @@ def test_why_a_run_is_not_by_units_is_told(tessera, tmp_path):
     assert "by published rates: a record keeps that" in tessera("run", "matmul_relu", "--dry", "--record", "calls")
 
 
+def test_block_shapes_are_compared_as_runs_are_timed(tessera, tmp_path):
+    sizes, tiles = ("m=512", "n=512", "k=1024"), ("bm=128,256", "bn=128,256", "bk=256,512")
+    for timing in "best", "model":
+        asked = ("matmul", *sizes, "--timing", timing)
+        printed = tessera("sweep", *asked, *tiles, "--json", "sweep.json")
+        rows = json.loads((tmp_path / "sweep.json").read_text())["rows"]
+        for row in rows:
+            tessera("run", *asked, *(f"{tile}={row['shape'][tile]}" for tile in ("bm", "bn", "bk")), "--dry", "--json", "run.json")
+            run = json.loads((tmp_path / "run.json").read_text())["timeline"]
+            assert (row["predicted_seconds"], row["model"], row["binds"]) == (run["seconds"], run["model"], run["binds"])
+        assert len(rows) == 8 and rows == sorted(rows, key=lambda row: row["predicted_seconds"])
+        assert f"tpu-v5e: by {rows[0]['model']}" in printed
+        # What is tuned is the first of the sweep, and is known again.
+        store = ("--cache", f"{timing}.sqlite")
+        best = " ".join(f"{tile}={rows[0]['shape'][tile]}" for tile in ("bm", "bn", "bk"))
+        for known in 0, 8:
+            tuned = tessera("tune", *asked, *tiles, *store)
+            assert f"8 candidates, {known} known from before" in tuned and f"by {rows[0]['model']}" in tuned or timing == "model"
+            assert re.search(rf"{best} .*1.00x .*<- chosen", tuned)
+        assert re.search(f"^tiles +by the persistent tier", tessera("run", *asked, "--dry", "--tuned", *store), re.M)
+    # By which a choice is kept it is found.
+    assert "by the heuristic tier" in tessera("run", "matmul", *sizes, "--dry", "--tuned", "--cache", "model.sqlite")
+
+
+def test_a_shape_that_has_no_units_does_not_compete(tessera, tmp_path):
+    """The least that one can take is no time beside those of others."""
+    spec = json.loads((ROOT / "memory_model/devices/tpu-v5e.json").read_text())
+    (tmp_path / "own.json").write_text(json.dumps({**spec, "name": "own", "jax": {**spec["jax"], "chip": "own"}}))
+    printed = tessera("sweep", "flash_attention", "bq=128,256", "--device", "own.json,tpu-v5e", "--json", "sweep.json")
+    rows = json.loads((tmp_path / "sweep.json").read_text())["rows"]
+    assert [bool(row["why_model"]) for row in rows] == [False, False, True, True]
+    assert rows[2]["predicted_seconds"] < rows[0]["predicted_seconds"]
+    assert "by published rates, the least that it can take: nobody measured the units of own" in printed
+
+
 def test_lines_of_a_library_are_looked_up_once(tessera, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
