@@ -4,7 +4,9 @@
 //   s[i,j] = cap(scale q[i] . k[j]), -inf where masked;   cap(x) = softcap tanh(x / softcap) if
 //   softcap > 0
 //   lse[b,h,i] = log sum_j exp(s[i,j]), on request: what the gradients make p again from
-//   bias: s[i,j] = cap(scale q[i] . k[j]) + bias[b,h,i,j]
+//   bias: s[i,j] = cap(scale q[i] . k[j]) + bias[b,h,i,j], which entries or heads may share
+//   dropout: p[i,j] / (1 - rate), or 0, in the upper sum: by Philox of the place, as AttentionSizes
+//   has it
 //   sinks: a logit of each head, without a value, among those of every sum and maximum
 //
 // The body takes exp(x) as exp2(x log2(e)), and the factors log2(e) and scale (or softcap) into one
@@ -21,10 +23,8 @@
 
 #include <cmath>
 #include <limits>
-#include <utility>
-#include <vector>
 
-#include "kernels/attention_blocks.hpp"
+#include "kernels/attention_sizes.hpp"
 #include "sim/body/spec.hpp"
 #include "sim/ops/add.hpp"
 #include "sim/ops/cast.hpp"
@@ -33,6 +33,7 @@
 #include "sim/ops/equal.hpp"
 #include "sim/ops/exp2.hpp"
 #include "sim/ops/fma.hpp"
+#include "sim/ops/ids.hpp"
 #include "sim/ops/log.hpp"
 #include "sim/ops/max.hpp"
 #include "sim/ops/mul.hpp"
@@ -45,105 +46,106 @@
 namespace tessera::kernels {
 
 template <class T>
-struct FlashAttention {
+struct FlashAttention : AttentionSizes {
   static constexpr KernelInfo info{
       .name = "flash_attention",
       .summary = "attention forward with an online softmax",
       .math = "o[i] = sum_j softmax_j(mask(cap(scale q[i] . k[j]))) v[j], per batch entry and head",
       .cites = "arXiv:2205.14135, arXiv:1805.02867"};
 
-  int batch = 1;
-  int heads = 1;
-  int kv_heads = 1;
-  int q_len = 0;
-  int kv_len = 0;
-  int head_dim = 0;
-  int causal = 0;
-  int window = 0;
-  float softcap = 0;
-  int segments = 0;
-  int ragged = 0;
   int with_lse = 0;
   int sinks = 0;
-  int bias = 0;
 
-  float scale = 0;       ///< of q . k, 1 / sqrt(head_dim)
-  Smem<int> kv_lengths;  ///< keys of each batch entry
-  Smem<int> kv_begin;    ///< first key that a block of queries may see by its segments
-  Smem<int> kv_end;      ///< one past the last
-
+  using Self = FlashAttention;
   static constexpr auto sizes = params(
-      size("batch", &FlashAttention::batch, "sequences"),
-      size("heads", &FlashAttention::heads, "query heads"),
-      size("kv_heads", &FlashAttention::kv_heads, "key and value heads; divides heads"),
-      size("q_len", &FlashAttention::q_len, "queries"),
-      size("kv_len", &FlashAttention::kv_len, "keys"),
-      size("head_dim", &FlashAttention::head_dim, "columns of q, k, v and o"),
-      size("causal", &FlashAttention::causal, "1: no key after the query"),
-      size("window", &FlashAttention::window, "keys seen on each side, itself included; 0: all"),
-      size("softcap", &FlashAttention::softcap, "bound of the scores; 0: none"),
-      size("segments", &FlashAttention::segments,
-           "1: equal segment ids only (inputs q_seg, kv_seg)"),
-      size("ragged", &FlashAttention::ragged, "1: uneven kv_lengths (or --input kv_lengths=)"),
-      size("lse", &FlashAttention::with_lse, "1: the log-sum-exp of each row of scores too"),
-      size("sinks", &FlashAttention::sinks, "1: a logit of each head that no value has"),
-      size("bias", &FlashAttention::bias, "1: added to the scores, input bias"));
-  static constexpr auto tiles = tile_names(tile("bq"), tile("bk"), tile("bd", "head_dim"),
-                                           tile("sink", "sinks"), tile("biased", "bias"));
+      size<Self>("batch", &Self::batch, "sequences"),
+      size<Self>("heads", &Self::heads, "query heads"),
+      size<Self>("kv_heads", &Self::kv_heads, "key and value heads; divides heads"),
+      size<Self>("q_len", &Self::q_len, "queries"), size<Self>("kv_len", &Self::kv_len, "keys"),
+      size<Self>("head_dim", &Self::head_dim, "columns of q, k, v and o"),
+      size<Self>("causal", &Self::causal, "1: no key after the query"),
+      size<Self>("window", &Self::window, "keys seen on each side, itself included; 0: all"),
+      size<Self>("softcap", &Self::softcap, "bound of the scores; 0: none"),
+      size<Self>("segments", &Self::segments, "1: equal segment ids only (inputs q_seg, kv_seg)"),
+      size<Self>("ragged", &Self::ragged, "1: uneven kv_lengths (or --input kv_lengths=)"),
+      size<Self>("lse", &Self::with_lse, "1: the log-sum-exp of each row of scores too"),
+      size<Self>("sinks", &Self::sinks, "1: a logit of each head that no value has"),
+      size<Self>("bias", &Self::bias, "1: added to the scores, input bias"),
+      size<Self>("dropout", &Self::dropout, "1: without the weights that input seed drops"),
+      size<Self>("drop_rate", &Self::drop_rate, "part of the weights that is dropped"),
+      size<Self>("bias_shared", &Self::bias_shared,
+                 "one bias for all batch entries: 1; for all heads: 2; for both: 3"));
+  static constexpr auto tiles =
+      tile_names(tile("bq"), tile("bk"), tile("bd", "head_dim"), tile("sink", "sinks"),
+                 tile("biased", "bias"), tile("dropped", "dropout"));
   static constexpr std::array cases{
-      Case{
-          "aligned, causal", {1, 4, 4, 512, 512, 64, 1, 0, 0, 0, 0, 0, 0, 0}, {128, 128, 64, 0, 0}},
-      Case{"full", {1, 2, 2, 256, 384, 128, 0, 0, 0, 0, 0, 0, 0, 0}, {128, 128, 128, 0, 0}},
-      Case{"ragged blocks", {1, 2, 2, 200, 300, 72, 0, 0, 0, 0, 0, 0, 0, 0}, {128, 128, 72, 0, 0}},
+      Case{"aligned, causal",
+           {1, 4, 4, 512, 512, 64, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0},
+           {128, 128, 64, 0, 0, 0}},
+      Case{"full",
+           {1, 2, 2, 256, 384, 128, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0},
+           {128, 128, 128, 0, 0, 0}},
+      Case{"ragged blocks",
+           {1, 2, 2, 200, 300, 72, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0},
+           {128, 128, 72, 0, 0, 0}},
       Case{"grouped queries, causal window",
-           {1, 4, 2, 400, 400, 64, 1, 100, 0, 0, 0, 1, 0, 0},
-           {64, 128, 64, 0, 0}},
+           {1, 4, 2, 400, 400, 64, 1, 100, 0, 0, 0, 1, 0, 0, 0, 0, 0},
+           {64, 128, 64, 0, 0, 0}},
       Case{"two-sided window, softcap",
-           {1, 2, 1, 256, 256, 64, 0, 64, 20, 0, 0, 0, 0, 0},
-           {64, 128, 64, 0, 0}},
-      Case{"segments", {2, 2, 2, 256, 256, 64, 1, 0, 0, 1, 0, 0, 0, 0}, {64, 128, 64, 0, 0}},
-      Case{"ragged lengths", {3, 2, 2, 128, 300, 64, 0, 0, 0, 0, 1, 1, 0, 0}, {64, 128, 64, 0, 0}},
-      Case{"sinks", {2, 4, 2, 130, 200, 64, 1, 70, 0, 0, 0, 1, 1, 0}, {64, 128, 64, 1, 0}},
-      Case{"sinks, no key", {2, 2, 1, 64, 100, 64, 0, 0, 15, 0, 1, 1, 1, 0}, {64, 128, 64, 1, 0}},
-      Case{"bias, causal", {1, 2, 1, 128, 256, 64, 1, 0, 0, 0, 0, 1, 0, 1}, {64, 128, 64, 0, 1}},
+           {1, 2, 1, 256, 256, 64, 0, 64, 20, 0, 0, 0, 0, 0, 0, 0, 0},
+           {64, 128, 64, 0, 0, 0}},
+      Case{"segments",
+           {2, 2, 2, 256, 256, 64, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0},
+           {64, 128, 64, 0, 0, 0}},
+      Case{"ragged lengths",
+           {3, 2, 2, 128, 300, 64, 0, 0, 0, 0, 1, 1, 0, 0, 0, 0, 0},
+           {64, 128, 64, 0, 0, 0}},
+      Case{"sinks",
+           {2, 4, 2, 130, 200, 64, 1, 70, 0, 0, 0, 1, 1, 0, 0, 0, 0},
+           {64, 128, 64, 1, 0, 0}},
+      Case{"sinks, no key",
+           {2, 2, 1, 64, 100, 64, 0, 0, 15, 0, 1, 1, 1, 0, 0, 0, 0},
+           {64, 128, 64, 1, 0, 0}},
+      Case{"bias, causal",
+           {1, 2, 1, 128, 256, 64, 1, 0, 0, 0, 0, 1, 0, 1, 0, 0, 0},
+           {64, 128, 64, 0, 1, 0}},
       Case{"ragged, bias, softcap",
-           {2, 2, 2, 90, 200, 64, 0, 40, 15, 0, 1, 1, 0, 1},
-           {64, 128, 64, 0, 1}},
-      Case{"degenerate", {1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0}, {1, 1, 1, 0, 0}}};
+           {2, 2, 2, 90, 200, 64, 0, 40, 15, 0, 1, 1, 0, 1, 0, 0, 0},
+           {64, 128, 64, 0, 1, 0}},
+      Case{"bias of all entries",
+           {2, 2, 1, 90, 200, 64, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 1},
+           {64, 128, 64, 0, 1, 0}},
+      Case{"bias of all entries and heads",
+           {2, 2, 2, 60, 100, 64, 0, 0, 0, 0, 0, 1, 0, 1, 0, 0, 3},
+           {64, 128, 64, 0, 1, 0}},
+      Case{"ragged, dropout, causal",
+           {2, 2, 1, 100, 200, 64, 1, 0, 0, 0, 0, 1, 0, 0, 1, 0.1, 0},
+           {64, 128, 64, 0, 0, 1}},
+      Case{"degenerate", {1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, {1, 1, 1, 0, 0, 0}}};
 
   const char* valid(Tiles t) const {
-    if (t[2] < head_dim) return "bd must hold a whole row: bd >= head_dim";
-    if (heads % kv_heads != 0) return "kv_heads must divide heads";
     if (t[3] != sinks) return "a build has sinks, or has none: sink = sinks, 0 or 1";
-    return t[4] == bias ? nullptr : "a build has a bias, or has none: biased = bias, 0 or 1";
+    return fault(t[2], t[4], t[5]);
   }
 
-  TESSERA_FN SeenKeys seen() const { return {q_len, kv_len, causal != 0, window}; }
-  /// The kv blocks [lo, hi) of a block of queries; at least one.
-  TESSERA_FN auto first_block(auto b, auto qi, int bq, int bk) const {
-    auto key = seen().first_key(qi * bq);
-    if (segments != 0) key = greater(key, kv_begin[b * ceil_div(q_len, bq) + qi]);
-    return lesser(key / bk, ceil_div(kv_len, bk) - 1);
-  }
-  TESSERA_FN auto end_block(auto b, auto qi, int bq, int bk) const {
-    auto key = seen().end_key(kv_lengths[b], qi * bq, bq);
-    if (segments != 0) key = lesser(key, kv_end[b * ceil_div(q_len, bq) + qi]);
-    return greater(ceil_div(greater(key, 0), bk), first_block(b, qi, bq, bk) + 1);
-  }
-
-  TESSERA_FN auto spec(auto bq, auto bk, auto bd, auto sink, auto biased) const {
+  TESSERA_FN auto spec(auto bq, auto bk, auto bd, auto sink, auto biased, auto dropped) const {
     const auto self = *this;
     const int group = heads / kv_heads;
+    const int of_entry = bias_of_entries() ? 1 : 0;
+    const int of_head = bias_of_heads() ? 1 : 0;
     auto q_block = [](auto b, auto h, auto qi, auto) { return at(b, h, qi, 0); };
     auto kv_block = [group](auto b, auto h, auto, auto kv) { return at(b, h / group, kv, 0); };
     return tessera::spec(
         grid(parallel(batch).as("b"), parallel(heads).as("h"),
              parallel(ceil_div(q_len, bq)).as("q"),
-             arbitrary(
-                 [self, bq, bk](auto b, auto, auto qi) { return self.first_block(b, qi, bq, bk); },
-                 [self, bq, bk](auto b, auto, auto qi) { return self.end_block(b, qi, bq, bk); })
+             arbitrary([self, bq, bk](auto b, auto,
+                                      auto qi) { return self.blocks_of_keys(b, qi, bq, bk).lo; },
+                       [self, bq, bk](auto b, auto, auto qi) {
+                         return self.blocks_of_keys(b, qi, bq, bk).hi;
+                       })
                  .as("kv")),
-        scalars("kv_lengths", kv_lengths), scalars("kv_begin", kv_begin), scalars("kv_end", kv_end),
+        scalars("kv_lengths", kv_lengths), scalars("kv_begin", met_begin),
+        scalars("kv_end", met_end),
         in<T>("q", shape(batch, heads, q_len, head_dim), block(squeezed, squeezed, bq, bd), q_block)
             .pad(0),
         in<T>("k", shape(batch, kv_heads, kv_len, head_dim), block(squeezed, squeezed, bk, bd),
@@ -162,10 +164,14 @@ struct FlashAttention {
         in<float>("sink", shape(heads, 1, 1), block(squeezed, Int<1>{}, Int<1>{}),
                   [](auto, auto h, auto, auto) { return at(h, 0, 0); })
             .when(sink),
-        in<T>("bias", shape(batch, heads, q_len, kv_len), block(squeezed, squeezed, bq, bk),
-              [](auto b, auto h, auto qi, auto kv) { return at(b, h, qi, kv); })
+        in<T>("bias", shape(bias_batch(), bias_heads(), q_len, kv_len),
+              block(squeezed, squeezed, bq, bk),
+              [of_entry, of_head](auto b, auto h, auto qi, auto kv) {
+                return at(b * of_entry, h * of_head, qi, kv);
+              })
             .pad(0)
             .when(biased),
+        seed_operand([](auto, auto, auto, auto) { return at(0, 0); }, dropped),
         out<T>("o", shape(batch, heads, q_len, head_dim), block(squeezed, squeezed, bq, bd),
                q_block),
         out<float>("lse", shape(batch, heads, q_len, 1), block(squeezed, squeezed, bq, Int<1>{}),
@@ -178,25 +184,24 @@ struct FlashAttention {
   /// q and o once. k and v: the visited blocks of each block of queries, less a first block that is
   /// still there from the block of queries (or head of the group) before. Segment ids likewise, for
   /// all heads; the sink of a head when it is another's turn; the bias of every block that is
-  /// visited.
+  /// visited, less one that the visit before left there; a seed once, or for each cell.
   Bytes hbm_bytes(Tiles t, Target target) const {
     const int bq = t[0];
     const int bk = t[1];
     const int q_blocks = ceil_div(q_len, bq);
     std::int64_t kv_rows = 0;
     std::int64_t seg_keys = 0;
-    std::int64_t scores = 0;
+    BiasWalk scores{*this, bq, bk, q_len, kv_len};
     for (int b = 0; b < batch; ++b) {
       for (int h = 0; h < heads; ++h) {
         for (int qi = 0; qi < q_blocks; ++qi) {
-          const int lo = first_block(b, qi, bq, bk);
-          const int hi = end_block(b, qi, bq, bk);
+          const auto [lo, hi] = blocks_of_keys(b, qi, bq, bk);
           const int keys = lesser(hi * bk, kv_len) - lo * bk;
           const int first_keys = lesser((lo + 1) * bk, kv_len) - lo * bk;
-          scores += std::int64_t{lesser((qi + 1) * bq, q_len) - qi * bq} * keys;
+          if (!target.keeps_blocks) scores.there = -1;
+          for (int kv = lo; kv < hi; ++kv) scores.visit(b, h, qi, kv);
           const bool start = h == 0 && qi == 0;
-          const int before =
-              qi > 0 ? end_block(b, qi - 1, bq, bk) : end_block(b, q_blocks - 1, bq, bk);
+          const int before = blocks_of_keys(b, (qi > 0 ? qi : q_blocks) - 1, bq, bk).hi;
           const bool block_there = target.keeps_blocks && !start && before - 1 == lo;
           const bool same_head = qi > 0 || h % (heads / kv_heads) != 0;
           kv_rows += keys - (block_there && same_head ? first_keys : 0);
@@ -210,21 +215,23 @@ struct FlashAttention {
       const bool q_seg_stays = q_blocks == 1 && target.keeps_blocks;
       read += (std::int64_t{batch} * q_len * (q_seg_stays ? 1 : heads) + seg_keys) * kBytes<int>;
     }
-    if (bias != 0) read += scores * kBytes<T>;
+    if (bias != 0) read += scores.elems * kBytes<T>;
+    if (dropout != 0)
+      read += 2 * kBytes<int> * (target.keeps_blocks ? 1 : std::int64_t{batch} * heads * q_blocks);
     if (sinks != 0) {
       const std::int64_t turns = heads > 1 ? std::int64_t{batch} * heads : 1;
       read +=
           kBytes<float> * (target.keeps_blocks ? turns : std::int64_t{batch} * heads * q_blocks);
     }
-    read += (std::int64_t{kv_lengths.size} + kv_begin.size + kv_end.size) * kBytes<int>;
+    read += (std::int64_t{kv_lengths.size} + met_begin.size + met_end.size) * kBytes<int>;
     return {read, queries * (head_dim * kBytes<T> + (with_lse != 0 ? kBytes<float> : 0))};
   }
 
   // Named template parameters: nvcc 13.0 crashes on ten `auto` ones.
   template <class Env, class Q, class K, class V, class QSeg, class KvSeg, class Sink, class Bias,
-            class O, class Lse, class Acc, class M, class L>
+            class Seed, class O, class Lse, class Acc, class M, class L>
   TESSERA_FN void operator()(Env& env, Q q, K k, V v, QSeg q_seg, KvSeg kv_seg, Sink sink,
-                             Bias added, O o, Lse lse, Acc acc, M m, L l) const {
+                             Bias added, Seed seed, O o, Lse lse, Acc acc, M m, L l) const {
     constexpr float kMinusInf = -std::numeric_limits<float>::infinity();
     const auto q0 = env.program_id(2) * q.rows;
     const auto k0 = env.program_id(3) * k.rows;
@@ -255,32 +262,24 @@ struct FlashAttention {
     auto rescale = exp2(fma(*m, factor, shift));                    // (bq, 1)
     *l = *l * rescale + row_sum(p);
     *acc = *acc * rescale;
-    *acc += dot(cast<T>(p), *v);  // (bq, bd) f32
+    if (seed.there()) {
+      const auto stay = kept(seed, row_ids(s) + q0, col_ids(s) + k0,
+                             env.program_id(0) * heads + env.program_id(1));
+      *acc += dot(cast<T>(where(stay, p, 0.f)), *v);
+    } else {
+      *acc += dot(cast<T>(p), *v);  // (bq, bd) f32
+    }
     *m = m_new;
     if (env.last(3)) {
+      if (seed.there()) *acc = *acc * kept_scale;
       *o = cast<T>(*acc / where(*l == 0.f, 1.f, *l));                            // (bq, bd) T
       if (with_lse != 0) *lse = *m * (softcap > 0 ? softcap : scale) + log(*l);  // (bq, 1) f32
     }
   }
 
-  /// Sorted segment ids of each entry, and the keys that each block of queries may see by them.
   template <class Host>
   void prepare(Host& host, Tiles t) {
-    scale = 1.f / std::sqrt(static_cast<float>(head_dim));
-    kv_lengths = key_lengths(host, batch, kv_len, ragged != 0);
-    std::vector<int> begins;
-    std::vector<int> ends;
-    if (segments != 0) {
-      const auto q_ids = host.template input<int>("q_seg", shape(batch, q_len, 1),
-                                                  segment_ids(host, batch, q_len));
-      const auto kv_ids = host.template input<int>("kv_seg", shape(batch, 1, kv_len),
-                                                   segment_ids(host, batch, kv_len));
-      SegmentBounds bounds(q_ids, t[0], kv_ids, batch);
-      begins = std::move(bounds.begin);
-      ends = std::move(bounds.end);
-    }
-    kv_begin = host.keep("kv_begin", std::move(begins));
-    kv_end = host.keep("kv_end", std::move(ends));
+    prepare_blocks(host, t[0], false);
   }
 };
 

@@ -153,7 +153,7 @@ def combinations():
 def write_instances(folder):
     os.makedirs(folder, exist_ok=True)
     wanted = [("Matmul", "matmul", t) for t in MATMUL_TILES if t != (128, 256, 64)]
-    wanted += [("FlashAttention", "flash_attention", (*t, dim, 0, 0))
+    wanted += [("FlashAttention", "flash_attention", (*t, dim, 0, 0, 0))
                for dim, tiles in ((64, MORE_ATTENTION_TILES), (128, ATTENTION_TILES[128]))
                for t in tiles if (*t, dim) != (128, 128, 128)]
     wanted.append(("SoftmaxRows", "softmax_rows", (16, 512)))

@@ -19,6 +19,7 @@ struct Score {
 
 bool sees(const AttentionMask& mask, std::size_t b, int i, int j, std::size_t q_len,
           std::size_t kv_len) {
+  if (j < mask.first_key || j >= mask.end_key) return false;
   if (mask.dense != nullptr) return sees(*mask.dense, i, j, kv_len);
   if (j >= mask.kv_lengths[b]) return false;
   if (mask.causal && j > i) return false;
@@ -27,6 +28,12 @@ bool sees(const AttentionMask& mask, std::size_t b, int i, int j, std::size_t q_
   if (mask.q_segments.empty()) return true;
   return mask.q_segments[b * q_len + static_cast<std::size_t>(i)] ==
          mask.kv_segments[b * kv_len + static_cast<std::size_t>(j)];
+}
+
+std::size_t bias_place(const Tensor& bias, std::size_t b, std::size_t h, std::size_t i,
+                       std::size_t j) {
+  const std::size_t plane = b % bias.shape[0] * bias.shape[1] + h % bias.shape[1];
+  return (plane * bias.shape[2] + i) * bias.shape[3] + j;
 }
 
 Expected attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionMask& mask) {
@@ -75,7 +82,7 @@ std::vector<Expected> attention_with_lse(const Tensor& q, const Tensor& k, const
         error += 4 * kU32 * std::abs(s);  // tanh does not enlarge an error
       }
       if (mask.bias != nullptr) {
-        const double added = mask.bias->values[row * kv_len + j];
+        const double added = mask.bias->values[bias_place(*mask.bias, b, h, i, j)];
         s += added;
         error += kU32 * (4 * std::abs(added) + 5 * std::abs(s));
       }
@@ -116,10 +123,12 @@ std::vector<Expected> attention_with_lse(const Tensor& q, const Tensor& k, const
       double o_error = 0;
       for (const auto& x : scores) {
         if (x.key == kv_len) continue;
-        const double pv = std::exp(x.s - top) * v.values[(kv_head * kv_len + x.key) * d + c];
+        // Where weights are dropped, those that are kept are multiplied once more.
+        const double pv = std::exp(x.s - top) * mask.dropout.factor(row / q_len, i, x.key) *
+                          v.values[(kv_head * kv_len + x.key) * d + c];
         o += pv;
-        o_error += std::abs(pv) *
-                   (x.error + (keys + 8) * kU32 + (mask.probabilities_in_bf16 ? kUBf16 : 0));
+        o_error += std::abs(pv) * (x.error + (keys + (mask.dropout.rate > 0 ? 14 : 8)) * kU32 +
+                                   (mask.probabilities_in_bf16 ? kUBf16 : 0));
       }
       value[c] = o / sum;
       error[c] = o_error / sum + std::abs(o) * sum_error / (sum * sum) + 0x1p-140;

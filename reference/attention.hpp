@@ -2,6 +2,7 @@
 // paged_attention, of keys and values that lie in pages.
 #pragma once
 
+#include "reference/philox.hpp"
 #include "reference/tensor.hpp"
 
 namespace tessera::reference {
@@ -18,17 +19,24 @@ bool sees(const DenseMask& mask, int i, int j, std::size_t kv_len);
 
 struct AttentionMask {
   bool causal = false;
-  int window = 0;                      ///< 0: none
-  double softcap = 0;                  ///< 0: none
-  std::vector<int> kv_lengths;         ///< per batch entry
-  std::vector<int> q_segments;         ///< batch x q_len, or empty
-  std::vector<int> kv_segments;        ///< batch x kv_len, or empty
-  const Tensor* sinks = nullptr;       ///< (heads, 1, 1): logits without a value
-  const Tensor* bias = nullptr;        ///< (batch, heads, q_len, kv_len): added to capped scores
+  int window = 0;                 ///< 0: none
+  double softcap = 0;             ///< 0: none
+  std::vector<int> kv_lengths;    ///< per batch entry
+  std::vector<int> q_segments;    ///< batch x q_len, or empty
+  std::vector<int> kv_segments;   ///< batch x kv_len, or empty
+  const Tensor* sinks = nullptr;  ///< (heads, 1, 1): logits without a value
+  const Tensor* bias = nullptr;   ///< (batch or 1, heads or 1, q_len, kv_len): added to capped
+                                  ///< scores
+  Dropout dropout;
   bool probabilities_in_bf16 = false;  ///< the kernel rounds p to bf16 before the second product
   const DenseMask* dense = nullptr;    ///< in place of all that is above
+  int first_key = 0;                   ///< no key before it is seen
+  int end_key = 1 << 30;               ///< nor one from here on
 };
 
+/// Of the bias, the place of what query i of batch entry b and head h adds to key j.
+std::size_t bias_place(const Tensor& bias, std::size_t b, std::size_t h, std::size_t i,
+                       std::size_t j);
 /// Whether query i of batch entry b sees key j.
 bool sees(const AttentionMask& mask, std::size_t b, int i, int j, std::size_t q_len,
           std::size_t kv_len);
@@ -74,5 +82,7 @@ Expected attention_merge(const Tensor& part, const Tensor& lse);
 std::vector<Expected> attention_grad(const Tensor& q, const Tensor& k, const Tensor& v,
                                      const Tensor& dout, const Tensor& lse, const Tensor& delta,
                                      const AttentionMask& mask);
+/// The gradient by sinks (heads, 1), from lse and delta (batch, heads, q_len) as above.
+Expected sink_grad(const Tensor& sink, const Tensor& lse, const Tensor& delta);
 
 }  // namespace tessera::reference

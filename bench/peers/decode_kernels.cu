@@ -9,8 +9,8 @@ static const Adds added([](std::vector<Instance>& to) {
   add_instance<decode::Split<bf16>, bf16>(to, TileSizes<8, 64, 128>{});
   add_instance<decode::Split<bf16>, bf16>(to, TileSizes<8, 128, 128>{});
   add_instance<decode::Merge<bf16>, bf16>(to, TileSizes<8, 32>{});
-  add_instance<kernels::FlashAttention<bf16>, bf16>(to, TileSizes<8, 64, 128, 0, 0>{});
-  add_instance<kernels::FlashAttention<bf16>, bf16>(to, TileSizes<8, 128, 128, 0, 0>{});
+  add_instance<kernels::FlashAttention<bf16>, bf16>(to, TileSizes<8, 64, 128, 0, 0, 0>{});
+  add_instance<kernels::FlashAttention<bf16>, bf16>(to, TileSizes<8, 128, 128, 0, 0, 0>{});
 });
 
 }  // namespace tessera::cuda

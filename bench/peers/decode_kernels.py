@@ -42,8 +42,8 @@ def decoder(torch, library, batch, length, bk, slots):
 
     splits = min(-(-length // bk), slots // (batch * KV_HEADS)) // 4 * 4
     if splits == 0:
-        whole = Kernel(library, "flash_attention", "bf16", [8, bk, DIM, 0, 0],
-                       [batch, KV_HEADS, KV_HEADS, GROUP, length, DIM, 0, 0, 0, 0, 0, 0, 0, 0])
+        whole = Kernel(library, "flash_attention", "bf16", [8, bk, DIM, 0, 0, 0],
+                       [batch, KV_HEADS, KV_HEADS, GROUP, length, DIM, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0])
         return lambda q, k, v, o: whole(q, k, v, out=o), 1
     split = Kernel(library, "decode_split", "bf16", [8, bk, DIM], [batch, KV_HEADS, GROUP, length, DIM, splits])
     merge = Kernel(library, "decode_merge", "bf16", [8, 32], [batch, KV_HEADS, GROUP, DIM, splits])

@@ -6,9 +6,9 @@
 
 namespace tessera::kernels::entries {
 
-template <class T>
-std::vector<reference::Expected> attention_oracle(const FlashAttention<T>& kernel,
-                                                  const OracleInputs& in) {
+/// What kernels of AttentionSizes see, add and drop; the bias aside.
+template <class Kernel>
+reference::AttentionMask attention_mask(const Kernel& kernel, const OracleInputs& in) {
   reference::AttentionMask mask;
   mask.causal = kernel.causal != 0;
   mask.window = kernel.window;
@@ -18,6 +18,18 @@ std::vector<reference::Expected> attention_oracle(const FlashAttention<T>& kerne
     mask.q_segments = integers_of(in["q_seg"]);
     mask.kv_segments = integers_of(in["kv_seg"]);
   }
+  if (kernel.dropout != 0) {
+    mask.dropout.rate = kernel.drop_rate;
+    for (std::size_t w = 0; w < 2; ++w)
+      mask.dropout.seed[w] = static_cast<std::uint32_t>(integers_of(in["seed"])[w]);
+  }
+  return mask;
+}
+
+template <class T>
+std::vector<reference::Expected> attention_oracle(const FlashAttention<T>& kernel,
+                                                  const OracleInputs& in) {
+  reference::AttentionMask mask = attention_mask(kernel, in);
   if (kernel.sinks != 0) mask.sinks = &in["sink"];
   if (kernel.bias != 0) mask.bias = &in["bias"];
   mask.probabilities_in_bf16 = kBytes<T> == 2;

@@ -25,9 +25,10 @@ struct PhiloxWords {
   Tile word[4];
 };
 
-/// Counters are tiles of u32 of one shape.
-template <TileLike C>
-TESSERA_FN auto philox(PhiloxKey key, const C& c0, const C& c1, const C& c2, const C& c3) {
+/// Counters are tiles of u32 of one shape. The key is two numbers, or two (1, 1) tiles of u32.
+template <class Key, TileLike C>
+requires(std::is_same_v<Key, std::uint32_t> || TileLike<Key>) TESSERA_FN
+    auto philox(Key first, Key second, const C& c0, const C& c1, const C& c2, const C& c3) {
   static_assert(std::is_same_v<typename C::Element, std::uint32_t>, "counters are u32");
   constexpr std::uint32_t kFirst = 0xD2511F53;
   constexpr std::uint32_t kSecond = 0xCD9E8D57;
@@ -41,14 +42,18 @@ TESSERA_FN auto philox(PhiloxKey key, const C& c0, const C& c1, const C& c2, con
     const auto low0 = Backend::load(x0 * kFirst);
     const auto high1 = Backend::load(mul_hi(x2, kSecond));
     const auto low1 = Backend::load(x2 * kSecond);
-    x0 = Backend::load(high1 ^ x1 ^ key.first);
+    x0 = Backend::load(high1 ^ x1 ^ first);
     x1 = low1;
-    x2 = Backend::load(high0 ^ x3 ^ key.second);
+    x2 = Backend::load(high0 ^ x3 ^ second);
     x3 = low0;
-    key.first += 0x9E3779B9;
-    key.second += 0xBB67AE85;
+    first = first + 0x9E3779B9U;
+    second = second + 0xBB67AE85U;
   }
   return PhiloxWords<decltype(x0)>{{x0, x1, x2, x3}};
+}
+template <TileLike C>
+TESSERA_FN auto philox(PhiloxKey key, const C& c0, const C& c1, const C& c2, const C& c3) {
+  return philox(key.first, key.second, c0, c1, c2, c3);
 }
 
 /// 32 random bits for each element: the first word of counter (row, col, 0, 0). Rows and columns

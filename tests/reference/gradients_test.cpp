@@ -1,11 +1,13 @@
 // The gradients that oracles state are those of the oracles' own forward passes: central
 // differences in f64 of a weighted sum of results, entry by entry.
+#include <array>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <functional>
 #include <random>
 
 #include "reference/attention.hpp"
+#include "reference/philox.hpp"
 #include "reference/recurrence.hpp"
 #include "reference/rows.hpp"
 
@@ -116,7 +118,16 @@ TEST_CASE("the gradients of attention are those of its forward pass", "[referenc
   biased.bias = &bias;
   AttentionMask biased_window = window;
   biased_window.bias = &bias;
-  for (const AttentionMask& mask : {full, causal, window, unseen, biased, biased_window}) {
+  const Tensor of_all_entries = random_tensor({1, 4, 5, 6}, 6);
+  const Tensor of_all_heads = random_tensor({2, 1, 5, 6}, 7);
+  AttentionMask shared = window;
+  shared.bias = &of_all_entries;
+  AttentionMask dropped = causal;
+  dropped.dropout = {0.3, {17, 4}};
+  AttentionMask dropped_and_shared = dropped;
+  dropped_and_shared.bias = &of_all_heads;
+  for (const AttentionMask& mask :
+       {full, causal, window, unseen, biased, biased_window, shared, dropped, dropped_and_shared}) {
     CAPTURE(mask.causal, mask.window, mask.softcap, mask.kv_lengths[0], mask.bias != nullptr);
     const auto loss = [&](const Tensor& queries, const Tensor& keys, const Tensor& values) {
       return weighted(attention(queries, keys, values, mask).value, dout);
@@ -133,12 +144,58 @@ TEST_CASE("the gradients of attention are those of its forward pass", "[referenc
     check_gradient(stated[1].value.values, k, [&](const Tensor& at) { return loss(q, at, v); });
     check_gradient(stated[2].value.values, v, [&](const Tensor& at) { return loss(q, k, at); });
     if (mask.bias == nullptr) continue;
-    check_gradient(stated[3].value.values, bias, [&](const Tensor& at) {
+    check_gradient(stated[3].value.values, *mask.bias, [&](const Tensor& at) {
       AttentionMask other = mask;
       other.bias = &at;
       return weighted(attention(q, k, v, other).value, dout);
     });
   }
+}
+
+TEST_CASE("the gradient by sinks is that of attention's forward pass", "[reference]") {
+  const Tensor q = random_tensor({2, 2, 3, 3}, 1);
+  const Tensor k = random_tensor({2, 1, 4, 3}, 2);
+  const Tensor v = random_tensor({2, 1, 4, 3}, 3);
+  const Tensor dout = random_tensor({2, 2, 3, 3}, 4);
+  const Tensor sink = random_tensor({2, 1, 1}, 5);
+  AttentionMask mask;
+  mask.causal = true;
+  mask.kv_lengths = {4, 0};  // of the second nothing but the sink is seen
+  mask.sinks = &sink;
+  const auto forward = attention_with_lse(q, k, v, mask);
+  Tensor lse = forward[1].value;
+  lse.shape = {2, 2, 3};
+  Tensor delta = lse;
+  for (std::size_t row = 0; row < delta.values.size(); ++row) {
+    delta.values[row] = 0;
+    for (std::size_t c = 3 * row; c < 3 * row + 3; ++c)
+      delta.values[row] += dout.values[c] * forward[0].value.values[c];
+  }
+  check_gradient(sink_grad(sink, lse, delta).value.values, sink, [&](const Tensor& at) {
+    AttentionMask other = mask;
+    other.sinks = &at;
+    return weighted(attention(q, k, v, other).value, dout);
+  });
+}
+
+TEST_CASE("Philox gives the published vectors, and dropout drops as many weights as it says",
+          "[reference][dropout]") {
+  // kat_vectors of Random123 1.14 (D. E. Shaw Research), philox4x32-10: counter, key, result.
+  using Words = std::array<std::uint32_t, 4>;
+  constexpr std::uint32_t kOnes = 0xffffffff;
+  CHECK(philox({0, 0}, {0, 0, 0, 0}) == Words{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8});
+  CHECK(philox({kOnes, kOnes}, {kOnes, kOnes, kOnes, kOnes}) ==
+        Words{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd});
+  CHECK(philox({0xa4093822, 0x299f31d0}, {0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}) ==
+        Words{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1});
+  const Dropout dropout{0.1, {12345, 678}};
+  int dropped = 0;
+  for (std::size_t i = 0; i < 300; ++i) {
+    for (std::size_t j = 0; j < 300; ++j) dropped += dropout.factor(3, i, j) == 0 ? 1 : 0;
+  }
+  CHECK(std::abs(dropped - 9000) < 4 * 90);  // standard deviation: 90
+  CHECK(dropout.factor(0, 0, 0) != 0);
+  CHECK(Dropout{}.factor(0, 0, 0) == 1);
 }
 
 TEST_CASE("the gradients of attention under a dense mask are those of its forward pass",
