@@ -120,6 +120,7 @@ class Limits {
     for (const Operation& op : r.operations) {
       for (const int v : op.results) made_by_[static_cast<std::size_t>(v)] = &op;
       for (const int v : op.operands) ++uses_[static_cast<std::size_t>(v)];
+      if (op.name == "tpu.enqueue_dma") copied_.insert(op.operands.begin(), op.operands.end());
       for (const Region& inner : op.regions) note(inner);
     }
   }
@@ -449,12 +450,33 @@ class Limits {
                        " are no multiple of " + std::to_string(unit));
   }
 
+  /// A part of an array of one dim, of which 512 bytes are a tile. What is loaded or stored alone
+  /// may begin anywhere, if it lies in one.
+  void check_part_of_line(const Operation& op, const Type& m, const Type& part) {
+    constexpr std::int64_t kTileBytes = 4 * kLanes;
+    const int width = bit_width(m.dtype);
+    if (!m.known || part.shape.rank != 1 || !m.semaphore.empty() || op.operands.size() < 2 ||
+        part.shape[0] == kDynamic || (width != 8 && width != 16 && width != 32))
+      return;
+    const std::int64_t tile = kTileBytes / (width / 8);
+    const std::int64_t size = part.shape[0];
+    const auto begin = folded_.of(op.operands[1]);
+    const bool aligned = multiple(op.operands[1]) % tile == 0;
+    const bool copied = copied_.contains(op.results.front());
+    if (!copied && (!begin || aligned || *begin % tile + size <= tile)) return;
+    if (!aligned)
+      refuse_offset(op, 0, tile);
+    else if (size != m.shape[0] && size % tile != 0 && (!begin || *begin + size != m.shape[0]))
+      refuse_size(op, 0, size, tile);
+  }
+
   /// Slices that copies take.
   void check_copied(const Operation& op) {
     if (op.results.empty()) return;
     const Type& m = type(op.operands.front());
     const Type& part = type(op.results.front());
     const int rank = m.shape.rank;
+    if (rank == 1) return check_part_of_line(op, m, part);
     if (!m.known || rank < 2 || part.shape.rank != rank || m.space == "smem" ||
         !m.semaphore.empty() || op.operands.size() < 1 + static_cast<std::size_t>(rank))
       return;
@@ -568,6 +590,7 @@ class Limits {
   const Module& module_;
   std::vector<const Operation*> made_by_;  ///< per value
   std::vector<int> uses_;
+  std::set<int> copied_;  ///< what copies take
   FoldedScalars folded_;
   std::string kernel_;
   std::vector<Refusal> refusals_;

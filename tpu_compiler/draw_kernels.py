@@ -5,7 +5,8 @@
 FOLDER/000_family/ holds kernel.mlirbc, config.json and meta.json (no arrays: nothing runs them). What JAX's lowering
 refuses by itself is drawn again: a TPU's compiler never sees it. The same seed draws the same kernels. Needs jax alone.
 --few-rows draws other kernels, which move windows and slices of arrays of 1 to 20 rows, and writes their arrays: for
-predict/tpu_bytes.py.
+predict/tpu_bytes.py. --lines draws copies of parts of arrays of one dim,
+--pipelines kernels that do next to nothing in several steps, with arrays: for tpu_compiler/unit_costs.py.
 """
 import argparse
 import base64
@@ -34,6 +35,8 @@ ROWS = [1, 2, 3, 4, 5, 8, 12, 16, 24, 32, 40, 64]
 COLUMNS = [1, 8, 64, 100, 128, 130, 192, 256, 384]
 FAMILIES = {}  # name: a function of a random.Random, which gives a call and its operands
 FEW_ROWS = {}
+LINES = {}
+PIPELINES = {}
 
 
 def family(draw):
@@ -43,6 +46,16 @@ def family(draw):
 
 def few_rows(draw):
     FEW_ROWS[draw.__name__] = draw
+    return draw
+
+
+def lines(draw):
+    LINES[draw.__name__] = draw
+    return draw
+
+
+def pipelines(draw):
+    PIPELINES[draw.__name__] = draw
     return draw
 
 
@@ -514,6 +527,79 @@ def slices(r):
                            scratch_shapes=[pltpu.VMEM(part, jnp.dtype(dtype)), pltpu.SemaphoreType.DMA]), (struct(shape, dtype),))
 
 
+@lines
+def part(r):
+    """A DMA of a part of an array of one dim, from or to VMEM or SMEM, of HBM's end or the other."""
+    dtype = r.choice(["float32", "float32", "int32", "uint32", "bfloat16", "int16", "int8", "uint8"])
+    tile = 512 // jnp.dtype(dtype).itemsize
+    n = r.choice([r.randint(1, 5) * tile, r.randint(1, 12) * 100, r.choice([8, 32, 64, 96, 100, 1000, 2000])])
+    size = min(n, r.choice([r.randint(1, n), r.randint(1, 4) * tile, r.choice([1, 8, 64, 128, 256]), n]))
+    start = r.choice([0, n - size, (n - size) // tile * tile, r.randint(0, n - size)])
+    dynamic, out, in_hbm = r.random() < 0.4, r.random() < 0.4, r.random() < 0.7
+    multiple = r.choice([1, 8, 64, tile // 2, tile, tile, 2 * tile])
+    space = r.choice([pltpu.VMEM, pltpu.VMEM, pltpu.SMEM])
+
+    def kernel(at, x, o, buffer, semaphore):
+        where = pl.ds(pl.multiple_of(at[0] * multiple, multiple) if dynamic else start, size)
+        hbm = o if out else x
+        ends = (hbm.at[where], buffer) if in_hbm else (hbm, buffer.at[where])
+        copy = pltpu.make_async_copy(*(reversed(ends) if out else ends), semaphore)
+        copy.start()
+        copy.wait()
+    hbm, smem = pl.BlockSpec(memory_space=pl.ANY), pl.BlockSpec(memory_space=pltpu.SMEM)
+    array = struct((n if in_hbm else size,), dtype)
+    return (pl.pallas_call(kernel, grid=(1,), in_specs=[smem, hbm], out_specs=hbm, out_shape=array,
+                           scratch_shapes=[space((size if in_hbm else n,), jnp.dtype(dtype)), pltpu.SemaphoreType.DMA]),
+            (struct((1,), "int32"), array))
+
+
+@lines
+def scalars_of_part(r):
+    """What is read of a part of SMEM, or of VMEM, is not copied."""
+    n, size = r.choice([64, 128, 1000]), r.choice([8, 16, 32])
+    start, smem = r.randint(0, n - size), r.random() < 0.7
+
+    def kernel(x, o):
+        part = x.at[pl.ds(start, size)]
+        o[...] = jnp.full((8, 128), part[size // 2].astype(jnp.float32)) if smem else jnp.broadcast_to(part[...][:1], (8, 128))
+    return (pl.pallas_call(kernel, in_specs=[pl.BlockSpec(memory_space=pltpu.SMEM if smem else pltpu.VMEM)],
+                           out_shape=struct((8, 128), "float32")), (struct((n,), "int32" if smem else "float32"),))
+
+
+@pipelines
+def grid(r):
+    """Windows that move by what program ids or prefetched arrays say, or stay."""
+    steps = r.choice([(6,), (12,), (2, 4), (3, 3), (4, 4), (2, 2, 3), (1, 2, 5), (2, 2, 2, 2), (1, 3, 1, 4)])
+    prefetched = r.choice([0, 0, 1, 2, 3])
+    blocks = max(steps) * 2
+
+    def window(reads):
+        dims = [(r.choice(["id", "id", "id", "sum", "quotient", "minimum", "0"]) if not reads or r.random() < 0.4 else "load", r.randrange(len(steps)),
+                 r.randrange(len(steps)), r.randrange(max(1, reads)), r.randint(2, 4)) for _ in range(r.choice([1, 1, 2, 2, 3]))]
+        leading = [r.choice([None, 1]) for _ in dims[1:]]
+
+        def index(*at):
+            ids, refs = at[:len(steps)], at[len(steps):]
+            where = []
+            for kind, a, b, which, n in dims:
+                where.append({"id": lambda: ids[a], "sum": lambda: ids[a] + ids[b], "quotient": lambda: ids[a] // n,
+                              "minimum": lambda: jnp.minimum(ids[a] + 1, n), "0": lambda: 0,
+                              "load": lambda: refs[which][ids[a] * (b + 1)]}[kind]())
+            return (*where, 0)
+        shape = [blocks] * len(leading) + [8 * blocks, 128]
+        return pl.BlockSpec([*leading, 8, 128], index), struct(shape, "float32"), leading
+    inputs = [window(prefetched) for _ in range(r.choice([1, 2, 3, 4, 6]))]
+    output = window(0)
+
+    def kernel(*refs):
+        o = refs[-1]
+        total = sum(x[tuple([0] * sum(n == 1 for n in leading) + [slice(None)] * 2)] for x, (_, _, leading) in zip(refs[prefetched:], inputs))
+        o[...] = jnp.broadcast_to(total, o.shape)
+    tables = [struct((blocks * 4,), "int32")] * prefetched
+    spec = pltpu.PrefetchScalarGridSpec(num_scalar_prefetch=prefetched, grid=steps, in_specs=[spec for spec, _, _ in inputs], out_specs=output[0])
+    return pl.pallas_call(kernel, grid_spec=spec, out_shape=output[1]), (*tables, *(array for _, array, _ in inputs))
+
+
 def lowered(call, operands):
     """The custom call's module, its configuration, what it takes and gives, and where; what JAX refuses is raised."""
     from jaxlib.mlir import ir
@@ -538,13 +624,13 @@ def lowered(call, operands):
     return body, config, described(call.operands), described(call.results), aliases
 
 
-def write(folder, chip, kernel):
+def write(folder, chip, kernel, prefetched=0):
     body, config, operands, results, aliases = kernel
     folder.mkdir(parents=True)
     (folder / "kernel.mlirbc").write_bytes(body)
     (folder / "config.json").write_text(json.dumps(config) + "\n")
     (folder / "meta.json").write_text(json.dumps({
-        "num_devices": 1, "cores": 1, "chip": chip, "num_dynamic_grid_bounds": 0, "num_inputs": len(operands),
+        "num_devices": 1, "cores": 1, "chip": chip, "num_dynamic_grid_bounds": 0, "num_inputs": len(operands) - prefetched,
         "operands": operands, "results": results, "custom_call": {"aliases": aliases}}) + "\n")
 
 
@@ -569,9 +655,13 @@ def draw(seed, count, folder, families, arrays):
             if os.environ.get("DRAW_VERBOSE"):
                 print(name, re.sub(r"\s+", " ", str(error))[:200])
             continue
-        write(folder / f"{drawn:03}_{name}", chip, kernel)
+        prefetched = sum(o.dtype == np.int32 for o in operands) if families is PIPELINES else 0
+        write(folder / f"{drawn:03}_{name}", chip, kernel, prefetched)
         for i, operand in enumerate(operands if arrays else []):
-            np.save(folder / f"{drawn:03}_{name}" / f"in{i}.npy", np.zeros(operand.shape, operand.dtype))
+            values = np.zeros(operand.shape, operand.dtype)
+            if families is PIPELINES and operand.dtype == np.int32:
+                values[:] = np.arange(values.size) // r.randint(1, 4) % 4  # blocks that stay for some steps
+            np.save(folder / f"{drawn:03}_{name}" / f"in{i}.npy", values)
         drawn += 1
     print(f"{drawn} kernels of {len(names)} families; JAX's lowering refused {sum(refused.values())} more")
 
@@ -582,8 +672,11 @@ def main():
     parser.add_argument("--seed", type=int, required=True)
     parser.add_argument("--count", type=int, default=320)
     parser.add_argument("--few-rows", action="store_true")
+    parser.add_argument("--lines", action="store_true")
+    parser.add_argument("--pipelines", action="store_true")
     arguments = parser.parse_args()
-    draw(arguments.seed, arguments.count, arguments.folder, FEW_ROWS if arguments.few_rows else FAMILIES, arguments.few_rows)
+    families = FEW_ROWS if arguments.few_rows else LINES if arguments.lines else PIPELINES if arguments.pipelines else FAMILIES
+    draw(arguments.seed, arguments.count, arguments.folder, families, arguments.few_rows or arguments.pipelines)
 
 
 if __name__ == "__main__":

@@ -154,6 +154,38 @@ std::string sliced(const std::string& row, const std::string& column, const std:
                    array, part);
 }
 
+/// The same of arrays of one dim in `space`; where not `copied`, an element of the part is read.
+std::string part_of_line(const std::string& by, const std::string& array, const std::string& part,
+                         const std::string& space = "any", bool copied = true) {
+  const std::string source = "memref<" + array + ", @" + space + ">";
+  const std::string taken = "memref<" + part + ", @" + space + ">";
+  return module_text(
+      "%s: memref<1xi32, @smem>, %a: " + source + ", %o: memref<" + part +
+          ", @any>, %sem: memref<!tpu.dma_semaphore, @semaphore_mem>",
+      "%zero = \"S.arith.constant\"() {value = 0 : index} : () -> index\n"
+      "%n = \"S.memref.load\"(%s, %zero) : (memref<1xi32, @smem>, index) -> i32\n" +
+          by +
+          "%part = \"S.tpu.memref_slice\"(%a, %k) {operandSegmentSizes = array<i32: 1, 1, 0>} : (" +
+          source + ", i32) -> " + taken + "\n" +
+          (copied
+               ? "\"S.tpu.enqueue_dma\"(%part, %o, %sem) {operandSegmentSizes = array<i32: 1, 0, "
+                 "1, 1, 0, 0>, priority = 0 : i32} : (" +
+                     taken + ", memref<" + part +
+                     ", @any>, memref<!tpu.dma_semaphore, @semaphore_mem>) -> ()\n"
+               : "%e = \"S.memref.load\"(%part, %zero) : (" + taken + ", index) -> i32\n" +
+                     "\"S.memref.store\"(%e, %s, %zero) : (i32, memref<1xi32, @smem>, index) -> "
+                     "()\n"),
+      "scratch_operands = 1 : i64");
+}
+std::string from(std::int64_t element) {
+  return "%k = \"S.arith.constant\"() {value = " + std::to_string(element) +
+         " : i32} : () -> i32\n";
+}
+std::string from_some(std::int64_t multiple) {
+  return "%k = \"S.tpu.assume_multiple\"(%n) {multiple = " + std::to_string(multiple) +
+         " : i32} : (i32) -> i32\n";
+}
+
 TEST_CASE("an array of bytes whose rows fill tiles of 32 is cut at those", "[pallas][limits]") {
   const auto slug = [](std::int64_t rows, std::int64_t block, const std::string& type,
                        DType dtype) {
@@ -330,6 +362,32 @@ TEST_CASE(
   CHECK(at("muli", "%fours", "%four").empty());  // by a constant
   CHECK(at("muli", "%fours", "%fours") == kAll);
   CHECK(at("muli", "%eights", "%n").empty());
+}
+
+TEST_CASE("a copy of a part of a line takes 512 bytes at a time", "[pallas][limits]") {
+  CHECK(refused(part_of_line(from(64), "1024xf32", "128xf32"), "v5e") == "misaligned-slice");
+  CHECK(refusing(part_of_line(from(64), "1024xf32", "128xf32")) == kAll);
+  CHECK(refusing(part_of_line(from(128), "1024xf32", "128xf32")).empty());
+  CHECK(refusing(part_of_line(from(0), "1024xf32", "64xf32")) == kAll);
+  CHECK(refusing(part_of_line(from(0), "1024xf32", "896xf32")).empty());
+  // What is left of it, and all of it.
+  CHECK(refusing(part_of_line(from(896), "1000xf32", "104xf32")).empty());
+  CHECK(refusing(part_of_line(from(896), "1000xf32", "100xf32")) == kAll);
+  CHECK(refusing(part_of_line(from(0), "100xf32", "100xf32")).empty());
+  CHECK(refusing(part_of_line(from(128), "512xbf16", "256xbf16")) == kAll);
+  CHECK(refusing(part_of_line(from(256), "512xbf16", "256xbf16")).empty());
+  CHECK(refusing(part_of_line(from(256), "1024xi8", "512xi8")) == kAll);
+  CHECK(refusing(part_of_line(from(512), "1024xi8", "512xi8")).empty());
+  // From where the run decides.
+  CHECK(refusing(part_of_line(from_some(64), "1024xi32", "128xi32")) == kAll);
+  CHECK(refusing(part_of_line(from_some(128), "1024xi32", "128xi32")).empty());
+  CHECK(refusing(part_of_line(from_some(128), "1024xi32", "8xi32")) == kAll);
+  CHECK(refusing(part_of_line(from_some(64), "64xi32", "64xi32")) == kAll);
+  // Scalars are read from anywhere in a tile, and copied from there no more than vectors.
+  CHECK(refusing(part_of_line(from(8), "64xi32", "8xi32", "smem", false)).empty());
+  CHECK(refusing(part_of_line(from(8), "64xi32", "8xi32", "smem")) == kAll);
+  CHECK(refusing(part_of_line(from(760), "1000xi32", "8xi32", "smem", false)).empty());
+  CHECK(refusing(part_of_line(from(761), "1000xi32", "8xi32", "smem", false)) == kAll);
 }
 
 TEST_CASE("a copy takes whole lanes and whole words", "[pallas][limits]") {
