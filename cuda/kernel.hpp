@@ -342,6 +342,24 @@ struct Producer<K, S, std::index_sequence<kI...>> {
   }
 };
 
+/// Where an output lies, worked out where it is stored: before a cell's steps it would take
+/// registers through all of them. (Where wgmma multiplies it does, and there are some to spare.)
+template <class G, class Op>
+struct RegionOfStep {
+  const Op& op;
+  const Cursor<G>& step;
+  __device__ __forceinline__ auto operator()() const {
+    int here[G::kRank];
+#pragma unroll
+    for (int d = 0; d < G::kRank; ++d) {
+      here[d] = step.ids[d];
+      asm volatile("" : "+r"(here[d]));  // nvcc does not know that it is the same in every step
+    }
+    const auto index = with_ids<G, G::kRank>(op.map, here);
+    return region(op.block, op.shape, index.index);
+  }
+};
+
 template <class K, class S, class = OperandIndices<S>>
 struct Consumer;
 template <class K, class S, std::size_t... kI>
@@ -483,6 +501,7 @@ struct Consumer<K, S, std::index_sequence<kI...>> {
     using Tr = Of<kJ>;
     using T = typename Tr::T;
     const auto& op = std::get<kJ>(shared.spec.operands);
+    using Op = std::remove_cvref_t<decltype(op)>;
     if constexpr (Tr::kIn) {
       unsigned slot = every_step.slot;
       if constexpr (!Tr::kEveryStep) slot = std::get<kJ>(state).held;
@@ -500,8 +519,14 @@ struct Consumer<K, S, std::index_sequence<kI...>> {
                             decltype(block_cols(std::declval<Block>()))::value>,
                       false>{};
     } else if constexpr (Tr::kOut) {
-      const auto index = with_ids<G, G::kRank>(op.map, step.ids);
-      const auto where = region(op.block, op.shape, index.index);
+      const auto where = [&] {
+        if constexpr (kHopper) {
+          const auto index = with_ids<G, G::kRank>(op.map, step.ids);
+          return region(op.block, op.shape, index.index);
+        } else {
+          return RegionOfStep<G, Op>{op, step};
+        }
+      }();
       const OutRef<Th, T, Tr::kR, Tr::kC, std::remove_const_t<decltype(where)>> ref{
           {}, static_cast<T*>(shared.arguments.array[kJ]), where};
       return stacked(ref, typename Tr::Leading{});

@@ -5,8 +5,8 @@
 // Each warp multiplies its 16 rows of every Th::kHigh. Operands come from shared memory by
 // ldmatrix: where a lane reads is computed once for a tile, the rest are constants, as a swizzle
 // exchanges chunks by bits that a multiple of eight rows does not have. A left operand in registers
-// is an accumulator's halves as they are. What the next products read is on its way while the
-// tensor cores have these.
+// is an accumulator's halves as they are. What the products after the next ones read is on its way
+// while the tensor cores have these.
 #pragma once
 
 #include "cuda/mma_sync.hpp"
@@ -114,27 +114,34 @@ __device__ __forceinline__ void multiply_panels(const A& a, const B& b,
   using T = typename A::Element;
   constexpr int kBlocks = kR / Th::kHigh;
   constexpr int kGroups = kC / 16;
-  constexpr int kSteps = kCount / 16;
+  constexpr int kAll = kCount / 16 * kGroups;
+  constexpr int kAhead = 2;
   using Left = std::conditional_t<kIsShared<A>, LeftFragments<Th, A, kBlocks>,
                                   HeldFragments<Th, A, kBlocks>>;
   const Left left{a};
   const RightFragments<B> right{b};
   unsigned of_a[2][kBlocks][4];
-  unsigned of_b[2][4];
+  unsigned of_b[kAhead + 1][4];
+  const auto load_right = [&](int n) {
+    right.load(n / kGroups * 16, n % kGroups * 16, of_b[n % (kAhead + 1)]);
+  };
   left.load(kBegin, of_a[0]);
-  right.load(0, 0, of_b[0]);
 #pragma unroll
-  for (int n = 0; n < kSteps * kGroups; ++n) {
+  for (int n = 0; n < kAhead && n < kAll; ++n) load_right(n);
+#pragma unroll
+  for (int n = 0; n < kAll; ++n) {
     const int step = n / kGroups;
     const int group = n % kGroups;
-    if (n + 1 < kSteps * kGroups) {
-      const int next = (n + 1) / kGroups;
-      right.load(16 * next, (n + 1) % kGroups * 16, of_b[(n + 1) % 2]);
-      if (next != step) left.load(kBegin + 16 * next, of_a[next % 2]);
-    }
+    if (n + kAhead < kAll) load_right(n + kAhead);
+    if (group == (kGroups > kAhead ? kGroups - kAhead : 0) && (step + 1) * kGroups < kAll)
+      left.load(kBegin + 16 * (step + 1), of_a[(step + 1) % 2]);
+    // Or ptxas moves loads to where they are wanted, to save registers. It is an instruction: one
+    // for every four products.
+    if (kBlocks > 1 || n % 2 == 0) __syncwarp();
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const unsigned of_half[2] = {of_b[n % 2][2 * half], of_b[n % 2][2 * half + 1]};
+      const unsigned(&both)[4] = of_b[n % (kAhead + 1)];
+      const unsigned of_half[2] = {both[2 * half], both[2 * half + 1]};
 #pragma unroll
       for (int block = 0; block < kBlocks; ++block) {
         float* const lo = sum.v[2 * block] + 4 * group + 2 * half;

@@ -144,6 +144,15 @@ struct PartOfRegion {
   }
 };
 
+/// A region, or what works it out where it is wanted (RegionOfStep in cuda/kernel.hpp).
+template <class Where>
+__device__ __forceinline__ auto region_now(const Where& where) {
+  if constexpr (requires { where(); })
+    return where();
+  else
+    return where;
+}
+
 /// An output block: stores go to its place in HBM.
 template <class Th, class T, int kR, int kC, class Where>
 struct OutRef : PartsOf<OutRef<Th, T, kR, kC, Where>> {
@@ -181,9 +190,9 @@ struct OutRef : PartsOf<OutRef<Th, T, kR, kC, Where>> {
   template <class R0, class RN, class C0, class CN>
   __device__ __forceinline__ auto slice(Ds<R0, RN> r, Ds<C0, CN> c) const {
     static_assert(is_static<RN>() && is_static<CN>());
-    using Part = PartOfRegion<Where, CN::value>;
+    using Part = PartOfRegion<decltype(region_now(where)), CN::value>;
     return OutRef<Th, T, RN::value, CN::value, Part>{
-        {}, array, {where, static_cast<int>(r.start), static_cast<int>(c.start)}};
+        {}, array, {region_now(where), static_cast<int>(r.start), static_cast<int>(c.start)}};
   }
   /// Where the mask tile holds.
   template <class X, class M>
@@ -201,7 +210,7 @@ struct OutRef : PartsOf<OutRef<Th, T, kR, kC, Where>> {
   template <class X, class Keep>
   __device__ __forceinline__ void store_where(const X& x, Keep keep) const {
     static_assert(kRowsOf<X> == kR && kColsOf<X> == kC, "extents differ");
-    store_region<Th>(array, where, x, keep);
+    store_region<Th>(array, region_now(where), x, keep);
   }
 };
 
