@@ -45,6 +45,23 @@ Expected grouped_matmul(const Tensor& x, const Tensor& w, const std::vector<int>
   return {to_tensor(value), to_tensor(error)};
 }
 
+Expected split_matmul(const Tensor& x, const Tensor& y, const std::vector<int>& begin) {
+  const Matrix left = to_matrix(x);
+  const Matrix right = to_matrix(y);
+  Expected parts{{{begin.size() - 1, left.shape(0), right.shape(1)}, {}}, {}};
+  parts.error.shape = parts.value.shape;
+  for (std::size_t s = 0; s + 1 < begin.size(); ++s) {
+    const Matrix columns = xt::view(left, xt::all(), xt::range(begin[s], begin[s + 1]));
+    const Matrix rows = xt::view(right, xt::range(begin[s], begin[s + 1]), xt::all());
+    const Expected part = product_of(columns, rows);
+    parts.value.values.insert(parts.value.values.end(), part.value.values.begin(),
+                              part.value.values.end());
+    parts.error.values.insert(parts.error.values.end(), part.error.values.begin(),
+                              part.error.values.end());
+  }
+  return parts;
+}
+
 Expected split_sum(const Tensor& parts) {
   const std::size_t each = parts.shape[1] * parts.shape[2];
   const double gamma = static_cast<double>(parts.shape[0]) * kU32;

@@ -1,4 +1,4 @@
-// Oracles of matmul, matmul_relu, its gradients, grouped_matmul and split_sum.
+// Oracles of matmul, matmul_relu, its gradients, grouped_matmul, split_matmul and split_sum.
 #pragma once
 
 #include "reference/tensor.hpp"
@@ -15,6 +15,8 @@ Expected grad_x(const Tensor& dy, const Tensor& y, const Tensor& w);
 Expected grad_w(const Tensor& x, const Tensor& dy, const Tensor& y);
 /// Rows [offsets[g], offsets[g + 1]) of x (m, k) times w[g], w (groups, k, n).
 Expected grouped_matmul(const Tensor& x, const Tensor& w, const std::vector<int>& offsets);
+/// Columns [begin[s], begin[s + 1]) of x (m, k) times as many rows of y (k, n): parts (runs, m, n).
+Expected split_matmul(const Tensor& x, const Tensor& y, const std::vector<int>& begin);
 /// The sum over s of part[s], parts (parts, m, n).
 Expected split_sum(const Tensor& parts);
 

@@ -24,13 +24,14 @@ DATA_SHEET = {"H100": 3.35e12, "H200": 4.8e12}
 L2_BYTES = 200e6  # more than any has
 
 
-def build(folder):
+def build(folder, stem):
+    """FOLDER/lib<stem>_cuda.so, of bench/peers/<stem>_kernels.cu."""
     folder.mkdir(parents=True, exist_ok=True)
-    sources = {"kernels": "bench/peers/decode_kernels.cu", "backend": "cuda/backend.cu"}
+    sources = {"kernels": f"bench/peers/{stem}_kernels.cu", "backend": "cuda/backend.cu"}
     with ThreadPoolExecutor() as pool:
         list(pool.map(lambda item: subprocess.run(["nvcc", *FLAGS, "-c", ROOT / item[1], "-o", folder / f"{item[0]}.o"],
                                                   check=True), sources.items()))
-    library = folder / "libdecode_cuda.so"
+    library = folder / f"lib{stem}_cuda.so"
     subprocess.run(["nvcc", "-shared", "-cudart", "static", *(folder / f"{name}.o" for name in sources), "-o", library],
                    check=True)
     return str(library)
@@ -82,7 +83,7 @@ def main():
     parser.add_argument("--build-only", action="store_true")
     parser.add_argument("--run-only", action="store_true", help="what FOLDER has from an earlier run")
     options = parser.parse_args()
-    library = str(options.folder / "libdecode_cuda.so") if options.run_only else build(options.folder)
+    library = str(options.folder / "libdecode_cuda.so") if options.run_only else build(options.folder, "decode")
     if options.build_only:
         return 0
     import torch

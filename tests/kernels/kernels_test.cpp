@@ -283,6 +283,7 @@ TEST_CASE("closed forms hold over odd sizes and tiles", "[kernels]") {
       {"quantised_matmul_fp8", {{"m", "30"}, {"n", "140"}, {"k", "99"}}},
       {"quantised_matmul_fp8",
        {{"m", "9"}, {"n", "60"}, {"k", "70"}, {"format", "1"}, {"group", "16"}, {"bg", "8"}}},
+      {"split_matmul", {{"m", "30"}, {"n", "140"}, {"k", "900"}, {"splits", "5"}}},
       {"split_sum", {{"parts", "7"}, {"m", "3"}, {"n", "140"}}},
       {"cross_entropy", {{"m", "100"}, {"n", "700"}, {"k", "100"}, {"bm", "16"}, {"bk", "128"}}},
       {"cross_entropy_grad_x", {{"m", "100"}, {"n", "77"}, {"k", "20"}}},
