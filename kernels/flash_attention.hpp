@@ -45,18 +45,21 @@
 
 namespace tessera::kernels {
 
+/// Whole before the kernel names them, as nvcc wants it.
+struct FlashAttentionSizes : AttentionSizes {
+  int with_lse = 0;
+  int sinks = 0;
+};
+
 template <class T>
-struct FlashAttention : AttentionSizes {
+struct FlashAttention : FlashAttentionSizes {
   static constexpr KernelInfo info{
       .name = "flash_attention",
       .summary = "attention forward with an online softmax",
       .math = "o[i] = sum_j softmax_j(mask(cap(scale q[i] . k[j]))) v[j], per batch entry and head",
       .cites = "arXiv:2205.14135, arXiv:1805.02867"};
 
-  int with_lse = 0;
-  int sinks = 0;
-
-  using Self = FlashAttention;
+  using Self = FlashAttentionSizes;
   static constexpr auto sizes = params(
       size<Self>("batch", &Self::batch, "sequences"),
       size<Self>("heads", &Self::heads, "query heads"),
