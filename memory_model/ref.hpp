@@ -26,6 +26,19 @@ struct RefError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+/// Somebody who follows what is done to a buffer.
+class AccessWatch {
+ public:
+  AccessWatch() = default;
+  AccessWatch(const AccessWatch&) = delete;
+  AccessWatch& operator=(const AccessWatch&) = delete;
+  virtual ~AccessWatch() = default;
+  /// False while accesses need not be said.
+  virtual bool wants() const = 0;
+  /// An access that is about to be made.
+  virtual void access(const Access& a) = 0;
+};
+
 /// Named memory in a space, in row-major order, with the state of its elements and its accesses.
 class Buffer {
  public:
@@ -57,6 +70,7 @@ class Buffer {
   /// Brings `bounds` up to date.
   virtual void settle_bounds() {}
   AccessHistory history;
+  AccessWatch* watch = nullptr;  ///< told of all accesses, where races are found
 };
 
 /// Memory that somebody else owns.

@@ -330,7 +330,7 @@ class Calls {
   /// A loop of calls need not end: all reports are kept while there is room, then, in as much room
   /// again, those of calls that went wrong.
   void publish(Finished f) {
-    std::size_t bytes = f.note.size() + f.left.size() + f.printed.size() + f.compiler.size();
+    std::size_t bytes = f.note.size() + f.warnings.size() + f.printed.size() + f.compiler.size();
     if (f.report) bytes += static_cast<std::size_t>(f.report->bytes());
     const std::lock_guard lock(mutex_);
     const bool room = report_bytes_ + bytes <= most_report_bytes_;
@@ -591,7 +591,8 @@ class Calls {
     }
     for (const Diagnostic& d : result.diagnostics) fail(f, d);
     for (const std::string& note : result.notes) {
-      if (note.starts_with("output-not-covered")) f.left += (f.left.empty() ? "" : "\n") + note;
+      const bool warns = note.starts_with("output-not-covered") || note.starts_with("stale-alias");
+      if (warns) f.warnings += (f.warnings.empty() ? "" : "\n") + note;
     }
     return result.ok() || (settings.keep_going && result.complete);
   }

@@ -79,11 +79,11 @@ struct Finished {
   std::shared_ptr<CallReport> report;  ///< null: the call did not get as far
   std::vector<Finding> findings;       ///< none if all is well
   std::string note;                    ///< a diagnostic that fails nothing, or ""
-  std::string left;                    ///< what data let it leave of its outputs, a line each
-  std::string printed;                 ///< what the kernel printed
-  std::string folder;                  ///< where it was captured, "" if it was not
-  std::string golden;                  ///< where its golden is, "" if there is none
-  std::vector<std::string> replaced;   ///< of these two, where an earlier one was
+  std::string warnings;  ///< what may be wrong, a line each: data or its author decides
+  std::string printed;   ///< what the kernel printed
+  std::string folder;    ///< where it was captured, "" if it was not
+  std::string golden;    ///< where its golden is, "" if there is none
+  std::vector<std::string> replaced;  ///< of these two, where an earlier one was
   std::string compiler;  ///< the TPU's compiler's verdict, JSON; "" if it was not asked
 };
 

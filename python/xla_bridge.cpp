@@ -296,7 +296,7 @@ NB_MODULE(_xla, m) {
       .def_prop_ro("page", [](const live::Finished& f) { return f.report ? f.report->page() : ""; })
       .def_ro("findings", &live::Finished::findings)
       .def_ro("note", &live::Finished::note)
-      .def_ro("left", &live::Finished::left)
+      .def_ro("warnings", &live::Finished::warnings)
       .def_ro("printed", &live::Finished::printed)
       .def_ro("folder", &live::Finished::folder)
       .def_ro("golden", &live::Finished::golden)

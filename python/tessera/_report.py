@@ -33,7 +33,7 @@ class Call:
         self._finished = finished
         self.printed = finished.printed
         self.note = getattr(finished, "note", "")
-        self.left = getattr(finished, "left", "")
+        self.warnings = getattr(finished, "warnings", "").splitlines()
         self.folder = getattr(finished, "folder", None) or None
         self.golden = getattr(finished, "golden", None) or None
         compiler = getattr(finished, "compiler", None)
@@ -148,19 +148,25 @@ class Report:
         return list(map(_diagnostic, self.errors))
 
     @property
+    def warnings(self):
+        """What may be wrong with kernels and is no error, a sentence each that begins with its diagnostic: `output-not-covered`
+        where data decided what was left unwritten, `stale-alias`."""
+        return list(dict.fromkeys(line for call in self.calls for line in getattr(call, "warnings", ())))
+
+    @property
     def left_unwritten(self):
-        """What kernels left of their outputs because data decided so, a sentence each: no error as long as nobody reads it."""
-        return list(dict.fromkeys(line for call in self.calls for line in getattr(call, "left", "").splitlines()))
+        """Of the warnings: what kernels left of their outputs because data decided so, no error as long as nobody reads it."""
+        return [line for line in self.warnings if line.startswith("output-not-covered")]
 
     @property
     def note(self):
-        """What a reader of the table might miss: kernels that did not run here, outputs left unwritten. "" if there is nothing."""
+        """What a reader of the table might miss: kernels that did not run here, warnings. "" if there is nothing."""
         interpreted = f"{self.interpreted} pallas_call(s) with interpret=True ran in JAX's interpreter, unchecked"
         if self.calls:
             left_out = f"{self.left_out:,} calls more ran, of which this report has no room: they are in no total of it"
             return "\n".join((interpreted,) * (self.interpreted > 0) + (left_out,) * (self.left_out > 0)
                              + (self.not_awaited,) * (self.not_awaited != "")
-                             + tuple(f"warning: {line}" for line in self.left_unwritten))
+                             + tuple(f"warning: {line}" for line in self.warnings))
         why = interpreted if self.interpreted else (
             "the program took another path, or was compiled before and outside of a simulation")
         return f"no TPU kernel ran in this simulation: {why}"

@@ -41,7 +41,7 @@ class _Session:
                 sys.stderr.write(call.printed)  # where a TPU's log goes
             if call.note:
                 _log.warning(call.note)
-            for line in call.left.splitlines():
+            for line in call.warnings:
                 if line not in self.told:  # once, however often the kernel is called
                     self.told.add(line)
                     _log.warning(f"{call.kernel}: {line}")

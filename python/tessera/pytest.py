@@ -21,7 +21,7 @@ A test may take five minutes (--tessera-time-limit); tests in which no kernel ra
 import pytest
 
 _KERNELS = "tessera_kernels"  # a property of a test: how many ran
-_LEFT = "tessera_left_unwritten"
+_WARNING = "tessera_warning"
 _SHOWN = 20
 
 
@@ -161,8 +161,8 @@ def _tessera_simulation(request):
         if between is not None:
             between.start()
     request.node.user_properties.append((_KERNELS, len(report.calls)))
-    for line in getattr(report, "left_unwritten", ()):
-        request.node.user_properties.append((_LEFT, line))
+    for line in getattr(report, "warnings", ()):
+        request.node.user_properties.append((_WARNING, line))
 
 
 def pytest_terminal_summary(terminalreporter):
@@ -172,18 +172,18 @@ def pytest_terminal_summary(terminalreporter):
     counts = {report.nodeid: dict(report.user_properties)[_KERNELS] for report in ended
               if _KERNELS in dict(report.user_properties)}
     idle = [test for test, kernels in counts.items() if kernels == 0]
-    left = {}
+    warnings = {}
     for report in ended:
         for name, line in report.user_properties:
-            if name == _LEFT:
-                left.setdefault(line, []).append(report.nodeid)
-    if idle or left:
+            if name == _WARNING:
+                warnings.setdefault(line, []).append(report.nodeid)
+    if idle or warnings:
         terminalreporter.section("tessera")
-    for line, tests in list(left.items())[:_SHOWN]:
+    for line, tests in list(warnings.items())[:_SHOWN]:
         terminalreporter.write_line(f"warning: {line}")
         terminalreporter.write_line(f"  {tests[0]}" + (f" and {len(tests) - 1} more" if len(tests) > 1 else ""))
-    if len(left) > _SHOWN:
-        terminalreporter.write_line(f"  and {len(left) - _SHOWN} more outputs that kernels left unwritten")
+    if len(warnings) > _SHOWN:
+        terminalreporter.write_line(f"  and {len(warnings) - _SHOWN} more")
     if not idle:
         return
     terminalreporter.write_line(f"no {'Triton' if triton else 'TPU'} kernel ran in {len(idle)} of {len(counts)} simulated tests:")

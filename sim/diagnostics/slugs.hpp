@@ -18,6 +18,7 @@ namespace tessera {
 
 class Findings;
 class Machine;
+struct LostUpdate;
 struct MachineCore;
 
 /// Where the running thread is: set by the interpreter, read by diagnostics.
@@ -97,6 +98,8 @@ std::string writes_that_agree(const MachineCore& c, const Buffer& buffer, const 
                               const Access& later);
 Diagnostic alias_hazard(const MachineCore& c, const Buffer& buffer, const Access& earlier,
                         const Access& later);
+/// A step writes anew, from an aliased input's block, what an earlier step wrote: a note.
+std::string stale_alias(const MachineCore& c, const Plan& plan, const LostUpdate& lost);
 /// Every core is blocked or finished, some are blocked, and nothing under way helps. On a DMA
 /// semaphore that holds too few bytes: dma-size-mismatch; on a barrier: barrier-divergence.
 Diagnostic deadlock(const Machine& machine);

@@ -575,6 +575,7 @@ bool values_agree(const AccessHistory& history, const Access& before, const Acce
 }  // namespace
 
 void Machine::access(MachineCore& c, Buffer& buffer, Access a, const Clock& clock) {
+  if (buffer.watch != nullptr && buffer.watch->wants()) buffer.watch->access(a);
   if (!find_races_ || !buffer.written) return;
   if (auto* const shared = dynamic_cast<SharedByCells*>(&buffer)) shared->access(c, a);
   AccessHistory::Harmless agree;

@@ -159,8 +159,9 @@ class Machine {
 
   /// True if accesses of `buffer` must be reported.
   bool tracks(const Buffer& buffer) const {
-    return find_races_ && buffer.written &&
-           (!buffer.history.empty() || (cores_.size() > 1 && buffer.shared));
+    return find_races_ &&
+           ((buffer.watch != nullptr && buffer.watch->wants()) ||
+            (buffer.written && (!buffer.history.empty() || (cores_.size() > 1 && buffer.shared))));
   }
   /// Reports an access that a core makes itself; throws KernelError[race].
   void access(MachineCore& c, Buffer& buffer, Access a);

@@ -77,6 +77,7 @@ Pipeline::Pipeline(const Kernel& kernel, const Plan& plan, CoreIo& io)
   if (aliases_ || plan.leaves_undefined)
     std::stable_partition(windows_.begin(), windows_.end(),
                           [](const Window& w) { return w.plan->role == Role::out; });
+  if (aliases_ && !io.dry) pair_aliased();
   for (std::size_t d = 0; d < static_cast<std::size_t>(plan.grid_rank); ++d) {
     if (!plan.bounds[d]) continue;
     extent[d] = plan.bounds[d]->hi;
@@ -87,6 +88,18 @@ Pipeline::Pipeline(const Kernel& kernel, const Plan& plan, CoreIo& io)
   if (tracing()) view_.ran = &trace.ran;
   body_ = kernel.body(view_);
   plain_ = io.at == nullptr && io.progress == nullptr && trace.most == 0 && !io.keep_checksums;
+}
+
+void Pipeline::pair_aliased() {
+  for (Window& out : windows_) {
+    if (out.plan->role != Role::out || out.plan->aliased < 0) continue;
+    for (Window& in : windows_) {
+      if (in.operand != out.plan->aliased || !AliasedPair::applies(*in.block, *out.block)) continue;
+      pairs_.push_back(
+          {std::make_unique<AliasedPair>(*in.block, *out.block, out.operand), &in, &out});
+      in.pair = out.pair = pairs_.back().blocks.get();
+    }
+  }
 }
 
 void Pipeline::make_block(const OperandPlan& op, std::size_t i) {
@@ -262,6 +275,7 @@ void Pipeline::attempt_step(Work&& work) {
     if (block->plan->dense) poison(block->writable(), block->dtype, block->shape.elems());
     block->shadow.fill(Shadow::init);
   }
+  for (const Pair& p : pairs_) p.blocks->moved();
   moving_.clear();
   for (Window& w : windows_) {
     w.affine = false;
@@ -368,6 +382,7 @@ void Pipeline::step() {
   } else {
     observed_step();
   }
+  for (const Pair& p : pairs_) p.blocks->end_step(p.in->index.data(), p.out->index.data());
 }
 
 void Pipeline::observed_step() {
@@ -465,6 +480,7 @@ void Pipeline::move_to(Window& w, const std::int64_t* index, bool elided) {
     }
     if (!elided) record(op, inside, Space::hbm, op.space, Why::fetch);
   }
+  if (w.pair != nullptr) w.pair->moved();
   std::copy_n(index, op.block.rank, w.index.begin());
   w.resident = w.loaded = true;
 }

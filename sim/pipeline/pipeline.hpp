@@ -14,6 +14,7 @@
 #include <set>
 
 #include "sim/machine/machine.hpp"
+#include "sim/pipeline/aliased_pair.hpp"
 #include "sim/pipeline/body.hpp"
 #include "sim/pipeline/inner_cells.hpp"
 #include "sim/pipeline/step_checksums.hpp"
@@ -76,6 +77,13 @@ class Pipeline : public CoreTotals {
   void run_cells(std::int64_t first, std::int64_t last);
   /// After the run of all cores: what semaphores hold that are results.
   void hand_on();
+  /// Calls f(LostUpdate) for each output that lost something.
+  template <class F>
+  void for_each_lost(F&& f) const {
+    for (const Pair& p : pairs_) {
+      if (p.blocks->lost().steps > 0) f(p.blocks->lost());
+    }
+  }
 
  private:
   void check_semaphores_empty();
@@ -99,6 +107,14 @@ class Pipeline : public CoreTotals {
       Missing missing;
     };
     std::map<std::int64_t, Left> left = {};  ///< blocks that are restored when they return
+    AliasedPair* pair = nullptr;             ///< of which it is one block
+  };
+
+  /// An aliased pair and its windows.
+  struct Pair {
+    std::unique_ptr<AliasedPair> blocks;
+    const Window* in = nullptr;
+    const Window* out = nullptr;
   };
 
   /// True of memory whose values a dry run does not have.
@@ -108,6 +124,7 @@ class Pipeline : public CoreTotals {
   void make_block(const OperandPlan& op, std::size_t i);
   void make_semaphores(const OperandPlan& op, std::size_t i);
   void begin_trace();
+  void pair_aliased();
 
   // Cells and steps.
   void set_bounds(int dim);
@@ -178,6 +195,7 @@ class Pipeline : public CoreTotals {
   // way with the step by which they have landed.
   static constexpr std::size_t kKnownSteps = 16;
   bool aliases_ = false;
+  std::vector<Pair> pairs_;
   std::deque<Clock> known_;
   std::deque<std::pair<std::int64_t, std::shared_ptr<TransferHalf>>> writing_back_;
 };

@@ -1,4 +1,5 @@
 // A run on the asynchronous machine: one schedule, or as many as were asked for.
+#include <map>
 #include <set>
 
 #include "memory_model/host_memory.hpp"
@@ -83,6 +84,27 @@ void RunDriver::collect_arrays() {
   }
 }
 
+namespace {
+
+/// Of each output the first core's that lost something, with the counts of all.
+void note_lost_updates(const std::vector<std::unique_ptr<Pipeline>>& cores, Machine& machine,
+                       RunResult& result) {
+  std::map<int, std::pair<int, LostUpdate>> all;
+  for (std::size_t id = 0; id < cores.size(); ++id) {
+    if (!cores[id]) continue;
+    cores[id]->for_each_lost([&](const LostUpdate& lost) {
+      const auto [at, fresh] = all.try_emplace(lost.operand, static_cast<int>(id), lost);
+      if (fresh) return;
+      at->second.second.elems += lost.elems;
+      at->second.second.steps += lost.steps;
+    });
+  }
+  for (const auto& [operand, lost] : all)
+    result.notes.push_back(stale_alias(machine.core(lost.first), result.plan, lost.second));
+}
+
+}  // namespace
+
 std::uint64_t RunDriver::run_schedule(const Schedule& schedule, RunResult& result) {
   begin(result);
   result.on_machine = true;
@@ -130,6 +152,7 @@ std::uint64_t RunDriver::run_schedule(const Schedule& schedule, RunResult& resul
   if (options_.transport == nullptr && devices_ > 1) result.barriers = machine.barrier_use();
   result.notes.clear();
   if (const std::string* agreement = machine.agreement()) result.notes.push_back(*agreement);
+  note_lost_updates(cores, machine, result);
   finish(result);
   if (options_.transport != nullptr) merge_ranks(result);
   step_context = outer;

@@ -18,8 +18,9 @@ PAGES = sorted(path for path in (ROOT / "docs/diagnostics").glob("*.md") if path
 SETTINGS = {"time-limit": {"time_limit": 2}, "late-device": {"patience": 0.5}}
 # Their commands are run by tests/python/test_readme.py, a compiler by test_check_compiles.py.
 NO_PROGRAM = {"golden-mismatch", "interrupted", "does-not-compile"}
+WARNINGS = {"stale-alias"}
 IN_CPP = [path for path in PAGES if "```cpp" in path.read_text()]
-IN_PYTHON = [path for path in PAGES if path not in IN_CPP and path.stem not in NO_PROGRAM]
+IN_PYTHON = [path for path in PAGES if path not in IN_CPP and path.stem not in NO_PROGRAM | WARNINGS]
 
 
 def blocks(path, language):
@@ -73,6 +74,15 @@ def test_wrong_and_right(path, tmp_path):
     assert raised.value.slug == path.stem
     shows(path, shown, as_shown(raised.value, tmp_path))
     assert len(run(changed(program, diff), tmp_path)) == 1
+
+
+@pytest.mark.parametrize("path", [path for path in PAGES if path.stem in WARNINGS], ids=lambda path: path.stem)
+def test_warns(path, tmp_path):
+    (program,), (diff,), (shown,) = blocks(path, "python"), blocks(path, "diff"), blocks(path, "text")
+    said, = run(program, tmp_path).warnings
+    assert said.startswith(path.stem)
+    shows(path, shown, as_shown(said, tmp_path))
+    assert run(changed(program, diff), tmp_path).warnings == []
 
 
 @pytest.mark.parametrize("path", IN_CPP, ids=lambda path: path.stem)
