@@ -11,6 +11,7 @@ import pytest
 from jax.experimental import pallas as pl
 
 import tessera
+from tessera import _program
 
 PROGRAM = os.environ.get("TESSERA")
 
@@ -38,14 +39,19 @@ def recorded(tmp_path_factory):
     return next(folder.iterdir()), x, y
 
 
+def commands_of_gdb():
+    """The package's own, else those of the source tree."""
+    here = os.path.join(os.path.dirname(__file__), "../../../scripts/tessera_gdb.py")
+    return next(path for path in (*(f"{place}/share/tessera/tessera_gdb.py" for place in tessera.__path__), here) if os.path.exists(path))
+
+
 def gdb_says(folder, *commands):
     if PROGRAM is None or shutil.which("gdb") is None:
         pytest.skip("no TESSERA, or no gdb")
-    script = str(tessera.__path__[0]) + "/share/tessera/tessera_gdb.py"
-    if not os.path.exists(script):
-        script = os.path.join(os.path.dirname(__file__), "../../../scripts/tessera_gdb.py")
-    words = ["gdb", "-q", "-batch", "-x", script, "-ex", "run", *(word for c in commands for word in ("-ex", c)),
-             "--args", PROGRAM, "run", str(folder), "--at", "0", "--break"]
+    with open(PROGRAM, "rb") as file:
+        program = PROGRAM if file.read(4) == b"\x7fELF" else _program._own()  # a package's command is a script
+    words = ["gdb", "-q", "-batch", "-x", commands_of_gdb(), "-ex", "run", *(word for c in commands for word in ("-ex", c)),
+             "--args", program, "run", str(folder), "--at", "0", "--break"]
     done = subprocess.run(words, capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL)
     if "ptrace: Operation not permitted" in done.stdout + done.stderr:
         pytest.skip("no ptrace here")
@@ -82,6 +88,5 @@ def test_the_next_cell_has_its_own_blocks(recorded):
 def test_without_a_module_the_commands_say_so(recorded):
     if PROGRAM is None or shutil.which("gdb") is None:
         pytest.skip("no TESSERA, or no gdb")
-    script = os.path.join(os.path.dirname(__file__), "../../../scripts/tessera_gdb.py")
-    done = subprocess.run(["gdb", "-q", "-batch", "-x", script, "-ex", "tessera-vectors"], capture_output=True, text=True, timeout=60)
+    done = subprocess.run(["gdb", "-q", "-batch", "-x", commands_of_gdb(), "-ex", "tessera-vectors"], capture_output=True, text=True, timeout=60)
     assert "no module runs here" in done.stdout + done.stderr
