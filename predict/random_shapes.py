@@ -3,7 +3,7 @@
     python3 predict/random_shapes.py draw PROGRAM FILE [SEED [TIMES]]   draw 69 shapes, or TIMES as many: a line of JSON each
     python3 predict/random_shapes.py instances FILE FOLDER        .cu files with their instances, to be built into libtessera_cuda.so
     python3 predict/random_shapes.py measure PROGRAM FILE OUT     on the GPU: the median of 21 runs of each, by events, and Nsight Compute's bytes
-    python3 predict/random_shapes.py bytes PROGRAM OUT            predicted bytes beside those; of times: predict/fit.py table
+    python3 predict/random_shapes.py bytes PROGRAM OUT [DEVICE]   predicted bytes beside those (of an h100); of times: predict/fit.py table
 
 Sizes are log-uniform, rounded to a multiple of 1, 8 or 64; tiles are drawn from lists, whatever they are worth; what does not fit a CTA,
 or is not modelled, is drawn again. PROGRAM is build/release/cli/tessera.
@@ -149,11 +149,11 @@ def measure(program, file, out):
             lines.write(json.dumps(row) + "\n")
 
 
-def bytes_beside(program, out):
+def bytes_beside(program, out, device="h100"):
     errors = []
     print("| run | DRAM read | predicted | |\n|---|---:|---:|---:|")
     for row in _drawn(out):
-        line = accuracy.predicted(program, row["run"], "h100") if row.get("dram_read", 0) > 0 else None
+        line = accuracy.predicted(program, row["run"], device) if row.get("dram_read", 0) > 0 else None
         if line is not None:
             predicted = line["dram_read_bytes"]
             errors.append(abs(predicted / row["dram_read"] - 1))
