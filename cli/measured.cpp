@@ -107,7 +107,7 @@ std::string how(const tuning::RaceResult& race) {
 class Timed {
  public:
   Timed(const TunedKernel& tuned, const tuning::Key& key, Bench& bench, tuning::Store& store,
-         const Tuned& predicted)
+        const Tuned& predicted)
       : tuned_(tuned), key_(key), bench_(bench), store_(store) {
     for (const tuning::Evaluated& e : predicted.ranked)
       binds_.emplace_back(e.configuration, e.binds);
