@@ -21,7 +21,7 @@ PATIENCE = 300  # seconds for a tuner that nobody kills, on a machine with other
 
 
 def tuner(tessera, cache, sizes):
-    return subprocess.Popen([tessera, "tune", "matmul", *sizes, *TILES, "--threads", "1", "--cache", cache],
+    return subprocess.Popen([tessera, "tune", "matmul", *sizes, *TILES, "--timing", "model", "--threads", "1", "--cache", cache],
                             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
 
 
