@@ -1,5 +1,10 @@
-// Cases of kernels that are one body with policies.
+// Cases and sizes of kernels that share most of them.
 #pragma once
+
+#include <array>
+#include <cstddef>
+
+#include "sim/body/kernel.hpp"
 
 namespace tessera::kernels {
 
@@ -10,6 +15,16 @@ constexpr auto cases_of(const First& first, const Second& second) {
     return first;
   else
     return second;
+}
+
+/// The sizes that kernels share, then more of them.
+template <class Sizes, std::size_t kCount, class... More>
+constexpr auto more_sizes(const std::array<SizeParam<Sizes>, kCount>& shared, More... more) {
+  std::array<SizeParam<Sizes>, kCount + sizeof...(More)> all{};
+  std::size_t at = 0;
+  for (const SizeParam<Sizes>& its : shared) all[at++] = its;
+  ((all[at++] = more), ...);
+  return all;
 }
 
 }  // namespace tessera::kernels

@@ -9,10 +9,7 @@
 //                    + exp(A[t] - m) sum_{s <= t} (dout[t] . v[s]) (k[s] exp(m - A[s]))
 #pragma once
 
-#include <cmath>
-#include <vector>
-
-#include "kernels/linear_attention.hpp"
+#include "kernels/linear_sizes.hpp"
 #include "sim/body/kernel.hpp"
 #include "sim/body/spec.hpp"
 #include "sim/ops/add.hpp"
@@ -20,9 +17,6 @@
 #include "sim/ops/cumsum.hpp"
 #include "sim/ops/dot.hpp"
 #include "sim/ops/exp.hpp"
-#include "sim/ops/full.hpp"
-#include "sim/ops/ids.hpp"
-#include "sim/ops/min.hpp"
 #include "sim/ops/mul.hpp"
 #include "sim/ops/reduce.hpp"
 #include "sim/ops/sub.hpp"
@@ -40,24 +34,31 @@ struct LinearAttentionDq : LinearSizes {
   static constexpr bool exchanges = true;
 
   static constexpr std::array cases{
-      Case{"aligned", {1, 2, 192, 64, 64, 0, 0}, {64, 64, 64, 0}},
-      Case{"decay, from a state", {2, 2, 128, 64, 64, 1, 1}, {64, 64, 64, 1}},
-      Case{"ragged, gates, from a state", {1, 2, 100, 64, 64, 2, 1}, {64, 64, 64, 1}},
-      Case{"ragged, decay", {2, 1, 41, 64, 64, 1, 0}, {64, 64, 64, 0}},
-      Case{"degenerate", {1, 1, 1, 1, 1, 2, 1}, {1, 1, 1, 1}}};
+      Case{"aligned", {1, 2, 192, 64, 64, 0, 0, 1}, {64, 64, 64, 0}},
+      Case{"decay, from a state", {2, 2, 128, 64, 64, 1, 1, 1}, {64, 64, 64, 1}},
+      Case{"ragged, gates, from a state", {1, 2, 100, 64, 64, 2, 1, 1}, {64, 64, 64, 1}},
+      Case{"ragged, decay", {2, 1, 41, 64, 64, 1, 0, 1}, {64, 64, 64, 0}},
+      Case{"lengths, gates, from states", {1, 2, 150, 64, 64, 2, 1, 4}, {64, 64, 64, 1}},
+      Case{"lengths, decay", {1, 2, 200, 64, 64, 1, 0, 3}, {64, 64, 64, 0}},
+      Case{"degenerate", {1, 1, 1, 1, 1, 2, 1, 1}, {1, 1, 1, 1}}};
 
   TESSERA_FN auto spec(auto bt, auto bk, auto bv, auto state) const {
-    auto step_block = [](auto b, auto h, auto i) { return at(b, h, i, 0); };
-    auto head_block = [](auto b, auto h, auto) { return at(b, h, 0, 0); };
+    const auto self = *this;
+    const int each = sequences;
+    auto step_block = [](auto b, auto h, auto, auto i) { return at(b, h, i, 0); };
+    auto head_block = [each](auto b, auto h, auto n, auto) { return at(b * each + n, h, 0, 0); };
     const auto keys = shape(batch, heads, len, dk);
     const auto values = shape(batch, heads, len, dv);
-    const auto states = shape(batch, heads, dv, dk);
+    const auto states = shape(batch * sequences, heads, dv, dk);
     const auto of_keys = block(squeezed, squeezed, bt, bk);
     const auto of_values = block(squeezed, squeezed, bt, bv);
     return tessera::spec(
-        grid(parallel(batch).as("b"), parallel(heads).as("h"),
-             arbitrary(ceil_div(len, bt)).as("chunk")),
-        scalars("decays", decays), in<T>("k", keys, of_keys, step_block).pad(0),
+        grid(parallel(batch).as("b"), parallel(heads).as("h"), arbitrary(sequences).as("n"),
+             arbitrary([self, bt](auto, auto, auto n) { return self.first_chunk(n, bt); },
+                       [self, bt](auto, auto, auto n) { return self.end_chunk(n, bt); })
+                 .as("chunk")),
+        scalars("decays", decays), scalars("starts", starts),
+        in<T>("k", keys, of_keys, step_block).pad(0),
         in<T>("v", values, of_values, step_block).pad(0),
         in<T>("dout", values, of_values, step_block).pad(0),
         in<float>("g", keys, of_keys, step_block).pad(0).uniform(-0.5, 0).when(gate == 2),
@@ -71,7 +72,8 @@ struct LinearAttentionDq : LinearSizes {
     const std::int64_t each = std::int64_t{batch} * heads;
     return {each * len * (dk + 2 * dv) * kBytes<T> +
                 (gate == 2 ? each * len * dk * kBytes<float> : 0) +
-                (stateful != 0 ? each * dk * dv * kBytes<float> : 0) + decays.size * kBytes<float>,
+                (stateful != 0 ? sequences * each * dk * dv * kBytes<float> : 0) +
+                decays.size * kBytes<float> + starts.size * kBytes<int>,
             each * len * dk * kBytes<T>};
   }
 
@@ -80,26 +82,27 @@ struct LinearAttentionDq : LinearSizes {
             class Before, class Keys>
   TESSERA_FN void operator()(Env& env, K k, V v, Dout dout, G g, S0 s0, Dq dq, State state,
                              Before before, Keys keys) const {
-    const auto rows = lesser(len - env.program_id(2) * k.rows, k.rows);
-    if (env.first(2)) {
+    const auto rows = rows_of(env.program_id(2), env.program_id(3), k.rows);
+    const auto last = rows.end - 1;
+    if (env.first(3)) {
       *state = 0.f;  // (bv, bk) f32
       if (s0.there()) *state = *s0;
     }
-    auto sum = load(full<float>(env, k.rows, k.cols, 0.f));  // (bt, bk) f32: A
-    if (gate == 1) sum = load(cast<float>(min(row_ids(sum) + 1, rows)) * decays[env.program_id(1)]);
-    if (gate == 2) sum = load(cumsum_rows(*g));
+    const auto sum = sums_of_gates(env, k, g, rows, env.program_id(1));  // (bt, bk) f32: A
     const auto end = load(col_sum(where_at(
-        sum, [=](auto r, auto) { return r == rows - 1; }, 0.f)));  // (1, bk)
+        sum, [=](auto r, auto) { return r == last; }, 0.f)));  // (1, bk)
     const auto middle = load(end * 0.5f);
     *before = cast<T>(*state);                             // (bv, bk) T
     *keys = cast<T>(cast<float>(*k) * exp(middle - sum));  // (bt, bk) T
-    auto p = load(dot(*dout, transpose(*v)));              // (bt, bt) f32
+    clear_others(keys, rows);
+    auto p = load(dot(*dout, transpose(*v)));  // (bt, bt) f32
     p = where_at(
         p, [](auto t, auto from) { return from <= t; }, 0.f);
     const auto earlier = load(dot(*dout, *before));  // (bt, bk) f32
     const auto here = load(dot(cast<T>(p), *keys));  // (bt, bk) f32
-    *dq = cast<T>((earlier * exp(sum) + here * exp(sum - middle)) * scale);
+    store_rows(dq, load(cast<T>((earlier * exp(sum) + here * exp(sum - middle)) * scale)), rows);
     *keys = cast<T>(cast<float>(*k) * exp(end - sum));
+    clear_others(keys, rows);
     *state = *state * exp(end);
     *state += dot(transpose(*v), *keys);
   }

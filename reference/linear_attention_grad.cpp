@@ -42,7 +42,7 @@ struct Heads {
   /// Of a sum relative to that of its terms' magnitudes, as in linear_attention, which it mirrors:
   /// of products over columns and over steps, of exps of differences of running sums of g.
   double f32(const Gates& gates, std::size_t head) const {
-    const auto steps = static_cast<double>(len);
+    const auto steps = std::max(static_cast<double>(len), 1.);
     double forgotten = 0;
     for (std::size_t c = 0; c < dk; ++c) {
       double sum = 0;
@@ -111,6 +111,7 @@ std::vector<Expected> linear_attention_dkv(const Tensor& q, const Tensor& k, con
   Expected dk = zeros(k, of.len, of.dk);
   Expected dv = zeros(v, of.len, of.dv);
   Expected dg = zeros(k, of.len, of.dk);
+  Expected ddecay = zeros(k, 1, 1);
   Expected ds0 = zeros(k, of.dv, of.dk);
 #pragma omp parallel for
   for (std::size_t head = 0; head < of.all; ++head) {
@@ -189,12 +190,18 @@ std::vector<Expected> linear_attention_dkv(const Tensor& q, const Tensor& k, con
             by_gate_error[c] + sums * kU32 * (by_gate_size[c] + by_gate_error[c]) + kTiny;
       }
     }
+    const auto elems = static_cast<double>(of.len * of.dk);
+    for (std::size_t i = head * of.len * of.dk; i < (head + 1) * of.len * of.dk; ++i) {
+      ddecay.value.values[head] += dg.value.values[i];
+      ddecay.error.values[head] +=
+          dg.error.values[i] + elems * kU32 * (std::abs(dg.value.values[i]) + dg.error.values[i]);
+    }
     for (std::size_t i = 0; i < state.size(); ++i) {
       ds0.value.values[first + i] = state[i];
       ds0.error.values[first + i] = size[i] * (f32 + gates.roundoff) * (1 + f32) + kTiny;
     }
   }
-  return {dk, dv, dg, ds0};
+  return {dk, dv, dg, ddecay, ds0};
 }
 
 }  // namespace tessera::reference

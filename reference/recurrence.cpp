@@ -1,5 +1,6 @@
 #include "reference/recurrence.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 #include "reference/xtensor_view.hpp"
@@ -174,7 +175,7 @@ std::vector<Expected> linear_attention(const Tensor& q, const Tensor& k, const T
   const std::size_t dk = q.shape[3];
   const std::size_t dv = v.shape[3];
   const double scale = 1 / std::sqrt(static_cast<double>(dk));
-  const auto steps = static_cast<double>(len);
+  const auto steps = std::max(static_cast<double>(len), 1.);
   Tensor o{v.shape, std::vector<double>(v.values.size())};
   Tensor o_error = o;
   const std::size_t states = q.shape[0] * heads * dv * dk;

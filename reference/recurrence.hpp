@@ -56,8 +56,9 @@ struct LinearGradInputs {
   const Tensor* end = nullptr;  ///< the state at the end; for that by g, with ds
   const Tensor* ds = nullptr;   ///< the gradient of the state at the end; none: 0
 };
-/// The gradients by k, v, g (none without dq: zeros) and s0. Of g: the running sum from the end of
-/// q dq - k dk, and of the products of the state at the end and its gradient.
+/// The gradients by k, v, g (none without dq: zeros), a constant in place of g's rows and columns
+/// (batch, heads, 1, 1), and s0. Of g: the running sum from the end of q dq - k dk, and of the
+/// products of the state at the end and its gradient.
 std::vector<Expected> linear_attention_dkv(const Tensor& q, const Tensor& k, const Tensor& v,
                                            const Tensor& dout, const Gates& gates,
                                            const LinearGradInputs& given);

@@ -268,8 +268,17 @@ TEST_CASE("the gradients of linear attention are those of its forward pass", "[r
       check_gradient(stated[2].value.values, g,
                      [&](const Tensor& at) { return loss(q, k, v, at, s0); });
     }
-    check_gradient(stated[3].value.values, s0,
+    check_gradient(stated[4].value.values, s0,
                    [&](const Tensor& at) { return loss(q, k, v, g, at); });
+    if (gate == 1) {
+      const Tensor decays{{2}, {-0.5, -0.1}};
+      check_gradient(stated[3].value.values, decays, [&](const Tensor& at) {
+        Gates other = of;
+        other.of_heads = at.values;
+        const auto results = linear_attention(q, k, v, other);
+        return weighted(results[0].value, dout) + weighted(results[1].value, ds);
+      });
+    }
   }
 }
 
