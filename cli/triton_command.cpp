@@ -172,10 +172,10 @@ int run_triton_command(const RunArguments& a) {
   report.dtype = c.main_dtype;
   report.backend_why = "a Triton launch runs in the interpreter";
   for (const triton::LineTraffic& l : launched.lines) {
-    report.lines.push_back({l.line.file, l.line.line, l.line.column,
-                            c.launch.storages[l.storage].name, l.requested.times,
-                            l.requested.read_bytes, l.requested.written_bytes,
-                            l.requested.sectors.requests, l.requested.sectors.sectors});
+    report.lines.push_back(
+        {l.line.file, l.line.line, l.line.column, c.launch.storages[l.storage].name,
+         l.requested.times, l.requested.read_bytes, l.requested.written_bytes,
+         l.requested.sectors.requests, l.requested.sectors.sectors, l.requested.sectors.of_l2});
   }
   report.validated = "no: nothing to compare with";
   if (result.ok() && !a.no_check && !a.dry) {

@@ -431,7 +431,8 @@ report::RunReport Launched::report() const {
   for (const triton::LineTraffic& l : result.lines) {
     r.lines.push_back({l.line.file, l.line.line, l.line.column, storages[l.storage],
                        l.requested.times, l.requested.read_bytes, l.requested.written_bytes,
-                       l.requested.sectors.requests, l.requested.sectors.sectors});
+                       l.requested.sectors.requests, l.requested.sectors.sectors,
+                       l.requested.sectors.of_l2});
   }
   return r;
 }

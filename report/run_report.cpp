@@ -615,6 +615,7 @@ Json traffic_json(const RunReport& r) {
     if (l.requests == 0) continue;
     lines.back()["requests"] = l.requests;
     lines.back()["sectors"] = l.sectors;
+    lines.back()["l2_sectors"] = l.l2_sectors;
   }
   Bytes hbm{r.ledger.hbm_read_bytes(), r.ledger.hbm_write_bytes()};
   if (r.elsewhere && r.elsewhere->closed_form) hbm = *r.elsewhere->closed_form;

@@ -49,6 +49,7 @@ struct LineTraffic {
   /// Of a GPU's warps, and sectors of 32 bytes that they asked of the L1; 0: not asked for.
   std::int64_t requests = 0;
   std::int64_t sectors = 0;
+  std::int64_t l2_sectors = 0;  ///< of those, what the L2 is asked for
 };
 
 /// Which tier chose the tiles, and what each that was asked said.

@@ -49,8 +49,9 @@ std::string impossible(const WarpLayout& l, std::int64_t elements) {
 }  // namespace
 
 Sectors sectors_of(const WarpLayout& layout, const std::int64_t* addresses, const std::byte* mask,
-                   std::int64_t width) {
+                   std::int64_t width, FirstLevel* l1) {
   Sectors s;
+  if (layout.past_l1) l1 = nullptr;
   const std::size_t free_registers = free_bits(layout.registers);
   const std::size_t free_lanes = layout.once ? free_bits(layout.lanes) : 0;
   const std::size_t free_warps = layout.once ? free_bits(layout.warps) : 0;
@@ -77,7 +78,12 @@ Sectors sectors_of(const WarpLayout& layout, const std::int64_t* addresses, cons
       if (touched.empty()) continue;
       std::ranges::sort(touched);
       ++s.requests;
-      s.sectors += std::distance(touched.begin(), std::unique(touched.begin(), touched.end()));
+      touched.erase(std::unique(touched.begin(), touched.end()), touched.end());
+      s.sectors += std::ssize(touched);
+      s.of_l2 += l1 == nullptr ? std::ssize(touched)
+                               : std::ranges::count_if(touched, [&](std::int64_t sector) {
+                                   return l1->bring(sector);
+                                 });
     }
   }
   return s;
@@ -99,6 +105,7 @@ void set_layouts(Kernel& kernel, const std::string& json) {
         of.at("warps").get_to(l.warps);
         of.at("bytes").get_to(l.bytes);
         of.at("once").get_to(l.once);
+        l.past_l1 = of.value("past_l1", false);
         if (const std::string why = impossible(l, site.elements); !why.empty())
           throw InputError("bad-input", "layouts of warps: " + why);
       }

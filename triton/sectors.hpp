@@ -3,11 +3,15 @@
 //
 // An instruction of a warp asks for each sector that one of its lanes touches, once. Lanes that a
 // mask leaves out touch none; of a store, or a copy to shared memory, also those that hold what
-// another lane holds. Left out: atomics, and what ptxas makes of equal loads.
+// another lane holds. Of what it asks for, the L2 is asked for what the L1 has not, which keeps
+// what the program's loads brought, and for all of stores, which are written through; copies of 16
+// bytes a lane to shared memory (cp.async.cg) go past the L1. Left out: atomics, what ptxas makes
+// of equal loads, what it spills, programs that share an SM, stores that the L1 puts together.
 #pragma once
 
 #include <cstdint>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 namespace tessera::triton {
@@ -23,27 +27,44 @@ struct WarpLayout {
   std::vector<std::int64_t> warps;
   int bytes = 0;      ///< of one instruction and lane
   bool once = false;  ///< of lanes that hold the same element one accesses it
+  bool past_l1 = false;
+};
+
+/// The sectors that a program's loads have brought to the L1, which has room for all of them.
+class FirstLevel {
+ public:
+  /// False if it was there.
+  bool bring(std::int64_t sector) { return held_.insert(sector).second; }
+  void clear() {
+    if (!held_.empty()) held_.clear();
+  }
+
+ private:
+  std::unordered_set<std::int64_t> held_;
 };
 
 struct Sectors {
   std::int64_t requests = 0;  ///< instructions of warps with any lane that is not masked off
   std::int64_t sectors = 0;
+  std::int64_t of_l2 = 0;  ///< sectors that the L2 is asked for
 
   Sectors& operator+=(const Sectors& more) {
     requests += more.requests;
     sectors += more.sectors;
+    of_l2 += more.of_l2;
     return *this;
   }
 };
 
 /// `mask`: null: all. Addresses and mask by the row-major index of the element, of `width` bytes.
+/// `l1`: of a load; null: it keeps nothing.
 Sectors sectors_of(const WarpLayout& layout, const std::int64_t* addresses, const std::byte* mask,
-                   std::int64_t width);
+                   std::int64_t width, FirstLevel* l1 = nullptr);
 
 /// Gives the kernel's accesses their layouts. `json`: a list, in the order of the module's tt.load,
 /// tt.store and tt.atomic_*, of lists: {"registers": [], "lanes": [], "warps": [], "bytes": n,
-/// "once": false} for each time that the compiled kernel makes that access where the module makes
-/// it once. Throws InputError if it is none, or another module's.
+/// "once": false, "past_l1": false} for each time that the compiled kernel makes that access where
+/// the module makes it once. Throws InputError if it is none, or another module's.
 void set_layouts(Kernel& kernel, const std::string& json);
 
 }  // namespace tessera::triton

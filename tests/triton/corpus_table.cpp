@@ -44,6 +44,7 @@ std::string beside_counters(const LaunchResult& r, const nlohmann::json& counter
   for (const LineTraffic& l : r.lines) {
     Sectors& to = of[l.requested.written_bytes > 0 ? 1 : 0];
     to.sectors += l.requested.sectors.sectors;
+    to.of_l2 += l.requested.sectors.of_l2;
   }
   std::string text;
   const char* const names[] = {"load", "store"};
@@ -53,6 +54,11 @@ std::string beside_counters(const LaunchResult& r, const nlohmann::json& counter
     ++agreement[fmt::format("{} sectors {}", names[i], same ? "exact" : "other")];
     text += fmt::format(" {} {}", names[i], of[i].sectors);
     if (!same) text += fmt::format(" (an H200: {})", counted);
+    const std::int64_t at_l2 = counters.at(i == 0 ? "l2_read_sectors" : "l2_write_sectors");
+    ++agreement[fmt::format("{} sectors at L2 {}", names[i],
+                            at_l2 == of[i].of_l2 ? "exact" : "other")];
+    text += fmt::format(", at L2 {}", of[i].of_l2);
+    if (at_l2 != of[i].of_l2) text += fmt::format(" (an H200: {})", at_l2);
   }
   return text;
 }

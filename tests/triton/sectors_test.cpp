@@ -64,6 +64,26 @@ TEST_CASE("sectors: what several lanes hold, each loads and one stores", "[trito
   CHECK(sectors_of(l, addresses(0, 64, 8).data(), nullptr, 4).requests == 1);
 }
 
+TEST_CASE("sectors: the L2 is asked for what the L1 has not", "[triton][sectors]") {
+  FirstLevel l1;
+  const auto loaded = [&](const WarpLayout& l, std::int64_t first) {
+    const Sectors s = sectors_of(l, addresses(first, 4).data(), nullptr, 4, &l1);
+    CHECK(s.sectors == 128);
+    return s.of_l2;
+  };
+  CHECK(loaded(four_each(), 0) == 128);
+  CHECK(loaded(four_each(), 0) == 0);
+  CHECK(loaded(four_each(), 2048) == 64);  // half of it is new
+  WarpLayout copy = four_each();
+  copy.past_l1 = true;
+  CHECK(loaded(copy, 0) == 128);
+  CHECK(loaded(copy, 1 << 20) == 128);
+  CHECK(loaded(four_each(), 1 << 20) == 128);
+  l1.clear();  // another program
+  CHECK(loaded(four_each(), 0) == 128);
+  CHECK(sectors_of(four_each(), addresses(0, 4).data(), nullptr, 4).of_l2 == 128);  // of a store
+}
+
 TEST_CASE("sectors: another module's layouts, and what are none, are refused",
           "[triton][sectors]") {
   const auto kernel = plan_kernel(

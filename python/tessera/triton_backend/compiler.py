@@ -73,7 +73,7 @@ class TesseraBackend(_cuda.CUDABackend):
         self.binary_ext = "tessera"
 
     def hash(self):
-        return f"tessera-3-{self.target.backend}-{self.target.arch}{'-sectors' if self.sectors else ''}{'-resources' if self.resources else ''}"
+        return f"tessera-3-{self.target.backend}-{self.target.arch}{'-sectors2' if self.sectors else ''}{'-resources' if self.resources else ''}"
 
     def add_stages(self, stages, options, language=None):
         if language is not None and language.name != "TRITON":

@@ -19,6 +19,7 @@ import tempfile
 _ACCESS = re.compile(r"\b(tt\.load|tt\.store|tt\.atomic_\w+|ttg\.async_copy_global_to_local)\b")
 _LOAD_OR_STORE = re.compile(r"(?<![a-z])(?:ld|st)\.global[\w:.]*?(?:\.v(\d+))?\.b(\d+)")
 _COPY = re.compile(r"(?<![a-z])cp\.async\.c[ag]\.shared\.global[\w:.]* [^,]*, [^,]*, (0x[0-9a-f]+|\d+)")
+_PAST_L1 = re.compile(r"(?<![a-z])(?:cp\.async\.cg|ld\.global[\w:.]*?\.c[gv])\.")
 
 
 def asked(ttir, arch, options):
@@ -79,15 +80,15 @@ def _accesses(module, context):
     return [(line, *access) for line, access in zip(where, found)]
 
 
-def _bytes_by_line(llir):
-    """Of an instruction and lane."""
+def _instructions(llir):
+    """By line: bytes of an instruction and lane, and whether it goes past the L1."""
     lines = {name: int(line) for name, line in re.findall(r"^!(\d+) = !DILocation\(line: (\d+)", llir, re.M)}
     found = {}
     for code, name in re.findall(r'asm (?:sideeffect )?"([^"]*)".*!dbg !(\d+)', llir):
         if m := _LOAD_OR_STORE.search(code):
-            found[lines[name]] = int(m[1] or 1) * int(m[2]) // 8
+            found[lines[name]] = int(m[1] or 1) * int(m[2]) // 8, bool(_PAST_L1.search(code))
         elif m := _COPY.search(code):
-            found[lines[name]] = int(m[1], 0)
+            found[lines[name]] = int(m[1], 0), bool(_PAST_L1.search(code))
     return found
 
 
@@ -109,15 +110,15 @@ def layouts(path, arch, given):
         module = backend.make_ttgir(module, metadata, options, arch)
         accesses = _accesses(module, context)
         after, depths_after = _lines_of_ops(module, folder)
-    instruction = _bytes_by_line(backend.make_llir(module, metadata, options, arch))
+    instruction = _instructions(backend.make_llir(module, metadata, options, arch))
     warps = options.num_warps.bit_length() - 1
     made = {}
     for (line, name, bases), at, depth in zip(accesses, after, depths_after):
         if name.startswith("tt.atomic") or at not in instruction:
             continue
         registers, lanes, of_warps = bases or ([], [0] * 5, [0] * warps)
-        made.setdefault(line, []).append((depth, {"registers": registers, "lanes": lanes, "warps": of_warps, "bytes": instruction[at],
-                                                  "once": name != "tt.load"}))
+        made.setdefault(line, []).append((depth, {"registers": registers, "lanes": lanes, "warps": of_warps, "bytes": instruction[at][0],
+                                                  "once": name != "tt.load", "past_l1": instruction[at][1]}))
 
     # What a pipelined loop has before it are turns of the loop; what is in it twice is done twice.
     def of_turn(line, depth):
