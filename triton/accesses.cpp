@@ -1,5 +1,9 @@
 #include "triton/accesses.hpp"
 
+#if defined(__AVX512F__)
+#include <immintrin.h>
+#endif
+
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -59,9 +63,28 @@ struct Set {
   }
 };
 
+#if defined(__AVX512F__)
+/// note_changes of granules of 4 bytes, 16 at a time from a multiple of 16 on; how many it did.
+std::int64_t note_words(Set& to, std::int64_t first, std::int64_t n, const std::byte* a,
+                        const std::byte* b) {
+  std::int64_t g = 0;
+  for (; first % 16 == 0 && g + 16 <= n; g += 16) {
+    const std::uint64_t differ =
+        _mm512_cmpneq_epi32_mask(_mm512_loadu_si512(a + 4 * g), _mm512_loadu_si512(b + 4 * g));
+    to.words[static_cast<std::size_t>((first + g) / 64)] |= differ << ((first + g) % 64);
+  }
+  return g;
+}
+#endif
+
 /// Adds the granules from `first` on of which one has other bytes than the other.
 void note_changes(Set& to, std::int64_t first, std::int64_t n, const std::byte* a,
                   const std::byte* b, std::int64_t granule) {
+#if defined(__AVX512F__)
+  if (const std::int64_t done = granule == 4 ? note_words(to, first, n, a, b) : 0; done > 0)
+    return done == n ? void()
+                     : note_changes(to, first + done, n - done, a + 4 * done, b + 4 * done, 4);
+#endif
   std::array<std::uint8_t, kGranules> differ;
   const auto compare = [&]<class T>(T) {
     constexpr auto kWidth = static_cast<std::int64_t>(sizeof(T));

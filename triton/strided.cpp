@@ -7,6 +7,26 @@ namespace tessera::triton {
 
 namespace {
 
+constexpr std::int64_t kLine = 64;
+
+/// As memcpy, of rows of tiles: some lines of a cache, where a call costs as much as the copy.
+void copy_row(std::byte* to, const std::byte* from, std::int64_t bytes) {
+  constexpr std::int64_t kMost = 512;
+  if (bytes % kLine != 0 || bytes > kMost) {
+    std::memcpy(to, from, static_cast<std::size_t>(bytes));
+    return;
+  }
+  for (std::int64_t i = 0; i < bytes; i += kLine) std::memcpy(to + i, from + i, kLine);
+}
+
+/// What follows a row of a tile is often the next tile's, and no row is long enough for the
+/// processor to see that.
+void prefetch_next(const std::byte* from, std::int64_t bytes) {
+  constexpr std::int64_t kMost = 512;
+  for (std::int64_t i = bytes; i < 2 * bytes && bytes <= kMost; i += kLine)
+    __builtin_prefetch(from + i);
+}
+
 /// f(memory, tensor, n, bytes between in memory, lanes between in the tensor) for each innermost
 /// row; offsets from the first lane.
 template <class F>
@@ -99,7 +119,8 @@ void load_strided(const Strided& s, std::int64_t width, const std::byte* memory,
       const std::byte* from = memory + at;
       std::byte* to = tensor + lane * width;
       if (apart == 1 && step == width) {
-        std::memcpy(to, from, static_cast<std::size_t>(n * width));
+        copy_row(to, from, n * width);
+        if (s.rank > 1) prefetch_next(from, n * width);
         return;
       }
       // Addresses need not be multiples of the width.
@@ -117,7 +138,7 @@ void store_strided(const Strided& s, std::int64_t width, const std::byte* tensor
       const std::byte* from = tensor + lane * width;
       std::byte* to = memory + at;
       if (apart == 1 && step == width) {
-        std::memcpy(to, from, static_cast<std::size_t>(n * width));
+        copy_row(to, from, n * width);
         return;
       }
       for (std::int64_t i = 0; i < n; ++i, from += apart * width, to += step)

@@ -44,16 +44,23 @@ Vector fused(const Vector& x, const Vector& y, const Vector& z) {
 #endif
 }
 
+/// Rows of kPanel columns of b, `row` apart.
+struct Panel {
+  const float* data;
+  std::int64_t row = kPanel;
+};
+
 template <int kR>
 void micro_kernel(float* c, std::int64_t ldc, const float* a, std::int64_t a_row,
-                  std::int64_t a_col, const float* panel, int k) {
+                  std::int64_t a_col, Panel panel, int k) {
   Vector acc[kR][kVectors];
   for (int r = 0; r < kR; ++r) {
     for (int v = 0; v < kVectors; ++v) acc[r][v] = Vector::load_unaligned(c + r * ldc + v * kLanes);
   }
   for (int p = 0; p < k; ++p) {
     Vector b[kVectors];
-    for (int v = 0; v < kVectors; ++v) b[v] = Vector::load_aligned(panel + p * kPanel + v * kLanes);
+    for (int v = 0; v < kVectors; ++v)
+      b[v] = Vector::load_unaligned(panel.data + p * panel.row + v * kLanes);
     for (int r = 0; r < kR; ++r) {
       const Vector x(a[r * a_row + p * a_col]);
       for (int v = 0; v < kVectors; ++v) acc[r][v] = fused(x, b[v], acc[r][v]);
@@ -66,19 +73,19 @@ void micro_kernel(float* c, std::int64_t ldc, const float* a, std::int64_t a_row
 
 /// Without a hardware fma the chain is the same, element by element.
 void plain_kernel(float* c, std::int64_t ldc, const float* a, std::int64_t a_row,
-                  std::int64_t a_col, const float* panel, int rows, int k) {
+                  std::int64_t a_col, Panel panel, int rows, int k) {
   for (int r = 0; r < rows; ++r) {
     for (int j = 0; j < kPanel; ++j) {
       float sum = c[r * ldc + j];
       for (int p = 0; p < k; ++p)
-        sum = std::fma(a[r * a_row + p * a_col], panel[p * kPanel + j], sum);
+        sum = std::fma(a[r * a_row + p * a_col], panel.data[p * panel.row + j], sum);
       c[r * ldc + j] = sum;
     }
   }
 }
 
 void run_rows(float* c, std::int64_t ldc, const float* a, std::int64_t a_row, std::int64_t a_col,
-              const float* panel, int rows, int k) {
+              Panel panel, int rows, int k) {
   if constexpr (!kHardwareFma) {
     plain_kernel(c, ldc, a, a_row, a_col, panel, rows, k);
     return;
@@ -178,7 +185,7 @@ Operand2d<float> pack_left(std::vector<float, CacheAligned<float>>& buffer, Oper
 }
 
 /// c's rows by one panel of b; `cols` of its kPanel columns are wanted.
-void run_panel(float* c, std::int64_t ldc, Operand2d<float> a, const float* panel, int m, int cols,
+void run_panel(float* c, std::int64_t ldc, Operand2d<float> a, Panel panel, int m, int cols,
                int depth) {
   alignas(64) float edge[kRows * kPanel];
   for (int i0 = 0; i0 < m; i0 += kRows) {
@@ -221,9 +228,19 @@ void chain_accumulate(float* c, std::int64_t ldc, Operand2d<T> a, Operand2d<T> b
     for (int jc = 0; jc < n; jc += kColumns) {
       const int width = std::min(kColumns, n - jc);
       begin_part();
+      if constexpr (std::is_same_v<T, float>) {
+        // Of few rows, packing takes longer than what it saves.
+        constexpr int kFewRows = 96;
+        if (b.col == 1 && b.row <= kColumns && m <= kFewRows && width % kPanel == 0) {
+          for (int j = 0; j < width; j += kPanel)
+            run_panel(c + jc + j, ldc, left, {b.data + k0 * b.row + jc + j, b.row}, m, kPanel,
+                      depth);
+          continue;
+        }
+      }
       pack_right(s.panels.data(), b, k0, depth, jc, width);
       for (int j = 0; j < width; j += kPanel) {
-        run_panel(c + jc + j, ldc, left, s.panels.data() + std::int64_t{j} * depth, m,
+        run_panel(c + jc + j, ldc, left, {s.panels.data() + std::int64_t{j} * depth}, m,
                   std::min(kPanel, width - j), depth);
       }
     }
