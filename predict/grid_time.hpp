@@ -7,9 +7,16 @@
 // its neighbours hide; loads of a loop that multiplies come num_stages ahead. DRAM gives and takes
 // what predict/grid_bytes.hpp says, from an L2 that is empty, as triton.testing.do_bench has it.
 //
-// Constants are fitted to 130 launches on an H200 (predict/ACCURACY.md). Registers and shared
-// memory are estimated where the compiler has not been asked. Left out: accesses that Triton cannot
-// make wide, spills, what descriptors bring.
+// Where a loop multiplies what it made of another product, as attention's does, its products follow
+// each other: wgmma, elementwise work on what it gave, wgmma again. A program that is alone on its
+// SM is as long as their sum, and tensor cores wait while it computes; programs side by side hide
+// each other's (as warps of one program do not, which wait for each other twice a turn). A wgmma is
+// no faster than shared memory gives its operands: of 64 rows and k = 16, a right one of n columns
+// takes n / 4 cycles, a left one 16, unless registers hold it; the product itself n / 2.
+//
+// Constants are fitted to launches on an H200 (predict/ACCURACY.md). Registers and shared memory
+// are estimated where the compiler has not been asked. Left out: accesses that Triton cannot make
+// wide, programs that take unequally long, what descriptors bring.
 #pragma once
 
 #include <cstdint>
@@ -26,6 +33,16 @@ struct GridRound {
   bool products = false;   ///< of a loop that multiplies matrices
 };
 
+/// A product of tensors in a loop, rows x depth by depth x cols.
+struct GridProduct {
+  std::int64_t times = 0;  ///< in all programs
+  std::int64_t rows = 0;
+  std::int64_t cols = 0;
+  std::int64_t depth = 0;
+  std::int64_t bits = 16;      ///< of an element of its operands
+  bool left_computed = false;  ///< its left operand comes in registers
+};
+
 struct GridWork {
   std::int64_t programs = 0;
   int warps = 4;                     ///< of a program
@@ -37,12 +54,16 @@ struct GridWork {
   std::int64_t product_flops = 0;
   double product_flops_per_second = 0;  ///< of the device, for these; 0: not known
   std::int64_t functions = 0;           ///< exp and its kin, of elements
-  std::int64_t reductions = 0;          ///< among the lanes of a program
+  std::int64_t elements = 0;            ///< of elementwise ops, moves and casts too
+  std::int64_t reductions = 0;          ///< of a tensor to a scalar
   std::vector<GridRound> rounds = {};
+  std::vector<GridProduct> chained = {};  ///< where one takes what another made; else empty
   // Of a program's tensors, elements and bytes.
   std::int64_t product_rows = 0;
   std::int64_t accumulators = 0;
   std::int64_t operand_bytes = 0;  ///< that a turn of its products' loop loads
+  std::int64_t kept_bytes = 0;     ///< of operands from before the loop
+  std::int64_t held_bytes = 0;     ///< of left operands that are computed
   std::int64_t tile_elements = 0;  ///< of the largest that is loaded
 };
 

@@ -1,4 +1,4 @@
-"""Launches of 12 Triton kernels at real sizes, drawn by seed: what predict/triton_accuracy.py measures on a GPU, and predicts anywhere."""
+"""Launches of 15 Triton kernels at real sizes, drawn by seed: what predict/triton_accuracy.py measures on a GPU, and predicts anywhere."""
 import random
 
 import triton
@@ -193,6 +193,63 @@ def attention(q, k, v, o, L, scale, D: tl.constexpr, BQ: tl.constexpr, BK: tl.co
     tl.store(o + base + r[:, None] * D + d[None, :], (acc / total[:, None]).to(o.dtype.element_ty))
 
 
+@triton.jit
+def attention_dkv(q, k, v, g, m, delta, dk, dv, L, scale, D: tl.constexpr, BQ: tl.constexpr, BK: tl.constexpr):
+    base = tl.program_id(1).to(tl.int64) * L * D
+    rows = tl.program_id(1).to(tl.int64) * L
+    s = tl.program_id(0) * BK + tl.arange(0, BK)
+    d = tl.arange(0, D)
+    x = tl.load(k + base + s[:, None] * D + d[None, :])
+    y = tl.load(v + base + s[:, None] * D + d[None, :])
+    ak = tl.zeros((BK, D), tl.float32)
+    av = tl.zeros((BK, D), tl.float32)
+    for j in range(0, L, BQ):
+        r = j + tl.arange(0, BQ)
+        qt = tl.load(q + base + r[None, :] * D + d[:, None])
+        p = tl.exp2(tl.dot(x, qt) * scale - tl.load(m + rows + r)[None, :])
+        go = tl.load(g + base + r[:, None] * D + d[None, :])
+        av = tl.dot(p.to(go.dtype), go, av)
+        dp = tl.dot(y, tl.trans(go)) - tl.load(delta + rows + r)[None, :]
+        ak = tl.dot((p * dp).to(go.dtype), tl.trans(qt), ak)
+    tl.store(dk + base + s[:, None] * D + d[None, :], ak.to(dk.dtype.element_ty))
+    tl.store(dv + base + s[:, None] * D + d[None, :], av.to(dv.dtype.element_ty))
+
+
+@triton.jit
+def linear_lse(x, w, out, V, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    r = tl.program_id(0) * BM + tl.arange(0, BM)
+    k = tl.arange(0, BK)
+    top = tl.full((BM,), float("-inf"), tl.float32)
+    total = tl.zeros((BM,), tl.float32)
+    for j in range(0, V, BN):
+        s = j + tl.arange(0, BN)
+        acc = tl.zeros((BM, BN), tl.float32)
+        for i in range(0, K, BK):
+            a = tl.load(x + r[:, None].to(tl.int64) * K + (i + k)[None, :])
+            b = tl.load(w + s[None, :].to(tl.int64) * K + (i + k)[:, None])
+            acc = tl.dot(a, b, acc)
+        new = tl.maximum(top, tl.max(acc, 1))
+        total = total * tl.exp(top - new) + tl.sum(tl.exp(acc - new[:, None]), 1)
+        top = new
+    tl.store(out + r, top + tl.log(total))
+
+
+@triton.jit
+def grouped(a, b, c, group, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    e = tl.load(group + tl.program_id(0))
+    r = tl.program_id(0) * BM + tl.arange(0, BM)
+    s = tl.program_id(1) * BN + tl.arange(0, BN)
+    k = tl.arange(0, BK)
+    ap = a + r[:, None].to(tl.int64) * K + k[None, :]
+    bp = b + e * N * K + k[:, None] * N + s[None, :]
+    acc = tl.zeros((BM, BN), tl.float32)
+    for i in range(0, K, BK):
+        acc = tl.dot(tl.load(ap), tl.load(bp), acc)
+        ap += BK
+        bp += BK * N
+    tl.store(c + r[:, None].to(tl.int64) * N + s[None, :], acc.to(c.dtype.element_ty))
+
+
 def _log(r, least, most, multiple=1):
     return max(multiple, int(least * (most / least) ** r.random()) // multiple * multiple)
 
@@ -251,9 +308,46 @@ def sweeps(seed):
     return out
 
 
+def other_sweeps(seed):
+    """The same of attentions of several kinds, and of kernels that nothing is fitted to."""
+    r = random.Random(seed)
+    out = []
+    configs = [(bq, bk, w, s) for bq in (64, 128) for bk in (32, 64, 128) for w in (4, 8) for s in (2, 3, 4) if not (bq == 64 and w == 8)]
+    for n, (D, causal) in enumerate(((64, False), (64, True), (128, False), (128, True))):
+        L = 256 * r.randint(8, 28)
+        heads = r.choice((16, 32, 64))
+        for bq, bk, w, s in r.sample(configs, 12):
+            out.append((f"attention {D}{' causal' if causal else ''}", "attention",
+                        dict(heads=heads, L=L, D=D, dtype=r.choice(("bf16", "f16")), BQ=bq, BK=bk, CAUSAL=causal, warps=w, stages=s)))
+    L = 256 * r.randint(8, 16)
+    D = r.choice((64, 128))
+    for bq, bk, w, s in r.sample([(bq, bk, w, s) for bq in (32, 64, 128) for bk in (64, 128) for w in (4, 8) for s in (1, 2, 3) if bq * bk <= 8192 and not (bk == 64 and w == 8)], 12):
+        out.append((f"dk, dv {D}", "attention_dkv", dict(heads=16, L=L, D=D, dtype="bf16", BQ=bq, BK=bk, warps=w, stages=s)))
+    K = 128 * r.randint(8, 32)
+    for bm, bn, bk, w, s in r.sample([(bm, bn, bk, w, s) for bm in (64, 128) for bn in (64, 128, 256) for bk in (32, 64) for w in (4, 8) for s in (2, 3, 4) if not (bm == 64 and w == 8) and not (bm * bn > 16384 and w == 4)], 12):
+        out.append(("linear and logsumexp", "linear_lse", dict(M=128 * 132, V=8192, K=K, dtype="bf16", BM=bm, BN=bn, BK=bk, warps=w, stages=s)))
+    N, K = 128 * r.randint(8, 40), 128 * r.randint(4, 40)
+    for bm, bn, bk, w, s in r.sample([(bm, bn, bk, w, s) for bm in (64, 128) for bn in (64, 128, 256) for bk in (32, 64, 128) for w in (4, 8) for s in (2, 3, 4) if (bm * bk + bk * bn) * 2 * s <= 220000 and not (bm * bn > 16384 and w == 4)], 12):
+        out.append(("grouped product", "grouped", dict(M=8192, N=N, K=K, experts=16, dtype="bf16", BM=bm, BN=bn, BK=bk, warps=w, stages=s)))
+    return out
+
+
+def more_sweeps(seed):
+    """The same of a softmax by rows and of a second product, of f16."""
+    r = random.Random(seed)
+    out = []
+    R, C = _log(r, 8192, 65536), _log(r, 512, 8192)
+    for stages, per_sm, w in r.sample([(stages, per_sm, w) for stages in (1, 2, 4) for per_sm in (1, 2, 4) for w in (2, 4, 8)], 12):
+        out.append(("softmax", "softmax", dict(rows=R, columns=C, dtype="bf16", STAGES=stages, per_sm=per_sm, warps=w)))
+    M, N, K = (_log(r, 512, 8192, 64) for _ in range(3))
+    for bm, bn, bk, w, s in r.sample(MATMUL_CONFIGS, 16):
+        out.append(("matmul of f16", "matmul", dict(M=M, N=N, K=K, dtype="f16", BM=bm, BN=bn, BK=bk, GROUP=r.choice((1, 8)), warps=w, stages=s)))
+    return out
+
+
 def all_of(seed):
-    """(the sweep that it is of, or "", kernel, settings) of each."""
-    return [("", *x) for x in draw(seed)] + sweeps(seed)
+    """(the sweep that it is of, or "", kernel, settings) of each; of seeds up to 303 and 404, which were drawn first, without what was written later."""
+    return [("", *x) for x in draw(seed)] + sweeps(seed) + (other_sweeps(seed) if seed > 303 else []) + (more_sweeps(seed) if seed > 404 else [])
 
 
 def run(kernel, s, make, index, warmup=False):
@@ -298,4 +392,14 @@ def run(kernel, s, make, index, warmup=False):
     if kernel == "attention":
         h, L, D = s["heads"], s["L"], s["D"]
         return go(attention, (L // s["BQ"], h), *(make((h, L, D), t) for _ in range(4)), L, D ** -.5 * 1.44269504, D=D, BQ=s["BQ"], BK=s["BK"], CAUSAL=s["CAUSAL"], num_warps=w, num_stages=s["stages"])
+    if kernel == "attention_dkv":
+        h, L, D = s["heads"], s["L"], s["D"]
+        return go(attention_dkv, (L // s["BK"], h), *(make((h, L, D), t) for _ in range(4)), make((h, L), "f32"), make((h, L), "f32"), make((h, L, D), t), make((h, L, D), t),
+                  L, D ** -.5 * 1.44269504, D=D, BQ=s["BQ"], BK=s["BK"], num_warps=s["warps"], num_stages=s["stages"])
+    if kernel == "linear_lse":
+        return go(linear_lse, (s["M"] // s["BM"],), make((s["M"], s["K"]), t), make((s["V"], s["K"]), t), make((s["M"],), "f32"), s["V"], s["K"], BM=s["BM"], BN=s["BN"], BK=s["BK"],
+                  num_warps=s["warps"], num_stages=s["stages"])
+    if kernel == "grouped":
+        return go(grouped, (s["M"] // s["BM"], s["N"] // s["BN"]), make((s["M"], s["K"]), t), make((s["experts"], s["K"], s["N"]), t), make((s["M"], s["N"]), t),
+                  index(s["M"] // s["BM"], s["experts"]), s["N"], s["K"], BM=s["BM"], BN=s["BN"], BK=s["BK"], num_warps=s["warps"], num_stages=s["stages"])
     raise ValueError(kernel)

@@ -319,12 +319,17 @@ class Launches {
                            .product_flops = asked.product_flops,
                            .product_flops_per_second = rate_of(l.options->device, kernel),
                            .functions = run.transcendentals,
+                           .elements = asked.elements,
                            .reductions = asked.reductions,
                            .product_rows = asked.product_rows,
                            .accumulators = asked.accumulators,
                            .operand_bytes = asked.operand_bytes,
+                           .kept_bytes = asked.kept_bytes,
+                           .held_bytes = asked.held_bytes,
                            .tile_elements = asked.tile_elements};
     for (const triton::Round& r : asked.rounds) work.rounds.push_back({r.times, r.products});
+    for (const triton::LoopProduct& p : asked.chained)
+      work.chained.push_back({p.times, p.rows, p.cols, p.depth, p.bits, p.left_computed});
     double touched = 0;
     const auto& refs = run.ledger().refs();
     for (std::size_t s = 0; s < refs.size(); ++s) {

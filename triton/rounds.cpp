@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string_view>
+
+#include "program/group.hpp"
 
 namespace tessera::triton {
 
@@ -25,11 +28,81 @@ std::vector<Loop> loops_of(const Code& code) {
   return loops;
 }
 
-bool is_product(const Step& s) { return std::string_view(s.op).starts_with("tt.dot"); }
-bool reduces(const Step& s) {
-  const std::string_view op = s.op;
-  return op == "tt.reduce" || op == "tt.scan" || op == "tt.histogram" || op == "tt.gather";
+/// One that begins with zeros is preceded by a step of its own that makes them.
+bool is_product(const Step& s) {
+  return std::string_view(s.op).starts_with("tt.dot") && s.work.matrix_flops > 0;
 }
+bool reduces(const Step& s) {
+  const std::string_view op = s.op;  // as combine.cpp writes them out
+  return op == "tt.reduce.last" || op == "tt.scan.last" || op == "tt.histogram" ||
+         op == "tt.gather";
+}
+
+/// Which steps made what a step reads.
+class Makers {
+ public:
+  explicit Makers(const Code& code) : code_(code), makes_(code.steps.size()) {
+    for (std::size_t i = 0; i < code.steps.size(); ++i) {
+      for (const StepNote::Slot& s : code.notes[i].makes) {
+        if (s.kind == Type::Kind::vector && !s.regular) makes_[i].insert(s.slot);
+      }
+      if (const Group* const g = code.notes[i].group.get()) {
+        for (const Group::Member& m : g->members) makes_[i].insert(m.vector);
+      }
+    }
+  }
+  /// The last one before `step`, or SIZE_MAX.
+  std::size_t of(int vector, std::size_t step) const {
+    while (step-- > 0) {
+      if (makes_[step].contains(vector)) return step;
+    }
+    return SIZE_MAX;
+  }
+  /// Looks through what moves elements and changes none.
+  std::size_t behind_moves(int vector, std::size_t step) const {
+    for (;;) {
+      step = of(vector, step);
+      if (step == SIZE_MAX || code_.notes[step].group || is_product(code_.steps[step]) ||
+          loads(step) || code_.steps[step].reads.size() != 1)
+        return step;
+      vector = code_.steps[step].reads[0];
+    }
+  }
+  bool loads(std::size_t step) const {
+    const std::string_view op = code_.steps[step].op;
+    return op == "tt.load" || op.starts_with("tt.descriptor");
+  }
+  /// Whether it comes from a product of steps [begin, step).
+  bool from_product(int vector, std::size_t step, std::size_t begin) const {
+    std::set<std::pair<int, std::size_t>> seen;
+    std::vector<std::pair<int, std::size_t>> open{{vector, step}};
+    while (!open.empty()) {
+      const auto [v, before] = open.back();
+      open.pop_back();
+      const std::size_t at = of(v, before);
+      if (at == SIZE_MAX || at < begin || !seen.emplace(v, at).second) continue;
+      if (is_product(code_.steps[at])) return true;
+      for (const int r : read_by(at)) open.emplace_back(r, at);
+    }
+    return false;
+  }
+
+ private:
+  std::vector<int> read_by(std::size_t step) const {
+    std::vector<int> all = code_.steps[step].reads;
+    for (const StepNote::Slot& s : code_.notes[step].reads) {
+      if (s.kind == Type::Kind::vector && !s.regular) all.push_back(s.slot);
+    }
+    if (const Group* const g = code_.notes[step].group.get()) {
+      for (const Lane& l : g->lanes) {
+        if (l.kind != Lane::Kind::splat && l.kind != Lane::Kind::result) all.push_back(l.slot);
+      }
+    }
+    return all;
+  }
+  const Code& code_;
+  std::vector<std::set<int>> makes_;
+};
 
 }  // namespace
 
@@ -63,10 +136,13 @@ LaunchWork work_of(const Kernel& kernel, const LaunchResult& result) {
     work.tile_elements = std::max(work.tile_elements, site.elements);
   }
   std::vector<bool> multiplies(loops.size() + 1, false);
+  const Makers makers(code);
+  bool chained = false;
   for (std::size_t i = 0; i < code.steps.size(); ++i) {
     const Step& step = code.steps[i];
     const std::size_t at = loop_at(i);
-    if (reduces(step)) work.reductions += turns[at];
+    work.elements += turns[at] * step.work.elements;
+    if (reduces(step) && !code.notes[i].makes.empty()) work.reductions += turns[at];
     if (!is_product(step)) continue;
     multiplies[at] = true;
     work.product_flops += turns[at] * step.work.flops;
@@ -75,8 +151,29 @@ LaunchWork work_of(const Kernel& kernel, const LaunchResult& result) {
       const std::int64_t rows = made.shape[made.shape.rank - 2];
       work.product_rows = work.product_rows == 0 ? rows : std::min(work.product_rows, rows);
       work.accumulators += made.shape.elems();
+      if (at == loops.size() || step.reads.size() < 2 || code.notes[i].reads.size() < 2) continue;
+      const std::int64_t elems = made.shape.elems();
+      LoopProduct p{.times = turns[at],
+                    .rows = rows,
+                    .cols = made.shape[made.shape.rank - 1],
+                    .depth = step.work.flops / (2 * elems),
+                    .bits = bit_width(code.notes[i].reads[0].dtype)};
+      p.times *= elems / (p.rows * p.cols);
+      const std::size_t begin = loops[at].begin;
+      for (std::size_t side = 0; side < 2; ++side) {
+        const std::size_t maker = makers.behind_moves(step.reads[side], i);
+        const std::int64_t size = (side == 0 ? p.rows : p.cols) * p.depth * p.bits / 8;
+        const bool loaded = maker != SIZE_MAX && makers.loads(maker);
+        if (loaded && maker < begin) work.kept_bytes += size;
+        if (loaded || side > 0) continue;
+        p.left_computed = true;
+        work.held_bytes += size;
+        chained = chained || makers.from_product(step.reads[side], i, begin);
+      }
+      work.chained.push_back(p);
     }
   }
+  if (!chained) work.chained.clear();
   for (const auto& [at, r] : rounds) {
     Round& round = work.rounds.emplace_back(r);
     round.products = at.first < loops.size() && multiplies[at.first];

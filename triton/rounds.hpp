@@ -20,14 +20,29 @@ struct Round {
   bool products = false;  ///< its loop multiplies matrices
 };
 
+/// A product of tensors in a loop.
+struct LoopProduct {
+  std::int64_t times = 0;  ///< in all programs
+  std::int64_t rows = 0;
+  std::int64_t cols = 0;
+  std::int64_t depth = 0;
+  std::int64_t bits = 0;       ///< of an element of its operands
+  bool left_computed = false;  ///< its left operand is not as it was loaded
+};
+
 struct LaunchWork {
   std::vector<Round> rounds;
   std::int64_t product_flops = 0;
-  std::int64_t reductions = 0;  ///< and scans, sorts' exchanges among lanes
+  std::int64_t reductions = 0;  ///< of a tensor to a scalar; and histograms, gathers
+  std::int64_t elements = 0;    ///< of elementwise ops
+  /// Those of a loop of which one takes what another one made, as attention's do; else empty.
+  std::vector<LoopProduct> chained;
   /// Of the kernel's products, of one program at a time.
   std::int64_t product_rows = 0;   ///< of the one with the fewest
   std::int64_t accumulators = 0;   ///< elements of all results
   std::int64_t operand_bytes = 0;  ///< that a turn of their loop loads
+  std::int64_t kept_bytes = 0;     ///< of operands that are loaded before the loop
+  std::int64_t held_bytes = 0;     ///< of left operands that are computed
   std::int64_t tile_elements = 0;  ///< of the largest tensor that is loaded
 };
 
