@@ -14,6 +14,10 @@
 // arrays too: what gates scale are its columns then. Several sequences of any lengths may lie one
 // after the other: each goes over the chunks that it has steps of, from a state to a state of its
 // own, and a chunk that two share is brought once.
+//
+// RWKV-6, Peng et al., arXiv:2404.05892: a step's own term is weighed by a bonus u of each head,
+// by no gate: o[t] = q[t] (S[t - 1] + diag(u) k[t]^T v[t]) / sqrt(dk). A query sees A of the step
+// before it then, and the keys before its own.
 #pragma once
 
 #include "kernels/linear_sizes.hpp"
@@ -35,28 +39,31 @@ template <class T>
 struct LinearAttention : LinearSizes {
   static constexpr KernelInfo info{
       .name = "linear_attention",
-      .summary = "linear attention by chunks: plain, decay of heads, gates of keys",
+      .summary = "linear attention by chunks: plain, decay of heads, gates of keys, RWKV-6",
       .math =
           "S[t] = diag(exp(g[t])) S[t - 1] + k[t]^T v[t];  o[t] = q[t] S[t] / sqrt(dk);  s: S at "
           "the end",
-      .cites = "arXiv:2006.16236, arXiv:2401.04658, arXiv:2312.06635"};
+      .cites = "arXiv:2006.16236, arXiv:2401.04658, arXiv:2312.06635, arXiv:2404.05892"};
   static constexpr bool exchanges = true;
 
   static constexpr std::array cases{
-      Case{"aligned", {1, 2, 192, 64, 64, 0, 0, 1}, {64, 64, 64, 0}},
-      Case{"decay, from a state", {2, 2, 128, 64, 64, 1, 1, 1}, {64, 64, 64, 1}},
-      Case{"gates", {1, 2, 128, 64, 64, 2, 0, 1}, {64, 64, 64, 0}},
-      Case{"ragged, gates, from a state", {1, 2, 100, 64, 64, 2, 1, 1}, {64, 64, 64, 1}},
-      Case{"ragged, decay", {2, 1, 41, 64, 64, 1, 0, 1}, {64, 64, 64, 0}},
-      Case{"lengths, gates, from states", {1, 2, 150, 64, 64, 2, 1, 4}, {64, 64, 64, 1}},
-      Case{"lengths, decay", {1, 2, 200, 64, 64, 1, 0, 3}, {64, 64, 64, 0}},
-      Case{"degenerate", {1, 1, 1, 1, 1, 2, 1, 1}, {1, 1, 1, 1}}};
+      Case{"aligned", {1, 2, 192, 64, 64, 0, 0, 1, 0}, {64, 64, 64, 0, 0}},
+      Case{"decay, from a state", {2, 2, 128, 64, 64, 1, 1, 1, 0}, {64, 64, 64, 1, 0}},
+      Case{"gates", {1, 2, 128, 64, 64, 2, 0, 1, 0}, {64, 64, 64, 0, 0}},
+      Case{"ragged, gates, from a state", {1, 2, 100, 64, 64, 2, 1, 1, 0}, {64, 64, 64, 1, 0}},
+      Case{"ragged, decay", {2, 1, 41, 64, 64, 1, 0, 1, 0}, {64, 64, 64, 0, 0}},
+      Case{"lengths, gates, from states", {1, 2, 150, 64, 64, 2, 1, 4, 0}, {64, 64, 64, 1, 0}},
+      Case{"lengths, decay", {1, 2, 200, 64, 64, 1, 0, 3, 0}, {64, 64, 64, 0, 0}},
+      Case{"RWKV-6", {2, 2, 100, 64, 64, 2, 0, 1, 1}, {64, 64, 64, 0, 1}},
+      Case{"lengths, bonus, from states", {1, 2, 150, 64, 64, 1, 1, 3, 1}, {64, 64, 64, 1, 1}},
+      Case{"degenerate", {1, 1, 1, 1, 1, 2, 1, 1, 0}, {1, 1, 1, 1, 0}}};
 
-  TESSERA_FN auto spec(auto bt, auto bk, auto bv, auto state) const {
+  TESSERA_FN auto spec(auto bt, auto bk, auto bv, auto state, auto own) const {
     const auto self = *this;
     const int each = sequences;
     auto step_block = [](auto b, auto h, auto, auto i) { return at(b, h, i, 0); };
     auto head_block = [each](auto b, auto h, auto n, auto) { return at(b * each + n, h, 0, 0); };
+    auto own_block = [](auto, auto h, auto, auto) { return at(h, 0, 0); };
     const auto keys = shape(batch, heads, len, dk);
     const auto values = shape(batch, heads, len, dv);
     const auto states = shape(batch * sequences, heads, dv, dk);
@@ -73,26 +80,29 @@ struct LinearAttention : LinearSizes {
         in<T>("v", values, of_values, step_block).pad(0),
         in<float>("g", keys, of_keys, step_block).pad(0).uniform(-0.5, 0).when(gate == 2),
         in<float>("s0", states, of_state, head_block).when(state),
+        in<float>("u", shape(heads, 1, dk), block(squeezed, Int<1>{}, bk), own_block)
+            .pad(0)
+            .when(own),
         out<T>("o", values, of_values, step_block), out<float>("s", states, of_state, head_block),
         accum<float>("state", bv, bk), accum<float>("acc", bt, bv), vmem<T>("before", bv, bk),
         vmem<T>("keys", bt, bk));
   }
 
   /// Everything once.
-  Bytes hbm_bytes(Tiles, Target) const {
+  Bytes hbm_bytes(Tiles, Target target) const {
     const std::int64_t each = std::int64_t{batch} * heads;
     const std::int64_t states = sequences * each * dk * dv * kBytes<float>;
     return {each * len * (2 * dk + dv) * kBytes<T> +
                 (gate == 2 ? each * len * dk * kBytes<float> : 0) + (stateful != 0 ? states : 0) +
-                decays.size * kBytes<float> + starts.size * kBytes<int>,
+                bonus_bytes(target) + decays.size * kBytes<float> + starts.size * kBytes<int>,
             each * len * dv * kBytes<T> + states};
   }
 
   // Named template parameters: nvcc 13.0 crashes on ten `auto` ones.
-  template <class Env, class Q, class K, class V, class G, class S0, class O, class S, class State,
-            class Acc, class Before, class Keys>
-  TESSERA_FN void operator()(Env& env, Q q, K k, V v, G g, S0 s0, O o, S s, State state, Acc acc,
-                             Before before, Keys keys) const {
+  template <class Env, class Q, class K, class V, class G, class S0, class U, class O, class S,
+            class State, class Acc, class Before, class Keys>
+  TESSERA_FN void operator()(Env& env, Q q, K k, V v, G g, S0 s0, U u, O o, S s, State state,
+                             Acc acc, Before before, Keys keys) const {
     const auto rows = rows_of(env.program_id(2), env.program_id(3), q.rows);
     const auto last = rows.end - 1;
     if (env.first(3)) {
@@ -103,16 +113,27 @@ struct LinearAttention : LinearSizes {
     const auto end = load(col_sum(where_at(
         sum, [=](auto r, auto) { return r == last; }, 0.f)));  // (1, bk)
     const auto middle = load(end * 0.5f);
+    auto asked = sum;  // what queries see of it
+    if (u.there()) asked = sums_before(sum, g, env.program_id(1));
     *before = cast<T>(*state);  // (bv, bk) T
     *acc = 0.f;                 // (bt, bv) f32
-    *acc += dot(cast<T>(cast<float>(*q) * scale * exp(sum)), transpose(*before));
+    *acc += dot(cast<T>(cast<float>(*q) * scale * exp(asked)), transpose(*before));
     *keys = cast<T>(cast<float>(*k) * exp(middle - sum));  // (bt, bk) T
     clear_others(keys, rows);
-    auto p = load(dot(cast<T>(cast<float>(*q) * scale * exp(sum - middle)),
+    auto p = load(dot(cast<T>(cast<float>(*q) * scale * exp(asked - middle)),
                       transpose(*keys)));  // (bt, bt) f32
-    p = where_at(
-        p, [](auto t, auto from) { return from <= t; }, 0.f);
+    if (u.there()) {
+      p = where_at(
+          p, [](auto t, auto from) { return from < t; }, 0.f);
+    } else {
+      p = where_at(
+          p, [](auto t, auto from) { return from <= t; }, 0.f);
+    }
     *acc += dot(cast<T>(p), *v);
+    if (u.there()) {
+      const auto own = load(row_sum(cast<float>(*q) * scale * *u * cast<float>(*k)));  // (bt, 1)
+      *acc = *acc + own * cast<float>(*v);
+    }
     store_rows(o, load(cast<T>(*acc)), rows);  // (bt, bv) T
     *keys = cast<T>(cast<float>(*k) * exp(end - sum));
     clear_others(keys, rows);

@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <utility>
 #include <vector>
 
@@ -16,6 +17,7 @@
 #include "sim/ops/max.hpp"
 #include "sim/ops/min.hpp"
 #include "sim/ops/mul.hpp"
+#include "sim/ops/sub.hpp"
 #include "sim/ops/where_at.hpp"
 
 namespace tessera::kernels {
@@ -52,6 +54,7 @@ struct LinearSizes {
   int gate = 0;
   int stateful = 0;
   int sequences = 1;
+  int bonus = 0;
   int decay_grad = 0;  ///< of linear_attention_dkv alone: nvcc lists members of one class only
 
   float scale = 0;     ///< 1 / sqrt(dk)
@@ -66,13 +69,17 @@ struct LinearSizes {
              size("gate", &LinearSizes::gate, "0: none; 1: of heads (--input decays=); 2: input g"),
              size("stateful", &LinearSizes::stateful, "1: from a state; gradients: also to it"),
              size("sequences", &LinearSizes::sequences,
-                  "that lie one after the other along len (--input starts=); batch is 1 then"));
-  static constexpr auto tiles =
-      tile_names(tile("bt"), tile("bk", "dk"), tile("bv", "dv"), tile("state", "stateful"));
+                  "that lie one after the other along len (--input starts=); batch is 1 then"),
+             size("bonus", &LinearSizes::bonus,
+                  "1: input u weighs a step's own term, which no gate does"));
+  static constexpr auto tiles = tile_names(tile("bt"), tile("bk", "dk"), tile("bv", "dv"),
+                                           tile("state", "stateful"), tile("own", "bonus"));
 
   const char* valid(Tiles t) const {
     if (t[1] != dk || t[2] != dv) return "blocks have whole rows: bk = dk, bv = dv";
     if (t[3] != stateful) return "a build begins with a state, or has none: state = stateful";
+    if (t[4] != bonus || bonus < 0 || bonus > 1)
+      return "a build has a bonus, 1, or none, 0: own = bonus";
     if (sequences < 1 || (sequences > 1 && batch > 1))
       return "several sequences lie in one batch entry: batch = 1";
     return gate >= 0 && gate <= 2 ? nullptr : "gate is 0, 1 or 2";
@@ -123,6 +130,19 @@ struct LinearSizes {
         sum = load(cumsum_rows(*g));
     }
     return sum;
+  }
+  /// Of sums of gates, those before each step's own gate: what queries see with a bonus.
+  template <class Sum, class G>
+  TESSERA_FN auto sums_before(const Sum& sum, G g, auto h) const {
+    auto before = sum;
+    if (gate == 1) before = load(sum - decays[h]);
+    if (gate == 2) before = load(sum - *g);
+    return before;
+  }
+  /// Bytes of the bonus, (heads, dk) f32: it changes with the head.
+  std::int64_t bonus_bytes(Target target) const {
+    const int times = heads == 1 && target.keeps_blocks ? 1 : batch;
+    return bonus != 0 ? std::int64_t{times} * heads * dk * kBytes<float> : 0;
   }
   /// Of several sequences, leaves nothing in the rows of others.
   template <class Ref, class Rows>

@@ -39,6 +39,9 @@ struct Heads {
     if (!gates.of_heads.empty()) return gates.of_heads[head % heads];
     return gates.of_steps != nullptr ? rows(*gates.of_steps, head)(t, c) : 0;
   }
+  double bonus(const Gates& gates, std::size_t head, std::size_t c) const {
+    return gates.bonus->values[head % heads * dk + c];
+  }
   /// Of a sum relative to that of its terms' magnitudes, as in linear_attention, which it mirrors:
   /// of products over columns and over steps, of exps of differences of running sums of g.
   double f32(const Gates& gates, std::size_t head) const {
@@ -90,8 +93,14 @@ Expected linear_attention_dq(const Tensor& k, const Tensor& v, const Tensor& dou
         for (std::size_t j = 0; j < of.dv; ++j) {
           double& s = state[j * of.dk + c];
           double& a = size[j * of.dk + c];
+          if (gates.bonus != nullptr) {  // the state before the step, and what the bonus weighs
+            const double own = of.bonus(gates, head, c) * keys(t, c) * values(t, j);
+            sum += douts(t, j) * (s + own);
+            sizes += std::abs(douts(t, j)) * (a + std::abs(own));
+          }
           s = decay * s + keys(t, c) * values(t, j);
           a = decay * a + std::abs(keys(t, c) * values(t, j));
+          if (gates.bonus != nullptr) continue;
           sum += douts(t, j) * s;
           sizes += std::abs(douts(t, j)) * a;
         }
@@ -112,6 +121,7 @@ std::vector<Expected> linear_attention_dkv(const Tensor& q, const Tensor& k, con
   Expected dv = zeros(v, of.len, of.dv);
   Expected dg = zeros(k, of.len, of.dk);
   Expected ddecay = zeros(k, 1, 1);
+  Expected du = zeros(k, 1, of.dk);
   Expected ds0 = zeros(k, of.dv, of.dk);
 #pragma omp parallel for
   for (std::size_t head = 0; head < of.all; ++head) {
@@ -139,7 +149,7 @@ std::vector<Expected> linear_attention_dkv(const Tensor& q, const Tensor& k, con
         by_gate_size[c] += std::abs(term);
       }
     }
-    for (std::size_t t = of.len; t-- > 0;) {
+    const auto add_queries = [&](std::size_t t) {
       for (std::size_t j = 0; j < of.dv; ++j) {
         for (std::size_t c = 0; c < of.dk; ++c) {
           const double term = of.scale * queries(t, c) * douts(t, j);
@@ -147,6 +157,15 @@ std::vector<Expected> linear_attention_dkv(const Tensor& q, const Tensor& k, con
           size[j * of.dk + c] += std::abs(term);
         }
       }
+    };
+    for (std::size_t t = of.len; t-- > 0;) {
+      double own = 0;  // v . dout, which the bonus takes past the state
+      double own_size = 0;
+      for (std::size_t j = 0; j < of.dv && gates.bonus != nullptr; ++j) {
+        own += of.scale * values(t, j) * douts(t, j);
+        own_size += of.scale * std::abs(values(t, j) * douts(t, j));
+      }
+      if (gates.bonus == nullptr) add_queries(t);
       for (std::size_t c = 0; c < of.dk; ++c) {
         double sum = 0;
         double sizes = 0;
@@ -155,15 +174,21 @@ std::vector<Expected> linear_attention_dkv(const Tensor& q, const Tensor& k, con
           sizes += std::abs(values(t, j)) * size[j * of.dk + c];
         }
         const std::size_t at = (head * of.len + t) * of.dk + c;
-        dk.value.values[at] = sum;
-        dk.error.values[at] = sizes * off + kTiny;
+        const double u = gates.bonus != nullptr ? of.bonus(gates, head, c) : 0;
+        dk.value.values[at] = sum + own * u * queries(t, c);
+        dk.error.values[at] = (sizes + own_size * std::abs(u * queries(t, c))) * off + kTiny;
+        const double of_bonus = queries(t, c) * keys(t, c);
+        du.value.values[head * of.dk + c] += own * of_bonus;
+        du.error.values[head * of.dk + c] += own_size * std::abs(of_bonus) * f32 + kTiny;
         if (given.dq == nullptr) continue;
-        const double through_q = queries(t, c) * given.dq->values[at];
+        const double through_q = queries(t, c) * given.dq->values[at] - own * u * of_bonus;
         const double through_k = keys(t, c) * sum;
+        by_gate_size[c] += std::abs(queries(t, c) * given.dq->values[at]) +
+                           own_size * std::abs(u * of_bonus) + std::abs(through_k);
+        by_gate_error[c] +=
+            std::abs(keys(t, c)) * (sizes * off + kTiny) + own_size * std::abs(u * of_bonus) * f32;
+        dg.value.values[at] = by_gate[c] - through_k + (gates.bonus != nullptr ? 0 : through_q);
         by_gate[c] += through_q - through_k;
-        by_gate_size[c] += std::abs(through_q) + std::abs(through_k);
-        by_gate_error[c] += std::abs(keys(t, c)) * (sizes * off + kTiny);
-        dg.value.values[at] = by_gate[c];
       }
       for (std::size_t j = 0; j < of.dv; ++j) {
         double sum = 0;
@@ -171,6 +196,10 @@ std::vector<Expected> linear_attention_dkv(const Tensor& q, const Tensor& k, con
         for (std::size_t c = 0; c < of.dk; ++c) {
           sum += keys(t, c) * state[j * of.dk + c];
           sizes += std::abs(keys(t, c)) * size[j * of.dk + c];
+          if (gates.bonus == nullptr) continue;
+          const double seen = of.scale * queries(t, c) * of.bonus(gates, head, c) * keys(t, c);
+          sum += seen * douts(t, j);
+          sizes += std::abs(seen * douts(t, j));
         }
         const std::size_t at = (head * of.len + t) * of.dv + j;
         dv.value.values[at] = sum;
@@ -181,6 +210,7 @@ std::vector<Expected> linear_attention_dkv(const Tensor& q, const Tensor& k, con
         state[i] *= decay;
         size[i] *= decay;
       }
+      if (gates.bonus != nullptr) add_queries(t);
     }
     // A chunk's sum is made of all of its terms, those before a step too.
     const double sums = static_cast<double>(of.len + of.dv) + 8;
@@ -201,7 +231,7 @@ std::vector<Expected> linear_attention_dkv(const Tensor& q, const Tensor& k, con
       ds0.error.values[first + i] = size[i] * (f32 + gates.roundoff) * (1 + f32) + kTiny;
     }
   }
-  return {dk, dv, dg, ddecay, ds0};
+  return {dk, dv, dg, ddecay, du, ds0};
 }
 
 }  // namespace tessera::reference

@@ -214,8 +214,15 @@ std::vector<Expected> linear_attention(const Tensor& q, const Tensor& k, const T
         double sizes = 0;
         for (std::size_t c = 0; c < dk; ++c) {
           const double decay = std::exp(g(t, c));
-          state(j, c) = decay * state(j, c) + keys(t, c) * values(t, j);
-          size(j, c) = decay * size(j, c) + std::abs(keys(t, c) * values(t, j));
+          const double added = keys(t, c) * values(t, j);
+          if (gates.bonus != nullptr) {
+            const double u = gates.bonus->values[head % heads * dk + c];
+            sum += queries(t, c) * scale * (state(j, c) + u * added);
+            sizes += std::abs(queries(t, c)) * scale * (size(j, c) + std::abs(u * added));
+          }
+          state(j, c) = decay * state(j, c) + added;
+          size(j, c) = decay * size(j, c) + std::abs(added);
+          if (gates.bonus != nullptr) continue;
           sum += queries(t, c) * scale * state(j, c);
           sizes += std::abs(queries(t, c)) * scale * size(j, c);
         }

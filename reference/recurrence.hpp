@@ -40,10 +40,12 @@ struct Gates {
   std::vector<double> of_heads;      ///< logarithm of a factor of each head
   const Tensor* of_steps = nullptr;  ///< of each step and column of k (batch, heads, len, dk)
   const Tensor* state = nullptr;     ///< to start from, (batch, heads, dv, dk); else 0
+  const Tensor* bonus = nullptr;     ///< (heads, 1, dk): RWKV-6's, of a step's own term
   double roundoff = kU32;            ///< of the factors of products
 };
-/// S = diag(exp(g)) S + k^T v, o = q S / sqrt(dk), step by step; q and k (batch, heads, len, dk), v
-/// (.., dv). Gives o, and S at the end, transposed.
+/// S = diag(exp(g)) S + k^T v, o = q S / sqrt(dk), step by step; with a bonus o is of the state
+/// before the step and of diag(bonus) k^T v. q and k (batch, heads, len, dk), v (.., dv). Gives o,
+/// and S at the end, transposed.
 std::vector<Expected> linear_attention(const Tensor& q, const Tensor& k, const Tensor& v,
                                        const Gates& gates);
 
@@ -57,8 +59,8 @@ struct LinearGradInputs {
   const Tensor* ds = nullptr;   ///< the gradient of the state at the end; none: 0
 };
 /// The gradients by k, v, g (none without dq: zeros), a constant in place of g's rows and columns
-/// (batch, heads, 1, 1), and s0. Of g: the running sum from the end of q dq - k dk, and of the
-/// products of the state at the end and its gradient.
+/// (batch, heads, 1, 1), the bonus (batch, heads, 1, dk) and s0. Of g: the running sum from the end
+/// of q dq - k dk, and of the products of the state at the end and its gradient.
 std::vector<Expected> linear_attention_dkv(const Tensor& q, const Tensor& k, const Tensor& v,
                                            const Tensor& dout, const Gates& gates,
                                            const LinearGradInputs& given);

@@ -4,8 +4,9 @@
 namespace tessera::cuda {
 
 static const Adds added([](std::vector<Instance>& to) {
-  add_instances<kernels::LinearAttention, TileSizes<64, 64, 64, 0>, TileSizes<64, 64, 64, 1>,
-                TileSizes<1, 1, 1, 1>>(to);
+  add_instances<kernels::LinearAttention, TileSizes<64, 64, 64, 0, 0>, TileSizes<64, 64, 64, 1, 0>,
+                TileSizes<1, 1, 1, 1, 0>, TileSizes<64, 64, 64, 0, 1>, TileSizes<64, 64, 64, 1, 1>>(
+      to);
 });
 
 }  // namespace tessera::cuda

@@ -9,9 +9,10 @@
 namespace tessera::kernels::entries {
 
 template <template <class> class K, class T>
-reference::Gates gates_of(const K<T>& k) {
+reference::Gates gates_of(const K<T>& k, const OracleInputs& in) {
   reference::Gates gates;
   if (k.gate == 1) gates.of_heads.assign(k.decays.data, k.decays.data + k.decays.size);
+  if (k.bonus != 0) gates.bonus = &in["u"];
   gates.roundoff = kBytes<T> == 2 ? reference::kUBf16 : reference::kU32;
   return gates;
 }
@@ -93,7 +94,7 @@ template <class T>
 std::vector<reference::Expected> linear_attention_oracle(const LinearAttention<T>& k,
                                                          const OracleInputs& in) {
   return of_sequences(k, in, 1, [&](const OneSequence& one) {
-    reference::Gates gates = gates_of(k);
+    reference::Gates gates = gates_of(k, in);
     reference::Tensor g;
     reference::Tensor s0;
     if (k.gate == 2) gates.of_steps = &(g = one.steps("g"));

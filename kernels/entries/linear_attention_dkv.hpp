@@ -12,7 +12,7 @@ std::vector<reference::Expected> linear_dkv_oracle(const LinearAttentionDkv<T>& 
   const bool by_sums = by_gates || k.decay_grad != 0;
   const bool stateful = k.stateful != 0;
   return of_sequences(k, in, by_gates ? 3 : 2, [&](const OneSequence& one) {
-    reference::Gates gates = gates_of(k);
+    reference::Gates gates = gates_of(k, in);
     reference::LinearGradInputs given;
     reference::Tensor g;
     reference::Tensor dq;
@@ -25,6 +25,7 @@ std::vector<reference::Expected> linear_dkv_oracle(const LinearAttentionDkv<T>& 
     std::vector<reference::Expected> all = reference::linear_attention_dkv(
         one.steps("q"), one.steps("k"), one.steps("v"), one.steps("dout"), gates, given);
     if (!stateful) all.pop_back();
+    if (k.bonus == 0) all.erase(all.begin() + 4);
     if (k.decay_grad == 0) all.erase(all.begin() + 3);
     if (!by_gates) all.erase(all.begin() + 2);
     return all;

@@ -9,7 +9,7 @@ template <class T>
 std::vector<reference::Expected> linear_dq_oracle(const LinearAttentionDq<T>& k,
                                                   const OracleInputs& in) {
   return of_sequences(k, in, 1, [&](const OneSequence& one) {
-    reference::Gates gates = gates_of(k);
+    reference::Gates gates = gates_of(k, in);
     reference::Tensor g;
     reference::Tensor s0;
     if (k.gate == 2) gates.of_steps = &(g = one.steps("g"));

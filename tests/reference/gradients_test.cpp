@@ -240,18 +240,25 @@ TEST_CASE("the gradients of linear attention are those of its forward pass", "[r
   const Tensor s0 = random_tensor({1, 2, 2, 3}, 5);
   const Tensor dout = random_tensor({1, 2, 4, 2}, 6);
   const Tensor ds = random_tensor({1, 2, 2, 3}, 7);
-  for (const int gate : {0, 1, 2}) {
-    CAPTURE(gate);
+  const Tensor u = random_tensor({2, 1, 3}, 8);
+  for (const auto& [gate, bonus] :
+       {std::pair{0, &u}, std::pair{1, &u}, std::pair{2, &u}, std::pair<int, const Tensor*>{0, {}},
+        std::pair<int, const Tensor*>{1, {}}, std::pair<int, const Tensor*>{2, {}}}) {
+    CAPTURE(gate, bonus != nullptr);
+    const Tensor* weighed = bonus;
+    const int kind = gate;
     const auto loss = [&](const Tensor& queries, const Tensor& keys, const Tensor& values,
                           const Tensor& gates, const Tensor& start) {
       Gates of;
-      if (gate == 1) of.of_heads = {-0.5, -0.1};
-      if (gate == 2) of.of_steps = &gates;
+      of.bonus = weighed;
+      if (kind == 1) of.of_heads = {-0.5, -0.1};
+      if (kind == 2) of.of_steps = &gates;
       of.state = &start;
       const auto results = linear_attention(queries, keys, values, of);
       return weighted(results[0].value, dout) + weighted(results[1].value, ds);
     };
     Gates of;
+    of.bonus = bonus;
     if (gate == 1) of.of_heads = {-0.5, -0.1};
     if (gate == 2) of.of_steps = &g;
     of.state = &s0;
@@ -268,7 +275,15 @@ TEST_CASE("the gradients of linear attention are those of its forward pass", "[r
       check_gradient(stated[2].value.values, g,
                      [&](const Tensor& at) { return loss(q, k, v, at, s0); });
     }
-    check_gradient(stated[4].value.values, s0,
+    if (bonus != nullptr) {
+      check_gradient(stated[4].value.values, u, [&](const Tensor& at) {
+        Gates other = of;
+        other.bonus = &at;
+        const auto results = linear_attention(q, k, v, other);
+        return weighted(results[0].value, dout) + weighted(results[1].value, ds);
+      });
+    }
+    check_gradient(stated[5].value.values, s0,
                    [&](const Tensor& at) { return loss(q, k, v, g, at); });
     if (gate == 1) {
       const Tensor decays{{2}, {-0.5, -0.1}};
