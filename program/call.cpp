@@ -391,8 +391,9 @@ std::vector<CoreUse> model_core(const Program& p, const std::vector<std::int64_t
   const PipelineCycles pipeline = pipeline_cycles(p, steps, *costs);
   core.launch_cycles = pipeline.launch;
   core.step_cycles = pipeline.step;
-  core.least = costs->least;
-  core.most = costs->most;
+  const UnitCosts::Interval interval = interval_of(p, steps, *costs);
+  core.least = interval.least;
+  core.most = interval.most;
   core.lines = std::move(c.lines);
   for (const std::string& row : c.unmeasured)
     core.unmeasured += (core.unmeasured.empty() ? "what nobody has measured: " : ", ") + row;

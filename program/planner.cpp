@@ -29,7 +29,8 @@ Planner::Planner(const Module& module, const RuleTable& rules, Program& program)
       program_(program),
       places_(module.values.size()),
       uses_(module.values.size()),
-      roots_(module.values.size(), -1) {}
+      roots_(module.values.size(), -1),
+      unit_values_(module) {}
 
 Here Planner::here(const Operation& op) const {
   const Location& l = module_.locations[static_cast<std::size_t>(op.location)];
@@ -1096,6 +1097,9 @@ void Planner::note_units(const Operation& op, std::size_t step) {
                             return value;
                           },
                           [&](int v) { return lines_down_.contains(v); }};
+  KnownValues found = known;
+  found.constant = [&](int v) { return unit_values_.constant(v, known); };
+  found.bits = [&](int v) { return unit_values_.bits(v, known); };
   UnitOp unit{
       .step = step, .reads = op.operands, .makes = op.results, .rows = {}, .location = op.location};
   // There and back again: the compiler leaves both out.
@@ -1110,7 +1114,9 @@ void Planner::note_units(const Operation& op, std::size_t step) {
                          : code_->units.end();
   const bool back = there != code_->units.end();
   if (back) there->rows.clear();
-  for (const auto& [row, times] : back ? UnitRows() : unit_rows(module_, op, known)) {
+  const std::optional<int> same = back ? std::nullopt : unit_values_.note(op, known);
+  if (same) unit.reads = *same < 0 ? std::vector<int>{} : std::vector<int>{*same};
+  for (const auto& [row, times] : back || same ? UnitRows() : unit_rows(module_, op, found)) {
     const auto [it, fresh] =
         unit_rows_.try_emplace(row, static_cast<int>(program_.unit_rows.size()));
     if (fresh) program_.unit_rows.push_back(row);
@@ -1171,10 +1177,12 @@ const Operation* Planner::block(const Region& r) {
   if (r.operations.empty()) malformed(*running_, "has an empty block");
   block_ = ++blocks_;
   for (const int v : r.arguments) arguments_[v] = block_;
+  const std::size_t computed = unit_values_.mark();
   for (std::size_t i = 0; i + 1 < r.operations.size(); ++i) {
     if (!dead_.contains(&r.operations[i])) operation(r.operations[i]);
   }
   flush();
+  unit_values_.forget(computed);
   return &r.operations.back();
 }
 
@@ -1289,6 +1297,7 @@ void Planner::call(const Operation& op, const Function& f) {
 
 void Planner::plan_function(const Function& f, Code& code) {
   code_ = &code;
+  unit_values_.forget(0);  // of another function
   const Operation none{.name = f.name,
                        .operands = {},
                        .results = {},

@@ -12,6 +12,7 @@
 
 #include "program/group.hpp"
 #include "program/program.hpp"
+#include "program/unit_values.hpp"
 
 namespace tessera::program {
 
@@ -253,7 +254,8 @@ class Planner {
   std::set<int> planned_;  ///< of its blocks
   std::vector<std::shared_ptr<std::size_t>> block_starts_;
   std::map<std::string, int> unit_rows_;  ///< places in Program::unit_rows
-  std::set<int> lines_down_;              ///< vectors of one dim that lie down the sublanes
+  UnitValues unit_values_;
+  std::set<int> lines_down_;    ///< vectors of one dim that lie down the sublanes
   std::size_t of_scalars_ = 0;  ///< position after a step of a vector op that computes on scalars
 };
 

@@ -31,14 +31,21 @@ UnitCosts read(std::string_view text) {
   c.launch = fixed.at("launch");
   c.operand = fixed.at("operand");
   c.step = fixed.at("step");
+  c.grid = fixed.at("grid");
   c.window = fixed.at("window");
+  c.dim = fixed.at("dim");
   c.map = fixed.at("map");
+  c.map_op = fixed.at("map_op");
   c.block = fixed.at("block");
   c.jump = fixed.at("jump");
   c.product = fixed.at("product");
   c.rest = fixed.at("rest");
-  c.least = json.at("held_out").at("least");
-  c.most = json.at("held_out").at("most");
+  const auto interval = [&](const char* of) {
+    const Json& kept = json.at("held_out").at(of);
+    return UnitCosts::Interval{kept.at("least"), kept.at("most")};
+  };
+  c.stretch = interval("stretch");
+  c.module = interval("module");
   return c;
 }
 
@@ -264,12 +271,14 @@ CountedCode counted(const Program& program, const Code& code, const UnitCosts& c
 
 namespace {
 
-/// Of windows that the pipeline brings: how many, how many of them move, what their index maps
-/// load.
+/// Of windows that the pipeline brings: how many, how many of them move, the dims of those, what
+/// their index maps load and do besides.
 struct Windows {
-  int all = 0;
-  int moving = 0;
+  std::int64_t all = 0;
+  std::int64_t moving = 0;
+  std::int64_t dims = 0;
   std::int64_t map_loads = 0;
+  std::int64_t map_ops = 0;
 };
 
 Windows windows_of(const Program& program) {
@@ -279,10 +288,12 @@ Windows windows_of(const Program& program) {
     ++found.all;
     if (w.whole || std::ranges::count(w.uses, true) == 0) continue;
     ++found.moving;
+    found.dims += static_cast<std::int64_t>(w.bounds.size());
     for (const UnitOp& op : w.transform.units) {
-      found.map_loads += std::ranges::count_if(op.rows, [&](const auto& row) {
-        return program.unit_rows[static_cast<std::size_t>(row.first)] == "memref.load";
-      });
+      for (const auto& [row, times] : op.rows) {
+        const bool loads = program.unit_rows[static_cast<std::size_t>(row)] == "memref.load";
+        (loads ? found.map_loads : found.map_ops) += times;
+      }
     }
   }
   return found;
@@ -292,10 +303,17 @@ Windows windows_of(const Program& program) {
 
 PipelineCycles pipeline_cycles(const Program& program, std::int64_t steps, const UnitCosts& costs) {
   const Windows w = windows_of(program);
-  if (steps <= 1) return {std::llround(costs.launch + w.all * costs.operand), 0};
-  const double step =
-      costs.step + w.moving * costs.window + static_cast<double>(w.map_loads) * costs.map;
+  const auto times = [](std::int64_t n, double each) { return static_cast<double>(n) * each; };
+  if (steps <= 1) return {std::llround(costs.launch + times(w.all, costs.operand)), 0};
+  const double step = costs.step + times(std::ssize(program.grid), costs.grid) +
+                      times(w.moving, costs.window) + times(w.dims, costs.dim) +
+                      times(w.map_loads, costs.map) + times(w.map_ops, costs.map_op);
   return {std::llround(costs.launch + 2 * step), std::llround(step)};
+}
+
+UnitCosts::Interval interval_of(const Program& program, std::int64_t steps,
+                                const UnitCosts& costs) {
+  return steps <= 1 && stretches(program.main).size() == 1 ? costs.stretch : costs.module;
 }
 
 std::string units_json(const Program& program) {
@@ -309,11 +327,11 @@ std::string units_json(const Program& program) {
     }
     blocks.push_back({{"step", s.begin}, {"branches", s.branches}, {"ops", ops}});
   }
-  return Json{{"kernel", program.name},
-              {"windows", windows_of(program).all},
-              {"moving", windows_of(program).moving},
-              {"map_loads", windows_of(program).map_loads},
-              {"rows", program.unit_rows},
+  const Windows w = windows_of(program);
+  return Json{{"kernel", program.name}, {"grid", program.grid},
+              {"windows", w.all},       {"moving", w.moving},
+              {"dims", w.dims},         {"map_loads", w.map_loads},
+              {"map_ops", w.map_ops},   {"rows", program.unit_rows},
               {"blocks", blocks}}
              .dump() +
          "\n";

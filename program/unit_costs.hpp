@@ -44,15 +44,22 @@ struct UnitCosts {
   double launch = 0;   ///< once
   double operand = 0;  ///< of a grid of one step, each window
   double step = 0;     ///< of the pipeline, each step, and two more to begin and to end
+  double grid = 0;     ///< likewise, each dim of the grid
   double window = 0;   ///< likewise, each window that moves
+  double dim = 0;      ///< likewise, each dim of these
   double map = 0;      ///< likewise, each number that their index maps load
+  double map_op = 0;   ///< likewise, each other op of these
   double block = 0;    ///< of a stretch without branches
   double jump = 0;     ///< of its branch
   double product = 1;  ///< of the lesser of products and vector work
   double rest = 0;     ///< of vector units that another one outdoes
-  // Of held-out kernels nine in ten took between these times the predicted cycles.
-  double least = 1;
-  double most = 1;
+  /// Of others nine in ten took between these times the predicted cycles.
+  struct Interval {
+    double least = 1;
+    double most = 1;
+  };
+  Interval stretch;  ///< of programs of one stretch of code
+  Interval module;   ///< of those with a grid, loops or branches
 };
 
 /// Null if none were measured.
@@ -68,6 +75,9 @@ struct CountedCode {
 };
 
 CountedCode counted(const Program& program, const Code& code, const UnitCosts& costs);
+
+/// How far off a prediction of so many steps may be.
+UnitCosts::Interval interval_of(const Program& program, std::int64_t steps, const UnitCosts& costs);
 
 /// What the pipeline takes besides, of `steps` steps: before and behind them all, and each step.
 struct PipelineCycles {

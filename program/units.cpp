@@ -131,7 +131,17 @@ class Uses {
                             !named("divsi") && !named("remsi") && !named("divui") &&
                             !named("remui");
     if (named("index_cast")) return;
+    if (views && !at_constants()) return add(op_.name + " dynamic", 1);
     add(arithmetic ? "scalar" : op_.name, 1);
+  }
+
+  /// Of a view: the compiler knows where it begins.
+  bool at_constants() const {
+    return std::ranges::all_of(op_.operands, [&](int v) {
+      const Type::Kind kind = type(v).kind;
+      const bool index = kind == Type::Kind::scalar || kind == Type::Kind::index;
+      return !index || known_.constant(v).has_value() || !type(op_.results[0]).semaphore.empty();
+    });
   }
 
   /// A vector of one element that has no dims: nothing is moved within it.
@@ -192,10 +202,24 @@ class Uses {
         row += std::string(" ") + type_name(type(v).dtype);
       result = true;
     }
+    if (divides_by_power() && known_.bits(op_.operands[0])) {
+      // A shift, or a mask.
+      const bool rest = named("remsi") || named("remui");
+      return add((rest ? "arith.andi " : "arith.shrui ") + std::string(type_name(vector.dtype)) +
+                     (rest ? "" : " splat"),
+                 times);
+    }
     const bool varies = named("shli") || named("shrui") || named("shrsi") || named("divf") ||
                         named("divsi") || named("remsi") || named("divui") || named("remui") ||
                         named("muli") || named("powf");
-    if (splat && varies) row += how_splat();
+    if (splat && named("muli")) {
+      const std::int64_t digits = digits_of_factor();
+      if (digits > 0) row += " splat";
+      // Without a multiplier each digit but one is a shift and a sum.
+      if (digits > 1) add(row + " digit", times * (digits - 1));
+    } else if (splat && varies) {
+      row += how_splat();
+    }
     // Of an exact one the compiler makes more of what the unit gives.
     if (op_.name == "tpu.reciprocal" && number_of(op_, "approx", 0) != 0) row += " approximate";
     if (op_.name.starts_with("arith.cmp")) {
@@ -206,6 +230,22 @@ class Uses {
     add(row, times);
   }
 
+  /// Of the constant that a product multiplies by: how many powers of two, added and subtracted, it
+  /// takes; 0: the compiler does not know it.
+  std::int64_t digits_of_factor() const {
+    for (const int v : op_.operands) {
+      const auto factor = known_.repeats(v) ? known_.constant(v) : std::nullopt;
+      if (!factor) continue;
+      std::int64_t digits = 0;
+      for (std::int64_t left = static_cast<std::int32_t>(*factor); left != 0; left /= 2) {
+        if (left % 2 == 0) continue;
+        ++digits;
+        left -= (left & 3) == 3 ? -1 : 1;
+      }
+      return std::max<std::int64_t>(1, digits);
+    }
+    return 0;
+  }
   /// Of an op whose cost depends on which operand repeats one scalar.
   const char* how_splat() const {
     if (divides_by_power()) return " splat power";

@@ -28,6 +28,8 @@ struct KnownValues {
   /// A scalar that is a constant, or a vector that repeats one.
   std::function<std::optional<std::int64_t>(int)> constant;
   std::function<bool(int)> down;  ///< a vector of one dim whose elements lie down the sublanes
+  /// Bits that hold an integer which is never negative.
+  std::function<std::optional<int>(int)> bits = [](int) { return std::nullopt; };
 };
 
 using UnitRows = std::vector<std::pair<std::string, std::int64_t>>;

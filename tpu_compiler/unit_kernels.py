@@ -35,7 +35,6 @@ F32, BF16, I32, I16, I8 = "float32", "bfloat16", "int32", "int16", "int8"
 SHAPES = [(8, 128), (64, 256), (96, 512)]
 NARROW_SHAPES = [(32, 128), (64, 256), (192, 512)]
 KERNELS = []
-GRIDS = []
 
 
 def add(name, body, *inputs):
@@ -85,6 +84,8 @@ def elementwise():
         add("xor_constant", lambda x: x ^ jnp.int32(-766435501), (shape, I32))
         add("add_constant", lambda x: x + jnp.int32(466688986), (shape, I32))
         add("mul_constant_float32", lambda x: x * 1.375, (shape, F32))
+        for factor in (8, 81, 8019, 0xd251):
+            add(f"mul_constant{factor}", lambda x, factor=factor: x * jnp.int32(factor), (shape, I32))
     # Chains as of a generator of random numbers.
     def rounds(n):
         def body(x, y):
@@ -424,27 +425,6 @@ def compounds():
             add(f"attention_{dtype}", attention, ((q, d), dtype), ((k, d), dtype), ((k, d), dtype))
 
 
-def grids():
-    """Windows that move or stay: what the pipeline costs. They branch, so that what is kept is the call alone."""
-    for inputs in (1, 2, 3, 5):
-        for grid in ((6,), (2, 4), (2, 2, 3)):
-            def kernel(*refs):
-                refs[-1][...] = functools.reduce(jnp.add, [x[...] for x in refs[:-1]])
-
-            def index(*ids, grid=grid):
-                return functools.reduce(lambda at, d: at * grid[d] + ids[d], range(len(grid)), 0), 0
-            rows = 64 * int(np.prod(grid))
-            call = pl.pallas_call(kernel, grid=grid, in_specs=[pl.BlockSpec((64, 128), index)] * inputs,
-                                  out_specs=pl.BlockSpec((64, 128), index), out_shape=draw.struct((rows, 128), F32))
-            GRIDS.append((f"grid{len(grid)}_{inputs}", call, [draw.struct((rows, 128), F32)] * inputs))
-    for steps in (2, 8, 32):
-        def turns(x, o, steps=steps):
-            def turn(i, total):
-                return total + x[pl.ds(pl.multiple_of(i * 8, 8), 8), :]
-            o[...] = lax.fori_loop(0, steps, turn, jnp.zeros((8, 128), F32))
-        GRIDS.append((f"loop{steps}", pl.pallas_call(turns, out_shape=draw.struct((8, 128), F32)), [draw.struct((512, 128), F32)]))
-
-
 def measured(compiler, chip, kernel, name):
     """Bundles and slots; None where a bundle may run more or less than once. Raises what the compiler says."""
     body, config, operands, results, aliases = kernel
@@ -528,14 +508,6 @@ def main():
         for i, x in enumerate(inputs):
             np.save(at / f"in{i}.npy", np.zeros(x.shape, x.dtype))
         (at / "schedule.json").write_text(json.dumps(found) + "\n")
-    grids()
-    for name, call, inputs in GRIDS:
-        at = arguments.folder / name
-        if arguments.only not in name or at.exists():
-            continue
-        draw.write(at, arguments.chip, draw.lowered(call, inputs))
-        for i, x in enumerate(inputs):
-            np.save(at / f"in{i}.npy", np.zeros(x.shape, x.dtype))
     print(f"{len(KERNELS)} kernels, of which {refused} are refused and {looped} branch", file=sys.stderr)
 
 
