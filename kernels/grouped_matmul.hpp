@@ -4,13 +4,17 @@
 //
 // As megablox's gmm (Gale et al., arXiv:2211.15841). The host lists, for each block of rows, the
 // groups that have rows in it (visits); the grid runs over them, so empty groups cost nothing and
-// no weight is fetched without need. A block that several groups share is stored in parts.
+// no weight is fetched without need. A block that several groups share is stored in parts. A shard
+// of the groups writes into an existing output, in its place: of blocks that its groups meet alone,
+// where rows of other groups stay as they are; its own are replaced, or added to.
 #pragma once
 
 #include <vector>
 
+#include "kernels/groups.hpp"
 #include "sim/body/kernel.hpp"
 #include "sim/body/spec.hpp"
+#include "sim/ops/add.hpp"
 #include "sim/ops/cast.hpp"
 #include "sim/ops/dot.hpp"
 
@@ -28,27 +32,52 @@ struct GroupedMatmul {
   int n = 0;
   int k = 0;
   int groups = 0;
+  int before = 0;
+  int all_groups = 0;
+  int existing = 0;
 
-  Smem<int> offsets;      ///< first row of each group, and m: groups + 1
-  Smem<int> visit_start;  ///< first visit of each block of rows, and their number: ceil(m / bm) + 1
+  Smem<int> offsets;      ///< first row of each group, and the end of the last: groups + 1
+  Smem<int> visit_start;  ///< first visit of each block of rows from first_block, and their number
   Smem<int> visit_group;  ///< the group of each visit
+  int first_block = 0;    ///< of rows: the first that the groups meet
 
   static constexpr auto sizes = params(
       size("m", &GroupedMatmul::m, "rows of x and o"),
       size("n", &GroupedMatmul::n, "columns of w and o"),
       size("k", &GroupedMatmul::k, "columns of x, rows of w"),
-      size("groups", &GroupedMatmul::groups, "right operands (sizes: --input group_sizes=)"));
-  static constexpr auto tiles = tile_names(tile("bm"), tile("bn"), tile("bk"));
-  static constexpr std::array cases{Case{"aligned", {512, 512, 512, 8}, {128, 128, 128}},
-                                    Case{"ragged", {300, 200, 260, 5}, {64, 128, 128}},
-                                    Case{"whole k, one column", {512, 128, 128, 3}, {64, 128, 128}},
-                                    Case{"degenerate", {1, 1, 1, 1}, {8, 128, 128}}};
+      size("groups", &GroupedMatmul::groups, "right operands (sizes: --input group_sizes=)"),
+      size("before", &GroupedMatmul::before, "groups before them, of other shards"),
+      size("all_groups", &GroupedMatmul::all_groups,
+           "groups of all shards; 0: no others come after"),
+      size("existing", &GroupedMatmul::existing,
+           "1: o is there, and keeps rows of other shards' groups; 2: and others are added to"));
+  static constexpr auto tiles =
+      tile_names(tile("bm"), tile("bn"), tile("bk"), tile("kept", "existing"));
+  static constexpr std::array cases{
+      Case{"aligned", {512, 512, 512, 8, 0, 0, 0}, {128, 128, 128, 0}},
+      Case{"ragged", {300, 200, 260, 5, 0, 0, 0}, {64, 128, 128, 0}},
+      Case{"whole k, one column", {512, 128, 128, 3, 0, 0, 0}, {64, 128, 128, 0}},
+      Case{"a shard into an existing output", {500, 130, 200, 3, 2, 8, 1}, {64, 128, 128, 1}},
+      Case{"added to, ragged", {300, 100, 128, 2, 1, 0, 2}, {64, 128, 128, 2}},
+      Case{"degenerate", {1, 1, 1, 1, 0, 0, 0}, {8, 128, 128, 0}}};
 
-  TESSERA_FN auto spec(auto bm, auto bn, auto bk) const {
+  const char* valid(Tiles t) const {
+    if (existing < 0 || existing > 2) return "existing is 0, 1 or 2";
+    if (t[3] != existing) return "a build has an existing output, or has none: kept = existing";
+    const GroupShard shard{groups, before, all_groups};
+    if (shard.fault() != nullptr) return shard.fault();
+    return existing == 0 && shard.total() > groups
+               ? "a shard of the groups leaves rows of others as they are: existing, 1 or 2"
+               : nullptr;
+  }
+
+  TESSERA_FN auto spec(auto bm, auto bn, auto bk, auto kept) const {
     const auto start = visit_start;
     const auto group = visit_group;
+    const int first = first_block;
+    auto result = [first](auto i, auto j, auto, auto) { return at(first + i, j); };
     return tessera::spec(
-        grid(parallel(ceil_div(m, bm)).as("i"), parallel(ceil_div(n, bn)).as("j"),
+        grid(parallel(visit_start.size - 1).as("i"), parallel(ceil_div(n, bn)).as("j"),
              arbitrary([start](auto i, auto) { return start[i]; },
                        [start](auto i, auto) { return start[i + 1]; })
                  .as("visit"),
@@ -56,80 +85,71 @@ struct GroupedMatmul {
         scalars("offsets", offsets), scalars("visit_start", visit_start),
         scalars("visit_group", visit_group),
         in<T>("x", shape(m, k), block(bm, bk),
-              [](auto i, auto, auto, auto kk) { return at(i, kk); })
+              [first](auto i, auto, auto, auto kk) { return at(first + i, kk); })
             .pad(0),
         in<T>("w", shape(groups, k, n), block(squeezed, bk, bn),
               [group](auto, auto j, auto visit, auto kk) { return at(group[visit], kk, j); })
             .pad(0),
-        out<T>("o", shape(m, n), block(bm, bn),
-               [](auto i, auto j, auto, auto) { return at(i, j); }),
+        in<T>("existing", shape(m, n), block(bm, bn), result).when(kept),
+        out<T>("o", shape(m, n), block(bm, bn), result)
+            .aliases(existing != 0 ? "existing" : nullptr),
         accum<float>("acc", bm, bn));
   }
 
   /// x: its block for every visit and column of blocks; one whole k stays. w: a (k, n) matrix for
   /// every visit, less one that stays from block to block of rows when there is nothing else to
-  /// walk over.
+  /// walk over. o, and what is there already: rows of blocks that groups meet, once.
   Bytes hbm_bytes(Tiles t, Target target) const {
-    const int rows = ceil_div(m, t[0]);
+    const int blocks = visit_start.size - 1;
     const int columns = ceil_div(n, t[1]);
     const bool one_k = ceil_div(k, t[2]) == 1;
     std::int64_t x_rows = 0;
     std::int64_t w_visits = 0;
-    for (int i = 0; i < rows; ++i) {
-      const std::int64_t block = lesser(m - i * t[0], t[0]);
+    std::int64_t o_rows = 0;
+    for (int i = 0; i < blocks; ++i) {
+      const std::int64_t block = lesser(m - (first_block + i) * t[0], t[0]);
       const std::int64_t visits = visit_start[i + 1] - visit_start[i];
       const bool stays = one_k && columns == 1 && target.keeps_blocks && i > 0 &&
                          visit_group[visit_start[i]] == visit_group[visit_start[i] - 1];
       x_rows += one_k ? (target.keeps_blocks ? block : block * columns) : block * visits * columns;
       w_visits += visits - (stays ? 1 : 0);
+      o_rows += block;
     }
     const std::int64_t scalars = std::int64_t{offsets.size} + visit_start.size + visit_group.size;
-    return {(x_rows * k + w_visits * k * n) * kBytes<T> + scalars * kBytes<int>,
-            std::int64_t{m} * n * kBytes<T>};
+    return {(x_rows * k + w_visits * k * n + (existing != 0 ? o_rows * n : 0)) * kBytes<T> +
+                scalars * kBytes<int>,
+            o_rows * n * kBytes<T>};
   }
 
-  TESSERA_FN void operator()(auto& env, auto x, auto w, auto o, auto acc) const {
+  TESSERA_FN void operator()(auto& env, auto x, auto w, auto there, auto o, auto acc) const {
     if (env.first(3)) *acc = 0.f;  // (bm, bn) f32
     *acc += dot(*x, *w);           // one FMA chain over all of k
+    if (there.there() && env.first(2) && env.first(3)) *o = *there;
     if (env.last(3)) {
       const auto group = visit_group[env.program_id(2)];
-      const auto row0 = env.program_id(0) * x.rows;
+      const auto row0 = (first_block + env.program_id(0)) * x.rows;
       const auto begin = offsets[group] - row0;
       const auto end = offsets[group + 1] - row0;
+      if (there.there() && existing == 2) *acc += cast<float>(*there);
       o.store_at(cast<T>(*acc),
                  [=](auto r, auto) { return begin <= r && r < end; });  // rows of the group
     }
   }
 
-  /// Visits from the group sizes: uneven ones from the seed, the second group empty, unless given.
+  /// Visits from the group sizes.
   template <class Host>
   void prepare(Host& host, Tiles t) {
-    std::vector<int> cuts{0, m};
-    for (int g = 1; g < groups; ++g) cuts.push_back(g == 2 ? cuts[2] : host.random(0, m));
-    for (std::size_t a = 0; a < cuts.size(); ++a) {
-      for (std::size_t b = a + 1; b < cuts.size(); ++b) {
-        if (cuts[b] < cuts[a]) std::swap(cuts[a], cuts[b]);
-      }
-    }
-    std::vector<int> split;
-    for (std::size_t g = 1; g < cuts.size(); ++g) split.push_back(cuts[g] - cuts[g - 1]);
-    const auto given = host.scalars("group_sizes", std::move(split));
-    if (given.size != groups) host.fail("group_sizes has one entry per group");
-    std::vector<int> starts{0};
-    for (int g = 0; g < groups; ++g) {
-      if (given[g] < 0) host.fail("group_sizes are not negative");
-      starts.push_back(starts.back() + given[g]);
-    }
-    if (starts.back() != m) host.fail("group_sizes add up to m");
+    auto starts = first_rows(host, m, {groups, before, all_groups});
     std::vector<int> visit_starts{0};
     std::vector<int> visits;
-    for (int i = 0; i < ceil_div(m, t[0]); ++i) {
-      const int first = i * t[0];
-      const int end = lesser(first + t[0], m);
+    first_block = lesser(starts.front(), m - 1) / t[0];
+    for (int first = first_block * t[0]; first == first_block * t[0] || first < starts.back();
+         first += t[0]) {
       for (int g = 0; g < groups; ++g) {
         const auto s = static_cast<std::size_t>(g);
-        if (greater(starts[s], first) < lesser(starts[s + 1], end)) visits.push_back(g);
+        if (greater(starts[s], first) < lesser(starts[s + 1], first + t[0])) visits.push_back(g);
       }
+      if (visits.empty()) visits.push_back(0);  // no group has a row
       visit_starts.push_back(static_cast<int>(visits.size()));
     }
     offsets = host.keep("offsets", std::move(starts));

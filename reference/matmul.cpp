@@ -31,16 +31,47 @@ Expected grad_w(const Tensor& x, const Tensor& dy, const Tensor& y) {
   return product_of(Matrix(xt::transpose(to_matrix(x))), masked(dy, y));
 }
 
-Expected grouped_matmul(const Tensor& x, const Tensor& w, const std::vector<int>& offsets) {
+Expected grouped_matmul(const Tensor& x, const Tensor& w, const std::vector<int>& offsets,
+                        Existing existing) {
   const Matrix rows = to_matrix(x);
   const xt::xarray<double> weights = to_xarray(w);
   Matrix value = xt::zeros<double>({rows.shape(0), weights.shape(2)});
   Matrix error = value;
+  if (existing.array != nullptr) value = to_matrix(*existing.array);
   for (std::size_t g = 0; g + 1 < offsets.size(); ++g) {
-    const Matrix part = xt::view(rows, xt::range(offsets[g], offsets[g + 1]));
+    const int first = offsets[g];
+    const int end = offsets[g + 1];
+    const Matrix part = xt::view(rows, xt::range(first, end));
     const Matrix weight = xt::view(weights, g);
-    xt::view(value, xt::range(offsets[g], offsets[g + 1])) = product(part, weight);
-    xt::view(error, xt::range(offsets[g], offsets[g + 1])) = product_error(part, weight);
+    Matrix o = product(part, weight);
+    Matrix off = product_error(part, weight);
+    if (existing.added) {
+      o += xt::view(value, xt::range(first, end));
+      off += kU32 * (xt::abs(o) + off);
+    }
+    xt::view(value, xt::range(first, end)) = o;
+    xt::view(error, xt::range(first, end)) = off;
+  }
+  return {to_tensor(value), to_tensor(error)};
+}
+
+Expected tgmm(const Tensor& x, const Tensor& y, const std::vector<int>& offsets,
+              const Tensor* existing) {
+  const Matrix left = to_matrix(x);
+  const Matrix right = to_matrix(y);
+  const std::size_t groups = offsets.size() - 1;
+  xt::xarray<double> value = xt::zeros<double>({groups, left.shape(1), right.shape(1)});
+  xt::xarray<double> error = value;
+  for (std::size_t g = 0; g < groups; ++g) {
+    const Matrix turned =
+        xt::transpose(Matrix(xt::view(left, xt::range(offsets[g], offsets[g + 1]))));
+    const Matrix part = xt::view(right, xt::range(offsets[g], offsets[g + 1]));
+    xt::view(value, g) = product(turned, part);
+    xt::view(error, g) = product_error(turned, part);
+  }
+  if (existing != nullptr) {
+    value += to_xarray(*existing);
+    error += kU32 * (xt::abs(value) + error);
   }
   return {to_tensor(value), to_tensor(error)};
 }

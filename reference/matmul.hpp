@@ -1,4 +1,4 @@
-// Oracles of matmul, matmul_relu, its gradients, grouped_matmul, split_matmul and split_sum.
+// Oracles of matmul, matmul_relu, its gradients, grouped_matmul, tgmm, split_matmul and split_sum.
 #pragma once
 
 #include "reference/tensor.hpp"
@@ -13,8 +13,18 @@ Expected matmul_relu(const Tensor& x, const Tensor& w);
 Expected grad_x(const Tensor& dy, const Tensor& y, const Tensor& w);
 /// x^T @ (dy where y > 0, else 0): x (m, k), dy, y (m, n).
 Expected grad_w(const Tensor& x, const Tensor& dy, const Tensor& y);
+/// What is there already: nothing, an array whose rows of no group stay, or one that is added to.
+struct Existing {
+  const Tensor* array = nullptr;
+  bool added = false;
+};
 /// Rows [offsets[g], offsets[g + 1]) of x (m, k) times w[g], w (groups, k, n).
-Expected grouped_matmul(const Tensor& x, const Tensor& w, const std::vector<int>& offsets);
+Expected grouped_matmul(const Tensor& x, const Tensor& w, const std::vector<int>& offsets,
+                        Existing existing);
+/// Rows [offsets[g], offsets[g + 1]) of x (m, k), transposed, times those of y (m, n), added to
+/// `existing` (groups, k, n) if there is one.
+Expected tgmm(const Tensor& x, const Tensor& y, const std::vector<int>& offsets,
+              const Tensor* existing);
 /// Columns [begin[s], begin[s + 1]) of x (m, k) times as many rows of y (k, n): parts (runs, m, n).
 Expected split_matmul(const Tensor& x, const Tensor& y, const std::vector<int>& begin);
 /// The sum over s of part[s], parts (parts, m, n).

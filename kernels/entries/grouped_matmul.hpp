@@ -7,7 +7,8 @@
 namespace tessera::kernels::entries {
 
 constexpr auto grouped_matmul = entry<GroupedMatmul>([](const auto& k, In in) {
-  return reference::grouped_matmul(in["x"], in["w"], values_of(k.offsets));
+  return reference::grouped_matmul(in["x"], in["w"], values_of(k.offsets),
+                                   {k.existing != 0 ? &in["existing"] : nullptr, k.existing == 2});
 });
 
 }  // namespace tessera::kernels::entries

@@ -19,6 +19,7 @@ pytest.importorskip("ejkernel")
 if not hasattr(pltpu, "repeat"):  # a name that JAX has dropped: copies of the whole, one after the other
     pltpu.repeat = lambda x, copies, axis: jnp.concatenate([x] * copies, axis)
 from ejkernel.kernels._pallas import tpu as theirs  # noqa: E402
+from ejkernel.kernels._pallas.tpu.grouped_matmul import _pallas_impl as grouped  # noqa: E402
 from ejkernel.kernels._xla.native_sparse_attention import native_sparse_attention  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
@@ -164,6 +165,23 @@ def test_grouped_matmul(tmp_path, sizes):
     out, *bytes_ = ours(
         tmp_path, "grouped_matmul", {"x": x, "w": w, "group_sizes": sizes}, m=512, n=384, k=256, groups=4, bm=128, bn=128, bk=128)
     compare(f"grouped_matmul, groups of {sizes.tolist()}", (out["o"], *bytes_), peers, 1e-4)
+
+
+@pytest.mark.parametrize("sizes", [(128, 128, 128, 128), (100, 156, 0, 256), (1, 2, 3, 506)])
+def test_transposed_grouped_matmul(tmp_path, sizes):
+    x, y, sizes = uniform(0, 512, 256), uniform(1, 512, 384), np.asarray(sizes, np.int32)
+    peers = simulated(lambda x, *a: grouped.transposed_grouped_matmul(x.T, *a), x, y, sizes)
+    out, *bytes_ = ours(tmp_path, "tgmm", {"x": x, "y": y, "group_sizes": sizes}, m=512, n=384, k=256, groups=4, bm=128, bn=128, bk=128)
+    compare(f"tgmm, groups of {sizes.tolist()}", (out["o"], *bytes_), peers, 1e-4)
+
+
+def test_a_shard_of_groups_into_an_existing_output(tmp_path):
+    x, w, there, sizes = uniform(0, 512, 256), uniform(1, 2, 256, 384), uniform(2, 512, 384), np.asarray((100, 30, 150, 232), np.int32)
+    peers = simulated(lambda x, w, sizes, there: grouped.grouped_matmul(x, w, sizes, group_offset=jnp.asarray(1, jnp.int32), existing_out=there), x, w, sizes, there)
+    out, *bytes_ = ours(
+        tmp_path, "grouped_matmul", {"x": x, "w": w, "group_sizes": sizes, "existing": there}, m=512, n=384, k=256, groups=2, before=1,
+        all_groups=4, existing=1, bm=128, bn=128, bk=128)
+    compare("grouped_matmul, groups 1 and 2 of [100, 30, 150, 232] into what is there", (out["o"], *bytes_), peers, 1e-4)
 
 
 def test_native_sparse_attention_is_that_of_their_xla_module(tmp_path):
