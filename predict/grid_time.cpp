@@ -90,7 +90,8 @@ bool by_wgmma(const GridWork& w) { return w.product_rows >= 64 && w.warps % 4 ==
 /// that.
 double registers_wanted(const GridWork& w) {
   const double threads = 32. * w.warps;
-  return 20 + 1.12 * static_cast<double>(w.accumulators + w.held_bytes / 4) / threads;
+  return 20 + 1.12 * (static_cast<double>(w.accumulators) + static_cast<double>(w.held_bytes) / 4) /
+                  threads;
 }
 
 /// Of a thread: lines through what ptxas gave these launches.

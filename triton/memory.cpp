@@ -385,8 +385,14 @@ void Memory::count_sectors(Instance& x, int site, const std::int64_t* addresses,
   if (first == n) return;
   const std::size_t storage = place(site, addresses[first], width).storage;
   Sectors& all = x.requested[static_cast<std::size_t>(site) * storages_.size() + storage].sectors;
-  FirstLevel* const l1 = of.kind == Site::Kind::load ? &x.l1 : nullptr;
-  for (const WarpLayout& l : of.layouts) all += sectors_of(l, addresses, mask, width, l1);
+  FirstLevel* kept = nullptr;
+  if (of.kind == Site::Kind::load) {
+    kept = &x.loaded;
+    x.stored.clear();
+  } else if (of.kind == Site::Kind::store) {
+    kept = &x.stored;
+  }
+  for (const WarpLayout& l : of.layouts) all += sectors_of(l, addresses, mask, width, kept);
 }
 
 void Memory::check_lanes(Instance& x, int site, const std::int64_t* addresses,

@@ -250,7 +250,8 @@ class Instance : public Exec {
   Accesses::Known knows;                  ///< epochs of programs that it has acquired
   std::vector<Requested> requested;       ///< by site, then storage
   Footprint* footprint = nullptr;         ///< where it is asked for
-  FirstLevel l1;                          ///< of the running program, where sectors are counted
+  FirstLevel loaded;                      ///< by the running program, where sectors are counted
+  FirstLevel stored;                      ///< since it last loaded
   std::int64_t effects = 0;               ///< stores, and atomics of whatever effect
   std::int64_t last_read = 0;             ///< address of the last load
   std::int64_t waits_for = 0;             ///< address of the last atomic that left memory as it was

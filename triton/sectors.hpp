@@ -4,9 +4,11 @@
 // An instruction of a warp asks for each sector that one of its lanes touches, once. Lanes that a
 // mask leaves out touch none; of a store, or a copy to shared memory, also those that hold what
 // another lane holds. Of what it asks for, the L2 is asked for what the L1 has not, which keeps
-// what the program's loads brought, and for all of stores, which are written through; copies of 16
-// bytes a lane to shared memory (cp.async.cg) go past the L1. Left out: atomics, what ptxas makes
-// of equal loads, what it spills, programs that share an SM, stores that the L1 puts together.
+// what the program's loads brought; copies of 16 bytes a lane to shared memory (cp.async.cg) go
+// past the L1. Stores are written through, to one sector together if the program loads nothing
+// between them. What is counted leaves the SM: on its way to the L2, reads of neighbouring SMs that
+// come at about the same time become one. Left out: atomics, what ptxas makes of equal loads, what
+// it spills, programs that share an SM.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +32,8 @@ struct WarpLayout {
   bool past_l1 = false;
 };
 
-/// The sectors that a program's loads have brought to the L1, which has room for all of them.
+/// The sectors that a program's loads have brought to the L1, which has room for all of them; or
+/// that a store has written.
 class FirstLevel {
  public:
   /// False if it was there.
@@ -57,7 +60,7 @@ struct Sectors {
 };
 
 /// `mask`: null: all. Addresses and mask by the row-major index of the element, of `width` bytes.
-/// `l1`: of a load; null: it keeps nothing.
+/// `l1`: null: nothing of it is there, and none put together.
 Sectors sectors_of(const WarpLayout& layout, const std::int64_t* addresses, const std::byte* mask,
                    std::int64_t width, FirstLevel* l1 = nullptr);
 

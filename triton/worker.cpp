@@ -35,7 +35,8 @@ void Worker::run(std::int64_t program) {
   instance_.epoch = 0;
   instance_.knows.clear();
   instance_.waits = 0;
-  instance_.l1.clear();
+  instance_.loaded.clear();
+  instance_.stored.clear();
   if (instance_.footprint != nullptr) footprint_.begin(program);
   for (std::size_t d = 0; d < 3; ++d) {
     ids_[d] = static_cast<int>(program % of_.launch.grid[d]);

@@ -54,7 +54,9 @@ std::string beside_counters(const LaunchResult& r, const nlohmann::json& counter
     ++agreement[fmt::format("{} sectors {}", names[i], same ? "exact" : "other")];
     text += fmt::format(" {} {}", names[i], of[i].sectors);
     if (!same) text += fmt::format(" (an H200: {})", counted);
-    const std::int64_t at_l2 = counters.at(i == 0 ? "l2_read_sectors" : "l2_write_sectors");
+    // What SMs were sent: of equal requests of neighbours the L2 gets one.
+    const std::int64_t at_l2 = i == 0 ? counters.at("l2_to_sm_bytes").get<std::int64_t>() / 32
+                                      : counters.at("l2_write_sectors").get<std::int64_t>();
     ++agreement[fmt::format("{} sectors at L2 {}", names[i],
                             at_l2 == of[i].of_l2 ? "exact" : "other")];
     text += fmt::format(", at L2 {}", of[i].of_l2);

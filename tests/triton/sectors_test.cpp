@@ -81,7 +81,14 @@ TEST_CASE("sectors: the L2 is asked for what the L1 has not", "[triton][sectors]
   CHECK(loaded(four_each(), 1 << 20) == 128);
   l1.clear();  // another program
   CHECK(loaded(four_each(), 0) == 128);
-  CHECK(sectors_of(four_each(), addresses(0, 4).data(), nullptr, 4).of_l2 == 128);  // of a store
+  // Of a store: what begins at no multiple of 32 bytes, its requests share a sector with the next.
+  WarpLayout apart = four_each();
+  apart.bytes = 4;
+  FirstLevel put_together;
+  CHECK(sectors_of(four_each(), addresses(0, 4).data(), nullptr, 4).of_l2 == 128);
+  const Sectors s = sectors_of(apart, addresses(4, 4).data(), nullptr, 4, &put_together);
+  CHECK(s.sectors > 129);
+  CHECK(s.of_l2 == 129);
 }
 
 TEST_CASE("sectors: another module's layouts, and what are none, are refused",

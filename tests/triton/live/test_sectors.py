@@ -67,12 +67,13 @@ def test_nothing_is_said_unasked():
     assert " a request" not in report.calls[0].text
 
 
-@pytest.mark.parametrize("kernel", [
-    "fla_core__chunk__chunk_abc_bwd_kernel_intra_K",  # a load in two layouts
-    "fla_core__chunk_delta_h__chunk_gated_delta_rule_fwd_kernel_h_blockdim64",  # a pipelined loop that copies to shared memory
-    "liger_kernel__group_norm___group_norm_backward_kernel",  # scalars
+@pytest.mark.parametrize("kernel, at_l2", [
+    ("fla_core__chunk__chunk_abc_bwd_kernel_intra_K", True),  # a load in two layouts
+    ("fla_core__chunk_delta_h__chunk_gated_delta_rule_fwd_kernel_h_blockdim64", True),  # a pipelined loop that copies to shared memory
+    ("flag_gems__softmax__softmax_kernel_inner", True),  # rows that begin anywhere, read twice
+    ("liger_kernel__group_norm___group_norm_backward_kernel", False),  # scalars
 ])
-def test_beside_an_h200(kernel, tmp_path):
+def test_beside_an_h200(kernel, at_l2, tmp_path):
     if not CORPUS.exists():
         pytest.skip(f"no {CORPUS}")
     counted = json.loads((CORPUS / "h200_counters.json").read_text())[kernel]
@@ -82,3 +83,6 @@ def test_beside_an_h200(kernel, tmp_path):
     lines = json.loads((tmp_path / "run.json").read_text())["traffic"]["lines"]
     assert sum(line.get("sectors", 0) for line in lines if line["read_bytes"]) == counted["load_sectors"]
     assert sum(line.get("sectors", 0) for line in lines if line["write_bytes"]) == counted["store_sectors"]
+    if at_l2:
+        assert 32 * sum(line.get("l2_sectors", 0) for line in lines if line["read_bytes"]) == counted["l2_to_sm_bytes"]
+        assert sum(line.get("l2_sectors", 0) for line in lines if line["write_bytes"]) == counted["l2_write_sectors"]
