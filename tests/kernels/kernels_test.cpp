@@ -410,6 +410,14 @@ TEST_CASE("closed forms hold over odd sizes and tiles", "[kernels]") {
       {"linear_attention_dkv",
        {{"len", "50"}, {"dk", "40"}, {"dv", "24"}, {"gate", "1"}, {"stateful", "1"}, {"bt", "8"}}},
       {"mla", {{"batch", "3"}, {"heads", "1"}, {"q_len", "100"}, {"causal", "0"}, {"bq", "16"}}},
+      {"ring_attention",
+       {{"devices", "3"},
+        {"heads", "6"},
+        {"bg", "6"},
+        {"rows", "16"},
+        {"head_dim", "24"},
+        {"causal", "0"},
+        {"missing", "50"}}},
       {"mla_absorbed", {{"batch", "4"}, {"heads", "7"}, {"q_len", "5"}, {"bq", "8"}}},
   };
   for (const auto& [name, settings] : table) {
