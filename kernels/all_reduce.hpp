@@ -48,8 +48,10 @@ struct AllReduce {
   TESSERA_FN void operator()(Env& env, X x, Out out, Slots sum, Slots arrived, Sems local,
                              Sems send, Sems recv, Freed freed) const {
     ring_barrier(env);
-    const int slot = ring_reduce(env, sum, arrived, send, recv, freed, [&](auto part, auto to) {
-      async_copy(x.slice(ds(part * rows, rows), ds(0, cols)), to, local).wait();
+    const auto ring = ring_ways(env.device_id(), devices, 1, rows);
+    const int slot = ring_reduce(ring, sum, arrived, send, recv, freed, [&](int distance, auto to) {
+      const auto from = ring.source(0, distance) * rows;
+      async_copy(x.slice(ds(from, rows), ds(0, cols)), to, local).wait();
     });
     const auto own = out.slice(ds(env.device_id() * rows, rows), ds(0, cols));
     async_copy(sum.slot(slot), own, local).wait();

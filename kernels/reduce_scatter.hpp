@@ -48,8 +48,10 @@ struct ReduceScatter {
   TESSERA_FN void operator()(auto& env, auto x, auto out, auto sum, auto arrived, auto local,
                              auto send, auto recv, auto freed) const {
     ring_barrier(env);
-    const int slot = ring_reduce(env, sum, arrived, send, recv, freed, [&](auto part, auto to) {
-      async_copy(x.slice(ds(part * rows, rows), ds(0, cols)), to, local).wait();
+    const auto ring = ring_ways(env.device_id(), devices, 1, rows);
+    const int slot = ring_reduce(ring, sum, arrived, send, recv, freed, [&](int distance, auto to) {
+      const auto from = ring.source(0, distance) * rows;
+      async_copy(x.slice(ds(from, rows), ds(0, cols)), to, local).wait();
     });
     async_copy(sum.slot(slot), out, local).wait();
   }

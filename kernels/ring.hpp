@@ -1,4 +1,5 @@
-// Steps that the collectives on a ring share: device d sends to d + 1 and hears from d - 1.
+// Steps that the collectives on a ring share: device d sends to d + 1 and hears from d - 1; both
+// ways round, half of the rows go so, and half from d + 1 to d - 1.
 #pragma once
 
 #include "sim/body/kernel.hpp"
@@ -18,11 +19,38 @@ constexpr const char* part_fault(Tiles t, int rows, int cols) {
                                       : "br and bc are rows and cols: a part lies in VMEM whole";
 }
 /// The same for the shards of a product of m x k and k x n and blocks of t[0], t[1] and t[2].
-constexpr const char* shard_fault(Tiles t, int m, int n, int k) {
-  if (m % 16 != 0) return "m is a multiple of 16";
+constexpr const char* shard_fault(Tiles t, int m, int n, int k, int ways) {
+  if (ways < 1 || ways > 2) return "ways is 1, or 2: both";
+  if (m % (16 * ways) != 0) return "m is a multiple of 16, both ways of 32";
   return t[0] == m && t[1] == n && t[2] == k
              ? nullptr
              : "bm, bn and bk are m, n and k: shards lie in VMEM whole";
+}
+
+/// One way around a ring, or both: which rows of a part go which way, from whom and to whom.
+template <class Me>
+struct RingWays {
+  Me me;
+  int devices;
+  int ways;
+  int rows;  ///< of a part
+
+  /// The device `distance` before this one on its way.
+  TESSERA_FN auto source(int way, int distance) const {
+    return ring_mod(me + (way == 0 ? -distance : distance), devices);
+  }
+  TESSERA_FN auto next(int way) const { return source(way, -1); }
+  TESSERA_FN int each() const { return rows / ways; }
+  TESSERA_FN int first(int way) const { return way * each(); }
+  /// What goes that way of a part that lies in VMEM.
+  template <class Ref>
+  TESSERA_FN auto half(const Ref& part, int way) const {
+    return part.slice(ds(first(way), each()), ds(0, part.cols));
+  }
+};
+template <class Me>
+TESSERA_FN RingWays<Me> ring_ways(Me me, int devices, int ways, int rows) {
+  return {me, devices, ways, rows};
 }
 
 /// An array of semaphores from its semaphore `first` on.
@@ -57,29 +85,36 @@ TESSERA_FN void ring_gather(auto& env, Out out, int rows, int cols, Send send, R
   }
 }
 
-/// Sums parts around the ring. `local(part, slot)` sets a slot to this device's own part; part p
-/// ends complete on device p, in the slot of `sum` whose number is returned. Two slots each for
-/// what is sent and what arrives; `freed` counts slots of the right neighbour that can be written
-/// again.
-template <class Slots, class Sems, class Freed, class Local>
-TESSERA_FN int ring_reduce(auto& env, Slots sum, Slots arrived, Sems send, Sems recv, Freed freed,
-                           Local local) {
+/// Sums parts around the ring. `local(distance, slot)` sets a slot to this device's own part, of
+/// each way's rows those of the device that is `distance` before it; part p ends complete on device
+/// p, in the slot of `sum` whose number is returned. Two slots each for what is sent and what
+/// arrives, two semaphores of each for each way; `freed` counts slots of the next device that can
+/// be written again.
+template <class Me, class Slots, class Sems, class Freed, class Local>
+TESSERA_FN int ring_reduce(const RingWays<Me>& ring, Slots sum, Slots arrived, Sems send, Sems recv,
+                           Freed freed, Local local) {
   using T = typename Slots::Element;
-  const int n = env.num_devices();
-  const auto me = env.device_id();
-  local(ring_mod(me - 1, n), sum.slot(0));
+  const int n = ring.devices;
+  local(1, sum.slot(0));
   for (int step = 0; step < n - 1; ++step) {
     const int slot = step % 2;
     const auto next = sum.slot(1 - slot);
-    if (step >= 2) semaphore_wait(freed, 1);
-    const auto copy = make_async_remote_copy(sum.slot(slot), arrived.slot(slot), send[slot],
-                                             recv[slot], ring_mod(me + 1, n));
-    copy.start();
-    local(ring_mod(me - 2 - step, n), next);
-    copy.wait_recv();
+    const auto copy = [&](int way) {
+      return make_async_remote_copy(ring.half(sum.slot(slot), way),
+                                    ring.half(arrived.slot(slot), way), send[2 * way + slot],
+                                    recv[2 * way + slot], ring.next(way));
+    };
+    for (int way = 0; way < ring.ways; ++way) {
+      if (step >= 2) semaphore_wait(freed[way], 1);
+      copy(way).start();
+    }
+    local(2 + step, next);
+    for (int way = 0; way < ring.ways; ++way) copy(way).wait_recv();
     *next = cast<T>(cast<float>(*next) + cast<float>(*arrived.slot(slot)));
-    if (step + 2 < n - 1) semaphore_signal(freed, 1, ring_mod(me - 1, n));
-    copy.wait_send();
+    for (int way = 0; way < ring.ways; ++way) {
+      if (step + 2 < n - 1) semaphore_signal(freed[way], 1, ring.source(way, 1));
+      copy(way).wait_send();
+    }
   }
   return (n - 1) % 2;
 }

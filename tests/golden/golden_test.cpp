@@ -157,7 +157,7 @@ TEST_CASE("bounds go with copies by DMA, between spaces and devices", "[golden][
   options.mesh = {kDevices};
   const Array shards = pattern({kDevices * 64, 256}, 7);
   const Array right = pattern({kDevices * 256, 128}, 5);
-  const RunResult gathered = run(kernels::AllGatherMatmul<float>{kDevices, 64, 128, 256},
+  const RunResult gathered = run(kernels::AllGatherMatmul<float>{kDevices, 64, 128, 256, 1},
                                  tiles(64, 128, 256), arrays(shards, right), options);
   REQUIRE(gathered.ok());
   for (std::int64_t i = 0; i < gathered.bounds[0].elems(); ++i)

@@ -83,8 +83,9 @@ void runs_on_cores_and_devices(const KernelHandle& kernel) {
   CHECK(spread.validation->passed);
 }
 
-/// On every mesh, under every schedule, from the smallest shards.
-void agrees_on_every_mesh(const KernelHandle& kernel) {
+/// On every mesh, under every schedule, from the smallest shards unless others are asked for.
+void agrees_on_every_mesh(const KernelHandle& kernel,
+                          const std::vector<std::pair<std::string, std::string>>& sizes) {
   for (const int devices : {2, 3, 4, 5, 13, 31, 64}) {
     if (!TESSERA_EVERY_CASE && devices > 5) break;
     std::optional<RunResult> first;
@@ -92,6 +93,7 @@ void agrees_on_every_mesh(const KernelHandle& kernel) {
       CAPTURE(devices, schedule);
       Request request;
       request.case_index = static_cast<int>(kernel.cases.size()) - 1;
+      request.assignments = sizes;
       request.device = default_device();
       request.devices = devices;
       request.options.mesh = {devices};
@@ -175,12 +177,34 @@ class OfKernel final : public Catch::ITestInvoker {
     add("it runs on two cores, and on several devices", runs_on_cores_and_devices);
     add("a dry run counts what a run counts", counts_dry_what_a_run_counts);
     if (on_a_mesh(kernel))
-      add("it agrees with its oracle on every mesh, under every schedule", agrees_on_every_mesh);
+      add("it agrees with its oracle on every mesh, under every schedule",
+          [](const KernelHandle& k) { agrees_on_every_mesh(k, {}); });
   }
   return true;
 }();
 
 }  // namespace
+
+TEST_CASE("both ways round a ring, products agree with their oracles on every mesh", "[kernels]") {
+  for (const char* name : {"all_gather_matmul", "matmul_reduce_scatter"}) {
+    CAPTURE(name);
+    const KernelHandle& kernel = builtin_kernels().find(name);
+    agrees_on_every_mesh(kernel, {{"ways", "2"}, {"m", "32"}});
+    // As many bytes over twice the links: the busiest of four devices has half of them.
+    std::int64_t busiest[2];
+    for (const int ways : {1, 2}) {
+      Request request;
+      request.device = default_device();
+      request.assignments = {{"ways", std::to_string(ways)}};
+      const Outcome outcome = kernel.run(request);
+      REQUIRE(outcome.result.ok());
+      busiest[ways - 1] = 0;
+      for (const auto& [link, bytes] : outcome.result.ledger().links())
+        busiest[ways - 1] = std::max(busiest[ways - 1], bytes);
+    }
+    CHECK(busiest[0] == 2 * busiest[1]);
+  }
+}
 
 TEST_CASE("every kernel has an aligned, a ragged and a degenerate case", "[kernels]") {
   for (const KernelHandle& kernel : builtin_kernels().all()) {
