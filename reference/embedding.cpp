@@ -1,5 +1,7 @@
 #include "reference/embedding.hpp"
 
+#include <cmath>
+
 #include "reference/xtensor_view.hpp"
 
 namespace tessera::reference {
@@ -39,6 +41,35 @@ Expected embedding_rows(const Tensor& table, const std::vector<int>& ids,
   Expected e{to_tensor(value), to_tensor(error)};
   e.value.shape = e.error.shape = {m, 1, rows.shape(1)};
   return e;
+}
+
+Expected embedding_rows_grad(const Tensor& dy, const std::vector<int>& ids,
+                             const std::vector<int>& starts, const std::vector<double>& weights,
+                             std::size_t n) {
+  const std::size_t d = dy.shape[2];
+  Expected table{{{n, 1, d}, std::vector<double>(n * d)}, {}};
+  table.error = table.value;
+  std::vector<double> terms(n);
+  const auto add = [&](std::size_t t, std::size_t row, double weight) {
+    const auto id = static_cast<std::size_t>(ids[t]);
+    ++terms[id];
+    for (std::size_t j = 0; j < d; ++j) {
+      table.value.values[id * d + j] += weight * dy.values[row * d + j];
+      table.error.values[id * d + j] += std::abs(weight * dy.values[row * d + j]);
+    }
+  };
+  for (std::size_t row = 0; row < dy.shape[0]; ++row) {
+    if (starts.empty()) {
+      add(row, row, 1);
+      continue;
+    }
+    const auto end = static_cast<std::size_t>(starts[row + 1]);
+    for (auto t = static_cast<std::size_t>(starts[row]); t < end; ++t)
+      add(t, row, weights.empty() ? 1. / (starts[row + 1] - starts[row]) : weights[t]);
+  }
+  // A part of a mean is rounded, and so are products; sums in any order.
+  for (std::size_t i = 0; i < n * d; ++i) table.error.values[i] *= kU32 * (terms[i / d] + 3);
+  return table;
 }
 
 }  // namespace tessera::reference

@@ -1,4 +1,5 @@
-// Oracle of embedding_rows: rows of a table by their numbers, as they are or their means.
+// Oracles of embedding_rows: rows of a table by their numbers, as they are or their means, and the
+// gradient by the table.
 #pragma once
 
 #include "reference/tensor.hpp"
@@ -10,5 +11,10 @@ namespace tessera::reference {
 /// ids the sum by them.
 Expected embedding_rows(const Tensor& table, const std::vector<int>& ids,
                         const std::vector<int>& starts, const std::vector<double>& weights);
+/// The gradient of that by the table, (n, 1, d), from dy (m, 1, d): each id adds its row of dy, by
+/// its weight or its part of the mean, to the row that it names.
+Expected embedding_rows_grad(const Tensor& dy, const std::vector<int>& ids,
+                             const std::vector<int>& starts, const std::vector<double>& weights,
+                             std::size_t n);
 
 }  // namespace tessera::reference

@@ -230,6 +230,52 @@ Expected rope(const Tensor& x, const Tensor& cosines, const Tensor& sines, bool 
   return o;
 }
 
+namespace {
+/// log sum exp of a row of logits, with their errors.
+struct LogSum {
+  double value = 0;
+  double error = 0;
+  double drift = 0;  ///< relative, of each exp less the maximum, and of their sum
+};
+LogSum log_sum_exp(const Row& s, const Row& e) {
+  const double top = *std::max_element(s.begin(), s.end());
+  const double range = top - *std::min_element(s.begin(), s.end());
+  double sum = 0;
+  for (const double v : s) sum += std::exp(v - top);
+  const double all = top + std::log(sum);
+  // The log of a sum of exps is off by no more than any term's exponent; terms are rescaled as the
+  // maximum rises, by factors whose exponents add up to the range at most. Any order of them.
+  const double worst = *std::max_element(e.begin(), e.end());
+  const double drift =
+      worst + kU32 * (static_cast<double>(s.size()) + 16 + 3 * (range + 2 * worst));
+  return {all, drift + 2 * kU32 * (std::abs(top) + std::log(sum) + std::abs(all)) + kTiny, drift};
+}
+
+/// ds @ w^T and x^T @ ds, where ds is off by `off`.
+std::vector<Expected> products_of(const Matrix& rows, const Matrix& columns, const Matrix& ds,
+                                  const Matrix& off) {
+  const Matrix columns_turned = xt::transpose(columns);
+  const Matrix rows_turned = xt::transpose(rows);
+  const Matrix most = xt::abs(ds) + off;
+  // What factors are off by, then the roundings of sums of products.
+  const Matrix by_x = product(off, xt::abs(columns_turned)) + product_error(most, columns_turned);
+  const Matrix by_w = product(xt::abs(rows_turned), off) + product_error(rows_turned, most);
+  return {{to_tensor(product(ds, columns_turned)), to_tensor(by_x)},
+          {to_tensor(product(rows_turned, ds)), to_tensor(by_w)}};
+}
+
+/// exp of a logit less its row's log sum exp, and what f32 is off by.
+struct Share {
+  double value;
+  double error;
+};
+Share share_of(double logit, double logit_error, double lse) {
+  const double exponent = logit - lse;
+  const double p = std::exp(exponent);
+  return {p, p * (std::expm1(logit_error + kU32 * std::abs(exponent)) + 2 * kU32)};
+}
+}  // namespace
+
 std::vector<Expected> cross_entropy(const Tensor& x, const Tensor& w,
                                     const std::vector<int>& labels) {
   const Matrix logits = product(to_matrix(x), to_matrix(w));
@@ -242,24 +288,79 @@ std::vector<Expected> cross_entropy(const Tensor& x, const Tensor& w,
   for (std::size_t i = 0; i < m; ++i) {
     const Row s = row_of(logits, i);
     const Row e = row_of(logits_error, i);
-    const double top = *std::max_element(s.begin(), s.end());
-    const double range = top - *std::min_element(s.begin(), s.end());
-    double sum = 0;
-    for (const double v : s) sum += std::exp(v - top);
-    const double all = top + std::log(sum);
-    // The log of a sum of exps is off by no more than any term's exponent; terms are rescaled as
-    // the maximum rises, by factors whose exponents add up to the range at most. Any order of them.
-    const double worst = *std::max_element(e.begin(), e.end());
-    const double off = worst + kU32 * (static_cast<double>(n) + 16 + 3 * (range + 2 * worst)) +
-                       2 * kU32 * (std::abs(top) + std::log(sum) + std::abs(all)) + kTiny;
-    lse.value.values[i] = all;
-    lse.error.values[i] = off;
+    const LogSum all = log_sum_exp(s, e);
+    lse.value.values[i] = all.value;
+    lse.error.values[i] = all.error;
     if (labels[i] < 0 || static_cast<std::size_t>(labels[i]) >= n) continue;
     const auto label = static_cast<std::size_t>(labels[i]);
-    loss.value.values[i] = all - s[label];
-    loss.error.values[i] = off + e[label] + 2 * kU32 * std::abs(all - s[label]);
+    loss.value.values[i] = all.value - s[label];
+    loss.error.values[i] = all.error + e[label] + 2 * kU32 * std::abs(all.value - s[label]);
   }
   return {loss, lse};
+}
+
+std::vector<Expected> kl_divergence(const Tensor& x, const Tensor& w, const Tensor& teacher_x,
+                                    const Tensor& teacher_w) {
+  const Matrix logits = product(to_matrix(x), to_matrix(w));
+  const Matrix logits_error = product_error(to_matrix(x), to_matrix(w));
+  const Matrix taught = product(to_matrix(teacher_x), to_matrix(teacher_w));
+  const Matrix taught_error = product_error(to_matrix(teacher_x), to_matrix(teacher_w));
+  const std::size_t m = logits.shape(0);
+  const std::size_t n = logits.shape(1);
+  const Tensor empty{{m, 1}, Row(m)};
+  Expected loss{empty, empty};
+  Expected lse{empty, empty};
+  Expected teacher_lse{empty, empty};
+  for (std::size_t i = 0; i < m; ++i) {
+    const LogSum student = log_sum_exp(row_of(logits, i), row_of(logits_error, i));
+    const LogSum teacher = log_sum_exp(row_of(taught, i), row_of(taught_error, i));
+    lse.value.values[i] = student.value;
+    lse.error.values[i] = student.error;
+    teacher_lse.value.values[i] = teacher.value;
+    teacher_lse.error.values[i] = teacher.error;
+    // Weights are quotients of exps and their sum, each off by the drift.
+    const double weight_off = std::expm1(2 * teacher.drift) +
+                              kU32 * (static_cast<double>(n) + 4);  // and a sum of products
+    double sum = 0;
+    double sum_error = 0;
+    for (std::size_t j = 0; j < n; ++j) {
+      const double p = std::exp(taught(i, j) - teacher.value);
+      const double apart = taught(i, j) - logits(i, j);
+      const double apart_error = taught_error(i, j) + logits_error(i, j) + kU32 * std::abs(apart);
+      sum += p * apart;
+      sum_error += p * (apart_error * (1 + weight_off) + weight_off * std::abs(apart));
+    }
+    loss.value.values[i] = sum + (student.value - teacher.value);
+    loss.error.values[i] =
+        sum_error + student.error + teacher.error +
+        3 * kU32 * (std::abs(sum) + sum_error + std::abs(student.value - teacher.value)) + kTiny;
+  }
+  return {loss, lse, teacher_lse};
+}
+
+std::vector<Expected> kl_divergence_grad(const Tensor& x, const Tensor& w, const Tensor& teacher_x,
+                                         const Tensor& teacher_w, const Tensor& lse,
+                                         const Tensor& teacher_lse, const Tensor& dloss,
+                                         double roundoff) {
+  const Matrix rows = to_matrix(x);
+  const Matrix columns = to_matrix(w);
+  const Matrix logits = product(rows, columns);
+  const Matrix logits_error = product_error(rows, columns);
+  const Matrix taught = product(to_matrix(teacher_x), to_matrix(teacher_w));
+  const Matrix taught_error = product_error(to_matrix(teacher_x), to_matrix(teacher_w));
+  Matrix ds = xt::zeros_like(logits);
+  Matrix off = xt::zeros_like(logits);
+  for (std::size_t i = 0; i < logits.shape(0); ++i) {
+    const double by = dloss.values[i];
+    for (std::size_t j = 0; j < logits.shape(1); ++j) {
+      const Share own = share_of(logits(i, j), logits_error(i, j), lse.values[i]);
+      const Share teacher = share_of(taught(i, j), taught_error(i, j), teacher_lse.values[i]);
+      const double error = (own.error + teacher.error) * std::abs(by);
+      ds(i, j) = (own.value - teacher.value) * by;
+      off(i, j) = error + (roundoff + 3 * kU32) * (std::abs(ds(i, j)) + error);
+    }
+  }
+  return products_of(rows, columns, ds, off);
 }
 
 std::vector<Expected> cross_entropy_grad(const Tensor& x, const Tensor& w,
@@ -275,25 +376,13 @@ std::vector<Expected> cross_entropy_grad(const Tensor& x, const Tensor& w,
     const auto label = static_cast<std::size_t>(labels[i]);
     if (labels[i] < 0 || label >= logits.shape(1)) continue;
     for (std::size_t j = 0; j < logits.shape(1); ++j) {
-      const double exponent = logits(i, j) - lse.values[i];
-      const double p = std::exp(exponent);
-      const double p_error =
-          p * (std::expm1(logits_error(i, j) + kU32 * std::abs(exponent)) + 2 * kU32);
-      const double less = j == label ? p - 1 : p;
-      ds(i, j) = less * dloss.values[i];
-      off(i, j) =
-          p_error * std::abs(dloss.values[i]) +
-          (roundoff + 3 * kU32) * (std::abs(ds(i, j)) + p_error * std::abs(dloss.values[i]));
+      const Share p = share_of(logits(i, j), logits_error(i, j), lse.values[i]);
+      const double error = p.error * std::abs(dloss.values[i]);
+      ds(i, j) = (j == label ? p.value - 1 : p.value) * dloss.values[i];
+      off(i, j) = error + (roundoff + 3 * kU32) * (std::abs(ds(i, j)) + error);
     }
   }
-  const Matrix columns_turned = xt::transpose(columns);
-  const Matrix rows_turned = xt::transpose(rows);
-  const Matrix most = xt::abs(ds) + off;
-  // What factors are off by, then the roundings of sums of products.
-  const Matrix by_x = product(off, xt::abs(columns_turned)) + product_error(most, columns_turned);
-  const Matrix by_w = product(xt::abs(rows_turned), off) + product_error(rows_turned, most);
-  return {{to_tensor(product(ds, columns_turned)), to_tensor(by_x)},
-          {to_tensor(product(rows_turned, ds)), to_tensor(by_w)}};
+  return products_of(rows, columns, ds, off);
 }
 
 }  // namespace tessera::reference

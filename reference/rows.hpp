@@ -35,8 +35,17 @@ Expected rope(const Tensor& x, const Tensor& cosines, const Tensor& sines, bool 
 /// former, both (m, 1).
 std::vector<Expected> cross_entropy(const Tensor& x, const Tensor& w,
                                     const std::vector<int>& labels);
-/// Of that loss, times dloss of each row, by x and by w, from its log sum exp: lse and dloss (m,
-/// 1). `roundoff`: of what exps, less the labels', are rounded to.
+/// KL(softmax(t) || softmax(s)) of each row of s = x @ w and t = teacher_x @ teacher_w, then log
+/// sum exp of s and of t, all (m, 1).
+std::vector<Expected> kl_divergence(const Tensor& x, const Tensor& w, const Tensor& teacher_x,
+                                    const Tensor& teacher_w);
+/// Of that, times dloss of each row, by x and by w, from both log sum exps; as below.
+std::vector<Expected> kl_divergence_grad(const Tensor& x, const Tensor& w, const Tensor& teacher_x,
+                                         const Tensor& teacher_w, const Tensor& lse,
+                                         const Tensor& teacher_lse, const Tensor& dloss,
+                                         double roundoff);
+/// Of cross_entropy's loss, times dloss of each row, by x and by w, from its log sum exp: lse and
+/// dloss (m, 1). `roundoff`: of what exps, less the labels', are rounded to.
 std::vector<Expected> cross_entropy_grad(const Tensor& x, const Tensor& w,
                                          const std::vector<int>& labels, const Tensor& lse,
                                          const Tensor& dloss, double roundoff);

@@ -4,7 +4,8 @@
 namespace tessera::cuda {
 
 static const Adds added([](std::vector<Instance>& to) {
-  add_instances<kernels::CrossEntropy, TileSizes<32, 128, 128>, TileSizes<8, 128, 128>>(to);
+  add_instances<kernels::CrossEntropy, TileSizes<32, 128, 128, 0>, TileSizes<8, 128, 128, 0>,
+                TileSizes<32, 128, 128, 128>>(to);
 });
 
 }  // namespace tessera::cuda

@@ -7,8 +7,13 @@
 namespace tessera::kernels::entries {
 
 constexpr auto cross_entropy_grad_x = entry<CrossEntropyGradX>([](const auto& k, In in) {
-  return reference::cross_entropy_grad(in["x"], in["w"], integers_of(in["labels"]), in["lse"],
-                                       in["dloss"], sum_roundoff(k))[0];
+  const auto both =
+      k.teacher != 0 ? reference::kl_divergence_grad(in["x"], in["w"], in["teacher_x"],
+                                                     in["teacher_w"], in["lse"], in["teacher_lse"],
+                                                     in["dloss"], sum_roundoff(k))
+                     : reference::cross_entropy_grad(in["x"], in["w"], integers_of(in["labels"]),
+                                                     in["lse"], in["dloss"], sum_roundoff(k));
+  return both[0];
 });
 
 }  // namespace tessera::kernels::entries

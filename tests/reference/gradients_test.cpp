@@ -7,6 +7,8 @@
 #include <random>
 
 #include "reference/attention.hpp"
+#include "reference/embedding.hpp"
+#include "reference/matmul.hpp"
 #include "reference/philox.hpp"
 #include "reference/recurrence.hpp"
 #include "reference/rows.hpp"
@@ -56,6 +58,33 @@ TEST_CASE("the gradient of softmax is that of its forward pass", "[reference]") 
   const Tensor dy = random_tensor({3, 5}, 2);
   const auto loss = [&](const Tensor& at) { return weighted(softmax(at).value, dy); };
   check_gradient(softmax_grad(dy, softmax(x).value).value.values, x, loss);
+}
+
+TEST_CASE("tgmm is the gradient of grouped_matmul by its right operands", "[reference]") {
+  const Tensor x = random_tensor({5, 3}, 1);
+  const Tensor w = random_tensor({3, 3, 2}, 2);
+  const Tensor dy = random_tensor({5, 2}, 3);
+  const std::vector<int> offsets{0, 2, 2, 5};
+  check_gradient(tgmm(x, dy, offsets, nullptr).value.values, w, [&](const Tensor& at) {
+    return weighted(grouped_matmul(x, at, offsets, {}).value, dy);
+  });
+}
+
+TEST_CASE("the gradients of embedded and pooled rows are those of their forward pass",
+          "[reference]") {
+  const Tensor table = random_tensor({4, 1, 3}, 1);
+  const std::vector<int> ids{3, 1, 3, 0, 3};
+  const auto check = [&](std::size_t m, const std::vector<int>& starts,
+                         const std::vector<double>& weights) {
+    const Tensor dy = random_tensor({m, 1, 3}, 2);
+    const auto loss = [&](const Tensor& at) {
+      return weighted(embedding_rows(at, ids, starts, weights).value, dy);
+    };
+    check_gradient(embedding_rows_grad(dy, ids, starts, weights, 4).value.values, table, loss);
+  };
+  check(5, {}, {});
+  check(3, {0, 3, 3, 5}, {});
+  check(3, {0, 1, 3, 5}, {0.5, 2, 0.25, -1, 3});
 }
 
 TEST_CASE("the gradients of a norm are those of its forward pass", "[reference]") {
@@ -295,6 +324,26 @@ TEST_CASE("the gradients of linear attention are those of its forward pass", "[r
       });
     }
   }
+}
+
+TEST_CASE("the gradients of a divergence from a teacher are those of its forward pass",
+          "[reference]") {
+  const Tensor x = random_tensor({4, 3}, 1);
+  const Tensor w = random_tensor({3, 5}, 2);
+  const Tensor teacher_x = random_tensor({4, 2}, 3);
+  const Tensor teacher_w = random_tensor({2, 5}, 4);
+  const Tensor dloss = random_tensor({4, 1}, 5);
+  const auto forward = kl_divergence(x, w, teacher_x, teacher_w);
+  for (const double loss : forward[0].value.values) CHECK(loss > 0);
+  for (const double loss : kl_divergence(x, w, x, w)[0].value.values) CHECK(std::abs(loss) < 1e-12);
+  const auto stated = kl_divergence_grad(x, w, teacher_x, teacher_w, forward[1].value,
+                                         forward[2].value, dloss, kU32);
+  check_gradient(stated[0].value.values, x, [&](const Tensor& at) {
+    return weighted(kl_divergence(at, w, teacher_x, teacher_w)[0].value, dloss);
+  });
+  check_gradient(stated[1].value.values, w, [&](const Tensor& at) {
+    return weighted(kl_divergence(x, at, teacher_x, teacher_w)[0].value, dloss);
+  });
 }
 
 TEST_CASE("the gradients of cross-entropy are those of its forward pass", "[reference]") {
