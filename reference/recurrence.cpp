@@ -46,59 +46,6 @@ std::vector<Expected> linear_recurrence(const Tensor& a, const Tensor& b, const 
   return {{to_tensor(h), to_tensor(h_error)}, {to_tensor(last), to_tensor(last_error)}};
 }
 
-std::vector<Expected> selective_scan(const Tensor& x, const Tensor& delta, const Tensor& a,
-                                     const Tensor& b, const Tensor& c, const Tensor& skip,
-                                     const Tensor* h0) {
-  const std::size_t len = x.shape[1];
-  const std::size_t d = x.shape[2];
-  const std::size_t states = a.shape[0];
-  Tensor y{x.shape, std::vector<double>(x.values.size())};
-  Tensor y_error = y;
-  Tensor last{{x.shape[0], states, d}, std::vector<double>(x.shape[0] * states * d)};
-  Tensor last_error = last;
-  const double pairs = std::log2(static_cast<double>(len)) + 8;
-  const auto terms = static_cast<double>(states) + 3;
-  for (std::size_t n = 0; n < x.shape[0]; ++n) {
-    for (std::size_t j = 0; j < d; ++j) {
-      std::vector<double> y_size(len);  // the same sums of magnitudes
-      for (std::size_t t = 0; t < len; ++t) {
-        const std::size_t at = (n * len + t) * d + j;
-        y.values[at] = skip.values[j] * x.values[at];
-        y_size[t] = std::abs(y.values[at]);
-      }
-      for (std::size_t i = 0; i < states; ++i) {
-        const std::size_t kept = (n * states + i) * d + j;
-        double h = h0 != nullptr ? h0->values[kept] : 0;
-        double size = std::abs(h);
-        double error = 0;
-        double slips = 0;  // of all factors
-        for (std::size_t t = 0; t < len; ++t) {
-          const std::size_t at = (n * len + t) * d + j;
-          const std::size_t of_state = (n * len + t) * states + i;
-          const double exponent = delta.values[at] * a.values[i * d + j];
-          const double decay = std::exp(exponent);
-          const double drive = delta.values[at] * b.values[of_state] * x.values[at];
-          h = decay * h + drive;
-          size = decay * size + std::abs(drive);
-          const double slip = (8 + 3 * std::abs(exponent)) * kU32;
-          slips += slip;
-          error = decay * error + slip * size;
-          const double most = (error + pairs * kU32 * size) * (1 + 2 * slips) + kTiny;
-          const double weight = c.values[of_state];
-          y.values[at] += weight * h;
-          y_size[t] += std::abs(weight) * size;
-          y_error.values[at] += std::abs(weight) * most * (1 + terms * kU32);
-          last_error.values[kept] = most;
-        }
-        last.values[kept] = h;
-      }
-      for (std::size_t t = 0; t < len; ++t)
-        y_error.values[(n * len + t) * d + j] += terms * kU32 * y_size[t] * 1.01 + kTiny;
-    }
-  }
-  return {{y, y_error}, {last, last_error}};
-}
-
 std::vector<Expected> wkv(const Tensor& k, const Tensor& v, const Tensor& w, const Tensor& u,
                           const Tensor* s0) {
   const std::size_t len = k.shape[0];

@@ -23,11 +23,31 @@ std::vector<Expected> complex_recurrence(const ComplexTensor& a, const ComplexTe
 /// h[t, n] = exp(delta[t] a[n]) h[t - 1, n] + delta[t] b[t, n] x[t] and y[t] = sum_n c[t, n] h[t,
 /// n]
 /// + skip x[t] of each column; x and delta (batch, len, d), a (states, d), b and c (batch, len,
-/// states), skip (1, d). Gives y, and h at the end (batch, states, d), which starts at h0 if there
-/// is one.
-std::vector<Expected> selective_scan(const Tensor& x, const Tensor& delta, const Tensor& a,
-                                     const Tensor& b, const Tensor& c, const Tensor& skip,
-                                     const Tensor* h0);
+/// states), skip (1, d).
+struct ScanInputs {
+  const Tensor& x;
+  const Tensor& delta;
+  const Tensor& a;
+  const Tensor& b;
+  const Tensor& c;
+  const Tensor& skip;
+  bool reverse = false;   ///< from the last step to the first
+  std::size_t block = 0;  ///< steps of a block
+};
+/// Gives y, h at the end (batch, states, d), which starts at h0 if there is one, and h as each
+/// block of steps finds it (batch, blocks, states, d).
+std::vector<Expected> selective_scan(const ScanInputs& in, const Tensor* h0);
+/// What its gradients take beside it: h as each block of steps finds it, the gradient of y, that of
+/// h at the end (none: 0), and how many columns a part of db and dc sums.
+struct ScanGradInputs {
+  const Tensor& starts;
+  const Tensor& dy;
+  const Tensor* dlast = nullptr;
+  std::size_t columns = 1;
+};
+/// Its gradients by x, delta, a (batch, states, d), b and c (parts, batch, len, states), skip
+/// (batch, 1, d) and h0 (batch, states, d).
+std::vector<Expected> selective_scan_grad(const ScanInputs& in, const ScanGradInputs& given);
 
 /// RWKV-4's weighted means of each column: k and v (len, batch, d), w and u (1, d). `s0` and the
 /// second result, (3, batch, d), are sums of what came before with v and without, times e^-p, and

@@ -450,6 +450,18 @@ TEST_CASE("closed forms hold over odd sizes and tiles", "[kernels]") {
         {"causal", "0"},
         {"missing", "50"}}},
       {"mla_absorbed", {{"batch", "4"}, {"heads", "7"}, {"q_len", "5"}, {"bq", "8"}}},
+      {"selective_scan",
+       {{"batch", "3"}, {"len", "50"}, {"d", "300"}, {"states", "5"}, {"keep", "1"}, {"bt", "8"}}},
+      {"selective_scan",
+       {{"len", "20"}, {"d", "100"}, {"stateful", "1"}, {"reverse", "1"}, {"keep", "1"}}},
+      {"selective_scan_grad",
+       {{"batch", "3"},
+        {"len", "50"},
+        {"d", "300"},
+        {"states", "5"},
+        {"stateful", "1"},
+        {"bt", "8"}}},
+      {"selective_scan_grad", {{"len", "20"}, {"d", "100"}, {"states", "3"}, {"reverse", "1"}}},
   };
   for (const auto& [name, settings] : table) {
     for (const bool gpu : {false, true}) {

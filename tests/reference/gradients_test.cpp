@@ -346,6 +346,54 @@ TEST_CASE("the gradients of a divergence from a teacher are those of its forward
   });
 }
 
+TEST_CASE("the gradients of a selective scan are those of its forward pass", "[reference]") {
+  const Tensor x = random_tensor({2, 5, 3}, 1);
+  Tensor delta = random_tensor({2, 5, 3}, 2);
+  for (double& e : delta.values) e = std::abs(e);
+  const Tensor a = random_tensor({2, 3}, 3);
+  const Tensor b = random_tensor({2, 5, 2}, 4);
+  const Tensor c = random_tensor({2, 5, 2}, 5);
+  const Tensor skip = random_tensor({1, 3}, 6);
+  const Tensor h0 = random_tensor({2, 2, 3}, 7);
+  const Tensor dy = random_tensor({2, 5, 3}, 8);
+  const Tensor dlast = random_tensor({2, 2, 3}, 9);
+  for (const bool reverse : {false, true}) {
+    CAPTURE(reverse);
+    const auto loss = [&](const ScanInputs& of, const Tensor& from) {
+      const auto results = selective_scan(of, &from);
+      return weighted(results[0].value, dy) + weighted(results[1].value, dlast);
+    };
+    const ScanInputs in{x, delta, a, b, c, skip, reverse, 2};
+    const Tensor starts = selective_scan(in, &h0)[2].value;
+    // Parts of one column each, and arrays of each sequence, are added up.
+    const auto of = selective_scan_grad(in, {starts, dy, &dlast, 1});
+    const auto added = [](const Tensor& parts, std::size_t count) {
+      std::vector<double> sum(parts.values.size() / count);
+      for (std::size_t i = 0; i < parts.values.size(); ++i) sum[i % sum.size()] += parts.values[i];
+      return sum;
+    };
+    check_gradient(of[0].value.values, x, [&](const Tensor& at) {
+      return loss({at, delta, a, b, c, skip, reverse, 2}, h0);
+    });
+    check_gradient(of[1].value.values, delta, [&](const Tensor& at) {
+      return loss({x, at, a, b, c, skip, reverse, 2}, h0);
+    });
+    check_gradient(added(of[2].value, 2), a, [&](const Tensor& at) {
+      return loss({x, delta, at, b, c, skip, reverse, 2}, h0);
+    });
+    check_gradient(added(of[3].value, 3), b, [&](const Tensor& at) {
+      return loss({x, delta, a, at, c, skip, reverse, 2}, h0);
+    });
+    check_gradient(added(of[4].value, 3), c, [&](const Tensor& at) {
+      return loss({x, delta, a, b, at, skip, reverse, 2}, h0);
+    });
+    check_gradient(added(of[5].value, 2), skip, [&](const Tensor& at) {
+      return loss({x, delta, a, b, c, at, reverse, 2}, h0);
+    });
+    check_gradient(of[6].value.values, h0, [&](const Tensor& at) { return loss(in, at); });
+  }
+}
+
 TEST_CASE("the gradients of cross-entropy are those of its forward pass", "[reference]") {
   const Tensor x = random_tensor({4, 3}, 1);
   const Tensor w = random_tensor({3, 5}, 2);
