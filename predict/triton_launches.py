@@ -346,7 +346,7 @@ def more_sweeps(seed):
 
 
 def all_of(seed):
-    """(the sweep that it is of, or "", kernel, settings) of each; of seeds up to 303 and 404, which were drawn first, without what was written later."""
+    """(the sweep that it is of, or "", kernel, settings) of each; of seeds up to 303, and 404, which were drawn first, without what was written later."""
     return [("", *x) for x in draw(seed)] + sweeps(seed) + (other_sweeps(seed) if seed > 303 else []) + (more_sweeps(seed) if seed > 404 else [])
 
 

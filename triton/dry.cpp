@@ -97,9 +97,15 @@ class Steps {
       }
       return;
     }
-    if (code_.notes[i].target != nullptr || op == "tt.map_elementwise" || op == "tt.turn" ||
-        op.starts_with("scf.") || op.starts_with("cf."))
+    if (op == "tt.map_elementwise" || op == "tt.turn") {
       need(read_by(i));
+    } else if (code_.notes[i].target != nullptr || op.starts_with("scf.") ||
+               op.starts_with("cf.")) {
+      // Scalars decide; vectors are what a loop's body hands on, or lets go of, at its end.
+      for (const Slot& s : read_by(i)) {
+        if (s.first == Type::Kind::scalar) needed_.insert(s);
+      }
+    }
   }
 
   void follow(std::size_t i) {

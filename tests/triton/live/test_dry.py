@@ -39,6 +39,22 @@ def rows_of_a_table(index, table, out, columns, BLOCK: tl.constexpr):
     tl.store(out + tl.program_id(0) * columns + i, tl.load(table + row * columns + i))
 
 
+@triton.jit
+def log_sums_of_products(x, w, out, V, K, ROWS: tl.constexpr, BLOCK: tl.constexpr):
+    r = tl.arange(0, ROWS)
+    i = tl.arange(0, BLOCK)
+    top = tl.full((ROWS,), float("-inf"), tl.float32)
+    total = tl.zeros((ROWS,), tl.float32)
+    for j in range(0, V, BLOCK):
+        acc = tl.zeros((ROWS, BLOCK), tl.float32)
+        for k in range(0, K, BLOCK):
+            acc = tl.dot(tl.load(x + r[:, None] * K + (k + i)[None, :]), tl.load(w + (j + i)[None, :] * K + (k + i)[:, None]), acc)
+        new = tl.maximum(top, tl.max(acc, 1))
+        total = total * tl.exp(top - new) + tl.sum(tl.exp(acc - new[:, None]), 1)
+        top = new
+    tl.store(out + r, top + tl.log(total))
+
+
 def dry_rows(kernel, rows):
     x, out = (DeviceArray.reserved((rows, COLUMNS)) for _ in range(2))
     with tessera.simulate_triton(dry=True) as report:
@@ -103,3 +119,12 @@ def test_a_row_whose_number_is_loaded_is_read_in_a_dry_run():
     with pytest.raises(tessera.KernelError, match="reads element .* of table"):
         with tessera.simulate_triton(dry=True):
             rows_of_a_table[(3,)](index, table, out, COLUMNS, BLOCK=1024)
+
+
+def test_what_loops_in_loops_hand_on_is_not_computed():
+    # w is stored to, so that none of its values are there; out is a row of it.
+    x, w = DeviceArray.reserved((16, 64)), DeviceArray.reserved((128, 64))
+    with tessera.simulate_triton(dry=True) as report:
+        log_sums_of_products[(1,)](x, w, w, 128, 64, ROWS=16, BLOCK=32)
+    read = sum(line["read_bytes"] for line in report.calls[0].json["traffic"]["lines"])
+    assert read == 4 * (16 * 64 * 4 + 128 * 64)
