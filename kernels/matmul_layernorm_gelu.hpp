@@ -8,17 +8,11 @@
 // possibly wider than the row: w's tail is zero, so the sum of h is exact; squares are masked.
 #pragma once
 
+#include "kernels/epilogue.hpp"
 #include "kernels/matmul_bytes.hpp"
 #include "sim/body/spec.hpp"
-#include "sim/ops/add.hpp"
 #include "sim/ops/cast.hpp"
 #include "sim/ops/dot.hpp"
-#include "sim/ops/erf.hpp"
-#include "sim/ops/mul.hpp"
-#include "sim/ops/reduce.hpp"
-#include "sim/ops/rsqrt.hpp"
-#include "sim/ops/sub.hpp"
-#include "sim/ops/where_at.hpp"
 
 namespace tessera::kernels {
 
@@ -77,16 +71,9 @@ struct MatmulLayernormGelu {
     *acc += dot(*x, *w);           // one FMA chain over all of k
     if (env.last(1)) {
       auto region = env.scope("epilogue");
-      const int columns = n;
-      const float inverse_n = 1.f / static_cast<float>(n);
-      // In place: a GPU's registers hold the accumulator and little else.
-      auto mean = row_sum(*acc) * inverse_n;  // (bm, 1)
-      *acc = where_at(
-          *acc - mean, [=](auto, auto c) { return c < columns; }, 0.f);  // (bm, bn)
-      auto variance = row_sum(*acc * *acc) * inverse_n;                  // (bm, 1)
-      *acc = *acc * rsqrt(variance + eps) * *gamma + *beta;              // z: (bm, bn)
-      *acc = *acc * 0.5f * (erf(*acc * 0.70710678f) + 1.f);              // (bm, bn)
-      *o = cast<T>(*acc);                                                // (bm, bn) T
+      LayerNorm{n, eps}(acc, gamma, beta);  // z: (bm, bn)
+      Gelu{}(acc);                          // (bm, bn)
+      *o = cast<T>(*acc);                   // (bm, bn) T
     }
   }
 };

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "reference/rows.hpp"
 #include "reference/xtensor_view.hpp"
 
 namespace tessera::reference {
@@ -9,6 +10,12 @@ namespace tessera::reference {
 namespace {
 Expected product_of(const Matrix& a, const Matrix& b) {
   return {to_tensor(product(a, b)), to_tensor(product_error(a, b))};
+}
+/// Matrix g of an array of them.
+Tensor matrix_of(const Tensor& of, std::size_t g) {
+  const std::size_t each = of.shape[1] * of.shape[2];
+  const auto first = of.values.begin() + static_cast<std::ptrdiff_t>(g * each);
+  return {{of.shape[1], of.shape[2]}, {first, first + static_cast<std::ptrdiff_t>(each)}};
 }
 Matrix masked(const Tensor& dy, const Tensor& y) {
   return Matrix(xt::where(to_matrix(y) > 0., to_matrix(dy), 0.));
@@ -32,7 +39,7 @@ Expected grad_w(const Tensor& x, const Tensor& dy, const Tensor& y) {
 }
 
 Expected grouped_matmul(const Tensor& x, const Tensor& w, const std::vector<int>& offsets,
-                        Existing existing) {
+                        Existing existing, const AfterProduct* after) {
   const Matrix rows = to_matrix(x);
   const xt::xarray<double> weights = to_xarray(w);
   Matrix value = xt::zeros<double>({rows.shape(0), weights.shape(2)});
@@ -43,8 +50,17 @@ Expected grouped_matmul(const Tensor& x, const Tensor& w, const std::vector<int>
     const int end = offsets[g + 1];
     const Matrix part = xt::view(rows, xt::range(first, end));
     const Matrix weight = xt::view(weights, g);
-    Matrix o = product(part, weight);
-    Matrix off = product_error(part, weight);
+    Expected result = product_of(part, weight);
+    if (after != nullptr) {
+      AfterProduct of_group = *after;
+      const Tensor v = of_group.v != nullptr ? matrix_of(*of_group.v, g) : Tensor{};
+      const Tensor bias = of_group.bias != nullptr ? matrix_of(*of_group.bias, g) : Tensor{};
+      if (of_group.v != nullptr) of_group.v = &v;
+      if (of_group.bias != nullptr) of_group.bias = &bias;
+      result = matmul_epilogue(to_tensor(part), to_tensor(weight), of_group);
+    }
+    Matrix o = to_matrix(result.value);
+    Matrix off = to_matrix(result.error);
     if (existing.added) {
       o += xt::view(value, xt::range(first, end));
       off += kU32 * (xt::abs(o) + off);

@@ -18,9 +18,11 @@ struct Existing {
   const Tensor* array = nullptr;
   bool added = false;
 };
-/// Rows [offsets[g], offsets[g + 1]) of x (m, k) times w[g], w (groups, k, n).
+struct AfterProduct;  // reference/rows.hpp
+/// Rows [offsets[g], offsets[g + 1]) of x (m, k) times w[g], w (groups, k, n), and what becomes of
+/// them: its v and bias are of groups too, (groups, k, n) and (groups, 1, n).
 Expected grouped_matmul(const Tensor& x, const Tensor& w, const std::vector<int>& offsets,
-                        Existing existing);
+                        Existing existing, const AfterProduct* after = nullptr);
 /// Rows [offsets[g], offsets[g + 1]) of x (m, k), transposed, times those of y (m, n), added to
 /// `existing` (groups, k, n) if there is one.
 Expected tgmm(const Tensor& x, const Tensor& y, const std::vector<int>& offsets,

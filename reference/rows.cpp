@@ -103,27 +103,82 @@ Normed normed(const Row& h, const Row& h_error, double eps, bool rms) {
 }
 }  // namespace
 
-Expected matmul_layernorm_gelu(const Tensor& x, const Tensor& w, const Tensor& gamma,
-                               const Tensor& beta, double eps) {
+namespace {
+/// f(z), and what f32 is off by where z is off by z_error.
+struct Activated {
+  double value;
+  double error;
+};
+Activated activated(Activation activation, double z, double z_error) {
+  switch (activation) {
+    case Activation::kNone:
+    case Activation::kSwiglu:
+      return {z, z_error};
+    case Activation::kRelu:
+      return {std::max(z, 0.), z_error};
+    case Activation::kGelu:
+      // |gelu'| <= 1.13; the rest is the rounding of its own five operations and of 1 / sqrt 2.
+      return {z * 0.5 * (1 + std::erf(z / std::sqrt(2.))),
+              1.13 * z_error + 8 * kU32 * std::abs(z) + kTiny};
+    case Activation::kGeluTanh: {
+      // Likewise; tanh's argument u is off by 7 roundings of it, and |u| sech^2 u <= 0.45.
+      const double u = std::sqrt(2 / std::acos(-1.)) * (z + 0.044715 * z * z * z);
+      return {z * 0.5 * (1 + std::tanh(u)), 1.13 * z_error + 8 * kU32 * std::abs(z) + kTiny};
+    }
+  }
+  return {};
+}
+}  // namespace
+
+Expected matmul_epilogue(const Tensor& x, const Tensor& w, const AfterProduct& after) {
   const Matrix a = to_matrix(x);
-  const Matrix b = to_matrix(w);
-  const Matrix h = product(a, b);
-  const Matrix h_error = product_error(a, b);
+  Matrix h = product(a, to_matrix(w));
+  Matrix h_error = product_error(a, to_matrix(w));
   Matrix value = xt::zeros_like(h);
   Matrix error = xt::zeros_like(h);
   for (std::size_t i = 0; i < h.shape(0); ++i) {
-    const Normed r = normed(row_of(h, i), row_of(h_error, i), eps, false);
-    for (std::size_t j = 0; j < h.shape(1); ++j) {
-      const double scaled = r.z[j] * gamma.values[j];
-      const double z = scaled + beta.values[j];
-      const double z_error =
-          r.error[j] * std::abs(gamma.values[j]) + kU32 * std::abs(scaled) + kU32 * std::abs(z);
-      value(i, j) = z * 0.5 * (1 + std::erf(z / std::sqrt(2.)));
-      // |gelu'| <= 1.13; the rest is the rounding of its own five operations and of 1 / sqrt 2.
-      error(i, j) = 1.13 * z_error + 8 * kU32 * std::abs(z) + kTiny;
+    for (std::size_t j = 0; after.bias != nullptr && j < h.shape(1); ++j) {
+      h(i, j) += after.bias->values[j];
+      h_error(i, j) += kU32 * (std::abs(h(i, j)) + h_error(i, j));
+    }
+    Row z = row_of(h, i);
+    Row z_error = row_of(h_error, i);
+    if (after.gamma != nullptr) {
+      const Normed r = normed(z, z_error, after.eps, false);
+      for (std::size_t j = 0; j < z.size(); ++j) {
+        const double gamma = after.gamma->values[j];
+        const double scaled = r.z[j] * gamma;
+        z[j] = scaled + after.beta->values[j];
+        z_error[j] = r.error[j] * std::abs(gamma) + kU32 * std::abs(scaled) + kU32 * std::abs(z[j]);
+      }
+    }
+    for (std::size_t j = 0; j < z.size(); ++j) {
+      const Activated o = activated(after.activation, z[j], z_error[j]);
+      value(i, j) = o.value;
+      error(i, j) = o.error;
+    }
+  }
+  if (after.activation == Activation::kSwiglu) {
+    const Matrix up = product(a, to_matrix(*after.v));
+    const Matrix up_error = product_error(a, to_matrix(*after.v));
+    for (std::size_t i = 0; i < h.shape(0); ++i) {
+      for (std::size_t j = 0; j < h.shape(1); ++j) {
+        // |(z logistic(z))'| <= 1.1; an exp, a sum and a quotient round. From z < -88 on the exp is
+        // infinite, and the result 0.
+        const double silu = value(i, j) / (1 + std::exp(-value(i, j)));
+        const double silu_error = 1.1 * error(i, j) + 3 * kU32 * std::abs(silu) + 0x1p-119;
+        value(i, j) = silu * up(i, j);
+        error(i, j) = silu_error * (std::abs(up(i, j)) + up_error(i, j)) +
+                      std::abs(silu) * up_error(i, j) + kU32 * std::abs(value(i, j)) + kTiny;
+      }
     }
   }
   return {to_tensor(value), to_tensor(error)};
+}
+
+Expected matmul_layernorm_gelu(const Tensor& x, const Tensor& w, const Tensor& gamma,
+                               const Tensor& beta, double eps) {
+  return matmul_epilogue(x, w, {Activation::kGelu, nullptr, nullptr, &gamma, &beta, eps});
 }
 
 std::vector<Expected> norm_rows(const Tensor& x, const Norm& norm) {

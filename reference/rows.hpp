@@ -13,6 +13,19 @@ Expected softmax_grad(const Tensor& dy, const Tensor& y);
 Expected matmul_layernorm_gelu(const Tensor& x, const Tensor& w, const Tensor& gamma,
                                const Tensor& beta, double eps);
 
+/// What becomes of a product x @ w: + bias (1, n), the layer norm by gamma and beta (1, n), then
+/// the activation; kSwiglu: z logistic(z) (x @ v), v (k, n). nullptr: not there.
+enum class Activation { kNone, kGelu, kGeluTanh, kSwiglu, kRelu };
+struct AfterProduct {
+  Activation activation = Activation::kNone;
+  const Tensor* v = nullptr;
+  const Tensor* bias = nullptr;
+  const Tensor* gamma = nullptr;
+  const Tensor* beta = nullptr;
+  double eps = 0;
+};
+Expected matmul_epilogue(const Tensor& x, const Tensor& w, const AfterProduct& after);
+
 /// What normalises rows beside gamma. Without beta it is an RMS norm: no mean is taken off.
 struct Norm {
   const Tensor& gamma;
