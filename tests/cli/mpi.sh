@@ -14,7 +14,7 @@ export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 # Open MPI's plug-ins never free what they allocate, and are unloaded before a suppression could name them.
 export ASAN_OPTIONS=detect_leaks=0
 failed=0
-for kernel in ring_all_gather reduce_scatter all_reduce all_to_all all_gather_matmul matmul_reduce_scatter halo_exchange matmul; do
+for kernel in ring_all_gather reduce_scatter all_reduce all_to_all all_gather_matmul matmul_reduce_scatter halo_exchange ring_attention matmul; do
   for schedule in "${schedules[@]}"; do
     ranks=${schedule#*/}
     run=("$tessera" run "$kernel" --devices 6 --case 1 --schedule "${schedule%/*}")
