@@ -32,14 +32,8 @@ constexpr std::int64_t with_sign(Word bits, int width) {
   return static_cast<std::int64_t>(bits << rest) >> rest;
 }
 
-/// What a suffix says: "s32", "f16x2", "pred".
-struct Type {
-  char kind = 'b';  ///< b, u, s: integers; f; t: tf32; h: bf16; e: e4m3; d: e5m2; p: a predicate
-  int width = 0;    ///< of an element
-  int pair = 1;     ///< elements
-  int bits() const { return width * pair; }
-  bool real() const { return kind == 'f' || kind == 'h' || kind == 'e' || kind == 'd'; }
-};
+}  // namespace
+
 std::optional<Type> type_of(std::string_view word) {
   static const std::map<std::string_view, Type> others = {
       {"pred", {'p', 1, 1}},   {"bf16", {'h', 16, 1}},  {"bf16x2", {'h', 16, 2}},
@@ -54,6 +48,8 @@ std::optional<Type> type_of(std::string_view word) {
   }
   return std::nullopt;
 }
+
+namespace {
 
 /// Rounded to odd, so that rounding to a narrower type is the only rounding.
 float odd(double x) {
@@ -73,7 +69,10 @@ double value(Word bits) {
                          std::conditional_t<sizeof(T) == 2, std::uint16_t, std::uint8_t>>>;
   return convert<double>(std::bit_cast<T>(static_cast<Bits>(bits)));
 }
-double real(Word bits, const Type& t) {
+
+}  // namespace
+
+double real(std::uint64_t bits, const Type& t) {
   switch (t.kind) {
     case 'h':
       return value<bf16>(bits);
@@ -87,6 +86,9 @@ double real(Word bits, const Type& t) {
                              : value<double>(bits);
   }
 }
+
+namespace {
+
 /// To nearest even; of f8 with saturation, which is all that cvt has.
 Word bits_of(double x, const Type& t) {
   const auto clamped = [&](double most) { return std::isnan(x) ? x : std::clamp(x, -most, most); };
@@ -343,13 +345,19 @@ void Assembly::statement(std::string_view text) {
     throw Refused(words[0] + ", which accesses memory");
   for (const std::string& each : split(rest, ',')) operands.push_back(operand(trimmed(each)));
   Step step = instruction(words, operands);
+  BoundStep bound = bound_step(words, operands);
   if (guard) {
+    bound = [bound = std::move(bound), at = guard->registers.at(0), no = guard->negated](
+                const Registers& before, const Registers& after, Bounds& b) {
+      if ((before[static_cast<std::size_t>(at)] != 0) != no) bound(before, after, b);
+    };
     step = [step = std::move(step), at = guard->registers.at(0),
             no = guard->negated](Registers& r) {
       if ((r[static_cast<std::size_t>(at)] != 0) != no) step(r);
     };
   }
   steps_.push_back(std::move(step));
+  bound_steps_.push_back(std::move(bound));
 }
 
 void Assembly::declare(std::string_view names) {

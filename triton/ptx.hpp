@@ -4,11 +4,18 @@
 // shifts, fields, prmt, lop3, shf, setp, selp, predicates, the .approx functions (here correctly
 // rounded), of integers of 8 to 64 bits, f16, bf16, f32, f64 and pairs of halves. Left out, and
 // refused by name: memory, branches, special registers, anything of several lanes.
+//
+// Another build has the same bits of all that is exact, and misses .approx functions by what the
+// PTX ISA 9.0 states of each. Bounds of floats in registers follow arithmetic by the mean value
+// theorem or, of monotone functions, by their values at both ends (ptx_bounds.cpp); integers that
+// are made of bits that may be others are refused by the instruction's name.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -24,6 +31,27 @@ struct Refused : std::runtime_error {
 /// Registers hold the low bits of a word; those above are zero.
 using Registers = std::vector<std::uint64_t>;
 
+/// What a suffix says: "s32", "f16x2", "pred".
+struct Type {
+  char kind = 'b';  ///< b, u, s: integers; f; t: tf32; h: bf16; e: e4m3; d: e5m2; p: a predicate
+  int width = 0;    ///< of an element
+  int pair = 1;     ///< elements
+  int bits() const { return width * pair; }
+  bool real() const { return kind == 'f' || kind == 'h' || kind == 'e' || kind == 'd'; }
+};
+std::optional<Type> type_of(std::string_view word);
+/// What the low bits are as a float of that type.
+double real(std::uint64_t bits, const Type& t);
+
+/// How far another build's floats in a register may be, the lowest first; of floats of that type.
+struct Bound {
+  std::array<double, 2> off{};
+  char kind = 'f';
+  int width = 32;
+  bool exact() const { return off[0] == 0 && off[1] == 0; }
+};
+using Bounds = std::vector<Bound>;
+
 class Assembly {
  public:
   /// `named`: the registers that $0, $1, ... stand for. Throws Refused.
@@ -32,6 +60,15 @@ class Assembly {
   int registers() const { return registers_; }
   void run(Registers& r) const {
     for (const auto& step : steps_) step(r);
+  }
+  /// The same with bounds. Throws Refused where nothing can be said.
+  void run(Registers& r, Bounds& bounds) const {
+    Registers before;
+    for (std::size_t i = 0; i < steps_.size(); ++i) {
+      before = r;
+      steps_[i](r);
+      bound_steps_[i](before, r, bounds);
+    }
   }
 
  private:
@@ -44,17 +81,21 @@ class Assembly {
     int second = -1;       ///< of a pair of predicates "p|q"
   };
   using Step = std::function<void(Registers&)>;
+  using BoundStep = std::function<void(const Registers& before, const Registers& after, Bounds&)>;
 
   void statement(std::string_view text);
   void declare(std::string_view names);
   Operand operand(std::string_view text) const;
   int register_named(std::string_view name) const;
   Step instruction(const std::vector<std::string>& words, const std::vector<Operand>& operands);
+  static BoundStep bound_step(const std::vector<std::string>& words,
+                              const std::vector<Operand>& operands);
 
   std::vector<std::map<std::string, int, std::less<>>> scopes_;
   std::vector<int> named_;
   int registers_ = 0;
   std::vector<Step> steps_;
+  std::vector<BoundStep> bound_steps_;
 };
 
 }  // namespace tessera::triton::ptx

@@ -2,6 +2,7 @@
 #include <bit>
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <random>
 
 #include "memory_model/dtype.hpp"
 #include "tests/triton/ttir.hpp"
@@ -174,6 +175,119 @@ TEST_CASE("inline assembly takes elements in packs", "[triton][ptx]") {
                              DType::i32, {8}),
                       Catch::Contains("tt.elementwise_inline_asm: of bar.sync"));
   }
+}
+
+namespace {
+
+Ran bounded_asm(const std::string& text, const std::string& constraints, int pack,
+                const std::vector<Array>& in, DType out) {
+  RunOptions options;
+  options.error_model = ErrorModel{};
+  return run_op("tt.elementwise_inline_asm",
+                "asm_string = \"" + text + "\", constraints = \"" + constraints +
+                    "\", packed_element = " + std::to_string(pack) + " : i32, pure = true",
+                in, out, in[0].shape(), "", options);
+}
+
+}  // namespace
+
+TEST_CASE("PTX: bounds hold for functions that miss by as much as is stated", "[triton][bounds]") {
+  std::mt19937 random(3);
+  std::uniform_real_distribution<double> any(-1, 1);
+  const Array x = array_of(DType::f32, {64}, [&](auto) { return 3 * any(random); });
+  const Array y = array_of(DType::f32, {64}, [&](auto) { return any(random); });
+  // Values between, of f32, as a GPU that misses each function by `miss` of what is stated has
+  // them.
+  struct Program {
+    const char* text;
+    DType out;
+    std::function<double(double x, double y, const std::function<double(double, double)>& miss)> f;
+    double far = 64;  ///< of what is stated, and found
+  };
+  const auto f32_of = [](double v) { return static_cast<double>(static_cast<float>(v)); };
+  const Program programs[] = {
+      {"{ .reg .f32 t; ex2.approx.ftz.f32 t, $1; fma.rn.f32 $0, t, $2, t; }", DType::f32,
+       [&](double a, double b, auto& miss) {
+         const double t = f32_of(miss(std::exp2(a), std::exp2(a) * 0x1p-22));
+         return f32_of(t * b + t);
+       }},
+      {"{ .reg .f32 t, u; tanh.approx.f32 t, $1; sub.rn.f32 u, t, $2; rcp.approx.ftz.f32 $0, u; }",
+       DType::f32,
+       [&](double a, double b, auto& miss) {
+         const double t = f32_of(miss(std::tanh(a), std::tanh(a) * 0x1p-11));
+         const double u = f32_of(t - b);
+         return f32_of(miss(1 / u, 0x1p-23 / u));
+       }},
+      {"{ .reg .f32 t; sin.approx.f32 t, $1; max.f32 t, t, $2; neg.f32 $0, t; }", DType::f32,
+       [&](double a, double b, auto& miss) {
+         return -std::max(f32_of(miss(std::sin(a), std::exp2(-20.5))), b);
+       }},
+      {"{ .reg .f32 t; abs.f32 t, $1; lg2.approx.f32 t, t; div.full.f32 $0, $2, t; }", DType::f32,
+       [&](double a, double b, auto& miss) {
+         const double l = std::log2(std::fabs(a));
+         const bool near = std::fabs(a) > 0.5 && std::fabs(a) < 2;
+         const double t = f32_of(miss(l, near ? 0x1p-22 : 0x1p-22 * l));
+         return f32_of(miss(b / t, b / t * 0x1p-22));
+       }},
+      {"{ .reg .f32 t; abs.f32 t, $1; rsqrt.approx.ftz.f32 t, t; cvt.rn.bf16.f32 $0, t; }",
+       DType::bf16,
+       [&](double a, double, auto& miss) {
+         const double r = 1 / std::sqrt(std::fabs(a));
+         return static_cast<double>(
+             convert<float>(convert<bf16>(static_cast<float>(miss(r, r * std::exp2(-22.9))))));
+       },
+       0x1p17}};
+  for (const Program& p : programs) {
+    const Ran r = bounded_asm(p.text, "=r,r,r", 1, {x, y}, p.out);
+    INFO(p.text << r.text());
+    REQUIRE(r.ok());
+    const Array& bounds = r.result.run.bounds.at(2);
+    double closest = 1e9;
+    bool beyond = false;
+    for (int i = 0; i < 64; ++i) {
+      const double ours = r.out(2).at(i);
+      double farthest = 0;
+      for (int trial = 0; trial < 50; ++trial) {
+        const std::function<double(double, double)> within = [&](double exact, double off) {
+          return exact + 0.99 * off * any(random);
+        };
+        farthest = std::max(farthest, std::fabs(p.f(x.at(i), y.at(i), within) - ours));
+      }
+      REQUIRE(farthest <= bounds.at(i));
+      if (farthest > 0) closest = std::min(closest, bounds.at(i) / farthest);
+      const std::function<double(double, double)> far = [&](double exact, double off) {
+        return exact + (exact < 0 ? -1 : 1) * p.far * std::fabs(off);
+      };
+      beyond = beyond || std::fabs(p.f(x.at(i), y.at(i), far) - ours) > bounds.at(i);
+    }
+    REQUIRE(beyond);
+    // The bound is of what may happen, where bf16 does not round it away.
+    if (p.out == DType::f32) REQUIRE(closest < 20);
+  }
+}
+
+TEST_CASE("PTX: what is exact has no bounds, and bits that may be others are refused",
+          "[triton][bounds]") {
+  const Array x = array_of(DType::f32, {64}, [](auto i) { return double(i) / 8; });
+  const Ran exact = bounded_asm("{ .reg .b32 t; shl.b32 t, $1, 1; shr.b32 $0, t, 1; }", "=r,r", 1,
+                                {x}, DType::f32);
+  INFO(exact.text());
+  REQUIRE(exact.ok());
+  for (int i = 0; i < 64; ++i) REQUIRE(exact.result.run.bounds.at(1).at(i) == 0);
+  const Ran bits =
+      bounded_asm("{ .reg .b32 t; ex2.approx.f32 t, $1; shl.b32 t, t, 1; shr.b32 $0, t, 1; }",
+                  "=r,r", 1, {x}, DType::f32);
+  REQUIRE(!bits.ok());
+  REQUIRE(bits.text().find("inline PTX: shl.b32 of bits that may be others") != std::string::npos);
+  const Ran other = bounded_asm("ex2.approx.f32 $0, $1;", "=r,r", 1, {x}, DType::i32);
+  REQUIRE(!other.ok());
+  REQUIRE(other.text().find("gives bits of another type") != std::string::npos);
+  // Two halves in a register keep a bound each.
+  const Array h = array_of(DType::f16, {64}, [](auto i) { return double(i % 5) / 8; });
+  const Ran pairs = bounded_asm("tanh.approx.f16x2 $0, $1;", "=r,r", 2, {h}, DType::f16);
+  INFO(pairs.text());
+  REQUIRE(pairs.ok());
+  for (int i = 0; i < 64; ++i) REQUIRE(pairs.result.run.bounds.at(1).at(i) >= std::exp2(-10.987));
 }
 
 }  // namespace tessera::triton

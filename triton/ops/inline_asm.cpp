@@ -3,6 +3,7 @@
 // Elements of less than 32 bits that one run of the assembly takes are packed into registers of 32,
 // the first one lowest. What a run reads of undefined elements makes all that it gives undefined.
 #include <algorithm>
+#include <cmath>
 
 #include "program/rules.hpp"
 #include "sim/numerics/op_state.hpp"
@@ -19,7 +20,17 @@ struct Packed {
   Operand where;
   std::int64_t width = 4;     ///< bytes of an element
   std::int64_t together = 1;  ///< elements in a register
+  DType dtype = DType::i32;
 };
+
+/// What bounds in a register are of: floats of this type, or none that have any.
+ptx::Bound bound_of(DType d) {
+  return {.off = {},
+          .kind = d == DType::bf16                     ? 'h'
+                  : d == DType::f16 || d == DType::f32 ? 'f'
+                                                       : 'b',
+          .width = static_cast<int>(bit_width(d))};
+}
 
 std::vector<std::string> constraints_of(const std::string& text) {
   std::vector<std::string> all;
@@ -35,6 +46,20 @@ std::vector<std::string> constraints_of(const std::string& text) {
   return all;
 }
 
+/// Of `some` elements from e on, of n.
+void keep_bounds(Vector& to, const ptx::Bound& bound, const Packed& k, std::int64_t e,
+                 std::int64_t some, std::int64_t n) {
+  if (bound.exact()) return;
+  const ptx::Bound wanted = bound_of(k.dtype);
+  if (bound.kind != wanted.kind || bound.width != wanted.width || some > 2)
+    fail_bounds_of("of inline PTX that gives bits of another type");
+  if (!to.bound) to.bound = no_bounds(n);
+  for (std::int64_t j = 0; j < some; ++j) {
+    const auto off = static_cast<float>(bound.off[static_cast<std::size_t>(j)]);
+    floats(to.bound)[e + j] = std::nextafter(off, INFINITY);
+  }
+}
+
 void plan_inline_asm(Planner& p, const Operation& op) {
   const std::int64_t pack = p.integer(op, "packed_element");
   if (op.results.empty() || pack < 1) p.refuse(op);
@@ -45,6 +70,7 @@ void plan_inline_asm(Planner& p, const Operation& op) {
     if (elements(t) != n) p.refuse(op);
     Packed k;
     k.width = register_bytes(t.dtype);
+    k.dtype = t.dtype;
     k.together = std::min(pack, std::max<std::int64_t>(1, 4 / k.width));
     if (pack % k.together != 0) p.unsupported(op, "of elements that fill no registers");
     k.where = place(p, value);
@@ -81,7 +107,8 @@ void plan_inline_asm(Planner& p, const Operation& op) {
     if (k.where.tensor) p.read(k.where.slot);
   }
   p.emit([=](Exec& x) {
-    if (op_state.error_model != nullptr) fail_bounds_of("of inline PTX");
+    const bool bounded = op_state.error_model != nullptr;
+    ptx::Bounds bounds(bounded ? static_cast<std::size_t>(assembly->registers()) : 0);
     std::vector<Vector> from;
     std::vector<Vector> to;
     for (const Packed& k : in) from.push_back(k.where.get(x));
@@ -99,16 +126,28 @@ void plan_inline_asm(Planner& p, const Operation& op) {
         if (poison == 0) poison = from[i].first_poison(first, last - first);
         for (std::int64_t e = first; e < first + pack; e += k.together) {
           const std::int64_t some = std::clamp<std::int64_t>(last - e, 0, k.together);
-          std::memcpy(&r[static_cast<std::size_t>(named[next++])],
-                      from[i].data.bytes() + e * k.width, static_cast<std::size_t>(some * k.width));
+          const auto at = static_cast<std::size_t>(named[next++]);
+          std::memcpy(&r[at], from[i].data.bytes() + e * k.width,
+                      static_cast<std::size_t>(some * k.width));
+          if (!bounded) continue;
+          bounds[at] = bound_of(k.dtype);
+          for (std::int64_t j = 0; j < some && from[i].bound; ++j) {
+            if (j > 1) fail_bounds_of("of inline PTX on so many numbers in a register");
+            bounds[at].off[static_cast<std::size_t>(j)] = from[i].bounds()[e + j];
+          }
         }
       }
-      assembly->run(r);
+      try {
+        bounded ? assembly->run(r, bounds) : assembly->run(r);
+      } catch (const ptx::Refused& why) {
+        fail_bounds_of(std::string("of inline PTX: ") + why.what());
+      }
       next = 0;
       for (std::size_t i = 0; i < out.size(); ++i) {
         const Packed& k = out[i];
         for (std::int64_t e = first; e < first + pack; e += k.together) {
           const std::int64_t some = std::clamp<std::int64_t>(last - e, 0, k.together);
+          if (bounded) keep_bounds(to[i], bounds[next], k, e, some, n);
           std::memcpy(to[i].data.bytes() + e * k.width, &r[next++],
                       static_cast<std::size_t>(some * k.width));
         }
@@ -120,6 +159,7 @@ void plan_inline_asm(Planner& p, const Operation& op) {
     for (std::size_t i = 0; i < out.size(); ++i)
       out[i].where.set(x, std::move(to[i]), out[i].width);
   });
+  p.carries_bounds();
 }
 
 }  // namespace
