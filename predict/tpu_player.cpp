@@ -440,8 +440,9 @@ class Player {
     return (*w != 0) != d.guard_negated;
   }
 
-  /// Runs a bundle; gives where to branch, or -1. A branch in the delay of a taken one does
-  /// nothing.
+  /// Runs a bundle; gives where to branch, or -1. In the delay of a taken one a branch does
+  /// nothing, nor does what takes flags back: behind a loop of a v7x these stand so close to its
+  /// end that they would take them from copies that have begun.
   int bundle(int at, bool in_delay) {
     const std::vector<Decoded>& slots = code_[static_cast<std::size_t>(at)];
     phis_.clear();
@@ -452,7 +453,7 @@ class Player {
     int target = -1;
     for (const Decoded& d : slots) {
       if (d.act == Kind::phi || d.act == Kind::nothing) continue;
-      if (d.act == Kind::branch && in_delay) continue;
+      if (in_delay && (d.act == Kind::branch || d.act == Kind::flag_set)) continue;
       const std::optional<bool> yes = acts(d);
       if (!yes && d.result < 0 && d.act != Kind::halt && d.act != Kind::store)
         fail(at, "whether " + d.slot->op +

@@ -30,7 +30,8 @@ Planner::Planner(const Module& module, const RuleTable& rules, Program& program)
       places_(module.values.size()),
       uses_(module.values.size()),
       roots_(module.values.size(), -1),
-      unit_values_(module) {}
+      unit_values_(module),
+      unit_masks_(module) {}
 
 Here Planner::here(const Operation& op) const {
   const Location& l = module_.locations[static_cast<std::size_t>(op.location)];
@@ -1100,6 +1101,8 @@ void Planner::note_units(const Operation& op, std::size_t step) {
   KnownValues found = known;
   found.constant = [&](int v) { return unit_values_.constant(v, known); };
   found.bits = [&](int v) { return unit_values_.bits(v, known); };
+  found.computed = [&](int v) { return unit_masks_.computed(v); };
+  found.mixed = [&](int v, DType of) { return unit_masks_.mixed(v, of); };
   UnitOp unit{
       .step = step, .reads = op.operands, .makes = op.results, .rows = {}, .location = op.location};
   // There and back again: the compiler leaves both out.
@@ -1115,6 +1118,7 @@ void Planner::note_units(const Operation& op, std::size_t step) {
   const bool back = there != code_->units.end();
   if (back) there->rows.clear();
   const std::optional<int> same = back ? std::nullopt : unit_values_.note(op, known);
+  unit_masks_.note(op, found);
   if (same) unit.reads = *same < 0 ? std::vector<int>{} : std::vector<int>{*same};
   for (const auto& [row, times] : back || same ? UnitRows() : unit_rows(module_, op, found)) {
     const auto [it, fresh] =

@@ -1,6 +1,7 @@
 #include "program/units.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 namespace tessera::program {
 
@@ -202,6 +203,7 @@ class Uses {
         row += std::string(" ") + type_name(type(v).dtype);
       result = true;
     }
+    if (result) times = part(times, computed());
     if (divides_by_power() && known_.bits(op_.operands[0])) {
       // A shift, or a mask.
       const bool rest = named("remsi") || named("remui");
@@ -226,8 +228,26 @@ class Uses {
       // Masks are of registers of the compared type.
       times = 1;
       for (const int v : op_.operands) times = std::max(times, registers(v));
+      if (const auto mixed = known_.mixed(op_.results[0], vector.dtype))
+        times = part(times, *mixed);
     }
     add(row, times);
+  }
+
+  static std::int64_t part(std::int64_t of, double times) {
+    constexpr double kRounding = 1e-9;
+    return std::llround(std::ceil(static_cast<double>(of) * times - kRounding));
+  }
+  /// Of the result's registers those that are no constants.
+  double computed() const {
+    if (!op_.name.starts_with("arith.") && !op_.name.starts_with("math.")) return 1;
+    if (op_.name == "arith.select")
+      if (const auto mixed = known_.mixed(op_.operands[0], type(op_.results[0]).dtype))
+        return *mixed;
+    double most = 0;
+    for (const int v : op_.operands)
+      if (type(v).kind == Type::Kind::vector) most = std::max(most, known_.computed(v));
+    return most;
   }
 
   /// Of the constant that a product multiplies by: how many powers of two, added and subtracted, it
@@ -532,6 +552,12 @@ class Uses {
 }  // namespace
 
 std::int64_t registers_of(const Shape& shape, DType dtype) { return tiles_of(shape, dtype).all(); }
+
+std::int64_t register_extent(const Shape& shape, int dim, DType dtype) {
+  if (dim + 2 < shape.rank) return 1;
+  if (dim + 2 == shape.rank) return rows_of(dtype);
+  return shape.rank == 1 || shape[dim - 1] == 1 ? kLanes * kSublanes : kLanes;
+}
 
 bool lies_down(const Module& module, const Operation& op, const KnownValues& known) {
   if (op.results.size() != 1 || op.operands.empty() || !op.regions.empty()) return false;

@@ -22,6 +22,9 @@ namespace tessera::program {
 /// Registers of 8 x 128 words that a vector takes; a mask those of 32-bit values.
 std::int64_t registers_of(const Shape& shape, DType dtype);
 
+/// Elements of a register along a dim of such a vector.
+std::int64_t register_extent(const Shape& shape, int dim, DType dtype);
+
 /// What is known of a value while ops are planned.
 struct KnownValues {
   std::function<bool(int)> repeats;  ///< a vector that repeats one scalar
@@ -30,6 +33,10 @@ struct KnownValues {
   std::function<bool(int)> down;  ///< a vector of one dim whose elements lie down the sublanes
   /// Bits that hold an integer which is never negative.
   std::function<std::optional<int>(int)> bits = [](int) { return std::nullopt; };
+  /// Of a vector's registers those that are no constants, a part of 1.
+  std::function<double(int)> computed = [](int) { return 1; };
+  /// Of the registers of a vector of this type those that a mask is neither true nor false for.
+  std::function<std::optional<double>(int, DType)> mixed = [](int, DType) { return std::nullopt; };
 };
 
 using UnitRows = std::vector<std::pair<std::string, std::int64_t>>;

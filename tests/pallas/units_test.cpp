@@ -238,6 +238,32 @@ TEST_CASE("a product with a constant asks by its digits", "[pallas][units]") {
   CHECK(by("-766435501").at("arith.muli i32 splat digit") == 2 * 11);
 }
 
+TEST_CASE("a mask of what lies before a constant asks where it is mixed", "[pallas][units]") {
+  const auto masked = [](const std::string& dim, const std::string& bound) {
+    const std::string type = "vector<16x512xi32>";
+    const std::string two = "(" + type + ", " + type + ")";
+    return asked_by(
+        "%a: " + vmem("16x512xf32") + ", %o: " + vmem("16x512xf32"),
+        load_whole("%x", "%a", "16x512xf32", 2) +
+            "%n = \"S.tpu.iota\"() {dimensions = array<i32: " + dim + ">} : () -> " + type +
+            "\n%c = \"S.arith.constant\"() {value = dense<" + bound + "> : " + type + "} : () -> " +
+            type + "\n%m = \"S.arith.cmpi\"(%n, %c) {predicate = 2 : i64} : " + two +
+            " -> vector<16x512xi1>\n"
+            "%z = \"S.arith.constant\"() {value = dense<0.0> : vector<16x512xf32>} : () -> "
+            "vector<16x512xf32>\n"
+            "%y = \"S.arith.select\"(%m, %x, %z) : (vector<16x512xi1>, vector<16x512xf32>, "
+            "vector<16x512xf32>) -> vector<16x512xf32>\n" +
+            store_whole("%y", "%o", "16x512xf32", 2));
+  };
+  // 2 x 4 registers of 8 x 128: of the second of each row 112 lanes are masked, the others are
+  // whole.
+  CHECK(masked("1", "240").at("arith.select f32") == 2);
+  CHECK(masked("1", "240").at("arith.cmpi i32") == 2);
+  CHECK(masked("1", "256").count("arith.select f32") == 0);
+  CHECK(masked("0", "13").at("arith.select f32") == 4);
+  CHECK(masked("0", "16").count("arith.select f32") == 0);
+}
+
 TEST_CASE("a cast of shapes there and back again asks for nothing", "[pallas][units]") {
   const auto cast = [](const char* back) {
     return asked_by("%a: " + vmem("8x128xf32") + ", %o: " + vmem(back),

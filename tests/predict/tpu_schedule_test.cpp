@@ -110,6 +110,23 @@ TEST_CASE("a loop runs as often as its scalars say", "[predict][tpu_schedule]") 
   }
 }
 
+TEST_CASE("a branch's delay takes no flag back", "[predict][tpu_schedule]") {
+  const auto taken_back = [](const std::string& behind) {
+    std::string text = loop("3");
+    const auto put = [&](const std::string& before, const std::string& slot) {
+      text.replace(text.find(before), before.size(), before + slot);
+    };
+    put("%s9_s4 = sld [smem:[%s0_s0 + $0x1]]", "  ;;  %6 = vsyncadd [#allocation1], 5");
+    put("%p1_p0 = scmp.ge.s32.totalorder %s3_s1, 3", "  ;;  %7 = dma.done.wait [#allocation1], 5");
+    put("   0x8   : > {", " %s7_s7 = smov 0 ");
+    put(behind, "  ;;  %8 = vsyncpa [#allocation1], 1");
+    return schedule(text).unmodelled;
+  };
+  CHECK(taken_back("%s7_s7 = smov 0") == "");
+  CHECK_THAT(taken_back("target = $region7"),
+             Catch::Matchers::Contains("it waits for what no copy of this core brings"));
+}
+
 TEST_CASE("what binds, and the overhead, are said by region", "[predict][tpu_schedule]") {
   const TpuSchedule s = schedule(loop("3"));
   REQUIRE(!s.regions.empty());

@@ -1,0 +1,109 @@
+#include "program/unit_masks.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <set>
+
+namespace tessera::program {
+
+namespace {
+
+constexpr std::int64_t kLast = std::numeric_limits<std::int32_t>::max();
+
+std::int64_t attribute_of(const Operation& op, const char* name) {
+  const Attribute* a = op.find(name);
+  if (a == nullptr) return 0;
+  return a->integers.empty() ? a->integer : a->integers.front();
+}
+
+}  // namespace
+
+double UnitMasks::computed(int value) const {
+  const auto it = computed_.find(value);
+  return it == computed_.end() ? 1 : it->second;
+}
+
+std::optional<double> UnitMasks::mixed(int mask, DType of) const {
+  const auto it = masks_.find(mask);
+  if (it == masks_.end()) return std::nullopt;
+  return parts(it->second, module_.type(mask).shape, of).mixed;
+}
+
+UnitMasks::Parts UnitMasks::parts(const Mask& mask, const Shape& shape, DType dtype) const {
+  const std::int64_t extent = register_extent(shape, mask.dim, dtype);
+  const std::int64_t length = shape[mask.dim];
+  const std::int64_t begin = std::clamp<std::int64_t>(mask.begin, 0, length);
+  const std::int64_t end = std::clamp<std::int64_t>(mask.end, begin, length);
+  const std::int64_t registers = (length + extent - 1) / extent;
+  const auto all = static_cast<double>(registers);
+  std::set<std::int64_t> mixed;
+  for (const std::int64_t edge : {begin, end})
+    if (edge % extent != 0 && edge < length) mixed.insert(edge / extent);
+  const std::int64_t touched = end == begin ? 0 : (end - 1) / extent - begin / extent + 1;
+  const double of_mixed = static_cast<double>(mixed.size()) / all;
+  const double touching = static_cast<double>(touched) / all;
+  const double others = 1 - touching + of_mixed;
+  return {of_mixed, mask.outside ? others : touching, mask.outside ? touching : others};
+}
+
+std::optional<UnitMasks::Mask> UnitMasks::compared(const Operation& op,
+                                                   const KnownValues& known) const {
+  const auto it = rising_.find(op.operands[0]);
+  const auto with = known.constant(op.operands[1]);
+  if (it == rising_.end() || !with) return std::nullopt;
+  const auto [dim, first] = it->second;
+  const std::int64_t at = *with - first;  // the index that has this number
+  switch (attribute_of(op, "predicate")) {
+    case 0:
+      return Mask{dim, at, at + 1, false};
+    case 1:
+      return Mask{dim, at, at + 1, true};
+    case 2:
+      return Mask{dim, 0, at, false};
+    case 3:
+      return Mask{dim, 0, at + 1, false};
+    case 4:
+      return Mask{dim, at + 1, kLast, false};
+    case 5:
+      return Mask{dim, at, kLast, false};
+    default:
+      return std::nullopt;
+  }
+}
+
+void UnitMasks::note(const Operation& op, const KnownValues& known) {
+  if (op.results.size() != 1 || !op.regions.empty()) return;
+  const int result = op.results[0];
+  const Type& to = module_.type(result);
+  if (to.kind != Type::Kind::vector || !to.known) return;
+  const std::string& n = op.name;
+  if (n == "tpu.iota") {
+    rising_[result] = {static_cast<int>(attribute_of(op, "dimensions")), 0};
+    return;
+  }
+  if (n == "arith.constant" || known.repeats(result)) {
+    computed_[result] = 0;
+    return;
+  }
+  if (!n.starts_with("arith.") && !n.starts_with("math.")) return;
+  // What follows from zeros is computed all the same, but for other selects.
+  double most = std::ranges::all_of(op.operands, [&](int v) { return computed(v) == 0; }) ? 0 : 1;
+  if (n == "arith.cmpi") {
+    if (const auto mask = compared(op, known)) masks_.emplace(result, *mask);
+  } else if (n == "arith.addi" && !known.repeats(result)) {
+    for (const std::size_t i : {0, 1}) {
+      const auto it = rising_.find(op.operands[i]);
+      const auto by = known.constant(op.operands[1 - i]);
+      if (it != rising_.end() && by) rising_[result] = {it->second.dim, it->second.first + *by};
+    }
+  } else if (n == "arith.select") {
+    if (const auto it = masks_.find(op.operands[0]); it != masks_.end()) {
+      const Parts p = parts(it->second, to.shape, to.dtype);
+      most = std::min(1.0, std::max({p.mixed, p.inside * computed(op.operands[1]),
+                                     p.outside * computed(op.operands[2])}));
+    }
+  }
+  computed_[result] = most;
+}
+
+}  // namespace tessera::program

@@ -1,0 +1,57 @@
+// Which registers of a vector the TPU's compiler knows: masks of what lies before or behind a
+// constant index, and what they select.
+//
+//   select(iota(1) < 240, x, 0) of 16 x 512   of the 4 registers of a row one is x, one is mixed,
+//                                             two are 0: one select, two for another mask of it
+//
+// Of iota and constants added to it; a mask of a mask is not known.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <unordered_map>
+
+#include "program/units.hpp"
+
+namespace tessera::program {
+
+class UnitMasks {
+ public:
+  explicit UnitMasks(const Module& module) : module_(module) {}
+
+  void note(const Operation& op, const KnownValues& known);
+
+  /// Of the vector's registers those that are no constants, a part of 1.
+  double computed(int value) const;
+  /// Of a mask's registers those that are neither true nor false as a whole; none: nobody knows.
+  std::optional<double> mixed(int mask, DType of) const;
+
+ private:
+  /// Numbers that rise by one along a dim: `first` and so on.
+  struct Rising {
+    int dim;
+    std::int64_t first;
+  };
+  /// True where the index along a dim is in [begin, end), or is not.
+  struct Mask {
+    int dim;
+    std::int64_t begin;
+    std::int64_t end;
+    bool outside;
+  };
+  std::optional<Mask> compared(const Operation& op, const KnownValues& known) const;
+  /// Of a vector of this type, of the registers along the mask's dim.
+  struct Parts {
+    double mixed;
+    double inside;  ///< mixed ones too
+    double outside;
+  };
+  Parts parts(const Mask& mask, const Shape& shape, DType dtype) const;
+
+  const Module& module_;
+  std::unordered_map<int, Rising> rising_;
+  std::unordered_map<int, Mask> masks_;
+  std::unordered_map<int, double> computed_;
+};
+
+}  // namespace tessera::program
