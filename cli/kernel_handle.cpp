@@ -377,9 +377,11 @@ void check_memory(const Plan& plan, int devices) {
 /// The arrays of a run by name, and what prepare() asked for besides.
 std::vector<std::pair<std::string, Array>> inputs_of(const Host& host,
                                                      const std::vector<std::string>& names,
-                                                     const std::vector<Array>& arrays) {
+                                                     std::vector<Array> arrays) {
   std::vector<std::pair<std::string, Array>> inputs;
-  for (std::size_t i = 0; i < arrays.size(); ++i) inputs.emplace_back(names[i], arrays[i]);
+  inputs.reserve(arrays.size() + host.asked().size());
+  for (std::size_t i = 0; i < arrays.size(); ++i)
+    inputs.emplace_back(names[i], std::move(arrays[i]));
   for (const Host::Asked& asked : host.asked()) {
     const bool known = std::any_of(inputs.begin(), inputs.end(),
                                    [&](const auto& in) { return in.first == asked.name; });
@@ -633,9 +635,9 @@ BuildInputs KernelHandle::build_inputs(const Request& request) const {
   inputs.mesh = p.kernel->devices().has_value();
   const Plan plan = p.kernel->plan(p.tiles, request.device);
   check_memory(plan, inputs.devices);
-  const Operands operands =
+  Operands operands =
       operands_of(plan, inputs.devices, *p.host, request.options.dry ? &request : nullptr);
-  inputs.arrays = inputs_of(*p.host, operands.names, operands.inputs);
+  inputs.arrays = inputs_of(*p.host, operands.names, std::move(operands.inputs));
   inputs.setting = std::move(p.setting);
   return inputs;
 }
