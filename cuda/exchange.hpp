@@ -85,10 +85,70 @@ __device__ __forceinline__ T reduce_few(T (&of)[kCount], Combine combine) {
   return of[0];
 }
 
-/// Columns of a kR x kC tile, in the order of sim/ops/reduce.hpp: take(j, reduced) for every column
-/// that this thread holds. combine(a, b) is the reduction's, as this build computes it.
+/// What lanes kFirst, kFirst + kApart, ... of the kCount that are there are reduced to. Lane l lies
+/// at lane[l * pitch]; the others are the identity.
+template <int kFirst, int kApart, int kCount, class T, class Combine>
+__device__ __forceinline__ T reduce_lanes(const T* lane, int pitch, Combine combine) {
+  if constexpr (kApart == kReduceLanes) {
+    return lane[kFirst * pitch];
+  } else {
+    const T here = reduce_lanes<kFirst, 2 * kApart, kCount>(lane, pitch, combine);
+    if constexpr (kFirst + kApart >= kCount)
+      return here;
+    else
+      return combine(here, reduce_lanes<kFirst + kApart, 2 * kApart, kCount>(lane, pitch, combine));
+  }
+}
+
+/// How many of the columns that a thread holds of a tile of kR rows are exchanged at a time, an
+/// even number; 0 if not two of each thread's.
+template <class Th, int kR, class T>
+constexpr int kColumnsExchanged = cta::kExchangeBytes / static_cast<int>(sizeof(T)) / kR /
+                                  (2 * Th::kWide) * 2;
+
+/// reduce_down() of at most 32 rows, each of which is a lane: every element is made once.
 template <class Th, int kR, int kC, class X, class T, class Combine, class Take>
-__device__ __forceinline__ void reduce_down(const X& x, T identity, Combine combine, Take take) {
+__device__ __forceinline__ void reduce_few_rows(const X& x, T identity, Combine combine,
+                                                Take take) {
+  constexpr int kHeld = Th::template kColsHeld<kC>;
+  constexpr int kFit = kColumnsExchanged<Th, kR, T>;
+  constexpr int kGroup = kFit < kHeld ? kFit : kHeld;
+  constexpr int kPitch = kC == 1 ? 1 : kGroup * Th::kWide;
+  T* const lane = exchange<Th, T>();  // [row][columns of a group]
+  const bool hands = hands_on<Th, kR, kC>();
+  const auto place = [](int j) {
+    return kC == 1 ? 0 : (j / 2 * Th::kWide + Th::of_row()) * 2 + j % 2;
+  };
+#pragma unroll
+  for (int begin = 0; begin < kHeld; begin += kGroup) {
+#pragma unroll
+    for (int i = 0; i < Th::template kRowsHeld<kR>; ++i) {
+      const int r = Th::template row<kR>(i);
+      if (!hands) continue;
+#pragma unroll
+      for (int j = 0; j < kGroup; ++j) {
+        if (begin + j >= kHeld || !inside<Th, kR, kC>(r, Th::template col<kC>(begin + j))) continue;
+        lane[r * kPitch + place(j)] = combine(identity, x.at(i, begin + j));
+      }
+    }
+    Th::sync();
+    for (int n = static_cast<int>(threadIdx.x); n < kPitch; n += Th::kThreads)
+      lane[n] = reduce_lanes<0, 1, kR>(lane + n, kPitch, combine);
+    Th::sync();
+#pragma unroll
+    for (int j = 0; j < kGroup; ++j) {
+      if (begin + j < kHeld && inside<Th, 1, kC>(0, Th::template col<kC>(begin + j)))
+        take(begin + j, lane[place(j)]);
+    }
+    Th::sync();
+  }
+}
+
+/// reduce_down() of any number of rows, 32 in a round: elements are made anew for as many columns
+/// as the exchange holds the lanes of.
+template <class Th, int kR, int kC, class X, class T, class Combine, class Take>
+__device__ __forceinline__ void reduce_in_rounds(const X& x, T identity, Combine combine,
+                                                 Take take) {
   constexpr int kChunks = (kR + kReduceChunk - 1) / kReduceChunk;
   // Lanes, and of several chunks what they gave.
   constexpr int kFit = cta::kExchangeBytes / static_cast<int>(sizeof(T)) /
@@ -147,6 +207,20 @@ __device__ __forceinline__ void reduce_down(const X& x, T identity, Combine comb
       }
     }
     Th::sync();
+  }
+}
+
+/// Columns of a kR x kC tile, in the order of sim/ops/reduce.hpp: take(j, reduced) for every column
+/// that this thread holds. combine(a, b) is the reduction's, as this build computes it.
+template <class Th, int kR, int kC, class X, class T, class Combine, class Take>
+__device__ __forceinline__ void reduce_down(const X& x, T identity, Combine combine, Take take) {
+  if constexpr (kR == 1) {
+#pragma unroll
+    for (int j = 0; j < Th::template kColsHeld<kC>; ++j) take(j, combine(identity, x.at(0, j)));
+  } else if constexpr (kR <= kReduceLanes && kColumnsExchanged<Th, kR, T> > 0) {
+    reduce_few_rows<Th, kR, kC>(x, identity, combine, take);
+  } else {
+    reduce_in_rounds<Th, kR, kC>(x, identity, combine, take);
   }
 }
 

@@ -75,14 +75,14 @@ struct Threads : OnDevice {
 
   static __device__ __forceinline__ int x() { return static_cast<int>(threadIdx.x) % kHalfWarp; }
   static __device__ __forceinline__ int y() { return static_cast<int>(threadIdx.x) / kWide; }
+  /// Which of the kWide threads of its row.
+  static __device__ __forceinline__ int of_row() { return static_cast<int>(threadIdx.x) % kWide; }
   /// Which half-warp of its row.
   static __device__ __forceinline__ int half_warp() {
     return kHalfWarps == 1 ? 0 : static_cast<int>(threadIdx.x) / kHalfWarp % kHalfWarps;
   }
   /// Of the threads that hold a tile's one column (one row), the one that writes it.
-  static __device__ __forceinline__ bool first_of_row() {
-    return static_cast<int>(threadIdx.x) % kWide == 0;
-  }
+  static __device__ __forceinline__ bool first_of_row() { return of_row() == 0; }
   static __device__ __forceinline__ bool first_of_column() { return y() == 0; }
   template <int kRows>
   static __device__ __forceinline__ int row(int i) {

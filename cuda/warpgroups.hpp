@@ -56,6 +56,7 @@ struct Warpgroups : OnDevice {
     return n;
   }
   static __device__ __forceinline__ int x() { return static_cast<int>(threadIdx.x) % 4; }
+  static __device__ __forceinline__ int of_row() { return x(); }
   static __device__ __forceinline__ bool first_of_row() { return x() == 0; }
   static __device__ __forceinline__ bool first_of_column() { return threadIdx.x < 4; }
   template <int kRows>

@@ -24,6 +24,8 @@ struct Warps : OnDevice {
   static constexpr int kThreads = cta::kWarpgroup * kCount;
   static constexpr int kExchange = kExchangeAt;
   static constexpr int kHand = kHandAt;
+  /// Threads of a row.
+  static constexpr int kWide = 16;
   /// Columns that begin anew with the thread that has the first.
   static constexpr int kSpan = 32;
   /// Of a chunk of a reduction.
@@ -46,7 +48,8 @@ struct Warps : OnDevice {
   static __device__ __forceinline__ int warp() { return static_cast<int>(threadIdx.x) / 32 % 4; }
   static __device__ __forceinline__ int x() { return static_cast<int>(threadIdx.x) % 4; }
   static __device__ __forceinline__ int y() { return static_cast<int>(threadIdx.x) % 32 / 4; }
-  static __device__ __forceinline__ bool first_of_row() { return x() == 0 && warp() == 0; }
+  static __device__ __forceinline__ int of_row() { return 4 * warp() + x(); }
+  static __device__ __forceinline__ bool first_of_row() { return of_row() == 0; }
   static __device__ __forceinline__ bool first_of_column() { return y() == 0 && warpgroup() == 0; }
   template <int kRows>
   static __device__ __forceinline__ int row(int i) {
