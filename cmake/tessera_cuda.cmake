@@ -31,7 +31,7 @@ else()
 endif()
 # The exact profile: every op is one rounding.
 set(TESSERA_NVCC_FLAGS -std=c++20 --expt-relaxed-constexpr --extended-lambda
-  ${tessera_nvcc_target} -fmad=false -O3 -I${TESSERA_CUDA_HEADERS}
+  ${tessera_nvcc_target} -fmad=false -I${TESSERA_CUDA_HEADERS}
   -Xcompiler -fPIC,-ffp-contract=off)
 # Kernels whose products are on tensor cores use the GPU's own elementary functions, or, to compare
 # them bit by bit with the interpreter's profile tensorcore:hopper, the interpreter's.
@@ -55,7 +55,9 @@ endif()
 # Minutes of nvcc less: of each kernel the first tile sizes, where there is no GPU to run the others.
 option(TESSERA_CUDA_FIRST_TILES "Compile the first tile sizes of each kernel alone" OFF)
 if(TESSERA_CUDA_FIRST_TILES)
-  list(APPEND TESSERA_NVCC_FLAGS -DTESSERA_FIRST_TILES)
+  list(APPEND TESSERA_NVCC_FLAGS -DTESSERA_FIRST_TILES -O1) # of the host's code; the device's is always optimised whole
+else()
+  list(APPEND TESSERA_NVCC_FLAGS -O3)
 endif()
 
 # What a program and its module both see; the program takes one that was compiled with its own.

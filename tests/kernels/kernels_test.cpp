@@ -563,23 +563,23 @@ TEST_CASE(
   const auto run = [&](const char* top, const char* window) {
     Request request;
     request.device = load_device("tpu-v5e");
-    // 32 blocks of 32 keys, each with the queries of eight selections.
-    request.assignments = {{"kv_heads", "1"},  {"group", "16"},     {"len", "1024"}, {"top", top},
-                           {"window", window}, {"compressed", "0"}, {"br", "64"},    {"bk", "32"}};
+    // 16 blocks of 32 keys, each with the queries of eight selections.
+    request.assignments = {{"kv_heads", "1"},  {"group", "16"},     {"len", "512"}, {"top", top},
+                           {"window", window}, {"compressed", "0"}, {"br", "64"},   {"bk", "32"}};
     const Outcome outcome = sparse.run(request);
     CHECK(outcome.validation->passed);
     return outcome.result.steps;
   };
   // Block i has i before it: no more than top blocks, and no more than there are.
-  CHECK(run("1", "0") == 8 * 32);
-  CHECK(run("4", "0") == 8 * (1 + 2 + 3 + 29 * 4));
-  CHECK(run("32", "0") == 8 * 32 * 33 / 2);
+  CHECK(run("1", "0") == 8 * 16);
+  CHECK(run("4", "0") == 8 * (1 + 2 + 3 + 13 * 4));
+  CHECK(run("16", "0") == 8 * 16 * 17 / 2);
   // A window of one key reaches the query's own block, which is selected too.
-  CHECK(run("4", "1") == 8 * (1 + 2 + 3 + 29 * 4));
+  CHECK(run("4", "1") == 8 * (1 + 2 + 3 + 13 * 4));
   // One of 33 always reaches the block before: of a selection of it alone that is one more.
-  CHECK(run("1", "33") == 8 * (1 + 31 * 2));
+  CHECK(run("1", "33") == 8 * (1 + 15 * 2));
   // All blocks are selected: whatever the window reaches is among them.
-  CHECK(run("32", "200") == 8 * 32 * 33 / 2);
+  CHECK(run("16", "200") == 8 * 16 * 17 / 2);
 }
 
 TEST_CASE("the oracle notices a kernel that is wrong by a little", "[kernels][validate]") {
