@@ -73,7 +73,6 @@ constexpr ModelFigure kFigures[] = {
     {"registers_per_element", "1"},
     {"registers_per_function", "1"},
     {"registers_used", "1"},
-    {"registers_spare", "1"},
     {"registers_besides", "1"},
     {"spill_cycles", "cycle"},
     {"tile_spill_cycles", "cycle"},

@@ -189,10 +189,13 @@ GpuSteps::Spilled GpuSteps::spilled(const Work& work) const {
     sums += std::max(1.0, elems / threads);
     s.sum_elems = std::max(s.sum_elems, elems);
   }
-  // A product that is no accumulator is held in f32, and beside it what the next one reads.
-  const double live = sums + 1.5 * static_cast<double>(work.held_product) / threads;
+  // A product that is no accumulator is held in f32, and beside it what the next one reads; a
+  // gradient's two products, what came of the first, and what both became.
+  const bool gradient = work.products > sums_ + 1;
+  const double live =
+      sums + (gradient ? 3.6 : 1.5) * static_cast<double>(work.held_product) / threads;
   s.sums = std::max(0.0, sums - launch_.registers);
-  s.all = std::max(0.0, live - figure("registers_spare") - launch_.registers);
+  s.all = std::max(0.0, live - launch_.registers);
   return s;
 }
 
@@ -362,16 +365,32 @@ void GpuSteps::add_elementwise(const Work& work, Cycles& c) const {
     if (launch_.half_warps > 1) c.waits += reductions * 2 * figure("sync_cycles");
   }
   if (plan_.exchanges && work.matrix_flops == 0 && column_sums_ > 0 && work.elements > 0) {
-    // Pieces of columns: lanes are cleared, filled and halved (cuda/exchange.hpp).
-    const double threads = 128 * groups_;
-    const double wide = std::min(cols, cta::kExchangeBytes / 4. / kReduceLanes);
-    const double passes = up(cols, wide) * up(rows, kReduceChunk);
-    const double rounds = up(rows, kReduceLanes);
-    c.waits += column_sums_ * passes * (7 + rounds) * figure("sync_cycles");
-    // Each pass makes all elements that a thread holds anew: tiles wait until somebody wants them.
-    c.waits += column_sums_ * passes * held(rows, cols) * rounds * figure("column_cycles");
-    c.issue += column_sums_ * passes * 5 * kReduceLanes * wide / threads * 2;
+    for (int n = 0; n < column_sums_; ++n) add_column_sum(rows, cols, c);
   }
+}
+
+void GpuSteps::add_column_sum(double rows, double cols, Cycles& c) const {
+  if (rows == 1) return;
+  const double threads = 128 * groups_;
+  const double room = cta::kExchangeBytes / 4.;
+  const double of_row = 16. * launch_.half_warps;
+  const double fit = std::floor(room / rows / (2 * of_row)) * 2;
+  if (rows <= kReduceLanes && fit > 0) {
+    // Every element is handed over once, a group of columns at a time; threads reduce one each.
+    const double group = std::min(fit, cols_held(cols));
+    const double passes = up(cols_held(cols), group);
+    c.waits += passes * 3 * figure("sync_cycles") + held(rows, cols) * figure("column_cycles");
+    c.issue += passes * up(group * of_row, threads) * 2 * rows;
+    return;
+  }
+  // Lanes of pieces of columns are cleared, filled and halved; each piece makes all elements that a
+  // thread holds anew: tiles wait until somebody wants them.
+  const double wide = std::min(cols, room / kReduceLanes);
+  const double passes = up(cols, wide) * up(rows, kReduceChunk);
+  const double rounds = up(rows, kReduceLanes);
+  c.waits += passes * (7 + rounds) * figure("sync_cycles");
+  c.waits += passes * held(rows, cols) * rounds * figure("column_cycles");
+  c.issue += passes * 5 * kReduceLanes * wide / threads * 2;
 }
 
 void GpuSteps::add_spills(const Work& work, Cycles& c) const {

@@ -85,6 +85,8 @@ class GpuSteps {
   void add_mma(const StepProduct& p, Cycles& c) const;
   void add_handed(const StepProduct& p, Cycles& c) const;
   void add_elementwise(const Work& work, Cycles& c) const;
+  /// As cuda/exchange.hpp reduces columns.
+  void add_column_sum(double rows, double cols, Cycles& c) const;
   double spill_seconds(const Work& work) const;
   /// Of threads that are no warpgroups of wgmma's.
   void add_spills(const Work& work, Cycles& c) const;
