@@ -521,3 +521,27 @@ def test_indices_that_the_body_changes():
 
     fails("race", "# changed", lambda: f(True))
     passes(lambda: f(False), X.reshape(4, 16, 256)[::-1].reshape(64, 256))
+
+
+def test_an_aliased_output_that_a_copy_overwrites_with_undefined_memory():
+    def f(filled):
+        def kernel(x_ref, o_ref, block_ref, sem):
+            if filled:
+                pltpu.make_async_copy(x_ref, block_ref, sem).start()
+                pltpu.make_async_copy(x_ref, block_ref, sem).wait()
+            block_ref[:8] = jnp.ones((8, 128), jnp.float32)
+            back = pltpu.make_async_copy(block_ref, o_ref, sem)
+            back.start()
+            back.wait()
+
+        return pl.pallas_call(
+            kernel, in_specs=[pl.BlockSpec(memory_space=pl.ANY)], out_specs=pl.BlockSpec(memory_space=pl.ANY),
+            out_shape=jax.ShapeDtypeStruct((16, 128), jnp.float32), input_output_aliases={0: 0},
+            scratch_shapes=[pltpu.VMEM((16, 128), jnp.float32), pltpu.SemaphoreType.DMA])(X[:16, :128])
+
+    with pytest.raises(tessera.KernelError) as error, tessera.simulate():
+        f(False)
+    assert error.value.slug == "uninit-read"
+    assert "1,024 of 2,048 elements of out0 were overwritten by memory that nothing had written" in str(error.value), str(error.value)
+    assert "[8, 0]" in str(error.value)
+    passes(lambda: f(True), np.concatenate([np.ones((8, 128), np.float32), X[8:16, :128]]))
