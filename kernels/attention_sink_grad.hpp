@@ -8,6 +8,8 @@
 // row_sum. lse and delta are the arrays that the other gradients read.
 #pragma once
 
+#include <limits>
+
 #include "sim/body/kernel.hpp"
 #include "sim/body/spec.hpp"
 #include "sim/ops/exp.hpp"
@@ -44,13 +46,16 @@ struct AttentionSinkGrad {
     auto row_block = [](auto h, auto b, auto i) { return at(b, h, i); };
     auto head_block = [](auto h, auto, auto) { return at(h, 0); };
     const auto of_heads = block(bh, Int<1>{});
-    return tessera::spec(grid(parallel(ceil_div(heads, bh)).as("h"), arbitrary(batch).as("b"),
-                              arbitrary(ceil_div(q_len, bq)).as("q")),
-                         in<float>("sink", shape(heads, 1), of_heads, head_block).pad(0),
-                         in<float>("lse", rows, of_rows, row_block).pad(0).uniform(4, 6),
-                         in<float>("delta", rows, of_rows, row_block).pad(0),
-                         out<float>("dsink", shape(heads, 1), of_heads, head_block),
-                         accum<float>("acc", bh, Int<1>{}));
+    return tessera::spec(
+        grid(parallel(ceil_div(heads, bh)).as("h"), arbitrary(batch).as("b"),
+             arbitrary(ceil_div(q_len, bq)).as("q")),
+        in<float>("sink", shape(heads, 1), of_heads, head_block).pad(0),
+        in<float>("lse", rows, of_rows, row_block)
+            .pad(std::numeric_limits<double>::infinity())  // exp of any sink less that is 0
+            .uniform(4, 6),
+        in<float>("delta", rows, of_rows, row_block).pad(0),
+        out<float>("dsink", shape(heads, 1), of_heads, head_block),
+        accum<float>("acc", bh, Int<1>{}));
   }
 
   /// Everything once.

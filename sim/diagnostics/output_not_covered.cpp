@@ -7,8 +7,9 @@ Diagnostic output_not_covered(const OperandPlan& op, std::int64_t first_missing,
   const Shape element = unravel(op.array, first_missing);
   Shape block = element;
   for (int i = 0; i < block.rank; ++i) block[i] /= op.block[i];
-  // What overwrites an input began as what that holds: only copies of undefined memory undo it.
-  const bool overwritten = op.aliased >= 0;
+  // An array that overwrites an input began as what that holds: only copies of undefined memory
+  // undo it. Blocks begin undefined.
+  const bool overwritten = op.aliased >= 0 && !op.pipelined();
   Diagnostic d{.slug = overwritten ? "uninit-read" : "output-not-covered",
                .headline = with_commas(missing) + " of " + with_commas(op.array.elems()) +
                            " elements of " + op.name +

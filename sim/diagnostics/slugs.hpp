@@ -59,7 +59,8 @@ Diagnostic oob_block(const OperandPlan& op, const std::int64_t* index);
 Diagnostic oob_index(const OperandPlan& op, const char* dim, std::int64_t start, std::int64_t size,
                      std::int64_t extent);
 Diagnostic uninit_read(const BlockPart& part, std::int64_t first_missing, std::int64_t missing);
-/// Of an output that overwrites an input: uninit-read, since it began as what that holds.
+/// Of an array that overwrites an input, not by blocks: uninit-read, since it began as what that
+/// holds.
 Diagnostic output_not_covered(const OperandPlan& op, std::int64_t first_missing,
                               std::int64_t missing);
 /// `missing` of an output: undefined values that were read at `read` of `from` (null: of `memory`)
