@@ -471,6 +471,7 @@ TEST_CASE("closed forms hold over odd sizes and tiles", "[kernels]") {
   for (const auto& [name, settings] : table) {
     for (const bool gpu : {false, true}) {
       for (const std::uint64_t seed : {1, 2, 3}) {
+        if (!TESSERA_EVERY_CASE && seed > 1) break;
         Request request;
         request.assignments = settings;
         request.device = gpu ? roomy_gpu() : load_device("tpu-v5e");
