@@ -7,11 +7,9 @@ PROGRAM is a tessera whose CUDA build has the tile sizes below (or compiles them
 are two kernels here and one backward pass there, of cuDNN's or flash-attention's; fla-core's kernels give the state too, as ours do.
 """
 import argparse
-import json
-import statistics
-import subprocess
 import sys
-import tempfile
+
+from timing import median_us, tessera_us
 
 ROUNDS = 21
 # Rows that a cell keeps, and rows that it visits a step.
@@ -23,28 +21,12 @@ def ours(program, kernel, sizes, blocks):
     """The best of some blocks: microseconds, and the blocks."""
     found = []
     for block in blocks:
-        with tempfile.NamedTemporaryFile(suffix=".json") as report:
-            done = subprocess.run([program, "run", kernel, *sizes.split(), *block.split(), "--dtype", "bf16", "--backend", "cuda", "--no-check",
-                                   "--rounds", str(ROUNDS), "--json", report.name], capture_output=True, text=True)
-            if done.returncode != 0:
-                print(f"{kernel} {block}: {done.stderr[-200:]}", file=sys.stderr)
-                continue
-            found.append((statistics.median(json.load(open(report.name))["backend"]["run_seconds"]) * 1e6, block))
+        us, said = tessera_us(program, f"{kernel} {sizes} {block} --dtype bf16", ROUNDS)
+        if us is None:
+            print(f"{kernel} {block}: {said}", file=sys.stderr)
+        else:
+            found.append((us, block))
     return min(found) if found else (float("nan"), "none")
-
-
-def timed(torch, f):
-    for _ in range(3):
-        f()
-    times = []
-    for _ in range(ROUNDS):
-        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        begin.record()
-        f()
-        end.record()
-        end.synchronize()
-        times.append(begin.elapsed_time(end) * 1e3)
-    return statistics.median(times)
 
 
 def backward(torch, program):
@@ -60,7 +42,7 @@ def backward(torch, program):
                 with sdpa_kernel(backend):
                     o = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=bool(causal))
                     dout = torch.randn_like(o)
-                    peers[name] = timed(torch, lambda: torch.autograd.grad(o, (q, k, v), dout, retain_graph=True))
+                    peers[name] = median_us(torch, lambda: torch.autograd.grad(o, (q, k, v), dout, retain_graph=True), ROUNDS)
             us = dq[0] + dkv[0]
             print(f"backward, heads of {dim}, {'causal' if causal else 'full'}: {dq[0]:.0f} + {dkv[0]:.0f} us ({dq[1]}; {dkv[1]}); "
                   + ", ".join(f"{name} {t:.0f} us, {t / us:.2f}" for name, t in peers.items()), flush=True)
@@ -77,8 +59,8 @@ def linear(torch, program):
             v = torch.randn(4, 4096, 16, dv, device="cuda", dtype=torch.bfloat16)
             gates = torch.nn.functional.logsigmoid(g.float() if gate == 2 else g[..., 0].float()) / 16
             with torch.no_grad():
-                peer = timed(torch, (lambda: chunk_gla(q, k, v, gates, output_final_state=True)) if gate == 2
-                             else (lambda: chunk_simple_gla(q, k, v, g=gates, output_final_state=True)))
+                peer = median_us(torch, (lambda: chunk_gla(q, k, v, gates, output_final_state=True)) if gate == 2
+                                 else (lambda: chunk_simple_gla(q, k, v, g=gates, output_final_state=True)), ROUNDS)
             print(f"linear attention, dk {dk}, dv {dv}: {us:.0f} us ({block}); {name} {peer:.0f} us, {peer / us:.2f}", flush=True)
 
 

@@ -8,38 +8,17 @@ torch: the better of native_layer_norm_backward, or _fused_rms_norm_backward, an
 """
 import argparse
 import json
-import statistics
-import subprocess
+import json
 import sys
-import tempfile
+
+from timing import median_us, tessera_us
 
 ELEMS, ROUNDS, PARTS = 2**25, 21, 264
 TILES = {1024: (8, 16), 2048: (4, 8), 4096: (1, 2, 4), 8192: (1, 2), 16384: (1,)}
 
 
 def ours(program, n, bm, rms, dtype):
-    with tempfile.NamedTemporaryFile(suffix=".json") as report:
-        done = subprocess.run([program, "run", "norm_rows_grad", f"m={ELEMS // n}", f"n={n}", f"parts={PARTS}", f"rms={rms}", f"bm={bm}", f"bn={n}",
-                               "--dtype", dtype, "--backend", "cuda", "--no-check", "--rounds", str(ROUNDS), "--json", report.name],
-                              capture_output=True, text=True)
-        if done.returncode != 0:
-            return None, done.stderr[-300:]
-        backend = json.load(open(report.name))["backend"]
-        return statistics.median(backend["run_seconds"]) * 1e6, backend["launch"]
-
-
-def timed(torch, f):
-    for _ in range(3):
-        f()
-    times = []
-    for _ in range(ROUNDS):
-        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        begin.record()
-        f()
-        end.record()
-        end.synchronize()
-        times.append(begin.elapsed_time(end) * 1e3)
-    return statistics.median(times)
+    return tessera_us(program, f"norm_rows_grad m={ELEMS // n} n={n} parts={PARTS} rms={rms} bm={bm} bn={n} --dtype {dtype}", ROUNDS)
 
 
 def peers(torch, n, rms, dtype):
@@ -57,15 +36,15 @@ def peers(torch, n, rms, dtype):
         sums = ((dy.float() * z).sum(0), dy.float().sum(0)) if not rms else ((dy.float() * z).sum(0),)
         return dx.to(dtype), *sums
 
-    found = {"compiled": timed(torch, lambda f=torch.compile(formula): f(x, dy, w))}
+    found = {"compiled": median_us(torch, lambda f=torch.compile(formula): f(x, dy, w), ROUNDS)}
     if rms and hasattr(aten, "_fused_rms_norm_backward"):
         r = torch.rsqrt((x.float() ** 2).mean(-1, keepdim=True) + 1e-5)
-        found["eager"] = timed(torch, lambda: aten._fused_rms_norm_backward(dy, x, [n], r, w, [True, True]))
+        found["eager"] = median_us(torch, lambda: aten._fused_rms_norm_backward(dy, x, [n], r, w, [True, True]), ROUNDS)
     elif not rms:
         _, mean, rstd = aten.native_layer_norm(x, [n], w, b, 1e-5)
-        found["eager"] = timed(torch, lambda: aten.native_layer_norm_backward(dy, x, [n], mean, rstd, w, b, [True] * 3))
+        found["eager"] = median_us(torch, lambda: aten.native_layer_norm_backward(dy, x, [n], mean, rstd, w, b, [True] * 3), ROUNDS)
     out = torch.empty_like(x)
-    found["copy"] = timed(torch, lambda: out.copy_(x)) * 1.5  # of three arrays, not two
+    found["copy"] = median_us(torch, lambda: out.copy_(x), ROUNDS) * 1.5  # of three arrays, not two
     return found
 
 

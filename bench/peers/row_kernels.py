@@ -14,6 +14,8 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
+from timing import median_us
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FLAGS = ("-std=c++20 --expt-relaxed-constexpr --extended-lambda "
          "-gencode=arch=compute_90a,code=sm_90a -fmad=false -O3 -Xcompiler -fPIC,-ffp-contract=off "
@@ -48,20 +50,6 @@ def build(folder, columns):
     subprocess.run(["nvcc", "-cudart", "static", "-o", program,
                     *(folder / f"{name}.o" for name in sources)], check=True)
     return program
-
-
-def median_us(torch, f, rounds):
-    for _ in range(3):
-        f()
-    times = []
-    for _ in range(rounds):
-        begin, end = torch.cuda.Event(True), torch.cuda.Event(True)
-        begin.record()
-        f()
-        end.record()
-        end.synchronize()
-        times.append(begin.elapsed_time(end) * 1e3)
-    return statistics.median(times)
 
 
 def peers(torch, n, dtype):
