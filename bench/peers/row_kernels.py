@@ -9,7 +9,6 @@ of a copy by torch that the kernel reaches, counting each array once.
 import argparse
 import json
 import pathlib
-import statistics
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
