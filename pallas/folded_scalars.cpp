@@ -4,6 +4,8 @@
 #include <limits>
 #include <string>
 
+#include "program/predicates.hpp"
+
 namespace tessera::pallas {
 
 namespace {
@@ -20,22 +22,8 @@ Value compared(std::int64_t predicate, std::int64_t a, std::int64_t b) {
     if (a < 0 || b < 0) return {};
     predicate -= 4;
   }
-  switch (predicate) {
-    case 0:
-      return a == b;
-    case 1:
-      return a != b;
-    case 2:
-      return a < b;
-    case 3:
-      return a <= b;
-    case 4:
-      return a > b;
-    case 5:
-      return a >= b;
-    default:
-      return {};
-  }
+  const std::optional<bool> known = program::compared(predicate, a, b);
+  return known ? Value(*known) : Value();
 }
 
 Value binary(const std::string& name, std::int64_t a, std::int64_t b) {

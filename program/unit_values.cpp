@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "program/predicates.hpp"
+
 namespace tessera::program {
 
 namespace {
@@ -10,26 +12,6 @@ namespace {
 std::int64_t predicate_of(const Operation& op) {
   const Attribute* a = op.find("predicate");
   return a != nullptr ? a->integer : 0;
-}
-
-/// Of signed numbers; none of unsigned ones.
-std::optional<bool> compares(std::int64_t predicate, std::int64_t a, std::int64_t b) {
-  switch (predicate) {
-    case 0:
-      return a == b;
-    case 1:
-      return a != b;
-    case 2:
-      return a < b;
-    case 3:
-      return a <= b;
-    case 4:
-      return a > b;
-    case 5:
-      return a >= b;
-    default:
-      return std::nullopt;
-  }
 }
 
 bool is_integer(const Type& t) {
@@ -86,7 +68,7 @@ std::optional<std::int64_t> UnitValues::folded(const Operation& op,
   if (n == "arith.cmpi") {
     const std::int64_t p = predicate_of(op);
     if (a && b) {
-      const auto result = compares(p, *a, *b);
+      const auto result = compared(p, *a, *b);
       return result ? std::optional<std::int64_t>(*result ? 1 : 0) : std::nullopt;
     }
     const bool with_zero = b && *b == 0 && bits(op.operands[0], known);
