@@ -76,8 +76,17 @@ constexpr bool has_innermost(const BlockIndex<I...>&) {
   return (std::is_same_v<I, InnermostId> || ...);
 }
 template <class Map, std::size_t... kD>
-constexpr auto innermost_in(const Map& map, std::index_sequence<kD...>)
-    -> std::bool_constant<has_innermost(decltype(map(Id<(kD, false)>{}..., InnermostId{})){})> {
+constexpr auto innermost_in(std::index_sequence<kD...>)
+    -> std::bool_constant<has_innermost(decltype(std::declval<Map>()(Id<(kD, false)>{}...,
+                                                                     InnermostId{})){})> {
+  return {};
+}
+/// Whether an index map depends on the id of dimension kOf, as far as types say. kD: all dimensions
+/// but the innermost.
+template <std::size_t kOf, class Map, std::size_t... kD>
+constexpr auto depends_on(std::index_sequence<kD...>)
+    -> std::bool_constant<decltype(std::declval<Map>()(
+        Id<kD == kOf>{}..., Id<kOf == sizeof...(kD)>{}))::kArbitraryIndex> {
   return {};
 }
 
@@ -204,12 +213,22 @@ struct OperandTraits {
       return false;
     }
   }();
-  /// Every step of a cell has another block of it. With several arbitrary dimensions the innermost
-  /// may have one step only.
+  /// A small block is brought at every step that may have another one: to find out costs more.
+  static constexpr int kSmall = 2048;
+  /// Every step of a cell has a block of its own: the index map gives back the innermost id, or
+  /// depends on it and the block is small, and the other arbitrary ids have a part in it. (What it
+  /// makes of them may be one block twice: that is brought again.)
   static constexpr bool kEveryStep = [] {
-    if constexpr (kIn && G::kRank == G::kParallel + 1) {
-      return decltype(innermost_in(std::declval<Op>().map,
-                                   std::make_index_sequence<G::kParallel>{}))::value;
+    if constexpr (kIn && (G::kRank > G::kParallel)) {
+      return []<std::size_t... kD>(std::index_sequence<kD...> outer) {
+        using Map = decltype(std::declval<Op>().map);
+        constexpr bool kOthers =
+            ((kD < G::kParallel || decltype(depends_on<kD, Map>(outer))::value) && ...);
+        return kOthers &&
+               (decltype(innermost_in<Map>(outer))::value ||
+                (Place::kBytes <= kSmall && decltype(depends_on<G::kRank - 1, Map>(outer))::value));
+      }
+      (std::make_index_sequence<G::kRank - 1>{});
     } else {
       return false;
     }

@@ -183,11 +183,11 @@ struct FlashAttentionDkv : AttentionGradSizes {
       *dk_sum = 0.f;  // (bk, bd) f32
       *dv_sum = 0.f;  // (bk, bd) f32
     }
-    auto s = load(dot(*k, transpose(*q)));  // (bk, bq) f32
-    if (softcap > 0) s = tanh(s * (scale / softcap));
+    auto p = load(dot(*k, transpose(*q)));  // scores, (bk, bq) f32
+    if (softcap > 0) p = tanh(p * (scale / softcap));
     const float factor = (softcap > 0 ? softcap : scale) * kLog2E;
     const auto shift = load(where(*lse == kMinusInf, 0.f, *lse * -kLog2E));  // (1, bq): sees none
-    auto p = load(s * factor);                                               // (bk, bq)
+    p = load(p * factor);
     if (added.there()) p = p + cast<float>(*added) * kLog2E;
     p = exp2(p + shift);
     if (!keys.all_seen(length, q0, q.rows, k0, k.rows)) {
@@ -195,18 +195,24 @@ struct FlashAttentionDkv : AttentionGradSizes {
           p, [=](auto r, auto c) { return keys.sees(length, q0 + c, k0 + r); }, 0.f);
     }
     if (segments != 0) p = where(*kv_seg == *q_seg, p, 0.f);  // (bk, 1) == (1, bq)
-    auto dp = load(dot(*v, transpose(*dout)));                // (bk, bq) f32
+    // dv first, and scores with a cap a second time: one tile less lives beside the two sums.
     if (seed.there()) {
       const auto head = (env.program_id(0) * kv_heads + env.program_id(1)) * (heads / kv_heads) +
                         env.program_id(3);
-      const auto stay = kept(seed, col_ids(s) + q0, row_ids(s) + k0, head);
+      const auto stay = kept(seed, col_ids(p) + q0, row_ids(p) + k0, head);
       *dv_sum += dot(cast<T>(where(stay, p * kept_scale, 0.f)), *dout);
-      dp = where(stay, dp * kept_scale, 0.f);
+      const auto dp = load(dot(*v, transpose(*dout)));             // (bk, bq) f32
+      p = load(p * (where(stay, dp * kept_scale, 0.f) - *delta));  // now ds
     } else {
       *dv_sum += dot(cast<T>(p), *dout);  // (bk, bd) f32
+      const auto dp = load(dot(*v, transpose(*dout)));
+      p = load(p * (dp - *delta));
     }
-    p = load(p * (dp - *delta));  // now ds
-    if (softcap > 0) p = load(p * (1.f - s * s));
+    if (softcap > 0) {
+      auto capped = load(dot(*k, transpose(*q)));
+      capped = tanh(capped * (scale / softcap));
+      p = load(p * (1.f - capped * capped));
+    }
     *dk_sum += dot(cast<T>(p), *q);  // (bk, bd) f32
     if (env.last(3) && env.last(4)) {
       *dk = cast<T>(*dk_sum * scale);  // (bk, bd) T

@@ -176,11 +176,11 @@ struct FlashAttentionDq : AttentionGradSizes {
     const auto length = kv_lengths[env.program_id(0)];
     const auto keys = seen();
     if (env.first(3)) *acc = 0.f;           // (bq, bd) f32
-    auto s = load(dot(*q, transpose(*k)));  // (bq, bk) f32
-    if (softcap > 0) s = tanh(s * (scale / softcap));
+    auto p = load(dot(*q, transpose(*k)));  // scores, (bq, bk) f32
+    if (softcap > 0) p = tanh(p * (scale / softcap));
     const float factor = (softcap > 0 ? softcap : scale) * kLog2E;
     const auto shift = load(where(*lse == kMinusInf, 0.f, *lse * -kLog2E));  // (bq, 1): sees none
-    auto p = load(s * factor);                                               // (bq, bk)
+    p = load(p * factor);
     if (added.there()) p = p + cast<float>(*added) * kLog2E;
     p = exp2(p + shift);
     if (!keys.all_seen(length, q0, q.rows, k0, k.rows)) {
@@ -190,7 +190,7 @@ struct FlashAttentionDq : AttentionGradSizes {
     if (segments != 0) p = where(*q_seg == *kv_seg, p, 0.f);  // (bq, 1) == (1, bk)
     auto dp = load(dot(*dout, transpose(*v)));                // (bq, bk) f32
     if (seed.there()) {
-      dp = where(kept(seed, row_ids(s) + q0, col_ids(s) + k0,
+      dp = where(kept(seed, row_ids(p) + q0, col_ids(p) + k0,
                       env.program_id(0) * heads + env.program_id(1)),
                  dp * kept_scale, 0.f);
     }
@@ -198,7 +198,11 @@ struct FlashAttentionDq : AttentionGradSizes {
     if (added.there()) {
       if (gives_bias_gradient()) *dbias = cast<T>(p);  // (bq, bk) T
     }
-    if (softcap > 0) p = load(p * (1.f - s * s));
+    if (softcap > 0) {  // scores are made a second time: they would fill registers until here
+      auto capped = load(dot(*q, transpose(*k)));
+      capped = tanh(capped * (scale / softcap));
+      p = load(p * (1.f - capped * capped));
+    }
     *acc += dot(cast<T>(p), *k);                   // (bq, bd) f32
     if (env.last(3)) *dq = cast<T>(*acc * scale);  // (bq, bd) T
   }
