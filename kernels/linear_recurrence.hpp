@@ -5,23 +5,21 @@
 //   h0
 //
 // De et al. (RG-LRU), arXiv:2402.19427; Gu & Dao (Mamba), arXiv:2312.00752, whose states are
-// columns here. Of a block of steps all h are made at once, in passes s = 1, 2, 4, ... as an
-// associative scan (Blelloch, CMU-CS-90-190): h += a h[t - s], a *= a[t - s]; the state goes into
-// the first of them. Steps beyond the end have a = 1 and b = 0. Reverse, on the a that are one step
-// later, it is the gradient by b.
+// columns here. Of a block of steps all h are made at once (kernels/two_way_scan.hpp); the state
+// goes into the first of them. Steps beyond the end have a = 1 and b = 0. Reverse, on the a that
+// are one step later, it is the gradient by b.
 #pragma once
 
+#include "kernels/two_way_scan.hpp"
 #include "sim/body/kernel.hpp"
 #include "sim/body/spec.hpp"
 #include "sim/ops/add.hpp"
 #include "sim/ops/cast.hpp"
 #include "sim/ops/equal.hpp"
-#include "sim/ops/greater_equal.hpp"
 #include "sim/ops/ids.hpp"
 #include "sim/ops/mul.hpp"
 #include "sim/ops/rearrange.hpp"
 #include "sim/ops/reduce.hpp"
-#include "sim/ops/sub.hpp"
 #include "sim/ops/where.hpp"
 
 namespace tessera::kernels {
@@ -78,22 +76,13 @@ struct LinearRecurrence {
   }
 
   TESSERA_FN void operator()(auto& env, auto a, auto b, auto h0, auto h, auto last, auto s) const {
-    if (env.first(2)) *s = *h0;          // (1, bd) f32
-    auto decay = load(cast<float>(*a));  // (bt, bd) f32
-    auto state = load(cast<float>(*b));  // (bt, bd) f32
-    const int steps = a.rows;
-    const auto order =
-        load(reverse != 0 ? row_ids(state) * -1 + (steps - 1) : row_ids(state) * 1 + 0);
+    if (env.first(2)) *s = *h0;                // (1, bd) f32
+    const auto decay = load(cast<float>(*a));  // (bt, bd) f32
+    auto state = load(cast<float>(*b));        // (bt, bd) f32
+    const auto order = order_of_rows(state, reverse != 0);
     state = load(where(order == 0, decay * *s + state, state));
-    for (int apart = 1; apart < steps; apart *= 2) {
-      const auto inside = load(order >= apart);
-      const int by = reverse != 0 ? -apart : apart;
-      const auto before = roll_rows(state, by);
-      const auto decayed = roll_rows(decay, by);
-      state = load(where(inside, decay * before + state, state));
-      decay = load(where(inside, decay * decayed, decay));
-    }
-    *s = col_sum(where(order == steps - 1, state, 0.f));
+    state = scan_either_way(decay, state, reverse != 0);
+    *s = col_sum(where(order == a.rows - 1, state, 0.f));
     *h = cast<T>(state);  // (bt, bd) T
     if (env.last(2)) *last = *s;
   }
