@@ -216,16 +216,19 @@ __device__ __forceinline__ void store_region(T* array, const R& where, const X& 
     if constexpr (kC == 1) {
       if (keep(r, 0, i, 0)) *to = x.at(i, 0);
     } else if (plain) {
+      // Other places are that many elements away: an address, not one for every pair.
+      T* const mine = to + first_column;
 #pragma unroll
       for (int j = 0; j < Th::template kColsHeld<kC>; j += 2) {
         const int c = Th::template col<kC>(j, first_column);
+        T* const pair = mine + Th::template col<kC>(j, 0);
         const bool first = keep(r, c, i, j);
         const bool second = keep(r, c + 1, i, j + 1);
         if (first && second) {
-          write<2, true>(to + c, {x.at(i, j), x.at(i, j + 1)});
+          write<2, true>(pair, {x.at(i, j), x.at(i, j + 1)});
         } else {
-          if (first) to[c] = x.at(i, j);
-          if (second) to[c + 1] = x.at(i, j + 1);
+          if (first) pair[0] = x.at(i, j);
+          if (second) pair[1] = x.at(i, j + 1);
         }
       }
     } else {

@@ -14,20 +14,24 @@ inline constexpr bool kOnPeers = false;
 template <class S>
 inline constexpr bool kOnPeers<OnPeers<S>> = true;
 
-/// The spec of a kernel that takes shared memory beyond its operands: its threads exchange
-/// elements, or it makes scratch by run_scoped.
-template <class S, bool kExchanges, int kScope>
+/// The spec of a kernel that takes shared memory beyond its operands, because its threads exchange
+/// elements or it makes scratch by run_scoped, or that does not multiply.
+template <class S, bool kExchanges, int kScope, bool kMultiplies>
 struct Taking : S {};
 template <class S>
 inline constexpr bool kExchanging = false;
-template <class S, bool kExchanges, int kScope>
-inline constexpr bool kExchanging<Taking<S, kExchanges, kScope>> = kExchanges;
+template <class S, bool kExchanges, int kScope, bool kMultiplies>
+inline constexpr bool kExchanging<Taking<S, kExchanges, kScope, kMultiplies>> = kExchanges;
 template <class S>
 inline constexpr int kScopeBytes = 0;
-template <class S, bool kExchanges, int kScope>
-inline constexpr int kScopeBytes<Taking<S, kExchanges, kScope>> = kScope;
-template <class S, bool kExchanges, int kScope>
-inline constexpr bool kOnPeers<Taking<S, kExchanges, kScope>> = kOnPeers<S>;
+template <class S, bool kExchanges, int kScope, bool kMultiplies>
+inline constexpr int kScopeBytes<Taking<S, kExchanges, kScope, kMultiplies>> = kScope;
+template <class S>
+inline constexpr bool kMultiplying = true;
+template <class S, bool kExchanges, int kScope, bool kMultiplies>
+inline constexpr bool kMultiplying<Taking<S, kExchanges, kScope, kMultiplies>> = kMultiplies;
+template <class S, bool kExchanges, int kScope, bool kMultiplies>
+inline constexpr bool kOnPeers<Taking<S, kExchanges, kScope, kMultiplies>> = kOnPeers<S>;
 
 template <class K>
 constexpr bool exchanges() {
@@ -43,18 +47,25 @@ constexpr int scope_bytes() {
   else
     return 0;
 }
+template <class K>
+constexpr bool multiplies() {
+  if constexpr (requires { K::multiplies; })
+    return K::multiplies;
+  else
+    return true;
+}
 template <class K, int... kTiles>
 TESSERA_FN constexpr auto spec_of(const K& kernel) {
   const auto spec = kernel.spec(Int<kTiles>{}...);
   using S = std::remove_const_t<decltype(spec)>;
-  constexpr bool kTakes = exchanges<K>() || scope_bytes<K>() > 0;
+  constexpr bool kTakes = exchanges<K>() || scope_bytes<K>() > 0 || !multiplies<K>();
   if constexpr (requires { kernel.devices; }) {
     if constexpr (kTakes)
-      return Taking<OnPeers<S>, exchanges<K>(), scope_bytes<K>()>{{spec}};
+      return Taking<OnPeers<S>, exchanges<K>(), scope_bytes<K>(), multiplies<K>()>{{spec}};
     else
       return OnPeers<S>{spec};
   } else if constexpr (kTakes) {
-    return Taking<S, exchanges<K>(), scope_bytes<K>()>{spec};
+    return Taking<S, exchanges<K>(), scope_bytes<K>(), multiplies<K>()>{spec};
   } else {
     return spec;
   }
@@ -279,8 +290,8 @@ struct SpecTraits<S, std::index_sequence<kI...>> {
 
   // The launch.
   static constexpr cta::Operand kList[] = {Of<kI>::kCta...};
-  static constexpr cta::Operands kAll{kList,       kOperands,      kHasSteps,
-                                      kOnPeers<S>, kExchanging<S>, kScopeBytes<S>};
+  static constexpr cta::Operands kAll{kList,          kOperands,      kHasSteps,      kOnPeers<S>,
+                                      kExchanging<S>, kScopeBytes<S>, kMultiplying<S>};
   static constexpr cta::Launch kLaunch = cta::launch_of(kAll, kSm);
   static constexpr cta::Registers kRegisters =
       cta::registers_of(kLaunch.warpgroups, kSm, kLaunch.at_least);

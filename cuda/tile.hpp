@@ -458,11 +458,10 @@ struct Cta {
   static __device__ __forceinline__ auto cast(const A& a) {
     using From = typename A::Element;
     constexpr bool kOneColumn = kColsOf<A> == 1;
-    constexpr bool kPairs =
-        Th::kTensorCores && std::is_same_v<From, float> && !kOneColumn && kIsHalf<To>;
+    constexpr bool kPairs = std::is_same_v<From, float> && !kOneColumn && kIsHalf<To>;
     if constexpr (kIsCodes<A>) {
       return Converted<Th, To, A>{a};
-    } else if constexpr (kPairs && kIsHeld<A>) {
+    } else if constexpr (Th::kTensorCores && kPairs && kIsHeld<A>) {
       return Narrowed<Th, To, std::remove_cvref_t<decltype(kept(a))>>{kept(a)};
     } else if constexpr (!Th::kTensorCores && (Th::template kWaits<kRowsOf<A>, kColsOf<A>> ||
                                                (Th::kTeams && kStays<A>))) {

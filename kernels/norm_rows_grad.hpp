@@ -7,8 +7,9 @@
 //
 // Ba et al., arXiv:1607.06450; Zhang & Sennrich, arXiv:1910.07467. The statistics are taken again:
 // the rows are here anyway. dh is the gradient of x and of the residual stream; dh_out comes from
-// what else reads h. Blocks of rows are divided among `parts` cells, and each sums its own in
-// order: parts = 1 gives dgamma itself, more give partial sums for more cores.
+// what else reads h. Blocks of rows are divided among `parts` cells, and each sums its own: the
+// rows at one place of its blocks in order, then those bm sums. parts = 1 gives dgamma itself, more
+// give partial sums for more cores.
 #pragma once
 
 #include "sim/body/kernel.hpp"
@@ -33,6 +34,7 @@ struct NormRowsGrad {
           "z;  dbeta = sum_i dy",
       .cites = "arXiv:1607.06450, arXiv:1910.07467"};
   static constexpr bool exchanges = true;
+  static constexpr bool multiplies = false;
 
   int m = 0;
   int n = 0;
@@ -49,20 +51,21 @@ struct NormRowsGrad {
              size("rms", &NormRowsGrad::rms, "1: RMS norm, without a mean and beta"),
              size("residual", &NormRowsGrad::residual, "1: h has another reader, dh_out is added"),
              size("eps", &NormRowsGrad::eps, "added to the mean square"));
-  static constexpr auto tiles = tile_names(tile("bm"), tile("bn", "n"));
-  static constexpr std::array cases{Case{"aligned", {256, 1024, 4, 0, 0, 1e-5}, {8, 1024}},
-                                    Case{"RMS, residual", {256, 512, 1, 1, 1, 1e-6}, {8, 512}},
-                                    Case{"ragged", {75, 300, 2, 0, 1, 1e-5}, {8, 384}},
-                                    Case{"RMS, ragged", {41, 300, 1, 1, 0, 1e-6}, {8, 384}},
-                                    Case{"degenerate", {1, 1, 1, 0, 0, 1e-5}, {1, 1}}};
+  static constexpr auto tiles = tile_names(tile("bm"), tile("bn", "n"), tile("added", "residual"));
+  static constexpr std::array cases{Case{"aligned", {256, 1024, 4, 0, 0, 1e-5}, {8, 1024, 0}},
+                                    Case{"RMS, residual", {256, 512, 1, 1, 1, 1e-6}, {8, 512, 1}},
+                                    Case{"ragged", {75, 300, 2, 0, 1, 1e-5}, {8, 384, 1}},
+                                    Case{"RMS, ragged", {41, 300, 1, 1, 0, 1e-6}, {8, 384, 0}},
+                                    Case{"degenerate", {1, 1, 1, 0, 0, 1e-5}, {1, 1, 0}}};
 
   const char* valid(Tiles t) const {
+    if (t[2] != residual) return "a build adds dh_out, or does not: added = residual, 0 or 1";
     if (t[1] < n) return "bn must hold a whole row: bn >= n";
     if (parts < 1 || parts > ceil_div(m, t[0])) return "each part has a block of rows at least";
     return eps > 0 ? nullptr : "eps must be positive: a row may be all zero";
   }
 
-  TESSERA_FN auto spec(auto bm, auto bn) const {
+  TESSERA_FN auto spec(auto bm, auto bn, auto added) const {
     const int blocks = ceil_div(m, bm);
     const int of = parts;
     auto rows = [](auto, auto i) { return at(i, 0); };
@@ -76,11 +79,11 @@ struct NormRowsGrad {
         in<T>("dy", shape(m, n), block(bm, bn), rows).pad(0),
         in<T>("h", shape(m, n), block(bm, bn), rows).pad(0),
         in<float>("gamma", shape(1, n), block(Int<1>{}, bn), row_vector).pad(0),
-        in<T>("dh_out", shape(m, n), block(bm, bn), rows).when(residual != 0),
+        in<T>("dh_out", shape(m, n), block(bm, bn), rows).when(added),
         out<T>("dh", shape(m, n), block(bm, bn), rows),
         out<float>("dgamma", shape(parts, 1, n), block(squeezed, Int<1>{}, bn), part),
         out<float>("dbeta", shape(parts, 1, n), block(squeezed, Int<1>{}, bn), part).when(rms == 0),
-        vmem<float>("dgamma_sum", Int<1>{}, bn), vmem<float>("dbeta_sum", Int<1>{}, bn));
+        accum<float>("dgamma_sum", bm, bn), accum<float>("dbeta_sum", bm, bn));
   }
 
   /// Each matrix once; gamma stays, in each cell of a device that empties it.
@@ -100,27 +103,30 @@ struct NormRowsGrad {
     const int columns = n;
     const float inverse_n = 1.f / static_cast<float>(n);
     if (env.first(1)) {
-      *dgamma_sum = 0.f;  // (1, bn) f32
-      *dbeta_sum = 0.f;   // (1, bn) f32
+      *dgamma_sum = 0.f;  // (bm, bn) f32
+      *dbeta_sum = 0.f;   // (bm, bn) f32
     }
     auto z = load(cast<float>(*h));  // (bm, bn) f32
     if (rms == 0) {
-      z = load(where_at(
-          z - row_sum(z) * inverse_n, [=](auto, auto j) { return j < columns; }, 0.f));
+      z = load(z - row_sum(z) * inverse_n);
+      if (columns < h.cols) {
+        z = where_at(
+            z, [=](auto, auto j) { return j < columns; }, 0.f);
+      }
     }
     const auto s = load(rsqrt(row_sum(z * z) * inverse_n + eps));  // (bm, 1)
     z = load(z * s);
-    *dgamma_sum += col_sum(cast<float>(*dy) * z);
-    if (rms == 0) *dbeta_sum += col_sum(cast<float>(*dy));
+    *dgamma_sum += cast<float>(*dy) * z;
+    if (rms == 0) *dbeta_sum += cast<float>(*dy);
     auto g = load(cast<float>(*dy) * *gamma);             // (bm, bn) f32
     const auto along = load(row_sum(g * z) * inverse_n);  // (bm, 1)
     if (rms == 0) g = load(g - row_sum(g) * inverse_n);
     g = load((g - z * along) * s);
-    if (residual != 0) g = load(g + cast<float>(*dh_out));
+    if (dh_out.there()) g = load(g + cast<float>(*dh_out));
     *dh = cast<T>(g);  // (bm, bn) T
     if (env.last(1)) {
-      *dgamma = *dgamma_sum;
-      if (rms == 0) *dbeta = *dbeta_sum;
+      *dgamma = col_sum(*dgamma_sum);  // (1, bn) f32
+      if (rms == 0) *dbeta = col_sum(*dbeta_sum);
     }
   }
 

@@ -4,8 +4,8 @@
 namespace tessera::cuda {
 
 static const Adds added([](std::vector<Instance>& to) {
-  add_instances<kernels::NormRowsGrad, TileSizes<8, 1024>, TileSizes<8, 512>, TileSizes<8, 384>,
-                TileSizes<1, 1>>(to);
+  add_instances<kernels::NormRowsGrad, TileSizes<8, 1024, 0>, TileSizes<8, 512, 1>,
+                TileSizes<8, 384, 1>, TileSizes<8, 384, 0>, TileSizes<1, 1, 0>>(to);
 });
 
 }  // namespace tessera::cuda

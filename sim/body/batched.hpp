@@ -100,6 +100,12 @@ struct Batched {
     else
       return false;
   }();
+  static constexpr bool multiplies = [] {
+    if constexpr (requires { K::multiplies; })
+      return K::multiplies;
+    else
+      return true;
+  }();
   static constexpr int scope_bytes = [] {
     if constexpr (requires { K::scope_bytes; })
       return K::scope_bytes;

@@ -128,12 +128,17 @@ struct LongRows {
   int half_warps = 1;  ///< of a row; 1 where rows are not long
   int warpgroups = 1;
   int held = 0;                  ///< elements of a block that a thread has
+  int sums = 0;                  ///< blocks of sums in registers besides
   std::int64_t chunk_bytes = 0;  ///< of what reductions of rows hand over
   bool narrow = true;            ///< all that it reads and writes are floats of 16 bits or less
 
   constexpr bool are() const { return half_warps > 1; }
-  /// CTAs that a multiprocessor's registers are for: 512 threads that compute, or 384.
-  constexpr int resident() const { return warpgroups == 1 ? 3 : warpgroups == 2 ? 2 : 1; }
+  /// CTAs that a multiprocessor's registers are for: 512 threads that compute, or 384; 256 where
+  /// two sums take registers too.
+  constexpr int resident() const {
+    if (sums > 1) return warpgroups == 1 ? 2 : 1;
+    return warpgroups == 1 ? 3 : warpgroups == 2 ? 2 : 1;
+  }
 };
 constexpr LongRows long_rows_of(const Operands& operands);
 /// Bytes of shared memory that rows, or products, are handed over in.
@@ -147,6 +152,7 @@ struct Operands {
   bool peers = false;      ///< the kernel runs on several devices
   bool exchanges = false;  ///< its threads have kExchangeBytes to hand elements to one another
   int scope_bytes = 0;     ///< for what its body makes by run_scoped
+  bool multiplies = true;  ///< its accumulators are sums of products, if they are wide
 
   constexpr const Operand* begin() const { return first; }
   constexpr const Operand* end() const { return first + size; }
@@ -254,6 +260,7 @@ constexpr LongRows long_rows_of(const Operands& operands) {
   LongRows l;
   if (!suits) return l;
   for (const Operand& op : operands) {
+    l.sums += op.role == Role::accum && op.cols > kReduceChunk ? 1 : 0;
     const bool array = op.role == Role::in || op.role == Role::out || in_hbm(op.role);
     l.narrow = l.narrow && (!array || (is_float(op.dtype) && bit_width(op.dtype) <= 16));
   }
@@ -276,7 +283,7 @@ constexpr Computing computing_of(const Operands& operands) {
   std::int64_t elems = 0;  // of what threads hold
   std::int64_t statistic_rows = 1;
   std::int64_t in_rows = 1;
-  bool suits = !operands.peers;
+  bool suits = !operands.peers && operands.multiplies;
   bool suits_mma_sync = suits;
   bool halves = false;
   for (const Operand& op : operands) {

@@ -13,7 +13,7 @@ struct Fall {
 /// Of a kernel that has 16-bit floats and an accumulator wider than a column: what it multiplies,
 /// if it multiplies.
 constexpr Fall fall_from_tensor_cores(const Operands& operands) {
-  if (computing_of(operands).tensor_cores) return {};
+  if (computing_of(operands).tensor_cores || !operands.multiplies) return {};
   bool halves = false;
   bool sums = false;
   Fall fall;

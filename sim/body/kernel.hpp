@@ -13,6 +13,8 @@
 //                          (sim/ops/rearrange.hpp) or multiplies by a right operand that is no
 //                          block: GPUs then keep 16 KiB of shared memory for it
 //   scope_bytes            bytes of shared memory that GPUs keep for VMEM scratch of run_scoped
+//   multiplies             false where accumulators wider than a column are no sums of products:
+//                          GPUs then lay out threads as for rows, not for tensor cores
 //   valid(Tiles)           const char*: why these sizes cannot run, or nullptr
 //   prepare(host, Tiles)   builds scalar-prefetched arrays, and inputs other than random ones, on
 //   the

@@ -12,6 +12,7 @@ namespace tessera::cta {
 /// True of a kernel with products.
 constexpr bool spreads(const Operands& operands) {
   bool sums = false;
+  if (!operands.multiplies) return false;
   for (const Operand& op : operands) sums = sums || (op.role == Role::accum && op.cols > 1);
   return sums && !operands.peers;
 }

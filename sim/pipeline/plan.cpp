@@ -163,7 +163,8 @@ cta::Operands cta_view(const Plan& plan, const std::vector<cta::Operand>& operan
           plan.grid_rank > plan.parallel_rank,
           plan.peers,
           plan.exchanges,
-          plan.scope_bytes};
+          plan.scope_bytes,
+          plan.multiplies};
 }
 cta::Launch launch_of(const Plan& plan) {
   const std::vector<cta::Operand> operands = cta_operands(plan);

@@ -147,6 +147,7 @@ struct Plan {
   bool leaves_undefined = false;
   bool exchanges = false;       ///< the kernel's: on GPUs it takes shared memory (sim/body/cta.hpp)
   int scope_bytes = 0;          ///< likewise, for run_scoped
+  bool multiplies = true;       ///< false: its accumulators are no sums of products
   std::int64_t vmem_limit = 0;  ///< bytes of VMEM that it may take; 0: all that there are
   bool author_limits = false;   ///< vmem_limit is the author's; else the compiler's default
   /// XLA may keep operands that fit in what vmem_limit leaves of VMEM, where they need no windows.

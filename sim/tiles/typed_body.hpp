@@ -140,6 +140,7 @@ Plan plan_of(const K& kernel, Tiles tiles, const DeviceSpec& device) {
   plan.peers = requires { kernel.devices; };
   if constexpr (requires { kernel.exchanges; }) plan.exchanges = kernel.exchanges;
   if constexpr (requires { kernel.scope_bytes; }) plan.scope_bytes = kernel.scope_bytes;
+  if constexpr (requires { kernel.multiplies; }) plan.multiplies = kernel.multiplies;
   return plan;
 }
 

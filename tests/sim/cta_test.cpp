@@ -255,6 +255,25 @@ TEST_CASE("half a warp has a chunk of a long row, and CTAs hide what each waits 
   CHECK(launch(16, 1024, DType::f32, 8).half_warps == 1);
 }
 
+TEST_CASE("accumulators of a kernel that does not multiply are rows", "[sim][cta]") {
+  const Operand block{Role::in, DType::bf16, 8, 1024};
+  const Operand sum{Role::accum, DType::f32, 8, 1024};
+  const Operand all[] = {block, block, {Role::out, DType::bf16, 8, 1024}, sum, sum};
+  Operands operands{all, 5, true};
+  CHECK(launch_of(operands, kSm90).mma_sync);
+  CHECK(spreads(operands));
+  operands.multiplies = false;
+  const Launch l = launch_of(operands, kSm90);
+  CHECK_FALSE(l.tensor_cores);
+  CHECK((l.half_warps == 2 && l.warpgroups == 2));
+  // Two sums take registers of what would be a second CTA's.
+  CHECK(l.at_least == 1);
+  operands.size = 4;
+  CHECK(launch_of(operands, kSm90).at_least == 2);
+  CHECK_FALSE(spreads(operands));
+  CHECK(fall_from_tensor_cores(operands).why == nullptr);
+}
+
 TEST_CASE("rows that the copy engine does not take are spread for products", "[sim][cta]") {
   const Shape odd{40, 2001};
   CHECK_FALSE(is_mappable(odd, DType::bf16));
