@@ -8,6 +8,33 @@
 
 namespace tessera::predict {
 
+GridReads grid_reads(const GridTiles& tiles) {
+  std::vector<std::int64_t> reader(tiles.tiles.size(), -1);
+  double counts[3] = {};
+  double bytes[3] = {};
+  for (std::size_t p = 0; p < tiles.begins.size(); ++p) {
+    const std::size_t end =
+        p + 1 < tiles.begins.size() ? tiles.begins[p + 1] : tiles.accesses.size();
+    for (std::size_t i = tiles.begins[p]; i < end; ++i) {
+      const GridTiles::Access& a = tiles.accesses[i];
+      if (a.write) continue;
+      const GridTile& tile = tiles.tiles[static_cast<std::size_t>(a.tile)];
+      std::int64_t& before = reader[static_cast<std::size_t>(a.tile)];
+      const bool own = before == static_cast<std::int64_t>(p);
+      const bool first = before < 0 && 2 * tile.fresh >= tile.bytes;
+      const int which = first ? 0 : own ? 2 : 1;
+      counts[which] += 1;
+      bytes[which] += static_cast<double>(tile.bytes);
+      before = static_cast<std::int64_t>(p);
+    }
+  }
+  const auto shares = [](const double(&of)[3]) {
+    const double all = of[0] + of[1] + of[2];
+    return all > 0 ? ReadShares{of[0] / all, of[1] / all, of[2] / all} : ReadShares{};
+  };
+  return {shares(counts), shares(bytes)};
+}
+
 GridBytes grid_bytes(const DeviceSpec& device, const GridTiles& tiles, int resident) {
   const GpuModel model(device);
   L2Cache cache(static_cast<std::int64_t>(model["l2_capacity"]),

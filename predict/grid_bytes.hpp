@@ -12,6 +12,20 @@
 
 namespace tessera::predict {
 
+/// Of what programs read, the parts that nobody before read, that another program did, and that
+/// the same program did.
+struct ReadShares {
+  double first = 1;
+  double others = 0;
+  double own = 0;
+};
+
+struct GridReads {
+  ReadShares accesses;
+  ReadShares bytes;
+};
+GridReads grid_reads(const GridTiles& tiles);
+
 struct GridBytes {
   double dram_read = 0;
   double dram_written = 0;  ///< before the last program ends

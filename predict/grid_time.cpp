@@ -4,73 +4,92 @@
 #include <cmath>
 #include <utility>
 
+#include "predict/program_queue.hpp"
+
 namespace tessera::predict {
 
 namespace {
 
-// Fitted to 130 launches on an H200 whose times were taken by events, the L2 cleared before each
-// (predict/ACCURACY.md); of an SM where nothing else is said.
-constexpr double kLaunchSeconds = 7.29e-06;
-constexpr double kWgmmaEfficiency = 1;
-constexpr double kMmaEfficiency = 0.292;
-
-/// Of kernels of one kind.
-struct Figures {
-  double dram;                  ///< of the rate that the device file says
-  double bandwidth;             ///< B/s, of loads
-  double seconds_per_flop;      ///< elementwise
-  double seconds_per_function;  ///< exp and its kin
-  double round_seconds;         ///< that a program waits for its loads
-  double program_seconds;
-  double reduction_seconds;
-  double reduction_per_warp;
-  double alone;  ///< of a program's own work, that nothing of itself hides
-  double sm_norm;
-  double device_norm;
-};
-constexpr Figures kRows{.dram = 0.903,
-                        .bandwidth = 8.36e+10,
-                        .seconds_per_flop = 1.11e-11,
-                        .seconds_per_function = 5.72e-11,
-                        .round_seconds = 2.59e-07,
-                        .program_seconds = 0,
-                        .reduction_seconds = 2.13e-07,
-                        .reduction_per_warp = 7.85e-09,
-                        .alone = 1,
-                        .sm_norm = 3.8,
-                        .device_norm = 2.53};
-/// Loops that multiply: of copies num_stages ahead.
-constexpr Figures kProducts{.dram = 0.906,
-                            .bandwidth = 8.94e+10,
-                            .seconds_per_flop = 1.21e-11,
-                            .seconds_per_function = 2.54e-13,
-                            .round_seconds = 2.44e-07,
-                            .program_seconds = 3.45e-07,
-                            .reduction_seconds = 2.13e-07,
-                            .reduction_per_warp = 7.85e-09,
-                            .alone = 0.337,
-                            .sm_norm = 2.83,
-                            .device_norm = 2.46};
-constexpr double kCopySeconds = 4.94e-07;  ///< of a turn's loads that come ahead
-constexpr double kProductNorm = 4.91;
-
-// Of loops whose products follow each other: fitted to attentions of the same draws.
+// Fitted to launches of six draws on an H200 and, as it seems, an H100, whose SMs are the same;
+// times by events, the L2 cleared before each (predict/ACCURACY.md).
 constexpr double kClock = 1.755e9;  ///< Hz
-constexpr double kChainedWgmma = 1.06;
-constexpr double kChainedMma = 1.4;
-constexpr double kChainedFlop = 1.81e-12;
-constexpr double kChainedElement = 2.05e-12;
-constexpr double kChainedFunction = 1.04e-11;
-constexpr double kChainedRow = 2.34e-10;         ///< of a turn
-constexpr double kChainedBandwidth = 9.45e+10;   ///< B/s
-constexpr double kAloneWarps = 4.68;             ///< that keep an SM's quarters busy
-constexpr double kChainedCopySeconds = 7.87e-7;  ///< of a turn's loads
-constexpr double kChainedProgram = 1.57e-6;
-constexpr double kRegistersWanted = 279;    ///< of a thread, from which on it spills
-constexpr double kSpillSeconds = 4.96e-11;  ///< of a register, a thread and a turn
-constexpr double kHideNorm = 1.55;          ///< of a program's work and its loads
-constexpr double kChainedNorm = 1.82;       ///< of what programs side by side ask of an SM
-constexpr double kChainNorm = 2.87;
+
+/// Of kernels that multiply nothing.
+namespace rows {
+constexpr double kLaunchSeconds = 6.01e-6;
+constexpr double kDram = 0.93;          ///< of the rate that the device file says
+constexpr double kBandwidth = 7.14e10;  ///< B/s, of an SM
+// Cycles that a warp's instructions take of a quarter of an SM.
+constexpr double kElement = 0.781;
+constexpr double kFunction = 4.37;
+constexpr double kAccess = 7.07;
+constexpr double kAlone = 2.91;    ///< times as many where nothing else fills the gaps
+constexpr double kSerial = 0.349;  ///< of each element that a thread reduces
+// Cycles of an SM, of a request of 128 bytes or less.
+constexpr double kRead = 3.77;
+constexpr double kWrite = 1.35;
+// Seconds until loads are there.
+constexpr double kDramLatency = 4e-7;
+constexpr double kL2Latency = 2e-7;
+constexpr double kL1Latency = 2.61e-8;
+constexpr double kProgram = 3.24e-7;
+constexpr double kReduction = 5.18e-8;
+constexpr double kReductionWarp = 2.35e-8;
+constexpr double kByte = 5.04e-12;
+constexpr double kNorm = 1.77;      ///< of SMs and DRAM
+constexpr double kL1Bytes = 230e3;  ///< of an SM, for rows that its programs read again
+constexpr double kL1Shared = 40e3;  ///< of what all programs read
+constexpr double kL1Hits = 0.7;     ///< of that
+}  // namespace rows
+
+/// Of loops that multiply.
+namespace products {
+constexpr double kLaunchSeconds = 5e-6;
+constexpr double kDram = 0.95;
+constexpr double kBandwidth = 1.07e11;
+constexpr double kWgmma = 0.92;
+constexpr double kMma = 2.94;
+constexpr double kWgmmaOperands = 1.1;
+constexpr double kMmaOperands = 1.18;
+constexpr double kFlop = 1.15e-12;
+constexpr double kElement = 1.47e-12;
+constexpr double kCopySeconds = 4.61e-7;  ///< of a turn's loads
+constexpr double kMissSeconds = 2.52e-7;  ///< besides, from DRAM
+constexpr double kStages = 1.8;           ///< power of the turns that they come ahead
+constexpr double kOtherRound = 2.84e-7;
+constexpr double kProgram = 8.59e-7;
+constexpr double kStored = 9.47e10;  ///< B/s
+constexpr double kTurn = 3.09e-8;    ///< of 8 warps: barriers, addresses
+constexpr double kOperandNorm = 6.59;
+constexpr double kSharedNorm = 8.34;
+constexpr double kChainNorm = 4.62;
+constexpr double kNorm = 1.805;
+}  // namespace products
+
+/// Of loops whose products follow each other.
+namespace chained {
+constexpr double kLaunchSeconds = 6.86e-6;
+constexpr double kWgmma = 0.9;
+constexpr double kMma = 2.2;
+constexpr double kFlop = 1.14e-12;
+constexpr double kElement = 2.93e-12;
+constexpr double kMaskElements = 2.23;  ///< that one which is selected is besides
+constexpr double kFunction = 5.04e-12;
+constexpr double kRow = 1.88e-10;  ///< of a turn
+constexpr double kBandwidth = 2.63e11;
+constexpr double kAloneWarps = 4.35;      ///< that keep an SM's quarters busy
+constexpr double kCopySeconds = 4.57e-7;  ///< of a turn's loads
+constexpr double kSyncSeconds = 1.16e-6;  ///< of those that come no turn ahead
+constexpr double kStages = 3.92;          ///< power of the turns that they come ahead
+constexpr double kProgram = 2.62e-6;
+constexpr double kSpillSeconds = 1.35e-10;  ///< of a register, a thread and a turn
+constexpr double kSharedNorm = 1.18;
+constexpr double kChainNorm = 2.42;
+constexpr double kNorm = 1.87;
+constexpr double kDram = 0.906;
+constexpr double kSpillsFrom = 249;  ///< registers of a thread
+constexpr double kMaskRegisters = 11;
+}  // namespace chained
 
 // What an SM has (CUDA C++ Programming Guide, "Compute Capabilities").
 constexpr int kWarps = 64;
@@ -78,34 +97,43 @@ constexpr int kPrograms = 32;
 constexpr int kRegisters = 65536;
 constexpr int kMostRegisters = 255;
 constexpr std::int64_t kReservedShared = 1024;  ///< of each block
+constexpr double kSharedWidth = 128;            ///< bytes that shared memory gives in a cycle
+constexpr double kRequest = 128;                ///< bytes of a line
 
 /// Between the larger of the two and their sum.
 double together(double a, double b, double norm) {
   return std::pow(std::pow(a, norm) + std::pow(b, norm), 1 / norm);
 }
 
+double divided(std::int64_t a, std::int64_t b) {
+  return static_cast<double>(a) / static_cast<double>(std::max<std::int64_t>(b, 1));
+}
+double of_one(const GridWork& w, std::int64_t total) { return divided(total, w.programs); }
+double threads_of(const GridWork& w) { return 32. * std::max(1, w.warps); }
+
 bool by_wgmma(const GridWork& w) { return w.product_rows >= 64 && w.warps % 4 == 0; }
 
-/// Of a thread of a loop whose products follow each other: what it accumulates and what it makes of
-/// that.
-double registers_wanted(const GridWork& w) {
-  const double threads = 32. * w.warps;
-  return 20 + 1.12 * (static_cast<double>(w.accumulators) + static_cast<double>(w.held_bytes) / 4) /
-                  threads;
+/// Threads access their elements one by one.
+bool one_by_one(const GridWork& w) {
+  return std::ranges::any_of(w.accesses, [&](const GridAccess& a) {
+    return a.width == 1 && static_cast<double>(a.elements) >= 2 * threads_of(w);
+  });
 }
 
 /// Of a thread: lines through what ptxas gave these launches.
 double registers_of(const GridWork& w) {
-  if (w.registers > 0) return w.registers;
-  const double threads = 32. * w.warps;
-  if (!w.chained.empty()) {
-    constexpr double kUnit = 8;  // in which they are given out
-    return std::min<double>(kMostRegisters, std::ceil(registers_wanted(w) / kUnit) * kUnit);
-  }
-  const double needed = w.product_flops > 0
-                            ? 48 + 1.15 * static_cast<double>(w.accumulators) / threads
-                            : 20 + 1.6 * static_cast<double>(w.tile_elements) / threads;
-  return std::min<double>(kMostRegisters, needed);
+  constexpr double kUnit = 8;  // in which they are given out
+  const auto given = [](double n) {
+    return std::min<double>(kMostRegisters, std::ceil(n / kUnit) * kUnit);
+  };
+  if (w.registers > 0) return given(w.registers);
+  const double threads = threads_of(w);
+  const auto accumulators = static_cast<double>(w.accumulators);
+  if (w.chained)
+    return given(20 + 1.12 * (accumulators + static_cast<double>(w.held_bytes) / 4) / threads);
+  if (w.product_flops > 0) return given(48 + 1.15 * accumulators / threads);
+  const double held = static_cast<double>(w.tile_elements) / threads;
+  return given(one_by_one(w) ? 25 + 2.2 * held : 24 + 1.3 * held);
 }
 
 std::int64_t shared_of(const GridWork& w) {
@@ -114,55 +142,209 @@ std::int64_t shared_of(const GridWork& w) {
   return w.kept_bytes + w.operand_bytes * std::max(1, by_wgmma(w) ? w.stages : w.stages - 1);
 }
 
-double of_one(const GridWork& w, std::int64_t total) {
-  return static_cast<double>(total) / static_cast<double>(std::max<std::int64_t>(w.programs, 1));
-}
-
-/// Programs that follow each other on the SM with the most of them.
-double turns_of(double most, double resident) {
-  if (most <= resident) return 1;
-  return most > 4 * resident ? most / resident : std::ceil(most / resident);
-}
-
-/// Seconds of the SM with the most programs, of loops whose products follow each other.
-struct SmTime {
-  double busy = 0;   ///< with what programs ask of it
-  double chain = 0;  ///< of programs one after the other
+/// What programs take on SMs that have room for so many: turns and what each of them takes.
+struct Pace {
+  double turns = 1;
+  double alone = 0;   ///< seconds of a turn, of a program for itself
+  double shared = 0;  ///< of what a turn asks of the SM
+  double norm = 1;
+  double once = 0;  ///< besides, of a program
 };
-SmTime chained_time(const GridWork& w, double sms, double most, double resident) {
-  double tensor = 0;
-  double turns = 0;
+double played(const GridWork& w, const DeviceSpec& device, int resident, const Pace& p) {
+  std::vector<double> seconds;
+  for (int k = 1; k <= resident; ++k)
+    seconds.push_back(std::max(1e-15, together(p.alone, k * p.shared, p.norm)));
+  const double once = p.once / seconds.back();
+  std::vector<double> lengths = w.turns;
+  if (lengths.empty()) lengths.push_back(p.turns);
+  for (double& length : lengths) length += once;
+  return queue_seconds(std::max<std::int64_t>(w.programs, 1), lengths, device.cores, seconds);
+}
+
+GridTime longest(double launch, double sms, bool waits, double dram, double norm) {
+  return {launch + together(sms, dram, norm), dram > sms ? "DRAM" : waits ? "latency" : "SMs"};
+}
+
+// ---- kernels that multiply nothing -----------------------------------------------------------
+
+GridTime rows_time(const DeviceSpec& device, const GridWork& w, double dram_bytes, int resident) {
+  using namespace rows;
+  const double warps = std::max(1, w.warps);
+  const double threads = threads_of(w);
+  double instructions = 0;  // that a thread accesses memory with
+  double reads = 0;         // requests of a program
+  double writes = 0;
+  for (const GridAccess& a : w.accesses) {
+    const double times = of_one(w, a.times);
+    const auto elements = static_cast<double>(a.elements);
+    const double held = std::max(1., elements / threads);
+    const double width = std::min<double>(a.width, held);
+    const double each = times * held / width;
+    const double asked = elements >= threads
+                             ? each * warps * std::max(1., 32 * width * a.bytes / kRequest)
+                             : times * std::max(1., elements * a.bytes / kRequest);
+    instructions += each;
+    (a.write ? writes : reads) += asked;
+  }
+  const double read = of_one(w, w.requested_bytes - w.written_bytes);
+  const double written = of_one(w, w.written_bytes);
+  // What the L1 has: a program's own rows, if those of all programs that share it fit; what every
+  // program reads, if it is little.
+  const bool fits = resident * read * w.reads.bytes.first < kL1Bytes;
+  const bool little = w.reads.bytes.others * read < kL1Shared;
+  const bool many = static_cast<double>(w.programs) > 2. * device.cores * resident;
+  const double hits =
+      (fits ? w.reads.bytes.own : 0) + (little && many ? kL1Hits * w.reads.bytes.others : 0);
+  const ReadShares& by = w.reads.accesses;
+  const double near = (fits ? by.own : 0) + (little ? kL1Hits * by.others : 0);
+  const double latency =
+      by.first * kDramLatency + (by.others + by.own - near) * kL2Latency + near * kL1Latency;
+
+  const double cycles = kElement * of_one(w, w.elements) / threads +
+                        kFunction * of_one(w, w.functions) / threads + kAccess * instructions;
+  const double moved = read * (1 - hits) + written;
+  const double issue = warps * cycles / 4 / kClock;
+  const double requests = (reads * (1 - hits) * kRead + writes * kWrite) / kClock;
+  const double busy = std::max({issue, requests, moved / kBandwidth});
+  const double reductions = of_one(w, w.reductions);
+  double rounds = 0;
+  for (const GridRound& r : w.rounds) rounds += of_one(w, r.times);
+  const double held = static_cast<double>(w.tile_elements) / threads;
+  const double chain = kProgram + rounds * latency +
+                       reductions * (kReduction + kReductionWarp * warps) +
+                       (kAlone * cycles + kSerial * reductions * held) / kClock + moved * kByte;
+  // Programs side by side fill each other's gaps.
+  constexpr double kGaps = 9;
+  const double sms = played(w, device, resident, {1, chain, busy, kGaps, 0});
+  return longest(kLaunchSeconds, sms, chain > resident * busy,
+                 dram_bytes / (device.hbm_bytes_per_s * kDram), kNorm);
+}
+
+// ---- loops that multiply ---------------------------------------------------------------------
+
+double turns_of(const GridWork& w) {
+  double turns = 1;
+  for (const GridProduct& p : w.products) turns = std::max(turns, of_one(w, p.times));
+  return turns;
+}
+
+double multiplied(const GridWork& w, double sms, const GridProduct& p) {
+  return 2. * static_cast<double>(p.rows) * static_cast<double>(p.cols) *
+         static_cast<double>(p.depth) / (w.product_flops_per_second / sms);
+}
+
+/// Bytes of operands that warps read from shared memory.
+double operand_bytes(const GridWork& w, const GridProduct& p) {
+  const double bytes = static_cast<double>(p.bits) / 8;
+  const auto rows = static_cast<double>(p.rows);
+  const auto cols = static_cast<double>(p.cols);
+  const auto depth = static_cast<double>(p.depth);
+  constexpr double kGroupRows = 64;
+  if (by_wgmma(w)) {
+    // Warpgroups divide the rows, then the columns.
+    const double beside = std::max(1., w.warps / 4. / std::max(1., rows / kGroupRows));
+    return std::ceil(rows / kGroupRows) * beside * (kGroupRows + std::max(8., cols / beside)) *
+           depth * bytes;
+  }
+  double down = 1;
+  double across = 1;
+  while (down * across < w.warps) {
+    if (rows / down >= cols / across && down < rows / 16)
+      down *= 2;
+    else
+      across *= 2;
+  }
+  return w.warps * (std::max(16., rows / down) + std::max(8., cols / across)) * depth * bytes;
+}
+
+GridTime products_time(const DeviceSpec& device, const GridWork& w, double dram_bytes,
+                       int resident) {
+  using namespace products;
+  const auto sms = static_cast<double>(device.cores);
+  const double turns = turns_of(w);
+  double tensor = 0;  // of a turn
+  for (const GridProduct& p : w.products) {
+    const double read = operand_bytes(w, p) / (kSharedWidth * kClock);
+    tensor += of_one(w, p.times) / turns *
+              together(multiplied(w, sms, p) * (by_wgmma(w) ? kWgmma : kMma),
+                       read * (by_wgmma(w) ? kWgmmaOperands : kMmaOperands), kOperandNorm);
+  }
+  const double moves = of_one(w, w.requested_bytes) / turns / kBandwidth;
+  const double elementwise =
+      (of_one(w, std::max<std::int64_t>(0, w.flops - w.product_flops)) * kFlop +
+       of_one(w, w.elements) * kElement) /
+      turns;
+  double others = 0;
+  bool copies = false;
+  for (const GridRound& r : w.rounds) {
+    copies = copies || r.products;
+    if (!r.products) others += of_one(w, r.times);
+  }
+  // Of the first wave each turn finds what nobody brought yet.
+  const double waves = static_cast<double>(w.programs) / (sms * resident);
+  const double wait = kCopySeconds + kMissSeconds * std::min(1., 1 / waves);
+  const double ahead = std::pow(std::max(1, w.stages - 1), kStages);
+  const Pace pace{
+      .turns = turns,
+      .alone = tensor + elementwise + kTurn + (copies ? wait / ahead : 0),
+      .shared = together(tensor, moves, kSharedNorm) + elementwise + kTurn * w.warps / 8,
+      .norm = kChainNorm,
+      .once = kProgram + others * kOtherRound + of_one(w, w.written_bytes) / kStored};
+  return longest(kLaunchSeconds, played(w, device, resident, pace),
+                 pace.alone > resident * pace.shared, dram_bytes / (device.hbm_bytes_per_s * kDram),
+                 kNorm);
+}
+
+// ---- loops whose products follow each other --------------------------------------------------
+
+GridTime chained_time(const DeviceSpec& device, const GridWork& w, double dram_bytes,
+                      int resident) {
+  using namespace chained;
+  const auto sms = static_cast<double>(device.cores);
+  const double turns = turns_of(w);
+  double tensor = 0;  // of a turn
   double rows = 0;
-  for (const GridProduct& p : w.chained) {
+  for (const GridProduct& p : w.products) {
     const auto m = static_cast<double>(p.rows);
-    const auto n = static_cast<double>(p.cols);
     const auto k = static_cast<double>(p.depth);
-    const double multiplied = 2 * m * n * k / (w.product_flops_per_second / sms);
-    constexpr double kSharedWidth = 128;  // bytes that shared memory gives in a cycle
     const double bytes = static_cast<double>(p.bits) / 8;
-    const double read = (p.left_computed ? 0 : m * k * bytes) + std::ceil(m / 64) * k * n * bytes;
-    tensor += of_one(w, p.times) *
-              (by_wgmma(w) ? std::max(multiplied, read / (kSharedWidth * kClock)) * kChainedWgmma
-                           : multiplied * kChainedMma);
-    turns = std::max(turns, of_one(w, p.times));
+    const double read = (p.left_computed ? 0 : m * k * bytes) +
+                        std::ceil(m / 64) * k * static_cast<double>(p.cols) * bytes;
+    const double flops = multiplied(w, sms, p);
+    tensor +=
+        of_one(w, p.times) / turns *
+        (by_wgmma(w) ? std::max(flops, read / (kSharedWidth * kClock)) * kWgmma : flops * kMma);
     rows = std::max(rows, m);
   }
+  const double elements = of_one(w, w.elements) + kMaskElements * of_one(w, w.masked_elements);
   const double elementwise =
-      of_one(w, std::max<std::int64_t>(0, w.flops - w.product_flops)) * kChainedFlop +
-      of_one(w, w.elements) * kChainedElement + of_one(w, w.functions) * kChainedFunction +
-      turns * rows * kChainedRow;
-  const double moves = of_one(w, w.requested_bytes) / kChainedBandwidth;
-  const double lacking = std::max(0., registers_wanted(w) - kRegistersWanted);
-  const double spills = w.registers > 0 ? 0 : lacking * 32 * w.warps * kSpillSeconds * turns;
+      (of_one(w, std::max<std::int64_t>(0, w.flops - w.product_flops)) * kFlop +
+       elements * kElement + of_one(w, w.functions) * kFunction) /
+          turns +
+      rows * kRow;
+  const double moves = of_one(w, w.requested_bytes) / turns / kBandwidth;
+  const double threads = threads_of(w);
+  const double wanted =
+      (static_cast<double>(w.accumulators) + static_cast<double>(w.held_bytes) / 4) / threads +
+      (w.masked_elements > 0 ? kMaskRegisters : 0);
+  const double spills =
+      w.registers > 0 ? 0 : std::max(0., wanted - kSpillsFrom) * threads * kSpillSeconds;
   const double work = tensor + elementwise * std::max(1., kAloneWarps / w.warps);
-  const double loads = turns * kChainedCopySeconds / std::max(1, w.stages - 1);
-  const double one = together(work, loads, kHideNorm) + spills + kChainedProgram;
+  const double loads =
+      w.stages <= 1 ? kSyncSeconds : kCopySeconds / std::pow(w.stages - 1, kStages);
   const double shared =
-      std::pow(std::pow(tensor, kChainedNorm) + std::pow(elementwise, kChainedNorm) +
-                   std::pow(moves, kChainedNorm),
-               1 / kChainedNorm) +
+      std::pow(std::pow(tensor, kSharedNorm) + std::pow(elementwise, kSharedNorm) +
+                   std::pow(moves, kSharedNorm),
+               1 / kSharedNorm) +
       spills;
-  return {most * shared, turns_of(most, resident) * one};
+  const Pace pace{.turns = turns,
+                  .alone = work + loads + spills,
+                  .shared = shared,
+                  .norm = kChainNorm,
+                  .once = kProgram};
+  return longest(kLaunchSeconds, played(w, device, resident, pace),
+                 pace.alone > resident * pace.shared, dram_bytes / (device.hbm_bytes_per_s * kDram),
+                 kNorm);
 }
 
 }  // namespace
@@ -183,47 +365,10 @@ GridTime grid_time(const DeviceSpec& device, const GridWork& w, double dram_byte
     return {.binds = "no figures of " + device.name + " to predict with"};
   if (w.product_flops > 0 && w.product_flops_per_second <= 0)
     return {.binds = "no rate of " + device.name + " for these products"};
-  const auto sms = static_cast<double>(device.cores);
-  const auto programs = static_cast<double>(std::max<std::int64_t>(w.programs, 1));
-  const double resident = resident_programs(device, w);
-  const auto of_program = [&](std::int64_t total) { return of_one(w, total); };
-  const bool products = w.product_flops > 0;
-  const double most = std::ceil(programs / sms);
-  const Figures& f = products ? kProducts : kRows;
-  const double dram = dram_bytes / (device.hbm_bytes_per_s * f.dram);
-  const auto longest = [&](const SmTime& sm, double norm) {
-    const std::pair<double, const char*> limits[] = {
-        {dram, "DRAM"}, {sm.busy, "SMs"}, {sm.chain, "latency"}};
-    return GridTime{
-        kLaunchSeconds + together(together(sm.busy, sm.chain, norm), dram, f.device_norm),
-        std::ranges::max_element(limits)->second};
-  };
-  if (products && !w.chained.empty())
-    return longest(chained_time(w, sms, most, resident), kChainNorm);
-
-  // Of one program.
-  const double moves = of_program(w.requested_bytes) / f.bandwidth;
-  double computes =
-      of_program(std::max<std::int64_t>(0, w.flops - w.product_flops)) * f.seconds_per_flop +
-      of_program(w.functions) * f.seconds_per_function +
-      of_program(w.reductions) * f.reduction_per_warp * w.warps;
-  if (products) {
-    computes += of_program(w.product_flops) / (w.product_flops_per_second / sms *
-                                               (by_wgmma(w) ? kWgmmaEfficiency : kMmaEfficiency));
-  }
-  double waits = f.program_seconds + of_program(w.reductions) * f.reduction_seconds;
-  for (const GridRound& r : w.rounds) {
-    if (r.products)
-      waits += of_program(r.times) * kCopySeconds / std::max(1, w.stages - 1) + f.round_seconds;
-    else
-      waits += of_program(r.times) * f.round_seconds;
-  }
-  const double alone = products ? together(moves, computes, kProductNorm) : moves + computes;
-  const double shared = products ? alone : std::max(moves, computes);
-
-  // Of the SM with the most programs: how many of them, one after the other.
-  const double chain = turns_of(most, resident) * (waits + f.alone * alone);
-  return longest({most * shared, chain}, f.sm_norm);
+  const int resident = resident_programs(device, w);
+  if (w.product_flops == 0) return rows_time(device, w, dram_bytes, resident);
+  if (w.chained) return chained_time(device, w, dram_bytes, resident);
+  return products_time(device, w, dram_bytes, resident);
 }
 
 }  // namespace tessera::predict

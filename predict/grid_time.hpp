@@ -1,22 +1,27 @@
 // How long a GPU takes for a grid of programs of which totals alone are known, as of a Triton
 // launch: what its programs ask of memory, wait for and compute.
 //
-// As many programs share an SM as their warps, registers and shared memory leave room for. An SM is
-// busy with the loads and stores of its programs, with products and with elementwise work; a
-// program waits besides for each round of loads and for each reduction among its lanes, which only
-// its neighbours hide; loads of a loop that multiplies come num_stages ahead. DRAM gives and takes
-// what predict/grid_bytes.hpp says, from an L2 that is empty, as triton.testing.do_bench has it.
+// As many programs share an SM as their warps, registers and shared memory leave room for, and
+// queue for it (predict/program_queue.hpp). An SM is busy with their instructions, four warps at a
+// time, with what they ask of the L2, with products. A program for itself goes no faster than its
+// warps' own chain of instructions and waits: for each round of loads, as long as DRAM, the L2 or
+// the L1 takes, and for each reduction among its lanes. Few warps keep few bytes on their way and
+// few instructions in flight: that is why they are slow. DRAM gives and takes what
+// predict/grid_bytes.hpp says, from an L2 that is empty, as triton.testing.do_bench has it.
+//
+// Loads of a loop that multiplies come num_stages ahead. A wgmma is no faster than shared memory
+// gives its operands: of 64 rows and k = 16, a right one of n columns takes n / 4 cycles, a left
+// one 16, unless registers hold it; the product itself n / 2. More warps than rows divide the
+// columns, and read the left operand again. mma.sync reads what each warp multiplies.
 //
 // Where a loop multiplies what it made of another product, as attention's does, its products follow
 // each other: wgmma, elementwise work on what it gave, wgmma again. A program that is alone on its
 // SM is as long as their sum, and tensor cores wait while it computes; programs side by side hide
-// each other's (as warps of one program do not, which wait for each other twice a turn). A wgmma is
-// no faster than shared memory gives its operands: of 64 rows and k = 16, a right one of n columns
-// takes n / 4 cycles, a left one 16, unless registers hold it; the product itself n / 2.
+// each other's (as warps of one program do not, which wait for each other twice a turn).
 //
-// Constants are fitted to launches on an H200 (predict/ACCURACY.md). Registers and shared memory
-// are estimated where the compiler has not been asked. Left out: accesses that Triton cannot make
-// wide, programs that take unequally long, what descriptors bring.
+// Constants are fitted to launches on GPUs (predict/ACCURACY.md). Registers and shared memory
+// are estimated where the compiler has not been asked. Left out: loops that ptxas unrolls, what
+// descriptors bring.
 #pragma once
 
 #include <cstdint>
@@ -24,6 +29,7 @@
 #include <vector>
 
 #include "memory_model/device_spec.hpp"
+#include "predict/grid_bytes.hpp"
 
 namespace tessera::predict {
 
@@ -43,6 +49,15 @@ struct GridProduct {
   bool left_computed = false;  ///< its left operand comes in registers
 };
 
+/// One load or store of the kernel.
+struct GridAccess {
+  std::int64_t times = 0;  ///< in all programs
+  std::int64_t elements = 1;
+  int width = 1;  ///< elements that one instruction of a thread takes, at most
+  int bytes = 4;  ///< of an element
+  bool write = false;
+};
+
 struct GridWork {
   std::int64_t programs = 0;
   int warps = 4;                     ///< of a program
@@ -57,7 +72,14 @@ struct GridWork {
   std::int64_t elements = 0;            ///< of elementwise ops, moves and casts too
   std::int64_t reductions = 0;          ///< of a tensor to a scalar
   std::vector<GridRound> rounds = {};
-  std::vector<GridProduct> chained = {};  ///< where one takes what another made; else empty
+  std::vector<GridProduct> products = {};
+  bool chained = false;              ///< of its products one takes what another one made
+  std::int64_t masked_elements = 0;  ///< that loops which multiply select by a mask
+  std::vector<GridAccess> accesses = {};
+  GridReads reads = {};
+  std::int64_t written_bytes = 0;
+  /// Of programs, in their order, turns of the loop that multiplies; empty: all have as many.
+  std::vector<double> turns = {};
   // Of a program's tensors, elements and bytes.
   std::int64_t product_rows = 0;
   std::int64_t accumulators = 0;

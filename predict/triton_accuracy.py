@@ -6,11 +6,13 @@
     python predict/triton_accuracy.py join FILE COUNTS    # the counters into the file
     python predict/triton_accuracy.py table FILE...       # anywhere, with tessera and triton: this page's table
 
-Times are medians of 11, the L2 cleared before each ("cold", what triton.testing.do_bench measures) and not ("warm").
+Times are medians of 11, the L2 cleared before each ("cold", what triton.testing.do_bench measures; "again" after "warm") and not
+("warm"). A file is named for its device: h200_triton_101.jsonl.
 """
 import csv
 import json
 import math
+import pathlib
 import statistics
 import sys
 
@@ -77,9 +79,9 @@ def measure(seed, path):
         for i, (sweep, kernel, settings) in enumerate(launches.all_of(seed)):
             held = Held(kernel, settings)
             seconds(held, flush.zero_, 3)
-            cold, warm = seconds(held, flush.zero_, 11), seconds(held, lambda: torch.cuda._sleep(200000), 11)
+            cold, warm, again = (seconds(held, before, 11) for before in (flush.zero_, lambda: torch.cuda._sleep(200000), flush.zero_))
             f.write(json.dumps(dict(device=torch.cuda.get_device_name(), seed=seed, i=i, sweep=sweep, kernel=kernel, settings=settings,
-                                    cold=cold, warm=warm)) + "\n")
+                                    cold=cold, warm=warm, again=again)) + "\n")
             held = None
             torch.cuda.empty_cache()
 
@@ -110,7 +112,7 @@ def join(path, counts):
         f.writelines(json.dumps(line) + "\n" for line in lines)
 
 
-def predicted(line):
+def predicted(line, device="h200"):
     """Seconds, and DRAM's bytes read and written (None: each once)."""
     import ml_dtypes
     import numpy as np
@@ -122,7 +124,7 @@ def predicted(line):
     def index(n, most):
         return tessera.DeviceArray(np.random.default_rng(1).integers(most, size=n))
 
-    with tessera.simulate_triton("h200", dry=True) as report:
+    with tessera.simulate_triton(device, dry=True) as report:
         launches.run(line["kernel"], line["settings"], lambda shape, dtype: tessera.DeviceArray.reserved(shape, types[dtype]), index)
     return report.calls[0].predicted_seconds, report.calls[0].predicted_dram_bytes
 
@@ -145,18 +147,28 @@ def quantiles(errors):
 def table(paths):
     for path in paths:
         lines = [json.loads(line) for line in open(path)]
+        # What another measurement, a moment later, does not find again within a tenth was disturbed.
+        steady = [line for line in lines if abs(line["cold"] / line.get("again", line["cold"]) - 1) <= .1]
+        if len(steady) < len(lines):
+            print(f"{path}: {len(lines) - len(steady)} left out, which were measured twice and differ")
+        lines = steady
+        device = pathlib.Path(path).name.split("_")[0]
         for line in lines:
-            line["predicted"], line["bytes"] = predicted(line)
+            line["predicted"], line["bytes"] = predicted(line, device)
         dram = [(line["dram"], line["bytes"]) for line in lines if "dram" in line and line["bytes"]]
         print(f"{path}, {len(lines)} launches, {len(dram)} with bytes: median | nine in ten | worst")
         print("time |", quantiles([abs(line["predicted"] / line["cold"] - 1) for line in lines]))
-        print("DRAM reads |", quantiles([abs(ours[0] / theirs[0] - 1) for theirs, ours in dram]))
-        print("DRAM reads and writes |", quantiles([abs(sum(ours) / sum(theirs) - 1) for theirs, ours in dram]))
+        if dram:
+            print("DRAM reads |", quantiles([abs(ours[0] / theirs[0] - 1) for theirs, ours in dram]))
+            print("DRAM reads and writes |", quantiles([abs(sum(ours) / sum(theirs) - 1) for theirs, ours in dram]))
         for sweep in sorted({line["sweep"] for line in lines} - {""}):
             of = [line for line in lines if line["sweep"] == sweep]
             pick = min(of, key=lambda line: line["predicted"])
+            best, worst = (choose(x["cold"] for x in of) for choose in (min, max))
+            noise = statistics.median(abs(x["cold"] / x["again"] - 1) for x in of) if "again" in pick else None
             print(f"{sweep}, {len(of)} configurations | Spearman {spearman([x['predicted'] for x in of], [x['cold'] for x in of]):.2f} |"
-                  f" pick {100 * (pick['cold'] / min(x['cold'] for x in of) - 1):.0f} % slower than the best")
+                  f" pick {100 * (pick['cold'] / best - 1):.0f} % slower than the best, the worst {100 * (worst / best - 1):.0f} %"
+                  + (f", measured again {100 * noise:.1f} % apart" if noise is not None else ""))
 
 
 if __name__ == "__main__":

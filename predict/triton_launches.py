@@ -345,9 +345,27 @@ def more_sweeps(seed):
     return out
 
 
+def row_sweeps(seed):
+    """The same of kernels by rows and by columns: what warps and blocks decide."""
+    r = random.Random(seed)
+    out = []
+    R, C = _log(r, 4096, 32768), _log(r, 1024, 16384, 8)
+    for block, w in r.sample([(block, w) for block in (256, 512, 1024, 2048, 4096) for w in (1, 2, 4, 8)], 12):
+        out.append(("layer norm of more blocks", "layer_norm", dict(rows=R, columns=C, dtype="bf16", BLOCK=block, warps=w)))
+    R = _log(r, 2048, 16384)
+    C = r.choice((32000, 50257, 128256))
+    t = r.choice(("f32", "bf16"))
+    for block, w in r.sample([(block, w) for block in (1024, 2048, 4096, 8192) for w in (2, 4, 8, 16)], 12):
+        out.append(("cross entropy", "cross_entropy", dict(rows=R, columns=C, dtype=t, BLOCK=block, warps=w)))
+    M, N = _log(r, 2048, 32768), _log(r, 2048, 32768, 8)
+    for bm, bn, w in r.sample([(bm, bn, w) for bm in (16, 32, 64) for bn in (32, 64, 128) for w in (2, 4, 8) if bm * bn >= 32 * 4 * w], 12):
+        out.append(("column sums", "column_sums", dict(M=M, N=N, dtype="bf16", BM=bm, BN=bn, warps=w)))
+    return out
+
+
 def all_of(seed):
-    """(the sweep that it is of, or "", kernel, settings) of each; of seeds up to 303, and 404, which were drawn first, without what was written later."""
-    return [("", *x) for x in draw(seed)] + sweeps(seed) + (other_sweeps(seed) if seed > 303 else []) + (more_sweeps(seed) if seed > 404 else [])
+    """(the sweep that it is of, or "", kernel, settings) of each; of seeds up to 303, 404 and 606, which were drawn first, without what was written later."""
+    return [("", *x) for x in draw(seed)] + sweeps(seed) + (other_sweeps(seed) if seed > 303 else []) + (more_sweeps(seed) if seed > 404 else []) + (row_sweeps(seed) if seed > 606 else [])
 
 
 def run(kernel, s, make, index, warmup=False):

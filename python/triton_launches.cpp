@@ -327,14 +327,27 @@ class Launches {
                            .kept_bytes = asked.kept_bytes,
                            .held_bytes = asked.held_bytes,
                            .tile_elements = asked.tile_elements};
+    work.chained = asked.chained;
+    work.masked_elements = asked.masked_elements;
+    work.turns = asked.turns;
     for (const triton::Round& r : asked.rounds) work.rounds.push_back({r.times, r.products});
-    for (const triton::LoopProduct& p : asked.chained)
-      work.chained.push_back({p.times, p.rows, p.cols, p.depth, p.bits, p.left_computed});
+    for (const triton::LoopProduct& p : asked.products)
+      work.products.push_back({p.times, p.rows, p.cols, p.depth, p.bits, p.left_computed});
+    for (const triton::LineTraffic& t : l.result.lines) {
+      const triton::Site& site = kernel.sites[t.site];
+      work.accesses.push_back({.times = t.requested.times,
+                               .elements = site.elements,
+                               .width = site.width,
+                               .bytes = site.bytes,
+                               .write = t.requested.written_bytes > 0});
+    }
+    work.reads = predict::grid_reads(l.result.tiles);
     double touched = 0;
     const auto& refs = run.ledger().refs();
     for (std::size_t s = 0; s < refs.size(); ++s) {
       const std::int64_t size = launch.storages[s].size_bytes();
       work.requested_bytes += refs[s].read_bytes + refs[s].write_bytes;
+      work.written_bytes += refs[s].write_bytes;
       touched += static_cast<double>(std::min(refs[s].read_bytes, size) +
                                      std::min(refs[s].write_bytes, size));
     }

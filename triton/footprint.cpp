@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 namespace tessera::triton {
 
@@ -13,6 +14,11 @@ std::uint64_t mixed(std::uint64_t hash, std::int64_t value) {
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
   x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
   return x ^ (x >> 31);
+}
+
+/// The same bytes are the same tile, however their lanes are known.
+std::uint64_t of_run(std::int64_t address, std::int64_t bytes) {
+  return mixed(mixed(0, address), bytes);
 }
 
 /// A set of granules.
@@ -58,6 +64,8 @@ void Footprint::note(const Strided& lanes, std::int64_t width, bool write) {
   std::uint64_t key = mixed(static_cast<std::uint64_t>(width), lanes.address);
   for (std::size_t d = 0; d < lanes.rank; ++d)
     key = mixed(mixed(key, lanes.step[d]), lanes.count[d]);
+  if (lanes.rank == 0 || (lanes.rank == 1 && lanes.step[0] == width))
+    key = of_run(lanes.address, lanes.lanes * width);
   add(key, lanes.lanes * width, write, [&] {
     std::vector<Granules> where;
     lanes.each_run(width, [&](std::int64_t address, std::int64_t, std::int64_t n) {
@@ -76,7 +84,12 @@ void Footprint::note(const Strided& lanes, std::int64_t width, bool write) {
 void Footprint::note(const std::vector<std::int64_t>& addresses, std::int64_t width, bool write) {
   std::uint64_t key = mixed(static_cast<std::uint64_t>(width), std::ssize(addresses));
   for (const std::int64_t a : addresses) key = mixed(key, a);
-  add(key, std::ssize(addresses) * width, write, [&] {
+  const std::int64_t bytes = std::ssize(addresses) * width;
+  std::int64_t next = addresses[0];
+  if (std::ranges::all_of(addresses,
+                          [&](std::int64_t a) { return a == std::exchange(next, next + width); }))
+    key = of_run(addresses[0], bytes);
+  add(key, bytes, write, [&] {
     std::vector<std::int64_t> all;
     all.reserve(addresses.size());
     for (const std::int64_t a : addresses) all.push_back(a / kTileGranule);

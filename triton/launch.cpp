@@ -213,13 +213,17 @@ class Runner {
     if (!failed && first < programs_) {
       const std::int64_t left = programs_ - first;
       const std::int64_t chunk = std::max<std::int64_t>(1, left / (threads * std::int64_t{16}));
-      each_on_threads((left + chunk - 1) / chunk, threads, [&](std::int64_t part) {
-        if (failed.load(std::memory_order_relaxed)) return;
-        const std::int64_t from = first + part * chunk;
+      const std::int64_t parts = (left + chunk - 1) / chunk;
+      // Programs side by side write into one page: what threads run at a time lies apart.
+      const std::int64_t apart = (parts + threads - 1) / threads;
+      each_on_threads(apart * threads, threads, [&](std::int64_t i) {
+        const std::int64_t from = first + (i % threads * apart + i / threads) * chunk;
+        if (from >= programs_ || failed.load(std::memory_order_relaxed)) return;
         run_some(from, std::min(programs_, from + chunk), [] { return false; });
         if (!options_.progress) return;
         const std::lock_guard lock(mutex);
-        options_.progress(static_cast<double>(from) / static_cast<double>(programs_));
+        options_.progress(static_cast<double>(first + i * chunk) /
+                          static_cast<double>(first + apart * threads * chunk));
       });
     }
     if (stopped) {

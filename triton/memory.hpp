@@ -45,6 +45,8 @@ struct Site {
   enum class Kind : std::uint8_t { load, store, atomic } kind = Kind::load;
   int number = -1;                       ///< among the accesses of its module
   std::int64_t elements = 1;             ///< of its pointers
+  int width = 1;                         ///< elements of an instruction of a thread, at most
+  int bytes = 4;                         ///< of an element
   std::vector<WarpLayout> layouts = {};  ///< where they are asked for
   // Of a dry run (dry.hpp).
   std::size_t step = SIZE_MAX;             ///< of the main code

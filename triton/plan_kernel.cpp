@@ -11,6 +11,7 @@
 #include "triton/regular_values.hpp"
 #include "triton/rules.hpp"
 #include "triton/turns.hpp"
+#include "triton/widths.hpp"
 #include "triton/written.hpp"
 
 namespace tessera::triton {
@@ -26,15 +27,13 @@ class KernelPlanner : public Planner {
 };
 Kernel& kernel_of(Planner& p) { return static_cast<KernelPlanner&>(p).kernel; }
 
-constexpr const char* kNumber = "tessera.access";
-
 /// Numbers the accesses to memory, in the order of the module's text.
 void number_accesses(Region& r, std::int64_t& next) {
   for (Operation& op : r.operations) {
     if (op.name == "tt.load" || op.name == "tt.store" || op.name.starts_with("tt.atomic")) {
       Attributes attributes = op.attributes ? *op.attributes : Attributes();
-      attributes[kNumber].kind = Attribute::Kind::integer;
-      attributes[kNumber].integer = next++;
+      attributes[kAccessNumber].kind = Attribute::Kind::integer;
+      attributes[kAccessNumber].integer = next++;
       op.attributes = std::make_shared<const Attributes>(std::move(attributes));
     }
     for (Region& each : op.regions) number_accesses(each, next);
@@ -61,8 +60,9 @@ int site_of(Planner& p, const Operation& op, Site::Kind kind) {
   const Type& pointer = p.type(op.operands.at(0));
   k.sites.push_back({.location = op.location,
                      .kind = kind,
-                     .number = static_cast<int>(p.integer_or(op, kNumber, -1)),
-                     .elements = pointer.shape.elems()});
+                     .number = static_cast<int>(p.integer_or(op, kAccessNumber, -1)),
+                     .elements = pointer.shape.elems(),
+                     .bytes = static_cast<int>(register_bytes(pointer.pointee))});
   return static_cast<int>(k.sites.size()) - 1;
 }
 
@@ -134,6 +134,11 @@ std::unique_ptr<Kernel> plan_kernel(Module module, Profile profile, bool fusion,
   std::map<int, Planner::MadeBy> made;
   planner.keep_element_ops(made);
   planner.plan_function(main, program.main);
+  const std::vector<int> widths = access_widths(module, main);
+  for (Site& s : kernel->sites) {
+    const auto at = static_cast<std::size_t>(s.number);
+    if (s.number >= 0 && at < widths.size()) s.width = widths[at];
+  }
   plan_dry_run(*kernel);
   if (regular) kernel->form = grid_form(module, main, made, kernel->sites);
   for (std::size_t i = 0; i < kernel->parameters.size(); ++i)

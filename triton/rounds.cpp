@@ -104,6 +104,49 @@ class Makers {
   std::vector<std::set<int>> makes_;
 };
 
+/// Elements of a step's groups that a mask of a vector chooses.
+std::int64_t masked(const Code& code, std::size_t step) {
+  std::int64_t elements = 0;
+  if (const Group* const g = code.notes[step].group.get()) {
+    for (const Group::Member& m : g->members) {
+      const bool by_mask = std::ranges::any_of(m.operands, [&](int lane) {
+        const Lane& l = g->lanes[static_cast<std::size_t>(lane)];
+        return l.dtype == DType::boolean && l.kind != Lane::Kind::splat;
+      });
+      if (by_mask && m.operands.size() == 3) elements += m.shape.elems();
+    }
+  }
+  return elements;
+}
+
+/// As far as what its programs accessed was written down: as many turns as they accessed more than
+/// the accesses around the loop.
+std::vector<double> turns_of_programs(const Kernel& kernel, const LaunchResult& result) {
+  const GridTiles& tiles = result.tiles;
+  std::vector<double> all;
+  std::vector<std::int64_t> times(kernel.sites.size());
+  for (const LineTraffic& l : result.lines) times[l.site] += l.requested.times;
+  std::int64_t around = 0;
+  std::int64_t inside = 0;
+  for (const std::int64_t n : times) {
+    around += n == result.run.steps ? 1 : 0;
+    inside += n > result.run.steps ? 1 : 0;
+  }
+  if (inside == 0) return all;
+  for (std::size_t p = 0; p < tiles.begins.size(); ++p) {
+    const std::size_t end =
+        p + 1 < tiles.begins.size() ? tiles.begins[p + 1] : tiles.accesses.size();
+    const auto accesses = static_cast<std::int64_t>(end - tiles.begins[p]);
+    all.push_back(static_cast<double>(std::max<std::int64_t>(0, accesses - around)));
+  }
+  if (std::ranges::adjacent_find(all, std::ranges::not_equal_to()) == all.end()) return {};
+  double mean = 0;
+  for (const double n : all) mean += n / static_cast<double>(all.size());
+  const auto most = static_cast<double>(*std::ranges::max_element(times));
+  for (double& n : all) n *= most / static_cast<double>(result.run.steps) / mean;
+  return all;
+}
+
 }  // namespace
 
 LaunchWork work_of(const Kernel& kernel, const LaunchResult& result) {
@@ -137,7 +180,6 @@ LaunchWork work_of(const Kernel& kernel, const LaunchResult& result) {
   }
   std::vector<bool> multiplies(loops.size() + 1, false);
   const Makers makers(code);
-  bool chained = false;
   for (std::size_t i = 0; i < code.steps.size(); ++i) {
     const Step& step = code.steps[i];
     const std::size_t at = loop_at(i);
@@ -151,7 +193,7 @@ LaunchWork work_of(const Kernel& kernel, const LaunchResult& result) {
       const std::int64_t rows = made.shape[made.shape.rank - 2];
       work.product_rows = work.product_rows == 0 ? rows : std::min(work.product_rows, rows);
       work.accumulators += made.shape.elems();
-      if (at == loops.size() || step.reads.size() < 2 || code.notes[i].reads.size() < 2) continue;
+      if (step.reads.size() < 2 || code.notes[i].reads.size() < 2) continue;
       const std::int64_t elems = made.shape.elems();
       LoopProduct p{.times = turns[at],
                     .rows = rows,
@@ -159,6 +201,10 @@ LaunchWork work_of(const Kernel& kernel, const LaunchResult& result) {
                     .depth = step.work.flops / (2 * elems),
                     .bits = bit_width(code.notes[i].reads[0].dtype)};
       p.times *= elems / (p.rows * p.cols);
+      if (at == loops.size()) {
+        work.products.push_back(p);
+        continue;
+      }
       const std::size_t begin = loops[at].begin;
       for (std::size_t side = 0; side < 2; ++side) {
         const std::size_t maker = makers.behind_moves(step.reads[side], i);
@@ -168,12 +214,16 @@ LaunchWork work_of(const Kernel& kernel, const LaunchResult& result) {
         if (loaded || side > 0) continue;
         p.left_computed = true;
         work.held_bytes += size;
-        chained = chained || makers.from_product(step.reads[side], i, begin);
+        work.chained = work.chained || makers.from_product(step.reads[side], i, begin);
       }
-      work.chained.push_back(p);
+      work.products.push_back(p);
     }
   }
-  if (!chained) work.chained.clear();
+  for (std::size_t i = 0; i < code.steps.size(); ++i) {
+    const std::size_t at = loop_at(i);
+    if (at < loops.size() && multiplies[at]) work.masked_elements += turns[at] * masked(code, i);
+  }
+  if (work.product_flops > 0) work.turns = turns_of_programs(kernel, result);
   for (const auto& [at, r] : rounds) {
     Round& round = work.rounds.emplace_back(r);
     round.products = at.first < loops.size() && multiplies[at.first];

@@ -20,7 +20,7 @@ struct Round {
   bool products = false;  ///< its loop multiplies matrices
 };
 
-/// A product of tensors in a loop.
+/// A product of tensors.
 struct LoopProduct {
   std::int64_t times = 0;  ///< in all programs
   std::int64_t rows = 0;
@@ -35,8 +35,12 @@ struct LaunchWork {
   std::int64_t product_flops = 0;
   std::int64_t reductions = 0;  ///< of a tensor to a scalar; and histograms, gathers
   std::int64_t elements = 0;    ///< of elementwise ops
-  /// Those of a loop of which one takes what another one made, as attention's do; else empty.
-  std::vector<LoopProduct> chained;
+  std::vector<LoopProduct> products;
+  bool chained = false;  ///< one takes what another one of its loop made, as attention's do
+  std::int64_t masked_elements = 0;  ///< that loops which multiply select by a mask
+  /// Of programs, in their order, turns of the loop that multiplies; empty: as many each, or it is
+  /// not known. Fewer than programs: the others as the first ones again.
+  std::vector<double> turns;
   /// Of the kernel's products, of one program at a time.
   std::int64_t product_rows = 0;   ///< of the one with the fewest
   std::int64_t accumulators = 0;   ///< elements of all results

@@ -4,11 +4,11 @@
 // An instruction of a warp asks for each sector that one of its lanes touches, once. Lanes that a
 // mask leaves out touch none; of a store, or a copy to shared memory, also those that hold what
 // another lane holds. Of what it asks for, the L2 is asked for what the L1 has not, which keeps
-// what the program's loads brought; copies of 16 bytes a lane to shared memory (cp.async.cg) go
-// past the L1. Stores are written through, to one sector together if the program loads nothing
-// between them. What is counted leaves the SM: on its way to the L2, reads of neighbouring SMs that
-// come at about the same time become one. Left out: atomics, what ptxas makes of equal loads, what
-// it spills, programs that share an SM.
+// what the program's loads brought since an atomic that acquires; copies of 16 bytes a lane to
+// shared memory (cp.async.cg) go past the L1. Stores are written through, to one sector together if
+// the program loads nothing between them. What is counted leaves the SM: on its way to the L2,
+// reads of neighbouring SMs that come at about the same time become one. Left out: atomics, what
+// ptxas makes of equal loads, what it spills, programs that share an SM.
 #pragma once
 
 #include <cstdint>

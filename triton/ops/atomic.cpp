@@ -125,6 +125,8 @@ void each_lane(Exec& x, int site, std::int64_t n, std::int64_t width, std::int64
       i.memory.changed(i);
     if (order == kRelease || order == kAcquireRelease) i.memory.release(i, addresses[e]);
   }
+  // What others wrote must be seen: the L1 keeps nothing from before.
+  if (order == kAcquire || order == kAcquireRelease) i.loaded.clear();
 }
 
 /// Of a launch that keeps error bounds: lanes that an atomic changed from `before`, which nobody
@@ -289,6 +291,7 @@ void plan_poll(Planner& p, const Operation& op) {
       if (const Origin o = i.memory.undefined_at(address, width))
         fail_poison(o == kAnyRead ? x.undefined() : o, "a wait");
       const bool same = std::memcmp(at, wanted.bytes.data(), static_cast<std::size_t>(width)) == 0;
+      if (order == kAcquire || order == kAcquireRelease) i.loaded.clear();
       if (same && (order == kAcquire || order == kAcquireRelease)) i.memory.acquire(i, address);
       if (same || timed) i.memory.note_atomic(i, site, address, width);
       x.set(to, same);

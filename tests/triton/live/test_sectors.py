@@ -67,6 +67,25 @@ def test_nothing_is_said_unasked():
     assert " a request" not in report.calls[0].text
 
 
+@triton.jit
+def again(x, out, count, SEM: tl.constexpr):
+    i = tl.arange(0, 128)
+    v = tl.load(x + i)
+    tl.atomic_add(count, 1, sem=SEM)
+    tl.store(out + i, v + tl.load(x + i))
+
+
+@pytest.mark.parametrize("sem, times", [("acq_rel", 2), ("acquire", 2), ("release", 1), ("relaxed", 1)])
+def test_an_atomic_that_acquires_empties_the_l1(sem, times):
+    x, out, count = (tessera.DeviceArray(np.zeros(128, dtype)) for dtype in (np.float32, np.float32, np.int32))
+    with tessera.simulate_triton(sectors=True) as report:
+        again[(1,)](x, out, count, SEM=sem)
+    loads = [line for line in report.calls[0].json["traffic"]["lines"] if line["read_bytes"] == 512]
+    assert len(loads) == 2
+    assert [line["sectors"] for line in loads] == [16, 16]
+    assert sum(line["l2_sectors"] for line in loads) == 16 * times
+
+
 @pytest.mark.parametrize("kernel, at_l2", [
     ("fla_core__chunk__chunk_abc_bwd_kernel_intra_K", True),  # a load in two layouts
     ("fla_core__chunk_delta_h__chunk_gated_delta_rule_fwd_kernel_h_blockdim64", True),  # a pipelined loop that copies to shared memory

@@ -1,0 +1,24 @@
+// How many elements of a load or store a thread accesses with one instruction on a GPU, as Triton's
+// compiler finds it: as many as are known to lie one after the other, at an address that is known
+// to be a multiple of them, under one value of the mask; 16 bytes at most.
+//
+// Known is what follows from the arguments that are multiples of 16 (tt.divisibility), ranges and
+// integer ops. Left out: what layouts and the number of threads leave of it, hints of
+// tl.max_contiguous on what is no sum of these.
+#pragma once
+
+#include <vector>
+
+#include "program/ir.hpp"
+
+namespace tessera::triton {
+
+using namespace program;
+
+/// The attribute that numbers a module's accesses, in the order of its text.
+inline constexpr const char* kAccessNumber = "tessera.access";
+
+/// By the number of each tt.load and tt.store of the kernel.
+std::vector<int> access_widths(const Module& module, const Function& kernel);
+
+}  // namespace tessera::triton
