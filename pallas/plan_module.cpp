@@ -7,6 +7,7 @@
 #include "pallas/compiler_limits.hpp"
 #include "pallas/rules.hpp"
 #include "pallas/written.hpp"
+#include "program/index_numbers.hpp"
 #include "sim/diagnostics/slugs.hpp"
 
 namespace tessera::pallas {
@@ -43,7 +44,8 @@ class ModulePlanner {
         program_(program),
         mains_(mains_of(module)),
         main_(*mains_.front()),
-        planner_(module, rules(), program) {}
+        planner_(module, rules(), program),
+        numbers_(module, program) {}
 
   void plan() {
     program_.name = main_.name;
@@ -293,6 +295,7 @@ class ModulePlanner {
     }
     // The same map may serve several windows; each has code of its own.
     planner_.plan_function(*f, w.transform);
+    w.transform.units = numbers_.of(*f);
     for (std::size_t d = 0; d < program_.grid.size(); ++d)
       w.uses.push_back(planner_.used(f->body.arguments[d]));
     w.along = along_last(*f);
@@ -352,6 +355,7 @@ class ModulePlanner {
   const std::vector<const Function*> mains_;
   const Function& main_;  ///< the first
   Planner planner_;
+  program::IndexNumbers numbers_;
   std::vector<std::pair<std::size_t, const Function*>> transforms_;
 };
 

@@ -374,6 +374,17 @@ Prepared prepare(const Call& call, const DeviceSpec& device, int devices) {
   return r;
 }
 
+/// Dims of windows whose last block ends beyond its array.
+std::int64_t ragged_dims(const Plan& plan) {
+  std::int64_t n = 0;
+  for (const OperandPlan& op : plan.operands) {
+    if ((op.role != Role::in && op.role != Role::out) || !op.present || op.by_element) continue;
+    for (int d = 0; d < op.array.rank; ++d)
+      n += op.blocks[d] > 1 && op.array[d] % op.block[d] != 0 ? 1 : 0;
+  }
+  return n;
+}
+
 /// Gives the plan a model of the device's cores, if there is one; what they do at each step.
 std::vector<CoreUse> model_core(const Program& p, const std::vector<std::int64_t>& grid,
                                 Plan& plan) {
@@ -388,7 +399,7 @@ std::vector<CoreUse> model_core(const Program& p, const std::vector<std::int64_t
   core.capacity = costs->capacity;
   std::int64_t steps = 1;
   for (const std::int64_t extent : grid) steps *= extent;
-  const PipelineCycles pipeline = pipeline_cycles(p, steps, *costs);
+  const PipelineCycles pipeline = pipeline_cycles(p, steps, ragged_dims(plan), *costs);
   core.launch_cycles = pipeline.launch;
   core.step_cycles = pipeline.step;
   const UnitCosts::Interval interval = interval_of(p, steps, *costs);

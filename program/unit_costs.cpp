@@ -31,15 +31,17 @@ UnitCosts read(std::string_view text) {
   c.launch = fixed.at("launch");
   c.operand = fixed.at("operand");
   c.step = fixed.at("step");
-  c.grid = fixed.at("grid");
   c.window = fixed.at("window");
   c.dim = fixed.at("dim");
+  c.index = fixed.at("index");
   c.map = fixed.at("map");
   c.map_op = fixed.at("map_op");
+  c.ragged = fixed.at("ragged");
   c.block = fixed.at("block");
   c.jump = fixed.at("jump");
   c.product = fixed.at("product");
   c.rest = fixed.at("rest");
+  c.spill = fixed.at("spill");
   const auto interval = [&](const char* of) {
     const Json& kept = json.at("held_out").at(of);
     return UnitCosts::Interval{kept.at("least"), kept.at("most")};
@@ -156,6 +158,61 @@ struct UnitWork {
   }
 };
 
+/// Vector registers that operations make while all are taken, operation after operation. What no
+/// phase ends before is made one register after another, whenever it is read.
+class Pressure {
+ public:
+  Pressure(const Program& program, const std::vector<const UnitOp*>& ops, const Phases& phases) {
+    std::unordered_map<int, int> is;  ///< what casts and the like only pass on
+    const auto value = [&](int v) {
+      const auto it = is.find(v);
+      return it == is.end() ? v : it->second;
+    };
+    std::unordered_map<int, std::size_t> last;
+    for (std::size_t i = 0; i < ops.size(); ++i) {
+      for (const int v : ops[i]->reads) last[value(v)] = i;
+      if (ops[i]->rows.empty() && ops[i]->reads.size() == 1 && ops[i]->makes.size() == 1)
+        is[ops[i]->makes[0]] = value(ops[i]->reads[0]);
+    }
+    std::unordered_map<int, std::int64_t> live;
+    std::int64_t all = 0;
+    for (std::size_t i = 0; i < ops.size(); ++i) {
+      const std::int64_t before = std::max(all, kVectorRegisters);
+      const std::int64_t made = phases.of(i) == 0 ? 0 : registers_made(program, *ops[i]);
+      for (const int v : ops[i]->makes) {
+        const auto it = last.find(v);
+        if (made > 0 && it != last.end() && it->second > i) all += live[v] = made;
+      }
+      for (const int read : ops[i]->reads) {
+        const int v = value(read);
+        const auto it = live.find(v);
+        if (it == live.end() || last.at(v) != i) continue;
+        all -= it->second;
+        live.erase(it);
+      }
+      too_many_.push_back(std::max<std::int64_t>(0, all - before));
+    }
+  }
+  std::int64_t too_many(std::size_t op) const { return too_many_[op]; }
+
+ private:
+  static constexpr std::int64_t kVectorRegisters = 64;
+  /// That hold its result, but for what is loaded, which can be loaded again.
+  static std::int64_t registers_made(const Program& program, const UnitOp& op) {
+    std::int64_t made = 0;
+    for (const auto& [row, times] : op.rows) {
+      const std::string& name = program.unit_rows[static_cast<std::size_t>(row)];
+      if (name.starts_with("load")) return 0;
+      const bool computes = name.starts_with("arith.") || name.starts_with("math.") ||
+                            name.starts_with("vector.") || name.starts_with("tpu.matmul sum");
+      if (computes) made = std::max(made, times);
+    }
+    return made;
+  }
+
+  std::vector<std::int64_t> too_many_;
+};
+
 /// The chain of operations that takes longest, each after what it reads.
 class Chain {
  public:
@@ -242,7 +299,12 @@ CountedCode counted(const Program& program, const Code& code, const UnitCosts& c
       of_units += w.cycles;
       for (std::size_t u = 0; u < kCoreUnits; ++u) slots[u] += w.slots[u];
     }
-    double cycles = of_units + chain.cycles() + (s.branches ? costs.jump : 0);
+    const Pressure pressure(program, s.ops, phases);
+    double spilled = 0;
+    for (std::size_t i = 0; i < s.ops.size(); ++i)
+      spilled += static_cast<double>(pressure.too_many(i));
+    double cycles =
+        of_units + chain.cycles() + costs.spill * spilled + (s.branches ? costs.jump : 0);
     if (!s.ops.empty()) cycles += costs.block;
     CoreUse& use = c.at[s.begin];
     use.cycles = std::llround(cycles);
@@ -252,6 +314,7 @@ CountedCode counted(const Program& program, const Code& code, const UnitCosts& c
     std::map<int, double> by_location;
     for (std::size_t i = 0; i < s.ops.size(); ++i) {
       double& share = by_location[s.ops[i]->location];
+      share += costs.spill * static_cast<double>(pressure.too_many(i));
       for (const auto& [row, times] : s.ops[i]->rows) {
         const UnitCost* cost = rows[static_cast<std::size_t>(row)];
         if (cost != nullptr) share += works[phases.of(i)].share(*cost, times);
@@ -271,43 +334,58 @@ CountedCode counted(const Program& program, const Code& code, const UnitCosts& c
 
 namespace {
 
-/// Of windows that the pipeline brings: how many, how many of them move, the dims of those, what
-/// their index maps load and do besides.
+/// Of windows that the pipeline brings: how many, how many of them move, and what the numbers of
+/// these are that say where to: of all windows together, those that are the same once.
 struct Windows {
   std::int64_t all = 0;
   std::int64_t moving = 0;
-  std::int64_t dims = 0;
-  std::int64_t map_loads = 0;
+  std::int64_t dims = 0;       ///< of the moving ones, those along which they move
+  std::int64_t indices = 0;    ///< different ones
+  std::int64_t map_loads = 0;  ///< each times the numbers that say where
   std::int64_t map_ops = 0;
 };
 
 Windows windows_of(const Program& program) {
   Windows found;
+  std::set<int> made;
+  std::set<std::vector<int>> indices;
   for (const Window& w : program.operands) {
     if (w.any || w.smem || w.semaphores) continue;
     ++found.all;
-    if (w.whole || std::ranges::count(w.uses, true) == 0) continue;
+    if (w.whole) continue;
+    if (w.transform.units.empty()) {  // its map branches
+      ++found.moving;
+      ++found.indices;
+      found.dims += std::ssize(w.bounds);
+      continue;
+    }
+    const std::vector<int>& index = w.transform.units.back().reads;
+    const auto moves = [](int number) { return number > 0; };
+    if (std::ranges::none_of(index, moves)) continue;
     ++found.moving;
-    found.dims += static_cast<std::int64_t>(w.bounds.size());
+    indices.insert(index);
+    found.dims += std::ranges::count_if(index, moves);
     for (const UnitOp& op : w.transform.units) {
-      for (const auto& [row, times] : op.rows) {
-        const bool loads = program.unit_rows[static_cast<std::size_t>(row)] == "memref.load";
-        (loads ? found.map_loads : found.map_ops) += times;
-      }
+      if (op.makes.empty() || !made.insert(op.makes[0]).second) continue;
+      const auto& [row, times] = op.rows[0];
+      const bool loads = program.unit_rows[static_cast<std::size_t>(row)] == "memref.load";
+      (loads ? found.map_loads : found.map_ops) += times;
     }
   }
+  found.indices = std::ssize(indices);
   return found;
 }
 
 }  // namespace
 
-PipelineCycles pipeline_cycles(const Program& program, std::int64_t steps, const UnitCosts& costs) {
+PipelineCycles pipeline_cycles(const Program& program, std::int64_t steps, std::int64_t ragged,
+                               const UnitCosts& costs) {
   const Windows w = windows_of(program);
   const auto times = [](std::int64_t n, double each) { return static_cast<double>(n) * each; };
   if (steps <= 1) return {std::llround(costs.launch + times(w.all, costs.operand)), 0};
-  const double step = costs.step + times(std::ssize(program.grid), costs.grid) +
-                      times(w.moving, costs.window) + times(w.dims, costs.dim) +
-                      times(w.map_loads, costs.map) + times(w.map_ops, costs.map_op);
+  const double step = costs.step + times(w.moving, costs.window) + times(w.dims, costs.dim) +
+                      times(w.indices, costs.index) + times(w.map_loads, costs.map) +
+                      times(w.map_ops, costs.map_op) + times(ragged, costs.ragged);
   return {std::llround(costs.launch + 2 * step), std::llround(step)};
 }
 
@@ -320,19 +398,25 @@ std::string units_json(const Program& program) {
   Json blocks = Json::array();
   for (const Stretch& s : stretches(program.main)) {
     Json ops = Json::array();
-    for (const UnitOp* op : s.ops) {
+    const Pressure pressure(program, s.ops, Phases(program, s.ops));
+    for (std::size_t i = 0; i < s.ops.size(); ++i) {
+      const UnitOp* const op = s.ops[i];
       Json rows = Json::array();
       for (const auto& [row, times] : op->rows) rows.push_back({row, times});
-      ops.push_back({{"reads", op->reads}, {"makes", op->makes}, {"rows", rows}});
+      Json one{{"reads", op->reads}, {"makes", op->makes}, {"rows", rows}};
+      if (pressure.too_many(i) > 0) one["spills"] = pressure.too_many(i);
+      ops.push_back(std::move(one));
     }
     blocks.push_back({{"step", s.begin}, {"branches", s.branches}, {"ops", ops}});
   }
   const Windows w = windows_of(program);
-  return Json{{"kernel", program.name}, {"grid", program.grid},
-              {"windows", w.all},       {"moving", w.moving},
-              {"dims", w.dims},         {"map_loads", w.map_loads},
-              {"map_ops", w.map_ops},   {"rows", program.unit_rows},
-              {"blocks", blocks}}
+  Json bounds = Json::array();
+  for (const Window& each : program.operands)
+    bounds.push_back(each.whole ? std::vector<std::int64_t>{} : each.bounds);
+  return Json{{"kernel", program.name},    {"grid", program.grid}, {"windows", w.all},
+              {"moving", w.moving},        {"dims", w.dims},       {"indices", w.indices},
+              {"map_loads", w.map_loads},  {"map_ops", w.map_ops}, {"bounds", bounds},
+              {"rows", program.unit_rows}, {"blocks", blocks}}
              .dump() +
          "\n";
 }

@@ -8,7 +8,7 @@
 // fitted to the schedules of small kernels. A stretch of code without branches takes
 //
 //   cycles = block + jump x (it ends in a branch) + latency of its longest chain of operations
-//            + sum over phases of (max(m, v) + product x min(m, v) + rest x r)
+//            + sum over phases of (max(m, v) + product x min(m, v) + rest x r) + spill x s
 //
 //   m   what the matrix unit has to do: slots / capacity
 //   v   what the vector unit that has most to do has; r: the others together
@@ -17,8 +17,12 @@
 // reads a reduction, a product or a transpose begins when that is done: a phase is what has as many
 // of these before it.
 //
+// A core has 64 vector registers. Behind the end of a phase the compiler runs each operation over
+// all registers of its vectors before the next one, nearly: s is how many registers operations make
+// there while 64 others hold what is still read.
+//
 // Left out: the layouts that the compiler gives to registers (each has the default one of its
-// shape), spilled registers, what it fuses.
+// shape), what it fuses.
 #pragma once
 
 #include <map>
@@ -44,15 +48,17 @@ struct UnitCosts {
   double launch = 0;   ///< once
   double operand = 0;  ///< of a grid of one step, each window
   double step = 0;     ///< of the pipeline, each step, and two more to begin and to end
-  double grid = 0;     ///< likewise, each dim of the grid
   double window = 0;   ///< likewise, each window that moves
-  double dim = 0;      ///< likewise, each dim of these
-  double map = 0;      ///< likewise, each number that their index maps load
+  double dim = 0;      ///< likewise, each dim along which one moves
+  double index = 0;    ///< likewise, each index that windows share or have alone
+  double map = 0;      ///< likewise, each dim of what their index maps load
   double map_op = 0;   ///< likewise, each other op of these
+  double ragged = 0;   ///< likewise, each dim along which one ends beyond its array
   double block = 0;    ///< of a stretch without branches
   double jump = 0;     ///< of its branch
   double product = 1;  ///< of the lesser of products and vector work
   double rest = 0;     ///< of vector units that another one outdoes
+  double spill = 0;    ///< of a vector register too many
   /// Of others nine in ten took between these times the predicted cycles.
   struct Interval {
     double least = 1;
@@ -80,11 +86,13 @@ CountedCode counted(const Program& program, const Code& code, const UnitCosts& c
 UnitCosts::Interval interval_of(const Program& program, std::int64_t steps, const UnitCosts& costs);
 
 /// What the pipeline takes besides, of `steps` steps: before and behind them all, and each step.
+/// `ragged`: dims of windows whose last block ends beyond the array.
 struct PipelineCycles {
   std::int64_t launch = 0;
   std::int64_t step = 0;
 };
-PipelineCycles pipeline_cycles(const Program& program, std::int64_t steps, const UnitCosts& costs);
+PipelineCycles pipeline_cycles(const Program& program, std::int64_t steps, std::int64_t ragged,
+                               const UnitCosts& costs);
 
 /// The stretches of a program's code and what they ask of units, as JSON: what costs are fitted to.
 std::string units_json(const Program& program);

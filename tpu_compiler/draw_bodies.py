@@ -15,6 +15,8 @@ import re
 import shutil
 import subprocess
 
+from hbm_operands import leave_folder_in_hbm
+
 FACTORS = [0.5, 0.75, 1.5, 2, 3, 4]
 MOST_BYTES = 24 << 20  # of a call's HBM: its schedule is played step by step
 TRIES = 12
@@ -43,19 +45,6 @@ def varied(r, values):
     return {name: value for name, value in changed.items() if value != values[name]}
 
 
-def left_in_hbm(at):
-    """The call's operands and results, but for prefetched scalars."""
-    config = json.loads((at / "config.json").read_text())
-    meta = json.loads((at / "meta.json").read_text())
-    takes = re.search(r"\^bb0\((.*?)\):\n", (at / "kernel.mlir").read_text())[1]
-    refs = [ref for ref in takes.split("%") if "memref" in ref]
-    prefetched = next((i for i, ref in enumerate(refs) if "smem" not in ref), len(refs))
-    results = len(meta["results"])
-    config["custom_call_config"]["input_memory_space_colors"] = [{"operand_index": i, "color": 0} for i in range(prefetched, len(meta["operands"]))]
-    config["custom_call_config"]["output_memory_space_colors"] = [{"color": 0, "shape_index": [i]} if results > 1 else {"color": 0} for i in range(results)]
-    (at / "config.json").write_text(json.dumps(config) + "\n")
-
-
 def drawn(r, tessera, kernel, at):
     """Whether a call of the kernel was built."""
     found, _ = cases(tessera, kernel)
@@ -74,7 +63,7 @@ def drawn(r, tessera, kernel, at):
         words = [kernel, "--case", number, "--dtype", dtype, *(f"{k}={v}" for k, v in changed.items())]
         shutil.rmtree(at, ignore_errors=True)
         if said(tessera, "build", *words, "--target", "tpu", "--out", str(at)):
-            left_in_hbm(at)
+            leave_folder_in_hbm(at)
             (at / "drawn.txt").write_text(" ".join(words) + "\n")
             return True
     shutil.rmtree(at, ignore_errors=True)

@@ -27,6 +27,8 @@ from jax._src.pallas.mosaic import tpu_info
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 
+from hbm_operands import leave_in_hbm
+
 CHIPS = {"v4": "TPU v4", "v5e": "TPU v5 lite", "v5p": "TPU v5p", "v6e": "TPU v6 lite", "tpu7x": "TPU7x"}
 FLOATS = ["float32", "bfloat16", "float16"]
 INTEGERS = ["int32", "int16", "int8", "uint32", "uint16", "uint8"]
@@ -573,6 +575,8 @@ def grid(r):
     prefetched = r.choice([0, 0, 1, 2, 3])
     blocks = max(steps) * 2
 
+    rows = r.choice([8, 8, 16])
+
     def window(reads):
         dims = [(r.choice(["id", "id", "id", "sum", "quotient", "minimum", "0"]) if not reads or r.random() < 0.4 else "load", r.randrange(len(steps)),
                  r.randrange(len(steps)), r.randrange(max(1, reads)), r.randint(2, 4)) for _ in range(r.choice([1, 1, 2, 2, 3]))]
@@ -586,18 +590,22 @@ def grid(r):
                               "minimum": lambda: jnp.minimum(ids[a] + 1, n), "0": lambda: 0,
                               "load": lambda: refs[which][ids[a] * (b + 1)]}[kind]())
             return (*where, 0)
-        shape = [blocks] * len(leading) + [8 * blocks, 128]
-        return pl.BlockSpec([*leading, 8, 128], index), struct(shape, "float32"), leading
-    inputs = [window(prefetched) for _ in range(r.choice([1, 2, 3, 4, 6]))]
-    output = window(0)
+        spec = pl.BlockSpec([*leading, rows, 128], index)
+        return spec, struct([blocks] * len(leading) + [rows * blocks - r.choice([0, 0, 8]) * (rows > 8), 128], "float32"), leading, any(kind == "load" for kind, *_ in dims)
+    # Queries, gradients and what follows from them often move alike.
+    inputs = []
+    for _ in range(r.choice([1, 2, 3, 4, 6, 8])):
+        inputs.append(r.choice(inputs) if inputs and r.random() < 0.4 else window(prefetched))
+    alike = [w for w in inputs if not w[3]]
+    output = r.choice(alike) if alike and r.random() < 0.4 else window(0)
 
     def kernel(*refs):
         o = refs[-1]
-        total = sum(x[tuple([0] * sum(n == 1 for n in leading) + [slice(None)] * 2)] for x, (_, _, leading) in zip(refs[prefetched:], inputs))
+        total = sum(x[tuple([0] * sum(n == 1 for n in leading) + [slice(None)] * 2)] for x, (_, _, leading, _) in zip(refs[prefetched:], inputs))
         o[...] = jnp.broadcast_to(total, o.shape)
     tables = [struct((blocks * 4,), "int32")] * prefetched
-    spec = pltpu.PrefetchScalarGridSpec(num_scalar_prefetch=prefetched, grid=steps, in_specs=[spec for spec, _, _ in inputs], out_specs=output[0])
-    return pl.pallas_call(kernel, grid_spec=spec, out_shape=output[1]), (*tables, *(array for _, array, _ in inputs))
+    spec = pltpu.PrefetchScalarGridSpec(num_scalar_prefetch=prefetched, grid=steps, in_specs=[spec for spec, *_ in inputs], out_specs=output[0])
+    return pl.pallas_call(kernel, grid_spec=spec, out_shape=output[1]), (*tables, *(array for _, array, *_ in inputs))
 
 
 def lowered(call, operands):
@@ -656,6 +664,8 @@ def draw(seed, count, folder, families, arrays):
                 print(name, re.sub(r"\s+", " ", str(error))[:200])
             continue
         prefetched = sum(o.dtype == np.int32 for o in operands) if families is PIPELINES else 0
+        if families is PIPELINES:
+            leave_in_hbm(kernel[1], len(operands), len(kernel[3]), prefetched)
         write(folder / f"{drawn:03}_{name}", chip, kernel, prefetched)
         for i, operand in enumerate(operands if arrays else []):
             values = np.zeros(operand.shape, operand.dtype)

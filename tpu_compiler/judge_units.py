@@ -1,17 +1,18 @@
 """How far the times by units of a TPU core are from the TPU compiler's schedules, call by call, on each device.
 
-    TESSERA_TPU_PYTHON=PYTHON python tpu_compiler/judge_units.py TESSERA FOLDER... [--devices tpu-v5e,tpu-v6e] [--keep]
+    TESSERA_TPU_PYTHON=PYTHON python tpu_compiler/judge_units.py TESSERA FOLDER... [--devices tpu-v5e,tpu-v6e] [--keep | --fit-spill]
 
 FOLDER holds folders of calls with arrays (draw_bodies.py, a corpus). Of each call and device: the cycles that its schedule issues and
 those that units predict, whole times, what binds, whether the schedule lies in the interval that is said. Schedules are kept beside
 the call (schedule_DEVICE.json), so that the compiler is asked once. Prints them by device, and by the kernel's name the worst; --keep
-writes the interval that nine in ten others lie in, with 90 % confidence, into the tables (program/unit_costs). Needs numpy.
+writes the interval that nine in ten others lie in with their cycles and with their whole times, with 90 % confidence, into the tables
+(program/unit_costs); --fit-spill writes what a vector register too many takes, with which those that have too many are nearest (but for
+what loops repeat). Needs numpy.
 """
 import argparse
 import collections
 import json
 import pathlib
-import re
 import subprocess
 
 import numpy as np
@@ -20,15 +21,6 @@ import unit_costs
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 DEVICES = "tpu-v4,tpu-v5e,tpu-v5p,tpu-v6e,tpu-v7x"
-
-
-def cores(call, device):
-    """The compiler shares parallel cells among a v5p's two cores; a v4's it does not."""
-    module = (call / "kernel.mlir").read_text() if device == "tpu-v5p" else ""
-    bounds = re.search(r"iteration_bounds = array<i64: ([^>]*)>", module)
-    kinds = re.search(r"dimension_semantics = \[(.*?)\]", module)
-    shared = bounds and kinds and any("parallel" in kind and int(n) > 1 for kind, n in zip(kinds[1].split(","), bounds[1].split(",")))
-    return 2 if shared else 1
 
 
 def run(tessera, call, device, timing, *more):
@@ -51,14 +43,30 @@ def schedule_of(tessera, call, device):
 
 def judged(tessera, call, device):
     schedule = schedule_of(tessera, call, device)
-    found = run(tessera, call, device, "units", "--cores", str(cores(call, device))) if schedule else None
+    cores = unit_costs.cores(call, device)
+    found = run(tessera, call, device, "units", "--cores", str(cores)) if schedule else None
     if found is None or found["timeline"]["most_seconds"] == 0:
         return None
     line = found["timeline"]
     clock = json.loads((ROOT / f"memory_model/devices/{device}.json").read_text())["figures"]["model_clock"]["value"]
-    return {"call": call.name, "ratio": schedule["cycles"] / (line["compute_seconds"] * clock), "whole": schedule["seconds"] / line["seconds"],
+    units = unit_costs.asked(tessera, call)
+    steps = int(np.prod([max(1, n) for n in units["grid"]]))
+    too_many = steps / cores * sum(op.get("spills", 0) for block in units["blocks"] for op in block["ops"])
+    predicted = line["compute_seconds"] * clock
+    return {"call": call.name, "scheduled": schedule["cycles"], "predicted": predicted, "too_many": too_many, "stretch": steps == 1 and len(units["blocks"]) == 1,
+            "ratio": schedule["cycles"] / predicted, "whole": schedule["seconds"] / line["seconds"],
             "inside": line["least_seconds"] <= schedule["seconds"] <= line["most_seconds"],
             "binds": (schedule["binds"] == "compute") == (line["binds"] == "compute"), "spills": schedule["spill_loads"] + schedule["spill_stores"]}
+
+
+def fit_spill(rows, table):
+    some = [r for r in rows if r["too_many"] > 0.05 * r["predicted"]]
+    scheduled, too_many = (np.array([r[what] for r in some], float) for what in ("scheduled", "too_many"))
+    others = np.array([r["predicted"] for r in some]) - table["cycles"]["spill"] * too_many
+    tried = np.arange(0, 1, 0.01)
+    errors = [np.mean(np.abs(np.log(scheduled / (others + each * too_many)))) for each in tried]
+    table["cycles"]["spill"] = round(float(tried[int(np.argmin(errors))]), 2)
+    print(f"  of {len(some)} kernels a register too many takes {table['cycles']['spill']}: {100 * errors[0]:.0f} % off without, {100 * min(errors):.0f} % with")
 
 
 def off(ratios):
@@ -78,16 +86,21 @@ def main():
     parser.add_argument("--devices", default=DEVICES)
     parser.add_argument("--worst", type=int, default=8)
     parser.add_argument("--keep", action="store_true")
+    parser.add_argument("--fit-spill", action="store_true")
     arguments = parser.parse_args()
     calls = [call for folder in arguments.folders for call in sorted(folder.iterdir()) if (call / "meta.json").exists()]
     for device in arguments.devices.split(","):
         rows = [row for call in calls if (row := judged(arguments.tessera, call, device))]
         print(f"{device}: {len(rows)} calls; cycles off by {spread([r['ratio'] for r in rows])}; whole times by {spread([r['whole'] for r in rows])}; "
               f"in the interval {sum(r['inside'] for r in rows)}; what binds agrees for {sum(r['binds'] for r in rows)}")
-        if arguments.keep:
+        if arguments.keep or arguments.fit_spill:
             path = ROOT / f"program/unit_costs/{device.removeprefix('tpu-')}.json"
             table = json.loads(path.read_text())
-            table["held_out"]["module"] = unit_costs.interval([r["ratio"] for r in rows])
+            if arguments.fit_spill:
+                fit_spill(rows, table)
+            else:
+                modules = [r for r in rows if not r["stretch"]]
+                table["held_out"]["module"] = unit_costs.interval([max(r["ratio"], r["whole"], key=lambda x: abs(np.log(x))) for r in modules])
             unit_costs.write(path, table)
         kinds = collections.defaultdict(list)
         for row in rows:

@@ -3,21 +3,22 @@
     python tpu_compiler/unit_costs.py fit TESSERA UNITS... --table program/unit_costs/v5e.json [--chip v5e]
     python tpu_compiler/unit_costs.py judge TESSERA CALLS... --table program/unit_costs/v5e.json [--keep]
     python tpu_compiler/unit_costs.py schedules TESSERA CORPUS --chip v5e > tests/pallas/schedules_v5e.txt
-    python tpu_compiler/unit_costs.py grids TESSERA PIPELINES --table program/unit_costs/v5e.json [--keep]
+    python tpu_compiler/unit_costs.py grids TESSERA PIPELINES BODIES... --table program/unit_costs/v5e.json [--keep]
 
 UNITS and CALLS are folders of calls with a schedule.json, as tpu_compiler/unit_kernels.py leaves them. What a call's ops ask of
 units, `tessera show CALL --units` says; how cycles follow from a table is in program/unit_costs.hpp, and once more here, for
 kernels of one stretch of code. `fit` writes the table; `judge` prints how the predicted bundles compare with the compiler's, and
 with --keep writes the interval that nine in ten others lie in, with 90 % confidence (of kernels with grids, loops and branches
 judge_units.py does that). `schedules` prints such a file. `grids` says how well a step of the pipeline is predicted for kernels that
-do next to nothing in it (draw_kernels.py --pipelines PIPELINES), by schedules that tessera plays (TESSERA_TPU_PYTHON), and with
---keep fits it to them. Needs numpy.
+do next to nothing in it (draw_kernels.py --pipelines PIPELINES), by schedules that tessera plays (TESSERA_TPU_PYTHON), and for
+BODIES, whose schedules judge_units.py keeps; with --keep it fits it to them. Needs numpy.
 """
 import argparse
 import collections
 import concurrent.futures
 import json
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -244,41 +245,94 @@ def most_left_out(n, part=0.1, chance=0.1):
     return left_out
 
 
-STEP = {"step": lambda u: 1, "grid": lambda u: len(u["grid"]), "window": lambda u: u["moving"], "dim": lambda u: u["dims"],
-        "map": lambda u: u["map_loads"], "map_op": lambda u: u["map_ops"]}  # what a step of the pipeline takes, each
+STEP = {"step": lambda u: 1, "window": lambda u: u["moving"], "dim": lambda u: u["dims"], "index": lambda u: u["indices"],
+        "map": lambda u: u["map_loads"], "map_op": lambda u: u["map_ops"], "ragged": lambda u: u["ragged"]}  # what a step of the pipeline takes, each
 
 
-def of_grids(tessera, folder, table, fits):
-    """Of kernels that do next to nothing in some steps; two more begin and end."""
-    a, b, body = [], [], []
-    for call in sorted(folder.iterdir()):
-        played = call / f"played_{table['chip']}.json"
-        if not played.exists():
-            done = subprocess.run([tessera, "run", str(call), "--device", "tpu-" + table["chip"], "--timing", "compiler", "--dry", "--no-check",
-                                   "--json", "-"], capture_output=True, text=True)
-            played.write_text(done.stdout if done.returncode == 0 else "{}")
-        schedule = json.loads(played.read_text()).get("compiled_schedule")
+def ragged_dims(call, units):
+    """Dims of the call's windows whose last block ends beyond its array."""
+    meta = json.loads((call / "meta.json").read_text())
+    if "operands" not in meta:  # a corpus's
+        of_call = meta["custom_call"]
+        operands, results = ([[int(n) for n in re.findall(r"(\d+)x", t)] for t in of_call[f"{what}_types"]] for what in ("operand", "result"))
+    else:
+        operands, results = ([a["shape"] for a in meta[what]] for what in ("operands", "results"))
+    arrays = (operands + results)[-len(units["bounds"]):]
+    return sum(n > b and n % b != 0 for shape, block in zip(arrays, units["bounds"]) for n, b in zip(shape, block))
+
+
+def cores(call, device):
+    """The compiler shares parallel cells among a v5p's two cores; a v4's it does not."""
+    module = (call / "kernel.mlir").read_text() if device == "tpu-v5p" and (call / "kernel.mlir").exists() else ""
+    bounds = re.search(r"iteration_bounds = array<i64: ([^>]*)>", module)
+    kinds = re.search(r"dimension_semantics = \[(.*?)\]", module)
+    shared = bounds and kinds and any("parallel" in kind and int(n) > 1 for kind, n in zip(kinds[1].split(","), bounds[1].split(",")))
+    return 2 if shared else 1
+
+
+def body_cycles(units, table):
+    """Of one step, each stretch once."""
+    kernel = Kernel.__new__(Kernel)
+    cycles = 0
+    for block in units["blocks"]:
+        kernel.ops = [(op["reads"], op["makes"], [(units["rows"][row], n) for row, n in op["rows"]]) for op in block["ops"]]
+        kernel.phases = phases_of(kernel.ops)
+        cycles += cycles_of(kernel, table)
+    return cycles
+
+
+def played_pipeline(tessera, call, chip):
+    """Of a kernel that does next to nothing: the cycles that its schedule issues; None: it is refused, or cannot be played."""
+    played = call / f"played_{chip}.json"
+    if not played.exists():
+        done = subprocess.run([tessera, "run", str(call), "--device", "tpu-" + chip, "--timing", "compiler", "--dry", "--no-check",
+                               "--json", "-"], capture_output=True, text=True)
+        schedule = json.loads(done.stdout).get("compiled_schedule") if done.returncode == 0 else None
+        played.write_text(json.dumps(schedule and schedule["issued_cycles"]) + "\n")
+    return json.loads(played.read_text())
+
+
+def of_grids(tessera, folders, table, fits):
+    """Of kernels that do next to nothing in some steps, what they issue; of those that judge_units.py has judged, the bundles of
+    scalars alone, which are their bodies' too: as many for each scalar and each branch. The pipeline takes two steps more."""
+    a, b, body, real = [], [], [], []
+    for call in (call for folder in folders for call in sorted(folder.iterdir()) if (call / "meta.json").exists()):
         units = asked(tessera, call)
-        if units is None or schedule is None:
+        judged_one = call / f"schedule_tpu-{table['chip']}.json"
+        if units is None or any(n < 1 for n in units["grid"]):
             continue
-        kernel = Kernel.__new__(Kernel)
-        steps = int(np.prod(units["grid"]))
-        cycles = 0
-        for block in units["blocks"]:
-            kernel.ops = [(op["reads"], op["makes"], [(units["rows"][row], n) for row, n in op["rows"]]) for op in block["ops"]]
-            kernel.phases = phases_of(kernel.ops)
-            cycles += cycles_of(kernel, table)
-        a.append([(steps + 2) * of(units) for of in STEP.values()])
-        b.append(schedule["issued_cycles"])
-        body.append(table["cycles"]["launch"] + steps * cycles)
-    a, b, body = np.array(a, float), np.array(b, float), np.array(body)
+        steps = int(np.prod(units["grid"])) // cores(call, "tpu-" + table["chip"])
+        units["ragged"] = ragged_dims(call, units)
+        of_step = [(steps + 2) * of(units) for of in STEP.values()]
+        if judged_one.exists():
+            schedule = json.loads(judged_one.read_text())
+            if not schedule or steps < 3 or "tpu.enqueue_dma" in units["rows"]:
+                continue
+            scalars = sum(n for block in units["blocks"] for op in block["ops"] for row, n in op["rows"]
+                          if units["rows"][row].startswith(("scalar", "memref")))
+            a.append([*of_step, steps * scalars, steps * sum(block["branches"] for block in units["blocks"])])
+            b.append(schedule["overhead"])
+            body.append(0)
+        else:
+            issued = played_pipeline(tessera, call, table["chip"])
+            if issued is None:
+                continue
+            a.append([*of_step, 0, 0])
+            b.append(issued)
+            body.append(table["cycles"]["launch"] + steps * body_cycles(units, table))
+        real.append(judged_one.exists())
+    a, b, body, real = np.array(a, float), np.array(b, float), np.array(body), np.array(real)
+    x = robust(a, b - body, 1 / b)
     if fits:
-        x = robust(a, b - body, 1 / b)
         table["cycles"].update({name: round(float(c), 1) for name, c in zip(STEP, x)})
-    ratios = b / (body + a @ [table["cycles"][name] for name in STEP])
+    x[:len(STEP)] = [table["cycles"][name] for name in STEP]
+    ratios = b / (body + a @ x)
     off = np.maximum(ratios, 1 / ratios) - 1
-    print(f"{len(b)} kernels: half within {100 * np.median(off):.0f} %, nine in ten within {100 * np.quantile(off, 0.9):.0f} %, worst "
-          f"{1 + off.max():.2f} x; {({name: table['cycles'][name] for name in STEP})}")
+    print({name: table["cycles"][name] for name in STEP}, "; of bodies a scalar and a branch", np.round(x[len(STEP):], 1))
+    for what, some in (("do next to nothing", off[~real]), ("do something", off[real])):
+        if len(some):
+            print(f"{len(some)} kernels that {what}: half within {100 * np.median(some):.0f} %, nine in ten within {100 * np.quantile(some, 0.9):.0f} %, "
+                  f"worst {1 + some.max():.2f} x")
 
 
 def interval(ratios):
@@ -320,7 +374,7 @@ def main():
         return print_schedules(arguments.tessera, arguments.folders[0], arguments.chip, arguments.compiler)
     if arguments.what == "grids":
         table = json.loads(arguments.table.read_text())
-        of_grids(arguments.tessera, arguments.folders[0], table, arguments.keep)
+        of_grids(arguments.tessera, arguments.folders, table, arguments.keep)
         return write(arguments.table, table) if arguments.keep else None
     kernels = kernels_of(arguments.tessera, arguments.folders)
     if arguments.what == "fit":

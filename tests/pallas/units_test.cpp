@@ -335,6 +335,90 @@ TEST_CASE("what reads a reduction waits for all of it", "[pallas][units]") {
   CHECK(cycles("%x") <= cycles("%y"));
 }
 
+TEST_CASE("windows that share an index are told once where to move", "[pallas][units]") {
+  // Two windows: one at (i, j), the other where `index` says.
+  const auto step = [](const std::string& index, const std::string& grid, std::int64_t ragged = 0) {
+    const auto map = [](const std::string& name, const std::string& returned) {
+      return "\"S.func.func\"() ({\n^bb0(%i: i32, %j: i32):\n"
+             "%zero = \"S.arith.constant\"() {value = 0 : i32} : () -> i32\n"
+             "%sum = \"S.arith.addi\"(%i, %j) {overflowFlags = #arith.overflow<none>} : (i32, i32) "
+             "-> "
+             "i32\n\"S.func.return\"(" +
+             returned + ") : (i32, i32) -> ()\n}) {function_type = (i32, i32) -> (i32, i32), " +
+             "sym_name = \"" + name + "\"} : () -> ()\n";
+    };
+    const auto program = plan_module(load_module(
+        module_text(
+            "%i: i32, %j: i32, %a: " + vmem("8x128xf32") + ", %o: " + vmem("8x128xf32"),
+            load_whole("%x", "%a", "8x128xf32", 2) + store_whole("%x", "%o", "8x128xf32", 2),
+            "iteration_bounds = array<i64: " + grid +
+                ">, scalar_prefetch = 0 : i64, scratch_operands = 0 : i64, "
+                "window_params = [{transform_indices = @to, window_bounds = array<i64: 8, "
+                "128>}, {transform_indices = @from, window_bounds = array<i64: 8, 128>}]",
+            map("to", "%i, %j") + map("from", index)),
+        "the test's module"));
+    program::UnitCosts costs;  // a digit for each kind
+    costs.window = 1;
+    costs.dim = 10;
+    costs.index = 100;
+    costs.map_op = 1000;
+    costs.ragged = 10000;
+    return program::pipeline_cycles(*program, 8, ragged, costs).step;
+  };
+  CHECK(step("%i, %j", "4, 2") == 142);
+  CHECK(step("%j, %i", "4, 2") == 242);
+  CHECK(step("%sum, %j", "4, 2") == 1242);
+  CHECK(step("%i, %zero", "4, 2") == 232);
+  CHECK(step("%zero, %zero", "4, 2") == 121);  // it stays
+  CHECK(step("%i, %j", "8, 1") == 122);        // one of the ids is always 0
+  CHECK(step("%i, %j", "4, 2", 3) == 30142);
+}
+
+TEST_CASE("what is made behind a reduction while 64 registers hold others is spilled",
+          "[pallas][units]") {
+  // Of u, which is `rows` x 512 numbers and the sums of their columns or without those: its roots,
+  // kept while something else is made, or read at once.
+  const auto cycles = [](int rows, bool sums, bool kept, double spill) {
+    const std::string shape = std::to_string(rows) + "x512xf32";
+    const std::string vector = "vector<" + shape + ">";
+    const std::string fast = " {fastmath = #arith.fastmath<none>} : (" + vector;
+    const auto two = [&](const std::string& result, const std::string& op, const std::string& of) {
+      return result + " = \"S.arith." + op + "\"(" + of + ")" + fast + ", " + vector + ") -> " +
+             vector + "\n";
+    };
+    const std::string added =
+        "%c = \"S.arith.constant\"() {value = dense<0.0> : vector<512xf32>} : () -> "
+        "vector<512xf32>\n"
+        "%l = \"S.vector.multi_reduction\"(%x, %c) {kind = #vector.kind<add>, reduction_dims = "
+        "array<i64: 0>} : (" +
+        vector +
+        ", vector<512xf32>) -> vector<512xf32>\n"
+        "%l1 = \"S.vector.shape_cast\"(%l) : (vector<512xf32>) -> vector<1x512xf32>\n"
+        "%b = \"S.vector.broadcast\"(%l1) : (vector<1x512xf32>) -> " +
+        vector + "\n";
+    const auto p = plan_module(load_module(
+        module_text(
+            "%a: " + vmem(shape) + ", %o: " + vmem(shape),
+            load_whole("%x", "%a", shape, 2) + (sums ? added : "") +
+                two("%u", "addf", sums ? "%x, %b" : "%x, %x") + "%r = \"S.math.sqrt\"(%u)" + fast +
+                ") -> " + vector + "\n" + two("%s", "addf", kept ? "%u, %u" : "%r, %r") +
+                two("%t", "mulf", kept ? "%s, %r" : "%s, %s") + store_whole("%t", "%o", shape, 2)),
+        "the test's module"));
+    program::UnitCosts costs = *program::unit_costs("v5e");
+    costs.spill = spill;
+    std::int64_t all = 0;
+    for (const CoreUse& use : program::counted(*p, p->main, costs).at) all += use.cycles;
+    return all;
+  };
+  const auto spilled = [&](int rows, bool sums, bool kept) {
+    return cycles(rows, sums, kept, 1) - cycles(rows, sums, kept, 0);
+  };
+  CHECK(spilled(64, true, true) == 0);   // 2 x 32 registers
+  CHECK(spilled(72, true, true) == 8);   // 2 x 36
+  CHECK(spilled(72, true, false) == 0);  // 36 at a time
+  CHECK(spilled(72, false, true) == 0);  // one register after another
+}
+
 TEST_CASE("each turn of a loop takes as many cycles", "[pallas][units]") {
   const std::int64_t one = cycles_of_loop(1);
   const std::int64_t turn = cycles_of_loop(2) - one;

@@ -1,0 +1,81 @@
+#include "program/index_numbers.hpp"
+
+#include <algorithm>
+#include <set>
+
+namespace tessera::program {
+
+int IndexNumbers::name_of(const std::string& text, bool constant) {
+  const int next = static_cast<int>(names_.size()) + 1;
+  return names_.try_emplace(text, constant ? -next : next).first->second;
+}
+
+std::string IndexNumbers::text_of(const Operation& op, const std::map<int, int>& known) const {
+  std::string text = op.name;
+  for (const auto& [attribute, value] : *op.attributes) {
+    text += " " + attribute + value.text + std::to_string(value.integer);
+    for (const std::int64_t each : value.integers) text += "," + std::to_string(each);
+  }
+  for (const int v : op.operands) text += " %" + std::to_string(known.at(v));
+  for (const int v : op.results) text += " " + module_.type(v).text;
+  return text;
+}
+
+int IndexNumbers::row(const std::string& name) {
+  auto& rows = program_.unit_rows;
+  const auto it = std::ranges::find(rows, name);
+  if (it != rows.end()) return static_cast<int>(it - rows.begin());
+  rows.push_back(name);
+  return static_cast<int>(rows.size()) - 1;
+}
+
+namespace {
+
+/// Those that the last one follows from.
+std::vector<UnitOp> needed(const std::vector<UnitOp>& ops) {
+  std::set<int> read;
+  std::vector<UnitOp> kept;
+  for (auto op = ops.rbegin(); op != ops.rend(); ++op) {
+    if (!op->makes.empty() && !read.contains(op->makes[0])) continue;
+    read.insert(op->reads.begin(), op->reads.end());
+    kept.push_back(*op);
+  }
+  std::ranges::reverse(kept);
+  return kept;
+}
+
+}  // namespace
+
+std::vector<UnitOp> IndexNumbers::of(const Function& map) {
+  std::vector<UnitOp> ops;
+  std::map<int, int> known;
+  const std::vector<int>& arguments = map.body.arguments;
+  for (std::size_t k = 0; k < arguments.size(); ++k) {
+    const bool constant = k < program_.grid.size() && program_.grid[k] == 1;
+    known[arguments[k]] = name_of("argument " + std::to_string(k), constant);
+  }
+  for (const Operation& op : map.body.operations) {
+    UnitOp unit;
+    unit.location = op.location;
+    if (op.name == "func.return") {
+      for (const int v : op.operands) unit.reads.push_back(known.at(v));
+      ops.push_back(unit);
+      return needed(ops);
+    }
+    if (!op.regions.empty() || op.results.size() != 1) return {};
+    const bool casts = op.name == "arith.index_cast";
+    const bool constant = std::ranges::all_of(op.operands, [&](int v) { return known.at(v) < 0; });
+    const int name = casts ? known.at(op.operands[0]) : name_of(text_of(op, known), constant);
+    known[op.results[0]] = name;
+    if (constant || casts) continue;
+    for (const int v : op.operands) unit.reads.push_back(known.at(v));
+    unit.makes = {name};
+    const bool loads = op.name == "memref.load";
+    const auto varies = std::ranges::count_if(op.operands, [&](int v) { return known.at(v) > 0; });
+    unit.rows = {{row(loads ? op.name : "scalar"), loads ? varies - 1 : 1}};
+    ops.push_back(unit);
+  }
+  return {};
+}
+
+}  // namespace tessera::program
