@@ -31,6 +31,9 @@ bool together(const cta::Tile& tile, double row_bytes, int bytes) {
   return tile.panelled || std::fmod(row_bytes, bytes) == 0;
 }
 
+/// Of a register in local memory.
+constexpr double kSlotBytes = 4;
+
 }  // namespace
 
 GpuSteps::GpuSteps(const Plan& plan, const cta::Launch& launch, const GpuModel& model, DType dtype,
@@ -68,6 +71,7 @@ GpuSteps::GpuSteps(const Plan& plan, const cta::Launch& launch, const GpuModel& 
   bool known = false;
   for (const Work& w : works) {
     functions_ = functions_ || w.transcendentals > 0;
+    most_elements_ = std::max(most_elements_, w.elements);
     if (w.matrix_flops == 0) continue;
     least_elements_ = known ? std::min(least_elements_, w.elements) : w.elements;
     known = true;
@@ -184,30 +188,54 @@ GpuSteps::Spilled GpuSteps::spilled(const Work& work) const {
   const double threads = 128.0 * groups_;
   double sums = figure("registers_used");
   for (const OperandPlan& op : plan_.operands) {
-    if (op.role != Role::accum) continue;
+    if (op.role != Role::accum || !op.present) continue;
     const double elems = op.rows * static_cast<double>(op.cols);
     sums += std::max(1.0, elems / threads);
-    s.sum_elems = std::max(s.sum_elems, elems);
+    if (elems > s.sum_elems) {
+      s.sum_elems = elems;
+      s.sum_cols = op.cols;
+    }
   }
-  // A product that is no accumulator is held in f32, and beside it what the next one reads; a
-  // gradient's two products, what came of the first, and what both became.
+  // A product that is no accumulator is held in f32; of a gradient two, and beside them what the
+  // next ones read.
   const bool gradient = work.products > sums_ + 1;
-  const double live =
-      sums + (gradient ? 3.6 : 1.5) * static_cast<double>(work.held_product) / threads;
+  const double live = sums + (gradient ? 3 : 1) * static_cast<double>(work.held_product) / threads;
   s.sums = std::max(0.0, sums - launch_.registers);
-  s.all = std::max(0.0, live - launch_.registers);
+  s.all = std::max(0.0, live - launch_.registers) - s.sums;
   return s;
 }
 
+/// L1 is what shared memory leaves, less than what a step spills: local memory is L2's, and DRAM's
+/// where all CTAs have more of it than L2 holds. `places`: of a CTA.
+double GpuSteps::local_seconds(double bytes, double places) const {
+  const double all =
+      places * std::min(static_cast<double>(plan_.cells()), 1.0 * resident_ * plan_.device.cores);
+  // Each is one SM's: L2 has it once.
+  const double beyond = all > 0 ? std::max(0.0, 1 - 2 * figure("l2_kept") / all) : 0;
+  const double dram = plan_.device.hbm_bytes_per_s * figure("hbm_efficiency") / plan_.device.cores;
+  return bytes * ((1 - beyond) / figure("local_bandwidth") + beyond / dram);
+}
+
 /// What lies in local memory because the registers do not hold it: accumulators for every
-/// instruction of a product, other tiles once a step.
+/// instruction of a product, other tiles a few times a step.
 double GpuSteps::spill_seconds(const Work& work) const {
   const Spilled s = spilled(work);
+  if (s.sums + s.all <= 0) return 0;
   constexpr double kDepth = 16;  // of an instruction
+  constexpr double kCols = 256;  // likewise
+  const double threads = 128.0 * groups_;
   const double instructions = static_cast<double>(work.matrix_flops) / (2 * kDepth * s.sum_elems);
-  return 128.0 * groups_ *
-         (s.sums * instructions * figure("spill_per_instruction") +
-          s.all * figure("spill_per_step"));
+  // Several instructions side by side leave none of the accumulators where it was.
+  const bool apart = s.sum_cols > kCols && s.sums > 0;
+  const double moved = apart ? s.sum_elems / threads : s.sums;
+  double slots = moved * instructions;
+  double places = apart ? moved : slots;
+  if (work.held_product > 0) {
+    // Beside scores accumulators wait for their product; a gradient's tiles wait once.
+    const bool gradient = work.products > sums_ + 1;
+    slots = places = (s.sums + s.all) * figure("spill_rounds") * (gradient ? 0.5 : 1);
+  }
+  return local_seconds(2 * kSlotBytes * slots * threads, kSlotBytes * places * threads);
 }
 
 StepTime GpuSteps::wgmma_time(const Work& work) const {
@@ -342,8 +370,11 @@ void GpuSteps::add_elementwise(const Work& work, Cycles& c) const {
   const double of_thread = held(rows, cols) / elems;
   const auto elements = static_cast<double>(work.elements);
   const auto functions = static_cast<double>(work.transcendentals);
-  c.issue +=
-      elements * of_thread * figure(launch_.mma_sync ? "mma_element_cycles" : "element_cycles");
+  // f32 becomes 16 bits by one instruction for two elements.
+  const char* const each = launch_.mma_sync         ? "mma_element_cycles"
+                           : bit_width(dtype_) < 32 ? "half_element_cycles"
+                                                    : "element_cycles";
+  c.issue += elements * of_thread * figure(each);
   c.issue += functions * of_thread *
              figure(launch_.fast_functions ? "fast_function_cycles" : "exact_function_cycles");
   c.waits += (elements + functions * 4) * of_thread * figure("element_wait");
@@ -364,7 +395,9 @@ void GpuSteps::add_elementwise(const Work& work, Cycles& c) const {
           reductions * (figure("reduction_wait") + h * chunks * figure("reduction_row_wait"));
     if (launch_.half_warps > 1) c.waits += reductions * 2 * figure("sync_cycles");
   }
-  if (plan_.exchanges && work.matrix_flops == 0 && column_sums_ > 0 && work.elements > 0) {
+  // Columns are reduced where most is computed: of a row of steps in the last.
+  if (plan_.exchanges && work.matrix_flops == 0 && column_sums_ > 0 && work.elements > 0 &&
+      work.elements == most_elements_) {
     for (int n = 0; n < column_sums_; ++n) add_column_sum(rows, cols, c);
   }
 }
@@ -396,7 +429,7 @@ void GpuSteps::add_column_sum(double rows, double cols, Cycles& c) const {
 void GpuSteps::add_spills(const Work& work, Cycles& c) const {
   double sums = figure("registers_besides");
   for (const OperandPlan& op : plan_.operands) {
-    if (op.role == Role::accum) sums += held(op.rows, op.cols);
+    if (op.role == Role::accum && op.present) sums += held(op.rows, op.cols);
   }
   double depth = 0;
   double tile = 0;
@@ -410,7 +443,11 @@ void GpuSteps::add_spills(const Work& work, Cycles& c) const {
   // A loop over k's, four at a time or the 32 of two instructions, brings back what it does not
   // find, and puts it away.
   const double rounds = depth / (launch_.mma_sync ? 32 : 4);
-  c.memory += of_sums * rounds * figure("spill_cycles");
+  // As a warp's share of the bandwidth. FMAs move a sum a few times in a round.
+  const double places =
+      kSlotBytes * of_sums * (launch_.mma_sync ? 1 : figure("spill_rounds")) * 128 * groups_;
+  const double seconds = local_seconds(2 * rounds * places, places);
+  c.memory += seconds * clock_ / (4 * groups_);
   c.memory += of_tiles * (1 + rounds) * figure("tile_spill_cycles");
 }
 
@@ -442,7 +479,9 @@ StepTime GpuSteps::time_of(const Work& work) const {
 
 double GpuSteps::store_seconds(const OperandPlan& op) const {
   const int last = op.array.rank - 1;
-  const std::int64_t pitch = last >= 0 ? packed_bytes(op.dtype, op.array[last]) : 0;
+  const bool one_row = last < 0 || op.array.elems() == op.array[last];
+  const std::int64_t pitch =
+      last < 0 ? 0 : packed_bytes(op.dtype, one_row ? op.block[last] : op.array[last]);
   // Rows that begin at multiples of 16 bytes, of 4, or at none: elements go one by one.
   const double apart = figure("apart_stores");
   const double pieces = pitch % 16 == 0 ? 1 : pitch % 4 == 0 ? apart : apart * apart;

@@ -62,6 +62,7 @@ class GpuSteps {
     double sums = 0;
     double all = 0;
     double sum_elems = 1;
+    double sum_cols = 1;
   };
   Spilled spilled(const Work& work) const;
 
@@ -88,6 +89,7 @@ class GpuSteps {
   /// As cuda/exchange.hpp reduces columns.
   void add_column_sum(double rows, double cols, Cycles& c) const;
   double spill_seconds(const Work& work) const;
+  double local_seconds(double bytes, double places) const;
   /// Of threads that are no warpgroups of wgmma's.
   void add_spills(const Work& work, Cycles& c) const;
 
@@ -107,6 +109,7 @@ class GpuSteps {
   int statistics_ = 0;  ///< accumulators of one column: rows are reduced at every step
   int column_sums_ = 0;
   bool functions_ = false;
+  std::int64_t most_elements_ = 0;   ///< of a step
   std::int64_t least_elements_ = 0;  ///< of steps with products
   std::int64_t element_bytes_ = 4;   ///< of operands of products
   int resident_ = 1;

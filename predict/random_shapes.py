@@ -129,7 +129,7 @@ def instances(file, folder):
     folder.mkdir(parents=True, exist_ok=True)
     for shape in _drawn(file):
         names = re.findall(r'\btile\("(\w+)"', (ROOT / f"kernels/{shape['kernel']}.hpp").read_text())
-        body = re.search(r"add_instances<kernels::(\w+)", (ROOT / f"cuda/instances/{shape['kernel']}.cu").read_text())[1]
+        body = re.search(r"add_instances<\s*kernels::(\w+)", (ROOT / f"cuda/instances/{shape['kernel']}.cu").read_text())[1]
         tiles = [str(shape["sizes"].get(name, 0)) for name in names]  # 0: without what a tile asks for
         dtype = "float" if shape["dtype"] == "f32" else shape["dtype"]
         (folder / f"{shape['kernel']}_{shape['dtype']}_{'_'.join(tiles)}.cu").write_text(

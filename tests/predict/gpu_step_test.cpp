@@ -90,6 +90,26 @@ TEST_CASE("what a run leaves in L2 the next one finds there", "[predict]") {
   CHECK(timeline("add_vectors n=33554432 bn=8192").seconds > 3. * 33554432 * 4 / rate);
 }
 
+TEST_CASE("of what L2 nearly holds the next run finds part there", "[predict]") {
+  // 39 MB: 18.5 us on an H100, 11 if all were there.
+  const double seconds = timeline("add_vectors n=3248192 bn=8192").seconds;
+  CHECK((16e-6 < seconds && seconds < 21e-6));
+}
+
+TEST_CASE("accumulators that find no register go through local memory", "[predict]") {
+  if (!bf16_built(builtin_kernels())) return;
+  const std::string sizes = "m=4096 n=4096 k=4096 bn=256 bk=64 --dtype bf16 bm=";
+  const predict::Timeline fits = timeline("matmul " + sizes + "128");
+  const predict::Timeline spills = timeline("matmul " + sizes + "192");
+  CHECK(fits.warning.empty());
+  CHECK(spills.warning.find("find no register") != std::string::npos);
+  // 183 and 1560 us on an H200.
+  CHECK((7 * fits.seconds < spills.seconds && spills.seconds < 10 * fits.seconds));
+  // An accumulator that is not there takes none.
+  CHECK(timeline("grouped_matmul m=1024 groups=2 n=384 k=256 bm=128 bn=192 bk=64 --dtype bf16")
+            .warning.empty());
+}
+
 TEST_CASE("scores that no product of wgmma has are refused", "[predict]") {
   if (!bf16_built(builtin_kernels())) return;
   const std::string sizes =
