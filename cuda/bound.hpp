@@ -50,8 +50,7 @@ class BoundKernel final : public Bound {
     if (!std::equal(state.given.begin(), state.given.end(), arrays)) give(state, arrays);
     for (const Spread& s : state.spread) s.launch(on, what_);
     if (ctas_ > 0)
-      function()<<<ctas_, launched_.threads, launched_bytes(Traits::kBytes), on>>>(kernel_,
-                                                                                   state.arguments);
+      launch_on<S>(on, ctas_, launched_.threads, function(), kernel_, state.arguments, what_);
     check(cudaGetLastError(), "launch", what_);
   }
 

@@ -271,7 +271,7 @@ __device__ __forceinline__ auto totals_of_rows(const A& a) {
 #pragma unroll
     for (int k = 0; k < kColsOf<A>; k += 16) {
       unsigned left[4];
-      left_fours<Th, true>(a, block, k, left);
+      left_fours<Th, false>(a, block, k, left);  // the order that products with numbers take
       mma_sync<T>(d, left, kRight);
     }
     sum.v[2 * block][0] = d[0];

@@ -53,6 +53,10 @@ __device__ __forceinline__ void copy_box(SharedAt to, const CUtensorMap& map, co
                               corner, static_cast<Barrier*>(pointer_to(barrier)));
   }
 }
+/// The first copy will not wait for its map.
+__device__ __forceinline__ void fetch_map(const CUtensorMap& map) {
+  asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
+}
 /// `bytes` from an address to another, multiples of 16 all.
 __device__ __forceinline__ void copy_line(SharedAt to, const void* from, int bytes,
                                           SharedAt barrier) {

@@ -588,6 +588,10 @@ struct Consumer<K, S, std::index_sequence<kI...>> {
   }
 };
 
+/// A kernel whose CTAs may be there before the kernel before it has ended.
+template <class S>
+inline constexpr bool kStartsEarly = kHopper && !kOnPeers<S>;
+
 /// kOperands and kMaps are the spec's: the host's stub cannot name a spec.
 template <class K, int kOperands, int kMaps, int... kTiles>
 __global__ void __launch_bounds__(SpecTraits<SpecOf<K, kTiles...>>::Layout::kThreads + kProducers,
@@ -605,8 +609,19 @@ __global__ void __launch_bounds__(SpecTraits<SpecOf<K, kTiles...>>::Layout::kThr
   if (threadIdx.x == 0) {
     if (kHopper ? begin != kSharedBegin : begin > kSharedBegin) __trap();
     shared.init(OperandIndices<S>{});
+    if constexpr (kHopper) {
+#pragma unroll
+      for (int i = 0; i < kMaps; ++i) {
+        if (arguments.is_mapped(i)) fetch_map(arguments.map[i]);
+      }
+    }
     if constexpr (kHopper) ptx::fence_mbarrier_init(ptx::sem_release, ptx::scope_cluster);
     fence_async_proxy();
+  }
+  if constexpr (kStartsEarly<S>) {
+    // The next kernel's CTAs may come where there is room for them. Whatever lies in global memory
+    // is the kernel's before this one until that has ended.
+    asm volatile("griddepcontrol.launch_dependents;\n\tgriddepcontrol.wait;" ::: "memory");
   }
   __syncthreads();
   if (threadIdx.x >= Th::kThreads) {

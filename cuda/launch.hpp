@@ -214,7 +214,8 @@ struct Maps<S, std::index_sequence<kI...>> {
         const bool columns_whole =
             shape[kRank - 1] % detail::block_extent(std::get<kRank - 1>(op.block.extents)) == 0;
         engine = columns_whole && (rows_whole || !op.padded) &&
-                 (kRank == 1 || shape[kRank - 1] * sizeof(T) % 16 == 0);
+                 (kRank == 1 || shape[kRank - 1] * sizeof(T) % 16 == 0) &&
+                 reinterpret_cast<std::uintptr_t>(arguments.array[kJ]) % 16 == 0;
       } else if constexpr (Box::kMappable) {
         MapRequest request{arguments.array[kJ], kDTypeOf<T>, shape, Box::kBox,
                            Of<kJ>::Place::kPanelled};
@@ -322,6 +323,25 @@ unsigned ctas_on(int gpu, Function function, int shared_bytes, int devices_there
   return ctas;
 }
 
+/// Launches on a stream. On Hopper CTAs may be there, with barriers made and tensor maps fetched,
+/// while the kernel before them ends: they wait for its end themselves (run_cells). Not where
+/// kernels on several streams wait for one another: those that wait would take others' room.
+template <class S, class K>
+void launch_on(cudaStream_t stream, unsigned ctas, int threads, void (*function)(K, ArgumentsOf<S>),
+               const K& kernel, const ArgumentsOf<S>& arguments, const std::string& what) {
+  cudaLaunchAttribute early{};
+  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  early.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = ctas;
+  config.blockDim = static_cast<unsigned>(threads);
+  config.dynamicSmemBytes = static_cast<std::size_t>(launched_bytes(SpecTraits<S>::kBytes));
+  config.stream = stream;
+  config.attrs = &early;
+  config.numAttrs = kStartsEarly<S> ? 1 : 0;
+  check(cudaLaunchKernelEx(&config, function, kernel, arguments), "launch", what);
+}
+
 /// Brings the outputs of all devices to the host.
 template <class K, class S>
 void copy_outputs(const std::deque<Side<K, S>>& sides, const Launch& given,
@@ -406,9 +426,10 @@ Launched launch(const Launch& given) {
   for (const auto& side : sides) {
     parts.push_back({side.gpu, [&](cudaStream_t stream) {
                        for (const Spread& s : side.spread) s.launch(stream, what);
-                       if (ctas > 0)
-                         function<<<ctas, result.threads, launched_bytes(Traits::kBytes), stream>>>(
-                             side.kernel, side.arguments);
+                       if (ctas > 0) {
+                         launch_on<S>(stream, ctas, result.threads, function, side.kernel,
+                                      side.arguments, what);
+                       }
                        check(cudaGetLastError(), "launch", what);
                      }});
   }

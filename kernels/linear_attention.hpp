@@ -13,7 +13,8 @@
 // Factors of products are rounded to T, the state is kept in f32. It lies transposed, (dv, dk), in
 // arrays too: what gates scale are its columns then. Several sequences of any lengths may lie one
 // after the other: each goes over the chunks that it has steps of, from a state to a state of its
-// own, and a chunk that two share is brought once.
+// own, and a chunk that two share is brought once. Columns of v, which a state has rows of, may be
+// cut into blocks: cells of their own, which make the same scores.
 //
 // RWKV-6, Peng et al., arXiv:2404.05892: a step's own term is weighed by a bonus u of each head,
 // by no gate: o[t] = q[t] (S[t - 1] + diag(u) k[t]^T v[t]) / sqrt(dk). A query sees A of the step
@@ -56,14 +57,24 @@ struct LinearAttention : LinearSizes {
       Case{"lengths, decay", {1, 2, 200, 64, 64, 1, 0, 3, 0}, {64, 64, 64, 0, 0}},
       Case{"RWKV-6", {2, 2, 100, 64, 64, 2, 0, 1, 1}, {64, 64, 64, 0, 1}},
       Case{"lengths, bonus, from states", {1, 2, 150, 64, 64, 1, 1, 3, 1}, {64, 64, 64, 1, 1}},
+      Case{"blocks of values, gates", {2, 1, 20, 64, 256, 2, 1, 1, 0}, {8, 64, 128, 1, 0}},
+      Case{"blocks of values, one chunk", {1, 2, 8, 64, 256, 1, 0, 1, 1}, {8, 64, 128, 0, 1}},
       Case{"degenerate", {1, 1, 1, 1, 1, 2, 1, 1, 0}, {1, 1, 1, 1, 0}}};
+
+  const char* valid(Tiles t) const {
+    if (t[1] != dk) return "blocks have whole rows of keys: bk = dk";
+    return dv % t[2] != 0 ? "bv divides dv" : fault(t);
+  }
 
   TESSERA_FN auto spec(auto bt, auto bk, auto bv, auto state, auto own) const {
     const auto self = *this;
     const int each = sequences;
-    auto step_block = [](auto b, auto h, auto, auto i) { return at(b, h, i, 0); };
-    auto head_block = [each](auto b, auto h, auto n, auto) { return at(b * each + n, h, 0, 0); };
-    auto own_block = [](auto, auto h, auto, auto) { return at(h, 0, 0); };
+    auto key_block = [](auto b, auto h, auto, auto, auto i) { return at(b, h, i, 0); };
+    auto value_block = [](auto b, auto h, auto j, auto, auto i) { return at(b, h, i, j); };
+    auto state_block = [each](auto b, auto h, auto j, auto n, auto) {
+      return at(b * each + n, h, j, 0);
+    };
+    auto own_block = [](auto, auto h, auto, auto, auto) { return at(h, 0, 0); };
     const auto keys = shape(batch, heads, len, dk);
     const auto values = shape(batch, heads, len, dv);
     const auto states = shape(batch * sequences, heads, dv, dk);
@@ -71,30 +82,34 @@ struct LinearAttention : LinearSizes {
     const auto of_values = block(squeezed, squeezed, bt, bv);
     const auto of_state = block(squeezed, squeezed, bv, bk);
     return tessera::spec(
-        grid(parallel(batch).as("b"), parallel(heads).as("h"), arbitrary(sequences).as("n"),
-             arbitrary([self, bt](auto, auto, auto n) { return self.first_chunk(n, bt); },
-                       [self, bt](auto, auto, auto n) { return self.end_chunk(n, bt); })
+        grid(parallel(batch).as("b"), parallel(heads).as("h"), parallel(ceil_div(dv, bv)).as("j"),
+             arbitrary(sequences).as("n"),
+             arbitrary([self, bt](auto, auto, auto, auto n) { return self.first_chunk(n, bt); },
+                       [self, bt](auto, auto, auto, auto n) { return self.end_chunk(n, bt); })
                  .as("chunk")),
         scalars("decays", decays), scalars("starts", starts),
-        in<T>("q", keys, of_keys, step_block).pad(0), in<T>("k", keys, of_keys, step_block).pad(0),
-        in<T>("v", values, of_values, step_block).pad(0),
-        in<float>("g", keys, of_keys, step_block).pad(0).uniform(-0.5, 0).when(gate == 2),
-        in<float>("s0", states, of_state, head_block).when(state),
+        in<T>("q", keys, of_keys, key_block).pad(0), in<T>("k", keys, of_keys, key_block).pad(0),
+        in<T>("v", values, of_values, value_block).pad(0),
+        in<float>("g", keys, of_keys, key_block).pad(0).uniform(-0.5, 0).when(gate == 2),
+        in<float>("s0", states, of_state, state_block).when(state),
         in<float>("u", shape(heads, 1, dk), block(squeezed, Int<1>{}, bk), own_block)
             .pad(0)
             .when(own),
-        out<T>("o", values, of_values, step_block), out<float>("s", states, of_state, head_block),
+        out<T>("o", values, of_values, value_block), out<float>("s", states, of_state, state_block),
         accum<float>("state", bv, bk), accum<float>("acc", bt, bv), vmem<T>("before", bv, bk),
         vmem<T>("keys", bt, bk));
   }
 
-  /// Everything once.
-  Bytes hbm_bytes(Tiles, Target target) const {
+  /// Everything once; q, k, g and u for each block of values, unless they are one block that stays.
+  Bytes hbm_bytes(Tiles t, Target target) const {
     const std::int64_t each = std::int64_t{batch} * heads;
     const std::int64_t states = sequences * each * dk * dv * kBytes<float>;
-    return {each * len * (2 * dk + dv) * kBytes<T> +
-                (gate == 2 ? each * len * dk * kBytes<float> : 0) + (stateful != 0 ? states : 0) +
-                bonus_bytes(target) + decays.size * kBytes<float> + starts.size * kBytes<int>,
+    const std::int64_t keys = target.keeps_blocks && len <= t[0] ? 1 : ceil_div(dv, t[2]);
+    const std::int64_t owns = target.keeps_blocks ? 1 : ceil_div(dv, t[2]);
+    return {each * len * (keys * 2 * dk + dv) * kBytes<T> +
+                (gate == 2 ? keys * each * len * dk * kBytes<float> : 0) +
+                (stateful != 0 ? states : 0) + owns * bonus_bytes(target) +
+                decays.size * kBytes<float> + starts.size * kBytes<int>,
             each * len * dv * kBytes<T> + states};
   }
 
@@ -103,9 +118,9 @@ struct LinearAttention : LinearSizes {
             class State, class Acc, class Before, class Keys>
   TESSERA_FN void operator()(Env& env, Q q, K k, V v, G g, S0 s0, U u, O o, S s, State state,
                              Acc acc, Before before, Keys keys) const {
-    const auto rows = rows_of(env.program_id(2), env.program_id(3), q.rows);
+    const auto rows = rows_of(env.program_id(3), env.program_id(4), q.rows);
     const auto last = rows.end - 1;
-    if (env.first(3)) {
+    if (env.first(4)) {
       *state = 0.f;  // (bv, bk) f32
       if (s0.there()) *state = *s0;
     }
@@ -139,7 +154,7 @@ struct LinearAttention : LinearSizes {
     clear_others(keys, rows);
     *state = *state * exp(end);
     *state += dot(transpose(*v), *keys);
-    if (env.last(3)) *s = *state;
+    if (env.last(4)) *s = *state;
   }
 };
 

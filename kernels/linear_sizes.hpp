@@ -76,7 +76,10 @@ struct LinearSizes {
                                            tile("state", "stateful"), tile("own", "bonus"));
 
   const char* valid(Tiles t) const {
-    if (t[1] != dk || t[2] != dv) return "blocks have whole rows: bk = dk, bv = dv";
+    return t[1] != dk || t[2] != dv ? "blocks have whole rows: bk = dk, bv = dv" : fault(t);
+  }
+  /// Why these sizes cannot run with these tiles, their columns aside, or nullptr.
+  const char* fault(Tiles t) const {
     if (t[3] != stateful) return "a build begins with a state, or has none: state = stateful";
     if (t[4] != bonus || bonus < 0 || bonus > 1)
       return "a build has a bonus, 1, or none, 0: own = bonus";
