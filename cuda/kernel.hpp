@@ -215,6 +215,18 @@ struct Producer<K, S, std::index_sequence<kI...>> {
   Ring<SpecTraits<S>::kStages.of_step> every_step{};
 
   __device__ __forceinline__ void run() {
+    // Where the copy engine brings all, what threads would do is no part of the loop: its
+    // instructions would be far apart.
+    if constexpr (kHopper) {
+      if (!shared.arguments.by_threads) return bring_all<true>();
+    }
+    bring_all<false>();
+  }
+
+ private:
+  /// kEngine: the copy engine brings every block.
+  template <bool kEngine>
+  __device__ __forceinline__ void bring_all() {
     for (bool first = true;; first = false) {
       if (thread == 0) cells.draw(first, shared.arguments);
       __syncwarp();
@@ -222,14 +234,13 @@ struct Producer<K, S, std::index_sequence<kI...>> {
       if (cell < 0) return;
       ((std::get<kI>(lanes).in_cell = false), ...);
       for (Cursor<G> at(shared.spec.grid, cell); at.alive; at.advance(shared.spec.grid)) {
-        (fetch<kI>(at), ...);
+        (fetch<kEngine, kI>(at), ...);
         every_step.advance();
       }
     }
   }
 
- private:
-  template <std::size_t kJ>
+  template <bool kEngine, std::size_t kJ>
   __device__ __forceinline__ void fetch(const Cursor<G>& step) {
     if constexpr (Of<kJ>::kIn) {
       const auto& op = std::get<kJ>(shared.spec.operands);
@@ -239,9 +250,9 @@ struct Producer<K, S, std::index_sequence<kI...>> {
           wait<true>(shared.template empty<kJ>(slot), every_step.parity ^ 1);
         const auto index = with_ids<G, G::kRank>(op.map, step.ids);
         if (op.present)
-          bring<kJ>(index.index, slot);
+          bring<kEngine, kJ>(index.index, slot);
         else
-          announce(shared.template full<kJ>(slot), 0);
+          announce<kEngine>(shared.template full<kJ>(slot), 0);
       } else {
         auto& lane = std::get<kJ>(lanes);
         if (!op.present || (!Of<kJ>::kArbitraryIndex && lane.in_cell)) return;
@@ -249,18 +260,19 @@ struct Producer<K, S, std::index_sequence<kI...>> {
         if (!lane.moves(index)) return;
         lane.in_cell = true;
         wait<true>(shared.template empty<kJ>(lane.next.slot), lane.next.parity ^ 1);
-        bring<kJ>(index.index, lane.next.slot);
+        bring<kEngine, kJ>(index.index, lane.next.slot);
         lane.next.advance();
       }
     }
   }
 
   /// Arrives for a copy of the engine; true for the one thread that starts it.
+  template <bool kEngine>
   __device__ __forceinline__ bool announce(SharedAt full, int bytes) {
     if constexpr (kHopper) {
       if (thread == 0)
         arrive_expecting(full, bytes);
-      else if (shared.arguments.by_threads)
+      else if (!kEngine)
         arrive(full);
       return thread == 0;
     } else {
@@ -270,7 +282,7 @@ struct Producer<K, S, std::index_sequence<kI...>> {
   }
 
   /// Those rows that lie in the array: of the others nothing is said.
-  template <class T, int kR, int kC, class Where>
+  template <bool kEngine, class T, int kR, int kC, class Where>
   __device__ __forceinline__ void bring_lines(const Where& where, const T* array, SharedAt to,
                                               SharedAt full) {
     constexpr int kBytes = kC * static_cast<int>(sizeof(T));
@@ -279,7 +291,7 @@ struct Producer<K, S, std::index_sequence<kI...>> {
       rows = 0;
       for (int r = 0; r < kR; ++r) rows += where.row(r) >= 0 ? 1 : 0;
     }
-    if (!announce(full, rows * kBytes)) return;
+    if (!announce<kEngine>(full, rows * kBytes)) return;
 #pragma unroll 1
     for (int r = 0; r < kR; ++r) {
       const long long begin = where.row(r);
@@ -287,7 +299,7 @@ struct Producer<K, S, std::index_sequence<kI...>> {
     }
   }
 
-  template <std::size_t kJ>
+  template <bool kEngine, std::size_t kJ>
   __device__ __forceinline__ void bring(const std::int64_t* index, unsigned slot) {
     using T = typename Of<kJ>::T;
     constexpr int kR = Of<kJ>::kR;
@@ -311,13 +323,15 @@ struct Producer<K, S, std::index_sequence<kI...>> {
         }
       }
     } else if constexpr (Of<kJ>::kLine) {
-      if (where.columns() == kC && where.rows_aligned(array, 16) && (!op.padded || where.whole())) {
-        bring_lines<T, kR, kC>(where, array, to, full);
+      if (kEngine || (where.columns() == kC && where.rows_aligned(array, 16) &&
+                      (!op.padded || where.whole()))) {
+        bring_lines<kEngine, T, kR, kC>(where, array, to, full);
         return;
       }
     } else if constexpr (Box::kMappable) {
-      if (arguments.is_mapped(kJ) && (zero_padded(op) || where.whole())) {
-        if (announce(full, Box::kBytes)) copy_box<Box>(to, arguments.map[kJ], where.start, full);
+      if (kEngine || (arguments.is_mapped(kJ) && (zero_padded(op) || where.whole()))) {
+        if (announce<kEngine>(full, Box::kBytes))
+          copy_box<Box>(to, arguments.map[kJ], where.start, full);
         return;
       }
     }
