@@ -55,6 +55,7 @@ std::vector<UnitOp> IndexNumbers::of(const Function& map) {
     known[arguments[k]] = name_of("argument " + std::to_string(k), constant);
   }
   for (const Operation& op : map.body.operations) {
+    if (!std::ranges::all_of(op.operands, [&](int v) { return known.contains(v); })) return {};
     UnitOp unit;
     unit.location = op.location;
     if (op.name == "func.return") {
@@ -63,7 +64,7 @@ std::vector<UnitOp> IndexNumbers::of(const Function& map) {
       return needed(ops);
     }
     if (!op.regions.empty() || op.results.size() != 1) return {};
-    const bool casts = op.name == "arith.index_cast";
+    const bool casts = op.name == "arith.index_cast" && op.operands.size() == 1;
     const bool constant = std::ranges::all_of(op.operands, [&](int v) { return known.at(v) < 0; });
     const int name = casts ? known.at(op.operands[0]) : name_of(text_of(op, known), constant);
     known[op.results[0]] = name;
