@@ -5,10 +5,10 @@ set -eu
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 export XDG_CACHE_HOME=$folder
-ask() { "$1" build softmax_rows m=64 n=700 bm=3 bn="$2" --target cuda 2>&1; }
+ask() { "$1" build softmax_rows m=64 n=700 bm=4 bn="$2" --target cuda 2>&1; }
 first=$(ask "$1" 704)
-grep -q 'compiling softmax_rows f32 with tiles 3,704, by nvcc, once' <<<"$first"
-grep -q 'softmax_rows f32 m=64 n=700, bm=3 bn=704: [0-9]* registers a thread, compiled in' <<<"$first"
+grep -q 'compiling softmax_rows f32 with tiles 4,704, by nvcc, once' <<<"$first"
+grep -q 'softmax_rows f32 m=64 n=700, bm=4 bn=704: [0-9]* registers a thread, compiled in' <<<"$first"
 [[ $first != *warning* ]]
 second=$(ask "$1" 704)
 grep -q 'registers a thread, compiled before' <<<"$second"

@@ -72,18 +72,18 @@ def test_what_the_module_has_not_is_said():
     with pytest.raises(ValueError, match="no matmul in f32 with these tiles: tessera build matmul --target cuda"):
         cuda.Kernel(str(MODULE), "matmul", "f32", [128, 128, 120], [48, 64, 32])
     with pytest.raises(ValueError, match="all_reduce runs on several devices"):
-        cuda.Kernel(str(MODULE), "all_reduce", "f32", [64, 256], [4, 64, 256])
+        cuda.Kernel(str(MODULE), "all_reduce", "bf16", [64, 256], [4, 64, 256])
 
 
 @needs_module
 def test_prefetched_arrays_are_given_where_they_are_drawn():
     sizes = [3, 2, 2, 128, 300, 64, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0]  # ragged lengths
     with pytest.raises(ValueError, match="kv_lengths is prefetched: give its elements"):
-        cuda.Kernel(str(MODULE), "flash_attention", "f32", [128, 128, 64, 0, 0, 0], sizes)
-    kernel = cuda.Kernel(str(MODULE), "flash_attention", "f32", [128, 128, 64, 0, 0, 0], sizes, {"kv_lengths": [300, 17, 0]})
+        cuda.Kernel(str(MODULE), "flash_attention", "bf16", [128, 128, 64, 0, 0, 0], sizes)
+    kernel = cuda.Kernel(str(MODULE), "flash_attention", "bf16", [128, 128, 64, 0, 0, 0], sizes, {"kv_lengths": [300, 17, 0]})
     assert [o.name for o in kernel.operands] == ["q", "k", "v", "o"]
     with pytest.raises(ValueError, match=r"kv_lengths lie in \[0, kv_len\]"):
-        cuda.Kernel(str(MODULE), "flash_attention", "f32", [128, 128, 64, 0, 0, 0], sizes, {"kv_lengths": [301, 17, 0]})
+        cuda.Kernel(str(MODULE), "flash_attention", "bf16", [128, 128, 64, 0, 0, 0], sizes, {"kv_lengths": [301, 17, 0]})
 
 
 @needs_module
