@@ -1,15 +1,16 @@
-// What a build has or has not, by a tile size: scratch, and operands in place of others.
+// What a build has or has not, by a tile size: operands, and those in place of others.
 #pragma once
 
 #include "sim/body/extent.hpp"
 
 namespace tessera::kernels {
 
-/// The extent of scratch, or of a block, that is there unless `tile` is 0: 1 then.
-TESSERA_FN constexpr int extent_if(int tile, int extent) { return tile != 0 ? extent : 1; }
-template <int kTile, int kExtent>
-TESSERA_FN constexpr auto extent_if(Int<kTile>, Int<kExtent>) {
-  return Int<(kTile != 0 ? kExtent : 1)>{};
+/// The extent of a block that is there unless `tile` is 0: that of another one then, with which
+/// products compile.
+TESSERA_FN constexpr int extent_or(int tile, int other) { return tile != 0 ? tile : other; }
+template <int kTile, int kOther>
+TESSERA_FN constexpr auto extent_or(Int<kTile>, Int<kOther>) {
+  return Int<(kTile != 0 ? kTile : kOther)>{};
 }
 /// What is there where `tile` is 0: for .when().
 TESSERA_FN constexpr int if_none(int tile) { return tile == 0 ? 1 : 0; }

@@ -80,7 +80,7 @@ struct CrossEntropy {
   TESSERA_FN auto spec(auto bm, auto bn, auto bk, auto bt) const {
     auto rows = [](auto i, auto, auto) { return at(i, 0); };
     const auto of_rows = block(bm, Int<1>{});
-    const auto of_teacher = extent_if(bt, bt);
+    const auto of_teacher = extent_or(bt, bk);
     const int own = ceil_div(k, bk);
     const int taught = taught_steps(of_teacher);
     // The student's block stays where the teacher's go by, and the teacher's first waits.

@@ -63,7 +63,7 @@ struct CrossEntropyGradW {
     auto rows = [](auto, auto i) { return at(i, 0); };
     auto columns = [](auto j, auto) { return at(0, j); };
     const auto of_rows = block(bm, Int<1>{});
-    const auto of_teacher = extent_if(bt, bt);
+    const auto of_teacher = extent_or(bt, bk);
     return tessera::spec(
         grid(parallel(ceil_div(n, bn)).as("j"), arbitrary(ceil_div(m, bm)).as("i")),
         in<T>("x", shape(m, k), block(bm, bk), rows).pad(0),

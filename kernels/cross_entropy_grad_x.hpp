@@ -64,7 +64,7 @@ struct CrossEntropyGradX {
     auto rows = [](auto i, auto) { return at(i, 0); };
     auto columns = [](auto, auto j) { return at(0, j); };
     const auto of_rows = block(bm, Int<1>{});
-    const auto of_teacher = extent_if(bt, bt);
+    const auto of_teacher = extent_or(bt, bk);
     return tessera::spec(
         grid(parallel(ceil_div(m, bm)).as("i"), arbitrary(ceil_div(n, bn)).as("j")),
         in<T>("x", shape(m, k), block(bm, bk), rows).pad(0),
