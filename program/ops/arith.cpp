@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "program/elements.hpp"
+#include "program/predicates.hpp"
 #include "program/rules.hpp"
 #include "sim/ops/all.hpp"
 
@@ -200,19 +201,8 @@ struct CmpI {
                            Unsigned<std::conditional_t<std::is_same_v<T, bool>, std::int8_t, T>>>;
     const auto ua = static_cast<U>(a);
     const auto ub = static_cast<U>(b);
+    if constexpr (kPredicate < 6) return signed_holds(kPredicate, a, b);
     switch (kPredicate) {
-      case 0:
-        return a == b;
-      case 1:
-        return a != b;
-      case 2:
-        return a < b;
-      case 3:
-        return a <= b;
-      case 4:
-        return a > b;
-      case 5:
-        return a >= b;
       case 6:
         return ua < ub;
       case 7:
