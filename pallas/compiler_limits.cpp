@@ -365,8 +365,8 @@ class Limits {
     const bool exact = precision != nullptr && precision->text.find("fp32") != std::string::npos;
     if (l.dtype == DType::f16 || r.dtype == DType::f16) {
       refuse(op, "Invalid vector type for load: no TensorCore has f16. Use bf16 or f32");
-    } else if ((is_int(l) && bit_width(l.dtype) > 8) || (is_int(r) && bit_width(r.dtype) > 8)) {
-      refuse(op, "Bad lhs/rhs type: " + types);
+    } else if (is_int(l) && is_int(r) && (bit_width(l.dtype) > 8 || bit_width(r.dtype) > 8)) {
+      refuse(op, "Bad lhs/rhs type: " + types);  // beside floats integers become f32
     } else if (exact && (is_narrow(l) || (is_narrow(r) && is_float(r.dtype)))) {
       refuse(op, "Bad lhs or rhs type: precision HIGHEST is of f32, but got " + types);
     } else if (exact && is_narrow(r)) {

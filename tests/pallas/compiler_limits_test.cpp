@@ -261,6 +261,10 @@ TEST_CASE("the types of a product are those of the generation", "[pallas][limits
   CHECK(refusing(product("i8", "i8", "i32")) == "v4");
   CHECK(refusing(product("f32", "f8E4M3FN", "f32")) == "v4");
   CHECK(refusing(product("bf16", "i8", "f32")).empty());
+  for (const char* wide : {"i16", "i32"}) {
+    CHECK(refusing(product("bf16", wide, "f32")).empty());
+    CHECK(refusing(product(wide, "f32", "f32")).empty());
+  }
   CHECK(refusing(product("i8", "i4", "i32")) == "v4 v5e v5p v6e");
   CHECK_THROWS_WITH(refusing(product("i16", "i16", "i32")),  // tessera cannot plan it either
                     "tpu.matmul: Bad lhs/rhs type: 'i16' by 'i16'");
