@@ -127,6 +127,11 @@ def _forgetting(look, noted):
     return looked
 
 
+class _Properties(types.SimpleNamespace):
+    def __getattr__(self, name):
+        raise AttributeError(f"of {vars(self).get('name')} tessera knows no {name}", name=name, obj=self)
+
+
 def _answer_for_cuda(undo, torch, gpu, capability):
     from torch.overrides import TorchFunctionMode
 
@@ -184,9 +189,11 @@ def _answer_for_cuda(undo, torch, gpu, capability):
         wait_event = wait_stream
 
     _, title, cores, shared, hbm = gpu
-    properties = types.SimpleNamespace(name=title, multi_processor_count=cores, total_memory=hbm, warp_size=32,
-                                       major=capability[0], minor=capability[1], shared_memory_per_block_optin=shared,
-                                       shared_memory_per_multiprocessor=shared, regs_per_multiprocessor=65536)
+    properties = _Properties(name=title, multi_processor_count=cores, total_memory=hbm, warp_size=32,
+                             major=capability[0], minor=capability[1], shared_memory_per_block=48 << 10,
+                             shared_memory_per_block_optin=shared, shared_memory_per_multiprocessor=shared,
+                             regs_per_multiprocessor=65536, max_threads_per_block=1024,
+                             max_threads_per_multi_processor=2048 if capability in ((8, 0), (9, 0), (10, 0)) else 1536)
     stream = Stream()
     answers = {
         "is_available": lambda: True, "device_count": lambda: 1, "current_device": lambda: 0, "is_initialized": lambda: True,
@@ -217,6 +224,7 @@ def _answer_for_cuda(undo, torch, gpu, capability):
         for name, answer in other_names.items():
             if hasattr(accelerator, name):
                 _replace(undo, accelerator, name, answer)
+    _autocast_on_host(undo, torch)
     run_backward = getattr(torch.autograd, "_engine_run_backward", None)
     if run_backward is not None:  # torch leaves a mode while it handles Tensor.backward
         def in_mode(*args, **kwargs):
@@ -225,3 +233,21 @@ def _answer_for_cuda(undo, torch, gpu, capability):
 
         _replace(undo, torch.autograd, "_engine_run_backward", in_mode)
     undo.enter_context(Cuda())
+
+
+def _autocast_on_host(undo, torch):
+    """What "cuda" computes in under torch.autocast, this machine's memory does."""
+    init, enabled, dtype_of = torch.autocast.__init__, torch.is_autocast_enabled, torch.get_autocast_dtype
+
+    def on_host(autocast, device_type, dtype=None, *args, **kwargs):
+        if device_type == "cuda":
+            device_type, dtype = "cpu", dtype or dtype_of("cuda")
+        init(autocast, device_type, dtype, *args, **kwargs)
+
+    def of_host(ask):
+        return lambda device_type="cuda": ask("cpu" if device_type == "cuda" else device_type)
+
+    _replace(undo, torch.autocast, "__init__", on_host)
+    _replace(undo, torch, "is_autocast_enabled", of_host(enabled))
+    _replace(undo, torch, "get_autocast_dtype", of_host(dtype_of))
+    _replace(undo, torch, "get_autocast_gpu_dtype", lambda: dtype_of("cpu"))

@@ -76,6 +76,11 @@ def test_programs_that_say_cuda():
         (generator,) = torch.cuda.default_generators
         generator.set_offset(generator.get_offset() + 4)
         assert generator.get_offset() == 4 and torch.rand(3, device="cuda", generator=generator).shape == (3,)
+        properties = torch.cuda.get_device_properties(0)
+        assert properties.shared_memory_per_block < properties.shared_memory_per_block_optin
+        assert properties.max_threads_per_multi_processor == 2048
+        with pytest.raises(AttributeError, match="of NVIDIA H100 SXM tessera knows no uuid"):
+            properties.uuid
         assert torch.cuda.mem_get_info()[0] > 70 << 30 and torch.cuda.memory_allocated() == 0
         assert [b.driver.is_active() for name, b in triton.backends.backends.items() if name != "amd"] == [True]
         assert torch.accelerator.current_device_index() == 0 and torch.accelerator.current_accelerator().type == "cuda"
@@ -100,6 +105,33 @@ def test_what_a_backward_pass_sees_is_cuda():
         Double.apply(x).sum().backward()
         (again,) = torch.autograd.grad(Double.apply(x).sum(), x)
     assert torch.equal(x.grad, torch.full((100,), 2.)) and torch.equal(again, x.grad)
+
+
+def test_autocast_of_cuda_is_of_what_runs_here():
+    class Seen(torch.autograd.Function):
+        @staticmethod
+        @torch.amp.custom_fwd(device_type="cuda")
+        def forward(ctx, x):
+            return launch(x, x, torch.empty_like(x))
+
+        @staticmethod
+        @torch.amp.custom_bwd(device_type="cuda")
+        def backward(ctx, g):
+            assert torch.is_autocast_enabled("cuda") and torch.get_autocast_dtype("cuda") == torch.bfloat16
+            return launch(g.contiguous(), g.contiguous(), torch.empty_like(g))
+
+    with tessera.simulate_triton(cuda=True):
+        layer = torch.nn.Linear(8, 8, device="cuda")
+        with torch.autocast("cuda", dtype=torch.bfloat16):
+            assert torch.is_autocast_enabled() and torch.get_autocast_gpu_dtype() == torch.bfloat16
+            y = Seen.apply(layer(torch.ones(4, 8, device="cuda")))
+        assert not torch.is_autocast_enabled("cuda")
+        y.float().sum().backward()
+        with torch.amp.autocast("cuda"):  # which is of f16
+            assert layer(torch.ones(4, 8)).dtype == torch.float16
+        with torch.autocast("cuda", enabled=False):
+            assert layer(torch.ones(4, 8)).dtype == torch.float32
+    assert y.dtype == torch.bfloat16 and layer.bias.grad.eq(8).all()
 
 
 def test_parameters_and_gradients():
