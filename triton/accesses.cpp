@@ -10,6 +10,7 @@
 #include <cstring>
 #include <mutex>
 #include <new>
+#include <utility>
 #include <vector>
 
 namespace tessera::triton {
@@ -152,9 +153,45 @@ bool knows(const Accesses::Known& known, std::int64_t program, std::int64_t epoc
 
 }  // namespace
 
+/// Of a page, where several threads run programs: numbers of programs, 0: nobody.
+struct Accesses::Owners {
+  static constexpr std::uint32_t kSeveral = UINT32_MAX;
+  std::array<std::uint32_t, kGranules> writers;
+  std::array<std::uint32_t, kGranules> readers;
+
+  /// Two programs that share one are 2^32 apart: hours.
+  static std::uint32_t number(std::int64_t program) {
+    return static_cast<std::uint32_t>(program % (kSeveral - 1)) + 1;
+  }
+  /// Notes an access to granules [first, last]; the first where another program's is in its way,
+  /// kGranules if there is none.
+  std::int64_t note(std::uint32_t who, std::int64_t first, std::int64_t last, bool writes) {
+    const auto begin = static_cast<std::size_t>(first);
+    const auto end = static_cast<std::size_t>(last) + 1;
+    const auto other = [&](std::size_t g) {
+      const std::uint32_t w = writers[g];
+      const std::uint32_t r = writes ? readers[g] : 0;
+      return static_cast<unsigned>((w != 0 && w != who) || (r != 0 && r != who));
+    };
+    unsigned any = 0;
+    for (std::size_t g = begin; g < end; ++g) any |= other(g);
+    for (std::size_t g = begin; any != 0 && g < end; ++g) {
+      if (other(g) != 0) return static_cast<std::int64_t>(g);
+    }
+    if (writes) {
+      for (std::size_t g = begin; g < end; ++g) writers[g] = who;
+    } else {
+      for (std::size_t g = begin; g < end; ++g)
+        readers[g] = readers[g] == 0 || readers[g] == who ? who : kSeveral;
+    }
+    return kGranules;
+  }
+};
+
 struct Accesses::Page {
   std::atomic_flag busy;
   bool saved = false;
+  bool owned = false;  ///< its owners are set
   std::size_t count = 0;
   std::unique_ptr<Fine> fine;
   std::array<Entry, kEntries> entries;  ///< the first `count` hold anything
@@ -204,11 +241,9 @@ struct Accesses::Page {
   }
 
   /// The first granule in [first, last] of `granules` that another program accessed before, and
-  /// who: writers come first. `writers`: whether `changed` alone counts; `readers`: whether reads
-  /// do.
+  /// who: writers come first. `writes`: reads count too, and writes that change nothing.
   std::optional<Conflict> conflict(const Accessor& who, const Known& known, const Set& granules,
-                                   std::int64_t first, std::int64_t last, bool changed,
-                                   bool readers) const {
+                                   std::int64_t first, std::int64_t last, bool writes) const {
     std::int64_t found = kGranules;
     const auto other = [&](const Entry& e) {
       return e.program != who.program && !knows(known, e.program, e.epoch);
@@ -216,8 +251,8 @@ struct Accesses::Page {
     for (std::size_t i = 0; i < count; ++i) {
       const Entry& e = entries[i];
       if (!other(e)) continue;
-      found = std::min(found, (changed ? e.changed : e.wrote).first_common(granules, first, last));
-      if (readers) found = std::min(found, e.read.first_common(granules, first, last));
+      found = std::min(found, (writes ? e.wrote : e.changed).first_common(granules, first, last));
+      if (writes) found = std::min(found, e.read.first_common(granules, first, last));
     }
     if (found == kGranules) return std::nullopt;
     Conflict c;
@@ -227,7 +262,7 @@ struct Accesses::Page {
     for (std::size_t i = 0; i < count; ++i) {
       const Entry& e = entries[i];
       if (!other(e)) continue;
-      if ((changed ? e.changed : e.wrote).has(found) && (writer == nullptr || e.changed.has(found)))
+      if ((writes ? e.wrote : e.changed).has(found) && (writer == nullptr || e.changed.has(found)))
         writer = &e;
       if (!e.read.has(found)) continue;
       if (reader == nullptr) reader = &e;
@@ -243,17 +278,17 @@ struct Accesses::Page {
 
   /// The same, of a refined page and one granule.
   std::optional<Conflict> fine_conflict(const Accessor& who, const Known& known, std::int64_t g,
-                                        bool changed, bool readers) const {
+                                        bool writes) const {
     const auto other = [&](const Fine::Cell& c) {
       return c.program != 0 && c.program != who.program + 1 &&
              !knows(known, c.program - 1, c.epoch);
     };
     const Fine::Cell& writer = fine->writers[static_cast<std::size_t>(g)];
-    if (other(writer) && (!changed || writer.marked))
+    if (other(writer) && (writes || writer.marked))
       return Conflict{g, {writer.program - 1, writer.site}, true};
     const Fine::Cell& reader = fine->readers[static_cast<std::size_t>(g)];
     // Of several readers the first alone is known: who has acquired anything may know them all.
-    if (readers && (other(reader) || (reader.marked && known.empty())))
+    if (writes && (other(reader) || (reader.marked && known.empty())))
       return Conflict{g, {reader.program - 1, reader.site, reader.marked}, false};
     return std::nullopt;
   }
@@ -342,15 +377,27 @@ Accesses::~Accesses() {
     Page* const p = pages_[static_cast<std::size_t>(i)].load(std::memory_order_relaxed);
     if (p == nullptr) continue;
     p->~Page();
-    pool().give_back(p, sizeof(Page) + static_cast<std::size_t>(kGranules * granule_));
+    pool().give_back(p, page_bytes());
   }
+}
+
+/// A page, its bytes before, and behind them its owners.
+std::size_t Accesses::page_bytes() const {
+  return sizeof(Page) + static_cast<std::size_t>(kGranules * granule_) +
+         (alone_ ? 0 : sizeof(Owners));
+}
+
+Accesses::Owners& Accesses::owners(Page& p) const {
+  auto& all = *reinterpret_cast<Owners*>(p.before() + kGranules * granule_);  // NOLINT
+  if (!std::exchange(p.owned, true)) ::new (&all) Owners{};
+  return all;
 }
 
 Accesses::Page& Accesses::page(std::int64_t number) {
   std::atomic<Page*>& at = pages_[static_cast<std::size_t>(number)];
   Page* p = at.load(std::memory_order_acquire);
   if (p != nullptr) return *p;
-  const std::size_t bytes = sizeof(Page) + static_cast<std::size_t>(kGranules * granule_);
+  const std::size_t bytes = page_bytes();
   // Entries are set when they are taken: most of them never.
   Page* const fresh = ::new (pool().take(bytes)) Page;
   if (at.compare_exchange_strong(p, fresh, std::memory_order_acq_rel)) return *fresh;
@@ -396,18 +443,23 @@ std::optional<Conflict> Accesses::read(const Accessor& who, const Known& known, 
     const std::int64_t first = std::max<std::int64_t>(begin - n * kGranules, 0);
     const std::int64_t last = std::min(end - n * kGranules, kGranules) - 1;
     const Busy busy(p.busy, alone_);
-    Entry* const e = p.fine ? nullptr : p.entry(who.program, who.epoch, alone_ ? who.site : 0);
+    if (!alone_) {
+      const std::int64_t g = owners(p).note(Owners::number(who.program), first, last, false);
+      if (g < kGranules) return Conflict{g + n * kGranules, {}, true};
+      continue;
+    }
+    Entry* const e = p.fine ? nullptr : p.entry(who.program, who.epoch, who.site);
     std::optional<Conflict> c;
     if (e != nullptr) {
       if (p.count > 1) {
         Set all = Set::none(first, last);
         all.add(first, last);
-        c = p.conflict(who, known, all, first, last, alone_, false);
+        c = p.conflict(who, known, all, first, last, false);
       }
       e->read.add(first, last);
     } else {
       for (std::int64_t g = first; g <= last && !c; ++g) {
-        c = p.fine_conflict(who, known, g, alone_, false);
+        c = p.fine_conflict(who, known, g, false);
         p.note_reader(g, who.program, who.epoch, who.site);
       }
     }
@@ -430,39 +482,40 @@ std::optional<Conflict> Accesses::write(const Accessor& who, const Known& known,
     const Busy busy(p.busy, alone_);
     save(p, n);
     if (!several_) continue;
-    // What this leaves other than it was: alone; else all that it writes.
-    Set changes = Set::none(first, last);
-    if (alone_) {
-      const std::int64_t at = (n * kGranules + first) * granule_;
-      if (at >= offset && (n * kGranules + last + 1) * granule_ <= offset + bytes) {
-        note_changes(changes, first, last + 1 - first, bytes_ + at, from + (at - offset), granule_);
-      } else {
-        for (std::int64_t g = first; g <= last; ++g) {
-          const std::int64_t part = std::max((n * kGranules + g) * granule_, offset);
-          const std::int64_t to = std::min((n * kGranules + g + 1) * granule_, offset + bytes);
-          if (std::memcmp(bytes_ + part, from + (part - offset),
-                          static_cast<std::size_t>(to - part)) != 0)
-            changes.add(g, g);
-        }
-      }
-      // Beside an atomic the same value may be another one, had they come the other way round.
-      for (std::int64_t g = first; !atomics_.empty() && g <= last; ++g) {
-        const std::int64_t part = (n * kGranules + g) * granule_;
-        if (atomics_.touches(part, part + granule_)) changes.add(g, g);
-      }
-    } else {
-      changes.add(first, last);
+    if (!alone_) {
+      const std::int64_t g = owners(p).note(Owners::number(who.program), first, last, true);
+      if (g < kGranules) return Conflict{g + n * kGranules, {}, false};
+      continue;
     }
-    Entry* const e = p.fine ? nullptr : p.entry(who.program, who.epoch, alone_ ? who.site : 0);
+    // What this leaves other than it was.
+    Set changes = Set::none(first, last);
+    const std::int64_t at = (n * kGranules + first) * granule_;
+    if (at >= offset && (n * kGranules + last + 1) * granule_ <= offset + bytes) {
+      note_changes(changes, first, last + 1 - first, bytes_ + at, from + (at - offset), granule_);
+    } else {
+      for (std::int64_t g = first; g <= last; ++g) {
+        const std::int64_t part = std::max((n * kGranules + g) * granule_, offset);
+        const std::int64_t to = std::min((n * kGranules + g + 1) * granule_, offset + bytes);
+        if (std::memcmp(bytes_ + part, from + (part - offset),
+                        static_cast<std::size_t>(to - part)) != 0)
+          changes.add(g, g);
+      }
+    }
+    // Beside an atomic the same value may be another one, had they come the other way round.
+    for (std::int64_t g = first; !atomics_.empty() && g <= last; ++g) {
+      const std::int64_t part = (n * kGranules + g) * granule_;
+      if (atomics_.touches(part, part + granule_)) changes.add(g, g);
+    }
+    Entry* const e = p.fine ? nullptr : p.entry(who.program, who.epoch, who.site);
     std::optional<Conflict> c;
     if (e != nullptr) {
-      if (p.count > 1) c = p.conflict(who, known, changes, first, last, false, true);
+      if (p.count > 1) c = p.conflict(who, known, changes, first, last, true);
       e->wrote.add(first, last);
       e->changed.add(changes, first, last);
     } else {
       for (std::int64_t g = first; g <= last && !c; ++g) {
         const bool changed = changes.has(g);
-        if (changed) c = p.fine_conflict(who, known, g, false, true);
+        if (changed) c = p.fine_conflict(who, known, g, true);
         Fine::Cell& writer = p.fine->writers[static_cast<std::size_t>(g)];
         if (changed || writer.program == 0)
           writer = {who.program + 1, who.epoch, who.site, changed};
@@ -471,6 +524,38 @@ std::optional<Conflict> Accesses::write(const Accessor& who, const Known& known,
     if (!c) continue;
     c->granule += n * kGranules;
     return c;
+  }
+  return std::nullopt;
+}
+
+std::optional<Conflict> Accesses::write(const Accessor& who, const Known& known, const Rows& rows,
+                                        const std::byte* from) {
+  const std::int64_t of_page = kGranules * granule_;
+  const auto page_of = [&](std::int64_t i) {
+    const std::int64_t begin = rows.offset + i * rows.step;
+    const std::int64_t n = begin / of_page;
+    return (begin + rows.bytes - 1) / of_page == n ? n : -1;
+  };
+  for (std::int64_t i = 0; i < rows.count;) {
+    const std::int64_t n = alone_ || !several_ ? -1 : page_of(i);
+    if (n < 0) {
+      const auto c =
+          write(who, known, rows.offset + i * rows.step, rows.bytes, from + i * rows.from_step);
+      if (c) return c;
+      ++i;
+      continue;
+    }
+    // Threads that meet at a page do so once for all rows.
+    Page& p = page(n);
+    const Busy busy(p.busy, false);
+    save(p, n);
+    Owners& all = owners(p);
+    for (; i < rows.count && page_of(i) == n; ++i) {
+      const std::int64_t begin = rows.offset + i * rows.step - n * of_page;
+      const std::int64_t g = all.note(Owners::number(who.program), begin / granule_,
+                                      (begin + rows.bytes - 1) / granule_, true);
+      if (g < kGranules) return Conflict{g + n * kGranules, {}, false};
+    }
   }
   return std::nullopt;
 }

@@ -3,9 +3,10 @@
 //
 // Two accesses of one granule by two programs, of which one writes, conflict, unless the later
 // program has acquired what the earlier one released. Where one thread runs all programs in the
-// order of the grid (`alone`), only writes that leave other bytes than there were do. A page has a
-// set of granules for each program and site that accessed it; a page of many has, per granule, its
-// last writer and its first reader.
+// order of the grid (`alone`), only writes that leave other bytes than there were do, and a page
+// has a set of granules for each program and site that accessed it; a page of many has, per
+// granule, its last writer and its first reader. Where several threads run them, which is found,
+// not what: per granule the program that wrote it and the one that read it.
 #pragma once
 
 #include <atomic>
@@ -45,11 +46,22 @@ class Accesses {
   Accesses(const Accesses&) = delete;
   Accesses& operator=(const Accesses&) = delete;
 
-  /// Before the access; `from`: what is about to be written. Any thread, unless alone.
+  /// Before the access; `from`: what is about to be written. Any thread, unless alone; who is not
+  /// alone knows of nobody.
   std::optional<Conflict> read(const Accessor& who, const Known& known, std::int64_t offset,
                                std::int64_t bytes);
   std::optional<Conflict> write(const Accessor& who, const Known& known, std::int64_t offset,
                                 std::int64_t bytes, const std::byte* from);
+  /// The same of rows of as many bytes, `step` apart, whose values are `from_step` apart.
+  struct Rows {
+    std::int64_t offset = 0;
+    std::int64_t bytes = 0;
+    std::int64_t count = 1;
+    std::int64_t step = 0;
+    std::int64_t from_step = 0;
+  };
+  std::optional<Conflict> write(const Accessor& who, const Known& known, const Rows& rows,
+                                const std::byte* from);
   /// Before a write that nothing is noted of.
   void save(std::int64_t offset, std::int64_t bytes);
   /// An atomic is there: other programs' stores beside it conflict, whatever they write.
@@ -61,11 +73,14 @@ class Accesses {
 
  private:
   struct Page;
+  struct Owners;
   struct Free {
     void operator()(void* p) const { std::free(p); }
   };
   Page& page(std::int64_t number);
   void save(Page& p, std::int64_t number);
+  std::size_t page_bytes() const;
+  Owners& owners(Page& p) const;
 
   std::byte* bytes_;
   std::int64_t size_;

@@ -197,6 +197,24 @@ void Memory::note_write(Instance& x, int site, const Place& at, const std::byte*
     fail_race(x, site, at.storage, *c, true);
 }
 
+void Memory::note_write(Instance& x, int site, const Place& first, const Strided& lanes,
+                        std::int64_t width, const std::byte* from) {
+  Accesses* const accesses = seen_[first.storage].accesses.get();
+  if (accesses == nullptr) return;
+  const std::int64_t base = lanes.first() - first.offset;
+  if (lanes.rank == 2 && lanes.step[1] == width && lanes.apart[1] == 1 && lanes.step[0] > 0) {
+    const auto c = accesses->write({x.number, site, false, x.epoch}, x.knows,
+                                   {lanes.address - base, lanes.count[1] * width, lanes.count[0],
+                                    lanes.step[0], lanes.apart[0] * width},
+                                   from + lanes.lane * width);
+    if (c) fail_race(x, site, first.storage, *c, true);
+    return;
+  }
+  lanes.each_run(width, [&](std::int64_t address, std::int64_t lane, std::int64_t n) {
+    note_write(x, site, {first.storage, address - base}, from + lane * width, n * width);
+  });
+}
+
 void Memory::note_tile(Instance& x, const Strided& lanes, std::int64_t width, bool write) const {
   Strided own = lanes;
   own.address = in_storage(lanes.address);
@@ -334,6 +352,14 @@ bool Memory::count(Instance& x, int site, const Strided& lanes, std::int64_t wid
   return true;
 }
 
+void Memory::count_load(Instance& x, int site, const Strided& lanes, std::int64_t width,
+                        std::size_t storage) const {
+  Requested& r = x.requested[static_cast<std::size_t>(site) * storages_.size() + storage];
+  r.read_bytes += lanes.lanes * width;
+  ++r.times;
+  if (x.footprint != nullptr) note_tile(x, lanes, width, false);
+}
+
 bool Memory::load(Instance& x, int site, const Strided& lanes, std::int64_t width, std::byte* to) {
   if (lanes.lanes == 0) return true;
   if (to == nullptr) return count(x, site, lanes, width, &Requested::read_bytes);
@@ -347,11 +373,16 @@ bool Memory::load(Instance& x, int site, const Strided& lanes, std::int64_t widt
       note_read(x, site, {at->storage, address - base}, n * width);
     });
   }
-  Requested& r = x.requested[static_cast<std::size_t>(site) * storages_.size() + at->storage];
-  r.read_bytes += lanes.lanes * width;
-  ++r.times;
-  if (x.footprint != nullptr) note_tile(x, lanes, width, false);
+  count_load(x, site, lanes, width, at->storage);
   return true;
+}
+
+const std::byte* Memory::lend(Instance& x, int site, const Strided& lanes, std::int64_t width) {
+  const auto at = lanes.lanes > 0 ? inside(lanes, width) : std::nullopt;
+  if (!at || storages_[at->storage].stale || seen_[at->storage].accesses) return nullptr;
+  x.last_read = lanes.address;
+  count_load(x, site, lanes, width, at->storage);
+  return storages_[at->storage].bytes + at->offset + (lanes.address - lanes.first());
 }
 
 bool Memory::store(Instance& x, int site, const Strided& lanes, std::int64_t width,
@@ -366,9 +397,7 @@ bool Memory::store(Instance& x, int site, const Strided& lanes, std::int64_t wid
   if (!at || !lanes.disjoint(width)) return false;
   if (alone_) changed(x);
   const std::int64_t base = lanes.first() - at->offset;
-  lanes.each_run(width, [&](std::int64_t address, std::int64_t lane, std::int64_t n) {
-    note_write(x, site, {at->storage, address - base}, from + lane * width, n * width);
-  });
+  note_write(x, site, *at, lanes, width, from);
   store_strided(lanes, width, from, storages_[at->storage].bytes + (lanes.address - base));
   Requested& r = x.requested[static_cast<std::size_t>(site) * storages_.size() + at->storage];
   r.written_bytes += lanes.lanes * width;

@@ -30,6 +30,7 @@
 #include "program/program.hpp"
 #include "triton/accesses.hpp"
 #include "triton/footprint.hpp"
+#include "triton/lent.hpp"
 #include "triton/memory_bounds.hpp"
 #include "triton/ranges.hpp"
 #include "triton/sectors.hpp"
@@ -129,6 +130,9 @@ class Memory {
   bool load(Instance& x, int site, const Strided& lanes, std::int64_t width, std::byte* to);
   bool store(Instance& x, int site, const Strided& lanes, std::int64_t width,
              const std::byte* from);
+  /// The same load of memory that no program of the launch writes, but that nothing is copied:
+  /// where the first lane lies. Null, and nothing is done: to be loaded.
+  const std::byte* lend(Instance& x, int site, const Strided& lanes, std::int64_t width);
   /// Of a load or store that was done, whose site has layouts.
   void count_sectors(Instance& x, int site, const std::int64_t* addresses, const std::byte* mask,
                      std::int64_t n, std::int64_t width) const;
@@ -206,6 +210,8 @@ class Memory {
   std::optional<Place> inside(const Strided& lanes, std::int64_t width) const;
   bool count(Instance& x, int site, const Strided& lanes, std::int64_t width,
              std::int64_t Requested::*bytes) const;
+  void count_load(Instance& x, int site, const Strided& lanes, std::int64_t width,
+                  std::size_t storage) const;
   [[noreturn]] void fail_bounds(int site, std::int64_t address, std::int64_t bytes) const;
   [[noreturn]] void fail_race(Instance& x, int site, std::size_t storage, const Conflict& c,
                               bool writes) const;
@@ -214,6 +220,9 @@ class Memory {
   void note_read(Instance& x, int site, const Place& at, std::int64_t bytes);
   void note_write(Instance& x, int site, const Place& at, const std::byte* from,
                   std::int64_t bytes);
+  /// Of lanes that are inside, of which none lies before `first`.
+  void note_write(Instance& x, int site, const Place& first, const Strided& lanes,
+                  std::int64_t width, const std::byte* from);
   /// For the launch's footprint.
   void note_tile(Instance& x, const Strided& lanes, std::int64_t width, bool write) const;
   void note_tile(Instance& x, const std::int64_t* addresses, const std::byte* mask, std::int64_t n,
@@ -244,12 +253,14 @@ class Instance : public Exec {
   Instance(const Program& program_, StepContext& context_, Memory& memory_)
       : Exec(program_, nullptr, context_),
         memory(memory_),
+        lent(static_cast<std::size_t>(program_.vectors)),
         requested(memory_.sites().size() * memory_.storages().size()) {}
 
   Memory& memory;
   std::int64_t number = 0;                ///< of the running program
   std::int64_t epoch = 0;                 ///< releases that it has made
   Accesses::Known knows;                  ///< epochs of programs that it has acquired
+  std::vector<Lent> lent;                 ///< by slot of a vector
   std::vector<Requested> requested;       ///< by site, then storage
   Footprint* footprint = nullptr;         ///< where it is asked for
   FirstLevel loaded;                      ///< by the running program, where sectors are counted

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 
+#include "program/debugger.hpp"
 #include "sim/diagnostics/diagnostic.hpp"
 #include "triton/combine.hpp"
 #include "triton/contract.hpp"
 #include "triton/dry.hpp"
+#include "triton/lent.hpp"
 #include "triton/many_dims.hpp"
 #include "triton/offsets.hpp"
 #include "triton/regular_values.hpp"
@@ -24,6 +26,7 @@ class KernelPlanner : public Planner {
   KernelPlanner(const Module& module, Kernel& to)
       : Planner(module, rules(to.profile), to.program), kernel(to) {}
   Kernel& kernel;
+  std::vector<bool> lent;  ///< by value; empty: none
 };
 Kernel& kernel_of(Planner& p) { return static_cast<KernelPlanner&>(p).kernel; }
 
@@ -83,6 +86,11 @@ void note_product(Planner& p, DType operands, bool tf32) {
   kernel_of(p).tf32 = tf32;
 }
 
+bool may_be_lent(Planner& p, int value) {
+  const std::vector<bool>& lent = static_cast<KernelPlanner&>(p).lent;
+  return !lent.empty() && lent[static_cast<std::size_t>(value)];
+}
+
 std::unique_ptr<Kernel> plan_kernel(Module module, Profile profile, bool fusion, bool regular,
                                     bool bounded) {
   regular = regular && !bounded;  // bounds are of elements
@@ -117,6 +125,8 @@ std::unique_ptr<Kernel> plan_kernel(Module module, Profile profile, bool fusion,
   }
   KernelPlanner planner(module, *kernel);
   if (regular) planner.keep_regular(regular_values(module, main));
+  // A debugger shows what was loaded.
+  if (regular && !lines_watched()) planner.lent = lent_tiles(module, main);
   planner.watch(offset_parts(module, main));
   const std::vector<bool> written = written_arguments(module, main);
   for (std::size_t i = 0; i < main.body.arguments.size(); ++i) {

@@ -59,5 +59,7 @@ void note_print(Planner& p);
 void note_wait(Planner& p);
 void note_loaded_pointers(Planner& p);
 void note_product(Planner& p, DType operands, bool tf32);
+/// For rules: a product may read the value where it lies (lent.hpp).
+bool may_be_lent(Planner& p, int value);
 
 }  // namespace tessera::triton

@@ -50,9 +50,11 @@ struct Panel {
   std::int64_t row = kPanel;
 };
 
-template <int kR>
+/// `keep` (unless null): the panel is copied there on the way, rows close together. Where rows lie
+/// apart, those that follow below are often multiplied next: they are prefetched.
+template <int kR, bool kKeep = false>
 void micro_kernel(float* c, std::int64_t ldc, const float* a, std::int64_t a_row,
-                  std::int64_t a_col, Panel panel, int k) {
+                  std::int64_t a_col, Panel panel, int k, float* keep = nullptr) {
   Vector acc[kR][kVectors];
   for (int r = 0; r < kR; ++r) {
     for (int v = 0; v < kVectors; ++v) acc[r][v] = Vector::load_unaligned(c + r * ldc + v * kLanes);
@@ -61,6 +63,12 @@ void micro_kernel(float* c, std::int64_t ldc, const float* a, std::int64_t a_row
     Vector b[kVectors];
     for (int v = 0; v < kVectors; ++v)
       b[v] = Vector::load_unaligned(panel.data + p * panel.row + v * kLanes);
+    if constexpr (kKeep) {
+      for (int v = 0; v < kVectors; ++v) {
+        b[v].store_aligned(keep + p * kPanel + v * kLanes);
+        __builtin_prefetch(panel.data + (p + k) * panel.row + v * kLanes);
+      }
+    }
     for (int r = 0; r < kR; ++r) {
       const Vector x(a[r * a_row + p * a_col]);
       for (int v = 0; v < kVectors; ++v) acc[r][v] = fused(x, b[v], acc[r][v]);
@@ -184,6 +192,36 @@ Operand2d<float> pack_left(std::vector<float, CacheAligned<float>>& buffer, Oper
   return {buffer.data(), depth, 1};
 }
 
+/// c's rows by `width` columns of b, whole panels, where they lie. The first rows leave the panels
+/// in `keep`, rows close together, for the others.
+void run_where_it_lies(float* c, std::int64_t ldc, Operand2d<float> a, Panel b, int m, int width,
+                       int depth, float* keep) {
+  const bool keeps = kHardwareFma && m > kRows && b.row > kPanel;
+  const auto block = [&](int i0, int j) {
+    float* const to = c + i0 * ldc + j;
+    const float* const left = a.data + i0 * a.row;
+    const Panel lies{b.data + j, b.row};
+    float* const kept = keep + std::int64_t{j} * depth;
+    if constexpr (kHardwareFma) {
+      if (keeps && i0 == 0)
+        return micro_kernel<kRows, true>(to, ldc, left, a.row, a.col, lies, depth, kept);
+    }
+    run_rows(to, ldc, left, a.row, a.col, keeps ? Panel{kept} : lies, std::min(kRows, m - i0),
+             depth);
+  };
+  // A few rows of a, or one panel, stay in the L1: what is read again and again.
+  constexpr int kNear = 4096;
+  if (depth * width <= kNear) {
+    for (int i0 = 0; i0 < m; i0 += kRows) {
+      for (int j = 0; j < width; j += kPanel) block(i0, j);
+    }
+  } else {
+    for (int j = 0; j < width; j += kPanel) {
+      for (int i0 = 0; i0 < m; i0 += kRows) block(i0, j);
+    }
+  }
+}
+
 /// c's rows by one panel of b; `cols` of its kPanel columns are wanted.
 void run_panel(float* c, std::int64_t ldc, Operand2d<float> a, Panel panel, int m, int cols,
                int depth) {
@@ -229,12 +267,11 @@ void chain_accumulate(float* c, std::int64_t ldc, Operand2d<T> a, Operand2d<T> b
       const int width = std::min(kColumns, n - jc);
       begin_part();
       if constexpr (std::is_same_v<T, float>) {
-        // Of few rows, packing takes longer than what it saves.
+        // Of few rows, a pass that packs takes longer than what it saves.
         constexpr int kFewRows = 96;
-        if (b.col == 1 && b.row <= kColumns && m <= kFewRows && width % kPanel == 0) {
-          for (int j = 0; j < width; j += kPanel)
-            run_panel(c + jc + j, ldc, left, {b.data + k0 * b.row + jc + j, b.row}, m, kPanel,
-                      depth);
+        if (b.col == 1 && m <= kFewRows && width % kPanel == 0) {
+          run_where_it_lies(c + jc, ldc, left, {b.data + k0 * b.row + jc, b.row}, m, width, depth,
+                            s.panels.data());
           continue;
         }
       }

@@ -13,6 +13,7 @@
 #include "program/product.hpp"
 #include "program/rules.hpp"
 #include "sim/numerics/op_state.hpp"
+#include "triton/memory.hpp"
 #include "triton/ops/parts.hpp"
 #include "triton/plan_kernel.hpp"
 #include "triton/rules.hpp"
@@ -125,6 +126,19 @@ struct Bf16Dot {
   }
 };
 
+/// Of operands that may lie in the caller's memory.
+Product of_lent(Product product, const Instance& x, int left, int right) {
+  const auto lies = [&](Product::Matrix& m, int slot) {
+    const Lent& lent = x.lent[static_cast<std::size_t>(slot)];
+    if (!lent.lent) return;
+    m.row = lent.row;
+    m.col = lent.col;
+  };
+  lies(product.left, left);
+  lies(product.right, right);
+  return product;
+}
+
 void plan_dot(Planner& p, const Operation& op) {
   p.expect(op, 3, 1);
   const Type& a = p.type(op.operands[0]);
@@ -153,6 +167,7 @@ void plan_dot(Planner& p, const Operation& op) {
   const int to = p.new_vector(op.results[0]);
   const std::int64_t n = a.shape.elems();
   const std::int64_t m = b.shape.elems();
+  const bool lent = may_be_lent(p, op.operands[0]) || may_be_lent(p, op.operands[1]);
   if (f32 && precision > kIeee) {
     Type a16 = a;
     Type b16 = b;
@@ -184,7 +199,9 @@ void plan_dot(Planner& p, const Operation& op) {
         const Vector& r = x.vector(y_slot);
         Vector c = last ? std::exchange(x.vector(start), Vector()) : x.vector(start);
         if (!f32 || precision == kIeee) {
-          x.vector(to) = product.run(l, r, std::move(c), "tt.dot");
+          x.vector(to) =
+              lent ? of_lent(product, instance(x), x_slot, y_slot).run(l, r, std::move(c), "tt.dot")
+                   : product.run(l, r, std::move(c), "tt.dot");
           return;
         }
         const Vector high_l = as_tf32(l, n, false);

@@ -100,8 +100,8 @@ struct Access {
     return all;
   }
 
-  /// The lanes that it accesses, if both are regular now; `full`: all.
-  std::optional<Strided> strided(const Exec& x, bool& full) const {
+  /// The lanes that it accesses, if both are regular now; `full`: all. `steps`: bytes between them.
+  std::optional<Strided> strided(const Exec& x, bool& full, Lent* steps = nullptr) const {
     if (!regular) return std::nullopt;
     Regular own;
     Regular own_mask;
@@ -114,6 +114,7 @@ struct Access {
     if (!regular_range(at, shape, least, largest) || least < 0 || largest >= std::int64_t{1} << 62)
       return std::nullopt;
     full = !masked || is_full(*box, shape);
+    if (steps != nullptr) *steps = {false, at.step[0], at.step[1]};
     return triton::strided(at, full ? nullptr : box, shape);
   }
 
@@ -216,6 +217,20 @@ void check_mask(Planner& p, const Operation& op, int mask, int of) {
   if (p.type(mask).dtype != DType::boolean) p.refuse(op);
 }
 
+/// False where the tile is to be copied.
+bool lend(Instance& x, int site, const Strided& lanes, std::int64_t width, int to) {
+  Lent& lent = x.lent[static_cast<std::size_t>(to)];
+  // Messages of NaN look at operands.
+  if (op_state.trap_nan || lanes.address % width != 0 || lent.row % width != 0 ||
+      lent.col % width != 0)
+    return false;
+  const std::byte* const at = x.memory.lend(x, site, lanes, width);
+  if (at == nullptr) return false;
+  x.vector(to) = {StorageHandle(Storage::borrow(at))};
+  lent = {true, lent.row / width, lent.col / width};
+  return true;
+}
+
 void plan_load(Planner& p, const Operation& op) {
   const auto parts = p.segments(op);
   if (parts.size() != 3 || parts[0].size() != 1 || op.results.size() != 1) p.refuse(op);
@@ -272,6 +287,7 @@ void plan_load(Planner& p, const Operation& op) {
   access.read(p);
   if (other >= 0) p.read(other);
   const std::int64_t n = access.elems;
+  const bool lends = may_be_lent(p, op.results[0]);
   // What the lanes that a mask leaves out have.
   const auto others = [=](Exec& x, Vector& v, const std::byte* on) {
     const auto bytes = static_cast<std::size_t>(n * width);
@@ -304,10 +320,17 @@ void plan_load(Planner& p, const Operation& op) {
       if (has_layouts(i, site)) count_sectors(i, site, access, width);
       return;
     }
+    Lent& lent = i.lent[static_cast<std::size_t>(to)];
+    lent.lent = false;
+    const auto strided = access.strided(x, full, lends ? &lent : nullptr);
+    if (lends && strided && full && lend(i, site, *strided, width, to)) {
+      if (has_layouts(i, site)) count_sectors(i, site, access, width);
+      return;
+    }
     Vector v{StorageHandle(Storage::allocate(static_cast<std::size_t>(n * width)))};
-    if (const auto lanes = access.strided(x, full)) {
+    if (strided) {
       if (!full) others(x, v, elements_of(x, access.mask).data.bytes());
-      if (i.memory.load(i, site, *lanes, width, v.data.bytes())) {
+      if (i.memory.load(i, site, *strided, width, v.data.bytes())) {
         x.vector(to) = std::move(v);
         if (has_layouts(i, site)) count_sectors(i, site, access, width);
         return;
