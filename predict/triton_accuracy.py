@@ -77,7 +77,10 @@ def measure(seed, path):
     flush = torch.empty(256 << 20, dtype=torch.int8, device="cuda")
     with open(path, "w") as f:
         for i, (sweep, kernel, settings) in enumerate(launches.all_of(seed)):
-            held = Held(kernel, settings)
+            try:
+                held = Held(kernel, settings)
+            except triton.runtime.errors.OutOfResources:
+                continue  # more shared memory than the GPU has: no configuration
             seconds(held, flush.zero_, 3)
             cold, warm, again = (seconds(held, before, 11) for before in (flush.zero_, lambda: torch.cuda._sleep(200000), flush.zero_))
             f.write(json.dumps(dict(device=torch.cuda.get_device_name(), seed=seed, i=i, sweep=sweep, kernel=kernel, settings=settings,
