@@ -7,6 +7,7 @@
 
 #include "program/regular.hpp"
 #include "sim/pipeline/threads.hpp"
+#include "triton/rules.hpp"
 
 namespace tessera::triton {
 
@@ -69,9 +70,7 @@ class Former {
     }
     for (const Operation& op : main_.body.operations) {
       if (&op == &main_.body.operations.back()) break;
-      const bool live = op.name == "tt.store" ||
-                        std::ranges::any_of(op.results, [&](int v) { return needed_.contains(v); });
-      if (live && !add(op)) return nullptr;
+      if (live(op) && !add(op)) return nullptr;
     }
     if (stores_ == 0) return nullptr;
     send_results();
@@ -88,13 +87,17 @@ class Former {
   static bool is_tensor_type(const Type& t) { return t.kind == Type::Kind::vector; }
   Shape shape_of(int v) const { return is_tensor_type(type(v)) ? type(v).shape : Shape{}; }
 
+  /// Not one whose results nobody wants and that does nothing else, as a loop that stores does.
+  bool live(const Operation& op) const {
+    const Rule* const rule = rules().find(op.name);
+    return rule == nullptr || !rule->pure ||
+           std::ranges::any_of(op.results, [&](int v) { return needed_.contains(v); });
+  }
+
   /// Values that a store asks for. Of a load that is not masked off `other` is not.
   void need() {
     for (auto op = main_.body.operations.rbegin(); op != main_.body.operations.rend(); ++op) {
-      const bool live = op->name == "tt.store" || std::ranges::any_of(op->results, [&](int v) {
-                          return needed_.contains(v);
-                        });
-      if (!live) continue;
+      if (!live(*op)) continue;
       const std::size_t n = op->name == "tt.load" ? std::min<std::size_t>(2, op->operands.size())
                                                   : op->operands.size();
       needed_.insert(op->operands.begin(), op->operands.begin() + static_cast<std::ptrdiff_t>(n));

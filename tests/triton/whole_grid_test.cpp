@@ -11,9 +11,10 @@ namespace {
 constexpr std::int64_t kBlock = 64;
 
 /// o[i] = x[i] + y[i] for i < n, a block of 64 a program; `offset` is added to where it is stored,
-/// `spread` is the distance of programs in blocks.
+/// `spread` is the distance of programs in blocks; `after`: ops behind the store.
 std::string add_text(const std::string& offset = "0", const std::string& spread = "64",
-                     bool masked = true, const std::string& out = "%o") {
+                     bool masked = true, const std::string& out = "%o",
+                     const std::string& after = "") {
   const std::string mask = masked ? ", %m" : "";
   const std::string mask_type = masked ? ", tensor<64xi1>" : "";
   const std::string sizes = masked ? "1, 1, 0" : "1, 0, 0";
@@ -52,7 +53,7 @@ std::string add_text(const std::string& offset = "0", const std::string& spread 
           load("%y") +
           "%s = \"arith.addf\"(%xv, %yv) : (tensor<64xf32>, tensor<64xf32>) -> tensor<64xf32>\n"
           "\"tt.store\"(%op, %s" +
-          mask + ") : (tensor<64x!tt.ptr<f32>>, tensor<64xf32>" + mask_type + ") -> ()\n");
+          mask + ") : (tensor<64x!tt.ptr<f32>>, tensor<64xf32>" + mask_type + ") -> ()\n" + after);
 }
 
 Ran run(const std::string& text, std::int64_t elements, std::int64_t n, std::int64_t programs,
@@ -107,6 +108,47 @@ TEST_CASE("where its result was undefined it is defined by programs that run tog
           "[triton][together]") {
   check_same(run(add_text(), 1000, 1000, 16, true, 1, true),
              run(add_text(), 1000, 1000, 16, false, 1, true));
+}
+
+TEST_CASE("what does more than to give results that nobody wants is no program to run together",
+          "[triton][together]") {
+  const std::string store =
+      "\"tt.store\"(%yp, %xv) : (tensor<64x!tt.ptr<f32>>, tensor<64xf32>) -> ()\n";
+  const std::string bounds =
+      "%from = \"arith.constant\"() <{value = 0 : i32}> : () -> i32\n"
+      "%step = \"arith.constant\"() <{value = 1 : i32}> : () -> i32\n";
+  const std::string loop = bounds +
+                           "%last = \"scf.for\"(%from, %step, %step, %xv) ({\n"
+                           "^bb0(%c: i32, %carried: tensor<64xf32>):\n" +
+                           store +
+                           "\"scf.yield\"(%carried) : (tensor<64xf32>) -> ()\n"
+                           "}) : (i32, i32, i32, tensor<64xf32>) -> tensor<64xf32>\n";
+  const std::string branch =
+      "%some = \"arith.cmpi\"(%n, %id) <{predicate = 4 : i64}> : (i32, i32) -> i1\n"
+      "\"scf.if\"(%some) ({\n" +
+      store +
+      "\"scf.yield\"() : () -> ()\n"
+      "}, {\n}) : (i1) -> ()\n";
+  const std::string atomic =
+      "%was = \"tt.atomic_rmw\"(%yp, %xv, %m) <{atomic_rmw_op = 5 : i32, scope = 1 : i32, sem = 1 "
+      ": i32}> : (tensor<64x!tt.ptr<f32>>, tensor<64xf32>, tensor<64xi1>) -> tensor<64xf32>\n";
+  const std::string asserted =
+      "\"tt.assert\"(%m) <{message = \"all of them\"}> : (tensor<64xi1>) -> ()\n";
+  const std::string pure =
+      "%unused = \"arith.mulf\"(%xv, %yv) : (tensor<64xf32>, tensor<64xf32>) -> tensor<64xf32>\n";
+  constexpr std::int64_t kPrograms = 8;
+  constexpr std::int64_t kElements = kPrograms * kBlock;
+  for (const std::string& after : {loop, branch, atomic, asserted, pure}) {
+    CAPTURE(after);
+    const std::string text = add_text("0", "64", true, "%o", after);
+    const std::int64_t n = kElements - (after == asserted ? 1 : 0);
+    const Ran together = run(text, kElements, n, kPrograms, true);
+    const Ran alone = run(text, kElements, n, kPrograms, false);
+    CHECK((together.kernel->form != nullptr) == (after == pure));
+    CHECK(together.ok() == (after != asserted));
+    check_same(together, alone);
+    if (after == loop || after == branch) CHECK(together.out(1).at(7) == 7);
+  }
 }
 
 TEST_CASE("what is wrong with programs that could run together is found", "[triton][together]") {
