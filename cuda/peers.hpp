@@ -142,6 +142,10 @@ struct PeerPart {
       const int c = Th::template col<CN::value>(j);
       return inside<Th, RN::value, CN::value>(r, c) ? *part.at(r, c) : T{};
     }
+    /// Elements, not the place.
+    __device__ __forceinline__ void operator=(const Place& x) && {
+      std::move(*this).template operator=<Place>(x);
+    }
     template <class X>
     __device__ __forceinline__ void operator=(const X& x) && {
       const auto tile = Cta<Th>::template as_tile<T, RN::value, CN::value>(x);

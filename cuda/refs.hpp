@@ -165,6 +165,7 @@ struct OutRef : PartsOf<OutRef<Th, T, kR, kC, Where>> {
 
   struct Place {
     const OutRef* ref;
+    void operator=(const Place&) && = delete;  // an output is not read
     template <class X>
     __device__ __forceinline__ void operator=(const X& x) && {
       ref->store_where(Cta<Th>::template as_tile<T, kR, kC>(x), KeepAll{});
@@ -230,6 +231,10 @@ struct AccumRef {
     static constexpr Int<kC> cols{};
     RegTile<Th, T, kR, kC>* sum;
     __device__ __forceinline__ T at(int i, int j) const { return sum->at(i, j); }
+    /// Elements, not the place.
+    __device__ __forceinline__ void operator=(const Place& x) && {
+      std::move(*this).template operator=<Place>(x);
+    }
     template <class X>
     __device__ __forceinline__ void operator=(const X& x) && {
       if constexpr (kIsProduct<X>)
@@ -351,6 +356,10 @@ struct SharedPlace : Tile, OnDevice {
   using T = typename Tile::Element;
   static constexpr int kR = Tile::rows;
   static constexpr int kC = Tile::cols;
+  /// Elements, not the place.
+  __device__ __forceinline__ void operator=(const SharedPlace& x) && {
+    std::move(*this).template operator=<SharedPlace>(x);
+  }
   template <class X>
   __device__ __forceinline__ void operator=(const X& x) && {
     put(Cta<Th>::template as_tile<T, kR, kC>(x));

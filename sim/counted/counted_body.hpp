@@ -148,6 +148,7 @@ class CountedRef {
   struct Scalar {
     operator T() const { throw ValueNeeded{}; }  // NOLINT(google-explicit-constructor)
     Scalar& operator=(T) { return *this; }
+    Scalar& operator=(const Scalar& x) { return *this = static_cast<T>(x); }
   };
   Scalar operator[](int index) const {
     if (index < 0 || index >= cols) fail_scalar(*plan_, index);

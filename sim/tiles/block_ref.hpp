@@ -333,6 +333,7 @@ class BlockRef {
   class Scalar {
    public:
     Scalar(Block& block, std::int64_t index) : block_(&block), index_(index) {}
+    Scalar(const Scalar&) = default;
     operator T() const {  // NOLINT(google-explicit-constructor)
       track(*block_, 0, static_cast<int>(index_), 1, 1, false);
       if (block_->shadow.at(index_) != Shadow::init) {
@@ -346,6 +347,8 @@ class BlockRef {
       block_->shadow.mark_init(index_);
       return *this;
     }
+    /// The value, not the place.
+    Scalar& operator=(const Scalar& x) { return *this = static_cast<T>(x); }
 
    private:
     Block* block_;

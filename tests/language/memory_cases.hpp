@@ -187,6 +187,62 @@ struct Scaled : BlocksOf8 {
   }
 };
 
+/// Places that take what places of their own type hold: parts of scratch, scratch, accumulators and
+/// scalars.
+struct Handed : BlocksOf8 {
+  static constexpr KernelInfo info{.name = "handed", .summary = "", .math = ""};
+  static constexpr std::array<SizeParam<Handed>, 0> sizes{};
+  static constexpr int kSteps = 5;
+  TESSERA_FN auto spec() const {
+    const Shape all = shape(kSteps * kRows, kCols);
+    return tessera::spec(
+        grid(arbitrary(kSteps)), in<float>("x", all, one_block(), by_rows),
+        out<float>("o", all, one_block(), by_rows),
+        vmem<float>("both", Int<2 * kRows>{}, Int<kCols>{}),
+        vmem<float>("now", Int<kRows>{}, Int<kCols>{}),
+        vmem<float>("before", Int<kRows>{}, Int<kCols>{}),
+        accum<float>("sum", Int<kRows>{}, Int<kCols>{}),
+        accum<float>("sum_before", Int<kRows>{}, Int<kCols>{}), smem<std::int32_t>("n", Int<2>{}));
+  }
+  template <class Env, class X, class O, class Both, class Now, class Before, class Sum,
+            class SumBefore, class N>
+  TESSERA_FN void operator()(Env& env, X x, O o, Both both, Now now, Before before, Sum sum,
+                             SumBefore sum_before, N n) const {
+    const auto upper = both.row_range(0, Int<kRows>{});
+    const auto lower = both.row_range(kRows, Int<kRows>{});
+    if (env.first(0)) {
+      *upper = 0.f;
+      *now = 0.f;
+      *sum = 0.f;
+      n[0] = 1;
+    }
+    n[1] = n[0];
+    n[0] = n[1] + 2;
+    *before = *now;
+    *now = *x;
+    *sum_before = *sum;
+    *sum += *x;
+    *lower = *x;
+    *o = (*upper + *before * 2.f + *sum_before) * (n[1] + 0);
+    *upper = *lower;
+  }
+  static void fill_shapes(std::vector<Plain>& inputs) {
+    inputs.push_back({"x", Shape{kSteps * kRows, kCols}, {}});
+  }
+  static std::vector<Plain> wanted(const std::vector<Plain>& inputs) {
+    Plain o{"o", inputs[0].shape, inputs[0].elems};
+    const std::vector<float>& x = inputs[0].elems;
+    std::vector<float> sums(kBlock, 0.f);
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      const float last = i < kBlock ? 0.f : x[i - kBlock];
+      float& sum = sums[i % kBlock];
+      o.elems[i] = (last + last * 2 + sum) * static_cast<float>(1 + 2 * (i / kBlock));
+      sum += x[i];
+    }
+    return {o};
+  }
+};
+
 /// Two parts of one array.
 struct Halves : BlocksOf8 {
   static constexpr KernelInfo info{.name = "halves", .summary = "", .math = ""};
@@ -245,6 +301,6 @@ struct RowToSmem : BlocksOf8 {
   }
 };
 
-using MemoryCases = std::tuple<Detour, InPlace, Counters, Scaled, Halves, RowToSmem>;
+using MemoryCases = std::tuple<Detour, InPlace, Counters, Scaled, Handed, Halves, RowToSmem>;
 
 }  // namespace tessera::language
