@@ -195,14 +195,14 @@ struct Handed : BlocksOf8 {
   static constexpr int kSteps = 5;
   TESSERA_FN auto spec() const {
     const Shape all = shape(kSteps * kRows, kCols);
-    return tessera::spec(
-        grid(arbitrary(kSteps)), in<float>("x", all, one_block(), by_rows),
-        out<float>("o", all, one_block(), by_rows),
-        vmem<float>("both", Int<2 * kRows>{}, Int<kCols>{}),
-        vmem<float>("now", Int<kRows>{}, Int<kCols>{}),
-        vmem<float>("before", Int<kRows>{}, Int<kCols>{}),
-        accum<float>("sum", Int<kRows>{}, Int<kCols>{}),
-        accum<float>("sum_before", Int<kRows>{}, Int<kCols>{}), smem<std::int32_t>("n", Int<2>{}));
+    return tessera::spec(grid(arbitrary(kSteps)), in<float>("x", all, one_block(), by_rows),
+                         out<float>("o", all, one_block(), by_rows),
+                         vmem<float>("both", Int<2 * kRows>{}, Int<kCols>{}),
+                         vmem<float>("now", Int<kRows>{}, Int<kCols>{}),
+                         vmem<float>("before", Int<kRows>{}, Int<kCols>{}),
+                         accum<float>("sum", Int<kRows>{}, Int<kCols>{}),
+                         accum<float>("sum_before", Int<kRows>{}, Int<kCols>{}),
+                         smem<std::int32_t>("n", Int<2>{}));
   }
   template <class Env, class X, class O, class Both, class Now, class Before, class Sum,
             class SumBefore, class N>
