@@ -4,6 +4,7 @@
 #include <deque>
 #include <string_view>
 
+#include "memory_model/moved_bytes.hpp"
 #include "program/program_kernel.hpp"
 #include "program/unit_costs.hpp"
 #include "sim/diagnostics/slugs.hpp"
@@ -374,13 +375,22 @@ Prepared prepare(const Call& call, const DeviceSpec& device, int devices) {
   return r;
 }
 
-/// Dims of windows whose last block ends beyond its array.
+/// Dims of windows whose last block ends beyond its array's tiles: what moves is then told at each
+/// step. Up to their end an array is padded.
 std::int64_t ragged_dims(const Plan& plan) {
   std::int64_t n = 0;
   for (const OperandPlan& op : plan.operands) {
     if ((op.role != Role::in && op.role != Role::out) || !op.present || op.by_element) continue;
-    for (int d = 0; d < op.array.rank; ++d)
-      n += op.blocks[d] > 1 && op.array[d] % op.block[d] != 0 ? 1 : 0;
+    const NativeTile tile = array_tile(plan.device, op.dtype, op.array);
+    for (int d = 0; d < op.array.rank; ++d) {
+      const int behind = op.array.rank - 1 - d;
+      const std::int64_t unit = op.array.rank == 1 ? line_elems(op.dtype, tile)
+                                : behind == 0      ? tile.lanes
+                                : behind == 1      ? tile.sublanes
+                                                   : 1;
+      const auto tiles = [&](std::int64_t extent) { return (extent + unit - 1) / unit; };
+      n += op.array[d] > op.block[d] && tiles(op.array[d]) % tiles(op.block[d]) != 0 ? 1 : 0;
+    }
   }
   return n;
 }

@@ -21,6 +21,8 @@
 // all registers of its vectors before the next one, nearly: s is how many registers operations make
 // there while 64 others hold what is still read.
 //
+// TESSERA_UNIT_COSTS=FILE tries a table in place of its chip's, without a build.
+//
 // Left out: the layouts that the compiler gives to registers (each has the default one of its
 // shape), what it fuses.
 #pragma once
@@ -46,6 +48,7 @@ struct UnitCosts {
   std::map<std::string, UnitCost> rows;
   // Cycles.
   double launch = 0;   ///< once
+  double copying = 0;  ///< once, of a kernel that begins copies of its own
   double operand = 0;  ///< of a grid of one step, each window
   double step = 0;     ///< of the pipeline, each step, and two more to begin and to end
   double window = 0;   ///< likewise, each window that moves
@@ -53,7 +56,7 @@ struct UnitCosts {
   double index = 0;    ///< likewise, each index that windows share or have alone
   double map = 0;      ///< likewise, each dim of what their index maps load
   double map_op = 0;   ///< likewise, each other op of these
-  double ragged = 0;   ///< likewise, each dim along which one ends beyond its array
+  double ragged = 0;   ///< likewise, each dim along which one ends beyond its array's tiles
   double block = 0;    ///< of a stretch without branches
   double jump = 0;     ///< of its branch
   double product = 1;  ///< of the lesser of products and vector work
@@ -86,7 +89,7 @@ CountedCode counted(const Program& program, const Code& code, const UnitCosts& c
 UnitCosts::Interval interval_of(const Program& program, std::int64_t steps, const UnitCosts& costs);
 
 /// What the pipeline takes besides, of `steps` steps: before and behind them all, and each step.
-/// `ragged`: dims of windows whose last block ends beyond the array.
+/// `ragged`: dims of windows whose last block ends beyond the array's tiles.
 struct PipelineCycles {
   std::int64_t launch = 0;
   std::int64_t step = 0;

@@ -412,9 +412,15 @@ class Uses {
     const std::int64_t deep = ceil_to(k, kLanes);
     const std::int64_t across = ceil_to(n, kLanes);
     add("tpu.matmul pass" + types, batch * down * deep * across);
-    add("tpu.matmul weights" + types + (transposed ? " transposed" : ""), batch * deep * across);
+    // In the highest precision each register of both sides is split into parts, but for constants.
+    const bool splits = types.ends_with("highest");
+    const auto split = [&](int v) {
+      return part(registers_of(type(v).shape, type(v).dtype), splits ? known_.computed(v) : 1);
+    };
+    add("tpu.matmul weights" + types + (transposed ? " transposed" : ""),
+        splits ? split(op_.operands[1]) : batch * deep * across);
     add("tpu.matmul sum" + types, batch * down * across);
-    add("tpu.matmul left" + types + (left ? " transposed" : ""), registers_of(a.shape, a.dtype));
+    add("tpu.matmul left" + types + (left ? " transposed" : ""), split(op_.operands[0]));
     if (k % kLanes != 0) add("tpu.matmul masked" + types, batch * (down + across));
   }
 

@@ -7,7 +7,7 @@
 
 UNITS and CALLS are folders of calls with a schedule.json, as tpu_compiler/unit_kernels.py leaves them. What a call's ops ask of
 units, `tessera show CALL --units` says; how cycles follow from a table is in program/unit_costs.hpp, and once more here, for
-kernels of one stretch of code. `fit` writes the table; `judge` prints how the predicted bundles compare with the compiler's, and
+kernels of one stretch of code. `fit` writes the table, with --rows those alone that a pattern finds; `judge` prints how the predicted bundles compare with the compiler's, and
 with --keep writes the interval that nine in ten others lie in, with 90 % confidence (of kernels with grids, loops and branches
 judge_units.py does that). `schedules` prints such a file. `grids` says how well a step of the pipeline is predicted for kernels that
 do next to nothing in it (draw_kernels.py --pipelines PIPELINES), by schedules that tessera plays (TESSERA_TPU_PYTHON), and for
@@ -212,10 +212,41 @@ def fit(kernels, chip, compiler):
     for row in rows:
         if latency[row] >= 0.05:
             costs[row]["latency"] = round(latency[row], 1)
-    table["cycles"] = {"launch": round(x[0], 1), "operand": round(x[1], 1), "block": 0, "jump": 0, **dict.fromkeys(STEP, 0),
+    table["cycles"] = {"launch": round(x[0], 1), "copying": 0, "operand": round(x[1], 1), "block": 0, "jump": 0, **dict.fromkeys(STEP, 0),
                        "product": round(x[2], 2), "rest": round(x[3], 2)}
     costs.update(READ)
     return table
+
+
+def refit(kernels, table, pattern):
+    """The rows that the pattern finds, by the kernels that have them; others keep what the table says."""
+    rows = sorted({row for k in kernels for row in k.times if re.search(pattern, row)})
+    kernels = [k for k in kernels if any(row in k.times for row in rows)]
+    costs = table["rows"]
+    known = {row: cost for row, cost in costs.items() if row not in rows}
+    always = np.array([[1.0, k.copies] for k in kernels])
+    times = np.array([[float(k.times[row]) for row in rows] for k in kernels])
+    costs.update({row: {} for row in rows})
+    for u, unit in enumerate(UNITS):
+        slots = np.array([k.slots[u] for k in kernels])
+        of_others = np.array([sum(n * known.get(row, {}).get(unit, 0) for row, n in k.times.items()) for k in kernels])
+        x = robust(np.hstack([always, times]), np.maximum(0, slots - of_others), 1 / (4 + slots))
+        for row, c in zip(rows, x[2:]):
+            if c >= 0.004:
+                costs[row][unit] = round(float(c), 3)
+    bundles = np.array([k.bundles for k in kernels], float)
+    fixed = table["cycles"]
+    work = np.array([work_of(k, table) @ (1, fixed["product"], fixed["rest"]) for k in kernels]) + fixed["launch"] + fixed["operand"] * always[:, 1]
+    latency = {row: cost.get("latency", 0) for row, cost in known.items()} | {row: 1.0 for row in rows}
+    for _ in range(4):
+        paths = [k.path(latency)[0] for k in kernels]
+        of_others = np.array([sum(n * latency.get(row, 1.0) for row, n in path.items() if row not in rows) for path in paths])
+        x = robust(np.array([[float(path[row]) for row in rows] for path in paths]), bundles - work - of_others, 1 / bundles)
+        latency.update(zip(rows, map(float, x)))
+    for row in rows:
+        if latency[row] >= 0.05:
+            costs[row]["latency"] = round(latency[row], 1)
+    return kernels
 
 
 def judged(kernels, table, show=12):
@@ -249,16 +280,36 @@ STEP = {"step": lambda u: 1, "window": lambda u: u["moving"], "dim": lambda u: u
         "map": lambda u: u["map_loads"], "map_op": lambda u: u["map_ops"], "ragged": lambda u: u["ragged"]}  # what a step of the pipeline takes, each
 
 
-def ragged_dims(call, units):
-    """Dims of the call's windows whose last block ends beyond its array."""
+def arrays_of(call):
+    """Extents and bits of elements of the call's operands and results."""
     meta = json.loads((call / "meta.json").read_text())
     if "operands" not in meta:  # a corpus's
-        of_call = meta["custom_call"]
-        operands, results = ([[int(n) for n in re.findall(r"(\d+)x", t)] for t in of_call[f"{what}_types"]] for what in ("operand", "result"))
+        types = [t for what in ("operand", "result") for t in meta["custom_call"][f"{what}_types"]]
+        found = [re.search(r"((?:\d+x)*)(\w+)>", t).groups() for t in types]
+        arrays = [([int(n) for n in shape.split("x") if n], dtype) for shape, dtype in found]
     else:
-        operands, results = ([a["shape"] for a in meta[what]] for what in ("operands", "results"))
-    arrays = (operands + results)[-len(units["bounds"]):]
-    return sum(n > b and n % b != 0 for shape, block in zip(arrays, units["bounds"]) for n, b in zip(shape, block))
+        arrays = [(a["shape"], a["dtype"]) for what in ("operands", "results") for a in meta[what]]
+    return [(shape, int(re.search(r"\d+", dtype)[0]) if dtype not in ("bool", "i1") else 8) for shape, dtype in arrays]
+
+
+def units_of_tiles(shape, bits):
+    """Elements of a tile in HBM along each dim, as memory_model/moved_bytes.hpp has it."""
+    if len(shape) == 1:
+        return [128 * max(1, 32 // bits)]
+    rows = 32 if bits == 8 and shape[-2] % 32 == 0 else max(1, 32 // bits)
+    while rows < min(8, shape[-2]):
+        rows *= 2
+    return [1] * (len(shape) - 2) + [rows, 128]
+
+
+def ragged_dims(call, units):
+    """Dims of the call's windows whose last block ends beyond its array's tiles."""
+    def tiles(n, unit):
+        return -(-n // unit)
+    windows = len(units["bounds"])
+    return sum(n > b and tiles(n, unit) % tiles(b, unit) != 0
+               for (shape, bits), block in zip(arrays_of(call)[-windows:], units["bounds"])
+               for n, b, unit in zip(shape, block, units_of_tiles(shape, bits)))
 
 
 def cores(call, device):
@@ -369,6 +420,7 @@ def main():
     parser.add_argument("--chip", default="v5e")
     parser.add_argument("--compiler", default="libtpu 0.0.42.1")
     parser.add_argument("--keep", action="store_true")
+    parser.add_argument("--rows", help="fit: those alone whose names this finds")
     arguments = parser.parse_args()
     if arguments.what == "schedules":
         return print_schedules(arguments.tessera, arguments.folders[0], arguments.chip, arguments.compiler)
@@ -377,11 +429,14 @@ def main():
         of_grids(arguments.tessera, arguments.folders, table, arguments.keep)
         return write(arguments.table, table) if arguments.keep else None
     kernels = kernels_of(arguments.tessera, arguments.folders)
-    if arguments.what == "fit":
+    if arguments.rows:
+        table = json.loads(arguments.table.read_text())
+        kernels = refit(kernels, table, arguments.rows)
+    elif arguments.what == "fit":
         table = fit(kernels, arguments.chip, arguments.compiler)
         before = json.loads(arguments.table.read_text()) if arguments.table.exists() else {}
         table["held_out"] = before.get("held_out", {name: {"of": 0, "least": 0.5, "most": 2.0} for name in ("stretch", "module")})
-        for name in (*STEP, "block", "jump"):
+        for name in (*STEP, "block", "jump", "copying", "spill"):
             table["cycles"][name] = before.get("cycles", {}).get(name, 0)
     else:
         table = json.loads(arguments.table.read_text())

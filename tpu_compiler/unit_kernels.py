@@ -384,6 +384,22 @@ def seldom():
             add(f"seldom_line_{dtype}", lambda x: x * x + x, ((n,), dtype))
 
 
+def precise():
+    """Products of f32 in the highest precision, which our own kernels ask for: either side turned, ragged inner extents, as parts of sums."""
+    sizes = [(8, 128, 128), (32, 128, 128), (128, 128, 128), (256, 128, 128), (128, 256, 128), (128, 128, 256), (256, 256, 256), (64, 512, 128),
+             (64, 128, 512), (512, 128, 64), (128, 64, 128), (64, 48, 128), (16, 32, 64), (64, 64, 64), (40, 96, 96), (24, 200, 128)]
+    for m, k, n in sizes:
+        for left, a in (((m, k), 1), ((k, m), 0)):
+            for right, b in (((k, n), 0), ((n, k), 1)):
+                if a == 0 and b == 1:
+                    continue
+                def dot(x, y, a=a, b=b):
+                    return lax.dot_general(x, y, (((a,), (b,)), ((), ())), precision=lax.Precision.HIGHEST, preferred_element_type=jnp.float32)
+                add("precise_dot", dot, (left, F32), (right, F32))
+                if m >= 64:
+                    add("precise_dot_add", lambda x, y, z, dot=dot: z + dot(x, y), (left, F32), (right, F32), ((m, n), F32))
+
+
 def products():
     sizes = [(8, 128, 128), (64, 128, 128), (128, 128, 128), (128, 256, 128), (128, 128, 256), (256, 256, 256), (512, 128, 128),
              (128, 512, 128), (128, 128, 512), (512, 512, 512), (16, 512, 512), (128, 64, 128), (128, 128, 64), (32, 64, 32)]
@@ -484,7 +500,7 @@ def main():
         print(f"{len(arguments.calls)} calls, of which the compiler refuses {refused} and {looped} branch", file=sys.stderr)
         return
     arguments.folder.mkdir(parents=True, exist_ok=True)
-    for group in (elementwise, reductions, moves, refs, products, compounds, more, rare, seldom):
+    for group in (elementwise, reductions, moves, refs, products, compounds, more, rare, seldom, precise):
         group()
     for number, kernel in enumerate(KERNELS):
         name = kernel[0]

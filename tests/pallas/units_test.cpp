@@ -374,6 +374,65 @@ TEST_CASE("windows that share an index are told once where to move", "[pallas][u
   CHECK(step("%i, %j", "4, 2", 3) == 30142);
 }
 
+TEST_CASE("a block beyond its array's tiles is told at each step how much moves",
+          "[pallas][units]") {
+  const auto step = [](const std::string& block, const Shape& array) {
+    const std::string bounds = block.substr(0, block.find('x'));
+    const auto program = plan_module(load_module(
+        module_text("%i: i32, %a: " + vmem(block) + ", %o: " + vmem("8x128xf32"), "",
+                    "iteration_bounds = array<i64: 5>, scalar_prefetch = 0 : i64, "
+                    "scratch_operands = 0 : i64, window_params = [{transform_indices = @to, "
+                    "window_bounds = array<i64: " +
+                        bounds +
+                        ", 128>}, {transform_indices = @to, window_bounds = array<i64: 8, 128>}]",
+                    "\"S.func.func\"() ({\n^bb0(%i: i32):\n%zero = \"S.arith.constant\"() {value "
+                    "= 0 : i32} : () -> i32\n\"S.func.return\"(%i, %zero) : (i32, i32) -> ()\n}) "
+                    "{function_type = (i32) -> (i32, i32), sym_name = \"to\"} : () -> ()\n"),
+        "the test's module"));
+    return run_program(*program, array, timed("tpu-v5e")).plan.core.step_cycles;
+  };
+  const std::int64_t whole = step("16x128xf32", {80, 128});
+  const double more = program::unit_costs("v5e")->ragged;
+  REQUIRE(more > 1);
+  // Rows 66 to 71 are there as padding: 9 tiles, of which the last block has one.
+  CHECK(static_cast<double>(step("16x128xf32", {66, 128}) - whole) == Approx(more).margin(1));
+  CHECK(step("16x128xf32", {78, 128}) == whole);
+  CHECK(step("8x128xf32", {35, 128}) == whole);
+}
+
+TEST_CASE("a product in the highest precision splits what is no constant", "[pallas][units]") {
+  const auto product = [](const std::string& known, const std::string& precision) {
+    return asked_by(
+        "%a: " + vmem("16x128xf32") + ", %b: " + vmem("128x128xf32") +
+            ", %o: " + vmem("16x128xf32"),
+        load_whole("%x", "%a", "16x128xf32", 2) + load_whole("%w", "%b", "128x128xf32", 2) +
+            "%n = \"S.tpu.iota\"() {dimensions = array<i32: 0>} : () -> vector<128x128xi32>\n"
+            "%c = \"S.arith.constant\"() {value = dense<" +
+            known +
+            "> : vector<128x128xi32>} : () -> vector<128x128xi32>\n"
+            "%m = \"S.arith.cmpi\"(%n, %c) {predicate = 2 : i64} : (vector<128x128xi32>, "
+            "vector<128x128xi32>) -> vector<128x128xi1>\n"
+            "%z = \"S.arith.constant\"() {value = dense<0.0> : vector<128x128xf32>} : () -> "
+            "vector<128x128xf32>\n"
+            "%v = \"S.arith.select\"(%m, %w, %z) : (vector<128x128xi1>, vector<128x128xf32>, "
+            "vector<128x128xf32>) -> vector<128x128xf32>\n"
+            "%s = \"S.arith.constant\"() {value = dense<0.0> : vector<16x128xf32>} : () -> "
+            "vector<16x128xf32>\n"
+            "%y = \"S.tpu.matmul\"(%x, %v, %s) {dimension_numbers = "
+            "#tpu.dot_dimension_numbers<[1], [0], [0], [1], [0, 0, 1, 1], [], []>, transpose_lhs = "
+            "false, transpose_rhs = false" +
+            precision +
+            "} : (vector<16x128xf32>, vector<128x128xf32>, vector<16x128xf32>) -> "
+            "vector<16x128xf32>\n" +
+            store_whole("%y", "%o", "16x128xf32", 2));
+  };
+  const std::string highest = ", precision = #tpu.contract_precision<fp32>";
+  CHECK(product("128", highest).at("tpu.matmul weights f32 highest") == 16);
+  CHECK(product("13", highest).at("tpu.matmul weights f32 highest") == 2);
+  CHECK(product("13", highest).at("tpu.matmul left f32 highest") == 2);
+  CHECK(product("13", "").at("tpu.matmul weights f32") == 1);
+}
+
 TEST_CASE("what is made behind a reduction while 64 registers hold others is spilled",
           "[pallas][units]") {
   // Of u, which is `rows` x 512 numbers and the sums of their columns or without those: its roots,
