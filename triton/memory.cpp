@@ -458,14 +458,15 @@ void Memory::check_lanes(Instance& x, int site, const std::int64_t* addresses,
   }
 }
 
-std::byte* Memory::atomic(Instance& x, int site, std::int64_t address, std::int64_t width) {
+std::byte* Memory::atomic(Instance& x, int site, std::int64_t address, std::int64_t width,
+                          Atomic does) {
   const Place at = place(site, address, width);
   ++x.effects;
   Requested& r = x.requested[static_cast<std::size_t>(site) * storages_.size() + at.storage];
   ++r.times;
-  r.read_bytes += width;
-  r.written_bytes += width;
-  if (x.footprint != nullptr) note_tile(x, &address, nullptr, 1, width, true);
+  if (does != Atomic::stores) r.read_bytes += width;
+  if (does != Atomic::loads) r.written_bytes += width;
+  if (x.footprint != nullptr) note_tile(x, &address, nullptr, 1, width, does != Atomic::loads);
   if (x.dry) return nullptr;
   if (Accesses* const accesses = seen_[at.storage].accesses.get()) accesses->save(at.offset, width);
   return storages_[at.storage].bytes + at.offset;

@@ -136,9 +136,11 @@ class Memory {
   /// Of a load or store that was done, whose site has layouts.
   void count_sectors(Instance& x, int site, const std::int64_t* addresses, const std::byte* mask,
                      std::int64_t n, std::int64_t width) const;
+  enum class Atomic : std::uint8_t { updates, loads, stores };
   /// The bytes of one lane of an atomic (null: of a dry run), which may change them; `acquire`,
   /// `release`: as its memory order says.
-  std::byte* atomic(Instance& x, int site, std::int64_t address, std::int64_t width);
+  std::byte* atomic(Instance& x, int site, std::int64_t address, std::int64_t width,
+                    Atomic does = Atomic::updates);
   /// It counts as a read for races, so that other programs' stores conflict with it, and neither
   /// their atomics nor their loads. After what it acquires.
   void note_atomic(Instance& x, int site, std::int64_t address, std::int64_t width);

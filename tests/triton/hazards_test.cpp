@@ -183,17 +183,17 @@ TEST_CASE("a lock orders what it protects", "[triton][hazards]") {
 TEST_CASE("a program may wait for an earlier one and for a later one, not for nobody",
           "[triton][hazards]") {
   // Program %first raises the flag; the other one waits for it, then stores.
-  const std::string body = R"(%zero = "arith.constant"() <{value = 0 : i32}> : () -> i32
+  const std::string text = R"(%zero = "arith.constant"() <{value = 0 : i32}> : () -> i32
 %one = "arith.constant"() <{value = 1 : i32}> : () -> i32
 %yes = "arith.constant"() <{value = true}> : () -> i1
 %x = "tt.get_program_id"() <{axis = 0 : i32}> : () -> i32
 %raises = "arith.cmpi"(%x, %first) <{predicate = 0 : i64}> : (i32, i32) -> i1
 "scf.if"(%raises) ({
-  %was = "tt.atomic_rmw"(%flag, %one, %yes) <{atomic_rmw_op = 10 : i32, scope = 1 : i32, sem = 3 : i32}> : (!tt.ptr<i32>, i32, i1) -> i32
+  RAISE
   "scf.yield"() : () -> ()
 }, {
   "scf.while"() ({
-    %got = "tt.atomic_rmw"(%flag, %zero, %yes) <{atomic_rmw_op = 4 : i32, scope = 1 : i32, sem = 2 : i32}> : (!tt.ptr<i32>, i32, i1) -> i32
+    %got = LOOK
     %down = "arith.cmpi"(%got, %zero) <{predicate = 0 : i64}> : (i32, i32) -> i1
     "scf.condition"(%down) : (i1) -> ()
   }, {
@@ -202,23 +202,40 @@ TEST_CASE("a program may wait for an earlier one and for a later one, not for no
   "tt.store"(%cell, %one) : (!tt.ptr<i32>, i32) -> ()
   "scf.yield"() : () -> ()
 }) : (i1) -> ())";
-  const auto run = [&](std::int64_t first) {
-    return launch_text(kernel_text("%flag: !tt.ptr<i32>, %cell: !tt.ptr<i32>, %first: i32", body),
-                       {Array(DType::i32, {1}), Array(DType::i32, {1})}, {first}, {2, 1, 1});
-  };
-  const Ran earlier = run(0);
-  REQUIRE(earlier.ok());
-  CHECK(earlier.out(1).at(0) == 1);
-  const Ran later = run(1);
-  REQUIRE(later.ok());
-  CHECK(later.out(1).at(0) == 1);
-  CHECK(later.result.run.ledger().refs()[0].read_bytes > 4);
-  const Ran nobody = run(2);
-  CHECK(nobody.slug() == "deadlock");
-  CHECK(nobody.text().find("2 of 2 programs wait, and nobody is left to change what they read") !=
-        std::string::npos);
-  CHECK(nobody.text().find("program (x=1, y=0, z=0), element 0 of flag") != std::string::npos);
-  CHECK(nobody.out(1).at(0) == 0);
+  const struct {
+    const char* raise;
+    const char* look;
+  } ways[] = {
+      {"%was = \"tt.atomic_rmw\"(%flag, %one, %yes) <{atomic_rmw_op = 10 : i32, scope = 1 : i32, "
+       "sem = 3 : i32}> : (!tt.ptr<i32>, i32, i1) -> i32",
+       "\"tt.atomic_rmw\"(%flag, %zero, %yes) <{atomic_rmw_op = 4 : i32, scope = 1 : i32, sem = 2 "
+       ": i32}> : (!tt.ptr<i32>, i32, i1) -> i32"},
+      {"\"tt.atomic_store\"(%flag, %one) <{scope = 1 : i32, sem = 3 : i32}> : (!tt.ptr<i32>, "
+       "i32) -> ()",
+       "\"tt.atomic_load\"(%flag) <{scope = 1 : i32, sem = 2 : i32}> : (!tt.ptr<i32>) -> i32"}};
+  for (const auto& way : ways) {
+    std::string body = text;
+    body.replace(body.find("RAISE"), 5, way.raise);
+    body.replace(body.find("LOOK"), 4, way.look);
+    CAPTURE(way.raise);
+    const auto run = [&](std::int64_t first) {
+      return launch_text(kernel_text("%flag: !tt.ptr<i32>, %cell: !tt.ptr<i32>, %first: i32", body),
+                         {Array(DType::i32, {1}), Array(DType::i32, {1})}, {first}, {2, 1, 1});
+    };
+    const Ran earlier = run(0);
+    REQUIRE(earlier.ok());
+    CHECK(earlier.out(1).at(0) == 1);
+    const Ran later = run(1);
+    REQUIRE(later.ok());
+    CHECK(later.out(1).at(0) == 1);
+    CHECK(later.result.run.ledger().refs()[0].read_bytes > 4);
+    const Ran nobody = run(2);
+    CHECK(nobody.slug() == "deadlock");
+    CHECK(nobody.text().find("2 of 2 programs wait, and nobody is left to change what they read") !=
+          std::string::npos);
+    CHECK(nobody.text().find("program (x=1, y=0, z=0), element 0 of flag") != std::string::npos);
+    CHECK(nobody.out(1).at(0) == 0);
+  }
 }
 
 TEST_CASE("the same bits, traffic and words for every number of threads", "[triton]") {

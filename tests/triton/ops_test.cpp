@@ -554,6 +554,37 @@ TEST_CASE("atomics give what was there", "[triton]") {
   }
 }
 
+TEST_CASE("atomic loads and stores are of lanes that are on, and define what they write",
+          "[triton]") {
+  const std::string body =
+      pointers("%a", "%a", "8", "f16") + pointers("%b", "%b", "8", "f16") +
+      "%n = \"arith.constant\"() <{value = 5 : i32}> : () -> i32\n"
+      "%ns = \"tt.splat\"(%n) : (i32) -> tensor<8xi32>\n"
+      "%on = \"arith.cmpi\"(%a_r, %ns) <{predicate = 2 : i64}> : (tensor<8xi32>, tensor<8xi32>) -> "
+      "tensor<8xi1>\n"
+      "%v = \"tt.atomic_load\"(%a_at, %on) <{scope = 1 : i32, sem = 2 : i32}> : "
+      "(tensor<8x!tt.ptr<f16>>, tensor<8xi1>) -> tensor<8xf16>\n"
+      "\"tt.atomic_store\"(%b_at, %v, %on) <{scope = 1 : i32, sem = 3 : i32}> : "
+      "(tensor<8x!tt.ptr<f16>>, tensor<8xf16>, tensor<8xi1>) -> ()\n"
+      "%again = \"tt.load\"(%b_at, %on) <{operandSegmentSizes = array<i32: 1, 1, 0>}> : "
+      "(tensor<8x!tt.ptr<f16>>, tensor<8xi1>) -> tensor<8xf16>\n"
+      "\"tt.grid_dependency_wait\"() : () -> ()\n"
+      "\"tt.store\"(%a_at, %again, %on) : (tensor<8x!tt.ptr<f16>>, tensor<8xf16>, tensor<8xi1>) -> "
+      "()\n"
+      "\"tt.grid_dependency_launch_dependents\"() : () -> ()\n";
+  const Ran r = launch_text(
+      kernel_text("%a: !tt.ptr<f16>, %b: !tt.ptr<f16>", body),
+      {array_of(DType::f16, {8}, [](auto i) { return i + 1.; }), Array(DType::f16, {8})}, {},
+      {1, 1, 1}, {}, {false, true});
+  CAPTURE(r.text());
+  REQUIRE(r.ok());
+  for (int i = 0; i < 5; ++i) CHECK(r.out(1).at(i) == i + 1);
+  const auto& refs = r.result.run.ledger().refs();
+  CHECK(refs[0].read_bytes == 10);
+  CHECK(refs[1].write_bytes == 10);
+  CHECK(refs[1].read_bytes == 10);
+}
+
 TEST_CASE("f64 is computed in f64", "[triton]") {
   const Array x = array_of(DType::f64, {64}, [](auto i) { return wave(i) / 7; });
   const Array y = array_of(DType::f64, {64}, [](auto i) { return wave(i * 3) / 11 + 0.01; });

@@ -95,11 +95,11 @@ Update update_of(std::int64_t rmw, DType d) {
 }
 
 /// Lanes of an op that updates memory: `update` at the bytes of each that is on; the result has
-/// what was there.
+/// what was there. `does` says what it counts as; what it stores is defined then.
 template <class F>
-void each_lane(Exec& x, int site, std::int64_t n, std::int64_t width, std::int64_t order,
-               const Vector& pointers, const std::byte* mask, const Vector& value, Vector& before,
-               F&& update) {
+void each_lane(Exec& x, int site, Memory::Atomic does, std::int64_t n, std::int64_t width,
+               std::int64_t order, const Vector& pointers, const std::byte* mask,
+               const Vector& value, Vector& before, F&& update) {
   Instance& i = instance(x);
   const auto* const addresses = reinterpret_cast<const std::int64_t*>(pointers.data.bytes());
   for (std::int64_t e = 0; e < n; ++e) {
@@ -110,7 +110,7 @@ void each_lane(Exec& x, int site, std::int64_t n, std::int64_t width, std::int64
     }
     if (const Origin o = pointers.poison_at(e)) fail_poison(o, "an address", x.wrapped);
     if (const Origin o = value.poison_at(e)) fail_poison(o, "what an atomic adds");
-    std::byte* const at = i.memory.atomic(i, site, addresses[e], width);
+    std::byte* const at = i.memory.atomic(i, site, addresses[e], width, does);
     if (order == kAcquire || order == kAcquireRelease) i.memory.acquire(i, addresses[e]);
     i.memory.note_atomic(i, site, addresses[e], width);
     if (const Origin o = i.memory.undefined_at(addresses[e], width)) {
@@ -119,10 +119,11 @@ void each_lane(Exec& x, int site, std::int64_t n, std::int64_t width, std::int64
     }
     std::memcpy(before.data.bytes() + e * width, at, static_cast<std::size_t>(width));
     update(at, e);
-    if (std::memcmp(before.data.bytes() + e * width, at, static_cast<std::size_t>(width)) == 0)
-      Memory::left_unchanged(i, addresses[e]);
-    else
+    if (does == Memory::Atomic::stores) i.memory.define(addresses[e], width);
+    if (std::memcmp(before.data.bytes() + e * width, at, static_cast<std::size_t>(width)) != 0)
       i.memory.changed(i);
+    else if (does != Memory::Atomic::stores)
+      Memory::left_unchanged(i, addresses[e]);
     if (order == kRelease || order == kAcquireRelease) i.memory.release(i, addresses[e]);
   }
   // What others wrote must be seen: the L1 keeps nothing from before.
@@ -151,8 +152,8 @@ void bound_lanes(Instance& x, DType dtype, bool sum, std::int64_t n, const Vecto
 }
 
 /// Of a dry run: what was there is not known, and may decide nothing.
-void count(Instance& x, int site, std::int64_t n, std::int64_t width, const Vector& pointers,
-           const Vector& mask) {
+void count(Instance& x, int site, Memory::Atomic does, std::int64_t n, std::int64_t width,
+           const Vector& pointers, const Vector& mask) {
   if (x.memory.sites()[static_cast<std::size_t>(site)].wanted) x.fail_value();
   const auto* const addresses = reinterpret_cast<const std::int64_t*>(pointers.data.bytes());
   for (std::int64_t e = 0; e < n; ++e) {
@@ -161,7 +162,7 @@ void count(Instance& x, int site, std::int64_t n, std::int64_t width, const Vect
       if (read_of(o) != kWrapped) x.fail_value();
       fail_poison(o, "an address", x.wrapped);
     }
-    x.memory.atomic(x, site, addresses[e], width);
+    x.memory.atomic(x, site, addresses[e], width, does);
   }
 }
 StepNote::Slot place(const Operand& o, DType dtype) {
@@ -172,8 +173,9 @@ StepNote::Slot place(const Operand& o, DType dtype) {
 
 template <class F>
 void plan_update(Planner& p, const Operation& op, int values, int mask_at, bool sum,
-                 F&& make_update) {
-  const Type& t = p.type(op.results[0]);
+                 F&& make_update, Memory::Atomic does = Memory::Atomic::updates) {
+  const bool gives = !op.results.empty();
+  const Type& t = p.type(gives ? op.results[0] : op.operands[1]);
   const bool tensor = is_tensor(t);
   for (const int v : op.operands) {
     if (is_tensor(p.type(v)) != tensor || (tensor && p.type(v).shape != t.shape)) p.refuse(op);
@@ -191,11 +193,11 @@ void plan_update(Planner& p, const Operation& op, int values, int mask_at, bool 
   Operand mask;
   if (mask_at > 0 && op.operands.size() > static_cast<std::size_t>(mask_at))
     mask = operand(p, op.operands[static_cast<std::size_t>(mask_at)]);
-  const Operand to = new_result(p, op.results[0]);
+  const Operand to = gives ? new_result(p, op.results[0]) : Operand();
   for (const Operand& o : {pointer, value[0], value[1], mask}) {
     if (o.tensor) p.read(o.slot);
   }
-  const bool looked_at = p.used(op.results[0]);
+  const bool looked_at = gives && p.used(op.results[0]);
   const DType dtype = t.dtype;
   p.emit([=](Exec& x) {
     const Vector addresses = pointer.get(x);
@@ -204,8 +206,8 @@ void plan_update(Planner& p, const Operation& op, int values, int mask_at, bool 
       if (const Origin o = on.first_poison(0, n)) fail_poison(o, "a mask");
     }
     if (x.dry) {
-      count(instance(x), site, n, width, addresses, on);
-      if (!to.tensor) x.set(to.slot, std::int64_t{0}, kAnyRead);
+      count(instance(x), site, does, n, width, addresses, on);
+      if (gives && !to.tensor) x.set(to.slot, std::int64_t{0}, kAnyRead);
       return;
     }
     const Vector a = value[0].get(x);
@@ -214,15 +216,15 @@ void plan_update(Planner& p, const Operation& op, int values, int mask_at, bool 
         Storage::allocate(static_cast<std::size_t>(std::max<std::int64_t>(8, n * width))))};
     std::memset(before.data.bytes(), 0,
                 static_cast<std::size_t>(std::max<std::int64_t>(8, n * width)));
-    each_lane(x, site, n, width, order, addresses, on.data ? on.data.bytes() : nullptr, a, before,
-              make_update(a, b, width));
+    each_lane(x, site, does, n, width, order, addresses, on.data ? on.data.bytes() : nullptr, a,
+              before, make_update(a, b, width));
     if (op_state.error_model != nullptr) {
       if (looked_at) fail_bounds_of("of what an atomic found: that depends on who came first");
       if (on.bound) fail_bounds_of("where a mask depends on a value that others may not have");
       bound_lanes(instance(x), dtype, sum, n, addresses, on.data ? on.data.bytes() : nullptr, a,
                   before);
     }
-    to.set(x, std::move(before), width);
+    if (gives) to.set(x, std::move(before), width);
   });
   p.carries_bounds();
   note_access(p, site, {place(pointer, DType::i64), place(mask, DType::boolean)});
@@ -258,6 +260,30 @@ void plan_cas(Planner& p, const Operation& op) {
         std::memcpy(at, b.data.bytes() + e * width, size);
     };
   });
+}
+
+void plan_load(Planner& p, const Operation& op) {
+  if (op.operands.empty() || op.operands.size() > 2 || op.results.size() != 1 ||
+      !p.type(op.operands[0]).pointer)
+    p.refuse(op);
+  plan_update(
+      p, op, 0, 1, false,
+      [](const Vector&, const Vector&, std::int64_t) { return [](std::byte*, std::int64_t) {}; },
+      Memory::Atomic::loads);
+}
+
+void plan_store(Planner& p, const Operation& op) {
+  if (op.operands.size() < 2 || op.operands.size() > 3 || !op.results.empty() ||
+      !p.type(op.operands[0]).pointer)
+    p.refuse(op);
+  plan_update(
+      p, op, 1, 2, false,
+      [](const Vector& a, const Vector&, std::int64_t width) {
+        return [&a, width](std::byte* at, std::int64_t e) {
+          std::memcpy(at, a.data.bytes() + e * width, static_cast<std::size_t>(width));
+        };
+      },
+      Memory::Atomic::stores);
 }
 
 /// Until memory is as expected; without patience (a timeout of 0): whether it is.
@@ -308,6 +334,8 @@ void plan_poll(Planner& p, const Operation& op) {
 Rules atomic_rules() {
   static const std::vector<Rule> rules = {
       {"tt.atomic_rmw", "updates memory and gives what was there", false, plan_rmw},
+      {"tt.atomic_load", "what is there", false, plan_load},
+      {"tt.atomic_store", "writes it", false, plan_store},
       {"tt.atomic_poll", "waits until memory is as expected", false, plan_poll},
       {"tt.atomic_cas", "stores if memory is as expected; gives what was there", false, plan_cas},
   };
