@@ -103,6 +103,14 @@ __device__ __forceinline__ void fence_async_proxy() {
   if constexpr (kHopper) ptx::fence_proxy_async(ptx::space_shared);
 }
 
+/// True for one thread of a warp, all of which call it.
+__device__ __forceinline__ bool elected() {
+  unsigned is;
+  asm volatile("{\n\t.reg .pred p;\n\telect.sync _|p, 0xffffffff;\n\tselp.u32 %0, 1, 0, p;\n\t}"
+               : "=r"(is));
+  return is != 0;
+}
+
 /// Until kThreads threads of the CTA are here: those that compute. Barrier 0 is __syncthreads'.
 template <int kThreads>
 __device__ __forceinline__ void meet() {

@@ -142,6 +142,36 @@ constexpr bool in_fours() {
   else
     return X::Packed::together(8);
 }
+/// Places of a tile from one on that a thread has, at distances that are known when this is
+/// compiled: what the swizzle exchanges by them is one xor, the rest no instruction.
+template <class X>
+struct PlacesFrom {
+  const X& tile;
+  int row;
+  int col;
+  int first = offset(row, col);
+
+  /// The distance has no bits of the chunk, nor of the row's last three, that the place has.
+  __device__ __forceinline__ auto* at(int rows, int cols) const {
+    if constexpr (kIsWindow<X>) {
+      return tile.at_place(row + rows, col + cols);
+    } else {
+      using Packed = typename X::Packed;
+      constexpr int kExchanged = Packed::kPanelled ? 7 * Packed::kChunk : 0;
+      const int far = Packed::offset(rows, cols);
+      return tile.data + ((first ^ (far & kExchanged)) + (far & ~kExchanged));
+    }
+  }
+
+ private:
+  static __device__ __forceinline__ int offset(int r, int c) {
+    if constexpr (kIsWindow<X>)
+      return 0;
+    else
+      return X::Packed::offset(r, c);
+  }
+};
+
 /// Of 16 rows of a, columns k to k + 15: a thread has four neighbours of each of its rows, as
 /// fields of words lie, in pairs of neighbours or of those two apart.
 template <class Th, bool kNeighbours, class A>
@@ -152,6 +182,7 @@ __device__ __forceinline__ void left_fours(const A& a, int block, int k, unsigne
   const int lane = static_cast<int>(threadIdx.x) % 32;
   bool aligned = true;
   if constexpr (kIsWindow<A>) aligned = a.col0 % 4 == 0;
+  const PlacesFrom<A> places{a, Th::template row<kR>(0), lane % 4 * 4};
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     unsigned two[2] = {};
@@ -160,7 +191,7 @@ __device__ __forceinline__ void left_fours(const A& a, int block, int k, unsigne
       if (Th::template kWholeRows<kR> || r < kR) {
         T four[4];
         if (aligned) {
-          read<4, true>(place(a, r, k + lane % 4 * 4), four);
+          read<4, true>(places.at(Th::kHigh * block + 8 * half, k), four);
         } else {
 #pragma unroll
           for (int e = 0; e < 4; ++e) four[e] = *place(a, r, k + lane % 4 * 4 + e);
@@ -226,31 +257,42 @@ __device__ __forceinline__ void multiply_words(const A& a, const B& b,
   constexpr bool kEight = Tile::kHeldRows == 1;
   constexpr int kBlocks = kEight ? 1 : Tile::kHeldRows / 2;
   constexpr int kGroups = Tile::kHeldCols / 2;
+  // Columns of a product of 8, too, may be any: those of two groups come in neighbours, the even
+  // ones of the 8 from the first group.
+  constexpr int kPair = kGroups % 2 == 0 ? 2 : 1;
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const bool upper = lane % 2 != 0;  // half of a word
+  const int of_eight = lane / 4;
+  const int col = kPair == 1 ? of_eight : of_eight % 2 * Th::kSpan + of_eight / 2 * 2;
+  const PlacesFrom<std::remove_const_t<decltype(words)>> places{words, lane % 4 / 2,
+                                                                8 * Th::warp() + col};
 #pragma unroll
   for (int k = 0; k < kColsOf<A>; k += 16) {
     unsigned left[kBlocks][4];
 #pragma unroll
     for (int block = 0; block < kBlocks; ++block)
       left_fours<Th, Pairs::kNeighbours>(a, block, k, left[block]);
-    const int row = k / 8 + lane % 4 / 2;
 #pragma unroll
-    for (int group = 0; group < kGroups; ++group) {
-      unsigned right[2];
-      pairs.take(*words.at_place(row, Th::kSpan * group + 8 * Th::warp() + lane / 4), upper, right);
+    for (int group = 0; group < kGroups; group += kPair) {
+      typename std::remove_const_t<decltype(words)>::Element word[kPair];
+      read<kPair, true>(places.at(k / 8, Th::kSpan * group), word);
 #pragma unroll
-      for (int block = 0; block < kBlocks; ++block) {
-        constexpr int kUpper = kEight ? 0 : 1;
-        float* const lo = sum.v[2 * block] + 2 * group;
-        float* const hi = sum.v[2 * block + kUpper] + 2 * group;
-        float d[4] = {lo[0], lo[1], kEight ? 0.f : hi[0], kEight ? 0.f : hi[1]};
-        mma_sync<T>(d, left[block], right);
-        lo[0] = d[0];
-        lo[1] = d[1];
-        if constexpr (!kEight) {
-          hi[0] = d[2];
-          hi[1] = d[3];
+      for (int e = 0; e < kPair; ++e) {
+        unsigned right[2];
+        pairs.take(word[e], upper, right);
+#pragma unroll
+        for (int block = 0; block < kBlocks; ++block) {
+          constexpr int kUpper = kEight ? 0 : 1;
+          float* const lo = sum.v[2 * block] + 2 * group + e;
+          float* const hi = sum.v[2 * block + kUpper] + 2 * group + e;
+          float d[4] = {lo[0], lo[kPair], kEight ? 0.f : hi[0], kEight ? 0.f : hi[kPair]};
+          mma_sync<T>(d, left[block], right);
+          lo[0] = d[0];
+          lo[kPair] = d[1];
+          if constexpr (!kEight) {
+            hi[0] = d[2];
+            hi[kPair] = d[3];
+          }
         }
       }
     }

@@ -61,7 +61,8 @@ struct CellRing {
       ring.advance();
     }
   }
-  /// The next cell, or -1.
+  /// The next cell, or -1. kAlone: of its warp, only this thread takes it.
+  template <bool kAlone = false>
   __device__ __forceinline__ int take(bool leader) {
     wait(full(), ring.parity);
     int taken = 0;
@@ -70,6 +71,7 @@ struct CellRing {
       arrive(empty());
     }
     ring.advance();
+    if constexpr (kAlone) return taken;
     return __shfl_sync(0xffffffffu, taken, 0);  // known to be the warp's: uniform registers
   }
   /// By one thread, before anybody takes it.
@@ -200,6 +202,16 @@ __host__ __device__ bool zero_padded(const Op& op) {
   return !op.padded || op.pad_value == 0;
 }
 
+/// A kernel whose CTAs may be there before the kernel before it has ended.
+template <class S>
+inline constexpr bool kStartsEarly = kHopper && !kOnPeers<S>;
+/// Whatever lies in global memory is the kernel's before this one until that has ended: all that
+/// reads or writes there waits first.
+template <class S>
+__device__ __forceinline__ void wait_for_kernel_before() {
+  if constexpr (kStartsEarly<S>) asm volatile("griddepcontrol.wait;" ::: "memory");
+}
+
 template <class K, class S, class = OperandIndices<S>>
 struct Producer;
 template <class K, class S, std::size_t... kI>
@@ -216,24 +228,30 @@ struct Producer<K, S, std::index_sequence<kI...>> {
 
   __device__ __forceinline__ void run() {
     // Where the copy engine brings all, what threads would do is no part of the loop: its
-    // instructions would be far apart.
+    // instructions would be far apart. One thread is enough, and where nvcc knows it to be one, a
+    // copy is an instruction; else it is a loop over the threads that might be there.
     if constexpr (kHopper) {
-      if (!shared.arguments.by_threads) return bring_all<true>();
+      if (!shared.arguments.by_threads) {
+        if (elected()) bring_all<true>();
+        return;
+      }
     }
     bring_all<false>();
   }
 
  private:
-  /// kEngine: the copy engine brings every block.
+  /// kEngine: the copy engine brings every block, and this thread is alone.
   template <bool kEngine>
   __device__ __forceinline__ void bring_all() {
     for (bool first = true;; first = false) {
-      if (thread == 0) cells.draw(first, shared.arguments);
-      __syncwarp();
-      const int cell = cells.take(shared.leader);
+      if (kEngine || thread == 0) cells.draw(first, shared.arguments);
+      if constexpr (!kEngine) __syncwarp();
+      const int cell = cells.take<kEngine>(kEngine || shared.leader);
       if (cell < 0) return;
       ((std::get<kI>(lanes).in_cell = false), ...);
-      for (Cursor<G> at(shared.spec.grid, cell); at.alive; at.advance(shared.spec.grid)) {
+      Cursor<G> at(shared.spec.grid, cell);
+      if (first) wait_for_kernel_before<S>();
+      for (; at.alive; at.advance(shared.spec.grid)) {
         (fetch<kEngine, kI>(at), ...);
         every_step.advance();
       }
@@ -270,11 +288,12 @@ struct Producer<K, S, std::index_sequence<kI...>> {
   template <bool kEngine>
   __device__ __forceinline__ bool announce(SharedAt full, int bytes) {
     if constexpr (kHopper) {
-      if (thread == 0)
+      const bool starts = kEngine || thread == 0;
+      if (starts)
         arrive_expecting(full, bytes);
-      else if (!kEngine)
+      else
         arrive(full);
-      return thread == 0;
+      return starts;
     } else {
       arrive(full);  // nothing is brought
       return false;
@@ -335,6 +354,7 @@ struct Producer<K, S, std::index_sequence<kI...>> {
         return;
       }
     }
+    if constexpr (kEngine) return;  // by one of the branches above
     const T pad = convert<T>(op.padded ? op.pad_value : 0.0);
     if constexpr (kIsPacked<T>) {
       unpack_rows<kProducers, T, kR, kC>(
@@ -602,10 +622,6 @@ struct Consumer<K, S, std::index_sequence<kI...>> {
   }
 };
 
-/// A kernel whose CTAs may be there before the kernel before it has ended.
-template <class S>
-inline constexpr bool kStartsEarly = kHopper && !kOnPeers<S>;
-
 /// kOperands and kMaps are the spec's: the host's stub cannot name a spec.
 template <class K, int kOperands, int kMaps, int... kTiles>
 __global__ void __launch_bounds__(SpecTraits<SpecOf<K, kTiles...>>::Layout::kThreads + kProducers,
@@ -633,9 +649,8 @@ __global__ void __launch_bounds__(SpecTraits<SpecOf<K, kTiles...>>::Layout::kThr
     fence_async_proxy();
   }
   if constexpr (kStartsEarly<S>) {
-    // The next kernel's CTAs may come where there is room for them. Whatever lies in global memory
-    // is the kernel's before this one until that has ended.
-    asm volatile("griddepcontrol.launch_dependents;\n\tgriddepcontrol.wait;" ::: "memory");
+    // The next kernel's CTAs may come where there is room for them.
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
   }
   __syncthreads();
   if (threadIdx.x >= Th::kThreads) {
@@ -646,6 +661,7 @@ __global__ void __launch_bounds__(SpecTraits<SpecOf<K, kTiles...>>::Layout::kThr
   } else {
     if constexpr (kRegisters.move)
       asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters.computing));
+    wait_for_kernel_before<S>();
     Consumer<K, S>{shared, shared.cells(), {}}.run();
   }
 }
