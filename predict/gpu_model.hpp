@@ -1,11 +1,16 @@
 // The constants of the GPU's timeline (predict/gpu_timeline.cpp), as the device's file has them.
 #pragma once
 
+#include <cstdint>
 #include <string_view>
 
 #include "memory_model/device_spec.hpp"
 
 namespace tessera::predict {
+
+/// A CUDA kernel's code, arguments and tensor maps, which DRAM gives too (40 small kernels on an
+/// H100: predict/ACCURACY.md).
+inline constexpr std::int64_t kCodeBytes = 45'000;
 
 class GpuModel {
  public:

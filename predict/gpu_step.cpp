@@ -96,9 +96,11 @@ int GpuSteps::resident_of() const {
   // Launch bounds say what nvcc may use for these; the others it gives what they want.
   if (launch_.tensor_cores || launch_.half_warps > 1) return launch_.resident;
   const cta::Sm& sm = cta::kSm90;
-  const double wanted =
-      figure("registers_base") + figure("registers_per_element") * held(tile_rows_, tile_cols_);
-  const double registers = std::min<double>(wanted, launch_.registers);
+  const double each =
+      figure("registers_per_element") + (functions_ ? figure("registers_per_function") : 0);
+  const double wanted = figure("registers_base") + each * held(tile_rows_, tile_cols_);
+  constexpr double kUnit = 8;  // in which they are given out
+  const double registers = std::min<double>(kUnit * up(wanted, kUnit), launch_.registers);
   const double by_registers = std::floor(sm.registers / (registers * launch_.threads));
   const std::int64_t by_memory =
       1 + (sm.shared_bytes - launch_.shared_bytes) / (launch_.shared_bytes + sm.reserved_bytes);
@@ -199,7 +201,8 @@ GpuSteps::Spilled GpuSteps::spilled(const Work& work) const {
   // A product that is no accumulator is held in f32; of a gradient two, and beside them what the
   // next ones read.
   const bool gradient = work.products > sums_ + 1;
-  const double live = sums + (gradient ? 3 : 1) * static_cast<double>(work.held_product) / threads;
+  const double live =
+      sums + (gradient ? 2.4 : 1) * static_cast<double>(work.held_product) / threads;
   s.sums = std::max(0.0, sums - launch_.registers);
   s.all = std::max(0.0, live - launch_.registers) - s.sums;
   return s;
@@ -220,20 +223,23 @@ double GpuSteps::local_seconds(double bytes, double places) const {
 /// instruction of a product, other tiles a few times a step.
 double GpuSteps::spill_seconds(const Work& work) const {
   const Spilled s = spilled(work);
-  if (s.sums + s.all <= 0) return 0;
   constexpr double kDepth = 16;  // of an instruction
   constexpr double kCols = 256;  // likewise
+  // Two instructions side by side: what the second sums into is put away once a step, or, where
+  // registers lack, all for every instruction.
+  const bool apart = s.sum_cols > kCols;
+  if (s.sums + s.all <= 0 && !apart) return 0;
   const double threads = 128.0 * groups_;
   const double instructions = static_cast<double>(work.matrix_flops) / (2 * kDepth * s.sum_elems);
-  // Several instructions side by side leave none of the accumulators where it was.
-  const bool apart = s.sum_cols > kCols && s.sums > 0;
   const double moved = apart ? s.sum_elems / threads : s.sums;
   double slots = moved * instructions;
   double places = apart ? moved : slots;
-  if (work.held_product > 0) {
+  if (apart && s.sums <= 0) {
+    slots = places = (1 - kCols / s.sum_cols) * moved;
+  } else if (work.held_product > 0) {
     // Beside scores accumulators wait for their product; a gradient's tiles wait once.
     const bool gradient = work.products > sums_ + 1;
-    slots = places = (s.sums + s.all) * figure("spill_rounds") * (gradient ? 0.5 : 1);
+    slots = places = (s.sums + s.all) * figure("spill_rounds") * (gradient ? 0.3 : 1);
   }
   return local_seconds(2 * kSlotBytes * slots * threads, kSlotBytes * places * threads);
 }
@@ -257,7 +263,10 @@ StepTime GpuSteps::wgmma_time(const Work& work) const {
   double handed = 0;
   for (const StepProduct& p : products_of(work)) {
     Cycles c;
-    if (p.right_held) add_handed(p, c);
+    if (p.right_held) {
+      add_handed(p, c);
+      c.issue += held(p.depth, p.cols) * figure("right_made_cycles");
+    }
     handed += p.times * cycles(groups_ * c.issue + c.waits);
   }
   StepTime t;
@@ -278,6 +287,7 @@ void GpuSteps::add_handed(const StepProduct& p, Cycles& c) const {
     if (p.right_held) room = std::min(room, std::floor(right_room / 2) * 2);
     const double parts = up(p.depth, std::max(1., room));
     c.waits += 2 * parts * sync;
+    if (p.left_held) c.waits += parts * figure("hand_wait");
     const double elems = p.left_held ? held(p.rows, p.depth)
                                      : held(p.depth, p.cols) * (launch_.mma_sync ? 1 : parts);
     c.issue += elems * figure(p.right_held ? "right_handed_cycles" : "handed_cycles");
@@ -297,6 +307,8 @@ void GpuSteps::add_fma(const StepProduct& p, Cycles& c) const {
     loads += p.depth * h;
     one.memory += p.depth * h * figure("shuffle_cycles");
     one.waits += p.depth / 2 * figure("held_wait");
+    // What follows from other products comes later.
+    if (!p.right_turned) one.waits += p.depth / 2 * figure("scored_wait");
   } else {
     const double n = p.left_turned ? p.depth * h : fours * h;
     loads += n;
@@ -308,6 +320,8 @@ void GpuSteps::add_fma(const StepProduct& p, Cycles& c) const {
     const double n = p.left_held ? p.depth * w : fours * w;
     loads += n;
     one.memory += n * figure("turned_load_cycles");
+    // Beside shuffles they come one by one, each from an address of its own.
+    if (p.left_held) one.waits += n * figure("turned_load_wait");
   } else {
     const double n = p.depth * w / (whole ? 2 : 1);
     loads += n;
@@ -333,8 +347,12 @@ void GpuSteps::add_mma(const StepProduct& p, Cycles& c) const {
   const double right = halves * groups / 2;
   one.tensor = products * figure("mma_cycles");
   one.issue = products + steps * figure("loop_cycles");
-  const double of_left = pieces && !p.left_held ? figure("piece_cycles") : 1;
-  const double of_right = pieces ? figure("piece_cycles") : 1;
+  // Where a step is few instructions, loads of several are on their way, from addresses that are
+  // known.
+  const bool unrolled = blocks * groups <= 4;
+  const double piece = figure("piece_cycles") / (unrolled ? 3 : 1);
+  const double of_left = pieces && !p.left_held ? piece : 1;
+  const double of_right = pieces ? piece : 1;
   one.issue += left * of_left + right * of_right;
   const double left_banks = p.left_held     ? 1
                             : p.left_turned ? conflicts(p.depth, p.rows, dtype_)
@@ -344,9 +362,8 @@ void GpuSteps::add_mma(const StepProduct& p, Cycles& c) const {
                                               : conflicts(p.depth, p.cols, dtype_);
   one.memory += 4 * figure("matrix_load_cycles") *
                 (left * (of_left > 1 ? 2 : left_banks) + right * (of_right > 1 ? 2 : right_banks));
-  // Where a step is few instructions, loads of several are on their way.
-  const double unrolled = blocks * groups <= 4 ? 4 : 1;
-  one.waits += steps / unrolled * figure("mma_load_wait") + halves * figure("mma_wait");
+  if (!unrolled) one.waits += figure("mma_load_wait") * 4 * groups_ * one.memory;
+  one.waits += halves * figure("mma_wait");
   add_handed(p, one);
   c.issue += p.times * one.issue;
   c.memory += p.times * one.memory;
@@ -380,7 +397,7 @@ void GpuSteps::add_elementwise(const Work& work, Cycles& c) const {
   c.waits += (elements + functions * 4) * of_thread * figure("element_wait");
   // Ops on one column: rows are reduced.
   const bool reduces =
-      statistics_ > 0 || (work.matrix_flops == 0 && std::fmod(elements, elems) > 0);
+      statistics_ > 0 || (work.matrix_flops == 0 && std::fmod(elements, elems / 2) > 0);
   double reductions = reduces ? 2 : 0;
   if (statistics_ > 0) reductions = work.matrix_flops > 0 && elements >= elems ? statistics_ : 0;
   if (reductions > 0) {
@@ -437,7 +454,10 @@ void GpuSteps::add_spills(const Work& work, Cycles& c) const {
     depth += p.times * p.depth;
     if (sums_ > 0 && work.held_product > 0 && !p.left_held) tile = p.times * held(p.rows, p.cols);
   }
-  if (work.matrix_flops == 0) tile = 1.5 * held(tile_rows_, tile_cols_);
+  // mma.sync's fragments of the rows, of two halves of a step.
+  if (launch_.mma_sync && work.held_product > 0) tile += 4 * rows_held(sum_rows_);
+  // Beside sums of columns more is held.
+  if (work.matrix_flops == 0) tile = (column_sums_ > 0 ? 1.9 : 1.5) * held(tile_rows_, tile_cols_);
   const double of_sums = std::max(0., sums - launch_.registers);
   const double of_tiles = std::max(0., sums + tile - launch_.registers) - of_sums;
   // A loop over k's, four at a time or the 32 of two instructions, brings back what it does not
@@ -448,7 +468,18 @@ void GpuSteps::add_spills(const Work& work, Cycles& c) const {
       kSlotBytes * of_sums * (launch_.mma_sync ? 1 : figure("spill_rounds")) * 128 * groups_;
   const double seconds = local_seconds(2 * rounds * places, places);
   c.memory += seconds * clock_ / (4 * groups_);
-  c.memory += of_tiles * (1 + rounds) * figure("tile_spill_cycles");
+  if (column_sums_ > 0) {
+    const double held_there = kSlotBytes * of_tiles * 128 * groups_;
+    c.memory += local_seconds(2 * held_there, held_there) * clock_ / (4 * groups_);
+  } else {
+    c.memory += of_tiles * (1 + rounds) * figure("tile_spill_cycles");
+  }
+}
+
+double GpuSteps::busy_warps(const Work& work) const {
+  if (launch_.mma_sync || work.matrix_flops > 0) return 1;
+  const double rows_at_a_time = 8 * groups_ / launch_.half_warps;
+  return std::min(1., tile_rows_ / rows_at_a_time);
 }
 
 StepTime GpuSteps::time_of(const Work& work) const {
@@ -462,9 +493,9 @@ StepTime GpuSteps::time_of(const Work& work) const {
   }
   add_elementwise(work, c);
   add_spills(work, c);
-  c.waits += figure("step_cycles");
-  // A quarter of an SM has a warp of each warpgroup.
-  const double quarter = groups_ * std::max(c.issue, c.tensor);
+  c.waits += figure(launch_.mma_sync ? "mma_step_cycles" : "step_cycles");
+  // A quarter of an SM has a warp of each warpgroup; of few rows some hold nothing.
+  const double quarter = groups_ * std::max(c.issue, c.tensor) * busy_warps(work);
   const double memory = 4 * groups_ * c.memory;
   StepTime t;
   constexpr double kNorm = 4;
@@ -500,7 +531,8 @@ double GpuSteps::fetch_seconds(const OperandPlan& op, bool shifts) const {
   const double chunks = op.rows * up(op.cols, vector);
   const double at_a_time = launch_.tensor_cores ? 1 : 2;
   const double rounds = up(chunks, at_a_time * cta::kProducers);
-  const double latency = figure("thread_latency");
+  // What every cell reads is near.
+  const double latency = figure("thread_latency") * (op.blocks.elems() == 1 ? 0.5 : 1);
   const double issue = figure("thread_issue") * at_a_time;
   // Shifted loads are waited for round by round; others are copied while the next ones start.
   return shifts && vector > 1 ? rounds * (latency + issue) : rounds * issue + latency;

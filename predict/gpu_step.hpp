@@ -74,6 +74,8 @@ class GpuSteps {
   /// Elements of a tile that a thread has.
   double held(double rows, double cols) const { return rows_held(rows) * cols_held(cols); }
   int resident_of() const;
+  /// Of all, those that hold elements.
+  double busy_warps(const Work& work) const;
   StepTime wgmma_time(const Work& work) const;
   /// Cycles of one warp, and of the SM for all warps of a CTA.
   struct Cycles {

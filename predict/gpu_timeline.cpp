@@ -28,6 +28,8 @@ namespace {
 /// Of L2; as much as a burst of an HBM pseudo channel (JESD235: 64 bits four times, JESD238: 32
 /// bits eight times).
 constexpr std::int64_t kSector = 32;
+/// Of L2 too: what an SM asks for at a time.
+constexpr std::int64_t kLine = 4 * kSector;
 /// Two bursts: what DRAM gives for a sector that L2 lacks (measured: predict/ACCURACY.md).
 constexpr std::int64_t kGranule = 2 * kSector;
 /// A row of a bank of an HBM pseudo channel (JESD235, JESD238).
@@ -37,6 +39,10 @@ constexpr std::int64_t kDrawBytes = 32;
 
 std::int64_t sectors(std::int64_t from, std::int64_t to) {
   return to > from ? (to + kSector - 1) / kSector - from / kSector : 0;
+}
+
+std::int64_t lines(std::int64_t from, std::int64_t to) {
+  return to > from ? (to + kLine - 1) / kLine - from / kLine : 0;
 }
 
 /// Bytes that a block of an operand is to L2: sectors that it touches, and what crosses to an SM.
@@ -72,7 +78,10 @@ class BlockBytes {
     const bool line = (op.rows == 1 || row > cta::kLongestPanelled) && row % 16 == 0 && !shifts_ &&
                       (op.array[last] % op.block[last] == 0 || op.blocks[last] > 1);
     by_threads_ = op.role == Role::in && op.present && !mapped_ && !line;
-    if (mapped_ && !as_it_is) spread_bytes_ = packed_bytes(op.dtype, op.array.elems());
+    if (mapped_ && !as_it_is) {
+      spread_bytes_ = packed_bytes(op.dtype, op.array.elems());
+      spread_row_ = cta::spread_of(op.array, op.dtype)[last];
+    }
   }
   bool by_threads() const { return by_threads_; }
   /// Its rows begin at no multiple of 16 bytes.
@@ -83,6 +92,8 @@ class BlockBytes {
   struct Bytes {
     std::int64_t l2 = 0;     ///< that L2 has to hold
     std::int64_t core = 0;   ///< that cross to the SM
+    std::int64_t lines = 0;  ///< of L2 that an SM asks for, a panel's rows each by themselves
+    std::int64_t split = 0;  ///< of them, those that a row needs beyond its length
     std::int64_t dram = 0;   ///< that DRAM gives for it: those of its neighbours in granules too
     std::int64_t pages = 0;  ///< that they lie in
   };
@@ -109,26 +120,38 @@ class BlockBytes {
     const std::int64_t row = op_.block[last] * bits / 8;
     Bytes b;
     std::int64_t rows = 0;
+    std::int64_t own = 0;  // bytes, without those of sectors that neighbours have too
     for_each_run(op_, index.dims.data(), inside,
                  [&](std::int64_t at, std::int64_t, std::int64_t n) {
+                   if (spread_row_ > 0)
+                     at = at / op_.array[last] * spread_row_ + at % op_.array[last];
                    const std::int64_t from = at * bits / 8;
                    const std::int64_t to = from + n * bits / 8;
                    b.l2 += sectors(from, to) * kSector;
+                   own += to - from;
                    if (!mapped_) {
                      b.core += sectors(from, to) * kSector;
+                     b.lines += lines(from, to);
                    } else if (!panelled_) {
                      b.core += (sectors(from, to) + (row - (to - from)) / kSector) * kSector;
+                     b.lines += lines(from, from + row);
                    } else {
-                     for (std::int64_t p = from; p < from + row; p += cta::kPanelBytes)
+                     for (std::int64_t p = from; p < from + row; p += cta::kPanelBytes) {
                        b.core += sectors(p, p + cta::kPanelBytes) * kSector;
+                       b.lines += lines(p, p + cta::kPanelBytes);
+                       b.split += p % kLine != 0 ? 1 : 0;
+                     }
                    }
                    ++rows;
                  });
-    b.dram = in_granule_ > 1 ? rows * kGranule : b.l2;
+    b.dram = in_granule_ > 1 ? rows * kGranule : along_ > 1 ? own : b.l2;
     b.pages = along_ > 1 ? rows * ((row + kPage - 1) / kPage) : (b.l2 + kPage - 1) / kPage;
     // The copy engine brings whole boxes: zeros for what lies outside of the array, of a row as
     // many sectors as if it went on.
-    if (mapped_) b.core += (op_.rows - rows) * row;
+    if (mapped_) {
+      b.core += (op_.rows - rows) * row;
+      b.lines += (op_.rows - rows) * ((row + kLine - 1) / kLine);
+    }
     return b;
   }
 
@@ -141,6 +164,7 @@ class BlockBytes {
   bool shifts_ = false;
   bool by_threads_ = false;
   std::int64_t spread_bytes_ = 0;
+  std::int64_t spread_row_ = 0;  ///< elements from row to row of the copy; 0: there is none
   std::vector<Bytes> known_;
 };
 
@@ -260,6 +284,7 @@ class GpuTimeline {
   bool warm_ = false;  ///< all is in L2
   Server l2_;
   Server dram_;
+  Server writes_;  ///< of L2: nobody waits for them but the end
   Busy products_;  ///< of the mean SM
   std::vector<Server> ports_;
   double side_by_side_ = 1;      ///< CTAs on an SM
@@ -279,7 +304,10 @@ class GpuTimeline {
   /// Bytes that DRAM gives in the time that one request takes.
   const std::int64_t on_its_way_ =
       static_cast<std::int64_t>(dram_rate_ * (load_latency_ + dram_latency_));
+  const double split_line_ = figure("split_line");
   const double issue_seconds_ = figure("issue_seconds");
+  /// Where maps of blocks read scalars, which lie in global memory.
+  const double scalar_seconds_ = plan_.scalars.empty() ? 0 : figure("scalar_seconds");
   const double cell_latency_ = figure("cell_latency");
   const double draw_latency_ = figure("draw_latency");
 };
@@ -330,7 +358,9 @@ void GpuTimeline::step(Cta& cta, int sm, Timeline& line) {
     const BlockBytes::Bytes& bytes = bytes_[i].of(block);
     all += bytes.core;
     fetch += fetches_[i];
-    const double at = l2_.serve(asked, static_cast<double>(bytes.core) / l2_rate_);
+    const double lines =
+        static_cast<double>(bytes.lines) + split_line_ * static_cast<double>(bytes.split);
+    const double at = l2_.serve(asked, static_cast<double>(kLine) * lines / l2_rate_);
     arrived = std::max({arrived, at, from_dram(i, block, asked)});
   }
   line.l2_to_core_bytes += all;
@@ -338,7 +368,7 @@ void GpuTimeline::step(Cta& cta, int sm, Timeline& line) {
     const double through =
         ports_[static_cast<std::size_t>(sm)].serve(asked, static_cast<double>(all) / port_rate_);
     arrived = std::max({arrived, through, asked + fetch}) + load_latency_;
-    cta.producer = asked + issue_seconds_ + fetch;
+    cta.producer = asked + issue_seconds_ + fetch + scalar_seconds_;
   }
   if (cta.cell_start) cta.consumer += cell_latency_;
   const double start = std::max(arrived, cta.consumer);
@@ -364,6 +394,8 @@ void GpuTimeline::step(Cta& cta, int sm, Timeline& line) {
     if (!warm_) dram_.serve(asked, static_cast<double>(written) / dram_rate_);
   }
   cta.consumer = start + seconds;
+  if (written > 0)
+    writes_.serve(cta.consumer, static_cast<double>(written) / figure("write_bandwidth"));
   cta.computing += seconds;
   const Work& work = trace_.works[static_cast<std::size_t>(trace_.work[s])];
   if (work.matrix_flops > 0) {
@@ -419,6 +451,7 @@ void GpuTimeline::again() {
   drawn_ = 0;
   l2_ = {};
   dram_ = {};
+  writes_ = {};
   products_ = {};
   ports_.clear();
   for (auto& opened : opened_) std::fill(opened.begin(), opened.end(), 0);
@@ -461,7 +494,7 @@ Timeline GpuTimeline::run() {
   double end = launch;
   for (const Cta& c : cta) end = std::max(end, c.consumer);
   // What is on its way to DRAM is waited for only where it is more than the cache holds.
-  line.seconds = std::max(end, dram_.free);
+  line.seconds = std::max({end, dram_.free, writes_.free});
   // Inputs whose rows are moved apart first.
   for (const BlockBytes& b : bytes_) {
     if (b.spread_bytes() == 0) continue;
@@ -476,7 +509,7 @@ Timeline GpuTimeline::run() {
   line.compute_seconds /= static_cast<double>(std::max<std::size_t>(1, ctas));
   line.exposed_seconds /= static_cast<double>(std::max<std::size_t>(1, ctas));
   line.idle_seconds = line.seconds - line.compute_seconds - line.exposed_seconds;
-  line.dram_read_bytes += cache_.dram_read();
+  line.dram_read_bytes += kCodeBytes + cache_.dram_read();
   line.dram_write_bytes = cache_.dram_written();
   double lacking = 0;
   for (const Work& w : trace_.works) {

@@ -5,6 +5,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "predict/gpu_model.hpp"
 #include "predict/gpu_step.hpp"
 #include "predict/timeline.hpp"
 #include "tests/predict/counted.hpp"
@@ -83,7 +84,8 @@ TEST_CASE("rows that the copy engine does not take are waited for", "[predict]")
 
 TEST_CASE("what a run leaves in L2 the next one finds there", "[predict]") {
   const predict::Timeline small = timeline("add_vectors n=2097152 bn=8192");
-  CHECK(small.dram_read_bytes == 2 * 2097152 * 4);  // as if the cache were empty
+  // As if the cache were empty.
+  CHECK(small.dram_read_bytes == predict::kCodeBytes + 2 * 2097152 * 4);
   // 25 MB at less than DRAM takes, 403 MB at no less.
   const double rate = load_device("h100").hbm_bytes_per_s;
   CHECK(small.seconds < 3. * 2097152 * 4 / rate + 12e-6);
@@ -108,6 +110,30 @@ TEST_CASE("accumulators that find no register go through local memory", "[predic
   // An accumulator that is not there takes none.
   CHECK(timeline("grouped_matmul m=1024 groups=2 n=384 k=256 bm=128 bn=192 bk=64 --dtype bf16")
             .warning.empty());
+}
+
+TEST_CASE("rows that begin within a line of L2 ask for two", "[predict]") {
+  if (!bf16_built(builtin_kernels())) return;
+  const std::string tiles = " bm=16 bn=192 bk=64 --dtype bf16";
+  const double whole = timeline("matmul m=640 n=4416 k=5888" + tiles).seconds;
+  const double split = timeline("matmul m=640 n=4376 k=5888" + tiles).seconds;
+  CHECK(split > 1.4 * whole);
+  CHECK((300e-6 < split && split < 460e-6));  // 378 us on an H100
+}
+
+TEST_CASE("inputs that are copied first have their rows where the copy has them", "[predict]") {
+  if (!bf16_built(builtin_kernels())) return;
+  const predict::Timeline line =
+      timeline("matmul m=512 n=64 k=4597 bm=32 bn=128 bk=32 --dtype bf16");
+  CHECK(static_cast<double>(line.dram_read_bytes) == Approx(10.0e6).epsilon(0.03));
+}
+
+TEST_CASE("halves of rows are not reduced, and one row leaves warps to other CTAs", "[predict]") {
+  if (!bf16_built(builtin_kernels())) return;
+  // 9.9 and 27.3 us on an H100.
+  CHECK(timeline("rope batch=1 heads=8 len=576 half_dim=32 bs=32 bh=32 --dtype bf16").seconds <
+        13e-6);
+  CHECK(timeline("softmax_rows_grad m=8300 n=1024 bm=1 bn=1024 --dtype bf16").seconds < 36e-6);
 }
 
 TEST_CASE("scores that no product of wgmma has are refused", "[predict]") {

@@ -4,6 +4,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "predict/gpu_model.hpp"
 #include "predict/l2_cache.hpp"
 #include "predict/timeline.hpp"
 #include "sim/body/cta.hpp"
@@ -171,7 +172,7 @@ TEST_CASE("DRAM gives granules of 64 bytes, and opens pages for short rows", "[p
   // Two blocks of 32 bytes a row come at once; each byte comes once for every width.
   for (const int bn : {8, 16, 64}) {
     CAPTURE(bn);
-    CHECK(line(bn, 2.64e-11).dram_read_bytes == 2 * 4096 * 4096 * 4);
+    CHECK(line(bn, 2.64e-11).dram_read_bytes == predict::kCodeBytes + 2 * 4096 * 4096 * 4);
   }
   // A row of a block is a page that is opened: 2 * 4096 * 4096 / bn of them, with neighbours.
   const double slow = 1e-9;
