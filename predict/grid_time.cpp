@@ -167,6 +167,25 @@ GridTime longest(double launch, double sms, bool waits, double dram, double norm
 
 // ---- kernels that multiply nothing -----------------------------------------------------------
 
+/// How often a turn of a loop waits for loads. ptxas puts some of them before what takes the first,
+/// and others where that leaves room: read off its code for such loops, by the elements that a
+/// thread loads in a turn (predict/ACCURACY.md).
+double waits_of(const GridRound& r, double threads) {
+  constexpr double kOrdered[] = {1, 2.8, 3.3};  ///< of 16, 32 and 64 elements
+  constexpr double kWide16 = 2;                 ///< of 16 of four bytes
+  constexpr double kStores = 1.8;
+  if (r.sites == 0 || r.width == 1) return 1;
+  const double held = static_cast<double>(r.elements) / threads;
+  if (r.stores) return held <= 16 ? 1 : kStores;
+  if (r.sites > 1) return 1;
+  // Four turns are unrolled: of their loads three are on their way together, or two.
+  if (held <= 4) return 2. / 4;
+  if (held <= 8) return 3. / 4;
+  if (held <= 16) return r.bytes >= 4 ? kWide16 : kOrdered[0];
+  if (held <= 64) return kOrdered[held <= 32 ? 1 : 2];
+  return 1;  // as many registers as there are: all loads come first
+}
+
 GridTime rows_time(const DeviceSpec& device, const GridWork& w, double dram_bytes, int resident) {
   using namespace rows;
   const double warps = std::max(1, w.warps);
@@ -208,7 +227,7 @@ GridTime rows_time(const DeviceSpec& device, const GridWork& w, double dram_byte
   const double busy = std::max({issue, requests, moved / kBandwidth});
   const double reductions = of_one(w, w.reductions);
   double rounds = 0;
-  for (const GridRound& r : w.rounds) rounds += of_one(w, r.times);
+  for (const GridRound& r : w.rounds) rounds += of_one(w, r.times) * waits_of(r, threads);
   const double held = static_cast<double>(w.tile_elements) / threads;
   const double chain = kProgram + rounds * latency +
                        reductions * (kReduction + kReductionWarp * warps) +

@@ -20,8 +20,9 @@
 // each other's (as warps of one program do not, which wait for each other twice a turn).
 //
 // Constants are fitted to launches on GPUs (predict/ACCURACY.md). Registers and shared memory
-// are estimated where the compiler has not been asked. Left out: loops that ptxas unrolls, what
-// descriptors bring.
+// are estimated where the compiler has not been asked, and so is the order of loads in loops that
+// multiply nothing: of few elements ptxas unrolls four turns, of more it waits for some loads
+// before it asks for the next. Left out: what descriptors bring.
 #pragma once
 
 #include <cstdint>
@@ -37,6 +38,12 @@ namespace tessera::predict {
 struct GridRound {
   std::int64_t times = 0;  ///< in all programs
   bool products = false;   ///< of a loop that multiplies matrices
+  // Of a loop that multiplies nothing and reduces nothing in a turn; 0: of another one, or of none.
+  int sites = 0;              ///< loads in the kernel's text
+  std::int64_t elements = 0;  ///< of the largest
+  int width = 1;              ///< elements of it that one instruction of a thread takes, at most
+  int bytes = 4;              ///< of an element
+  bool stores = false;        ///< results of each turn
 };
 
 /// A product of tensors in a loop, rows x depth by depth x cols.

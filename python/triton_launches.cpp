@@ -330,7 +330,17 @@ class Launches {
     work.chained = asked.chained;
     work.masked_elements = asked.masked_elements;
     work.turns = asked.turns;
-    for (const triton::Round& r : asked.rounds) work.rounds.push_back({r.times, r.products});
+    for (const triton::Round& r : asked.rounds) {
+      work.rounds.push_back({r.times, r.products});
+      predict::GridRound& round = work.rounds.back();
+      using Turn = triton::Round::Turn;
+      if (r.products || r.turn == Turn::none || r.turn == Turn::reduces) continue;
+      round.sites = r.sites;
+      round.elements = r.elements;
+      round.width = r.width;
+      round.bytes = r.element_bytes;
+      round.stores = r.turn == Turn::stores;
+    }
     for (const triton::LoopProduct& p : asked.products)
       work.products.push_back({p.times, p.rows, p.cols, p.depth, p.bits, p.left_computed});
     for (const triton::LineTraffic& t : l.result.lines) {

@@ -176,15 +176,30 @@ LaunchWork work_of(const Kernel& kernel, const LaunchResult& result) {
     Round& r = rounds[{at, site.wanted}];
     r.times = std::max(r.times, times[s]);
     r.bytes += bytes[s];
+    ++r.sites;
+    if (site.elements > r.elements) {
+      r.elements = site.elements;
+      r.width = site.width;
+      r.element_bytes = site.bytes;
+    }
     work.tile_elements = std::max(work.tile_elements, site.elements);
   }
+  std::vector<bool> stores(loops.size() + 1, false);
+  for (std::size_t s = 0; s < kernel.sites.size(); ++s) {
+    const Site& site = kernel.sites[s];
+    if (site.kind != Site::Kind::load && site.step != SIZE_MAX) stores[loop_at(site.step)] = true;
+  }
+  std::vector<bool> reduces_rows(loops.size() + 1, false);
   std::vector<bool> multiplies(loops.size() + 1, false);
   const Makers makers(code);
   for (std::size_t i = 0; i < code.steps.size(); ++i) {
     const Step& step = code.steps[i];
     const std::size_t at = loop_at(i);
     work.elements += turns[at] * step.work.elements;
-    if (reduces(step) && !code.notes[i].makes.empty()) work.reductions += turns[at];
+    if (reduces(step) && !code.notes[i].makes.empty()) {
+      work.reductions += turns[at];
+      reduces_rows[at] = true;
+    }
     if (!is_product(step)) continue;
     multiplies[at] = true;
     work.product_flops += turns[at] * step.work.flops;
@@ -227,6 +242,11 @@ LaunchWork work_of(const Kernel& kernel, const LaunchResult& result) {
   for (const auto& [at, r] : rounds) {
     Round& round = work.rounds.emplace_back(r);
     round.products = at.first < loops.size() && multiplies[at.first];
+    if (at.first < loops.size()) {
+      round.turn = reduces_rows[at.first] ? Round::Turn::reduces
+                   : stores[at.first]     ? Round::Turn::stores
+                                          : Round::Turn::gathers;
+    }
     if (round.products && r.times > 0) work.operand_bytes += r.bytes / r.times;
   }
   return work;

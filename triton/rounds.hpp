@@ -18,6 +18,18 @@ struct Round {
   std::int64_t times = 0;
   std::int64_t bytes = 0;
   bool products = false;  ///< its loop multiplies matrices
+  // Of a turn of its loop.
+  enum class Turn : std::uint8_t {
+    none,     ///< it is in no loop
+    gathers,  ///< elementwise work, on what the loop carries
+    stores,   ///< results of its own
+    reduces,  ///< all of what it loads, before it goes on
+  };
+  Turn turn = Turn::none;
+  int sites = 0;              ///< loads in the kernel's text
+  std::int64_t elements = 0;  ///< of the largest
+  int width = 1;              ///< elements of it that an instruction takes, at most
+  int element_bytes = 4;
 };
 
 /// A product of tensors.

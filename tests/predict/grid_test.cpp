@@ -258,6 +258,31 @@ TEST_CASE("few warps keep an SM less busy, and elements one by one take longer")
   CHECK(us(4, 8) < 0.9 * us(4, 1));
 }
 
+TEST_CASE("how often a loop's turn waits depends on what a thread loads in it") {
+  const DeviceSpec h100 = load_device("h100");
+  // Sums of columns: a program of four warps on each of few SMs, and nothing else.
+  const auto seconds = [&](std::int64_t elements, int width, int bytes, bool stores) {
+    constexpr std::int64_t kTurns = 1000;
+    constexpr std::int64_t kPrograms = 64;
+    GridWork w{.programs = kPrograms, .warps = 4, .tile_elements = elements};
+    w.rounds = {{kPrograms * kTurns, false, 1, elements, width, bytes, stores}};
+    w.reads.accesses.first = 1;
+    return grid_time(h100, w, 1).seconds;
+  };
+  // Four turns are unrolled, and wait twice or three times; then one wait; then several.
+  const double four = seconds(4 * 128, 4, 2, false);
+  const double eight = seconds(8 * 128, 8, 2, false);
+  const double sixteen = seconds(16 * 128, 8, 2, false);
+  const double many = seconds(32 * 128, 8, 2, false);
+  CHECK(four < 0.8 * eight);
+  CHECK(eight < 0.9 * sixteen);
+  CHECK(many > 2 * sixteen);
+  CHECK(seconds(16 * 128, 4, 4, false) > 1.5 * sixteen);
+  // What a turn stores keeps no sum waiting; elements one by one are loaded as they come.
+  CHECK(seconds(32 * 128, 8, 2, true) < 0.8 * many);
+  CHECK(seconds(32 * 128, 1, 2, false) == sixteen);
+}
+
 TEST_CASE("what a program reads again is its own") {
   GridTiles t = tiles_of(4, 3, 4096, 5, [](int p, int i) { return i < 2 ? p : 4; });
   const GridReads reads = grid_reads(t);
