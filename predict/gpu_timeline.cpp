@@ -55,7 +55,7 @@ class BlockBytes {
     const int last = op.array.rank - 1;
     const std::int64_t row = last >= 0 ? op.block[last] * bit_width(op.dtype) / 8 : 0;
     if (last >= 1 && row > 0) {
-      along_ = op.blocks[last];
+      along_ = std::max<std::int64_t>(op.blocks[last], 1);  // none of what is absent
       in_granule_ = std::clamp<std::int64_t>(kGranule / row, 1, along_);
       in_page_ = std::clamp<std::int64_t>(kPage / row, 1, along_);
     }
