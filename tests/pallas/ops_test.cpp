@@ -228,13 +228,13 @@ TEST_CASE("products in every form of dimension numbers", "[pallas]") {
             REQUIRE(moved.out().at(((n * 2 + i) * 5 + j) * 2 + p) == sum);
           }
   }
-  SECTION("floats by integers of any width") {
-    for (const DType ints : {DType::i8, DType::i16, DType::i32}) {
-      const Array a = array_of(DType::bf16, {4, 5}, wave);
-      const Array b = array_of(ints, {5, 3}, [](auto i) { return 100. - 31. * i; });
-      const Array c(DType::f32, {4, 3});
+  SECTION("integers of any width beside floats, and those of 8 bits") {
+    const auto check = [&](DType left, DType right, DType sum_type, auto of_right) {
+      const Array a = array_of(left, {4, 5}, wave);
+      const Array b = array_of(right, {5, 3}, of_right);
+      const Array c(sum_type, {4, 3});
       const Ran r = run_op("tpu.matmul", numbers("[1], [0], [0], [1], [0, 0, 1, 1], [], []"),
-                           {a, b, c}, DType::f32, {4, 3});
+                           {a, b, c}, sum_type, {4, 3});
       REQUIRE(r.result.ok());
       for (int i = 0; i < 4; ++i)
         for (int j = 0; j < 3; ++j) {
@@ -242,21 +242,10 @@ TEST_CASE("products in every form of dimension numbers", "[pallas]") {
           for (int k = 0; k < 5; ++k) sum += a.at(i * 5 + k) * b.at(k * 3 + j);
           REQUIRE(r.out().at(i * 3 + j) == sum);
         }
-    }
-  }
-  SECTION("8-bit integers") {
-    const Array a = array_of(DType::i8, {4, 5}, wave);
-    const Array b = array_of(DType::i8, {5, 3}, wave);
-    const Array c(DType::i32, {4, 3});
-    const Ran r = run_op("tpu.matmul", numbers("[1], [0], [0], [1], [0, 0, 1, 1], [], []"),
-                         {a, b, c}, DType::i32, {4, 3});
-    REQUIRE(r.result.ok());
-    for (int i = 0; i < 4; ++i)
-      for (int j = 0; j < 3; ++j) {
-        double sum = 0;
-        for (int k = 0; k < 5; ++k) sum += a.at(i * 5 + k) * b.at(k * 3 + j);
-        REQUIRE(r.out().at(i * 3 + j) == sum);
-      }
+    };
+    for (const DType ints : {DType::i8, DType::i16, DType::i32})
+      check(DType::bf16, ints, DType::f32, [](auto i) { return 100. - 31. * i; });
+    check(DType::i8, DType::i8, DType::i32, wave);
   }
 }
 
