@@ -5,6 +5,7 @@ changed. Where that cannot be seen (.data, .numpy(), DLPack), it is taken to be 
 """
 import contextlib
 import functools
+import sys
 import types
 import weakref
 
@@ -176,6 +177,7 @@ def _answer_for_cuda(undo, torch, gpu, capability):
     class Stream:
         cuda_stream = 0
         device_index = 0
+        stream_id = 0
 
         def __init__(self, *_, **__):
             pass
@@ -188,6 +190,7 @@ def _answer_for_cuda(undo, torch, gpu, capability):
 
         wait_event = wait_stream
 
+    Stream.device = device
     _, title, cores, shared, hbm = gpu
     properties = _Properties(name=title, multi_processor_count=cores, total_memory=hbm, warp_size=32,
                              major=capability[0], minor=capability[1], shared_memory_per_block=48 << 10,
@@ -207,6 +210,8 @@ def _answer_for_cuda(undo, torch, gpu, capability):
         "reset_peak_memory_stats": lambda device=None: None, "is_bf16_supported": lambda *_, **__: True,
         "is_current_stream_capturing": lambda: False, "mem_get_info": lambda device=None: (hbm, hbm),
         "default_generators": (Generator(device="cpu"),),
+        "get_rng_state": lambda device=None: torch.get_rng_state(), "set_rng_state": lambda state, device=None: torch.set_rng_state(state),
+        "get_rng_state_all": lambda: [torch.get_rng_state()], "set_rng_state_all": lambda states: torch.set_rng_state(states[0]),
     }
     nothing_held = ("memory_allocated", "max_memory_allocated", "memory_reserved", "max_memory_reserved")
     answers |= {name: lambda device=None: 0 for name in nothing_held}  # this machine's memory is nobody's count
@@ -219,12 +224,13 @@ def _answer_for_cuda(undo, torch, gpu, capability):
             "current_device_index": lambda: 0, "current_device_idx": lambda: 0, "set_device_index": lambda device: None,
             "set_device_idx": lambda device: None, "device_index": lambda device=None: contextlib.nullcontext(),
             "current_stream": lambda device=None: stream, "set_stream": lambda stream: None,
-            "synchronize": _triton_clock.synchronize, "empty_cache": lambda: None,
+            "synchronize": lambda device=None: _triton_clock.synchronize(), "empty_cache": lambda: None,
         }
         for name, answer in other_names.items():
             if hasattr(accelerator, name):
                 _replace(undo, accelerator, name, answer)
     _autocast_on_host(undo, torch)
+    _compile_nothing(undo, torch)
     run_backward = getattr(torch.autograd, "_engine_run_backward", None)
     if run_backward is not None:  # torch leaves a mode while it handles Tensor.backward
         def in_mode(*args, **kwargs):
@@ -233,6 +239,27 @@ def _answer_for_cuda(undo, torch, gpu, capability):
 
         _replace(undo, torch.autograd, "_engine_run_backward", in_mode)
     undo.enter_context(Cuda())
+
+
+def _compile_nothing(undo, torch):
+    """What torch.compile compiles for a GPU asks what no simulation answers: it runs as it is written. Looking for Dynamo would take
+    seconds, so that the stance waits for it."""
+    @functools.cache
+    def be_eager():
+        sys.stderr.write("tessera: what torch.compile would compile runs eagerly in this simulation\n")
+        undo.enter_context(torch.compiler.set_stance("force_eager"))
+
+    compile_ = torch.compile
+
+    @functools.wraps(compile_)
+    def compiled(*args, **kwargs):
+        be_eager()
+        return compile_(*args, **kwargs)
+
+    if hasattr(torch.compiler, "set_stance"):  # torch 2.6 and newer
+        _replace(undo, torch, "compile", compiled)
+        if "torch._dynamo" in sys.modules:
+            be_eager()
 
 
 def _autocast_on_host(undo, torch):

@@ -18,6 +18,7 @@ def simulate_triton(device="h100", checks="all", *, threads=0, profile="exact", 
     """Runs each Triton kernel launched inside on a simulated GPU, on the caller's memory; gives a TritonReport.
 
     Arguments of kernels are torch's CPU tensors, or DeviceArrays around NumPy's arrays. No GPU is needed, and no torch.
+    What jax_triton.triton_call names runs too, on JAX's CPU devices; without JAX's GPU plugin jax_triton is imported inside.
 
     device: a GPU of `tessera.devices()`, or a file like those of memory_model/devices.
     checks: "all" raises KernelError at the first thing that is wrong; "report" notes what is wrong with each launch in
@@ -96,6 +97,10 @@ def simulate_triton(device="h100", checks="all", *, threads=0, profile="exact", 
 
         testing.do_bench = _triton_clock.do_bench
         undo.callback(setattr, testing, "do_bench", do_bench)
+        if "jax" in sys.modules or importlib.util.find_spec("jax_triton") is not None:
+            from tessera import _triton_jax
+
+            undo.enter_context(_triton_jax.answering())
         yield session.report
 
 

@@ -149,3 +149,21 @@ def test_parameters_and_gradients():
         Double.apply(layer(torch.ones(4, 8))).sum().backward()
     assert len(report.calls) == 2 and np.isfinite(layer.weight.grad.numpy()).all()
     np.testing.assert_array_equal(layer.bias.grad.numpy(), np.full(8, 8))
+
+
+def test_what_is_compiled_runs_eagerly():
+    from torch.nn.attention.flex_attention import flex_attention
+
+    def causal(score, batch, head, query, key):
+        return torch.where(query >= key, score, -float("inf"))
+
+    q, k, v = torch.randn(3, 1, 2, 32, 16)
+    with tessera.simulate_triton(cuda=True) as report:
+        out = torch.compile(flex_attention)(q.cuda(), k.cuda(), v.cuda(), score_mod=causal)
+        torch.compile(launch)(q[0], k[0], torch.empty_like(q[0]))
+        state = torch.cuda.get_rng_state()
+        first = torch.rand(4, device="cuda")
+        torch.cuda.set_rng_state(state)
+        assert torch.equal(first, torch.rand(4, device="cuda"))
+    assert len(report.calls) == 1
+    torch.testing.assert_close(out, torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True))
