@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <memory>
+#include <utility>
 #include <vector>
 #include <xsimd/xsimd.hpp>
 
@@ -28,12 +29,19 @@ constexpr bool kHardwareFma = false;
 
 using Vector = xsimd::batch<float>;
 constexpr int kLanes = static_cast<int>(Vector::size);
-// Registers: 16 with AVX2 and before, 32 with AVX-512 and NEON. kRows x kPanel accumulators, kPanel
-// vectors of b and one broadcast of a must fit.
-constexpr int kVectors = 2;  // vectors in a row of a panel
-constexpr int kRows = kLanes == 16 ? 12 : 6;
-constexpr int kPanel = kVectors * kLanes;
-constexpr int kDepth = 256;  // k per packed panel: 256 x 16 x 4 bytes is half of a 32 KiB L1
+// Accumulators, a row of a panel and one element of a must fit the vector registers: 16 with AVX2
+// and before, 32 with AVX-512 and NEON.
+#if defined(__AVX512F__) || defined(__ARM_NEON)
+constexpr int kWidest = 4;  // vectors in a row of a panel: so wide, most operands are in registers
+constexpr int kAccumulators = 24;
+#else
+constexpr int kWidest = 2;
+constexpr int kAccumulators = 12;
+#endif
+constexpr int kMostRows = 12;
+template <int kVectors>
+constexpr int kRows = std::min(kMostRows, kAccumulators / kVectors);
+constexpr int kDepth = 256;  // k per packed panel
 
 /// x y + z, rounded once. xsimd 8.1 has no fma for AVX-512 and rounds twice there.
 Vector fused(const Vector& x, const Vector& y, const Vector& z) {
@@ -44,207 +52,210 @@ Vector fused(const Vector& x, const Vector& y, const Vector& z) {
 #endif
 }
 
-/// Rows of kPanel columns of b, `row` apart.
+/// f(0), ..., f(n - 1), each a constant: what they index stays in registers.
+template <int kN, class F>
+void unrolled(F&& f) {
+  [&]<int... kI>(std::integer_sequence<int, kI...>) { (f(std::integral_constant<int, kI>{}), ...); }
+  (std::make_integer_sequence<int, kN>{});
+}
+
+/// Rows of some columns of b, `row` apart.
 struct Panel {
   const float* data;
-  std::int64_t row = kPanel;
+  std::int64_t row;
 };
 
-/// `keep` (unless null): the panel is copied there on the way, rows close together. Where rows lie
-/// apart, those that follow below are often multiplied next: they are prefetched.
-template <int kR, bool kKeep = false>
-void micro_kernel(float* c, std::int64_t ldc, const float* a, std::int64_t a_row,
-                  std::int64_t a_col, Panel panel, int k, float* keep = nullptr) {
+/// kKeep: the panel is copied to `keep` on the way, rows close together. Where rows lie apart,
+/// those that follow below are often multiplied next: they are prefetched.
+template <int kR, int kVectors, bool kKeep = false>
+void micro_kernel(float* c, std::int64_t ldc, const Operand2d<float>& a, const Panel& panel, int k,
+                  float* keep = nullptr) {
   Vector acc[kR][kVectors];
-  for (int r = 0; r < kR; ++r) {
-    for (int v = 0; v < kVectors; ++v) acc[r][v] = Vector::load_unaligned(c + r * ldc + v * kLanes);
-  }
+  unrolled<kR>([&](auto r) {
+    unrolled<kVectors>(
+        [&](auto v) { acc[r][v] = Vector::load_unaligned(c + r * ldc + v * kLanes); });
+  });
   for (int p = 0; p < k; ++p) {
     Vector b[kVectors];
-    for (int v = 0; v < kVectors; ++v)
-      b[v] = Vector::load_unaligned(panel.data + p * panel.row + v * kLanes);
-    if constexpr (kKeep) {
-      for (int v = 0; v < kVectors; ++v) {
-        b[v].store_aligned(keep + p * kPanel + v * kLanes);
-        __builtin_prefetch(panel.data + (p + k) * panel.row + v * kLanes);
+    unrolled<kVectors>([&](auto v) {
+      const float* const from = panel.data + p * panel.row + v * kLanes;
+      b[v] = Vector::load_unaligned(from);
+      if constexpr (kKeep) {
+        b[v].store_aligned(keep + (p * kVectors + v) * kLanes);
+        __builtin_prefetch(from + k * panel.row);
       }
-    }
-    for (int r = 0; r < kR; ++r) {
-      const Vector x(a[r * a_row + p * a_col]);
-      for (int v = 0; v < kVectors; ++v) acc[r][v] = fused(x, b[v], acc[r][v]);
-    }
+    });
+    unrolled<kR>([&](auto r) {
+      const Vector x(a.data[r * a.row + p * a.col]);
+      unrolled<kVectors>([&](auto v) { acc[r][v] = fused(x, b[v], acc[r][v]); });
+    });
   }
-  for (int r = 0; r < kR; ++r) {
-    for (int v = 0; v < kVectors; ++v) acc[r][v].store_unaligned(c + r * ldc + v * kLanes);
-  }
+  unrolled<kR>([&](auto r) {
+    unrolled<kVectors>([&](auto v) { acc[r][v].store_unaligned(c + r * ldc + v * kLanes); });
+  });
 }
 
 /// Without a hardware fma the chain is the same, element by element.
-void plain_kernel(float* c, std::int64_t ldc, const float* a, std::int64_t a_row,
-                  std::int64_t a_col, Panel panel, int rows, int k) {
+void plain_kernel(float* c, std::int64_t ldc, Operand2d<float> a, Panel panel, int rows, int cols,
+                  int k) {
   for (int r = 0; r < rows; ++r) {
-    for (int j = 0; j < kPanel; ++j) {
+    for (int j = 0; j < cols; ++j) {
       float sum = c[r * ldc + j];
       for (int p = 0; p < k; ++p)
-        sum = std::fma(a[r * a_row + p * a_col], panel.data[p * panel.row + j], sum);
+        sum = std::fma(a.data[r * a.row + p * a.col], panel.data[p * panel.row + j], sum);
       c[r * ldc + j] = sum;
     }
   }
 }
 
-void run_rows(float* c, std::int64_t ldc, const float* a, std::int64_t a_row, std::int64_t a_col,
-              Panel panel, int rows, int k) {
-  if constexpr (!kHardwareFma) {
-    plain_kernel(c, ldc, a, a_row, a_col, panel, rows, k);
-    return;
+/// Of `rows` up to kR.
+template <int kVectors, int kR = kRows<kVectors>>
+void run_rows(float* c, std::int64_t ldc, const Operand2d<float>& a, const Panel& panel, int rows,
+              int k) {
+  if constexpr (kR > 1) {
+    if (rows < kR) return run_rows<kVectors, kR - 1>(c, ldc, a, panel, rows, k);
   }
-  switch (rows) {
-    case 1:
-      return micro_kernel<1>(c, ldc, a, a_row, a_col, panel, k);
-    case 2:
-      return micro_kernel<2>(c, ldc, a, a_row, a_col, panel, k);
-    case 3:
-      return micro_kernel<3>(c, ldc, a, a_row, a_col, panel, k);
-    case 4:
-      return micro_kernel<4>(c, ldc, a, a_row, a_col, panel, k);
-    case 5:
-      return micro_kernel<5>(c, ldc, a, a_row, a_col, panel, k);
-    default:
-      break;
-  }
-  if (rows == kRows) {
-    micro_kernel<kRows>(c, ldc, a, a_row, a_col, panel, k);
-  } else if (rows >= 8) {  // what 128 rows leave
-    micro_kernel<8>(c, ldc, a, a_row, a_col, panel, k);
-    if (rows > 8) run_rows(c + 8 * ldc, ldc, a + 8 * a_row, a_row, a_col, panel, rows - 8, k);
-  } else {
-    micro_kernel<6>(c, ldc, a, a_row, a_col, panel, k);
-    if (rows > 6) run_rows(c + 6 * ldc, ldc, a + 6 * a_row, a_row, a_col, panel, rows - 6, k);
-  }
+  micro_kernel<kR, kVectors>(c, ldc, a, panel, k);
 }
 
-/// b's columns [j0, j0 + cols) of rows [k0, k0 + depth) as panels of kPanel columns, the last one
-/// padded with zeros (its surplus columns are computed and dropped).
-template <class T>
-void pack_right(float* panels, Operand2d<T> b, int k0, int depth, int j0, int cols) {
-  const int whole = cols / kPanel;
-  const int rest = cols % kPanel;
-  const std::int64_t panel = std::int64_t{depth} * kPanel;
-  if (rest > 0)
-    std::memset(panels + whole * panel, 0, sizeof(float) * static_cast<std::size_t>(panel));
-  if (b.col == 1) {
-    for (int p = 0; p < depth; ++p) {
-      const T* from = b.data + (k0 + p) * b.row + j0;
-      float* to = panels + p * kPanel;
-      for (int w = 0; w < whole; ++w, from += kPanel, to += panel) {
-        for (int j = 0; j < kPanel; ++j) to[j] = convert<float>(from[j]);
-      }
-      for (int j = 0; j < rest; ++j) to[j] = convert<float>(from[j]);
-    }
-    return;
-  }
+/// Calls f(j, constant of vectors) for panels of `cols` columns: as wide as there are columns for,
+/// the last one wider if it must.
+template <class F>
+void each_panel(int cols, F&& f) {
   int j = 0;
-  if (b.row == 1) {
-    for (; j + kSquare <= cols; j += kSquare) {
-      const T* from = b.data + (j0 + j) * b.col + k0;
-      float* to = panels + j / kPanel * panel + j % kPanel;
-      int p = 0;
-      for (; p + kSquare <= depth; p += kSquare)
-        transpose_square(to + p * kPanel, kPanel, from + p, b.col);
-      for (; p < depth; ++p) {
-        for (int l = 0; l < kSquare; ++l) to[p * kPanel + l] = convert<float>(from[p + l * b.col]);
+  const auto of = [&](auto vectors) {
+    for (; j + vectors * kLanes <= cols; j += vectors * kLanes) f(j, vectors);
+  };
+  if constexpr (kWidest > 2) of(std::integral_constant<int, 4>{});
+  of(std::integral_constant<int, 2>{});
+  constexpr std::integral_constant<int, 1> kOne{};
+  of(kOne);
+  if (j < cols) f(j, kOne);
+}
+
+Operand2d<float> rows_from(Operand2d<float> a, int i) { return {a.data + i * a.row, a.row, a.col}; }
+
+/// c's rows by one panel of b. `keep` (unless null): the first rows leave the panel there, for the
+/// others.
+template <int kVectors>
+void run_panel(float* c, std::int64_t ldc, const Operand2d<float>& a, Panel panel, int m, int depth,
+               float* keep) {
+  constexpr int kWidth = kVectors * kLanes;
+  if constexpr (!kHardwareFma) return plain_kernel(c, ldc, a, panel, m, kWidth, depth);
+  int i = 0;
+  if (keep != nullptr) {
+    micro_kernel<kRows<kVectors>, kVectors, true>(c, ldc, a, panel, depth, keep);
+    panel = {keep, kWidth};
+    i = kRows<kVectors>;
+  }
+  // Blocks of few rows keep few FMAs in flight: all have about as many.
+  for (int blocks = (m - i + kRows<kVectors> - 1) / kRows<kVectors>; blocks > 0; --blocks) {
+    const int rows = (m - i) / blocks;
+    run_rows<kVectors>(c + i * ldc, ldc, rows_from(a, i), panel, rows, depth);
+    i += rows;
+  }
+}
+
+/// The same by a panel of which `cols` columns are wanted.
+template <int kVectors>
+void run_edge(float* c, std::int64_t ldc, const Operand2d<float>& a, Panel panel, int m, int cols,
+              int depth) {
+  constexpr int kWidth = kVectors * kLanes;
+  alignas(64) float edge[kMostRows * kWidth] = {};
+  const std::size_t bytes = sizeof(float) * static_cast<std::size_t>(cols);
+  for (int i = 0; i < m; i += kMostRows) {
+    const int rows = std::min(kMostRows, m - i);
+    float* const to = c + i * ldc;
+    for (int r = 0; r < rows; ++r) std::memcpy(edge + r * kWidth, to + r * ldc, bytes);
+    run_panel<kVectors>(edge, kWidth, rows_from(a, i), panel, rows, depth, nullptr);
+    for (int r = 0; r < rows; ++r) std::memcpy(to + r * ldc, edge + r * kWidth, bytes);
+  }
+}
+
+/// b's columns [j0, j0 + cols) of rows [k0, k0 + depth) as panels, one after the other, the last
+/// one padded with zeros (its surplus columns are computed and dropped).
+void pack_right(float* panels, Operand2d<float> b, int depth, int cols) {
+  if (const int rest = cols % kLanes; rest != 0) {
+    std::memset(panels + std::int64_t{cols - rest} * depth, 0,
+                sizeof(float) * kLanes * static_cast<std::size_t>(depth));
+  }
+  each_panel(cols, [&](int first, auto vectors) {
+    constexpr int kWidth = vectors * kLanes;
+    const int wanted = std::min(kWidth, cols - first);
+    const float* const from = b.data + first * b.col;
+    float* const to = panels + std::int64_t{first} * depth;
+    int j = 0;
+    if (b.col == 1) {
+      const auto bytes = sizeof(float) * static_cast<std::size_t>(wanted);
+      for (int p = 0; p < depth; ++p) std::memcpy(to + p * kWidth, from + p * b.row, bytes);
+      return;
+    }
+    if (b.row == 1) {
+      for (; j + kSquare <= wanted; j += kSquare) {
+        int p = 0;
+        for (; p + kSquare <= depth; p += kSquare)
+          transpose_square(to + p * kWidth + j, kWidth, from + j * b.col + p, b.col);
+        for (; p < depth; ++p) {
+          for (int l = j; l < j + kSquare; ++l) to[p * kWidth + l] = from[p + l * b.col];
+        }
       }
     }
-  }
-  for (; j < cols; ++j) {
-    const T* from = b.data + (j0 + j) * b.col + k0 * b.row;
-    float* to = panels + j / kPanel * panel + j % kPanel;
-    for (int p = 0; p < depth; ++p) to[p * kPanel] = convert<float>(from[p * b.row]);
-  }
+    for (; j < wanted; ++j) {
+      for (int p = 0; p < depth; ++p) to[p * kWidth + j] = from[p * b.row + j * b.col];
+    }
+  });
 }
 
-/// a's columns [k0, k0 + depth), as floats and with rows close together: a view, or a copy in
-/// `buffer`.
+using Floats = std::vector<float, CacheAligned<float>>;
+
+/// rows x cols of m as floats that lie close together in one of the two directions: a view, or a
+/// copy in `buffer`.
 template <class T>
-Operand2d<float> pack_left(std::vector<float, CacheAligned<float>>& buffer, Operand2d<T> a, int k0,
-                           int m, int depth) {
-  constexpr std::int64_t kNear = 512;  // farther apart, the rows of a block share too few pages
+Operand2d<float> as_floats(Floats& buffer, Operand2d<T> m, int rows, int cols) {
   if constexpr (std::is_same_v<T, float>) {
-    if (a.row <= kNear && a.col <= kNear) return {a.data + k0 * a.col, a.row, a.col};
+    constexpr std::int64_t kNear = 512;  // farther apart, the rows of a block share too few pages
+    if (m.row <= kNear && m.col <= kNear) return m;
   }
-  buffer.resize(static_cast<std::size_t>(m) * static_cast<std::size_t>(depth));
+  const bool down = m.row == 1 && m.col != 1;
+  const int lines = down ? cols : rows;
+  const int length = down ? rows : cols;
+  const std::int64_t line = down ? m.col : m.row;
+  const std::int64_t step = down ? m.row : m.col;
+  buffer.resize(static_cast<std::size_t>(rows) * static_cast<std::size_t>(cols));
   float* to = buffer.data();
-  if (a.row == 1 && a.col != 1) {
-    for (int p = 0; p < depth; ++p, to += m) {
-      const T* from = a.data + (k0 + p) * a.col;
-      for (int i = 0; i < m; ++i) to[i] = convert<float>(from[i]);
-    }
-    return {buffer.data(), 1, m};
-  }
-  for (int i = 0; i < m; ++i, to += depth) {
-    const T* from = a.data + i * a.row + k0 * a.col;
-    if (a.col == 1) {
-      for (int p = 0; p < depth; ++p) to[p] = convert<float>(from[p]);
+  for (int i = 0; i < lines; ++i, to += length) {
+    const T* const from = m.data + i * line;
+    if (step == 1) {
+      for (int j = 0; j < length; ++j) to[j] = convert<float>(from[j]);
     } else {
-      for (int p = 0; p < depth; ++p) to[p] = convert<float>(from[p * a.col]);
+      for (int j = 0; j < length; ++j) to[j] = convert<float>(from[j * step]);
     }
   }
-  return {buffer.data(), depth, 1};
+  return {buffer.data(), down ? 1 : length, down ? length : 1};
 }
 
-/// c's rows by `width` columns of b, whole panels, where they lie. The first rows leave the panels
-/// in `keep`, rows close together, for the others.
-void run_where_it_lies(float* c, std::int64_t ldc, Operand2d<float> a, Panel b, int m, int width,
-                       int depth, float* keep) {
-  const bool keeps = kHardwareFma && m > kRows && b.row > kPanel;
-  const auto block = [&](int i0, int j) {
-    float* const to = c + i0 * ldc + j;
-    const float* const left = a.data + i0 * a.row;
-    const Panel lies{b.data + j, b.row};
-    float* const kept = keep + std::int64_t{j} * depth;
-    if constexpr (kHardwareFma) {
-      if (keeps && i0 == 0)
-        return micro_kernel<kRows, true>(to, ldc, left, a.row, a.col, lies, depth, kept);
-    }
-    run_rows(to, ldc, left, a.row, a.col, keeps ? Panel{kept} : lies, std::min(kRows, m - i0),
-             depth);
-  };
-  // A few rows of a, or one panel, stay in the L1: what is read again and again.
-  constexpr int kNear = 4096;
-  if (depth * width <= kNear) {
-    for (int i0 = 0; i0 < m; i0 += kRows) {
-      for (int j = 0; j < width; j += kPanel) block(i0, j);
-    }
-  } else {
-    for (int j = 0; j < width; j += kPanel) {
-      for (int i0 = 0; i0 < m; i0 += kRows) block(i0, j);
-    }
-  }
-}
-
-/// c's rows by one panel of b; `cols` of its kPanel columns are wanted.
-void run_panel(float* c, std::int64_t ldc, Operand2d<float> a, Panel panel, int m, int cols,
-               int depth) {
-  alignas(64) float edge[kRows * kPanel];
-  for (int i0 = 0; i0 < m; i0 += kRows) {
-    const int rows = std::min(kRows, m - i0);
-    const float* left = a.data + i0 * a.row;
-    float* to = c + i0 * ldc;
-    if (cols == kPanel) {
-      run_rows(to, ldc, left, a.row, a.col, panel, rows, depth);
-      continue;
-    }
-    const std::size_t bytes = sizeof(float) * static_cast<std::size_t>(cols);
-    std::memset(edge, 0, sizeof(edge));
-    for (int r = 0; r < rows; ++r) std::memcpy(edge + r * kPanel, to + r * ldc, bytes);
-    run_rows(edge, kPanel, left, a.row, a.col, panel, rows, depth);
-    for (int r = 0; r < rows; ++r) std::memcpy(to + r * ldc, edge + r * kPanel, bytes);
-  }
+/// c += a b, of `depth` and `cols` that the panels have room for.
+void multiply_block(Floats& panels, float* c, std::int64_t ldc, const Operand2d<float>& a,
+                    const Operand2d<float>& b, int m, int cols, int depth) {
+  const bool lies = b.col == 1 && cols % kLanes == 0;
+  if (!lies) pack_right(panels.data(), b, depth, cols);
+  each_panel(cols, [&](int j, auto vectors) {
+    constexpr int kWidth = vectors * kLanes;
+    float* const packed = panels.data() + std::int64_t{j} * depth;
+    if (cols - j < kWidth)
+      run_edge<vectors>(c + j, ldc, a, {packed, kWidth}, m, cols - j, depth);
+    else if (!lies)
+      run_panel<vectors>(c + j, ldc, a, {packed, kWidth}, m, depth, nullptr);
+    else
+      run_panel<vectors>(c + j, ldc, a, {b.data + j, b.row}, m, depth,
+                         m > kRows<vectors> && b.row != kWidth ? packed : nullptr);
+  });
 }
 
 struct Scratch {
-  std::vector<float, CacheAligned<float>> panels;
-  std::vector<float, CacheAligned<float>> left;
+  Floats panels;
+  Floats left;
+  Floats right;
 };
 
 Scratch& scratch() {
@@ -262,24 +273,17 @@ void chain_accumulate(float* c, std::int64_t ldc, Operand2d<T> a, Operand2d<T> b
   s.panels.resize(static_cast<std::size_t>(kDepth * kColumns));
   for (int k0 = 0; k0 < k; k0 += kDepth) {
     const int depth = std::min(kDepth, k - k0);
-    const Operand2d<float> left = pack_left(s.left, a, k0, m, depth);
-    for (int jc = 0; jc < n; jc += kColumns) {
-      const int width = std::min(kColumns, n - jc);
+    const Operand2d<float> left =
+        as_floats(s.left, Operand2d<T>{a.data + k0 * a.col, a.row, a.col}, m, depth);
+    for (int j = 0; j < n; j += kColumns) {
+      const int cols = std::min(kColumns, n - j);
       begin_part();
-      if constexpr (std::is_same_v<T, float>) {
-        // Of few rows, a pass that packs takes longer than what it saves.
-        constexpr int kFewRows = 96;
-        if (b.col == 1 && m <= kFewRows && width % kPanel == 0) {
-          run_where_it_lies(c + jc, ldc, left, {b.data + k0 * b.row + jc, b.row}, m, width, depth,
-                            s.panels.data());
-          continue;
-        }
-      }
-      pack_right(s.panels.data(), b, k0, depth, jc, width);
-      for (int j = 0; j < width; j += kPanel) {
-        run_panel(c + jc + j, ldc, left, {s.panels.data() + std::int64_t{j} * depth}, m,
-                  std::min(kPanel, width - j), depth);
-      }
+      const Operand2d<T> of_b{b.data + k0 * b.row + j * b.col, b.row, b.col};
+      if constexpr (std::is_same_v<T, float>)
+        multiply_block(s.panels, c + j, ldc, left, of_b, m, cols, depth);
+      else
+        multiply_block(s.panels, c + j, ldc, left, as_floats(s.right, of_b, depth, cols), m, cols,
+                       depth);
     }
   }
 }
