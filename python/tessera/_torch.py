@@ -158,10 +158,15 @@ def _answer_for_cuda(undo, torch, gpu, capability):
                 return 0
             if func in (torch.histc, torch.Tensor.histc) and not args[0].is_floating_point():  # torch has it on GPUs alone
                 return func(args[0].double(), *args[1:], **(kwargs or {})).to(args[0].dtype)
+            if isinstance(func, operators):
+                own_operators.reach(func)
             result = func(*map(on_host, args), **{k: on_host(v) for k, v in (kwargs or {}).items() if k != "pin_memory"})
             if (func is device_of or func == device_of) and result.type == "cpu":
                 return device
             return result
+
+    operators = torch._ops.OpOverload, torch._ops.OpOverloadPacket
+    own_operators = _Operators(torch, undo, Cuda)
 
     class Generator(torch.Generator):
         """A GPU's: libraries take (seed, offset) of it for random numbers of their kernels."""
@@ -241,12 +246,49 @@ def _answer_for_cuda(undo, torch, gpu, capability):
     undo.enter_context(Cuda())
 
 
+class _Operators:
+    """Libraries' own: what they register for "cuda" alone serves tensors of this machine's memory, too."""
+
+    def __init__(self, torch, undo, mode):
+        self._torch = torch
+        self._undo = undo
+        self._mode = mode
+        self._reached = set()
+
+    def reach(self, operator):
+        if operator in self._reached:
+            return
+        self._reached.add(operator)
+        if isinstance(operator, self._torch._ops.OpOverloadPacket):
+            for name in operator.overloads():
+                self.reach(getattr(operator, name))
+            return
+        has_kernel = self._torch._C._dispatch_has_kernel_for_dispatch_key
+        name = operator.name()
+        if operator.namespace in ("aten", "prim", "prims") or has_kernel(name, "CPU") or not has_kernel(name, "CUDA"):
+            return
+        cuda = self._torch._C.DispatchKeySet(self._torch._C.DispatchKey.CUDA)
+
+        def kernel(*args, **kwargs):
+            with self._mode():  # torch has left it for this call
+                return operator.redispatch(cuda, *args, **kwargs)
+
+        library = self._torch.library.Library(operator.namespace, "IMPL")
+        self._undo.callback(library._destroy)
+        library.impl(operator, kernel, "CPU")
+
+
+@functools.cache
+def _say_what_is_eager():
+    sys.stderr.write("tessera: what torch.compile would compile for \"cuda\" runs eagerly in simulations\n")
+
+
 def _compile_nothing(undo, torch):
     """What torch.compile compiles for a GPU asks what no simulation answers: it runs as it is written. Looking for Dynamo would take
     seconds, so that the stance waits for it."""
     @functools.cache
     def be_eager():
-        sys.stderr.write("tessera: what torch.compile would compile runs eagerly in this simulation\n")
+        _say_what_is_eager()
         undo.enter_context(torch.compiler.set_stance("force_eager"))
 
     compile_ = torch.compile

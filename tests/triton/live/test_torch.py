@@ -167,3 +167,24 @@ def test_what_is_compiled_runs_eagerly():
         assert torch.equal(first, torch.rand(4, device="cuda"))
     assert len(report.calls) == 1
     torch.testing.assert_close(out, torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True))
+
+
+def test_operators_of_libraries():
+    """Registered for "cuda" alone: what they compute, and their gradients, is there in a simulation, and nowhere else."""
+    @torch.library.custom_op("tessera_test::twice", mutates_args=(), device_types="cuda")
+    def twice(x: torch.Tensor) -> torch.Tensor:
+        assert x.is_cuda
+        return launch(x, x, torch.empty_like(x, device="cuda"))
+
+    twice.register_autograd(lambda ctx, grad: 2 * grad)
+    library = torch.library.Library("tessera_test", "FRAGMENT")
+    library.define("thrice(Tensor x) -> Tensor")
+    library.impl("thrice", lambda x: launch(x, twice(x), torch.empty_like(x)), "CUDA")
+    for _ in range(2):
+        with tessera.simulate_triton(cuda=True) as report:
+            x = torch.ones(8, device="cuda", requires_grad=True)
+            twice(x).sum().backward()
+            assert x.grad.eq(2).all() and torch.ops.tessera_test.thrice(torch.ones(4)).eq(3).all()
+        assert len(report.calls) == 3
+    with pytest.raises(NotImplementedError, match="twice"):
+        twice(torch.ones(3))
