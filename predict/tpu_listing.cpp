@@ -107,6 +107,7 @@ class Comments {
       const std::size_t end = end_of_comment(line, open);
       note(line.substr(open, end - open));
       name_way(line.substr(open, end - open));
+      name_parts(line.substr(open, end - open));
       if (line.substr(open, end - open) == "/* core id */") text_ += kCoreId;
       line.remove_prefix(end);
     }
@@ -135,6 +136,17 @@ class Comments {
         text_.find(";;", at) != std::string::npos)
       return;
     text_.replace(at, kGeneral.size(), in ? "dma.hbm_to_vmem" : "dma.vmem_to_hbm");
+  }
+
+  /// What of a quotient is asked for is in a comment: "sdivrem.u32 %s1, %s2 /* kDiv */".
+  void name_parts(std::string_view comment) {
+    constexpr std::string_view kDivides = "sdivrem.u32";
+    const std::size_t at = text_.rfind(kDivides);
+    if (at == std::string::npos || text_.find(";;", at) != std::string::npos) return;
+    for (const std::string_view parts : {"kDiv", "kRem", "kDivAndRem"}) {
+      if (comment == "/* " + std::string(parts) + " */")
+        text_.replace(at, kDivides.size(), std::string(kDivides) + "." + std::string(parts));
+    }
   }
 
   std::string text_;
@@ -314,8 +326,11 @@ void require_known_version(std::string_view libtpu) {
 }
 
 void check_listed_figures(const DeviceSpec& device) {
-  static const std::map<std::string, std::string> units = {
-      {"clock", "Hz"}, {"branch_delay", "bundle"}, {"hbm_unit", "B"}, {"copy_unit", "B"}};
+  static const std::map<std::string, std::string> units = {{"clock", "Hz"},
+                                                           {"branch_delay", "bundle"},
+                                                           {"folds_empty_bundles", "1"},
+                                                           {"hbm_unit", "B"},
+                                                           {"copy_unit", "B"}};
   for (const auto& [name, figure] : device.model) {
     const auto unit = units.find(name);
     const std::string what = device.name + ": figure 'model_" + name + "' ";
@@ -334,6 +349,8 @@ ListedChip listed_chip(const DeviceSpec& device) {
     return static_cast<int>(it->second.value);
   };
   return {.delay_slots = figure("branch_delay"),
+          .folds_empty =
+              device.model.contains("folds_empty_bundles") && figure("folds_empty_bundles") != 0,
           .hbm_unit_bytes = std::max(1, figure("hbm_unit")),
           .copy_unit_bytes = std::max(1, figure("copy_unit"))};
 }

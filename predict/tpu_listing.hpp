@@ -90,7 +90,9 @@ void require_known_version(std::string_view libtpu);
 
 /// What differs between the listings of generations: figures of the device.
 struct ListedChip {
-  int delay_slots = 0;      ///< bundles that still run after a branch
+  int delay_slots = 0;  ///< bundles that still run after a branch
+  /// Empty bundles in a row are listed as one.
+  bool folds_empty = false;
   int hbm_unit_bytes = 0;   ///< of an address
   int copy_unit_bytes = 0;  ///< of addresses and sizes in a copy
 };

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <bit>
 #include <charconv>
+#include <deque>
 #include <map>
+#include <utility>
 
 namespace tessera::predict {
 
@@ -48,6 +50,8 @@ enum class Kind : std::uint8_t {
   binary,    ///< result = f(a, b)
   copy,      ///< result = a
   negate,    ///< result = not a
+  divide,    ///< a / b, rest, or both are handed over
+  take,      ///< result = the first that was handed over and not taken
   select,    ///< result = a ? b : c
   phi,       ///< what the register holds that its operands and its result share
   lea,       ///< result = a + b
@@ -111,6 +115,10 @@ const std::map<std::string, Rule, std::less<>>& rules() {
       {"int_to_ptr.smem", {Kind::copy}},
       {"int_to_ptr.sflag", {Kind::copy}},
       {"pneg", {Kind::negate}},
+      {"sdivrem.u32.kDiv", {Kind::divide}},
+      {"sdivrem.u32.kRem", {Kind::divide}},
+      {"sdivrem.u32.kDivAndRem", {Kind::divide}},
+      {"spop.drf", {Kind::take}},
       {"scalar_select", {Kind::select}},
       {"sphi", {Kind::phi}},
       {"pphi", {Kind::phi}},
@@ -153,6 +161,7 @@ struct Decoded {
   bool has_unless = false;
   std::vector<Operand> operands;
   int target = -1;  ///< bundle
+  int leaves = -1;  ///< of a branch: the last bundle that still runs
 };
 
 class Player {
@@ -161,7 +170,7 @@ class Player {
          double clock_hz, const PlayOptions& options)
       : listing_(listing),
         options_(options),
-        delay_slots_(listed_chip(device).delay_slots),
+        chip_(listed_chip(device)),
         memories_(listing, values, device, clock_hz, options.most_copies) {
     for (std::size_t i = 0; i < listing.operands.size(); ++i)
       set(value_of(listing.operands[i].name), memories_.operand(i));
@@ -175,25 +184,20 @@ class Player {
     p.executed.assign(code_.size(), 0);
     p.waited.assign(code_.size(), 0.);
     int at = 0;
-    int target = -1;
-    int delay = 0;
+    const Decoded* taken = nullptr;
     std::int64_t ran = 0;
     while (at < end) {
       if (++ran > options_.most_bundles)
         throw ListingError(fmt::format("more than {} bundles run", options_.most_bundles));
       begin_run(at);
       const double waited_before = p.waiting;
-      const int taken = bundle(at, target >= 0);
+      const Decoded* const branch = bundle(at, taken != nullptr);
       ++p.executed[static_cast<std::size_t>(at)];
       p.waited[static_cast<std::size_t>(at)] += p.waiting - waited_before;
       now_ += 1;
-      if (taken >= 0) {
-        target = taken;
-        delay = delay_slots_ + 1;
-      }
-      if (target >= 0 && --delay == 0) {
-        at = target;
-        target = -1;
+      if (branch != nullptr) taken = branch;
+      if (taken != nullptr && at >= taken->leaves) {
+        at = std::exchange(taken, nullptr)->target;
       } else {
         ++at;
       }
@@ -296,7 +300,10 @@ class Player {
         if (d.has_unless) d.unless = operand_of(slot.unless);
         for (const std::string& text : slot.operands) d.operands.push_back(operand_of(text));
         require_operands(d, static_cast<int>(b));
-        if (d.act == Kind::branch) d.target = begin_of(slot.target, static_cast<int>(b));
+        if (d.act == Kind::branch) {
+          d.target = begin_of(slot.target, static_cast<int>(b));
+          d.leaves = end_of_delay(slot, b);
+        }
         bundle.push_back(std::move(d));
       }
     }
@@ -306,6 +313,7 @@ class Player {
     std::size_t least = 0;
     switch (d.act) {
       case Kind::binary:
+      case Kind::divide:
       case Kind::phi:
       case Kind::store:
       case Kind::wait:
@@ -350,6 +358,26 @@ class Player {
     return listing_.fallthrough_exit;
   }
 
+  /// The last bundle that runs behind a branch in bundle `b`. Where empty bundles are folded, the
+  /// last of those fills the delay up, but that what only acts if the branch does not is in it too.
+  int end_of_delay(const Slot& branch, std::size_t b) const {
+    const std::size_t all = b + static_cast<std::size_t>(chip_.delay_slots);
+    if (!chip_.folds_empty) return static_cast<int>(all);
+    std::size_t last = 0;
+    bool folded = false;
+    for (std::size_t i = b + 1; i <= all && i < listing_.bundles.size(); ++i) {
+      const ListedBundle& bundle = listing_.bundles[i];
+      const bool empty = bundle.slots.empty() && !bundle.vector;
+      const bool else_alone = std::ranges::any_of(bundle.slots, [&](const Slot& s) {
+        return !s.guard.empty() && s.guard == branch.guard &&
+               s.guard_negated != branch.guard_negated;
+      });
+      folded = folded || empty;
+      if (empty || else_alone) last = i;
+    }
+    return static_cast<int>(folded ? last : all);
+  }
+
   /// A block begins where a branch leads, behind one, and where a copy is awaited.
   void find_blocks() {
     std::vector<bool> begins(code_.size() + 1, false);
@@ -359,7 +387,7 @@ class Player {
         if (d.act == Kind::wait) begins[b] = true;
         if (d.act != Kind::branch) continue;
         begins[static_cast<std::size_t>(d.target)] = true;
-        begins[std::min(b + static_cast<std::size_t>(delay_slots_) + 1, code_.size())] = true;
+        begins[std::min(static_cast<std::size_t>(d.leaves) + 1, code_.size())] = true;
       }
     }
     block_of_.resize(code_.size());
@@ -440,20 +468,19 @@ class Player {
     return (*w != 0) != d.guard_negated;
   }
 
-  /// Runs a bundle; gives where to branch, or -1. In the delay of a taken one a branch does
-  /// nothing, nor does what takes flags back: behind a loop of a v7x these stand so close to its
-  /// end that they would take them from copies that have begun.
-  int bundle(int at, bool in_delay) {
+  /// Runs a bundle; gives the branch that is taken, or null. In the delay of a taken one another
+  /// does nothing.
+  const Decoded* bundle(int at, bool in_delay) {
     const std::vector<Decoded>& slots = code_[static_cast<std::size_t>(at)];
     phis_.clear();
     for (const Decoded& d : slots)
       if (d.act == Kind::phi) phis_.emplace_back(d.result, held(d.result));
     for (const auto& [result, word] : phis_) set(result, word);
     stores_.clear();
-    int target = -1;
+    const Decoded* branch = nullptr;
     for (const Decoded& d : slots) {
       if (d.act == Kind::phi || d.act == Kind::nothing) continue;
-      if (in_delay && (d.act == Kind::branch || d.act == Kind::flag_set)) continue;
+      if (in_delay && d.act == Kind::branch) continue;
       const std::optional<bool> yes = acts(d);
       if (!yes && d.result < 0 && d.act != Kind::halt && d.act != Kind::store)
         fail(at, "whether " + d.slot->op +
@@ -462,18 +489,28 @@ class Player {
         if (d.has_unless) set(d.result, value(d.unless));
         continue;
       }
-      const int to = slot(d, at, yes.has_value());
-      if (to >= 0) target = to;
+      slot(d, at, yes.has_value());
+      if (d.act == Kind::branch) branch = &d;
     }
     for (const auto& [address, word] : stores_) memories_.store(address, word);
-    return target;
+    return branch;
   }
 
-  int slot(const Decoded& d, int at, bool surely) {
+  void slot(const Decoded& d, int at, bool surely) {
     switch (d.act) {
       case Kind::phi:
       case Kind::nothing:
+      case Kind::branch:
         break;
+      case Kind::divide:
+        divide(d);
+        break;
+      case Kind::take: {
+        if (handed_.empty()) fail(at, d.slot->op + " of what nothing handed over");
+        result(d, handed_.front(), surely);
+        handed_.pop_front();
+        break;
+      }
       case Kind::binary: {
         const Word a = value(d.operands[0]);
         const Word b = value(d.operands[1]);
@@ -513,8 +550,6 @@ class Player {
         stores_.emplace_back(*address, surely ? value(d.operands[1]) : Word());
         break;
       }
-      case Kind::branch:
-        return d.target;
       case Kind::halt:
         if (surely) fail(at, "the schedule halts: a check of its own fails");
         break;
@@ -546,7 +581,15 @@ class Player {
         result(d, {}, surely);
         break;
     }
-    return -1;
+  }
+
+  /// Of both the quotient comes first.
+  void divide(const Decoded& d) {
+    const Word a = value(d.operands[0]);
+    const Word b = value(d.operands[1]);
+    const bool known = a && b && *b != 0;
+    if (!d.slot->op.ends_with(".kRem")) handed_.push_back(known ? Word(*a / *b) : Word());
+    if (!d.slot->op.ends_with(".kDiv")) handed_.push_back(known ? Word(*a % *b) : Word());
   }
 
   void result(const Decoded& d, Word word, bool surely) {
@@ -571,7 +614,7 @@ class Player {
 
   const Listing& listing_;
   const PlayOptions& options_;
-  int delay_slots_;
+  ListedChip chip_;
   std::map<std::string, int, std::less<>> names_{{"?", kUnknown}};
   std::vector<Word> values_{Word()};
   std::map<std::string, int, std::less<>> register_names_;
@@ -583,6 +626,7 @@ class Player {
   int left_by_ = -1;  ///< the region behind all others; -1: none yet
   std::vector<std::pair<int, Word>> phis_;
   std::vector<std::pair<u32, Word>> stores_;
+  std::deque<Word> handed_;  ///< by quotients, until they are taken
   Played played_;
   double now_ = 0;
   BlockRun run_;

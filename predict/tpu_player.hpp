@@ -5,7 +5,8 @@
 // from the call's operands (dynamic extents, prefetched arrays), so trip counts are exact. What
 // depends on data of vectors is not known, and a schedule whose control needs it is refused, with
 // the slot; so is one with a slot that is not known, by name. Left out: stalls other than for sync
-// flags (the compiler places bundles so that there are none), other cores and devices.
+// flags (the compiler places bundles so that there are none), other cores and devices. Where empty
+// bundles in a row are listed as one (ListedChip::folds_empty), that one takes a cycle.
 #pragma once
 
 #include <functional>

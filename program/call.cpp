@@ -4,6 +4,7 @@
 #include <deque>
 #include <string_view>
 
+#include "memory_model/file.hpp"
 #include "memory_model/moved_bytes.hpp"
 #include "program/program_kernel.hpp"
 #include "program/unit_costs.hpp"
@@ -404,7 +405,11 @@ std::vector<CoreUse> model_core(const Program& p, const std::vector<std::int64_t
     return {};
   CountedCode c = counted(p, p.main, *costs);
   CoreModel& core = plan.core;
-  core.name = "units of a " + costs->chip + " core, fitted to schedules of " + costs->compiler;
+  core.name =
+      "units of a " + costs->chip + " core, " +
+      (costs->tried.empty() ? "fitted to schedules of " + costs->compiler
+                            : "by the costs of TESSERA_UNIT_COSTS=" + printable(costs->tried) +
+                                  ", not by tessera's own");
   core.clock_hz = clock->second.value;
   core.capacity = costs->capacity;
   std::int64_t steps = 1;

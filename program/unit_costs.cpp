@@ -263,6 +263,7 @@ const UnitCosts* unit_costs(const std::string& chip) {
     if (const char* const tried = std::getenv("TESSERA_UNIT_COSTS")) {
       constexpr std::int64_t kMostBytes = std::int64_t{1} << 20;
       UnitCosts c = read(read_file(tried, kMostBytes));
+      c.tried = tried;
       const std::string name = c.chip;
       read_ones.emplace(name, std::move(c));
     }

@@ -21,7 +21,8 @@
 // all registers of its vectors before the next one, nearly: s is how many registers operations make
 // there while 64 others hold what is still read.
 //
-// TESSERA_UNIT_COSTS=FILE tries a table in place of its chip's, without a build.
+// TESSERA_UNIT_COSTS=FILE tries a table in place of its chip's, without a build; predictions say
+// so.
 //
 // Left out: the layouts that the compiler gives to registers (each has the default one of its
 // shape), what it fuses.
@@ -44,6 +45,7 @@ struct UnitCost {
 struct UnitCosts {
   std::string chip;      ///< as DeviceSpec::Jax::chip
   std::string compiler;  ///< whose schedules it was fitted to: "libtpu 0.0.42.1"
+  std::string tried;     ///< the file that takes its chip's table's place; "": it is that table
   std::array<double, kCoreUnits> capacity{};
   std::map<std::string, UnitCost> rows;
   // Cycles.

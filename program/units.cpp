@@ -128,11 +128,17 @@ class Uses {
       return;
     const bool views = op_.results.size() == 1 && type(op_.results[0]).kind == Type::Kind::memref;
     if (views && !named("memref_slice")) return;
-    const bool arithmetic = op_.name.starts_with("arith.") && !named("div") && !named(".divf") &&
-                            !named("divsi") && !named("remsi") && !named("divui") &&
-                            !named("remui");
+    const bool of_signed = named("divsi") || named("remsi");
+    const bool divides = of_signed || named("divui") || named("remui");
+    const bool arithmetic = op_.name.starts_with("arith.") && !named(".divf") && !divides;
     if (named("index_cast")) return;
     if (views && !at_constants()) return add(op_.name + " dynamic", 1);
+    if (of_signed && op_.operands.size() == 2) {
+      const char* by = divides_by_power()                             ? " power"
+                       : known_.constant(op_.operands[1]).has_value() ? " constant"
+                                                                      : "";
+      return add(op_.name + by, 1);
+    }
     add(arithmetic ? "scalar" : op_.name, 1);
   }
 
@@ -412,6 +418,12 @@ class Uses {
     const std::int64_t deep = ceil_to(k, kLanes);
     const std::int64_t across = ceil_to(n, kLanes);
     add("tpu.matmul pass" + types, batch * down * deep * across);
+    // Where a matrix unit is twice as wide: halves of it, of tiles that fill no more than a quarter
+    // one. Each generation's costs say what a pass of either width takes.
+    const std::int64_t tiles = ceil_to(k, 2 * kLanes) * ceil_to(n, 2 * kLanes);
+    const std::int64_t halves = 2 * tiles - (deep % 2 == 1 && across % 2 == 1 ? 1 : 0);
+    add("tpu.matmul pass" + types + " wide", batch * down * halves);
+    add("tpu.matmul weights" + types + " wide", batch * halves);
     // In the highest precision each register of both sides is split into parts, but for constants.
     const bool splits = types.ends_with("highest");
     const auto split = [&](int v) {

@@ -141,7 +141,7 @@ def _vmem(listings):
         if start < 0:
             continue
         data, _ = json.JSONDecoder().raw_decode(text[start + len("DATA ="):].lstrip())
-        for name, breakdown in data.get("hlo_breakdowns", {}).items():
+        for name, breakdown in (data.get("hlo_breakdowns") or {}).items():  # null where none has anything in VMEM
             allocations = [a for block in breakdown["blocks"] for a in block["allocations"]]
             if name.startswith(("<", "copy")):
                 continue  # a caller's sum; copies of operands into other layouts

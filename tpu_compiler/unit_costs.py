@@ -24,6 +24,7 @@ import sys
 
 import numpy as np
 
+WIDE = ("v6e", "v7x", "tpu7x")  # generations whose matrix units have 256 rows and columns
 UNITS = ["MXU", "XLU", "VALU", "VPOP", "EUP", "load", "store", "scalar"]
 LISTED = [0, 1, 2, 3, 4, 5, 7, 9]  # columns of a listing; loads count what is filled, stores what is spilled
 # Read off listings: a slot each. A copy takes about four scalars to begin, and two bundles to wait for; from where the run decides ten
@@ -161,41 +162,52 @@ def predicted(kernel, table):
     return fixed["launch"] + fixed["operand"] * kernel.copies + fixed["block"] + cycles_of(kernel, table)
 
 
-def occupy_matrix_units(kernels, costs):
-    """A pass takes its matrix unit for longer than the bundle that begins it: as many slots as kernels of products take cycles."""
+def is_of_other_width(row, chip):
+    """A pass is counted by tiles of 128 and by halves of 256: those of the matrix unit's own width cost."""
+    return row.startswith(("tpu.matmul pass", "tpu.matmul weights")) and row.endswith(" wide") and chip not in WIDE
+
+
+def occupy_matrix_units(kernels, costs, chip, others=None):
+    """A pass takes its matrix unit for longer than the bundle that begins it: as many slots as kernels of products take cycles, but for
+    `others` of each. In the highest precision there are so many passes that their slots are those."""
     capacity = kernels[0].capacity[UNITS.index("MXU")]
-    for row in [r for r in costs if r.startswith("tpu.matmul pass")]:
-        kind = row.removeprefix("tpu.matmul pass")
-        others = [r for r in costs if r.startswith("tpu.matmul weights" + kind)]
-        chosen = [k for k in kernels if k.times[row] and sum(k.times[r] for r in others) == sum(
-            n for r, n in k.times.items() if r.startswith("tpu.matmul weights"))
-                  and not any(r.startswith(("arith", "math", "vector", "tpu.matmul left")) for r in k.times)]
-        if len(chosen) < 6:
+    for kind in {r.removeprefix("tpu.matmul sum") for r in costs if r.startswith("tpu.matmul sum")}:
+        narrow = [r for r in costs if r in (f"tpu.matmul weights{kind}", f"tpu.matmul weights{kind} transposed")]
+        row, tiles = (f"tpu.matmul pass{kind} wide", [f"tpu.matmul weights{kind} wide"]) if chip in WIDE else (f"tpu.matmul pass{kind}", narrow)
+        chosen = [k for k in kernels if k.times[row] and not any(r.startswith(("arith", "math", "vector")) for r in k.times) and all(
+            kind == r.removeprefix("tpu.matmul sum") for r in k.times if r.startswith("tpu.matmul sum"))
+            and f"tpu.matmul left{kind} transposed" not in k.times]
+        if len(chosen) < 6 or kind.endswith("highest"):
             continue
-        times = np.array([[1.0, k.times[row], sum(k.times[r] for r in others)] for k in chosen])
+        times = np.array([[others is None, k.times[row], sum(k.times[r] for r in tiles)] for k in chosen], float)
         bundles = np.array([k.bundles for k in chosen], float)
-        _, a_pass, a_tile = robust(times, bundles, 1 / bundles)
+        _, a_pass, a_tile = robust(times, bundles - ([others(k) for k in chosen] if others else 0), 1 / bundles)
+        if chip in WIDE:
+            for r in (f"tpu.matmul pass{kind}", *narrow):
+                costs.get(r, {}).pop("MXU", None)
         costs[row]["MXU"] = round(capacity * float(a_pass), 2)
-        for r in others:
+        for r in tiles:
             costs[r]["MXU"] = round(capacity * float(a_tile), 2)
 
 
 def fit(kernels, chip, compiler):
-    rows = sorted({row for k in kernels for row in k.times})
+    every = sorted({row for k in kernels for row in k.times})
+    rows = [row for row in every if not is_of_other_width(row, chip)]
     at = {row: i for i, row in enumerate(rows)}
     times = np.zeros((len(kernels), len(rows)))
     for i, k in enumerate(kernels):
         for row, n in k.times.items():
-            times[i, at[row]] = n
+            if row in at:
+                times[i, at[row]] = n
     always = np.array([[1.0, k.copies] for k in kernels])
-    costs = {row: {} for row in rows}
+    costs = {row: {} for row in every}
     for u, unit in enumerate(UNITS):
         slots = np.array([k.slots[u] for k in kernels])
         x = robust(np.hstack([always, times]), slots, 1 / (4 + slots))
         for row, c in zip(rows, x[2:]):
             if c >= 0.004:
                 costs[row][unit] = round(float(c), 3)
-    occupy_matrix_units(kernels, costs)
+    occupy_matrix_units(kernels, costs, chip)
     table = {"chip": chip, "compiler": compiler, "capacity": dict(zip(UNITS, kernels[0].capacity)), "rows": costs}
     work = np.array([work_of(k, table) for k in kernels])
     bundles = np.array([k.bundles for k in kernels], float)
@@ -206,9 +218,10 @@ def fit(kernels, chip, compiler):
         chains = np.zeros((len(kernels), len(rows)))
         for i, k in enumerate(kernels):
             for row, n in k.path(latency)[0].items():
-                chains[i, at[row]] = n
+                if row in at:
+                    chains[i, at[row]] = n
         x = robust(np.hstack([always, work[:, 1:], chains]), bundles - work[:, 0], weight)
-        latency = {row: float(c) for row, c in zip(rows, x[4:])}
+        latency = dict.fromkeys(every, 0.0) | {row: float(c) for row, c in zip(rows, x[4:])}
     for row in rows:
         if latency[row] >= 0.05:
             costs[row]["latency"] = round(latency[row], 1)
@@ -220,9 +233,11 @@ def fit(kernels, chip, compiler):
 
 def refit(kernels, table, pattern):
     """The rows that the pattern finds, by the kernels that have them; others keep what the table says."""
-    rows = sorted({row for k in kernels for row in k.times if re.search(pattern, row)})
+    found = sorted({row for k in kernels for row in k.times if re.search(pattern, row)})
+    rows = [row for row in found if not is_of_other_width(row, table["chip"])]
     kernels = [k for k in kernels if any(row in k.times for row in rows)]
     costs = table["rows"]
+    costs.update({row: {} for row in found})
     known = {row: cost for row, cost in costs.items() if row not in rows}
     always = np.array([[1.0, k.copies] for k in kernels])
     times = np.array([[float(k.times[row]) for row in rows] for k in kernels])
@@ -234,6 +249,9 @@ def refit(kernels, table, pattern):
         for row, c in zip(rows, x[2:]):
             if c >= 0.004:
                 costs[row][unit] = round(float(c), 3)
+    if any(row.startswith("tpu.matmul") for row in rows):
+        without = {**table, "rows": {row: cost for row, cost in costs.items() if not row.startswith("tpu.matmul")}}
+        occupy_matrix_units(kernels, costs, table["chip"], lambda k: predicted(k, without))
     bundles = np.array([k.bundles for k in kernels], float)
     fixed = table["cycles"]
     work = np.array([work_of(k, table) @ (1, fixed["product"], fixed["rest"]) for k in kernels]) + fixed["launch"] + fixed["operand"] * always[:, 1]

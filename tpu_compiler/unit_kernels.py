@@ -400,6 +400,56 @@ def precise():
                     add("precise_dot_add", lambda x, y, z, dot=dot: z + dot(x, y), (left, F32), (right, F32), ((m, n), F32))
 
 
+def wide():
+    """Products of several tiles of a matrix unit that is 256 wide, and of parts of one."""
+    sizes = [(256, 256, 128), (256, 128, 256), (128, 256, 256), (512, 256, 256), (256, 512, 256), (256, 256, 512), (512, 512, 256), (512, 512, 512),
+             (128, 512, 512), (64, 512, 512), (32, 256, 1024), (64, 1024, 128)]
+    for m, k, n in sizes:
+        for dtype, precision in ((F32, lax.Precision.HIGHEST), (F32, None), (BF16, None)):
+            for right, b in (((k, n), 0), ((n, k), 1)):
+                def dot(x, y, b=b, precision=precision):
+                    return lax.dot_general(x, y, (((1,), (b,)), ((), ())), precision=precision, preferred_element_type=jnp.float32)
+                add(f"wide_dot_{dtype}", dot, ((m, k), dtype), (right, dtype))
+                add(f"wide_dot_add_{dtype}", lambda x, y, z, dot=dot: z + dot(x, y), ((m, k), dtype), (right, dtype), ((m, n), F32))
+    for left, right in ((F32, BF16), (BF16, F32), (F32, I8), (BF16, I8), (BF16, "float8_e4m3fn")):
+        for m, k, n in [(64, 64, 128), (128, 192, 128), (32, 96, 256), (64, 200, 128), (16, 32, 64)]:
+            for shape, b in (((k, n), 0), ((n, k), 1)):
+                add(f"wide_dot_ragged_{left}_{right}", lambda x, y, b=b: lax.dot_general(
+                    x, y, (((1,), (b,)), ((), ())), preferred_element_type=jnp.float32), ((m, k), left), (shape, right))
+
+
+def halves():
+    """Rows in two halves, taken apart and put together, as rotary embeddings do."""
+    def apart(x):
+        h = x.shape[1] // 2
+        return x[:, :h] * 2 + x[:, h:]
+
+    def turned(x, c, s):
+        h = x.shape[1] // 2
+        a, b = x[:, :h].astype(jnp.float32), x[:, h:].astype(jnp.float32)
+        return jnp.concatenate([a * c - b * s, b * c + a * s], 1).astype(x.dtype)
+    for dtype in (F32, BF16):
+        for rows in (8, 48, 128):
+            for half in (16, 20, 32, 40, 64, 96, 128):
+                add(f"halves_apart_{dtype}", apart, ((rows, 2 * half), dtype))
+                add(f"halves_together_{dtype}", lambda x: jnp.concatenate([x + x, x * x], 1), ((rows, half), dtype))
+                add(f"halves_turned_{dtype}", turned, ((rows, 2 * half), dtype), ((rows, half), F32), ((rows, half), F32))
+
+
+def scalars():
+    """Quotients of numbers in SMEM, beside one another and one after the other."""
+    for name, op in {"div": lax.div, "rem": lax.rem}.items():
+        for by in (None, 7, 24, 8, 128):
+            for n in (1, 3, 6):
+                for chained in (False, True):
+                    def kernel(x, o, op=op, by=by, n=n, chained=chained):
+                        y = x[0]
+                        for i in range(n):
+                            y = op((y if chained else x[i]) + i, x[i + 1] if by is None else jnp.int32(by))
+                            o[i] = y
+                    KERNELS.append((f"scalar_{name}_{by}", kernel, [draw.struct((8,), I32)], draw.struct((8,), I32), pltpu.SMEM))
+
+
 def products():
     sizes = [(8, 128, 128), (64, 128, 128), (128, 128, 128), (128, 256, 128), (128, 128, 256), (256, 256, 256), (512, 128, 128),
              (128, 512, 128), (128, 128, 512), (512, 512, 512), (16, 512, 512), (128, 64, 128), (128, 128, 64), (32, 64, 32)]
@@ -462,8 +512,13 @@ def measured(compiler, chip, kernel, name):
 
 
 def call_of(kernel):
+    """A kernel of refs has its output's type, and where they are if not in VMEM."""
     name, body, inputs, *output = kernel
-    return (pl.pallas_call(body, out_shape=output[0]), inputs) if output else draw.mapped(body, *inputs)
+    if not output:
+        return draw.mapped(body, *inputs)
+    specs = [pl.BlockSpec(memory_space=space) for space in output[1:]]
+    more = {"in_specs": specs * len(inputs), "out_specs": specs[0]} if specs else {}
+    return pl.pallas_call(body, out_shape=output[0], **more), inputs
 
 
 def recorded(folder):
@@ -500,7 +555,7 @@ def main():
         print(f"{len(arguments.calls)} calls, of which the compiler refuses {refused} and {looped} branch", file=sys.stderr)
         return
     arguments.folder.mkdir(parents=True, exist_ok=True)
-    for group in (elementwise, reductions, moves, refs, products, compounds, more, rare, seldom, precise):
+    for group in (elementwise, reductions, moves, refs, products, compounds, more, rare, seldom, precise, wide, scalars, halves):
         group()
     for number, kernel in enumerate(KERNELS):
         name = kernel[0]

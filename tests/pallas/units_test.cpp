@@ -433,6 +433,37 @@ TEST_CASE("a product in the highest precision splits what is no constant", "[pal
   CHECK(product("13", "").at("tpu.matmul weights f32") == 1);
 }
 
+TEST_CASE("a product asks for passes of tiles, and of halves of a wide matrix unit",
+          "[pallas][units]") {
+  const auto product = [](int k, int n) {
+    const auto shape = [](int rows, int columns) {
+      return std::to_string(rows) + "x" + std::to_string(columns) + "xbf16";
+    };
+    const std::string out = "16x" + std::to_string(n) + "xf32";
+    return asked_by(
+        "%a: " + vmem(shape(16, k)) + ", %b: " + vmem(shape(k, n)) + ", %o: " + vmem(out),
+        load_whole("%x", "%a", shape(16, k), 2) + load_whole("%w", "%b", shape(k, n), 2) +
+            "%s = \"S.arith.constant\"() {value = dense<0.0> : vector<" + out +
+            ">} : () -> vector<" + out +
+            ">\n%y = \"S.tpu.matmul\"(%x, %w, %s) {dimension_numbers = "
+            "#tpu.dot_dimension_numbers<[1], [0], [0], [1], [0, 0, 1, 1], [], []>, transpose_lhs = "
+            "false, transpose_rhs = false} : (vector<" +
+            shape(16, k) + ">, vector<" + shape(k, n) + ">, vector<" + out + ">) -> vector<" + out +
+            ">\n" + store_whole("%y", "%o", out, 2));
+  };
+  const auto passes = [&](int k, int n) {
+    const auto rows = product(k, n);
+    return std::pair(rows.at("tpu.matmul pass bf16"), rows.at("tpu.matmul pass bf16 wide"));
+  };
+  // 16 rows of f32 are two registers: each once a tile. Half a unit takes one tile of 128 x 128.
+  CHECK(passes(128, 128) == std::pair<std::int64_t, std::int64_t>(2, 2));
+  CHECK(passes(128, 256) == std::pair<std::int64_t, std::int64_t>(4, 4));
+  CHECK(passes(256, 256) == std::pair<std::int64_t, std::int64_t>(8, 4));
+  CHECK(passes(384, 128) == std::pair<std::int64_t, std::int64_t>(6, 6));
+  CHECK(passes(384, 384) == std::pair<std::int64_t, std::int64_t>(18, 14));
+  CHECK(product(384, 384).at("tpu.matmul weights bf16 wide") == 7);
+}
+
 TEST_CASE("what is made behind a reduction while 64 registers hold others is spilled",
           "[pallas][units]") {
   // Of u, which is `rows` x 512 numbers and the sums of their columns or without those: its roots,

@@ -26,10 +26,9 @@ Listing listing_of(const std::string& bundles) {
   return read_listing(bundles, use);
 }
 
-DeviceSpec device() { return load_device("tpu-v5e"); }
-
-TpuSchedule schedule(const std::string& bundles, const std::vector<const Array*>& values = {}) {
-  return schedule_of(listing_of(bundles), values, device());
+TpuSchedule schedule(const std::string& bundles, const std::vector<const Array*>& values = {},
+                     const char* device = "tpu-v5e") {
+  return schedule_of(listing_of(bundles), values, load_device(device));
 }
 
 /// Copies a block of 4096 bytes in, waits for it, adds, copies it out.
@@ -110,21 +109,55 @@ TEST_CASE("a loop runs as often as its scalars say", "[predict][tpu_schedule]") 
   }
 }
 
-TEST_CASE("a branch's delay takes no flag back", "[predict][tpu_schedule]") {
-  const auto taken_back = [](const std::string& behind) {
-    std::string text = loop("3");
-    const auto put = [&](const std::string& before, const std::string& slot) {
-      text.replace(text.find(before), before.size(), before + slot);
-    };
-    put("%s9_s4 = sld [smem:[%s0_s0 + $0x1]]", "  ;;  %6 = vsyncadd [#allocation1], 5");
-    put("%p1_p0 = scmp.ge.s32.totalorder %s3_s1, 3", "  ;;  %7 = dma.done.wait [#allocation1], 5");
-    put("   0x8   : > {", " %s7_s7 = smov 0 ");
-    put(behind, "  ;;  %8 = vsyncpa [#allocation1], 1");
-    return schedule(text).unmodelled;
+TEST_CASE("where empty bundles are listed as one, that one fills a branch's delay up",
+          "[predict][tpu_schedule]") {
+  // Behind the loop a flag is taken back for which the next round still waits.
+  const auto played = [](const std::string& delay, const char* device) {
+    return schedule(
+               "     0   :  { %s1_s1 = smov 0  ;;  %6 = vsyncadd [#allocation1], 5 }\n"
+               "   0x1 LB: > { %7 = dma.done.wait [#allocation1], 5  ;;  %s3_s1 = sadd.s32 1, "
+               "%s2_s1  "
+               ";;  %s2_s1 = sphi %s1_s1, %s3_s1 } /* Start region 7 */\n"
+               "   0x2   : > { %p1_p0 = scmp.ge.s32.totalorder %s3_s1, 3 }\n"
+               "   0x3   : > { %5 = sbr.rel (!%p1_p0) target = $region7 }\n" +
+                   delay +
+                   "   0x6   :  { %8 = vsyncpa [#allocation1], 1 }\n   0x7   :  { %9 = sfence }\n"
+                   "   0x8   :  { %10 = sfence }\n   0x9   :  { %11 = sfence }\n",
+               {}, device)
+        .unmodelled;
   };
-  CHECK(taken_back("%s7_s7 = smov 0") == "");
-  CHECK_THAT(taken_back("target = $region7"),
-             Catch::Matchers::Contains("it waits for what no copy of this core brings"));
+  const std::string moved = "   0x4   : > { %s7_s7 = smov 0 }\n";
+  const std::string empty = "   0x5   :  {}\n";
+  const std::string full = "   0x5   : > { %s8_s8 = smov 0 }\n";
+  const std::string waits = "it waits for what no copy of this core brings";
+  CHECK(played(moved + empty, "tpu-v7x") == "");
+  CHECK_THAT(played(moved + full, "tpu-v7x"), Catch::Matchers::Contains(waits));
+  CHECK_THAT(played(moved + empty, "tpu-v5e"), Catch::Matchers::Contains(waits));
+  // What acts only where the branch does not is in its delay too.
+  CHECK(played("   0x4   :  {}\n   0x5   : > { %s8_s8 = smov (%p1_p0, 0), 0 }\n", "tpu-v7x") == "");
+}
+
+TEST_CASE("a quotient hands over what it is asked for", "[predict][tpu_schedule]") {
+  // A copy of as many times 32 bytes as 1000 by 7 gives.
+  const auto read = [](const std::string& parts, int taken) {
+    std::string text = kCopies;
+    const auto put = [&](const std::string& old, const std::string& now) {
+      text.replace(text.find(old), old.size(), now);
+    };
+    std::string slots = "  ;;  %14 = sdivrem.u32 1000, 7 /* " + parts + " */";
+    for (int i = 0; i < taken; ++i) slots += "  ;;  %s9_s9 = spop.drf %14";
+    put("%s4_s3 = sshll.u32 %s1_s1, 4", "%s4_s3 = sshll.u32 %s1_s1, 4" + slots);
+    put("/*size_in_granules=*/128", "%s9_s9");
+    put("dma.done.wait [#allocation1], 128", "dma.done.wait [#allocation1], %s9_s9");
+    put("vsyncadd [#allocation1], 4294967168", "vsyncpa [#allocation1], 0");
+    const TpuSchedule s = schedule(text);
+    CHECK(s.unmodelled == "");
+    return s.operands.empty() ? 0 : s.operands[0].bytes.read / 32;
+  };
+  CHECK(read("kDiv", 1) == 142);
+  CHECK(read("kRem", 1) == 6);
+  CHECK(read("kDivAndRem", 1) == 142);
+  CHECK(read("kDivAndRem", 2) == 6);
 }
 
 TEST_CASE("what binds, and the overhead, are said by region", "[predict][tpu_schedule]") {
@@ -202,7 +235,7 @@ TEST_CASE("a core that has no part in the kernel leaves through a region without
            "   0xe " +
            exit_label + ":  {} /* exit bundle: %name.1 = custom-call(%Arg_0.1) */\n";
   };
-  DeviceSpec two = device();
+  DeviceSpec two = load_device("tpu-v5e");
   two.cores = 2;
   const TpuSchedule s = schedule_of(listing_of(of_core("PF")), {}, two);
   REQUIRE(s.unmodelled == "");

@@ -107,6 +107,18 @@ def test_why_a_run_is_not_by_units_is_told(tessera, tmp_path):
     assert "by published rates: a record keeps that" in tessera("run", "matmul_relu", "--dry", "--record", "calls")
 
 
+def test_a_table_of_costs_that_is_tried_is_told(tessera, tmp_path, monkeypatch):
+    table = json.loads((ROOT / "program/unit_costs/v5e.json").read_text())
+    table["cycles"]["step"] += 1000
+    (tmp_path / "tried.json").write_text(json.dumps(table))
+    own = tessera("run", "matmul_relu", "--dry", "--json", "own.json")
+    monkeypatch.setenv("TESSERA_UNIT_COSTS", "tried.json")
+    text = tessera("run", "matmul_relu", "--dry", "--json", "tried_run.json")
+    assert "TESSERA_UNIT_COSTS=tried.json" in text and "TESSERA_UNIT_COSTS" not in own
+    seconds = [json.loads((tmp_path / name).read_text())["timeline"]["seconds"] for name in ("own.json", "tried_run.json")]
+    assert seconds[1] > 2 * seconds[0]
+
+
 def test_block_shapes_are_compared_as_runs_are_timed(tessera, tmp_path):
     sizes, tiles = ("m=512", "n=512", "k=1024"), ("bm=128,256", "bn=128,256", "bk=256,512")
     for timing in "best", "model":
