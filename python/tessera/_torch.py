@@ -236,6 +236,7 @@ def _answer_for_cuda(undo, torch, gpu, capability):
                 _replace(undo, accelerator, name, answer)
     _autocast_on_host(undo, torch)
     _compile_nothing(undo, torch)
+    _have_triton(undo)
     run_backward = getattr(torch.autograd, "_engine_run_backward", None)
     if run_backward is not None:  # torch leaves a mode while it handles Tensor.backward
         def in_mode(*args, **kwargs):
@@ -276,6 +277,20 @@ class _Operators:
         library = self._torch.library.Library(operator.namespace, "IMPL")
         self._undo.callback(library._destroy)
         library.impl(operator, kernel, "CPU")
+
+
+def _have_triton(undo):
+    """Libraries ask as they are imported, by names of their own for the function, which asks what Dynamo noted before."""
+    from torch.utils import _triton as asked
+
+    has_triton = getattr(asked, "has_triton", None)
+    function = getattr(has_triton, "__wrapped__", None)
+    if function is None:
+        return
+    undo.callback(has_triton.cache_clear)
+    undo.callback(setattr, function, "__code__", function.__code__)
+    function.__code__ = (lambda: True).__code__
+    has_triton.cache_clear()
 
 
 @functools.cache

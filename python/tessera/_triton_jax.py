@@ -5,6 +5,7 @@ Libraries carry copies of jax_triton's module: whatever is imported and has its 
 import contextlib
 import importlib
 import importlib.util
+import os
 import sys
 
 from tessera import _triton_report
@@ -26,6 +27,8 @@ def answering():
     import jax
 
     _import_without_a_gpu()
+    if os.environ.get("TRITON_CACHE_DIR") == "":  # jax_triton's doing, which keeps what it compiles by itself
+        del os.environ["TRITON_CACHE_DIR"]
     for module in list(sys.modules.values()):
         primitive = getattr(module, "__dict__", {}).get(_PRIMITIVE)
         if primitive is not None and primitive not in _lowered:
@@ -54,8 +57,10 @@ def _import_without_a_gpu():
     for name in ("get_compute_capability", "get_serialized_metadata"):
         if not hasattr(gpu_triton, name):
             setattr(gpu_triton, name, _of_no_gpu)
+    cache = os.environ.get("TRITON_CACHE_DIR", "")
     with contextlib.suppress(ImportError):  # who imports it gets that
         importlib.import_module("jax_triton")
+        os.environ["TRITON_CACHE_DIR"] = cache
 
 
 def _of_no_gpu(*_):

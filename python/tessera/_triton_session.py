@@ -3,6 +3,7 @@ import contextlib
 import functools
 import importlib.util
 import os
+import re
 import sys
 
 from tessera import _triton, _triton_report
@@ -101,7 +102,17 @@ def simulate_triton(device="h100", checks="all", *, threads=0, profile="exact", 
             from tessera import _triton_jax
 
             undo.enter_context(_triton_jax.answering())
-        yield session.report
+        try:
+            yield session.report
+        except TypeError as e:
+            _say_what_arguments_are(e)
+            raise
+
+
+def _say_what_arguments_are(error):
+    """Triton names the type alone."""
+    if re.search(r"specialize argument of type: (ndarray|ArrayImpl)$", str(error)):
+        error.add_note("tessera: a NumPy array is an argument as tessera.DeviceArray(array), a JAX array through jax_triton.triton_call")
 
 
 @functools.cache

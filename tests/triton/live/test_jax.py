@@ -1,5 +1,6 @@
 """jax_triton.triton_call on JAX's CPU devices; where jax_triton is not installed this is skipped."""
 import importlib.util
+import os
 
 import numpy as np
 import pytest
@@ -15,6 +16,8 @@ import triton.language as tl  # noqa: E402
 
 with tessera.simulate_triton():
     import jax_triton as jt
+
+    HAS_A_CACHE = os.environ.get("TRITON_CACHE_DIR") != ""
 
 
 @triton.jit
@@ -62,6 +65,10 @@ def test_what_is_wrong_has_its_line():
         with tessera.simulate_triton():
             scaled(x, 2.0, masked=False)
     assert "test_jax.py" in str(error.value) and "x_ptr" in str(error.value)
+
+
+def test_triton_keeps_its_cache():
+    assert HAS_A_CACHE
 
 
 def test_outside_of_a_simulation():

@@ -172,6 +172,13 @@ def test_what_numpy_writes_is_defined():
     np.testing.assert_array_equal(out.array, x.array + 1)
 
 
+def test_an_argument_is_no_numpy_array():
+    x, y, out = arrays()
+    with pytest.raises(TypeError) as error, tessera.simulate_triton():
+        add[(4,)](x.array, y, out, 1000, BLOCK=256)
+    assert "tessera.DeviceArray" in error.value.__notes__[0]
+
+
 def test_read_only():
     x, y, _ = arrays()
     out = np.zeros(1000, np.float32)

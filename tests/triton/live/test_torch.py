@@ -188,3 +188,12 @@ def test_operators_of_libraries():
         assert len(report.calls) == 3
     with pytest.raises(NotImplementedError, match="twice"):
         twice(torch.ones(3))
+
+
+def test_torch_has_triton():
+    from torch.utils._triton import has_triton
+
+    before = has_triton()
+    with tessera.simulate_triton(cuda=True):
+        assert has_triton()
+    assert has_triton() == before
