@@ -7,6 +7,7 @@
 
 #include "cli/commands.hpp"
 #include "cli/templates.hpp"
+#include "memory_model/file.hpp"
 #include "memory_model/npy.hpp"
 
 namespace tessera::cli {
@@ -40,6 +41,24 @@ std::string fill(std::string_view text, const std::string& name) {
   return result;
 }
 
+/// What makes CMake find the tessera that this program is of, an argument; `first`: what has to be
+/// done before.
+struct Finding {
+  std::string first;
+  std::string argument;
+};
+Finding how_to_find() {
+  namespace fs = std::filesystem;
+  const fs::path above = (fs::path(program_folder()) / "..").lexically_normal().parent_path();
+  std::error_code error;
+  if (fs::exists(above / "CMakeCache.txt", error))
+    return {fmt::format("cmake --install {} --prefix $HOME/.local && ", above.string()),
+            " -DCMAKE_PREFIX_PATH=$HOME/.local"};
+  if (above == "/usr" || above == "/usr/local" || !fs::exists(above / "include/tessera", error))
+    return {};
+  return {"", " -DCMAKE_PREFIX_PATH=" + above.string()};
+}
+
 }  // namespace
 
 int new_command(const std::string& name, const std::string& folder) {
@@ -69,13 +88,14 @@ int new_command(const std::string& name, const std::string& folder) {
     write_file_atomically((root / fill(file.path, name)).string(), fill(file.text, name));
     fmt::print("wrote {}\n", (root / fill(file.path, name)).string());
   }
+  const Finding finding = how_to_find();
   fmt::print(
-      "\nnext: cd {} && cmake -B build -DCMAKE_BUILD_TYPE=Release && cmake --build build\n"
+      "\nnext: {}cd {} && cmake -B build{} && cmake --build build\n"
       "      ./build/{} run {}\n      ctest --test-dir build\n"
       "      -DTESSERA_CUDA=ON compiles the body with nvcc too: --backend cuda\n"
       "      -DTESSERA_TPU=ON makes a module of it: ./build/{} build {} --target tpu --out "
       "FOLDER\n",
-      root.string(), name, name, name, name);
+      finding.first, root.string(), finding.argument, name, name, name, name);
   return 0;
 }
 

@@ -62,7 +62,8 @@ class Words {
 
 /// The line of the kernel that a signal interrupted.
 std::string line_of(const void* context) {
-  if (step_context->line != nullptr) return source_excerpt(*step_context->line);
+  if (step_context != nullptr && step_context->line != nullptr)
+    return source_excerpt(*step_context->line);
   const auto* const where = static_cast<const ucontext_t*>(context);
 #if defined(__x86_64__)
   const auto pc = static_cast<std::uintptr_t>(where->uc_mcontext.gregs[REG_RIP]);
@@ -114,9 +115,13 @@ void exit_now(int) { _exit(last_code); }
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
   set_timer(1);
-  if (!kSanitized && c != nullptr && c->ids != nullptr) {
+  if (!kSanitized && (c == nullptr || c->ids != nullptr)) {
     const std::string line = line_of(context);
     if (!line.empty()) words.add("  line    {}\n", line);
+    if (!line.empty() && c == nullptr)
+      words.add(
+          "  help    a line of your own (an oracle's, prepare()'s) is where to look; tessera's is "
+          "a bug of ours\n");
     words.write();
   }
   _exit(code);

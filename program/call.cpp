@@ -253,14 +253,25 @@ const Location& line_of(const Program& p, const Window& w) {
   return p.locations[static_cast<std::size_t>(at)];
 }
 
+Here here(const Location& at) { return {at.file.c_str(), at.line}; }
+
 /// The line of the body that accesses a window first; none if no step says so.
 Here first_use(const Program& p, const Window& w) {
   for (const Step& step : p.main.steps) {
     if (step.argument < 0 || step.argument != w.argument) continue;
-    const Location& at = p.locations[static_cast<std::size_t>(step.location)];
-    return {at.file.c_str(), at.line};
+    return here(p.locations[static_cast<std::size_t>(step.location)]);
   }
   return {};
+}
+
+/// Where its index map computes, else where the body reads it, else where it begins.
+Here line_of_input(const Program& p, const Window& w) {
+  for (const Step& step : w.transform.steps) {
+    const Here at = here(p.locations[static_cast<std::size_t>(step.location)]);
+    if (at.line > 0) return at;
+  }
+  const Here used = first_use(p, w);
+  return used.line > 0 ? used : here(p.locations.front());
 }
 
 OperandPlan operand_plan(const Call& call, std::size_t i, int devices,
@@ -282,9 +293,8 @@ OperandPlan operand_plan(const Call& call, std::size_t i, int devices,
   op.dtype = w.type.dtype;
   op.space = space_of(w);
   op.block = shape_of(w.bounds);
-  const Location& at = input ? p.locations.front() : line_of(p, w);
-  op.at = {at.file.c_str(), at.line};
   op.used_at = first_use(p, w);
+  op.at = input ? line_of_input(p, w) : here(line_of(p, w));
   const std::size_t number = input ? i : i - call.inputs.size();
   if (input || !call.results.empty()) {
     op.array = given_shape(p, w, input ? call.inputs[number] : call.results[number], op.block,
