@@ -131,12 +131,16 @@ def main():
     parser.add_argument("--worst", type=int, default=8)
     parser.add_argument("--keep", action="store_true")
     parser.add_argument("--fit", action="store_true")
+    parser.add_argument("--out", type=pathlib.Path, help="a line of JSON for each call and device")
     arguments = parser.parse_args()
     calls = [call for folder in arguments.folders for call in sorted(folder.iterdir()) if (call / "meta.json").exists()]
     for device in arguments.devices.split(","):
         rows = [row for call in calls if (row := judged(arguments.tessera, call, device))]
         print(f"{device}: {len(rows)} calls; cycles off by {spread([r['ratio'] for r in rows])}; whole times by {spread([r['whole'] for r in rows])}; "
               f"in the interval {sum(r['inside'] for r in rows)}; what binds agrees for {sum(r['binds'] for r in rows)}")
+        if arguments.out:
+            with arguments.out.open("a") as file:
+                file.writelines(json.dumps({**row, "at": str(row["at"]), "device": device}) + "\n" for row in rows)
         if arguments.keep or arguments.fit:
             path = ROOT / f"program/unit_costs/{device.removeprefix('tpu-')}.json"
             table = json.loads(path.read_text())
