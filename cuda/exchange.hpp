@@ -5,6 +5,8 @@
 // have read. Tiles that lie in shared memory are read where they lie.
 #pragma once
 
+#include <bit>
+
 #include "cuda/barrier.hpp"
 #include "cuda/threads.hpp"
 
@@ -221,6 +223,73 @@ __device__ __forceinline__ void reduce_down(const X& x, T identity, Combine comb
     reduce_few_rows<Th, kR, kC>(x, identity, combine, take);
   } else {
     reduce_in_rounds<Th, kR, kC>(x, identity, combine, take);
+  }
+}
+
+/// How many columns of a tile of kR rows scan_down() has at a time; 0 where a thread has not the
+/// registers for a column, or the exchange not the room.
+template <class Th, int kR, int kC, class T>
+constexpr int kColumnsScanned = [] {
+  constexpr int kMostHeld = 64;
+  constexpr int kSwizzled = 32;
+  if (kR == 1 || kC == 1 || kR > kMostHeld || sizeof(T) != 4 || Th::kTeams) return 0;
+  const int fit = cta::kExchangeBytes / 4 / kR / kSwizzled * kSwizzled;
+  const int wide = (kC + kSwizzled - 1) / kSwizzled * kSwizzled;
+  return fit < wide ? fit : wide;
+}();
+
+/// Columns of a kR x kC tile in the order of sim/ops/scan.hpp, each by a thread: take(i, j,
+/// element) for every place that this thread holds.
+template <class Th, int kR, int kC, class X, class Combine, class Take>
+__device__ __forceinline__ void scan_down(const X& x, Combine combine, Take take) {
+  using T = typename X::Element;
+  constexpr int kWide = kColumnsScanned<Th, kR, kC, T>;
+  static_assert(kWide > 0 && kWide % Th::kSpan == 0);
+  constexpr int kPasses = std::bit_width(static_cast<unsigned>(kR - 1));
+  T* const held = exchange<Th, T>();  // [row][column], neither rows nor columns in one bank
+  const auto place = [](int r, int c) { return r * kWide + (c ^ (r & 3) << 3); };
+  const auto each = [](int begin, auto use) {
+#pragma unroll
+    for (int i = 0; i < Th::template kRowsHeld<kR>; ++i) {
+#pragma unroll
+      for (int j = 0; j < Th::template kColsHeld<kC>; ++j) {
+        if (Th::template col<kC>(j, 0) / kWide * kWide != begin) continue;
+        const int r = Th::template row<kR>(i);
+        const int c = Th::template col<kC>(j);
+        if (inside<Th, kR, kC>(r, c)) use(i, j, r, c - begin);
+      }
+    }
+  };
+#pragma unroll
+  for (int begin = 0; begin < kC; begin += kWide) {
+    constexpr bool kInShared = requires { x.at_place(0, 0); };
+    if constexpr (!kInShared) {
+      each(begin, [&](int i, int j, int r, int c) { held[place(r, c)] = x.at(i, j); });
+      Th::sync();
+    }
+    for (int c = static_cast<int>(threadIdx.x); c < kWide && begin + c < kC; c += Th::kThreads) {
+      T column[kR];
+#pragma unroll
+      for (int r = 0; r < kR; ++r) {
+        if constexpr (kInShared)
+          column[r] = *x.at_place(r, begin + c);
+        else
+          column[r] = held[place(r, c)];
+      }
+#pragma unroll
+      for (int pass = 0; pass < kPasses; ++pass) {
+        const int apart = 1 << pass;
+#pragma unroll
+        for (int r = kR - 1; r > 0; --r) {
+          if (r >= apart) column[r] = combine(column[r - apart], column[r]);
+        }
+      }
+#pragma unroll
+      for (int r = 0; r < kR; ++r) held[place(r, c)] = column[r];
+    }
+    Th::sync();
+    each(begin, [&](int i, int j, int r, int c) { take(i, j, held[place(r, c)]); });
+    Th::sync();
   }
 }
 

@@ -587,6 +587,17 @@ struct Cta {
     return r;
   }
 
+  template <class A>
+  requires(kColumnsScanned<Th, kRowsOf<A>, kColsOf<A>, typename A::Element> >
+           0) static __device__ __forceinline__ auto cumsum_rows(const A& a) {
+    using T = typename A::Element;
+    RegTile<Th, T, kRowsOf<A>, kColsOf<A>> r;
+    scan_down<Th, kRowsOf<A>, kColsOf<A>>(
+        a, [](T earlier, T later) { return compute<Th, Add>(later, earlier); },
+        [&](int i, int j, T x) { r.v[i][j] = x; });
+    return r;
+  }
+
   /// Of words that stay where they lie.
   template <int kBits, class A>
   requires(kStays<A>) static __device__ __forceinline__ auto unpack_rows(const A& words) {

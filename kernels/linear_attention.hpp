@@ -97,7 +97,7 @@ struct LinearAttention : LinearSizes {
             .when(own),
         out<T>("o", values, of_values, value_block), out<float>("s", states, of_state, state_block),
         accum<float>("state", bv, bk), accum<float>("acc", bt, bv), vmem<T>("before", bv, bk),
-        vmem<T>("keys", bt, bk));
+        vmem<T>("keys", bt, bk), vmem<float>("sums", bt, bk));
   }
 
   /// Everything once; q, k, g and u for each block of values, unless they are one block that stays.
@@ -115,27 +115,23 @@ struct LinearAttention : LinearSizes {
 
   // Named template parameters: nvcc 13.0 crashes on ten `auto` ones.
   template <class Env, class Q, class K, class V, class G, class S0, class U, class O, class S,
-            class State, class Acc, class Before, class Keys>
+            class State, class Acc, class Before, class Keys, class Sums>
   TESSERA_FN void operator()(Env& env, Q q, K k, V v, G g, S0 s0, U u, O o, S s, State state,
-                             Acc acc, Before before, Keys keys) const {
+                             Acc acc, Before before, Keys keys, Sums sums) const {
     const auto rows = rows_of(env.program_id(3), env.program_id(4), q.rows);
-    const auto last = rows.end - 1;
     if (env.first(4)) {
       *state = 0.f;  // (bv, bk) f32
       if (s0.there()) *state = *s0;
     }
-    const auto sum = sums_of_gates(env, q, g, rows, env.program_id(1));  // (bt, bk) f32: A
-    const auto end = load(col_sum(where_at(
-        sum, [=](auto r, auto) { return r == last; }, 0.f)));  // (1, bk)
-    const auto middle = load(end * 0.5f);
-    auto asked = sum;  // what queries see of it
-    if (u.there()) asked = sums_before(sum, g, env.program_id(1));
+    *sums = sums_of_gates(env, q, g, rows, env.program_id(1));  // (bt, bk) f32: A
+    const auto end = sums.row(greater(rows.end - 1, 0));        // (1, bk)
+    const auto h = env.program_id(1);
     *before = cast<T>(*state);  // (bv, bk) T
     *acc = 0.f;                 // (bt, bv) f32
-    *acc += dot(cast<T>(cast<float>(*q) * scale * exp(asked)), transpose(*before));
-    *keys = cast<T>(cast<float>(*k) * exp(middle - sum));  // (bt, bk) T
+    *acc += dot(cast<T>(cast<float>(*q) * scale * exp(asked(sums, u, g, h))), transpose(*before));
+    *keys = cast<T>(cast<float>(*k) * exp(*end * 0.5f - *sums));  // (bt, bk) T
     clear_others(keys, rows);
-    auto p = load(dot(cast<T>(cast<float>(*q) * scale * exp(asked - middle)),
+    auto p = load(dot(cast<T>(cast<float>(*q) * scale * exp(asked(sums, u, g, h) - *end * 0.5f)),
                       transpose(*keys)));  // (bt, bt) f32
     if (u.there()) {
       p = where_at(
@@ -150,11 +146,20 @@ struct LinearAttention : LinearSizes {
       *acc = *acc + own * cast<float>(*v);
     }
     store_rows(o, load(cast<T>(*acc)), rows);  // (bt, bv) T
-    *keys = cast<T>(cast<float>(*k) * exp(end - sum));
+    *keys = cast<T>(cast<float>(*k) * exp(*end - *sums));
     clear_others(keys, rows);
-    *state = *state * exp(end);
+    *state = *state * exp(*end);
     *state += dot(transpose(*v), *keys);
     if (env.last(4)) *s = *state;
+  }
+
+ private:
+  /// What queries see of the sums of gates.
+  template <class Sums, class U, class G>
+  TESSERA_FN auto asked(Sums sums, U u, G g, auto h) const {
+    auto seen = load(*sums);
+    if (u.there()) seen = sums_before(seen, g, h);
+    return seen;
   }
 };
 

@@ -14,7 +14,7 @@ from timing import median_us, tessera_us
 ROUNDS = 21
 # Rows that a cell keeps, and rows that it visits a step.
 BLOCKS = {64: ((64, 64), (128, 64), (64, 128), (128, 128), (192, 64), (128, 32)), 128: ((64, 64), (128, 64), (64, 128), (192, 64), (128, 32))}
-CHUNKS = {(64, 64): ((64, 64, 64),)}
+CHUNKS = {(64, 64): ((64, 64, 64),), (128, 128): ((64, 128, 64),)}
 
 
 def ours(program, kernel, sizes, blocks):

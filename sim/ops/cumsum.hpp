@@ -16,7 +16,10 @@ TESSERA_FN auto cumsum_cols(const A& a) {
 template <TileLike A>
 TESSERA_FN auto cumsum_rows(const A& a) {
   static_assert(!kIsSmallFloat<typename A::Element>, "sum in f32: cumsum_rows(cast<float>(x))");
-  return scan_rows(a, [](const auto& earlier, const auto& later) { return later + earlier; });
+  if constexpr (requires { A::Backend::cumsum_rows(a); })
+    return A::Backend::cumsum_rows(a);
+  else
+    return scan_rows(a, [](const auto& earlier, const auto& later) { return later + earlier; });
 }
 
 }  // namespace tessera
