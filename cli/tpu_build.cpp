@@ -27,6 +27,26 @@ const mosaic::Kernel& writer_of(const std::string& kernel) {
   return *get();
 }
 
+/// Throws InputError[not-built] if the library was made of another version of the kernel.
+void check_same_kernel(const TpuBuild& build, const mosaic::Kernel& writer) {
+  std::vector<std::string> sizes;
+  std::vector<std::string> tiles;
+  for (const auto& s : build.inputs.setting.sizes) sizes.push_back(s.name);
+  for (const auto& t : build.inputs.setting.tiles) tiles.push_back(t.first);
+  const auto check = [&](const char* what, const std::vector<std::string>& kernels,
+                         const std::vector<std::string>& librarys) {
+    if (kernels == librarys) return;
+    throw InputError(
+        "not-built",
+        fmt::format("the TPU build of {} is older than the kernel: its {} are ({}), the "
+                    "kernel's ({})",
+                    build.kernel, what, fmt::join(librarys, ", "), fmt::join(kernels, ", ")),
+        "./tessera build " + build.kernel + " compiles it again");
+  };
+  check("sizes", sizes, writer.sizes);
+  check("tiles", tiles, writer.tiles);
+}
+
 /// Device d's part of an array, along dim 0.
 Array part_of(const Array& whole, int d, int devices) {
   if (devices == 1) return whole;
@@ -176,6 +196,7 @@ TpuBuild build_for_tpu(const KernelHandle& kernel, const mosaic::Kernel& writer,
   build.inputs = kernel.build_inputs(request);
   if (!build.inputs.mesh && build.inputs.devices > 1)
     throw InputError("bad-input", build.kernel + " is built for one device, not for --devices");
+  check_same_kernel(build, writer);
   mosaic::Request asked;
   asked.fused = fused;
   for (const auto& s : build.inputs.setting.sizes) asked.sizes.push_back(s.value);

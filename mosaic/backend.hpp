@@ -61,6 +61,8 @@ struct Instance {
 /// What a library of a kernel holds; its one symbol, tessera_mosaic_kernel, gives it.
 struct Kernel {
   std::string name;
+  std::vector<std::string> sizes;  ///< in the order of a Request's
+  std::vector<std::string> tiles;
   std::vector<Instance> instances;
 };
 

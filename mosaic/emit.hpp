@@ -205,7 +205,10 @@ BuiltModule emit(const K& kernel, const std::vector<int>& tiles) {
 /// A kernel template in element types T.
 template <template <class> class K, class... T>
 Kernel kernel_of() {
-  return {K<float>::info.name, {{kDTypeOf<T>, detail::build<K, T>}...}};
+  Kernel kernel{K<float>::info.name, {}, {}, {{kDTypeOf<T>, detail::build<K, T>}...}};
+  for (const auto& size : K<float>::sizes) kernel.sizes.emplace_back(size.name);
+  for (const auto& tile : K<float>::tiles) kernel.tiles.emplace_back(tile.name);
+  return kernel;
 }
 
 }  // namespace tessera::mosaic

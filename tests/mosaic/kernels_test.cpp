@@ -124,6 +124,21 @@ TEST_CASE("every kernel's module gives the interpreter's bits and bytes", "[mosa
   }
 }
 
+TEST_CASE("a library that was made of another version of its kernel is refused", "[mosaic]") {
+  const KernelHandle& matmul = builtin_kernels().find("matmul");
+  Request request;
+  request.device = load_device("tpu-v5e");
+  mosaic::Kernel older = writer_of(matmul);
+  older.sizes.pop_back();
+  CHECK_THROWS_WITH(build_for_tpu(matmul, older, request),
+                    Catch::Matchers::Contains("its sizes are (m, n), the kernel's (m, n, k)"));
+  older = writer_of(matmul);
+  older.tiles.push_back("stages");
+  CHECK_THROWS_WITH(
+      build_for_tpu(matmul, older, request),
+      Catch::Matchers::Contains("its tiles are (bm, bn, bk, stages), the kernel's (bm, bn, bk)"));
+}
+
 TEST_CASE("the Python file names arrays, shapes and what it holds", "[mosaic]") {
   const KernelHandle& matmul = builtin_kernels().find("matmul");
   Request request;
