@@ -544,7 +544,7 @@ struct Consumer<K, S, std::index_sequence<kI...>> {
       if constexpr (Tr::kPresence == Presence::by_type)
         return AskedRef<Ref, true>{ref};
       else if constexpr (Tr::kPeers)
-        return PeerInRef<Th, T, Tr::kR, Tr::kC>{ref};
+        return stacked(PeerInRef<Th, T, Tr::kR, Tr::kC>{ref}, typename Tr::Leading{});
       else
         return stacked(ref, typename Tr::Leading{});
     } else if constexpr (Tr::kAbsent) {
@@ -606,7 +606,7 @@ struct Consumer<K, S, std::index_sequence<kI...>> {
     const Peers& peers = shared.arguments.peers;
     T* const data = static_cast<T*>(shared.arguments.array[kJ]);
     if constexpr (Tr::kVmem) {
-      return PeerVmemRef<Th, T, Tr::kR, Tr::kC, Tr::kCount>{data, kOperand};
+      return PeerVmemRef<Th, T, Tr::kR, Tr::kC, Tr::kCount>{{}, data, kOperand};
     } else if constexpr (Tr::kHbm) {
       const int columns = static_cast<int>(op.shape[op.shape.rank - 1]);
       return PeerArray<T, Tr::role() != Role::hbm_in>{

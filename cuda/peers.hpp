@@ -112,10 +112,12 @@ struct PeerArray {
 
 /// Part of a tile: an end of copies, and a tile itself if its extents are static.
 template <class Th, class T, int kR, int kC, class RN, class CN>
-struct PeerPart {
+struct PeerPart : PartsOf<PeerPart<Th, T, kR, kC, RN, CN>> {
   using Element = T;
   static constexpr bool kWritable = true;
   static constexpr int kChunk = 16 / static_cast<int>(sizeof(T));
+  static constexpr RN rows{};
+  static constexpr CN cols{};
   T* data;  ///< of the tile
   int operand;
   int row0;
@@ -130,49 +132,22 @@ struct PeerPart {
     return Packing<T, kR, kC>::together(16) && col0 % kChunk == 0 &&
            static_cast<int>(part_cols) % kChunk == 0;
   }
-
-  struct Place : OnDevice {
-    using Backend = Cta<Th>;
-    using Element = T;
-    static constexpr RN rows{};
-    static constexpr CN cols{};
-    PeerPart part;
-    __device__ __forceinline__ T at(int i, int j) const {
-      const int r = Th::template row<RN::value>(i);
-      const int c = Th::template col<CN::value>(j);
-      return inside<Th, RN::value, CN::value>(r, c) ? *part.at(r, c) : T{};
-    }
-    /// Elements, not the place.
-    __device__ __forceinline__ void operator=(const Place& x) && {
-      std::move(*this).template operator=<Place>(x);
-    }
-    template <class X>
-    __device__ __forceinline__ void operator=(const X& x) && {
-      const auto tile = Cta<Th>::template as_tile<T, RN::value, CN::value>(x);
-      Th::sync();  // nobody reads what it replaces
-#pragma unroll
-      for (int i = 0; i < tile.kHeldRows; ++i) {
-#pragma unroll
-        for (int j = 0; j < tile.kHeldCols; ++j) {
-          const int r = Th::template row<RN::value>(i);
-          const int c = Th::template col<CN::value>(j);
-          if (inside<Th, RN::value, CN::value>(r, c)) *part.at(r, c) = tile.v[i][j];
-        }
-      }
-      Th::sync();
-    }
-  };
-  __device__ __forceinline__ Place operator*() const {
-    static_assert(!std::is_same_v<RN, int> && !std::is_same_v<CN, int>,
-                  "the extents of a slice that is a tile are compile-time: take .rows and .cols of "
-                  "a ref, or Int<N>");
-    return {{}, *this};
+  template <class R0, class SN, class C0, class DN>
+  __device__ __forceinline__ auto slice(Ds<R0, SN> r, Ds<C0, DN> c) const {
+    return PeerPart<Th, T, kR, kC, SN, DN>{
+        {},     data,  operand, row0 + static_cast<int>(r.start), col0 + static_cast<int>(c.start),
+        r.size, c.size};
+  }
+  __device__ __forceinline__ auto operator*() const {
+    static_assert(is_static<RN>() && is_static<CN>());
+    using Window = SharedWindow<Th, T, kR, kC, RN::value, CN::value, false>;
+    return SharedPlace<Th, Window>{{data, row0, col0}, {}};
   }
 };
 
 /// Scratch in device memory, in slots: each a tile.
 template <class Th, class T, int kR, int kC, int kSlots = 1>
-struct PeerVmemRef {
+struct PeerVmemRef : PartsOf<PeerVmemRef<Th, T, kR, kC, kSlots>> {
   using Element = T;
   static constexpr bool kWritable = true;
   static constexpr Int<kR> rows{};
@@ -180,15 +155,21 @@ struct PeerVmemRef {
   T* data;
   int operand;
 
+  __device__ __forceinline__ Int<kSlots> slots() const { return {}; }
+  __device__ __forceinline__ auto at(int i) const {
+    static_assert(kSlots > 1, "scratch of two dims has no slots");
+    return slot(i);
+  }
   __device__ __forceinline__ auto slot(int i) const {
     using Slot = Packing<T, kR / kSlots, kC>;
-    return PeerVmemRef<Th, T, kR / kSlots, kC>{data + i * (Slot::kBytes / Slot::kSize), operand};
+    return PeerVmemRef<Th, T, kR / kSlots, kC>{
+        {}, data + i * (Slot::kBytes / Slot::kSize), operand};
   }
   template <class R0, class RN, class C0, class CN>
   __device__ __forceinline__ auto slice(Ds<R0, RN> r, Ds<C0, CN> c) const {
     static_assert(kSlots == 1, "scratch in slots: take slot(i) first");
     return PeerPart<Th, T, kR, kC, RN, CN>{
-        data, operand, static_cast<int>(r.start), static_cast<int>(c.start), r.size, c.size};
+        {}, data, operand, static_cast<int>(r.start), static_cast<int>(c.start), r.size, c.size};
   }
   __device__ __forceinline__ auto operator*() const {
     static_assert(kSlots == 1, "scratch in slots: take slot(i) first");
@@ -202,18 +183,26 @@ struct PeerInRef : InRef<Th, T, kR, kC> {
   template <class R0, class RN, class C0, class CN>
   __device__ __forceinline__ auto slice(Ds<R0, RN> r, Ds<C0, CN> c) const {
     return PeerPart<Th, T, kR, kC, RN, CN>{
-        this->data, -1, static_cast<int>(r.start), static_cast<int>(c.start), r.size, c.size};
+        {}, this->data, -1, static_cast<int>(r.start), static_cast<int>(c.start), r.size, c.size};
   }
 };
 
-/// The end of a copy that a ref is.
+template <class Th, class T, int kR, int kC, int kRows, int kCols, bool kAll>
+__device__ __forceinline__ auto part_of(
+    const SharedWindow<Th, T, kR, kC, kRows, kCols, kAll>& window) {
+  return PeerPart<Th, T, kR, kC, Int<kRows>, Int<kCols>>{{},          window.data, -1, window.row0,
+                                                         window.col0, {},          {}};
+}
+/// The end of a copy that a ref is: parts are, blocks and scratch are parts of themselves.
 template <class X>
 __device__ __forceinline__ auto whole(const X& x) {
-  if constexpr (requires { x.slot(0); })
+  if constexpr (requires { x.part_rows; })
+    return x;
+  else if constexpr (requires { x.window; })
+    return part_of(x.window);
+  else
     return x.slice(Ds<int, std::remove_const_t<decltype(X::rows)>>{0, X::rows},
                    Ds<int, std::remove_const_t<decltype(X::cols)>>{0, X::cols});
-  else
-    return x;
 }
 
 /// A copy whose destination is on `device`, by the threads that start it.
