@@ -92,6 +92,8 @@ class BlockTile : public Traced {
     using Plain = std::remove_cvref_t<X>;
     if constexpr (ScalarLike<Plain>)
       store(part_, filled(convert<double>(convert<T>(x)), kDTypeOf<T>, rows, cols));
+    else if constexpr (kIsTracedNumber<Plain>)
+      store(part_, broadcast(number_beside(x, kDTypeOf<T>), rows, cols));
     else if constexpr (kIsDot<Plain>)
       accumulate(std::forward<X>(x), kNoValue);
     else

@@ -43,7 +43,7 @@ struct CountedBlock {
   CountedBlock& operator=(const CountedBlock& x) && { return assign(x); }
   template <class X>
   CountedBlock& operator=(X&& x) && {
-    if constexpr (!ScalarLike<std::remove_cvref_t<X>>) assign(x);
+    if constexpr (!ScalarLike<X> && !ScalarPlace<X>) assign(x);
     return *this;
   }
   template <class X>
@@ -146,6 +146,7 @@ class CountedRef {
   }
 
   struct Scalar {
+    using ScalarType = T;
     operator T() const { throw ValueNeeded{}; }  // NOLINT(google-explicit-constructor)
     Scalar& operator=(T) { return *this; }
     Scalar& operator=(const Scalar& x) { return *this = static_cast<T>(x); }

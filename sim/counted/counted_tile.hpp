@@ -168,14 +168,14 @@ struct Counter {
  private:
   template <class X>
   static int extent(const X& x, bool rows) {
-    if constexpr (ScalarLike<X>)
+    if constexpr (ScalarLike<X> || ScalarPlace<X>)
       return 1;
     else
       return rows ? x.rows : x.cols;
   }
   template <class X, class S>
   static auto value_type() {
-    if constexpr (ScalarLike<X>)
+    if constexpr (ScalarLike<X> || ScalarPlace<X>)
       return std::type_identity<S>{};
     else
       return std::type_identity<typename X::Element>{};

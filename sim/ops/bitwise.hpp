@@ -10,6 +10,8 @@ template <class X>
 constexpr bool of_integers() {
   if constexpr (TileLike<X>)
     return std::is_integral_v<typename X::Element> && !std::is_same_v<typename X::Element, bool>;
+  else if constexpr (ScalarPlace<X>)
+    return std::is_integral_v<typename X::ScalarType>;
   else
     return std::is_integral_v<X> || kIsTracedNumber<X>;
 }

@@ -45,6 +45,13 @@ template <class X>
 concept ScalarLike =
     std::is_arithmetic_v<std::remove_cvref_t<X>> || kIsSmallFloat<std::remove_cvref_t<X>>;
 
+/// A place that holds a number, an element of SMEM scratch: its value stands beside tiles as a
+/// scalar does.
+template <class X>
+concept ScalarPlace = requires {
+  typename std::remove_cvref_t<X>::ScalarType;
+};
+
 /// A number that a build knows only when the kernel runs: it stands beside tiles as a scalar does
 /// (mosaic/number.hpp). Elsewhere program ids are ints.
 template <class X>
@@ -69,7 +76,7 @@ using BackendOf = typename decltype(detail::FirstBackend<X...>::pick())::type;
 
 /// Operands of an elementwise op: tiles and scalars, at least one tile.
 template <class... X>
-concept Operands = ((TileLike<X> || ScalarLike<X> ||
+concept Operands = ((TileLike<X> || ScalarLike<X> || ScalarPlace<X> ||
                      kIsTracedNumber<std::remove_cvref_t<X>>)&&...) &&
                    (TileLike<X> || ...);
 

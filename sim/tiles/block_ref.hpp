@@ -80,7 +80,9 @@ class BlockTile {
   template <class X>
   BlockTile& operator=(X&& x) && {
     using Plain = std::remove_cvref_t<X>;
-    if constexpr (ScalarLike<Plain>) {
+    if constexpr (ScalarPlace<Plain>) {
+      return std::move(*this) = detail::operand(x);
+    } else if constexpr (ScalarLike<Plain>) {
       T* to = target();
       const T value = convert<T>(x);
       for (int r = 0; r < rows; ++r) std::fill_n(to + r * block_->stride, cols, value);
@@ -332,6 +334,7 @@ class BlockRef {
   /// A scalar of SMEM scratch.
   class Scalar {
    public:
+    using ScalarType = T;
     Scalar(Block& block, std::int64_t index) : block_(&block), index_(index) {}
     Scalar(const Scalar&) = default;
     operator T() const {  // NOLINT(google-explicit-constructor)

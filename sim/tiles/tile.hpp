@@ -181,7 +181,7 @@ struct Lane {
 };
 
 template <class X>
-const auto& operand(const X& x) {
+decltype(auto) operand(const X& x) {
   static_assert(
       !kIsDot<X>,
       "dot() is a right-hand side: write *acc += dot(a, b), or name it with load(dot(a, b))");
@@ -189,6 +189,8 @@ const auto& operand(const X& x) {
                 "transpose() is an operand of dot; name it with load(transpose(a))");
   if constexpr (requires { x.checked(); })
     return x.checked();
+  else if constexpr (ScalarPlace<X>)
+    return static_cast<typename X::ScalarType>(x);
   else
     return x;
 }

@@ -128,7 +128,7 @@ struct Counters : BlocksOf8 {
     semaphore_signal(s[0], 3);
     semaphore_signal(s[1], 1);
     semaphore_wait(s[0], 2);
-    *o = *x * (n[step % 2] + 0) + semaphore_read(s[0]);
+    *o = n[step % 2] * *x + semaphore_read(s[0]);
     if (env.last(0)) {
       semaphore_wait(s[0], kSteps);
       semaphore_wait(s[1], kSteps);
@@ -202,12 +202,13 @@ struct Handed : BlocksOf8 {
                          vmem<float>("before", Int<kRows>{}, Int<kCols>{}),
                          accum<float>("sum", Int<kRows>{}, Int<kCols>{}),
                          accum<float>("sum_before", Int<kRows>{}, Int<kCols>{}),
-                         smem<std::int32_t>("n", Int<2>{}));
+                         smem<std::int32_t>("n", Int<2>{}),
+                         vmem<float>("odd", Int<kRows>{}, Int<kCols>{}));
   }
   template <class Env, class X, class O, class Both, class Now, class Before, class Sum,
-            class SumBefore, class N>
+            class SumBefore, class N, class Odd>
   TESSERA_FN void operator()(Env& env, X x, O o, Both both, Now now, Before before, Sum sum,
-                             SumBefore sum_before, N n) const {
+                             SumBefore sum_before, N n, Odd odd) const {
     const auto upper = both.row_range(0, Int<kRows>{});
     const auto lower = both.row_range(kRows, Int<kRows>{});
     if (env.first(0)) {
@@ -218,12 +219,13 @@ struct Handed : BlocksOf8 {
     }
     n[1] = n[0];
     n[0] = n[1] + 2;
+    *odd = n[1];
     *before = *now;
     *now = *x;
     *sum_before = *sum;
     *sum += *x;
     *lower = *x;
-    *o = (*upper + *before * 2.f + *sum_before) * (n[1] + 0);
+    *o = (*upper + *before * 2.f + *sum_before) * *odd;
     *upper = *lower;
   }
   static void fill_shapes(std::vector<Plain>& inputs) {
