@@ -35,11 +35,13 @@ GridReads grid_reads(const GridTiles& tiles) {
   return {shares(counts), shares(bytes)};
 }
 
-GridBytes grid_bytes(const DeviceSpec& device, const GridTiles& tiles, int resident) {
+GridBytes grid_bytes(const DeviceSpec& device, const GridTiles& tiles, int resident,
+                     std::optional<double> gone) {
   const GpuModel model(device);
   L2Cache cache(static_cast<std::int64_t>(model["l2_capacity"]),
                 {static_cast<std::int64_t>(tiles.tiles.size())});
   struct Place {
+    std::size_t program = 0;
     std::size_t at = 0;
     std::size_t end = 0;
     bool late = false;
@@ -49,8 +51,9 @@ GridBytes grid_bytes(const DeviceSpec& device, const GridTiles& tiles, int resid
     const std::size_t program = next++;
     const std::size_t end =
         program + 1 < tiles.begins.size() ? tiles.begins[program + 1] : tiles.accesses.size();
-    return Place{tiles.begins[program], end, program >= tiles.begins.size() / 2};
+    return Place{program, tiles.begins[program], end, program >= tiles.begins.size() / 2};
   };
+  std::vector<std::int64_t> reader(tiles.tiles.size(), -1);
   std::vector<Place> running;
   const std::size_t most =
       static_cast<std::size_t>(device.cores) * static_cast<std::size_t>(resident);
@@ -74,7 +77,11 @@ GridBytes grid_bytes(const DeviceSpec& device, const GridTiles& tiles, int resid
         if (tile.fresh > 0) cache.write(0, a.tile, tile.fresh);
         more.written = static_cast<double>(tile.bytes);
       } else {
+        std::int64_t& last = reader[static_cast<std::size_t>(a.tile)];
+        const bool again = last == static_cast<std::int64_t>(p.program);
+        last = static_cast<std::int64_t>(p.program);
         if (tile.fresh > 0) more.dram = static_cast<double>(cache.read(0, a.tile, tile.fresh));
+        if (again && gone) more.dram = *gone * static_cast<double>(tile.fresh);
         more.read = static_cast<double>(tile.bytes);
       }
       for (Bytes* to : {&all, p.late ? &late : nullptr}) {

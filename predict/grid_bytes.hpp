@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "memory_model/device_spec.hpp"
 #include "memory_model/grid_tiles.hpp"
@@ -32,6 +33,9 @@ struct GridBytes {
 };
 
 /// `resident`: programs that an SM has at once. The device has constants of a model.
-GridBytes grid_bytes(const DeviceSpec& device, const GridTiles& tiles, int resident);
+/// `gone`: the part of what a program reads again that is no longer in the L2 (grid_time.hpp),
+/// where programs go out of step; else they go in step.
+GridBytes grid_bytes(const DeviceSpec& device, const GridTiles& tiles, int resident,
+                     std::optional<double> gone = {});
 
 }  // namespace tessera::predict

@@ -4,42 +4,47 @@
 #include <cmath>
 #include <utility>
 
+#include "predict/gpu_model.hpp"
 #include "predict/program_queue.hpp"
 
 namespace tessera::predict {
 
 namespace {
 
-// Fitted to launches of six draws on an H200 and, as it seems, an H100, whose SMs are the same;
-// times by events, the L2 cleared before each (predict/ACCURACY.md).
+// Fitted to launches on an H200 and an H100, whose SMs are the same; times by events, the L2
+// cleared before each (predict/ACCURACY.md).
 constexpr double kClock = 1.755e9;  ///< Hz
 
 /// Of kernels that multiply nothing.
 namespace rows {
-constexpr double kLaunchSeconds = 6.01e-6;
-constexpr double kDram = 0.93;          ///< of the rate that the device file says
-constexpr double kBandwidth = 7.14e10;  ///< B/s, of an SM
-// Cycles that a warp's instructions take of a quarter of an SM.
-constexpr double kElement = 0.781;
-constexpr double kFunction = 4.37;
-constexpr double kAccess = 7.07;
-constexpr double kAlone = 2.91;    ///< times as many where nothing else fills the gaps
-constexpr double kSerial = 0.349;  ///< of each element that a thread reduces
-// Cycles of an SM, of a request of 128 bytes or less.
-constexpr double kRead = 3.77;
-constexpr double kWrite = 1.35;
+constexpr double kLaunchSeconds = 5.53e-06;
+constexpr double kDram = 1.01;           ///< of the rate that the device file says
+constexpr double kBandwidth = 6.43e+10;  ///< B/s, of an SM
+// Instructions of a warp, fitted to counts of 120 launches: 2.7 % off at the median, 19 % at worst.
+constexpr double kElement = 0.58;
+constexpr double kFunction = 6.92;
+constexpr double kAccess = 4.1;
+constexpr double kReduced = 35.4;
+constexpr double kAround = 45;    ///< of a loop, or what is around loops
+constexpr double kIssue = 0.697;  ///< cycles of a quarter of an SM that one takes
+constexpr double kAlone = 2.97;   ///< where nothing else fills the gaps
+// Cycles of an SM's L1, of a line.
+constexpr double kRead = 0.787;
+constexpr double kWrite = 0.274;
 // Seconds until loads are there.
-constexpr double kDramLatency = 4e-7;
-constexpr double kL2Latency = 2e-7;
-constexpr double kL1Latency = 2.61e-8;
-constexpr double kProgram = 3.24e-7;
-constexpr double kReduction = 5.18e-8;
-constexpr double kReductionWarp = 2.35e-8;
-constexpr double kByte = 5.04e-12;
-constexpr double kNorm = 1.77;      ///< of SMs and DRAM
-constexpr double kL1Bytes = 230e3;  ///< of an SM, for rows that its programs read again
+constexpr double kDramLatency = 4.27e-07;
+constexpr double kL2Latency = 1.43e-07;
+constexpr double kProgram = 3.93e-07;
+constexpr double kReduction = 2.39e-07;
+constexpr double kStreams =
+    0.0433;                     ///< that DRAM takes longer where twice as many programs share an SM
+constexpr double kNorm = 3.61;  ///< of SMs and DRAM
+constexpr double kGaps = 1.5;   ///< of programs side by side, which fill each other's
+// What the L1 still has of a program's own rows falls with what the SM's programs hold of them.
+constexpr double kL1Bytes = 400e3;
+constexpr double kL1Own = 0.95;
 constexpr double kL1Shared = 40e3;  ///< of what all programs read
-constexpr double kL1Hits = 0.7;     ///< of that
+constexpr double kL1Hits = 0.527;   ///< of that
 }  // namespace rows
 
 /// Of loops that multiply.
@@ -132,8 +137,9 @@ double registers_of(const GridWork& w) {
   if (w.chained)
     return given(20 + 1.12 * (accumulators + static_cast<double>(w.held_bytes) / 4) / threads);
   if (w.product_flops > 0) return given(48 + 1.15 * accumulators / threads);
+  constexpr double kLeast = 32;
   const double held = static_cast<double>(w.tile_elements) / threads;
-  return given(one_by_one(w) ? 25 + 2.2 * held : 24 + 1.3 * held);
+  return given(std::max(kLeast, one_by_one(w) ? 22 + 2.3 * held : 20 + 1.4 * held));
 }
 
 std::int64_t shared_of(const GridWork& w) {
@@ -186,57 +192,78 @@ double waits_of(const GridRound& r, double threads) {
   return 1;  // as many registers as there are: all loads come first
 }
 
-GridTime rows_time(const DeviceSpec& device, const GridWork& w, double dram_bytes, int resident) {
-  using namespace rows;
-  const double warps = std::max(1, w.warps);
-  const double threads = threads_of(w);
-  double instructions = 0;  // that a thread accesses memory with
-  double reads = 0;         // requests of a program
-  double writes = 0;
+/// Of a program: instructions that a thread accesses memory with, and lines that its warps ask the
+/// L1 for and write.
+struct Lines {
+  double instructions = 0;
+  double read = 0;
+  double written = 0;
+};
+Lines lines_of(const GridWork& w, double threads) {
+  constexpr double kLanes = 32;
+  // One layout serves a kernel's tensors: where one of them is known to begin well, threads have
+  // neighbours of all, which masks or rows that begin anywhere let them access but one by one.
+  double together = 1;
+  for (const GridAccess& a : w.accesses) {
+    if (static_cast<double>(a.elements) >= kLanes)
+      together = std::max<double>(together, std::max(a.run, a.width));
+  }
+  Lines lines;
   for (const GridAccess& a : w.accesses) {
     const double times = of_one(w, a.times);
     const auto elements = static_cast<double>(a.elements);
     const double held = std::max(1., elements / threads);
     const double width = std::min<double>(a.width, held);
-    const double each = times * held / width;
-    const double asked = elements >= threads
-                             ? each * warps * std::max(1., 32 * width * a.bytes / kRequest)
-                             : times * std::max(1., elements * a.bytes / kRequest);
-    instructions += each;
-    (a.write ? writes : reads) += asked;
+    const double bytes = a.bytes;
+    const double moved = a.moved > 0 ? of_one(w, a.moved) : times * elements * bytes;
+    lines.instructions += times * held / width;
+    const bool aligned = std::max(a.run, a.width) > 1;
+    double asked = times;
+    if (elements >= kLanes) {
+      const double span = kLanes * std::max(width, std::min(together, held)) * bytes;
+      asked = moved / (kLanes * width * bytes) *
+              (aligned ? std::max(1., span / kRequest) : 1 + (span - bytes) / kRequest);
+    }
+    (a.write ? lines.written : lines.read) += asked;
   }
+  return lines;
+}
+
+GridTime rows_time(const DeviceSpec& device, const GridWork& w, double dram_bytes, int resident) {
+  using namespace rows;
+  const double warps = std::max(1, w.warps);
+  const double threads = threads_of(w);
+  const Lines lines = lines_of(w, threads);
   const double read = of_one(w, w.requested_bytes - w.written_bytes);
   const double written = of_one(w, w.written_bytes);
-  // What the L1 has: a program's own rows, if those of all programs that share it fit; what every
-  // program reads, if it is little.
-  const bool fits = resident * read * w.reads.bytes.first < kL1Bytes;
+  const double own = kL1Own * std::max(0., 1 - resident * read * w.reads.bytes.first / kL1Bytes);
   const bool little = w.reads.bytes.others * read < kL1Shared;
   const bool many = static_cast<double>(w.programs) > 2. * device.cores * resident;
-  const double hits =
-      (fits ? w.reads.bytes.own : 0) + (little && many ? kL1Hits * w.reads.bytes.others : 0);
+  const double others = little && many ? kL1Hits : 0;
+  const double hits = own * w.reads.bytes.own + others * w.reads.bytes.others;
   const ReadShares& by = w.reads.accesses;
-  const double near = (fits ? by.own : 0) + (little ? kL1Hits * by.others : 0);
-  const double latency =
-      by.first * kDramLatency + (by.others + by.own - near) * kL2Latency + near * kL1Latency;
+  const double far = by.first + by.own * (1 - own) * gone_from_l2(device, w, resident);
+  const double near = own * by.own + others * by.others;
+  const double latency = far * kDramLatency + (1 - far - near) * kL2Latency;
 
-  const double cycles = kElement * of_one(w, w.elements) / threads +
-                        kFunction * of_one(w, w.functions) / threads + kAccess * instructions;
-  const double moved = read * (1 - hits) + written;
-  const double issue = warps * cycles / 4 / kClock;
-  const double requests = (reads * (1 - hits) * kRead + writes * kWrite) / kClock;
-  const double busy = std::max({issue, requests, moved / kBandwidth});
   const double reductions = of_one(w, w.reductions);
+  const double instructions = kElement * of_one(w, w.elements) / threads +
+                              kFunction * of_one(w, w.functions) / threads +
+                              kAccess * lines.instructions + kReduced * reductions +
+                              kAround * static_cast<double>(w.rounds.size());
+  const double moved = read * (1 - hits) + written;
+  const double issue = warps * instructions / 4 * kIssue / kClock;
+  const double requests = (lines.read * kRead + lines.written * kWrite) / kClock;
+  const double busy = std::max({issue, requests, moved / kBandwidth});
   double rounds = 0;
   for (const GridRound& r : w.rounds) rounds += of_one(w, r.times) * waits_of(r, threads);
-  const double held = static_cast<double>(w.tile_elements) / threads;
-  const double chain = kProgram + rounds * latency +
-                       reductions * (kReduction + kReductionWarp * warps) +
-                       (kAlone * cycles + kSerial * reductions * held) / kClock + moved * kByte;
-  // Programs side by side fill each other's gaps.
-  constexpr double kGaps = 9;
+  const double chain =
+      kProgram + rounds * latency + reductions * kReduction + kAlone * instructions / kClock;
   const double sms = played(w, device, resident, {1, chain, busy, kGaps, 0});
-  return longest(kLaunchSeconds, sms, chain > resident * busy,
-                 dram_bytes / (device.hbm_bytes_per_s * kDram), kNorm);
+  const double beside = std::min<double>(resident, divided(w.programs, device.cores));
+  const double dram = dram_bytes / (device.hbm_bytes_per_s * kDram) *
+                      (1 + kStreams * std::log2(std::max(1., beside)));
+  return longest(kLaunchSeconds, sms, chain > resident * busy, dram, kNorm);
 }
 
 // ---- loops that multiply ---------------------------------------------------------------------
@@ -367,6 +394,18 @@ GridTime chained_time(const DeviceSpec& device, const GridWork& w, double dram_b
 }
 
 }  // namespace
+
+double gone_from_l2(const DeviceSpec& device, const GridWork& w, int resident) {
+  // Of the L2: a line through what DRAM gave to 120 launches on an H100 (predict/ACCURACY.md).
+  constexpr double kAllThere = 0.57;
+  constexpr double kNoneThere = 1.41;
+  const auto most = static_cast<double>(std::int64_t{device.cores} * resident);
+  const double running = std::min(static_cast<double>(w.programs), most);
+  const double held =
+      running * of_one(w, w.requested_bytes - w.written_bytes) * w.reads.bytes.first;
+  const double share = held / GpuModel(device)["l2_capacity"];
+  return std::clamp((share - kAllThere) / (kNoneThere - kAllThere), 0., 1.);
+}
 
 int resident_programs(const DeviceSpec& device, const GridWork& w) {
   const int warps = std::max(1, w.warps);

@@ -3,11 +3,12 @@
 //
 // As many programs share an SM as their warps, registers and shared memory leave room for, and
 // queue for it (predict/program_queue.hpp). An SM is busy with their instructions, four warps at a
-// time, with what they ask of the L2, with products. A program for itself goes no faster than its
-// warps' own chain of instructions and waits: for each round of loads, as long as DRAM, the L2 or
-// the L1 takes, and for each reduction among its lanes. Few warps keep few bytes on their way and
-// few instructions in flight: that is why they are slow. DRAM gives and takes what
-// predict/grid_bytes.hpp says, from an L2 that is empty, as triton.testing.do_bench has it.
+// time, with the lines that they ask the L1 for, with what they ask of the L2, with products. A
+// program for itself goes no faster than its warps' own chain of instructions and waits: for each
+// round of loads, as long as DRAM, the L2 or the L1 takes, and for each reduction among its lanes.
+// Few warps keep few bytes on their way and few instructions in flight: that is why they are slow.
+// DRAM gives and takes what predict/grid_bytes.hpp says, from an L2 that is empty, as
+// triton.testing.do_bench has it.
 //
 // Loads of a loop that multiplies come num_stages ahead. A wgmma is no faster than shared memory
 // gives its operands: of 64 rows and k = 16, a right one of n columns takes n / 4 cycles, a left
@@ -61,7 +62,9 @@ struct GridAccess {
   std::int64_t times = 0;  ///< in all programs
   std::int64_t elements = 1;
   int width = 1;  ///< elements that one instruction of a thread takes, at most
+  int run = 0;    ///< that a layout made for it alone would give a thread together; 0: as many
   int bytes = 4;  ///< of an element
+  std::int64_t moved = 0;  ///< bytes in all, of lanes that no mask leaves out; 0: of all lanes
   bool write = false;
 };
 
@@ -103,6 +106,10 @@ struct GridTime {
 
 /// Programs that an SM has at once.
 int resident_programs(const DeviceSpec& device, const GridWork& work);
+
+/// The part of what programs of rows read again that is no longer in the L2: none while what all
+/// that run have read is little, all when it is much, and between these more and more.
+double gone_from_l2(const DeviceSpec& device, const GridWork& work, int resident);
 
 /// `dram_bytes`: read and written.
 GridTime grid_time(const DeviceSpec& device, const GridWork& work, double dram_bytes);

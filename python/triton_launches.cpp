@@ -348,7 +348,9 @@ class Launches {
       work.accesses.push_back({.times = t.requested.times,
                                .elements = site.elements,
                                .width = site.width,
+                               .run = site.run,
                                .bytes = site.bytes,
+                               .moved = t.requested.read_bytes + t.requested.written_bytes,
                                .write = t.requested.written_bytes > 0});
     }
     work.reads = predict::grid_reads(l.result.tiles);
@@ -364,8 +366,10 @@ class Launches {
     const DeviceSpec& device = l.options->device;
     if (!l.result.tiles.begins.empty() && device.kind == DeviceSpec::Kind::gpu &&
         !device.model.empty()) {
-      const predict::GridBytes dram =
-          predict::grid_bytes(device, l.result.tiles, predict::resident_programs(device, work));
+      const int resident = predict::resident_programs(device, work);
+      std::optional<double> gone;
+      if (work.product_flops == 0) gone = predict::gone_from_l2(device, work, resident);
+      const predict::GridBytes dram = predict::grid_bytes(device, l.result.tiles, resident, gone);
       touched = dram.dram_read + dram.dram_written;
       l.predicted_dram_read = dram.dram_read;
       l.predicted_dram_written = dram.dram_written;

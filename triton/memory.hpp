@@ -47,6 +47,7 @@ struct Site {
   int number = -1;                       ///< among the accesses of its module
   std::int64_t elements = 1;             ///< of its pointers
   int width = 1;                         ///< elements of an instruction of a thread, at most
+  int run = 1;                           ///< of a layout's, whatever the mask (widths.hpp)
   int bytes = 4;                         ///< of an element
   std::vector<WarpLayout> layouts = {};  ///< where they are asked for
   // Of a dry run (dry.hpp).

@@ -144,10 +144,12 @@ std::unique_ptr<Kernel> plan_kernel(Module module, Profile profile, bool fusion,
   std::map<int, Planner::MadeBy> made;
   planner.keep_element_ops(made);
   planner.plan_function(main, program.main);
-  const std::vector<int> widths = access_widths(module, main);
+  const std::vector<AccessWidth> widths = access_widths(module, main);
   for (Site& s : kernel->sites) {
     const auto at = static_cast<std::size_t>(s.number);
-    if (s.number >= 0 && at < widths.size()) s.width = widths[at];
+    if (s.number < 0 || at >= widths.size()) continue;
+    s.width = widths[at].width;
+    s.run = widths[at].run;
   }
   plan_dry_run(*kernel);
   if (regular) kernel->form = grid_form(module, main, made, kernel->sites);

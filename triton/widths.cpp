@@ -36,7 +36,7 @@ class Widths {
  public:
   explicit Widths(const Module& module) : module_(module), known_(module.values.size()) {}
 
-  std::vector<int> of(const Function& f) {
+  std::vector<AccessWidth> of(const Function& f) {
     const auto attributes = f.attributes.find("arg_attrs");
     for (std::size_t i = 0; i < f.body.arguments.size(); ++i) {
       Known k = nothing_of(f.body.arguments[i]);
@@ -299,8 +299,9 @@ class Widths {
         static_cast<std::size_t>(std::ranges::max_element(p.axes, {}, &Axis::run) - p.axes.begin());
     const std::int64_t bytes = pointee_bytes(pointer);
     const Axis& a = p.axes[fastest];
-    std::int64_t width =
-        std::min({a.run, std::max<std::int64_t>(1, a.multiple / bytes), 16 / bytes});
+    const std::int64_t run = std::max<std::int64_t>(
+        1, std::min({a.run, std::max<std::int64_t>(1, a.multiple / bytes), 16 / bytes}));
+    std::int64_t width = run;
     const std::size_t mask = op.name == "tt.load" ? 1 : 2;
     if (op.operands.size() > mask) {
       const Type& t = module_.type(op.operands[mask]);
@@ -311,19 +312,19 @@ class Widths {
     const Attribute* const number = op.find(kAccessNumber);
     if (number == nullptr || number->integer < 0) return;
     const auto at = static_cast<std::size_t>(number->integer);
-    widths_.resize(std::max(widths_.size(), at + 1), 1);
-    widths_[at] = static_cast<int>(std::max<std::int64_t>(1, width));
+    widths_.resize(std::max(widths_.size(), at + 1));
+    widths_[at] = {static_cast<int>(std::max<std::int64_t>(1, width)), static_cast<int>(run)};
   }
 
   const Module& module_;
   std::vector<Known> known_;
-  std::vector<int> widths_;
+  std::vector<AccessWidth> widths_;
   bool changed_ = false;
 };
 
 }  // namespace
 
-std::vector<int> access_widths(const Module& module, const Function& kernel) {
+std::vector<AccessWidth> access_widths(const Module& module, const Function& kernel) {
   return Widths(module).of(kernel);
 }
 

@@ -18,7 +18,12 @@ using namespace program;
 /// The attribute that numbers a module's accesses, in the order of its text.
 inline constexpr const char* kAccessNumber = "tessera.access";
 
+struct AccessWidth {
+  int width = 1;  ///< elements of an instruction of a thread, at most
+  int run = 1;  ///< the same whatever the mask: elements that a layout would give a thread together
+};
+
 /// By the number of each tt.load and tt.store of the kernel.
-std::vector<int> access_widths(const Module& module, const Function& kernel);
+std::vector<AccessWidth> access_widths(const Module& module, const Function& kernel);
 
 }  // namespace tessera::triton

@@ -239,23 +239,52 @@ TEST_CASE("few warps keep an SM less busy, and elements one by one take longer")
   const DeviceSpec h200 = load_device("h200");
   // A softmax of rows of 5,320 by one program on each SM (measured: 503, 292 and 226 us).
   const auto us = [&](int warps, int width) {
-    GridWork w{.programs = 132,
-               .warps = warps,
-               .requested_bytes = std::int64_t{11181} * 5320 * 4,
-               .flops = std::int64_t{11181} * 8192 * 5,
-               .functions = std::int64_t{11181} * 8192,
-               .elements = std::int64_t{11181} * 8192 * 9,
-               .reductions = 2 * 11181,
-               .rounds = {{11181, false}},
-               .accesses = {{11181, 8192, width, 2, false}, {11181, 8192, width, 2, true}},
-               .written_bytes = std::int64_t{11181} * 5320 * 2,
-               .tile_elements = 8192};
+    GridWork w{
+        .programs = 132,
+        .warps = warps,
+        .requested_bytes = std::int64_t{11181} * 5320 * 4,
+        .flops = std::int64_t{11181} * 8192 * 5,
+        .functions = std::int64_t{11181} * 8192,
+        .elements = std::int64_t{11181} * 8192 * 9,
+        .reductions = 2 * 11181,
+        .rounds = {{11181, false}},
+        .accesses = {{.times = 11181, .elements = 8192, .width = width, .bytes = 2},
+                     {.times = 11181, .elements = 8192, .width = width, .bytes = 2, .write = true}},
+        .written_bytes = std::int64_t{11181} * 5320 * 2,
+        .tile_elements = 8192};
     return 1e6 * grid_time(h200, w, 2e8).seconds;
   };
   CHECK(us(2, 1) > 1.4 * us(4, 1));
   CHECK(us(4, 1) > 1.2 * us(8, 1));
   CHECK(std::abs(us(2, 1) / 503 - 1) < 0.2);
   CHECK(us(4, 8) < 0.9 * us(4, 1));
+}
+
+TEST_CASE("of what programs read again the L2 has less, the more all that run hold") {
+  const DeviceSpec h100 = load_device("h100");
+  const auto gone = [&](std::int64_t row, int resident) {
+    GridWork w{.programs = 100000, .requested_bytes = 200000 * row};
+    w.reads.bytes = {0.5, 0, 0.5};
+    return gone_from_l2(h100, w, resident);
+  };
+  // Counted: nothing of 9 MB, 0.42 to 0.67 of 35 MB, 0.93 of 78 MB.
+  CHECK(gone(8192, 8) == 0);
+  CHECK(std::abs(gone(8192, 32) - 0.55) < 0.12);
+  CHECK(gone(18272, 32) == 1);
+  const GridTiles twice = tiles_of(4096, 2, 8192, 4096, [](int p, int) { return p; });
+  CHECK(grid_bytes(h100, twice, 8, 0.).dram_read == 4096. * 8192);
+  CHECK(grid_bytes(h100, twice, 8, 0.5).dram_read == 1.5 * 4096 * 8192);
+}
+
+TEST_CASE("loads one by one take longer where a thread's elements lie side by side") {
+  const DeviceSpec h100 = load_device("h100");
+  const auto seconds = [&](int run) {
+    constexpr std::int64_t kPrograms = 100000;
+    GridWork w{.programs = kPrograms, .warps = 4, .requested_bytes = kPrograms * 8192};
+    w.accesses = {{.times = 4 * kPrograms, .elements = 1024, .run = run, .bytes = 2}};
+    return grid_time(h100, w, 1).seconds;
+  };
+  CHECK(seconds(8) > 1.5 * seconds(1));
 }
 
 TEST_CASE("how often a loop's turn waits depends on what a thread loads in it") {

@@ -9,7 +9,8 @@ namespace {
 
 /// A program loads 1,024 elements of a row of `%n`, those before `%m`, and stores them. `known`:
 /// arguments that are multiples of 16, of %x, %o, %n, %m.
-std::vector<int> widths(const std::string& type, const std::string& known, bool masked) {
+std::vector<int> widths(const std::string& type, const std::string& known, bool masked,
+                        int Site::*of = &Site::width) {
   std::string attributes;
   for (const char argument : std::string("xonm")) {
     attributes += attributes.empty() ? "" : ", ";
@@ -46,7 +47,7 @@ std::vector<int> widths(const std::string& type, const std::string& known, bool 
           ") -> ()\n\"tt.return\"() : () -> ()\n}) : () -> ()\n}) : () -> ()\n";
   std::vector<int> all;
   const auto kernel = plan_kernel(load_module(text, "the test's module"));
-  for (const Site& s : kernel->sites) all.push_back(s.width);
+  for (const Site& s : kernel->sites) all.push_back(s.*of);
   return all;
 }
 
@@ -62,6 +63,9 @@ TEST_CASE("16 bytes at once, where rows are known to begin at multiples of them"
 TEST_CASE("rows of any length, and masks that end anywhere, are accessed one by one") {
   CHECK(widths("f32", "xom", true) == std::vector<int>{1, 1});
   CHECK(widths("bf16", "xon", true) == std::vector<int>{1, 1});
+  // A layout does not know of masks: where rows begin decides what a thread has together.
+  CHECK(widths("bf16", "xon", true, &Site::run) == std::vector<int>{8, 8});
+  CHECK(widths("bf16", "xom", true, &Site::run) == std::vector<int>{1, 1});
 }
 
 }  // namespace tessera::triton
