@@ -7,7 +7,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstdint>
 #include <cstdlib>
 #include <functional>
 #include <map>
@@ -23,12 +25,12 @@ namespace {
 using namespace tessera;
 using Matrix = std::vector<float>;
 
-/// v rounded to nearest even with `bits` bits of significand.
+/// v, a normal number, rounded to nearest even with `bits` < 24 bits of significand.
 float rounded(float v, int bits) {
-  if (v == 0 || !std::isfinite(v)) return v;
-  int exponent = 0;
-  const float f = std::frexp(v, &exponent);
-  return std::ldexp(std::nearbyint(std::ldexp(f, bits)), exponent - bits);
+  const int dropped = 24 - bits;
+  const std::uint32_t u = std::bit_cast<std::uint32_t>(v);
+  const std::uint32_t below_half = (1U << (dropped - 1)) - 1 + (u >> dropped & 1);
+  return std::bit_cast<float>((u + below_half) & ~0U << dropped);
 }
 
 struct Format {
@@ -123,15 +125,19 @@ Matrix matmul(const golden::Golden& g, const Variant& v, int m, int n, int k, in
   };
 #pragma omp parallel for
   for (int j = 0; j < n; ++j) {
+    std::vector<float> column(static_cast<std::size_t>(k));
+    for (int p = 0; p < k; ++p) column[static_cast<std::size_t>(p)] = y[at(p, n, j)];
     for (int i = 0; i < m; ++i) {
-      std::vector<float> a;
-      std::vector<float> b;
-      for (int p = 0; p < k; ++p) {
-        // One tile of the output misses one of its blocks; or the whole product its last k.
-        if (v.fault == Fault::dropped_block && i < block && j < block && p / block == 1) continue;
-        if (v.fault == Fault::mask && p == k - 1) continue;
-        a.push_back(x[at(i, k, p)]);
-        b.push_back(y[at(p, n, j)]);
+      std::vector<float> a(x.begin() + static_cast<std::ptrdiff_t>(at(i, k, 0)),
+                           x.begin() + static_cast<std::ptrdiff_t>(at(i, k, k)));
+      std::vector<float> b = column;
+      // One tile of the output misses one of its blocks; or the whole product its last k.
+      const int from = v.fault == Fault::mask ? k - 1 : block;
+      const int to = v.fault == Fault::mask ? k : std::min(2 * block, k);
+      if (v.fault == Fault::mask ||
+          (v.fault == Fault::dropped_block && i < block && j < block && from < to)) {
+        a.erase(a.begin() + from, a.begin() + to);
+        b.erase(b.begin() + from, b.begin() + to);
       }
       o[at(i, n, j)] = dot(a, b, v.order, v.format);
     }
