@@ -159,6 +159,7 @@ RecordedCall read_checked(const std::string& folder, bool values) {
   r.call = make_call(*r.program, std::move(arrays), aliases);
   apply_config(config.dump(), r.call);
   r.call.alone = meta.value("alone", true);
+  r.call.jax_0_11 = meta.value("jax_0_11", false);
   const Json results = meta.value("results", Json::array());
   for (std::size_t j = 0; j < results.size(); ++j) {
     if (inputs + j >= r.program->operands.size())
@@ -204,6 +205,7 @@ std::vector<CallFile> call_files(const CallToRecord& call) {
   const Json meta{{"num_devices", call.operands.size()},
                   {"cores", call.cores},
                   {"alone", call.alone},
+                  {"jax_0_11", call.jax_0_11},
                   {"chip", call.device.jax.chip},
                   {"num_dynamic_grid_bounds", call.dynamic_bounds},
                   {"num_inputs", call.inputs},

@@ -67,7 +67,8 @@ struct CallToRecord {
   std::size_t dynamic_bounds = 0;
   DeviceSpec device;
   int cores = 1;
-  bool alone = true;  ///< Call::alone
+  bool alone = true;      ///< Call::alone
+  bool jax_0_11 = false;  ///< Call::jax_0_11
 };
 
 struct CallFile {

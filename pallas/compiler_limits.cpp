@@ -270,7 +270,8 @@ class Limits {
   /// By an amount that is known when it is compiled there is code for any shape, but for rows of
   /// bytes. Else, and where
   /// rows rotate by different amounts, the registers along the dim must be full: what leaves one
-  /// end comes in at the other.
+  /// end comes in at the other. The compiler of JAX 0.11 (libtpu 0.0.46) has code for all of it but
+  /// a stride along the rows, and on a v4 for a stride.
   void check_rotate(const Operation& op, const Type& t) {
     if (t.kind != Type::Kind::vector || !t.known || t.shape.rank < 2) return;
     const Attribute* d = op.find("dimension");
@@ -281,19 +282,26 @@ class Limits {
     const bool known = op.operands.size() < 2 || folded_.of(op.operands[1]).has_value();
     const bool bytes_along_rows = bit_width(t.dtype) <= 8 && dim == t.shape.rank - 2;
     if (known && !strided && !bytes_along_rows) return;
+    const Attribute* along = op.find("stride_dimension");
+    const bool rows = strided && dim == t.shape.rank - 1 && along != nullptr &&
+                      along->integer == t.shape.rank - 2;
+    const auto until_jax_0_11 = [&](const std::string& why) {
+      if (strided && !rows) refuse(op, why, v4());
+      refuse(op, why);
+      if (rows) return;
+      refusals_.back().until_jax_0_11 = true;
+      refusals_.back().diagnostic.fields.back().second += " before JAX 0.11, whose compiler has";
+    };
     if (is_narrow(t)) {
-      refuse(op, "Not implemented: unsupported packed type rotation, of '" +
+      until_jax_0_11("Not implemented: unsupported packed type rotation, of '" +
                      std::string(name(t.dtype)) + "'");
       return;
     }
     if (strided) {
-      const Attribute* along = op.find("stride_dimension");
-      const bool rows =
-          dim == t.shape.rank - 1 && along != nullptr && along->integer == t.shape.rank - 2;
       if (!rows)
-        refuse(op,
-               "Not implemented: the rotation dimension must be the last, the stride dimension the "
-               "one before it");
+        until_jax_0_11(
+            "Not implemented: the rotation dimension must be the last, the stride dimension the "
+            "one before it");
       else
         refuse(op, "Not implemented: only supported in TPU v5+", v4());
       if (rows) check_rotated_lanes(op, t.shape, stride->integer);
@@ -301,7 +309,7 @@ class Limits {
     const std::int64_t extent = t.shape[dim];
     if ((dim == t.shape.rank - 1 && extent % kLanes != 0) ||
         (dim == t.shape.rank - 2 && extent % kSublanes != 0))
-      refuse(op, "Not implemented: unsupported unaligned shape: dim " + std::to_string(dim) +
+      until_jax_0_11("Not implemented: unsupported unaligned shape: dim " + std::to_string(dim) +
                      " has " + std::to_string(extent) + " elements");
   }
 

@@ -40,7 +40,8 @@ struct Call {
   bool alone = true;            ///< no other op of its program makes or takes its arrays
   int collective_id = 0;
   bool unchecked_bounds =
-      false;  ///< the author's disable_bounds_checks: reads outside are undefined
+      false;              ///< the author's disable_bounds_checks: reads outside are undefined
+  bool jax_0_11 = false;  ///< made by JAX 0.11 or a newer one, whose compiler has code for more
   bool skip_device_barrier = false;  ///< devices do not meet before the kernel starts
   std::vector<std::string> names;    ///< of inputs, then of results; made up if empty
 };

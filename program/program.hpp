@@ -225,6 +225,7 @@ struct Subcores {
 struct Refusal {
   std::set<std::string> chips;  ///< as DeviceSpec::Jax::chip; empty: all
   Diagnostic diagnostic;
+  bool until_jax_0_11 = false;  ///< the compiler of JAX 0.11, and of newer ones, has code for it
 };
 
 struct Program {

@@ -464,7 +464,7 @@ class Calls {
   bool run_kernel(const Group& group, const Kernel& kernel, const Settings& settings,
                   const record::Folder* recording, Finished& f, Kept& kept) {
     const Arrived& any = group.front();
-    const program::Call call = call_of(group, kernel);
+    const program::Call call = call_of(group, kernel, settings.jax_0_11);
     const std::string kernel_name = any.name.empty() ? kernel.program->name : any.name;
     RunOptions options = settings.options;
     options.who = kernel_name;
@@ -536,7 +536,7 @@ class Calls {
   }
 
   /// The devices' parts joined, with undefined results.
-  static program::Call call_of(const Group& group, const Kernel& kernel) {
+  static program::Call call_of(const Group& group, const Kernel& kernel, bool jax_0_11) {
     const program::Program& program = *kernel.program;
     const Arrived& any = group.front();
     std::vector<Array> operands;
@@ -553,6 +553,7 @@ class Calls {
     program::Call call = program::make_call(program, std::move(operands), any.aliases);
     pallas::apply_config(kernel.config, call);
     call.alone = any.alone;
+    call.jax_0_11 = jax_0_11;
     for (const View& r : any.results) {
       Shape shape = r.shape;
       if (group.size() > 1 && shape.rank == 0) shape.push_back(1);
@@ -711,6 +712,7 @@ class Calls {
     r.device = options.device;
     r.cores = options.cores;
     r.alone = call.alone;
+    r.jax_0_11 = call.jax_0_11;
     return r;
   }
 

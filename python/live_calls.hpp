@@ -61,6 +61,7 @@ struct Settings {
   /// Asked about each kernel before it runs; none: nobody is.
   std::shared_ptr<tpu_compiler::TpuCompiler> compiler;
   bool by_schedule = false;      ///< times are those of its schedules
+  bool jax_0_11 = false;         ///< program::Call::jax_0_11
   double patience = 60;          ///< seconds that a device may be late, while nothing else happens
   std::size_t report_bytes = 0;  ///< the most that reports of one simulation may take
   double time_limit = 0;         ///< seconds from open(), after which kernels are ended; 0: none

@@ -223,7 +223,7 @@ void start(const std::string& device, const std::string& schedule, bool find_rac
            bool may_leave_unwritten, int cores, int threads, const std::string& capture,
            double patience, const std::string& profile, const std::string& golden,
            std::optional<ErrorModel> error_model, bool dry, double time_limit,
-           std::int64_t report_bytes, bool check_compiles, bool by_schedule,
+           std::int64_t report_bytes, bool check_compiles, bool by_schedule, bool jax_0_11,
            const std::string& python) {
   live::Settings s;
   s.options.device = load_device(device);
@@ -247,6 +247,7 @@ void start(const std::string& device, const std::string& schedule, bool find_rac
   s.options.dry = dry;
   if (check_compiles || by_schedule) s.compiler = compiler_in(python, by_schedule);
   s.by_schedule = by_schedule;
+  s.jax_0_11 = jax_0_11;
   live::open(std::move(s));
 }
 
@@ -268,7 +269,7 @@ NB_MODULE(_xla, m) {
         nb::arg("capture"), nb::arg("patience"), nb::arg("profile"), nb::arg("golden"),
         nb::arg("error_model").none(), nb::arg("dry"), nb::arg("time_limit"),
         nb::arg("report_bytes"), nb::arg("check_compiles"), nb::arg("by_schedule"),
-        nb::arg("python"));
+        nb::arg("jax_0_11"), nb::arg("python"));
   m.def("stop", &live::close, nb::call_guard<nb::gil_scoped_release>());
   m.def(
       "count_alone",

@@ -65,6 +65,11 @@ def check_version():
                       stacklevel=5)
 
 
+def has_compiler_of_0_11():
+    """Whose rules for rotates are others (pallas/compiler_limits.cpp)."""
+    return jax.__version_info__ >= (0, 11)
+
+
 def requirement():
     """As pip is told."""
     return f"jax>={_text(OLDEST)},<{_text((NEWEST[0], NEWEST[1] + 1))}"

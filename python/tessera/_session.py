@@ -128,7 +128,7 @@ def simulate(device="tpu-v5e", schedule=None, checks="all", *, cores=1, threads=
         model = _model_of(**(error_model or {}))
     _xla.start(device, schedule or "", checks != "no-races", checks == "report", checks == "tests", cores, threads, capture or "",
                patience, profile, golden or "", model, bool(dry), time_limit or 0., _MOST_REPORT_BYTES, bool(check_compiles),
-               by_schedule, python_that_compiles())
+               by_schedule, _jax.has_compiler_of_0_11(), python_that_compiles())
     session = _Session(device, cores, checks == "report", DeviceClock() if clock == "device" else None)
     try:
         with session.clock.shown() if session.clock else contextlib.nullcontext(), _chip.pretend(device, cores), _jax.active(session):
