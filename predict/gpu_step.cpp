@@ -74,7 +74,23 @@ GpuSteps::GpuSteps(const Plan& plan, const cta::Launch& launch, const GpuModel& 
     most_elements_ = std::max(most_elements_, w.elements);
     if (w.matrix_flops == 0) continue;
     least_elements_ = known ? std::min(least_elements_, w.elements) : w.elements;
+    least_functions_ = known ? std::min(least_functions_, w.transcendentals) : w.transcendentals;
     known = true;
+  }
+  // A step that computes an operand of its product has a third input for that, or one of another
+  // type; what else it computes is not of every step.
+  int tiles = 0;
+  bool converted = false;
+  bool scores = false;
+  for (const OperandPlan& op : plan.operands) {
+    if (op.role != Role::in || !op.present || op.rows == 1 || op.cols == 1) continue;
+    ++tiles;
+    converted = converted || op.dtype != dtype;
+  }
+  for (const Work& w : works) scores = scores || w.held_product > 0;
+  if (tiles < 3 && !converted && !scores) {
+    least_elements_ = 0;
+    least_functions_ = 0;
   }
   resident_ = resident_of();
 }
@@ -162,6 +178,7 @@ std::vector<StepProduct> GpuSteps::products_of(const Work& work) const {
     p.left_held = left > right || (left == right && elements >= p.rows * p.depth &&
                                    std::fmod(elements, p.rows * p.depth) == 0);
     p.right_held = !p.left_held && elements >= p.depth * p.cols;
+    p.computed = p.left_held || p.right_held;
   }
   p.left_turned = !p.left_held && left_straight == 0;
   p.right_turned = !p.right_held && right_straight == 0;
@@ -201,8 +218,8 @@ GpuSteps::Spilled GpuSteps::spilled(const Work& work) const {
   // A product that is no accumulator is held in f32; of a gradient two, and beside them what the
   // next ones read.
   const bool gradient = work.products > sums_ + 1;
-  const double live =
-      sums + (gradient ? 2.4 : 1) * static_cast<double>(work.held_product) / threads;
+  const double tiles = gradient ? figure("gradient_tiles") : 1;
+  const double live = sums + tiles * static_cast<double>(work.held_product) / threads;
   s.sums = std::max(0.0, sums - launch_.registers);
   s.all = std::max(0.0, live - launch_.registers) - s.sums;
   return s;
@@ -210,38 +227,39 @@ GpuSteps::Spilled GpuSteps::spilled(const Work& work) const {
 
 /// L1 is what shared memory leaves, less than what a step spills: local memory is L2's, and DRAM's
 /// where all CTAs have more of it than L2 holds. `places`: of a CTA.
-double GpuSteps::local_seconds(double bytes, double places) const {
+GpuSteps::Local GpuSteps::local(double bytes, double places) const {
   const double all =
       places * std::min(static_cast<double>(plan_.cells()), 1.0 * resident_ * plan_.device.cores);
   // Each is one SM's: L2 has it once.
   const double beyond = all > 0 ? std::max(0.0, 1 - 2 * figure("l2_kept") / all) : 0;
   const double dram = plan_.device.hbm_bytes_per_s * figure("hbm_efficiency") / plan_.device.cores;
-  return bytes * ((1 - beyond) / figure("local_bandwidth") + beyond / dram);
+  // As much is written as is read.
+  return {bytes * ((1 - beyond) / figure("local_bandwidth") + beyond / dram), bytes / 2 * beyond};
 }
 
 /// What lies in local memory because the registers do not hold it: accumulators for every
 /// instruction of a product, other tiles a few times a step.
-double GpuSteps::spill_seconds(const Work& work) const {
+GpuSteps::Local GpuSteps::wgmma_spills(const Work& work) const {
   const Spilled s = spilled(work);
   constexpr double kDepth = 16;  // of an instruction
   constexpr double kCols = 256;  // likewise
-  // Two instructions side by side: what the second sums into is put away once a step, or, where
-  // registers lack, all for every instruction.
-  const bool apart = s.sum_cols > kCols;
-  if (s.sums + s.all <= 0 && !apart) return 0;
   const double threads = 128.0 * groups_;
+  // Two instructions side by side: what the second sums into is put away once a step, or, where
+  // registers lack, for every instruction.
+  const double second = std::max(0., 1 - kCols / s.sum_cols) * s.sum_elems / threads;
+  if (s.sums + s.all <= 0 && second <= 0) return {};
   const double instructions = static_cast<double>(work.matrix_flops) / (2 * kDepth * s.sum_elems);
-  const double moved = apart ? s.sum_elems / threads : s.sums;
-  double slots = moved * instructions;
-  double places = apart ? moved : slots;
-  if (apart && s.sums <= 0) {
-    slots = places = (1 - kCols / s.sum_cols) * moved;
-  } else if (work.held_product > 0) {
+  double slots = s.sums > 0 ? std::max(s.sums, second) * instructions : second;
+  double places = s.sums > 0 ? std::max(s.sums, second) : slots;
+  if (work.held_product > 0) {
     // Beside scores accumulators wait for their product; a gradient's tiles wait once.
     const bool gradient = work.products > sums_ + 1;
-    slots = places = (s.sums + s.all) * figure("spill_rounds") * (gradient ? 0.3 : 1);
+    slots = places = (s.sums + s.all) * figure(gradient ? "gradient_rounds" : "spill_rounds");
+  } else {
+    // An op of what follows a sum goes over all of it.
+    slots += figure("element_rounds") * s.sums * static_cast<double>(work.elements) / s.sum_elems;
   }
-  return local_seconds(2 * kSlotBytes * slots * threads, kSlotBytes * places * threads);
+  return local(2 * kSlotBytes * slots * threads, kSlotBytes * places * threads);
 }
 
 StepTime GpuSteps::wgmma_time(const Work& work) const {
@@ -251,9 +269,25 @@ StepTime GpuSteps::wgmma_time(const Work& work) const {
   for (const StepProduct& p : products_of(work)) {
     if (p.right_held) padded = held(p.depth, p.cols) * 128 * groups_ / (p.depth * p.cols);
   }
+  // What every step does is interleaved with products; what some do besides (masks, quotients, a
+  // norm) has code of its own and nothing beside it, but for what goes with a store: a cast and one
+  // op more.
+  const std::int64_t steady = std::min(work.elements, least_elements_);
+  const std::int64_t steady_functions = std::min(work.transcendentals, least_functions_);
+  const double stored = work.held_product > 0 ? 0 : 2 * sum_rows_ * sum_cols_;
+  const double rare_elements = static_cast<double>(work.elements - steady) - stored;
+  double rare = 0;
+  if (rare_elements > 0) {
+    const auto functions = static_cast<double>(work.transcendentals - steady_functions);
+    rare = (work.held_product > 0 ? 0 : figure("rare_latency")) +
+           (rare_elements * figure("rare_element_seconds") +
+            functions * figure("rare_function_seconds")) /
+               groups_;
+  }
+  const std::int64_t interleaved = rare_elements > 0 ? steady : work.elements;
   const double elementwise =
-      padded * static_cast<double>(work.elements) * figure("seconds_per_element") +
-      static_cast<double>(work.transcendentals) * figure("seconds_per_fast_function");
+      padded * static_cast<double>(interleaved) * figure("seconds_per_element") +
+      static_cast<double>(steady_functions) * figure("seconds_per_fast_function");
   const double latency =
       figure("step_latency") + static_cast<double>(work.products) * figure("product_latency");
   const double own = latency + (products + elementwise) / groups_ +
@@ -270,7 +304,9 @@ StepTime GpuSteps::wgmma_time(const Work& work) const {
     handed += p.times * cycles(groups_ * c.issue + c.waits);
   }
   StepTime t;
-  t.alone = std::max(own, all) + handed + spill_seconds(work);
+  const Local spills = wgmma_spills(work);
+  t.alone = std::max(own, all) + rare + handed + spills.seconds;
+  t.local_dram = spills.dram_read;
   t.shared = t.alone;
   // They take turns at the tensor cores.
   t.lag = products * (groups_ - 1) / groups_;
@@ -292,6 +328,12 @@ void GpuSteps::add_handed(const StepProduct& p, Cycles& c) const {
                                      : held(p.depth, p.cols) * (launch_.mma_sync ? 1 : parts);
     c.issue += elems * figure(p.right_held ? "right_handed_cycles" : "handed_cycles");
     c.memory += elems / 2;
+    // Its inputs come in pairs, a row to four threads.
+    if (p.computed && launch_.mma_sync) {
+      const double rows = p.left_held ? p.rows : p.depth;
+      const double cols = p.left_held ? p.depth : p.cols;
+      c.memory += held(rows, cols) * conflicts(rows, cols, dtype_) * figure("matrix_load_cycles");
+    }
   }
 }
 
@@ -443,7 +485,7 @@ void GpuSteps::add_column_sum(double rows, double cols, Cycles& c) const {
   c.issue += passes * 5 * kReduceLanes * wide / threads * 2;
 }
 
-void GpuSteps::add_spills(const Work& work, Cycles& c) const {
+double GpuSteps::add_spills(const Work& work, Cycles& c) const {
   double sums = figure("registers_besides");
   for (const OperandPlan& op : plan_.operands) {
     if (op.role == Role::accum && op.present) sums += held(op.rows, op.cols);
@@ -457,7 +499,8 @@ void GpuSteps::add_spills(const Work& work, Cycles& c) const {
   // mma.sync's fragments of the rows, of two halves of a step.
   if (launch_.mma_sync && work.held_product > 0) tile += 4 * rows_held(sum_rows_);
   // Beside sums of columns more is held.
-  if (work.matrix_flops == 0) tile = (column_sums_ > 0 ? 1.9 : 1.5) * held(tile_rows_, tile_cols_);
+  if (work.matrix_flops == 0)
+    tile = figure(column_sums_ > 0 ? "column_tiles" : "row_tiles") * held(tile_rows_, tile_cols_);
   const double of_sums = std::max(0., sums - launch_.registers);
   const double of_tiles = std::max(0., sums + tile - launch_.registers) - of_sums;
   // A loop over k's, four at a time or the 32 of two instructions, brings back what it does not
@@ -466,14 +509,16 @@ void GpuSteps::add_spills(const Work& work, Cycles& c) const {
   // As a warp's share of the bandwidth. FMAs move a sum a few times in a round.
   const double places =
       kSlotBytes * of_sums * (launch_.mma_sync ? 1 : figure("spill_rounds")) * 128 * groups_;
-  const double seconds = local_seconds(2 * rounds * places, places);
-  c.memory += seconds * clock_ / (4 * groups_);
-  if (column_sums_ > 0) {
-    const double held_there = kSlotBytes * of_tiles * 128 * groups_;
-    c.memory += local_seconds(2 * held_there, held_there) * clock_ / (4 * groups_);
-  } else {
+  const Local sums_there = local(2 * rounds * places, places);
+  c.memory += sums_there.seconds * clock_ / (4 * groups_);
+  if (column_sums_ == 0) {
     c.memory += of_tiles * (1 + rounds) * figure("tile_spill_cycles");
+    return sums_there.dram_read;
   }
+  const double held_there = kSlotBytes * of_tiles * 128 * groups_;
+  const Local tiles_there = local(2 * held_there, held_there);
+  c.memory += tiles_there.seconds * clock_ / (4 * groups_);
+  return sums_there.dram_read + tiles_there.dram_read;
 }
 
 double GpuSteps::busy_warps(const Work& work) const {
@@ -492,12 +537,12 @@ StepTime GpuSteps::time_of(const Work& work) const {
       add_fma(p, c);
   }
   add_elementwise(work, c);
-  add_spills(work, c);
+  StepTime t;
+  t.local_dram = add_spills(work, c);
   c.waits += figure(launch_.mma_sync ? "mma_step_cycles" : "step_cycles");
   // A quarter of an SM has a warp of each warpgroup; of few rows some hold nothing.
   const double quarter = groups_ * std::max(c.issue, c.tensor) * busy_warps(work);
   const double memory = 4 * groups_ * c.memory;
-  StepTime t;
   constexpr double kNorm = 4;
   const auto both = [](double a, double b) {
     return std::pow(std::pow(a, kNorm) + std::pow(b, kNorm), 1 / kNorm);
@@ -508,20 +553,37 @@ StepTime GpuSteps::time_of(const Work& work) const {
   return t;
 }
 
-double GpuSteps::store_seconds(const OperandPlan& op) const {
+double GpuSteps::store_seconds(const OperandPlan& op, bool ragged) const {
   const int last = op.array.rank - 1;
   const bool one_row = last < 0 || op.array.elems() == op.array[last];
   const std::int64_t pitch =
       last < 0 ? 0 : packed_bytes(op.dtype, one_row ? op.block[last] : op.array[last]);
-  // Rows that begin at multiples of 16 bytes, of 4, or at none: elements go one by one.
-  const double apart = figure("apart_stores");
-  const double pieces = pitch % 16 == 0 ? 1 : pitch % 4 == 0 ? apart : apart * apart;
+  // Where all columns are there and rows begin at multiples of 16 bytes, a quad of wgmma's threads
+  // fills sectors; where pairs begin, two of them do half; else elements go one by one, a quarter.
+  const bool wgmma = launch_.tensor_cores && !launch_.mma_sync;
+  const std::int64_t pair = packed_bytes(op.dtype, 2);
+  const int rows_span = launch_.half_warps > 1 ? kReduceChunk * launch_.half_warps : 32;
+  const int span = wgmma ? 8 : launch_.mma_sync ? 32 : rows_span;
+  const bool pairs = !ragged && pitch % pair == 0 && (op.cols == 1 || op.cols % span == 0);
+  const bool eights = wgmma && pairs && bit_width(op.dtype) == 16 && pitch % 16 == 0 &&
+                      op.cols % 32 == 0 && op.rows > 1;
+  double pieces = pairs ? 1 : figure("single_stores");
+  if (wgmma && !eights) pieces *= figure("pair_stores");
+  // All are asked for their place, those that are there are stored.
+  if (ragged) {
+    const auto there = static_cast<double>(op.array[last] % op.block[last]);
+    pieces *= (1 + there / static_cast<double>(op.block[last])) / 2;
+  }
   const double each = figure(launch_.mma_sync       ? "mma_store_cycles"
                              : launch_.tensor_cores ? "store_cycles"
                                                     : "simt_store_cycles");
   const double seconds = groups_ * held(op.rows, op.cols) * cycles(each * pieces);
-  // Accumulators of tensor cores are waited for, rounded and exchanged first.
-  return seconds + (launch_.tensor_cores && !launch_.mma_sync ? figure("store_latency") : 0);
+  if (!wgmma) return seconds;
+  // Accumulators of tensor cores are waited for, rounded and exchanged first; sums beside
+  // statistics of rows are divided by one, a quotient after the other.
+  const bool quotients = statistics_ > 0 && op.rows == sum_rows_ && op.cols == sum_cols_;
+  return seconds + figure("store_latency") +
+         (quotients ? held(op.rows, op.cols) * cycles(figure("quotient_cycles")) : 0);
 }
 
 double GpuSteps::fetch_seconds(const OperandPlan& op, bool shifts) const {

@@ -30,15 +30,17 @@ struct StepProduct {
   double times = 1;
   bool left_held = false;    ///< in registers
   bool right_held = false;   ///< likewise
+  bool computed = false;     ///< what is in registers is made of two inputs
   bool left_turned = false;  ///< in shared memory with rows and columns exchanged
   bool right_turned = false;
 };
 
 /// Seconds of a step's body.
 struct StepTime {
-  double alone = 0;   ///< at least, of a CTA that has its SM for itself
-  double shared = 0;  ///< of what CTAs on one SM have in common
-  double lag = 0;     ///< by which the last warpgroup is behind the first
+  double alone = 0;       ///< at least, of a CTA that has its SM for itself
+  double shared = 0;      ///< of what CTAs on one SM have in common
+  double lag = 0;         ///< by which the last warpgroup is behind the first
+  double local_dram = 0;  ///< bytes that DRAM gives for registers in local memory
 };
 
 class GpuSteps {
@@ -50,8 +52,9 @@ class GpuSteps {
   StepTime time_of(const Work& work) const;
   /// Of its products at the peak rate.
   double product_seconds(const Work& work) const;
-  /// Of an output block's stores, beside what memory takes.
-  double store_seconds(const OperandPlan& op) const;
+  /// Of an output block's stores, beside what memory takes. `ragged`: some of its columns lie
+  /// outside of the array.
+  double store_seconds(const OperandPlan& op, bool ragged) const;
   /// Until threads have brought a block of an input; 0 where the copy engine does. `shifts`: its
   /// rows begin at no multiple of 16 bytes.
   double fetch_seconds(const OperandPlan& op, bool shifts) const;
@@ -90,10 +93,14 @@ class GpuSteps {
   void add_elementwise(const Work& work, Cycles& c) const;
   /// As cuda/exchange.hpp reduces columns.
   void add_column_sum(double rows, double cols, Cycles& c) const;
-  double spill_seconds(const Work& work) const;
-  double local_seconds(double bytes, double places) const;
-  /// Of threads that are no warpgroups of wgmma's.
-  void add_spills(const Work& work, Cycles& c) const;
+  struct Local {
+    double seconds = 0;
+    double dram_read = 0;  ///< bytes
+  };
+  Local local(double bytes, double places) const;
+  Local wgmma_spills(const Work& work) const;
+  /// Of threads that are no warpgroups of wgmma's; returns what DRAM gives.
+  double add_spills(const Work& work, Cycles& c) const;
 
   const Plan& plan_;
   const cta::Launch launch_;
@@ -113,7 +120,8 @@ class GpuSteps {
   bool functions_ = false;
   std::int64_t most_elements_ = 0;   ///< of a step
   std::int64_t least_elements_ = 0;  ///< of steps with products
-  std::int64_t element_bytes_ = 4;   ///< of operands of products
+  std::int64_t least_functions_ = 0;
+  std::int64_t element_bytes_ = 4;  ///< of operands of products
   int resident_ = 1;
 };
 

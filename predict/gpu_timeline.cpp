@@ -2,9 +2,9 @@
 //
 // Persistent CTAs, as many as the multiprocessors hold, draw parallel cells, last cell first, in
 // bands of rows (cuda/cell.hpp). In each a producer brings the blocks of the coming steps into its
-// slots while the warpgroups compute. Transfers queue at three places: the SM's port, L2, DRAM;
-// each is a server of a fixed rate. What DRAM gives is what the cache (predict/l2_cache.hpp) does
-// not have.
+// slots while the warpgroups compute. Transfers queue at three places: the SM's port, the way of a
+// group of SMs to L2 (predict/sm_place.hpp), DRAM; each is a server of a fixed rate. What DRAM
+// gives is what the cache (predict/l2_cache.hpp) does not have.
 //
 // What a step's body takes is predict/gpu_step.hpp's. SMs are not equally fast, so that CTAs that
 // begin together drift apart and ask for the blocks that they share at other times.
@@ -18,6 +18,7 @@
 #include "predict/l2_cache.hpp"
 #include "predict/model_timelines.hpp"
 #include "predict/server.hpp"
+#include "predict/sm_place.hpp"
 #include "sim/body/spread.hpp"
 #include "sim/pipeline/block_runs.hpp"
 
@@ -86,6 +87,11 @@ class BlockBytes {
   bool by_threads() const { return by_threads_; }
   /// Its rows begin at no multiple of 16 bytes.
   bool shifts() const { return shifts_; }
+  /// Some of a block's columns lie outside of the array.
+  bool ragged(std::int64_t block) const {
+    const int last = op_.array.rank - 1;
+    return last >= 0 && (block % op_.blocks[last] + 1) * op_.block[last] > op_.array[last];
+  }
   /// Read and written before the kernel begins.
   std::int64_t spread_bytes() const { return spread_bytes_; }
 
@@ -121,13 +127,16 @@ class BlockBytes {
     Bytes b;
     std::int64_t rows = 0;
     std::int64_t own = 0;  // bytes, without those of sectors that neighbours have too
+    std::int64_t last_sector = -1;
     for_each_run(op_, index.dims.data(), inside,
                  [&](std::int64_t at, std::int64_t, std::int64_t n) {
                    if (spread_row_ > 0)
                      at = at / op_.array[last] * spread_row_ + at % op_.array[last];
                    const std::int64_t from = at * bits / 8;
                    const std::int64_t to = from + n * bits / 8;
-                   b.l2 += sectors(from, to) * kSector;
+                   // Rows that follow each other may share a sector.
+                   b.l2 += (sectors(from, to) - (from / kSector == last_sector ? 1 : 0)) * kSector;
+                   last_sector = (to - 1) / kSector;
                    own += to - from;
                    if (!mapped_) {
                      b.core += sectors(from, to) * kSector;
@@ -232,8 +241,10 @@ class GpuTimeline {
       const BlockBytes& bytes = bytes_.emplace_back(op, spreads);
       opened_.emplace_back(op.role == Role::in ? op.blocks.elems() : 0);
       fetches_.push_back(bytes.by_threads() ? steps_.fetch_seconds(op, bytes.shifts()) : 0);
+      if (bytes.by_threads()) issue_seconds_ = figure("thread_issue_seconds");
       const bool stored = op.role == Role::out && op.present;
-      stores_.push_back(stored ? steps_.store_seconds(op) : 0);
+      for (const bool ragged : {false, true})
+        stores_[ragged ? 1 : 0].push_back(stored ? steps_.store_seconds(op, ragged) : 0);
     }
     side_by_side_ = static_cast<double>(std::min<std::int64_t>(
         steps_.resident(),
@@ -242,6 +253,7 @@ class GpuTimeline {
       const StepTime t = steps_.time_of(work);
       seconds_.push_back(std::max(t.alone, side_by_side_ * t.shared));
       lag_.push_back(t.lag);
+      local_dram_.push_back(t.local_dram);
     }
   }
 
@@ -263,11 +275,16 @@ class GpuTimeline {
       blocks.push_back(op.present && op.pipelined() ? op.blocks.elems() : 0);
     return blocks;
   }
+  /// Groups of SMs that have CTAs.
+  int groups_there() const {
+    const auto sms = std::clamp<std::int64_t>(trace_.cells(), 1, device_.cores);
+    return group_of(static_cast<int>(sms) - 1, device_.cores) + 1;
+  }
   bool next_cell(Cta& cta);
   /// One step of a CTA: its blocks are asked for, then it is computed.
   void step(Cta& cta, int sm, Timeline& line);
   /// What DRAM gives of an input's block, and until when.
-  double from_dram(std::size_t operand, std::int32_t block, double asked);
+  double from_dram(std::size_t operand, std::int32_t block, int sm, double asked);
   const Plan& plan_;
   const StepTrace& trace_;
   const TimelineOptions& options_;
@@ -281,19 +298,21 @@ class GpuTimeline {
   std::vector<std::vector<std::int64_t>> opened_;
   std::vector<std::int32_t> order_;
   std::int64_t drawn_ = 0;
-  bool warm_ = false;  ///< all is in L2
-  Server l2_;
+  bool warm_ = false;     ///< all is in L2
+  Server l2_[kSmGroups];  ///< of each group of SMs its share
   Server dram_;
   Server writes_;  ///< of L2: nobody waits for them but the end
   Busy products_;  ///< of the mean SM
   std::vector<Server> ports_;
   double side_by_side_ = 1;      ///< CTAs on an SM
   std::vector<double> fetches_;  ///< of each operand: until threads have brought a block
-  std::vector<double> stores_;   ///< of each operand: of a block's stores
+  /// Of each operand: of a block's stores, whole and with columns that are not there.
+  std::vector<double> stores_[2];
   std::vector<double> seconds_;  ///< of each of the trace's works
   std::vector<double> lag_;
+  std::vector<double> local_dram_;
   // What every step asks for: bytes per second, and seconds.
-  const double l2_rate_ = figure("l2_bandwidth");
+  const double l2_rate_ = figure("l2_bandwidth") / groups_there();  ///< of a group
   const double dram_rate_ = device_.hbm_bytes_per_s * figure("hbm_efficiency");
   const double port_rate_ = figure("sm_bandwidth");
   const double store_rate_ = figure("store_bandwidth");
@@ -305,7 +324,9 @@ class GpuTimeline {
   const std::int64_t on_its_way_ =
       static_cast<std::int64_t>(dram_rate_ * (load_latency_ + dram_latency_));
   const double split_line_ = figure("split_line");
-  const double issue_seconds_ = figure("issue_seconds");
+  /// From one step's copies to the next one's: of one thread that starts them all, or of the many
+  /// that some operand's rows are for.
+  double issue_seconds_ = figure("issue_seconds");
   /// Where maps of blocks read scalars, which lie in global memory.
   const double scalar_seconds_ = plan_.scalars.empty() ? 0 : figure("scalar_seconds");
   const double cell_latency_ = figure("cell_latency");
@@ -323,12 +344,12 @@ bool GpuTimeline::next_cell(Cta& cta) {
   return false;
 }
 
-double GpuTimeline::from_dram(std::size_t operand, std::int32_t block, double asked) {
+double GpuTimeline::from_dram(std::size_t operand, std::int32_t block, int sm, double asked) {
   if (warm_) return asked;
   BlockBytes& blocks = bytes_[operand];
   const BlockBytes::Bytes& bytes = blocks.of(block);
-  const std::int64_t missed =
-      cache_.read(static_cast<int>(operand), blocks.granules(block), bytes.dram);
+  const std::int64_t missed = cache_.read(static_cast<int>(operand), blocks.granules(block),
+                                          bytes.dram, side_of(sm, device_.cores));
   if (missed == 0) return asked;
   // A page that is asked for while another of its blocks is on its way may still be open.
   std::int64_t& opened = opened_[operand][static_cast<std::size_t>(blocks.pages(block))];
@@ -345,6 +366,7 @@ void GpuTimeline::step(Cta& cta, int sm, Timeline& line) {
   const std::int64_t step = cta.cell_step;
   const auto s = static_cast<std::size_t>(step);
   const auto slot = static_cast<std::size_t>(cta.fetched % launch_.stages.of_step);
+  Server& l2 = l2_[group_of(sm, device_.cores)];
   if (cta.cell_start && cta.used) cta.producer += draw_latency_;
   const double asked = std::max(cta.producer, cta.slots[slot]);
   double arrived = asked;
@@ -360,8 +382,8 @@ void GpuTimeline::step(Cta& cta, int sm, Timeline& line) {
     fetch += fetches_[i];
     const double lines =
         static_cast<double>(bytes.lines) + split_line_ * static_cast<double>(bytes.split);
-    const double at = l2_.serve(asked, static_cast<double>(kLine) * lines / l2_rate_);
-    arrived = std::max({arrived, at, from_dram(i, block, asked)});
+    const double at = l2.serve(asked, static_cast<double>(kLine) * lines / l2_rate_);
+    arrived = std::max({arrived, at, from_dram(i, block, sm, asked)});
   }
   line.l2_to_core_bytes += all;
   if (all > 0) {
@@ -385,12 +407,12 @@ void GpuTimeline::step(Cta& cta, int sm, Timeline& line) {
     const std::int64_t bytes = bytes_[i].of(block).l2;
     cache_.write(static_cast<int>(i), block, bytes);
     written += bytes;
-    seconds += side_by_side_ * stores_[i];
+    seconds += side_by_side_ * stores_[bytes_[i].ragged(block) ? 1 : 0][i];
   }
   if (written > 0) {
     seconds += static_cast<double>(written) / store_rate_;
     // At the time of asking: a server that is told of later requests first would stand still.
-    l2_.serve(asked, static_cast<double>(written) / l2_rate_);
+    l2.serve(asked, static_cast<double>(written) / l2_rate_);
     if (!warm_) dram_.serve(asked, static_cast<double>(written) / dram_rate_);
   }
   cta.consumer = start + seconds;
@@ -449,7 +471,7 @@ void GpuTimeline::say_interval(Timeline& line) const {
 
 void GpuTimeline::again() {
   drawn_ = 0;
-  l2_ = {};
+  for (Server& l2 : l2_) l2 = {};
   dram_ = {};
   writes_ = {};
   products_ = {};
@@ -509,7 +531,9 @@ Timeline GpuTimeline::run() {
   line.compute_seconds /= static_cast<double>(std::max<std::size_t>(1, ctas));
   line.exposed_seconds /= static_cast<double>(std::max<std::size_t>(1, ctas));
   line.idle_seconds = line.seconds - line.compute_seconds - line.exposed_seconds;
-  line.dram_read_bytes += kCodeBytes + cache_.dram_read();
+  double local = 0;
+  for (const std::int32_t w : trace_.work) local += local_dram_[static_cast<std::size_t>(w)];
+  line.dram_read_bytes += kCodeBytes + cache_.dram_read() + std::llround(local);
   line.dram_write_bytes = cache_.dram_written();
   double lacking = 0;
   for (const Work& w : trace_.works) {
@@ -519,12 +543,14 @@ Timeline GpuTimeline::run() {
   if (launch_.tensor_cores && lacking >= 1)
     line.warning =
         "about " + std::to_string(static_cast<int>(lacking)) + " values a thread find no register";
-  const Server& port = *std::max_element(
-      ports_.begin(), ports_.end(),
-      [](const Server& a, const Server& b) { return a.busy.total() < b.busy.total(); });
+  const auto less_busy = [](const Server& a, const Server& b) {
+    return a.busy.total() < b.busy.total();
+  };
+  const Server& port = *std::max_element(ports_.begin(), ports_.end(), less_busy);
+  const Server& l2 = *std::max_element(std::begin(l2_), std::end(l2_), less_busy);
   line.busy = {
       resource_of(launch_.tensor_cores ? "tensor cores" : "FMA units", products_, line.seconds),
-      resource_of("SM port", port.busy, line.seconds), resource_of("L2", l2_.busy, line.seconds),
+      resource_of("SM port", port.busy, line.seconds), resource_of("L2", l2.busy, line.seconds),
       resource_of("DRAM", dram_.busy, line.seconds)};
   return line;
 }

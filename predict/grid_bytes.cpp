@@ -5,6 +5,7 @@
 
 #include "predict/gpu_model.hpp"
 #include "predict/l2_cache.hpp"
+#include "predict/sm_place.hpp"
 
 namespace tessera::predict {
 
@@ -80,7 +81,10 @@ GridBytes grid_bytes(const DeviceSpec& device, const GridTiles& tiles, int resid
         std::int64_t& last = reader[static_cast<std::size_t>(a.tile)];
         const bool again = last == static_cast<std::int64_t>(p.program);
         last = static_cast<std::int64_t>(p.program);
-        if (tile.fresh > 0) more.dram = static_cast<double>(cache.read(0, a.tile, tile.fresh));
+        const auto sm = static_cast<int>((&p - running.data()) % device.cores);
+        if (tile.fresh > 0)
+          more.dram =
+              static_cast<double>(cache.read(0, a.tile, tile.fresh, side_of(sm, device.cores)));
         if (again && gone) more.dram = *gone * static_cast<double>(tile.fresh);
         more.read = static_cast<double>(tile.bytes);
       }
@@ -97,9 +101,10 @@ GridBytes grid_bytes(const DeviceSpec& device, const GridTiles& tiles, int resid
   const double more = tiles.share - 1;
   if (more > 0 && late.read > 0) {
     bytes.dram_read += more * all.read * late.dram / late.read;
-    // The cache keeps some of what was written: as much as of what crossed it last.
+    // The cache keeps some of what was written: as much as of what crossed it last, of which what
+    // is read takes room twice.
     const double written = tiles.share * all.written;
-    const double kept = model["l2_capacity"] * written / (written + bytes.dram_read);
+    const double kept = model["l2_capacity"] * written / (written + 2 * bytes.dram_read);
     bytes.dram_written = std::max(bytes.dram_written, written - kept);
   }
   return bytes;

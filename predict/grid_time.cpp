@@ -397,8 +397,8 @@ GridTime chained_time(const DeviceSpec& device, const GridWork& w, double dram_b
 
 double gone_from_l2(const DeviceSpec& device, const GridWork& w, int resident) {
   // Of the L2: a line through what DRAM gave to 120 launches on an H100 (predict/ACCURACY.md).
-  constexpr double kAllThere = 0.57;
-  constexpr double kNoneThere = 1.41;
+  constexpr double kAllThere = 0.363;
+  constexpr double kNoneThere = 0.898;
   const auto most = static_cast<double>(std::int64_t{device.cores} * resident);
   const double running = std::min(static_cast<double>(w.programs), most);
   const double held =

@@ -6,6 +6,7 @@
 
 #include "predict/gpu_model.hpp"
 #include "predict/l2_cache.hpp"
+#include "predict/sm_place.hpp"
 #include "predict/timeline.hpp"
 #include "sim/body/cta.hpp"
 #include "sim/pipeline/cta_operands.hpp"
@@ -134,16 +135,16 @@ TEST_CASE("bytes from L2 to the SMs are the counter's, to the byte", "[predict]"
   CHECK(checked > (with_bf16 ? 60 : 5));
 }
 
-TEST_CASE("a cache gives what it has, and gives up what is longest unused", "[predict]") {
-  predict::L2Cache cache(100, {4, 2});
+TEST_CASE("a partition gives what it has, and gives up what is longest unused", "[predict]") {
+  predict::L2Partition cache(100, {4, 2});
   CHECK(cache.read(0, 0, 40) == 40);
   CHECK(cache.read(0, 1, 40) == 40);
   CHECK(cache.read(0, 0, 40) == 0);
   SECTION("part of a block leaves") {
     CHECK(cache.read(0, 2, 40) == 40);  // 20 bytes of block 1 leave
     CHECK(cache.read(0, 0, 40) == 0);
-    CHECK(cache.read(0, 1, 40) == 20);
-    CHECK(cache.dram_read() == 140);
+    CHECK(cache.read(0, 1, 40, 10) == 5);
+    CHECK(cache.read(0, 1, 40) == 15);
   }
   SECTION("written bytes are written to DRAM when they leave") {
     cache.write(1, 0, 30);
@@ -151,12 +152,55 @@ TEST_CASE("a cache gives what it has, and gives up what is longest unused", "[pr
     CHECK(cache.read(0, 0, 40) == 0);
     CHECK(cache.read(0, 3, 40) == 40);
     CHECK(cache.dram_written() == 10);
-    CHECK(cache.dram_read() == 120);
   }
   SECTION("a block larger than the cache passes through") {
     CHECK(cache.read(1, 1, 250) == 250);
     CHECK(cache.read(1, 1, 250) == 150);
   }
+}
+
+TEST_CASE("what cores of both halves read takes a cache's room twice", "[predict]") {
+  predict::L2Cache cache(200, {6, 2});
+  SECTION("read by one half alone it takes one and a half times its bytes, at the two partitions") {
+    CHECK(cache.read(0, 0, 100, 0) == 100);
+    CHECK(cache.read(0, 0, 100, 0) == 0);
+    // The other half finds at home what is there, and copies the rest.
+    CHECK(cache.read(0, 0, 100, 1) == 0);
+    CHECK(cache.dram_read() == 100);
+  }
+  SECTION("what does not fit twice comes again") {
+    const auto both_read = [&](int blocks) {
+      for (int block = 0; block < blocks; ++block) {
+        for (const int side : {0, 1}) cache.read(0, block, 40, side);
+      }
+      return cache.dram_read();
+    };
+    CHECK(both_read(2) == 80);
+    CHECK(both_read(2) == 80);
+    CHECK(both_read(3) == 120);
+    CHECK(both_read(3) > 120);
+  }
+  SECTION("what is written is there once") {
+    cache.write(1, 0, 180);
+    CHECK(cache.dram_written() == 0);
+    cache.read(0, 0, 40, 0);
+    CHECK(cache.dram_written() > 0);
+  }
+}
+
+TEST_CASE("CTAs fill one group of SMs after the other, half of the SMs near either partition",
+          "[predict]") {
+  int of_group[predict::kSmGroups] = {};
+  int near_one = 0;
+  for (int sm = 0; sm < 132; ++sm) {
+    const int group = predict::group_of(sm, 132);
+    CHECK((sm == 0 || group == predict::group_of(sm - 1, 132) ||
+           group == predict::group_of(sm - 1, 132) + 1));
+    ++of_group[group];
+    near_one += predict::side_of(sm, 132);
+  }
+  for (const int sms : of_group) CHECK((sms == 16 || sms == 18));
+  CHECK(near_one == 66);
 }
 
 TEST_CASE("DRAM gives granules of 64 bytes, and opens pages for short rows", "[predict]") {
