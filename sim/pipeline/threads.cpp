@@ -18,7 +18,7 @@ namespace tessera {
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using SteadyClock = std::chrono::steady_clock;
 
 /// A thread that helps another one, the caller.
 class Helper {
@@ -49,7 +49,7 @@ class Helper {
   bool shares_its_processor() const {
     constexpr std::chrono::microseconds kLong{300};
     constexpr double kAlone = 0.8;  // of the time
-    const Clock::duration here = Clock::now() - since_;
+    const SteadyClock::duration here = SteadyClock::now() - since_;
     return !moved_ && knows_allowed_ && has_clock_ && here > kLong &&
            static_cast<double>((ran() - ran_before_).count()) <
                kAlone * static_cast<double>(here.count());
@@ -66,7 +66,7 @@ class Helper {
   }
 
  private:
-  Clock::duration ran() const {
+  SteadyClock::duration ran() const {
     timespec t{};
     if (has_clock_) clock_gettime(clock_, &t);
     return std::chrono::seconds(t.tv_sec) + std::chrono::nanoseconds(t.tv_nsec);
@@ -79,8 +79,8 @@ class Helper {
   bool moved_ = false;
   clockid_t clock_ = {};
   bool has_clock_ = false;
-  Clock::time_point since_ = Clock::now();
-  Clock::duration ran_before_ = {};
+  SteadyClock::time_point since_ = SteadyClock::now();
+  SteadyClock::duration ran_before_ = {};
 };
 
 struct Loop {
@@ -100,10 +100,10 @@ struct Loop {
   /// between bodies: the caller waits for a thread that loses it in the middle of one.
   bool help() {
     constexpr std::chrono::microseconds kSlice{1500};
-    const Clock::time_point end = Clock::now() + kSlice;
+    const SteadyClock::time_point end = SteadyClock::now() + kSlice;
     for (std::int64_t i = next++; i < n; i = next++) {
       body(i);
-      if (Clock::now() > end) return true;
+      if (SteadyClock::now() > end) return true;
     }
     return false;
   }
