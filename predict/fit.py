@@ -79,10 +79,10 @@ def error(predicted, measured):
     return math.log(predicted / measured)
 
 
-def answers(runs, figures, kinds=None):
-    """Logarithms of predictions over measured times by (place in `runs`, number); `kinds`: of those alone."""
-    for r in runs:
-        r.ask(figures, [i for i, row in enumerate(r.rows) if kinds is None or (r.device, kind(row)) in kinds])
+def answers(runs, figures, of=None):
+    """Logarithms of predictions over measured times by (place in `runs`, number); `of`: of those alone."""
+    for n, r in enumerate(runs):
+        r.ask(figures, None if of is None else sorted(i for m, i in of if m == n))
     return {(n, i): error(p, r.rows[i]["seconds"]) for n, r in enumerate(runs) for i, p in r.answer().items()}
 
 
@@ -102,14 +102,19 @@ def solve(matrix, vector):
 
 # Errors beyond this many count as many times less: a mechanism that is missing is no figure's to mend.
 USUAL = 0.12
+# With the same slopes, at most.
+STEPS = 5
+# One run in so many tells which kinds a figure is of.
+PROBED = 5
 # How far from where it begins a figure is drawn back, beside one run's error.
 PRIOR = 0.05
 
 
 def descend(runs, figures, rounds, say=True, keep=lambda figures: None):
-    """Gauss-Newton in the logarithms of figures, runs weighted anew in each round, steps as long as they help."""
+    """Gauss-Newton in the logarithms of figures, runs weighted anew in each step; slopes serve for as many steps as they help, a run's
+    are asked for again where a figure moved it before."""
     end = time.time() + float(os.environ.get("SECONDS_AT_MOST", 1e9))
-    begin, names, touched = dict(figures), list(figures), {}
+    begin, touched = dict(figures), {}
 
     def weight(e):
         return 1 / max(abs(e), USUAL / 4) / (1 + (e / 4 / USUAL) ** 2)
@@ -118,23 +123,37 @@ def descend(runs, figures, rounds, say=True, keep=lambda figures: None):
         return sum(min(abs(e), 4 * USUAL + math.log1p(max(0, abs(e) - 4 * USUAL)) / 2) for e in of.values()) / len(of)
 
     now = answers(runs, figures)
+    # A figure that moves none of some runs of a kind is none of that kind's.
+    some, of_kind = set(), collections.defaultdict(list)
+    for k in now:
+        of_kind[kind(runs[k[0]].rows[k[1]])].append(k)
+    for keys in of_kind.values():
+        some.update(keys[::PROBED])
     damping = 1.0
     for n in range(rounds):
         slopes = {}
-        for name in names:
+        for name in figures:
             if time.time() > end:
                 return figures
             step = 0.1
-            there = answers(runs, {**figures, name: figures[name] * math.exp(step)}, touched.get(name))
+            moved = {**figures, name: figures[name] * math.exp(step)}
+            if name not in touched:
+                there = answers(runs, moved, some)
+                kinds = {kind(runs[m].rows[i]) for (m, i), e in there.items() if e != now[m, i]}
+                touched[name] = {k for by in kinds for k in of_kind[by]}
+            there = answers(runs, moved, touched[name])
             slope = {k: (e - now[k]) / step for k, e in there.items() if e != now[k]}
-            touched.setdefault(name, set()).update((runs[k[0]].device, kind(runs[k[0]].rows[k[1]])) for k in slope)
+            touched[name] = set(slope)
             if slope:
                 slopes[name] = slope
+        answers(runs, figures, ())
         used = list(slopes)
-        w = {k: weight(e) for k, e in now.items()}
-        for _ in range(4):
-            matrix = [[sum(w[k] * s * slopes[b][k] for k, s in slopes[a].items() if k in slopes[b]) for b in used] for a in used]
-            vector = [-sum(w[k] * s * now[k] for k, s in slopes[a].items()) for a in used]
+        before = loss(now)
+        for _ in range(STEPS):
+            w = {k: weight(e) for k, e in now.items()}
+            weighted = {a: {k: w[k] * s for k, s in slopes[a].items()} for a in used}
+            matrix = [[sum(s * slopes[b][k] for k, s in weighted[a].items() if k in slopes[b]) for b in used] for a in used]
+            vector = [-sum(s * now[k] for k, s in weighted[a].items()) for a in used]
             for i, name in enumerate(used):
                 matrix[i][i] += damping * (PRIOR / USUAL) + 0.02 * matrix[i][i] + 1e-9
                 vector[i] -= PRIOR * math.log(figures[name] / begin[name])
@@ -142,14 +161,17 @@ def descend(runs, figures, rounds, say=True, keep=lambda figures: None):
             tried = {**figures, **{name: figures[name] * math.exp(max(-0.5, min(0.5, m))) for name, m in moves.items()}}
             there = answers(runs, tried)
             if loss(there) < loss(now):
+                enough = loss(now) - loss(there) < 0.002 * before
                 figures, now, damping = tried, there, damping / 3
-                break
-            damping *= 5
-        else:
-            break
+                keep(figures)
+                if enough:
+                    break
+            else:
+                damping *= 5
         if say:
-            print(f"round {n + 1}: {loss(now):.4f}", file=sys.stderr, flush=True)
-        keep(figures)
+            print(f"round {n + 1}: {loss(now):.4f}, median {statistics.median(map(abs, now.values())):.4f}", file=sys.stderr, flush=True)
+        if before - loss(now) < 0.002 * before:
+            break
     return figures
 
 
