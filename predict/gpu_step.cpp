@@ -58,7 +58,7 @@ GpuSteps::GpuSteps(const Plan& plan, const cta::Launch& launch, const GpuModel& 
       }
     }
     if (op.role == Role::accum && op.cols == 1 && op.rows > 1) ++statistics_;
-    if (op.rows == 1 && op.cols > 1 && op.role == Role::out) ++column_sums_;
+    if (plan.exchanges && op.rows == 1 && op.cols > 1 && op.role == Role::out) ++column_sums_;
     if (rows * cols > tile_rows_ * tile_cols_) {
       tile_rows_ = rows;
       tile_cols_ = cols;
@@ -70,25 +70,27 @@ GpuSteps::GpuSteps(const Plan& plan, const cta::Launch& launch, const GpuModel& 
   }
   bool known = false;
   for (const Work& w : works) {
-    functions_ = functions_ || w.transcendentals > 0;
+    // Of elements, not of rows.
+    functions_ =
+        functions_ || 2. * static_cast<double>(w.transcendentals) > tile_rows_ * tile_cols_;
     most_elements_ = std::max(most_elements_, w.elements);
     if (w.matrix_flops == 0) continue;
+    multiplies_ = true;
     least_elements_ = known ? std::min(least_elements_, w.elements) : w.elements;
     least_functions_ = known ? std::min(least_functions_, w.transcendentals) : w.transcendentals;
     known = true;
   }
   // A step that computes an operand of its product has a third input for that, or one of another
   // type; what else it computes is not of every step.
-  int tiles = 0;
   bool converted = false;
   bool scores = false;
   for (const OperandPlan& op : plan.operands) {
     if (op.role != Role::in || !op.present || op.rows == 1 || op.cols == 1) continue;
-    ++tiles;
+    ++inputs_;
     converted = converted || op.dtype != dtype;
   }
   for (const Work& w : works) scores = scores || w.held_product > 0;
-  if (tiles < 3 && !converted && !scores) {
+  if (inputs_ < 3 && !converted && !scores) {
     least_elements_ = 0;
     least_functions_ = 0;
   }
@@ -112,9 +114,12 @@ int GpuSteps::resident_of() const {
   // Launch bounds say what nvcc may use for these; the others it gives what they want.
   if (launch_.tensor_cores || launch_.half_warps > 1) return launch_.resident;
   const cta::Sm& sm = cta::kSm90;
-  const double each =
-      figure("registers_per_element") + (functions_ ? figure("registers_per_function") : 0);
-  const double wanted = figure("registers_base") + each * held(tile_rows_, tile_cols_);
+  // Sums of columns are made of a second tile; addresses of a third input have registers too.
+  constexpr double kThirdInput = 14;
+  const double each = figure("registers_per_element") * (column_sums_ > 0 ? 2 : 1) +
+                      (functions_ ? figure("registers_per_function") : 0);
+  const double wanted = figure("registers_base") + (inputs_ > 2 ? kThirdInput : 0) +
+                        each * held(tile_rows_, tile_cols_);
   constexpr double kUnit = 8;  // in which they are given out
   const double registers = std::min<double>(kUnit * up(wanted, kUnit), launch_.registers);
   const double by_registers = std::floor(sm.registers / (registers * launch_.threads));
@@ -228,13 +233,17 @@ GpuSteps::Spilled GpuSteps::spilled(const Work& work) const {
 /// L1 is what shared memory leaves, less than what a step spills: local memory is L2's, and DRAM's
 /// where all CTAs have more of it than L2 holds. `places`: of a CTA.
 GpuSteps::Local GpuSteps::local(double bytes, double places) const {
-  const double all =
-      places * std::min(static_cast<double>(plan_.cells()), 1.0 * resident_ * plan_.device.cores);
+  // Of what an SM gets while all want theirs; few have L2 for themselves.
+  constexpr double kMostOfMany = 1.25;
+  const auto cells = static_cast<double>(plan_.cells());
+  const double all = places * std::min(cells, 1.0 * resident_ * plan_.device.cores);
+  const double rate =
+      figure("local_bandwidth") * std::clamp(plan_.device.cores / cells, 1., kMostOfMany);
   // Each is one SM's: L2 has it once.
   const double beyond = all > 0 ? std::max(0.0, 1 - 2 * figure("l2_kept") / all) : 0;
   const double dram = plan_.device.hbm_bytes_per_s * figure("hbm_efficiency") / plan_.device.cores;
   // As much is written as is read.
-  return {bytes * ((1 - beyond) / figure("local_bandwidth") + beyond / dram), bytes / 2 * beyond};
+  return {bytes * ((1 - beyond) / rate + beyond / dram), bytes / 2 * beyond};
 }
 
 /// What lies in local memory because the registers do not hold it: accumulators for every
@@ -262,7 +271,7 @@ GpuSteps::Local GpuSteps::wgmma_spills(const Work& work) const {
   return local(2 * kSlotBytes * slots * threads, kSlotBytes * places * threads);
 }
 
-StepTime GpuSteps::wgmma_time(const Work& work) const {
+StepTime GpuSteps::wgmma_time(const Work& work, double side_by_side) const {
   const double products = product_seconds(work);
   // Rows that a warpgroup has and an operand in registers has not take as long.
   double padded = 1;
@@ -305,16 +314,15 @@ StepTime GpuSteps::wgmma_time(const Work& work) const {
   }
   StepTime t;
   const Local spills = wgmma_spills(work);
-  t.alone = std::max(own, all) + rare + handed + spills.seconds;
+  t.seconds = side_by_side * (std::max(own, all) + rare + handed + spills.seconds);
   t.local_dram = spills.dram_read;
-  t.shared = t.alone;
   // They take turns at the tensor cores.
   t.lag = products * (groups_ - 1) / groups_;
   return t;
 }
 
 void GpuSteps::add_handed(const StepProduct& p, Cycles& c) const {
-  const double sync = figure("sync_cycles");
+  const double sync = figure(launch_.tensor_cores ? "mma_sync_cycles" : "sync_cycles");
   if (p.right_held || (p.left_held && launch_.mma_sync)) {
     const double left_room = cta::kHandBytes / (p.rows * static_cast<double>(element_bytes_));
     const double right_room = cta::kExchangeBytes / (p.cols * static_cast<double>(element_bytes_));
@@ -430,12 +438,15 @@ void GpuSteps::add_elementwise(const Work& work, Cycles& c) const {
   const auto elements = static_cast<double>(work.elements);
   const auto functions = static_cast<double>(work.transcendentals);
   // f32 becomes 16 bits by one instruction for two elements.
+  // Beside a product's sums few registers are left to work with.
   const char* const each = launch_.mma_sync         ? "mma_element_cycles"
+                           : multiplies_            ? "fma_element_cycles"
                            : bit_width(dtype_) < 32 ? "half_element_cycles"
                                                     : "element_cycles";
-  c.issue += elements * of_thread * figure(each);
-  c.issue += functions * of_thread *
-             figure(launch_.fast_functions ? "fast_function_cycles" : "exact_function_cycles");
+  const char* const function = launch_.fast_functions ? "fast_function_cycles"
+                               : multiplies_          ? "fma_function_cycles"
+                                                      : "exact_function_cycles";
+  c.issue += elements * of_thread * figure(each) + functions * of_thread * figure(function);
   c.waits += (elements + functions * 4) * of_thread * figure("element_wait");
   // Ops on one column: rows are reduced.
   const bool reduces =
@@ -448,14 +459,14 @@ void GpuSteps::add_elementwise(const Work& work, Cycles& c) const {
         launch_.mma_sync ? 1 : up(cols, static_cast<double>(kReduceChunk) * launch_.half_warps);
     c.issue += reductions * h * chunks * 20;
     if (launch_.mma_sync)
-      c.waits += reductions * h * 2 * figure("sync_cycles");
+      c.waits += reductions * h * 2 * figure("mma_sync_cycles");
     else
       c.waits +=
           reductions * (figure("reduction_wait") + h * chunks * figure("reduction_row_wait"));
     if (launch_.half_warps > 1) c.waits += reductions * 2 * figure("sync_cycles");
   }
   // Columns are reduced where most is computed: of a row of steps in the last.
-  if (plan_.exchanges && work.matrix_flops == 0 && column_sums_ > 0 && work.elements > 0 &&
+  if (work.matrix_flops == 0 && column_sums_ > 0 && work.elements > 0 &&
       work.elements == most_elements_) {
     for (int n = 0; n < column_sums_; ++n) add_column_sum(rows, cols, c);
   }
@@ -527,8 +538,23 @@ double GpuSteps::busy_warps(const Work& work) const {
   return std::min(1., tile_rows_ / rows_at_a_time);
 }
 
-StepTime GpuSteps::time_of(const Work& work) const {
-  if (launch_.tensor_cores && !launch_.mma_sync) return wgmma_time(work);
+double GpuSteps::beside_others(const Cycles& c, double warps) {
+  const double demands[] = {c.issue, c.tensor};
+  double queued[] = {0, 0};
+  double cycle = 0;
+  const auto whole = static_cast<int>(std::ceil(warps));
+  for (int n = 1; n <= whole; ++n) {
+    const double there = std::min<double>(n, warps);
+    double stays[2];
+    cycle = c.waits;
+    for (int k = 0; k < 2; ++k) cycle += stays[k] = demands[k] * (1 + queued[k]);
+    for (int k = 0; k < 2; ++k) queued[k] = cycle > 0 ? there * stays[k] / cycle : 0;
+  }
+  return std::max({cycle, warps * c.issue, warps * c.tensor});
+}
+
+StepTime GpuSteps::time_of(const Work& work, double side_by_side) const {
+  if (launch_.tensor_cores && !launch_.mma_sync) return wgmma_time(work, side_by_side);
   Cycles c;
   for (const StepProduct& p : products_of(work)) {
     if (launch_.mma_sync)
@@ -541,15 +567,13 @@ StepTime GpuSteps::time_of(const Work& work) const {
   t.local_dram = add_spills(work, c);
   c.waits += figure(launch_.mma_sync ? "mma_step_cycles" : "step_cycles");
   // A quarter of an SM has a warp of each warpgroup; of few rows some hold nothing.
-  const double quarter = groups_ * std::max(c.issue, c.tensor) * busy_warps(work);
-  const double memory = 4 * groups_ * c.memory;
+  const double ctas = side_by_side * groups_;
+  const double warps = std::max(1., ctas * busy_warps(work));
   constexpr double kNorm = 4;
   const auto both = [](double a, double b) {
     return std::pow(std::pow(a, kNorm) + std::pow(b, kNorm), 1 / kNorm);
   };
-  const double chain = c.issue + c.waits + (launch_.mma_sync ? c.tensor : 0);
-  t.shared = cycles(both(quarter, memory));
-  t.alone = std::max(cycles(chain), t.shared);
+  t.seconds = cycles(both(beside_others(c, warps), 4 * ctas * c.memory));
   return t;
 }
 
@@ -569,6 +593,8 @@ double GpuSteps::store_seconds(const OperandPlan& op, bool ragged) const {
                       op.cols % 32 == 0 && op.rows > 1;
   double pieces = pairs ? 1 : figure("single_stores");
   if (wgmma && !eights) pieces *= figure("pair_stores");
+  // Rows that begin within a sector: three where there would be two.
+  if (eights && pitch % 32 != 0) pieces *= 1.5;
   // All are asked for their place, those that are there are stored.
   if (ragged) {
     const auto there = static_cast<double>(op.array[last] % op.block[last]);
@@ -576,6 +602,7 @@ double GpuSteps::store_seconds(const OperandPlan& op, bool ragged) const {
   }
   const double each = figure(launch_.mma_sync       ? "mma_store_cycles"
                              : launch_.tensor_cores ? "store_cycles"
+                             : multiplies_          ? "fma_store_cycles"
                                                     : "simt_store_cycles");
   const double seconds = groups_ * held(op.rows, op.cols) * cycles(each * pieces);
   if (!wgmma) return seconds;
@@ -592,12 +619,12 @@ double GpuSteps::fetch_seconds(const OperandPlan& op, bool shifts) const {
   const double vector = together(tile, op.cols * size, 16) ? 16 / size : 1;
   const double chunks = op.rows * up(op.cols, vector);
   const double at_a_time = launch_.tensor_cores ? 1 : 2;
-  const double rounds = up(chunks, at_a_time * cta::kProducers);
+  const double issued = up(chunks, cta::kProducers) * figure("thread_issue");
   // What every cell reads is near.
   const double latency = figure("thread_latency") * (op.blocks.elems() == 1 ? 0.5 : 1);
-  const double issue = figure("thread_issue") * at_a_time;
   // Shifted loads are waited for round by round; others are copied while the next ones start.
-  return shifts && vector > 1 ? rounds * (latency + issue) : rounds * issue + latency;
+  const double rounds = shifts && vector > 1 ? up(chunks, at_a_time * cta::kProducers) : 1;
+  return issued + rounds * latency;
 }
 
 }  // namespace tessera::predict

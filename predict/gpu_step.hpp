@@ -5,8 +5,8 @@
 // extents, which operands lie in shared memory and which in registers, which is read across its
 // rows. From those and from how many rows and columns a thread holds follow the instructions of a
 // warp: fused multiply-adds, loads and shuffles, mma.sync, and what each of them waits for. A step
-// is no shorter than its warps' own chain of instructions and waits, and CTAs side by side share
-// the SM's issue slots and the bandwidth of its shared memory.
+// is as long as that chain and what warps that share a quarter of the SM wait for each other, and
+// no shorter than shared memory takes.
 //
 // Not here: what nvcc decides (which values live when, how far loops are unrolled) but for
 // registers, of which a line is fitted.
@@ -37,8 +37,7 @@ struct StepProduct {
 
 /// Seconds of a step's body.
 struct StepTime {
-  double alone = 0;       ///< at least, of a CTA that has its SM for itself
-  double shared = 0;      ///< of what CTAs on one SM have in common
+  double seconds = 0;     ///< of each of the CTAs that have the SM together
   double lag = 0;         ///< by which the last warpgroup is behind the first
   double local_dram = 0;  ///< bytes that DRAM gives for registers in local memory
 };
@@ -49,7 +48,7 @@ class GpuSteps {
            const std::vector<Work>& works);
 
   std::vector<StepProduct> products_of(const Work& work) const;
-  StepTime time_of(const Work& work) const;
+  StepTime time_of(const Work& work, double side_by_side) const;
   /// Of its products at the peak rate.
   double product_seconds(const Work& work) const;
   /// Of an output block's stores, beside what memory takes. `ragged`: some of its columns lie
@@ -79,7 +78,7 @@ class GpuSteps {
   int resident_of() const;
   /// Of all, those that hold elements.
   double busy_warps(const Work& work) const;
-  StepTime wgmma_time(const Work& work) const;
+  StepTime wgmma_time(const Work& work, double side_by_side) const;
   /// Cycles of one warp, and of the SM for all warps of a CTA.
   struct Cycles {
     double issue = 0;   ///< instructions of a warp
@@ -87,6 +86,10 @@ class GpuSteps {
     double tensor = 0;  ///< of a quarter's tensor core, for a warp
     double waits = 0;   ///< of a warp, in which it issues nothing
   };
+  /// Cycles of one of so many alike that share a quarter of an SM: mean value analysis of its issue
+  /// slots and its tensor core, which queue, and of waits, which do not (Reiser and Lavenberg,
+  /// doi:10.1145/322186.322195).
+  static double beside_others(const Cycles& c, double warps);
   void add_fma(const StepProduct& p, Cycles& c) const;
   void add_mma(const StepProduct& p, Cycles& c) const;
   void add_handed(const StepProduct& p, Cycles& c) const;
@@ -117,7 +120,9 @@ class GpuSteps {
   int sums_ = 0;
   int statistics_ = 0;  ///< accumulators of one column: rows are reduced at every step
   int column_sums_ = 0;
+  int inputs_ = 0;  ///< of more than one row and column
   bool functions_ = false;
+  bool multiplies_ = false;
   std::int64_t most_elements_ = 0;   ///< of a step
   std::int64_t least_elements_ = 0;  ///< of steps with products
   std::int64_t least_functions_ = 0;

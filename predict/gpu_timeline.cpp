@@ -250,8 +250,8 @@ class GpuTimeline {
         steps_.resident(),
         std::max<std::int64_t>(1, (trace.cells() + device_.cores - 1) / device_.cores)));
     for (const Work& work : trace.works) {
-      const StepTime t = steps_.time_of(work);
-      seconds_.push_back(std::max(t.alone, side_by_side_ * t.shared));
+      const StepTime t = steps_.time_of(work, side_by_side_);
+      seconds_.push_back(t.seconds);
       lag_.push_back(t.lag);
       local_dram_.push_back(t.local_dram);
     }
@@ -260,6 +260,7 @@ class GpuTimeline {
   Timeline run();
   /// Bytes of all arrays that it touches, each once.
   std::int64_t touched() const;
+  std::int64_t code_bytes() const;
   /// Empty: the CUDA build compiles it.
   std::string why_not() const;
   /// Within which nine in ten such kernels were that no figure was fitted to.
@@ -316,6 +317,7 @@ class GpuTimeline {
   const double dram_rate_ = device_.hbm_bytes_per_s * figure("hbm_efficiency");
   const double port_rate_ = figure("sm_bandwidth");
   const double store_rate_ = figure("store_bandwidth");
+  const double write_rate_ = figure("write_bandwidth");
   const double load_latency_ = figure("load_latency");
   const double dram_latency_ = figure("dram_latency");
   const double page_seconds_ = figure("page_seconds");
@@ -327,7 +329,8 @@ class GpuTimeline {
   /// From one step's copies to the next one's: of one thread that starts them all, or of the many
   /// that some operand's rows are for.
   double issue_seconds_ = figure("issue_seconds");
-  /// Where maps of blocks read scalars, which lie in global memory.
+  /// Where maps of blocks, and at a cell's start the bounds of its loops, read scalars, which lie
+  /// in global memory.
   const double scalar_seconds_ = plan_.scalars.empty() ? 0 : figure("scalar_seconds");
   const double cell_latency_ = figure("cell_latency");
   const double draw_latency_ = figure("draw_latency");
@@ -368,7 +371,8 @@ void GpuTimeline::step(Cta& cta, int sm, Timeline& line) {
   const auto slot = static_cast<std::size_t>(cta.fetched % launch_.stages.of_step);
   Server& l2 = l2_[group_of(sm, device_.cores)];
   if (cta.cell_start && cta.used) cta.producer += draw_latency_;
-  const double asked = std::max(cta.producer, cta.slots[slot]);
+  // Which blocks come next is read first.
+  const double asked = std::max(cta.producer, cta.slots[slot]) + scalar_seconds_;
   double arrived = asked;
   double fetch = 0;
   std::int64_t all = 0;
@@ -390,9 +394,9 @@ void GpuTimeline::step(Cta& cta, int sm, Timeline& line) {
     const double through =
         ports_[static_cast<std::size_t>(sm)].serve(asked, static_cast<double>(all) / port_rate_);
     arrived = std::max({arrived, through, asked + fetch}) + load_latency_;
-    cta.producer = asked + issue_seconds_ + fetch + scalar_seconds_;
+    cta.producer = asked + issue_seconds_ + fetch;
   }
-  if (cta.cell_start) cta.consumer += cell_latency_;
+  if (cta.cell_start) cta.consumer += cell_latency_ + 2 * scalar_seconds_;
   const double start = std::max(arrived, cta.consumer);
   if (cta.used) cta.waiting += start - cta.consumer;
   cta.used = true;
@@ -416,8 +420,7 @@ void GpuTimeline::step(Cta& cta, int sm, Timeline& line) {
     if (!warm_) dram_.serve(asked, static_cast<double>(written) / dram_rate_);
   }
   cta.consumer = start + seconds;
-  if (written > 0)
-    writes_.serve(cta.consumer, static_cast<double>(written) / figure("write_bandwidth"));
+  if (written > 0) writes_.serve(cta.consumer, static_cast<double>(written) / write_rate_);
   cta.computing += seconds;
   const Work& work = trace_.works[static_cast<std::size_t>(trace_.work[s])];
   if (work.matrix_flops > 0) {
@@ -439,6 +442,17 @@ std::int64_t GpuTimeline::touched() const {
     if (op.present && op.pipelined()) bytes += packed_bytes(op.dtype, op.array.elems());
   }
   return bytes;
+}
+
+std::int64_t GpuTimeline::code_bytes() const {
+  bool products = false;
+  bool functions = false;
+  for (const Work& w : trace_.works) {
+    products = products || w.matrix_flops > 0;
+    functions = functions || w.transcendentals > 0;
+  }
+  if (!products || !functions) return kCodeBytes;
+  return kCodeBytes + kFunctionsCodeBytes + (launch_.tensor_cores ? 0 : kUnrolledCodeBytes);
 }
 
 std::string GpuTimeline::why_not() const {
@@ -533,7 +547,7 @@ Timeline GpuTimeline::run() {
   line.idle_seconds = line.seconds - line.compute_seconds - line.exposed_seconds;
   double local = 0;
   for (const std::int32_t w : trace_.work) local += local_dram_[static_cast<std::size_t>(w)];
-  line.dram_read_bytes += kCodeBytes + cache_.dram_read() + std::llround(local);
+  line.dram_read_bytes += code_bytes() + cache_.dram_read() + std::llround(local);
   line.dram_write_bytes = cache_.dram_written();
   double lacking = 0;
   for (const Work& w : trace_.works) {
