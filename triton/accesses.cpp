@@ -153,12 +153,46 @@ bool knows(const Accesses::Known& known, std::int64_t program, std::int64_t epoc
 
 }  // namespace
 
-/// Of a page, where several threads run programs: numbers of programs, 0: nobody.
+/// Of a page, where several threads run programs: numbers of programs, 0: nobody. As long as all
+/// that is accessed are whole lines, of lines; then of granules.
 struct Accesses::Owners {
   static constexpr std::uint32_t kSeveral = UINT32_MAX;
-  std::array<std::uint32_t, kGranules> writers;
-  std::array<std::uint32_t, kGranules> readers;
+  static constexpr std::int64_t kLine = 16;  // granules
+  template <std::size_t kCount>
+  struct Each {
+    std::array<std::uint32_t, kCount> writers;
+    std::array<std::uint32_t, kCount> readers;
 
+    /// As Owners::note, kCount if nothing is in its way.
+    std::size_t note(std::uint32_t who, std::size_t begin, std::size_t end, bool writes) {
+      const auto other = [&](std::size_t g) {
+        const std::uint32_t w = writers[g];
+        const std::uint32_t r = writes ? readers[g] : 0;
+        return static_cast<unsigned>((w != 0 && w != who) || (r != 0 && r != who));
+      };
+      unsigned any = 0;
+      for (std::size_t g = begin; g < end; ++g) any |= other(g);
+      for (std::size_t g = begin; any != 0 && g < end; ++g) {
+        if (other(g) != 0) return g;
+      }
+      if (writes) {
+        for (std::size_t g = begin; g < end; ++g) writers[g] = who;
+      } else {
+        for (std::size_t g = begin; g < end; ++g)
+          readers[g] = readers[g] == 0 || readers[g] == who ? who : kSeveral;
+      }
+      return kCount;
+    }
+  };
+  using Granules = Each<kGranules>;
+  Each<kGranules / kLine> lines;
+  std::unique_ptr<Granules> granules;
+
+  /// For a note of a write from a granule on.
+  void prefetch(std::int64_t first) const {
+    __builtin_prefetch(&lines.writers[static_cast<std::size_t>(first / kLine)], 1);
+    __builtin_prefetch(&lines.readers[static_cast<std::size_t>(first / kLine)]);
+  }
   /// Two programs that share one are 2^32 apart: hours.
   static std::uint32_t number(std::int64_t program) {
     return static_cast<std::uint32_t>(program % (kSeveral - 1)) + 1;
@@ -168,35 +202,26 @@ struct Accesses::Owners {
   std::int64_t note(std::uint32_t who, std::int64_t first, std::int64_t last, bool writes) {
     const auto begin = static_cast<std::size_t>(first);
     const auto end = static_cast<std::size_t>(last) + 1;
-    const auto other = [&](std::size_t g) {
-      const std::uint32_t w = writers[g];
-      const std::uint32_t r = writes ? readers[g] : 0;
-      return static_cast<unsigned>((w != 0 && w != who) || (r != 0 && r != who));
-    };
-    unsigned any = 0;
-    for (std::size_t g = begin; g < end; ++g) any |= other(g);
-    for (std::size_t g = begin; any != 0 && g < end; ++g) {
-      if (other(g) != 0) return static_cast<std::int64_t>(g);
+    constexpr auto kWidth = static_cast<std::size_t>(kLine);
+    if (!granules) {
+      if ((begin | end) % kWidth == 0)
+        return static_cast<std::int64_t>(lines.note(who, begin / kWidth, end / kWidth, writes)) *
+               kLine;
+      granules = std::make_unique_for_overwrite<Granules>();
+      for (std::size_t g = 0; g < kGranules; ++g) {
+        granules->writers[g] = lines.writers[g / kWidth];
+        granules->readers[g] = lines.readers[g / kWidth];
+      }
     }
-    if (writes) {
-      for (std::size_t g = begin; g < end; ++g) writers[g] = who;
-    } else {
-      for (std::size_t g = begin; g < end; ++g)
-        readers[g] = readers[g] == 0 || readers[g] == who ? who : kSeveral;
-    }
-    return kGranules;
+    return static_cast<std::int64_t>(granules->note(who, begin, end, writes));
   }
 };
 
-struct Accesses::Page {
-  std::atomic_flag busy;
-  bool saved = false;
-  bool owned = false;  ///< its owners are set
+/// Of a page, where one thread runs all programs.
+struct Accesses::Entries {
   std::size_t count = 0;
   std::unique_ptr<Fine> fine;
   std::array<Entry, kEntries> entries;  ///< the first `count` hold anything
-  // The bytes of the page follow.
-  std::byte* before() { return reinterpret_cast<std::byte*>(this + 1); }  // NOLINT
 
   void note_reader(std::int64_t g, std::int64_t program, std::int64_t epoch, int site) const {
     Fine::Cell& cell = fine->readers[static_cast<std::size_t>(g)];
@@ -294,6 +319,13 @@ struct Accesses::Page {
   }
 };
 
+/// Behind it are its Owners or its Entries, and then its bytes before they were written.
+struct alignas(64) Accesses::Page {
+  std::atomic_flag busy;
+  bool saved = false;
+  std::byte* behind() { return reinterpret_cast<std::byte*>(this + 1); }  // NOLINT
+};
+
 namespace {
 
 /// Pages of launches that are over, for the next ones: fresh memory costs more than it holds.
@@ -310,27 +342,27 @@ class Pool {
         return p;
       }
     }
-    return ::operator new(bytes);
+    return ::operator new(bytes, kAligned);
   }
-  void give_back(void* p, std::size_t bytes) {
+  /// Each of `bytes`.
+  void give_back(const std::vector<void*>& all, std::size_t bytes) {
     constexpr std::size_t kMost = std::size_t{64} << 20;
+    auto p = all.begin();
     {
       const std::lock_guard lock(mutex_);
-      if (total_ + bytes <= kMost) {
-        kept_[bytes].push_back(p);
-        total_ += bytes;
-        return;
-      }
+      std::vector<void*>& kept = kept_[bytes];
+      for (; p != all.end() && total_ + bytes <= kMost; ++p, total_ += bytes) kept.push_back(*p);
     }
-    ::operator delete(p);
+    for (; p != all.end(); ++p) ::operator delete(*p, kAligned);
   }
   ~Pool() {
     for (auto& [bytes, kept] : kept_) {
-      for (void* const p : kept) ::operator delete(p);
+      for (void* const p : kept) ::operator delete(p, kAligned);
     }
   }
 
  private:
+  static constexpr std::align_val_t kAligned{64};
   std::mutex mutex_;
   std::map<std::size_t, std::vector<void*>> kept_;
   std::size_t total_ = 0;
@@ -373,43 +405,61 @@ Accesses::Accesses(std::byte* bytes, std::int64_t size, std::int64_t granule, bo
 }
 
 Accesses::~Accesses() {
+  std::vector<void*> all;
   for (std::int64_t i = 0; i < page_count_; ++i) {
     Page* const p = pages_[static_cast<std::size_t>(i)].load(std::memory_order_relaxed);
-    if (p == nullptr) continue;
-    p->~Page();
-    pool().give_back(p, page_bytes());
+    if (p != nullptr) all.push_back(unmake(p));
   }
+  pool().give_back(all, page_bytes());
 }
 
-/// A page, its bytes before, and behind them its owners.
 std::size_t Accesses::page_bytes() const {
-  return sizeof(Page) + static_cast<std::size_t>(kGranules * granule_) +
-         (alone_ ? 0 : sizeof(Owners));
+  return sizeof(Page) + (alone_ ? sizeof(Entries) : sizeof(Owners)) +
+         static_cast<std::size_t>(kGranules * granule_);
 }
 
-Accesses::Owners& Accesses::owners(Page& p) const {
-  auto& all = *reinterpret_cast<Owners*>(p.before() + kGranules * granule_);  // NOLINT
-  if (!std::exchange(p.owned, true)) ::new (&all) Owners{};
-  return all;
+Accesses::Owners& Accesses::owners(Page& p) {
+  return *reinterpret_cast<Owners*>(p.behind());  // NOLINT
+}
+Accesses::Entries& Accesses::entries(Page& p) {
+  return *reinterpret_cast<Entries*>(p.behind());  // NOLINT
+}
+std::byte* Accesses::before(Page& p) const {
+  return p.behind() + (alone_ ? sizeof(Entries) : sizeof(Owners));
+}
+
+Accesses::Page* Accesses::make_page() const {
+  Page* const p = ::new (pool().take(page_bytes())) Page;
+  if (alone_)
+    ::new (&entries(*p)) Entries;  // what its count leaves out is not set
+  else
+    ::new (&owners(*p)) Owners{};
+  return p;
+}
+
+void* Accesses::unmake(Page* p) const {
+  if (alone_)
+    entries(*p).~Entries();
+  else
+    owners(*p).~Owners();
+  p->~Page();
+  return p;
 }
 
 Accesses::Page& Accesses::page(std::int64_t number) {
   std::atomic<Page*>& at = pages_[static_cast<std::size_t>(number)];
   Page* p = at.load(std::memory_order_acquire);
   if (p != nullptr) return *p;
-  const std::size_t bytes = page_bytes();
-  // Entries are set when they are taken: most of them never.
-  Page* const fresh = ::new (pool().take(bytes)) Page;
+  Page* const fresh = make_page();
   if (at.compare_exchange_strong(p, fresh, std::memory_order_acq_rel)) return *fresh;
-  fresh->~Page();
-  pool().give_back(fresh, bytes);
+  pool().give_back({unmake(fresh)}, page_bytes());
   return *p;
 }
 
 void Accesses::save(Page& p, std::int64_t number) {
   if (p.saved) return;
   const std::int64_t first = number * kGranules * granule_;
-  std::memcpy(p.before(), bytes_ + first,
+  std::memcpy(before(p), bytes_ + first,
               static_cast<std::size_t>(std::min(size_ - first, kGranules * granule_)));
   p.saved = true;
 }
@@ -428,7 +478,7 @@ void Accesses::restore() {
   for (std::int64_t n = 0; n < page_count_; ++n) {
     Page* const p = pages_[static_cast<std::size_t>(n)].load(std::memory_order_relaxed);
     if (p == nullptr || !p->saved) continue;
-    std::memcpy(bytes_ + n * of_page, p->before(),
+    std::memcpy(bytes_ + n * of_page, before(*p),
                 static_cast<std::size_t>(std::min(size_ - n * of_page, of_page)));
   }
 }
@@ -448,19 +498,20 @@ std::optional<Conflict> Accesses::read(const Accessor& who, const Known& known, 
       if (g < kGranules) return Conflict{g + n * kGranules, {}, true};
       continue;
     }
-    Entry* const e = p.fine ? nullptr : p.entry(who.program, who.epoch, who.site);
+    Entries& of = entries(p);
+    Entry* const e = of.fine ? nullptr : of.entry(who.program, who.epoch, who.site);
     std::optional<Conflict> c;
     if (e != nullptr) {
-      if (p.count > 1) {
+      if (of.count > 1) {
         Set all = Set::none(first, last);
         all.add(first, last);
-        c = p.conflict(who, known, all, first, last, false);
+        c = of.conflict(who, known, all, first, last, false);
       }
       e->read.add(first, last);
     } else {
       for (std::int64_t g = first; g <= last && !c; ++g) {
-        c = p.fine_conflict(who, known, g, false);
-        p.note_reader(g, who.program, who.epoch, who.site);
+        c = of.fine_conflict(who, known, g, false);
+        of.note_reader(g, who.program, who.epoch, who.site);
       }
     }
     if (!c) continue;
@@ -506,17 +557,18 @@ std::optional<Conflict> Accesses::write(const Accessor& who, const Known& known,
       const std::int64_t part = (n * kGranules + g) * granule_;
       if (atomics_.touches(part, part + granule_)) changes.add(g, g);
     }
-    Entry* const e = p.fine ? nullptr : p.entry(who.program, who.epoch, who.site);
+    Entries& of = entries(p);
+    Entry* const e = of.fine ? nullptr : of.entry(who.program, who.epoch, who.site);
     std::optional<Conflict> c;
     if (e != nullptr) {
-      if (p.count > 1) c = p.conflict(who, known, changes, first, last, true);
+      if (of.count > 1) c = of.conflict(who, known, changes, first, last, true);
       e->wrote.add(first, last);
       e->changed.add(changes, first, last);
     } else {
       for (std::int64_t g = first; g <= last && !c; ++g) {
         const bool changed = changes.has(g);
-        if (changed) c = p.fine_conflict(who, known, g, true);
-        Fine::Cell& writer = p.fine->writers[static_cast<std::size_t>(g)];
+        if (changed) c = of.fine_conflict(who, known, g, true);
+        Fine::Cell& writer = of.fine->writers[static_cast<std::size_t>(g)];
         if (changed || writer.program == 0)
           writer = {who.program + 1, who.epoch, who.site, changed};
       }
@@ -530,14 +582,29 @@ std::optional<Conflict> Accesses::write(const Accessor& who, const Known& known,
 
 std::optional<Conflict> Accesses::write(const Accessor& who, const Known& known, const Rows& rows,
                                         const std::byte* from) {
-  const std::int64_t of_page = kGranules * granule_;
+  // Granules are powers of two: shifts, where a division takes as long as the rest.
+  const int granule_bits = std::countr_zero(static_cast<std::uint64_t>(granule_));
+  const int page_bits = granule_bits + std::countr_zero(static_cast<std::uint64_t>(kGranules));
+  const bool shared = several_ && !alone_;
   const auto page_of = [&](std::int64_t i) {
     const std::int64_t begin = rows.offset + i * rows.step;
-    const std::int64_t n = begin / of_page;
-    return (begin + rows.bytes - 1) / of_page == n ? n : -1;
+    const std::int64_t n = begin >> page_bits;
+    return (begin + rows.bytes - 1) >> page_bits == n ? n : -1;
   };
+  // Another thread had most pages last, and each is locked: they would be waited for one by one.
+  const auto prefetch = [&](std::int64_t i) {
+    const std::int64_t n = i < rows.count ? page_of(i) : -1;
+    if (n < 0) return;
+    Page* const p = pages_[static_cast<std::size_t>(n)].load(std::memory_order_relaxed);
+    if (p == nullptr) return;
+    const std::int64_t begin = rows.offset + i * rows.step - (n << page_bits);
+    __builtin_prefetch(p, 1);
+    owners(*p).prefetch(begin >> granule_bits);
+  };
+  constexpr std::int64_t kAhead = 16;  // rows
+  for (std::int64_t i = 0; shared && i < kAhead; ++i) prefetch(i);
   for (std::int64_t i = 0; i < rows.count;) {
-    const std::int64_t n = alone_ || !several_ ? -1 : page_of(i);
+    const std::int64_t n = shared ? page_of(i) : -1;
     if (n < 0) {
       const auto c =
           write(who, known, rows.offset + i * rows.step, rows.bytes, from + i * rows.from_step);
@@ -551,9 +618,10 @@ std::optional<Conflict> Accesses::write(const Accessor& who, const Known& known,
     save(p, n);
     Owners& all = owners(p);
     for (; i < rows.count && page_of(i) == n; ++i) {
-      const std::int64_t begin = rows.offset + i * rows.step - n * of_page;
-      const std::int64_t g = all.note(Owners::number(who.program), begin / granule_,
-                                      (begin + rows.bytes - 1) / granule_, true);
+      prefetch(i + kAhead);
+      const std::int64_t begin = rows.offset + i * rows.step - (n << page_bits);
+      const std::int64_t g = all.note(Owners::number(who.program), begin >> granule_bits,
+                                      (begin + rows.bytes - 1) >> granule_bits, true);
       if (g < kGranules) return Conflict{g + n * kGranules, {}, false};
     }
   }

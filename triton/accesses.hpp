@@ -6,7 +6,8 @@
 // order of the grid (`alone`), only writes that leave other bytes than there were do, and a page
 // has a set of granules for each program and site that accessed it; a page of many has, per
 // granule, its last writer and its first reader. Where several threads run them, which is found,
-// not what: per granule the program that wrote it and the one that read it.
+// not what: the program that wrote a granule and the one that read it, or, as long as all accesses
+// of a page are of whole lines of granules, a line.
 #pragma once
 
 #include <atomic>
@@ -74,13 +75,19 @@ class Accesses {
  private:
   struct Page;
   struct Owners;
+  struct Entries;
   struct Free {
     void operator()(void* p) const { std::free(p); }
   };
   Page& page(std::int64_t number);
+  Page* make_page() const;
+  /// The memory that it had.
+  void* unmake(Page* p) const;
   void save(Page& p, std::int64_t number);
   std::size_t page_bytes() const;
-  Owners& owners(Page& p) const;
+  static Owners& owners(Page& p);
+  static Entries& entries(Page& p);
+  std::byte* before(Page& p) const;
 
   std::byte* bytes_;
   std::int64_t size_;

@@ -8,6 +8,7 @@
 #include "program/regular.hpp"
 #include "sim/pipeline/threads.hpp"
 #include "triton/rules.hpp"
+#include "triton/stream.hpp"
 
 namespace tessera::triton {
 
@@ -301,6 +302,7 @@ struct Reach {
   std::byte* memory = nullptr;  ///< where lanes.address is
   bool copied = false;          ///< of a load: its storage is written, too
   bool direct = false;          ///< of a store: nothing else reaches its storage
+  bool streamed = false;        ///< of such a store: of more than a cache keeps
 };
 
 /// Programs of a row.
@@ -624,6 +626,9 @@ class Grid {
       for (Reach& r : c.reaches) {
         r.copied = written.contains(r.storage);
         r.direct = std::ranges::count(c.reaches, r.storage, &Reach::storage) == 1;
+        constexpr std::int64_t kMuch = std::int64_t{2} << 20;  // bytes
+        r.streamed = kStreams && r.direct && r.copied && r.flat &&
+                     r.lanes.end(r.lanes.step[0]) - r.lanes.first() >= kMuch;
       }
     }
     return true;
@@ -650,7 +655,14 @@ class Grid {
     const std::int64_t n = form_.elems;
     const std::int64_t all = c.programs * n;
     const std::int64_t strip = flat ? kStrip : std::max<std::int64_t>(1, kStrip / n) * n;
-    const std::int64_t strips = (all + strip - 1) / strip;
+    // The first strip ends where a line does of what is streamed.
+    std::int64_t before = 0;
+    for (const Reach& r : c.reaches) {
+      if (!flat || !r.streamed) continue;
+      const std::int64_t head = to_line(r.memory);
+      if (head % r.lanes.step[0] == 0 && head > 0) before = strip - head / r.lanes.step[0];
+    }
+    const std::int64_t strips = (before + all + strip - 1) / strip;
     // Threads take some time to wake.
     constexpr std::int64_t kWorthWhile = 128;  // strips
     const std::int64_t parts =
@@ -659,8 +671,11 @@ class Grid {
       const std::int64_t first = strips * p / parts;
       const std::int64_t last = strips * (p + 1) / parts;
       Strips buffers(*this, c, strip);
-      for (std::int64_t s = first; s < last; ++s)
-        buffers.run(s * strip, std::min(strip, all - s * strip), flat);
+      for (std::int64_t s = first; s < last; ++s) {
+        const std::int64_t begin = std::max<std::int64_t>(0, s * strip - before);
+        buffers.run(begin, std::min((s + 1) * strip - before, all) - begin, flat);
+      }
+      end_stream();
     };
     if (parts == 1)
       part(0);
@@ -731,14 +746,20 @@ class Grid {
           in[i] = g.array[i] ? values_[at(g.in[i])] : s.filled[i];
         if (g.kind == GridOp::Kind::element) {
           std::byte* to = own_[at(g.to)];
-          if (flat && g.stored_by >= 0 && chunk_.reaches[at(g.stored_by)].direct)
-            to = chunk_.reaches[at(g.stored_by)].memory + first * width;
+          if (flat && g.stored_by >= 0) {
+            const Reach& r = chunk_.reaches[at(g.stored_by)];
+            if (r.direct && !r.streamed) to = r.memory + first * width;
+          }
           g.op.kernel(to, in.data(), n);
           values_[at(g.to)] = to;
           continue;
         }
         const Reach& r = chunk_.reaches[at(g.access)];
         if (flat && in[1] == r.memory + first * width) continue;  // it is there
+        if (flat && r.streamed) {
+          stream(r.memory + first * width, in[1], n * width);
+          continue;
+        }
         each_program(r, first, n, flat, width,
                      [&](const Strided& lanes, std::byte* memory, std::int64_t k) {
                        store_strided(lanes, width, in[1] + k * width, memory);

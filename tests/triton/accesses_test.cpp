@@ -56,6 +56,7 @@ TEST_CASE("accesses conflict where two programs touch a granule and one changes 
     const std::int64_t granule = std::int64_t{1} << draw(4);
     const std::int64_t size = granule * (1 + draw(3000)) + (draw(2) == 0 ? 0 : draw(granule));
     const std::int64_t most = 1 + draw(round % 3 == 0 ? 40 : 2000);  // bytes of an access
+    const std::int64_t line = round % 4 < 2 ? 1 : 16 * granule;      // most accesses are of lines
     std::vector<std::byte> bytes(static_cast<std::size_t>(size));
     const std::vector<std::byte> before = bytes;
     Accesses accesses(bytes.data(), size, granule, true, alone);
@@ -67,8 +68,10 @@ TEST_CASE("accesses conflict where two programs touch a granule and one changes 
       const std::int64_t epoch = step / 3;  // steps of one program follow one another
       if (alone && draw(4) == 0) known[program - 1] = draw(epoch + 2);
       const bool writes = draw(2) == 0;
-      const std::int64_t offset = draw(size);
-      const std::int64_t n = 1 + draw(std::min(most, size - offset));
+      const std::int64_t unit = draw(16) == 0 ? 1 : line;
+      const std::int64_t offset = draw(size) / unit * unit;
+      const std::int64_t least = 1 + draw(std::min(most, size - offset));
+      const std::int64_t n = std::min((least + unit - 1) / unit * unit, size - offset);
       std::vector<std::byte> value(static_cast<std::size_t>(n));
       // Mostly what is there.
       std::memcpy(value.data(), bytes.data() + offset, static_cast<std::size_t>(n));

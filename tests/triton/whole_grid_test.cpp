@@ -104,6 +104,24 @@ TEST_CASE("programs that run together do what each does alone", "[triton][togeth
   }
 }
 
+TEST_CASE("results that no cache keeps are the same, wherever their lines begin",
+          "[triton][together]") {
+  constexpr std::int64_t kPrograms = 8200;  // of more than 2 MiB
+  constexpr std::int64_t kFrom = 3;
+  constexpr std::int64_t kElements = kPrograms * kBlock;
+  const auto ran = [&](bool together, int threads) {
+    return run(add_text(std::to_string(kFrom)), kElements + kFrom, kElements, kPrograms, together,
+               threads);
+  };
+  const Ran alone = ran(false, 1);
+  REQUIRE(alone.ok());
+  for (const int threads : {1, 3}) {
+    const Ran together = ran(true, threads);
+    REQUIRE(together.kernel->form != nullptr);
+    check_same(together, alone);
+  }
+}
+
 TEST_CASE("where its result was undefined it is defined by programs that run together",
           "[triton][together]") {
   check_same(run(add_text(), 1000, 1000, 16, true, 1, true),
