@@ -88,8 +88,9 @@ struct Loop {
   int wanted;  ///< threads besides the caller that may still join
   const std::function<void(std::int64_t)>& body;
   std::atomic<std::int64_t> next = 0;
-  std::list<Helper*> inside = {};  ///< that have joined and not left
-  int processor = sched_getcpu();  ///< the caller's
+  std::list<Helper*> inside = {};        ///< that have joined and not left
+  std::atomic<std::size_t> helpers = 0;  ///< how many they are, read without the lock
+  int processor = sched_getcpu();        ///< the caller's
   std::condition_variable left = {};
 
   void take_part() {
@@ -130,6 +131,14 @@ class Pool {
     loop.take_part();
     lock.lock();
     loops_.erase(place);
+    // To fall asleep and be woken takes longer than most helpers still do.
+    constexpr std::chrono::microseconds kSoon{60};
+    if (loop.helpers > 0) {
+      lock.unlock();
+      const SteadyClock::time_point end = SteadyClock::now() + kSoon;
+      while (loop.helpers > 0 && SteadyClock::now() < end) sched_yield();
+      lock.lock();
+    }
     // The caller's processor is free: who waits for its own gets that one.
     constexpr std::chrono::microseconds kLook{500};
     while (!loop.left.wait_for(lock, kLook, [&] { return loop.inside.empty(); })) {
@@ -155,12 +164,14 @@ class Pool {
       --loop.wanted;
       Helper self;
       const auto place = loop.inside.insert(loop.inside.end(), &self);
+      ++loop.helpers;
       lock.unlock();
       self.leave(loop.processor);
       const bool more = loop.help();
       lock.lock();
       self.may_go_anywhere();
       loop.inside.erase(place);
+      --loop.helpers;
       if (more) ++loop.wanted;
       if (loop.inside.empty()) loop.left.notify_one();
       if (!more) continue;
