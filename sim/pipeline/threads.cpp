@@ -13,6 +13,7 @@
 #include <mutex>
 #include <system_error>
 #include <thread>
+#include <utility>
 
 namespace tessera {
 
@@ -123,6 +124,7 @@ class Pool {
     busy_ += loop.wanted;
     const int wanted = loop.wanted;
     const auto place = loops_.insert(loops_.end(), &loop);
+    ++begun_;
     lock.unlock();
     if (wanted == 1)
       wake_.notify_one();
@@ -131,8 +133,6 @@ class Pool {
     loop.take_part();
     lock.lock();
     loops_.erase(place);
-    // To fall asleep and be woken takes longer than most helpers still do.
-    constexpr std::chrono::microseconds kSoon{60};
     if (loop.helpers > 0) {
       lock.unlock();
       const SteadyClock::time_point end = SteadyClock::now() + kSoon;
@@ -152,14 +152,19 @@ class Pool {
  private:
   [[noreturn]] void serve() {
     std::unique_lock lock(mutex_);
+    bool served = false;
     while (true) {
       const auto joinable = std::ranges::find_if(loops_, [](const Loop* l) {
         return l->wanted > 0 && l->next.load(std::memory_order_relaxed) < l->n;
       });
       if (joinable == loops_.end()) {
-        wake_.wait(lock);
+        if (std::exchange(served, false))
+          stay(lock);
+        else
+          wake_.wait(lock);
         continue;
       }
+      served = true;
       Loop& loop = **joinable;
       --loop.wanted;
       Helper self;
@@ -181,11 +186,24 @@ class Pool {
     }
   }
 
+  /// Until another loop begins, or for so long that none follows at once.
+  void stay(std::unique_lock<std::mutex>& lock) const {
+    const std::int64_t seen = begun_;
+    lock.unlock();
+    const SteadyClock::time_point end = SteadyClock::now() + kSoon;
+    while (begun_ == seen && SteadyClock::now() < end) sched_yield();
+    lock.lock();
+  }
+
+  /// To fall asleep and be woken takes as long as a short loop: who waits for less stays awake.
+  static constexpr std::chrono::microseconds kSoon{80};
+
   std::mutex mutex_;
   std::condition_variable wake_;
   std::list<Loop*> loops_;
-  int threads_ = 0;  ///< that there are
-  int busy_ = 0;     ///< that the loops under way want
+  std::atomic<std::int64_t> begun_ = 0;  ///< loops
+  int threads_ = 0;                      ///< that there are
+  int busy_ = 0;                         ///< that the loops under way want
 };
 
 }  // namespace

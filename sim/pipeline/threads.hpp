@@ -1,5 +1,5 @@
-// Host threads that share a run's cells: they sleep between loops, and a loop never waits for one
-// that has not begun. On a machine that is busy with something else the caller does their part.
+// Host threads that share a run's cells: they sleep between loops that do not follow at once, and a
+// loop never waits for one that has not begun. On a busy machine the caller does their part.
 //
 // (OpenMP's threads spin between loops and at their ends, and its loops wait for all of them: with
 // one of two cores busy a run of 5 ms took 20.)
