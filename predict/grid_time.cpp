@@ -373,8 +373,9 @@ GridTime chained_time(const DeviceSpec& device, const GridWork& w, double dram_b
   const double wanted =
       (static_cast<double>(w.accumulators) + static_cast<double>(w.held_bytes) / 4) / threads +
       (w.masked_elements > 0 ? kMaskRegisters : 0);
-  const double spills =
-      w.registers > 0 ? 0 : std::max(0., wanted - kSpillsFrom) * threads * kSpillSeconds;
+  // What has fewer registers than there are spills none.
+  const bool enough = w.registers > 0 && w.registers < kMostRegisters;
+  const double spills = enough ? 0 : std::max(0., wanted - kSpillsFrom) * threads * kSpillSeconds;
   const double work = tensor + elementwise * std::max(1., kAloneWarps / w.warps);
   const double loads =
       w.stages <= 1 ? kSyncSeconds : kCopySeconds / std::pow(w.stages - 1, kStages);

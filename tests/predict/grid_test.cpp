@@ -165,6 +165,12 @@ TEST_CASE("products that follow each other: programs side by side hide what one 
   enough.held_bytes = 0;
   CHECK(us(spilled) > 1.2 * us(enough));
   CHECK(std::abs(us(spilled) / 1609 - 1) < 0.25);
+  // The compiler gave all that there are, and what it lacks is not told; or fewer.
+  GridWork asked = spilled;
+  asked.registers = 255;
+  CHECK(us(asked) == us(spilled));
+  asked.registers = 248;
+  CHECK(us(asked) < us(spilled) / 1.2);
 }
 
 namespace {
