@@ -235,6 +235,9 @@ class Limits {
     if (t.dtype == DType::f16 && computes_floats(op.name))
       refuse(op, "Invalid vector type for load: no TensorCore has f16. Use bf16 or f32");
     check_two_bits(op, t);
+    if (op.name == "math.atan2" && is_narrow(t))
+      refuse(op, "failed to legalize operation 'math.atan2': it is of f32 alone, but got '" +
+                     std::string(name(t.dtype)) + "'. Cast its operands to f32");
     if (!is_narrow(t) || is_float(t.dtype)) return;
     const bool half = bit_width(t.dtype) == 16;
     const std::string type = name(t.dtype);

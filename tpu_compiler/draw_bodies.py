@@ -17,6 +17,7 @@ import subprocess
 
 from hbm_operands import leave_folder_in_hbm
 
+DEVICES = "tpu-v4,tpu-v5e,tpu-v5p,tpu-v6e,tpu-v7x"
 FACTORS = [0.5, 0.75, 1.5, 2, 3, 4]
 MOST_BYTES = 24 << 20  # of a call's HBM: its schedule is played step by step
 TRIES = 12
@@ -34,6 +35,13 @@ def cases(tessera, kernel):
     found = re.findall(r"^  (\d+) .*?((?: \w+=\d+)+)\n +read ([\d,]+), write ([\d,]+)", text, re.M)
     return [(n, {k: int(v) for k, v in (p.split("=") for p in pairs.split())}, sum(int(b.replace(",", "")) for b in bytes_of))
             for n, pairs, *bytes_of in found], blocks
+
+
+def accepted(tessera, at):
+    """Whether some generation takes the call, by tessera's own rules."""
+    done = subprocess.run([tessera, "check", str(at), "--own", "--device", DEVICES, "--json", "-"], capture_output=True, text=True, timeout=120)
+    devices = json.loads(done.stdout)["modules"][0]["devices"] if done.stdout else []
+    return any(not row["tessera"]["refused"] for row in devices)
 
 
 def varied(r, values):
@@ -62,7 +70,7 @@ def drawn(r, tessera, kernel, at):
             continue
         words = [kernel, "--case", number, "--dtype", dtype, *(f"{k}={v}" for k, v in changed.items())]
         shutil.rmtree(at, ignore_errors=True)
-        if said(tessera, "build", *words, "--target", "tpu", "--out", str(at)):
+        if said(tessera, "build", *words, "--target", "tpu", "--out", str(at)) and accepted(tessera, at):
             leave_folder_in_hbm(at)
             (at / "drawn.txt").write_text(" ".join(words) + "\n")
             return True

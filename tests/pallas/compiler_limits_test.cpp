@@ -225,6 +225,11 @@ TEST_CASE("arithmetic on bytes is refused, on words and halves it is not", "[pal
   CHECK(refusing(binary("arith.remsi", "", "32x128xi32", "32x128xi32")).empty());
 }
 
+TEST_CASE("atan2 is of f32 alone", "[pallas][limits]") {
+  CHECK(refusing(binary("math.atan2", "", "32x128xbf16", "32x128xbf16")) == kAll);
+  CHECK(refusing(binary("math.atan2", "", "32x128xf32", "32x128xf32")).empty());
+}
+
 TEST_CASE("bytes are compared for equality alone, halves as signed numbers alone",
           "[pallas][limits]") {
   const char* const kEqual = "0";
