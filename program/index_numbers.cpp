@@ -31,6 +31,17 @@ int IndexNumbers::row(const std::string& name) {
 
 namespace {
 
+/// Of what divides, or leaves a rest: its row in a table of costs, as unit_rows() names it.
+std::string row_of(const Operation& op, const std::map<int, std::int64_t>& constants) {
+  if (op.name == "memref.load") return op.name;
+  if ((op.name != "arith.divsi" && op.name != "arith.remsi") || op.operands.size() != 2)
+    return "scalar";
+  const auto by = constants.find(op.operands[1]);
+  if (by == constants.end()) return op.name;
+  const bool power = by->second > 0 && (by->second & (by->second - 1)) == 0;
+  return op.name + (power ? " power" : " constant");
+}
+
 /// Those that the last one follows from.
 std::vector<UnitOp> needed(const std::vector<UnitOp>& ops) {
   std::set<int> read;
@@ -49,6 +60,7 @@ std::vector<UnitOp> needed(const std::vector<UnitOp>& ops) {
 std::vector<UnitOp> IndexNumbers::of(const Function& map) {
   std::vector<UnitOp> ops;
   std::map<int, int> known;
+  std::map<int, std::int64_t> constants;
   const std::vector<int>& arguments = map.body.arguments;
   for (std::size_t k = 0; k < arguments.size(); ++k) {
     const bool constant = k < program_.grid.size() && program_.grid[k] == 1;
@@ -68,12 +80,14 @@ std::vector<UnitOp> IndexNumbers::of(const Function& map) {
     const bool constant = std::ranges::all_of(op.operands, [&](int v) { return known.at(v) < 0; });
     const int name = casts ? known.at(op.operands[0]) : name_of(text_of(op, known), constant);
     known[op.results[0]] = name;
+    if (const Attribute* value = op.find("value"); op.name == "arith.constant" && value != nullptr)
+      constants[op.results[0]] = value->integer;
     if (constant || casts) continue;
     for (const int v : op.operands) unit.reads.push_back(known.at(v));
     unit.makes = {name};
     const bool loads = op.name == "memref.load";
     const auto varies = std::ranges::count_if(op.operands, [&](int v) { return known.at(v) > 0; });
-    unit.rows = {{row(loads ? op.name : "scalar"), loads ? varies - 1 : 1}};
+    unit.rows = {{row(row_of(op, constants)), loads ? varies - 1 : 1}};
     ops.push_back(unit);
   }
   return {};

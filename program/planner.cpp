@@ -1129,6 +1129,30 @@ void Planner::note_units(const Operation& op, std::size_t step) {
   if (lies_down(module_, op, known)) lines_down_.insert(op.results[0]);
   // Views and casts that cost nothing still pass on what others make.
   if (!unit.rows.empty() || !unit.makes.empty()) code_->units.push_back(std::move(unit));
+  if (op.name != "arith.select" || op.operands.size() != 3 || op.results.size() != 1) return;
+  for (const std::size_t i : {1, 2}) need_part(op.operands[i], unit_masks_.needed(op, i));
+}
+
+/// Of what a select throws away nothing is computed, if nobody else reads it.
+void Planner::need_part(int value, double part) {
+  if (part >= 1 || uses_[static_cast<std::size_t>(value)] != 1) return;
+  constexpr std::ptrdiff_t kNear = 64;
+  const auto near = code_->units.end() - std::min(kNear, std::ssize(code_->units));
+  const auto unit = std::find_if(near, code_->units.end(), [&](const UnitOp& other) {
+    return other.makes.size() == 1 && other.makes[0] == value;
+  });
+  if (unit == code_->units.end() || unit->rows.empty()) return;
+  bool computes = true;
+  for (auto& [row, times] : unit->rows) {
+    const std::string& name = program_.unit_rows[static_cast<std::size_t>(row)];
+    const bool elementwise = name.starts_with("arith.") || name.starts_with("math.");
+    if (!elementwise && !name.starts_with("load ")) return;
+    computes = computes && elementwise;
+    times = std::llround(std::ceil(static_cast<double>(times) * part));
+  }
+  std::erase_if(unit->rows, [](const auto& row) { return row.second == 0; });
+  if (!computes) return;
+  for (const int read : std::vector<int>(unit->reads)) need_part(read, part);
 }
 
 Origin Planner::read_number(const Operation& op, int argument) {

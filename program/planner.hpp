@@ -213,6 +213,7 @@ class Planner {
   void repeat(int result, int operand, const Shape& strides);
   void emit_group(std::int64_t elems);
   void note_units(const Operation& op, std::size_t step);
+  void need_part(int value, double part);
   bool kept_regular(int value) const {
     return !keep_.empty() && keep_[static_cast<std::size_t>(value)];
   }

@@ -39,18 +39,15 @@ UnitCosts read(std::string_view text) {
   c.index = fixed.at("index");
   c.map = fixed.at("map");
   c.map_op = fixed.at("map_op");
+  c.map_again = fixed.at("map_again");
   c.ragged = fixed.at("ragged");
   c.block = fixed.at("block");
   c.jump = fixed.at("jump");
   c.product = fixed.at("product");
   c.rest = fixed.at("rest");
   c.spill = fixed.at("spill");
-  const auto interval = [&](const char* of) {
-    const Json& kept = json.at("held_out").at(of);
-    return UnitCosts::Interval{kept.at("least"), kept.at("most")};
-  };
-  c.stretch = interval("stretch");
-  c.module = interval("module");
+  for (const auto& [of, kept] : json.at("held_out").items())
+    c.held_out[of] = {kept.at("least"), kept.at("most")};
   return c;
 }
 
@@ -349,15 +346,18 @@ namespace {
 struct Windows {
   std::int64_t all = 0;
   std::int64_t moving = 0;
-  std::int64_t dims = 0;       ///< of the moving ones, those along which they move
-  std::int64_t indices = 0;    ///< different ones
-  std::int64_t map_loads = 0;  ///< each times the numbers that say where
-  std::int64_t map_ops = 0;
+  std::int64_t dims = 0;                        ///< of the moving ones, those along which they move
+  std::int64_t indices = 0;                     ///< different ones
+  std::int64_t map_loads = 0;                   ///< each times the numbers that say where
+  std::map<std::string, std::int64_t> map_ops;  ///< rows and times
+  std::map<std::string, std::int64_t>
+      map_again;  ///< of what follows from loads, other windows' too
 };
 
 Windows windows_of(const Program& program) {
   Windows found;
   std::set<int> made;
+  std::set<int> loaded;  ///< what follows from a load
   std::set<std::vector<int>> indices;
   for (const Window& w : program.operands) {
     if (w.any || w.smem || w.semaphores) continue;
@@ -375,11 +375,21 @@ Windows windows_of(const Program& program) {
     ++found.moving;
     indices.insert(index);
     found.dims += std::ranges::count_if(index, moves);
+    std::set<int> here;  // within a map what is computed twice is computed once
     for (const UnitOp& op : w.transform.units) {
-      if (op.makes.empty() || !made.insert(op.makes[0]).second) continue;
+      if (op.makes.empty() || !here.insert(op.makes[0]).second) continue;
       const auto& [row, times] = op.rows[0];
-      const bool loads = program.unit_rows[static_cast<std::size_t>(row)] == "memref.load";
-      (loads ? found.map_loads : found.map_ops) += times;
+      const std::string& name = program.unit_rows[static_cast<std::size_t>(row)];
+      const bool loads = name == "memref.load";
+      const bool fresh = made.insert(op.makes[0]).second;
+      const auto is_loaded = [&](int number) { return loaded.contains(number); };
+      if (loads || std::ranges::any_of(op.reads, is_loaded)) loaded.insert(op.makes[0]);
+      if (fresh && loads)
+        found.map_loads += times;
+      else if (fresh)
+        found.map_ops[name] += times;
+      else if (!loads && is_loaded(op.makes[0]))
+        found.map_again[name] += times;
     }
   }
   found.indices = std::ssize(indices);
@@ -390,21 +400,57 @@ Windows windows_of(const Program& program) {
 
 PipelineCycles pipeline_cycles(const Program& program, std::int64_t steps, std::int64_t ragged,
                                const UnitCosts& costs) {
+  constexpr auto kScalar = static_cast<std::size_t>(CoreUnit::scalar);
   const Windows w = windows_of(program);
   const auto times = [](std::int64_t n, double each) { return static_cast<double>(n) * each; };
   const bool copies =
       std::ranges::find(program.unit_rows, "tpu.enqueue_dma") != program.unit_rows.end();
   const double launch = costs.launch + (copies ? costs.copying : 0);
+  const auto slots = [&](const std::map<std::string, std::int64_t>& rows) {
+    double sum = 0;
+    for (const auto& [row, n] : rows) {
+      const auto cost = costs.rows.find(row);
+      sum += times(n, cost == costs.rows.end() ? 1 : cost->second.slots[kScalar]);
+    }
+    return sum;
+  };
   if (steps <= 1) return {std::llround(launch + times(w.all, costs.operand)), 0};
   const double step = costs.step + times(w.moving, costs.window) + times(w.dims, costs.dim) +
                       times(w.indices, costs.index) + times(w.map_loads, costs.map) +
-                      times(w.map_ops, costs.map_op) + times(ragged, costs.ragged);
+                      costs.map_op * slots(w.map_ops) + costs.map_again * slots(w.map_again) +
+                      times(ragged, costs.ragged);
   return {std::llround(launch + 2 * step), std::llround(step)};
 }
 
+namespace {
+
+/// What is hardest to predict of what it does.
+std::string kind_of(const Program& program) {
+  const auto has = [&](const auto& is) {
+    return std::ranges::any_of(program.main.units, [&](const UnitOp& op) {
+      return std::ranges::any_of(op.rows, [&](const auto& row) {
+        return is(program.unit_rows[static_cast<std::size_t>(row.first)]);
+      });
+    });
+  };
+  if (has([](const std::string& row) { return row == "tpu.enqueue_dma"; })) return "copies";
+  if (has([](const std::string& row) { return row.starts_with("tpu.matmul"); })) return "products";
+  const bool moves = has([](const std::string& row) {
+    for (const char* op : {"vector.shape_cast", "tpu.transpose", "tpu.concatenate", "tpu.repeat",
+                           "tpu.dynamic_rotate", "tpu.dynamic_gather", "vector.extract_strided"})
+      if (row.starts_with(op)) return true;
+    const bool memory = row.starts_with("load ") || row.starts_with("store ");
+    return memory && row.find(' ', row.find(' ') + 1) != std::string::npos;
+  });
+  return moves ? "moves" : "plain";
+}
+
+}  // namespace
+
 UnitCosts::Interval interval_of(const Program& program, std::int64_t steps,
                                 const UnitCosts& costs) {
-  return steps <= 1 && stretches(program.main).size() == 1 ? costs.stretch : costs.module;
+  const bool stretch = steps <= 1 && stretches(program.main).size() == 1;
+  return costs.held_out.at((stretch ? "stretch " : "module ") + kind_of(program));
 }
 
 std::string units_json(const Program& program) {
@@ -426,10 +472,11 @@ std::string units_json(const Program& program) {
   Json bounds = Json::array();
   for (const Window& each : program.operands)
     bounds.push_back(each.whole ? std::vector<std::int64_t>{} : each.bounds);
-  return Json{{"kernel", program.name},    {"grid", program.grid}, {"windows", w.all},
-              {"moving", w.moving},        {"dims", w.dims},       {"indices", w.indices},
-              {"map_loads", w.map_loads},  {"map_ops", w.map_ops}, {"bounds", bounds},
-              {"rows", program.unit_rows}, {"blocks", blocks}}
+  return Json{{"kernel", program.name},   {"grid", program.grid},   {"windows", w.all},
+              {"moving", w.moving},       {"dims", w.dims},         {"indices", w.indices},
+              {"map_loads", w.map_loads}, {"map_ops", w.map_ops},   {"map_again", w.map_again},
+              {"bounds", bounds},         {"of", kind_of(program)}, {"rows", program.unit_rows},
+              {"blocks", blocks}}
              .dump() +
          "\n";
 }

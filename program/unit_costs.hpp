@@ -57,7 +57,10 @@ struct UnitCosts {
   double dim = 0;      ///< likewise, each dim along which one moves
   double index = 0;    ///< likewise, each index that windows share or have alone
   double map = 0;      ///< likewise, each dim of what their index maps load
-  double map_op = 0;   ///< likewise, each other op of these
+  double map_op = 0;   ///< likewise, each slot of the scalar unit that other ops of these take
+  /// Likewise, of those that follow from a load, in each other window's map that has them too: the
+  /// compiler does not know that between two windows nobody stores.
+  double map_again = 0;
   double ragged = 0;   ///< likewise, each dim along which one ends beyond its array's tiles
   double block = 0;    ///< of a stretch without branches
   double jump = 0;     ///< of its branch
@@ -69,8 +72,8 @@ struct UnitCosts {
     double least = 1;
     double most = 1;
   };
-  Interval stretch;  ///< of programs of one stretch of code
-  Interval module;   ///< of those with a grid, loops or branches
+  /// By what is in a program: interval_of() names it.
+  std::map<std::string, Interval> held_out;
 };
 
 /// Null if none were measured.
@@ -87,7 +90,9 @@ struct CountedCode {
 
 CountedCode counted(const Program& program, const Code& code, const UnitCosts& costs);
 
-/// How far off a prediction of so many steps may be.
+/// How far off a prediction of so many steps may be: of "stretch products" and so on, that is of
+/// one stretch of code or with a grid, loops or branches; and with copies of its own, products,
+/// moves of elements within vectors, or none of these.
 UnitCosts::Interval interval_of(const Program& program, std::int64_t steps, const UnitCosts& costs);
 
 /// What the pipeline takes besides, of `steps` steps: before and behind them all, and each step.

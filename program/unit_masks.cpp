@@ -29,6 +29,14 @@ std::optional<double> UnitMasks::mixed(int mask, DType of) const {
   return parts(it->second, module_.type(mask).shape, of).mixed;
 }
 
+double UnitMasks::needed(const Operation& select, std::size_t operand) const {
+  const auto it = masks_.find(select.operands[0]);
+  const Type& to = module_.type(select.results[0]);
+  if (it == masks_.end() || to.kind != Type::Kind::vector) return 1;
+  const Parts p = parts(it->second, to.shape, to.dtype);
+  return operand == 1 ? p.inside : p.outside;
+}
+
 UnitMasks::Parts UnitMasks::parts(const Mask& mask, const Shape& shape, DType dtype) const {
   const std::int64_t extent = register_extent(shape, mask.dim, dtype);
   const std::int64_t length = shape[mask.dim];
@@ -99,8 +107,13 @@ void UnitMasks::note(const Operation& op, const KnownValues& known) {
   } else if (n == "arith.select") {
     if (const auto it = masks_.find(op.operands[0]); it != masks_.end()) {
       const Parts p = parts(it->second, to.shape, to.dtype);
-      most = std::min(1.0, std::max({p.mixed, p.inside * computed(op.operands[1]),
+      const double selected = computed(op.operands[1]);
+      const auto rest = rest_.find(op.operands[1]);
+      const bool same_rest = rest != rest_.end() && rest->second == op.operands[2];
+      most = std::min(1.0, std::max({same_rest ? p.mixed * selected : p.mixed, p.inside * selected,
                                      p.outside * computed(op.operands[2])}));
+      if (computed(op.operands[2]) == 0 && !it->second.outside && most < 1)
+        rest_[result] = op.operands[2];
     }
   }
   computed_[result] = most;

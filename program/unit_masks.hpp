@@ -4,7 +4,8 @@
 //   select(iota(1) < 240, x, 0) of 16 x 512   of the 4 registers of a row one is x, one is mixed,
 //                                             two are 0: one select, two for another mask of it
 //
-// Of iota and constants added to it; a mask of a mask is not known.
+// Of iota and constants added to it; a mask of a mask is not known. What a select throws away of an
+// operand that nobody else reads is not computed either, nor loaded.
 #pragma once
 
 #include <cstdint>
@@ -25,6 +26,8 @@ class UnitMasks {
   double computed(int value) const;
   /// Of a mask's registers those that are neither true nor false as a whole; none: nobody knows.
   std::optional<double> mixed(int mask, DType of) const;
+  /// Of a select's operand (1 or 2) those that it does not throw away.
+  double needed(const Operation& select, std::size_t operand) const;
 
  private:
   /// Numbers that rise by one along a dim: `first` and so on.
@@ -52,6 +55,7 @@ class UnitMasks {
   std::unordered_map<int, Rising> rising_;
   std::unordered_map<int, Mask> masks_;
   std::unordered_map<int, double> computed_;
+  std::unordered_map<int, int> rest_;  ///< of a select: the constant that its other registers are
 };
 
 }  // namespace tessera::program

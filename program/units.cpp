@@ -249,7 +249,7 @@ class Uses {
     if (!op_.name.starts_with("arith.") && !op_.name.starts_with("math.")) return 1;
     if (op_.name == "arith.select")
       if (const auto mixed = known_.mixed(op_.operands[0], type(op_.results[0]).dtype))
-        return *mixed;
+        return std::min(*mixed, known_.computed(op_.results[0]));
     double most = 0;
     for (const int v : op_.operands)
       if (type(v).kind == Type::Kind::vector) most = std::max(most, known_.computed(v));

@@ -1,13 +1,15 @@
 """How far the times by units of a TPU core are from the TPU compiler's schedules, call by call, on each device.
 
-    TESSERA_TPU_PYTHON=PYTHON python tpu_compiler/judge_units.py TESSERA FOLDER... [--devices tpu-v5e,tpu-v6e] [--keep | --fit]
+    TESSERA_TPU_PYTHON=PYTHON python tpu_compiler/judge_units.py TESSERA FOLDER... [--devices tpu-v5e,tpu-v6e] [--fit [steps]] [--keep]
 
 FOLDER holds folders of calls with arrays (draw_bodies.py, a corpus). Of each call and device: the cycles that its schedule issues and
 those that units predict, whole times, what binds, whether the schedule lies in the interval that is said. Schedules are kept beside
-the call (schedule_DEVICE.json), so that the compiler is asked once. Prints them by device, and by the kernel's name the worst; --keep
-writes the interval that nine in ten others lie in with their cycles and with their whole times, with 90 % confidence, into the tables
-(program/unit_costs); --fit writes there the cycles of what is no op's: a step's, a branch's, what units do not hide of one another, what a
-vector register too many takes. Needs numpy.
+the call (schedule_DEVICE.json), so that the compiler is asked once. Prints them by device, and by the kernel's name the worst; --fit
+writes into the tables (program/unit_costs) the cycles of what is no op's: a step's, a branch's, what units do not hide of one another,
+what a vector register too many takes ("steps": a step's alone, which needs no runs); --keep the intervals that nine in ten others lie in
+with their cycles and with their whole times, with 90 % confidence, by what is in them. With --fit each kernel counts there as predicted
+by a fit to those of other names. Of one stretch of code they widen what unit_costs.py judge --keep has from generated ones. Predictions
+are of the tables compiled in: build before each of these. Needs numpy.
 """
 import argparse
 import collections
@@ -57,13 +59,14 @@ def judged(tessera, call, device):
     units = unit_costs.asked(tessera, call)
     steps = int(np.prod([max(1, n) for n in units["grid"]]))
     predicted = line["compute_seconds"] * clock_of(device)
-    return {"at": call, "call": call.name, "scheduled": schedule["cycles"], "predicted": predicted, "stretch": steps == 1 and len(units["blocks"]) == 1,
+    return {"at": call, "call": call.name, "scheduled": schedule["cycles"], "predicted": predicted, "stretch": steps == 1 and len(units["blocks"]) == 1, "of": units["of"],
+            "computes": line["binds"] == "compute",
             "ratio": schedule["cycles"] / predicted, "whole": schedule["seconds"] / line["seconds"],
             "inside": line["least_seconds"] <= schedule["seconds"] <= line["most_seconds"],
             "binds": (schedule["binds"] == "compute") == (line["binds"] == "compute"), "spills": schedule["spill_loads"] + schedule["spill_stores"]}
 
 
-FITTED = (*unit_costs.STEP, "operand", "copying", "jump", "product", "rest", "spill")
+OF_STEPS = (*unit_costs.STEP, "copying")
 BY_RUNS = ("jump", "product", "rest", "spill")  # how often there is one, or how much, a run says
 MORE = 100  # of rounded cycles the difference is to be large
 
@@ -78,39 +81,74 @@ def computed(tessera, call, device, table, **cycles):
     return found["timeline"]["compute_seconds"] * clock_of(device)
 
 
-def parts_of(tessera, call, device, table):
-    """How many cycles of its prediction one more of each of FITTED is; and those of no such kind."""
+def counted_steps(call, device, table):
+    """How many cycles of its prediction one more of each of OF_STEPS is."""
+    units = unit_costs.asked(None, call)
+    steps = int(np.prod([max(1, n) for n in units["grid"]])) / unit_costs.cores(call, device)
+    unit_costs.count_steps(call, units, table)
+    of_step = [(steps + 2) * of(units) if steps > 1 else 0 for of in unit_costs.STEP.values()]
+    return [*of_step, "tpu.enqueue_dma" in units["rows"]]
+
+
+def counted_runs(tessera, call, device, table):
+    """The same of BY_RUNS."""
     kept = call / f"parts_{device}.json"
     if not kept.exists():
         plain = computed(tessera, call, device, table)
-        of_runs = [(computed(tessera, call, device, table, **{name: table["cycles"][name] + MORE}) - plain) / MORE for name in BY_RUNS]
-        kept.write_text(json.dumps({"plain": plain, "of_runs": of_runs, "cycles": table["cycles"]}) + "\n")
-    found = json.loads(kept.read_text())
-    units = unit_costs.asked(tessera, call)
-    steps = int(np.prod([max(1, n) for n in units["grid"]])) / unit_costs.cores(call, device)
-    units["ragged"] = unit_costs.ragged_dims(call, units)
-    of_step = [(steps + 2) * of(units) if steps > 1 else 0 for of in unit_costs.STEP.values()]
-    parts = np.array([*of_step, units["windows"] if steps <= 1 else 0, "tpu.enqueue_dma" in units["rows"], *found["of_runs"]], float)
-    return parts, found["plain"] - parts @ [found["cycles"][name] for name in FITTED]
+        found = [(computed(tessera, call, device, table, **{name: table["cycles"][name] + MORE}) - plain) / MORE for name in BY_RUNS]
+        kept.write_text(json.dumps(found) + "\n")
+    return json.loads(kept.read_text())
 
 
-def fit_cycles(rows, tessera, device, table):
+def fitted(parts, others, scheduled, before):
     """Cycles of what is no op's, with which schedules are nearest; what they were counts as one more kernel in a hundred."""
-    found = [parts_of(tessera, row["at"], device, table) for row in rows]
-    parts, others = np.array([p for p, _ in found]), np.array([o for _, o in found])
-    scheduled = np.array([row["scheduled"] for row in rows], float)
-    before = np.array([table["cycles"][name] for name in FITTED], float)
     x = np.maximum(before, 1e-3)
-    pull = 0.1 * np.sqrt(len(rows)) / np.maximum(before, 0.1)
+    pull = 0.1 * np.sqrt(len(others)) / np.maximum(before, 0.1)
     for _ in range(30):
         predicted = others + parts @ x
         weight = 1 / np.sqrt(predicted * scheduled)
         weight /= np.sqrt(np.maximum(0.05, np.abs(predicted - scheduled) * weight))
         x = unit_costs.least_squares(np.vstack([parts * weight[:, None], np.diag(pull)]),
                                      np.concatenate([(scheduled - others) * weight, pull * before]), x)
-    table["cycles"].update({name: round(float(c), 2) for name, c in zip(FITTED, x)})
-    print(f"  fitted to {len(rows)} calls: cycles off by {spread(scheduled / (others + parts @ before))} before, {spread(scheduled / (others + parts @ x))} after;",
-          table["cycles"])
+    return x
+
+
+def fit_cycles(rows, tessera, device, table, names):
+    """Gives each row the cycles that a fit to kernels of other names predicts."""
+    parts = [counted_steps(row["at"], device, table) for row in rows]
+    if names != OF_STEPS:
+        parts = [some + counted_runs(tessera, row["at"], device, table) for some, row in zip(parts, rows)]
+    parts = np.array(parts, float)
+    scheduled = np.array([row["scheduled"] for row in rows], float)
+    before = np.array([table["cycles"].get(name, 0) for name in names], float)
+    others = np.array([row["predicted"] for row in rows]) - parts @ before
+    x = fitted(parts, others, scheduled, before)
+    kernels = np.array([name_of(row) for row in rows])
+    for kernel in set(kernels):
+        rest = kernels != kernel
+        for i in np.flatnonzero(~rest):
+            now = float(others[i] + parts[i] @ fitted(parts[rest], others[rest], scheduled[rest], before))
+            change = rows[i]["predicted"] / now
+            rows[i].update(ratio=rows[i]["scheduled"] / now, whole=rows[i]["whole"] * (change if rows[i]["computes"] else 1))
+    table["cycles"].update({name: round(float(c), 2) for name, c in zip(names, x)})
+    print(f"  fitted to {len(rows)} calls: cycles off by {spread(scheduled / (others + parts @ before))} before, {spread(scheduled / (others + parts @ x))} after, "
+          f"{spread([row['ratio'] for row in rows])} by fits to kernels of other names;", table["cycles"])
+
+
+def name_of(row):
+    return row["call"].partition("_")[2]
+
+
+def keep_intervals(rows, table):
+    def farther(row):
+        return max(row["ratio"], row["whole"], key=lambda x: abs(np.log(x)))
+    modules = [row for row in rows if not row["stretch"]]
+    found = unit_costs.intervals_by_kind([row["of"] for row in modules], [farther(row) for row in modules])
+    table["held_out"].update({f"module {kind}": interval for kind, interval in found.items()})
+    for kind in unit_costs.KINDS:
+        if some := [farther(row) for row in rows if row["stretch"] and row["of"] == kind]:
+            of_generated = table["held_out"][f"stretch {kind}"]
+            table["held_out"][f"stretch {kind}"] = unit_costs.hull(of_generated, unit_costs.interval(some))
 
 
 def off(ratios):
@@ -130,7 +168,7 @@ def main():
     parser.add_argument("--devices", default=DEVICES)
     parser.add_argument("--worst", type=int, default=8)
     parser.add_argument("--keep", action="store_true")
-    parser.add_argument("--fit", action="store_true")
+    parser.add_argument("--fit", nargs="?", const="all", choices=["all", "steps"])
     parser.add_argument("--out", type=pathlib.Path, help="a line of JSON for each call and device")
     arguments = parser.parse_args()
     calls = [call for folder in arguments.folders for call in sorted(folder.iterdir()) if (call / "meta.json").exists()]
@@ -145,14 +183,13 @@ def main():
             path = ROOT / f"program/unit_costs/{device.removeprefix('tpu-')}.json"
             table = json.loads(path.read_text())
             if arguments.fit:
-                fit_cycles(rows, arguments.tessera, device, table)
-            else:
-                modules = [r for r in rows if not r["stretch"]]
-                table["held_out"]["module"] = unit_costs.interval([max(r["ratio"], r["whole"], key=lambda x: abs(np.log(x))) for r in modules])
+                fit_cycles(rows, arguments.tessera, device, table, OF_STEPS if arguments.fit == "steps" else OF_STEPS + BY_RUNS)
+            if arguments.keep:
+                keep_intervals(rows, table)
             unit_costs.write(path, table)
         kinds = collections.defaultdict(list)
         for row in rows:
-            kinds[row["call"].partition("_")[2]].append(row)
+            kinds[name_of(row)].append(row)
         worst = sorted(kinds.items(), key=lambda kind: -max(off([r["ratio"] for r in kind[1]])))
         for name, some in worst[:arguments.worst]:
             ratios = [f"{row['ratio']:.2f}" + (" (spills)" if row["spills"] else "") for row in some]

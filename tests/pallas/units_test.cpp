@@ -262,6 +262,10 @@ TEST_CASE("a mask of what lies before a constant asks where it is mixed", "[pall
   CHECK(masked("1", "256").count("arith.select f32") == 0);
   CHECK(masked("0", "13").at("arith.select f32") == 4);
   CHECK(masked("0", "16").count("arith.select f32") == 0);
+  // What is thrown away is not loaded.
+  CHECK(masked("1", "240").at("load b32") == 4);
+  CHECK(masked("0", "8").at("load b32") == 4);
+  CHECK(masked("0", "13").at("load b32") == 8);
 }
 
 TEST_CASE("a cast of shapes there and back again asks for nothing", "[pallas][units]") {
@@ -337,13 +341,15 @@ TEST_CASE("what reads a reduction waits for all of it", "[pallas][units]") {
 
 TEST_CASE("windows that share an index are told once where to move", "[pallas][units]") {
   // Two windows: one at (i, j), the other where `index` says.
-  const auto step = [](const std::string& index, const std::string& grid, std::int64_t ragged = 0) {
+  const auto step = [](const std::string& index, const std::string& grid, std::int64_t ragged = 0,
+                       const std::string& other = "%i, %j") {
     const auto map = [](const std::string& name, const std::string& returned) {
       return "\"S.func.func\"() ({\n^bb0(%i: i32, %j: i32):\n"
              "%zero = \"S.arith.constant\"() {value = 0 : i32} : () -> i32\n"
              "%sum = \"S.arith.addi\"(%i, %j) {overflowFlags = #arith.overflow<none>} : (i32, i32) "
              "-> "
-             "i32\n\"S.func.return\"(" +
+             "i32\n%eight = \"S.arith.constant\"() {value = 8 : i32} : () -> i32\n"
+             "%part = \"S.arith.divsi\"(%j, %eight) : (i32, i32) -> i32\n\"S.func.return\"(" +
              returned + ") : (i32, i32) -> ()\n}) {function_type = (i32, i32) -> (i32, i32), " +
              "sym_name = \"" + name + "\"} : () -> ()\n";
     };
@@ -355,7 +361,7 @@ TEST_CASE("windows that share an index are told once where to move", "[pallas][u
                 ">, scalar_prefetch = 0 : i64, scratch_operands = 0 : i64, "
                 "window_params = [{transform_indices = @to, window_bounds = array<i64: 8, "
                 "128>}, {transform_indices = @from, window_bounds = array<i64: 8, 128>}]",
-            map("to", "%i, %j") + map("from", index)),
+            map("to", other) + map("from", index)),
         "the test's module"));
     program::UnitCosts costs;  // a digit for each kind
     costs.window = 1;
@@ -363,6 +369,8 @@ TEST_CASE("windows that share an index are told once where to move", "[pallas][u
     costs.index = 100;
     costs.map_op = 1000;
     costs.ragged = 10000;
+    costs.map_again = 100000;
+    costs.rows["arith.divsi power"].slots[static_cast<std::size_t>(CoreUnit::scalar)] = 6;
     return program::pipeline_cycles(*program, 8, ragged, costs).step;
   };
   CHECK(step("%i, %j", "4, 2") == 142);
@@ -372,6 +380,8 @@ TEST_CASE("windows that share an index are told once where to move", "[pallas][u
   CHECK(step("%zero, %zero", "4, 2") == 121);  // it stays
   CHECK(step("%i, %j", "8, 1") == 122);        // one of the ids is always 0
   CHECK(step("%i, %j", "4, 2", 3) == 30142);
+  CHECK(step("%i, %part", "4, 2") == 6242);                // as many slots as it takes
+  CHECK(step("%sum, %j", "4, 2", 0, "%sum, %i") == 1242);  // both maps add: once
 }
 
 TEST_CASE("a block beyond its array's tiles is told at each step how much moves",
