@@ -16,10 +16,7 @@ namespace tessera::cli {
 namespace {
 
 tpu_compiler::Question question_of(const RunArguments& a, const pallas::RecordedCall& r) {
-  if (is_folder(a.kernel)) {
-    const pallas::CallText text = pallas::read_call_text(a.kernel);
-    return tpu_compiler::question_of(text.module, text.config, r.call);
-  }
+  if (is_folder(a.kernel)) return tpu_compiler::question_of(a.kernel);
   constexpr std::size_t kMostBytes = std::size_t{1} << 30;
   return tpu_compiler::question_of(read_file(a.kernel, kMostBytes), "", r.call);
 }

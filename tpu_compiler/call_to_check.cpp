@@ -76,7 +76,9 @@ std::string read_text(const std::string& path, std::size_t most) {
   }
 }
 
-Question read_question(const std::string& folder) {
+}  // namespace
+
+Question question_of(const std::string& folder) {
   const pallas::CallText text = pallas::read_call_text(folder);
   Question q;
   q.module = text.module;
@@ -94,8 +96,6 @@ Question read_question(const std::string& folder) {
   }
   return q;
 }
-
-}  // namespace
 
 Question question_of(const std::string& module, const std::string& config,
                      const program::Call& call) {
@@ -154,7 +154,7 @@ CallToCheck call_to_check(const std::string& kernel, const pallas::CallToRecord&
 
 CallToCheck read_folder(const std::string& folder) {
   CallToCheck c;
-  c.question = read_question(folder);
+  c.question = question_of(folder);
   try {
     pallas::RecordedCall r = pallas::read_call_shapes(folder);
     c.program = std::move(r.program);

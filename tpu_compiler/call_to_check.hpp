@@ -24,6 +24,9 @@ struct CallToCheck {
   Question question;  ///< without a chip; on a mesh of one device
 };
 
+/// The question that a recorded call is. Throws InputError.
+Question question_of(const std::string& folder);
+
 /// One that is not in a folder yet, as the TPU build of a C++ kernel. Throws InputError.
 CallToCheck call_to_check(const std::string& kernel, const pallas::CallToRecord& call);
 /// A recorded call. Throws InputError.
