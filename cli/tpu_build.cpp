@@ -33,14 +33,14 @@ void check_same_kernel(const TpuBuild& build, const mosaic::Kernel& writer) {
   std::vector<std::string> tiles;
   for (const auto& s : build.inputs.setting.sizes) sizes.push_back(s.name);
   for (const auto& t : build.inputs.setting.tiles) tiles.push_back(t.first);
-  const auto check = [&](const char* what, const std::vector<std::string>& kernels,
-                         const std::vector<std::string>& librarys) {
-    if (kernels == librarys) return;
+  const auto check = [&](const char* what, const std::vector<std::string>& of_kernel,
+                         const std::vector<std::string>& of_library) {
+    if (of_kernel == of_library) return;
     throw InputError(
         "not-built",
         fmt::format("the TPU build of {} is older than the kernel: its {} are ({}), the "
                     "kernel's ({})",
-                    build.kernel, what, fmt::join(librarys, ", "), fmt::join(kernels, ", ")),
+                    build.kernel, what, fmt::join(of_library, ", "), fmt::join(of_kernel, ", ")),
         "./tessera build " + build.kernel + " compiles it again");
   };
   check("sizes", sizes, writer.sizes);
