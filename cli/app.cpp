@@ -23,7 +23,7 @@ namespace tessera::cli {
 namespace {
 
 /// What the words of the command line say, and the command they chose.
-struct Words {
+struct CommandLine {
   RunArguments run;
   GoldenArguments golden;
   BuildArguments build;
@@ -61,7 +61,7 @@ void refuse_empty_values(CLI::App& app) {
   for (CLI::App* const command : app.get_subcommands({})) refuse_empty_values(*command);
 }
 
-CLI::App* add_command(CLI::App& app, Words& w, const char* name, const char* what,
+CLI::App* add_command(CLI::App& app, CommandLine& w, const char* name, const char* what,
                       std::function<int(const Kernels&)> command) {
   CLI::App* const added = app.add_subcommand(name, what);
   added->final_callback([&w, command = std::move(command)] { w.chosen = command; });
@@ -174,7 +174,7 @@ void add_measuring(CLI::App& command, RunArguments& a) {
 }
 
 /// What there is.
-void add_listings(CLI::App& app, Words& w) {
+void add_listings(CLI::App& app, CommandLine& w) {
   RunArguments& a = w.run;
   add_command(app, w, "list", "the kernels there are", [&w](const Kernels& kernels) {
     return list_command(kernels, w.markdown);
@@ -204,7 +204,7 @@ void add_listings(CLI::App& app, Words& w) {
   })->add_flag("--markdown", w.markdown, "as a table for docs/");
 }
 
-void add_run(CLI::App& app, Words& w) {
+void add_run(CLI::App& app, CommandLine& w) {
   RunArguments& a = w.run;
   CLI::App* const run = add_command(
       app, w, "run", "run a kernel: validate it, count its bytes", [&a](const Kernels& kernels) {
@@ -276,7 +276,7 @@ void add_run(CLI::App& app, Words& w) {
   add_oversubscribe(*run, a);
 }
 
-void add_replay(CLI::App& app, Words& w) {
+void add_replay(CLI::App& app, CommandLine& w) {
   RunArguments& a = w.run;
   ReplayArguments& r = w.replay;
   CLI::App* const replay = add_command(
@@ -306,7 +306,7 @@ void add_replay(CLI::App& app, Words& w) {
 }
 
 /// Several runs of a kernel, side by side.
-void add_comparisons(CLI::App& app, Words& w) {
+void add_comparisons(CLI::App& app, CommandLine& w) {
   RunArguments& a = w.run;
   CLI::App* const compare = add_command(
       app, w, "compare",
@@ -346,7 +346,7 @@ void add_comparisons(CLI::App& app, Words& w) {
 }
 
 /// What chooses tiles.
-void add_tuning(CLI::App& app, Words& w) {
+void add_tuning(CLI::App& app, CommandLine& w) {
   RunArguments& a = w.run;
   CLI::App* const tune = add_command(
       app, w, "tune",
@@ -394,7 +394,7 @@ void add_error_model(CLI::App& command, GoldenArguments& g) {
   command.add_flag("--no-fused", g.not_fused, "it never fuses a product into an addition");
 }
 
-void add_goldens(CLI::App& app, Words& w) {
+void add_goldens(CLI::App& app, CommandLine& w) {
   RunArguments& a = w.run;
   GoldenArguments& g = w.golden;
   CLI::App* const golden = app.add_subcommand(
@@ -453,7 +453,7 @@ void add_goldens(CLI::App& app, Words& w) {
   add_time_limit(*bless, a);
 }
 
-void add_check(CLI::App& app, Words& w) {
+void add_check(CLI::App& app, CommandLine& w) {
   CheckArguments& c = w.check;
   CLI::App* const check = add_command(
       app, w, "check",
@@ -493,7 +493,7 @@ void add_check(CLI::App& app, Words& w) {
 }
 
 /// What makes something to go on with.
-void add_makers(CLI::App& app, Words& w) {
+void add_makers(CLI::App& app, CommandLine& w) {
   RunArguments& a = w.run;
   CLI::App* const build =
       add_command(app, w, "build",
@@ -530,7 +530,7 @@ void add_makers(CLI::App& app, Words& w) {
 }
 
 /// What shells and man are given.
-void add_own_words(CLI::App& app, Words& w) {
+void add_own_words(CLI::App& app, CommandLine& w) {
   add_command(app, w, "completion", "what completes commands in a shell, for it to read",
               [&app, &w](const Kernels& kernels) {
                 const KnownNames known{kernels.names(), device_names()};
@@ -579,7 +579,7 @@ int dispatch(int argc, char** argv, const Kernels& kernels) {
                "tessera"};
   app.require_subcommand(1);
   app.set_version_flag("--version", "tessera " TESSERA_VERSION);
-  Words w;
+  CommandLine w;
   add_listings(app, w);
   add_run(app, w);
   add_replay(app, w);
@@ -649,7 +649,7 @@ int run_caught(int argc, char** argv, const Kernels& kernels) {
 
 RunArguments run_arguments(const std::vector<std::string>& words) {
   CLI::App app;
-  Words w;
+  CommandLine w;
   add_run(app, w);
   std::vector<std::string> last_first(words.rbegin(), words.rend());
   last_first.emplace_back("run");

@@ -35,7 +35,7 @@ std::vector<Command> commands_of(const CLI::App& app) {
   return found;
 }
 
-std::string joined(const std::vector<std::string>& words, const char* between = " ") {
+std::string listed(const std::vector<std::string>& words, const char* between = " ") {
   return fmt::format("{}", fmt::join(words, between));
 }
 
@@ -148,7 +148,7 @@ std::string bash_script(const CLI::App& app, const KnownNames& names) {
   std::string commands;
   std::map<std::pair<std::string, std::string>, std::vector<std::string>> values;
   for (const Command& c : commands_of(app)) {
-    const std::string path = joined(c.path);
+    const std::string path = listed(c.path);
     if (!c.path.empty()) paths.push_back("'" + path + "'");
     std::vector<std::string> flags;
     for (const CLI::Option* const option : c.app->get_options()) {
@@ -156,7 +156,7 @@ std::string bash_script(const CLI::App& app, const KnownNames& names) {
         flags.push_back(flag);
         if (!takes_value(*option)) continue;
         const Values v = values_of(*option, names);
-        values[{joined(v.words), bash_kind(v, "value")}].push_back(
+        values[{listed(v.words), bash_kind(v, "value")}].push_back(
             fmt::format("'{} {}'", path, flag));
       }
     }
@@ -171,13 +171,13 @@ std::string bash_script(const CLI::App& app, const KnownNames& names) {
       kind += " files";
     }
     commands += fmt::format("    '{}') flags='{}' words='{}' kind='{}' ;;\n", path,
-                            in_quotes(joined(flags)), joined(words), kind);
+                            in_quotes(listed(flags)), listed(words), kind);
   }
   std::string cases;
   for (const auto& [value, flags] : values)
-    cases += fmt::format("      {}) words='{}' kind='{}' ;;\n", joined(flags, "|"), value.first,
+    cases += fmt::format("      {}) words='{}' kind='{}' ;;\n", listed(flags, "|"), value.first,
                          value.second);
-  return fmt::format(kBash, fmt::arg("paths", joined(paths, "|")), fmt::arg("commands", commands),
+  return fmt::format(kBash, fmt::arg("paths", listed(paths, "|")), fmt::arg("commands", commands),
                      fmt::arg("values", cases));
 }
 
@@ -197,8 +197,8 @@ std::string zsh_values(const Values& values) {
   if (!values.words.empty()) {
     std::vector<std::string> words;
     for (const std::string& word : values.words) words.push_back(zsh_escaped(word));
-    if (!values.files) return "(" + joined(words) + ")";
-    alternatives += fmt::format(" \"names\\:name\\:({})\"", joined(words));
+    if (!values.files) return "(" + listed(words) + ")";
+    alternatives += fmt::format(" \"names\\:name\\:({})\"", listed(words));
   }
   if (values.files && alternatives.empty()) return "_files";
   if (values.files) return "{_alternative" + alternatives + " \"files\\:file\\:_files\"}";
@@ -224,7 +224,7 @@ std::string zsh_function(const Command& c, const KnownNames& names) {
                            valued ? ":value:" + values : "");
     }
   }
-  const std::string name = joined(c.path, "_");
+  const std::string name = listed(c.path, "_");
   const auto commands = c.app->get_subcommands({});
   if (commands.empty()) {
     if (c.app->get_allow_extras()) specs += " \\\n    '*:word:_files'";
@@ -284,7 +284,7 @@ std::string fish_script(const CLI::App& app, const KnownNames& names) {
       "complete -c tessera -f\n";
   const auto offered = [](const Values& v, bool positional) {
     std::string words;
-    if (!v.words.empty()) words = " -a " + fish_quoted(joined(v.words));
+    if (!v.words.empty()) words = " -a " + fish_quoted(listed(v.words));
     if (v.folders) words += " -a '(__fish_complete_directories)'";
     if (positional) return (v.files ? " -F" : "") + words;
     return (v.files ? std::string(" -r -F") : std::string(" -x")) + words;
@@ -386,9 +386,9 @@ std::string manual_page(const CLI::App& app, const std::string& version) {
       if (helps || option->get_description().empty()) continue;
       if (!option->get_envname().empty())
         variables[option->get_envname()] += (variables[option->get_envname()].empty() ? "" : ", ") +
-                                            joined(c.path) + " --" + option->get_lnames().front();
+                                            listed(c.path) + " --" + option->get_lnames().front();
       const std::string name =
-          option->get_positional() ? option->get_name() : joined(flags_of(*option), ", ");
+          option->get_positional() ? option->get_name() : listed(flags_of(*option), ", ");
       const std::string type = takes_value(*option) && !option->get_positional()
                                    ? fmt::format(" \\fI{}\\fR", roff(option->get_type_name()))
                                    : "";

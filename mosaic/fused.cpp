@@ -2,8 +2,6 @@
 
 #include <cstdint>
 
-#include "mosaic/types.hpp"
-
 namespace tessera::mosaic {
 
 namespace {
@@ -16,9 +14,6 @@ struct Mask {
   Value value;
 };
 
-std::string type_of(const AnyTile& t, DType dtype) {
-  return vector_type({t.rows, t.cols}, element_type(dtype));
-}
 AnyTile made(const AnyTile& like, const char* op, std::vector<Value> operands, DType dtype,
              const char* attributes = "") {
   AnyTile t = like;

@@ -12,11 +12,12 @@
 
 namespace tessera::mosaic {
 
-namespace {
-
 std::string type_of(const AnyTile& t, DType dtype) {
   return vector_type({t.rows, t.cols}, element_type(dtype));
 }
+
+namespace {
+
 std::string type_of(const AnyTile& t) { return type_of(t, t.dtype); }
 
 AnyTile with(const AnyTile& t, Value value, DType dtype) {

@@ -92,6 +92,8 @@ inline constexpr bool kIsTransposed<TransposedTile<T>> = true;
 // What the ops come to, without types.
 AnyTile elementwise(const OpInfo& info, DType result, std::vector<AnyTile> operands);
 AnyTile cast(const AnyTile& a, DType to);
+/// The type of a vector with a tile's extents: "vector<8x128xf32>".
+std::string type_of(const AnyTile& t, DType dtype);
 AnyTile reduce_rows(const OpInfo& info, const AnyTile& a);
 AnyTile reduce_cols(const OpInfo& info, const AnyTile& a);
 /// The same bits.

@@ -16,13 +16,13 @@
 
 namespace tessera::triton::ptx {
 
-namespace {
-
-using Word = std::uint64_t;
-
 bool has(std::span<const std::string> words, std::string_view word) {
   return std::ranges::find(words, word) != words.end();
 }
+
+namespace {
+
+using Word = std::uint64_t;
 
 constexpr Word low(Word bits, int width) {
   return width >= 64 ? bits : bits & ((Word{1} << width) - 1);

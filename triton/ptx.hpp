@@ -16,6 +16,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -40,6 +41,7 @@ struct Type {
   bool real() const { return kind == 'f' || kind == 'h' || kind == 'e' || kind == 'd'; }
 };
 std::optional<Type> type_of(std::string_view word);
+bool has(std::span<const std::string> words, std::string_view word);
 /// What the low bits are as a float of that type.
 double real(std::uint64_t bits, const Type& t);
 

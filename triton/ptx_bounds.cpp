@@ -12,10 +12,6 @@ namespace {
 
 constexpr double kUnknown = std::numeric_limits<double>::infinity();
 
-bool has(std::span<const std::string> words, std::string_view word) {
-  return std::ranges::find(words, word) != words.end();
-}
-
 /// Unit roundoff, and the least normal number.
 double unit_of(const Type& t) {
   if (t.kind == 'h') return 0x1p-8;

@@ -19,7 +19,7 @@ namespace {
 using Plan = std::function<void(Planner&, const Operation&)>;
 
 template <float (*kFunction)(float)>
-struct Function {
+struct UnaryFunction {
   static float apply(float x) { return kFunction(x); }
 };
 /// Of f32 alone: of other floats nobody has looked.
@@ -34,7 +34,7 @@ Plan of_f32(bool transcendental = true) {
 }
 template <float (*kOne)(float)>
 Plan function() {
-  return of_f32<Function<kOne>, 1>();
+  return of_f32<UnaryFunction<kOne>, 1>();
 }
 
 /// libdevice's with subnormal operands and results taken for zero.
