@@ -345,7 +345,7 @@ def test_lines_share_the_cycles_of_a_module(tessera, tmp_path):
 
 
 def test_stalls_by_reason(tessera, tmp_path):
-    stalls, line, printed = stalls_of(tessera, tmp_path, *RUN[1:])
+    stalls, line, printed = stalls_of(tessera, tmp_path, *RUN[1:], "bk=512")  # steps of less are bound by themselves
     assert {why for why, _ in stalls} <= {"block", "buffer"} and {"x", "y"} <= {ref for _, ref in stalls}
     assert re.search(r"^ +waiting for \d+ % blocks of [xy]", printed, re.MULTILINE)
     assert all(s["cycles"] == pytest.approx(s["seconds"] * 1.5e9) for s in line["stalls"])
