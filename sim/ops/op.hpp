@@ -117,10 +117,16 @@ using Wrapping =
     std::conditional_t<!std::is_integral_v<T>, T,
                        std::conditional_t<(sizeof(T) > 4), std::uint64_t, std::uint32_t>>;
 
+namespace detail {
+template <class A, class... B>
+inline constexpr bool kNoOtherFloat = ((!kIsFloat<A> || !kIsFloat<B> || std::is_same_v<A, B>)&&...);
+}  // namespace detail
+
 /// Op on the values of one position: its apply, small floats through f32 and rounded once.
 template <class Op, class... T>
 TESSERA_FN constexpr auto apply_element(T... v) {
   if constexpr ((kIsSmallFloat<T> || ...)) {
+    static_assert((detail::kNoOtherFloat<T, T...> && ...), "element types differ: cast<T>(value)");
     const auto widen = []<class V>(V x) {
       if constexpr (kIsSmallFloat<V>)
         return static_cast<float>(x);
