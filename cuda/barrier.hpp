@@ -21,6 +21,12 @@ inline constexpr cta::Sm kSm = cta::kSm90;
 #endif
 /// The copy engine, wgmma, registers that move; without them cp.async and mma.sync.
 inline constexpr bool kHopper = kSm.hopper;
+/// A build that keeps checksums of steps (cuda/checksums.hpp).
+#ifdef TESSERA_STEP_CHECKSUMS
+inline constexpr bool kKeepsChecksums = true;
+#else
+inline constexpr bool kKeepsChecksums = false;
+#endif
 /// Every thread that read a slot gives it back, not one for its warp: what racecheck asks.
 #ifdef TESSERA_EVERY_THREAD_ARRIVES
 inline constexpr bool kEveryThreadArrives = true;

@@ -21,6 +21,29 @@ struct Cursor {
 
   /// The first step of a cell.
   __device__ __forceinline__ Cursor(const G& grid, int cell) {
+    set_cell(grid, cell);
+    alive = enter<G::kParallel>(grid);
+  }
+  /// That of one run of its sum.
+  __device__ __forceinline__ Cursor(const G& grid, int cell, int run) {
+    set_cell(grid, cell);
+    lo[G::kParallel] = 0;
+    hi[G::kParallel] = std::get<G::kParallel>(grid.dims).hi;
+    set_run(grid, run);
+  }
+  __device__ __forceinline__ void advance(const G& grid) {
+    alive = next<G::kRank - 1, G::kParallel>(grid);
+  }
+  __device__ __forceinline__ void set_run(const G& grid, int run) {
+    ids[G::kParallel] = run;
+    alive = enter<G::kParallel + 1>(grid);
+  }
+  __device__ __forceinline__ void advance_in_run(const G& grid) {
+    alive = next<G::kRank - 1, G::kParallel + 1>(grid);
+  }
+
+ private:
+  __device__ __forceinline__ void set_cell(const G& grid, int cell) {
     if constexpr (G::kParallel >= 2) {
       constexpr int kI = G::kParallel - 2;
       const int rows = std::get<kI>(grid.dims).count;
@@ -33,11 +56,7 @@ struct Cursor {
     } else {
       set_outer<G::kParallel - 1>(grid, cell);
     }
-    alive = enter<G::kParallel>(grid);
   }
-  __device__ __forceinline__ void advance(const G& grid) { alive = next<G::kRank - 1>(grid); }
-
- private:
   template <int kD>
   __device__ __forceinline__ void set(int count, int id) {
     lo[kD] = 0;
@@ -67,15 +86,15 @@ struct Cursor {
       return false;
     }
   }
-  template <int kD>
+  template <int kD, int kFirst>
   __device__ __forceinline__ bool next(const G& grid) {
-    if constexpr (kD < G::kParallel) {
+    if constexpr (kD < kFirst) {
       return false;
     } else {
       while (++ids[kD] < hi[kD]) {
         if (enter<kD + 1>(grid)) return true;
       }
-      return next<kD - 1>(grid);
+      return next<kD - 1, kFirst>(grid);
     }
   }
 };

@@ -10,12 +10,6 @@
 
 namespace tessera::cuda {
 
-#ifdef TESSERA_STEP_CHECKSUMS
-inline constexpr bool kKeepsChecksums = true;
-#else
-inline constexpr bool kKeepsChecksums = false;
-#endif
-
 inline constexpr int kMostStepIds = 8;
 
 struct StepRow {

@@ -18,7 +18,7 @@ __device__ __forceinline__ T* exchange() {
   static_assert(Th::kExchange > 0,
                 "the body reduces columns, moves elements from thread to thread or multiplies by a "
                 "right operand in registers: its kernel says "
-                "static constexpr bool exchanges = true");
+                "static constexpr bool exchanges = true, and it has no runs of a sum");
   return static_cast<T*>(__cvta_shared_to_generic(static_cast<std::size_t>(Th::kExchange)));
 }
 

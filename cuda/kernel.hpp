@@ -9,12 +9,15 @@
 // consume: they wait for the blocks of a step, run the body, and give a slot back when the step
 // after it uses another. Every slot has two mbarriers, full and empty; where threads copy, each of
 // them arrives, and each of the others gives back. Inputs with a new block at every step share
-// theirs. Cells are handed out by a counter in HBM, last cell first (under causal masks those are
-// the longest), so that CTAs end together.
+// theirs. Groups of warps that do the runs of a sum side by side (cuda/runs.hpp) have slots of
+// their own for those, and one step after another is brought for each of them in turn. Cells are
+// handed out by a counter in HBM, last cell first (under causal masks those are the longest), so
+// that CTAs end together.
 #pragma once
 
 #include "cuda/checksums.hpp"
 #include "cuda/operands.hpp"
+#include "cuda/runs.hpp"
 #include "cuda/scoped.hpp"
 
 namespace tessera::cuda {
@@ -135,7 +138,7 @@ struct Shared {
   template <std::size_t... kI>
   __device__ __forceinline__ void init(std::index_sequence<kI...>) const {
     (init_operand<kI>(), ...);
-    cells().init((Th::kThreads + producers()) / 32);
+    cells().init((Traits::kComputing + producers()) / 32);
   }
   /// Threads that produce: a warpgroup where threads may have to copy, else one warp.
   __device__ __forceinline__ int producers() const { return copied_by_threads() ? kProducers : 32; }
@@ -151,18 +154,37 @@ struct Shared {
  private:
   template <std::size_t kI>
   __device__ __forceinline__ void init_operand() const {
+    static_assert(
+        Traits::kGroups == 1 || !Of<kI>::kIn || Of<kI>::kEveryStep || !Of<kI>::kArbitraryIndex,
+        "where a sum has runs, inputs have another block at every step, or one of a cell");
     if constexpr (Of<kI>::kEveryStep && kI != Traits::kFirstEveryStep) {
       return;
     } else if constexpr (Of<kI>::kIn) {
       constexpr int kShared = Of<kI>::kEveryStep ? Traits::kEverySteps : 1;
+      constexpr int kTakers = Of<kI>::kEveryStep ? Th::kThreads : Traits::kComputing;
       for (unsigned s = 0; s < SpecTraits<S>::template kSlots<kI>; ++s) {
         init_barrier(full<kI>(s), kShared * (copied_by_threads() ? kProducers : 1));
-        init_barrier(empty<kI>(s), all_give_back() ? Th::kThreads : Th::kThreads / 32);
+        init_barrier(empty<kI>(s), all_give_back() ? kTakers : kTakers / 32);
       }
     } else if constexpr (Of<kI>::kDmaSem) {
       for (int s = 0; s < Of<kI>::kCount; ++s)
         init_barrier(barriers<kI>() + static_cast<unsigned>(s) * kBarrierBytes, 1);
     }
+  }
+};
+
+/// The slots that inputs with a new block at every step share, seen from one side: those of one
+/// group.
+template <int kSlots, int kGroups>
+struct EveryStep {
+  Ring<kSlots> ring{};
+  unsigned group = 0;
+
+  __device__ __forceinline__ unsigned slot() const {
+    if constexpr (kGroups == 1)
+      return ring.slot;
+    else
+      return group * kSlots + ring.slot;
   }
 };
 
@@ -224,7 +246,7 @@ struct Producer<K, S, std::index_sequence<kI...>> {
   int thread;
   CellRing cells;
   std::tuple<Lane<SpecTraits<S>::template kSlots<kI>>...> lanes;
-  Ring<SpecTraits<S>::kStages.of_step> every_step{};
+  EveryStep<SpecTraits<S>::kStages.of_step, SpecTraits<S>::kGroups> every_step{};
 
   __device__ __forceinline__ void run() {
     // Where the copy engine brings all, what threads would do is no part of the loop: its
@@ -243,17 +265,61 @@ struct Producer<K, S, std::index_sequence<kI...>> {
   /// kEngine: the copy engine brings every block, and this thread is alone.
   template <bool kEngine>
   __device__ __forceinline__ void bring_all() {
+    constexpr int kGroups = SpecTraits<S>::kGroups;
+    [[maybe_unused]] RunsAhead<kGroups> runs{};
     for (bool first = true;; first = false) {
       if (kEngine || thread == 0) cells.draw(first, shared.arguments);
       if constexpr (!kEngine) __syncwarp();
       const int cell = cells.take<kEngine>(kEngine || shared.leader);
       if (cell < 0) return;
       ((std::get<kI>(lanes).in_cell = false), ...);
-      Cursor<G> at(shared.spec.grid, cell);
-      if (first) wait_for_kernel_before<S>();
-      for (; at.alive; at.advance(shared.spec.grid)) {
+      if constexpr (kGroups > 1) {
+        bring_runs<kEngine>(cell, first, runs);
+        continue;
+      } else {
+        Cursor<G> at(shared.spec.grid, cell);
+        if (first) wait_for_kernel_before<S>();
+        for (; at.alive; at.advance(shared.spec.grid)) {
+          (fetch<kEngine, kI>(at), ...);
+          every_step.ring.advance();
+        }
+      }
+    }
+  }
+
+  /// What of the runs of a cell is to be brought, and how many steps were, of each group.
+  template <int kGroups>
+  struct RunsAhead {
+    int next[kGroups];
+    int end[kGroups];
+    Ring<SpecTraits<S>::kStages.of_step> ring[kGroups];
+  };
+  /// A step of each run, then the next of each.
+  template <bool kEngine, int kGroups>
+  __device__ __forceinline__ void bring_runs(int cell, bool first_cell, RunsAhead<kGroups>& runs) {
+    constexpr int kStep = G::kRank - 1;
+    Cursor<G> at(shared.spec.grid, cell, 0);
+    if (first_cell) wait_for_kernel_before<S>();
+    bool more = true;
+    for (bool first = true; more; first = false) {
+      more = false;
+#pragma unroll 1
+      for (int group = 0; group < kGroups; ++group) {
+        if (first) {
+          if (group > 0) at.set_run(shared.spec.grid, group);
+          runs.end[group] = at.hi[kStep];
+        } else {
+          at.ids[G::kParallel] = group;
+          at.ids[kStep] = runs.next[group];
+          if (at.ids[kStep] == runs.end[group]) continue;
+        }
+        more = true;
+        every_step.group = static_cast<unsigned>(group);
+        every_step.ring = runs.ring[group];
         (fetch<kEngine, kI>(at), ...);
-        every_step.advance();
+        every_step.ring.advance();
+        runs.ring[group] = every_step.ring;
+        runs.next[group] = at.ids[kStep] + 1;
       }
     }
   }
@@ -263,9 +329,9 @@ struct Producer<K, S, std::index_sequence<kI...>> {
     if constexpr (Of<kJ>::kIn) {
       const auto& op = std::get<kJ>(shared.spec.operands);
       if constexpr (Of<kJ>::kEveryStep) {
-        const unsigned slot = every_step.slot;
+        const unsigned slot = every_step.slot();
         if constexpr (kJ == SpecTraits<S>::kFirstEveryStep)
-          wait<true>(shared.template empty<kJ>(slot), every_step.parity ^ 1);
+          wait<true>(shared.template empty<kJ>(slot), every_step.ring.parity ^ 1);
         const auto index = with_ids<G, G::kRank>(op.map, step.ids);
         if (op.present)
           bring<kEngine, kJ>(index.index, slot);
@@ -402,6 +468,7 @@ struct Consumer<K, S, std::index_sequence<kI...>> {
   using Th = typename SpecTraits<S>::Layout;
   template <std::size_t kJ>
   using Of = OperandTraits<S, kJ>;
+  static constexpr int kGroups = SpecTraits<S>::kGroups;
 
   struct Nothing {};
   struct Phases {
@@ -430,19 +497,23 @@ struct Consumer<K, S, std::index_sequence<kI...>> {
   const Shared<K, S>& shared;
   CellRing cells;
   std::tuple<State<kI>...> state;
-  Ring<SpecTraits<S>::kStages.of_step> every_step{};
+  EveryStep<SpecTraits<S>::kStages.of_step, kGroups> every_step{};
 
   __device__ __forceinline__ void run() {
+    if constexpr (kGroups > 1) every_step.group = static_cast<unsigned>(Th::group());
     for (;;) {
       const int cell = cells.take(shared.leader);
       if (cell < 0) return;
+      if constexpr (kGroups > 1) {
+        Cursor<G> at(shared.spec.grid, cell, static_cast<int>(every_step.group));
+        if (!at.alive) __trap();  // the other groups would wait for its part
+        for (; at.alive; at.advance_in_run(shared.spec.grid)) step_at(at);
+        (leave<kI>(), ...);
+        continue;
+      }
       [[maybe_unused]] int step = 0;
       for (Cursor<G> at(shared.spec.grid, cell); at.alive; at.advance(shared.spec.grid)) {
-        (turn<kI>(at), ...);
-        (await<kI>(), ...);
-        auto env = env_at(at);
-        call(env, at, std::make_integer_sequence<int, kPassed>{});
-        (leave_step<kI>(), ...);
+        step_at(at);
         if constexpr (kKeepsChecksums) {
           if (step < shared.arguments.steps.steps) {
             StepRow* row = shared.arguments.steps.rows +
@@ -458,6 +529,13 @@ struct Consumer<K, S, std::index_sequence<kI...>> {
   }
 
  private:
+  __device__ __forceinline__ void step_at(const Cursor<G>& at) {
+    (turn<kI>(at), ...);
+    (await<kI>(), ...);
+    auto env = env_at(at);
+    call(env, at, std::make_integer_sequence<int, kPassed>{});
+    (leave_step<kI>(), ...);
+  }
   /// Into a step's next row.
   template <std::size_t kJ>
   __device__ __forceinline__ void keep_checksum(const Cursor<G>& at, StepRow*& row) {
@@ -485,7 +563,7 @@ struct Consumer<K, S, std::index_sequence<kI...>> {
   template <std::size_t kJ>
   __device__ __forceinline__ void await() {
     if constexpr (kJ == SpecTraits<S>::kFirstEveryStep) {
-      wait(shared.template full<kJ>(every_step.slot), every_step.parity);
+      wait(shared.template full<kJ>(every_step.slot()), every_step.ring.parity);
     } else if constexpr (Of<kJ>::kIn && !Of<kJ>::kEveryStep) {
       auto& lane = std::get<kJ>(state);
       if (!lane.turns) return;
@@ -508,8 +586,8 @@ struct Consumer<K, S, std::index_sequence<kI...>> {
   template <std::size_t kJ>
   __device__ __forceinline__ void leave_step() {
     if constexpr (kJ == SpecTraits<S>::kFirstEveryStep) {
-      give_back(shared.template empty<kJ>(every_step.slot));
-      every_step.advance();
+      give_back(shared.template empty<kJ>(every_step.slot()));
+      every_step.ring.advance();
     }
   }
   __device__ __forceinline__ void give_back(SharedAt empty) const {
@@ -522,6 +600,8 @@ struct Consumer<K, S, std::index_sequence<kI...>> {
                                          {Traits::kScopeAt, Traits::kScopeAt + kScopeBytes<S>}};
     if constexpr (kOnPeers<S>)
       return PeerEnv<G, Th, kScopeBytes<S>>{env, &shared.arguments.peers};
+    else if constexpr (kGroups > 1)
+      return RunsEnv<G, Th, kScopeBytes<S>, Traits::kExchangeAt>{env};
     else
       return env;
   }
@@ -537,7 +617,7 @@ struct Consumer<K, S, std::index_sequence<kI...>> {
     const auto& op = std::get<kJ>(shared.spec.operands);
     using Op = std::remove_cvref_t<decltype(op)>;
     if constexpr (Tr::kIn) {
-      unsigned slot = every_step.slot;
+      unsigned slot = every_step.slot();
       if constexpr (!Tr::kEveryStep) slot = std::get<kJ>(state).held;
       using Ref = InRef<Th, T, Tr::kR, Tr::kC>;
       const Ref ref{{}, shared.template tile<kJ>(slot), shared.template tile_at<kJ>(slot)};
@@ -573,9 +653,11 @@ struct Consumer<K, S, std::index_sequence<kI...>> {
     } else if constexpr (Tr::kPeers) {
       return peer_ref<kJ>(op);
     } else if constexpr (Tr::kVmem) {
+      unsigned first = 0;
+      if constexpr (kGroups > 1) first = every_step.group * Tr::kCount;
       return VmemRef<Th, T, Tr::kR, Tr::kC, Tr::kCount>{{},
-                                                        shared.template tile<kJ>(0),
-                                                        shared.template tile_at<kJ>(0),
+                                                        shared.template tile<kJ>(first),
+                                                        shared.template tile_at<kJ>(first),
                                                         SpecTraits<S>::vmem_before(kJ)};
     } else if constexpr (Tr::kHbm) {
       const int last = op.shape.rank - 1;
@@ -624,12 +706,12 @@ struct Consumer<K, S, std::index_sequence<kI...>> {
 
 /// kOperands and kMaps are the spec's: the host's stub cannot name a spec.
 template <class K, int kOperands, int kMaps, int... kTiles>
-__global__ void __launch_bounds__(SpecTraits<SpecOf<K, kTiles...>>::Layout::kThreads + kProducers,
+__global__ void __launch_bounds__(SpecTraits<SpecOf<K, kTiles...>>::kComputing + kProducers,
                                   SpecTraits<SpecOf<K, kTiles...>>::kLaunch.at_least)
     run_cells(const __grid_constant__ K kernel,
               const __grid_constant__ Arguments<kOperands, kMaps> arguments) {
   using S = SpecOf<K, kTiles...>;
-  using Th = typename SpecTraits<S>::Layout;
+  constexpr int kComputing = SpecTraits<S>::kComputing;
   constexpr cta::Registers kRegisters = SpecTraits<S>::kRegisters;
   extern __shared__ __align__(1024) unsigned char memory[];
   const S spec = spec_of<K, kTiles...>(kernel);
@@ -653,10 +735,10 @@ __global__ void __launch_bounds__(SpecTraits<SpecOf<K, kTiles...>>::Layout::kThr
     asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
   }
   __syncthreads();
-  if (threadIdx.x >= Th::kThreads) {
+  if (threadIdx.x >= kComputing) {
     if constexpr (kRegisters.move)
       asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(cta::Registers::kProducing));
-    const int thread = static_cast<int>(threadIdx.x) - Th::kThreads;
+    const int thread = static_cast<int>(threadIdx.x) - kComputing;
     if (thread < shared.producers()) Producer<K, S>{shared, thread, shared.cells(), {}}.run();
   } else {
     if constexpr (kRegisters.move)

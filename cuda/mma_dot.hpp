@@ -182,6 +182,7 @@ __device__ __forceinline__ void multiply_in_parts(const A& a, const B& b, Multip
     constexpr int kCount = kFit < kK - kBegin ? kFit : kK - kBegin;
     const auto left = [&]() -> decltype(auto) {
       if constexpr (kHandsLeft) {
+        static_assert(Th::kHand > 0, "runs of a sum side by side multiply what lies in blocks");
         const SharedTile<Th, T, kR, kCount> to{static_cast<T*>(pointer_to(Th::kHand)), Th::kHand};
         hand_columns<Th, kBegin, kCount>(a, to);
         return to;

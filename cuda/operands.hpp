@@ -228,13 +228,15 @@ struct OperandTraits {
   static constexpr int kSmall = 2048;
   /// Every step of a cell has a block of its own: the index map gives back the innermost id, or
   /// depends on it and the block is small, and the other arbitrary ids have a part in it. (What it
-  /// makes of them may be one block twice: that is brought again.)
+  /// makes of them may be one block twice: that is brought again. Runs of a
+  /// sum are of other steps each.)
   static constexpr bool kEveryStep = [] {
     if constexpr (kIn && (G::kRank > G::kParallel)) {
       return []<std::size_t... kD>(std::index_sequence<kD...> outer) {
         using Map = decltype(std::declval<Op>().map);
-        constexpr bool kOthers =
-            ((kD < G::kParallel || decltype(depends_on<kD, Map>(outer))::value) && ...);
+        constexpr bool kOthers = ((kD < G::kParallel || (G::kHasRuns && kD == G::kParallel) ||
+                                   decltype(depends_on<kD, Map>(outer))::value) &&
+                                  ...);
         return kOthers &&
                (decltype(innermost_in<Map>(outer))::value ||
                 (Place::kBytes <= kSmall && decltype(depends_on<G::kRank - 1, Map>(outer))::value));
@@ -290,8 +292,17 @@ struct SpecTraits<S, std::index_sequence<kI...>> {
 
   // The launch.
   static constexpr cta::Operand kList[] = {Of<kI>::kCta...};
-  static constexpr cta::Operands kAll{kList,          kOperands,      kHasSteps,      kOnPeers<S>,
-                                      kExchanging<S>, kScopeBytes<S>, kMultiplying<S>};
+  /// Runs that groups of warps may do side by side. Checksums of steps are kept in their order.
+  static constexpr int kRuns = [] {
+    if constexpr (G::kHasRuns && G::kRank == G::kParallel + 2 && !kKeepsChecksums)
+      return decltype(std::tuple_element_t<G::kParallel, decltype(G::dims)>::hi)::value;
+    else
+      return 0;
+  }();
+  static constexpr cta::Operands kAll =
+      cta::with_room_for_runs({kList, kOperands, kHasSteps, kOnPeers<S>, kExchanging<S>,
+                               kScopeBytes<S>, kMultiplying<S>, kRuns},
+                              kSm);
   static constexpr cta::Launch kLaunch = cta::launch_of(kAll, kSm);
   static constexpr cta::Registers kRegisters =
       cta::registers_of(kLaunch.warpgroups, kSm, kLaunch.at_least);
@@ -306,6 +317,7 @@ struct SpecTraits<S, std::index_sequence<kI...>> {
   static constexpr int kBarriersAt = static_cast<int>(kAll.barriers_at(kJ, kStages));
   static constexpr int kCellRingAt = static_cast<int>(kAll.cell_ring_at(kStages));
 
+  static constexpr int kGroups = kLaunch.groups;  ///< of computing threads
   static constexpr int kComputing = cta::kWarpgroup * kLaunch.warpgroups;
   static constexpr SharedAt kScopeAt = kSharedBegin + static_cast<SharedAt>(kAll.scope_at(kStages));
   static constexpr int kExchangeAt =
@@ -318,8 +330,10 @@ struct SpecTraits<S, std::index_sequence<kI...>> {
   /// More elements than that, of the largest block, and a thread has no registers for two tiles.
   static constexpr int kMostHeld = 64;
   static constexpr bool kLazy = cta::long_rows_of(kAll).held > kMostHeld;
+  using OneGroup = Warps<kLaunch.groups == 1 ? kLaunch.warpgroups : 1, kHandAt, kExchangeAt>;
+  using Groups = Warps<1, 0, 0, kLaunch.across, kLaunch.groups>;
   using Layout = std::conditional_t<
-      kLaunch.mma_sync, Warps<kLaunch.warpgroups, kHandAt, kExchangeAt>,
+      kLaunch.mma_sync, std::conditional_t<kLaunch.groups == 1, OneGroup, Groups>,
       std::conditional_t<kLaunch.tensor_cores, Warpgroups<kLaunch.warpgroups, kExchangeAt>,
                          Threads<kComputing, kLaunch.half_warps, kExchangeAt, kChunksAt,
                                  kLaunch.fast_functions, kLazy>>>;

@@ -6,6 +6,10 @@
 // thread holds rows lane / 4 and lane / 4 + 8 of the 16 (of 8 rows the first alone), and of its
 // warp's 8 columns 2 (lane % 4) and the next. So a lane of a row's reduction is one thread's, and
 // the lanes of a row meet in shared memory.
+//
+// Where groups of warps do the runs of a sum (sim/body/runs.hpp) a group is a warpgroup by itself,
+// of kAcross warps: it has a run's tiles, and all of the steps of that run. Groups hand nothing
+// over but what runs give (cuda/runs.hpp).
 #pragma once
 
 #include "cuda/fast_math.hpp"
@@ -15,21 +19,24 @@ namespace tessera::cuda {
 
 /// kHandAt: where in shared memory left operands, and lanes of reductions, are handed over
 /// (cta::hand_bytes of them).
-template <int kCount, int kHandAt, int kExchangeAt = 0>
+template <int kCount, int kHandAt, int kExchangeAt = 0, int kAcross = 4, int kSideBySide = 1>
 struct Warps : OnDevice {
   static_assert(kCount >= 1 && kCount <= 4, "one to four warpgroups compute");
   static constexpr bool kTensorCores = true;
   static constexpr bool kWgmma = false;
   static constexpr bool kFastFunctions = true;
-  static constexpr int kThreads = cta::kWarpgroup * kCount;
+  static constexpr int kGroups = kSideBySide;
+  static_assert(kGroups == 1 || kCount == 1, "groups are of 16 rows");
+  /// Of a group.
+  static constexpr int kThreads = 32 * kAcross * kCount;
   static constexpr int kExchange = kExchangeAt;
   static constexpr int kHand = kHandAt;
   /// Threads of a row.
-  static constexpr int kWide = 16;
+  static constexpr int kWide = 4 * kAcross;
   /// Columns that begin anew with the thread that has the first.
-  static constexpr int kSpan = 32;
+  static constexpr int kSpan = 8 * kAcross;
   /// Of a chunk of a reduction.
-  static constexpr int kChunkHeld = kReduceChunk / 16;
+  static constexpr int kChunkHeld = kReduceChunk / kWide;
   static constexpr bool kTeams = false;
   template <int kRows, int kCols>
   static constexpr bool kWaits = kRows > 1 && kCols > 1;
@@ -44,8 +51,13 @@ struct Warps : OnDevice {
   static __device__ __forceinline__ int warpgroup() {
     return kCount == 1 ? 0 : static_cast<int>(threadIdx.x) / cta::kWarpgroup;
   }
-  /// Of its warpgroup's four.
-  static __device__ __forceinline__ int warp() { return static_cast<int>(threadIdx.x) / 32 % 4; }
+  static __device__ __forceinline__ int group() {
+    return kGroups == 1 ? 0 : __shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x) / kThreads, 0);
+  }
+  /// Of its warpgroup's.
+  static __device__ __forceinline__ int warp() {
+    return static_cast<int>(threadIdx.x) / 32 % kAcross;
+  }
   static __device__ __forceinline__ int x() { return static_cast<int>(threadIdx.x) % 4; }
   static __device__ __forceinline__ int y() { return static_cast<int>(threadIdx.x) % 32 / 4; }
   static __device__ __forceinline__ int of_row() { return 4 * warp() + x(); }
@@ -70,7 +82,12 @@ struct Warps : OnDevice {
   template <int kCols>
   static constexpr bool kWholeCols = kCols == 1 || kCols % kSpan == 0;
 
-  static __device__ __forceinline__ void sync() { meet<kThreads>(); }
+  static __device__ __forceinline__ void sync() {
+    if constexpr (kGroups == 1)
+      meet<kThreads>();
+    else
+      asm volatile("bar.sync %0, %1;" ::"r"(2 + group()), "n"(kThreads) : "memory");
+  }
   static __device__ __forceinline__ void sync_warpgroup() {
     asm volatile("bar.sync %0, %1;" ::"r"(2 + warpgroup()), "n"(cta::kWarpgroup) : "memory");
   }
@@ -79,6 +96,7 @@ struct Warps : OnDevice {
   static constexpr int kLanes = 2;
   template <class Combine, class T>
   static __device__ __forceinline__ T combine_lanes(T (&lane)[kLanes]) {
+    static_assert(kGroups == 1, "runs of a sum side by side reduce no rows of more than a column");
     static_assert(sizeof(T) <= 4 && kSpan == kReduceLanes);
     auto* const all = static_cast<T*>(__cvta_shared_to_generic(
         static_cast<std::size_t>(kHandAt + cta::kHandBytes + warpgroup() * cta::kLaneBytes)));

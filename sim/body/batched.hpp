@@ -39,6 +39,9 @@ struct InnerEnv {
   TESSERA_FN void run_scoped(Body&& body, const Scratch&... scratch) const {
     outer.run_scoped(static_cast<Body&&>(body), scratch...);
   }
+  template <class Part, class Use>
+  requires requires(Env& of, const Part& part, Use use) { of.sum_of_groups(part, use); }
+  TESSERA_FN void sum_of_groups(const Part& part, Use use) const { outer.sum_of_groups(part, use); }
   TESSERA_FN auto barrier_semaphore(int collective_id = 0) const {
     return outer.barrier_semaphore(collective_id);
   }
@@ -61,9 +64,12 @@ TESSERA_FN constexpr auto inner_bound(Bound bound) {
     return [bound](auto, auto... ids) { return bound(ids...); };
 }
 TESSERA_FN constexpr auto inner_dim(Parallel d) { return d; }
-template <class Lo, class Hi>
-TESSERA_FN constexpr auto inner_dim(Arbitrary<Lo, Hi> d) {
-  return arbitrary(inner_bound(d.lo), inner_bound(d.hi)).as(d.label);
+template <class Lo, class Hi, bool kRuns>
+TESSERA_FN constexpr auto inner_dim(Arbitrary<Lo, Hi, kRuns> d) {
+  const auto lo = inner_bound(d.lo);
+  const auto hi = inner_bound(d.hi);
+  return Arbitrary<std::remove_const_t<decltype(lo)>, std::remove_const_t<decltype(hi)>, kRuns>{
+      lo, hi, d.label};
 }
 
 template <class T>
@@ -84,7 +90,8 @@ TESSERA_FN constexpr auto batch_operand(
         op.name,   array,        Block{std::tuple_cat(std::tuple<Squeezed>{}, op.block.extents)},
         map,       op.buffers,   op.present,
         op.padded, op.pad_value, op.alias,
-        op.same,   op.spread,    op.built};
+        op.same,   op.spread,    op.built,
+        op.total};
   }
 }
 

@@ -100,6 +100,7 @@ constexpr Tile tile_of(std::int64_t rows, std::int64_t cols, DType dtype) {
 struct Stages {
   int of_step = 1;
   int of_cell = 1;
+  int groups = 1;  ///< of warps that do runs of a sum side by side: each has slots of its own
 };
 
 /// What a launch has to know of an operand.
@@ -115,7 +116,8 @@ struct Operand {
   constexpr int tile_rows() const { return role == Role::vmem ? rows / count : rows; }
   constexpr Tile tile() const { return tile_of(tile_rows(), cols, dtype); }
   constexpr int slots(Stages stages) const {
-    return role != Role::in ? count : of_cell ? stages.of_cell : stages.of_step;
+    if (role == Role::vmem) return count * stages.groups;
+    return role != Role::in ? count : of_cell ? stages.of_cell : stages.of_step * stages.groups;
   }
 };
 
@@ -153,6 +155,7 @@ struct Operands {
   bool exchanges = false;  ///< its threads have kExchangeBytes to hand elements to one another
   int scope_bytes = 0;     ///< for what its body makes by run_scoped
   bool multiplies = true;  ///< its accumulators are sums of products, if they are wide
+  int runs = 0;  ///< of a cell's sum, if one dimension walks over each (sim/body/runs.hpp)
 
   constexpr const Operand* begin() const { return first; }
   constexpr const Operand* end() const { return first + size; }
@@ -205,7 +208,8 @@ struct Operands {
 };
 
 /// As many slots as fit into what each of `resident` CTAs has.
-constexpr Stages stages_of(const Operands& operands, const Sm& sm, int resident = 1) {
+constexpr Stages stages_of(const Operands& operands, const Sm& sm, int resident = 1,
+                           int groups = 1) {
   constexpr int kMost = 8;
   // Of all that there is, reserved bytes too; a device without limits has the most that a number
   // holds.
@@ -214,11 +218,11 @@ constexpr Stages stages_of(const Operands& operands, const Sm& sm, int resident 
   // A cell's inputs come while the cell before is computed, if two of each fit.
   for (int c = 2; c > 0; --c) {
     for (int s = kMost; s > 1; --s) {
-      const Stages stages{s, operands.has_steps ? c : s};
+      const Stages stages{s, operands.has_steps ? c : s, groups};
       if (operands.shared_bytes(stages) <= each) return stages;
     }
   }
-  return {};
+  return {1, 1, groups};
 }
 
 /// True if wgmma can read it, or it is no operand of a product: 16-bit floats in panels, 16 or more
@@ -245,7 +249,37 @@ struct Computing {
   bool fast_functions = false;  ///< the hardware's: what is read and written does not show them
   bool mma_sync = false;        ///< the tensor cores' instruction, instead of wgmma
   int held = 0;                 ///< with it: elements of a tile that a thread has
+  int groups = 1;               ///< with it: of warps, each of which does a run of a sum
+  int across = 4;               ///< warps of a group, side by side along columns
 };
+/// Groups of warps that do the runs of a sum of few rows side by side, where threads have room to
+/// hand over what each gives: warps of 32 columns, or of as many as let all runs have one.
+constexpr Computing side_by_side(const Operands& operands, std::int64_t rows, std::int64_t cols,
+                                 std::int64_t elems, Computing one) {
+  constexpr int kMostWarps = 16;
+  constexpr int kWarpsOfGroup = kWarpgroup / 32;
+  constexpr int kFew = 16;
+  constexpr int kColumns = 32;
+  const int runs = operands.runs;
+  if (runs < 2 || runs > kMostWarps || !operands.exchanges || operands.scope_bytes > 0 ||
+      rows > kFew || cols % kColumns != 0 || cols % (2 * runs) != 0 ||
+      rows * cols * 4 > kExchangeBytes)
+    return one;
+  for (const Operand& op : operands) {
+    if (is_semaphore(op.role) || in_hbm(op.role)) return one;
+  }
+  for (int across = kWarpsOfGroup; across > 0; across /= 2) {
+    const int warps = runs * across;
+    const bool narrower = across > 1 && kColumns * across > cols && warps / 2 % kWarpsOfGroup == 0;
+    if (warps > kMostWarps || warps % kWarpsOfGroup != 0 || narrower) continue;
+    one.warpgroups = warps / kWarpsOfGroup;
+    one.groups = runs;
+    one.across = across;
+    one.held = static_cast<int>(ceil_div(elems, 32 * across));
+    return one;
+  }
+  return one;
+}
 constexpr LongRows long_rows_of(const Operands& operands) {
   int rows = 1;
   int cols = 1;
@@ -321,7 +355,10 @@ constexpr Computing computing_of(const Operands& operands) {
     int n = 1;
     while (n < 4 && tile_elems > 64 * kWarpgroup * n && 16 * n < sum_rows) ++n;
     const auto held = static_cast<int>(ceil_div(tile_elems, kWarpgroup * n));
-    if (held <= 96) return {true, n, 1, true, true, held};
+    if (held <= 96) {
+      const Computing one{true, n, 1, true, true, held};
+      return side_by_side(operands, sum_rows, sum_elems / sum_rows, tile_elems, one);
+    }
   }
   const LongRows rows = long_rows_of(operands);
   if (rows.are()) return {false, rows.warpgroups, rows.half_warps, rows.narrow};
@@ -334,6 +371,7 @@ constexpr Computing computing_of(const Operands& operands) {
 
 constexpr std::int64_t handed_bytes(const Operands& operands) {
   const Computing computing = computing_of(operands);
+  if (computing.groups > 1) return 0;
   if (computing.mma_sync) return kHandBytes + std::int64_t{kLaneBytes} * computing.warpgroups;
   return computing.tensor_cores ? 0 : long_rows_of(operands).chunk_bytes;
 }
@@ -374,13 +412,26 @@ constexpr Launch launch_side_by_side(Launch l, int most, const Operands& operand
   l.registers = registers_of(l.warpgroups, sm, l.at_least).computing;
   return l;
 }
-constexpr Launch launch_of(const Operands& operands, const Sm& sm) {
+/// Without runs where shared memory has no two slots for each of those that would be side by side.
+constexpr Operands with_room_for_runs(Operands operands, const Sm& sm) {
+  const int groups = computing_of(operands).groups;
+  if (groups > 1 && stages_of(operands, sm, 1, groups).of_step < 2) operands.runs = 0;
+  return operands;
+}
+constexpr Launch launch_of(const Operands& given, const Sm& sm) {
+  const Operands operands = with_room_for_runs(given, sm);
   Launch l{computing_of(operands)};
   l.threads = kWarpgroup * l.warpgroups + kProducers;
   if (l.half_warps > 1)
     return launch_side_by_side(l, long_rows_of(operands).resident(), operands, sm);
   // Few elements leave registers for a second CTA of one warpgroup.
   constexpr int kFew = 32;
+  if (l.groups > 1) {
+    l.stages = stages_of(operands, sm, 1, l.groups);
+    l.shared_bytes = operands.shared_bytes(l.stages);
+    l.registers = registers_of(l.warpgroups, sm).computing;
+    return l;
+  }
   if (l.mma_sync)
     return launch_side_by_side(l, l.warpgroups == 1 && l.held <= kFew ? 2 : 1, operands, sm);
   l.stages = stages_of(operands, sm);

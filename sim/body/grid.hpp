@@ -5,7 +5,8 @@
 //
 // The last dimension runs fastest. An arbitrary dimension may take its bounds from the ids before
 // it (grid shrinking): arbitrary(lo, hi), each a number or a callable of the outer ids. Parallel
-// dimensions come first; at most kMaxGridRank in all.
+// dimensions come first; at most kMaxGridRank in all. The first arbitrary one may be of runs(n), of
+// one sum (sim/body/runs.hpp).
 #pragma once
 
 #include <cstdint>
@@ -21,14 +22,17 @@ inline constexpr int kMaxGridRank = 8;
 
 struct Parallel {
   static constexpr bool kArbitraryDim = false;
+  static constexpr bool kRunsDim = false;
   int count = 0;
   const char* label = "";
   TESSERA_FN constexpr Parallel as(const char* name) const { return {count, name}; }
 };
 
-template <class Lo, class Hi>
+/// kRuns: its steps are runs of a sum (sim/body/runs.hpp).
+template <class Lo, class Hi, bool kRuns = false>
 struct Arbitrary {
   static constexpr bool kArbitraryDim = true;
+  static constexpr bool kRunsDim = kRuns;
   Lo lo;
   Hi hi;
   const char* label = "";
@@ -41,12 +45,18 @@ TESSERA_FN constexpr auto arbitrary(Lo lo, Hi hi) {
   return Arbitrary<Lo, Hi>{lo, hi};
 }
 TESSERA_FN constexpr auto arbitrary(int count) { return arbitrary(0, count); }
+template <class Count>
+TESSERA_FN constexpr auto runs(Count count) {
+  return Arbitrary<Int<0>, Count, true>{{}, count};
+}
 
 template <class... Dim>
 struct Grid {
   static constexpr int kRank = sizeof...(Dim);
   static constexpr int kParallel = (0 + ... + (Dim::kArbitraryDim ? 0 : 1));
   static constexpr bool kArbitraryDim[sizeof...(Dim)] = {Dim::kArbitraryDim...};
+  /// One that is the first arbitrary one.
+  static constexpr bool kHasRuns = (false || ... || Dim::kRunsDim);
   std::tuple<Dim...> dims;
 };
 
@@ -61,6 +71,14 @@ TESSERA_FN constexpr auto grid(Dim... dims) {
     return true;
   }();
   static_assert(kOrdered, "parallel dimensions come before arbitrary ones");
+  constexpr bool kRunsFirst = [] {
+    constexpr bool kRuns[] = {Dim::kRunsDim...};
+    for (int i = 0; i < G::kRank; ++i) {
+      if (kRuns[i] && (i != G::kParallel || i + 1 == G::kRank)) return false;
+    }
+    return true;
+  }();
+  static_assert(kRunsFirst, "runs are the first arbitrary dimension, and others are behind it");
   return G{{dims...}};
 }
 

@@ -173,7 +173,8 @@ struct Operand {
   const char* alias = nullptr;  ///< of an output: the input whose array it overwrites
   const char* same = nullptr;   ///< of an input: the input before it whose array it is
   Spread spread{};
-  bool built = true;  ///< false: the build for these tile sizes does not have it
+  bool built = true;   ///< false: the build for these tile sizes does not have it
+  bool total = false;  ///< what runs of a sum are added to (sim/body/runs.hpp)
 
   TESSERA_FN constexpr Operand buffered(int slots) const {
     Operand o = *this;

@@ -9,17 +9,19 @@ Diagnostic parallel_dependence_scratch(const BlockPart& part, std::int64_t first
   const OperandPlan& op = *part.op;
   Diagnostic d{.slug = "parallel-dependence",
                .headline = op.name + "[" + std::to_string(first_stale / op.cols) + ", " +
-                           std::to_string(first_stale % op.cols) +
-                           "] is read, but only another parallel cell has written it"};
+                           std::to_string(first_stale % op.cols) + "] is read, but only another " +
+                           (op.of_run ? "run or " : "") + "parallel cell has written it"};
   add_kernel_field(d);
   d.fields.emplace_back("line", caller_excerpt());
   d.fields.emplace_back("ref", describe_ref(op));
   const std::int64_t first = packed_bytes(op.dtype, first_stale);
   d.fields.emplace_back("bytes", "[" + std::to_string(first) + ", " +
                                      std::to_string(first + packed_bytes(op.dtype, 1)) + ")");
-  d.fields.emplace_back("help",
-                        "cells of a parallel dimension may run on different cores, in any order: "
-                        "initialise scratch in every cell, or make the dimension arbitrary");
+  d.fields.emplace_back(
+      "help", op.of_run ? "cells of a parallel dimension, and runs of a sum, may be different "
+                          "cores': initialise scratch in each, and add what runs give by sum_runs()"
+                        : "cells of a parallel dimension may run on different cores, in any order: "
+                          "initialise scratch in every cell, or make the dimension arbitrary");
   add_replay_field(d);
   return d;
 }

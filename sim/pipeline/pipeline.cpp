@@ -302,7 +302,11 @@ void Pipeline::walk_dim(int dim) {
   const int hi = view_.hi[d];
   int& id = view_.ids[d];
   if (dim + 1 < plan_.grid_rank) {
-    for (id = lo; id < hi; ++id) walk_dim(dim + 1);
+    const bool runs = plan_.runs > 1 && dim == plan_.parallel_rank;
+    for (id = lo; id < hi; ++id) {
+      if (runs && id > lo) begin_run();
+      walk_dim(dim + 1);
+    }
   } else if (lo < hi) {
     id = lo;
     attempt_step([&] {
@@ -319,6 +323,14 @@ void Pipeline::walk_dim(int dim) {
     }
   }
   id = lo;
+}
+
+/// Another run of the cell's sum begins: it has nothing of those before but their total.
+void Pipeline::begin_run() {
+  for (const auto& block : blocks_) {
+    if (!block->plan->of_run || unknown(*block)) continue;
+    if (block->shadow.missing() < block->shadow.elems()) block->shadow.fill(Shadow::stale);
+  }
 }
 
 /// What moves along a run of steps of the last dim, the first of which is the current one.

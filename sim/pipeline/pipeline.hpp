@@ -132,6 +132,7 @@ class Pipeline : public CoreTotals {
   void recall(std::int64_t first);
   void walk();
   void walk_dim(int dim);
+  void begin_run();
   void step();
   template <class Work>
   bool attempt(Work&& work);

@@ -164,7 +164,8 @@ cta::Operands cta_view(const Plan& plan, const std::vector<cta::Operand>& operan
           plan.peers,
           plan.exchanges,
           plan.scope_bytes,
-          plan.multiplies};
+          plan.multiplies,
+          plan.grid_rank == plan.parallel_rank + 2 ? plan.runs : 0};
 }
 cta::Launch launch_of(const Plan& plan) {
   const std::vector<cta::Operand> operands = cta_operands(plan);

@@ -49,7 +49,8 @@ struct OperandPlan {
   int buffers = 1;
   bool of_cell = false;  ///< its block depends on parallel dimensions alone
   bool present = true;
-  bool built = true;  ///< false: a GPU has nothing of it (`.when(tile)`, sim/body/spec.hpp)
+  bool built = true;    ///< false: a GPU has nothing of it (`.when(tile)`, sim/body/spec.hpp)
+  bool of_run = false;  ///< scratch that a run of a sum has for itself (sim/body/runs.hpp)
   bool padded = false;
   double pad_value = 0;
   /// What a block holds beyond its array: numbers (the pad, or ones that show), or nothing defined.
@@ -133,6 +134,7 @@ struct Plan {
   std::array<const char*, kMaxGridRank> labels{};
   int grid_rank = 0;
   int parallel_rank = 0;  ///< dims of the grid before the arbitrary ones
+  int runs = 0;           ///< of a cell's sum, steps of the first arbitrary dim; 0: that has none
   /// Dims behind an arbitrary one whose steps may run on several cores too, in turns.
   std::array<bool, kMaxGridRank> inner_parallel{};
   std::array<std::optional<Range>, kMaxGridRank> bounds{};  ///< none: outer ids decide

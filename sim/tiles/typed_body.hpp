@@ -88,11 +88,14 @@ void add_operand(Plan& plan, const Op& op) {
   } else {
     plan.operands.push_back(operand_plan(op, plan.device));
     plan.operands.back().of_cell = stays_in_cell<G, Op>();
+    const bool scratch = is_block(Op::kRole) && Op::kRole != Role::in && Op::kRole != Role::out;
+    plan.operands.back().of_run = G::kHasRuns && scratch && !op.total;
   }
 }
 template <class Dim>
 void add_dim(Plan& plan, const Dim& dim, std::size_t d) {
   plan.labels[d] = dim.label;
+  if constexpr (Dim::kRunsDim) plan.runs = static_cast<int>(dim.hi);
   if constexpr (!Dim::kArbitraryDim)
     plan.bounds[d] = Range{0, dim.count};
   else if constexpr (std::is_convertible_v<decltype(dim.lo), int> &&

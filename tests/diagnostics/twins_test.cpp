@@ -5,7 +5,7 @@
 #include "cli/handle.hpp"
 #include "cli/registry.hpp"
 #include "sim/run.hpp"
-#include "tests/diagnostics/twins.hpp"
+#include "tests/diagnostics/run_twins.hpp"
 #include "tests/golden_text.hpp"
 
 using namespace tessera;
@@ -107,6 +107,7 @@ TEST_CASE("every bad program is named, and its twin passes without a word", "[di
   check_twin<twins::PartlyCovered>("output-not-covered.partly", "output-not-covered");
   check_twin<twins::Revisit>("output-revisit", "output-revisit");
   check_twin<twins::StaleScratch>("parallel-dependence", "parallel-dependence");
+  check_twin<twins::CarriedRun>("parallel-dependence.run", "parallel-dependence");
   check_twin<twins::SharedOutput>("parallel-dependence.output", "parallel-dependence");
   check_twin<twins::VmemCapacity>("vmem-capacity", "vmem-capacity");
   check_twin<twins::SmemCapacity>("smem-capacity", "smem-capacity");

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "sim/body/kernel.hpp"
+#include "sim/body/runs.hpp"
 #include "sim/body/spec.hpp"
 #include "sim/ops/add.hpp"
 #include "sim/ops/cast.hpp"
@@ -303,6 +304,71 @@ struct RowToSmem : BlocksOf8 {
   }
 };
 
-using MemoryCases = std::tuple<Detour, InPlace, Counters, Scaled, Handed, Halves, RowToSmem>;
+/// Runs of a sum, of one step and of two, each with scratch of its own: on a GPU by groups of warps
+/// side by side.
+struct RunsOfSum : BlocksOf8 {
+  static constexpr KernelInfo info{.name = "runs_of_sum", .summary = "", .math = ""};
+  static constexpr std::array<SizeParam<RunsOfSum>, 0> sizes{};
+  static constexpr bool exchanges = true;
+  static constexpr int kCells = 3;
+  static constexpr int kRuns = 4;
+  static constexpr int kSteps = 7;
+  struct Begin {
+    TESSERA_FN constexpr auto operator()(auto, auto run) const { return run * kSteps / kRuns; }
+  };
+  struct End {
+    TESSERA_FN constexpr auto operator()(auto, auto run) const {
+      return (run + 1) * kSteps / kRuns;
+    }
+  };
+  struct OfCell {
+    TESSERA_FN constexpr auto operator()(auto i, auto, auto) const { return at(i, 0); }
+  };
+  TESSERA_FN auto spec() const {
+    const Shape of_cells = shape(kCells * kRows, kCols);
+    return tessera::spec(grid(parallel(kCells), runs(Int<kRuns>{}), arbitrary(Begin{}, End{})),
+                         in<float>("x", shape(kCells * kRows, kSteps * kCols), one_block(),
+                                   [](auto i, auto, auto k) { return at(i, k); }),
+                         in<float>("y", of_cells, one_block(), OfCell{}),
+                         out<float>("o", of_cells, one_block(), OfCell{}),
+                         vmem<bf16>("t", Int<kRows>{}, Int<kCols>{}),
+                         accum<float>("acc", Int<kRows>{}, Int<kCols>{}),
+                         total<float>("total", Int<kRuns>{}, Int<kRows>{}, Int<kCols>{}));
+  }
+  TESSERA_FN void operator()(auto& env, auto x, auto y, auto o, auto t, auto acc,
+                             auto total) const {
+    if (env.first(2)) *acc = 0.f;
+    *t = cast<bf16>(*x);
+    *acc += cast<float>(*t) * *y;
+    if (env.last(2)) {
+      sum_runs(env, 1, total, acc,
+               [&](const auto& sum, auto first) { *o.col_range(first, sum.cols) = sum; });
+    }
+  }
+  static void fill_shapes(std::vector<Plain>& inputs) {
+    inputs.push_back({"x", Shape{kCells * kRows, kSteps * kCols}, {}});
+    inputs.push_back({"y", Shape{kCells * kRows, kCols}, {}});
+  }
+  static std::vector<Plain> wanted(const std::vector<Plain>& inputs) {
+    Plain o{"o", inputs[1].shape, inputs[1].elems};
+    for (std::size_t i = 0; i < o.elems.size(); ++i) {
+      const std::size_t row = i / kCols;
+      float all = 0;
+      std::size_t k = 0;
+      for (const int steps : {1, 2, 2, 2}) {
+        float sum = 0;
+        for (int s = 0; s < steps; ++s, ++k)
+          sum += static_cast<float>(bf16(inputs[0].elems[(row * kSteps + k) * kCols + i % kCols])) *
+                 inputs[1].elems[i];
+        all += sum;
+      }
+      o.elems[i] = all;
+    }
+    return {o};
+  }
+};
+
+using MemoryCases =
+    std::tuple<Detour, InPlace, Counters, Scaled, Handed, Halves, RowToSmem, RunsOfSum>;
 
 }  // namespace tessera::language

@@ -156,6 +156,47 @@ TEST_CASE("mma.sync multiplies few rows, and any 8 columns", "[sim][cta]") {
   CHECK(operands.shared_bytes({1, 1}) == operands.chunks_at({1, 1}) + 8192 + 8 * 40 * 4);
 }
 
+TEST_CASE("runs of a sum of few rows are groups of warps side by side, where there is room",
+          "[sim][cta]") {
+  struct Wanted {
+    int rows, cols, runs;
+    int groups, across;
+  };
+  for (const Wanted w :
+       {Wanted{16, 64, 8, 8, 2}, Wanted{16, 64, 4, 4, 2}, Wanted{8, 128, 4, 4, 4},
+        Wanted{16, 256, 2, 2, 4}, Wanted{16, 64, 16, 1, 4},  // two slots of each run
+        Wanted{16, 64, 2, 2, 2}, Wanted{16, 96, 3, 3, 4}, Wanted{16, 64, 1, 1, 4},
+        Wanted{16, 64, 3, 1, 4},  // shares of columns
+        Wanted{16, 64, 32, 1, 4}, Wanted{32, 64, 4, 1, 4}}) {
+    CAPTURE(w.rows, w.cols, w.runs);
+    const Operand all[] = {
+        {Role::in, DType::bf16, w.rows, 128},     {Role::in, DType::u32, 16, w.cols},
+        {Role::in, DType::f32, 1, w.cols},        {Role::in, DType::f32, 1, 1, 1, true},
+        {Role::out, DType::bf16, w.rows, w.cols}, {Role::accum, DType::f32, w.rows, w.cols}};
+    Operands operands{all, 6, true, false, true, 0, true, w.runs};
+    const Launch l = launch_of(operands, kSm90);
+    CHECK(l.groups == w.groups);
+    CHECK(l.across == w.across);
+    CHECK(l.stages.of_step > 1);
+    CHECK(l.stages.groups == w.groups);
+    CHECK(all[0].slots(l.stages) == l.stages.of_step * w.groups);
+    CHECK(all[3].slots(l.stages) == l.stages.of_cell);
+    if (w.groups == 1) continue;
+    CHECK(l.threads == w.groups * w.across * 32 + kProducers);
+    CHECK(l.resident == 1);
+    operands.exchanges = false;  // parts have nowhere to be handed over
+    CHECK(launch_of(operands, kSm90).groups == 1);
+  }
+  // 9 KiB a slot, two of each run.
+  const Operand all[] = {{Role::in, DType::bf16, 16, 128},
+                         {Role::in, DType::u32, 16, 64},
+                         {Role::out, DType::bf16, 16, 64},
+                         {Role::accum, DType::f32, 16, 64}};
+  const Operands operands{all, 4, true, false, true, 0, true, 8};
+  CHECK(launch_of(operands, kSm80).groups == 8);
+  CHECK(launch_of(operands, kSm86).groups == 1);
+}
+
 TEST_CASE("a fall from tensor cores has a reason", "[sim][cta]") {
   const auto fall = [](Product p, bool peers = false) {
     const Operand all[] = {p.x, p.w, p.o, p.sum};

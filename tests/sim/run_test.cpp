@@ -5,6 +5,7 @@
 #include "kernels/matmul.hpp"
 #include "kernels/softmax_rows.hpp"
 #include "sim/body/batched.hpp"
+#include "sim/body/runs.hpp"
 #include "sim/ops/all.hpp"
 #include "sim/run.hpp"
 #include "tests/sim/counting.hpp"
@@ -31,6 +32,37 @@ struct ShrinkingSum {
     if (env.first(1)) *acc = 0.f;
     *acc += row_sum(*x);
     if (env.last(1)) *o = *acc;
+  }
+};
+
+/// o[i] = the sums of runs of x[i, :] and of a row that all share, added in their order.
+struct SumOfRuns {
+  static constexpr KernelInfo info{.name = "sum_of_runs", .summary = "", .math = ""};
+  static constexpr auto tiles = tile_names(tile("bm"), tile("bn"), tile("runs"));
+  int m = 0;
+  int n = 0;
+  auto spec(auto bm, auto bn, auto of_cell) const {
+    const int blocks = ceil_div(n, bn);
+    const int parts = of_cell;
+    return tessera::spec(
+        grid(parallel(ceil_div(m, bm)).as("i"), runs(of_cell).as("run"),
+             arbitrary([=](auto, auto run) { return run * blocks / parts; },
+                       [=](auto, auto run) { return (run + 1) * blocks / parts; })
+                 .as("j")),
+        in<float>("x", shape(m, n), block(bm, bn), [](auto i, auto, auto j) { return at(i, j); }),
+        in<float>("y", shape(1, 1), block(Int<1>{}, Int<1>{}),
+                  [](auto, auto, auto) { return at(0, 0); }),
+        out<float>("o", shape(m, 1), block(bm, Int<1>{}),
+                   [](auto i, auto, auto) { return at(i, 0); }),
+        accum<float>("acc", bm, Int<1>{}), total<float>("sum", of_cell, bm, Int<1>{}));
+  }
+  void operator()(auto& env, auto x, auto y, auto o, auto acc, auto sum) const {
+    if (env.first(2)) *acc = 0.f;
+    *acc += row_sum(*x) + *y;
+    if (env.last(2)) {
+      sum_runs(env, 1, sum, acc,
+               [&](const auto& all, auto first) { *o.col_range(first, all.cols) = all; });
+    }
   }
 };
 
@@ -144,6 +176,54 @@ TEST_CASE("an arbitrary dimension's bounds depend on the outer ids", "[sim][grid
     double sum = 0;
     for (int c = r / 8 / 2 * 128; c < (r / 8 + 1) * 128; ++c) sum += x.at(r * n + c);
     CHECK(result.outputs[0].at(r) == Approx(sum));
+  }
+}
+
+TEST_CASE("runs of a sum are added in their order", "[sim][run]") {
+  const int m = 16;
+  const int n = 1024;
+  Array x(DType::f32, {m, n});
+  for (std::int64_t i = 0; i < x.elems(); ++i)
+    x.data<float>()[i] =
+        std::ldexp(static_cast<float>(i * 7 % 31 - 15), static_cast<int>(i / 128 % 8) * 5);
+  const Array y = counting({1, 1});
+  for (const int each : {1, 3, 8}) {
+    CAPTURE(each);
+    // What each run gives, by a launch whose cell has that run's columns alone.
+    std::vector<float> wanted(m, 0.f);
+    for (int part = 0; part < each; ++part) {
+      const int begin = part * 8 / each * 128;
+      const int end = (part + 1) * 8 / each * 128;
+      Array of_run(DType::f32, {m, end - begin});
+      for (int r = 0; r < m; ++r) {
+        for (int c = begin; c < end; ++c)
+          of_run.data<float>()[r * (end - begin) + c - begin] = x.data<float>()[r * n + c];
+      }
+      const auto alone = run(SumOfRuns{m, end - begin}, tiles(8, 128, 1), arrays(of_run, y));
+      REQUIRE(alone.ok());
+      for (int r = 0; r < m; ++r)
+        wanted[static_cast<std::size_t>(r)] += alone.outputs[0].data<float>()[r];
+    }
+    for (const char* device : {"tpu-v5e", "h100", "a100"}) {
+      CAPTURE(device);
+      const RunOptions options{.device = load_device(device)};
+      const auto result = run(SumOfRuns{m, n}, tiles(8, 128, each), arrays(x, y), options);
+      for (const auto& d : result.diagnostics) FAIL(d.text());
+      for (int r = 0; r < m; ++r)
+        CHECK(result.outputs[0].data<float>()[r] == wanted[static_cast<std::size_t>(r)]);
+      CHECK(result.ledger().refs()[0].bytes == m * n * 4);
+      CHECK(result.ledger().refs()[1].bytes == (std::string_view(device) == "tpu-v5e" ? 4 : 8));
+      CHECK(result.ledger().refs()[2].bytes == m * 4);
+    }
+    Array of_batch(DType::f32, {2, m / 2, n});
+    std::copy_n(x.data<float>(), x.elems(), of_batch.data<float>());
+    const Array of_each(DType::f32, {2, 1, 1});
+    CHECK(y.data<float>()[0] == 0.f);
+    const auto batch =
+        run(batched(SumOfRuns{m / 2, n}, 2), tiles(8, 128, each), arrays(of_batch, of_each));
+    REQUIRE(batch.ok());
+    for (int r = 0; r < m; ++r)
+      CHECK(batch.outputs[0].data<float>()[r] == wanted[static_cast<std::size_t>(r)]);
   }
 }
 
