@@ -23,11 +23,13 @@
 // exact in it. Else w, of the bg groups of a block, is rounded to that type and made whole.
 //
 // splits > 1: cells of their own take equal runs of the blocks of k, and give a `part` each, which
-// split_sum adds in their order: what few rows of x need to be many cells.
+// split_sum adds in their order: what few rows of x need to be many cells. A tile size, runs > 1: a
+// cell's own blocks of k are as many runs, whose parts are added in the kernel (sim/body/runs.hpp).
 #pragma once
 
 #include "kernels/cases.hpp"
 #include "kernels/matmul_bytes.hpp"
+#include "sim/body/runs.hpp"
 #include "sim/body/spec.hpp"
 #include "sim/ops/add.hpp"
 #include "sim/ops/bitcast.hpp"
@@ -86,30 +88,33 @@ struct QuantisedProduct {
       size("group", &QuantisedProduct::group, "rows of w with one scale"),
       size("format", &QuantisedProduct::format, kWords ? "0: affine; 1: NF4; 2: MXFP4" : "0: int8"),
       size("splits", &QuantisedProduct::splits, "runs of blocks of k, a cell and a part each"));
-  static constexpr auto tiles = tile_names(tile("bm"), tile("bn"), tile("bw"), tile("bg"));
+  static constexpr auto tiles =
+      tile_names(tile("bm"), tile("bn"), tile("bw"), tile("bg"), tile("runs"));
   static constexpr std::array word_cases{
-      Case{"aligned", {64, 512, 1024, 128, 0, 1}, {64, 128, 16, 1}},
-      Case{"NF4", {64, 256, 512, 64, 1, 1}, {32, 128, 16, 2}},
-      Case{"ragged", {41, 200, 300, 64, 0, 1}, {32, 128, 16, 2}},
-      Case{"few rows, splits", {16, 300, 1100, 128, 0, 4}, {16, 256, 16, 1}},
-      Case{"few rows, groups", {9, 300, 1500, 128, 0, 3}, {16, 256, 32, 2}},
-      Case{"NF4, ragged", {90, 100, 300, 384, 1, 1}, {64, 128, 16, 1}},
-      Case{"NF4, few rows, splits", {7, 128, 700, 256, 1, 2}, {8, 128, 16, 1}},
-      Case{"MXFP4", {64, 256, 256, 32, 2, 1}, {32, 128, 16, 4}},
-      Case{"MXFP4, ragged", {50, 90, 100, 32, 2, 1}, {32, 128, 16, 4}},
-      Case{"NVFP4", {40, 256, 256, 16, 3, 1}, {32, 128, 16, 8}},
-      Case{"NVFP4, ragged", {9, 100, 170, 16, 3, 1}, {32, 128, 16, 8}},
-      Case{"degenerate", {1, 1, 1, 128, 0, 1}, {8, 128, 16, 1}}};
+      Case{"aligned", {64, 512, 1024, 128, 0, 1}, {64, 128, 16, 1, 1}},
+      Case{"NF4", {64, 256, 512, 64, 1, 1}, {32, 128, 16, 2, 1}},
+      Case{"ragged", {41, 200, 300, 64, 0, 1}, {32, 128, 16, 2, 1}},
+      Case{"few rows, splits", {16, 300, 1100, 128, 0, 4}, {16, 256, 16, 1, 1}},
+      Case{"few rows, groups", {9, 300, 1500, 128, 0, 3}, {16, 256, 32, 2, 1}},
+      Case{"NF4, ragged", {90, 100, 300, 384, 1, 1}, {64, 128, 16, 1, 1}},
+      Case{"NF4, few rows, splits", {7, 128, 700, 256, 1, 2}, {8, 128, 16, 1, 1}},
+      Case{"MXFP4", {64, 256, 256, 32, 2, 1}, {32, 128, 16, 4, 1}},
+      Case{"MXFP4, ragged", {50, 90, 100, 32, 2, 1}, {32, 128, 16, 4, 1}},
+      Case{"NVFP4", {40, 256, 256, 16, 3, 1}, {32, 128, 16, 8, 1}},
+      Case{"NVFP4, ragged", {9, 100, 170, 16, 3, 1}, {32, 128, 16, 8, 1}},
+      Case{"few rows, runs", {16, 300, 1100, 128, 0, 1}, {16, 128, 16, 1, 4}},
+      Case{"NF4, runs of splits", {11, 150, 1024, 128, 1, 2}, {16, 128, 16, 1, 4}},
+      Case{"degenerate", {1, 1, 1, 128, 0, 1}, {8, 128, 16, 1, 1}}};
   static constexpr std::array int8_cases{
-      Case{"aligned", {64, 256, 256, 128, 0, 1}, {64, 128, 128, 1}},
-      Case{"ragged", {41, 200, 150, 64, 0, 1}, {32, 128, 128, 2}},
-      Case{"few rows, splits", {16, 200, 800, 256, 0, 3}, {16, 128, 128, 1}},
-      Case{"degenerate", {1, 1, 1, 128, 0, 1}, {8, 128, 128, 1}}};
+      Case{"aligned", {64, 256, 256, 128, 0, 1}, {64, 128, 128, 1, 1}},
+      Case{"ragged", {41, 200, 150, 64, 0, 1}, {32, 128, 128, 2, 1}},
+      Case{"few rows, splits", {16, 200, 800, 256, 0, 3}, {16, 128, 128, 1, 1}},
+      Case{"degenerate", {1, 1, 1, 128, 0, 1}, {8, 128, 128, 1, 1}}};
   static constexpr std::array fp8_cases{
-      Case{"aligned", {64, 256, 256, 32, 0, 1}, {32, 128, 128, 4}},
-      Case{"NVFP8, ragged", {41, 200, 150, 16, 1, 1}, {32, 128, 128, 8}},
-      Case{"few rows", {16, 128, 100, 32, 0, 1}, {16, 128, 128, 4}},
-      Case{"degenerate", {1, 1, 1, 32, 0, 1}, {8, 128, 128, 4}}};
+      Case{"aligned", {64, 256, 256, 32, 0, 1}, {32, 128, 128, 4, 1}},
+      Case{"NVFP8, ragged", {41, 200, 150, 16, 1, 1}, {32, 128, 128, 8, 1}},
+      Case{"few rows", {16, 128, 100, 32, 0, 1}, {16, 128, 128, 4, 1}},
+      Case{"degenerate", {1, 1, 1, 32, 0, 1}, {8, 128, 128, 4, 1}}};
   static constexpr auto cases =
       cases_of<kWords>(word_cases, cases_of<kInt8>(int8_cases, fp8_cases));
 
@@ -123,8 +128,8 @@ struct QuantisedProduct {
     const bool part = t[3] == 1 && group > 0 && group % rows == 0;
     if (!part && group * t[3] != rows)
       return "rows of a block must be bg groups, or bg 1 and divide a group";
-    return splits < 1 || splits > ceil_div(k, group * t[3])
-               ? "splits is 1 or more, and no more than k has blocks of groups"
+    return splits < 1 || t[4] < 1 || splits * t[4] > ceil_div(k, group * t[3])
+               ? "splits and runs are 1 or more, and no more than k has blocks of groups"
                : nullptr;
   }
 
@@ -137,12 +142,13 @@ struct QuantisedProduct {
   }
   TESSERA_FN bool affine() const { return kWords && format == kAffine; }
 
-  /// The blocks [begin, end) of a split. `together`: of a block of scales, which no split parts.
-  TESSERA_FN auto split_begin(auto split, int bk, int together) const {
-    return split * ceil_div(k, bk * together) / splits * together;
+  /// The blocks [begin, end) of a part of `parts`. `together`: of a block of scales, which
+  /// no part ends in.
+  TESSERA_FN auto part_begin(auto part, int parts, int bk, int together) const {
+    return part * ceil_div(k, bk * together) / parts * together;
   }
-  TESSERA_FN auto split_end(auto split, int bk, int together) const {
-    return lesser(split_begin(split + 1, bk, together), ceil_div(k, bk));
+  TESSERA_FN auto part_end(auto part, int parts, int bk, int together) const {
+    return lesser(part_begin(part + 1, parts, bk, together), ceil_div(k, bk));
   }
 
   /// The block of scales of block `id` of k. Divisions take long.
@@ -172,28 +178,32 @@ struct QuantisedProduct {
     return Int < in_sums(kM, kK / kGroups, kGroups) ? 1 : kK > {};
   }
 
-  TESSERA_FN auto spec(auto bm, auto bn, auto bw, auto bg) const {
+  TESSERA_FN auto spec(auto bm, auto bn, auto bw, auto bg, auto of_runs) const {
     const auto self = *this;
     const auto bk = fields(bw);
     const auto of_groups = shape(ceil_div(k, group), 1, n);
     const int blocks = group * bg / bk;  // of a block of scales
-    auto scale_block = [blocks](auto, auto j, auto, auto kk) {
+    const int each = of_runs;
+    const int parts = splits * each;
+    auto scale_block = [blocks](auto, auto j, auto, auto, auto kk) {
       return at(block_of(kk, blocks), 0, j);
     };
     return tessera::spec(
         grid(parallel(ceil_div(m, bm)).as("i"), parallel(ceil_div(n, bn)).as("j"),
-             parallel(splits).as("split"),
-             arbitrary([self, bk, blocks](
-                           auto, auto, auto split) { return self.split_begin(split, bk, blocks); },
-                       [self, bk, blocks](auto, auto, auto split) {
-                         return self.split_end(split, bk, blocks);
-                       })
+             parallel(splits).as("split"), runs(of_runs).as("run"),
+             arbitrary(
+                 [self, bk, blocks, each, parts](auto, auto, auto split, auto of_split) {
+                   return self.part_begin(split * each + of_split, parts, bk, blocks);
+                 },
+                 [self, bk, blocks, each, parts](auto, auto, auto split, auto of_split) {
+                   return self.part_end(split * each + of_split, parts, bk, blocks);
+                 })
                  .as("k")),
         in<T>("x", shape(m, k), block(bm, bk),
-              [](auto i, auto, auto, auto kk) { return at(i, kk); })
+              [](auto i, auto, auto, auto, auto kk) { return at(i, kk); })
             .pad(0),
         in<Stored>(kWords ? "words" : "bytes", shape(ceil_div(k, kFields), n), block(bw, bn),
-                   [](auto, auto j, auto, auto kk) { return at(kk, j); })
+                   [](auto, auto j, auto, auto, auto kk) { return at(kk, j); })
             .pad(0)
             .uniform(kWords ? 0 : -128, kWords ? 0x1p32 : 128),
         in<float>("scale", of_groups, block(bg, Int<1>{}, bn), scale_block)
@@ -209,15 +219,17 @@ struct QuantisedProduct {
             .uniform(30, 80)
             .when(of_scale8()),
         in<float>("tensor_scale", shape(1, 1), block(Int<1>{}, Int<1>{}),
-                  [](auto, auto, auto, auto) { return at(0, 0); })
+                  [](auto, auto, auto, auto, auto) { return at(0, 0); })
             .uniform(0.5, 1.5)
             .when(of_scale8()),
-        out<T>("o", shape(m, n), block(bm, bn), [](auto i, auto j, auto, auto) { return at(i, j); })
+        out<T>("o", shape(m, n), block(bm, bn),
+               [](auto i, auto j, auto, auto, auto) { return at(i, j); })
             .when(splits == 1),
         out<float>("part", shape(splits, m, n), block(squeezed, bm, bn),
-                   [](auto i, auto j, auto split, auto) { return at(split, i, j); })
+                   [](auto i, auto j, auto split, auto, auto) { return at(split, i, j); })
             .when(splits > 1),
-        vmem<T>("w", made_rows(bm, bk, bg), bn), accum<float>("acc", bm, bn));
+        vmem<T>("w", made_rows(bm, bk, bg), bn), accum<float>("acc", bm, bn),
+        total<float>("total", of_runs, bm, bn));
   }
   TESSERA_FN static auto fields(auto rows) {
     const auto pair = rows + rows;
@@ -250,11 +262,11 @@ struct QuantisedProduct {
 
   // Named template parameters: nvcc 13.0 crashes on ten `auto` ones.
   template <class Env, class X, class Codes, class Scale, class Zero, class Exponent, class Scale8,
-            class TensorScale, class O, class Part, class W, class Acc>
+            class TensorScale, class O, class Part, class W, class Acc, class Total>
   TESSERA_FN void operator()(Env& env, X x, Codes codes, Scale scale, Zero zero, Exponent exponent,
-                             Scale8 scale8, TensorScale tensor_scale, O o, Part part, W w,
-                             Acc acc) const {
-    if (env.first(3)) *acc = 0.f;  // (bm, bn) f32
+                             Scale8 scale8, TensorScale tensor_scale, O o, Part part, W w, Acc acc,
+                             Total total) const {
+    if (env.first(4)) *acc = 0.f;  // (bm, bn) f32
     const auto factor = factors(scale, exponent, scale8, tensor_scale);
     const auto of_x = of_each(x.cols, scale.rows);
     if (in_sums(x.rows, of_x, scale.rows)) {
@@ -283,11 +295,13 @@ struct QuantisedProduct {
       });
       *acc += dot(*x, *w);
     }
-    if (env.last(3)) {
-      if (splits == 1)
-        *o = cast<T>(*acc);  // (bm, bn) T
-      else
-        *part = *acc;  // (bm, bn) f32
+    if (env.last(4)) {
+      sum_runs(env, 3, total, acc, [&](const auto& sum, auto first) {
+        if (splits == 1)
+          *o.col_range(first, sum.cols) = cast<T>(sum);  // (bm, bn) T
+        else
+          *part.col_range(first, sum.cols) = sum;  // (bm, bn) f32
+      });
     }
   }
   // Not lambdas: what is called at several places nvcc would not inline, and what a lambda
@@ -338,7 +352,7 @@ struct QuantisedProduct {
   /// Of those of a block, what an array has.
   template <class Env>
   TESSERA_FN auto last_group(const Env& env, int groups) const {
-    return ceil_div(k, group) - 1 - env.program_id(3) * groups;
+    return ceil_div(k, group) - 1 - env.program_id(4) * groups;
   }
   /// An extent that is known when this is compiled, or 0.
   template <class N>

@@ -7,7 +7,8 @@
 namespace tessera::cuda {
 
 static const Adds added([](std::vector<Instance>& to) {
-  add_instance<kernels::QuantisedMatmul<bf16>, bf16>(to, TileSizes<16, 256, 16, 1>{});
+  add_instance<kernels::QuantisedMatmul<bf16>, bf16>(to, TileSizes<16, 256, 16, 1, 1>{});
+  add_instance<kernels::QuantisedMatmul<bf16>, bf16>(to, TileSizes<16, 64, 16, 1, 8>{});
   add_instance<kernels::SplitMatmul<bf16>, bf16>(to, TileSizes<16, 128, 128>{});
   add_instance<kernels::SplitMatmul<bf16>, bf16>(to, TileSizes<16, 64, 128>{});
   add_instance<kernels::SplitMatmul<bf16>, bf16>(to, TileSizes<64, 128, 64>{});

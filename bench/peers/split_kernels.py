@@ -3,7 +3,7 @@
     python bench/peers/split_kernels.py FOLDER [--rounds 11] [--build-only | --run-only]
 
 Compiles bench/peers/split_kernels.cu into FOLDER (nvcc), and calls it through tessera.cuda, both sides in CUDA graphs that walk
-over more weights than L2 holds. A time is that of both kernels, the parts and their sum. `HBM` is the share of the bandwidth on the
+over more weights than L2 holds. A time is that of both kernels, the parts and their sum, or of one whose sum has runs (sim/body/runs.hpp). `HBM` is the share of the bandwidth on the
 GPU's data sheet that the bytes of weights, scales, x and o make.
 """
 import argparse
@@ -18,6 +18,8 @@ from decode_kernels import DATA_SHEET, L2_BYTES, graph_us
 PRODUCTS = [(16, 8192, 8192, [16, 128, 128]), (16, 1024, 16384, [16, 64, 128]), (64, 8192, 8192, [64, 128, 64]),
             (64, 1024, 16384, [64, 64, 128]), (128, 4096, 4096, [128, 128, 64]), (128, 512, 32768, [128, 64, 64])]
 GROUP = 128
+# Blocks of weights of 4 bits, the last of them runs of k side by side, and splits.
+QUANTISED = [([16, 64, 16, 1, 8], [1]), ([16, 256, 16, 1, 1], [4, 8, 12, 16])]
 
 
 def split_product(torch, library, m, n, k, tiles, splits):
@@ -33,6 +35,8 @@ def quantised_product(torch, library, m, n, k, tiles, splits):
     from tessera.cuda import Kernel
 
     parts = Kernel(library, "quantised_matmul", "bf16", tiles, [m, n, k, GROUP, 0, splits])
+    if splits == 1:
+        return lambda x, words, scale, zero, o, _, __: parts(x, words, scale, zero, out=o)
     total = Kernel(library, "split_sum", "bf16", [8, 64], [splits, m, n])
     part = torch.empty(splits, m, n, device="cuda")
     return lambda x, words, scale, zero, o, _, __: total(parts(x, words, scale, zero, out=part), out=o)
@@ -68,13 +72,13 @@ def quantised(torch, library, bandwidth, options):
     wanted = x.double() @ ((fields - zero.repeat_interleave(GROUP, 0).view(k, n).double())
                            * scale.repeat_interleave(GROUP, 0).view(k, n))
     wrong = 0
-    for tiles in options.tiles:
+    for tiles, splits in QUANTISED:
         def product(splits):
             return quantised_product(torch, library, m, n, k, tiles, splits)
-        product(options.splits[0])(*sets[0])
+        product(splits[0])(*sets[0])
         off = ((o.double() - wanted).abs().max() / wanted.abs().max()).item()
         wrong += not off < 8e-3
-        (us, splits), each = best_of(torch, product, sets, options.splits, options.rounds)
+        (us, splits), each = best_of(torch, product, sets, splits, options.rounds)
         theirs = graph_us(torch, lambda x, *rest: torch.ops.aten._weight_int4pack_mm(x, rest[4], GROUP, rest[5]), sets, options.rounds)
         print(f"| int4 {m} x {n} x {k}, {tiles} | {splits} ({each}) | {us:.1f} | {size / us * 1e6 / bandwidth:.2f} | {theirs:.1f} | "
               f"{theirs / us:.2f} | {off:.1e} |", flush=True)
@@ -119,7 +123,6 @@ def main():
         return 0
     import torch
 
-    options.tiles, options.splits = [[16, 256, 16, 1]], [4, 8, 12, 16]
     name = torch.cuda.get_device_name()
     bandwidth = next(value for key, value in DATA_SHEET.items() if key in name)
     print(name, "torch", torch.__version__)

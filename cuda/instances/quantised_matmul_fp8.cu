@@ -4,8 +4,9 @@
 namespace tessera::cuda {
 
 static const Adds added([](std::vector<Instance>& to) {
-  add_instances<kernels::QuantisedMatmulFp8, TileSizes<32, 128, 128, 4>, TileSizes<32, 128, 128, 8>,
-                TileSizes<16, 128, 128, 4>, TileSizes<8, 128, 128, 4>>(to);
+  add_instances<kernels::QuantisedMatmulFp8, TileSizes<32, 128, 128, 4, 1>,
+                TileSizes<32, 128, 128, 8, 1>, TileSizes<16, 128, 128, 4, 1>,
+                TileSizes<8, 128, 128, 4, 1>>(to);
 });
 
 }  // namespace tessera::cuda
