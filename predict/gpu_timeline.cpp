@@ -456,6 +456,7 @@ std::int64_t GpuTimeline::code_bytes() const {
 }
 
 std::string GpuTimeline::why_not() const {
+  if (launch_.groups > 1) return "groups of warps do the runs of its sum side by side";
   if (!launch_.tensor_cores || launch_.mma_sync) return "";
   for (const Work& work : trace_.works) {
     for (const StepProduct& p : steps_.products_of(work)) {
