@@ -10,9 +10,10 @@
 // after it uses another. Every slot has two mbarriers, full and empty; where threads copy, each of
 // them arrives, and each of the others gives back. Inputs with a new block at every step share
 // theirs. Groups of warps that do the runs of a sum side by side (cuda/runs.hpp) have slots of
-// their own for those, and one step after another is brought for each of them in turn. Cells are
-// handed out by a counter in HBM, last cell first (under causal masks those are the longest), so
-// that CTAs end together.
+// their own for those, and one step after another is brought for each of them in turn, by up to
+// four threads, which have runs of their own: one would be behind. Cells are handed out by a
+// counter in HBM, last cell first (under causal masks those are the longest), so that CTAs end
+// together.
 #pragma once
 
 #include "cuda/checksums.hpp"
@@ -140,8 +141,11 @@ struct Shared {
     (init_operand<kI>(), ...);
     cells().init((Traits::kComputing + producers()) / 32);
   }
-  /// Threads that produce: a warpgroup where threads may have to copy, else one warp.
-  __device__ __forceinline__ int producers() const { return copied_by_threads() ? kProducers : 32; }
+  /// Threads that produce: a warpgroup where threads may have to copy, else a warp, or several that
+  /// fetch for runs of their own.
+  __device__ __forceinline__ int producers() const {
+    return copied_by_threads() ? kProducers : 32 * Traits::kFetchers;
+  }
   /// Whether each producing thread arrives at a slot that is full.
   __device__ __forceinline__ bool copied_by_threads() const {
     return !kHopper || arguments.by_threads;
@@ -247,6 +251,7 @@ struct Producer<K, S, std::index_sequence<kI...>> {
   CellRing cells;
   std::tuple<Lane<SpecTraits<S>::template kSlots<kI>>...> lanes;
   EveryStep<SpecTraits<S>::kStages.of_step, SpecTraits<S>::kGroups> every_step{};
+  int fetcher = 0;  ///< which of the warps that fetch, each for other runs of a sum
 
   __device__ __forceinline__ void run() {
     // Where the copy engine brings all, what threads would do is no part of the loop: its
@@ -254,6 +259,8 @@ struct Producer<K, S, std::index_sequence<kI...>> {
     // copy is an instruction; else it is a loop over the threads that might be there.
     if constexpr (kHopper) {
       if (!shared.arguments.by_threads) {
+        if constexpr (SpecTraits<S>::kFetchers > 1)
+          fetcher = __shfl_sync(0xffffffffu, thread / 32, 0);
         if (elected()) bring_all<true>();
         return;
       }
@@ -266,15 +273,15 @@ struct Producer<K, S, std::index_sequence<kI...>> {
   template <bool kEngine>
   __device__ __forceinline__ void bring_all() {
     constexpr int kGroups = SpecTraits<S>::kGroups;
-    [[maybe_unused]] RunsAhead<kGroups> runs{};
+    [[maybe_unused]] RunAhead ahead[kEngine ? kGroups / SpecTraits<S>::kFetchers : kGroups];
     for (bool first = true;; first = false) {
-      if (kEngine || thread == 0) cells.draw(first, shared.arguments);
+      if (kEngine ? fetcher == 0 : thread == 0) cells.draw(first, shared.arguments);
       if constexpr (!kEngine) __syncwarp();
       const int cell = cells.take<kEngine>(kEngine || shared.leader);
       if (cell < 0) return;
       ((std::get<kI>(lanes).in_cell = false), ...);
       if constexpr (kGroups > 1) {
-        bring_runs<kEngine>(cell, first, runs);
+        bring_runs<kEngine>(cell, first, ahead);
         continue;
       } else {
         Cursor<G> at(shared.spec.grid, cell);
@@ -287,43 +294,48 @@ struct Producer<K, S, std::index_sequence<kI...>> {
     }
   }
 
-  /// What of the runs of a cell is to be brought, and how many steps were, of each group.
-  template <int kGroups>
-  struct RunsAhead {
-    int next[kGroups];
-    int end[kGroups];
-    Ring<SpecTraits<S>::kStages.of_step> ring[kGroups];
+  /// What of a run of a cell is to be brought, and how many steps of its group were.
+  struct RunAhead {
+    int next = 0;
+    int end = 0;
+    Ring<SpecTraits<S>::kStages.of_step> ring{};
   };
-  /// A step of each run, then the next of each.
-  template <bool kEngine, int kGroups>
-  __device__ __forceinline__ void bring_runs(int cell, bool first_cell, RunsAhead<kGroups>& runs) {
+  /// A step of each run, then the next of each: of all, or of every kFetchers-th, each run's turn
+  /// in `ahead` first, so that nothing of it is in memory.
+  template <bool kEngine, int kMine>
+  __device__ __forceinline__ void bring_runs(int cell, bool first_cell, RunAhead (&ahead)[kMine]) {
     constexpr int kStep = G::kRank - 1;
-    Cursor<G> at(shared.spec.grid, cell, 0);
+    constexpr int kApart = SpecTraits<S>::kGroups / kMine;
+    Cursor<G> at(shared.spec.grid, cell, fetcher);
     if (first_cell) wait_for_kernel_before<S>();
     bool more = true;
     for (bool first = true; more; first = false) {
       more = false;
 #pragma unroll 1
-      for (int group = 0; group < kGroups; ++group) {
+      for (int i = 0; i < kMine; ++i) {
+        const int group = fetcher + i * kApart;
+        RunAhead run = ahead[0];
         if (first) {
-          if (group > 0) at.set_run(shared.spec.grid, group);
-          runs.end[group] = at.hi[kStep];
-        } else {
-          at.ids[G::kParallel] = group;
-          at.ids[kStep] = runs.next[group];
-          if (at.ids[kStep] == runs.end[group]) continue;
+          if (i > 0) at.set_run(shared.spec.grid, group);
+          run.next = at.ids[kStep];
+          run.end = at.hi[kStep];
         }
-        more = true;
-        every_step.group = static_cast<unsigned>(group);
-        every_step.ring = runs.ring[group];
-        (fetch<kEngine, kI>(at), ...);
-        every_step.ring.advance();
-        runs.ring[group] = every_step.ring;
-        runs.next[group] = at.ids[kStep] + 1;
+        if (run.next < run.end) {
+          more = true;
+          at.ids[G::kParallel] = group;
+          at.ids[kStep] = run.next;
+          every_step.group = static_cast<unsigned>(group);
+          every_step.ring = run.ring;
+          (fetch<kEngine, kI>(at), ...);
+          run.ring.advance();
+          ++run.next;
+        }
+#pragma unroll
+        for (int j = 0; j + 1 < kMine; ++j) ahead[j] = ahead[j + 1];
+        ahead[kMine - 1] = run;
       }
     }
   }
-
   template <bool kEngine, std::size_t kJ>
   __device__ __forceinline__ void fetch(const Cursor<G>& step) {
     if constexpr (Of<kJ>::kIn) {
@@ -338,6 +350,7 @@ struct Producer<K, S, std::index_sequence<kI...>> {
         else
           announce<kEngine>(shared.template full<kJ>(slot), 0);
       } else {
+        if (kEngine && SpecTraits<S>::kFetchers > 1 && fetcher > 0) return;  // the first brings it
         auto& lane = std::get<kJ>(lanes);
         if (!op.present || (!Of<kJ>::kArbitraryIndex && lane.in_cell)) return;
         const auto index = with_ids<G, G::kRank>(op.map, step.ids);

@@ -318,6 +318,12 @@ struct SpecTraits<S, std::index_sequence<kI...>> {
   static constexpr int kCellRingAt = static_cast<int>(kAll.cell_ring_at(kStages));
 
   static constexpr int kGroups = kLaunch.groups;  ///< of computing threads
+  /// Warps that fetch for as many groups each, where the copy engine brings all.
+  static constexpr int kFetchers = [] {
+    int n = cta::kProducers / 32;
+    while (kGroups % n != 0) --n;
+    return n;
+  }();
   static constexpr int kComputing = cta::kWarpgroup * kLaunch.warpgroups;
   static constexpr SharedAt kScopeAt = kSharedBegin + static_cast<SharedAt>(kAll.scope_at(kStages));
   static constexpr int kExchangeAt =
