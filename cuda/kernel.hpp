@@ -150,6 +150,10 @@ struct Shared {
   __device__ __forceinline__ bool copied_by_threads() const {
     return !kHopper || arguments.by_threads;
   }
+  /// At a slot of what every step has: one thread that fetches for runs says once what comes.
+  __device__ __forceinline__ int arrivals_of_step() const {
+    return Traits::kGroups > 1 && !copied_by_threads() ? 1 : Traits::kEverySteps;
+  }
   /// Whether each thread, not one for its warp, gives a slot back.
   __device__ __forceinline__ bool all_give_back() const {
     return kHopper ? arguments.by_threads : kEveryThreadArrives;
@@ -164,10 +168,10 @@ struct Shared {
     if constexpr (Of<kI>::kEveryStep && kI != Traits::kFirstEveryStep) {
       return;
     } else if constexpr (Of<kI>::kIn) {
-      constexpr int kShared = Of<kI>::kEveryStep ? Traits::kEverySteps : 1;
+      const int shared_by = Of<kI>::kEveryStep ? arrivals_of_step() : 1;
       constexpr int kTakers = Of<kI>::kEveryStep ? Th::kThreads : Traits::kComputing;
       for (unsigned s = 0; s < SpecTraits<S>::template kSlots<kI>; ++s) {
-        init_barrier(full<kI>(s), kShared * (copied_by_threads() ? kProducers : 1));
+        init_barrier(full<kI>(s), shared_by * (copied_by_threads() ? kProducers : 1));
         init_barrier(empty<kI>(s), all_give_back() ? kTakers : kTakers / 32);
       }
     } else if constexpr (Of<kI>::kDmaSem) {
@@ -251,7 +255,12 @@ struct Producer<K, S, std::index_sequence<kI...>> {
   CellRing cells;
   std::tuple<Lane<SpecTraits<S>::template kSlots<kI>>...> lanes;
   EveryStep<SpecTraits<S>::kStages.of_step, SpecTraits<S>::kGroups> every_step{};
-  int fetcher = 0;  ///< which of the warps that fetch, each for other runs of a sum
+  int fetcher = 0;   ///< which of the warps that fetch, each for other runs of a sum
+  int expected = 0;  ///< bytes of this step: told once, when all copies have been started
+
+  /// Copies of a run's step are announced together, by the one thread that starts them.
+  template <std::size_t kJ>
+  static constexpr bool kArrivesOnce = SpecTraits<S>::kGroups > 1 && Of<kJ>::kEveryStep;
 
   __device__ __forceinline__ void run() {
     // Where the copy engine brings all, what threads would do is no part of the loop: its
@@ -327,6 +336,11 @@ struct Producer<K, S, std::index_sequence<kI...>> {
           every_step.group = static_cast<unsigned>(group);
           every_step.ring = run.ring;
           (fetch<kEngine, kI>(at), ...);
+          if constexpr (kEngine && SpecTraits<S>::kEverySteps > 0) {
+            arrive_expecting(shared.template full<SpecTraits<S>::kFirstEveryStep>(every_step.slot()),
+                             expected);
+            expected = 0;
+          }
           run.ring.advance();
           ++run.next;
         }
@@ -348,7 +362,7 @@ struct Producer<K, S, std::index_sequence<kI...>> {
         if (op.present)
           bring<kEngine, kJ>(index.index, slot);
         else
-          announce<kEngine>(shared.template full<kJ>(slot), 0);
+          announce<kEngine, kJ>(shared.template full<kJ>(slot), 0);
       } else {
         if (kEngine && SpecTraits<S>::kFetchers > 1 && fetcher > 0) return;  // the first brings it
         auto& lane = std::get<kJ>(lanes);
@@ -364,9 +378,12 @@ struct Producer<K, S, std::index_sequence<kI...>> {
   }
 
   /// Arrives for a copy of the engine; true for the one thread that starts it.
-  template <bool kEngine>
+  template <bool kEngine, std::size_t kJ>
   __device__ __forceinline__ bool announce(SharedAt full, int bytes) {
-    if constexpr (kHopper) {
+    if constexpr (kEngine && kArrivesOnce<kJ>) {
+      expected += bytes;
+      return true;
+    } else if constexpr (kHopper) {
       const bool starts = kEngine || thread == 0;
       if (starts)
         arrive_expecting(full, bytes);
@@ -380,16 +397,23 @@ struct Producer<K, S, std::index_sequence<kI...>> {
   }
 
   /// Those rows that lie in the array: of the others nothing is said.
-  template <bool kEngine, class T, int kR, int kC, class Where>
+  template <bool kEngine, std::size_t kJ, class T, int kR, int kC, class Where>
   __device__ __forceinline__ void bring_lines(const Where& where, const T* array, SharedAt to,
                                               SharedAt full) {
     constexpr int kBytes = kC * static_cast<int>(sizeof(T));
+    if constexpr (kR == 1 && kEngine && kArrivesOnce<kJ>) {
+      const long long begin = where.row(0);
+      if (begin < 0) return;
+      expected += kBytes;
+      copy_line(to, array + begin, kBytes, full);
+      return;
+    }
     int rows = kR;
     if (!where.whole()) {
       rows = 0;
       for (int r = 0; r < kR; ++r) rows += where.row(r) >= 0 ? 1 : 0;
     }
-    if (!announce<kEngine>(full, rows * kBytes)) return;
+    if (!announce<kEngine, kJ>(full, rows * kBytes)) return;
 #pragma unroll 1
     for (int r = 0; r < kR; ++r) {
       const long long begin = where.row(r);
@@ -423,12 +447,12 @@ struct Producer<K, S, std::index_sequence<kI...>> {
     } else if constexpr (Of<kJ>::kLine) {
       if (kEngine || (where.columns() == kC && where.rows_aligned(array, 16) &&
                       (!op.padded || where.whole()))) {
-        bring_lines<kEngine, T, kR, kC>(where, array, to, full);
+        bring_lines<kEngine, kJ, T, kR, kC>(where, array, to, full);
         return;
       }
     } else if constexpr (Box::kMappable) {
       if (kEngine || (arguments.is_mapped(kJ) && (zero_padded(op) || where.whole()))) {
-        if (announce<kEngine>(full, Box::kBytes))
+        if (announce<kEngine, kJ>(full, Box::kBytes))
           copy_box<Box>(to, arguments.map[kJ], where.start, full);
         return;
       }
