@@ -309,8 +309,8 @@ struct Producer<K, S, std::index_sequence<kI...>> {
     int end = 0;
     Ring<SpecTraits<S>::kStages.of_step> ring{};
   };
-  /// A step of each run, then the next of each: of all, or of every kFetchers-th, each run's turn
-  /// in `ahead` first, so that nothing of it is in memory.
+  /// A step of each run, then the next of each: of all, or of every kFetchers-th, where the one whose
+  /// turn it is comes first in `ahead`, so that nothing of it is in memory.
   template <bool kEngine, int kMine>
   __device__ __forceinline__ void bring_runs(int cell, bool first_cell, RunAhead (&ahead)[kMine]) {
     constexpr int kStep = G::kRank - 1;
@@ -323,7 +323,7 @@ struct Producer<K, S, std::index_sequence<kI...>> {
 #pragma unroll 1
       for (int i = 0; i < kMine; ++i) {
         const int group = fetcher + i * kApart;
-        RunAhead run = ahead[0];
+        RunAhead run = ahead[kEngine ? 0 : i];
         if (first) {
           if (i > 0) at.set_run(shared.spec.grid, group);
           run.next = at.ids[kStep];
@@ -344,9 +344,13 @@ struct Producer<K, S, std::index_sequence<kI...>> {
           run.ring.advance();
           ++run.next;
         }
+        if constexpr (kEngine) {
 #pragma unroll
-        for (int j = 0; j + 1 < kMine; ++j) ahead[j] = ahead[j + 1];
-        ahead[kMine - 1] = run;
+          for (int j = 0; j + 1 < kMine; ++j) ahead[j] = ahead[j + 1];
+          ahead[kMine - 1] = run;
+        } else {
+          ahead[i] = run;
+        }
       }
     }
   }
