@@ -309,8 +309,8 @@ struct Producer<K, S, std::index_sequence<kI...>> {
     int end = 0;
     Ring<SpecTraits<S>::kStages.of_step> ring{};
   };
-  /// A step of each run, then the next of each: of all, or of every kFetchers-th, where the one whose
-  /// turn it is comes first in `ahead`, so that nothing of it is in memory.
+  /// A step of each run, then the next of each: of all, or of every kFetchers-th, where the one
+  /// whose turn it is comes first in `ahead`, so that nothing of it is in memory.
   template <bool kEngine, int kMine>
   __device__ __forceinline__ void bring_runs(int cell, bool first_cell, RunAhead (&ahead)[kMine]) {
     constexpr int kStep = G::kRank - 1;
@@ -337,8 +337,8 @@ struct Producer<K, S, std::index_sequence<kI...>> {
           every_step.ring = run.ring;
           (fetch<kEngine, kI>(at), ...);
           if constexpr (kEngine && SpecTraits<S>::kEverySteps > 0) {
-            arrive_expecting(shared.template full<SpecTraits<S>::kFirstEveryStep>(every_step.slot()),
-                             expected);
+            arrive_expecting(
+                shared.template full<SpecTraits<S>::kFirstEveryStep>(every_step.slot()), expected);
             expected = 0;
           }
           run.ring.advance();

@@ -6,6 +6,7 @@
 #include "cuda/device.hpp"
 #include "cuda/kernel.hpp"
 #include "cuda/step_tables.hpp"
+#include "sim/body/builds.hpp"
 #include "sim/body/kernel.hpp"
 #include "sim/body/spread.hpp"
 
@@ -455,11 +456,45 @@ namespace tessera::cuda {
 template <int... kTiles>
 struct TileSizes {};
 
+/// An instance's functions: of K, or of that of its builds which is for a launch's sizes.
+template <class K, int... kTiles>
+struct OfBuilds {
+  static Launched run(const Launch& given) { return launch<K, kTiles...>(given); }
+  static std::unique_ptr<Bound> bound(const Launch& given) { return bind<K, kTiles...>(given); }
+};
+template <class First, class... Rest, int... kTiles>
+struct OfBuilds<Builds<First, Rest...>, kTiles...> {
+  using Others = OfBuilds<Builds<Rest...>, kTiles...>;
+  static Launched run(const Launch& given) {
+    if (kernel_of<First>(given).is_build()) return launch<First, kTiles...>(given);
+    return Others::run(given);
+  }
+  static std::unique_ptr<Bound> bound(const Launch& given) {
+    if (kernel_of<First>(given).is_build()) return bind<First, kTiles...>(given);
+    return Others::bound(given);
+  }
+};
+template <int... kTiles>
+struct OfBuilds<Builds<>, kTiles...> {
+  static Launched run(const Launch&) { throw none(); }
+  static std::unique_ptr<Bound> bound(const Launch&) { throw none(); }
+  static CudaError none() { return CudaError("tiles of these sizes have no build for the others"); }
+};
+template <class K, int... kTiles>
+struct BuildsOf {
+  using Type = K;
+};
+template <class K, int... kTiles>
+requires requires { typename K::template Builds<kTiles...>; }
+struct BuildsOf<K, kTiles...> {
+  using Type = typename K::template Builds<kTiles...>;
+};
+
 template <class K, class T, int... kTiles>
 void add_compiled(std::vector<Instance>& to, TileSizes<kTiles...>) {
-  Instance instance{K::info.name, kDTypeOf<T>, {kTiles...}, launch<K, kTiles...>, {}};
-  if constexpr (!kOnPeers<SpecOf<K, kTiles...>>)
-    instance.bind = [](const Launch& given) { return bind<K, kTiles...>(given); };
+  using Of = OfBuilds<typename BuildsOf<K, kTiles...>::Type, kTiles...>;
+  Instance instance{K::info.name, kDTypeOf<T>, {kTiles...}, Of::run, {}};
+  if constexpr (!kOnPeers<SpecOf<K, kTiles...>>) instance.bind = Of::bound;
   to.push_back(std::move(instance));
 }
 #ifdef TESSERA_ONE_KERNEL

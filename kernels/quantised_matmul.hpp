@@ -29,6 +29,7 @@
 
 #include "kernels/cases.hpp"
 #include "kernels/matmul_bytes.hpp"
+#include "sim/body/builds.hpp"
 #include "sim/body/runs.hpp"
 #include "sim/body/spec.hpp"
 #include "sim/ops/add.hpp"
@@ -49,8 +50,9 @@
 
 namespace tessera::kernels {
 
-/// `Stored`: words of u32 with eight codes each, int8 or f8e4m3fn.
-template <class T, class Stored>
+/// `Stored`: words of u32 with eight codes each, int8 or f8e4m3fn. kFormat: the format that a build
+/// is for, or kOfSize.
+template <class T, class Stored, int kFormat = -1>
 struct QuantisedProduct {
   static constexpr bool kWords = sizeof(Stored) == 4;
   static constexpr bool kInt8 = std::is_same_v<Stored, std::int8_t>;
@@ -68,8 +70,8 @@ struct QuantisedProduct {
                : kInt8 ? "arXiv:2208.07339"
                        : "arXiv:2509.25149"};
   static constexpr bool exchanges = true;
-  static constexpr int kFields = kWords ? 8 : 1;        ///< rows of w in a row of what is stored
-  enum Format : int { kAffine, kNf4, kMxfp4, kNvfp4 };  ///< of words
+  static constexpr int kFields = kWords ? 8 : 1;  ///< rows of w in a row of what is stored
+  enum Format : int { kOfSize = -1, kAffine, kNf4, kMxfp4, kNvfp4 };  ///< of words
   enum Fp8Format : int { kMxfp8, kNvfp8 };
 
   int m = 0;
@@ -133,14 +135,24 @@ struct QuantisedProduct {
                : nullptr;
   }
 
+  TESSERA_FN int known_format() const { return kFormat == kOfSize ? format : kFormat; }
   /// What factors are made of, if not of f32.
   TESSERA_FN bool of_exponents() const {
-    return kWords ? format == kMxfp4 : !kInt8 && format == kMxfp8;
+    return kWords ? known_format() == kMxfp4 : !kInt8 && known_format() == kMxfp8;
   }
   TESSERA_FN bool of_scale8() const {
-    return kWords ? format == kNvfp4 : !kInt8 && format == kNvfp8;
+    return kWords ? known_format() == kNvfp4 : !kInt8 && known_format() == kNvfp8;
   }
-  TESSERA_FN bool affine() const { return kWords && format == kAffine; }
+  TESSERA_FN bool affine() const { return kWords && known_format() == kAffine; }
+
+  /// Beside 16 warps that multiply a thread has no registers for what other formats ask of it: with
+  /// runs, a GPU has a build for each that blocks of one long group have.
+  template <int, int, int, int kGroups, int kRuns>
+  using Builds = std::conditional_t<
+      kFormat == kOfSize && kWords && kGroups == 1 && (kRuns > 1),
+      tessera::Builds<QuantisedProduct<T, Stored, kAffine>, QuantisedProduct<T, Stored, kNf4>>,
+      tessera::Builds<QuantisedProduct>>;
+  bool is_build() const { return known_format() == format; }
 
   /// The blocks [begin, end) of a part of `parts`. `together`: of a block of scales, which
   /// no part ends in.
@@ -395,9 +407,9 @@ struct QuantisedProduct {
       use(cast<float>(stored));
     } else {
       const auto codes = cast<std::int32_t>(unpack_rows<32 / kFields>(stored));
-      if (format == kNf4)
+      if (known_format() == kNf4)
         use(lookup(codes, levels()));
-      else if (format != kAffine)
+      else if (known_format() != kAffine)
         use(lookup(codes, e2m1()));
       else
         use(cast<float>(codes));

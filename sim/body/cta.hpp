@@ -253,7 +253,8 @@ struct Computing {
   int across = 4;               ///< warps of a group, side by side along columns
 };
 /// Groups of warps that do the runs of a sum of few rows side by side, where threads have room to
-/// hand over what each gives: warps of 32 columns, or of as many as let all runs have one.
+/// hand over what each gives: warps of 32 columns, or of as many as let all runs have one. Bytes
+/// are made factors of products there too, by all threads.
 constexpr Computing side_by_side(const Operands& operands, std::int64_t rows, std::int64_t cols,
                                  std::int64_t elems, Computing one) {
   constexpr int kMostWarps = 16;
@@ -267,6 +268,7 @@ constexpr Computing side_by_side(const Operands& operands, std::int64_t rows, st
     return one;
   for (const Operand& op : operands) {
     if (is_semaphore(op.role) || in_hbm(op.role)) return one;
+    if (op.role == Role::in && op.rows > 1 && bit_width(op.dtype) == 8) return one;
   }
   for (int across = kWarpsOfGroup; across > 0; across /= 2) {
     const int warps = runs * across;

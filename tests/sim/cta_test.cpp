@@ -187,6 +187,11 @@ TEST_CASE("runs of a sum of few rows are groups of warps side by side, where the
     operands.exchanges = false;  // parts have nowhere to be handed over
     CHECK(launch_of(operands, kSm90).groups == 1);
   }
+  const Operand bytes[] = {{Role::in, DType::bf16, 16, 128},
+                           {Role::in, DType::i8, 128, 64},
+                           {Role::out, DType::bf16, 16, 64},
+                           {Role::accum, DType::f32, 16, 64}};
+  CHECK(launch_of(Operands{bytes, 4, true, false, true, 0, true, 4}, kSm90).groups == 1);
   // 9 KiB a slot, two of each run.
   const Operand all[] = {{Role::in, DType::bf16, 16, 128},
                          {Role::in, DType::u32, 16, 64},
