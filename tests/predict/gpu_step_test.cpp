@@ -136,13 +136,17 @@ TEST_CASE("halves of rows are not reduced, and one row leaves warps to other CTA
   CHECK(timeline("softmax_rows_grad m=8300 n=1024 bm=1 bn=1024 --dtype bf16").seconds < 36e-6);
 }
 
-TEST_CASE("scores that no product of wgmma has are refused", "[predict]") {
+TEST_CASE("scores that no product of wgmma has, and runs side by side, are refused", "[predict]") {
   if (!bf16_built(builtin_kernels())) return;
   const std::string sizes =
       "flash_attention batch=1 heads=1 kv_heads=1 q_len=256 kv_len=256 head_dim=64 causal=0 bq=64 ";
   CHECK(timeline(sizes + "bk=48 bd=64 --dtype bf16").unmodelled ==
         "the CUDA build compiles no scores of 48 columns: wgmma's are multiples of 32 here");
   CHECK(timeline(sizes + "bk=32 bd=64 --dtype bf16").unmodelled.empty());
+  const std::string weights = "quantised_matmul m=16 n=128 k=1024 group=128 bm=16 bw=16 bg=1 ";
+  CHECK(timeline(weights + "bn=64 runs=8 --dtype bf16").unmodelled ==
+        "groups of warps do the runs of its sum side by side");
+  CHECK(timeline(weights + "bn=64 runs=1 --dtype bf16").unmodelled.empty());
 }
 
 TEST_CASE("runs that no figure was fitted to take about as long as predicted", "[predict]") {
