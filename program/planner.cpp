@@ -1152,7 +1152,7 @@ void Planner::need_part(int value, double part) {
   }
   std::erase_if(unit->rows, [](const auto& row) { return row.second == 0; });
   if (!computes) return;
-  for (const int read : std::vector<int>(unit->reads)) need_part(read, part);
+  for (const int read : unit->reads) need_part(read, part);
 }
 
 Origin Planner::read_number(const Operation& op, int argument) {
