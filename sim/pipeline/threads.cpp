@@ -133,12 +133,7 @@ class Pool {
     loop.take_part();
     lock.lock();
     loops_.erase(place);
-    if (loop.helpers > 0) {
-      lock.unlock();
-      const SteadyClock::time_point end = SteadyClock::now() + kSoon;
-      while (loop.helpers > 0 && SteadyClock::now() < end) sched_yield();
-      lock.lock();
-    }
+    if (loop.helpers > 0) stay_awake(lock, [&] { return loop.helpers == 0; });
     // The caller's processor is free: who waits for its own gets that one.
     constexpr std::chrono::microseconds kLook{500};
     while (!loop.left.wait_for(lock, kLook, [&] { return loop.inside.empty(); })) {
@@ -159,7 +154,7 @@ class Pool {
       });
       if (joinable == loops_.end()) {
         if (std::exchange(served, false))
-          stay(lock);
+          stay_awake(lock, [&, seen = begun_.load()] { return begun_ != seen; });
         else
           wake_.wait(lock);
         continue;
@@ -186,17 +181,16 @@ class Pool {
     }
   }
 
-  /// Until another loop begins, or for so long that none follows at once.
-  void stay(std::unique_lock<std::mutex>& lock) const {
-    const std::int64_t seen = begun_;
+  /// Until then, or for so long that it is not soon: to fall asleep and be woken takes as long as a
+  /// short loop.
+  template <class Then>
+  static void stay_awake(std::unique_lock<std::mutex>& lock, Then then) {
+    constexpr std::chrono::microseconds kSoon{80};
     lock.unlock();
     const SteadyClock::time_point end = SteadyClock::now() + kSoon;
-    while (begun_ == seen && SteadyClock::now() < end) sched_yield();
+    while (!then() && SteadyClock::now() < end) sched_yield();
     lock.lock();
   }
-
-  /// To fall asleep and be woken takes as long as a short loop: who waits for less stays awake.
-  static constexpr std::chrono::microseconds kSoon{80};
 
   std::mutex mutex_;
   std::condition_variable wake_;
