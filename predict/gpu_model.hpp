@@ -26,6 +26,11 @@ class GpuModel {
   const DeviceSpec& device_;
 };
 
+/// The same of a device that check_models has passed.
+inline double checked_figure(const DeviceSpec& device, const char* name) {
+  return device.model.at(name).value;
+}
+
 /// Throws SpecError unless the device has all constants of the models that its kind has, or none.
 void check_models(const DeviceSpec& device);
 

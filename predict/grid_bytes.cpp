@@ -38,8 +38,8 @@ GridReads grid_reads(const GridTiles& tiles) {
 
 GridBytes grid_bytes(const DeviceSpec& device, const GridTiles& tiles, int resident,
                      std::optional<double> gone) {
-  const GpuModel model(device);
-  L2Cache cache(static_cast<std::int64_t>(model["l2_capacity"]),
+  const double l2_capacity = checked_figure(device, "l2_capacity");
+  L2Cache cache(static_cast<std::int64_t>(l2_capacity),
                 {static_cast<std::int64_t>(tiles.tiles.size())});
   struct Place {
     std::size_t program = 0;
@@ -104,7 +104,7 @@ GridBytes grid_bytes(const DeviceSpec& device, const GridTiles& tiles, int resid
     // The cache keeps some of what was written: as much as of what crossed it last, of which what
     // is read takes room twice.
     const double written = tiles.share * all.written;
-    const double kept = model["l2_capacity"] * written / (written + 2 * bytes.dram_read);
+    const double kept = l2_capacity * written / (written + 2 * bytes.dram_read);
     bytes.dram_written = std::max(bytes.dram_written, written - kept);
   }
   return bytes;

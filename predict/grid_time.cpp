@@ -404,7 +404,7 @@ double gone_from_l2(const DeviceSpec& device, const GridWork& w, int resident) {
   const double running = std::min(static_cast<double>(w.programs), most);
   const double held =
       running * of_one(w, w.requested_bytes - w.written_bytes) * w.reads.bytes.first;
-  const double share = held / GpuModel(device)["l2_capacity"];
+  const double share = held / checked_figure(device, "l2_capacity");
   return std::clamp((share - kAllThere) / (kNoneThere - kAllThere), 0., 1.);
 }
 

@@ -9,6 +9,7 @@
 
 #include "cli/command_line.hpp"
 #include "memory_model/npy.hpp"
+#include "predict/gpu_model.hpp"
 #include "predict/grid_bytes.hpp"
 #include "predict/grid_time.hpp"
 #include "record/launch_record.hpp"
@@ -54,6 +55,7 @@ class Launches {
   void open(LaunchSettings settings) {
     const std::lock_guard lock(mutex_);
     if (settings_) throw InputError("bad-input", "a simulation is on already: they do not nest");
+    predict::check_models(settings.options.device);
     stop_ = Stop::none;
     settings.options.stop = &stop_;
     options_ = std::make_shared<const RunOptions>(settings.options);
@@ -113,7 +115,9 @@ class Launches {
       triton::Launch launch = launch_of(kernel, grid, scalars, pointers, *l);
       if (recording && !options.dry && triton::why_not_recorded(launch).empty())
         record.arguments = keep(*recording, which, launch, *options_, record.inputs);
+      launch.program_seconds = which.program_seconds;
       l->result = triton::run_launch(launch, options);
+      which.program_seconds = l->result.program_seconds;
       if (recording && l->result.run.ok() && !record.arguments.empty())
         record.outputs = record::keep_storages(*recording, launch);
       for (const Diagnostic& d : l->result.run.diagnostics)

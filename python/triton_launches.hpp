@@ -55,6 +55,8 @@ class Specialisation {
   const Taken& taken() const { return taken_; }
   /// Throws KernelError or InputError, each time, if it cannot be planned; Stopped.
   const triton::Kernel& kernel(Profile profile, const StopFlag& stop);
+  /// Of the launch before (triton/launch.hpp). Launches run one at a time.
+  double program_seconds = 0;
 
  private:
   std::string ttir_;

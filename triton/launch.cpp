@@ -206,17 +206,21 @@ class Runner {
       return i;
     };
     // What takes no longer than to wake threads is over by then; what takes far longer, as its
-    // first program tells, does not wait for it.
+    // first program tells, or an earlier launch, does not wait for it.
     constexpr std::chrono::microseconds kBrief{100};
     const Clock::time_point start = Clock::now();
+    const auto so_far = [&] { return Clock::now() - start; };
+    const std::chrono::duration<double> before{launch_.program_seconds};
     std::int64_t begun = 0;
     const auto enough = [&] {
-      const Clock::duration so_far = Clock::now() - start;
       const std::int64_t ran = begun++;
-      return failed || so_far > kBrief || (ran > 0 && so_far * (programs_ / ran) > 8 * kBrief);
+      return failed || so_far() > kBrief || (ran > 0 && so_far() * (programs_ / ran) > 8 * kBrief);
     };
-    const std::int64_t first = run_some(0, programs_, enough);
-    const Clock::duration each = (Clock::now() - start) / std::max<std::int64_t>(first, 1);
+    const bool long_before = before * programs_ > 8 * kBrief;
+    const std::int64_t first = long_before ? 0 : run_some(0, programs_, enough);
+    const Clock::duration alone = so_far();
+    std::chrono::duration<double> each =
+        long_before ? before : alone / std::max<std::int64_t>(first, 1);
     if (!failed && first < programs_) {
       const std::int64_t left = programs_ - first;
       // At the end threads wait for one that is in the middle of a chunk.
@@ -234,6 +238,7 @@ class Runner {
         options_.progress(static_cast<double>(first + i * chunk) /
                           static_cast<double>(first + apart * threads * chunk));
       });
+      each = (so_far() - alone) * threads / left;
     }
     if (stopped) {
       m.restore();
@@ -252,6 +257,7 @@ class Runner {
       if (worker->footprint() != nullptr) footprints.push_back(worker->footprint());
     }
     result.tiles = together(footprints);
+    result.program_seconds = each.count();
     close(result, m, requested);
     return true;
   }

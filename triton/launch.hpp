@@ -51,6 +51,9 @@ struct Launch {
   /// that `outside` has.
   std::vector<LaunchStorage> storages;
   bool footprint = false;  ///< which parts of memory its programs ask for is wanted
+  /// What a program of an earlier launch took on one thread, or 0. When threads begin depends on
+  /// it, nothing else.
+  double program_seconds = 0;
 };
 
 /// What a line of the kernel asked of a storage.
@@ -66,8 +69,9 @@ struct LaunchResult {
   /// theirs. `plan.device` is not set: it would be copied by every launch.
   RunResult run;
   std::vector<LineTraffic> lines;
-  std::vector<bool> written;  ///< per storage: a store or an atomic reached it
-  GridTiles tiles;            ///< if Launch::footprint; none of programs that ran together
+  std::vector<bool> written;   ///< per storage: a store or an atomic reached it
+  double program_seconds = 0;  ///< on one thread; 0: not known
+  GridTiles tiles;             ///< if Launch::footprint; none of programs that ran together
 };
 
 /// Runs it on the launch's storages, which it changes; as they were, if there is a diagnostic.

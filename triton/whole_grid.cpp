@@ -666,7 +666,7 @@ class Grid {
     // Threads take some time to wake.
     constexpr std::int64_t kWorthWhile = 128;  // strips
     const std::int64_t parts =
-        launch_.threads < 2 || strips < kWorthWhile ? 1 : std::min<std::int64_t>(strips / 32, 64);
+        launch_.threads < 2 || strips < kWorthWhile ? 1 : std::min<std::int64_t>(strips / 8, 64);
     const auto part = [&](std::int64_t p) {
       const std::int64_t first = strips * p / parts;
       const std::int64_t last = strips * (p + 1) / parts;

@@ -133,7 +133,7 @@ class Pool {
     loop.take_part();
     lock.lock();
     loops_.erase(place);
-    if (loop.helpers > 0) stay_awake(lock, [&] { return loop.helpers == 0; });
+    if (loop.helpers > 0) stay_awake(lock, kSoon, [&] { return loop.helpers == 0; });
     // The caller's processor is free: who waits for its own gets that one.
     constexpr std::chrono::microseconds kLook{500};
     while (!loop.left.wait_for(lock, kLook, [&] { return loop.inside.empty(); })) {
@@ -145,6 +145,10 @@ class Pool {
   }
 
  private:
+  static constexpr std::chrono::microseconds kSoon{80};  ///< that a thread ends
+  /// That the next loop begins: what a launch from Python takes around its loop, and some.
+  static constexpr std::chrono::microseconds kFollows{240};
+
   [[noreturn]] void serve() {
     std::unique_lock lock(mutex_);
     bool served = false;
@@ -154,7 +158,7 @@ class Pool {
       });
       if (joinable == loops_.end()) {
         if (std::exchange(served, false))
-          stay_awake(lock, [&, seen = begun_.load()] { return begun_ != seen; });
+          stay_awake(lock, kFollows, [&, seen = begun_.load()] { return begun_ != seen; });
         else
           wake_.wait(lock);
         continue;
@@ -184,10 +188,10 @@ class Pool {
   /// Until then, or for so long that it is not soon: to fall asleep and be woken takes as long as a
   /// short loop.
   template <class Then>
-  static void stay_awake(std::unique_lock<std::mutex>& lock, Then then) {
-    constexpr std::chrono::microseconds kSoon{80};
+  static void stay_awake(std::unique_lock<std::mutex>& lock, std::chrono::microseconds at_most,
+                         Then then) {
     lock.unlock();
-    const SteadyClock::time_point end = SteadyClock::now() + kSoon;
+    const SteadyClock::time_point end = SteadyClock::now() + at_most;
     while (!then() && SteadyClock::now() < end) sched_yield();
     lock.lock();
   }

@@ -269,16 +269,25 @@ TEST_CASE("the same bits, traffic and words for every number of threads", "[trit
 "tt.store"(%bp, %w) : (tensor<64x!tt.ptr<f32>>, tensor<64xf32>) -> ())";
   const std::string text = kernel_text("%a: !tt.ptr<f32>, %b: !tt.ptr<f32>, %stride: i32", body);
   const Array a = array_of(DType::f32, {256 * 64}, [](auto i) { return 1 / (double(i) + 3); });
-  const auto run = [&](int threads, std::int64_t stride) {
+  // `seconds`: what programs are said to have taken before.
+  const auto run = [&](int threads, std::int64_t stride, double seconds = 0) {
     RunOptions options;
     options.threads = threads;
-    return launch_text(text, {a, Array(DType::f32, {64 * 64})}, {stride}, {64, 1, 1}, options);
+    const Array b(DType::f32, {64 * 64});
+    Ran r = launch_text(text, {a, b}, {stride}, {64, 1, 1}, options);
+    if (seconds == 0) return r;
+    r.launch.storages[1].data = b;
+    r.launch.program_seconds = seconds;
+    options.device = load_device("h100");
+    r.result = run_launch(r.launch, options);
+    return r;
   };
   const Ran one = run(1, 64);
   REQUIRE(one.ok());
-  for (const int threads : {2, 5}) {
-    const Ran more = run(threads, 64);
+  for (const auto& [threads, seconds] : std::vector<std::pair<int, double>>{{2, 0}, {5, 1}}) {
+    const Ran more = run(threads, 64, seconds);
     REQUIRE(more.ok());
+    CHECK(more.result.program_seconds > 0);
     for (int i = 0; i < 64 * 64; ++i) REQUIRE(more.out(1).bits(i) == one.out(1).bits(i));
     REQUIRE(more.result.run.flops == one.result.run.flops);
     for (std::size_t s = 0; s < 2; ++s) {
@@ -287,8 +296,8 @@ TEST_CASE("the same bits, traffic and words for every number of threads", "[trit
       for (const auto count : Ledger::kCounts) REQUIRE(x.*count == y.*count);
     }
     // Rows of 64 of which each program but the last writes half of the next one's.
-    CHECK(run(threads, 32).slug() == "race");
-    CHECK(run(threads, 32).text() == run(1, 32).text());
+    CHECK(run(threads, 32, seconds).slug() == "race");
+    CHECK(run(threads, 32, seconds).text() == run(1, 32).text());
   }
   // By hand: 64 programs read all of a, and write 64 elements each.
   const RefTotals& read = one.result.run.ledger().refs()[0];
