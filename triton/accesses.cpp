@@ -331,18 +331,18 @@ namespace {
 /// Pages of launches that are over, for the next ones: fresh memory costs more than it holds.
 class Pool {
  public:
-  void* take(std::size_t bytes) {
+  /// Each of `bytes`.
+  void take(std::span<void*> all, std::size_t bytes) {
+    std::size_t taken = 0;
     {
       const std::lock_guard lock(mutex_);
       std::vector<void*>& kept = kept_[bytes];
-      if (!kept.empty()) {
-        void* const p = kept.back();
+      for (; taken < all.size() && !kept.empty(); ++taken, total_ -= bytes) {
+        all[taken] = kept.back();
         kept.pop_back();
-        total_ -= bytes;
-        return p;
       }
     }
-    return ::operator new(bytes, kAligned);
+    for (; taken < all.size(); ++taken) all[taken] = ::operator new(bytes, kAligned);
   }
   /// Each of `bytes`.
   void give_back(const std::vector<void*>& all, std::size_t bytes) {
@@ -428,8 +428,8 @@ std::byte* Accesses::before(Page& p) const {
   return p.behind() + (alone_ ? sizeof(Entries) : sizeof(Owners));
 }
 
-Accesses::Page* Accesses::make_page() const {
-  Page* const p = ::new (pool().take(page_bytes())) Page;
+Accesses::Page* Accesses::make_page(void* memory) const {
+  Page* const p = ::new (memory) Page;
   if (alone_)
     ::new (&entries(*p)) Entries;  // what its count leaves out is not set
   else
@@ -448,12 +448,22 @@ void* Accesses::unmake(Page* p) const {
 
 Accesses::Page& Accesses::page(std::int64_t number) {
   std::atomic<Page*>& at = pages_[static_cast<std::size_t>(number)];
-  Page* p = at.load(std::memory_order_acquire);
-  if (p != nullptr) return *p;
-  Page* const fresh = make_page();
-  if (at.compare_exchange_strong(p, fresh, std::memory_order_acq_rel)) return *fresh;
-  pool().give_back({unmake(fresh)}, page_bytes());
-  return *p;
+  if (at.load(std::memory_order_acquire) == nullptr) make_pages({&number, 1});
+  return *at.load(std::memory_order_acquire);
+}
+
+void Accesses::make_pages(std::span<const std::int64_t> numbers) {
+  std::vector<void*> memory(numbers.size());
+  pool().take(memory, page_bytes());
+  std::vector<void*> left;
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    Page* none = nullptr;
+    Page* const fresh = make_page(memory[i]);
+    if (!pages_[static_cast<std::size_t>(numbers[i])].compare_exchange_strong(
+            none, fresh, std::memory_order_acq_rel))
+      left.push_back(unmake(fresh));  // another thread made it
+  }
+  if (!left.empty()) pool().give_back(left, page_bytes());
 }
 
 void Accesses::save(Page& p, std::int64_t number) {
@@ -601,6 +611,14 @@ std::optional<Conflict> Accesses::write(const Accessor& who, const Known& known,
     __builtin_prefetch(p, 1);
     owners(*p).prefetch(begin >> granule_bits);
   };
+  std::vector<std::int64_t> missing;
+  for (std::int64_t i = 0; shared && i < rows.count; ++i) {
+    const std::int64_t n = page_of(i);
+    if (n >= 0 && (missing.empty() || missing.back() != n) &&
+        pages_[static_cast<std::size_t>(n)].load(std::memory_order_relaxed) == nullptr)
+      missing.push_back(n);
+  }
+  if (!missing.empty()) make_pages(missing);
   constexpr std::int64_t kAhead = 16;  // rows
   for (std::int64_t i = 0; shared && i < kAhead; ++i) prefetch(i);
   for (std::int64_t i = 0; i < rows.count;) {

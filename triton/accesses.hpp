@@ -17,6 +17,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 
 #include "triton/ranges.hpp"
 
@@ -80,7 +81,9 @@ class Accesses {
     void operator()(void* p) const { std::free(p); }
   };
   Page& page(std::int64_t number);
-  Page* make_page() const;
+  /// Makes those that are not there, all with one visit to the pool.
+  void make_pages(std::span<const std::int64_t> numbers);
+  Page* make_page(void* memory) const;
   /// The memory that it had.
   void* unmake(Page* p) const;
   void save(Page& p, std::int64_t number);
