@@ -33,6 +33,10 @@ bool together(const cta::Tile& tile, double row_bytes, int bytes) {
 
 /// Of a register in local memory.
 constexpr double kSlotBytes = 4;
+/// Where few CTAs have L2 for themselves, what they get of the bandwidth of local memory that an SM
+/// gets while all want theirs: of what loops move, which wait for it, and of what is moved once.
+constexpr double kFewAgain = 1.25;
+constexpr double kFewOnce = 2;
 
 }  // namespace
 
@@ -220,8 +224,8 @@ GpuSteps::Spilled GpuSteps::spilled(const Work& work) const {
       s.sum_cols = op.cols;
     }
   }
-  // A product that is no accumulator is held in f32; of a gradient two, and beside them what the
-  // next ones read.
+  // A product that is no accumulator is held in f32; of a gradient two, the first one partly as
+  // what the next ones read.
   const bool gradient = work.products > sums_ + 1;
   const double tiles = gradient ? figure("gradient_tiles") : 1;
   const double live = sums + tiles * static_cast<double>(work.held_product) / threads;
@@ -232,13 +236,11 @@ GpuSteps::Spilled GpuSteps::spilled(const Work& work) const {
 
 /// L1 is what shared memory leaves, less than what a step spills: local memory is L2's, and DRAM's
 /// where all CTAs have more of it than L2 holds. `places`: of a CTA.
-GpuSteps::Local GpuSteps::local(double bytes, double places) const {
-  // Of what an SM gets while all want theirs; few have L2 for themselves.
-  constexpr double kMostOfMany = 1.25;
+GpuSteps::Local GpuSteps::local(double bytes, double places, double most_of_many) const {
   const auto cells = static_cast<double>(plan_.cells());
   const double all = places * std::min(cells, 1.0 * resident_ * plan_.device.cores);
   const double rate =
-      figure("local_bandwidth") * std::clamp(plan_.device.cores / cells, 1., kMostOfMany);
+      figure("local_bandwidth") * std::clamp(plan_.device.cores / cells, 1., most_of_many);
   // Each is one SM's: L2 has it once.
   const double beyond = all > 0 ? std::max(0.0, 1 - 2 * figure("l2_kept") / all) : 0;
   const double dram = plan_.device.hbm_bytes_per_s * figure("hbm_efficiency") / plan_.device.cores;
@@ -253,22 +255,36 @@ GpuSteps::Local GpuSteps::wgmma_spills(const Work& work) const {
   constexpr double kDepth = 16;  // of an instruction
   constexpr double kCols = 256;  // likewise
   const double threads = 128.0 * groups_;
-  // Two instructions side by side: what the second sums into is put away once a step, or, where
-  // registers lack, for every instruction.
-  const double second = std::max(0., 1 - kCols / s.sum_cols) * s.sum_elems / threads;
-  if (s.sums + s.all <= 0 && second <= 0) return {};
-  const double instructions = static_cast<double>(work.matrix_flops) / (2 * kDepth * s.sum_elems);
-  double slots = s.sums > 0 ? std::max(s.sums, second) * instructions : second;
-  double places = s.sums > 0 ? std::max(s.sums, second) : slots;
-  if (work.held_product > 0) {
-    // Beside scores accumulators wait for their product; a gradient's tiles wait once.
-    const bool gradient = work.products > sums_ + 1;
-    slots = places = (s.sums + s.all) * figure(gradient ? "gradient_rounds" : "spill_rounds");
-  } else {
-    // An op of what follows a sum goes over all of it.
-    slots += figure("element_rounds") * s.sums * static_cast<double>(work.elements) / s.sum_elems;
+  if (s.sums + s.all <= 0) {
+    if (work.held_product > 0 || !functions_ || work.elements == 0 || s.sum_cols <= kCols)
+      return {};
+    // Half of the sums again, as what becomes of them; those that find no register are stored once
+    // and loaded twice.
+    const double lacking =
+        1.5 * s.sum_elems / threads + figure("registers_used") - launch_.registers;
+    const double bytes = kSlotBytes * std::max(0., lacking) * threads;
+    return local(3 * bytes, bytes, kFewOnce);
   }
-  return local(2 * kSlotBytes * slots * threads, kSlotBytes * places * threads);
+  // Two instructions side by side: what the second sums into is put away for every one.
+  const double second = std::max(0., 1 - kCols / s.sum_cols) * s.sum_elems / threads;
+  const double instructions = static_cast<double>(work.matrix_flops) / (2 * kDepth * s.sum_elems);
+  double places = s.sums > 0 ? std::max(s.sums, second) : 0;
+  double slots = places * instructions;
+  if (work.held_product > 0) {
+    // Beside scores accumulators wait for their product.
+    slots = places = (s.sums + s.all) * figure("spill_rounds");
+  }
+  Local all = local(2 * kSlotBytes * slots * threads, kSlotBytes * places * threads, kFewAgain);
+  if (work.held_product == 0) {
+    // An op of what follows a sum goes over all of it.
+    const double rounds =
+        figure("element_rounds") * static_cast<double>(work.elements) / s.sum_elems;
+    const Local after =
+        local(2 * kSlotBytes * s.sums * rounds * threads, kSlotBytes * places * threads, kFewOnce);
+    all.seconds += after.seconds;
+    all.dram_read += after.dram_read;
+  }
+  return all;
 }
 
 StepTime GpuSteps::wgmma_time(const Work& work, double side_by_side) const {
@@ -301,8 +317,11 @@ StepTime GpuSteps::wgmma_time(const Work& work, double side_by_side) const {
       figure("step_latency") + static_cast<double>(work.products) * figure("product_latency");
   const double own = latency + (products + elementwise) / groups_ +
                      figure("contention") * (groups_ - 1) * products / groups_;
-  const double all =
-      figure("product_overhead") * products + figure("element_overhead") * elementwise;
+  // Scores are a warpgroup's own, and issue while others wait; what makes an operand is handed over
+  // between barriers.
+  const double overhead = figure(work.held_product > 0 ? "score_overhead" : "element_overhead");
+  const double all = figure("product_overhead") * products + overhead * elementwise +
+                     groups_ * figure("group_seconds");
   double handed = 0;
   for (const StepProduct& p : products_of(work)) {
     Cycles c;
@@ -520,16 +539,34 @@ double GpuSteps::add_spills(const Work& work, Cycles& c) const {
   // As a warp's share of the bandwidth. FMAs move a sum a few times in a round.
   const double places =
       kSlotBytes * of_sums * (launch_.mma_sync ? 1 : figure("spill_rounds")) * 128 * groups_;
-  const Local sums_there = local(2 * rounds * places, places);
+  const Local sums_there = local(2 * rounds * places, places, kFewAgain);
   c.memory += sums_there.seconds * clock_ / (4 * groups_);
   if (column_sums_ == 0) {
     c.memory += of_tiles * (1 + rounds) * figure("tile_spill_cycles");
     return sums_there.dram_read;
   }
   const double held_there = kSlotBytes * of_tiles * 128 * groups_;
-  const Local tiles_there = local(2 * held_there, held_there);
+  const Local tiles_there = local(2 * held_there, held_there, kFewAgain);
   c.memory += tiles_there.seconds * clock_ / (4 * groups_);
+  // Loads are waited for, stores are not.
+  c.waits += tiles_there.seconds * clock_ / 2;
   return sums_there.dram_read + tiles_there.dram_read;
+}
+
+double GpuSteps::early_loads() const {
+  // Measured (predict/ACCURACY.md): of rows of an odd multiple of 64 columns, several at once.
+  const bool odd = std::fmod(tile_cols_, 128) == 64;
+  if (column_sums_ == 0 || launch_.half_warps == 1 || tile_rows_ == 1 || !odd) return 0;
+  return kSlotBytes * held(tile_rows_, tile_cols_) * 128 * groups_;
+}
+
+double GpuSteps::code_bytes() const {
+  // Of what follows a sum, for each element that a thread has: up to so many lie in loops.
+  constexpr double kOfElement = 850;
+  constexpr double kFew = 64;
+  const bool wgmma = launch_.tensor_cores && !launch_.mma_sync;
+  const double elems = sum_rows_ * sum_cols_ / (128 * groups_);
+  return wgmma && functions_ ? kOfElement * std::max(0., elems - kFew) : 0;
 }
 
 double GpuSteps::busy_warps(const Work& work) const {

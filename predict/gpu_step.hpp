@@ -57,6 +57,10 @@ class GpuSteps {
   /// Until threads have brought a block of an input; 0 where the copy engine does. `shifts`: its
   /// rows begin at no multiple of 16 bytes.
   double fetch_seconds(const OperandPlan& op, bool shifts) const;
+  /// Bytes of local memory that a CTA loads before it has stored anything there: DRAM gives them.
+  double early_loads() const;
+  /// Of code that is unrolled over a thread's elements.
+  double code_bytes() const;
   /// CTAs that an SM holds.
   int resident() const { return resident_; }
   /// Registers that a thread lacks: for accumulators, and for all that lives at once.
@@ -100,7 +104,7 @@ class GpuSteps {
     double seconds = 0;
     double dram_read = 0;  ///< bytes
   };
-  Local local(double bytes, double places) const;
+  Local local(double bytes, double places, double most_of_many) const;
   Local wgmma_spills(const Work& work) const;
   /// Of threads that are no warpgroups of wgmma's; returns what DRAM gives.
   double add_spills(const Work& work, Cycles& c) const;

@@ -35,6 +35,8 @@ constexpr std::int64_t kLine = 4 * kSector;
 constexpr std::int64_t kGranule = 2 * kSector;
 /// A row of a bank of an HBM pseudo channel (JESD235, JESD238).
 constexpr std::int64_t kPage = 1024;
+/// Of L2, that hold none of a kernel's blocks: chosen beside DRAM's bytes of 113 products.
+constexpr std::int64_t kNoBlocks = 1'400'000;
 /// Of a cell's draw from the counter that hands them out.
 constexpr std::int64_t kDrawBytes = 32;
 
@@ -235,7 +237,7 @@ class GpuTimeline {
         launch_(launch_of(plan)),
         device_(plan.device),
         steps_(plan, launch_, model_, dtype, trace.works),
-        cache_(static_cast<std::int64_t>(figure("l2_capacity")), blocks_of(plan)) {
+        cache_(static_cast<std::int64_t>(figure("l2_capacity")) - kNoBlocks, blocks_of(plan)) {
     const bool spreads = spreads_of(plan);
     for (const OperandPlan& op : plan.operands) {
       const BlockBytes& bytes = bytes_.emplace_back(op, spreads);
@@ -452,7 +454,8 @@ std::int64_t GpuTimeline::code_bytes() const {
     functions = functions || w.transcendentals > 0;
   }
   if (!products || !functions) return kCodeBytes;
-  return kCodeBytes + kFunctionsCodeBytes + (launch_.tensor_cores ? 0 : kUnrolledCodeBytes);
+  return kCodeBytes + kFunctionsCodeBytes + (launch_.tensor_cores ? 0 : kUnrolledCodeBytes) +
+         std::llround(steps_.code_bytes());
 }
 
 std::string GpuTimeline::why_not() const {
@@ -548,6 +551,7 @@ Timeline GpuTimeline::run() {
   line.idle_seconds = line.seconds - line.compute_seconds - line.exposed_seconds;
   double local = 0;
   for (const std::int32_t w : trace_.work) local += local_dram_[static_cast<std::size_t>(w)];
+  local += steps_.early_loads() * static_cast<double>(ctas);
   line.dram_read_bytes += code_bytes() + cache_.dram_read() + std::llround(local);
   line.dram_write_bytes = cache_.dram_written();
   double lacking = 0;
