@@ -192,12 +192,19 @@ def print_summaries(rows):
             print(summary(name, errors))
 
 
+def inside(row):
+    """Whether the interval around a prediction holds what was measured."""
+    figures = figures_of(ROOT / f"memory_model/devices/{row['device']}.json")
+    of = {"wgmma": "wgmma", "mma.sync": "mma_sync", "FMA": "fma", "rows": "elementwise"}[kind(row)]
+    return figures[f"least_{of}"] <= row["seconds"] / row["now"] <= figures[f"most_{of}"]
+
+
 def predictions(times, sets, figures={}):
     rows = []
     for device, some in sets:
         runs = Runs(times, device, some)
         runs.ask(figures)
-        rows += [{**some[i], "now": now} for i, now in runs.answer().items()]
+        rows += [{**some[i], "device": device, "now": now} for i, now in runs.answer().items()]
         runs.close()
     return rows
 
@@ -207,6 +214,7 @@ def table(times, *files):
     for r in sorted(rows, key=lambda r: (kind(r), r["run"])):
         print(f"{r['now'] * 1e6:9.1f} {r['seconds'] * 1e6:9.1f} {r['now'] / r['seconds'] - 1:+5.0%} {kind(r):8} {r['run']}")
     print_summaries(rows)
+    print(f"{sum(map(inside, rows))} of {len(rows)} inside the interval")
 
 
 def fit(times, *arguments):

@@ -542,7 +542,10 @@ double GpuSteps::add_spills(const Work& work, Cycles& c) const {
   const Local sums_there = local(2 * rounds * places, places, kFewAgain);
   c.memory += sums_there.seconds * clock_ / (4 * groups_);
   if (column_sums_ == 0) {
-    c.memory += of_tiles * (1 + rounds) * figure("tile_spill_cycles");
+    // While scores are made the sums of what follows are put away, all at once.
+    const bool attends = !launch_.mma_sync && work.held_product > 0 && work.products == sums_ + 1;
+    const double beside = attends ? static_cast<double>(work.held_product) / sum_rows_ / 4 : rounds;
+    c.memory += of_tiles * (1 + beside) * figure("tile_spill_cycles");
     return sums_there.dram_read;
   }
   const double held_there = kSlotBytes * of_tiles * 128 * groups_;
@@ -554,10 +557,12 @@ double GpuSteps::add_spills(const Work& work, Cycles& c) const {
 }
 
 double GpuSteps::early_loads() const {
-  // Measured (predict/ACCURACY.md): of rows of an odd multiple of 64 columns, several at once.
-  const bool odd = std::fmod(tile_cols_, 128) == 64;
-  if (column_sums_ == 0 || launch_.half_warps == 1 || tile_rows_ == 1 || !odd) return 0;
-  return kSlotBytes * held(tile_rows_, tile_cols_) * 128 * groups_;
+  constexpr double kMostGroups = 4;  // whose threads have the fewest registers
+  if (column_sums_ == 0 || launch_.half_warps == 1 || tile_rows_ == 1 || groups_ < kMostGroups)
+    return 0;
+  // Of fourteen kernels: a tile where few rows lie side by side, half of one where many do.
+  const double tiles = launch_.half_warps > 4 ? 1 : 0.5;
+  return kSlotBytes * tiles * held(tile_rows_, tile_cols_) * 128 * groups_;
 }
 
 double GpuSteps::code_bytes() const {

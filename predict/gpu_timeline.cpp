@@ -411,7 +411,7 @@ void GpuTimeline::step(Cta& cta, int sm, Timeline& line) {
     const std::int32_t block = trace_.blocks[i][s];
     if (!last && trace_.blocks[i][s + 1] == block) continue;
     const std::int64_t bytes = bytes_[i].of(block).l2;
-    cache_.write(static_cast<int>(i), block, bytes);
+    cache_.write(static_cast<int>(i), block, bytes, side_of(sm, device_.cores));
     written += bytes;
     seconds += side_by_side_ * stores_[bytes_[i].ragged(block) ? 1 : 0][i];
   }

@@ -112,4 +112,9 @@ void L2Cache::write(int array, std::int64_t block, std::int64_t bytes) {
   for (int side = 0; side < 2; ++side) partitions_[side].write(array, block, at_home(bytes, side));
 }
 
+void L2Cache::write(int array, std::int64_t block, std::int64_t bytes, int side) {
+  write(array, block, bytes);
+  partitions_[side].read(arrays_ + array, block, at_home(bytes, 1 - side));
+}
+
 }  // namespace tessera::predict

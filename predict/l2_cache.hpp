@@ -3,8 +3,8 @@
 // Of two partitions, each near half of the cores (NVIDIA's whitepapers of the A100 and the H100).
 // Half of the lines of everything have their home in either; a core asks the partition that it is
 // near to, which gets lines of the other home from there and keeps copies of its own. So what
-// cores of both halves read takes room twice; DRAM gives what its home has not. What is written is
-// at home alone.
+// cores of both halves read takes room twice; DRAM gives what its home has not. What a core writes
+// goes the same way: lines of the other home leave a copy.
 //
 // In blocks of arrays, the unit in which kernels read and write. GPUs spread addresses over sets by
 // a hash, so what a line makes room for is the longest unused of a few lines that could be any:
@@ -69,8 +69,10 @@ class L2Cache {
   /// A core near partition `side`, 0 or 1, reads `bytes` of a block, all that cores ever read of
   /// it; returns those that DRAM gives.
   std::int64_t read(int array, std::int64_t block, std::int64_t bytes, int side);
-  /// Writes bytes of a block that are not read before.
+  /// Writes bytes of a block that are not read before, at home alone.
   void write(int array, std::int64_t block, std::int64_t bytes);
+  /// A core near partition `side` does: the copies that it leaves there have room too.
+  void write(int array, std::int64_t block, std::int64_t bytes, int side);
 
   std::int64_t dram_read() const { return dram_read_; }
   std::int64_t dram_written() const {
