@@ -515,7 +515,7 @@ void GpuSteps::add_column_sum(double rows, double cols, Cycles& c) const {
   c.issue += passes * 5 * kReduceLanes * wide / threads * 2;
 }
 
-double GpuSteps::add_spills(const Work& work, Cycles& c) const {
+GpuSteps::Local GpuSteps::add_spills(const Work& work, Cycles& c) const {
   double sums = figure("registers_besides");
   for (const OperandPlan& op : plan_.operands) {
     if (op.role == Role::accum && op.present) sums += held(op.rows, op.cols);
@@ -528,9 +528,10 @@ double GpuSteps::add_spills(const Work& work, Cycles& c) const {
   }
   // mma.sync's fragments of the rows, of two halves of a step.
   if (launch_.mma_sync && work.held_product > 0) tile += 4 * rows_held(sum_rows_);
-  // Beside sums of columns more is held.
+  // Beside sums of columns more is held; one row has none to make.
+  const bool sums_columns = column_sums_ > 0 && tile_rows_ > 1;
   if (work.matrix_flops == 0)
-    tile = figure(column_sums_ > 0 ? "column_tiles" : "row_tiles") * held(tile_rows_, tile_cols_);
+    tile = figure(sums_columns ? "column_tiles" : "row_tiles") * held(tile_rows_, tile_cols_);
   const double of_sums = std::max(0., sums - launch_.registers);
   const double of_tiles = std::max(0., sums + tile - launch_.registers) - of_sums;
   // A loop over k's, four at a time or the 32 of two instructions, brings back what it does not
@@ -546,14 +547,14 @@ double GpuSteps::add_spills(const Work& work, Cycles& c) const {
     const bool attends = !launch_.mma_sync && work.held_product > 0 && work.products == sums_ + 1;
     const double beside = attends ? static_cast<double>(work.held_product) / sum_rows_ / 4 : rounds;
     c.memory += of_tiles * (1 + beside) * figure("tile_spill_cycles");
-    return sums_there.dram_read;
+    return {0, sums_there.dram_read};
   }
   const double held_there = kSlotBytes * of_tiles * 128 * groups_;
   const Local tiles_there = local(2 * held_there, held_there, kFewAgain);
   c.memory += tiles_there.seconds * clock_ / (4 * groups_);
   // Loads are waited for, stores are not.
   c.waits += tiles_there.seconds * clock_ / 2;
-  return sums_there.dram_read + tiles_there.dram_read;
+  return {tiles_there.seconds, sums_there.dram_read + tiles_there.dram_read};
 }
 
 double GpuSteps::early_loads() const {
@@ -606,7 +607,9 @@ StepTime GpuSteps::time_of(const Work& work, double side_by_side) const {
   }
   add_elementwise(work, c);
   StepTime t;
-  t.local_dram = add_spills(work, c);
+  const Local spills = add_spills(work, c);
+  t.local_dram = spills.dram_read;
+  t.beside_fetch = spills.seconds;
   c.waits += figure(launch_.mma_sync ? "mma_step_cycles" : "step_cycles");
   // A quarter of an SM has a warp of each warpgroup; of few rows some hold nothing.
   const double ctas = side_by_side * groups_;

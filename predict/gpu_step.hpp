@@ -39,6 +39,8 @@ struct StepProduct {
 struct StepTime {
   double seconds = 0;     ///< of each of the CTAs that have the SM together
   double lag = 0;         ///< by which the last warpgroup is behind the first
+  /// Of L1's port, which threads that fetch wait for too.
+  double beside_fetch = 0;
   double local_dram = 0;  ///< bytes that DRAM gives for registers in local memory
 };
 
@@ -106,8 +108,9 @@ class GpuSteps {
   };
   Local local(double bytes, double places, double most_of_many) const;
   Local wgmma_spills(const Work& work) const;
-  /// Of threads that are no warpgroups of wgmma's; returns what DRAM gives.
-  double add_spills(const Work& work, Cycles& c) const;
+  /// Of threads that are no warpgroups of wgmma's; returns what DRAM gives, and seconds that tiles
+  /// take.
+  Local add_spills(const Work& work, Cycles& c) const;
 
   const Plan& plan_;
   const cta::Launch launch_;

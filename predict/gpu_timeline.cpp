@@ -256,6 +256,7 @@ class GpuTimeline {
       seconds_.push_back(t.seconds);
       lag_.push_back(t.lag);
       local_dram_.push_back(t.local_dram);
+      beside_fetch_.push_back(t.beside_fetch);
     }
   }
 
@@ -314,6 +315,7 @@ class GpuTimeline {
   std::vector<double> seconds_;  ///< of each of the trace's works
   std::vector<double> lag_;
   std::vector<double> local_dram_;
+  std::vector<double> beside_fetch_;
   // What every step asks for: bytes per second, and seconds.
   const double l2_rate_ = figure("l2_bandwidth") / groups_there();  ///< of a group
   const double dram_rate_ = device_.hbm_bytes_per_s * figure("hbm_efficiency");
@@ -392,6 +394,8 @@ void GpuTimeline::step(Cta& cta, int sm, Timeline& line) {
     arrived = std::max({arrived, at, from_dram(i, block, sm, asked)});
   }
   line.l2_to_core_bytes += all;
+  if (fetch > 0 && launch_.stages.of_step > 1)
+    fetch += beside_fetch_[static_cast<std::size_t>(trace_.work[s])];
   if (all > 0) {
     const double through =
         ports_[static_cast<std::size_t>(sm)].serve(asked, static_cast<double>(all) / port_rate_);
