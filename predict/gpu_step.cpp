@@ -341,7 +341,9 @@ StepTime GpuSteps::wgmma_time(const Work& work, double side_by_side) const {
 }
 
 void GpuSteps::add_handed(const StepProduct& p, Cycles& c) const {
-  const double sync = figure(launch_.tensor_cores ? "mma_sync_cycles" : "sync_cycles");
+  // A barrier of more warps waits for more of them.
+  const double sync =
+      launch_.tensor_cores ? groups_ * figure("mma_sync_cycles") : figure("sync_cycles");
   if (p.right_held || (p.left_held && launch_.mma_sync)) {
     const double left_room = cta::kHandBytes / (p.rows * static_cast<double>(element_bytes_));
     const double right_room = cta::kExchangeBytes / (p.cols * static_cast<double>(element_bytes_));
@@ -478,7 +480,7 @@ void GpuSteps::add_elementwise(const Work& work, Cycles& c) const {
         launch_.mma_sync ? 1 : up(cols, static_cast<double>(kReduceChunk) * launch_.half_warps);
     c.issue += reductions * h * chunks * 20;
     if (launch_.mma_sync)
-      c.waits += reductions * h * 2 * figure("mma_sync_cycles");
+      c.waits += reductions * h * 2 * groups_ * figure("mma_sync_cycles");
     else
       c.waits +=
           reductions * (figure("reduction_wait") + h * chunks * figure("reduction_row_wait"));
@@ -524,7 +526,9 @@ GpuSteps::Local GpuSteps::add_spills(const Work& work, Cycles& c) const {
   double tile = 0;
   for (const StepProduct& p : products_of(work)) {
     depth += p.times * p.depth;
-    if (sums_ > 0 && work.held_product > 0 && !p.left_held) tile = p.times * held(p.rows, p.cols);
+    if (sums_ == 0 || work.held_product == 0 || p.left_held) continue;
+    const bool halves = launch_.mma_sync && p.times > 1;  // of which one becomes 16 bits
+    tile = (halves ? figure("gradient_tiles") : p.times) * held(p.rows, p.cols);
   }
   // mma.sync's fragments of the rows, of two halves of a step.
   if (launch_.mma_sync && work.held_product > 0) tile += 4 * rows_held(sum_rows_);

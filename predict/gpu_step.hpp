@@ -37,8 +37,8 @@ struct StepProduct {
 
 /// Seconds of a step's body.
 struct StepTime {
-  double seconds = 0;     ///< of each of the CTAs that have the SM together
-  double lag = 0;         ///< by which the last warpgroup is behind the first
+  double seconds = 0;  ///< of each of the CTAs that have the SM together
+  double lag = 0;      ///< by which the last warpgroup is behind the first
   /// Of L1's port, which threads that fetch wait for too.
   double beside_fetch = 0;
   double local_dram = 0;  ///< bytes that DRAM gives for registers in local memory
