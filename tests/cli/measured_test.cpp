@@ -57,8 +57,8 @@ class FakeBench final : public Bench {
 };
 
 /// A softmax of 4,096 rows: the tile bm alone varies.
-struct Softmax {
-  explicit Softmax(std::vector<std::string> words = {"m=4096", "n=128"}) {
+struct MeasuredSoftmax {
+  explicit MeasuredSoftmax(std::vector<std::string> words = {"m=4096", "n=128"}) {
     RunArguments a;
     a.kernel = "softmax_rows";
     a.case_index = 1;  // whose bm is 16
@@ -92,7 +92,7 @@ struct Softmax {
 
 TEST_CASE("the first of the ranking are timed, and the default; the fastest is chosen",
           "[cli][measured]") {
-  Softmax softmax;
+  MeasuredSoftmax softmax;
   const std::vector<std::string> ranking = softmax.ranking();
   REQUIRE(ranking.size() > 5);
   const std::string standard = tuning::text_of(softmax.tuned->fallback());
@@ -123,7 +123,7 @@ TEST_CASE("the first of the ranking are timed, and the default; the fastest is c
 
 TEST_CASE("what is known is not measured again, the fastest of it defends its place",
           "[cli][measured]") {
-  Softmax softmax;
+  MeasuredSoftmax softmax;
   const std::vector<std::string> ranking = softmax.ranking();
   FakeBench first;
   first.seconds = {{ranking[1], 1.}};
@@ -155,7 +155,7 @@ TEST_CASE("what is known is not measured again, the fastest of it defends its pl
 }
 
 TEST_CASE("those that went out stay known when the rest of a race is lost", "[cli][measured]") {
-  Softmax softmax;
+  MeasuredSoftmax softmax;
   const std::vector<std::string> ranking = softmax.ranking();
   FakeBench bench;
   bench.seconds = {{ranking[0], 1.}, {ranking[1], 1.0005}};  // the others are out after five rounds
@@ -176,7 +176,7 @@ TEST_CASE("those that went out stay known when the rest of a race is lost", "[cl
 }
 
 TEST_CASE("what cannot run does not keep the others from it", "[cli][measured]") {
-  Softmax softmax;
+  MeasuredSoftmax softmax;
   const std::vector<std::string> ranking = softmax.ranking();
   FakeBench bench;
   bench.refused = {ranking[0]};
@@ -199,7 +199,7 @@ TEST_CASE("what cannot run does not keep the others from it", "[cli][measured]")
 }
 
 TEST_CASE("tiles that are given are the candidates", "[cli][measured]") {
-  Softmax softmax({"m=4096", "n=128", "bm=4,8"});
+  MeasuredSoftmax softmax({"m=4096", "n=128", "bm=4,8"});
   FakeBench bench;
   const Measured two = softmax.measured(bench, {.candidates = 1, .rounds = 7});
   CHECK(two.picked == 1);
@@ -211,7 +211,7 @@ TEST_CASE("tiles that are given are the candidates", "[cli][measured]") {
 }
 
 TEST_CASE("all are timed if all are asked for", "[cli][measured]") {
-  Softmax softmax;
+  MeasuredSoftmax softmax;
   const std::size_t all = softmax.ranking().size();
   FakeBench bench;
   CHECK(softmax.measured(bench, {.candidates = 0}).picked == all);
@@ -227,7 +227,7 @@ TEST_CASE("a GPU's name names the device that predicts for it", "[cli][measured]
 }
 
 TEST_CASE("what is measured has a key of its GPU, its driver and its build", "[cli][measured]") {
-  const Softmax softmax;
+  const MeasuredSoftmax softmax;
   Gpu gpu;
   gpu.device.name = "NVIDIA H200";
   gpu.device.driver = "1.2";

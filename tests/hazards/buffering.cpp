@@ -1,7 +1,7 @@
 // Manual double and triple buffering over the steps of a grid.
 #include "tests/hazards/twin.hpp"
 
-namespace tessera::hazards {
+namespace tessera::hazards::buffering {
 namespace {
 
 constexpr int kSteps = 6;
@@ -156,4 +156,4 @@ TEMPLATE_LIST_TEST_CASE("a hazard of manual buffering is found, its good twin is
 }
 
 }  // namespace
-}  // namespace tessera::hazards
+}  // namespace tessera::hazards::buffering

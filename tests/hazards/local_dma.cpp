@@ -1,6 +1,6 @@
 #include "tests/hazards/twin.hpp"
 
-namespace tessera::hazards {
+namespace tessera::hazards::local_dma {
 namespace {
 
 struct LoadBeforeWait : Local<> {
@@ -302,4 +302,4 @@ TEMPLATE_LIST_TEST_CASE("a hazard of local copies is found, its good twin is sil
 }
 
 }  // namespace
-}  // namespace tessera::hazards
+}  // namespace tessera::hazards::local_dma

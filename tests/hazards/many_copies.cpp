@@ -5,7 +5,7 @@
 
 #include "tests/hazards/twin.hpp"
 
-namespace tessera::hazards {
+namespace tessera::hazards::many_copies {
 namespace {
 
 /// n copies of rows of x under way at once, then n waits.
@@ -74,4 +74,4 @@ TEST_CASE("a loop of copies does not grow, whether or not it is written down", "
 }
 
 }  // namespace
-}  // namespace tessera::hazards
+}  // namespace tessera::hazards::many_copies

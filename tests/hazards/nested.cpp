@@ -1,7 +1,7 @@
 // Inner pipelines and scoped scratch.
 #include "tests/hazards/twin.hpp"
 
-namespace tessera::hazards {
+namespace tessera::hazards::nested {
 namespace {
 
 constexpr auto kByRow = [](auto i) { return at(i, 0); };
@@ -212,4 +212,4 @@ TEMPLATE_LIST_TEST_CASE("a hazard of scopes is found, its good twin is silent", 
 }
 
 }  // namespace
-}  // namespace tessera::hazards
+}  // namespace tessera::hazards::nested

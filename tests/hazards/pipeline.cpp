@@ -3,7 +3,7 @@
 
 #include "tests/hazards/twin.hpp"
 
-namespace tessera::hazards {
+namespace tessera::hazards::pipeline {
 namespace {
 
 constexpr int kSteps = 6;
@@ -184,4 +184,4 @@ TEMPLATE_LIST_TEST_CASE("a hazard beside the automatic pipeline is found, its go
 }
 
 }  // namespace
-}  // namespace tessera::hazards
+}  // namespace tessera::hazards::pipeline

@@ -1,7 +1,7 @@
 // Copies and signals between devices, and between the cores of one.
 #include "tests/hazards/twin.hpp"
 
-namespace tessera::hazards {
+namespace tessera::hazards::remote {
 namespace {
 
 struct ReadsBeforeItArrives : Mesh {
@@ -394,4 +394,4 @@ TEMPLATE_LIST_TEST_CASE("a hazard between cores is found, its good twin is silen
 }
 
 }  // namespace
-}  // namespace tessera::hazards
+}  // namespace tessera::hazards::remote

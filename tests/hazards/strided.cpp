@@ -1,7 +1,7 @@
 // Byte ranges: slices with steps, columns, bitcasts, squeezed dims.
 #include "tests/hazards/twin.hpp"
 
-namespace tessera::hazards {
+namespace tessera::hazards::strided {
 namespace {
 
 /// o rows by a run, from x.
@@ -130,4 +130,4 @@ TEMPLATE_LIST_TEST_CASE("a hazard of overlapping slices is found, its good twin 
 }
 
 }  // namespace
-}  // namespace tessera::hazards
+}  // namespace tessera::hazards::strided

@@ -83,10 +83,9 @@ RunResult run_twin(bool bad, const Schedule& schedule) {
     if (!op.is_input() || !op.present) continue;
     Shape all = op.array;
     all[0] *= devices;
-    arrays.emplace_back(op.dtype, all);
-    for (std::int64_t i = 0; i < arrays.back().elems(); ++i) {
-      arrays.back().set(i, static_cast<double>(i % 1000));
-    }
+    Array& array = arrays.emplace_back(op.dtype, all);
+    const std::int64_t elems = array.elems();
+    for (std::int64_t i = 0; i < elems; ++i) array.set(i, static_cast<double>(i % 1000));
   }
   Inputs inputs;
   for (const auto& a : arrays) inputs.push_back(&a);

@@ -13,7 +13,7 @@ namespace tessera::pallas {
 
 namespace {
 
-double wave(std::int64_t i) { return 0.01 * static_cast<double>((i * 37) % 101 - 50); }
+double percents(std::int64_t i) { return 0.01 * static_cast<double>((i * 37) % 101 - 50); }
 
 /// A kernel of one f32[8, 128] operand; `body` makes %r of %x.
 Ran run_bounded(const std::string& body, const ErrorModel& model = {}) {
@@ -23,7 +23,7 @@ Ran run_bounded(const std::string& body, const ErrorModel& model = {}) {
   RunOptions options;
   options.error_model = model;
   options.keep_checksums = true;
-  return run_text(text, {array_of(DType::f32, {8, 128}, wave)}, options);
+  return run_text(text, {array_of(DType::f32, {8, 128}, percents)}, options);
 }
 
 std::string op(const std::string& result, const std::string& name, const std::string& operands,
@@ -31,10 +31,10 @@ std::string op(const std::string& result, const std::string& name, const std::st
   return result + " = \"S." + name + "\"(" + operands + ") {" + attributes + "} : " + signature +
          "\n";
 }
-constexpr const char* kOne = "(vector<8x128xf32>) -> vector<8x128xf32>";
+constexpr const char* kUnary = "(vector<8x128xf32>) -> vector<8x128xf32>";
 constexpr const char* kTwo = "(vector<8x128xf32>, vector<8x128xf32>) -> vector<8x128xf32>";
 const std::string& exp_of_x() {
-  static const std::string text = op("%e", "math.exp", "%x", kOne);
+  static const std::string text = op("%e", "math.exp", "%x", kUnary);
   return text;
 }
 
@@ -53,7 +53,7 @@ TEST_CASE("IEEE 754's ops of exact operands are exact, functions are not", "[pal
   const Ran sum = run_bounded(op("%r", "arith.addf", "%x, %x", kTwo));
   REQUIRE(sum.result.ok());
   CHECK(bound_of(sum, 5) == 0);
-  const Ran e = run_bounded(op("%r", "math.exp", "%x", kOne));
+  const Ran e = run_bounded(op("%r", "math.exp", "%x", kUnary));
   REQUIRE(e.result.ok());
   CHECK(bound_of(e, 5) > 0);
   CHECK(static_cast<double>(bound_of(e, 5)) < 4 * 0x1p-23 * e.out().at(5));
@@ -64,7 +64,7 @@ TEST_CASE("of real numbers bounds hold what f32 rounds away, and nothing where i
           "[pallas][bounds]") {
   ErrorModel reals;
   reals.accumulate = unit_roundoff("real");
-  const auto x = [](std::int64_t i) { return static_cast<double>(static_cast<float>(wave(i))); };
+  const auto x = [](std::int64_t i) { return static_cast<double>(static_cast<float>(percents(i))); };
   const auto holds = [&](const Ran& r, auto real) {
     REQUIRE(r.result.ok());
     for (std::int64_t i = 0; i < 1024; ++i) {
@@ -95,10 +95,10 @@ TEST_CASE("bounds move with the elements", "[pallas][bounds]") {
          "permutation = array<i64: 1, 0>") +
       op("%u", "tpu.transpose", "%t", "(vector<128x8xf32>) -> vector<8x128xf32>",
          "permutation = array<i64: 1, 0>") +
-      op("%r", "tpu.rotate", "%u", kOne, "amount = 3 : i32, dimension = 1 : i32");
+      op("%r", "tpu.rotate", "%u", kUnary, "amount = 3 : i32, dimension = 1 : i32");
   const Ran still = run_bounded(exp_of_x() + op("%r", "arith.addf", "%e, %e", kTwo));
   const Ran moved = run_bounded(exp_of_x() + turned);
-  const Ran plain = run_bounded(op("%r", "math.exp", "%x", kOne));
+  const Ran plain = run_bounded(op("%r", "math.exp", "%x", kUnary));
   REQUIRE(still.result.ok());
   REQUIRE(moved.result.ok());
   for (int i = 0; i < 8; ++i) {
@@ -123,7 +123,7 @@ TEST_CASE("a sum of rows is bounded for every order", "[pallas][bounds]") {
   };
   const Ran sum = reduced("add");
   REQUIRE(sum.result.ok());
-  const Array x = array_of(DType::f32, {8, 128}, wave);
+  const Array x = array_of(DType::f32, {8, 128}, percents);
   for (int i = 0; i < 8; ++i) {
     float backwards = 0;
     double magnitude = 0;
@@ -151,11 +151,11 @@ TEST_CASE("what bounds cannot go through is refused, and only where there are so
   of_x.replace(of_x.find("%e"), 2, "%x");
   CHECK(run_bounded(of_x).result.ok());
 
-  check_refused(run_bounded(op("%r", "math.tan", "%x", kOne)), "of math.tan");
-  check_refused(run_bounded(exp_of_x() + op("%r", "math.round", "%e", kOne)), "through math.round");
-  CHECK(run_bounded(op("%r", "math.round", "%x", kOne)).result.ok());
+  check_refused(run_bounded(op("%r", "math.tan", "%x", kUnary)), "of math.tan");
+  check_refused(run_bounded(exp_of_x() + op("%r", "math.round", "%e", kUnary)), "through math.round");
+  CHECK(run_bounded(op("%r", "math.round", "%x", kUnary)).result.ok());
 
-  const std::string approximate = op("%r", "tpu.reciprocal", "%x", kOne, "approx = true");
+  const std::string approximate = op("%r", "tpu.reciprocal", "%x", kUnary, "approx = true");
   check_refused(run_bounded(approximate), "--ulp reciprocal=N");
   ErrorModel stated;
   stated.set_ulp("reciprocal", 4096);
@@ -178,7 +178,7 @@ TEST_CASE("a decision by a value that another build may not have is refused", "[
   // exp(x) > 0 holds however far off it is: only where the comparison may turn is it refused.
   CHECK(run_bounded(exp_of_x() + chosen("%e")).result.ok());
   const std::string near =
-      exp_of_x() + op("%f", "math.exp", "%x", kOne) + op("%d", "arith.subf", "%e, %f", kTwo);
+      exp_of_x() + op("%f", "math.exp", "%x", kUnary) + op("%d", "arith.subf", "%e, %f", kTwo);
   check_refused(run_bounded(near + chosen("%d")), "a branch depends on");
 }
 

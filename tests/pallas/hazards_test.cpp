@@ -27,7 +27,7 @@ const char* const kSignal =
 const char* const kSemWait =
     "\"S.tpu.sem_wait\"(%count, %one) : (memref<!tpu.semaphore, @semaphore_mem>, i32) -> () "
     "loc(\"kernel.py\":9:3)\n";
-const char* const kOne = "%one = \"S.arith.constant\"() {value = 1 : i32} : () -> i32\n";
+const char* const kOneI32 = "%one = \"S.arith.constant\"() {value = 1 : i32} : () -> i32\n";
 
 std::string use() {
   return load_whole("%v", "%buf", "8x128xf32", 2) + store_whole("%v", "%o", "8x128xf32", 2);
@@ -50,7 +50,7 @@ std::string slice(int start) {
          store_whole("%w", "%part", "4x128xf32", 2);
 }
 
-std::vector<Diagnostic> run(const std::string& body, const std::string& schedule) {
+std::vector<Diagnostic> diagnosed(const std::string& body, const std::string& schedule) {
   RunOptions options;
   options.schedule = parse_schedule(schedule);
   const Array x = array_of(DType::f32, {8, 128}, [](auto i) { return double(i); });
@@ -71,8 +71,8 @@ TEST_CASE("a hazard of a module's body is found under every schedule, its twin i
   const std::vector<Twins> all = {
       {"race", "kernel.py:7", kStart + use() + kWait, kStart + (kWait + use())},
       {"dma-not-awaited", "kernel.py:7", kStart + set(), kStart + (kWait + set())},
-      {"deadlock", "kernel.py:9", kOne + (kSemWait + set()), kOne + (kSignal + (kSemWait + set()))},
-      {"semaphore-leak", "", kOne + (kSignal + set()), kOne + (kSignal + (kSemWait + set()))},
+      {"deadlock", "kernel.py:9", kOneI32 + (kSemWait + set()), kOneI32 + (kSignal + (kSemWait + set()))},
+      {"semaphore-leak", "", kOneI32 + (kSignal + set()), kOneI32 + (kSignal + (kSemWait + set()))},
       {"deadlock", "", kWait + set(), kStart + (kWait + set())},
       {"oob-index", "kernel.py:11", slice(5) + set(), slice(4) + set()},
   };
@@ -80,12 +80,12 @@ TEST_CASE("a hazard of a module's body is found under every schedule, its twin i
     CAPTURE(t.slug, t.bad);
     for (const char* schedule : {"eager", "on_wait", "adversarial", "random:1", "random:2"}) {
       CAPTURE(schedule);
-      const auto found = run(t.bad, schedule);
+      const auto found = diagnosed(t.bad, schedule);
       REQUIRE(found.size() == 1);
       CAPTURE(found[0].text());
       CHECK(found[0].slug == t.slug);
       CHECK(found[0].text().find(t.line) != std::string::npos);
-      const auto none = run(t.good, schedule);
+      const auto none = diagnosed(t.good, schedule);
       for (const auto& d : none) UNSCOPED_INFO(d.text());
       CHECK(none.empty());
     }

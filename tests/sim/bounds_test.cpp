@@ -30,7 +30,7 @@ StorageHandle storage_of(const std::vector<float>& bounds) {
 }
 
 template <class T>
-Tile<T> tile(int rows, int cols, const std::vector<double>& values,
+Tile<T> tile_of(int rows, int cols, const std::vector<double>& values,
              const std::vector<float>& bounds = {}) {
   FreshTile<T> t(rows, cols);
   for (std::size_t i = 0; i < values.size(); ++i) t.data()[i] = convert<T>(values[i]);
@@ -145,7 +145,7 @@ TEST_CASE("an op of perturbed operands stays within its bound", "[sim][bounds]")
       eb.push_back(i % 3 == 0 ? 0.f : static_cast<float>(std::exp2(-30 * unit(rng))));
     }
     const Tile<float> z =
-        c.ours(tile<float>(10, kElems / 10, a, ea), tile<float>(10, kElems / 10, b, eb));
+        c.ours(tile_of<float>(10, kElems / 10, a, ea), tile_of<float>(10, kElems / 10, b, eb));
     double closest = 0;
     for (int i = 0; i < kElems; ++i) {
       const auto at = static_cast<std::size_t>(i);
@@ -173,13 +173,13 @@ TEST_CASE("an op of perturbed operands stays within its bound", "[sim][bounds]")
 
 TEST_CASE("far out, where a function is flat, its bound is nothing", "[sim][bounds]") {
   const WithModel with{ErrorModel{}};
-  const auto far = tile<float>(1, 2, {80, -80}, {30, 30});
+  const auto far = tile_of<float>(1, 2, {80, -80}, {30, 30});
   CHECK(bound_at(tanh(far), 0) < 1e-6);
   CHECK(bound_at(tanh(far), 1) < 1e-6);
   CHECK(bound_at(logistic(far), 0) < 1e-4);
   CHECK(bound_at(logistic(far), 1) < 1e-4);
   CHECK(bound_at(erf(far), 0) < 1e-6);
-  const auto wide = tile<float>(1, 1, {0.5}, {100});
+  const auto wide = tile_of<float>(1, 1, {0.5}, {100});
   CHECK(bound_at(tanh(wide), 0) < 1.5);
   CHECK(bound_at(logistic(wide), 0) < 1.1);
   CHECK(bound_at(erf(wide), 0) < 1.6);
@@ -187,8 +187,8 @@ TEST_CASE("far out, where a function is flat, its bound is nothing", "[sim][boun
 
 TEST_CASE("an op of exact operands has no bound unless the other side may round otherwise",
           "[sim][bounds]") {
-  const auto a = tile<float>(1, 3, {0.1, 0.2, 3});
-  const auto b = tile<float>(1, 3, {0.7, 0.9, 0.5});
+  const auto a = tile_of<float>(1, 3, {0.1, 0.2, 3});
+  const auto b = tile_of<float>(1, 3, {0.7, 0.9, 0.5});
   {
     const WithModel with{ErrorModel::order_alone()};
     for (const Case& c : cases()) {
@@ -209,15 +209,15 @@ TEST_CASE("a NaN or an infinity of an operand is certain, one that may arise is 
           "[sim][bounds]") {
   const WithModel with{ErrorModel{}};
   const double inf = INFINITY;
-  const auto a = tile<float>(1, 4, {inf, NAN, 1, -1}, {0, 0, 2, 2});
-  const Tile<float> sum = a + tile<float>(1, 4, {1, 1, 1, 1}, {1, 1, 1, 1});
+  const auto a = tile_of<float>(1, 4, {inf, NAN, 1, -1}, {0, 0, 2, 2});
+  const Tile<float> sum = a + tile_of<float>(1, 4, {1, 1, 1, 1}, {1, 1, 1, 1});
   CHECK(bound_at(sum, 0) == 0);
   CHECK(bound_at(sum, 1) == 0);
   const Tile<float> root = sqrt(a);
   CHECK(std::isinf(bound_at(root, 2)));
   CHECK(std::isinf(bound_at(root, 3)));
-  CHECK(std::isinf(bound_at(tile<float>(1, 4, {1, 1, 1, 1}) / a, 2)));
-  CHECK(bound_at(exp(tile<float>(1, 1, {-inf})), 0) == 0);
+  CHECK(std::isinf(bound_at(tile_of<float>(1, 4, {1, 1, 1, 1}) / a, 2)));
+  CHECK(bound_at(exp(tile_of<float>(1, 1, {-inf})), 0) == 0);
 }
 
 TEST_CASE("bounds around a GPU's own functions reach the exact ones", "[sim][bounds][mufu]") {
@@ -225,7 +225,7 @@ TEST_CASE("bounds around a GPU's own functions reach the exact ones", "[sim][bou
   std::uniform_real_distribution<double> values(0.1, 20);
   std::vector<double> x(512);
   for (double& v : x) v = values(rng);
-  const Tile<float> a = tile<float>(4, 128, x);
+  const Tile<float> a = tile_of<float>(4, 128, x);
   const std::vector<std::function<Tile<float>(const Tile<float>&)>> functions = {
       [](auto& v) { return exp(v); }, [](auto& v) { return exp2(v); },
       [](auto& v) { return erf(v); }, [](auto& v) { return tanh(v); },
@@ -250,7 +250,7 @@ TEST_CASE("bounds around a GPU's own functions reach the exact ones", "[sim][bou
 
 TEST_CASE("a cast's bound is where its interval may round to", "[sim][bounds]") {
   const WithModel with{ErrorModel{}};
-  const auto near = tile<float>(1, 3, {1.0, 1 + 0x1p-8 - 0x1p-20, 1 + 0x1p-8 + 0x1p-20},
+  const auto near = tile_of<float>(1, 3, {1.0, 1 + 0x1p-8 - 0x1p-20, 1 + 0x1p-8 + 0x1p-20},
                                 {0x1p-18f, 0x1p-18f, 0x1p-22f});
   const Tile<bf16> z = cast<bf16>(near);
   CHECK(z.bounds()[0] == 0);  // far from a tie
@@ -308,8 +308,8 @@ TEST_CASE("10^5 random orders of dots and of row sums stay within the bound", "[
     std::vector<double> b;
     for (int i = 0; i < kRows * k; ++i) a.push_back(value());
     for (int i = 0; i < k * kCols; ++i) b.push_back(value());
-    const auto x = tile<float>(kRows, k, a);
-    const auto y = tile<float>(k, kCols, b);
+    const auto x = tile_of<float>(kRows, k, a);
+    const auto y = tile_of<float>(k, kCols, b);
     const Tile<float> product = load(dot(x, y));
     const Tile<float> total = row_sum(x);
     for (int r = 0; r < kRows; ++r) {
@@ -348,8 +348,8 @@ TEST_CASE("bounds of dots take in those of their operands", "[sim][bounds]") {
     ea.push_back(std::abs(normal(rng)) * 1e-3f);
     eb.push_back(i % 2 == 0 ? 0.f : std::abs(normal(rng)) * 1e-4f);
   }
-  const auto x = tile<float>(3, kDepth, a, ea);
-  const auto yt = tile<float>(3, kDepth, b, eb);
+  const auto x = tile_of<float>(3, kDepth, a, ea);
+  const auto yt = tile_of<float>(3, kDepth, b, eb);
   const Tile<float> product = load(dot(x, transpose(yt)));
   for (int round = 0; round < 1000; ++round) {
     // Signs that make all errors add up, or any.
@@ -373,8 +373,8 @@ TEST_CASE("bounds of dots take in those of their operands", "[sim][bounds]") {
 
 TEST_CASE("bounds move with the elements, and bits of what may differ have none", "[sim][bounds]") {
   const WithModel with{ErrorModel{}};
-  const Tile<float> a = tile<float>(2, 2, {1, 2, 3, 4}, {0.f, 0.25f, 0.5f, 0.f});
-  const Tile<float> b = tile<float>(2, 2, {5, 6, 7, 8});
+  const Tile<float> a = tile_of<float>(2, 2, {1, 2, 3, 4}, {0.f, 0.25f, 0.5f, 0.f});
+  const Tile<float> b = tile_of<float>(2, 2, {5, 6, 7, 8});
   const auto bounds_of = [](const Tile<float>& t) {
     std::vector<float> all;
     for (int i = 0; i < t.rows * t.cols; ++i) all.push_back(static_cast<float>(bound_at(t, i)));

@@ -55,7 +55,7 @@ float defined(const float* row, int columns, float identity, F combine) {
   return lanes[0];
 }
 
-bool same(float x, float y) {
+bool same_number(float x, float y) {
   return std::isnan(x) ? std::isnan(y)
                        : std::bit_cast<std::uint32_t>(x) == std::bit_cast<std::uint32_t>(y);
 }
@@ -73,7 +73,7 @@ void check(float identity, F combine) {
         const float wanted = defined(x.data() + r * stride, columns, identity, combine);
         INFO("row " << r << " of " << rows << ", " << columns
                     << " columns: " << got[static_cast<std::size_t>(r)] << " for " << wanted);
-        REQUIRE(same(got[static_cast<std::size_t>(r)], wanted));
+        REQUIRE(same_number(got[static_cast<std::size_t>(r)], wanted));
       }
     }
   }
@@ -105,7 +105,7 @@ TEST_CASE("a right operand that is transposed gives the bits of one that is not"
         for (int p = 0; p < k; ++p)
           sum = std::fma(a[static_cast<std::size_t>(i * k + p)],
                          b[static_cast<std::size_t>(j * k + p)], sum);
-        REQUIRE(same(got[static_cast<std::size_t>(i * n + j)], sum));
+        REQUIRE(same_number(got[static_cast<std::size_t>(i * n + j)], sum));
       }
     }
   }

@@ -14,7 +14,7 @@ constexpr int kSteps = 4;
 /// o, in the place of x, is the sum of x and a term for each step. `Stays`: all steps have one
 /// block.
 template <bool Stays, bool FromInput>
-struct Sum {
+struct SumInPlace {
   static constexpr KernelInfo info{.name = "sum", .summary = "", .math = ""};
   static constexpr auto tiles = tile_names(tile("unused"));
 
@@ -51,7 +51,7 @@ std::vector<std::string> notes(const auto& kernel) {
 }  // namespace
 
 TEST_CASE("a step that adds to an aliased input's block loses what the step before added") {
-  const auto said = notes(Sum<true, true>{});
+  const auto said = notes(SumInPlace<true, true>{});
   REQUIRE(said.size() == 1);
   CHECK_THAT(said[0],
              Catch::StartsWith("stale-alias: o overwrites x, and 3 steps lose what earlier "
@@ -60,6 +60,6 @@ TEST_CASE("a step that adds to an aliased input's block loses what the step befo
   CHECK_THAT(said[0], Catch::Contains("stale_alias_test.cpp") &&
                           Catch::Contains("*o = *x + *terms") &&
                           Catch::Contains("and grid (i=1) anew, from what x held before ("));
-  CHECK(notes(Sum<true, false>{}).empty());
-  CHECK(notes(Sum<false, true>{}).empty());
+  CHECK(notes(SumInPlace<true, false>{}).empty());
+  CHECK(notes(SumInPlace<false, true>{}).empty());
 }

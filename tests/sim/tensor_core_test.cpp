@@ -24,13 +24,13 @@ namespace tessera {
 
 namespace {
 
-constexpr int kBytes = 32;
+constexpr int kLineBytes = 32;
 
 std::uint32_t bits_of(float v) { return std::bit_cast<std::uint32_t>(v); }
 
 struct Recorded {
-  std::array<unsigned char, kBytes> a;
-  std::array<unsigned char, kBytes> b;
+  std::array<unsigned char, kLineBytes> a;
+  std::array<unsigned char, kLineBytes> b;
   float c = 0;
   float by_mma = 0;
   float by_wgmma = 0;
@@ -48,7 +48,7 @@ std::map<std::string, std::vector<Recorded>> read_recorded() {
     std::string type, a, b, c, by_mma, by_wgmma;
     words >> type >> a >> b >> c >> by_mma >> by_wgmma;
     Recorded r;
-    for (std::size_t i = 0; i < kBytes; ++i) {
+    for (std::size_t i = 0; i < kLineBytes; ++i) {
       r.a[i] = static_cast<unsigned char>(number(a.substr(2 * i, 2)));
       r.b[i] = static_cast<unsigned char>(number(b.substr(2 * i, 2)));
     }
@@ -63,13 +63,13 @@ std::map<std::string, std::vector<Recorded>> read_recorded() {
 template <class T>
 void compare(const std::vector<Recorded>& records) {
   constexpr TensorCoreStep kStep = hopper_step<T>();
-  constexpr std::size_t kK = kBytes / sizeof(T);
+  constexpr std::size_t kK = kLineBytes / sizeof(T);
   REQUIRE(records.size() == 64);
   for (const Recorded& r : records) {
     std::array<T, kK> a;
     std::array<T, kK> b;
-    std::memcpy(a.data(), r.a.data(), kBytes);
-    std::memcpy(b.data(), r.b.data(), kBytes);
+    std::memcpy(a.data(), r.a.data(), kLineBytes);
+    std::memcpy(b.data(), r.b.data(), kLineBytes);
     const float by_wgmma = tensor_core_add<kStep>(r.c, a.data(), 1, b.data(), 1, int{kK});
     CHECK(bits_of(by_wgmma) == bits_of(r.by_wgmma));
     float by_mma = by_wgmma;

@@ -12,13 +12,13 @@ using namespace tessera::tuning;
 
 namespace {
 
-Key key_for(double m) { return key_of("matmul", "tpu-v5e", "f", {{"m", m}}, "f32", {1}); }
+Key matmul_key(double m) { return key_of("matmul", "tpu-v5e", "f", {{"m", m}}, "f32", {1}); }
 
 Configuration bm(const char* value) { return {{"bm", value}}; }
 
 void keep(Store& store, double m, const char* value) {
-  store.keep(key_for(m), {bm(value), 1e-3, "HBM", ""});
-  store.choose(key_for(m), "predicted");
+  store.keep(matmul_key(m), {bm(value), 1e-3, "HBM", ""});
+  store.choose(matmul_key(m), "predicted");
 }
 
 std::string what(const Answer& answer) { return answer.said.back().what; }
@@ -28,7 +28,7 @@ std::string what(const Answer& answer) { return answer.said.back().what; }
 TEST_CASE("the first tier that answers chooses", "[tuning][tiers]") {
   const TuningFolder folder;
   Configurations all(folder.file("cache.sqlite"));
-  Question q{.key = key_for(512)};
+  Question q{.key = matmul_key(512)};
   int tunings = 0;
   q.heuristic = [] { return bm("8"); };
   CHECK(all.resolve(q).tier == Tier::heuristic);
@@ -62,9 +62,9 @@ TEST_CASE("the first tier that answers chooses", "[tuning][tiers]") {
 TEST_CASE("another key's choice serves till there is one of its own", "[tuning][tiers]") {
   const TuningFolder folder;
   Configurations all(folder.file("cache.sqlite"));
-  Question q{.key = key_for(512), .heuristic = [] { return bm("8"); }};
+  Question q{.key = matmul_key(512), .heuristic = [] { return bm("8"); }};
   q.key.device = "NVIDIA H200";
-  q.else_key = key_for(512);
+  q.else_key = matmul_key(512);
   CHECK(all.resolve(q).tier == Tier::heuristic);
   keep(all.store(), 512, "32");
   const Answer predicted = all.resolve(q);
@@ -85,7 +85,7 @@ TEST_CASE("another key's choice serves till there is one of its own", "[tuning][
   CHECK(all.resolve(q).configuration == bm("64"));
   CHECK(all.resolve(q).tier == Tier::memory);
   // Of an overlay too.
-  const Overlay file{"tuned.json", {{key_for(512), bm("128")}}};
+  const Overlay file{"tuned.json", {{matmul_key(512), bm("128")}}};
   q.overlays = {&file};
   CHECK(all.resolve(q).configuration == bm("128"));
   q.else_key.reset();
@@ -96,7 +96,7 @@ TEST_CASE("what another size of the bucket cannot have does not serve it", "[tun
   const TuningFolder folder;
   Configurations all(folder.file("cache.sqlite"));
   keep(all.store(), 8190, "63");
-  Question q{.key = key_for(8192), .heuristic = [] { return bm("8"); }};
+  Question q{.key = matmul_key(8192), .heuristic = [] { return bm("8"); }};
   CHECK(all.resolve(q).configuration == bm("63"));
   all.forget();
   q.why_not = [](const Configuration& c) {
@@ -111,8 +111,8 @@ TEST_CASE("what another size of the bucket cannot have does not serve it", "[tun
 TEST_CASE("an overlay for other keys says so and is passed by", "[tuning][tiers]") {
   const TuningFolder folder;
   Configurations all(folder.file("cache.sqlite"));
-  Question q{.key = key_for(512), .heuristic = [] { return bm("8"); }};
-  Overlay file{"tuned.json", {{key_for(512), bm("64")}}};
+  Question q{.key = matmul_key(512), .heuristic = [] { return bm("8"); }};
+  Overlay file{"tuned.json", {{matmul_key(512), bm("64")}}};
   q.overlays = {&file};
   CHECK(all.resolve(q).configuration == bm("64"));
   const auto refused = [&](auto change, const char* why) {
@@ -136,7 +136,7 @@ TEST_CASE("where no tier answers, the error has what each said", "[tuning][tiers
   const std::string path = folder.file("cache.sqlite");
   std::ofstream(path) << std::string(5000, 'x');
   Configurations all(path);
-  Question q{.key = key_for(512)};
+  Question q{.key = matmul_key(512)};
   q.autotune = [] { return std::nullopt; };
   q.heuristic = [] { return bm("4096"); };
   q.why_not = [](const Configuration&) { return "it does not fit"; };
@@ -166,7 +166,7 @@ TEST_CASE("a warm look-up takes microseconds", "[.][figures]") {
   std::size_t answered = 0;
   const std::clock_t start = std::clock();
   for (int i = 0; i < kTimes; ++i)
-    answered += all.resolve({.key = key_for(8192)}).configuration.size();
+    answered += all.resolve({.key = matmul_key(8192)}).configuration.size();
   const double seconds = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
   REQUIRE(answered == kTimes);
   WARN("a look-up, its key made anew: " << seconds / kTimes * 1e6 << " us of CPU time");
