@@ -144,7 +144,11 @@ double registers_of(const GridWork& w) {
 
 std::int64_t shared_of(const GridWork& w) {
   if (w.shared_bytes >= 0) return w.shared_bytes;
-  if (w.product_flops == 0) return 0;
+  if (w.product_flops == 0) {
+    std::int64_t copied = 0;
+    for (const GridRound& r : w.rounds) copied += (r.stages - 1) * r.turn_bytes;
+    return copied;
+  }
   return w.kept_bytes + w.operand_bytes * std::max(1, by_wgmma(w) ? w.stages : w.stages - 1);
 }
 
@@ -255,10 +259,16 @@ GridTime rows_time(const DeviceSpec& device, const GridWork& w, double dram_byte
   const double issue = warps * instructions / 4 * kIssue / kClock;
   const double requests = (lines.read * kRead + lines.written * kWrite) / kClock;
   const double busy = std::max({issue, requests, moved / kBandwidth});
-  double rounds = 0;
-  for (const GridRound& r : w.rounds) rounds += of_one(w, r.times) * waits_of(r, threads);
-  const double chain =
-      kProgram + rounds * latency + reductions * kReduction + kAlone * instructions / kClock;
+  const double work = reductions * kReduction + kAlone * instructions / kClock;
+  double turns = 0;
+  for (const GridRound& r : w.rounds) turns += of_one(w, r.times);
+  double chain = kProgram + work;
+  for (const GridRound& r : w.rounds) {
+    // The copy for a later turn starts when this one has read what it overwrites: of two stages it
+    // is no earlier than a load.
+    const double ahead = std::max(0, r.stages - 2) * work / std::max(1., turns);
+    chain += of_one(w, r.times) * std::max(0., waits_of(r, threads) * latency - ahead);
+  }
   const double sms = played(w, device, resident, {1, chain, busy, kGaps, 0});
   const double beside = std::min<double>(resident, divided(w.programs, device.cores));
   const double dram = dram_bytes / (device.hbm_bytes_per_s * kDram) *

@@ -45,6 +45,9 @@ struct GridRound {
   int width = 1;              ///< elements of it that one instruction of a thread takes, at most
   int bytes = 4;              ///< of an element
   bool stores = false;        ///< results of each turn
+  // Of any loop that multiplies nothing: copied to shared memory so many turns less one ahead.
+  int stages = 1;
+  std::int64_t turn_bytes = 0;
 };
 
 /// A product of tensors in a loop, rows x depth by depth x cols.

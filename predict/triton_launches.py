@@ -363,9 +363,20 @@ def row_sweeps(seed):
     return out
 
 
+def staged_sweeps(seed):
+    """The same of softmaxes whose rows may be copied to shared memory turns ahead: loads of four bytes and more."""
+    r = random.Random(seed + 3000)
+    out = []
+    for t in ("bf16", "f32"):
+        R, C = _log(r, 8192, 65536), _log(r, 512, 8192, 16 if t == "bf16" else 1)
+        for stages, per_sm, w in r.sample([(stages, per_sm, w) for stages in (1, 2, 3, 4) for per_sm in (1, 2, 4) for w in (2, 4, 8)], 16):
+            out.append((f"softmax of {t}, staged", "softmax", dict(rows=R, columns=C, dtype=t, STAGES=stages, per_sm=per_sm, warps=w)))
+    return out
+
+
 def all_of(seed):
-    """(the sweep that it is of, or "", kernel, settings) of each; of seeds up to 303, 404 and 606, which were drawn first, without what was written later."""
-    return [("", *x) for x in draw(seed)] + sweeps(seed) + (other_sweeps(seed) if seed > 303 else []) + (more_sweeps(seed) if seed > 404 else []) + (row_sweeps(seed) if seed > 606 else [])
+    """(the sweep that it is of, or "", kernel, settings) of each; of seeds up to 303, 404, 606 and 1127, which were drawn first, without what was written later."""
+    return [("", *x) for x in draw(seed)] + sweeps(seed) + (other_sweeps(seed) if seed > 303 else []) + (more_sweeps(seed) if seed > 404 else []) + (row_sweeps(seed) if seed > 606 else []) + (staged_sweeps(seed) if seed > 1127 else [])
 
 
 def run(kernel, s, make, index, warmup=False):

@@ -337,6 +337,8 @@ class Launches {
     for (const triton::Round& r : asked.rounds) {
       work.rounds.push_back({r.times, r.products});
       predict::GridRound& round = work.rounds.back();
+      round.stages = r.stages;
+      round.turn_bytes = r.turn_bytes;
       using Turn = triton::Round::Turn;
       if (r.products || r.turn == Turn::none || r.turn == Turn::reduces) continue;
       round.sites = r.sites;

@@ -48,6 +48,7 @@ struct Site {
   std::int64_t elements = 1;             ///< of its pointers
   int width = 1;                         ///< elements of an instruction of a thread, at most
   int run = 1;                           ///< of a layout's, whatever the mask (widths.hpp)
+  int stages = 1;                        ///< of its loop, as tl.range asks for
   int bytes = 4;                         ///< of an element
   std::vector<WarpLayout> layouts = {};  ///< where they are asked for
   // Of a dry run (dry.hpp).

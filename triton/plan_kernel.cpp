@@ -31,15 +31,17 @@ class KernelPlanner : public Planner {
 Kernel& kernel_of(Planner& p) { return static_cast<KernelPlanner&>(p).kernel; }
 
 /// Numbers the accesses to memory, in the order of the module's text.
-void number_accesses(Region& r, std::int64_t& next) {
+void number_accesses(Region& r, std::int64_t& next, const Attribute* stages = nullptr) {
   for (Operation& op : r.operations) {
     if (op.name == "tt.load" || op.name == "tt.store" || op.name.starts_with("tt.atomic")) {
       Attributes attributes = op.attributes ? *op.attributes : Attributes();
       attributes[kAccessNumber].kind = Attribute::Kind::integer;
       attributes[kAccessNumber].integer = next++;
+      if (stages != nullptr) attributes[kAccessStages] = *stages;
       op.attributes = std::make_shared<const Attributes>(std::move(attributes));
     }
-    for (Region& each : op.regions) number_accesses(each, next);
+    const Attribute* const inside = op.name == "scf.for" ? op.find("tt.num_stages") : nullptr;
+    for (Region& each : op.regions) number_accesses(each, next, inside);
   }
   for (Region& other : r.others) number_accesses(other, next);
 }
@@ -65,6 +67,7 @@ int site_of(Planner& p, const Operation& op, Site::Kind kind) {
                      .kind = kind,
                      .number = static_cast<int>(p.integer_or(op, kAccessNumber, -1)),
                      .elements = pointer.shape.elems(),
+                     .stages = static_cast<int>(p.integer_or(op, kAccessStages, 1)),
                      .bytes = static_cast<int>(register_bytes(pointer.pointee))});
   return static_cast<int>(k.sites.size()) - 1;
 }

@@ -119,6 +119,12 @@ std::int64_t masked(const Code& code, std::size_t step) {
   return elements;
 }
 
+/// Copies are of four bytes and more; a scalar is loaded.
+int stages_of(const Site& s) {
+  constexpr int kLeastBytes = 4;
+  return s.elements > 1 && s.width * s.bytes >= kLeastBytes ? std::max(1, s.stages) : 1;
+}
+
 /// As far as what its programs accessed was written down: as many turns as they accessed more than
 /// the accesses around the loop.
 std::vector<double> turns_of_programs(const Kernel& kernel, const LaunchResult& result) {
@@ -176,6 +182,8 @@ LaunchWork work_of(const Kernel& kernel, const LaunchResult& result) {
     Round& r = rounds[{at, site.wanted}];
     r.times = std::max(r.times, times[s]);
     r.bytes += bytes[s];
+    r.stages = r.sites == 0 ? stages_of(site) : std::min(r.stages, stages_of(site));
+    r.turn_bytes += site.elements * site.bytes;
     ++r.sites;
     if (site.elements > r.elements) {
       r.elements = site.elements;

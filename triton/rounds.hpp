@@ -30,6 +30,9 @@ struct Round {
   std::int64_t elements = 0;  ///< of the largest
   int width = 1;              ///< elements of it that an instruction takes, at most
   int element_bytes = 4;
+  // Of loads that are copied to shared memory so many turns less one ahead; 1: they are not.
+  int stages = 1;
+  std::int64_t turn_bytes = 0;
 };
 
 /// A product of tensors.

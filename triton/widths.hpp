@@ -17,6 +17,8 @@ using namespace program;
 
 /// The attribute that numbers a module's accesses, in the order of its text.
 inline constexpr const char* kAccessNumber = "tessera.access";
+/// Of an access, num_stages of the tl.range that it is directly in.
+inline constexpr const char* kAccessStages = "tessera.stages";
 
 struct AccessWidth {
   int width = 1;  ///< elements of an instruction of a thread, at most

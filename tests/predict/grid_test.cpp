@@ -282,6 +282,33 @@ TEST_CASE("of what programs read again the L2 has less, the more all that run ho
   CHECK(grid_bytes(h100, twice, 8, 0.5).dram_read == 1.5 * 4096 * 8192);
 }
 
+TEST_CASE("loads that are copied turns ahead are waited for by what turns leave of them") {
+  const DeviceSpec h100 = load_device("h100");
+  constexpr std::int64_t kTurns = 100000;
+  const auto seconds = [&](int stages, std::int64_t elements) {
+    GridWork w{.programs = 132, .warps = 4, .elements = kTurns * elements, .tile_elements = 1024};
+    w.rounds = {{.times = kTurns, .stages = stages, .turn_bytes = 2048}};
+    w.reads.accesses.first = 1;
+    return grid_time(h100, w, 1).seconds;
+  };
+  // Of two stages a copy starts when the one before it has been read.
+  CHECK(seconds(2, 8192) == seconds(1, 8192));
+  CHECK(seconds(3, 8192) < seconds(2, 8192));
+  // Turns that take longer than loads: one turn ahead is all that it takes.
+  CHECK(seconds(3, 1 << 20) == seconds(4, 1 << 20));
+  CHECK(seconds(3, 1 << 20) < seconds(1, 1 << 20));
+  // What is copied takes room: 48 KiB a stage leave room for four programs, two or one.
+  const auto resident = [&](int stages) {
+    GridWork w{.programs = 1000, .warps = 4};
+    w.rounds = {{.times = 1, .stages = stages, .turn_bytes = 48 << 10}};
+    return resident_programs(h100, w);
+  };
+  CHECK(resident(1) == 16);
+  CHECK(resident(2) == 4);
+  CHECK(resident(3) == 2);
+  CHECK(resident(4) == 1);
+}
+
 TEST_CASE("loads one by one take longer where a thread's elements lie side by side") {
   const DeviceSpec h100 = load_device("h100");
   const auto seconds = [&](int run) {

@@ -1,5 +1,6 @@
 // How many elements a thread accesses at once, by what is known of a kernel's arguments.
 #include <catch2/catch.hpp>
+#include <regex>
 
 #include "tests/triton/ttir.hpp"
 
@@ -66,6 +67,33 @@ TEST_CASE("rows of any length, and masks that end anywhere, are accessed one by 
   // A layout does not know of masks: where rows begin decides what a thread has together.
   CHECK(widths("bf16", "xon", true, &Site::run) == std::vector<int>{8, 8});
   CHECK(widths("bf16", "xom", true, &Site::run) == std::vector<int>{1, 1});
+}
+
+TEST_CASE("an access has the stages of the tl.range that it is directly in") {
+  const std::string access = R"(
+  %v@ = "tt.load"(%p) <{operandSegmentSizes = array<i32: 1, 0, 0>}> : (tensor<64x!tt.ptr<f32>>) -> tensor<64xf32>
+  "tt.store"(%p, %v@) : (tensor<64x!tt.ptr<f32>>, tensor<64xf32>) -> ())";
+  const auto numbered = [&](const std::string& n) {
+    return std::regex_replace(access, std::regex("@"), n);
+  };
+  const std::string text = kernel_text("%a: !tt.ptr<f32>, %n: i32", R"(
+%zero = "arith.constant"() <{value = 0 : i32}> : () -> i32
+%one = "arith.constant"() <{value = 1 : i32}> : () -> i32
+%r = "tt.make_range"() <{start = 0 : i32, end = 64 : i32}> : () -> tensor<64xi32>
+%as = "tt.splat"(%a) : (!tt.ptr<f32>) -> tensor<64x!tt.ptr<f32>>
+%p = "tt.addptr"(%as, %r) : (tensor<64x!tt.ptr<f32>>, tensor<64xi32>) -> tensor<64x!tt.ptr<f32>>
+"scf.for"(%zero, %n, %one) ({
+^bb0(%i: i32):)" + numbered("1") + R"(
+  "scf.for"(%zero, %n, %one) ({
+  ^bb1(%j: i32):)" + numbered("2") + R"(
+    "scf.yield"() : () -> ()
+  }) : (i32, i32, i32) -> ()
+  "scf.yield"() : () -> ()
+}) {tt.num_stages = 3 : i32} : (i32, i32, i32) -> ())");
+  const auto kernel = plan_kernel(load_module(text, "the test's module"));
+  std::vector<int> stages;
+  for (const Site& s : kernel->sites) stages.push_back(s.stages);
+  CHECK(stages == std::vector<int>{3, 3, 1, 1});
 }
 
 }  // namespace tessera::triton
