@@ -10,6 +10,7 @@
 #include <new>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "memory_model/dtype.hpp"
@@ -52,6 +53,43 @@ struct CacheAligned {
   }
 };
 
+/// Bytes on a cache line, copied and filled at once: a vector's go one by one where nothing is inlined, half the time of
+/// sanitizers' tests.
+class AlignedBytes {
+ public:
+  AlignedBytes() = default;
+  /// Undefined.
+  explicit AlignedBytes(std::size_t size)
+      : data_(size == 0 ? nullptr : CacheAligned<std::byte>{}.allocate(size)), size_(size) {}
+  AlignedBytes(const AlignedBytes& other) : AlignedBytes(other.size_) {
+    if (size_ != 0) std::memcpy(data_, other.data_, size_);
+  }
+  AlignedBytes(AlignedBytes&& other) noexcept { swap(other); }
+  AlignedBytes& operator=(AlignedBytes other) noexcept {
+    swap(other);
+    return *this;
+  }
+  ~AlignedBytes() {
+    if (size_ != 0) CacheAligned<std::byte>{}.deallocate(data_, size_);
+  }
+
+  std::byte* data() { return data_; }
+  const std::byte* data() const { return data_; }
+  std::size_t size() const { return size_; }
+  void zero() {
+    if (size_ != 0) std::memset(data_, 0, size_);
+  }
+
+ private:
+  void swap(AlignedBytes& other) noexcept {
+    std::swap(data_, other.data_);
+    std::swap(size_, other.size_);
+  }
+
+  std::byte* data_ = nullptr;
+  std::size_t size_ = 0;
+};
+
 /// Fills memory with what shows that nothing wrote it: NaN, an implausible integer, true.
 void poison(std::byte* to, DType dtype, std::int64_t elems);
 
@@ -86,16 +124,13 @@ class Array {
  public:
   Array() = default;
   /// All zero.
-  Array(DType dtype, Shape shape)
-      : dtype_(dtype),
-        shape_(shape),
-        bytes_(static_cast<std::size_t>(packed_bytes(dtype, shape.elems())), std::byte{0}) {}
+  Array(DType dtype, Shape shape) : Array(undefined(dtype, shape)) { bytes_.zero(); }
   /// Holds anything, until it is written.
   static Array undefined(DType dtype, Shape shape) {
     Array a;
     a.dtype_ = dtype;
     a.shape_ = shape;
-    a.bytes_.resize(static_cast<std::size_t>(packed_bytes(dtype, shape.elems())));
+    a.bytes_ = AlignedBytes(static_cast<std::size_t>(packed_bytes(dtype, shape.elems())));
     return a;
   }
   /// Somebody else's bytes, which outlive the array and its copies and are only read.
@@ -155,7 +190,7 @@ class Array {
 
   DType dtype_ = DType::f32;
   Shape shape_{0};
-  std::vector<std::byte, CacheAligned<std::byte>> bytes_;
+  AlignedBytes bytes_;
   const std::byte* lent_ = nullptr;
 };
 
