@@ -13,6 +13,7 @@ struct Score {
   std::size_t key;
   double s;
   double error;
+  double weight = 0;  ///< exp(s - the row's largest), dropped or not
 };
 
 }  // namespace
@@ -110,6 +111,7 @@ std::vector<Expected> attention_with_lse(const Tensor& q, const Tensor& k, const
       x.error = std::expm1(x.error + kU32 * (top - x.s + rescale));
       sum += p;
       sum_error += p * x.error;
+      if (x.key != kv_len) x.weight = p * mask.dropout.factor(row / q_len, i, x.key);
     }
     const double all = top + std::log(sum);
     lse.value.values[row] = all;
@@ -124,8 +126,7 @@ std::vector<Expected> attention_with_lse(const Tensor& q, const Tensor& k, const
       for (const auto& x : scores) {
         if (x.key == kv_len) continue;
         // Where weights are dropped, those that are kept are multiplied once more.
-        const double pv = std::exp(x.s - top) * mask.dropout.factor(row / q_len, i, x.key) *
-                          v.values[(kv_head * kv_len + x.key) * d + c];
+        const double pv = x.weight * v.values[(kv_head * kv_len + x.key) * d + c];
         o += pv;
         o_error += std::abs(pv) * (x.error + (keys + (mask.dropout.rate > 0 ? 14 : 8)) * kU32 +
                                    (mask.probabilities_in_bf16 ? kUBf16 : 0));
