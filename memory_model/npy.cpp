@@ -153,7 +153,13 @@ Array read(const std::string& path, DType expected, bool bits) {
   std::string file(kMagic.size(), '\0');
   stream.read(file.data(), static_cast<std::streamsize>(file.size()));
   if (file != kMagic) fail(path, "is not a .npy file");
-  file.append(std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>());
+  constexpr std::size_t kPart = std::size_t{1} << 16;  // pipes have no size to ask for
+  while (stream) {
+    const std::size_t at = file.size();
+    file.resize(at + kPart);
+    stream.read(file.data() + at, static_cast<std::streamsize>(kPart));
+    file.resize(at + static_cast<std::size_t>(stream.gcount()));
+  }
   const Header header = parse_header(path, file, expected, bits);
   const std::int64_t elems = header.shape.elems();
   const std::int64_t wanted = is_packed(expected) ? elems : packed_bytes(expected, elems);
