@@ -53,8 +53,8 @@ struct CacheAligned {
   }
 };
 
-/// Bytes on a cache line, copied and filled at once: a vector's go one by one where nothing is inlined, half the time of
-/// sanitizers' tests.
+/// Bytes on a cache line, copied and filled at once: a vector's go one by one where nothing is
+/// inlined, half the time of sanitizers' tests.
 class AlignedBytes {
  public:
   AlignedBytes() = default;

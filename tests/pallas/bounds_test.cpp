@@ -64,7 +64,9 @@ TEST_CASE("of real numbers bounds hold what f32 rounds away, and nothing where i
           "[pallas][bounds]") {
   ErrorModel reals;
   reals.accumulate = unit_roundoff("real");
-  const auto x = [](std::int64_t i) { return static_cast<double>(static_cast<float>(percents(i))); };
+  const auto x = [](std::int64_t i) {
+    return static_cast<double>(static_cast<float>(percents(i)));
+  };
   const auto holds = [&](const Ran& r, auto real) {
     REQUIRE(r.result.ok());
     for (std::int64_t i = 0; i < 1024; ++i) {
@@ -152,7 +154,8 @@ TEST_CASE("what bounds cannot go through is refused, and only where there are so
   CHECK(run_bounded(of_x).result.ok());
 
   check_refused(run_bounded(op("%r", "math.tan", "%x", kUnary)), "of math.tan");
-  check_refused(run_bounded(exp_of_x() + op("%r", "math.round", "%e", kUnary)), "through math.round");
+  check_refused(run_bounded(exp_of_x() + op("%r", "math.round", "%e", kUnary)),
+                "through math.round");
   CHECK(run_bounded(op("%r", "math.round", "%x", kUnary)).result.ok());
 
   const std::string approximate = op("%r", "tpu.reciprocal", "%x", kUnary, "approx = true");

@@ -71,7 +71,8 @@ TEST_CASE("a hazard of a module's body is found under every schedule, its twin i
   const std::vector<Twins> all = {
       {"race", "kernel.py:7", kStart + use() + kWait, kStart + (kWait + use())},
       {"dma-not-awaited", "kernel.py:7", kStart + set(), kStart + (kWait + set())},
-      {"deadlock", "kernel.py:9", kOneI32 + (kSemWait + set()), kOneI32 + (kSignal + (kSemWait + set()))},
+      {"deadlock", "kernel.py:9", kOneI32 + (kSemWait + set()),
+       kOneI32 + (kSignal + (kSemWait + set()))},
       {"semaphore-leak", "", kOneI32 + (kSignal + set()), kOneI32 + (kSignal + (kSemWait + set()))},
       {"deadlock", "", kWait + set(), kStart + (kWait + set())},
       {"oob-index", "kernel.py:11", slice(5) + set(), slice(4) + set()},

@@ -31,7 +31,7 @@ StorageHandle storage_of(const std::vector<float>& bounds) {
 
 template <class T>
 Tile<T> tile_of(int rows, int cols, const std::vector<double>& values,
-             const std::vector<float>& bounds = {}) {
+                const std::vector<float>& bounds = {}) {
   FreshTile<T> t(rows, cols);
   for (std::size_t i = 0; i < values.size(); ++i) t.data()[i] = convert<T>(values[i]);
   return std::move(t).finish(bounds.empty() ? StorageHandle() : storage_of(bounds));
@@ -251,7 +251,7 @@ TEST_CASE("bounds around a GPU's own functions reach the exact ones", "[sim][bou
 TEST_CASE("a cast's bound is where its interval may round to", "[sim][bounds]") {
   const WithModel with{ErrorModel{}};
   const auto near = tile_of<float>(1, 3, {1.0, 1 + 0x1p-8 - 0x1p-20, 1 + 0x1p-8 + 0x1p-20},
-                                {0x1p-18f, 0x1p-18f, 0x1p-22f});
+                                   {0x1p-18f, 0x1p-18f, 0x1p-22f});
   const Tile<bf16> z = cast<bf16>(near);
   CHECK(z.bounds()[0] == 0);  // far from a tie
   CHECK(static_cast<double>(z.bounds()[1]) == Approx(0x1p-7));
