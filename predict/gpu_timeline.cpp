@@ -21,6 +21,7 @@
 #include "predict/sm_place.hpp"
 #include "sim/body/spread.hpp"
 #include "sim/pipeline/block_runs.hpp"
+#include "sim/pipeline/cta_operands.hpp"
 
 namespace tessera::predict {
 
@@ -179,16 +180,9 @@ class BlockBytes {
   std::vector<Bytes> known_;
 };
 
-bool spreads_of(const Plan& plan, const StepTrace& trace) {
-  std::vector<cta::Operand> operands;
-  for (const OperandPlan& op : plan.operands)
-    operands.push_back({.role = op.role, .rows = op.rows, .cols = op.cols});
-  return cta::spreads(
-      {.first = operands.data(),
-       .size = static_cast<int>(operands.size()),
-       .peers = plan.peers,
-       .multiplies = std::any_of(trace.works.begin(), trace.works.end(),
-                                 [](const Work& w) { return w.matrix_flops > 0; })});
+bool spreads_of(const Plan& plan) {
+  const std::vector<cta::Operand> operands = cta_operands(plan);
+  return cta::spreads(cta_view(plan, operands));
 }
 
 /// Parallel cells in the order in which they are drawn.
@@ -242,7 +236,7 @@ class GpuTimeline {
         device_(plan.device),
         steps_(plan, launch_, model_, dtype, trace.works),
         cache_(static_cast<std::int64_t>(figure("l2_capacity")) - kNoBlocks, blocks_of(plan)) {
-    const bool spreads = spreads_of(plan, trace);
+    const bool spreads = spreads_of(plan);
     for (const OperandPlan& op : plan.operands) {
       const BlockBytes& bytes = bytes_.emplace_back(op, spreads);
       opened_.emplace_back(op.role == Role::in ? op.blocks.elems() : 0);
