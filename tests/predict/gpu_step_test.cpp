@@ -149,6 +149,15 @@ TEST_CASE("scores that no product of wgmma has, and runs side by side, are refus
   CHECK(timeline(weights + "bn=64 runs=1 --dtype bf16").unmodelled.empty());
 }
 
+TEST_CASE("rows of a kernel without products are read once, wherever they begin", "[predict]") {
+  if (!bf16_built(builtin_kernels())) return;
+  const double inputs = 2. * 2 * 17344 * 738;  // rows of 1,476 bytes
+  const auto read = timeline("norm_rows_grad m=17344 n=738 bm=2 bn=768 rms=1 parts=32 --dtype bf16")
+                        .dram_read_bytes;
+  CHECK(static_cast<double>(read) > 0.98 * inputs);
+  CHECK(static_cast<double>(read) < 1.1 * inputs);
+}
+
 TEST_CASE("runs that no figure was fitted to take about as long as predicted", "[predict]") {
   const bool with_bf16 = bf16_built(builtin_kernels());
   std::ifstream file(TESSERA_HELD_OUT);
