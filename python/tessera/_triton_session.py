@@ -93,6 +93,8 @@ def simulate_triton(device="h100", checks="all", *, threads=0, profile="exact", 
         compiled = triton.compiler.compiler
         undo.callback(setattr, compiled, "AsmDict", compiled.AsmDict)
         compiled.AsmDict = assembly.made_when_asked(compiled.AsmDict)
+        undo.callback(setattr, compiled, "CompiledKernel", compiled.CompiledKernel)
+        compiled.CompiledKernel = driver.loaded_once(compiled.CompiledKernel)
         do_bench = testing.do_bench
         from tessera import _triton_clock
 

@@ -2,6 +2,7 @@
 
 Devices have numbers that no GPU has, so that nothing compiled for a simulation serves a GPU, or the other way.
 """
+import functools
 import json
 import os
 import re
@@ -92,6 +93,28 @@ def _launcher(src, metadata):
     if launcher is None:
         launcher = src._tessera_launcher = Launcher(src, metadata)
     return launcher
+
+
+def _heard(hook):
+    """Whether anybody listens: Triton's own hooks are chains, empty mostly."""
+    return bool(getattr(hook, "calls", hook))
+
+
+@functools.cache
+def loaded_once(triton_s):
+    """In place of Triton's class of compiled kernels in a simulation. Triton goes by the module that it is to unload, which is None
+    here, and would load the kernel before each launch; what hooks are told is made where there are any."""
+    class CompiledKernel(triton_s):
+        def _init_handles(self):
+            if self.function is None:
+                super()._init_handles()
+
+        def launch_metadata(self, grid, stream, *args):
+            if _heard(knobs.runtime.launch_enter_hook) or _heard(knobs.runtime.launch_exit_hook):
+                return super().launch_metadata(grid, stream, *args)
+            return None
+
+    return CompiledKernel
 
 
 _specialisations = {}  # by what the last stage made

@@ -52,6 +52,27 @@ def test_results_and_bytes():
     assert call.to_html().startswith("<!doctype html>")
 
 
+def test_hooks_are_told_of_each_launch():
+    x, y, out = arrays()
+    told = []
+    hooks = triton.knobs.runtime.launch_enter_hook, triton.knobs.runtime.launch_exit_hook
+
+    def tell(metadata):
+        told.append(metadata.get()["name"])
+
+    with tessera.simulate_triton("h100"):
+        add[(4,)](x, y, out, 1000, BLOCK=256)
+        for hook in hooks:
+            hook.add(tell)
+        try:
+            add[(4,)](x, y, out, 1000, BLOCK=256)
+        finally:
+            for hook in hooks:
+                hook.remove(tell)
+        add[(4,)](x, y, out, 1000, BLOCK=256)
+    assert told == ["add", "add"]
+
+
 def test_a_view_is_all_that_a_kernel_may_reach():
     x = DeviceArray(np.arange(256, dtype=np.float32).reshape(16, 16))
     column, row, out = x[:, 0], x[3], DeviceArray(np.zeros(256, np.float32))
