@@ -1,6 +1,8 @@
 // Where in the user's source an error arose. operator* of a ref cannot take a default argument that
 // would carry its caller's line, so the line comes from the debug information (-g1 is enough),
 // inlined frames included.
+#include <execinfo.h>
+
 #include <array>
 #include <filesystem>
 #include <fstream>
@@ -8,9 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
-#define BACKWARD_HAS_DW 1
-#include <backward.hpp>
-
+#include "sim/diagnostics/debug_lines.hpp"
 #include "sim/diagnostics/line_cache.hpp"
 #include "sim/diagnostics/slugs.hpp"
 
@@ -73,74 +73,47 @@ std::string source_excerpt(Here at) {
 }
 
 namespace {
-/// Reads the debug information once a thread.
-backward::TraceResolver& the_resolver() {
-  static thread_local backward::TraceResolver resolver;
-  return resolver;
-}
-
-/// The first line outside tessera's own headers.
-SourceLine first_outside(const backward::ResolvedTrace& trace) {
-  // The innermost position of a frame is its source; the calls that inlined it follow, inner first.
-  if (!trace.source.filename.empty() && !in_library(trace.source.filename))
-    return {trace.source.filename, static_cast<int>(trace.source.line)};
-  for (const auto& call : trace.inliners) {
-    if (!call.filename.empty() && !in_library(call.filename))
-      return {call.filename, static_cast<int>(call.line)};
+/// The first line outside tessera's own headers. A loop comes from few places: each is looked up
+/// once a thread.
+SourceLine line_of(const void* address) {
+  static thread_local std::unordered_map<const void*, SourceLine> known;
+  const auto [at, is_new] = known.try_emplace(address);
+  if (!is_new) return at->second;
+  for (const SourceLine& line : source_lines(address)) {
+    if (line.file.empty() || in_library(line.file)) continue;
+    return at->second = line;
   }
   return {};
-}
-
-/// The same of a frame whose stack the resolver has loaded. Searching the debug information takes a
-/// millisecond, and a loop comes from few places: each is looked up once a thread.
-SourceLine line_of(const backward::Trace& frame) {
-  static thread_local std::unordered_map<const void*, SourceLine> known;
-  const auto [at, is_new] = known.try_emplace(frame.addr);
-  if (is_new) at->second = first_outside(the_resolver().resolve(frame));
-  return at->second;
 }
 
 std::string excerpt(const SourceLine& at) {
   return at.line == 0 ? "" : excerpt(at.file, static_cast<unsigned>(at.line));
 }
+
+/// The first line outside tessera's own headers of a stack; `known` says an address's, or asks what
+/// it is given.
+template <class Known>
+SourceLine first_line(std::span<const void* const> addresses, Known&& known) {
+  for (const void* address : addresses) {
+    if (address == nullptr) break;
+    // A return address follows its call.
+    const void* call = static_cast<const std::byte*>(address) - 1;
+    SourceLine line = known(call, [call] { return line_of(call); });
+    if (line.line != 0) return line;
+  }
+  return {};
+}
+
+constexpr auto kAsk = [](const void*, const auto& find) { return find(); };
 }  // namespace
 
 std::string caller_excerpt() {
   if (step_context != nullptr && step_context->line != nullptr)
     return source_excerpt(*step_context->line);
-  backward::StackTrace stack;
-  stack.load_here(64);
-  the_resolver().load_stacktrace(stack);
-  for (std::size_t i = 0; i < stack.size(); ++i) {
-    const SourceLine line = line_of(stack[i]);
-    if (line.line != 0) return excerpt(line);
-  }
-  return "";
+  std::array<void*, 64> stack{};
+  const int depth = backtrace(stack.data(), static_cast<int>(stack.size()));
+  return excerpt(first_line({stack.data(), static_cast<std::size_t>(depth)}, kAsk));
 }
-
-namespace {
-/// The first line outside tessera's own headers; `known` says an address's, or asks what it is
-/// given.
-template <class Known>
-SourceLine first_line(std::span<const void* const> addresses, Known&& known) {
-  std::vector<void*> calls;
-  for (const void* address : addresses) {
-    if (address == nullptr) break;
-    // A return address follows its call.
-    calls.push_back(static_cast<std::byte*>(const_cast<void*>(address)) - 1);
-  }
-  bool loaded = false;
-  for (std::size_t i = 0; i < calls.size(); ++i) {
-    SourceLine line = known(calls[i], [&] {
-      if (!loaded) the_resolver().load_addresses(calls.data(), static_cast<int>(calls.size()));
-      loaded = true;
-      return line_of(backward::Trace(calls[i], i));
-    });
-    if (line.line != 0) return line;
-  }
-  return {};
-}
-}  // namespace
 
 SourceLine trace_line(std::span<const void* const> addresses) {
   return first_line(addresses, cached_line);
@@ -148,7 +121,7 @@ SourceLine trace_line(std::span<const void* const> addresses) {
 
 // Of a program that is about to end by a signal: nothing is cached.
 std::string trace_excerpt(std::span<const void* const> addresses) {
-  return excerpt(first_line(addresses, [](const void*, const auto& find) { return find(); }));
+  return excerpt(first_line(addresses, kAsk));
 }
 
 }  // namespace tessera
