@@ -55,7 +55,7 @@ endif()
 # Minutes of nvcc less: of each kernel the first tile sizes in bf16, where there is no GPU to run the others.
 option(TESSERA_CUDA_FIRST_TILES "Compile the first tile sizes of each kernel alone, in bf16" OFF)
 if(TESSERA_CUDA_FIRST_TILES)
-  list(APPEND TESSERA_NVCC_FLAGS -DTESSERA_FIRST_TILES -DTESSERA_ONLY_BF16 -O1) # of the host's code; the device's is always optimised whole
+  list(APPEND TESSERA_NVCC_FLAGS -DTESSERA_FIRST_TILES -DTESSERA_ONLY_BF16 -O0) # of the host's code; the device's is always optimised whole
 else()
   list(APPEND TESSERA_NVCC_FLAGS -O3)
 endif()
