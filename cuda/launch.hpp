@@ -18,6 +18,7 @@ template <class K>
 void move_scalars(K& kernel, const PreparedHost& host, std::deque<DeviceArray>& arrays,
                   const std::string& what) {
   static_assert(std::is_trivially_copyable_v<K>, "a kernel is a plain struct");
+  if constexpr (sizeof(K) < sizeof(Smem<int>)) return;  // it has none
   unsigned char bytes[sizeof(K)];
   std::memcpy(bytes, &kernel, sizeof(K));
   for (const auto& values : host.kept()) {
