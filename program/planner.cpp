@@ -1117,10 +1117,16 @@ void Planner::note_units(const Operation& op, std::size_t step) {
                          : code_->units.end();
   const bool back = there != code_->units.end();
   if (back) there->rows.clear();
-  const std::optional<int> same = back ? std::nullopt : unit_values_.note(op, known);
+  bool computes = !back;
+  if (!back) {
+    if (const std::optional<int> same = unit_values_.note(op, known)) {
+      computes = false;
+      unit.reads.clear();
+      if (*same >= 0) unit.reads.push_back(*same);
+    }
+  }
   unit_masks_.note(op, found);
-  if (same) unit.reads = *same < 0 ? std::vector<int>{} : std::vector<int>{*same};
-  for (const auto& [row, times] : back || same ? UnitRows() : unit_rows(module_, op, found)) {
+  for (const auto& [row, times] : computes ? unit_rows(module_, op, found) : UnitRows()) {
     const auto [it, fresh] =
         unit_rows_.try_emplace(row, static_cast<int>(program_.unit_rows.size()));
     if (fresh) program_.unit_rows.push_back(row);
@@ -1129,6 +1135,10 @@ void Planner::note_units(const Operation& op, std::size_t step) {
   if (lies_down(module_, op, known)) lines_down_.insert(op.results[0]);
   // Views and casts that cost nothing still pass on what others make.
   if (!unit.rows.empty() || !unit.makes.empty()) code_->units.push_back(std::move(unit));
+  // A wait asks how much is copied, not where.
+  if (op.name == "tpu.wait_dma2") {
+    for (std::size_t i = 1; i < op.operands.size(); ++i) forget_place(op.operands[i]);
+  }
   if (op.name != "arith.select" || op.operands.size() != 3 || op.results.size() != 1) return;
   for (const std::size_t i : {1, 2}) need_part(op.operands[i], unit_masks_.needed(op, i));
 }
@@ -1153,6 +1163,19 @@ void Planner::need_part(int value, double part) {
   std::erase_if(unit->rows, [](const auto& row) { return row.second == 0; });
   if (!computes) return;
   for (const int read : unit->reads) need_part(read, part);
+}
+
+/// Of a view that nobody but a wait reads nothing is computed: where it begins does not matter.
+void Planner::forget_place(int value) {
+  if (uses_[static_cast<std::size_t>(value)] != 1) return;
+  constexpr std::ptrdiff_t kNear = 64;
+  const auto near = code_->units.end() - std::min(kNear, std::ssize(code_->units));
+  const auto unit = std::find_if(near, code_->units.end(), [&](const UnitOp& other) {
+    return other.makes.size() == 1 && other.makes[0] == value;
+  });
+  if (unit == code_->units.end() || type(value).kind == Type::Kind::vector) return;
+  unit->rows.clear();
+  for (const int read : std::vector<int>(unit->reads)) forget_place(read);
 }
 
 Origin Planner::read_number(const Operation& op, int argument) {

@@ -214,6 +214,7 @@ class Planner {
   void emit_group(std::int64_t elems);
   void note_units(const Operation& op, std::size_t step);
   void need_part(int value, double part);
+  void forget_place(int value);
   bool kept_regular(int value) const {
     return !keep_.empty() && keep_[static_cast<std::size_t>(value)];
   }

@@ -1,6 +1,7 @@
 #include "program/unit_costs.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
@@ -9,12 +10,16 @@
 
 #include "memory_model/file.hpp"
 #include "program/embedded_unit_costs.hpp"
+#include "sim/diagnostics/diagnostic.hpp"
 
 namespace tessera::program {
 
 namespace {
 
 using Json = nlohmann::json;
+
+/// What is hardest to predict of what a program does.
+constexpr std::array kKinds{"copies", "products", "moves", "plain"};
 
 UnitCosts read(std::string_view text) {
   const Json json = Json::parse(text);
@@ -48,7 +53,32 @@ UnitCosts read(std::string_view text) {
   c.spill = fixed.at("spill");
   for (const auto& [of, kept] : json.at("held_out").items())
     c.held_out[of] = {kept.at("least"), kept.at("most")};
+  for (const char* const kind : kKinds) {
+    for (const char* const size : {"stretch ", "module "})
+      json.at("held_out").at(std::string(size) + kind);
+  }
   return c;
+}
+
+/// Somebody's table, which may be of another version of this format, or none at all.
+UnitCosts read_tried(const std::string& file) {
+  constexpr std::int64_t kMostBytes = std::int64_t{1} << 20;
+  const std::string is = "TESSERA_UNIT_COSTS=" + file;
+  try {
+    UnitCosts c = read(read_file(file, kMostBytes));
+    c.tried = file;
+    return c;
+  } catch (const FileError& e) {
+    throw InputError("bad-unit-costs", is + " cannot be read: " + e.what(),
+                     "unset TESSERA_UNIT_COSTS for tessera's own costs");
+  } catch (const Json::exception& e) {
+    const std::string text = e.what();
+    throw InputError(
+        "bad-unit-costs",
+        is + " is no table of costs of this tessera: " + text.substr(text.find("] ") + 2),
+        "change a copy of a table of this version (program/unit_costs), or make one with "
+        "tpu_compiler/unit_costs.py fit; unset TESSERA_UNIT_COSTS for tessera's own");
+  }
 }
 
 /// First steps of the stretches that run without a branch, the first of all among them.
@@ -213,21 +243,29 @@ class Pressure {
   std::vector<std::int64_t> too_many_;
 };
 
-/// The chain of operations that takes longest, each after what it reads.
+/// Nothing that follows begins before it, nothing before it is left.
+bool waits(const std::string& row) { return row == "tpu.wait_dma2" || row == "tpu.sem_wait"; }
+
+/// The chain of operations that takes longest, each after what it reads and after the last wait.
 class Chain {
  public:
   /// The next op of the stretch.
-  void add(const UnitOp& op, double latency) {
+  void add(const UnitOp& op, double latency, bool is_wait) {
     Link link{latency, latency, -1, op.location};
+    const auto follow = [&](int before) {
+      if (before < 0) return;
+      const double done = links_[static_cast<std::size_t>(before)].done;
+      if (link.after >= 0 && done + latency <= link.done) return;
+      link.done = done + latency;
+      link.after = before;
+    };
+    follow(is_wait ? last_ : wait_);
     for (const int v : op.reads) {
       const auto it = made_by_.find(v);
-      if (it == made_by_.end()) continue;
-      const double done = links_[static_cast<std::size_t>(it->second)].done;
-      if (link.after >= 0 && done + latency <= link.done) continue;
-      link.done = done + latency;
-      link.after = it->second;
+      if (it != made_by_.end()) follow(it->second);
     }
     const int here = static_cast<int>(links_.size());
+    if (is_wait) wait_ = here;
     for (const int v : op.makes) made_by_[v] = here;
     if (last_ < 0 || link.done > links_[static_cast<std::size_t>(last_)].done) last_ = here;
     links_.push_back(link);
@@ -250,6 +288,7 @@ class Chain {
   std::vector<Link> links_;
   std::unordered_map<int, int> made_by_;
   int last_ = -1;
+  int wait_ = -1;
 };
 
 }  // namespace
@@ -258,9 +297,7 @@ const UnitCosts* unit_costs(const std::string& chip) {
   static const std::map<std::string, UnitCosts> all = [] {
     std::map<std::string, UnitCosts> read_ones;
     if (const char* const tried = std::getenv("TESSERA_UNIT_COSTS")) {
-      constexpr std::int64_t kMostBytes = std::int64_t{1} << 20;
-      UnitCosts c = read(read_file(tried, kMostBytes));
-      c.tried = tried;
+      UnitCosts c = read_tried(tried);
       const std::string name = c.chip;
       read_ones.emplace(name, std::move(c));
     }
@@ -291,13 +328,15 @@ CountedCode counted(const Program& program, const Code& code, const UnitCosts& c
     Chain chain;
     for (std::size_t i = 0; i < s.ops.size(); ++i) {
       double latency = 0;
+      bool is_wait = false;
       for (const auto& [row, times] : s.ops[i]->rows) {
         const UnitCost* cost = rows[static_cast<std::size_t>(row)];
+        is_wait = is_wait || waits(program.unit_rows[static_cast<std::size_t>(row)]);
         if (cost == nullptr) continue;
         latency += cost->latency;
         works[phases.of(i)].add(*cost, times);
       }
-      chain.add(*s.ops[i], latency);
+      chain.add(*s.ops[i], latency, is_wait);
     }
     std::array<double, kCoreUnits> slots{};
     double of_units = 0;
@@ -424,7 +463,7 @@ PipelineCycles pipeline_cycles(const Program& program, std::int64_t steps, std::
 
 namespace {
 
-/// What is hardest to predict of what it does.
+/// One of kKinds.
 std::string kind_of(const Program& program) {
   const auto has = [&](const auto& is) {
     return std::ranges::any_of(program.main.units, [&](const UnitOp& op) {

@@ -474,6 +474,55 @@ TEST_CASE("a product asks for passes of tiles, and of halves of a wide matrix un
   CHECK(product(384, 384).at("tpu.matmul weights bf16 wide") == 7);
 }
 
+TEST_CASE("a wait is told of no places, and nothing behind it begins before", "[pallas][units]") {
+  // Two slices of an array, copied at a time or one after the other.
+  const auto program = [](bool at_a_time) {
+    const std::string array = "memref<32x128xf32, #tpu.memory_space<hbm>>";
+    const std::string part = "memref<16x128xf32, #tpu.memory_space<hbm>>";
+    const std::string there = vmem("16x128xf32");
+    const std::string semaphore = "memref<!tpu.dma_semaphore, #tpu.memory_space<semaphore_mem>>";
+    const auto slice = [&](const std::string& name, const std::string& row) {
+      return name + " = \"S.tpu.memref_slice\"(%a, " + row +
+             ", %zero) {operandSegmentSizes = array<i32: 1, 2, 0>} : (" + array +
+             ", i32, i32) -> " + part + "\n";
+    };
+    const auto begin = [&](const std::string& n, const std::string& row) {
+      return slice("%f" + n, row) + "\"S.tpu.enqueue_dma\"(%f" + n + ", %v" + n + ", %s" + n +
+             ") {operandSegmentSizes = array<i32: 1, 0, 1, 1, 0, 0>, priority = 0 : i32, "
+             "strict_ordering = false} : (" +
+             part + ", " + there + ", " + semaphore + ") -> ()\n";
+    };
+    const auto wait = [&](const std::string& n, const std::string& row) {
+      return slice("%w" + n, row) + "\"S.tpu.wait_dma2\"(%s" + n + ", %w" + n + ", %v" + n +
+             ") {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, strict_ordering = false} : (" +
+             semaphore + ", " + part + ", " + there + ") -> ()\n";
+    };
+    const std::string begin_0 = begin("0", "%zero");
+    const std::string wait_0 = wait("0", "%zero");
+    const std::string begin_1 = begin("1", "%half");
+    return plan_module(
+        load_module(module_text("%a: " + array + ", %v0: " + there + ", %v1: " + there +
+                                    ", %s0: " + semaphore + ", %s1: " + semaphore,
+                                "%zero = \"S.arith.constant\"() {value = 0 : i32} : () -> i32\n"
+                                "%half = \"S.arith.constant\"() {value = 16 : i32} : () -> i32\n" +
+                                    begin_0 + (at_a_time ? begin_1 + wait_0 : wait_0 + begin_1) +
+                                    wait("1", "%half")),
+                    "the test's module"));
+  };
+  const auto chain = [&](bool at_a_time) {
+    const auto p = program(at_a_time);
+    CHECK(asked(*p).at("tpu.memref_slice") == 2);
+    CHECK(asked(*p).at("tpu.wait_dma2") == 2);
+    program::UnitCosts costs;
+    costs.rows["tpu.memref_slice"].latency = 1;
+    costs.rows["tpu.enqueue_dma"].latency = 10;
+    costs.rows["tpu.wait_dma2"].latency = 100;
+    return program::counted(*p, p->main, costs).at.at(0).cycles;
+  };
+  CHECK(chain(true) == 1 + 10 + 100 + 100);
+  CHECK(chain(false) == 2 * (1 + 10 + 100));
+}
+
 TEST_CASE("what is made behind a reduction while 64 registers hold others is spilled",
           "[pallas][units]") {
   // Of u, which is `rows` x 512 numbers and the sums of their columns or without those: its roots,
@@ -565,7 +614,7 @@ TEST_CASE("a line has what the sum over units grows by", "[pallas][units]") {
   costs.block = costs.jump = 0;
   for (auto& [row, cost] : costs.rows) {
     cost.latency = 0;
-    for (double& n : cost.slots) n *= 1e6;  // rounding to cycles is nothing then
+    for (double& n : cost.slots) n *= 1e8;  // rounding to cycles is nothing then
   }
   const auto cycles = [&] {
     double all = 0;

@@ -117,6 +117,12 @@ def test_a_table_of_costs_that_is_tried_is_told(tessera, tmp_path, monkeypatch):
     assert "TESSERA_UNIT_COSTS=tried.json" in text and "TESSERA_UNIT_COSTS" not in own
     seconds = [json.loads((tmp_path / name).read_text())["timeline"]["seconds"] for name in ("own.json", "tried_run.json")]
     assert seconds[1] > 2 * seconds[0]
+    # Of another version, or none at all.
+    for text, why in ((json.dumps({**table, "cycles": {}}), "key 'launch' not found"), (json.dumps({**table, "held_out": {}}), "key 'stretch copies' not found"), ("a note", "parse error")):
+        (tmp_path / "tried.json").write_text(text)
+        said = tessera("run", "matmul_relu", "--dry", status=2)
+        assert f"TESSERA_UNIT_COSTS=tried.json is no table of costs of this tessera: {why}" in said
+        assert "program/unit_costs" in said and "internal" not in said
 
 
 def test_block_shapes_are_compared_as_runs_are_timed(tessera, tmp_path):
