@@ -408,7 +408,7 @@ std::int64_t ragged_dims(const Plan& plan) {
 }
 
 /// Gives the plan a model of the device's cores, if there is one; what they do at each step.
-std::vector<CoreUse> model_core(const Program& p, const std::vector<std::int64_t>& grid,
+std::vector<CoreUse> model_core(const Program& p, const std::vector<std::int64_t>& grid, int cores,
                                 Plan& plan) {
   const UnitCosts* const costs = unit_costs(plan.device.jax.chip);
   const auto clock = plan.device.model.find("clock");
@@ -425,7 +425,13 @@ std::vector<CoreUse> model_core(const Program& p, const std::vector<std::int64_t
   core.capacity = costs->capacity;
   std::int64_t steps = 1;
   for (const std::int64_t extent : grid) steps *= extent;
-  const PipelineCycles pipeline = pipeline_cycles(p, steps, ragged_dims(plan), *costs);
+  const std::int64_t cells = std::max<std::int64_t>(1, plan.cells());
+  const std::int64_t of_core = steps / cells * ((cells + cores - 1) / cores);
+  const auto in_register = [](const auto& op) {
+    return op.role == Role::in && op.space == Space::vmem && op.array.elems() == 1;
+  };
+  const PipelineCycles pipeline = pipeline_cycles(
+      p, of_core, ragged_dims(plan), std::ranges::count_if(plan.operands, in_register), *costs);
   core.launch_cycles = pipeline.launch;
   core.step_cycles = pipeline.step;
   const UnitCosts::Interval interval = interval_of(p, steps, *costs);
@@ -572,7 +578,7 @@ RunResult run_call(const Call& call, const RunOptions& given) {
     inputs.push_back(scalar ? &scalars.back() : &input);
   }
   std::vector<CoreUse> core_use;
-  if (options.trace_steps > 0) core_use = model_core(*call.program, p.grid, p.plan);
+  if (options.trace_steps > 0) core_use = model_core(*call.program, p.grid, options.cores, p.plan);
   RunResult result = run(ProgramKernel(call, std::move(p.grid), std::move(core_use)),
                          std::move(p.plan), inputs, options);
   if (options.dry && !call.program->counts_all) {

@@ -31,7 +31,8 @@ Planner::Planner(const Module& module, const RuleTable& rules, Program& program)
       uses_(module.values.size()),
       roots_(module.values.size(), -1),
       unit_values_(module),
-      unit_masks_(module) {}
+      unit_masks_(module),
+      unit_registers_(module, unit_masks_) {}
 
 Here Planner::here(const Operation& op) const {
   const Location& l = module_.locations[static_cast<std::size_t>(op.location)];
@@ -1103,6 +1104,8 @@ void Planner::note_units(const Operation& op, std::size_t step) {
   found.bits = [&](int v) { return unit_values_.bits(v, known); };
   found.computed = [&](int v) { return unit_masks_.computed(v); };
   found.mixed = [&](int v, DType of) { return unit_masks_.mixed(v, of); };
+  found.different = [&](int v, DType of) { return unit_registers_.different(v, of); };
+  found.first_lane = [&](int v) { return unit_registers_.first_lane(v, known); };
   UnitOp unit{
       .step = step, .reads = op.operands, .makes = op.results, .rows = {}, .location = op.location};
   // There and back again: the compiler leaves both out.
@@ -1126,6 +1129,7 @@ void Planner::note_units(const Operation& op, std::size_t step) {
     }
   }
   unit_masks_.note(op, found);
+  unit_registers_.note(op, found);
   for (const auto& [row, times] : computes ? unit_rows(module_, op, found) : UnitRows()) {
     const auto [it, fresh] =
         unit_rows_.try_emplace(row, static_cast<int>(program_.unit_rows.size()));

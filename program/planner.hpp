@@ -13,6 +13,7 @@
 #include "program/group.hpp"
 #include "program/program.hpp"
 #include "program/unit_masks.hpp"
+#include "program/unit_registers.hpp"
 #include "program/unit_values.hpp"
 
 namespace tessera::program {
@@ -259,6 +260,7 @@ class Planner {
   std::map<std::string, int> unit_rows_;  ///< places in Program::unit_rows
   UnitValues unit_values_;
   UnitMasks unit_masks_;
+  UnitRegisters unit_registers_;
   std::set<int> lines_down_;    ///< vectors of one dim that lie down the sublanes
   std::size_t of_scalars_ = 0;  ///< position after a step of a vector op that computes on scalars
 };

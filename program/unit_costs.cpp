@@ -40,6 +40,7 @@ UnitCosts read(std::string_view text) {
   c.operand = fixed.at("operand");
   c.step = fixed.at("step");
   c.window = fixed.at("window");
+  c.still = fixed.at("still");
   c.dim = fixed.at("dim");
   c.index = fixed.at("index");
   c.map = fixed.at("map");
@@ -385,6 +386,7 @@ namespace {
 struct Windows {
   std::int64_t all = 0;
   std::int64_t moving = 0;
+  std::int64_t still = 0;
   std::int64_t dims = 0;                        ///< of the moving ones, those along which they move
   std::int64_t indices = 0;                     ///< different ones
   std::int64_t map_loads = 0;                   ///< each times the numbers that say where
@@ -410,7 +412,10 @@ Windows windows_of(const Program& program) {
     }
     const std::vector<int>& index = w.transform.units.back().reads;
     const auto moves = [](int number) { return number > 0; };
-    if (std::ranges::none_of(index, moves)) continue;
+    if (std::ranges::none_of(index, moves)) {
+      ++found.still;
+      continue;
+    }
     ++found.moving;
     indices.insert(index);
     found.dims += std::ranges::count_if(index, moves);
@@ -438,7 +443,7 @@ Windows windows_of(const Program& program) {
 }  // namespace
 
 PipelineCycles pipeline_cycles(const Program& program, std::int64_t steps, std::int64_t ragged,
-                               const UnitCosts& costs) {
+                               std::int64_t in_registers, const UnitCosts& costs) {
   constexpr auto kScalar = static_cast<std::size_t>(CoreUnit::scalar);
   const Windows w = windows_of(program);
   const auto times = [](std::int64_t n, double each) { return static_cast<double>(n) * each; };
@@ -453,11 +458,11 @@ PipelineCycles pipeline_cycles(const Program& program, std::int64_t steps, std::
     }
     return sum;
   };
-  if (steps <= 1) return {std::llround(launch + times(w.all, costs.operand)), 0};
-  const double step = costs.step + times(w.moving, costs.window) + times(w.dims, costs.dim) +
-                      times(w.indices, costs.index) + times(w.map_loads, costs.map) +
-                      costs.map_op * slots(w.map_ops) + costs.map_again * slots(w.map_again) +
-                      times(ragged, costs.ragged);
+  if (steps <= 1) return {std::llround(launch + times(w.all - in_registers, costs.operand)), 0};
+  const double step = costs.step + times(w.moving, costs.window) + times(w.still, costs.still) +
+                      times(w.dims, costs.dim) + times(w.indices, costs.index) +
+                      times(w.map_loads, costs.map) + costs.map_op * slots(w.map_ops) +
+                      costs.map_again * slots(w.map_again) + times(ragged, costs.ragged);
   return {std::llround(launch + 2 * step), std::llround(step)};
 }
 
@@ -511,11 +516,11 @@ std::string units_json(const Program& program) {
   Json bounds = Json::array();
   for (const Window& each : program.operands)
     bounds.push_back(each.whole ? std::vector<std::int64_t>{} : each.bounds);
-  return Json{{"kernel", program.name},   {"grid", program.grid},   {"windows", w.all},
-              {"moving", w.moving},       {"dims", w.dims},         {"indices", w.indices},
-              {"map_loads", w.map_loads}, {"map_ops", w.map_ops},   {"map_again", w.map_again},
-              {"bounds", bounds},         {"of", kind_of(program)}, {"rows", program.unit_rows},
-              {"blocks", blocks}}
+  return Json{{"kernel", program.name},    {"grid", program.grid},     {"windows", w.all},
+              {"moving", w.moving},        {"still", w.still},         {"dims", w.dims},
+              {"indices", w.indices},      {"map_loads", w.map_loads}, {"map_ops", w.map_ops},
+              {"map_again", w.map_again},  {"bounds", bounds},         {"of", kind_of(program)},
+              {"rows", program.unit_rows}, {"blocks", blocks}}
              .dump() +
          "\n";
 }

@@ -51,13 +51,14 @@ struct UnitCosts {
   // Cycles.
   double launch = 0;   ///< once
   double copying = 0;  ///< once, of a kernel that begins copies of its own
-  double operand = 0;  ///< of a grid of one step, each window
+  double operand = 0;  ///< of a grid of one step, each window that is copied
   double step = 0;     ///< of the pipeline, each step, and two more to begin and to end
   double window = 0;   ///< likewise, each window that moves
-  double dim = 0;      ///< likewise, each dim along which one moves
-  double index = 0;    ///< likewise, each index that windows share or have alone
-  double map = 0;      ///< likewise, each dim of what their index maps load
-  double map_op = 0;   ///< likewise, each slot of the scalar unit that other ops of these take
+  double still = 0;   ///< likewise, each window that stays: each step looks whether it is the first
+  double dim = 0;     ///< likewise, each dim along which one moves
+  double index = 0;   ///< likewise, each index that windows share or have alone
+  double map = 0;     ///< likewise, each dim of what their index maps load
+  double map_op = 0;  ///< likewise, each slot of the scalar unit that other ops of these take
   /// Likewise, of those that follow from a load, in each other window's map that has them too: the
   /// compiler does not know that between two windows nobody stores.
   double map_again = 0;
@@ -96,13 +97,14 @@ CountedCode counted(const Program& program, const Code& code, const UnitCosts& c
 UnitCosts::Interval interval_of(const Program& program, std::int64_t steps, const UnitCosts& costs);
 
 /// What the pipeline takes besides, of `steps` steps: before and behind them all, and each step.
-/// `ragged`: dims of windows whose last block ends beyond the array's tiles.
+/// `ragged`: dims of windows whose last block ends beyond the array's tiles. `in_registers`: inputs
+/// of one element, which XLA hands over so.
 struct PipelineCycles {
   std::int64_t launch = 0;
   std::int64_t step = 0;
 };
 PipelineCycles pipeline_cycles(const Program& program, std::int64_t steps, std::int64_t ragged,
-                               const UnitCosts& costs);
+                               std::int64_t in_registers, const UnitCosts& costs);
 
 /// The stretches of a program's code and what they ask of units, as JSON: what costs are fitted to.
 std::string units_json(const Program& program);

@@ -29,18 +29,23 @@ class UnitMasks {
   /// Of a select's operand (1 or 2) those that it does not throw away.
   double needed(const Operation& select, std::size_t operand) const;
 
- private:
-  /// Numbers that rise by one along a dim: `first` and so on.
-  struct Rising {
-    int dim;
-    std::int64_t first;
-  };
   /// True where the index along a dim is in [begin, end), or is not.
   struct Mask {
     int dim;
     std::int64_t begin;
     std::int64_t end;
     bool outside;
+  };
+  std::optional<Mask> mask(int value) const {
+    const auto it = masks_.find(value);
+    return it == masks_.end() ? std::nullopt : std::optional(it->second);
+  }
+
+ private:
+  /// Numbers that rise by one along a dim: `first` and so on.
+  struct Rising {
+    int dim;
+    std::int64_t first;
   };
   std::optional<Mask> compared(const Operation& op, const KnownValues& known) const;
   /// Of a vector of this type, of the registers along the mask's dim.

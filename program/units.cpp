@@ -64,15 +64,6 @@ std::vector<std::int64_t> list_of(const std::string& text, std::size_t which) {
   return numbers;
 }
 
-std::vector<std::int64_t> numbers_of(const Operation& op, const char* attribute) {
-  const Attribute* a = op.find(attribute);
-  if (a == nullptr) return {};
-  if (a->kind == Attribute::Kind::integers) return a->integers;
-  std::vector<std::int64_t> numbers;
-  for (const Attribute& each : a->list) numbers.push_back(each.integer);
-  return numbers;
-}
-
 std::int64_t number_of(const Operation& op, const char* attribute, std::int64_t otherwise) {
   const Attribute* a = op.find(attribute);
   return a != nullptr && a->kind == Attribute::Kind::integer ? a->integer : otherwise;
@@ -164,6 +155,7 @@ class Uses {
     if (named(".constant") || named(".assume_layout") || named(".yield") || named(".return"))
       return;
     if (of_rank_zero()) return elementwise(vector);
+    if (!named(".extract_strided_slice") && n != "tpu.concatenate") rotated_to_results();
     const auto is_vector = [&](const std::vector<int>& values) {
       return !values.empty() && type(values[0]).kind == Type::Kind::vector;
     };
@@ -188,6 +180,40 @@ class Uses {
     elementwise(vector);
   }
 
+  /// What does not lie in the lanes in which the op makes its result is rotated there.
+  void rotated_to_results() {
+    std::int64_t lane = 0;
+    for (const int v : op_.results)
+      if (type(v).kind == Type::Kind::vector) lane = known_.first_lane(v).value_or(0);
+    for (const int v : op_.operands) {
+      const Type& t = type(v);
+      if (t.kind != Type::Kind::vector || t.dtype == DType::boolean || t.shape.rank < 2) continue;
+      if (const auto from = known_.first_lane(v); from && *from != lane)
+        add("vector.extract_strided_slice " + width_name(t.dtype) + " lanes",
+            registers_from(v, *from));
+    }
+  }
+  /// That a vector takes whose first column lies in this lane.
+  std::int64_t registers_from(int value, std::int64_t lane) const {
+    const Type& t = type(value);
+    const Tiles tiles = tiles_of(t.shape, t.dtype);
+    return tiles.outer * tiles.down * ceil_to(lane + tiles.columns, kLanes);
+  }
+
+  /// Of an op that computes element by element: what holds the same is made once.
+  std::int64_t different() const {
+    DType widest = DType::boolean;
+    for (const auto* values : {&op_.operands, &op_.results}) {
+      for (const int v : *values) {
+        const Type& t = type(v);
+        if (t.kind == Type::Kind::vector && t.dtype != DType::boolean &&
+            (widest == DType::boolean || bit_width(t.dtype) > bit_width(widest)))
+          widest = t.dtype;
+      }
+    }
+    return known_.different(op_.results[0], widest);
+  }
+
   void elementwise(const Type& vector) {
     std::int64_t times = 1;
     std::string row = op_.name + " " + type_name(vector.dtype);
@@ -209,7 +235,7 @@ class Uses {
         row += std::string(" ") + type_name(type(v).dtype);
       result = true;
     }
-    if (result) times = part(times, computed());
+    if (result) times = std::min(part(times, computed()), different());
     if (divides_by_power() && known_.bits(op_.operands[0])) {
       // A shift, or a mask.
       const bool rest = named("remsi") || named("remui");
@@ -236,6 +262,15 @@ class Uses {
       for (const int v : op_.operands) times = std::max(times, registers(v));
       if (const auto mixed = known_.mixed(op_.results[0], vector.dtype))
         times = part(times, *mixed);
+      times = std::min(times, different());
+    }
+    if (named("divf") && !splat && op_.operands.size() == 2) {
+      // Of each divisor a reciprocal.
+      const std::int64_t divisors = known_.different(op_.operands[1], vector.dtype);
+      if (divisors < times) {
+        add("arith.mulf " + std::string(type_name(vector.dtype)), times - divisors);
+        times = divisors;
+      }
     }
     add(row, times);
   }
@@ -381,7 +416,11 @@ class Uses {
     }
     left *= (lanes ? 1 : t.across) * (sublanes ? 1 : t.down);
     // A row alone lies in all sublanes: its parts are turned to where they add up.
-    add(row + (t.rows * t.outer == 1 ? " of a row" : ""), t.all() - left);
+    // The most or least of the same is that.
+    const bool picks = kind_of(op_) != "add" && kind_of(op_) != "mul";
+    const std::int64_t all =
+        picks ? std::min(t.all(), known_.different(op_.operands[0], from.dtype)) : t.all();
+    add(row + (t.rows * t.outer == 1 ? " of a row" : ""), all - left);
     // What lies in a register and not in the vector is masked.
     std::int64_t masked = 0;
     if (lanes && t.columns % kLanes != 0) masked += t.outer * t.down;
@@ -494,10 +533,17 @@ class Uses {
     const std::int64_t unit = lanes ? kLanes : rows_of(t.dtype);
     std::int64_t at = 0;
     std::int64_t moved = 0;
+    std::int64_t merged = 0;  // they lie where they belong
     for (const int v : op_.operands) {
-      if (at % unit != 0) moved += registers_of(type(v).shape, t.dtype);
+      const std::int64_t registers = registers_of(type(v).shape, t.dtype);
+      const std::int64_t lane = lanes ? known_.first_lane(v).value_or(at % unit) : 0;
+      if (lane != at % unit)
+        moved += registers;
+      else if (at % unit != 0)
+        merged += registers;
       at += type(v).shape[static_cast<int>(dim)];
     }
+    add(std::string("arith.select ") + type_name(t.dtype), merged);
     add(op_.name + " " + width_name(t.dtype) + (lanes ? " lanes" : " sublanes"), moved);
   }
 
@@ -510,7 +556,6 @@ class Uses {
     const auto offset = [&](std::int64_t back) {
       return rank >= back ? offsets[static_cast<std::size_t>(rank - back)] : 0;
     };
-    if (offset(1) % kLanes != 0) add(row + " lanes", times);
     if (offset(2) % rows_of(t.dtype) != 0) add(row + " sublanes", times);
   }
 
@@ -568,6 +613,15 @@ class Uses {
 };
 
 }  // namespace
+
+std::vector<std::int64_t> numbers_of(const Operation& op, const char* attribute) {
+  const Attribute* a = op.find(attribute);
+  if (a == nullptr) return {};
+  if (a->kind == Attribute::Kind::integers) return a->integers;
+  std::vector<std::int64_t> numbers;
+  for (const Attribute& each : a->list) numbers.push_back(each.integer);
+  return numbers;
+}
 
 std::int64_t registers_of(const Shape& shape, DType dtype) { return tiles_of(shape, dtype).all(); }
 

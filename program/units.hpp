@@ -10,6 +10,7 @@
 #pragma once
 
 #include <functional>
+#include <limits>
 #include <optional>
 #include <string>
 #include <utility>
@@ -25,6 +26,9 @@ std::int64_t registers_of(const Shape& shape, DType dtype);
 /// Elements of a register along a dim of such a vector.
 std::int64_t register_extent(const Shape& shape, int dim, DType dtype);
 
+/// Of an attribute that is a list of them, or one.
+std::vector<std::int64_t> numbers_of(const Operation& op, const char* attribute);
+
 /// What is known of a value while ops are planned.
 struct KnownValues {
   std::function<bool(int)> repeats;  ///< a vector that repeats one scalar
@@ -37,6 +41,12 @@ struct KnownValues {
   std::function<double(int)> computed = [](int) { return 1; };
   /// Of the registers of a vector of this type those that a mask is neither true nor false for.
   std::function<std::optional<double>(int, DType)> mixed = [](int, DType) { return std::nullopt; };
+  /// Of the registers of a vector with these elements and this type those that differ.
+  std::function<std::int64_t(int, DType)> different = [](int, DType) {
+    return std::numeric_limits<std::int64_t>::max();
+  };
+  /// The lane in which a vector's first column lies; none: all its columns are the same.
+  std::function<std::optional<std::int64_t>(int)> first_lane = [](int) { return 0; };
 };
 
 using UnitRows = std::vector<std::pair<std::string, std::int64_t>>;

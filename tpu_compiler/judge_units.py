@@ -58,7 +58,7 @@ def judged(tessera, call, device):
     line = found["timeline"]
     units = unit_costs.asked(tessera, call)
     steps = int(np.prod([max(1, n) for n in units["grid"]]))
-    predicted = line["compute_seconds"] * clock_of(device)
+    predicted = line["compute_seconds"] * clock_of(device) * cores * unit_costs.of_busiest(call, device)  # it is said as the mean of all cores
     return {"at": call, "call": call.name, "scheduled": schedule["cycles"], "predicted": predicted, "stretch": steps == 1 and len(units["blocks"]) == 1, "of": units["of"],
             "computes": line["binds"] == "compute",
             "ratio": schedule["cycles"] / predicted, "whole": schedule["seconds"] / line["seconds"],
@@ -66,7 +66,7 @@ def judged(tessera, call, device):
             "binds": (schedule["binds"] == "compute") == (line["binds"] == "compute"), "spills": schedule["spill_loads"] + schedule["spill_stores"]}
 
 
-OF_STEPS = (*unit_costs.STEP, "copying")
+OF_STEPS = (*unit_costs.STEP, "copying", "launch", "operand")
 BY_RUNS = ("jump", "product", "rest", "spill")  # how often there is one, or how much, a run says
 MORE = 100  # of rounded cycles the difference is to be large
 
@@ -78,16 +78,18 @@ def computed(tessera, call, device, table, **cycles):
         file.flush()
         found = run(tessera, call, device, "units", "--cores", str(unit_costs.cores(call, device)),
                     environment={"TESSERA_UNIT_COSTS": file.name})
-    return found["timeline"]["compute_seconds"] * clock_of(device)
+    cores = unit_costs.cores(call, device)
+    return found["timeline"]["compute_seconds"] * clock_of(device) * cores * unit_costs.of_busiest(call, device)
 
 
 def counted_steps(call, device, table):
     """How many cycles of its prediction one more of each of OF_STEPS is."""
     units = unit_costs.asked(None, call)
-    steps = int(np.prod([max(1, n) for n in units["grid"]])) / unit_costs.cores(call, device)
+    steps = int(np.prod([max(1, n) for n in units["grid"]]))
     unit_costs.count_steps(call, units, table)
+    steps = round(steps * unit_costs.of_busiest(call, device))
     of_step = [(steps + 2) * of(units) if steps > 1 else 0 for of in unit_costs.STEP.values()]
-    return [*of_step, "tpu.enqueue_dma" in units["rows"]]
+    return [*of_step, "tpu.enqueue_dma" in units["rows"], 1, units["windows"] - unit_costs.in_registers(call, units) if steps <= 1 else 0]
 
 
 def counted_runs(tessera, call, device, table):

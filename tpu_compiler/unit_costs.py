@@ -204,6 +204,23 @@ def occupy_matrix_units(kernels, costs, chip, others=None):
             costs[r]["MXU"] = round(capacity * float(a_tile), 2)
 
 
+ROTATES = re.compile(r"(vector\.extract_strided_slice|tpu\.concatenate) b\d+ lanes")
+
+
+def occupy_rotators(kernels, costs):
+    """A rotation of lanes takes its XLU for several bundles, of which a listing shows some: as many slots as kernels that rotate words
+    take cycles, whatever a register holds."""
+    rotates = [row for row in costs if ROTATES.fullmatch(row)]
+    rotations = [[sum(k.times[row] for row in rotates if (" b32 " in row) == words) for words in (True, False)] for k in kernels]
+    chosen = [(k, words) for k, (words, others) in zip(kernels, rotations) if words and not others]
+    if len(chosen) < 6:
+        return
+    bundles = np.array([k.bundles for k, _ in chosen], float)
+    _, each = robust(np.array([[1.0, words] for _, words in chosen]), bundles, 1 / bundles)
+    for row in rotates:
+        costs[row]["XLU"] = round(kernels[0].capacity[UNITS.index("XLU")] * float(each), 2)
+
+
 def fit(kernels, chip, compiler):
     every = sorted({row for k in kernels for row in k.times})
     rows = [row for row in every if not is_of_other_width(row, chip)]
@@ -222,6 +239,7 @@ def fit(kernels, chip, compiler):
             if c >= 0.004:
                 costs[row][unit] = round(float(c), 3)
     occupy_matrix_units(kernels, costs, chip)
+    occupy_rotators(kernels, costs)
     table = {"chip": chip, "compiler": compiler, "capacity": dict(zip(UNITS, kernels[0].capacity)), "rows": costs}
     work = np.array([work_of(k, table) for k in kernels])
     bundles = np.array([k.bundles for k in kernels], float)
@@ -266,6 +284,8 @@ def refit(kernels, table, pattern):
     if any(row.startswith("tpu.matmul") for row in rows):
         without = {**table, "rows": {row: cost for row, cost in costs.items() if not row.startswith("tpu.matmul")}}
         occupy_matrix_units(kernels, costs, table["chip"], lambda k: predicted(k, without))
+    if any(ROTATES.fullmatch(row) for row in rows):
+        occupy_rotators(kernels, costs)
     bundles = np.array([k.bundles for k in kernels], float)
     fixed = table["cycles"]
     work = np.array([work_of(k, table) @ (1, fixed["product"], fixed["rest"]) for k in kernels]) + fixed["launch"] + fixed["operand"] * always[:, 1]
@@ -308,7 +328,7 @@ def most_left_out(n, part=0.1, chance=0.1):
     return left_out
 
 
-STEP = {"step": lambda u: 1, "window": lambda u: u["moving"], "dim": lambda u: u["dims"], "index": lambda u: u["indices"],
+STEP = {"step": lambda u: 1, "window": lambda u: u["moving"], "still": lambda u: u["still"], "dim": lambda u: u["dims"], "index": lambda u: u["indices"],
         "map": lambda u: u["map_loads"], "map_op": lambda u: u["map_op_slots"], "map_again": lambda u: u["map_again_slots"],
         "ragged": lambda u: u["ragged"]}  # what a step of the pipeline takes, each
 
@@ -332,6 +352,13 @@ def arrays_of(call):
     return [(shape, int(re.search(r"\d+", dtype)[0]) if dtype not in ("bool", "i1") else 8) for shape, dtype in arrays]
 
 
+def in_registers(call, units):
+    """Inputs of one element, which XLA hands over so."""
+    meta = json.loads((call / "meta.json").read_text())
+    results = len(meta["results"] if "results" in meta else meta["custom_call"]["result_types"])
+    return sum(np.prod(shape) == 1 for shape, _ in arrays_of(call)[-len(units["bounds"]):-results])
+
+
 def units_of_tiles(shape, bits):
     """Elements of a tile in HBM along each dim, as memory_model/moved_bytes.hpp has it."""
     if len(shape) == 1:
@@ -352,13 +379,24 @@ def ragged_dims(call, units):
                for n, b, unit in zip(shape, block, units_of_tiles(shape, bits)))
 
 
-def cores(call, device):
-    """The compiler shares parallel cells among a v5p's two cores; a v4's it does not."""
-    module = (call / "kernel.mlir").read_text() if device == "tpu-v5p" and (call / "kernel.mlir").exists() else ""
+def parallel_cells(call):
+    """Of a grid."""
+    module = (call / "kernel.mlir").read_text() if (call / "kernel.mlir").exists() else ""
     bounds = re.search(r"iteration_bounds = array<i64: ([^>]*)>", module)
     kinds = re.search(r"dimension_semantics = \[(.*?)\]", module)
-    shared = bounds and kinds and any("parallel" in kind and int(n) > 1 for kind, n in zip(kinds[1].split(","), bounds[1].split(",")))
-    return 2 if shared else 1
+    extents = zip(kinds[1].split(","), bounds[1].split(",")) if bounds and kinds else []
+    return int(np.prod([max(1, int(n)) for kind, n in extents if "parallel" in kind]))
+
+
+def cores(call, device):
+    """The compiler shares parallel cells among a v5p's two cores; a v4's it does not."""
+    return 2 if device == "tpu-v5p" and parallel_cells(call) > 1 else 1
+
+
+def of_busiest(call, device):
+    """The part of all cells that the core has which has most."""
+    cells = parallel_cells(call)
+    return -(-cells // cores(call, device)) / cells
 
 
 def body_cycles(units, table):
