@@ -116,8 +116,10 @@ class Launches {
       if (recording && !options.dry && triton::why_not_recorded(launch).empty())
         record.arguments = keep(*recording, which, launch, *options_, record.inputs);
       launch.program_seconds = which.program_seconds;
+      launch.axes = which.axes;
       l->result = triton::run_launch(launch, options);
       which.program_seconds = l->result.program_seconds;
+      which.axes = l->result.axes;
       if (recording && l->result.run.ok() && !record.arguments.empty())
         record.outputs = record::keep_storages(*recording, launch);
       for (const Diagnostic& d : l->result.run.diagnostics)

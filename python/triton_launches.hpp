@@ -57,6 +57,7 @@ class Specialisation {
   const triton::Kernel& kernel(Profile profile, const StopFlag& stop);
   /// Of the launch before (triton/launch.hpp). Launches run one at a time.
   double program_seconds = 0;
+  std::array<int, 3> axes{0, 1, 2};
 
  private:
   std::string ttir_;

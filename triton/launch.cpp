@@ -2,15 +2,18 @@
 
 #include <omp.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <mutex>
 
 #include "sim/diagnostics/slugs.hpp"
 #include "sim/pipeline/threads.hpp"
+#include "triton/by_processor.hpp"
 #include "triton/waiting.hpp"
 #include "triton/worker.hpp"
 
@@ -49,6 +52,40 @@ void check(const Launch& launch) {
       throw InputError("bad-input", s.name + " is larger than 512 GiB");
   }
 }
+
+/// The program after the first one along an axis.
+std::int64_t next_along(const std::array<std::int64_t, 3>& grid, int axis) {
+  return axis == 0 ? 1 : axis == 1 ? grid[0] : grid[0] * grid[1];
+}
+
+/// Where the first programs along each axis write.
+class Places {
+ public:
+  explicit Places(const std::array<std::int64_t, 3>& grid) : grid_(grid) {}
+
+  /// Each program by one thread.
+  void note(std::int64_t program, std::int64_t address) {
+    if (program == 0) first_ = address;
+    for (int axis = 0; axis < 3; ++axis) {
+      if (program == next_along(grid_, axis)) next_[static_cast<std::size_t>(axis)] = address;
+    }
+  }
+
+  /// LaunchResult::axes.
+  std::array<int, 3> axes() const {
+    std::array<int, 3> all{0, 1, 2};
+    std::ranges::stable_sort(all, {}, [&](int axis) {
+      const auto a = static_cast<std::size_t>(axis);
+      return grid_[a] > 1 ? std::abs(next_[a] - first_) : INT64_MAX;
+    });
+    return all;
+  }
+
+ private:
+  std::array<std::int64_t, 3> grid_;
+  std::int64_t first_ = 0;
+  std::array<std::int64_t, 3> next_{};
+};
 
 class Runner {
  public:
@@ -170,6 +207,17 @@ class Runner {
     return true;
   }
 
+  /// The i-th that threads take.
+  std::int64_t program_of(std::int64_t i) const {
+    std::int64_t program = 0;
+    for (const int axis : launch_.axes) {
+      const std::int64_t extent = launch_.grid[static_cast<std::size_t>(axis)];
+      program += i % extent * next_along(launch_.grid, axis);
+      i /= extent;
+    }
+    return program;
+  }
+
   /// False if something may be wrong.
   bool run_parallel(int threads, LaunchResult& result) {
     using Clock = std::chrono::steady_clock;
@@ -179,6 +227,7 @@ class Runner {
     std::optional<Diagnostic> stopped;
     std::mutex mutex;  // of what threads share
     std::vector<std::unique_ptr<Worker>> resting;
+    Places places(launch_.grid);
     const auto run_some = [&](std::int64_t first, std::int64_t end, auto&& enough) {
       const ThreadScope scope(options_);
       std::unique_ptr<Worker> worker;
@@ -192,7 +241,11 @@ class Runner {
       if (!worker) worker = std::make_unique<Worker>(running_, m);
       std::int64_t i = first;
       try {
-        for (; i < end && !enough(); ++i) worker->run(i);
+        for (; i < end && !enough(); ++i) {
+          const std::int64_t program = program_of(i);
+          worker->run(program);
+          places.note(program, worker->instance().last_written);
+        }
       } catch (const Stopped& stop) {
         failed = true;
         const std::lock_guard lock(mutex);
@@ -228,15 +281,15 @@ class Runner {
           each > kBrief / 4 ? 1 : std::max<std::int64_t>(1, left / (threads * std::int64_t{16}));
       const std::int64_t parts = (left + chunk - 1) / chunk;
       // Programs side by side write into one page: what threads run at a time lies apart.
-      const std::int64_t apart = (parts + threads - 1) / threads;
-      each_on_threads(apart * threads, threads, [&](std::int64_t i) {
-        const std::int64_t from = first + (i % threads * apart + i / threads) * chunk;
-        if (from >= programs_ || failed.load(std::memory_order_relaxed)) return;
+      ByProcessor order(parts, threads);
+      each_on_threads(parts, threads, [&](std::int64_t i) {
+        const std::int64_t from = first + order.next() * chunk;
+        if (failed.load(std::memory_order_relaxed)) return;
         run_some(from, std::min(programs_, from + chunk), [] { return false; });
         if (!options_.progress) return;
         const std::lock_guard lock(mutex);
         options_.progress(static_cast<double>(first + i * chunk) /
-                          static_cast<double>(first + apart * threads * chunk));
+                          static_cast<double>(first + parts * chunk));
       });
       each = (so_far() - alone) * threads / left;
     }
@@ -258,6 +311,7 @@ class Runner {
     }
     result.tiles = together(footprints);
     result.program_seconds = each.count();
+    result.axes = places.axes();
     close(result, m, requested);
     return true;
   }

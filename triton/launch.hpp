@@ -51,9 +51,10 @@ struct Launch {
   /// that `outside` has.
   std::vector<LaunchStorage> storages;
   bool footprint = false;  ///< which parts of memory its programs ask for is wanted
-  /// What a program of an earlier launch took on one thread, or 0. When threads begin depends on
-  /// it, nothing else.
+  /// Of an earlier launch, its result's: when threads begin and in which order they take programs
+  /// depends on them, nothing else.
   double program_seconds = 0;
+  std::array<int, 3> axes{0, 1, 2};
 };
 
 /// What a line of the kernel asked of a storage.
@@ -71,7 +72,10 @@ struct LaunchResult {
   std::vector<LineTraffic> lines;
   std::vector<bool> written;   ///< per storage: a store or an atomic reached it
   double program_seconds = 0;  ///< on one thread; 0: not known
-  GridTiles tiles;             ///< if Launch::footprint; none of programs that ran together
+  /// Of the grid, from that along which what programs write moves least. Threads that take programs
+  /// in this order write in places of their own.
+  std::array<int, 3> axes{0, 1, 2};
+  GridTiles tiles;  ///< if Launch::footprint; none of programs that ran together
 };
 
 /// Runs it on the launch's storages, which it changes; as they were, if there is a diagnostic.

@@ -307,6 +307,7 @@ void Memory::store(Instance& x, int site, const std::int64_t* addresses, const s
     if (addresses[i] < reach && !std::exchange(checked, true))
       check_lanes(x, site, addresses, mask, n, width, from);
     reach = addresses[end - 1] + width;
+    x.last_written = addresses[i];
     note_write(x, site, at, from + i * width, bytes);
     std::memcpy(storages_[at.storage].bytes + at.offset, from + i * width,
                 static_cast<std::size_t>(bytes));
@@ -396,6 +397,7 @@ bool Memory::store(Instance& x, int site, const Strided& lanes, std::int64_t wid
   const auto at = inside(lanes, width);
   if (!at || !lanes.disjoint(width)) return false;
   if (alone_) changed(x);
+  x.last_written = lanes.address;
   const std::int64_t base = lanes.first() - at->offset;
   note_write(x, site, *at, lanes, width, from);
   store_strided(lanes, width, from, storages_[at->storage].bytes + (lanes.address - base));

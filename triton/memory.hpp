@@ -271,6 +271,7 @@ class Instance : public Exec {
   FirstLevel stored;                      ///< since it last loaded
   std::int64_t effects = 0;               ///< stores, and atomics of whatever effect
   std::int64_t last_read = 0;             ///< address of the last load
+  std::int64_t last_written = 0;          ///< of the last store
   std::int64_t waits_for = 0;             ///< address of the last atomic that left memory as it was
   std::int64_t waits = 0;                 ///< such atomics on end
   std::int64_t patience = 2000;           ///< of them, before it yields

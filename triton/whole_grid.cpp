@@ -1,15 +1,13 @@
 #include "triton/whole_grid.hpp"
 
-#include <sched.h>
-
 #include <algorithm>
-#include <atomic>
 #include <cstring>
 #include <optional>
 #include <set>
 
 #include "program/regular.hpp"
 #include "sim/pipeline/threads.hpp"
+#include "triton/by_processor.hpp"
 #include "triton/rules.hpp"
 #include "triton/stream.hpp"
 
@@ -314,42 +312,6 @@ struct Chunk {
   std::int64_t programs = 0;
   std::vector<Known> known;
   std::vector<Reach> reaches;
-};
-
-/// The parts of a loop, each once. A processor begins with those that it had in the loop before,
-/// the last of them first: what it read or wrote of them is in its caches, if the arrays are the
-/// same.
-class Parts {
- public:
-  Parts(std::int64_t parts, int threads) : runs_(at(threads)) {
-    static std::atomic<unsigned> loops{0};
-    backwards_ = loops.fetch_add(1, std::memory_order_relaxed) % 2 != 0;
-    for (int r = 0; r < threads; ++r) {
-      runs_[at(r)].first = parts * r / threads;
-      runs_[at(r)].end = parts * (r + 1) / threads;
-    }
-  }
-  bool backwards() const { return backwards_; }
-
-  /// -1: there are no more.
-  std::int64_t next() {
-    const std::size_t own = at(std::max(0, sched_getcpu())) % runs_.size();
-    for (std::size_t k = 0; k < runs_.size(); ++k) {
-      Run& run = runs_[(own + k) % runs_.size()];
-      const std::int64_t i = run.taken.fetch_add(1, std::memory_order_relaxed);
-      if (i < run.end - run.first) return backwards_ ? run.end - 1 - i : run.first + i;
-    }
-    return -1;
-  }
-
- private:
-  struct alignas(64) Run {
-    std::int64_t first = 0;
-    std::int64_t end = 0;
-    std::atomic<std::int64_t> taken = 0;
-  };
-  std::vector<Run> runs_;
-  bool backwards_ = false;
 };
 
 class Grid {
@@ -706,7 +668,7 @@ class Grid {
     constexpr std::int64_t kWorthWhile = 128;  // strips
     const std::int64_t parts =
         launch_.threads < 2 || strips < kWorthWhile ? 1 : std::min<std::int64_t>(strips / 8, 64);
-    Parts order(parts, launch_.threads);
+    ByProcessor order(parts, launch_.threads);
     const auto part = [&](Strips& buffers, std::int64_t p) {
       const std::int64_t first = strips * p / parts;
       const std::int64_t last = strips * (p + 1) / parts;

@@ -238,9 +238,9 @@ TEST_CASE("a program may wait for an earlier one and for a later one, not for no
   }
 }
 
-TEST_CASE("the same bits, traffic and words for every number of threads", "[triton]") {
-  // Long enough for threads: each program sums 256 rows of 64.
-  const std::string body = R"(%zero = "arith.constant"() <{value = 0 : i32}> : () -> i32
+/// Long enough for threads: each program sums 256 rows of 64, and writes them from %to on.
+std::string sums_of_rows(const std::string& to) {
+  return R"(%zero = "arith.constant"() <{value = 0 : i32}> : () -> i32
 %one = "arith.constant"() <{value = 1 : i32}> : () -> i32
 %rows = "arith.constant"() <{value = 256 : i32}> : () -> i32
 %c64 = "arith.constant"() <{value = 64 : i32}> : () -> i32
@@ -258,8 +258,7 @@ TEST_CASE("the same bits, traffic and words for every number of threads", "[trit
   %s = "arith.addf"(%acc, %v) : (tensor<64xf32>, tensor<64xf32>) -> tensor<64xf32>
   "scf.yield"(%s) : (tensor<64xf32>) -> ()
 }) : (i32, i32, i32, tensor<64xf32>) -> tensor<64xf32>
-%to = "arith.muli"(%x, %stride) : (i32, i32) -> i32
-%ts = "tt.splat"(%to) : (i32) -> tensor<64xi32>
+)" + to + R"(%ts = "tt.splat"(%to) : (i32) -> tensor<64xi32>
 %o = "arith.addi"(%ts, %r) : (tensor<64xi32>, tensor<64xi32>) -> tensor<64xi32>
 %bs = "tt.splat"(%b) : (!tt.ptr<f32>) -> tensor<64x!tt.ptr<f32>>
 %bp = "tt.addptr"(%bs, %o) : (tensor<64x!tt.ptr<f32>>, tensor<64xi32>) -> tensor<64x!tt.ptr<f32>>
@@ -267,6 +266,10 @@ TEST_CASE("the same bits, traffic and words for every number of threads", "[trit
 %xs = "tt.splat"(%xf) : (f32) -> tensor<64xf32>
 %w = "arith.addf"(%sum, %xs) : (tensor<64xf32>, tensor<64xf32>) -> tensor<64xf32>
 "tt.store"(%bp, %w) : (tensor<64x!tt.ptr<f32>>, tensor<64xf32>) -> ())";
+}
+
+TEST_CASE("the same bits, traffic and words for every number of threads", "[triton]") {
+  const std::string body = sums_of_rows("%to = \"arith.muli\"(%x, %stride) : (i32, i32) -> i32\n");
   const std::string text = kernel_text("%a: !tt.ptr<f32>, %b: !tt.ptr<f32>, %stride: i32", body);
   const Array a = array_of(DType::f32, {256 * 64}, [](auto i) { return 1 / (double(i) + 3); });
   // `seconds`: what programs are said to have taken before.
@@ -310,6 +313,35 @@ TEST_CASE("the same bits, traffic and words for every number of threads", "[trit
   CHECK(one.result.lines[0].requested.times == 64 * 256);
   CHECK(one.result.lines[0].line.line == 18);
   CHECK(one.result.run.flops == 64LL * 256 * 64 + 64 * 64);
+}
+
+TEST_CASE("threads take the programs in the order in which an earlier launch wrote", "[triton]") {
+  const std::string text =
+      kernel_text("%a: !tt.ptr<f32>, %b: !tt.ptr<f32>, %stride: i32",
+                  sums_of_rows(R"(%y = "tt.get_program_id"() <{axis = 1 : i32}> : () -> i32
+%left = "arith.muli"(%x, %stride) : (i32, i32) -> i32
+%right = "arith.muli"(%y, %c64) : (i32, i32) -> i32
+%to = "arith.addi"(%left, %right) : (i32, i32) -> i32
+)"));
+  const Array a = array_of(DType::f32, {256 * 64}, [](auto i) { return 1 / (double(i) + 3); });
+  const Array b(DType::f32, {6 * 3 * 64});
+  RunOptions options;
+  options.threads = 2;
+  options.device = load_device("h100");
+  // Programs along y write side by side.
+  const auto run = [&] { return launch_text(text, {a, b}, {3 * 64}, {6, 3, 1}, options); };
+  const Ran first = run();
+  REQUIRE(first.ok());
+  CHECK(first.result.axes == std::array<int, 3>{1, 0, 2});
+  Ran next = run();
+  next.launch.storages[1].data = b;
+  next.launch.program_seconds = 1;
+  next.launch.axes = first.result.axes;
+  next.result = run_launch(next.launch, options);
+  REQUIRE(next.ok());
+  CHECK(next.result.axes == first.result.axes);
+  for (int i = 0; i < 6 * 3 * 64; ++i) REQUIRE(next.out(1).bits(i) == first.out(1).bits(i));
+  CHECK(next.out(1).bits(0) != next.out(1).bits(64 * 3));
 }
 
 }  // namespace tessera::triton
