@@ -227,6 +227,7 @@ def _wait_after_programs(pxla):
 
     @functools.wraps(call)
     def call_and_wait(self, *args, **kwargs):
+        __tracebackhide__ = True  # of pytest, which then ends at the user's call
         if not _has_kernels(self):
             return call(self, *args, **kwargs)
         session = _session

@@ -32,6 +32,7 @@ class _Session:
 
     def collect(self, interrupted=None):
         """After a program ran: its calls go to the report; what is wrong is raised. `interrupted`: by Ctrl-C."""
+        __tracebackhide__ = True
         errors = []
         before = len(self.report.calls)
         for finished in _xla.take_finished():

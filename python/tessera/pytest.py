@@ -102,6 +102,10 @@ def _simulate_between(config, options):
             between.start()
         except ValueError as e:
             raise pytest.UsageError(str(e).rstrip()) from e
+        except ModuleNotFoundError as e:
+            said = "--tessera, for Pallas kernels," if options.tessera is not None else "--tessera-triton"
+            other = "; Triton kernels run with --tessera-triton" if options.tessera is not None else ""
+            raise pytest.UsageError(f"{said} needs {e.name}, which is not installed{other}") from e
         config.add_cleanup(between.stop)
 
 

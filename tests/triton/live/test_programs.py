@@ -187,10 +187,16 @@ def test_pytest_plugin(tmp_path):
     out = run(sys.executable, "-m", "pytest", "-q", "-p", "tessera.pytest", "-p", "no:cacheprovider", "--tessera-triton=h100",
               str(tmp_path / "test_library.py"), status=1).stdout
     assert "1 failed, 2 passed" in out and "error[oob-index]: it reads element 16 of x_ptr" in out
+    assert "_triton_report.py" not in out.split("short test summary")[0]  # tessera's own code is not shown
     assert "no Triton kernel ran in 1 of 3 simulated tests" in out
     both = subprocess.run([sys.executable, "-m", "pytest", "-p", "tessera.pytest", "--tessera-triton=h100", "--tessera=tpu-v5e"],
                           capture_output=True, text=True, timeout=300, check=False, env=ENVIRONMENT, cwd=tmp_path)
     assert both.returncode == 4 and "a test runs on one of them" in both.stderr
+    pallas = subprocess.run([sys.executable, "-c", "import sys; sys.modules['jax'] = None; import pytest; sys.exit(pytest.main())",
+                             "-p", "tessera.pytest", "--tessera=tpu-v5e"],
+                            capture_output=True, text=True, timeout=300, check=False, env=ENVIRONMENT, cwd=tmp_path)
+    assert pallas.returncode == 4 and "needs jax" in pallas.stderr and "--tessera-triton" in pallas.stderr
+    assert "Traceback" not in pallas.stderr
 
 
 def test_answers_for_cuda(capfd):
