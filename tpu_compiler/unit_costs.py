@@ -352,13 +352,6 @@ def arrays_of(call):
     return [(shape, int(re.search(r"\d+", dtype)[0]) if dtype not in ("bool", "i1") else 8) for shape, dtype in arrays]
 
 
-def in_registers(call, units):
-    """Inputs of one element, which XLA hands over so."""
-    meta = json.loads((call / "meta.json").read_text())
-    results = len(meta["results"] if "results" in meta else meta["custom_call"]["result_types"])
-    return sum(np.prod(shape) == 1 for shape, _ in arrays_of(call)[-len(units["bounds"]):-results])
-
-
 def units_of_tiles(shape, bits):
     """Elements of a tile in HBM along each dim, as memory_model/moved_bytes.hpp has it."""
     if len(shape) == 1:
