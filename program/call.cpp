@@ -427,11 +427,7 @@ std::vector<CoreUse> model_core(const Program& p, const std::vector<std::int64_t
   for (const std::int64_t extent : grid) steps *= extent;
   const std::int64_t cells = std::max<std::int64_t>(1, plan.cells());
   const std::int64_t of_core = steps / cells * ((cells + cores - 1) / cores);
-  const auto in_register = [](const auto& op) {
-    return op.role == Role::in && op.space == Space::vmem && op.array.elems() == 1;
-  };
-  const PipelineCycles pipeline = pipeline_cycles(
-      p, of_core, ragged_dims(plan), std::ranges::count_if(plan.operands, in_register), *costs);
+  const PipelineCycles pipeline = pipeline_cycles(p, of_core, ragged_dims(plan), *costs);
   core.launch_cycles = pipeline.launch;
   core.step_cycles = pipeline.step;
   const UnitCosts::Interval interval = interval_of(p, steps, *costs);

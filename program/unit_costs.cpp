@@ -443,7 +443,7 @@ Windows windows_of(const Program& program) {
 }  // namespace
 
 PipelineCycles pipeline_cycles(const Program& program, std::int64_t steps, std::int64_t ragged,
-                               std::int64_t in_registers, const UnitCosts& costs) {
+                               const UnitCosts& costs) {
   constexpr auto kScalar = static_cast<std::size_t>(CoreUnit::scalar);
   const Windows w = windows_of(program);
   const auto times = [](std::int64_t n, double each) { return static_cast<double>(n) * each; };
@@ -458,7 +458,7 @@ PipelineCycles pipeline_cycles(const Program& program, std::int64_t steps, std::
     }
     return sum;
   };
-  if (steps <= 1) return {std::llround(launch + times(w.all - in_registers, costs.operand)), 0};
+  if (steps <= 1) return {std::llround(launch + times(w.all, costs.operand)), 0};
   const double step = costs.step + times(w.moving, costs.window) + times(w.still, costs.still) +
                       times(w.dims, costs.dim) + times(w.indices, costs.index) +
                       times(w.map_loads, costs.map) + costs.map_op * slots(w.map_ops) +

@@ -51,7 +51,7 @@ struct UnitCosts {
   // Cycles.
   double launch = 0;   ///< once
   double copying = 0;  ///< once, of a kernel that begins copies of its own
-  double operand = 0;  ///< of a grid of one step, each window that is copied
+  double operand = 0;  ///< of a grid of one step, each window
   double step = 0;     ///< of the pipeline, each step, and two more to begin and to end
   double window = 0;   ///< likewise, each window that moves
   double still = 0;   ///< likewise, each window that stays: each step looks whether it is the first
@@ -97,14 +97,13 @@ CountedCode counted(const Program& program, const Code& code, const UnitCosts& c
 UnitCosts::Interval interval_of(const Program& program, std::int64_t steps, const UnitCosts& costs);
 
 /// What the pipeline takes besides, of `steps` steps: before and behind them all, and each step.
-/// `ragged`: dims of windows whose last block ends beyond the array's tiles. `in_registers`: inputs
-/// of one element, which XLA hands over so.
+/// `ragged`: dims of windows whose last block ends beyond the array's tiles.
 struct PipelineCycles {
   std::int64_t launch = 0;
   std::int64_t step = 0;
 };
 PipelineCycles pipeline_cycles(const Program& program, std::int64_t steps, std::int64_t ragged,
-                               std::int64_t in_registers, const UnitCosts& costs);
+                               const UnitCosts& costs);
 
 /// The stretches of a program's code and what they ask of units, as JSON: what costs are fitted to.
 std::string units_json(const Program& program);

@@ -446,7 +446,7 @@ TEST_CASE("windows that share an index are told once where to move", "[pallas][u
     costs.map_again = 100000;
     costs.still = 1000000;
     costs.rows["arith.divsi power"].slots[static_cast<std::size_t>(CoreUnit::scalar)] = 6;
-    return program::pipeline_cycles(*program, 8, ragged, 0, costs).step;
+    return program::pipeline_cycles(*program, 8, ragged, costs).step;
   };
   CHECK(step("%i, %j", "4, 2") == 142);
   CHECK(step("%j, %i", "4, 2") == 242);
