@@ -99,6 +99,7 @@ constexpr ModelFigure kFigures[] = {
     {"spill_rounds", "1"},
     {"element_rounds", "1"},
     {"gradient_tiles", "1"},
+    {"gradient_registers", "1"},
     {"column_tiles", "1"},
     {"row_tiles", "1"},
     {"tile_spill_cycles", "cycle"},

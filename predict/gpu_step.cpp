@@ -214,7 +214,11 @@ double GpuSteps::product_seconds(const Work& work) const {
 GpuSteps::Spilled GpuSteps::spilled(const Work& work) const {
   Spilled s;
   const double threads = 128.0 * groups_;
-  double sums = figure("registers_used");
+  // A product that is no accumulator is held in f32; of a gradient two, the first one partly as
+  // what the next ones read; whole where the gradient has one sum, and less beside them.
+  const bool gradient = work.products > sums_ + 1;
+  const bool one_sum = gradient && sums_ == 1;
+  double sums = figure(one_sum ? "gradient_registers" : "registers_used");
   for (const OperandPlan& op : plan_.operands) {
     if (op.role != Role::accum || !op.present) continue;
     const double elems = op.rows * static_cast<double>(op.cols);
@@ -224,10 +228,7 @@ GpuSteps::Spilled GpuSteps::spilled(const Work& work) const {
       s.sum_cols = op.cols;
     }
   }
-  // A product that is no accumulator is held in f32; of a gradient two, the first one partly as
-  // what the next ones read.
-  const bool gradient = work.products > sums_ + 1;
-  const double tiles = gradient ? figure("gradient_tiles") : 1;
+  const double tiles = one_sum ? 2 : gradient ? figure("gradient_tiles") : 1;
   const double live = sums + tiles * static_cast<double>(work.held_product) / threads;
   s.sums = std::max(0.0, sums - launch_.registers);
   s.all = std::max(0.0, live - launch_.registers) - s.sums;

@@ -112,6 +112,18 @@ TEST_CASE("accumulators that find no register go through local memory", "[predic
             .warning.empty());
 }
 
+TEST_CASE("a gradient of one sum holds both of its scores, and little else", "[predict]") {
+  if (!bf16_built(builtin_kernels())) return;
+  const std::string sizes =
+      "flash_attention_dq batch=2 heads=8 kv_heads=4 q_len=288 kv_len=2817 head_dim=128 causal=0 "
+      "bq=192 bd=128 --dtype bf16 bk=";
+  const predict::Timeline fits = timeline(sizes + "64");  // nvcc spills 16 bytes of a thread
+  CHECK(fits.warning.starts_with("about 2 values"));
+  CHECK((70e-6 < fits.seconds && fits.seconds < 130e-6));  // 95 us on an H100
+  // 464 bytes.
+  CHECK(timeline(sizes + "128").warning.starts_with("about 66 values"));
+}
+
 TEST_CASE("rows that begin within a line of L2 ask for two", "[predict]") {
   if (!bf16_built(builtin_kernels())) return;
   const std::string tiles = " bm=16 bn=192 bk=64 --dtype bf16";
