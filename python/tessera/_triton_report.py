@@ -86,7 +86,7 @@ class Session:
             self.report._calls.append(TritonCall(launched))
 
     def launch(self, signature, specialisation, x, y, z, arguments):
-        __tracebackhide__ = True  # of pytest, which then ends nearer to the user's launch
+        __tracebackhide__ = True
         if self.tensors is not None:
             self.tensors.note_what_is_written(arguments)
         interrupt = None

@@ -107,6 +107,13 @@ def _simulate_between(config, options):
             other = "; Triton kernels run with --tessera-triton" if options.tessera is not None else ""
             raise pytest.UsageError(f"{said} needs {e.name}, which is not installed{other}") from e
         config.add_cleanup(between.stop)
+    if options.tessera_triton is not None:
+        from tessera import KernelError
+        from triton.runtime import autotuner, jit
+
+        # What is wrong with a kernel is shown at the user's launch, without the frames of Triton that lead to it.
+        for module in (autotuner, jit):
+            module.__tracebackhide__ = lambda failure: failure.errisinstance(KernelError)
 
 
 def pytest_collectstart(collector):

@@ -51,6 +51,7 @@ class Launcher:
             types.append(type_)
 
     def __call__(self, x, y, z, stream, function, packed, launch_metadata, enter, exit_, *args):
+        __tracebackhide__ = True  # of pytest, which then ends nearer to the user's launch
         if self._fresh is None:
             self._fresh = self._with_lines_of_today(function)
         if enter is not None:

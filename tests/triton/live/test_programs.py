@@ -187,7 +187,8 @@ def test_pytest_plugin(tmp_path):
     out = run(sys.executable, "-m", "pytest", "-q", "-p", "tessera.pytest", "-p", "no:cacheprovider", "--tessera-triton=h100",
               str(tmp_path / "test_library.py"), status=1).stdout
     assert "1 failed, 2 passed" in out and "error[oob-index]: it reads element 16 of x_ptr" in out
-    assert "_triton_report.py" not in out.split("short test summary")[0]  # tessera's own code is not shown
+    shown = out.split("short test summary")[0]
+    assert "_triton_report.py" not in shown and "jit.py" not in shown, shown  # tessera's code, and Triton's
     assert "no Triton kernel ran in 1 of 3 simulated tests" in out
     both = subprocess.run([sys.executable, "-m", "pytest", "-p", "tessera.pytest", "--tessera-triton=h100", "--tessera=tpu-v5e"],
                           capture_output=True, text=True, timeout=300, check=False, env=ENVIRONMENT, cwd=tmp_path)
