@@ -49,16 +49,22 @@ def schedule_of(tessera, call, device):
     return json.loads(kept.read_text())
 
 
+def by_units(tessera, call, device, **more):
+    """What a run says by units, and the cycles of the core that has most cells: it says the mean of all cores."""
+    cores = unit_costs.cores(call, device)
+    found = run(tessera, call, device, "units", "--cores", str(cores), **more)
+    if found is None:
+        return None, None
+    return found["timeline"], found["timeline"]["compute_seconds"] * clock_of(device) * cores * unit_costs.of_busiest(call, device)
+
+
 def judged(tessera, call, device):
     schedule = schedule_of(tessera, call, device)
-    cores = unit_costs.cores(call, device)
-    found = run(tessera, call, device, "units", "--cores", str(cores)) if schedule else None
-    if found is None or found["timeline"]["most_seconds"] == 0:
+    line, predicted = by_units(tessera, call, device) if schedule else (None, None)
+    if line is None or line["most_seconds"] == 0:
         return None
-    line = found["timeline"]
     units = unit_costs.asked(tessera, call)
     steps = int(np.prod([max(1, n) for n in units["grid"]]))
-    predicted = line["compute_seconds"] * clock_of(device) * cores * unit_costs.of_busiest(call, device)  # it is said as the mean of all cores
     return {"at": call, "call": call.name, "scheduled": schedule["cycles"], "predicted": predicted, "stretch": steps == 1 and len(units["blocks"]) == 1, "of": units["of"],
             "computes": line["binds"] == "compute",
             "ratio": schedule["cycles"] / predicted, "whole": schedule["seconds"] / line["seconds"],
@@ -76,10 +82,7 @@ def computed(tessera, call, device, table, **cycles):
     with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
         json.dump({**table, "cycles": {**table["cycles"], **cycles}}, file)
         file.flush()
-        found = run(tessera, call, device, "units", "--cores", str(unit_costs.cores(call, device)),
-                    environment={"TESSERA_UNIT_COSTS": file.name})
-    cores = unit_costs.cores(call, device)
-    return found["timeline"]["compute_seconds"] * clock_of(device) * cores * unit_costs.of_busiest(call, device)
+        return by_units(tessera, call, device, environment={"TESSERA_UNIT_COSTS": file.name})[1]
 
 
 def counted_steps(call, device, table):
