@@ -258,7 +258,9 @@ void add_run(CLI::App& app, CommandLine& w) {
              "what the predicted time is from: best, the default (units where they are known, else "
              "the model); model; units (what the ops of a kernel's TPU build ask of the units of a "
              "TPU core; of a module the model does); compiler (on a TPU: the schedule that libtpu "
-             "makes of the module or the TPU build, bundle by bundle)");
+             "makes of the module or the TPU build, bundle by bundle; on an H100 or H200: the "
+             "registers and the local memory of the code that nvcc makes of the CUDA build, no GPU "
+             "needed)");
   run->add_option("--backend", a.backend,
                   "auto (cuda where there is a GPU), cuda, interpret or reference")
       ->type_name("auto|cuda|interpret|reference")

@@ -242,21 +242,32 @@ std::string cuda_build_of(const std::string& kernel) {
   return golden::sha256(module.data(), module.size());
 }
 
-CudaModule make_cuda(const std::string& kernel, DType dtype, const std::vector<int>& tiles,
-                     const cta::Sm& target) {
-  Recipe recipe(recipe_file());
-  recipe.aim(target);
-  const auto sources = recipe.sources_of(kernel);
-  const std::string type = dtype == DType::f32 ? "float" : name(dtype);
-  const std::string extents = fmt::format("{}", fmt::join(tiles, ","));
-  const fs::path folder = cache_folder("cuda");
-  const std::string hash = recipe.hash(sources);
-  const std::string stem =
-      fmt::format("{}-{}-{}-{}", kernel, name(dtype), fmt::join(tiles, "x"), hash);
-  CudaModule made{.path = (folder / (stem + ".so")).string(), .cached = true};
-  const fs::path log = folder / (stem + ".log");
-  if (!fs::exists(made.path)) {
-    made.cached = false;
+namespace {
+
+/// What nvcc compiles of one instance, and where in the user's cache it goes.
+struct OneInstance {
+  Recipe recipe{recipe_file()};
+  std::string kernel;
+  DType dtype;
+  std::vector<std::string> sources;
+  std::string extents;
+  fs::path folder = cache_folder("cuda");
+  std::string stem;
+
+  OneInstance(std::string of, DType type, const std::vector<int>& tiles, const cta::Sm& target)
+      : kernel(std::move(of)), dtype(type) {
+    recipe.aim(target);
+    sources = recipe.sources_of(kernel);
+    extents = fmt::format("{}", fmt::join(tiles, ","));
+    stem = fmt::format("{}-{}-{}-{}", kernel, name(dtype), fmt::join(tiles, "x"),
+                       recipe.hash(sources));
+  }
+  fs::path file(const char* ending) const { return folder / (stem + ending); }
+  /// Of this process, until it is whole.
+  std::string part(const char* ending) const {
+    return (folder / fmt::format("{}.{}{}", stem, getpid(), ending)).string();
+  }
+  void say_that_it_compiles() const {
     if (recipe.interface() != kCudaInterface)
       throw InputError("no-backend",
                        "the headers in " + recipe.headers +
@@ -266,40 +277,94 @@ CudaModule make_cuda(const std::string& kernel, DType dtype, const std::vector<i
     const char* const over_progress = isatty(STDERR_FILENO) != 0 ? "\r\x1b[K" : "";
     fmt::print(stderr, "{}compiling {} {} with tiles {}, by nvcc, once\n", over_progress, kernel,
                name(dtype), extents);
-    const auto start = std::chrono::steady_clock::now();
-    const std::string own = fmt::format("{}.{}", stem, getpid());
-    const auto part = [&](const char* ending) { return (folder / (own + ending)).string(); };
-    std::vector<std::string> nvcc{recipe.nvcc};
-    nvcc.insert(nvcc.end(), recipe.flags.begin(), recipe.flags.end());
-    const auto with = [&](std::vector<std::string> more) {
-      more.insert(more.begin(), nvcc.begin(), nvcc.end());
-      return more;
-    };
-    // What launches is the same for all, and compiled beside the first.
-    const std::string backend_source = recipe.headers + "/cuda/backend.cu";
-    const std::string backend =
-        (folder / ("backend-" + recipe.hash({backend_source}) + ".o")).string();
-    const bool has_backend = fs::exists(backend);
-    // nvcc takes a comma in a macro of its command line for the end of it.
-    std::ofstream source(part(".cu"));
+  }
+  std::vector<std::string> nvcc(const std::vector<std::string>& more) const {
+    std::vector<std::string> words{recipe.nvcc};
+    words.insert(words.end(), recipe.flags.begin(), recipe.flags.end());
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  }
+  /// nvcc takes a comma in a macro of its command line for the end of it.
+  void write_source(const std::string& path) const {
+    std::ofstream source(path);
     source << fmt::format(
         "#define TESSERA_ONE_KERNEL \"{}\"\n#define TESSERA_ONE_TYPE {}\n"
         "#define TESSERA_ONE_TILES {}\n",
-        kernel, type, extents);
+        kernel, dtype == DType::f32 ? "float" : name(dtype), extents);
     source << fmt::format(
         "extern \"C\" const char* tessera_cuda_interface() {{ return \"{}\"; }}\n", kCudaInterface);
     for (std::size_t i = 0; i < sources.size(); ++i)
       source << fmt::format("#define added added_{}\n#include \"{}\"\n#undef added\n", i,
                             sources[i]);
-    source.close();
+  }
+  [[noreturn]] void refuse(const std::string& said) const {
+    throw InputError("no-backend", fmt::format("nvcc does not compile {} for {} with tiles {}: {}",
+                                               kernel, name(dtype), extents, first_error(said)));
+  }
+};
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+}  // namespace
+
+CudaCode compile_cuda(const std::string& kernel, DType dtype, const std::vector<int>& tiles) {
+  const OneInstance one(kernel, dtype, tiles, cta::kSm90);
+  const fs::path cubin = one.file(".cubin");
+  const fs::path log = one.file(".cubin.log");
+  CudaCode made{.cached = fs::exists(cubin)};
+  if (!made.cached) {
+    one.say_that_it_compiles();
+    const auto start = std::chrono::steady_clock::now();
+    one.write_source(one.part(".cu"));
+    const bool compiled =
+        Child(one.nvcc({"-Xptxas", "-v", "-cubin", one.part(".cu"), "-o", one.part(".cubin")}),
+              one.part(".log"))
+            .succeeds();
+    fs::remove(one.part(".cu"));
+    if (!compiled) {
+      const std::string said = contents(one.part(".log"));
+      fs::remove(one.part(".log"));
+      one.refuse(said);
+    }
+    fs::rename(one.part(".log"), log);
+    fs::rename(one.part(".cubin"), cubin);
+    made.seconds = seconds_since(start);
+  }
+  made.cubin = contents(cubin);
+  const std::string said = contents(log);
+  made.registers = most_of(said, "Used ([0-9]+) registers");
+  made.stack_bytes = most_of(said, "([0-9]+) bytes stack frame");
+  return made;
+}
+
+CudaModule make_cuda(const std::string& kernel, DType dtype, const std::vector<int>& tiles,
+                     const cta::Sm& target) {
+  const OneInstance one(kernel, dtype, tiles, target);
+  CudaModule made{.path = one.file(".so").string(), .cached = true};
+  const fs::path log = one.file(".log");
+  if (!fs::exists(made.path)) {
+    made.cached = false;
+    one.say_that_it_compiles();
+    const auto start = std::chrono::steady_clock::now();
+    const auto part = [&](const char* ending) { return one.part(ending); };
+    const Recipe& recipe = one.recipe;
+    // What launches is the same for all, and compiled beside the first.
+    const std::string backend_source = recipe.headers + "/cuda/backend.cu";
+    const std::string backend =
+        (one.folder / ("backend-" + recipe.hash({backend_source}) + ".o")).string();
+    const bool has_backend = fs::exists(backend);
+    one.write_source(part(".cu"));
     std::vector<std::string> objects{part(".o")};
     std::vector<std::string> logs{part(".log")};
     std::vector<Child> children;
-    children.emplace_back(with({"-Xptxas", "-v", "-c", part(".cu"), "-o", objects[0]}), logs[0]);
+    children.emplace_back(one.nvcc({"-Xptxas", "-v", "-c", part(".cu"), "-o", objects[0]}),
+                          logs[0]);
     objects.push_back(has_backend ? backend : part(".backend.o"));
     logs.push_back(part(".backend.log"));
     if (!has_backend)
-      children.emplace_back(with({"-c", backend_source, "-o", objects.back()}), logs.back());
+      children.emplace_back(one.nvcc({"-c", backend_source, "-o", objects.back()}), logs.back());
     bool compiled = true;
     for (const Child& child : children) compiled = child.succeeds() && compiled;
     if (compiled) {
@@ -324,11 +389,8 @@ CudaModule make_cuda(const std::string& kernel, DType dtype, const std::vector<i
     for (const auto& o : objects) {
       if (o != backend) fs::remove(o);
     }
-    if (!compiled)
-      throw InputError("no-backend",
-                       fmt::format("nvcc does not compile {} for {} with tiles {}: {}", kernel,
-                                   name(dtype), extents, first_error(said)));
-    made.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    if (!compiled) one.refuse(said);
+    made.seconds = seconds_since(start);
   }
   const std::string said = contents(log);
   made.registers = most_of(said, "Used ([0-9]+) registers");

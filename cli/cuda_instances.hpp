@@ -22,6 +22,15 @@ struct CudaModule {
   int spilled_bytes = 0;  ///< of a thread, that find no register
 };
 
+/// An instance that is not linked: for what nvcc makes of it, where there is no GPU.
+struct CudaCode {
+  std::string cubin = {};  ///< for Hopper, the file's bytes
+  bool cached = false;
+  double seconds = 0;
+  int registers = 0;    ///< of a thread
+  int stack_bytes = 0;  ///< of a thread: what finds no register lies there
+};
+
 /// A file that lies beside this program, or where a build or an installation puts it; else "".
 std::string beside_program(const std::string& file);
 /// The module at `path`. Throws InputError.
@@ -41,6 +50,8 @@ const cta::Sm& cuda_target(int capability, const std::string& of);
 /// what nvcc said.
 CudaModule make_cuda(const std::string& kernel, DType dtype, const std::vector<int>& tiles,
                      const cta::Sm& target);
+/// The same of its code alone.
+CudaCode compile_cuda(const std::string& kernel, DType dtype, const std::vector<int>& tiles);
 /// A hash of what instances of a kernel are compiled of, and how. Throws InputError.
 std::string cuda_build_of(const std::string& kernel);
 

@@ -9,6 +9,7 @@
 #include "cli/advice.hpp"
 #include "cli/colour.hpp"
 #include "cli/command_line.hpp"
+#include "cli/cuda_timing.hpp"
 #include "cli/gpu_bench.hpp"
 #include "cli/libraries.hpp"
 #include "cli/module_commands.hpp"
@@ -239,6 +240,8 @@ std::vector<std::string> advice_of(const KernelHandle& kernel, const RunArgument
 
 void add_run_timing(const KernelHandle& kernel, const Request& request, const RunResult& result,
                     const RunArguments& a, bool recorded, report::RunReport& report) {
+  if (a.timing == "compiler" && result.ok() && request.device.kind == DeviceSpec::Kind::gpu)
+    return add_cuda_timing(kernel, request, result, spans_of(a), report);
   if (a.timing == "compiler" && result.ok())
     return module_commands().add_compiled_timing(kernel, request, a, report);
   add_timing(kernel, request, result, timing_of(a, recorded), report);

@@ -6,7 +6,8 @@
 
 TIMES is build/release/tests/gpu_model_times, which predicts all runs of a file in one process. FILE has lines with "run", "seconds" and
 "launch", as predict/random_shapes.py and predict/accuracy.py measure them. What is made small is the sum of |log(predicted / measured)|,
-where large errors count less.
+where large errors count less. With CODE=FOLDER predictions are from what nvcc made: registers and bytes of "launch", and the code that
+predict/random_shapes.py kept in FOLDER.
 """
 import collections
 import json
@@ -19,6 +20,8 @@ import subprocess
 import sys
 import tempfile
 import time
+
+import random_shapes
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 # Figures that are not fitted to times: measured, or of the data sheet.
@@ -34,6 +37,13 @@ def kind(row):
     return "rows" if re.match("softmax|norm|add_|rope", row["run"]) else "FMA"
 
 
+def compiled(row):
+    """What nvcc made of the instance that ran, with its code where it is kept."""
+    registers, local_bytes = map(int, re.search(r"(\d+) registers each \((\d+) bytes spilled", row["launch"]).groups())
+    cubin = pathlib.Path(os.environ["CODE"]) / f"{random_shapes.instance(random_shapes.shape_of(row['run']))}.cubin"
+    return {"registers": registers, "local_bytes": local_bytes, **({"cubin": str(cubin)} if cubin.exists() else {})}
+
+
 class Runs:
     """Measured runs on one device, and what the model says of them."""
 
@@ -41,7 +51,7 @@ class Runs:
         self.device, self.rows = device, rows
         self.file = tempfile.NamedTemporaryFile("w", suffix=".jsonl")
         for row in rows:
-            self.file.write(json.dumps({"run": row["run"]}) + "\n")
+            self.file.write(json.dumps({"run": row["run"], **({"compiled": compiled(row)} if "CODE" in os.environ else {})}) + "\n")
         self.file.flush()
         self.process = subprocess.Popen([times, device, self.file.name], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 

@@ -41,10 +41,11 @@ constexpr double kFewOnce = 2;
 }  // namespace
 
 GpuSteps::GpuSteps(const Plan& plan, const cta::Launch& launch, const GpuModel& model, DType dtype,
-                   const std::vector<Work>& works)
+                   const std::vector<Work>& works, std::optional<CompiledKernel> compiled)
     : plan_(plan),
       launch_(launch),
       model_(model),
+      compiled_(compiled),
       clock_(figure("clock")),
       groups_(launch.warpgroups),
       dtype_(dtype),
@@ -125,7 +126,9 @@ int GpuSteps::resident_of() const {
   const double wanted = figure("registers_base") + (inputs_ > 2 ? kThirdInput : 0) +
                         each * held(tile_rows_, tile_cols_);
   constexpr double kUnit = 8;  // in which they are given out
-  const double registers = std::min<double>(kUnit * up(wanted, kUnit), launch_.registers);
+  const double registers = compiled_
+                               ? kUnit * up(compiled_->registers, kUnit)
+                               : std::min<double>(kUnit * up(wanted, kUnit), launch_.registers);
   const double by_registers = std::floor(sm.registers / (registers * launch_.threads));
   const std::int64_t by_memory =
       1 + (sm.shared_bytes - launch_.shared_bytes) / (launch_.shared_bytes + sm.reserved_bytes);
@@ -237,14 +240,16 @@ GpuSteps::Spilled GpuSteps::spilled(const Work& work) const {
 
 /// L1 is what shared memory leaves, less than what a step spills: local memory is L2's, and DRAM's
 /// where all CTAs have more of it than L2 holds. `places`: of a CTA.
-GpuSteps::Local GpuSteps::local(double bytes, double places, double most_of_many) const {
+GpuSteps::Local GpuSteps::local(double bytes, double places, double most_of_many,
+                                double times) const {
   const auto cells = static_cast<double>(plan_.cells());
   const double all = places * std::min(cells, 1.0 * resident_ * plan_.device.cores);
   const double rate =
-      figure("local_bandwidth") * std::clamp(plan_.device.cores / cells, 1., most_of_many);
+      figure("local_bandwidth") * times * std::clamp(plan_.device.cores / cells, 1., most_of_many);
   // Each is one SM's: L2 has it once.
   const double beyond = all > 0 ? std::max(0.0, 1 - 2 * figure("l2_kept") / all) : 0;
-  const double dram = plan_.device.hbm_bytes_per_s * figure("hbm_efficiency") / plan_.device.cores;
+  const double dram = plan_.device.hbm_bytes_per_s * figure("hbm_efficiency") /
+                      std::min<double>(cells, plan_.device.cores);
   // As much is written as is read.
   return {bytes * ((1 - beyond) / rate + beyond / dram), bytes / 2 * beyond};
 }
@@ -333,7 +338,8 @@ StepTime GpuSteps::wgmma_time(const Work& work, double side_by_side) const {
     handed += p.times * cycles(groups_ * c.issue + c.waits);
   }
   StepTime t;
-  const Local spills = wgmma_spills(work);
+  Cycles beside;  // products hide it
+  const Local spills = compiled_ ? add_code(work, side_by_side, beside) : wgmma_spills(work);
   t.seconds = side_by_side * (std::max(own, all) + rare + handed + spills.seconds);
   t.local_dram = spills.dram_read;
   // They take turns at the tensor cores.
@@ -538,7 +544,8 @@ GpuSteps::Local GpuSteps::add_spills(const Work& work, Cycles& c) const {
   if (work.matrix_flops == 0)
     tile = figure(sums_columns ? "column_tiles" : "row_tiles") * held(tile_rows_, tile_cols_);
   const double of_sums = std::max(0., sums - launch_.registers);
-  const double of_tiles = std::max(0., sums + tile - launch_.registers) - of_sums;
+  double of_tiles = std::max(0., sums + tile - launch_.registers) - of_sums;
+  if (compiled_ && compiled_->local_bytes == 0) of_tiles = 0;
   // A loop over k's, four at a time or the 32 of two instructions, brings back what it does not
   // find, and puts it away.
   const double rounds = depth / (launch_.mma_sync ? 32 : 4);
@@ -612,7 +619,8 @@ StepTime GpuSteps::time_of(const Work& work, double side_by_side) const {
   }
   add_elementwise(work, c);
   StepTime t;
-  const Local spills = add_spills(work, c);
+  const Local spills =
+      compiled_ && multiplies_ ? add_code(work, side_by_side, c) : add_spills(work, c);
   t.local_dram = spills.dram_read;
   t.beside_fetch = spills.seconds;
   c.waits += figure(launch_.mma_sync ? "mma_step_cycles" : "step_cycles");

@@ -13,9 +13,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "predict/gpu_model.hpp"
+#include "predict/timeline.hpp"
 #include "sim/body/cta.hpp"
 #include "sim/pipeline/plan.hpp"
 #include "sim/pipeline/step_trace.hpp"
@@ -47,7 +49,7 @@ struct StepTime {
 class GpuSteps {
  public:
   GpuSteps(const Plan& plan, const cta::Launch& launch, const GpuModel& model, DType dtype,
-           const std::vector<Work>& works);
+           const std::vector<Work>& works, std::optional<CompiledKernel> compiled = {});
 
   std::vector<StepProduct> products_of(const Work& work) const;
   StepTime time_of(const Work& work, double side_by_side) const;
@@ -106,8 +108,18 @@ class GpuSteps {
     double seconds = 0;
     double dram_read = 0;  ///< bytes
   };
-  Local local(double bytes, double places, double most_of_many) const;
+  /// `times`: of its bandwidth, what loads get that others are on their way beside.
+  Local local(double bytes, double places, double most_of_many, double times = 1) const;
   Local wgmma_spills(const Work& work) const;
+  // By nvcc's code, where there is some (predict/gpu_code_time.cpp).
+  /// Instructions that multiply.
+  double products_in(const CodePart& part) const;
+  /// Of a warp, or of wgmma a warpgroup, for one k.
+  double products_of_k(const StepProduct& p) const;
+  /// How often a step runs the loops of the code.
+  std::vector<double> trips(const Work& work) const;
+  /// Of products' kernels, what a step's code moves to and from local memory.
+  Local add_code(const Work& work, double side_by_side, Cycles& c) const;
   /// Of threads that are no warpgroups of wgmma's; returns what DRAM gives, and seconds that tiles
   /// take.
   Local add_spills(const Work& work, Cycles& c) const;
@@ -115,6 +127,7 @@ class GpuSteps {
   const Plan& plan_;
   const cta::Launch launch_;
   const GpuModel& model_;
+  const std::optional<CompiledKernel> compiled_;
   double clock_ = 1;
   double groups_ = 1;
   DType dtype_ = DType::f32;

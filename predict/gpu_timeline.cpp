@@ -234,7 +234,7 @@ class GpuTimeline {
         options_(options),
         launch_(launch_of(plan)),
         device_(plan.device),
-        steps_(plan, launch_, model_, dtype, trace.works),
+        steps_(plan, launch_, model_, dtype, trace.works, options.compiled),
         cache_(static_cast<std::int64_t>(figure("l2_capacity")) - kNoBlocks, blocks_of(plan)) {
     const bool spreads = spreads_of(plan);
     for (const OperandPlan& op : plan.operands) {
@@ -502,7 +502,8 @@ void GpuTimeline::again() {
 
 Timeline GpuTimeline::run() {
   Timeline line;
-  line.model = "pipeline of the CUDA build, fitted to a GPU";
+  line.model = options_.compiled ? "pipeline of the CUDA build, fitted to a GPU, and nvcc's code"
+                                 : "pipeline of the CUDA build, fitted to a GPU";
   std::vector<std::int64_t> extents;
   for (int d = 0; d < plan_.parallel_rank; ++d)
     extents.push_back(trace_.grid[static_cast<std::size_t>(d)]);
@@ -561,7 +562,8 @@ Timeline GpuTimeline::run() {
     const GpuSteps::Spilled s = steps_.spilled(w);
     lacking = std::max(lacking, s.sums + s.all);
   }
-  if (launch_.tensor_cores && lacking >= 1)
+  line.compiled = options_.compiled;
+  if (!line.compiled && launch_.tensor_cores && lacking >= 1)
     line.warning =
         "about " + std::to_string(static_cast<int>(lacking)) + " values a thread find no register";
   const auto less_busy = [](const Server& a, const Server& b) {

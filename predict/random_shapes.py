@@ -2,6 +2,7 @@
 
     python3 predict/random_shapes.py draw PROGRAM FILE [SEED [TIMES]]   draw 69 shapes, or TIMES as many: a line of JSON each
     python3 predict/random_shapes.py instances FILE FOLDER        .cu files with their instances, to be built into libtessera_cuda.so
+    python3 predict/random_shapes.py code PROGRAM FILE FOLDER     what nvcc makes of them (no GPU needed): cubins, for predict/fit.py's CODE
     python3 predict/random_shapes.py measure PROGRAM FILE OUT     on the GPU: the median of 21 runs of each, by events, and Nsight Compute's bytes
     python3 predict/random_shapes.py bytes PROGRAM OUT [DEVICE]   predicted bytes beside those (of an h100); of times: predict/fit.py table
 
@@ -10,6 +11,7 @@ or is not modelled, is drawn again. PROGRAM is build/release/cli/tessera.
 """
 import json
 import math
+import os
 import pathlib
 import random
 import re
@@ -124,18 +126,40 @@ def _drawn(file):
     return [json.loads(line) for line in open(file)]
 
 
+def shape_of(run):
+    kernel, *words = run.split()
+    sizes = {name: int(n) for name, n in (word.split("=") for word in words if "=" in word)}
+    return {"run": run, "kernel": kernel, "dtype": words[-1] if "--dtype" in words else "f32", "sizes": sizes}
+
+
+def _tiles(shape):
+    names = re.findall(r'\btile\("(\w+)"', (ROOT / f"kernels/{shape['kernel']}.hpp").read_text())
+    return [str(shape["sizes"].get(name, 0)) for name in names]  # 0: without what a tile asks for
+
+
+def instance(shape):
+    return f"{shape['kernel']}_{shape['dtype']}_{'_'.join(_tiles(shape))}"
+
+
+def code(program, file, folder):
+    folder = pathlib.Path(folder)
+    for shape in map(shape_of, (row["run"] for row in _drawn(file))):
+        subprocess.run([program, "run", *shape["run"].split(), "--device", "h100", "--dry", "--timeline", "--timing", "compiler"], check=True,
+                       stdout=subprocess.DEVNULL, env={**os.environ, "XDG_CACHE_HOME": str(folder / "cache")})
+        made, = (folder / "cache/tessera/cuda").glob(f"{shape['kernel']}-{shape['dtype']}-{'x'.join(_tiles(shape))}-*.cubin")
+        (folder / f"{instance(shape)}.cubin").write_bytes(made.read_bytes())
+
+
 def instances(file, folder):
     folder = pathlib.Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     for shape in _drawn(file):
-        names = re.findall(r'\btile\("(\w+)"', (ROOT / f"kernels/{shape['kernel']}.hpp").read_text())
         body = re.search(r"add_instances<\s*kernels::(\w+)", (ROOT / f"cuda/instances/{shape['kernel']}.cu").read_text())[1]
-        tiles = [str(shape["sizes"].get(name, 0)) for name in names]  # 0: without what a tile asks for
         dtype = "float" if shape["dtype"] == "f32" else shape["dtype"]
-        (folder / f"{shape['kernel']}_{shape['dtype']}_{'_'.join(tiles)}.cu").write_text(
+        (folder / f"{instance(shape)}.cu").write_text(
             f'#include "cuda/launch.hpp"\n#include "kernels/{shape["kernel"]}.hpp"\nnamespace tessera::cuda {{\n'
             "static const Adds added([](std::vector<Instance>& to) {\n"
-            f"  add_instance<kernels::{body}<{dtype}>, {dtype}>(to, TileSizes<{', '.join(tiles)}>{{}});\n}});\n}}  // namespace tessera::cuda\n")
+            f"  add_instance<kernels::{body}<{dtype}>, {dtype}>(to, TileSizes<{', '.join(_tiles(shape))}>{{}});\n}});\n}}  // namespace tessera::cuda\n")
 
 
 def measure(program, file, out):
@@ -164,4 +188,4 @@ def bytes_beside(program, out, device="h100"):
 
 
 if __name__ == "__main__":
-    {"draw": draw, "instances": instances, "measure": measure, "bytes": bytes_beside}[sys.argv[1]](*sys.argv[2:])
+    {"draw": draw, "instances": instances, "code": code, "measure": measure, "bytes": bytes_beside}[sys.argv[1]](*sys.argv[2:])

@@ -11,10 +11,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "predict/gpu_code.hpp"
 #include "sim/pipeline/plan.hpp"
 #include "sim/pipeline/step_trace.hpp"
 
@@ -134,6 +136,9 @@ struct Timeline {
   std::int64_t dram_read_bytes = 0;
   std::int64_t dram_write_bytes = 0;
 
+  /// Of a GPU: what nvcc made of the kernel, where registers are not an estimate.
+  std::optional<CompiledKernel> compiled = {};
+
   /// Of the first cores, as many steps as a picture holds.
   std::vector<Span> spans;
   /// From copies to the waits that they end, as indices of `spans`.
@@ -141,9 +146,10 @@ struct Timeline {
 };
 
 struct TimelineOptions {
-  std::size_t most_spans = 0;  ///< to keep
-  int cores = 1;               ///< of a TPU's device, as the run had them
-  std::vector<int> mesh = {};  ///< devices along each axis, as the run had them
+  std::size_t most_spans = 0;                   ///< to keep
+  int cores = 1;                                ///< of a TPU's device, as the run had them
+  std::vector<int> mesh = {};                   ///< devices along each axis, as the run had them
+  std::optional<CompiledKernel> compiled = {};  ///< of a GPU's kernel; without it a line is fitted
 };
 
 /// Why no run with this plan has a timeline; empty: one may.

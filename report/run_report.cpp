@@ -42,10 +42,14 @@ RunReport report_of(const RunResult& result, const RunOptions& options) {
   return r;
 }
 
-void add_timeline(RunReport& r, const RunResult& result, std::size_t most_spans) {
+void add_timeline(RunReport& r, const RunResult& result, std::size_t most_spans,
+                  std::optional<predict::CompiledKernel> compiled) {
   if (!result.ok() || result.trace.most == 0) return;
   r.timeline = predict::timeline_of(result.plan, result.trace, r.dtype,
-                                    {.most_spans = most_spans, .cores = r.cores, .mesh = r.mesh});
+                                    {.most_spans = most_spans,
+                                     .cores = r.cores,
+                                     .mesh = r.mesh,
+                                     .compiled = std::move(compiled)});
   r.costs = line_costs(result, *r.timeline, r.cores);
 }
 
@@ -319,6 +323,10 @@ std::string timeline_lines(const RunReport& r) {
   if (!t.left_out.empty()) text += fmt::format("{:<11} without {}\n", "", t.left_out);
   if (!t.why_model.empty()) text += fmt::format("{:<11} by {}: {}\n", "", t.model, t.why_model);
   if (!t.warning.empty()) text += fmt::format("{:<11} {}\n", "", t.warning);
+  if (t.compiled) {
+    text += fmt::format("{:<11} nvcc's code: {} registers a thread, {} bytes of local memory\n", "",
+                        t.compiled->registers, with_commas(t.compiled->local_bytes));
+  }
   if (r.device.kind == DeviceSpec::Kind::gpu) {
     text += fmt::format("{:<11} {} bytes from L2 to SMs; DRAM reads {}, writes {}\n", "",
                         with_commas(t.l2_to_core_bytes), with_commas(t.dram_read_bytes),
@@ -438,6 +446,18 @@ Json lines_json(const RunReport& r) {
   return lines;
 }
 
+/// Of nvcc's code, what a prediction reads; null where registers are an estimate.
+Json code_json(const std::optional<predict::CompiledKernel>& code) {
+  if (!code) return nullptr;
+  predict::CodePart all = predict::whole(*code);
+  return {{"by", "nvcc"},
+          {"registers", code->registers},
+          {"local_bytes", code->local_bytes},
+          {"local_load_bytes", all.load_bytes},
+          {"local_store_bytes", all.store_bytes},
+          {"bytes", code->code_bytes}};
+}
+
 Json timeline_json(const RunReport& r) {
   const predict::Timeline& t = *r.timeline;
   if (!t.unmodelled.empty()) return {{"unmodelled", t.unmodelled}};
@@ -457,6 +477,7 @@ Json timeline_json(const RunReport& r) {
           {"binds", t.binds},
           {"left_out", t.left_out},
           {"warning", t.warning},
+          {"code", code_json(t.compiled)},
           {"busy", busy},
           {"phases", phases},
           {"stalls", stalls_json(r, by_cause(t.stalls))},

@@ -107,8 +107,9 @@ struct RunReport {
 RunReport report_of(const RunResult& result, const RunOptions& options);
 
 /// What the device would take, where the run kept a trace of its steps; `most_spans` of it are
-/// kept.
-void add_timeline(RunReport& report, const RunResult& result, std::size_t most_spans);
+/// kept. `compiled`: what nvcc made of it, if somebody asked.
+void add_timeline(RunReport& report, const RunResult& result, std::size_t most_spans,
+                  std::optional<predict::CompiledKernel> compiled = {});
 
 /// What each device spends, if the work is even and every rate were reached: which limit binds.
 /// Bytes are the ledger's; those of DRAM where a timeline knows them.

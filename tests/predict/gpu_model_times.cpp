@@ -10,11 +10,31 @@
 #include <cstdio>
 #include <fstream>
 #include <iostream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <stdexcept>
 
 #include "predict/timeline.hpp"
 #include "tests/predict/counted.hpp"
+
+namespace {
+
+/// What nvcc made of a run's instance: registers, bytes of the stack and, if somebody kept it,
+/// code.
+tessera::predict::CompiledKernel compiled_of(const nlohmann::json& row) {
+  tessera::predict::ReadCode read;
+  if (row.contains("cubin")) {
+    std::ifstream file(row["cubin"].get<std::string>(), std::ios::binary);
+    read = tessera::predict::read_cubin({std::istreambuf_iterator<char>(file), {}});
+    if (!read.why.empty()) throw std::runtime_error(read.why);
+  }
+  read.code.registers = row["registers"];
+  read.code.local_bytes = row["local_bytes"];
+  return read.code;
+}
+
+}  // namespace
 
 int main(int count, char** words) {
   using namespace tessera;
@@ -24,14 +44,19 @@ int main(int count, char** words) {
     Plan plan;
     StepTrace trace;
     DType dtype;
+    predict::TimelineOptions options;
   };
   std::vector<Run> runs;
   std::ifstream file(words[2]);
   for (std::string line; std::getline(file, line);) {
-    const auto run = nlohmann::json::parse(line)["run"].get<std::string>();
+    const auto row = nlohmann::json::parse(line);
+    const auto run = row["run"].get<std::string>();
     Outcome outcome = counted(builtin_kernels(), run, words[1], StepTrace::kMostSteps);
-    runs.push_back({std::move(outcome.result.plan), std::move(outcome.result.trace),
-                    run.find("bf16") == std::string::npos ? DType::f32 : DType::bf16});
+    runs.push_back({std::move(outcome.result.plan),
+                    std::move(outcome.result.trace),
+                    run.find("bf16") == std::string::npos ? DType::f32 : DType::bf16,
+                    {}});
+    if (row.contains("compiled")) runs.back().options.compiled = compiled_of(row["compiled"]);
   }
   for (std::string line; std::getline(std::cin, line);) {
     const auto colon = line.find(':');
@@ -44,7 +69,8 @@ int main(int count, char** words) {
     std::string all;
     for (std::size_t i = 0; wanted >> i;) {
       const Run& r = runs.at(i);
-      all += fmt::format("{:.9g} ", predict::timeline_of(r.plan, r.trace, r.dtype).seconds);
+      all +=
+          fmt::format("{:.9g} ", predict::timeline_of(r.plan, r.trace, r.dtype, r.options).seconds);
     }
     std::puts(all.c_str());
     std::fflush(stdout);

@@ -20,6 +20,7 @@ SHOWN = re.compile(r"^(?:\$ )?((?:\./)?(?:tessera|pytest|pip|mpirun|timeout|pyth
 SPAN = re.compile(r"`((?:\./)?(?:tessera|pytest|pip|mpirun) [^`]*)`")
 BY_HAND = {
     r"--backend cuda|--target cuda": "a GPU, or nvcc: build/release/cuda's tests",
+    r"--device h100 --timing compiler": "nvcc: cuda/one_instance.sh",
     r"tessera check|--timing compiler": "libtpu: tests/python/test_check.py",
     r"pip install": "the network: scripts/wheel",
     r"(\./)?tessera (test|bench|install)|tessera --preset": "a build: .ci/run, tests/gdb",
