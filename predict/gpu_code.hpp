@@ -4,7 +4,7 @@
 // Read from the cubin (ELF) that `nvcc -cubin` writes: instructions have 16 bytes, an opcode in the
 // lowest nine bits, and a branch its distance. NVIDIA documents their names (CUDA Binary
 // Utilities), not their bits; what is read of local memory is held to the bytes that ptxas counts
-// (tests/predict/gpu_code_test.cpp). The loop over a cell's steps is the shortest that multiplies
+// (cuda/one_instance.sh). The loop over a cell's steps is the shortest that multiplies
 // and waits for an mbarrier; loops in it that multiply and wait for none are a product's, over k.
 #pragma once
 
