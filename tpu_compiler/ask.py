@@ -23,6 +23,11 @@ import time
 TOPOLOGIES = {"v4": "v4:2x2x1", "v5e": "v5e:2x2", "v5p": "v5p:2x2x1", "v6e": "v6e:2x2", "7x": "tpu7x:2x2x1", "v7x": "tpu7x:2x2x1"}
 
 
+def generation(chip):
+    """As a device spec names it, where JAX's device kind has another name."""
+    return {"tpu7x": "v7x"}.get(chip, chip)
+
+
 def prepare(listings, schedule=False):
     """Before libtpu is loaded. No TPU is looked for; several processes may ask at a time."""
     os.environ.update(TPU_SKIP_MDS_QUERY="1", TPU_ACCELERATOR_TYPE="v5litepod-4", TPU_WORKER_HOSTNAMES="localhost",

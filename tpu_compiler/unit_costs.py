@@ -25,6 +25,8 @@ import sys
 
 import numpy as np
 
+import ask
+
 WIDE = ("v6e", "v7x", "tpu7x")  # generations whose matrix units have 256 rows and columns
 UNITS = ["MXU", "XLU", "VALU", "VPOP", "EUP", "load", "store", "scalar"]
 LISTED = [0, 1, 2, 3, 4, 5, 7, 9]  # columns of a listing; loads count what is filled, stores what is spilled
@@ -259,7 +261,7 @@ def fit(kernels, chip, compiler):
             costs[row]["latency"] = round(latency[row], 1)
     table["cycles"] = {"launch": round(x[0], 1), "copying": 0, "operand": round(x[1], 1), "block": 0, "jump": 0, **dict.fromkeys(STEP, 0),
                        "product": round(x[2], 2), "rest": round(x[3], 2)}
-    costs.update(read_off({"tpu7x": "v7x"}.get(chip, chip)))
+    costs.update(read_off(ask.generation(chip)))
     return table
 
 

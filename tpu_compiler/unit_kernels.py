@@ -497,7 +497,7 @@ def measured(compiler, chip, kernel, name):
 
     def typed(values):
         return [[v["dtype"], v["shape"]] for v in values]
-    request = {"chip": {"tpu7x": "v7x"}.get(chip, chip), "name": name, "body": base64.b64encode(body).decode(), "config": config, "operands": typed(operands),
+    request = {"chip": ask.generation(chip), "name": name, "body": base64.b64encode(body).decode(), "config": config, "operands": typed(operands),
                "results": typed(results), "aliases": [[a["operand"], a["result"]] for a in aliases]}
     said = ask.answer(compiler, request, LISTINGS, schedule=True)
     if said["message"]:
