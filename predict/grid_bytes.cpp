@@ -36,8 +36,7 @@ GridReads grid_reads(const GridTiles& tiles) {
   return {shares(counts), shares(bytes)};
 }
 
-GridBytes grid_bytes(const DeviceSpec& device, const GridTiles& tiles, int resident,
-                     std::optional<double> gone) {
+GridBytes grid_bytes(const DeviceSpec& device, const GridTiles& tiles, const SideBySide& how) {
   const double l2_capacity = checked_figure(device, "l2_capacity");
   L2Cache cache(static_cast<std::int64_t>(l2_capacity),
                 {static_cast<std::int64_t>(tiles.tiles.size())});
@@ -46,6 +45,7 @@ GridBytes grid_bytes(const DeviceSpec& device, const GridTiles& tiles, int resid
     std::size_t at = 0;
     std::size_t end = 0;
     bool late = false;
+    std::size_t waits = 0;  // accesses of another program, before the first
   };
   std::size_t next = 0;
   const auto place_of_next = [&] {
@@ -56,8 +56,12 @@ GridBytes grid_bytes(const DeviceSpec& device, const GridTiles& tiles, int resid
   };
   std::vector<std::int64_t> reader(tiles.tiles.size(), -1);
   std::vector<Place> running;
-  const std::size_t most =
-      static_cast<std::size_t>(device.cores) * static_cast<std::size_t>(resident);
+  const auto sms = static_cast<std::size_t>(device.cores);
+  const std::size_t most = sms * static_cast<std::size_t>(how.resident);
+  const double behind = tiles.begins.empty() ? 0
+                                             : how.apart / how.resident *
+                                                   static_cast<double>(tiles.accesses.size()) /
+                                                   static_cast<double>(tiles.begins.size());
   // What more programs than were written down take is as what the later half of these does.
   struct Bytes {
     double read = 0;  // that programs ask for
@@ -67,8 +71,18 @@ GridBytes grid_bytes(const DeviceSpec& device, const GridTiles& tiles, int resid
   Bytes all;
   Bytes late;
   while (next < tiles.begins.size() || !running.empty()) {
-    while (running.size() < most && next < tiles.begins.size()) running.push_back(place_of_next());
+    while (running.size() < most && next < tiles.begins.size()) {
+      const bool first = next < most;
+      const std::size_t beside = running.size() / sms;  // that are on its SM already
+      running.push_back(place_of_next());
+      if (first)
+        running.back().waits = static_cast<std::size_t>(behind * static_cast<double>(beside));
+    }
     for (Place& p : running) {
+      if (p.waits > 0) {
+        --p.waits;
+        continue;
+      }
       while (p.at == p.end && next < tiles.begins.size()) p = place_of_next();
       if (p.at == p.end) continue;
       const GridTiles::Access& a = tiles.accesses[p.at++];
@@ -85,7 +99,7 @@ GridBytes grid_bytes(const DeviceSpec& device, const GridTiles& tiles, int resid
         if (tile.fresh > 0)
           more.dram =
               static_cast<double>(cache.read(0, a.tile, tile.fresh, side_of(sm, device.cores)));
-        if (again && gone) more.dram = *gone * static_cast<double>(tile.fresh);
+        if (again && how.gone) more.dram = *how.gone * static_cast<double>(tile.fresh);
         more.read = static_cast<double>(tile.bytes);
       }
       for (Bytes* to : {&all, p.late ? &late : nullptr}) {

@@ -32,10 +32,18 @@ struct GridBytes {
   double dram_written = 0;  ///< before the last program ends
 };
 
-/// `resident`: programs that an SM has at once. The device has constants of a model.
-/// `gone`: the part of what a program reads again that is no longer in the L2 (grid_time.hpp),
-/// where programs go out of step; else they go in step.
-GridBytes grid_bytes(const DeviceSpec& device, const GridTiles& tiles, int resident,
-                     std::optional<double> gone = {});
+/// How programs run that share SMs (side_by_side of predict/grid_time.hpp).
+struct SideBySide {
+  int resident = 1;  ///< on an SM at once
+  /// The part of what a program reads again that is no longer in the L2, where programs go out of
+  /// step.
+  std::optional<double> gone = {};
+  /// Of a program's accesses, those by which the last of an SM's first programs is behind the
+  /// first one, as if there were one more; 0: programs go in step.
+  double apart = 0;
+};
+
+/// The device has constants of a model.
+GridBytes grid_bytes(const DeviceSpec& device, const GridTiles& tiles, const SideBySide& how);
 
 }  // namespace tessera::predict

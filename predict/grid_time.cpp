@@ -134,12 +134,18 @@ double registers_of(const GridWork& w) {
   if (w.registers > 0) return given(w.registers);
   const double threads = threads_of(w);
   const auto accumulators = static_cast<double>(w.accumulators);
-  if (w.chained)
-    return given(20 + 1.12 * (accumulators + static_cast<double>(w.held_bytes) / 4) / threads);
-  if (w.product_flops > 0) return given(48 + 1.15 * accumulators / threads);
+  const double held = static_cast<double>(w.held_bytes) / 4 / threads;
+  const double kept = accumulators / threads;
+  if (w.chained && w.products.size() > 2) return given(15.5 + 1.15 * kept + 0.17 * held);
+  if (w.chained) return given(20 + 1.12 * (kept + held));
+  if (w.product_flops > 0) {
+    constexpr double kCopied = 16;  // bytes of which a thread keeps an address
+    const double copies = static_cast<double>(w.operand_bytes) / kCopied / threads;
+    return given(by_wgmma(w) ? 20 + kept + 3 * copies : 31 + 1.56 * kept + 2.6 * copies);
+  }
   constexpr double kLeast = 32;
-  const double held = static_cast<double>(w.tile_elements) / threads;
-  return given(std::max(kLeast, one_by_one(w) ? 22 + 2.3 * held : 20 + 1.4 * held));
+  const double loaded = static_cast<double>(w.tile_elements) / threads;
+  return given(std::max(kLeast, one_by_one(w) ? 22 + 2.3 * loaded : 20 + 1.4 * loaded));
 }
 
 std::int64_t shared_of(const GridWork& w) {
@@ -173,6 +179,20 @@ double played(const GridWork& w, const DeviceSpec& device, int resident, const P
 
 GridTime longest(double launch, double sms, bool waits, double dram, double norm) {
   return {launch + together(sms, dram, norm), dram > sms ? "DRAM" : waits ? "latency" : "SMs"};
+}
+
+/// The part of what programs of rows read again that is no longer in the L2: none while what all
+/// that run have read is little, all when it is much, and between these more and more.
+double gone_from_l2(const DeviceSpec& device, const GridWork& w, int resident) {
+  // Of the L2: a line through what DRAM gave to 120 launches on an H100 (predict/ACCURACY.md).
+  constexpr double kAllThere = 0.363;
+  constexpr double kNoneThere = 0.898;
+  const auto most = static_cast<double>(std::int64_t{device.cores} * resident);
+  const double running = std::min(static_cast<double>(w.programs), most);
+  const double held =
+      running * of_one(w, w.requested_bytes - w.written_bytes) * w.reads.bytes.first;
+  const double share = held / checked_figure(device, "l2_capacity");
+  return std::clamp((share - kAllThere) / (kNoneThere - kAllThere), 0., 1.);
 }
 
 // ---- kernels that multiply nothing -----------------------------------------------------------
@@ -313,8 +333,7 @@ double operand_bytes(const GridWork& w, const GridProduct& p) {
   return w.warps * (std::max(16., rows / down) + std::max(8., cols / across)) * depth * bytes;
 }
 
-GridTime products_time(const DeviceSpec& device, const GridWork& w, double dram_bytes,
-                       int resident) {
+Pace products_pace(const DeviceSpec& device, const GridWork& w, int resident) {
   using namespace products;
   const auto sms = static_cast<double>(device.cores);
   const double turns = turns_of(w);
@@ -340,12 +359,17 @@ GridTime products_time(const DeviceSpec& device, const GridWork& w, double dram_
   const double waves = static_cast<double>(w.programs) / (sms * resident);
   const double wait = kCopySeconds + kMissSeconds * std::min(1., 1 / waves);
   const double ahead = std::pow(std::max(1, w.stages - 1), kStages);
-  const Pace pace{
-      .turns = turns,
-      .alone = tensor + elementwise + kTurn + (copies ? wait / ahead : 0),
-      .shared = together(tensor, moves, kSharedNorm) + elementwise + kTurn * w.warps / 8,
-      .norm = kChainNorm,
-      .once = kProgram + others * kOtherRound + of_one(w, w.written_bytes) / kStored};
+  return {.turns = turns,
+          .alone = tensor + elementwise + kTurn + (copies ? wait / ahead : 0),
+          .shared = together(tensor, moves, kSharedNorm) + elementwise + kTurn * w.warps / 8,
+          .norm = kChainNorm,
+          .once = kProgram + others * kOtherRound + of_one(w, w.written_bytes) / kStored};
+}
+
+GridTime products_time(const DeviceSpec& device, const GridWork& w, double dram_bytes,
+                       int resident) {
+  using namespace products;
+  const Pace pace = products_pace(device, w, resident);
   return longest(kLaunchSeconds, played(w, device, resident, pace),
                  pace.alone > resident * pace.shared, dram_bytes / (device.hbm_bytes_per_s * kDram),
                  kNorm);
@@ -406,18 +430,6 @@ GridTime chained_time(const DeviceSpec& device, const GridWork& w, double dram_b
 
 }  // namespace
 
-double gone_from_l2(const DeviceSpec& device, const GridWork& w, int resident) {
-  // Of the L2: a line through what DRAM gave to 120 launches on an H100 (predict/ACCURACY.md).
-  constexpr double kAllThere = 0.363;
-  constexpr double kNoneThere = 0.898;
-  const auto most = static_cast<double>(std::int64_t{device.cores} * resident);
-  const double running = std::min(static_cast<double>(w.programs), most);
-  const double held =
-      running * of_one(w, w.requested_bytes - w.written_bytes) * w.reads.bytes.first;
-  const double share = held / checked_figure(device, "l2_capacity");
-  return std::clamp((share - kAllThere) / (kNoneThere - kAllThere), 0., 1.);
-}
-
 int resident_programs(const DeviceSpec& device, const GridWork& w) {
   const int warps = std::max(1, w.warps);
   int most = std::min(kPrograms, kWarps / warps);
@@ -427,6 +439,19 @@ int resident_programs(const DeviceSpec& device, const GridWork& w) {
         most, static_cast<int>((device.vmem_bytes + kReservedShared) / (shared + kReservedShared)));
   }
   return std::max(1, most);
+}
+
+SideBySide side_by_side(const DeviceSpec& device, const GridWork& w) {
+  // Fitted to DRAM's counters of 564 launches on an H100 (predict/ACCURACY.md).
+  constexpr double kBehind = 0.75;
+  SideBySide how{resident_programs(device, w)};
+  if (w.product_flops == 0) {
+    how.gone = gone_from_l2(device, w, how.resident);
+  } else if (!w.chained && w.product_flops_per_second > 0 && how.resident > 1) {
+    const Pace pace = products_pace(device, w, how.resident);
+    how.apart = kBehind * std::max(0., 1 - pace.alone / (how.resident * pace.shared));
+  }
+  return how;
 }
 
 GridTime grid_time(const DeviceSpec& device, const GridWork& w, double dram_bytes) {

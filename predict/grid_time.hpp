@@ -110,9 +110,11 @@ struct GridTime {
 /// Programs that an SM has at once.
 int resident_programs(const DeviceSpec& device, const GridWork& work);
 
-/// The part of what programs of rows read again that is no longer in the L2: none while what all
-/// that run have read is little, all when it is much, and between these more and more.
-double gone_from_l2(const DeviceSpec& device, const GridWork& work, int resident);
+/// How the programs of this work share SMs. What programs of rows read again is gone from the L2
+/// the more the more all that run have read. Of loops that multiply, an SM's programs go in step
+/// where each waits for its loads, as those in front wait for DRAM and those behind find in the L2
+/// what came; where it is busy, the first ones are served first, and the others fall behind.
+SideBySide side_by_side(const DeviceSpec& device, const GridWork& work);
 
 /// `dram_bytes`: read and written.
 GridTime grid_time(const DeviceSpec& device, const GridWork& work, double dram_bytes);

@@ -374,10 +374,8 @@ class Launches {
     const DeviceSpec& device = l.options->device;
     if (!l.result.tiles.begins.empty() && device.kind == DeviceSpec::Kind::gpu &&
         !device.model.empty()) {
-      const int resident = predict::resident_programs(device, work);
-      std::optional<double> gone;
-      if (work.product_flops == 0) gone = predict::gone_from_l2(device, work, resident);
-      const predict::GridBytes dram = predict::grid_bytes(device, l.result.tiles, resident, gone);
+      const predict::GridBytes dram =
+          predict::grid_bytes(device, l.result.tiles, predict::side_by_side(device, work));
       touched = dram.dram_read + dram.dram_written;
       l.predicted_dram_read = dram.dram_read;
       l.predicted_dram_written = dram.dram_written;

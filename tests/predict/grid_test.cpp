@@ -70,40 +70,81 @@ GridWork attention(int heads, int keys, int depth, int rows, int cols, int warps
 TEST_CASE("what is read once comes from DRAM once, and what several programs read too") {
   const DeviceSpec h200 = load_device("h200");
   const GridTiles apart = tiles_of(4000, 4, 4096, 16000, [](int p, int i) { return 4 * p + i; });
-  const GridBytes a = grid_bytes(h200, apart, 4);
+  const GridBytes a = grid_bytes(h200, apart, {4});
   CHECK(a.dram_read == 16000. * 4096);
   CHECK(a.dram_written > 0);  // 82 MB crossed an L2 of 33
   CHECK(a.dram_written < 4000. * 4096);
   const GridTiles same = tiles_of(4000, 4, 4096, 4, [](int, int i) { return i; });
-  CHECK(grid_bytes(h200, same, 4).dram_read == 4. * 4096);
+  CHECK(grid_bytes(h200, same, {4}).dram_read == 4. * 4096);
 }
 
 TEST_CASE("what does not fit is read again by programs that come later") {
   const DeviceSpec h200 = load_device("h200");
   // 64 MiB, read by each of 16 waves of 132 programs in turn.
   const auto turns = [](int p, int i) { return (p % 132 * 8 + i) % 1024; };
-  const double read = grid_bytes(h200, tiles_of(132 * 16, 8, 65536, 1024, turns), 1).dram_read;
+  const double read = grid_bytes(h200, tiles_of(132 * 16, 8, 65536, 1024, turns), {1}).dram_read;
   CHECK(read > 2. * 1024 * 65536);
   // 16 MiB stay.
   const auto fewer = [](int p, int i) { return (p % 132 * 2 + i) % 256; };
   // What is written pushes a little of it out.
-  CHECK(grid_bytes(h200, tiles_of(132 * 16, 2, 65536, 256, fewer), 1).dram_read <
+  CHECK(grid_bytes(h200, tiles_of(132 * 16, 2, 65536, 256, fewer), {1}).dram_read <
         1.5 * 256 * 65536);
 }
 
 TEST_CASE("what programs take that were not written down is as what the last of the others took") {
   const DeviceSpec h200 = load_device("h200");
   const auto own = [](int p, int i) { return 2 * p + i; };
-  const GridBytes whole = grid_bytes(h200, tiles_of(40000, 2, 4096, 80000, own), 8);
+  const GridBytes whole = grid_bytes(h200, tiles_of(40000, 2, 4096, 80000, own), {8});
   GridTiles part = tiles_of(4000, 2, 4096, 8000, own);
   part.share = 10;
-  const GridBytes extended = grid_bytes(h200, part, 8);
+  const GridBytes extended = grid_bytes(h200, part, {8});
   CHECK(std::abs(extended.dram_read / whole.dram_read - 1) < 0.001);
   CHECK(std::abs(extended.dram_written / whole.dram_written - 1) < 0.1);
   // Rows that are read nine times, by programs that go in step.
   GridTiles again = tiles_of(4096, 9, 8192, 4096, [](int p, int) { return p; });
   again.share = 10;
-  CHECK(std::abs(grid_bytes(h200, again, 6).dram_read / (40960. * 8192) - 1) < 0.001);
+  CHECK(std::abs(grid_bytes(h200, again, {6}).dram_read / (40960. * 8192) - 1) < 0.001);
+}
+
+TEST_CASE("programs of an SM that are apart read again what those in step find in the L2") {
+  const DeviceSpec h100 = load_device("h100");
+  // Two waves whose programs of an SM read the same 128 tiles of 8 KiB: 132 MiB in all.
+  const auto beside = [](int p, int i) { return p % 132 * 128 + i; };
+  const GridTiles tiles = tiles_of(132 * 4, 128, 8192, 132 * 128, beside);
+  const double once = 132. * 128 * 8192;
+  const auto read = [&](double apart) {
+    return grid_bytes(h100, tiles, {.resident = 2, .apart = apart}).dram_read;
+  };
+  CHECK(read(0) < 2.1 * once);
+  CHECK(read(0.02) < 2.2 * once);  // a little later it is still there
+  CHECK(read(1) > 3.5 * once);
+}
+
+TEST_CASE("programs of a busy SM fall behind each other, and those that wait for loads do not") {
+  const DeviceSpec h100 = load_device("h100");
+  // Experts of seed 909 of predict/triton_launches.py: 8192 x 4480 x 4352.
+  const auto apart = [&](int rows, int cols, int depth, int warps, int stages) {
+    const std::int64_t programs = 8192 / rows * (4480 / cols);
+    const std::int64_t turns = programs * 4352 / depth;
+    const std::int64_t operands = std::int64_t{2} * depth * (rows + cols);
+    const std::int64_t flops = std::int64_t{2} * 8192 * 4480 * 4352;
+    const GridWork w{.programs = programs,
+                     .warps = warps,
+                     .stages = stages,
+                     .requested_bytes = turns * operands,
+                     .flops = flops,
+                     .product_flops = flops,
+                     .product_flops_per_second = 989e12,
+                     .rounds = {{turns, true}},
+                     .products = {{turns, rows, cols, depth}},
+                     .product_rows = rows,
+                     .accumulators = std::int64_t{rows} * cols,
+                     .operand_bytes = operands};
+    return side_by_side(h100, w).apart;
+  };
+  CHECK(apart(128, 64, 32, 4, 2) == 0);
+  CHECK(apart(128, 64, 32, 4, 4) > 0.4);  // read 4.6 GB, 1.2 in step
+  CHECK(apart(128, 64, 128, 4, 4) == 0);  // alone on an SM
 }
 
 TEST_CASE("programs share an SM as warps, registers and shared memory allow") {
@@ -269,17 +310,23 @@ TEST_CASE("few warps keep an SM less busy, and elements one by one take longer")
 TEST_CASE("of what programs read again the L2 has less, the more all that run hold") {
   const DeviceSpec h100 = load_device("h100");
   const auto gone = [&](std::int64_t row, int resident) {
-    GridWork w{.programs = 100000, .requested_bytes = 200000 * row};
+    GridWork w{.programs = 100000,
+               .warps = 64 / resident,
+               .registers = 32,
+               .requested_bytes = 200000 * row};
     w.reads.bytes = {0.5, 0, 0.5};
-    return gone_from_l2(h100, w, resident);
+    const SideBySide how = side_by_side(h100, w);
+    CHECK(how.resident == resident);
+    CHECK(how.apart == 0);
+    return how.gone.value();
   };
   // Counted: nothing of 9 MB, 0.42 to 0.67 of 35 MB, 0.93 of 78 MB.
   CHECK(gone(8192, 8) == 0);
   CHECK(std::abs(gone(8192, 32) - 0.55) < 0.12);
   CHECK(gone(18272, 32) == 1);
   const GridTiles twice = tiles_of(4096, 2, 8192, 4096, [](int p, int) { return p; });
-  CHECK(grid_bytes(h100, twice, 8, 0.).dram_read == 4096. * 8192);
-  CHECK(grid_bytes(h100, twice, 8, 0.5).dram_read == 1.5 * 4096 * 8192);
+  CHECK(grid_bytes(h100, twice, {8, 0.}).dram_read == 4096. * 8192);
+  CHECK(grid_bytes(h100, twice, {8, 0.5}).dram_read == 1.5 * 4096 * 8192);
 }
 
 TEST_CASE("loads that are copied turns ahead are waited for by what turns leave of them") {
