@@ -136,7 +136,7 @@ double registers_of(const GridWork& w) {
   const auto accumulators = static_cast<double>(w.accumulators);
   const double held = static_cast<double>(w.held_bytes) / 4 / threads;
   const double kept = accumulators / threads;
-  if (w.chained && w.products.size() > 2) return given(15.5 + 1.15 * kept + 0.17 * held);
+  if (w.chained && w.products.size() > 2) return given(14.5 + 1.15 * kept + 0.17 * held);
   if (w.chained) return given(20 + 1.12 * (kept + held));
   if (w.product_flops > 0) {
     constexpr double kCopied = 16;  // bytes of which a thread keeps an address
