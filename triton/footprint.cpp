@@ -67,16 +67,22 @@ void Footprint::note(const Strided& lanes, std::int64_t width, bool write) {
   if (lanes.rank == 0 || (lanes.rank == 1 && lanes.step[0] == width))
     key = of_run(lanes.address, lanes.lanes * width);
   add(key, lanes.lanes * width, write, [&] {
-    std::vector<Granules> where;
+    std::vector<Granules> runs;
     lanes.each_run(width, [&](std::int64_t address, std::int64_t, std::int64_t n) {
       const std::int64_t first = address / kTileGranule;
       const std::int64_t end = (address + n * width - 1) / kTileGranule + 1;
-      if (!where.empty() && where.back().first <= first &&
-          first <= where.back().first + where.back().count)
-        where.back().count = std::max(where.back().count, end - where.back().first);
-      else
-        where.push_back({first, end - first});
+      runs.push_back({first, end - first});
     });
+    // Runs down the rows of a tile come back to its first granules.
+    if (!std::ranges::is_sorted(runs, {}, &Granules::first))
+      std::ranges::sort(runs, {}, &Granules::first);
+    std::vector<Granules> where;
+    for (const Granules& r : runs) {
+      if (!where.empty() && r.first <= where.back().first + where.back().count)
+        where.back().count = std::max(where.back().count, r.first + r.count - where.back().first);
+      else
+        where.push_back(r);
+    }
     return where;
   });
 }
