@@ -442,7 +442,7 @@ int resident_programs(const DeviceSpec& device, const GridWork& w) {
 }
 
 SideBySide side_by_side(const DeviceSpec& device, const GridWork& w) {
-  // Fitted to DRAM's counters of 564 launches on an H100 (predict/ACCURACY.md).
+  // Fitted to DRAM's counters of 751 launches on an H100 (predict/ACCURACY.md).
   constexpr double kBehind = 0.75;
   SideBySide how{resident_programs(device, w)};
   if (w.product_flops == 0) {
