@@ -50,25 +50,25 @@ constexpr double kL1Hits = 0.527;   ///< of that
 /// Of loops that multiply.
 namespace products {
 constexpr double kLaunchSeconds = 5e-6;
-constexpr double kDram = 0.95;
-constexpr double kBandwidth = 1.07e11;
-constexpr double kWgmma = 0.92;
-constexpr double kMma = 2.94;
-constexpr double kWgmmaOperands = 1.1;
-constexpr double kMmaOperands = 1.18;
+constexpr double kDram = 1;
+constexpr double kBandwidth = 1e+11;
+constexpr double kWgmma = 0.767;
+constexpr double kMma = 2.66;
+constexpr double kWgmmaOperands = 1.03;
+constexpr double kMmaOperands = 1.08;
 constexpr double kFlop = 1.15e-12;
-constexpr double kElement = 1.47e-12;
-constexpr double kCopySeconds = 4.61e-7;  ///< of a turn's loads
-constexpr double kMissSeconds = 2.52e-7;  ///< besides, from DRAM
-constexpr double kStages = 1.8;           ///< power of the turns that they come ahead
-constexpr double kOtherRound = 2.84e-7;
-constexpr double kProgram = 8.59e-7;
+constexpr double kElement = 2.55e-12;
+constexpr double kCopySeconds = 6.1e-07;   ///< of a turn's loads
+constexpr double kMissSeconds = 3.25e-08;  ///< besides, from DRAM
+constexpr double kStages = 1.41;           ///< power of the turns that they come ahead
+constexpr double kOtherRound = 1.76e-06;
+constexpr double kProgram = 5.98e-07;
 constexpr double kStored = 9.47e10;  ///< B/s
-constexpr double kTurn = 3.09e-8;    ///< of 8 warps: barriers, addresses
-constexpr double kOperandNorm = 6.59;
-constexpr double kSharedNorm = 8.34;
-constexpr double kChainNorm = 4.62;
-constexpr double kNorm = 1.805;
+constexpr double kTurn = 3.67e-08;   ///< of 8 warps: barriers, addresses
+constexpr double kOperandNorm = 4.08;
+constexpr double kSharedNorm = 9.84;
+constexpr double kChainNorm = 6.59;
+constexpr double kNorm = 2.28;
 }  // namespace products
 
 /// Of loops whose products follow each other.
