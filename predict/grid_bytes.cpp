@@ -60,10 +60,13 @@ GridBytes grid_bytes(const DeviceSpec& device, const GridTiles& tiles, const Sid
   std::vector<Place> running;
   const auto sms = static_cast<std::size_t>(device.cores);
   const std::size_t most = sms * static_cast<std::size_t>(how.resident);
-  const double behind = tiles.begins.empty() ? 0
-                                             : how.apart / how.resident *
-                                                   static_cast<double>(tiles.accesses.size()) /
-                                                   static_cast<double>(tiles.begins.size());
+  // Of an SM's first programs, accesses of another that the n-th is behind the first one.
+  const auto behind = [&](std::size_t n) {
+    constexpr double kBehind = 0.6;  // fitted to the same
+    const double of_program = static_cast<double>(tiles.accesses.size()) /
+                              static_cast<double>(tiles.begins.size()) / how.resident;
+    return kBehind * of_program * std::max(0., static_cast<double>(n + 1) - how.kept_up);
+  };
   // What more programs than were written down take is as what the later half of these does.
   struct Bytes {
     double read = 0;  // that programs ask for
@@ -77,8 +80,7 @@ GridBytes grid_bytes(const DeviceSpec& device, const GridTiles& tiles, const Sid
       const bool first = next < most;
       const std::size_t beside = running.size() / sms;  // that are on its SM already
       running.push_back(place_of_next());
-      if (first)
-        running.back().waits = static_cast<std::size_t>(behind * static_cast<double>(beside));
+      if (first) running.back().waits = static_cast<std::size_t>(behind(beside));
     }
     for (Place& p : running) {
       if (p.waits > 0) {

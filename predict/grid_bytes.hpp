@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 
 #include "memory_model/device_spec.hpp"
@@ -38,9 +39,8 @@ struct SideBySide {
   /// The part of what a program reads again that is no longer in the L2, where programs go out of
   /// step.
   std::optional<double> gone = {};
-  /// Of a program's accesses, those by which the last of an SM's first programs is behind the
-  /// first one, as if there were one more; 0: programs go in step.
-  double apart = 0;
+  /// Programs of an SM that it keeps up with: those beyond fall behind the first ones.
+  double kept_up = std::numeric_limits<double>::infinity();
 };
 
 /// The device has constants of a model.

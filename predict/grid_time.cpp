@@ -75,25 +75,27 @@ constexpr double kNorm = 2.28;
 namespace chained {
 constexpr double kLaunchSeconds = 6.86e-6;
 constexpr double kWgmma = 0.9;
-constexpr double kMma = 2.2;
+constexpr double kMma = 2.25;
 constexpr double kFlop = 1.14e-12;
 constexpr double kElement = 2.93e-12;
-constexpr double kMaskElements = 2.23;  ///< that one which is selected is besides
-constexpr double kFunction = 5.04e-12;
-constexpr double kRow = 1.88e-10;  ///< of a turn
-constexpr double kBandwidth = 2.63e11;
-constexpr double kAloneWarps = 4.35;      ///< that keep an SM's quarters busy
-constexpr double kCopySeconds = 4.57e-7;  ///< of a turn's loads
-constexpr double kSyncSeconds = 1.16e-6;  ///< of those that come no turn ahead
-constexpr double kStages = 3.92;          ///< power of the turns that they come ahead
-constexpr double kProgram = 2.62e-6;
-constexpr double kSpillSeconds = 1.35e-10;  ///< of a register, a thread and a turn
+constexpr double kMaskElements = 2.28;  ///< that one which is selected is besides
+constexpr double kFunction = 5.15e-12;
+constexpr double kRow = 1.65e-10;  ///< of a turn
+constexpr double kRowOfGroups = 3e-10;
+constexpr double kGroupsNorm = 1.125;  ///< of products and elementwise work of several
+constexpr double kBandwidth = 2.83e+11;
+constexpr double kAloneWarps = 4.55;       ///< that keep an SM's quarters busy
+constexpr double kCopySeconds = 4.15e-07;  ///< of a turn's loads
+constexpr double kSyncSeconds = 1.14e-06;  ///< of those that come no turn ahead
+constexpr double kStages = 2.99;           ///< power of the turns that they come ahead
+constexpr double kProgram = 2.92e-06;
+constexpr double kSpillSeconds = 1.16e-10;  ///< of a register, a thread and a turn
 constexpr double kSharedNorm = 1.18;
 constexpr double kChainNorm = 2.42;
-constexpr double kNorm = 1.87;
-constexpr double kDram = 0.906;
+constexpr double kNorm = 3.79;
+constexpr double kDram = 0.968;
 constexpr double kSpillsFrom = 249;  ///< registers of a thread
-constexpr double kMaskRegisters = 11;
+constexpr double kMaskRegisters = 15.5;
 }  // namespace chained
 
 // What an SM has (CUDA C++ Programming Guide, "Compute Capabilities").
@@ -396,12 +398,14 @@ GridTime chained_time(const DeviceSpec& device, const GridWork& w, double dram_b
         (by_wgmma(w) ? std::max(flops, read / (kSharedWidth * kClock)) * kWgmma : flops * kMma);
     rows = std::max(rows, m);
   }
+  const int groups =
+      w.warps / 4;  // that multiply for themselves, and wait for each other each turn
   const double elements = of_one(w, w.elements) + kMaskElements * of_one(w, w.masked_elements);
   const double elementwise =
       (of_one(w, std::max<std::int64_t>(0, w.flops - w.product_flops)) * kFlop +
        elements * kElement + of_one(w, w.functions) * kFunction) /
           turns +
-      rows * kRow;
+      rows * (groups > 1 ? kRowOfGroups : kRow);
   const double moves = of_one(w, w.requested_bytes) / turns / kBandwidth;
   const double threads = threads_of(w);
   const double wanted =
@@ -410,7 +414,8 @@ GridTime chained_time(const DeviceSpec& device, const GridWork& w, double dram_b
   // What has fewer registers than there are spills none.
   const bool enough = w.registers > 0 && w.registers < kMostRegisters;
   const double spills = enough ? 0 : std::max(0., wanted - kSpillsFrom) * threads * kSpillSeconds;
-  const double work = tensor + elementwise * std::max(1., kAloneWarps / w.warps);
+  const double busy = elementwise * std::max(1., kAloneWarps / w.warps);
+  const double work = groups > 1 ? together(tensor, busy, kGroupsNorm) : tensor + busy;
   const double loads =
       w.stages <= 1 ? kSyncSeconds : kCopySeconds / std::pow(w.stages - 1, kStages);
   const double shared =
@@ -442,14 +447,12 @@ int resident_programs(const DeviceSpec& device, const GridWork& w) {
 }
 
 SideBySide side_by_side(const DeviceSpec& device, const GridWork& w) {
-  // Fitted to DRAM's counters of 751 launches on an H100 (predict/ACCURACY.md).
-  constexpr double kBehind = 0.75;
   SideBySide how{resident_programs(device, w)};
   if (w.product_flops == 0) {
     how.gone = gone_from_l2(device, w, how.resident);
-  } else if (!w.chained && w.product_flops_per_second > 0 && how.resident > 1) {
+  } else if (!w.chained && w.product_flops_per_second > 0) {
     const Pace pace = products_pace(device, w, how.resident);
-    how.apart = kBehind * std::max(0., 1 - pace.alone / (how.resident * pace.shared));
+    how.kept_up = pace.alone / pace.shared;
   }
   return how;
 }

@@ -16,9 +16,9 @@
 // columns, and read the left operand again. mma.sync reads what each warp multiplies.
 //
 // Where a loop multiplies what it made of another product, as attention's does, its products follow
-// each other: wgmma, elementwise work on what it gave, wgmma again. A program that is alone on its
-// SM is as long as their sum, and tensor cores wait while it computes; programs side by side hide
-// each other's (as warps of one program do not, which wait for each other twice a turn).
+// each other: wgmma, elementwise work on what it gave, wgmma again. A warpgroup that is alone on
+// its SM takes as long as their sum, and tensor cores wait while it computes; programs side by side
+// hide each other's (warpgroups of one program a little, as they wait for each other twice a turn).
 //
 // Constants are fitted to launches on GPUs (predict/ACCURACY.md). Registers and shared memory
 // are estimated where the compiler has not been asked, and so is the order of loads in loops that
@@ -113,7 +113,8 @@ int resident_programs(const DeviceSpec& device, const GridWork& work);
 /// How the programs of this work share SMs. What programs of rows read again is gone from the L2
 /// the more the more all that run have read. Of loops that multiply, an SM's programs go in step
 /// where each waits for its loads, as those in front wait for DRAM and those behind find in the L2
-/// what came; where it is busy, the first ones are served first, and the others fall behind.
+/// what came; where it is busy, the first ones are served first: as many as wait while it serves
+/// the others, and those beyond fall behind.
 SideBySide side_by_side(const DeviceSpec& device, const GridWork& work);
 
 /// `dram_bytes`: read and written.
