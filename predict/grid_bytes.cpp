@@ -9,6 +9,16 @@
 
 namespace tessera::predict {
 
+namespace {
+
+// Fitted to DRAM's counters of 751 launches on an H100 (predict/ACCURACY.md).
+constexpr double kUsed = 0.915;  ///< of the L2: 48 MB of 52.4
+/// Of a program, that one which an SM does not keep up with is behind the one before, times the
+/// programs that the SM has.
+constexpr double kBehind = 0.6;
+
+}  // namespace
+
 GridReads grid_reads(const GridTiles& tiles) {
   std::vector<std::int64_t> reader(tiles.tiles.size(), -1);
   double counts[3] = {};
@@ -37,8 +47,6 @@ GridReads grid_reads(const GridTiles& tiles) {
 }
 
 GridBytes grid_bytes(const DeviceSpec& device, const GridTiles& tiles, const SideBySide& how) {
-  // Fitted to DRAM's counters of 751 launches on an H100 (predict/ACCURACY.md): 48 MB of 52.4.
-  constexpr double kUsed = 0.915;
   const double l2_capacity = kUsed * checked_figure(device, "l2_capacity");
   L2Cache cache(static_cast<std::int64_t>(l2_capacity),
                 {static_cast<std::int64_t>(tiles.tiles.size())});
@@ -62,7 +70,6 @@ GridBytes grid_bytes(const DeviceSpec& device, const GridTiles& tiles, const Sid
   const std::size_t most = sms * static_cast<std::size_t>(how.resident);
   // Of an SM's first programs, accesses of another that the n-th is behind the first one.
   const auto behind = [&](std::size_t n) {
-    constexpr double kBehind = 0.6;  // fitted to the same
     const double of_program = static_cast<double>(tiles.accesses.size()) /
                               static_cast<double>(tiles.begins.size()) / how.resident;
     return kBehind * of_program * std::max(0., static_cast<double>(n + 1) - how.kept_up);

@@ -1,6 +1,6 @@
 // Which bytes of a grid's programs DRAM gives and takes: their tiles, in the order of the grid, as
-// many programs at once as the device holds, one access of each in turns, against an L2 that is
-// empty at first (predict/l2_cache.hpp).
+// many programs at once as the device holds, one access of each in turns, those that an SM does not
+// keep up with behind the others, against an L2 that is empty at first (predict/l2_cache.hpp).
 //
 // Left out: sectors whose neighbours nobody asks for, and what a cache writes back before it must.
 #pragma once

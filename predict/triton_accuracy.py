@@ -95,7 +95,10 @@ def count(seed):
     for i, (sweep, kernel, settings) in enumerate(launches.all_of(seed)):
         if not counted(sweep, i):
             continue
-        held = Held(kernel, settings)
+        try:
+            held = Held(kernel, settings)
+        except triton.runtime.errors.OutOfResources:
+            continue
         torch.cuda.profiler.start()
         held()
         torch.cuda.synchronize()
