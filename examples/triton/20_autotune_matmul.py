@@ -45,8 +45,8 @@ print("best:", matmul.best_config.kwargs)
 
 # expected output
 # right: True
-#   32 x  32   768 programs   50.3 MB asked for  12.5 us
-#   64 x  64   192 programs   25.2 MB asked for  10.6 us
-#  128 x  64    96 programs   18.9 MB asked for  11.2 us
-#  128 x 128    48 programs   12.6 MB asked for  12.7 us
+#   32 x  32   768 programs   50.3 MB asked for  12.7 us
+#   64 x  64   192 programs   25.2 MB asked for  10.9 us
+#  128 x  64    96 programs   18.9 MB asked for  11.8 us
+#  128 x 128    48 programs   12.6 MB asked for  13.2 us
 # best: {'BM': 64, 'BN': 64, 'BK': 32, 'GROUP': 8}
