@@ -33,6 +33,8 @@ grep -q "\"local_load_bytes\": ${loads%% *}," <<<"$said"
 mkdir "$folder/alone"
 cp "$1" "$folder/alone/tessera"
 ln -s "$(dirname "$(readlink -f "$1")")"/libtessera_kernel_softmax_rows.so "$folder/alone"
+if refused=$("$folder/alone/tessera" run softmax_rows m=64 n=700 bm=4 bn=704 --device h100 --dry --timing compiler 2>&1); then exit 1; fi
+grep -q 'error\[no-backend\]: --timing compiler asks nvcc: this program was built without its CUDA kernels: nvcc was not found' <<<"$refused"
 recipe=$(dirname "$(readlink -f "$1")")/../cuda/libtessera_cuda.recipe
 sed 's#^headers .*#headers /gone#' "$recipe" >"$folder/alone/libtessera_cuda.recipe"
 if refused=$(ask "$folder/alone/tessera" 704); then exit 1; fi

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <utility>
 
 namespace tessera::predict {
 
@@ -45,7 +46,7 @@ GpuSteps::GpuSteps(const Plan& plan, const cta::Launch& launch, const GpuModel& 
     : plan_(plan),
       launch_(launch),
       model_(model),
-      compiled_(compiled),
+      compiled_(std::move(compiled)),
       clock_(figure("clock")),
       groups_(launch.warpgroups),
       dtype_(dtype),

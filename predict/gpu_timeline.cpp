@@ -449,6 +449,16 @@ std::int64_t GpuTimeline::touched() const {
 }
 
 std::int64_t GpuTimeline::code_bytes() const {
+  if (options_.compiled) {
+    // All of short code is run; of long code (masks, blocks that are not whole) part. Of 110 runs.
+    constexpr std::int64_t kArguments = 3'000;
+    constexpr std::int64_t kAllRun = 76'000;
+    constexpr double kOfTheRest = 0.38;
+    const std::int64_t bytes = options_.compiled->code_bytes;
+    return kArguments + std::min(bytes, kAllRun) +
+           std::llround(kOfTheRest *
+                        static_cast<double>(std::max<std::int64_t>(bytes - kAllRun, 0)));
+  }
   bool products = false;
   bool functions = false;
   for (const Work& w : trace_.works) {
