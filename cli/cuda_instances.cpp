@@ -303,20 +303,14 @@ struct OneInstance {
   }
 };
 
-double seconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
 }  // namespace
 
 CudaCode compile_cuda(const std::string& kernel, DType dtype, const std::vector<int>& tiles) {
   const OneInstance one(kernel, dtype, tiles, cta::kSm90);
   const fs::path cubin = one.file(".cubin");
   const fs::path log = one.file(".cubin.log");
-  CudaCode made{.cached = fs::exists(cubin)};
-  if (!made.cached) {
+  if (!fs::exists(cubin)) {
     one.say_that_it_compiles();
-    const auto start = std::chrono::steady_clock::now();
     one.write_source(one.part(".cu"));
     const bool compiled =
         Child(one.nvcc({"-Xptxas", "-v", "-cubin", one.part(".cu"), "-o", one.part(".cubin")}),
@@ -330,9 +324,8 @@ CudaCode compile_cuda(const std::string& kernel, DType dtype, const std::vector<
     }
     fs::rename(one.part(".log"), log);
     fs::rename(one.part(".cubin"), cubin);
-    made.seconds = seconds_since(start);
   }
-  made.cubin = contents(cubin);
+  CudaCode made{.cubin = contents(cubin)};
   const std::string said = contents(log);
   made.registers = most_of(said, "Used ([0-9]+) registers");
   made.stack_bytes = most_of(said, "([0-9]+) bytes stack frame");
@@ -390,7 +383,7 @@ CudaModule make_cuda(const std::string& kernel, DType dtype, const std::vector<i
       if (o != backend) fs::remove(o);
     }
     if (!compiled) one.refuse(said);
-    made.seconds = seconds_since(start);
+    made.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   }
   const std::string said = contents(log);
   made.registers = most_of(said, "Used ([0-9]+) registers");

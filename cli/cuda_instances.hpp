@@ -25,10 +25,8 @@ struct CudaModule {
 /// An instance that is not linked: for what nvcc makes of it, where there is no GPU.
 struct CudaCode {
   std::string cubin = {};  ///< for Hopper, the file's bytes
-  bool cached = false;
-  double seconds = 0;
-  int registers = 0;    ///< of a thread
-  int stack_bytes = 0;  ///< of a thread: what finds no register lies there
+  int registers = 0;       ///< of a thread
+  int stack_bytes = 0;     ///< of a thread: what finds no register lies there
 };
 
 /// A file that lies beside this program, or where a build or an installation puts it; else "".

@@ -398,8 +398,8 @@ GridTime chained_time(const DeviceSpec& device, const GridWork& w, double dram_b
         (by_wgmma(w) ? std::max(flops, read / (kSharedWidth * kClock)) * kWgmma : flops * kMma);
     rows = std::max(rows, m);
   }
-  const int groups =
-      w.warps / 4;  // that multiply for themselves, and wait for each other each turn
+  // Warpgroups multiply for themselves, and wait for each other each turn.
+  const int groups = w.warps / 4;
   const double elements = of_one(w, w.elements) + kMaskElements * of_one(w, w.masked_elements);
   const double elementwise =
       (of_one(w, std::max<std::int64_t>(0, w.flops - w.product_flops)) * kFlop +

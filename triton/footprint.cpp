@@ -60,6 +60,20 @@ void Footprint::add(std::uint64_t key, std::int64_t bytes, bool write, auto&& gr
   p.bytes += bytes;
 }
 
+std::vector<Footprint::Granules> Footprint::merged(std::vector<Granules> runs) {
+  // Rows come in order; what goes down them comes back to the first.
+  if (!std::ranges::is_sorted(runs, {}, &Granules::first))
+    std::ranges::sort(runs, {}, &Granules::first);
+  std::vector<Granules> where;
+  for (const Granules& r : runs) {
+    if (!where.empty() && r.first <= where.back().first + where.back().count)
+      where.back().count = std::max(where.back().count, r.first + r.count - where.back().first);
+    else
+      where.push_back(r);
+  }
+  return where;
+}
+
 void Footprint::note(const Strided& lanes, std::int64_t width, bool write) {
   std::uint64_t key = mixed(static_cast<std::uint64_t>(width), lanes.address);
   for (std::size_t d = 0; d < lanes.rank; ++d)
@@ -73,17 +87,7 @@ void Footprint::note(const Strided& lanes, std::int64_t width, bool write) {
       const std::int64_t end = (address + n * width - 1) / kTileGranule + 1;
       runs.push_back({first, end - first});
     });
-    // Runs down the rows of a tile come back to its first granules.
-    if (!std::ranges::is_sorted(runs, {}, &Granules::first))
-      std::ranges::sort(runs, {}, &Granules::first);
-    std::vector<Granules> where;
-    for (const Granules& r : runs) {
-      if (!where.empty() && r.first <= where.back().first + where.back().count)
-        where.back().count = std::max(where.back().count, r.first + r.count - where.back().first);
-      else
-        where.push_back(r);
-    }
-    return where;
+    return merged(std::move(runs));
   });
 }
 
@@ -96,19 +100,10 @@ void Footprint::note(const std::vector<std::int64_t>& addresses, std::int64_t wi
                           [&](std::int64_t a) { return a == std::exchange(next, next + width); }))
     key = of_run(addresses[0], bytes);
   add(key, bytes, write, [&] {
-    std::vector<std::int64_t> all;
+    std::vector<Granules> all;
     all.reserve(addresses.size());
-    for (const std::int64_t a : addresses) all.push_back(a / kTileGranule);
-    std::ranges::sort(all);
-    std::vector<Granules> where;
-    for (const std::int64_t g : all) {
-      if (!where.empty() && g < where.back().first + where.back().count) continue;
-      if (!where.empty() && g == where.back().first + where.back().count)
-        ++where.back().count;
-      else
-        where.push_back({g, 1});
-    }
-    return where;
+    for (const std::int64_t a : addresses) all.push_back({a / kTileGranule, 1});
+    return merged(std::move(all));
   });
 }
 

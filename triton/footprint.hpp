@@ -44,6 +44,8 @@ class Footprint {
     std::int64_t bytes = 0;
   };
   void add(std::uint64_t key, std::int64_t bytes, bool write, auto&& granules);
+  /// In order, each granule once.
+  static std::vector<Granules> merged(std::vector<Granules> runs);
 
   std::unordered_map<std::uint64_t, std::int32_t> numbers_;  ///< of tiles, by key
   std::vector<Tile> tiles_;
