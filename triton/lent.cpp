@@ -19,15 +19,6 @@ bool multiplies_as_they_are(const Module& module, const Operation& op) {
   return a.dtype == DType::f32 && (precision == nullptr || precision->integer == kIeee);
 }
 
-/// Ops that write nothing.
-bool leaves_memory(const Operation& op) {
-  constexpr std::string_view kNames[] = {"tt.load",        "tt.dot",   "tt.addptr",
-                                         "tt.make_range",  "tt.splat", "tt.broadcast",
-                                         "tt.expand_dims", "tt.trans"};
-  return op.name.starts_with("arith.") || op.name.starts_with("math.") ||
-         std::ranges::find(kNames, op.name) != std::end(kNames);
-}
-
 class Tiles {
  public:
   explicit Tiles(const Module& module)
@@ -73,6 +64,14 @@ class Tiles {
 };
 
 }  // namespace
+
+bool leaves_memory(const Operation& op) {
+  constexpr std::string_view kNames[] = {"tt.load",        "tt.dot",   "tt.addptr",
+                                         "tt.make_range",  "tt.splat", "tt.broadcast",
+                                         "tt.expand_dims", "tt.trans"};
+  return op.name.starts_with("arith.") || op.name.starts_with("math.") ||
+         std::ranges::find(kNames, op.name) != std::end(kNames);
+}
 
 std::vector<bool> lent_tiles(const Module& module, const Function& kernel) {
   return Tiles(module).of(kernel);

@@ -24,4 +24,7 @@ struct Lent {
 /// By value: the tiles that may be lent.
 std::vector<bool> lent_tiles(const Module& module, const Function& kernel);
 
+/// An op that writes nothing, calls nothing and waits for nobody.
+bool leaves_memory(const Operation& op);
+
 }  // namespace tessera::triton

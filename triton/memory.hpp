@@ -33,6 +33,7 @@
 #include "triton/lent.hpp"
 #include "triton/memory_bounds.hpp"
 #include "triton/ranges.hpp"
+#include "triton/running_sums.hpp"
 #include "triton/sectors.hpp"
 #include "triton/strided.hpp"
 
@@ -265,6 +266,7 @@ class Instance : public Exec {
   std::int64_t epoch = 0;                 ///< releases that it has made
   Accesses::Known knows;                  ///< epochs of programs that it has acquired
   std::vector<Lent> lent;                 ///< by slot of a vector
+  std::vector<WaitingProduct> waiting;    ///< by running sum
   std::vector<Requested> requested;       ///< by site, then storage
   Footprint* footprint = nullptr;         ///< where it is asked for
   FirstLevel loaded;                      ///< by the running program, where sectors are counted

@@ -12,6 +12,7 @@
 #include "triton/offsets.hpp"
 #include "triton/regular_values.hpp"
 #include "triton/rules.hpp"
+#include "triton/running_sums.hpp"
 #include "triton/turns.hpp"
 #include "triton/widths.hpp"
 #include "triton/written.hpp"
@@ -27,6 +28,7 @@ class KernelPlanner : public Planner {
       : Planner(module, rules(to.profile), to.program), kernel(to) {}
   Kernel& kernel;
   std::vector<bool> lent;  ///< by value; empty: none
+  RunningSums sums;
 };
 Kernel& kernel_of(Planner& p) { return static_cast<KernelPlanner&>(p).kernel; }
 
@@ -94,6 +96,11 @@ bool may_be_lent(Planner& p, int value) {
   return !lent.empty() && lent[static_cast<std::size_t>(value)];
 }
 
+int running_sum(Planner& p, int value) {
+  const RunningSums& sums = static_cast<KernelPlanner&>(p).sums;
+  return sums.count == 0 ? -1 : sums.of[static_cast<std::size_t>(value)];
+}
+
 std::unique_ptr<Kernel> plan_kernel(Module module, Profile profile, bool fusion, bool regular,
                                     bool bounded) {
   regular = regular && !bounded;  // bounds are of elements
@@ -117,7 +124,7 @@ std::unique_ptr<Kernel> plan_kernel(Module module, Profile profile, bool fusion,
   kernel->bounded = bounded;
   if (profile == Profile::gpu_hopper && fusion) contract(module);
   Program& program = kernel->program;
-  const Function& main = *std::ranges::find_if(module.functions, is_public);
+  Function& main = *std::ranges::find_if(module.functions, is_public);
   program.name = main.name;
   program.locations = module.locations;
   program.grid = {kDynamic, kDynamic, kDynamic};
@@ -127,9 +134,13 @@ std::unique_ptr<Kernel> plan_kernel(Module module, Profile profile, bool fusion,
     if (t.pointer) kernel->granule = std::min(kernel->granule, register_bytes(t.pointee));
   }
   KernelPlanner planner(module, *kernel);
-  if (regular) planner.keep_regular(regular_values(module, main));
   // A debugger shows what was loaded.
-  if (regular && !lines_watched()) planner.lent = lent_tiles(module, main);
+  if (regular && !lines_watched()) {
+    planner.lent = lent_tiles(module, main);
+    planner.sums = running_sums(module, main, planner.lent);
+    kernel->running_sums = planner.sums.count;
+  }
+  if (regular) planner.keep_regular(regular_values(module, main));
   planner.watch(offset_parts(module, main));
   const std::vector<bool> written = written_arguments(module, main);
   for (std::size_t i = 0; i < main.body.arguments.size(); ++i) {

@@ -37,6 +37,7 @@ struct Kernel {
   std::optional<DType> products;
   bool tf32 = false;
   std::shared_ptr<const GridForm> form = nullptr;  ///< its programs may run together
+  int running_sums = 0;                            ///< of products that wait for the next ones
   std::string undry;                               ///< why it has no dry run; "": it has
 };
 
@@ -61,5 +62,7 @@ void note_loaded_pointers(Planner& p);
 void note_product(Planner& p, DType operands, bool tf32);
 /// For rules: a product may read the value where it lies (lent.hpp).
 bool may_be_lent(Planner& p, int value);
+/// For rules: which running sum (running_sums.hpp) the value is; -1: none.
+int running_sum(Planner& p, int value);
 
 }  // namespace tessera::triton

@@ -37,6 +37,7 @@ void Worker::run(std::int64_t program) {
   instance_.waits = 0;
   instance_.loaded.clear();
   instance_.stored.clear();
+  instance_.waiting.assign(static_cast<std::size_t>(of_.launch.kernel->running_sums), {});
   if (instance_.footprint != nullptr) footprint_.begin(program);
   for (std::size_t d = 0; d < 3; ++d) {
     ids_[d] = static_cast<int>(program % of_.launch.grid[d]);
