@@ -407,6 +407,29 @@ std::int64_t ragged_dims(const Plan& plan) {
   return n;
 }
 
+/// The rows of an array's tiles, if they are fewer than eight; 0.
+std::int64_t few_rows(const OperandPlan& op) {
+  constexpr std::int64_t kRows = 8;
+  const int bits = bit_width(op.dtype);
+  if (op.array.rank < 2 || op.by_element || (bits != 32 && bits != 16)) return 0;
+  const std::int64_t rows = op.array[op.array.rank - 2];
+  std::int64_t of_tile = 32 / bits;
+  while (of_tile < std::min(rows, kRows)) of_tile *= 2;
+  return of_tile < kRows ? of_tile : 0;
+}
+
+/// What arrays say of the program's windows.
+WindowArrays arrays_of(const Program& p, const Plan& plan) {
+  WindowArrays arrays{.ragged = ragged_dims(plan), .in_registers = {}, .few_rows = {}};
+  for (std::size_t i = 0; i < p.operands.size(); ++i) {
+    const OperandPlan& op = plan.operands[i];
+    const bool windows = (op.role == Role::in || op.role == Role::out) && op.present;
+    arrays.in_registers.push_back(windows && op.role == Role::in && op.array.elems() == 1);
+    arrays.few_rows.push_back(windows ? few_rows(op) : 0);
+  }
+  return arrays;
+}
+
 /// Gives the plan a model of the device's cores, if there is one; what they do at each step.
 std::vector<CoreUse> model_core(const Program& p, const std::vector<std::int64_t>& grid, int cores,
                                 Plan& plan) {
@@ -414,7 +437,8 @@ std::vector<CoreUse> model_core(const Program& p, const std::vector<std::int64_t
   const auto clock = plan.device.model.find("clock");
   if (costs == nullptr || !p.of_core || !p.subcores.empty() || clock == plan.device.model.end())
     return {};
-  CountedCode c = counted(p, p.main, *costs);
+  const WindowArrays arrays = arrays_of(p, plan);
+  CountedCode c = counted(p, p.main, *costs, arrays);
   CoreModel& core = plan.core;
   core.name =
       "units of a " + costs->chip + " core, " +
@@ -427,7 +451,7 @@ std::vector<CoreUse> model_core(const Program& p, const std::vector<std::int64_t
   for (const std::int64_t extent : grid) steps *= extent;
   const std::int64_t cells = std::max<std::int64_t>(1, plan.cells());
   const std::int64_t of_core = steps / cells * ((cells + cores - 1) / cores);
-  const PipelineCycles pipeline = pipeline_cycles(p, of_core, ragged_dims(plan), *costs);
+  const PipelineCycles pipeline = pipeline_cycles(p, of_core, arrays, *costs);
   core.launch_cycles = pipeline.launch;
   core.step_cycles = pipeline.step;
   const UnitCosts::Interval interval = interval_of(p, steps, *costs);

@@ -32,7 +32,8 @@ Planner::Planner(const Module& module, const RuleTable& rules, Program& program)
       roots_(module.values.size(), -1),
       unit_values_(module),
       unit_masks_(module),
-      unit_registers_(module, unit_masks_) {}
+      unit_registers_(module, unit_masks_),
+      unit_memory_(module) {}
 
 Here Planner::here(const Operation& op) const {
   const Location& l = module_.locations[static_cast<std::size_t>(op.location)];
@@ -1137,6 +1138,8 @@ void Planner::note_units(const Operation& op, std::size_t step) {
     unit.rows.emplace_back(it->second, times);
   }
   if (lies_down(module_, op, known)) lines_down_.insert(op.results[0]);
+  note_unit_memory(op, found, unit);
+  note_iota(op, computes, unit);
   // Views and casts that cost nothing still pass on what others make.
   if (!unit.rows.empty() || !unit.makes.empty()) code_->units.push_back(std::move(unit));
   // A wait asks how much is copied, not where.
@@ -1145,6 +1148,64 @@ void Planner::note_units(const Operation& op, std::size_t step) {
   }
   if (op.name != "arith.select" || op.operands.size() != 3 || op.results.size() != 1) return;
   for (const std::size_t i : {1, 2}) need_part(op.operands[i], unit_masks_.needed(op, i));
+}
+
+/// Of an iota the registers are computed that are compared with what is within them, if nobody
+/// else reads it.
+void Planner::note_iota(const Operation& op, bool computes, UnitOp& unit) {
+  if (op.name == "tpu.iota" && op.results.size() == 1) {
+    if (!computes && unit.reads.size() == 1) {
+      if (const auto it = iotas_.find(unit.reads[0]); it != iotas_.end())
+        iotas_[op.results[0]] = Iota(it->second);
+    } else if (computes) {
+      iotas_[op.results[0]] = {code_->units.size(), std::exchange(unit.rows, {})};
+    }
+    return;
+  }
+  if (!computes) return;
+  for (const int v : op.operands) {
+    const auto it = iotas_.find(v);
+    if (it == iotas_.end() || it->second.unit >= code_->units.size()) continue;
+    const auto mixed = op.name == "arith.cmpi" && op.results.size() == 1
+                           ? unit_masks_.mixed(op.results[0], type(v).dtype)
+                           : std::nullopt;
+    auto& rows = code_->units[it->second.unit].rows;
+    for (const auto& [row, times] : it->second.rows) {
+      const auto part = static_cast<std::int64_t>(
+          std::ceil(static_cast<double>(times) * mixed.value_or(1) - 1e-9));
+      const auto at = std::ranges::find(rows, row, [](const auto& other) { return other.first; });
+      if (at != rows.end())
+        at->second = std::max(at->second, part);
+      else if (part > 0)
+        rows.emplace_back(row, part);
+    }
+  }
+}
+
+/// What is not loaded since it was stored just before, and stores that nobody needs.
+void Planner::note_unit_memory(const Operation& op, const KnownValues& known, UnitOp& unit) {
+  const auto is_memref = [&](int v) { return type(v).kind == Type::Kind::memref; };
+  const auto memref = std::ranges::find_if(op.operands, is_memref);
+  if (memref == op.operands.end()) return;
+  if (unit.rows.empty() && unit.makes.empty()) return unit_memory_.forget();
+  const UnitMemory::Noted noted = unit_memory_.note(op, root(*memref), code_->units.size(), known);
+  if (noted.forwarded) {
+    unit.rows.clear();
+    unit.reads.clear();
+  }
+  unit.reads.insert(unit.reads.end(), noted.after.begin(), noted.after.end());
+  for (const std::size_t store : noted.unread) code_->units[store].rows.clear();
+}
+
+/// Of a kernel of one step nobody reads what it leaves in its own memory.
+void Planner::end_unit_memory() {
+  const auto one = [](std::int64_t extent) { return extent == 1; };
+  if (code_ == &program_.main && std::ranges::all_of(program_.grid, one)) {
+    std::set<int> own;
+    for (const Window& w : program_.scratch) own.insert(w.argument);
+    for (const std::size_t store : unit_memory_.unread(own)) code_->units[store].rows.clear();
+  }
+  unit_memory_.forget();
 }
 
 /// Of what a select throws away nothing is computed, if nobody else reads it.
@@ -1233,11 +1294,16 @@ const Operation* Planner::block(const Region& r) {
   block_ = ++blocks_;
   for (const int v : r.arguments) arguments_[v] = block_;
   const std::size_t computed = unit_values_.mark();
+  unit_memory_.forget();
   for (std::size_t i = 0; i + 1 < r.operations.size(); ++i) {
     if (!dead_.contains(&r.operations[i])) operation(r.operations[i]);
   }
   flush();
   unit_values_.forget(computed);
+  if (body_ == &r && calls_.empty() && r.others.empty())
+    end_unit_memory();
+  else
+    unit_memory_.forget();
   return &r.operations.back();
 }
 
@@ -1352,6 +1418,7 @@ void Planner::call(const Operation& op, const Function& f) {
 
 void Planner::plan_function(const Function& f, Code& code) {
   code_ = &code;
+  iotas_.clear();
   unit_values_.forget(0);  // of another function
   const Operation none{.name = f.name,
                        .operands = {},

@@ -13,6 +13,7 @@
 #include "program/group.hpp"
 #include "program/program.hpp"
 #include "program/unit_masks.hpp"
+#include "program/unit_memory.hpp"
 #include "program/unit_registers.hpp"
 #include "program/unit_values.hpp"
 
@@ -214,6 +215,9 @@ class Planner {
   void repeat(int result, int operand, const Shape& strides);
   void emit_group(std::int64_t elems);
   void note_units(const Operation& op, std::size_t step);
+  void note_unit_memory(const Operation& op, const KnownValues& known, UnitOp& unit);
+  void end_unit_memory();
+  void note_iota(const Operation& op, bool computes, UnitOp& unit);
   void need_part(int value, double part);
   void forget_place(int value);
   bool kept_regular(int value) const {
@@ -261,6 +265,12 @@ class Planner {
   UnitValues unit_values_;
   UnitMasks unit_masks_;
   UnitRegisters unit_registers_;
+  UnitMemory unit_memory_;
+  struct Iota {
+    std::size_t unit;  ///< its number in code_->units
+    std::vector<std::pair<int, std::int64_t>> rows;
+  };
+  std::map<int, Iota> iotas_;   ///< by value
   std::set<int> lines_down_;    ///< vectors of one dim that lie down the sublanes
   std::size_t of_scalars_ = 0;  ///< position after a step of a vector op that computes on scalars
 };

@@ -10,6 +10,7 @@
 
 #include "memory_model/file.hpp"
 #include "program/embedded_unit_costs.hpp"
+#include "program/unit_few_rows.hpp"
 #include "sim/diagnostics/diagnostic.hpp"
 
 namespace tessera::program {
@@ -36,7 +37,7 @@ UnitCosts read(std::string_view text) {
     c.rows.emplace(row, UnitCost{cost.value("latency", 0.), slots(cost)});
   const Json& fixed = json.at("cycles");
   c.launch = fixed.at("launch");
-  c.copying = fixed.at("copying");
+  c.semaphore = fixed.at("semaphore");
   c.operand = fixed.at("operand");
   c.step = fixed.at("step");
   c.window = fixed.at("window");
@@ -313,7 +314,8 @@ const UnitCosts* unit_costs(const std::string& chip) {
   return it == all.end() ? nullptr : &it->second;
 }
 
-CountedCode counted(const Program& program, const Code& code, const UnitCosts& costs) {
+CountedCode counted(const Program& program, const Code& code, const UnitCosts& costs,
+                    const WindowArrays& arrays) {
   std::vector<const UnitCost*> rows;
   CountedCode c;
   for (const std::string& row : program.unit_rows) {
@@ -325,12 +327,17 @@ CountedCode counted(const Program& program, const Code& code, const UnitCosts& c
   for (const Stretch& s : stretches(code)) {
     if (s.begin >= c.at.size()) continue;
     const Phases phases(program, s.ops);
+    const FewRows few(program, s.ops, arrays, costs);
     std::vector<UnitWork> works(phases.count());
     Chain chain;
     for (std::size_t i = 0; i < s.ops.size(); ++i) {
       double latency = 0;
       bool is_wait = false;
-      for (const auto& [row, times] : s.ops[i]->rows) {
+      if (const auto& [put, n] = few.together(*s.ops[i]); put != nullptr) {
+        works[phases.of(i)].add(*put, n);
+        latency += put->latency;
+      }
+      for (const auto& [row, times] : few.rows(*s.ops[i])) {
         const UnitCost* cost = rows[static_cast<std::size_t>(row)];
         is_wait = is_wait || waits(program.unit_rows[static_cast<std::size_t>(row)]);
         if (cost == nullptr) continue;
@@ -362,7 +369,9 @@ CountedCode counted(const Program& program, const Code& code, const UnitCosts& c
     for (std::size_t i = 0; i < s.ops.size(); ++i) {
       double& share = by_location[s.ops[i]->location];
       share += costs.spill * static_cast<double>(pressure.too_many(i));
-      for (const auto& [row, times] : s.ops[i]->rows) {
+      if (const auto& [put, n] = few.together(*s.ops[i]); put != nullptr)
+        share += works[phases.of(i)].share(*put, n);
+      for (const auto& [row, times] : few.rows(*s.ops[i])) {
         const UnitCost* cost = rows[static_cast<std::size_t>(row)];
         if (cost != nullptr) share += works[phases.of(i)].share(*cost, times);
       }
@@ -385,6 +394,7 @@ namespace {
 /// these are that say where to: of all windows together, those that are the same once.
 struct Windows {
   std::int64_t all = 0;
+  std::int64_t in_registers = 0;  ///< no others are
   std::int64_t moving = 0;
   std::int64_t still = 0;
   std::int64_t dims = 0;                        ///< of the moving ones, those along which they move
@@ -395,13 +405,18 @@ struct Windows {
       map_again;  ///< of what follows from loads, other windows' too
 };
 
-Windows windows_of(const Program& program) {
+Windows windows_of(const Program& program, const std::vector<bool>& in_registers) {
   Windows found;
   std::set<int> made;
   std::set<int> loaded;  ///< what follows from a load
   std::set<std::vector<int>> indices;
-  for (const Window& w : program.operands) {
+  for (std::size_t i = 0; i < program.operands.size(); ++i) {
+    const Window& w = program.operands[i];
     if (w.any || w.smem || w.semaphores) continue;
+    if (i < in_registers.size() && in_registers[i]) {
+      ++found.in_registers;
+      continue;
+    }
     ++found.all;
     if (w.whole) continue;
     if (w.transform.units.empty()) {  // its map branches
@@ -440,16 +455,28 @@ Windows windows_of(const Program& program) {
   return found;
 }
 
+/// The kernel's own.
+std::int64_t semaphores_of(const Program& program) {
+  std::int64_t all = 0;
+  for (const Window& w : program.scratch)
+    if (w.semaphores) all += w.type.shape.elems();
+  return all;
+}
+
 }  // namespace
 
-PipelineCycles pipeline_cycles(const Program& program, std::int64_t steps, std::int64_t ragged,
-                               const UnitCosts& costs) {
+PipelineCycles pipeline_cycles(const Program& program, std::int64_t steps,
+                               const WindowArrays& arrays, const UnitCosts& costs) {
   constexpr auto kScalar = static_cast<std::size_t>(CoreUnit::scalar);
-  const Windows w = windows_of(program);
+  constexpr auto kStore = static_cast<std::size_t>(CoreUnit::store);
+  const Windows w = windows_of(program, arrays.in_registers);
   const auto times = [](std::int64_t n, double each) { return static_cast<double>(n) * each; };
-  const bool copies =
-      std::ranges::find(program.unit_rows, "tpu.enqueue_dma") != program.unit_rows.end();
-  const double launch = costs.launch + (copies ? costs.copying : 0);
+  // Two bundles bring what comes in registers to the vector unit, which stores each.
+  const double stores = std::max(1., costs.capacity[kStore]);
+  const double of_registers =
+      w.in_registers > 0 ? 2 + static_cast<double>(w.in_registers) / stores : 0;
+  const double launch =
+      costs.launch + of_registers + times(semaphores_of(program), costs.semaphore);
   const auto slots = [&](const std::map<std::string, std::int64_t>& rows) {
     double sum = 0;
     for (const auto& [row, n] : rows) {
@@ -462,7 +489,7 @@ PipelineCycles pipeline_cycles(const Program& program, std::int64_t steps, std::
   const double step = costs.step + times(w.moving, costs.window) + times(w.still, costs.still) +
                       times(w.dims, costs.dim) + times(w.indices, costs.index) +
                       times(w.map_loads, costs.map) + costs.map_op * slots(w.map_ops) +
-                      costs.map_again * slots(w.map_again) + times(ragged, costs.ragged);
+                      costs.map_again * slots(w.map_again) + times(arrays.ragged, costs.ragged);
   return {std::llround(launch + 2 * step), std::llround(step)};
 }
 
@@ -512,15 +539,18 @@ std::string units_json(const Program& program) {
     }
     blocks.push_back({{"step", s.begin}, {"branches", s.branches}, {"ops", ops}});
   }
-  const Windows w = windows_of(program);
+  const Windows w = windows_of(program, {});
   Json bounds = Json::array();
   for (const Window& each : program.operands)
     bounds.push_back(each.whole ? std::vector<std::int64_t>{} : each.bounds);
-  return Json{{"kernel", program.name},    {"grid", program.grid},     {"windows", w.all},
-              {"moving", w.moving},        {"still", w.still},         {"dims", w.dims},
-              {"indices", w.indices},      {"map_loads", w.map_loads}, {"map_ops", w.map_ops},
-              {"map_again", w.map_again},  {"bounds", bounds},         {"of", kind_of(program)},
-              {"rows", program.unit_rows}, {"blocks", blocks}}
+  return Json{{"kernel", program.name}, {"grid", program.grid},
+              {"windows", w.all},       {"moving", w.moving},
+              {"still", w.still},       {"dims", w.dims},
+              {"indices", w.indices},   {"map_loads", w.map_loads},
+              {"map_ops", w.map_ops},   {"map_again", w.map_again},
+              {"bounds", bounds},       {"semaphores", semaphores_of(program)},
+              {"of", kind_of(program)}, {"rows", program.unit_rows},
+              {"blocks", blocks}}
              .dump() +
          "\n";
 }

@@ -49,11 +49,11 @@ struct UnitCosts {
   std::array<double, kCoreUnits> capacity{};
   std::map<std::string, UnitCost> rows;
   // Cycles.
-  double launch = 0;   ///< once
-  double copying = 0;  ///< once, of a kernel that begins copies of its own
-  double operand = 0;  ///< of a grid of one step, each window
-  double step = 0;     ///< of the pipeline, each step, and two more to begin and to end
-  double window = 0;   ///< likewise, each window that moves
+  double launch = 0;     ///< once
+  double semaphore = 0;  ///< once, each of the kernel's own: at the end it checks that it is zero
+  double operand = 0;    ///< of a grid of one step, each window
+  double step = 0;       ///< of the pipeline, each step, and two more to begin and to end
+  double window = 0;     ///< likewise, each window that moves
   double still = 0;   ///< likewise, each window that stays: each step looks whether it is the first
   double dim = 0;     ///< likewise, each dim along which one moves
   double index = 0;   ///< likewise, each index that windows share or have alone
@@ -80,6 +80,14 @@ struct UnitCosts {
 /// Null if none were measured.
 const UnitCosts* unit_costs(const std::string& chip);
 
+/// What arrays say of a program's windows.
+struct WindowArrays {
+  std::int64_t ragged = 0;  ///< dims of windows whose last block ends beyond its array's tiles
+  std::vector<bool> in_registers;  ///< of each: an input of one element, which nobody copies
+  /// Of each the rows of its array's tiles, if they are fewer than eight; 0.
+  std::vector<std::int64_t> few_rows;
+};
+
 struct CountedCode {
   std::vector<CoreUse> at;  ///< by step: of the stretch that begins there
   /// What of a stretch's cycles each line of it takes; of a stretch they sum to its cycles. Ops
@@ -89,7 +97,8 @@ struct CountedCode {
   std::vector<std::string> unmeasured;  ///< rows that the table lacks
 };
 
-CountedCode counted(const Program& program, const Code& code, const UnitCosts& costs);
+CountedCode counted(const Program& program, const Code& code, const UnitCosts& costs,
+                    const WindowArrays& arrays = {});
 
 /// How far off a prediction of so many steps may be: of "stretch products" and so on, that is of
 /// one stretch of code or with a grid, loops or branches; and with copies of its own, products,
@@ -97,13 +106,12 @@ CountedCode counted(const Program& program, const Code& code, const UnitCosts& c
 UnitCosts::Interval interval_of(const Program& program, std::int64_t steps, const UnitCosts& costs);
 
 /// What the pipeline takes besides, of `steps` steps: before and behind them all, and each step.
-/// `ragged`: dims of windows whose last block ends beyond the array's tiles.
 struct PipelineCycles {
   std::int64_t launch = 0;
   std::int64_t step = 0;
 };
-PipelineCycles pipeline_cycles(const Program& program, std::int64_t steps, std::int64_t ragged,
-                               const UnitCosts& costs);
+PipelineCycles pipeline_cycles(const Program& program, std::int64_t steps,
+                               const WindowArrays& arrays, const UnitCosts& costs);
 
 /// The stretches of a program's code and what they ask of units, as JSON: what costs are fitted to.
 std::string units_json(const Program& program);

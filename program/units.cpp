@@ -471,7 +471,11 @@ class Uses {
     add("tpu.matmul weights" + types + (transposed ? " transposed" : ""),
         splits ? split(op_.operands[1]) : batch * deep * across);
     add("tpu.matmul sum" + types, batch * down * across);
-    add("tpu.matmul left" + types + (left ? " transposed" : ""), split(op_.operands[0]));
+    // Registers of weights that are constants are pushed to no matrix unit.
+    constexpr double kFew = 0.25;
+    const bool few = splits && known_.computed(op_.operands[1]) <= kFew;
+    add("tpu.matmul left" + types + (left ? " transposed" : "") + (few ? " of few weights" : ""),
+        split(op_.operands[0]));
     if (k % kLanes != 0) add("tpu.matmul masked" + types, batch * (down + across));
   }
 

@@ -72,7 +72,7 @@ def judged(tessera, call, device):
             "binds": (schedule["binds"] == "compute") == (line["binds"] == "compute"), "spills": schedule["spill_loads"] + schedule["spill_stores"]}
 
 
-OF_STEPS = (*unit_costs.STEP, "copying")
+OF_STEPS = tuple(unit_costs.STEP)
 BY_RUNS = ("jump", "product", "rest", "spill")  # how often there is one, or how much, a run says
 MORE = 100  # of rounded cycles the difference is to be large
 
@@ -92,7 +92,7 @@ def counted_steps(call, device, table):
     unit_costs.count_steps(call, units, table)
     steps = round(steps * unit_costs.of_busiest(call, device))
     of_step = [(steps + 2) * of(units) if steps > 1 else 0 for of in unit_costs.STEP.values()]
-    return [*of_step, "tpu.enqueue_dma" in units["rows"]]
+    return of_step
 
 
 def counted_runs(tessera, call, device, table):

@@ -37,11 +37,25 @@ READ = {"scalar": {"scalar": 1, "latency": 1}, "memref.load": {"scalar": 1, "lat
         "tpu.sem_signal": {"scalar": 1, "latency": 1}, "tpu.sem_wait": {"scalar": 1, "latency": 2}, "tpu.device_id": {"scalar": 1, "latency": 1}}
 # Bundles from a copy's place to its begin and of a wait, with which own kernels that copy are nearest (55 runs of 14 of them).
 OF_COPY = {"v4": (4.5, 3), "v5e": (2, 1), "v5p": (4.5, 3), "v6e": (2, 1), "v7x": (3.5, 3)}
+SEMAPHORE = {"v4": 5}  # bundles that look at its end whether one of the kernel's own is zero; 4 of other generations
+
+
+# Bundles that a product in the highest precision takes less if its weights are constants but for few registers (7 own kernels a generation).
+OF_FEW_WEIGHTS = {"v4": 10, "v5e": 14, "v5p": 16, "v6e": 42}
 
 
 def read_off(chip):
     begin, wait = OF_COPY[chip]
-    return {**READ, "tpu.enqueue_dma": {"scalar": 4, "latency": begin}, "tpu.wait_dma2": {"scalar": 1, "latency": wait}}
+    through_memory = {"load": 1, "store": 1, "latency": 3}  # of each register of an array of few rows that is put together with others
+    few = {"few rows b32": {"VALU": 2, "latency": 6} if chip in WIDE else through_memory, **({"few rows b16": {**through_memory, "VALU": 1}} if chip == "v4" else {})}
+    return {**READ, **few, "tpu.enqueue_dma": {"scalar": 4, "latency": begin}, "tpu.wait_dma2": {"scalar": 1, "latency": wait}}
+
+
+def add_few_weights(costs, chip):
+    for row in ("tpu.matmul left f32 highest", "tpu.matmul left f32 highest transposed"):
+        if row in costs:
+            latency = max(0, costs[row].get("latency", 0) - OF_FEW_WEIGHTS.get(chip, 0))
+            costs[row + " of few weights"] = {**costs[row], "latency": round(latency, 1)}
 
 
 WAITS = ("tpu.wait_dma2", "tpu.sem_wait")
@@ -84,7 +98,7 @@ class Kernel:
         self.bundles = schedule["bundles"]
         self.slots = np.array([schedule["slots"][c] for c in LISTED], float)
         self.capacity = [schedule["capacity"][c] for c in LISTED]
-        self.copies = schedule["copies"]  # XLA keeps some operands in VMEM, which the kernel then need not copy
+        self.semaphores = units.get("semaphores", 0)
         names = units["rows"]
         self.ops = [(op["reads"], op["makes"], [(names[row], times) for row, times in op["rows"]])
                     for block in units["blocks"] for op in block["ops"]]
@@ -92,6 +106,8 @@ class Kernel:
         for _, _, rows in self.ops:
             for row, times in rows:
                 self.times[row] += times
+        # XLA keeps some operands in VMEM, which the kernel then need not copy; others it copies by itself.
+        self.copies = max(0, schedule["copies"] - self.times["tpu.enqueue_dma"])
         self.phases = phases_of(self.ops)
 
     def path(self, latency):
@@ -175,7 +191,7 @@ def cycles_of(kernel, table):
 
 def predicted(kernel, table):
     fixed = table["cycles"]
-    return fixed["launch"] + fixed["operand"] * kernel.copies + fixed["block"] + cycles_of(kernel, table)
+    return fixed["launch"] + fixed["operand"] * kernel.copies + fixed["semaphore"] * kernel.semaphores + fixed["block"] + cycles_of(kernel, table)
 
 
 def is_of_other_width(row, chip):
@@ -259,9 +275,10 @@ def fit(kernels, chip, compiler):
     for row in rows:
         if latency[row] >= 0.05:
             costs[row]["latency"] = round(latency[row], 1)
-    table["cycles"] = {"launch": round(x[0], 1), "copying": 0, "operand": round(x[1], 1), "block": 0, "jump": 0, **dict.fromkeys(STEP, 0),
+    table["cycles"] = {"launch": round(x[0], 1), "semaphore": SEMAPHORE.get(chip, 4), "operand": round(x[1], 1), "block": 0, "jump": 0, **dict.fromkeys(STEP, 0),
                        "product": round(x[2], 2), "rest": round(x[3], 2)}
     costs.update(read_off(ask.generation(chip)))
+    add_few_weights(costs, ask.generation(chip))
     return table
 
 
@@ -300,6 +317,7 @@ def refit(kernels, table, pattern):
     for row in rows:
         if latency[row] >= 0.05:
             costs[row]["latency"] = round(latency[row], 1)
+    add_few_weights(costs, table["chip"])
     return kernels
 
 
@@ -526,7 +544,7 @@ def main():
         table = fit(kernels, arguments.chip, arguments.compiler)
         before = json.loads(arguments.table.read_text()) if arguments.table.exists() else {}
         table["held_out"] = before.get("held_out", {f"{name} {kind}": {"of": 0, "least": 0.5, "most": 2.0} for name in ("stretch", "module") for kind in KINDS})
-        for name in (*STEP, "block", "jump", "copying", "spill"):
+        for name in (*STEP, "block", "jump", "spill"):
             table["cycles"][name] = before.get("cycles", {}).get(name, 0)
     else:
         table = json.loads(arguments.table.read_text())

@@ -262,6 +262,9 @@ TEST_CASE("a mask of what lies before a constant asks where it is mixed", "[pall
   CHECK(masked("1", "256").count("arith.select f32") == 0);
   CHECK(masked("0", "13").at("arith.select f32") == 4);
   CHECK(masked("0", "16").count("arith.select f32") == 0);
+  // So is what it compares.
+  CHECK(masked("0", "13").at("tpu.iota b32 sublanes") == 1);
+  CHECK(masked("0", "16").count("tpu.iota b32 sublanes") == 0);
   // What is thrown away is not loaded.
   CHECK(masked("1", "240").at("load b32") == 4);
   CHECK(masked("0", "8").at("load b32") == 4);
@@ -446,7 +449,9 @@ TEST_CASE("windows that share an index are told once where to move", "[pallas][u
     costs.map_again = 100000;
     costs.still = 1000000;
     costs.rows["arith.divsi power"].slots[static_cast<std::size_t>(CoreUnit::scalar)] = 6;
-    return program::pipeline_cycles(*program, 8, ragged, costs).step;
+    program::WindowArrays arrays;
+    arrays.ragged = ragged;
+    return program::pipeline_cycles(*program, 8, arrays, costs).step;
   };
   CHECK(step("%i, %j", "4, 2") == 142);
   CHECK(step("%j, %i", "4, 2") == 242);
@@ -514,7 +519,8 @@ TEST_CASE("a product in the highest precision splits what is no constant", "[pal
   const std::string highest = ", precision = #tpu.contract_precision<fp32>";
   CHECK(product("128", highest).at("tpu.matmul weights f32 highest") == 16);
   CHECK(product("13", highest).at("tpu.matmul weights f32 highest") == 2);
-  CHECK(product("13", highest).at("tpu.matmul left f32 highest") == 2);
+  CHECK(product("13", highest).at("tpu.matmul left f32 highest of few weights") == 2);
+  CHECK(product("64", highest).at("tpu.matmul left f32 highest") == 2);
   CHECK(product("13", "").at("tpu.matmul weights f32") == 1);
 }
 

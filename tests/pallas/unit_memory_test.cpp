@@ -1,0 +1,143 @@
+// What VMEM costs a TPU core: what is stored and loaded again, what lies in tiles of few rows, what
+// comes in registers, semaphores that are checked. By hand on modules of text.
+#include <catch2/catch.hpp>
+#include <map>
+
+#include "program/unit_costs.hpp"
+#include "tests/pallas/module_text.hpp"
+
+namespace tessera::pallas {
+
+namespace {
+
+std::unique_ptr<Program> planned(const std::string& arguments, const std::string& body,
+                                 const std::string& attributes = "", const std::string& more = "") {
+  return plan_module(
+      load_module(module_text(arguments, body, attributes, more), "the test's module"));
+}
+
+std::map<std::string, std::int64_t> rows_of(const Program& p) {
+  std::map<std::string, std::int64_t> times;
+  for (const program::UnitOp& op : p.main.units) {
+    for (const auto& [row, n] : op.rows) times[p.unit_rows[static_cast<std::size_t>(row)]] += n;
+  }
+  return times;
+}
+
+std::string zeros(const std::string& name, const std::string& shape) {
+  return name + " = \"S.arith.constant\"() {value = dense<0.0> : vector<" + shape +
+         ">} : () -> vector<" + shape + ">\n";
+}
+std::string sum(const std::string& name, const std::string& of, const std::string& shape) {
+  const std::string type = "vector<" + shape + ">";
+  return name + " = \"S.arith.addf\"(" + of + ") {fastmath = #arith.fastmath<none>} : (" + type +
+         ", " + type + ") -> " + type + "\n";
+}
+
+/// Windows that stay, of a grid of one dim, and one argument of the kernel's own.
+std::string windows(int steps, const std::string& block, int own) {
+  const std::string window = "{transform_indices = @to, window_bounds = array<i64: " + block + ">}";
+  return "iteration_bounds = array<i64: " + std::to_string(steps) +
+         ">, scalar_prefetch = 0 : i64, scratch_operands = " + std::to_string(own) +
+         " : i64, window_params = [" + window + ", " + window + "]";
+}
+const char* const kMap =
+    "\"S.func.func\"() ({\n^bb0(%i: i32):\n%zero = \"S.arith.constant\"() {value = 0 : i32} : () "
+    "-> i32\n\"S.func.return\"(%zero, %zero) : (i32, i32) -> ()\n}) {function_type = (i32) -> "
+    "(i32, i32), sym_name = \"to\"} : () -> ()\n";
+
+/// acc = 0; acc = acc + x; o = acc
+std::unique_ptr<Program> accumulated(int steps, const std::string& block,
+                                     const std::string& between = "") {
+  std::string shape = block + "xf32";
+  shape.replace(shape.find(", "), 2, "x");
+  return planned("%i: i32, %a: " + vmem(shape) + ", %o: " + vmem(shape) + ", %acc: " + vmem(shape),
+                 zeros("%z", shape) + store_whole("%z", "%acc", shape, 2) +
+                     load_whole("%x", "%a", shape, 2) + load_whole("%y", "%acc", shape, 2) +
+                     sum("%s", "%y, %x", shape) + store_whole("%s", "%acc", shape, 2) + between +
+                     load_whole("%r", "%acc", shape, 2) + store_whole("%r", "%o", shape, 2),
+                 windows(steps, block, 1), kMap);
+}
+
+RunResult run_on(const Program& p, const Shape& array) {
+  RunOptions options;
+  options.device = load_device("tpu-v5e");
+  options.trace_steps = 1 << 16;
+  options.dry = true;
+  Call call;
+  call.program = &p;
+  call.inputs = {array_of(DType::f32, array, [](auto i) { return static_cast<double>(i % 7); })};
+  return run_call(call, options);
+}
+
+}  // namespace
+
+TEST_CASE("what was stored in whole registers is not loaded again", "[pallas][units]") {
+  using Rows = std::map<std::string, std::int64_t>;
+  // Of one step nobody needs what is left in the kernel's own memory, either.
+  CHECK(rows_of(*accumulated(1, "16, 128")) ==
+        Rows{{"load b32", 2}, {"arith.addf f32", 2}, {"store b32", 2}});
+  CHECK(rows_of(*accumulated(4, "16, 128")) ==
+        Rows{{"load b32", 2}, {"arith.addf f32", 2}, {"store b32", 4}});
+  // Of parts of registers all is stored and loaded.
+  CHECK(rows_of(*accumulated(1, "16, 64")) ==
+        Rows{{"load b32", 6}, {"arith.addf f32", 2}, {"store b32", 6}});
+  // Of what lies behind a branch nothing is known.
+  const std::string branch =
+      "%b = \"S.arith.cmpi\"(%i, %i) {predicate = 1 : i64} : (i32, i32) -> i1\n"
+      "\"S.scf.if\"(%b) ({\n\"S.scf.yield\"() : () -> ()\n}, {\n}) : (i1) -> ()\n";
+  CHECK(rows_of(*accumulated(4, "16, 128", branch)).at("load b32") == 4);
+}
+
+TEST_CASE("a load waits for what is stored there", "[pallas][units]") {
+  const auto cycles = [](const char* block) {
+    const auto p = accumulated(1, block);
+    program::UnitCosts costs;
+    costs.rows["load b32"].latency = 1;
+    costs.rows["arith.addf f32"].latency = 10;
+    costs.rows["store b32"].latency = 100;
+    return program::counted(*p, p->main, costs).at.at(0).cycles;
+  };
+  CHECK(cycles("16, 128") == 1 + 10 + 100);
+  CHECK(cycles("16, 64") == 1 + 10 + 1 + 100);
+}
+
+TEST_CASE("an array of one element comes in registers, and its tiles are of one row",
+          "[pallas][units]") {
+  const std::string shape = "24x512xf32";
+  const auto p = planned("%i: i32, %a: " + vmem(shape) + ", %o: " + vmem(shape),
+                         load_whole("%x", "%a", shape, 2) + store_whole("%x", "%o", shape, 2),
+                         windows(1, "24, 512", 0), kMap);
+  const RunResult whole = run_on(*p, {24, 512});
+  const RunResult one = run_on(*p, {1, 1});
+  REQUIRE((whole.ok() && one.ok()));
+  const auto operand = program::unit_costs("v5e")->operand;
+  CHECK(whole.plan.core.launch_cycles == std::llround(2 * operand));
+  CHECK(one.plan.core.launch_cycles == std::llround(3 + operand));
+  const auto slots = [](const RunResult& r, CoreUnit unit) {
+    return r.trace.works.at(0).core.slots[static_cast<std::size_t>(unit)];
+  };
+  CHECK(slots(whole, CoreUnit::load) == 12);
+  CHECK(slots(whole, CoreUnit::store) == 12);
+  // 24 rows of 4 tiles, in a register each, are put together through memory: the other window's
+  // array has tiles of 8 rows.
+  CHECK(slots(one, CoreUnit::load) == 24 + 24);
+  CHECK(slots(one, CoreUnit::store) == 24 + 12);
+}
+
+TEST_CASE("a kernel checks each semaphore of its own at its end", "[pallas][units]") {
+  const auto launch = [](const std::string& semaphores) {
+    const auto p = planned(
+        "%i: i32, %a: " + vmem("8x128xf32") + ", %o: " + vmem("8x128xf32") + ", %s: memref<" +
+            semaphores + "!tpu.dma_semaphore, #tpu.memory_space<semaphore_mem>>",
+        load_whole("%x", "%a", "8x128xf32", 2) + store_whole("%x", "%o", "8x128xf32", 2),
+        windows(1, "8, 128", 1), kMap);
+    program::UnitCosts costs;
+    costs.semaphore = 7;
+    return program::pipeline_cycles(*p, 1, {}, costs).launch;
+  };
+  CHECK(launch("") == 7);
+  CHECK(launch("3x") == 21);
+}
+
+}  // namespace tessera::pallas
