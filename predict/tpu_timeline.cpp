@@ -134,6 +134,7 @@ class TpuTimeline {
     link_bytes_per_s_ = links > 0 ? plan.device.remote_bytes_per_s / links : 0;
     for (std::size_t i = 0; i < plan.operands.size(); ++i) {
       const OperandPlan& op = plan.operands[i];
+      whole_.push_back(whole_bytes(op));
       if (op.role == Role::in && op.present)
         inputs_.emplace_back(i, std::clamp<std::int64_t>(op.buffers - 1, 0, kMostBuffers - 1));
     }
@@ -165,6 +166,8 @@ class TpuTimeline {
   /// Until when a copy is on its way between two devices, from `asked` on.
   double cross(int from, int to, const Act& act, double asked);
   std::int64_t bytes_of(const OperandPlan& op, std::int32_t block) const;
+  /// Of every block; 0 where some are less than others.
+  std::int64_t whole_bytes(const OperandPlan& op) const;
   double move(Core& c, const OperandPlan& op, std::int32_t block, double asked);
   void fetch(Core& c, std::size_t i, std::int64_t step, double asked);
   /// Keeps a span, of each device as many; gives its index, or -1.
@@ -220,6 +223,7 @@ class TpuTimeline {
   double bytes_per_s_ = 1;
   double link_bytes_per_s_ = 0;
   std::vector<std::pair<std::size_t, std::int64_t>> inputs_;  ///< and how many steps ahead
+  std::vector<std::int64_t> whole_;                           ///< by operand: whole_bytes
   std::vector<Core> cores_;
   std::map<std::array<int, 3>, Server> links_;  ///< by device, axis, direction
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
@@ -249,9 +253,19 @@ void TpuTimeline::add_device(const StepTrace& trace) {
 }
 
 std::int64_t TpuTimeline::bytes_of(const OperandPlan& op, std::int32_t block) const {
+  if (const std::int64_t whole = whole_[static_cast<std::size_t>(&op - plan_.operands.data())])
+    return whole;
   const Shape index = unravel(op.blocks, block);
   const Shape inside = op.in_bounds(index.dims.data());
   return op.moved(inside, plan_.device).padded_bytes;
+}
+
+std::int64_t TpuTimeline::whole_bytes(const OperandPlan& op) const {
+  if ((op.role != Role::in && op.role != Role::out) || op.by_element) return 0;
+  for (int d = 0; d < op.block.rank; ++d) {
+    if (op.block[d] <= 0 || op.array[d] % op.block[d] != 0) return 0;
+  }
+  return op.moved(op.block, plan_.device).padded_bytes;
 }
 
 /// Asks for a block at the HBM; gives when it begins to move.

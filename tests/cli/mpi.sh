@@ -1,11 +1,15 @@
 #!/bin/bash
 # usage: mpi.sh TESSERA EVERY: a mesh spread over 2 and 4 ranks gives the bytes and the ledger of one process,
-# and a hazard is told alike; a sweep, and tuning, shared by ranks are those of one. Each schedule with 2 or 4 ranks, and
-# with EVERY=true one of them with both.
+# and a hazard is told alike; a sweep, and tuning, shared by ranks are those of one. EVERY=false: some kernels, one
+# schedule; true: all that have meshes, each schedule with 2 or 4 ranks, one of them with both.
 set -u
 tessera=$(realpath "$1")
 schedules=(random:3/4)
-[[ $2 == true ]] && schedules=(eager/2 on_wait/4 random:3/2 random:3/4)
+kernels=(ring_all_gather all_reduce ring_attention)
+if [[ $2 == true ]]; then
+  schedules=(eager/2 on_wait/4 random:3/2 random:3/4)
+  kernels+=(reduce_scatter all_to_all all_gather_matmul matmul_reduce_scatter halo_exchange matmul)
+fi
 command -v mpirun >/dev/null || { echo "skipped: no mpirun"; exit 77; }
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
@@ -14,7 +18,7 @@ export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 # Open MPI's plug-ins never free what they allocate, and are unloaded before a suppression could name them.
 export ASAN_OPTIONS=detect_leaks=0
 failed=0
-for kernel in ring_all_gather reduce_scatter all_reduce all_to_all all_gather_matmul matmul_reduce_scatter halo_exchange ring_attention matmul; do
+for kernel in "${kernels[@]}"; do
   for schedule in "${schedules[@]}"; do
     ranks=${schedule#*/}
     run=("$tessera" run "$kernel" --devices 6 --case 1 --schedule "${schedule%/*}")
