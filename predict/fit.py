@@ -1,6 +1,7 @@
 """Fits the figures of the GPU's model of time (`model_...` of a device file) to measured runs: predict/ACCURACY.md.
 
     python3 predict/fit.py table TIMES DEVICE=FILE.jsonl ...                  errors by kind
+    python3 predict/fit.py bytes TIMES DEVICE=FILE.jsonl ...                  DRAM's reads beside those that were counted
     python3 predict/fit.py fit TIMES SPEC.json ... -- DEVICE=FILE.jsonl ...   fits all figures that are not measured, writes them to SPEC.json ...
     python3 predict/fit.py cross TIMES PARTS SPEC.json -- DEVICE=FILE.jsonl ...   errors of each part of the runs with figures fitted to the others
 
@@ -47,13 +48,13 @@ def compiled(row):
 class Runs:
     """Measured runs on one device, and what the model says of them."""
 
-    def __init__(self, times, device, rows):
+    def __init__(self, times, device, rows, what=()):
         self.device, self.rows = device, rows
         self.file = tempfile.NamedTemporaryFile("w", suffix=".jsonl")
         for row in rows:
             self.file.write(json.dumps({"run": row["run"], **({"compiled": compiled(row)} if "CODE" in os.environ else {})}) + "\n")
         self.file.flush()
-        self.process = subprocess.Popen([times, device, self.file.name], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen([times, device, self.file.name, *what], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def ask(self, figures, which=None):
         self.which = range(len(self.rows)) if which is None else which
@@ -209,10 +210,10 @@ def inside(row):
     return figures[f"least_{of}"] <= row["seconds"] / row["now"] <= figures[f"most_{of}"]
 
 
-def predictions(times, sets, figures={}):
+def predictions(times, sets, figures={}, what=()):
     rows = []
     for device, some in sets:
-        runs = Runs(times, device, some)
+        runs = Runs(times, device, some, what)
         runs.ask(figures)
         rows += [{**some[i], "device": device, "now": now} for i, now in runs.answer().items()]
         runs.close()
@@ -225,6 +226,15 @@ def table(times, *files):
         print(f"{r['now'] * 1e6:9.1f} {r['seconds'] * 1e6:9.1f} {r['now'] / r['seconds'] - 1:+5.0%} {kind(r):8} {r['run']}")
     print_summaries(rows)
     print(f"{sum(map(inside, rows))} of {len(rows)} inside the interval")
+
+
+def bytes_read(times, *files):
+    sets = [(device, [r for r in rows if r.get("dram_read", 0) > 0]) for device, rows in read(files)]
+    rows = predictions(times, sets, what=["bytes"])
+    for r in sorted(rows, key=lambda r: (kind(r), r["run"])):
+        print(f"{r['now']:14,.0f} {r['dram_read']:14,} {r['now'] / r['dram_read'] - 1:+6.1%} {kind(r):8} {r['run']}")
+    print("| | n | median | nine in ten | worst |\n|---|---|---|---|---|")
+    print(summary("DRAM's reads", [r["now"] / r["dram_read"] - 1 for r in rows]))
 
 
 def fit(times, *arguments):
@@ -258,4 +268,4 @@ def cross(times, parts, spec, _, *files):
 
 
 if __name__ == "__main__":
-    {"table": table, "fit": fit, "cross": cross}[sys.argv[1]](*sys.argv[2:])
+    {"table": table, "bytes": bytes_read, "fit": fit, "cross": cross}[sys.argv[1]](*sys.argv[2:])

@@ -311,10 +311,11 @@ StepTime GpuSteps::wgmma_time(const Work& work, double side_by_side) const {
   double rare = 0;
   if (rare_elements > 0) {
     const auto functions = static_cast<double>(work.transcendentals - steady_functions);
+    // An op beside statistics of rows (a loss) is fewer instructions than one of a norm or a mask.
+    const bool statistics = work.held_product == 0 && statistics_ > 0;
+    const char* const each = statistics ? "statistics_element_seconds" : "rare_element_seconds";
     rare = (work.held_product > 0 ? 0 : figure("rare_latency")) +
-           (rare_elements * figure("rare_element_seconds") +
-            functions * figure("rare_function_seconds")) /
-               groups_;
+           (rare_elements * figure(each) + functions * figure("rare_function_seconds")) / groups_;
   }
   const std::int64_t interleaved = rare_elements > 0 ? steady : work.elements;
   const double elementwise =
@@ -363,7 +364,9 @@ void GpuSteps::add_handed(const StepProduct& p, Cycles& c) const {
     if (p.left_held) c.waits += parts * figure("hand_wait");
     const double elems = p.left_held ? held(p.rows, p.depth)
                                      : held(p.depth, p.cols) * (launch_.mma_sync ? 1 : parts);
-    c.issue += elems * figure(p.right_held ? "right_handed_cycles" : "handed_cycles");
+    // Of what mma.sync's threads make, that is part of making it.
+    const bool made = p.computed && launch_.mma_sync;
+    if (!made) c.issue += elems * figure(p.right_held ? "right_handed_cycles" : "handed_cycles");
     c.memory += elems / 2;
     // Its inputs come in pairs, a row to four threads.
     if (p.computed && launch_.mma_sync) {
@@ -457,14 +460,16 @@ void GpuSteps::add_elementwise(const Work& work, Cycles& c) const {
     rows = sum_rows_;
     cols = static_cast<double>(work.held_product) / sum_rows_;
   }
+  bool made = false;
   for (const StepProduct& p : products_of(work)) {
     if (work.held_product > 0 || !(p.left_held || p.right_held)) continue;
+    made = p.computed && launch_.mma_sync;
     rows = p.right_held ? p.depth : p.rows;
     cols = p.right_held ? p.cols : p.depth;
   }
   const double elems = rows * cols;
   const double of_thread = held(rows, cols) / elems;
-  const auto elements = static_cast<double>(work.elements);
+  auto elements = static_cast<double>(work.elements);
   const auto functions = static_cast<double>(work.transcendentals);
   // f32 becomes 16 bits by one instruction for two elements.
   // Beside a product's sums few registers are left to work with.
@@ -472,21 +477,36 @@ void GpuSteps::add_elementwise(const Work& work, Cycles& c) const {
                            : multiplies_            ? "fma_element_cycles"
                            : bit_width(dtype_) < 32 ? "half_element_cycles"
                                                     : "element_cycles";
+  // What follows a product (a loss) is half waits, which other warps hide.
+  const bool after = multiplies_ && !launch_.fast_functions && work.held_product == 0;
   const char* const function = launch_.fast_functions ? "fast_function_cycles"
+                               : after                ? "after_function_cycles"
                                : multiplies_          ? "fma_function_cycles"
                                                       : "exact_function_cycles";
-  c.issue += elements * of_thread * figure(each) + functions * of_thread * figure(function);
+  if (made) {
+    // All that becomes of an element on its way from two inputs to the product, and what a step
+    // of such has besides.
+    c.issue += figure("made_issue") + held(rows, cols) * figure("made_cycles");
+    elements = std::max(0., elements - static_cast<double>(least_elements_));
+  }
+  if (after) c.waits += functions * of_thread * figure("after_function_wait");
+  if (by_code())
+    c.issue += compiled_->row_instructions;
+  else
+    c.issue += elements * of_thread * figure(each) + functions * of_thread * figure(function);
   c.waits += (elements + functions * 4) * of_thread * figure("element_wait");
   // Ops on one column: rows are reduced.
   const bool reduces =
       statistics_ > 0 || (work.matrix_flops == 0 && std::fmod(elements, elems / 2) > 0);
   double reductions = reduces ? 2 : 0;
   if (statistics_ > 0) reductions = work.matrix_flops > 0 && elements >= elems ? statistics_ : 0;
+  const double h = rows_held(rows);
+  // Four rounds of shuffles, of two lanes.
+  if (by_code()) reductions = std::floor(compiled_->row_shuffles / (8 * h));
   if (reductions > 0) {
-    const double h = rows_held(rows);
     const double chunks =
         launch_.mma_sync ? 1 : up(cols, static_cast<double>(kReduceChunk) * launch_.half_warps);
-    c.issue += reductions * h * chunks * 20;
+    if (!by_code()) c.issue += reductions * h * chunks * 20;
     if (launch_.mma_sync)
       c.waits += reductions * h * 2 * groups_ * figure("mma_sync_cycles");
     else
@@ -589,7 +609,7 @@ double GpuSteps::code_bytes() const {
 }
 
 double GpuSteps::busy_warps(const Work& work) const {
-  if (launch_.mma_sync || work.matrix_flops > 0) return 1;
+  if (launch_.mma_sync || work.matrix_flops > 0 || by_code()) return 1;
   const double rows_at_a_time = 8 * groups_ / launch_.half_warps;
   return std::min(1., tile_rows_ / rows_at_a_time);
 }
@@ -609,8 +629,14 @@ double GpuSteps::beside_others(const Cycles& c, double warps) {
   return std::max({cycle, warps * c.issue, warps * c.tensor});
 }
 
-StepTime GpuSteps::time_of(const Work& work, double side_by_side) const {
-  if (launch_.tensor_cores && !launch_.mma_sync) return wgmma_time(work, side_by_side);
+StepTime GpuSteps::time_of(const Work& work, double side_by_side, double arrivals) const {
+  if (launch_.tensor_cores && !launch_.mma_sync) {
+    StepTime t = wgmma_time(work, side_by_side);
+    // Beside scores they are hidden.
+    if (work.held_product == 0)
+      t.seconds += side_by_side * cycles(arrivals * figure("wgmma_arrival_cycles"));
+    return t;
+  }
   Cycles c;
   for (const StepProduct& p : products_of(work)) {
     if (launch_.mma_sync)
@@ -625,6 +651,8 @@ StepTime GpuSteps::time_of(const Work& work, double side_by_side) const {
   t.local_dram = spills.dram_read;
   t.beside_fetch = spills.seconds;
   c.waits += figure(launch_.mma_sync ? "mma_step_cycles" : "step_cycles");
+  if (launch_.mma_sync) c.issue += figure("mma_step_issue");
+  if (multiplies_) c.waits += arrivals * figure("arrival_cycles");
   // A quarter of an SM has a warp of each warpgroup; of few rows some hold nothing.
   const double ctas = side_by_side * groups_;
   const double warps = std::max(1., ctas * busy_warps(work));
@@ -663,7 +691,7 @@ double GpuSteps::store_seconds(const OperandPlan& op, bool ragged) const {
                              : launch_.tensor_cores ? "store_cycles"
                              : multiplies_          ? "fma_store_cycles"
                                                     : "simt_store_cycles");
-  const double seconds = groups_ * held(op.rows, op.cols) * cycles(each * pieces);
+  const double seconds = by_code() ? 0 : groups_ * held(op.rows, op.cols) * cycles(each * pieces);
   if (!wgmma) return seconds;
   // Accumulators of tensor cores are waited for, rounded and exchanged first; sums beside
   // statistics of rows are divided by one, a quotient after the other.

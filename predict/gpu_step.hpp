@@ -52,7 +52,8 @@ class GpuSteps {
            const std::vector<Work>& works, std::optional<CompiledKernel> compiled = {});
 
   std::vector<StepProduct> products_of(const Work& work) const;
-  StepTime time_of(const Work& work, double side_by_side) const;
+  /// `arrivals`: of threads at its blocks' barriers, where threads bring some.
+  StepTime time_of(const Work& work, double side_by_side, double arrivals = 0) const;
   /// Of its products at the peak rate.
   double product_seconds(const Work& work) const;
   /// Of an output block's stores, beside what memory takes. `ragged`: some of its columns lie
@@ -79,6 +80,12 @@ class GpuSteps {
  private:
   double figure(const char* name) const { return model_[name]; }
   double cycles(double n) const { return n / clock_; }
+  /// Whether nvcc's code says what a kernel of rows issues: where cells have one step, all of the
+  /// loop is every cell's; where CTAs share an SM, they wait for its issue slots first.
+  bool by_code() const {
+    return compiled_ && compiled_->row_instructions > 0 && !multiplies_ && column_sums_ == 0 &&
+           resident_ > 1;
+  }
   double rows_held(double rows) const;
   double cols_held(double cols) const;
   /// Elements of a tile that a thread has.

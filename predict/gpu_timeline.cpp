@@ -249,8 +249,9 @@ class GpuTimeline {
     side_by_side_ = static_cast<double>(std::min<std::int64_t>(
         steps_.resident(),
         std::max<std::int64_t>(1, (trace.cells() + device_.cores - 1) / device_.cores)));
+    const double arrivals = arrivals_of_step();
     for (const Work& work : trace.works) {
-      const StepTime t = steps_.time_of(work, side_by_side_);
+      const StepTime t = steps_.time_of(work, side_by_side_, arrivals);
       seconds_.push_back(t.seconds);
       lag_.push_back(t.lag);
       local_dram_.push_back(t.local_dram);
@@ -282,6 +283,9 @@ class GpuTimeline {
     const auto sms = std::clamp<std::int64_t>(trace_.cells(), 1, device_.cores);
     return group_of(static_cast<int>(sms) - 1, device_.cores) + 1;
   }
+  /// Where threads bring some input, each of them arrives for every block of a step, and each that
+  /// computes gives the step's slots back.
+  double arrivals_of_step() const;
   bool next_cell(Cta& cta);
   /// One step of a CTA: its blocks are asked for, then it is computed.
   void step(Cta& cta, int sm, Timeline& line);
@@ -337,6 +341,22 @@ class GpuTimeline {
   const double cell_latency_ = figure("cell_latency");
   const double draw_latency_ = figure("draw_latency");
 };
+
+double GpuTimeline::arrivals_of_step() const {
+  const bool by_threads =
+      std::any_of(bytes_.begin(), bytes_.end(), [](const BlockBytes& b) { return b.by_threads(); });
+  if (!by_threads || trace_.cells() == 0) return 0;
+  int changing = 0;  // from step to step
+  for (std::size_t i = 0; i < plan_.operands.size(); ++i) {
+    if (plan_.operands[i].role != Role::in || !plan_.operands[i].present) continue;
+    bool changes = false;
+    for (std::int64_t s = trace_.cell_begin[0] + 1; s < trace_.cell_begin[1] && !changes; ++s)
+      changes = trace_.blocks[i][static_cast<std::size_t>(s)] !=
+                trace_.blocks[i][static_cast<std::size_t>(s - 1)];
+    changing += changes ? 1 : 0;
+  }
+  return changing > 0 ? static_cast<double>(cta::kWarpgroup) * (changing + launch_.warpgroups) : 0;
+}
 
 bool GpuTimeline::next_cell(Cta& cta) {
   while (drawn_ < static_cast<std::int64_t>(order_.size())) {

@@ -25,6 +25,8 @@ constexpr Words kLoad{0x983, 4 << 9};       // 4 bytes
 constexpr Words kLoadEight{0x983, 5 << 9};  // 8
 constexpr Words kStoreTwo{0x387, 3 << 9};   // 2
 constexpr Words kWait{0x5a7};               // for an mbarrier
+constexpr Words kAdd{0x221};
+constexpr Words kShuffle{0xf89};
 constexpr Words kOther{0x210};
 
 /// A branch back over so many instructions and itself.
@@ -92,6 +94,16 @@ TEST_CASE("code is a loop over steps, loops over k in it, and what is around the
   CHECK((predict::whole(code).load_bytes == 20 && predict::whole(code).store_bytes == 2));
 }
 
+TEST_CASE("of rows the loop over cells is the one that computes", "[predict]") {
+  const CompiledKernel code =
+      predict::read_cubin(cubin({
+                              kWait, kAdd, kShuffle, kAdd, branch(4),  // computes
+                              kWait, kOther, branch(2),                // fetches
+                          }))
+          .code;
+  CHECK((code.row_instructions == 5 && code.row_shuffles == 1));
+}
+
 TEST_CASE("a file that is no cubin is said to be none", "[predict]") {
   CHECK(predict::read_cubin("").why == "is no cubin with code");
   CHECK(predict::read_cubin("nvcc fatal").why == "is no cubin with code");
@@ -138,4 +150,19 @@ TEST_CASE("registers of nvcc's say how many CTAs share an SM", "[predict]") {
   const predict::Timeline line = by_code(run, &few);
   CHECK(line.compiled.has_value());
   CHECK_FALSE(by_code(run).compiled.has_value());
+}
+
+TEST_CASE("CTAs of few rows share the issue slots of an SM", "[predict]") {
+  // 26.5 us on an H100. Warps that have no row of two issue what comes before the sums, and 245
+  // instructions stand in the loop, of which an estimate by elements has half.
+  const std::string run = "softmax_rows_grad m=28336 n=128 bm=2 bn=128 --dtype bf16";
+  CompiledKernel code;
+  code.registers = 56;
+  code.row_instructions = 245;
+  code.row_shuffles = 9;
+  const double seconds = by_code(run, &code).seconds;
+  CAPTURE(seconds);
+  CHECK((22e-6 < seconds && seconds < 32e-6));
+  code.row_instructions *= 4;
+  CHECK(by_code(run, &code).seconds > 1.8 * seconds);
 }

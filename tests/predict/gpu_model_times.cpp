@@ -1,10 +1,11 @@
 // Predicted times of many runs on a GPU, again and again with other figures of its model, in one
 // process: what predict/fit.py asks.
 //
-//   gpu_model_times DEVICE RUNS.jsonl
+//   gpu_model_times DEVICE RUNS.jsonl [bytes]
 //
 // Reads lines of `name value ... : run ...` (figures without "model_", the others stay as the line
-// before left them; numbers of runs in the file), writes a line of seconds of those runs for each.
+// before left them; numbers of runs in the file), writes a line of seconds of those runs for each,
+// or of bytes that DRAM gives.
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -14,6 +15,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <stdexcept>
+#include <string_view>
 
 #include "predict/timeline.hpp"
 #include "tests/predict/counted.hpp"
@@ -39,7 +41,8 @@ tessera::predict::CompiledKernel compiled_of(const nlohmann::json& row) {
 int main(int count, char** words) {
   using namespace tessera;
   using namespace tessera::cli;
-  if (count != 3) return 2;
+  const bool bytes = count == 4 && std::string_view(words[3]) == "bytes";
+  if (count != 3 && !bytes) return 2;
   struct Run {
     Plan plan;
     StepTrace trace;
@@ -69,8 +72,9 @@ int main(int count, char** words) {
     std::string all;
     for (std::size_t i = 0; wanted >> i;) {
       const Run& r = runs.at(i);
-      all +=
-          fmt::format("{:.9g} ", predict::timeline_of(r.plan, r.trace, r.dtype, r.options).seconds);
+      const predict::Timeline timeline = predict::timeline_of(r.plan, r.trace, r.dtype, r.options);
+      all += fmt::format("{:.9g} ",
+                         bytes ? static_cast<double>(timeline.dram_read_bytes) : timeline.seconds);
     }
     std::puts(all.c_str());
     std::fflush(stdout);
