@@ -33,7 +33,8 @@ Planner::Planner(const Module& module, const RuleTable& rules, Program& program)
       unit_values_(module),
       unit_masks_(module),
       unit_registers_(module, unit_masks_),
-      unit_memory_(module) {}
+      unit_memory_(module),
+      unit_numbers_(module, unit_masks_) {}
 
 Here Planner::here(const Operation& op) const {
   const Location& l = module_.locations[static_cast<std::size_t>(op.location)];
@@ -1106,6 +1107,7 @@ void Planner::note_units(const Operation& op, std::size_t step) {
   found.computed = [&](int v) { return unit_masks_.computed(v); };
   found.mixed = [&](int v, DType of) { return unit_masks_.mixed(v, of); };
   found.different = [&](int v, DType of) { return unit_registers_.different(v, of); };
+  found.fresh = [&](int v) { return unit_numbers_.fresh(v); };
   found.first_lane = [&](int v) { return unit_registers_.first_lane(v, known); };
   UnitOp unit{
       .step = step, .reads = op.operands, .makes = op.results, .rows = {}, .location = op.location};
@@ -1131,6 +1133,7 @@ void Planner::note_units(const Operation& op, std::size_t step) {
   }
   unit_masks_.note(op, found);
   unit_registers_.note(op, found);
+  unit_numbers_.note(op, found);
   for (const auto& [row, times] : computes ? unit_rows(module_, op, found) : UnitRows()) {
     const auto [it, fresh] =
         unit_rows_.try_emplace(row, static_cast<int>(program_.unit_rows.size()));
@@ -1294,12 +1297,14 @@ const Operation* Planner::block(const Region& r) {
   block_ = ++blocks_;
   for (const int v : r.arguments) arguments_[v] = block_;
   const std::size_t computed = unit_values_.mark();
+  const std::size_t numbered = unit_numbers_.mark();
   unit_memory_.forget();
   for (std::size_t i = 0; i + 1 < r.operations.size(); ++i) {
     if (!dead_.contains(&r.operations[i])) operation(r.operations[i]);
   }
   flush();
   unit_values_.forget(computed);
+  unit_numbers_.forget(numbered);
   if (body_ == &r && calls_.empty() && r.others.empty())
     end_unit_memory();
   else
@@ -1420,6 +1425,7 @@ void Planner::plan_function(const Function& f, Code& code) {
   code_ = &code;
   iotas_.clear();
   unit_values_.forget(0);  // of another function
+  unit_numbers_.forget(0);
   const Operation none{.name = f.name,
                        .operands = {},
                        .results = {},

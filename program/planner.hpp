@@ -14,6 +14,7 @@
 #include "program/program.hpp"
 #include "program/unit_masks.hpp"
 #include "program/unit_memory.hpp"
+#include "program/unit_numbers.hpp"
 #include "program/unit_registers.hpp"
 #include "program/unit_values.hpp"
 
@@ -266,6 +267,7 @@ class Planner {
   UnitMasks unit_masks_;
   UnitRegisters unit_registers_;
   UnitMemory unit_memory_;
+  UnitNumbers unit_numbers_;
   struct Iota {
     std::size_t unit;  ///< its number in code_->units
     std::vector<std::pair<int, std::int64_t>> rows;

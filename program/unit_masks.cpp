@@ -1,6 +1,7 @@
 #include "program/unit_masks.hpp"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <set>
 
@@ -59,9 +60,12 @@ std::optional<UnitMasks::Mask> UnitMasks::compared(const Operation& op,
   const auto it = rising_.find(op.operands[0]);
   const auto with = known.constant(op.operands[1]);
   if (it == rising_.end() || !with) return std::nullopt;
-  const auto [dim, first] = it->second;
-  const std::int64_t at = *with - first;  // the index that has this number
-  switch (attribute_of(op, "predicate")) {
+  const auto [dim, first, falls] = it->second;
+  const std::int64_t at = falls ? first - *with : *with - first;  // the index that has this number
+  constexpr std::array<std::int64_t, 6> kFromBehind{0, 1, 4, 5, 2, 3};  // < is >, <= is >=
+  const std::int64_t predicate = attribute_of(op, "predicate");
+  if (predicate < 0 || predicate >= std::ssize(kFromBehind)) return std::nullopt;
+  switch (falls ? kFromBehind[static_cast<std::size_t>(predicate)] : predicate) {
     case 0:
       return Mask{dim, at, at + 1, false};
     case 1:
@@ -76,6 +80,23 @@ std::optional<UnitMasks::Mask> UnitMasks::compared(const Operation& op,
       return Mask{dim, at, kLast, false};
     default:
       return std::nullopt;
+  }
+}
+
+void UnitMasks::note_rising(const Operation& op, const KnownValues& known) {
+  for (const std::size_t i : {0, 1}) {
+    const auto it = rising_.find(op.operands[i]);
+    const auto by = known.constant(op.operands[1 - i]);
+    if (it == rising_.end() || !by) continue;
+    const auto [dim, first, falls] = it->second;
+    if (op.name == "arith.addi")
+      rising_[op.results[0]] = {dim, first + *by, falls};
+    else if (op.name == "arith.subi")
+      rising_[op.results[0]] =
+          i == 0 ? Rising{dim, first - *by, falls} : Rising{dim, *by - first, !falls};
+    else if (op.name == "arith.muli" && *by == -1)
+      rising_[op.results[0]] = {dim, -first, !falls};
+    return;
   }
 }
 
@@ -98,12 +119,8 @@ void UnitMasks::note(const Operation& op, const KnownValues& known) {
   double most = std::ranges::all_of(op.operands, [&](int v) { return computed(v) == 0; }) ? 0 : 1;
   if (n == "arith.cmpi") {
     if (const auto mask = compared(op, known)) masks_.emplace(result, *mask);
-  } else if (n == "arith.addi" && !known.repeats(result)) {
-    for (const std::size_t i : {0, 1}) {
-      const auto it = rising_.find(op.operands[i]);
-      const auto by = known.constant(op.operands[1 - i]);
-      if (it != rising_.end() && by) rising_[result] = {it->second.dim, it->second.first + *by};
-    }
+  } else if (op.operands.size() == 2) {
+    note_rising(op, known);
   } else if (n == "arith.select") {
     if (const auto it = masks_.find(op.operands[0]); it != masks_.end()) {
       const Parts p = parts(it->second, to.shape, to.dtype);

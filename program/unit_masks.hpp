@@ -4,8 +4,8 @@
 //   select(iota(1) < 240, x, 0) of 16 x 512   of the 4 registers of a row one is x, one is mixed,
 //                                             two are 0: one select, two for another mask of it
 //
-// Of iota and constants added to it; a mask of a mask is not known. What a select throws away of an
-// operand that nobody else reads is not computed either, nor loaded.
+// Of iota, constants added to it and what it is taken from; a mask of a mask is not known. What a
+// select throws away of an operand that nobody else reads is not computed either, nor loaded.
 #pragma once
 
 #include <cstdint>
@@ -42,11 +42,13 @@ class UnitMasks {
   }
 
  private:
-  /// Numbers that rise by one along a dim: `first` and so on.
+  /// Numbers that rise by one along a dim, or fall: `first` and so on.
   struct Rising {
     int dim;
     std::int64_t first;
+    bool falls = false;
   };
+  void note_rising(const Operation& op, const KnownValues& known);
   std::optional<Mask> compared(const Operation& op, const KnownValues& known) const;
   /// Of a vector of this type, of the registers along the mask's dim.
   struct Parts {

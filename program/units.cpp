@@ -211,7 +211,8 @@ class Uses {
           widest = t.dtype;
       }
     }
-    return known_.different(op_.results[0], widest);
+    const std::int64_t different = known_.different(op_.results[0], widest);
+    return std::min(different, known_.fresh(op_.results[0]).value_or(different));
   }
 
   void elementwise(const Type& vector) {
@@ -525,8 +526,9 @@ class Uses {
     const bool ragged =
         (dim == t.shape.rank - 1 && t.shape[t.shape.rank - 1] % kLanes != 0) ||
         (dim == t.shape.rank - 2 && t.shape[t.shape.rank - 2] % rows_of(t.dtype) != 0);
+    const std::int64_t all = registers_of(t.shape, t.dtype);
     add(op_.name + " " + width_name(t.dtype) + where + (ragged ? " ragged" : ""),
-        registers_of(t.shape, t.dtype));
+        std::min(all, known_.fresh(op_.results[0]).value_or(all)));
   }
 
   void of_concatenation() {

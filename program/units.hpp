@@ -45,6 +45,8 @@ struct KnownValues {
   std::function<std::int64_t(int, DType)> different = [](int, DType) {
     return std::numeric_limits<std::int64_t>::max();
   };
+  /// Of the registers of a value those that hold what none held before it.
+  std::function<std::optional<std::int64_t>(int)> fresh = [](int) { return std::nullopt; };
   /// The lane in which a vector's first column lies; none: all its columns are the same.
   std::function<std::optional<std::int64_t>(int)> first_lane = [](int) { return 0; };
 };
