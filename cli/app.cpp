@@ -158,7 +158,7 @@ void add_measuring(CLI::App& command, RunArguments& a) {
       command, a, {"best", "model", "compiler"},
       "what ranks candidates: best, the default (the units of a TPU core where they are known, "
       "else the model), model, or compiler (on a TPU: the schedules that libtpu makes of those "
-      "that are predicted to be the fastest)");
+      "that are predicted to be the fastest; on a Hopper GPU the code that nvcc makes of them)");
   command
       .add_option("--backend", a.backend,
                   "cuda: time the candidates that are predicted to be the fastest on this "

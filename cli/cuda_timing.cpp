@@ -9,21 +9,28 @@
 
 namespace tessera::cli {
 
+std::string why_no_code(const DeviceSpec& device) {
+  if (cuda_target(device.compute_capability, device.title).hopper) return "";
+  return "code is read that nvcc makes for Hopper, which " + device.name + " is not";
+}
+
+void require_nvcc() {
+  if (const std::string why = why_makes_no_cuda(); !why.empty())
+    throw InputError("no-backend", "--timing compiler asks nvcc: " + why,
+                     "install the CUDA Toolkit, or in Python what packages.txt lists under [nvcc]; "
+                     "./tessera builds with it");
+}
+
 void add_cuda_timing(const KernelHandle& kernel, const Request& request, const RunResult& result,
                      std::size_t spans, report::RunReport& report) {
   // What has no timeline says why; nothing is compiled for that.
   if (!predict::unmodelled(result.plan, request.dtype).empty())
     return report::add_timeline(report, result, spans);
-  const int capability = request.device.compute_capability;
-  if (!cuda_target(capability, request.device.title).hopper) {
-    report.timeline.emplace().unmodelled =
-        "code is read that nvcc makes for Hopper, which " + request.device.name + " is not";
+  if (std::string why = why_no_code(request.device); !why.empty()) {
+    report.timeline.emplace().unmodelled = std::move(why);
     return;
   }
-  if (const std::string why = why_makes_no_cuda(); !why.empty())
-    throw InputError("no-backend", "--timing compiler asks nvcc: " + why,
-                     "install the CUDA Toolkit, or in Python what packages.txt lists under [nvcc]; "
-                     "./tessera builds with it");
+  require_nvcc();
   std::vector<int> tiles;
   for (const auto& [name, extent] : kernel.describe(request).setting.tiles) tiles.push_back(extent);
   const CudaCode made = compile_cuda(kernel.info.name, request.dtype, tiles);

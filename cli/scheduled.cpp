@@ -9,7 +9,9 @@
 #include <thread>
 
 #include "cli/budget.hpp"
+#include "cli/cuda_timing.hpp"
 #include "cli/module_commands.hpp"
+#include "cli/nvcc_candidates.hpp"
 #include "cli/progress.hpp"
 #include "cli/signals.hpp"
 
@@ -155,14 +157,18 @@ Scheduled tune_by_schedule(const TunedKernel& tuned, Scheduler& scheduler, tunin
   }
   Compiling(key, scheduler, store, budget, done)
       .run(std::move(list), always, most, options.threads);
-  done.entry = store.choose(key, "by the compiler's schedule");
+  done.entry = store.choose(key, scheduler.how());
   return done;
 }
 
 std::string why_not_scheduled(const TunedKernel& tuned) {
   const DeviceSpec& device = tuned.request().device;
-  if (device.kind != DeviceSpec::Kind::tpu || device.jax.chip.empty())
+  const bool gpu = device.kind == DeviceSpec::Kind::gpu;
+  if (gpu) {
+    if (std::string why = why_no_code(device); !why.empty()) return why;
+  } else if (device.jax.chip.empty()) {
     return device.name + " is no TPU that its compiler knows";
+  }
   if (tuned.kernel().make.front()()->devices() || tuned.request().devices > 1)
     return tuned.key().operation +
            " runs on several devices: the compiler's schedule of one does not say what the others "
@@ -175,6 +181,7 @@ std::unique_ptr<Scheduler> scheduler_of(const TunedKernel& tuned, const RunArgum
   if (const std::string why = why_not_scheduled(tuned); !why.empty())
     throw InputError("unsupported", "--timing compiler: " + why,
                      "without it block shapes are predicted");
+  if (tuned.request().device.kind == DeviceSpec::Kind::gpu) return nvcc_scheduler(tuned);
   return module_commands().scheduler(tuned, a);
 }
 

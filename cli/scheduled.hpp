@@ -1,10 +1,12 @@
-// Tiles by the schedule that the TPU's compiler makes of them: the candidates that the model ranks
-// first are compiled, and ranked by what their schedules take (predict/tpu_schedule.hpp).
+// Tiles by what the device's compiler makes of them: the candidates that the model ranks first are
+// compiled, and ranked by what a TPU's schedules take (predict/tpu_schedule.hpp), or a GPU's code
+// (cli/cuda_timing.hpp).
 //
-// No TPU is needed, and nothing is measured: a schedule is exact about bundles, and waits for HBM
-// as the model of HBM has it. Each candidate is kept as it is done, under a key of its own: the
-// compiler's version, tessera's, and a hash of the modules of the kernel's TPU build. What is ended
-// before its time is gone on with. What the compiler refuses is kept as such, and is never chosen.
+// No device is needed, and nothing is measured: a schedule is exact about bundles, and waits for
+// HBM as the model of HBM has it; code says its registers. Each candidate is kept as it is done,
+// under a key of its own: the compiler's version, tessera's, and a hash of the modules of the
+// kernel's TPU build. What is ended before its time is gone on with. What the compiler refuses is
+// kept as such, and is never chosen.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +21,8 @@
 
 namespace tessera::cli {
 
-/// What compiles candidates: libtpu (cli/compiled_candidates.hpp), or a test's.
+/// What compiles candidates: libtpu (cli/compiled_candidates.hpp), nvcc (cli/nvcc_candidates.hpp),
+/// or a test's.
 class Scheduler {
  public:
   struct Schedule {
@@ -38,6 +41,8 @@ class Scheduler {
   virtual std::string version() const = 0;
   /// A hash of what is compiled.
   virtual std::string build() const = 0;
+  /// Of its choice.
+  virtual std::string how() const { return "by the compiler's schedule"; }
   /// Called by several threads at once. Throws InputError where nothing can be compiled.
   virtual Schedule schedule(const tuning::Configuration& tiles) = 0;
 };

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "cli/cuda_timing.hpp"
 #include "cli/module_commands.hpp"
 
 namespace tessera::cli {
@@ -32,6 +33,8 @@ void add_timing(const KernelHandle& kernel, const Request& request, const RunRes
     if (!why.empty()) report.timeline.emplace().unmodelled = why;
     return;
   }
+  if (timing.by == "compiler" && report.device.kind == DeviceSpec::Kind::gpu && result.ok())
+    return add_cuda_timing(kernel, request, result, timing.spans, report);
   report::add_timeline(report, result, timing.spans);
   const bool predicted = report.timeline && report.timeline->unmodelled.empty();
   if (timing.by != "best" || !predicted || report.device.kind != DeviceSpec::Kind::tpu) return;

@@ -4,7 +4,7 @@
 // On a TPU that is from the units which the kernel's TPU build asks for (cli/unit_timing.hpp),
 // where the build is compiled, is counted without data, and somebody measured the core; else from
 // published rates, the least that it can take, and the timeline says why (`why_model`). On a GPU it
-// is the device's model.
+// is the device's model, if asked for by the code that nvcc makes.
 #pragma once
 
 #include <string>
@@ -15,7 +15,7 @@
 namespace tessera::cli {
 
 struct Timing {
-  std::string by = "best";  ///< as --timing has it: "best", "units", "model"
+  std::string by = "best";  ///< as --timing has it: "best", "units", "model"; of a GPU "compiler"
   std::size_t spans = 0;    ///< to keep
 };
 
