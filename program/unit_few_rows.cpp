@@ -15,22 +15,20 @@ FewRows::FewRows(const Program& program, const std::vector<const UnitOp*>& ops,
       windows_[w.argument] = tiled(w, arrays.few_rows[i], put->second);
   }
   if (windows_.empty()) return;
+  if (const auto put = costs.rows.find("few rows b16"); put != costs.rows.end())
+    packed_ = &put->second;
   for (auto op = ops.rbegin(); op != ops.rend(); ++op) {
     const bool made_whole =
         std::ranges::any_of((*op)->makes, [&](int v) { return whole_.contains(v); });
-    if (of(**op) != nullptr || (element_by_element(**op) && !made_whole)) continue;
+    if (of(**op) != nullptr || packs(**op) || (element_by_element(**op) && !made_whole)) continue;
     whole_.insert((*op)->reads.begin(), (*op)->reads.end());
   }
   for (const UnitOp* const op : ops) {
-    double more = 0;
-    if (const Tiled* const w = of(*op)) more = w->few / w->whole;
-    if (element_by_element(*op)) {
-      for (const int v : op->reads)
-        if (const auto it = more_.find(v); it != more_.end()) more = std::max(more, it->second);
-    }
-    if (more <= 0) continue;
+    const Tiled* const w = of(*op);
+    const double times = w != nullptr ? w->few / w->whole : element_by_element(*op) ? more(*op) : 0;
+    if (times <= 0) continue;
     for (const int v : op->makes)
-      if (!whole_.contains(v)) more_[v] = more;
+      if (!whole_.contains(v)) more_[v] = times;
   }
 }
 
@@ -49,6 +47,10 @@ FewRows::Rows FewRows::rows(const UnitOp& op) const {
 
 std::pair<const UnitCost*, std::int64_t> FewRows::together(const UnitOp& op) const {
   constexpr auto kStore = static_cast<std::size_t>(CoreUnit::store);
+  if (packs(op)) {
+    const double few = static_cast<double>(op.rows[0].second) * more(op);
+    return {few > 0 ? packed_ : nullptr, std::llround(few)};
+  }
   const Tiled* const w = of(op);
   const bool is_whole = std::ranges::any_of(op.makes, [&](int v) { return whole_.contains(v); });
   if (w == nullptr || !is_whole) return {nullptr, 0};
@@ -87,8 +89,21 @@ const FewRows::Tiled* FewRows::of(const UnitOp& op) const {
   return nullptr;
 }
 
+double FewRows::more(const UnitOp& op) const {
+  double most = 0;
+  for (const int v : op.reads)
+    if (const auto it = more_.find(v); it != more_.end()) most = std::max(most, it->second);
+  return most;
+}
+
+bool FewRows::packs(const UnitOp& op) const {
+  return packed_ != nullptr && !op.rows.empty() &&
+         program_.unit_rows[static_cast<std::size_t>(op.rows[0].first)].starts_with(
+             "arith.truncf f32 bf16");
+}
+
 bool FewRows::element_by_element(const UnitOp& op) const {
-  return std::ranges::all_of(op.rows, [&](const auto& row) {
+  return !packs(op) && std::ranges::all_of(op.rows, [&](const auto& row) {
     const std::string& name = program_.unit_rows[static_cast<std::size_t>(row.first)];
     return name.starts_with("arith.") || name.starts_with("math.");
   });

@@ -28,7 +28,8 @@ class FewRows {
 
   /// Registers that the op's rows take.
   Rows rows(const UnitOp& op) const;
-  /// Of a load those that are put together, and what each takes; null: none.
+  /// Of a load, and of what packs words in halves, those that are put together, and what each
+  /// takes; null: none.
   std::pair<const UnitCost*, std::int64_t> together(const UnitOp& op) const;
 
  private:
@@ -40,11 +41,15 @@ class FewRows {
   static Tiled tiled(const Window& w, std::int64_t rows_of_tile, const UnitCost& together);
   const Tiled* of(const UnitOp& op) const;
   bool element_by_element(const UnitOp& op) const;
+  /// Packs what it makes: of whole registers.
+  bool packs(const UnitOp& op) const;
+  double more(const UnitOp& op) const;  ///< that what it reads takes
 
   const Program& program_;
-  std::map<int, Tiled> windows_;  ///< by argument
-  std::set<int> whole_;           ///< values that somebody takes in whole registers
-  std::map<int, double> more_;    ///< values that take so many times the registers
+  const UnitCost* packed_ = nullptr;  ///< what putting together for packing takes
+  std::map<int, Tiled> windows_;      ///< by argument
+  std::set<int> whole_;               ///< values that somebody takes in whole registers
+  std::map<int, double> more_;        ///< values that take so many times the registers
 };
 
 }  // namespace tessera::program

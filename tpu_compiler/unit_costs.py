@@ -47,7 +47,7 @@ OF_FEW_WEIGHTS = {"v4": 10, "v5e": 14, "v5p": 16, "v6e": 42}
 def read_off(chip):
     begin, wait = OF_COPY[chip]
     through_memory = {"load": 1, "store": 1, "latency": 3}  # of each register of an array of few rows that is put together with others
-    few = {"few rows b32": {"VALU": 2, "latency": 6} if chip in WIDE else through_memory, **({"few rows b16": {**through_memory, "VALU": 1}} if chip == "v4" else {})}
+    few = {f"few rows b{bits}": {"VALU": 2, "latency": 6} if chip in WIDE else {**through_memory, **({"VALU": 1} if bits == 16 else {})} for bits in (16, 32)}
     return {**READ, **few, "tpu.enqueue_dma": {"scalar": 4, "latency": begin}, "tpu.wait_dma2": {"scalar": 1, "latency": wait}}
 
 

@@ -1,5 +1,6 @@
 // What VMEM costs a TPU core: what is stored and loaded again, what lies in tiles of few rows, what
 // comes in registers, semaphores that are checked. By hand on modules of text.
+#include <array>
 #include <catch2/catch.hpp>
 #include <map>
 
@@ -123,6 +124,38 @@ TEST_CASE("an array of one element comes in registers, and its tiles are of one 
   // array has tiles of 8 rows.
   CHECK(slots(one, CoreUnit::load) == 24 + 24);
   CHECK(slots(one, CoreUnit::store) == 24 + 12);
+}
+
+TEST_CASE("halves of tiles of few rows are packed when they have been put together",
+          "[pallas][units]") {
+  // 16 rows of f32, of an array of one row.
+  const auto p =
+      planned("%i: i32, %a: " + vmem("16x256xf32") + ", %o: " + vmem("16x256xbf16"),
+              load_whole("%x", "%a", "16x256xf32", 2) + sum("%s", "%x, %x", "16x256xf32") +
+                  "%y = \"S.arith.truncf\"(%s) : (vector<16x256xf32>) -> vector<16x256xbf16>\n" +
+                  store_whole("%y", "%o", "16x256xbf16", 2),
+              windows(1, "16, 256", 0), kMap);
+  const auto slots = [&](std::int64_t rows_of_tile) {
+    program::UnitCosts costs;
+    costs.capacity.fill(1);
+    const auto row = [&](const std::string& name, CoreUnit unit) {
+      costs.rows[name].slots[static_cast<std::size_t>(unit)] = 1;
+    };
+    row("load b32", CoreUnit::load);
+    row("few rows b32", CoreUnit::store);
+    row("arith.addf f32", CoreUnit::valu);
+    row("few rows b16", CoreUnit::xlu);
+    program::WindowArrays arrays;
+    arrays.few_rows = {rows_of_tile, 0};
+    const auto& use = program::counted(*p, p->main, costs, arrays).at.at(0);
+    return std::array{use.slots[static_cast<std::size_t>(CoreUnit::load)],
+                      use.slots[static_cast<std::size_t>(CoreUnit::valu)],
+                      use.slots[static_cast<std::size_t>(CoreUnit::store)],
+                      use.slots[static_cast<std::size_t>(CoreUnit::xlu)]};
+  };
+  CHECK(slots(0) == std::array<std::int64_t, 4>{4, 4, 0, 0});
+  // 16 registers of a row each: added so, and then put together.
+  CHECK(slots(1) == std::array<std::int64_t, 4>{16, 16, 0, 16});
 }
 
 TEST_CASE("a kernel checks each semaphore of its own at its end", "[pallas][units]") {
