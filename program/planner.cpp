@@ -383,7 +383,7 @@ void mark_wrapped(Exec& x, const ElementOp& e, Vector& to, const Vector& a, cons
         if (exact == static_cast<std::int64_t>(sums[i]) || to.is_poison(i)) continue;
         if (!to.poison) to.poison = poison_mask(n, 0);
         to.poison.bytes()[i] = std::byte{kWrapped};
-        x.wrapped = x.here();
+        x.wraps[x.next - 1] = x.here();
       }
     }
   });
@@ -810,7 +810,7 @@ void Planner::scalar_op(int result, const ElementOp& e, std::span<const int> ope
       Regular sum;
       if (!e.regular(sum, exact.data(), {}) || !fits(sum, {}, e.result)) {
         to.poison = kWrapped;
-        x.wrapped = x.here();
+        x.wraps[x.next - 1] = x.here();
       }
     }
     to.bound = 0;

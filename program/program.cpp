@@ -34,6 +34,7 @@ void Exec::run(const Code& code) {
       core_use != nullptr && &code == &program.main ? core_use->data() : nullptr;
   const bool watched = lines_watched() && &code == &program.main;
   if (uses != nullptr && ran != nullptr && ran->size() < count) ran->resize(count);
+  if (&code == &program.main) wraps.clear();
   for (next = 0; next < count;) {
     step_ = &code.steps[next++];
     at(step_->location);
@@ -69,7 +70,7 @@ void Exec::run(const Code& code) {
 std::int64_t Exec::integer(int slot, DType dtype, const char* what) {
   const Origin poison = scalars[static_cast<std::size_t>(slot)].poison;
   if (poison != 0 && dry && read_of(poison) != kWrapped) fail_value();
-  if (poison != 0) fail_poison(poison, what, wrapped);
+  if (poison != 0) fail_poison(poison, what, wrapped());
   if (scalars[static_cast<std::size_t>(slot)].bound > 0)
     fail_bounds_of(std::string("where ") + what + " depends on a value that others may not have");
   switch (dtype) {
@@ -88,7 +89,7 @@ std::int64_t Exec::integer(int slot, DType dtype, const char* what) {
 
 void Exec::fail_value() const {
   if (counting) throw ValueNeeded{};
-  fail_value_needed(*context.plan);
+  fail_value_needed(*context.plan, caller_excerpt());
 }
 
 const Subcores& kind_of(const Program& program, std::int64_t cell) {

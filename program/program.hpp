@@ -376,7 +376,9 @@ class Exec {
   std::map<std::int64_t, MatrixUnit> matrix_units;
   std::int64_t cell = 0;  ///< the one that runs
   Generator generator;
-  Here wrapped;  ///< the line of the last integer that was kWrapped
+  std::map<std::size_t, Here> wraps = {};  ///< lines of integers that were kWrapped, by their steps
+  /// Of those that the running step's operands are made of, the line of the first; of none, of any.
+  Here wrapped() const;
 
  private:
   const Step* step_ = nullptr;

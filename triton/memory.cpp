@@ -460,15 +460,20 @@ void Memory::check_lanes(Instance& x, int site, const std::int64_t* addresses,
   }
 }
 
+void Memory::begin_atomic(Instance& x, const std::int64_t* addresses, const std::byte* mask,
+                          std::int64_t n, std::int64_t width, Atomic does) const {
+  if (x.footprint != nullptr) note_tile(x, addresses, mask, n, width, does != Atomic::loads);
+}
+
 std::byte* Memory::atomic(Instance& x, int site, std::int64_t address, std::int64_t width,
-                          Atomic does) {
+                          std::size_t& last, Atomic does) {
   const Place at = place(site, address, width);
   ++x.effects;
   Requested& r = x.requested[static_cast<std::size_t>(site) * storages_.size() + at.storage];
-  ++r.times;
+  if (at.storage != last) ++r.times;
+  last = at.storage;
   if (does != Atomic::stores) r.read_bytes += width;
   if (does != Atomic::loads) r.written_bytes += width;
-  if (x.footprint != nullptr) note_tile(x, &address, nullptr, 1, width, does != Atomic::loads);
   if (x.dry) return nullptr;
   if (Accesses* const accesses = seen_[at.storage].accesses.get()) accesses->save(at.offset, width);
   return storages_[at.storage].bytes + at.offset;

@@ -140,10 +140,14 @@ class Memory {
   void count_sectors(Instance& x, int site, const std::int64_t* addresses, const std::byte* mask,
                      std::int64_t n, std::int64_t width) const;
   enum class Atomic : std::uint8_t { updates, loads, stores };
+  /// Of an atomic, before the first of its lanes.
+  void begin_atomic(Instance& x, const std::int64_t* addresses, const std::byte* mask,
+                    std::int64_t n, std::int64_t width, Atomic does = Atomic::updates) const;
   /// The bytes of one lane of an atomic (null: of a dry run), which may change them; `acquire`,
-  /// `release`: as its memory order says.
+  /// `release`: as its memory order says. `last`: the storage of the lane before it, SIZE_MAX for
+  /// the first.
   std::byte* atomic(Instance& x, int site, std::int64_t address, std::int64_t width,
-                    Atomic does = Atomic::updates);
+                    std::size_t& last, Atomic does = Atomic::updates);
   /// It counts as a read for races, so that other programs' stores conflict with it, and neither
   /// their atomics nor their loads. After what it acquires.
   void note_atomic(Instance& x, int site, std::int64_t address, std::int64_t width);

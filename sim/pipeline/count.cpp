@@ -465,12 +465,18 @@ RunResult count(const Kernel& kernel, Plan plan, const RunOptions& options, Step
   return result;
 }
 
-void fail_value_needed(const Plan& plan) {
-  throw KernelError(
-      {.slug = "unsupported",
-       .kind = Diagnostic::Kind::unsupported,
-       .headline = "--dry of " + plan.kernel +
-                   ": its body decides by values what it copies, and there are none"});
+void fail_value_needed(const Plan& plan, const std::string& line) {
+  Diagnostic d{.slug = "unsupported",
+               .kind = Diagnostic::Kind::unsupported,
+               .headline = "--dry of " + plan.kernel +
+                           ": its body decides by values what it copies, and there are none"};
+  if (!line.empty()) {
+    d.fields.emplace_back("line", line);
+    d.fields.emplace_back("help",
+                          "a dry run computes no values: what decides here must come of numbers, "
+                          "or of arrays that nothing in this run writes");
+  }
+  throw KernelError(std::move(d));
 }
 
 }  // namespace tessera

@@ -17,6 +17,6 @@ namespace tessera {
 RunResult count(const Kernel& kernel, Plan plan, const RunOptions& options, StepContext& context);
 
 /// Refuses a body that decides by values what it copies.
-[[noreturn]] void fail_value_needed(const Plan& plan);
+[[noreturn]] void fail_value_needed(const Plan& plan, const std::string& line = "");
 
 }  // namespace tessera

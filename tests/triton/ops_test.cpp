@@ -583,6 +583,8 @@ TEST_CASE("atomic loads and stores are of lanes that are on, and define what the
   CHECK(refs[0].read_bytes == 10);
   CHECK(refs[1].write_bytes == 10);
   CHECK(refs[1].read_bytes == 10);
+  REQUIRE(r.result.lines.size() == 4);
+  for (const LineTraffic& l : r.result.lines) CHECK(l.requested.times == 1);
 }
 
 TEST_CASE("f64 is computed in f64", "[triton]") {

@@ -102,15 +102,17 @@ void each_lane(Exec& x, int site, Memory::Atomic does, std::int64_t n, std::int6
                const Vector& value, Vector& before, F&& update) {
   Instance& i = instance(x);
   const auto* const addresses = reinterpret_cast<const std::int64_t*>(pointers.data.bytes());
+  i.memory.begin_atomic(i, addresses, mask, n, width, does);
+  std::size_t last = SIZE_MAX;
   for (std::int64_t e = 0; e < n; ++e) {
     if (mask != nullptr && mask[e] == std::byte{0}) {
       if (!before.poison) before.poison = poison_mask(n, 0);
       before.poison.bytes()[e] = std::byte{x.undefined()};
       continue;
     }
-    if (const Origin o = pointers.poison_at(e)) fail_poison(o, "an address", x.wrapped);
+    if (const Origin o = pointers.poison_at(e)) fail_poison(o, "an address", x.wrapped());
     if (const Origin o = value.poison_at(e)) fail_poison(o, "what an atomic adds");
-    std::byte* const at = i.memory.atomic(i, site, addresses[e], width, does);
+    std::byte* const at = i.memory.atomic(i, site, addresses[e], width, last, does);
     if (order == kAcquire || order == kAcquireRelease) i.memory.acquire(i, addresses[e]);
     i.memory.note_atomic(i, site, addresses[e], width);
     if (const Origin o = i.memory.undefined_at(addresses[e], width)) {
@@ -156,13 +158,15 @@ void count(Instance& x, int site, Memory::Atomic does, std::int64_t n, std::int6
            const Vector& pointers, const Vector& mask) {
   if (x.memory.sites()[static_cast<std::size_t>(site)].wanted) x.fail_value();
   const auto* const addresses = reinterpret_cast<const std::int64_t*>(pointers.data.bytes());
+  x.memory.begin_atomic(x, addresses, mask.data ? mask.data.bytes() : nullptr, n, width, does);
+  std::size_t last = SIZE_MAX;
   for (std::int64_t e = 0; e < n; ++e) {
     if (mask.data && mask.data.bytes()[e] == std::byte{0}) continue;
     if (const Origin o = pointers.poison_at(e)) {
       if (read_of(o) != kWrapped) x.fail_value();
-      fail_poison(o, "an address", x.wrapped);
+      fail_poison(o, "an address", x.wrapped());
     }
-    x.memory.atomic(x, site, addresses[e], width, does);
+    x.memory.atomic(x, site, addresses[e], width, last, does);
   }
 }
 StepNote::Slot place(const Operand& o, DType dtype) {
@@ -309,7 +313,9 @@ void plan_poll(Planner& p, const Operation& op) {
     if (timed && x.integer(timeout, timeout_type, "a timeout") != 0)
       fail_ref("tt.atomic_poll with a timeout that is not 0: how long programs take is not known");
     for (;;) {
-      const std::byte* const at = i.memory.atomic(i, site, address, width);
+      i.memory.begin_atomic(i, &address, nullptr, 1, width);
+      std::size_t last = SIZE_MAX;
+      const std::byte* const at = i.memory.atomic(i, site, address, width, last);
       if (x.dry) {  // another program may do it
         x.set(to, true);
         return;

@@ -66,7 +66,7 @@ void defined(const Exec& x, const Vector& v, const std::byte* on, std::int64_t n
   for (std::int64_t e = 0; v.poison && e < n; ++e) {
     if ((on != nullptr && on[e] == std::byte{0}) || !v.is_poison(e)) continue;
     if (x.dry && read_of(v.poison_at(e)) != kWrapped) x.fail_value();
-    fail_poison(v.poison_at(e), what, x.wrapped);
+    fail_poison(v.poison_at(e), what, x.wrapped());
   }
 }
 

@@ -1,4 +1,6 @@
 """simulate_triton(dry=True): arrays of a real model's size, of which no element is touched."""
+import re
+
 import numpy as np
 import pytest
 
@@ -55,11 +57,24 @@ def log_sums_of_products(x, w, out, V, K, ROWS: tl.constexpr, BLOCK: tl.constexp
     tl.store(out + r, top + tl.log(total))
 
 
+@triton.jit
+def scale_rows_by_pointers(x, out, stride, out_stride, BLOCK: tl.constexpr, ROWS: tl.constexpr):
+    i = tl.arange(0, BLOCK)[None, :]
+    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)[:, None]
+    x += row * stride
+    out += row * out_stride
+    tl.store(out + i, tl.load(x + i) * 2)
+
+
 def dry_rows(kernel, rows):
     x, out = (DeviceArray.reserved((rows, COLUMNS)) for _ in range(2))
     with tessera.simulate_triton(dry=True) as report:
         kernel[(rows,)](x, out, COLUMNS, BLOCK=1024)
     return report.calls[0]
+
+
+def line_of(text):
+    return next(i for i, line in enumerate(open(__file__).read().splitlines(), 1) if text in line)
 
 
 def test_two_to_the_31_elements_are_counted():
@@ -78,10 +93,20 @@ def test_a_row_more_wraps_and_is_told_with_its_line():
     text = str(wrong.value)
     assert "does not fit its type, and wraps" in text
     assert "grid (x=131072, y=0, z=0)" in text
-    lines = open(__file__).read().splitlines()
-    wraps = next(i for i, line in enumerate(lines, 1) if "row = tl.program_id(0) * stride" in line)
-    assert f"test_dry.py:{wraps}" in text
+    assert f"test_dry.py:{line_of('row = tl.program_id(0) * stride')}" in text
     dry_rows(scale_wide_rows, rows)
+
+
+@pytest.mark.parametrize("tile", [1, 4])
+@pytest.mark.parametrize("bad", ["x", "out"])
+def test_of_two_offsets_that_wrap_the_one_that_is_accessed_is_told(bad, tile):
+    rows = (1 << 17) + 4
+    x, out = (DeviceArray.reserved((rows, COLUMNS)) for _ in range(2))
+    stride = COLUMNS if bad == "x" else 64
+    with pytest.raises(tessera.KernelError) as wrong, tessera.simulate_triton(dry=True):
+        scale_rows_by_pointers[(rows // tile,)](x, out, stride, COLUMNS, BLOCK=64, ROWS=tile)
+    wraps = line_of("    x += row * stride" if bad == "x" else "    out += row * out_stride")
+    assert re.search(rf"wraps +\S*test_dry\.py:{wraps} ", str(wrong.value))
 
 
 def test_memory_is_left_alone():
@@ -106,6 +131,7 @@ def test_an_index_that_is_not_there_is_asked_for():
     with pytest.raises(tessera.KernelError, match="decides by values") as wrong, tessera.simulate_triton(dry=True):
         gather[(4,)](DeviceArray.reserved(1024, np.int64), DeviceArray.reserved(1024), DeviceArray.empty(1024), BLOCK=256)
     assert wrong.value.kind == "unsupported"
+    assert f"test_dry.py:{line_of('tl.store(out + i, tl.load(x + tl.load(index + i)))')}" in str(wrong.value)
 
 
 def test_a_row_whose_number_is_loaded_is_read_in_a_dry_run():

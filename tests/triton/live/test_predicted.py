@@ -65,3 +65,21 @@ def test_threads_predict_the_same():
             triton_accuracy.launches.column_sums[(-(-shape[1] // 32),)](x, o, *shape, BM=32, BN=32)
         both.add((report.calls[0].predicted_seconds, report.calls[0].predicted_dram_bytes))
     assert len(both) == 1
+
+
+@triton.jit
+def add_ones(o, BLOCK: tl.constexpr, ATOMIC: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    if ATOMIC:
+        tl.atomic_add(o + i, 1.0, sem="relaxed")
+    else:
+        tl.store(o + i, 1.0)
+
+
+def test_lanes_of_an_atomic_go_together():
+    seconds = []
+    for atomic in (False, True):
+        with tessera.simulate_triton("h100", dry=True) as report:
+            add_ones[(1024,)](DeviceArray.reserved(1 << 20), BLOCK=1024, ATOMIC=atomic)
+        seconds.append(report.predicted_seconds)
+    assert seconds[0] <= seconds[1] < 2 * seconds[0]
