@@ -23,7 +23,8 @@
 // Constants are fitted to launches on GPUs (predict/ACCURACY.md). Registers and shared memory
 // are estimated where the compiler has not been asked, and so is the order of loads in loops that
 // multiply nothing: of few elements ptxas unrolls four turns, of more it waits for some loads
-// before it asks for the next. Left out: what descriptors bring.
+// before it asks for the next. Left out: what descriptors bring, and what atomics wait for where
+// they meet.
 #pragma once
 
 #include <cstdint>
