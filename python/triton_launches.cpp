@@ -353,6 +353,8 @@ class Launches {
       work.products.push_back({p.times, p.rows, p.cols, p.depth, p.bits, p.left_computed});
     for (const triton::LineTraffic& t : l.result.lines) {
       const triton::Site& site = kernel.sites[t.site];
+      l.atomics = l.atomics || (site.kind == triton::Site::Kind::atomic &&
+                                t.requested.read_bytes > 0 && t.requested.written_bytes > 0);
       work.accesses.push_back({.times = t.requested.times,
                                .elements = site.elements,
                                .width = site.width,

@@ -40,7 +40,9 @@ class TritonReport(Report):
     @property
     def note(self):
         if self.calls:
-            return f"{self.left_out:,} launches more ran, of which this report has no room" if self.left_out else ""
+            left_out = f"{self.left_out:,} launches more ran, of which this report has no room" if self.left_out else ""
+            updating = ", ".join(dict.fromkeys(call.kernel for call in self.calls if call.left_out_of_time))
+            return "\n".join(filter(None, (left_out, updating and f"{updating}: predicted without what atomics wait for where they meet")))
         if os.environ.get("TRITON_INTERPRET", "0") not in ("", "0"):
             return "no Triton kernel ran in this simulation: TRITON_INTERPRET is set, so that Triton's own interpreter ran them"
         return "no Triton kernel ran in this simulation: the program took another path"
@@ -64,6 +66,12 @@ class TritonCall(Call):
     def predicted_seconds(self):
         """What the device takes, from an L2 that is empty: predict/grid_time.hpp; None: not known."""
         return self._finished.predicted_seconds or None
+
+    @property
+    def left_out_of_time(self):
+        """What predicted_seconds is without, in words; "": nothing that is known. Of many atomics on few places it is most of the time
+        (predict/ACCURACY_TRITON.md)."""
+        return "what atomics wait for where they meet" if self._finished.atomics else ""
 
     @property
     def predicted_dram_bytes(self):

@@ -5,6 +5,7 @@ import pathlib
 import statistics
 import sys
 
+import numpy as np
 import pytest
 
 pytest.importorskip("triton")
@@ -83,3 +84,11 @@ def test_lanes_of_an_atomic_go_together():
             add_ones[(1024,)](DeviceArray.reserved(1 << 20), BLOCK=1024, ATOMIC=atomic)
         seconds.append(report.predicted_seconds)
     assert seconds[0] <= seconds[1] < 2 * seconds[0]
+
+
+@pytest.mark.parametrize("atomic", [False, True])
+def test_what_a_time_is_without_is_said_below_the_table(atomic):
+    with tessera.simulate_triton("h100") as report:
+        add_ones[(4,)](DeviceArray(np.zeros(1024, np.float32)), BLOCK=256, ATOMIC=atomic)
+    assert ("add_ones: predicted without what atomics wait for where they meet" in str(report)) == atomic
+    assert (report.calls[0].left_out_of_time != "") == atomic
