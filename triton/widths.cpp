@@ -22,10 +22,10 @@ struct Axis {
   std::int64_t equal = 1;
   bool operator==(const Axis&) const = default;
 };
-struct Known {
+struct KnownAxes {
   std::vector<Axis> axes = {};
   std::optional<std::int64_t> value = {};
-  bool operator==(const Known&) const = default;
+  bool operator==(const KnownAxes&) const = default;
 };
 
 Axis joined(const Axis& a, const Axis& b) {
@@ -39,7 +39,7 @@ class Widths {
   std::vector<AccessWidth> of(const Function& f) {
     const auto attributes = f.attributes.find("arg_attrs");
     for (std::size_t i = 0; i < f.body.arguments.size(); ++i) {
-      Known k = nothing_of(f.body.arguments[i]);
+      KnownAxes k = nothing_of(f.body.arguments[i]);
       if (attributes != f.attributes.end() && i < attributes->second.list.size()) {
         const auto& of_argument = attributes->second.list[i].dictionary;
         const auto it = of_argument.find("tt.divisibility");
@@ -65,12 +65,12 @@ class Widths {
     if (all.empty()) all.push_back(1);
     return all;
   }
-  Known nothing_of(int v) const { return {std::vector<Axis>(extents(v).size()), {}}; }
-  const Known& of(int v) { return known_[static_cast<std::size_t>(v)]; }
+  KnownAxes nothing_of(int v) const { return {std::vector<Axis>(extents(v).size()), {}}; }
+  const KnownAxes& of(int v) { return known_[static_cast<std::size_t>(v)]; }
 
   /// What is found of a value later can only be less.
-  void know(int v, Known k) {
-    Known& old = known_[static_cast<std::size_t>(v)];
+  void know(int v, KnownAxes k) {
+    KnownAxes& old = known_[static_cast<std::size_t>(v)];
     if (!old.axes.empty() && old.axes.size() == k.axes.size()) {
       for (std::size_t d = 0; d < k.axes.size(); ++d) k.axes[d] = joined(old.axes[d], k.axes[d]);
       if (old.value != k.value) k.value.reset();
@@ -101,7 +101,7 @@ class Widths {
         op.operands.size() == op.results.size() + 3 &&
         op.regions[0].arguments.size() == op.results.size() + 1) {
       const Region& body = op.regions[0];
-      Known turn = nothing_of(body.arguments[0]);
+      KnownAxes turn = nothing_of(body.arguments[0]);
       turn.axes[0].multiple =
           std::gcd(of(op.operands[0]).axes[0].multiple, of(op.operands[2]).axes[0].multiple);
       know(body.arguments[0], std::move(turn));
@@ -128,9 +128,9 @@ class Widths {
       know(op.results[i], i == 0 ? made_by(op) : nothing_of(op.results[i]));
   }
 
-  Known made_by(const Operation& op) {
+  KnownAxes made_by(const Operation& op) {
     const int v = op.results[0];
-    Known k = nothing_of(v);
+    KnownAxes k = nothing_of(v);
     const std::vector<std::int64_t> size = extents(v);
     const std::string_view name = op.name;
     const auto same = [&](int operand) { return of(operand).axes.size() == k.axes.size(); };
@@ -147,7 +147,7 @@ class Widths {
       const std::int64_t first = start != nullptr ? start->integer : 0;
       k.axes[0] = {size[0], power_in(first), 1};
     } else if (name == "tt.splat") {
-      const Known& from = of(op.operands[0]);
+      const KnownAxes& from = of(op.operands[0]);
       for (std::size_t d = 0; d < size.size(); ++d) k.axes[d] = {1, from.axes[0].multiple, size[d]};
       k.value = from.value;
     } else if (name == "arith.extsi" || name == "arith.extui" || name == "arith.trunci" ||
@@ -216,7 +216,7 @@ class Widths {
     } else if (name == "tt.expand_dims") {
       const Attribute* const axis = op.find("axis");
       const auto at = static_cast<std::size_t>(axis != nullptr ? axis->integer : 0);
-      const Known& from = of(op.operands[0]);
+      const KnownAxes& from = of(op.operands[0]);
       if (from.axes.size() + 1 == size.size() && at < size.size()) {
         std::int64_t multiple = kMost;
         for (const Axis& a : from.axes)
@@ -235,7 +235,7 @@ class Widths {
       }
     } else if (name == "tt.trans") {
       const Attribute* const order = op.find("order");
-      const Known& from = of(op.operands[0]);
+      const KnownAxes& from = of(op.operands[0]);
       if (order != nullptr && order->integers.size() == size.size() && same(op.operands[0])) {
         for (std::size_t d = 0; d < size.size(); ++d)
           k.axes[d] = from.axes[static_cast<std::size_t>(order->integers[d])];
@@ -245,7 +245,7 @@ class Widths {
     return k;
   }
 
-  void constant(const Operation& op, const std::vector<std::int64_t>& size, Known& k) const {
+  void constant(const Operation& op, const std::vector<std::int64_t>& size, KnownAxes& k) const {
     const Attribute* const a = op.find("value");
     if (a == nullptr) return;
     std::optional<std::int64_t> value;
@@ -265,7 +265,7 @@ class Widths {
   }
 
   /// What a program says of itself (tl.multiple_of and its kin).
-  void hints(const Operation& op, Known& k) const {
+  void hints(const Operation& op, KnownAxes& k) const {
     const std::pair<const char*, std::int64_t Axis::*> said[] = {
         {"tt.contiguity", &Axis::run},
         {"tt.divisibility", &Axis::multiple},
@@ -293,7 +293,7 @@ class Widths {
 
   void access(const Operation& op) {
     const int pointer = op.operands.at(0);
-    const Known& p = of(pointer);
+    const KnownAxes& p = of(pointer);
     if (p.axes.empty()) return;
     const std::size_t fastest =
         static_cast<std::size_t>(std::ranges::max_element(p.axes, {}, &Axis::run) - p.axes.begin());
@@ -305,7 +305,7 @@ class Widths {
     const std::size_t mask = op.name == "tt.load" ? 1 : 2;
     if (op.operands.size() > mask) {
       const Type& t = module_.type(op.operands[mask]);
-      const Known& m = of(op.operands[mask]);
+      const KnownAxes& m = of(op.operands[mask]);
       if (t.dtype == DType::boolean && m.axes.size() == p.axes.size())
         width = std::min(width, m.axes[fastest].equal);
     }
@@ -317,7 +317,7 @@ class Widths {
   }
 
   const Module& module_;
-  std::vector<Known> known_;
+  std::vector<KnownAxes> known_;
   std::vector<AccessWidth> widths_;
   bool changed_ = false;
 };

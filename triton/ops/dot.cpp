@@ -160,7 +160,7 @@ void settle(WaitingProduct& waiting, Vector& sum) {
 /// continues that. False where it must be multiplied at once.
 bool wait(const Product& of, const Product& where, WaitingProduct& waiting, const Vector& l,
           const Vector& r, Vector& sum) {
-  constexpr std::int64_t kMost = 1 << 16;  // of k: a stop is obeyed soon
+  constexpr std::int64_t kMostDepth = 1 << 16;  // a stop is obeyed soon
   if (op_state.error_model != nullptr || op_state.trap_nan || on_tensor_cores(op_state.profile) ||
       sum.poison)
     return false;
@@ -173,7 +173,7 @@ bool wait(const Product& of, const Product& where, WaitingProduct& waiting, cons
                          right == waiting.right + waiting.k * b.row * width &&
                          a.row == waiting.left_row && a.col == waiting.left_col &&
                          b.row == waiting.right_row && b.col == waiting.right_col &&
-                         waiting.k < kMost;
+                         waiting.k < kMostDepth;
   if (!continues) settle(waiting, sum);
   if (waiting.k == 0) {
     if (sum.data.shared()) {
