@@ -147,7 +147,7 @@ TEST_CASE("halves of tiles of few rows are packed when they have been put togeth
     row("few rows b16", CoreUnit::xlu);
     program::WindowArrays arrays;
     arrays.few_rows = {rows_of_tile, 0};
-    const auto& use = program::counted(*p, p->main, costs, arrays).at.at(0);
+    const auto use = program::counted(*p, p->main, costs, arrays).at.at(0);
     return std::array{use.slots[static_cast<std::size_t>(CoreUnit::load)],
                       use.slots[static_cast<std::size_t>(CoreUnit::valu)],
                       use.slots[static_cast<std::size_t>(CoreUnit::store)],

@@ -77,6 +77,7 @@ TEST_CASE("the products of a step are told from its counts and blocks", "[predic
 }
 
 TEST_CASE("what follows a product takes what its instructions take", "[predict]") {
+  if (!bf16_built(builtin_kernels())) return;
   // On an H100 39.8, 311 and 2010 us: losses of one and two products, which were predicted 1.5
   // times as long; and 95 us, of a gradient whose threads make 96 elements each.
   const auto near = [](double seconds, const std::string& run) {
