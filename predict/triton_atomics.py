@@ -6,6 +6,8 @@ import sys
 import triton
 import triton.language as tl
 
+from triton_accuracy import seconds
+
 
 @triton.jit
 def spread(p, n, BLOCK: tl.constexpr, SEM: tl.constexpr):
@@ -81,18 +83,6 @@ def on_gpu(path):
 
     types = dict(f32=torch.float32, f16=torch.float16, bf16=torch.bfloat16, i32=torch.int32)
     flush = torch.empty(256 << 20, dtype=torch.int8, device="cuda")
-
-    def seconds(run, before, runs):
-        events = []
-        for _ in range(runs):
-            before()
-            begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-            begin.record()
-            run()
-            end.record()
-            events.append((begin, end))
-        torch.cuda.synchronize()
-        return statistics.median(1e-3 * a.elapsed_time(b) for a, b in events)
 
     with open(path, "w") as f:
         for i, (name, kernel, grid, arrays, numbers, constants, warps) in enumerate(cases()):

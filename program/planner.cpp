@@ -6,6 +6,7 @@
 #include "memory_model/float_format.hpp"
 #include "program/debugger.hpp"
 #include "program/units.hpp"
+#include "program/uses.hpp"
 #include "sim/diagnostics/slugs.hpp"
 #include "sim/numerics/op_state.hpp"
 #include "sim/run.hpp"
@@ -1312,14 +1313,6 @@ const Operation* Planner::block(const Region& r) {
   return &r.operations.back();
 }
 
-void Planner::count_uses(const Region& r) {
-  for (const Operation& op : r.operations) {
-    for (const int v : op.operands) ++uses_[static_cast<std::size_t>(v)];
-    for (const Region& each : op.regions) count_uses(each);
-  }
-  for (const Region& other : r.others) count_uses(other);
-}
-
 void Planner::drop_dead(const Region& r) {
   for (auto other = r.others.rbegin(); other != r.others.rend(); ++other) drop_dead(*other);
   for (auto op = r.operations.rbegin(); op != r.operations.rend(); ++op) {
@@ -1409,7 +1402,7 @@ void Planner::call(const Operation& op, const Function& f) {
     unsupported(op, "of a function that calls itself");
   flush();
   if (called_.insert(&f).second) {
-    count_uses(f.body);
+    count_uses(f.body, uses_);
     drop_dead(f.body);
   }
   calls_.push_back(&f);
@@ -1434,7 +1427,7 @@ void Planner::plan_function(const Function& f, Code& code) {
                        .location = 0,
                        .successors = {}};
   running_ = &none;
-  count_uses(f.body);
+  count_uses(f.body, uses_);
   drop_dead(f.body);
   const std::size_t first_slot = last_read_.size();
   place(f.body.arguments);

@@ -200,7 +200,6 @@ class Planner {
     std::size_t block = 0;  ///< where `slot` has a regular one's elements; 0: nowhere
   };
   Place& place_of(int value);
-  void count_uses(const Region& r);
   void drop_dead(const Region& r);
   void operation(const Operation& op);
   const Operation* block(const Region& r);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <string_view>
 
+#include "program/uses.hpp"
+
 namespace tessera::triton {
 
 namespace {
@@ -25,20 +27,12 @@ class Tiles {
       : module_(module), uses_(module.values.size()), lent_(module.values.size()) {}
 
   std::vector<bool> of(const Function& kernel) {
-    count(kernel.body);
+    count_uses(kernel.body, uses_);
     find(kernel.body);
     return std::move(lent_);
   }
 
  private:
-  void count(const Region& r) {
-    for (const Operation& op : r.operations) {
-      for (const int v : op.operands) ++uses_[static_cast<std::size_t>(v)];
-      for (const Region& each : op.regions) count(each);
-    }
-    for (const Region& other : r.others) count(other);
-  }
-
   void find(const Region& r) {
     std::vector<int> loaded;  // since something was written
     for (const Operation& op : r.operations) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "program/uses.hpp"
 #include "triton/lent.hpp"
 
 namespace tessera::triton {
@@ -16,19 +17,12 @@ class Sums {
   }
 
   RunningSums of(Function& kernel) {
-    count(kernel.body);
+    count_uses(kernel.body, uses_);
     find(kernel.body);
     return std::move(found_);
   }
 
  private:
-  void count(const Region& r) {
-    for (const Operation& op : r.operations) {
-      for (const int v : op.operands) ++uses_[static_cast<std::size_t>(v)];
-      for (const Region& each : op.regions) count(each);
-    }
-    for (const Region& other : r.others) count(other);
-  }
   bool once(int value) const { return uses_[static_cast<std::size_t>(value)] == 1; }
   bool may_be_lent(int value) const { return lent_[static_cast<std::size_t>(value)]; }
   int& of(int value) { return found_.of[static_cast<std::size_t>(value)]; }

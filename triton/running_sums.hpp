@@ -12,10 +12,7 @@
 #include <vector>
 
 #include "program/ir.hpp"
-
-namespace tessera::program {
-struct Product;
-}
+#include "program/product.hpp"
 
 namespace tessera::triton {
 
@@ -29,16 +26,11 @@ struct RunningSums {
 /// `lent`: the tiles that may be lent.
 RunningSums running_sums(Module& module, Function& kernel, const std::vector<bool>& lent);
 
-/// A product of tiles from where the first ones begin; of `k` 0 nothing waits.
+/// A product of tiles that lie from here on; of k 0 nothing waits.
 struct WaitingProduct {
-  const Product* of = nullptr;  ///< of one turn
+  Product product = {};
   const std::byte* left = nullptr;
   const std::byte* right = nullptr;
-  std::int64_t left_row = 0;
-  std::int64_t left_col = 0;
-  std::int64_t right_row = 0;
-  std::int64_t right_col = 0;
-  std::int64_t k = 0;
 };
 
 }  // namespace tessera::triton

@@ -9,7 +9,6 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
-#include <memory>
 
 #include "program/product.hpp"
 #include "program/rules.hpp"
@@ -144,47 +143,43 @@ Product of_lent(Product product, const Instance& x, int left, int right) {
 
 /// What waits of a running sum is multiplied now.
 void settle(WaitingProduct& waiting, Vector& sum) {
-  if (waiting.k == 0) return;
-  Product all = *waiting.of;
-  all.k = waiting.k;
-  all.left.row = waiting.left_row;
-  all.left.col = waiting.left_col;
-  all.right.row = waiting.right_row;
-  all.right.col = waiting.right_col;
-  all.accumulate(sum, {StorageHandle(Storage::borrow(waiting.left))},
-                 {StorageHandle(Storage::borrow(waiting.right))});
-  waiting.k = 0;
+  if (waiting.product.k == 0) return;
+  waiting.product.accumulate(sum, {StorageHandle(Storage::borrow(waiting.left))},
+                             {StorageHandle(Storage::borrow(waiting.right))});
+  waiting.product.k = 0;
 }
 
-/// Leaves the product of two tiles, that lie as `where` says, behind what waits already if it
-/// continues that. False where it must be multiplied at once.
-bool wait(const Product& of, const Product& where, WaitingProduct& waiting, const Vector& l,
-          const Vector& r, Vector& sum) {
+/// Leaves the product of two tiles behind what waits already if it continues that. False where it
+/// must be multiplied at once.
+bool wait(const Product& product, WaitingProduct& waiting, const Vector& l, const Vector& r,
+          Vector& sum) {
   constexpr std::int64_t kMostDepth = 1 << 16;  // a stop is obeyed soon
   if (op_state.error_model != nullptr || op_state.trap_nan || on_tensor_cores(op_state.profile) ||
       sum.poison)
     return false;
   const std::byte* const left = l.data.bytes();
   const std::byte* const right = r.data.bytes();
-  const std::int64_t width = register_bytes(of.left_type);
-  const Product::Matrix& a = where.left;
-  const Product::Matrix& b = where.right;
-  const bool continues = left == waiting.left + waiting.k * a.col * width &&
-                         right == waiting.right + waiting.k * b.row * width &&
-                         a.row == waiting.left_row && a.col == waiting.left_col &&
-                         b.row == waiting.right_row && b.col == waiting.right_col &&
-                         waiting.k < kMostDepth;
+  const std::int64_t width = register_bytes(product.left_type);
+  const Product& before = waiting.product;
+  const Product::Matrix& a = product.left;
+  const Product::Matrix& b = product.right;
+  const bool continues = left == waiting.left + before.k * a.col * width &&
+                         right == waiting.right + before.k * b.row * width &&
+                         a.row == before.left.row && a.col == before.left.col &&
+                         b.row == before.right.row && b.col == before.right.col &&
+                         before.k < kMostDepth;
   if (!continues) settle(waiting, sum);
-  if (waiting.k == 0) {
-    if (sum.data.shared()) {
-      const auto bytes = static_cast<std::size_t>(of.elems()) * sizeof(float);
-      StorageHandle own(Storage::allocate(bytes));
-      std::memcpy(own.bytes(), sum.data.bytes(), bytes);
-      sum.data = std::move(own);
-    }
-    waiting = {&of, left, right, a.row, a.col, b.row, b.col, 0};
+  if (before.k > 0) {
+    waiting.product.k += product.k;
+    return true;
   }
-  waiting.k += of.k;
+  if (sum.data.shared()) {
+    const auto bytes = static_cast<std::size_t>(product.elems()) * sizeof(float);
+    StorageHandle own(Storage::allocate(bytes));
+    std::memcpy(own.bytes(), sum.data.bytes(), bytes);
+    sum.data = std::move(own);
+  }
+  waiting = {product, left, right};
   return true;
 }
 
@@ -213,12 +208,12 @@ void plan_dot(Planner& p, const Operation& op) {
     left.batch = {0};
     right.batch = {0};
   }
-  Product planned;
-  if (const char* const why = plan_product(a, left, b, right, result, {}, planned))
+  Product product;
+  if (const char* const why = plan_product(a, left, b, right, result, {}, product))
     p.unsupported(op, why);
   const std::int64_t precision = p.integer_or(op, "inputPrecision", kIeee);
   const bool f32 = a.dtype == DType::f32 && b.dtype == DType::f32;
-  planned.tf32 = f32 && (precision == kTf32 || precision == kTf32x3);
+  product.tf32 = f32 && (precision == kTf32 || precision == kTf32x3);
   const int x_slot = p.vector(op.operands[0]);
   const int y_slot = p.vector(op.operands[1]);
   const int start = p.vector(op.operands[2]);
@@ -253,8 +248,6 @@ void plan_dot(Planner& p, const Operation& op) {
     note_product(p, DType::bf16, false);
     return;
   }
-  // What waits of a running sum refers to it.
-  const auto product = std::make_shared<const Product>(planned);
   p.emit(
       [=](Exec& x) {
         const Vector& l = x.vector(x_slot);
@@ -262,15 +255,14 @@ void plan_dot(Planner& p, const Operation& op) {
         Vector c = last ? std::exchange(x.vector(start), Vector()) : x.vector(start);
         if (!f32 || precision == kIeee) {
           if (!lent) {
-            x.vector(to) = product->run(l, r, std::move(c), "tt.dot");
+            x.vector(to) = product.run(l, r, std::move(c), "tt.dot");
             return;
           }
           Instance& i = instance(x);
-          const Product where = of_lent(*product, i, x_slot, y_slot);
+          const Product where = of_lent(product, i, x_slot, y_slot);
           if (sum >= 0) {
             WaitingProduct& waiting = i.waiting[static_cast<std::size_t>(sum)];
-            if (is_lent(i, x_slot) && is_lent(i, y_slot) &&
-                wait(*product, where, waiting, l, r, c)) {
+            if (is_lent(i, x_slot) && is_lent(i, y_slot) && wait(where, waiting, l, r, c)) {
               x.vector(to) = std::move(c);
               return;
             }
@@ -282,19 +274,19 @@ void plan_dot(Planner& p, const Operation& op) {
         const Vector high_l = as_tf32(l, n, false);
         const Vector high_r = as_tf32(r, m, false);
         if (precision != kTf32x3) {
-          x.vector(to) = product->run(high_l, high_r, std::move(c), "tt.dot");
+          x.vector(to) = product.run(high_l, high_r, std::move(c), "tt.dot");
           return;
         }
-        x.vector(to) = in_parts(InParts::tf32x3, *product, l, r, std::move(c), [&](Vector sums) {
-          sums = product->run(as_tf32(l, n, true), high_r, std::move(sums), "tt.dot");
-          sums = product->run(high_l, as_tf32(r, m, true), std::move(sums), "tt.dot");
-          return product->run(high_l, high_r, std::move(sums), "tt.dot");
+        x.vector(to) = in_parts(InParts::tf32x3, product, l, r, std::move(c), [&](Vector sums) {
+          sums = product.run(as_tf32(l, n, true), high_r, std::move(sums), "tt.dot");
+          sums = product.run(high_l, as_tf32(r, m, true), std::move(sums), "tt.dot");
+          return product.run(high_l, high_r, std::move(sums), "tt.dot");
         });
       },
       {x_slot, y_slot, start});
   p.carries_bounds();
-  p.work(planned.work());
-  note_product(p, a.dtype, planned.tf32);
+  p.work(product.work());
+  note_product(p, a.dtype, product.tf32);
 }
 
 }  // namespace
