@@ -60,6 +60,9 @@ Diagnostic about_op(const Module& module, const Operation& op, const std::string
 class Planner {
  public:
   Planner(const Module& module, const RuleTable& rules, Program& program);
+  virtual ~Planner() = default;
+  Planner(const Planner&) = delete;
+  Planner& operator=(const Planner&) = delete;
 
   void plan_function(const Function& f, Code& code);
 
@@ -113,6 +116,19 @@ class Planner {
   /// An op on one element, of scalars or vectors alike.
   void element_op(const Operation& op, ElementOp e, std::span<const int> operands);
 
+  /// Scalars of a scf.for; in 64 bits, but for `begin` and `index`, which are as its operands.
+  struct Counter {
+    int begin = -1;
+    int at = -1;
+    int last = -1;  ///< where it ends
+    int by = -1;
+    int index = -1;  ///< what the body sees of `at`
+    DType dtype = DType::i32;
+    std::size_t first = 0;  ///< the step that each turn begins with
+  };
+  /// For a front end: the body of a loop is planned, and what it hands on is not yet.
+  virtual void turn_ends(const Operation& /*loop*/, const Counter& /*counter*/) {}
+
   /// Adds a step; `reads`: the vector slots that it reads.
   std::size_t emit(std::function<void(Exec&)> run, std::initializer_list<int> reads = {});
   void read(int vector_slot);
@@ -120,11 +136,15 @@ class Planner {
   int made(int value);
   /// The last step goes on at `target`; `when`: "else", or empty for always.
   void jumps(std::shared_ptr<const std::size_t> target, const char* when = "");
+  /// Of the last step: what it does, if not its op.
+  void does(const char* what) { code_->notes.back().what = what; }
   /// Says of the last step that the vectors and scalars it makes have the bounds they must.
   void carries_bounds() { code_->steps.back().carries_bounds = true; }
   /// What the last step computes each time that it runs.
   void work(const Work& w) { code_->steps.back().work = w; }
   std::size_t position() const { return code_->steps.size(); }
+  /// What is planned so far.
+  const Code& code() const { return *code_; }
   /// A step that does nothing: where other steps jump to.
   std::size_t label();
 

@@ -320,9 +320,7 @@ void Memory::store(Instance& x, int site, const std::int64_t* addresses, const s
   }
 }
 
-std::optional<Memory::Place> Memory::inside(const Strided& lanes, std::int64_t width) const {
-  const std::int64_t first = lanes.first();
-  const std::int64_t bytes = lanes.end(width) - first;
+std::optional<Memory::Place> Memory::inside(std::int64_t first, std::int64_t bytes) const {
   const View* const v = view_at(first);
   const std::int64_t offset = offset_of(first);
   if (v == nullptr || offset < v->begin || offset + bytes > v->end) return std::nullopt;
@@ -364,10 +362,11 @@ void Memory::count_load(Instance& x, int site, const Strided& lanes, std::int64_
 bool Memory::load(Instance& x, int site, const Strided& lanes, std::int64_t width, std::byte* to) {
   if (lanes.lanes == 0) return true;
   if (to == nullptr) return count(x, site, lanes, width, &Requested::read_bytes);
-  const auto at = inside(lanes, width);
+  const std::int64_t first = lanes.first();
+  const auto at = inside(first, lanes.end(width) - first);
   if (!at || storages_[at->storage].stale) return false;
   x.last_read = lanes.address;
-  const std::int64_t base = lanes.first() - at->offset;
+  const std::int64_t base = first - at->offset;
   load_strided(lanes, width, storages_[at->storage].bytes + (lanes.address - base), to);
   if (seen_[at->storage].accesses) {
     lanes.each_run(width, [&](std::int64_t address, std::int64_t, std::int64_t n) {
@@ -379,11 +378,30 @@ bool Memory::load(Instance& x, int site, const Strided& lanes, std::int64_t widt
 }
 
 const std::byte* Memory::lend(Instance& x, int site, const Strided& lanes, std::int64_t width) {
-  const auto at = lanes.lanes > 0 ? inside(lanes, width) : std::nullopt;
+  const std::byte* const at = lendable(lanes, width, {});
+  if (at == nullptr) return nullptr;
+  count_lent(x, site, lanes, width, {});
+  if (x.footprint != nullptr) note_tile(x, lanes, width, false);
+  return at;
+}
+
+const std::byte* Memory::lendable(const Strided& lanes, std::int64_t width,
+                                  const Turns& turns) const {
+  if (lanes.lanes == 0) return nullptr;
+  const std::int64_t reach = (turns.count - 1) * turns.apart;
+  const std::int64_t first = lanes.first() + std::min<std::int64_t>(reach, 0);
+  const auto at = inside(first, lanes.end(width) + std::max<std::int64_t>(reach, 0) - first);
   if (!at || storages_[at->storage].stale || seen_[at->storage].accesses) return nullptr;
-  x.last_read = lanes.address;
-  count_load(x, site, lanes, width, at->storage);
-  return storages_[at->storage].bytes + at->offset + (lanes.address - lanes.first());
+  return storages_[at->storage].bytes + at->offset + (lanes.address - first);
+}
+
+void Memory::count_lent(Instance& x, int site, const Strided& lanes, std::int64_t width,
+                        const Turns& turns) const {
+  const std::size_t storage = view_at(lanes.first())->storage;
+  Requested& r = x.requested[static_cast<std::size_t>(site) * storages_.size() + storage];
+  r.read_bytes += turns.count * lanes.lanes * width;
+  r.times += turns.count;
+  x.last_read = lanes.address + (turns.count - 1) * turns.apart;
 }
 
 bool Memory::store(Instance& x, int site, const Strided& lanes, std::int64_t width,
@@ -394,11 +412,12 @@ bool Memory::store(Instance& x, int site, const Strided& lanes, std::int64_t wid
     return true;
   }
   if (from == nullptr) return count(x, site, lanes, width, &Requested::written_bytes);
-  const auto at = inside(lanes, width);
+  const std::int64_t first = lanes.first();
+  const auto at = inside(first, lanes.end(width) - first);
   if (!at || !lanes.disjoint(width)) return false;
   if (alone_) changed(x);
   x.last_written = lanes.address;
-  const std::int64_t base = lanes.first() - at->offset;
+  const std::int64_t base = first - at->offset;
   note_write(x, site, *at, lanes, width, from);
   store_strided(lanes, width, from, storages_[at->storage].bytes + (lanes.address - base));
   Requested& r = x.requested[static_cast<std::size_t>(site) * storages_.size() + at->storage];

@@ -136,6 +136,18 @@ class Memory {
   /// The same load of memory that no program of the launch writes, but that nothing is copied:
   /// where the first lane lies. Null, and nothing is done: to be loaded.
   const std::byte* lend(Instance& x, int site, const Strided& lanes, std::int64_t width);
+  /// Turns of a loop, from each to the next of which lanes move by so many bytes.
+  struct Turns {
+    std::int64_t count = 1;
+    std::int64_t apart = 0;
+  };
+  /// Where the first lane of the first of some turns lies, if all of all may be lent; else null.
+  const std::byte* lendable(const Strided& lanes, std::int64_t width, const Turns& turns) const;
+  /// Such loads are done; the footprint is left to note_tile.
+  void count_lent(Instance& x, int site, const Strided& lanes, std::int64_t width,
+                  const Turns& turns) const;
+  /// For the launch's footprint.
+  void note_tile(Instance& x, const Strided& lanes, std::int64_t width, bool write) const;
   /// Of a load or store that was done, whose site has layouts.
   void count_sectors(Instance& x, int site, const std::int64_t* addresses, const std::byte* mask,
                      std::int64_t n, std::int64_t width) const;
@@ -216,7 +228,7 @@ class Memory {
   }
   Place place(int site, std::int64_t address, std::int64_t bytes) const;
   /// Of all lanes: nothing if one is outside, or what it accesses may be undefined.
-  std::optional<Place> inside(const Strided& lanes, std::int64_t width) const;
+  std::optional<Place> inside(std::int64_t first, std::int64_t bytes) const;
   bool count(Instance& x, int site, const Strided& lanes, std::int64_t width,
              std::int64_t Requested::*bytes) const;
   void count_load(Instance& x, int site, const Strided& lanes, std::int64_t width,
@@ -232,8 +244,6 @@ class Memory {
   /// Of lanes that are inside, of which none lies before `first`.
   void note_write(Instance& x, int site, const Place& first, const Strided& lanes,
                   std::int64_t width, const std::byte* from);
-  /// For the launch's footprint.
-  void note_tile(Instance& x, const Strided& lanes, std::int64_t width, bool write) const;
   void note_tile(Instance& x, const std::int64_t* addresses, const std::byte* mask, std::int64_t n,
                  std::int64_t width, bool write) const;
   void mark_undefined(const Place& at, std::int64_t width, Origin origin);

@@ -29,8 +29,15 @@ class KernelPlanner : public Planner {
   Kernel& kernel;
   std::vector<bool> lent;  ///< by value; empty: none
   RunningSums sums;
+  std::vector<LentLoad> loads;
+  std::vector<SumOfProducts> products;
+
+  void turn_ends(const Operation& loop, const Counter& counter) override {
+    plan_affine_turns(*this, loop, counter, loads, products);
+  }
 };
-Kernel& kernel_of(Planner& p) { return static_cast<KernelPlanner&>(p).kernel; }
+KernelPlanner& planner_of(Planner& p) { return static_cast<KernelPlanner&>(p); }
+Kernel& kernel_of(Planner& p) { return planner_of(p).kernel; }
 
 /// Numbers the accesses to memory, in the order of the module's text.
 void number_accesses(Region& r, std::int64_t& next, const Attribute* stages = nullptr) {
@@ -92,12 +99,22 @@ void note_product(Planner& p, DType operands, bool tf32) {
 }
 
 bool may_be_lent(Planner& p, int value) {
-  const std::vector<bool>& lent = static_cast<KernelPlanner&>(p).lent;
+  const std::vector<bool>& lent = planner_of(p).lent;
   return !lent.empty() && lent[static_cast<std::size_t>(value)];
 }
 
+void note_lent_load(Planner& p, LentLoad load) {
+  load.step = p.position() - 1;
+  planner_of(p).loads.push_back(std::move(load));
+}
+
+void note_sum_of_products(Planner& p, SumOfProducts product) {
+  product.step = p.position() - 1;
+  planner_of(p).products.push_back(std::move(product));
+}
+
 int running_sum(Planner& p, int value) {
-  const RunningSums& sums = static_cast<KernelPlanner&>(p).sums;
+  const RunningSums& sums = planner_of(p).sums;
   return sums.count == 0 ? -1 : sums.of[static_cast<std::size_t>(value)];
 }
 

@@ -8,6 +8,7 @@
 
 #include "program/planner.hpp"
 #include "sim/numerics/profile.hpp"
+#include "triton/affine_turns.hpp"
 #include "triton/memory.hpp"
 #include "triton/whole_grid.hpp"
 
@@ -62,6 +63,9 @@ void note_loaded_pointers(Planner& p);
 void note_product(Planner& p, DType operands, bool tf32);
 /// For rules: a product may read the value where it lies (lent.hpp).
 bool may_be_lent(Planner& p, int value);
+/// For rules: the last step is a load that may lend; a product for a running sum.
+void note_lent_load(Planner& p, LentLoad load);
+void note_sum_of_products(Planner& p, SumOfProducts product);
 /// For rules: which running sum (running_sums.hpp) the value is; -1: none.
 int running_sum(Planner& p, int value);
 

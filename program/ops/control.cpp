@@ -87,7 +87,10 @@ void plan_for(Planner& p, const Operation& op) {
   });
   p.jumps(end, "at its end");
   const Operation* last = p.region(body);
-  if (last != nullptr) p.move(last->operands, carried);
+  if (last != nullptr) {
+    p.turn_ends(op, {lo, counter, last_value, by, index, dtype, *first});
+    p.move(last->operands, carried);
+  }
   p.emit([=](Exec& x) {
     stop_if_asked();
     x.set(counter, x.get<std::int64_t>(counter) + x.get<std::int64_t>(by));

@@ -149,16 +149,16 @@ void settle(WaitingProduct& waiting, Vector& sum) {
   waiting.product.k = 0;
 }
 
-/// Leaves the product of two tiles behind what waits already if it continues that. False where it
-/// must be multiplied at once.
-bool wait(const Product& product, WaitingProduct& waiting, const Vector& l, const Vector& r,
-          Vector& sum) {
+/// Whether products for the sum may wait at all.
+bool may_wait(const Vector& sum) {
+  return op_state.error_model == nullptr && !op_state.trap_nan &&
+         !on_tensor_cores(op_state.profile) && !sum.poison;
+}
+
+/// Leaves the product of two tiles behind what waits already if it continues that.
+void wait(const Product& product, WaitingProduct& waiting, const std::byte* left,
+          const std::byte* right, Vector& sum) {
   constexpr std::int64_t kMostDepth = 1 << 16;  // a stop is obeyed soon
-  if (op_state.error_model != nullptr || op_state.trap_nan || on_tensor_cores(op_state.profile) ||
-      sum.poison)
-    return false;
-  const std::byte* const left = l.data.bytes();
-  const std::byte* const right = r.data.bytes();
   const std::int64_t width = register_bytes(product.left_type);
   const Product& before = waiting.product;
   const Product::Matrix& a = product.left;
@@ -171,7 +171,7 @@ bool wait(const Product& product, WaitingProduct& waiting, const Vector& l, cons
   if (!continues) settle(waiting, sum);
   if (before.k > 0) {
     waiting.product.k += product.k;
-    return true;
+    return;
   }
   if (sum.data.shared()) {
     const auto bytes = static_cast<std::size_t>(product.elems()) * sizeof(float);
@@ -180,7 +180,6 @@ bool wait(const Product& product, WaitingProduct& waiting, const Vector& l, cons
     sum.data = std::move(own);
   }
   waiting = {product, left, right};
-  return true;
 }
 
 void plan_settle(Planner& p, const Operation& op) {
@@ -262,7 +261,8 @@ void plan_dot(Planner& p, const Operation& op) {
           const Product where = of_lent(product, i, x_slot, y_slot);
           if (sum >= 0) {
             WaitingProduct& waiting = i.waiting[static_cast<std::size_t>(sum)];
-            if (is_lent(i, x_slot) && is_lent(i, y_slot) && wait(where, waiting, l, r, c)) {
+            if (is_lent(i, x_slot) && is_lent(i, y_slot) && may_wait(c)) {
+              wait(where, waiting, l.data.bytes(), r.data.bytes(), c);
               x.vector(to) = std::move(c);
               return;
             }
@@ -287,6 +287,23 @@ void plan_dot(Planner& p, const Operation& op) {
   p.carries_bounds();
   p.work(product.work());
   note_product(p, a.dtype, product.tf32);
+  if (sum < 0) return;
+  note_sum_of_products(
+      p, {.left = x_slot,
+          .right = y_slot,
+          .waits =
+              [=](Instance& x) {
+                return may_wait(x.vector(to)) &&
+                       x.waiting[static_cast<std::size_t>(sum)].product.k > 0;
+              },
+          .follow =
+              [=](Instance& x, const MovingTile& l, const MovingTile& r, std::int64_t turns) {
+                const Product where = of_lent(product, x, x_slot, y_slot);
+                for (std::int64_t i = 0; i < turns; ++i) {
+                  wait(where, x.waiting[static_cast<std::size_t>(sum)], l.first + i * l.apart,
+                       r.first + i * r.apart, x.vector(to));
+                }
+              }});
 }
 
 }  // namespace

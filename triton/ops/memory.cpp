@@ -360,6 +360,14 @@ void plan_load(Planner& p, const Operation& op) {
   p.carries_bounds();
   note_access(p, site, access.where());
   p.reads_memory(op, -1);
+  if (!lends) return;
+  note_lent_load(
+      p, {.site = site, .width = width, .to = to, .lanes = [access](const Exec& x, Lent& steps) {
+            bool full = false;
+            auto lanes = access.strided(x, full, &steps);
+            if (!full) lanes.reset();
+            return lanes;
+          }});
 }
 
 void plan_store(Planner& p, const Operation& op) {
