@@ -34,7 +34,7 @@ UnitCosts read(std::string_view text) {
   };
   c.capacity = slots(json.at("capacity"));
   for (const auto& [row, cost] : json.at("rows").items())
-    c.rows.emplace(row, UnitCost{cost.value("latency", 0.), slots(cost)});
+    c.rows.emplace(row, UnitCost{cost.value("latency", 0.), slots(cost), cost.value("alone", 0.)});
   const Json& fixed = json.at("cycles");
   c.launch = fixed.at("launch");
   c.semaphore = fixed.at("semaphore");
@@ -160,8 +160,18 @@ struct UnitWork {
   double cycles = 0;
 
   void add(const UnitCost& cost, std::int64_t times) {
+    cycles += static_cast<double>(times) * cost.alone;
     for (std::size_t u = 0; u < kCoreUnits; ++u)
       slots[u] += static_cast<double>(times) * cost.slots[u];
+  }
+  /// Stores and loads of registers that do not fit.
+  void spill(double registers) {
+    for (const CoreUnit unit : {CoreUnit::store, CoreUnit::load})
+      slots[static_cast<std::size_t>(unit)] += registers;
+  }
+  double share_of_spill(double registers) const {
+    return registers * (weight[static_cast<std::size_t>(CoreUnit::store)] +
+                        weight[static_cast<std::size_t>(CoreUnit::load)]);
   }
   void close(const UnitCosts& costs) {
     constexpr auto kMatrix = static_cast<std::size_t>(CoreUnit::mxu);
@@ -183,10 +193,9 @@ struct UnitWork {
     }
   }
   double share(const UnitCost& cost, std::int64_t times) const {
-    double sum = 0;
-    for (std::size_t u = 0; u < kCoreUnits; ++u)
-      sum += static_cast<double>(times) * cost.slots[u] * weight[u];
-    return sum;
+    double sum = cost.alone;
+    for (std::size_t u = 0; u < kCoreUnits; ++u) sum += cost.slots[u] * weight[u];
+    return static_cast<double>(times) * sum;
   }
 };
 
@@ -247,6 +256,22 @@ class Pressure {
 
 /// Nothing that follows begins before it, nothing before it is left.
 bool waits(const std::string& row) { return row == "tpu.wait_dma2" || row == "tpu.sem_wait"; }
+
+/// Of each op what it shares units with: ops of its phase between the same waits.
+std::vector<std::size_t> parts_by_waits(const Program& program,
+                                        const std::vector<const UnitOp*>& ops,
+                                        const Phases& phases) {
+  std::vector<std::size_t> parts;
+  std::size_t before = 0;
+  for (std::size_t i = 0; i < ops.size(); ++i) {
+    const bool is_wait = std::ranges::any_of(ops[i]->rows, [&](const auto& row) {
+      return waits(program.unit_rows[static_cast<std::size_t>(row.first)]);
+    });
+    if (is_wait) before += phases.count();
+    parts.push_back(before + phases.of(i));
+  }
+  return parts;
+}
 
 /// The chain of operations that takes longest, each after what it reads and after the last wait.
 class Chain {
@@ -328,13 +353,20 @@ CountedCode counted(const Program& program, const Code& code, const UnitCosts& c
     if (s.begin >= c.at.size()) continue;
     const Phases phases(program, s.ops);
     const FewRows few(program, s.ops, arrays, costs);
-    std::vector<UnitWork> works(phases.count());
+    // Of each phase, before and behind each wait.
+    const std::vector<std::size_t> part = parts_by_waits(program, s.ops, phases);
+    std::vector<UnitWork> works(part.empty() ? 1 : std::ranges::max(part) + 1);
+    const Pressure pressure(program, s.ops, phases);
+    const auto spilled = [&](std::size_t op) {
+      return costs.spill * static_cast<double>(pressure.too_many(op));
+    };
     Chain chain;
     for (std::size_t i = 0; i < s.ops.size(); ++i) {
+      works[part[i]].spill(spilled(i));
       double latency = 0;
       bool is_wait = false;
       if (const auto& [put, n] = few.together(*s.ops[i]); put != nullptr) {
-        works[phases.of(i)].add(*put, n);
+        works[part[i]].add(*put, n);
         latency += put->latency;
       }
       for (const auto& [row, times] : few.rows(*s.ops[i])) {
@@ -342,7 +374,7 @@ CountedCode counted(const Program& program, const Code& code, const UnitCosts& c
         is_wait = is_wait || waits(program.unit_rows[static_cast<std::size_t>(row)]);
         if (cost == nullptr) continue;
         latency += cost->latency;
-        works[phases.of(i)].add(*cost, times);
+        works[part[i]].add(*cost, times);
       }
       chain.add(*s.ops[i], latency, is_wait);
     }
@@ -353,12 +385,7 @@ CountedCode counted(const Program& program, const Code& code, const UnitCosts& c
       of_units += w.cycles;
       for (std::size_t u = 0; u < kCoreUnits; ++u) slots[u] += w.slots[u];
     }
-    const Pressure pressure(program, s.ops, phases);
-    double spilled = 0;
-    for (std::size_t i = 0; i < s.ops.size(); ++i)
-      spilled += static_cast<double>(pressure.too_many(i));
-    double cycles =
-        of_units + chain.cycles() + costs.spill * spilled + (s.branches ? costs.jump : 0);
+    double cycles = of_units + chain.cycles() + (s.branches ? costs.jump : 0);
     if (!s.ops.empty()) cycles += costs.block;
     CoreUse& use = c.at[s.begin];
     use.cycles = std::llround(cycles);
@@ -368,12 +395,12 @@ CountedCode counted(const Program& program, const Code& code, const UnitCosts& c
     std::map<int, double> by_location;
     for (std::size_t i = 0; i < s.ops.size(); ++i) {
       double& share = by_location[s.ops[i]->location];
-      share += costs.spill * static_cast<double>(pressure.too_many(i));
+      share += works[part[i]].share_of_spill(spilled(i));
       if (const auto& [put, n] = few.together(*s.ops[i]); put != nullptr)
-        share += works[phases.of(i)].share(*put, n);
+        share += works[part[i]].share(*put, n);
       for (const auto& [row, times] : few.rows(*s.ops[i])) {
         const UnitCost* cost = rows[static_cast<std::size_t>(row)];
-        if (cost != nullptr) share += works[phases.of(i)].share(*cost, times);
+        if (cost != nullptr) share += works[part[i]].share(*cost, times);
       }
     }
     chain.for_each([&](int location, double latency) { by_location[location] += latency; });

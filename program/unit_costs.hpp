@@ -8,18 +8,21 @@
 // fitted to the schedules of small kernels. A stretch of code without branches takes
 //
 //   cycles = block + jump x (it ends in a branch) + latency of its longest chain of operations
-//            + sum over phases of (max(m, v) + product x min(m, v) + rest x r) + spill x s
+//            + sum over phases of (max(m, v) + product x min(m, v) + rest x r)
 //
 //   m   what the matrix unit has to do: slots / capacity
 //   v   what the vector unit that has most to do has; r: the others together
 //
+// and the cycles of what is done alone: a v4 casts to and from 8 bits through memory, register
+// after register, each in a region of code of its own.
+//
 // Vector units work beside one another, nearly; products and what is done with them hardly. What
 // reads a reduction, a product or a transpose begins when that is done: a phase is what has as many
-// of these before it.
+// of these before it, and as many waits for copies and semaphores.
 //
 // A core has 64 vector registers. Behind the end of a phase the compiler runs each operation over
-// all registers of its vectors before the next one, nearly: s is how many registers operations make
-// there while 64 others hold what is still read.
+// all registers of its vectors before the next one, nearly: of each register that operations make
+// there while 64 others hold what is still read, a part (spill) is stored and loaded again.
 //
 // TESSERA_UNIT_COSTS=FILE tries a table in place of its chip's, without a build; predictions say
 // so.
@@ -40,6 +43,7 @@ namespace tessera::program {
 struct UnitCost {
   double latency = 0;                      ///< cycles
   std::array<double, kCoreUnits> slots{};  ///< of each time
+  double alone = 0;                        ///< cycles of each time in which nothing else is done
 };
 
 struct UnitCosts {
@@ -67,7 +71,7 @@ struct UnitCosts {
   double jump = 0;     ///< of its branch
   double product = 1;  ///< of the lesser of products and vector work
   double rest = 0;     ///< of vector units that another one outdoes
-  double spill = 0;    ///< of a vector register too many
+  double spill = 0;    ///< stores, and loads, of a vector register too many
   /// Of others nine in ten took between these times the predicted cycles.
   struct Interval {
     double least = 1;

@@ -94,8 +94,8 @@ void UnitMasks::note_rising(const Operation& op, const KnownValues& known) {
     else if (op.name == "arith.subi")
       rising_[op.results[0]] =
           i == 0 ? Rising{dim, first - *by, falls} : Rising{dim, *by - first, !falls};
-    else if (op.name == "arith.muli" && *by == -1)
-      rising_[op.results[0]] = {dim, -first, !falls};
+    else if (op.name == "arith.muli" && (*by == 1 || *by == -1))
+      rising_[op.results[0]] = {dim, *by * first, (*by < 0) != falls};
     return;
   }
 }

@@ -182,6 +182,8 @@ void UnitNumbers::note(const Operation& op, const KnownValues& known) {
   const Type& to = module_.type(result);
   const auto grid = grid_of(to);
   if (!grid || known.repeats(result)) return;
+  for (const int v : op.operands)  // what a rotation by whole registers passes on is not fresh
+    if (const auto of = grid_of(module_.type(v))) numbers_of(v, *of, known);
   const int before = next_;
   std::vector<int> numbers;
   if (op.name == "tpu.iota") {

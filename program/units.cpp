@@ -225,18 +225,25 @@ class Uses {
       splat = splat || known_.repeats(v);
     }
     bool result = false;
+    DType made = vector.dtype;
     for (const int v : op_.results) {
       if (type(v).kind != Type::Kind::vector) continue;
       // Of splats alone: a scalar, whatever its type.
       if (known_.repeats(v)) return add("scalar", 1);
       times = std::max(times, registers(v));
+      made = type(v).dtype;
       if (op_.name.starts_with("arith.select"))
         row = op_.name + " " + type_name(type(v).dtype);
       else if (!result && type(v).dtype != vector.dtype && op_.operands.size() == 1)
         row += std::string(" ") + type_name(type(v).dtype);
       result = true;
     }
+    const std::int64_t all = times;
     if (result) times = std::min(part(times, computed()), different());
+    // Where casts go through memory nobody sees which registers are constants, or the same.
+    const int narrower = std::min(bit_width(vector.dtype), bit_width(made));
+    if (made != vector.dtype && op_.operands.size() == 1 && narrower <= 8 && narrower > 1)
+      add(row + " known", all - times);
     if (divides_by_power() && known_.bits(op_.operands[0])) {
       // A shift, or a mask.
       const bool rest = named("remsi") || named("remui");
@@ -527,8 +534,14 @@ class Uses {
         (dim == t.shape.rank - 1 && t.shape[t.shape.rank - 1] % kLanes != 0) ||
         (dim == t.shape.rank - 2 && t.shape[t.shape.rank - 2] % rows_of(t.dtype) != 0);
     const std::int64_t all = registers_of(t.shape, t.dtype);
-    add(op_.name + " " + width_name(t.dtype) + where + (ragged ? " ragged" : ""),
-        std::min(all, known_.fresh(op_.results[0]).value_or(all)));
+    const std::int64_t times = std::min(all, known_.fresh(op_.results[0]).value_or(all));
+    const std::string row = op_.name + " " + width_name(t.dtype) + where;
+    add(row + (ragged ? " ragged" : ""), times);
+    // Where registers turn by one row at a time.
+    const auto by = op_.operands.size() > 1 ? known_.constant(op_.operands[1]) : std::nullopt;
+    const std::int64_t rows = rows_of(t.dtype);
+    if (dim == t.shape.rank - 2 && !ragged && by && bit_width(t.dtype) == 32)
+      add(row + " down", times * (rows - (*by % rows + rows) % rows));
   }
 
   void of_concatenation() {

@@ -5,8 +5,8 @@
 FOLDER holds folders of calls with arrays (draw_bodies.py, a corpus). Of each call and device: the cycles that its schedule issues and
 those that units predict, whole times, what binds, whether the schedule lies in the interval that is said. Schedules are kept beside
 the call (schedule_DEVICE.json), so that the compiler is asked once. Prints them by device, and by the kernel's name the worst; --fit
-writes into the tables (program/unit_costs) the cycles of what is no op's: a step's, a branch's, what units do not hide of one another,
-what a vector register too many takes ("steps": a step's alone, which needs no runs); --keep the intervals that nine in ten others lie in
+writes into the tables (program/unit_costs) the cycles of what is no op's: a step's, a branch's, what units do not hide of one another
+("steps": a step's alone, which needs no runs); --keep the intervals that nine in ten others lie in
 with their cycles and with their whole times, with 90 % confidence, by what is in them. With --fit each kernel counts there as predicted
 by a fit to those of other names. Of one stretch of code they widen what unit_costs.py judge --keep has from generated ones. Predictions
 are of the tables compiled in: build before each of these. Needs numpy.
@@ -73,7 +73,7 @@ def judged(tessera, call, device):
 
 
 OF_STEPS = tuple(unit_costs.STEP)
-BY_RUNS = ("jump", "product", "rest", "spill")  # how often there is one, or how much, a run says
+BY_RUNS = ("jump", "product", "rest")  # how often there is one, or how much, a run says
 MORE = 100  # of rounded cycles the difference is to be large
 
 

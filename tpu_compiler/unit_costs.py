@@ -40,15 +40,18 @@ OF_COPY = {"v4": (4.5, 3), "v5e": (2, 1), "v5p": (4.5, 3), "v6e": (2, 1), "v7x":
 SEMAPHORE = {"v4": 5}  # bundles that look at its end whether one of the kernel's own is zero; 4 of other generations
 
 
-# Bundles that a product in the highest precision takes less if its weights are constants but for few registers (7 own kernels a generation).
-OF_FEW_WEIGHTS = {"v4": 10, "v5e": 14, "v5p": 16, "v6e": 42}
+# Bundles that a product in the highest precision takes less if its weights are constants but for few registers (5 own kernels a generation).
+OF_FEW_WEIGHTS = {"v4": 2, "v5e": 5, "v5p": 2, "v6e": 20}
 
 
 def read_off(chip):
     begin, wait = OF_COPY[chip]
     through_memory = {"load": 1, "store": 1, "latency": 3}  # of each register of an array of few rows that is put together with others
+    # A register of what is rotated down the sublanes by less than one is turned, on a v4 by a row at a time, and put together of two.
+    rotate = {"tpu.dynamic_rotate b32 sublanes": {"VALU": 1 if chip == "v4" else 2, "latency": 2},
+              "tpu.dynamic_rotate b32 sublanes down": {"VALU": 1, "latency": 4} if chip == "v4" else {}}
     few = {f"few rows b{bits}": {"VALU": 2, "latency": 6} if chip in WIDE else {**through_memory, **({"VALU": 1} if bits == 16 else {})} for bits in (16, 32)}
-    return {**READ, **few, "tpu.enqueue_dma": {"scalar": 4, "latency": begin}, "tpu.wait_dma2": {"scalar": 1, "latency": wait}}
+    return {**READ, **rotate, **few, "tpu.enqueue_dma": {"scalar": 4, "latency": begin}, "tpu.wait_dma2": {"scalar": 1, "latency": wait}}
 
 
 def add_few_weights(costs, chip):
@@ -77,12 +80,13 @@ def ends_phase(row):
 
 
 def phases_of(ops):
-    """Rows and times by how many reductions, products and transposes come before them."""
-    after, phases = {}, collections.defaultdict(collections.Counter)
+    """Rows and times by how many waits, and how many reductions, products and transposes, come before them."""
+    after, phases, waited = {}, collections.defaultdict(collections.Counter), 0
     for reads, makes, rows in ops:
         phase = max((after[v] for v in reads if v in after), default=0)
+        waited += any(row in WAITS for row, _ in rows)
         for row, times in rows:
-            phases[phase][row] += times
+            phases[waited, phase][row] += times
         for v in makes:
             after[v] = phase + any(ends_phase(row) for row, _ in rows)
     return list(phases.values())
@@ -177,8 +181,10 @@ def robust(a, b, weight):
 def work_of(kernel, table):
     """Over its phases: of products and vector work the most, the least, and what other vector units have; see unit_costs.hpp."""
     costs = {row: np.array([cost.get(u, 0) / table["capacity"][u] for u in UNITS]) for row, cost in table["rows"].items()}
+    alone = {row: cost["alone"] for row, cost in table["rows"].items() if "alone" in cost}
     work = np.zeros(3)
     for phase in kernel.phases:
+        work[0] += sum(times * alone[row] for row, times in phase.items() if row in alone)
         matrix, *vector = sum((times * costs[row] for row, times in phase.items() if row in costs), np.zeros(len(UNITS)))
         work += max(matrix, *vector), min(matrix, max(vector)), sum(vector) - max(vector)
     return work
@@ -201,7 +207,7 @@ def is_of_other_width(row, chip):
 
 def occupy_matrix_units(kernels, costs, chip, others=None):
     """A pass takes its matrix unit for longer than the bundle that begins it: as many slots as kernels of products take cycles, but for
-    `others` of each. In the highest precision there are so many passes that their slots are those."""
+    `others` of each. In the highest precision weights take it too: occupy_with_weights."""
     capacity = kernels[0].capacity[UNITS.index("MXU")]
     for kind in {r.removeprefix("tpu.matmul sum") for r in costs if r.startswith("tpu.matmul sum")}:
         narrow = [r for r in costs if r in (f"tpu.matmul weights{kind}", f"tpu.matmul weights{kind} transposed")]
@@ -220,6 +226,51 @@ def occupy_matrix_units(kernels, costs, chip, others=None):
         costs[row]["MXU"] = round(capacity * float(a_pass), 2)
         for r in tiles:
             costs[r]["MXU"] = round(capacity * float(a_tile), 2)
+
+
+def occupy_with_weights(kernels, table):
+    """In the highest precision each register of weights is pushed six times, and a push takes its matrix unit for some bundles, of which
+    a listing shows one: as many slots as kernels of products take cycles, for each register of weights and each pass."""
+    costs, fixed, kind = table["rows"], table["cycles"], " f32 highest"
+    passes = f"tpu.matmul pass{kind}" + (" wide" if table["chip"] in WIDE else "")
+    rows = [passes, f"tpu.matmul weights{kind}", f"tpu.matmul weights{kind} transposed"]
+    chosen = [k for k in kernels if k.times[passes] and k.kind == "products" and not any(r.startswith(("arith", "math", "vector")) for r in k.times)
+              and all(r.endswith(kind) for r in k.times if r.startswith("tpu.matmul sum")) and f"tpu.matmul left{kind} transposed" not in k.times]
+    if len(chosen) < 20:
+        return
+    for row in {f"tpu.matmul pass{kind}", f"tpu.matmul weights{kind} wide", *rows}:
+        costs.get(row, {}).pop("MXU", None)
+    vector = np.array([work_of(k, table) @ (fixed["product"], 0, fixed["rest"]) for k in chosen])  # beside the matrix unit
+    vector += [fixed["launch"] + fixed["operand"] * k.copies + fixed["block"] for k in chosen]
+    bundles = np.array([k.bundles for k in chosen], float)
+    _, *slots = robust(np.array([[1, *(k.times[row] for row in rows)] for k in chosen], float), bundles - vector, 1 / bundles)
+    for row, each in zip(rows, slots):
+        costs[row]["MXU"] = round(table["capacity"]["MXU"] * float(each), 2)
+
+
+# Casts to and from less than 16 bits, and selects of these, go through memory, register by register, each in a region of code of its own.
+CASTS = re.compile(r"arith\.(?!select)\w+ (?=.*\b(i8|i4|f8\w+)\b)(?!.*\bbool\b)\S+ \S+$")
+ALONE = {"v4": re.compile(CASTS.pattern[:-1] + r"|arith\.select (i8|f8\w+)")}
+
+
+def cast_known(costs, chip):
+    """A cast that stands alone is made of registers too that hold constants, or the same as others."""
+    for row in [row for row in costs if CASTS.fullmatch(row)]:
+        costs[f"{row} known"] = dict(costs[row]) if chip in ALONE else {}
+
+
+def stand_alone(kernels, table):
+    """The cycles in which such a row is alone, a time: of kernels that have nothing else but memory and masks."""
+    for row in sorted({row for k in kernels for row in k.times if table["chip"] in ALONE and ALONE[table["chip"]].fullmatch(row)}):
+        chosen = [k for k in kernels if k.times[row] and all(r == row or r.startswith(("load ", "store ", "arith.cmpi")) for r in k.times)]
+        if len(chosen) < 2:
+            continue
+        table["rows"][row] = {}
+        others = np.array([predicted(k, table) for k in chosen])
+        bundles = np.array([k.bundles for k in chosen], float)
+        each, = robust(np.array([[k.times[row]] for k in chosen], float), bundles - others, 1 / bundles)
+        table["rows"][row] = {"alone": round(float(each), 2)}
+    cast_known(table["rows"], table["chip"])
 
 
 ROTATES = re.compile(r"(vector\.extract_strided_slice|tpu\.concatenate) b\d+ lanes")
@@ -277,6 +328,8 @@ def fit(kernels, chip, compiler):
             costs[row]["latency"] = round(latency[row], 1)
     table["cycles"] = {"launch": round(x[0], 1), "semaphore": SEMAPHORE.get(chip, 4), "operand": round(x[1], 1), "block": 0, "jump": 0, **dict.fromkeys(STEP, 0),
                        "product": round(x[2], 2), "rest": round(x[3], 2)}
+    occupy_with_weights(kernels, table)
+    stand_alone(kernels, table)
     costs.update(read_off(ask.generation(chip)))
     add_few_weights(costs, ask.generation(chip))
     return table
@@ -303,6 +356,7 @@ def refit(kernels, table, pattern):
     if any(row.startswith("tpu.matmul") for row in rows):
         without = {**table, "rows": {row: cost for row, cost in costs.items() if not row.startswith("tpu.matmul")}}
         occupy_matrix_units(kernels, costs, table["chip"], lambda k: predicted(k, without))
+        occupy_with_weights(kernels, table)
     if any(ROTATES.fullmatch(row) for row in rows):
         occupy_rotators(kernels, costs)
     bundles = np.array([k.bundles for k in kernels], float)
@@ -317,6 +371,7 @@ def refit(kernels, table, pattern):
     for row in rows:
         if latency[row] >= 0.05:
             costs[row]["latency"] = round(latency[row], 1)
+    stand_alone(kernels, table)
     add_few_weights(costs, table["chip"])
     return kernels
 

@@ -400,6 +400,16 @@ def precise():
                     add("precise_dot_add", lambda x, y, z, dot=dot: z + dot(x, y), (left, F32), (right, F32), ((m, n), F32))
 
 
+def thin():
+    """Products of few rows, whose weights take longer to get into the matrix units than to be used."""
+    sizes = [(1, 128, 128), (1, 256, 128), (1, 512, 256), (8, 256, 128), (8, 512, 128), (8, 128, 512), (8, 256, 256), (8, 512, 512), (16, 512, 128), (16, 256, 512), (24, 384, 128), (4, 64, 256)]
+    for m, k, n in sizes:
+        for dtype, precision in ((F32, lax.Precision.HIGHEST), (BF16, None)):
+            for right, b in (((k, n), 0), ((n, k), 1)):
+                add(f"thin_dot_{dtype}", lambda x, y, b=b, precision=precision: lax.dot_general(
+                    x, y, (((1,), (b,)), ((), ())), precision=precision, preferred_element_type=jnp.float32), ((m, k), dtype), (right, dtype))
+
+
 def wide():
     """Products of several tiles of a matrix unit that is 256 wide, and of parts of one."""
     sizes = [(256, 256, 128), (256, 128, 256), (128, 256, 256), (512, 256, 256), (256, 512, 256), (256, 256, 512), (512, 512, 256), (512, 512, 512),
@@ -448,6 +458,34 @@ def scalars():
                             y = op((y if chained else x[i]) + i, x[i + 1] if by is None else jnp.int32(by))
                             o[i] = y
                     KERNELS.append((f"scalar_{name}_{by}", kernel, [draw.struct((8,), I32)], draw.struct((8,), I32), pltpu.SMEM))
+
+
+def selects():
+    """Comparisons that select among other values: what they compare itself would be a minimum, a maximum, or nothing."""
+    ops = {"lt": lax.lt, "eq": lax.eq, "ge": lax.ge, "ne": lax.ne}
+    for name, op in ops.items():
+        for compared, dtype in ((I32, F32), (I32, I32), (F32, I32), (F32, F32), (I32, BF16), (BF16, BF16), (I16, I16), (I8, I8)):
+            for shape in shapes_of(dtype if jnp.dtype(dtype).itemsize < jnp.dtype(compared).itemsize else compared)[:2]:
+                add(f"selects_{name}_{compared}_{dtype}", lambda x, y, z, w, op=op: jnp.where(op(x, y), z, w),
+                    (shape, compared), (shape, compared), (shape, dtype), (shape, dtype))
+    masks = {"and": jnp.logical_and, "or": jnp.logical_or, "xor": jnp.logical_xor}
+    for name, op in masks.items():
+        for dtype in (F32, I32):
+            for shape in SHAPES[:2]:
+                add(f"selects_{name}_{dtype}", lambda x, y, z, w, op=op: jnp.where(op(x < y, x + 3 < z), z, w),
+                    (shape, dtype), (shape, dtype), (shape, dtype), (shape, dtype))
+    for dtype in (I8, "float8_e4m3fn", BF16):
+        for shape in [(32, 128), (64, 256), (128, 256)]:
+            add(f"selects_of_mask_{dtype}", lambda x, y: jnp.where(y < 5, x, jnp.zeros_like(x)), (shape, dtype), (shape, I32))
+            add(f"selects_of_masks_{dtype}", lambda x, y: jnp.where(y > 1, jnp.where(y < 5, x, jnp.zeros_like(x)), jnp.zeros_like(x)),
+                (shape, dtype), (shape, I32))
+    for n in (2, 5, 9):
+        def chain(x, y, z, w, n=n):
+            for i in range(n):
+                z = jnp.where((x & (1 << i)) != 0, lax.shift_right_logical(z, i + 1) + w, z - y)
+            return z
+        for shape in SHAPES[:2]:
+            add(f"selects_chain{n}", chain, (shape, I32), (shape, I32), (shape, I32), (shape, I32))
 
 
 def products():
@@ -555,7 +593,7 @@ def main():
         print(f"{len(arguments.calls)} calls, of which the compiler refuses {refused} and {looped} branch", file=sys.stderr)
         return
     arguments.folder.mkdir(parents=True, exist_ok=True)
-    for group in (elementwise, reductions, moves, refs, products, compounds, more, rare, seldom, precise, wide, scalars, halves):
+    for group in (elementwise, reductions, moves, refs, products, compounds, more, rare, seldom, precise, wide, scalars, halves, selects, thin):
         group()
     for number, kernel in enumerate(KERNELS):
         name = kernel[0]

@@ -66,12 +66,21 @@ TEST_CASE("of registers that hold the same one is computed", "[pallas][units]") 
   CHECK(whole.at("arith.mulf f32") == 12 + 1);
 }
 
+TEST_CASE("a rotation asks for what it turns, of registers that nobody made before too",
+          "[pallas][units]") {
+  CHECK_FALSE(asked_of(roll("%y", "%x", "16")).contains("tpu.dynamic_rotate b32 sublanes"));
+  const auto rows = asked_of(roll("%y", "%x", "3"));
+  CHECK(rows.at("tpu.dynamic_rotate b32 sublanes") == 24);
+  CHECK(rows.at("tpu.dynamic_rotate b32 sublanes down") == 24 * 5);  // 3 up
+}
+
 TEST_CASE("a mask of what falls is known where it is one of what rises", "[pallas][units]") {
-  // 95 - row >= 5: of the rows of registers the last is mixed, the others are x.
+  // 95 - row >= 5, or row + 0 >= 5: of the rows of registers one is mixed, the others are x.
+  const std::string factor = GENERATE("-1", "1");
   const auto rows = asked_of(
       "%n = \"S.tpu.iota\"() {dimensions = array<i32: 0>} : () -> vector<96x256xi32>\n" +
-      splat("%f", "-1", "i32") + splat("%e", "95", "i32") + splat("%c", "5", "i32") +
-      splat("%z", "0.0", "f32") + two("%k", "muli", "%n, %f", "i32") +
+      splat("%f", factor, "i32") + splat("%e", factor == "1" ? "0" : "95", "i32") +
+      splat("%c", "5", "i32") + splat("%z", "0.0", "f32") + two("%k", "muli", "%n, %f", "i32") +
       two("%b", "addi", "%k, %e", "i32") +
       two("%m", "cmpi", "%b, %c", "i32", " {predicate = 5 : i64}") + select("%y", "%m, %x, %z"));
   CHECK(rows.at("arith.cmpi i32") == 1);

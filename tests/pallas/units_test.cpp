@@ -602,13 +602,43 @@ TEST_CASE("a wait is told of no places, and nothing behind it begins before", "[
   };
   CHECK(chain(true) == 1 + 10 + 100 + 100);
   CHECK(chain(false) == 2 * (1 + 10 + 100));
+  // Units that work beside one another do not across a wait.
+  const auto p = program(true);
+  program::UnitCosts costs;
+  costs.capacity.fill(1);
+  costs.rows["tpu.enqueue_dma"].slots[static_cast<std::size_t>(CoreUnit::load)] = 6;
+  costs.rows["tpu.wait_dma2"].slots[static_cast<std::size_t>(CoreUnit::scalar)] = 6;
+  CHECK(program::counted(*p, p->main, costs).at.at(0).cycles == 2 * 6 + 6 + 6);
+}
+
+TEST_CASE("what is done alone hides nothing", "[pallas][units]") {
+  // 8 bits to 32, 4 registers of 8 rows, and as many sums.
+  const std::string bytes = "vector<32x128xi8>";
+  const std::string words = "vector<32x128xi32>";
+  const auto p = plan_module(load_module(
+      module_text("%a: " + vmem("32x128xi8") + ", %o: " + vmem("32x128xi32"),
+                  load_whole("%x", "%a", "32x128xi8", 2) + "%w = \"S.arith.extsi\"(%x) : (" +
+                      bytes + ") -> " + words + "\n%y = \"S.arith.addi\"(%w, %w) : (" + words +
+                      ", " + words + ") -> " + words + "\n" +
+                      store_whole("%y", "%o", "32x128xi32", 2)),
+      "the test's module"));
+  program::UnitCosts costs;
+  costs.capacity.fill(1);
+  costs.rows["arith.extsi i8 i32"].alone = 5;
+  costs.rows["arith.addi i32"].slots[static_cast<std::size_t>(CoreUnit::valu)] = 1;
+  costs.rows["load b8"].slots[static_cast<std::size_t>(CoreUnit::load)] = 3;
+  const program::CountedCode c = program::counted(*p, p->main, costs);
+  CHECK(c.at.at(0).cycles == 4 * 5 + 4);
+  double of_lines = 0;
+  for (const CoreLine& line : c.lines) of_lines += line.cycles;
+  CHECK(of_lines == Approx(24));
 }
 
 TEST_CASE("what is made behind a reduction while 64 registers hold others is spilled",
           "[pallas][units]") {
   // Of u, which is `rows` x 512 numbers and the sums of their columns or without those: its roots,
   // kept while something else is made, or read at once.
-  const auto cycles = [](int rows, bool sums, bool kept, double spill) {
+  const auto stored = [](int rows, bool sums, bool kept, double spill) {
     const std::string shape = std::to_string(rows) + "x512xf32";
     const std::string vector = "vector<" + shape + ">";
     const std::string fast = " {fastmath = #arith.fastmath<none>} : (" + vector;
@@ -637,11 +667,12 @@ TEST_CASE("what is made behind a reduction while 64 registers hold others is spi
     program::UnitCosts costs = *program::unit_costs("v5e");
     costs.spill = spill;
     std::int64_t all = 0;
-    for (const CoreUse& use : program::counted(*p, p->main, costs).at) all += use.cycles;
+    for (const CoreUse& use : program::counted(*p, p->main, costs).at)
+      all += use.slots[static_cast<std::size_t>(CoreUnit::store)];
     return all;
   };
   const auto spilled = [&](int rows, bool sums, bool kept) {
-    return cycles(rows, sums, kept, 1) - cycles(rows, sums, kept, 0);
+    return stored(rows, sums, kept, 1) - stored(rows, sums, kept, 0);
   };
   CHECK(spilled(64, true, true) == 0);   // 2 x 32 registers
   CHECK(spilled(72, true, true) == 8);   // 2 x 36

@@ -31,3 +31,47 @@ def test_a_pass_takes_its_matrix_unit_as_long_as_kernels_of_products_take(chip, 
     costs = {row: {"MXU": 1} for row in kernels[0].times}
     unit_costs.occupy_matrix_units(kernels[:5] + [product(9, 9, {"arith.addf f32": 1})] * 9, costs, chip)
     assert costs["tpu.matmul pass bf16" + own]["MXU"] == 1
+
+
+def precise(passes, weights, turned):
+    """A kernel of a product in the highest precision: 30 cycles, 9 a pass, 3 a register of weights and 5 of turned ones."""
+    kernel = unit_costs.Kernel.__new__(unit_costs.Kernel)
+    kind = " f32 highest"
+    kernel.times = collections.Counter({f"tpu.matmul pass{kind}": passes, f"tpu.matmul weights{kind}": weights, f"tpu.matmul weights{kind} transposed": turned,
+                                        f"tpu.matmul sum{kind}": 1})
+    kernel.kind, kernel.copies, kernel.phases = "products", 0, [kernel.times]
+    kernel.bundles = 30 + 9 * passes + 3 * weights + 5 * turned
+    return kernel
+
+
+def test_weights_take_the_matrix_unit_in_the_highest_precision():
+    kernels = [precise(passes, *weights) for passes in (1, 4, 16) for n in (16, 32, 64, 256) for weights in ((n, 0), (0, n))]
+    table = {"chip": "v5e", "capacity": dict.fromkeys(unit_costs.UNITS, 4), "rows": {row: {"MXU": 1} for row in kernels[0].times},
+             "cycles": {"launch": 0, "operand": 0, "block": 0, "product": 0.5, "rest": 0.1}}
+    unit_costs.occupy_with_weights(kernels[:19], table)  # too few
+    assert table["rows"]["tpu.matmul pass f32 highest"]["MXU"] == 1
+    unit_costs.occupy_with_weights(kernels, table)
+    for row, cycles in (("pass f32 highest", 9), ("weights f32 highest", 3), ("weights f32 highest transposed", 5)):
+        assert table["rows"][f"tpu.matmul {row}"]["MXU"] == pytest.approx(4 * cycles, rel=0.02)
+
+
+def test_a_cast_of_few_bits_stands_alone_on_a_v4():
+    def kernel(casts, more=()):
+        k = unit_costs.Kernel.__new__(unit_costs.Kernel)
+        k.times = collections.Counter({"load b8": casts, "arith.extsi i8 i32": casts, **dict(more)})
+        k.ops, k.phases = [((), (1,), list(k.times.items()))], [k.times]
+        k.copies = k.semaphores = 0
+        k.bundles = 40 + 6 * casts
+        return k
+    for chip in ("v4", "v5e"):
+        rows = {"load b8": {}, "arith.extsi i8 i32": {"VALU": 2, "latency": 9}, "arith.addf f32": {}, "arith.extf bf16 f32": {"VALU": 1}}
+        table = {"chip": chip, "capacity": dict.fromkeys(unit_costs.UNITS, 1), "rows": rows,
+                 "cycles": {"launch": 40, "operand": 0, "semaphore": 0, "block": 0, "product": 1, "rest": 0}}
+        unit_costs.stand_alone([kernel(4), kernel(16), kernel(96), kernel(9, {"arith.addf f32": 99})], table)
+        assert ("alone" in rows["arith.extsi i8 i32"]) == (chip == "v4")
+        assert rows["arith.extf bf16 f32"] == {"VALU": 1} and "arith.extf bf16 f32 known" not in rows
+        # Registers that are known are cast too.
+        assert rows["arith.extsi i8 i32 known"] == (rows["arith.extsi i8 i32"] if chip == "v4" else {})
+        if chip == "v4":
+            assert rows["arith.extsi i8 i32"]["alone"] == pytest.approx(6, rel=0.02)
+            assert unit_costs.predicted(kernel(50), table) == pytest.approx(340, rel=0.02)
