@@ -4,21 +4,19 @@
 #include <set>
 #include <string_view>
 
-#include "program/group.hpp"
+#include "program/step_slots.hpp"
 
 namespace tessera::triton {
 
 namespace {
 
-/// A place of a value: scalars and vectors are numbered apart; regular ones are always known.
-using Slot = std::pair<Type::Kind, int>;
-
+/// Of slots those that are not regular, which are always known.
 class Steps {
  public:
   explicit Steps(Kernel& kernel) : kernel_(kernel), code_(kernel.program.main) {
     for (std::size_t s = 0; s < kernel.sites.size(); ++s) site_of_[kernel.sites[s].step] = s;
     for (const auto& [slot, bytes] : kernel.program.dense)
-      constants_.insert({Type::Kind::vector, slot});
+      constants_.insert({Type::Kind::vector, false, slot});
   }
 
   void plan() {
@@ -28,61 +26,39 @@ class Steps {
       before = needed_.size();
       for (std::size_t i = code_.steps.size(); i-- > 0;) follow(i);
     } while (needed_.size() != before);
-    std::set<Slot> made = constants_;
+    std::set<StepSlot> made = constants_;
     for (std::size_t i = 0; i < code_.steps.size(); ++i) {
-      const std::vector<Slot> makes = made_by(i);
+      const std::vector<StepSlot> makes = made_by(i);
       made.insert(makes.begin(), makes.end());
       mark(i, makes);
     }
-    for (const Slot& s : needed_) {
-      if (s.first == Type::Kind::vector && !made.contains(s))
+    for (const StepSlot& s : needed_) {
+      if (s.kind == Type::Kind::vector && !made.contains(s))
         kernel_.undry = "what decides an address is made by an op that does not say so";
     }
   }
 
  private:
   using Note = StepNote::Slot;
-  static bool is_vector(const Note& n) { return n.kind == Type::Kind::vector && !n.regular; }
-  static Slot slot(const Note& n) {
-    return {n.kind == Type::Kind::vector ? Type::Kind::vector : Type::Kind::scalar, n.slot};
-  }
-  bool moves(std::size_t i) const { return std::string_view(code_.notes[i].what) == "move"; }
+  bool moves(std::size_t i) const { return program::moves(code_.notes[i]); }
 
-  std::vector<Slot> made_by(std::size_t i) const {
-    std::vector<Slot> all;
-    for (const Note& n : code_.notes[i].makes) {
-      if (!n.regular) all.push_back(slot(n));
-    }
-    if (const Group* const g = code_.notes[i].group.get()) {
-      for (const Group::Member& m : g->members) {
-        if (m.vector >= 0) all.emplace_back(Type::Kind::vector, m.vector);
-      }
-    }
+  static std::vector<StepSlot> may_be_unknown(std::vector<StepSlot> all) {
+    std::erase_if(all, [](const StepSlot& s) { return s.regular; });
     return all;
   }
-  std::vector<Slot> read_by(std::size_t i) const {
-    std::vector<Slot> all;
-    for (const Note& n : code_.notes[i].reads) {
-      if (!n.regular) all.push_back(slot(n));
-    }
-    for (const int v : code_.steps[i].reads) all.emplace_back(Type::Kind::vector, v);
-    if (const Group* const g = code_.notes[i].group.get()) {
-      for (const Lane& l : g->lanes) {
-        if (l.kind == Lane::Kind::splat)
-          all.emplace_back(Type::Kind::scalar, l.slot);
-        else if (l.kind != Lane::Kind::result)
-          all.emplace_back(Type::Kind::vector, l.slot);
-      }
-    }
-    return all;
+  std::vector<StepSlot> made_by(std::size_t i) const {
+    return may_be_unknown(program::made_by(code_, i));
   }
-  void need(const std::vector<Slot>& all) { needed_.insert(all.begin(), all.end()); }
+  std::vector<StepSlot> read_by(std::size_t i) const {
+    return may_be_unknown(program::read_by(code_, i));
+  }
+  void need(const std::vector<StepSlot>& all) { needed_.insert(all.begin(), all.end()); }
 
   /// What decides where an access is, or which way a program goes.
   void seed(std::size_t i) {
     if (const auto it = site_of_.find(i); it != site_of_.end()) {
       for (const Note& n : kernel_.sites[it->second].where) {
-        if (!n.regular) needed_.insert(slot(n));
+        if (!n.regular) needed_.insert(slot_of(n));
       }
       return;
     }
@@ -93,7 +69,7 @@ class Steps {
       // What is kept without elements may be given some.
       const StepNote& note = code_.notes[i];
       for (std::size_t k = 0; k < note.makes.size(); ++k) {
-        if (note.makes[k].regular && !note.reads[k].regular) needed_.insert(slot(note.reads[k]));
+        if (note.makes[k].regular && !note.reads[k].regular) needed_.insert(slot_of(note.reads[k]));
       }
       return;
     }
@@ -102,8 +78,8 @@ class Steps {
     } else if (code_.notes[i].target != nullptr || op.starts_with("scf.") ||
                op.starts_with("cf.")) {
       // Scalars decide; vectors are what a loop's body hands on, or lets go of, at its end.
-      for (const Slot& s : read_by(i)) {
-        if (s.first == Type::Kind::scalar) needed_.insert(s);
+      for (const StepSlot& s : read_by(i)) {
+        if (s.kind == Type::Kind::scalar) needed_.insert(s);
       }
     }
   }
@@ -113,23 +89,23 @@ class Steps {
       const StepNote& note = code_.notes[i];
       for (std::size_t k = 0; k < note.makes.size(); ++k) {
         if (!note.makes[k].regular && !note.reads[k].regular &&
-            needed_.contains(slot(note.makes[k])))
-          needed_.insert(slot(note.reads[k]));
+            needed_.contains(slot_of(note.makes[k])))
+          needed_.insert(slot_of(note.reads[k]));
       }
       return;
     }
     if (site_of_.contains(i)) return;
-    const std::vector<Slot> makes = made_by(i);
-    if (std::ranges::any_of(makes, [&](const Slot& s) { return needed_.contains(s); }))
+    const std::vector<StepSlot> makes = made_by(i);
+    if (std::ranges::any_of(makes, [&](const StepSlot& s) { return needed_.contains(s); }))
       need(read_by(i));
   }
 
-  void mark(std::size_t i, const std::vector<Slot>& makes) {
+  void mark(std::size_t i, const std::vector<StepSlot>& makes) {
     Step& step = code_.steps[i];
     step.on_values = false;
     step.unknown.clear();
     const bool wanted =
-        std::ranges::any_of(makes, [&](const Slot& s) { return needed_.contains(s); });
+        std::ranges::any_of(makes, [&](const StepSlot& s) { return needed_.contains(s); });
     if (const auto it = site_of_.find(i); it != site_of_.end()) {
       kernel_.sites[it->second].wanted = wanted;
       return;
@@ -137,19 +113,19 @@ class Steps {
     if (wanted || moves(i) || code_.notes[i].target != nullptr ||
         std::string_view(step.op) == "tt.map_elementwise")
       return;
-    const auto vector = [](const Slot& s) { return s.first == Type::Kind::vector; };
+    const auto vector = [](const StepSlot& s) { return s.kind == Type::Kind::vector; };
     if (!std::ranges::any_of(read_by(i), vector) && !std::ranges::any_of(makes, vector)) return;
     step.on_values = true;
-    for (const Slot& s : makes) {
-      if (!vector(s)) step.unknown.push_back(s.second);
+    for (const StepSlot& s : makes) {
+      if (!vector(s)) step.unknown.push_back(s.slot);
     }
   }
 
   Kernel& kernel_;
   Code& code_;
   std::map<std::size_t, std::size_t> site_of_;  ///< by step
-  std::set<Slot> constants_;
-  std::set<Slot> needed_;
+  std::set<StepSlot> constants_;
+  std::set<StepSlot> needed_;
 };
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "program/group.hpp"
+#include "program/step_slots.hpp"
 
 namespace tessera::triton {
 
@@ -43,11 +44,8 @@ class Makers {
  public:
   explicit Makers(const Code& code) : code_(code), makes_(code.steps.size()) {
     for (std::size_t i = 0; i < code.steps.size(); ++i) {
-      for (const StepNote::Slot& s : code.notes[i].makes) {
-        if (s.kind == Type::Kind::vector && !s.regular) makes_[i].insert(s.slot);
-      }
-      if (const Group* const g = code.notes[i].group.get()) {
-        for (const Group::Member& m : g->members) makes_[i].insert(m.vector);
+      for (const StepSlot& s : made_by(code, i)) {
+        if (s.is_vector()) makes_[i].insert(s.slot);
       }
     }
   }
@@ -82,24 +80,14 @@ class Makers {
       const std::size_t at = of(v, before);
       if (at == SIZE_MAX || at < begin || !seen.emplace(v, at).second) continue;
       if (is_product(code_.steps[at])) return true;
-      for (const int r : read_by(at)) open.emplace_back(r, at);
+      for (const StepSlot& s : read_by(code_, at)) {
+        if (s.is_vector()) open.emplace_back(s.slot, at);
+      }
     }
     return false;
   }
 
  private:
-  std::vector<int> read_by(std::size_t step) const {
-    std::vector<int> all = code_.steps[step].reads;
-    for (const StepNote::Slot& s : code_.notes[step].reads) {
-      if (s.kind == Type::Kind::vector && !s.regular) all.push_back(s.slot);
-    }
-    if (const Group* const g = code_.notes[step].group.get()) {
-      for (const Lane& l : g->lanes) {
-        if (l.kind != Lane::Kind::splat && l.kind != Lane::Kind::result) all.push_back(l.slot);
-      }
-    }
-    return all;
-  }
   const Code& code_;
   std::vector<std::set<int>> makes_;
 };
