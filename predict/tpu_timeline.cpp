@@ -618,8 +618,11 @@ Timeline tpu_timeline(const Plan& plan, const StepTrace& trace, DType dtype,
   if (!plan.core || !line.unmodelled.empty()) return line;
   TimelineOptions brief = options;
   brief.most_spans = 0;
-  line.least_seconds = TpuTimeline(plan, trace, dtype, brief, plan.core.least).run().seconds;
-  line.most_seconds = TpuTimeline(plan, trace, dtype, brief, plan.core.most).run().seconds;
+  const auto seconds = [&](double computing) {
+    return TpuTimeline(plan, trace, dtype, brief, computing).run().seconds;
+  };
+  line.least_seconds = plan.core.least_whole * seconds(plan.core.least);
+  line.most_seconds = plan.core.most_whole * seconds(plan.core.most);
   return line;
 }
 

@@ -456,6 +456,8 @@ std::vector<CoreUse> model_core(const Program& p, const std::vector<std::int64_t
   core.step_cycles = pipeline.step;
   const UnitCosts::Interval interval = interval_of(p, steps, *costs);
   core.least = interval.least;
+  core.least_whole = costs->whole.least;
+  core.most_whole = costs->whole.most;
   core.most = interval.most;
   core.lines = std::move(c.lines);
   for (const std::string& row : c.unmeasured)

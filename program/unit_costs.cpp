@@ -55,6 +55,8 @@ UnitCosts read(std::string_view text) {
   c.spill = fixed.at("spill");
   for (const auto& [of, kept] : json.at("held_out").items())
     c.held_out[of] = {kept.at("least"), kept.at("most")};
+  const Json& whole = json.at("whole");
+  c.whole = {whole.at("least"), whole.at("most")};
   for (const char* const kind : kKinds) {
     for (const char* const size : {"stretch ", "module "})
       json.at("held_out").at(std::string(size) + kind);

@@ -79,6 +79,8 @@ struct UnitCosts {
   };
   /// By what is in a program: interval_of() names it.
   std::map<std::string, Interval> held_out;
+  /// Of whole runs that wait, times the times that follow from those cycles.
+  Interval whole;
 };
 
 /// Null if none were measured.

@@ -7,7 +7,8 @@ those that units predict, whole times, what binds, whether the schedule lies in 
 the call (schedule_DEVICE.json), so that the compiler is asked once. Prints them by device, and by the kernel's name the worst; --fit
 writes into the tables (program/unit_costs) the cycles of what is no op's: a step's, a branch's, what units do not hide of one another
 ("steps": a step's alone, which needs no runs); --keep the intervals that nine in ten others lie in
-with their cycles and with their whole times, with 90 % confidence, by what is in them. With --fit each kernel counts there as predicted
+with their cycles and with their whole times, with 90 % confidence, by what is in them (afterwards, with these in the table: "whole", how far
+beyond them whole times lie that wait). With --fit each kernel counts there as predicted
 by a fit to those of other names. Of one stretch of code they widen what unit_costs.py judge --keep has from generated ones. Predictions
 are of the tables compiled in: build before each of these. Needs numpy.
 """
@@ -69,6 +70,7 @@ def judged(tessera, call, device):
             "computes": line["binds"] == "compute",
             "ratio": schedule["cycles"] / predicted, "whole": schedule["seconds"] / line["seconds"],
             "inside": line["least_seconds"] <= schedule["seconds"] <= line["most_seconds"],
+            "below": schedule["seconds"] / line["least_seconds"], "above": schedule["seconds"] / line["most_seconds"],
             "binds": (schedule["binds"] == "compute") == (line["binds"] == "compute"), "spills": schedule["spill_loads"] + schedule["spill_stores"]}
 
 
@@ -156,6 +158,16 @@ def keep_intervals(rows, table):
             table["held_out"][f"stretch {kind}"] = unit_costs.hull(of_generated, unit_costs.interval(some))
 
 
+def keep_whole(rows, table):
+    """By how much whole times may lie beyond what follows from the intervals of cycles, which say nothing of waits: as many are left out at
+    either end as an interval of all of them may leave out."""
+    left_out = unit_costs.most_left_out(len(rows)) // 2
+    before = table.get("whole", {"least": 1, "most": 1})
+    least = sorted(row["below"] * before["least"] for row in rows)[left_out]
+    most = sorted(row["above"] * before["most"] for row in rows)[-1 - left_out]
+    table["whole"] = {"of": len(rows), "least": round(min(1, least), 3), "most": round(max(1, most), 3)}
+
+
 def off(ratios):
     ratios = np.array(ratios)
     return np.maximum(ratios, 1 / ratios) - 1
@@ -172,7 +184,7 @@ def main():
     parser.add_argument("folders", nargs="+", type=pathlib.Path)
     parser.add_argument("--devices", default=DEVICES)
     parser.add_argument("--worst", type=int, default=8)
-    parser.add_argument("--keep", action="store_true")
+    parser.add_argument("--keep", nargs="?", const="cycles", choices=["cycles", "whole"])
     parser.add_argument("--fit", nargs="?", const="all", choices=["all", "steps"])
     parser.add_argument("--out", type=pathlib.Path, help="a line of JSON for each call and device")
     arguments = parser.parse_args()
@@ -189,7 +201,9 @@ def main():
             table = json.loads(path.read_text())
             if arguments.fit:
                 fit_cycles(rows, arguments.tessera, device, table, OF_STEPS if arguments.fit == "steps" else OF_STEPS + BY_RUNS)
-            if arguments.keep:
+            if arguments.keep == "whole":
+                keep_whole(rows, table)
+            elif arguments.keep:
                 keep_intervals(rows, table)
             unit_costs.write(path, table)
         kinds = collections.defaultdict(list)

@@ -568,7 +568,7 @@ def print_schedules(tessera, corpus, chip, compiler):
 
 
 def write(path, table):
-    order = ["chip", "compiler", "capacity", "cycles", "held_out"]
+    order = ["chip", "compiler", "capacity", "cycles", "held_out", "whole"]
     lines = [f'"{key}": {json.dumps(table[key])}' for key in order]
     rows = ",\n".join(f"  {json.dumps(row)}: {json.dumps(cost)}" for row, cost in sorted(table["rows"].items()))
     path.write_text("{" + ",\n".join(lines) + ',\n"rows": {\n' + rows + "\n}}\n")
@@ -599,6 +599,7 @@ def main():
         table = fit(kernels, arguments.chip, arguments.compiler)
         before = json.loads(arguments.table.read_text()) if arguments.table.exists() else {}
         table["held_out"] = before.get("held_out", {f"{name} {kind}": {"of": 0, "least": 0.5, "most": 2.0} for name in ("stretch", "module") for kind in KINDS})
+        table["whole"] = before.get("whole", {"of": 0, "least": 1, "most": 1})
         for name in (*STEP, "block", "jump", "spill"):
             table["cycles"][name] = before.get("cycles", {}).get(name, 0)
     else:

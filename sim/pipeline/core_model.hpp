@@ -29,6 +29,9 @@ struct CoreModel {
   /// predicted cycles.
   double least = 1;
   double most = 1;
+  /// And whole runs between these times what follows from that, which says nothing of waits.
+  double least_whole = 1;
+  double most_whole = 1;
   /// A stretch's cycles, divided among its lines: what each adds to the sum over units, and to the
   /// longest chain.
   std::vector<CoreLine> lines;

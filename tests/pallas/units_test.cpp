@@ -768,6 +768,12 @@ TEST_CASE("a prediction says which model made it, and how far off it may be", "[
   CHECK(v5e.seconds < v5e.most_seconds);
   // 16 adds a turn, 4 in a bundle.
   CHECK(v5e.seconds >= 1000 * 4 / 1.5e9);
+  // What waits lies beyond what follows from the interval of cycles.
+  RunResult wide = run_program(*program, {64, 256}, timed("tpu-v5e"));
+  wide.plan.core.least_whole /= 2;
+  wide.plan.core.most_whole *= 3;
+  CHECK(timeline(wide).least_seconds == Approx(v5e.least_seconds / 2));
+  CHECK(timeline(wide).most_seconds == Approx(v5e.most_seconds * 3));
   const predict::Timeline v6e = timeline(run_program(*program, {64, 256}, timed("tpu-v6e")));
   CHECK(v6e.model.find("v6e") != std::string::npos);
   const predict::Timeline other = timeline(run_program(*program, {64, 256}, unmeasured()));
