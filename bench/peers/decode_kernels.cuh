@@ -105,10 +105,9 @@ struct Split {
   }
 };
 
-/// The splits' results by their weights, in their order; kAtOnce a step.
+/// The splits' results by their weights, in their order; bs of them a step.
 template <class T>
 struct Merge {
-  static constexpr int kAtOnce = 4;
   static constexpr KernelInfo info{.name = "decode_merge", .summary = "", .math = ""};
   int batch = 1;
   int kv_heads = 1;
@@ -119,19 +118,19 @@ struct Merge {
       params(size("batch", &Merge::batch, ""), size("kv_heads", &Merge::kv_heads, ""),
              size("group", &Merge::group, ""), size("head_dim", &Merge::head_dim, ""),
              size("splits", &Merge::splits, ""));
-  static constexpr auto tiles = tile_names(tile("bq"), tile("bd"));
+  static constexpr auto tiles = tile_names(tile("bq"), tile("bd"), tile("bs"));
 
-  TESSERA_FN auto spec(auto bq, auto bd) const {
+  TESSERA_FN auto spec(auto bq, auto bd, auto bs) const {
     auto part_block = [](auto b, auto h, auto d, auto s) { return at(b, h, s, 0, d); };
     auto log_block = [](auto b, auto h, auto, auto s) { return at(b, h, s, 0, 0); };
     auto o_block = [](auto b, auto h, auto d, auto) { return at(b, h, 0, d); };
     return tessera::spec(
         grid(parallel(batch), parallel(kv_heads), parallel(ceil_div(head_dim, bd)),
-             arbitrary(splits / kAtOnce)),
+             arbitrary(splits / bs)),
         in<float>("part", shape(batch, kv_heads, splits, group, head_dim),
-                  block(squeezed, squeezed, Int<kAtOnce>{}, bq, bd), part_block),
+                  block(squeezed, squeezed, bs, bq, bd), part_block),
         in<float>("log_sum", shape(batch, kv_heads, splits, group, kSame),
-                  block(squeezed, squeezed, Int<kAtOnce>{}, bq, Int<kSame>{}), log_block),
+                  block(squeezed, squeezed, bs, bq, Int<kSame>{}), log_block),
         out<T>("o", shape(batch, kv_heads, group, head_dim), block(squeezed, squeezed, bq, bd),
                o_block),
         accum<float>("acc", bq, bd), accum<float>("m", bq, Int<1>{}),
@@ -139,25 +138,29 @@ struct Merge {
   }
   TESSERA_FN void operator()(auto& env, auto part, auto log_sum, auto o, auto acc, auto m,
                              auto l) const {
+    constexpr int kAtOnce = decltype(part)::rows / decltype(o)::rows;
     if (env.first(3)) {
       *acc = 0.f;
       *m = -std::numeric_limits<float>::infinity();
       *l = 0.f;
     }
-    static_assert(kAtOnce == 4);
-    auto log0 = load(row_max(*log_sum.at(0)));  // (bq, 1)
-    auto log1 = load(row_max(*log_sum.at(1)));
-    auto log2 = load(row_max(*log_sum.at(2)));
-    auto log3 = load(row_max(*log_sum.at(3)));
-    auto m_new = load(max(*m, max(max(log0, log1), max(log2, log3))));
-    auto rescale = load(exp2(*m - m_new));
-    auto weight0 = load(exp2(log0 - m_new));
-    auto weight1 = load(exp2(log1 - m_new));
-    auto weight2 = load(exp2(log2 - m_new));
-    auto weight3 = load(exp2(log3 - m_new));
-    *l = *l * rescale + weight0 + weight1 + weight2 + weight3;
-    *acc = *acc * rescale + *part.at(0) * weight0 + *part.at(1) * weight1 + *part.at(2) * weight2 +
-           *part.at(3) * weight3;  // (bq, bd)
+    using Rows = decltype(load(row_max(*log_sum.at(0))));  // (bq, 1)
+    Rows log[kAtOnce];
+    Rows m_new = load(*m);
+#pragma unroll
+    for (int i = 0; i < kAtOnce; ++i) {
+      log[i] = load(row_max(*log_sum.at(i)));
+      m_new = load(max(m_new, log[i]));
+    }
+    const auto rescale = load(exp2(*m - m_new));
+    *l = *l * rescale;
+    *acc = *acc * rescale;  // (bq, bd)
+#pragma unroll
+    for (int i = 0; i < kAtOnce; ++i) {
+      const auto weight = load(exp2(log[i] - m_new));
+      *l = *l + weight;
+      *acc = *acc + *part.at(i) * weight;
+    }
     *m = m_new;
     if (env.last(3)) *o = cast<T>(*acc / *l);
   }
