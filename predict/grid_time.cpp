@@ -457,15 +457,27 @@ SideBySide side_by_side(const DeviceSpec& device, const GridWork& w) {
   return how;
 }
 
+/// Measured on an H100: lanes to one place, and to 100,000.
+double atomics_seconds(const GridWork& w) {
+  constexpr double kPass = 0.735e-9;
+  constexpr double kUnits = 59;  // of the L2, that change sectors side by side
+  constexpr double kLaunch = 2.5e-6;
+  if (w.atomic_passes == 0) return 0;
+  return kLaunch + kPass * std::max(static_cast<double>(w.most_atomic_passes),
+                                    static_cast<double>(w.atomic_passes) / kUnits);
+}
+
 GridTime grid_time(const DeviceSpec& device, const GridWork& w, double dram_bytes) {
   if (device.kind != DeviceSpec::Kind::gpu || device.model.empty())
     return {.binds = "no figures of " + device.name + " to predict with"};
   if (w.product_flops > 0 && w.product_flops_per_second <= 0)
     return {.binds = "no rate of " + device.name + " for these products"};
   const int resident = resident_programs(device, w);
-  if (w.product_flops == 0) return rows_time(device, w, dram_bytes, resident);
-  if (w.chained) return chained_time(device, w, dram_bytes, resident);
-  return products_time(device, w, dram_bytes, resident);
+  GridTime time = w.product_flops == 0 ? rows_time(device, w, dram_bytes, resident)
+                  : w.chained          ? chained_time(device, w, dram_bytes, resident)
+                                       : products_time(device, w, dram_bytes, resident);
+  if (const double s = atomics_seconds(w); s > time.seconds) time = {s, "atomics"};
+  return time;
 }
 
 }  // namespace tessera::predict

@@ -23,8 +23,11 @@
 // Constants are fitted to launches on GPUs (predict/ACCURACY.md). Registers and shared memory
 // are estimated where the compiler has not been asked, and so is the order of loads in loops that
 // multiply nothing: of few elements ptxas unrolls four turns, of more it waits for some loads
-// before it asks for the next. Left out: what descriptors bring, and what atomics wait for where
-// they meet.
+// before it asks for the next. Left out: what descriptors bring, and programs that wait for one
+// another.
+//
+// Atomics of a warp to one sector are as many changes of it as ask for one place; those to 512
+// bytes that follow each other come one after another, all others side by side.
 #pragma once
 
 #include <cstdint>
@@ -92,6 +95,8 @@ struct GridWork {
   std::vector<GridAccess> accesses = {};
   GridReads reads = {};
   std::int64_t written_bytes = 0;
+  std::int64_t atomic_passes = 0;       ///< changes of a sector of the L2 by atomics
+  std::int64_t most_atomic_passes = 0;  ///< of 512 bytes that follow each other
   /// Of programs, in their order, turns of the loop that multiplies; empty: all have as many.
   std::vector<double> turns = {};
   // Of a program's tensors, elements and bytes.
@@ -105,7 +110,7 @@ struct GridWork {
 
 struct GridTime {
   double seconds = 0;  ///< 0: not known
-  std::string binds;   ///< "DRAM", "SMs", "latency"; why, if not known
+  std::string binds;   ///< "DRAM", "SMs", "latency", "atomics"; why, if not known
 };
 
 /// Programs that an SM has at once.

@@ -1,5 +1,11 @@
-"""Triton kernels with atomics, each at some sizes: measured on a GPU (python predict/triton_atomics.py gpu OUT) and predicted anywhere (python predict/triton_atomics.py here FILE)."""
+"""Triton kernels with atomics, measured on a GPU and predicted anywhere: each at some sizes, or, with SEED, launches drawn at random.
+
+    python predict/triton_atomics.py gpu OUT.jsonl [SEED]
+    python predict/triton_atomics.py here FILE.jsonl [SEED]
+"""
 import json
+import math
+import random
 import statistics
 import sys
 
@@ -25,6 +31,13 @@ def taken(p, o, n, BLOCK: tl.constexpr, SEM: tl.constexpr):
 def histogram(ids, p, n, BLOCK: tl.constexpr, SEM: tl.constexpr):
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     tl.atomic_add(p + tl.load(ids + i, mask=i < n, other=0), 1, mask=i < n, sem=SEM)
+
+
+@triton.jit
+def index_add(ids, x, p, rows, cols, BLOCK: tl.constexpr, SEM: tl.constexpr):
+    r = tl.program_id(0)
+    c = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    tl.atomic_add(p + tl.load(ids + r) * cols + c, tl.load(x + r * cols + c, mask=c < cols, other=0), mask=c < cols, sem=SEM)
 
 
 @triton.jit
@@ -78,14 +91,37 @@ def cases():
                 yield "split_product", split_product, (M // 64, N // 64, split), [(M * K, "f16", 0), (K * N, "f16", 0), (M * N, dtype, 0)], (M, N, K), dict(SPLIT=split, BM=64, BN=64, BK=64, SEM=sem), 4
 
 
-def on_gpu(path):
+def drawn(seed, count=40):
+    """Places that launches meet at, sizes and types at random."""
+    rng = random.Random(seed)
+
+    def between(least, most):
+        return round(math.exp(rng.uniform(math.log(least), math.log(most))))
+
+    for _ in range(count):
+        dtype, sem = rng.choice(("f32", "i32")), rng.choice(("relaxed", "acq_rel"))
+        places, kind = between(1, 1 << 17), rng.choice(("histogram", "histogram", "index_add", "column_sums"))
+        if kind == "histogram":
+            n, block = between(1 << 12, 1 << 22), rng.choice((128, 256, 1024))
+            yield kind, histogram, (triton.cdiv(n, block),), [(n, "i32", places), (places, dtype, 0)], (n,), dict(BLOCK=block, SEM=sem), rng.choice((2, 4, 8))
+        elif kind == "index_add":
+            rows, cols, block = between(256, 1 << 15), between(16, 2048), rng.choice((64, 256, 1024))
+            places = min(places, 1 << 13)
+            yield (kind, index_add, (rows, triton.cdiv(cols, block)), [(rows, "i32", places), (rows * cols, dtype, 0), (places * cols, dtype, 0)],
+                   (rows, cols), dict(BLOCK=block, SEM=sem), 4)
+        else:
+            rows, cols, each = between(512, 1 << 16), rng.choice((32, 64, 128, 512, 2048)), rng.choice((4, 8, 16))
+            yield kind, column_sums, (triton.cdiv(rows, each),), [(rows * cols, "f32", 0), (cols, "f32", 0)], (rows,), dict(COLS=cols, ROWS=each, SEM=sem), 4
+
+
+def on_gpu(path, which):
     import torch
 
     types = dict(f32=torch.float32, f16=torch.float16, bf16=torch.bfloat16, i32=torch.int32)
     flush = torch.empty(256 << 20, dtype=torch.int8, device="cuda")
 
     with open(path, "w") as f:
-        for i, (name, kernel, grid, arrays, numbers, constants, warps) in enumerate(cases()):
+        for i, (name, kernel, grid, arrays, numbers, constants, warps) in enumerate(which):
             made = [torch.randint(v, (n,), device="cuda", dtype=torch.int32) if v else torch.zeros(n, dtype=types[t], device="cuda") for n, t, v in arrays]
 
             def run():
@@ -98,7 +134,7 @@ def on_gpu(path):
             f.write(json.dumps(dict(i=i, kernel=name, cold=cold, warm=warm, ptx=ptx)) + "\n")
 
 
-def here(path):
+def here(path, which):
     import ml_dtypes
     import numpy as np
 
@@ -107,7 +143,7 @@ def here(path):
     types = dict(f32=np.float32, f16=np.float16, bf16=ml_dtypes.bfloat16, i32=np.int32)
     measured = {line["i"]: line for line in map(json.loads, open(path))}
     ratios = {}
-    for i, (name, kernel, grid, arrays, numbers, constants, warps) in enumerate(cases()):
+    for i, (name, kernel, grid, arrays, numbers, constants, warps) in enumerate(which):
         line = measured[i]
         made = [tessera.DeviceArray(np.random.default_rng(1).integers(0, v, n).astype(np.int32)) if v else tessera.DeviceArray.reserved(n, types[t]) for n, t, v in arrays]
         with tessera.simulate_triton("h100", dry=True) as report:
@@ -120,4 +156,4 @@ def here(path):
 
 
 if __name__ == "__main__":
-    (on_gpu if sys.argv[1] == "gpu" else here)(sys.argv[2])
+    (on_gpu if sys.argv[1] == "gpu" else here)(sys.argv[2], drawn(int(sys.argv[3])) if len(sys.argv) > 3 else cases())

@@ -270,7 +270,7 @@ NB_MODULE(_triton, m) {
       .def_ro("printed", &Launched::printed)
       .def_ro("kernel", &Launched::kernel)
       .def_ro("predicted_seconds", &Launched::predicted_seconds)
-      .def_ro("atomics", &Launched::atomics)
+      .def_ro("waits", &Launched::waits)
       .def_ro("predicted_dram_read", &Launched::predicted_dram_read)
       .def_ro("predicted_dram_written", &Launched::predicted_dram_written)
       .def_prop_ro("json", &Launched::json)

@@ -336,6 +336,9 @@ class Launches {
     work.chained = asked.chained;
     work.masked_elements = asked.masked_elements;
     work.turns = asked.turns;
+    l.waits = kernel.waits || kernel.locks;
+    work.atomic_passes = l.result.atomic_passes;
+    work.most_atomic_passes = l.result.most_atomic_passes;
     for (const triton::Round& r : asked.rounds) {
       work.rounds.push_back({r.times, r.products});
       predict::GridRound& round = work.rounds.back();
@@ -353,8 +356,6 @@ class Launches {
       work.products.push_back({p.times, p.rows, p.cols, p.depth, p.bits, p.left_computed});
     for (const triton::LineTraffic& t : l.result.lines) {
       const triton::Site& site = kernel.sites[t.site];
-      l.atomics = l.atomics || (site.kind == triton::Site::Kind::atomic &&
-                                t.requested.read_bytes > 0 && t.requested.written_bytes > 0);
       work.accesses.push_back({.times = t.requested.times,
                                .elements = site.elements,
                                .width = site.width,

@@ -91,7 +91,7 @@ struct Launched {
   std::vector<LaunchFinding> findings;
   std::string printed;
   double predicted_seconds = 0;  ///< 0: not known
-  bool atomics = false;          ///< without what they wait for where they meet
+  bool waits = false;            ///< without what programs wait for one another
   // Likewise, of DRAM: bytes, from an L2 that is empty; -1: not known.
   double predicted_dram_read = -1;
   double predicted_dram_written = -1;

@@ -404,6 +404,8 @@ class Runner {
       if (launch_.storages[s].undefined_bytes != nullptr)
         *launch_.storages[s].undefined_bytes = m.undefined(s);
     }
+    result.atomic_passes = m.atomic_passes->all();
+    result.most_atomic_passes = m.atomic_passes->most();
     const std::size_t storages = m.storages().size();
     result.written.assign(storages, false);
     std::vector<Requested> all(storages);

@@ -75,7 +75,9 @@ struct LaunchResult {
   /// Of the grid, from that along which what programs write moves least. Threads that take programs
   /// in this order write in places of their own.
   std::array<int, 3> axes{0, 1, 2};
-  GridTiles tiles;  ///< if Launch::footprint; none of programs that ran together
+  GridTiles tiles;                 ///< if Launch::footprint; none of programs that ran together
+  std::int64_t atomic_passes = 0;  ///< triton/atomic_passes.hpp, all
+  std::int64_t most_atomic_passes = 0;  ///< of the unit that has most
 };
 
 /// Runs it on the launch's storages, which it changes; as they were, if there is a diagnostic.

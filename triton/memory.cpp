@@ -222,11 +222,16 @@ void Memory::note_tile(Instance& x, const Strided& lanes, std::int64_t width, bo
 }
 void Memory::note_tile(Instance& x, const std::int64_t* addresses, const std::byte* mask,
                        std::int64_t n, std::int64_t width, bool write) const {
+  const std::vector<std::int64_t> all = on_in_storages(addresses, mask, n);
+  if (!all.empty()) x.footprint->note(all, width, write);
+}
+std::vector<std::int64_t> Memory::on_in_storages(const std::int64_t* addresses,
+                                                 const std::byte* mask, std::int64_t n) const {
   std::vector<std::int64_t> all;
   for (std::int64_t i = 0; i < n; ++i) {
     if (mask == nullptr || mask[i] != std::byte{0}) all.push_back(in_storage(addresses[i]));
   }
-  if (!all.empty()) x.footprint->note(all, width, write);
+  return all;
 }
 
 void Memory::load(Instance& x, int site, const std::int64_t* addresses, const std::byte* mask,
@@ -482,6 +487,7 @@ void Memory::check_lanes(Instance& x, int site, const std::int64_t* addresses,
 void Memory::begin_atomic(Instance& x, const std::int64_t* addresses, const std::byte* mask,
                           std::int64_t n, std::int64_t width, Atomic does) const {
   if (x.footprint != nullptr) note_tile(x, addresses, mask, n, width, does != Atomic::loads);
+  if (does == Atomic::updates) atomic_passes->note(on_in_storages(addresses, mask, n));
 }
 
 std::byte* Memory::atomic(Instance& x, int site, std::int64_t address, std::int64_t width,

@@ -29,6 +29,7 @@
 #include "memory_model/undefined.hpp"
 #include "program/program.hpp"
 #include "triton/accesses.hpp"
+#include "triton/atomic_passes.hpp"
 #include "triton/footprint.hpp"
 #include "triton/lent.hpp"
 #include "triton/memory_bounds.hpp"
@@ -203,6 +204,7 @@ class Memory {
   std::optional<Reached> reached(std::size_t storage) const;
 
   MemoryBounds bounds;
+  std::unique_ptr<AtomicPasses> atomic_passes = std::make_unique<AtomicPasses>();
 
  private:
   /// What is known of a storage.
@@ -246,6 +248,9 @@ class Memory {
                   std::int64_t width, const std::byte* from);
   void note_tile(Instance& x, const std::int64_t* addresses, const std::byte* mask, std::int64_t n,
                  std::int64_t width, bool write) const;
+  /// Of the lanes that are on, in row-major order.
+  std::vector<std::int64_t> on_in_storages(const std::int64_t* addresses, const std::byte* mask,
+                                           std::int64_t n) const;
   void mark_undefined(const Place& at, std::int64_t width, Origin origin);
   bool any_undefined(const Place& at, std::int64_t bytes) const;
 

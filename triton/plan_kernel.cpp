@@ -91,6 +91,8 @@ void note_print(Planner& p) { kernel_of(p).prints = true; }
 
 void note_wait(Planner& p) { kernel_of(p).waits = true; }
 
+void note_lock(Planner& p) { kernel_of(p).locks = true; }
+
 void note_loaded_pointers(Planner& p) { kernel_of(p).loads_pointers = true; }
 
 void note_product(Planner& p, DType operands, bool tf32) {

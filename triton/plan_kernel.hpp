@@ -32,6 +32,7 @@ struct Kernel {
   bool bounded = false;              ///< its launches may keep error bounds
   bool atomics = false;
   bool waits = false;  ///< has loops that may wait without atomics
+  bool locks = false;  ///< has tt.atomic_cas or tt.atomic_poll, by which programs wait
   bool prints = false;
   bool loads_pointers = false;  ///< or makes them of integers: they may be any
   /// Of its products (tt.dot): the type of what is multiplied; f32 in tf32.
@@ -55,10 +56,11 @@ std::unique_ptr<Kernel> plan_kernel(Module module, Profile profile = Profile::ex
 int site_of(Planner& p, const Operation& op, Site::Kind kind);
 /// For rules: the last step is that access; slots that decide where it is.
 void note_access(Planner& p, int site, std::vector<StepNote::Slot> where);
-/// For rules: the kernel prints; has loops that may wait; has pointers that are no argument's;
-/// multiplies matrices of that type.
+/// For rules: the kernel prints; has loops that may wait; ops by which programs wait for others;
+/// has pointers that are no argument's; multiplies matrices of that type.
 void note_print(Planner& p);
 void note_wait(Planner& p);
+void note_lock(Planner& p);
 void note_loaded_pointers(Planner& p);
 void note_product(Planner& p, DType operands, bool tf32);
 /// For rules: a product may read the value where it lies (lent.hpp).

@@ -41,8 +41,8 @@ class TritonReport(Report):
     def note(self):
         if self.calls:
             left_out = f"{self.left_out:,} launches more ran, of which this report has no room" if self.left_out else ""
-            updating = ", ".join(dict.fromkeys(call.kernel for call in self.calls if call.left_out_of_time))
-            return "\n".join(filter(None, (left_out, updating and f"{updating}: predicted without what atomics wait for where they meet")))
+            waiting = ", ".join(dict.fromkeys(call.kernel for call in self.calls if call.left_out_of_time))
+            return "\n".join(filter(None, (left_out, waiting and f"{waiting}: predicted without what programs wait for one another")))
         if os.environ.get("TRITON_INTERPRET", "0") not in ("", "0"):
             return "no Triton kernel ran in this simulation: TRITON_INTERPRET is set, so that Triton's own interpreter ran them"
         return "no Triton kernel ran in this simulation: the program took another path"
@@ -69,9 +69,8 @@ class TritonCall(Call):
 
     @property
     def left_out_of_time(self):
-        """What predicted_seconds is without, in words; "": nothing that is known. Of many atomics on few places it is most of the time
-        (predict/ACCURACY_TRITON.md)."""
-        return "what atomics wait for where they meet" if self._finished.atomics else ""
+        """What predicted_seconds is without, in words; "": nothing that is known."""
+        return "what programs wait for one another" if self._finished.waits else ""
 
     @property
     def predicted_dram_bytes(self):

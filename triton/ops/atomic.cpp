@@ -257,6 +257,7 @@ void plan_cas(Planner& p, const Operation& op) {
   p.expect_same_type(op, op.operands[1], op.results[0]);
   p.expect_same_type(op, op.operands[2], op.results[0]);
   if (!p.type(op.operands[0]).pointer) p.unsupported(op, "of no pointer");
+  note_lock(p);
   plan_update(p, op, 2, 0, false, [](const Vector& a, const Vector& b, std::int64_t width) {
     return [&a, &b, width](std::byte* at, std::int64_t e) {
       const auto size = static_cast<std::size_t>(width);
@@ -295,6 +296,7 @@ void plan_poll(Planner& p, const Operation& op) {
   if (op.operands.size() < 2 || op.operands.size() > 3 || op.results.size() != 1) p.refuse(op);
   const Type& t = p.type(op.operands[1]);
   if (is_tensor(t) || !p.type(op.operands[0]).pointer) p.unsupported(op, "of these types");
+  note_lock(p);
   const std::int64_t width = register_bytes(t.dtype);
   const std::int64_t order = p.integer(op, "sem");
   const int site = site_of(p, op, Site::Kind::atomic);
