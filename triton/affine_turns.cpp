@@ -331,10 +331,10 @@ class FirstTurn {
   bool all_lie(std::int64_t n) {
     // Scalars that wrapped on the way would not be where they must.
     for (std::size_t k = 0; k < plan_.scalars.size(); ++k) {
+      std::int64_t step = 0;
       std::int64_t wanted = 0;
-      if (integer(x_, plan_.scalars[k]).value_or(first_[k] - 1) !=
-              first_[k] + n * (second_[k] - first_[k]) ||
-          !moved(first_[k], second_[k] - first_[k], n, wanted))
+      if (__builtin_sub_overflow(second_[k], first_[k], &step) ||
+          !moved(first_[k], step, n, wanted) || integer(x_, plan_.scalars[k]) != wanted)
         return false;
     }
     for (std::size_t k = 0; k < plan_.loads.size(); ++k) {
