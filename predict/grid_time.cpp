@@ -460,11 +460,11 @@ SideBySide side_by_side(const DeviceSpec& device, const GridWork& w) {
 /// Measured on an H100: lanes to one place, and to 100,000.
 double atomics_seconds(const GridWork& w) {
   constexpr double kPass = 0.735e-9;
-  constexpr double kUnits = 59;  // of the L2, that change sectors side by side
+  constexpr double kL2Units = 59;  // of the L2, that change sectors side by side
   constexpr double kLaunch = 2.5e-6;
   if (w.atomic_passes == 0) return 0;
   return kLaunch + kPass * std::max(static_cast<double>(w.most_atomic_passes),
-                                    static_cast<double>(w.atomic_passes) / kUnits);
+                                    static_cast<double>(w.atomic_passes) / kL2Units);
 }
 
 GridTime grid_time(const DeviceSpec& device, const GridWork& w, double dram_bytes) {
