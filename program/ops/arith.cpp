@@ -386,7 +386,7 @@ void plan_convert(Planner& p, const Operation& op) {
   });
   if (e.kernel == nullptr) p.unsupported(op, "its types are not built yet");
   if (kSign == Sign::kept || from == DType::boolean) e.bound.kind = BoundRule::Kind::cast;
-  e.flops = is_float(from) && is_float(to) ? 0 : 1;
+  e.flops = is_float(from) == is_float(to) ? 0 : 1;
   if (op.name == "arith.extsi") e.regular = regular_same;
   p.element_op(op, e, op.operands);
 }

@@ -372,6 +372,7 @@ TEST_CASE("with and without elements a kernel is the same", "[triton][regular]")
         REQUIRE(std::memcmp(fast.out(i).bytes(), other.out(i).bytes(),
                             static_cast<std::size_t>(size) * 4) == 0);
       }
+      if (fast.ok()) CHECK(fast.result.run.flops == other.result.run.flops);
       REQUIRE(fast.result.lines.size() == other.result.lines.size());
       // A store in whose way something is has counted the lanes before, or none.
       if (product && fast.slug() == "race") continue;
