@@ -16,10 +16,10 @@ namespace tessera::triton {
 
 class AtomicPasses {
  public:
-  static constexpr std::int64_t kSector = 32;  ///< bytes
-  static constexpr std::int64_t kUnit = 512;   ///< bytes
-  static constexpr std::int64_t kUnits = 1 << 16;
-  static constexpr std::size_t kWarp = 32;  ///< lanes
+  static constexpr std::int64_t kSector = 32;      ///< bytes
+  static constexpr std::int64_t kUnit = 512;       ///< bytes
+  static constexpr std::int64_t kUnits = 1 << 12;  ///< few: every launch with atomics looks at all
+  static constexpr std::size_t kWarp = 32;         ///< lanes
 
   /// Lanes of a tensor at those addresses, in row-major order. From any thread.
   void note(const std::vector<std::int64_t>& addresses);

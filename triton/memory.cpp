@@ -486,8 +486,10 @@ void Memory::check_lanes(Instance& x, int site, const std::int64_t* addresses,
 
 void Memory::begin_atomic(Instance& x, const std::int64_t* addresses, const std::byte* mask,
                           std::int64_t n, std::int64_t width, Atomic does) const {
-  if (x.footprint != nullptr) note_tile(x, addresses, mask, n, width, does != Atomic::loads);
-  if (does == Atomic::updates) atomic_passes->note(on_in_storages(addresses, mask, n));
+  const std::vector<std::int64_t> all = on_in_storages(addresses, mask, n);
+  if (all.empty()) return;
+  if (x.footprint != nullptr) x.footprint->note(all, width, does != Atomic::loads);
+  if (does == Atomic::updates) atomic_passes->note(all);
 }
 
 std::byte* Memory::atomic(Instance& x, int site, std::int64_t address, std::int64_t width,

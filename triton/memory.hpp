@@ -229,7 +229,7 @@ class Memory {
     return address & ((std::int64_t{1} << kAddressBits) - 1);
   }
   Place place(int site, std::int64_t address, std::int64_t bytes) const;
-  /// Of all lanes: nothing if one is outside, or what it accesses may be undefined.
+  /// Of bytes that follow one another: nothing if one is outside, or may be undefined.
   std::optional<Place> inside(std::int64_t first, std::int64_t bytes) const;
   bool count(Instance& x, int site, const Strided& lanes, std::int64_t width,
              std::int64_t Requested::*bytes) const;
