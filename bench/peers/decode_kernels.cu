@@ -8,8 +8,8 @@ namespace tessera::cuda {
 static const Adds added([](std::vector<Instance>& to) {
   add_instance<decode::Split<bf16>, bf16>(to, TileSizes<8, 64, 128>{});
   add_instance<decode::Split<bf16>, bf16>(to, TileSizes<8, 128, 128>{});
-  add_instance<decode::Merge<bf16>, bf16>(to, TileSizes<8, 32, 4>{});
-  add_instance<decode::Merge<bf16>, bf16>(to, TileSizes<8, 32, 16>{});
+  add_instance<decode::Merge<bf16>, bf16>(to, TileSizes<8, 64, 8>{});
+  add_instance<decode::Merge<bf16>, bf16>(to, TileSizes<8, 128, 4>{});
   add_instance<kernels::FlashAttention<bf16>, bf16>(to, TileSizes<8, 64, 128, 0, 0, 0>{});
   add_instance<kernels::FlashAttention<bf16>, bf16>(to, TileSizes<8, 128, 128, 0, 0, 0>{});
 });
