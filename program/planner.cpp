@@ -30,12 +30,11 @@ Planner::Planner(const Module& module, const RuleTable& rules, Program& program)
       program_(program),
       places_(module.values.size()),
       uses_(module.values.size()),
-      roots_(module.values.size(), -1),
-      unit_values_(module),
-      unit_masks_(module),
-      unit_registers_(module, unit_masks_),
-      unit_memory_(module),
-      unit_numbers_(module, unit_masks_) {}
+      roots_(module.values.size(), -1) {
+  const UnitOps::Planned planned{module_, program_, uses_, roots_, unit_rows_};
+  units_.emplace_back(planned, false);
+  if (selects_halves(module)) units_.emplace_back(planned, true);
+}
 
 Here Planner::here(const Operation& op) const {
   const Location& l = module_.locations[static_cast<std::size_t>(op.location)];
@@ -1085,166 +1084,22 @@ void Planner::operation(const Operation& op) {
 
 /// `step`: where the op's first step would be; its stretch of code has one there.
 void Planner::note_units(const Operation& op, std::size_t step) {
-  const KnownValues known{[&](int v) { return place_of(v).kind == Place::Kind::splat; },
-                          [&](int v) -> std::optional<std::int64_t> {
-                            const Place& p = place_of(v);
-                            const bool splat = p.kind == Place::Kind::splat;
-                            if (!splat && p.kind != Place::Kind::scalar) return std::nullopt;
-                            const int slot = splat ? p.lane.slot : p.slot;
-                            const auto it = std::ranges::lower_bound(
-                                program_.constants, slot, {},
-                                [](const auto& constant) { return constant.first; });
-                            if (it == program_.constants.end() || it->first != slot)
-                              return std::nullopt;
-                            std::int64_t value = 0;
-                            std::memcpy(&value, it->second.bytes.data(),
-                                        static_cast<std::size_t>(register_bytes(type(v).dtype)));
-                            return value;
-                          },
-                          [&](int v) { return lines_down_.contains(v); }};
-  KnownValues found = known;
-  found.constant = [&](int v) { return unit_values_.constant(v, known); };
-  found.bits = [&](int v) { return unit_values_.bits(v, known); };
-  found.computed = [&](int v) { return unit_masks_.computed(v); };
-  found.mixed = [&](int v, DType of) { return unit_masks_.mixed(v, of); };
-  found.different = [&](int v, DType of) { return unit_registers_.different(v, of); };
-  found.fresh = [&](int v) { return unit_numbers_.fresh(v); };
-  found.first_lane = [&](int v) { return unit_registers_.first_lane(v, known); };
-  UnitOp unit{
-      .step = step, .reads = op.operands, .makes = op.results, .rows = {}, .location = op.location};
-  // There and back again: the compiler leaves both out.
-  const auto casts = [&](const UnitOp& other) {
-    return other.makes == op.operands && other.reads.size() == 1 &&
-           type(other.reads[0]).text == type(op.results[0]).text;
+  KnownValues known;
+  known.repeats = [&](int v) { return place_of(v).kind == Place::Kind::splat; };
+  known.constant = [&](int v) -> std::optional<std::int64_t> {
+    const Place& p = place_of(v);
+    const bool splat = p.kind == Place::Kind::splat;
+    if (!splat && p.kind != Place::Kind::scalar) return std::nullopt;
+    const int slot = splat ? p.lane.slot : p.slot;
+    const auto it = std::ranges::lower_bound(program_.constants, slot, {},
+                                             [](const auto& constant) { return constant.first; });
+    if (it == program_.constants.end() || it->first != slot) return std::nullopt;
+    std::int64_t value = 0;
+    std::memcpy(&value, it->second.bytes.data(),
+                static_cast<std::size_t>(register_bytes(type(v).dtype)));
+    return value;
   };
-  constexpr std::ptrdiff_t kNear = 64;
-  const auto near = code_->units.end() - std::min(kNear, std::ssize(code_->units));
-  const auto there = op.name.ends_with(".shape_cast")
-                         ? std::find_if(near, code_->units.end(), casts)
-                         : code_->units.end();
-  const bool back = there != code_->units.end();
-  if (back) there->rows.clear();
-  bool computes = !back;
-  if (!back) {
-    if (const std::optional<int> same = unit_values_.note(op, known)) {
-      computes = false;
-      unit.reads.clear();
-      if (*same >= 0) unit.reads.push_back(*same);
-    }
-  }
-  unit_masks_.note(op, found);
-  unit_registers_.note(op, found);
-  unit_numbers_.note(op, found);
-  for (const auto& [row, times] : computes ? unit_rows(module_, op, found) : UnitRows()) {
-    const auto [it, fresh] =
-        unit_rows_.try_emplace(row, static_cast<int>(program_.unit_rows.size()));
-    if (fresh) program_.unit_rows.push_back(row);
-    unit.rows.emplace_back(it->second, times);
-  }
-  if (lies_down(module_, op, known)) lines_down_.insert(op.results[0]);
-  note_unit_memory(op, found, unit);
-  note_iota(op, computes, unit);
-  // Views and casts that cost nothing still pass on what others make.
-  if (!unit.rows.empty() || !unit.makes.empty()) code_->units.push_back(std::move(unit));
-  // A wait asks how much is copied, not where.
-  if (op.name == "tpu.wait_dma2") {
-    for (std::size_t i = 1; i < op.operands.size(); ++i) forget_place(op.operands[i]);
-  }
-  if (op.name != "arith.select" || op.operands.size() != 3 || op.results.size() != 1) return;
-  for (const std::size_t i : {1, 2}) need_part(op.operands[i], unit_masks_.needed(op, i));
-}
-
-/// Of an iota the registers are computed that are compared with what is within them, if nobody
-/// else reads it.
-void Planner::note_iota(const Operation& op, bool computes, UnitOp& unit) {
-  if (op.name == "tpu.iota" && op.results.size() == 1) {
-    if (!computes && unit.reads.size() == 1) {
-      if (const auto it = iotas_.find(unit.reads[0]); it != iotas_.end())
-        iotas_[op.results[0]] = Iota(it->second);
-    } else if (computes) {
-      iotas_[op.results[0]] = {code_->units.size(), std::exchange(unit.rows, {})};
-    }
-    return;
-  }
-  if (!computes) return;
-  for (const int v : op.operands) {
-    const auto it = iotas_.find(v);
-    if (it == iotas_.end() || it->second.unit >= code_->units.size()) continue;
-    const auto mixed = op.name == "arith.cmpi" && op.results.size() == 1
-                           ? unit_masks_.mixed(op.results[0], type(v).dtype)
-                           : std::nullopt;
-    auto& rows = code_->units[it->second.unit].rows;
-    for (const auto& [row, times] : it->second.rows) {
-      const auto part = static_cast<std::int64_t>(
-          std::ceil(static_cast<double>(times) * mixed.value_or(1) - 1e-9));
-      const auto at = std::ranges::find(rows, row, [](const auto& other) { return other.first; });
-      if (at != rows.end())
-        at->second = std::max(at->second, part);
-      else if (part > 0)
-        rows.emplace_back(row, part);
-    }
-  }
-}
-
-/// What is not loaded since it was stored just before, and stores that nobody needs.
-void Planner::note_unit_memory(const Operation& op, const KnownValues& known, UnitOp& unit) {
-  const auto is_memref = [&](int v) { return type(v).kind == Type::Kind::memref; };
-  const auto memref = std::ranges::find_if(op.operands, is_memref);
-  if (memref == op.operands.end()) return;
-  if (unit.rows.empty() && unit.makes.empty()) return unit_memory_.forget();
-  const UnitMemory::Noted noted = unit_memory_.note(op, root(*memref), code_->units.size(), known);
-  if (noted.forwarded) {
-    unit.rows.clear();
-    unit.reads.clear();
-  }
-  unit.reads.insert(unit.reads.end(), noted.after.begin(), noted.after.end());
-  for (const std::size_t store : noted.unread) code_->units[store].rows.clear();
-}
-
-/// Of a kernel of one step nobody reads what it leaves in its own memory.
-void Planner::end_unit_memory() {
-  const auto one = [](std::int64_t extent) { return extent == 1; };
-  if (code_ == &program_.main && std::ranges::all_of(program_.grid, one)) {
-    std::set<int> own;
-    for (const Window& w : program_.scratch) own.insert(w.argument);
-    for (const std::size_t store : unit_memory_.unread(own)) code_->units[store].rows.clear();
-  }
-  unit_memory_.forget();
-}
-
-/// Of what a select throws away nothing is computed, if nobody else reads it.
-void Planner::need_part(int value, double part) {
-  if (part >= 1 || uses_[static_cast<std::size_t>(value)] != 1) return;
-  constexpr std::ptrdiff_t kNear = 64;
-  const auto near = code_->units.end() - std::min(kNear, std::ssize(code_->units));
-  const auto unit = std::find_if(near, code_->units.end(), [&](const UnitOp& other) {
-    return other.makes.size() == 1 && other.makes[0] == value;
-  });
-  if (unit == code_->units.end() || unit->rows.empty()) return;
-  bool computes = true;
-  for (auto& [row, times] : unit->rows) {
-    const std::string& name = program_.unit_rows[static_cast<std::size_t>(row)];
-    const bool elementwise = name.starts_with("arith.") || name.starts_with("math.");
-    if (!elementwise && !name.starts_with("load ")) return;
-    computes = computes && elementwise;
-    times = std::llround(std::ceil(static_cast<double>(times) * part));
-  }
-  std::erase_if(unit->rows, [](const auto& row) { return row.second == 0; });
-  if (!computes) return;
-  for (const int read : unit->reads) need_part(read, part);
-}
-
-/// Of a view that nobody but a wait reads nothing is computed: where it begins does not matter.
-void Planner::forget_place(int value) {
-  if (uses_[static_cast<std::size_t>(value)] != 1) return;
-  constexpr std::ptrdiff_t kNear = 64;
-  const auto near = code_->units.end() - std::min(kNear, std::ssize(code_->units));
-  const auto unit = std::find_if(near, code_->units.end(), [&](const UnitOp& other) {
-    return other.makes.size() == 1 && other.makes[0] == value;
-  });
-  if (unit == code_->units.end() || type(value).kind == Type::Kind::vector) return;
-  unit->rows.clear();
-  for (const int read : std::vector<int>(unit->reads)) forget_place(read);
+  for (UnitOps& units : units_) units.note(op, step, known);
 }
 
 Origin Planner::read_number(const Operation& op, int argument) {
@@ -1297,19 +1152,14 @@ const Operation* Planner::block(const Region& r) {
   if (r.operations.empty()) malformed(*running_, "has an empty block");
   block_ = ++blocks_;
   for (const int v : r.arguments) arguments_[v] = block_;
-  const std::size_t computed = unit_values_.mark();
-  const std::size_t numbered = unit_numbers_.mark();
-  unit_memory_.forget();
+  std::vector<UnitOps::Mark> marks;
+  for (UnitOps& units : units_) marks.push_back(units.enter());
   for (std::size_t i = 0; i + 1 < r.operations.size(); ++i) {
     if (!dead_.contains(&r.operations[i])) operation(r.operations[i]);
   }
   flush();
-  unit_values_.forget(computed);
-  unit_numbers_.forget(numbered);
-  if (body_ == &r && calls_.empty() && r.others.empty())
-    end_unit_memory();
-  else
-    unit_memory_.forget();
+  const bool ends = body_ == &r && calls_.empty() && r.others.empty() && code_ == &program_.main;
+  for (std::size_t i = 0; i < units_.size(); ++i) units_[i].leave(marks[i], ends);
   return &r.operations.back();
 }
 
@@ -1416,9 +1266,8 @@ void Planner::call(const Operation& op, const Function& f) {
 
 void Planner::plan_function(const Function& f, Code& code) {
   code_ = &code;
-  iotas_.clear();
-  unit_values_.forget(0);  // of another function
-  unit_numbers_.forget(0);
+  units_[0].begin(code.units);
+  if (units_.size() > 1) units_[1].begin(code.units_of_known_halves);
   const Operation none{.name = f.name,
                        .operands = {},
                        .results = {},

@@ -5,6 +5,7 @@
 // planned. Which ones there are, a front end says.
 #pragma once
 
+#include <deque>
 #include <map>
 #include <set>
 #include <span>
@@ -12,11 +13,7 @@
 
 #include "program/group.hpp"
 #include "program/program.hpp"
-#include "program/unit_masks.hpp"
-#include "program/unit_memory.hpp"
-#include "program/unit_numbers.hpp"
-#include "program/unit_registers.hpp"
-#include "program/unit_values.hpp"
+#include "program/unit_ops.hpp"
 
 namespace tessera::program {
 
@@ -235,11 +232,6 @@ class Planner {
   void repeat(int result, int operand, const Shape& strides);
   void emit_group(std::int64_t elems);
   void note_units(const Operation& op, std::size_t step);
-  void note_unit_memory(const Operation& op, const KnownValues& known, UnitOp& unit);
-  void end_unit_memory();
-  void note_iota(const Operation& op, bool computes, UnitOp& unit);
-  void need_part(int value, double part);
-  void forget_place(int value);
   bool kept_regular(int value) const {
     return !keep_.empty() && keep_[static_cast<std::size_t>(value)];
   }
@@ -282,17 +274,7 @@ class Planner {
   std::set<int> planned_;  ///< of its blocks
   std::vector<std::shared_ptr<std::size_t>> block_starts_;
   std::map<std::string, int> unit_rows_;  ///< places in Program::unit_rows
-  UnitValues unit_values_;
-  UnitMasks unit_masks_;
-  UnitRegisters unit_registers_;
-  UnitMemory unit_memory_;
-  UnitNumbers unit_numbers_;
-  struct Iota {
-    std::size_t unit;  ///< its number in code_->units
-    std::vector<std::pair<int, std::int64_t>> rows;
-  };
-  std::map<int, Iota> iotas_;   ///< by value
-  std::set<int> lines_down_;    ///< vectors of one dim that lie down the sublanes
+  std::deque<UnitOps> units_;             ///< of compilers that know less, and more
   std::size_t of_scalars_ = 0;  ///< position after a step of a vector op that computes on scalars
 };
 

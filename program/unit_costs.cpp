@@ -27,6 +27,7 @@ UnitCosts read(std::string_view text) {
   UnitCosts c;
   c.chip = json.at("chip");
   c.compiler = json.at("compiler");
+  c.knows_halves = json.at("knows_halves");
   const auto slots = [](const Json& from) {
     std::array<double, kCoreUnits> all{};
     for (std::size_t u = 0; u < kCoreUnits; ++u) all[u] = from.value(kCoreUnitNames[u], 0.);
@@ -104,7 +105,13 @@ struct Stretch {
   int branch_location = 0;
 };
 
-std::vector<Stretch> stretches(const Code& code) {
+/// Of a code's ops as a compiler counts them.
+const std::vector<UnitOp>& ops_of(const Code& code, bool knows_halves) {
+  const bool differ = knows_halves && !code.units_of_known_halves.empty();
+  return differ ? code.units_of_known_halves : code.units;
+}
+
+std::vector<Stretch> stretches(const Code& code, bool knows_halves) {
   const std::set<std::size_t> first = beginnings(code);
   std::vector<Stretch> all;
   for (const std::size_t begin : first) {
@@ -114,7 +121,7 @@ std::vector<Stretch> stretches(const Code& code) {
     const auto next = std::ranges::upper_bound(all, step, {}, &Stretch::begin);
     return *std::prev(next);
   };
-  for (const UnitOp& op : code.units) of(op.step).ops.push_back(&op);
+  for (const UnitOp& op : ops_of(code, knows_halves)) of(op.step).ops.push_back(&op);
   for (std::size_t i = 0; i < code.notes.size(); ++i) {
     if (!code.notes[i].target) continue;
     of(i).branches = true;
@@ -351,7 +358,7 @@ CountedCode counted(const Program& program, const Code& code, const UnitCosts& c
     if (it == costs.rows.end()) c.unmeasured.push_back(row);
   }
   c.at.resize(code.steps.size());
-  for (const Stretch& s : stretches(code)) {
+  for (const Stretch& s : stretches(code, costs.knows_halves)) {
     if (s.begin >= c.at.size()) continue;
     const Phases phases(program, s.ops);
     const FewRows few(program, s.ops, arrays, costs);
@@ -549,13 +556,15 @@ std::string kind_of(const Program& program) {
 
 UnitCosts::Interval interval_of(const Program& program, std::int64_t steps,
                                 const UnitCosts& costs) {
-  const bool stretch = steps <= 1 && stretches(program.main).size() == 1;
+  const bool stretch = steps <= 1 && stretches(program.main, costs.knows_halves).size() == 1;
   return costs.held_out.at((stretch ? "stretch " : "module ") + kind_of(program));
 }
 
-std::string units_json(const Program& program) {
+namespace {
+
+Json blocks_of(const Program& program, bool knows_halves) {
   Json blocks = Json::array();
-  for (const Stretch& s : stretches(program.main)) {
+  for (const Stretch& s : stretches(program.main, knows_halves)) {
     Json ops = Json::array();
     const Pressure pressure(program, s.ops, Phases(program, s.ops));
     for (std::size_t i = 0; i < s.ops.size(); ++i) {
@@ -568,20 +577,34 @@ std::string units_json(const Program& program) {
     }
     blocks.push_back({{"step", s.begin}, {"branches", s.branches}, {"ops", ops}});
   }
+  return blocks;
+}
+
+}  // namespace
+
+std::string units_json(const Program& program) {
   const Windows w = windows_of(program, {});
   Json bounds = Json::array();
   for (const Window& each : program.operands)
     bounds.push_back(each.whole ? std::vector<std::int64_t>{} : each.bounds);
-  return Json{{"kernel", program.name}, {"grid", program.grid},
-              {"windows", w.all},       {"moving", w.moving},
-              {"still", w.still},       {"dims", w.dims},
-              {"indices", w.indices},   {"map_loads", w.map_loads},
-              {"map_ops", w.map_ops},   {"map_again", w.map_again},
-              {"bounds", bounds},       {"semaphores", semaphores_of(program)},
-              {"of", kind_of(program)}, {"rows", program.unit_rows},
-              {"blocks", blocks}}
-             .dump() +
-         "\n";
+  Json all{{"kernel", program.name},
+           {"grid", program.grid},
+           {"windows", w.all},
+           {"moving", w.moving},
+           {"still", w.still},
+           {"dims", w.dims},
+           {"indices", w.indices},
+           {"map_loads", w.map_loads},
+           {"map_ops", w.map_ops},
+           {"map_again", w.map_again},
+           {"bounds", bounds},
+           {"semaphores", semaphores_of(program)},
+           {"of", kind_of(program)},
+           {"rows", program.unit_rows},
+           {"blocks", blocks_of(program, false)}};
+  if (!program.main.units_of_known_halves.empty())
+    all["blocks_of_known_halves"] = blocks_of(program, true);
+  return all.dump() + "\n";
 }
 
 }  // namespace tessera::program

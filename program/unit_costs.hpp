@@ -50,6 +50,7 @@ struct UnitCosts {
   std::string chip;      ///< as DeviceSpec::Jax::chip
   std::string compiler;  ///< whose schedules it was fitted to: "libtpu 0.0.42.1"
   std::string tried;     ///< the file that takes its chip's table's place; "": it is that table
+  bool knows_halves = false;  ///< its compiler knows masks of vectors of 16 bits
   std::array<double, kCoreUnits> capacity{};
   std::map<std::string, UnitCost> rows;
   // Cycles.

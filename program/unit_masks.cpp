@@ -24,17 +24,18 @@ double UnitMasks::computed(int value) const {
   return it == computed_.end() ? 1 : it->second;
 }
 
-std::optional<double> UnitMasks::mixed(int mask, DType of) const {
-  const auto it = masks_.find(mask);
-  if (it == masks_.end()) return std::nullopt;
-  return parts(it->second, module_.type(mask).shape, of).mixed;
+std::optional<double> UnitMasks::mixed(int value, DType of) const {
+  const auto found = mask(value, of);
+  if (!found) return std::nullopt;
+  return parts(*found, module_.type(value).shape, of).mixed;
 }
 
 double UnitMasks::needed(const Operation& select, std::size_t operand) const {
-  const auto it = masks_.find(select.operands[0]);
   const Type& to = module_.type(select.results[0]);
-  if (it == masks_.end() || to.kind != Type::Kind::vector) return 1;
-  const Parts p = parts(it->second, to.shape, to.dtype);
+  if (to.kind != Type::Kind::vector) return 1;
+  const auto found = mask(select.operands[0], to.dtype);
+  if (!found) return 1;
+  const Parts p = parts(*found, to.shape, to.dtype);
   return operand == 1 ? p.inside : p.outside;
 }
 
@@ -122,14 +123,14 @@ void UnitMasks::note(const Operation& op, const KnownValues& known) {
   } else if (op.operands.size() == 2) {
     note_rising(op, known);
   } else if (n == "arith.select") {
-    if (const auto it = masks_.find(op.operands[0]); it != masks_.end()) {
-      const Parts p = parts(it->second, to.shape, to.dtype);
+    if (const auto found = mask(op.operands[0], to.dtype)) {
+      const Parts p = parts(*found, to.shape, to.dtype);
       const double selected = computed(op.operands[1]);
       const auto rest = rest_.find(op.operands[1]);
       const bool same_rest = rest != rest_.end() && rest->second == op.operands[2];
       most = std::min(1.0, std::max({same_rest ? p.mixed * selected : p.mixed, p.inside * selected,
                                      p.outside * computed(op.operands[2])}));
-      if (computed(op.operands[2]) == 0 && !it->second.outside && most < 1)
+      if (computed(op.operands[2]) == 0 && !found->outside && most < 1)
         rest_[result] = op.operands[2];
     }
   }

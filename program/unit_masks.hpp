@@ -1,6 +1,8 @@
 // Which registers of a vector the TPU's compiler knows: masks of what lies before or behind a
 // constant index, and what they select.
 //
+// Masks of vectors of 16 bits the compilers of some generations do not know.
+//
 //   select(iota(1) < 240, x, 0) of 16 x 512   of the 4 registers of a row one is x, one is mixed,
 //                                             two are 0: one select, two for another mask of it
 //
@@ -18,14 +20,16 @@ namespace tessera::program {
 
 class UnitMasks {
  public:
-  explicit UnitMasks(const Module& module) : module_(module) {}
+  /// `knows_halves`: masks of vectors of 16 bits.
+  UnitMasks(const Module& module, bool knows_halves)
+      : module_(module), knows_halves_(knows_halves) {}
 
   void note(const Operation& op, const KnownValues& known);
 
   /// Of the vector's registers those that are no constants, a part of 1.
   double computed(int value) const;
   /// Of a mask's registers those that are neither true nor false as a whole; none: nobody knows.
-  std::optional<double> mixed(int mask, DType of) const;
+  std::optional<double> mixed(int value, DType of) const;
   /// Of a select's operand (1 or 2) those that it does not throw away.
   double needed(const Operation& select, std::size_t operand) const;
 
@@ -36,9 +40,11 @@ class UnitMasks {
     std::int64_t end;
     bool outside;
   };
-  std::optional<Mask> mask(int value) const {
+  /// Of registers of this type.
+  std::optional<Mask> mask(int value, DType of) const {
     const auto it = masks_.find(value);
-    return it == masks_.end() ? std::nullopt : std::optional(it->second);
+    const bool known = it != masks_.end() && (knows_halves_ || bit_width(of) != 16);
+    return known ? std::optional(it->second) : std::nullopt;
   }
 
  private:
@@ -59,6 +65,7 @@ class UnitMasks {
   Parts parts(const Mask& mask, const Shape& shape, DType dtype) const;
 
   const Module& module_;
+  bool knows_halves_;
   std::unordered_map<int, Rising> rising_;
   std::unordered_map<int, Mask> masks_;
   std::unordered_map<int, double> computed_;

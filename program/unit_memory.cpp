@@ -86,6 +86,7 @@ UnitMemory::Noted UnitMemory::note(const Operation& op, int argument, std::size_
           whole_registers(box, module_.type(op.results[0]).dtype)) {
         noted.forwarded = true;
         noted.after = {s.value};
+        if (module_.type(s.value).text == module_.type(op.results[0]).text) noted.is = s.value;
         return noted;
       }
       if (s.memref == *memref && !box.meets(s.box)) continue;

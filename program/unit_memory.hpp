@@ -23,6 +23,7 @@ class UnitMemory {
   struct Noted {
     bool forwarded = false;           ///< a load of what `after` has: it costs nothing
     std::vector<int> after;           ///< values whose stores a load waits for
+    std::optional<int> is;            ///< of a forwarded load: the value that was stored there
     std::vector<std::size_t> unread;  ///< numbers of stores that nobody needs
   };
   /// Notes the op, whose memref is a view of this argument (-1: of none). `number`: the op's own.

@@ -81,22 +81,24 @@ std::vector<int> UnitNumbers::elementwise(const Operation& op, const Grid& grid,
       return {};
   }
   const int of = name(op);
-  const auto mask = op.name == "arith.cmpi" ? masks_.mask(op.results[0]) : std::nullopt;
+  constexpr UnitMasks::Mask kNone{-1, 0, 0, false};
+  const UnitMasks::Mask mask =
+      op.name == "arith.cmpi" ? masks_.mask(op.results[0], DType::i32).value_or(kNone) : kNone;
   std::vector<int> numbers;
   for (std::size_t i = 0; i < operands[0].size(); ++i) {
-    if (mask) {
+    if (mask.dim >= 0) {
       const auto at = static_cast<std::int64_t>(i);
-      const bool rows = mask->dim + 2 == shape.rank;
-      const std::int64_t unit = mask->dim + 1 == shape.rank ? kTileColumns : rows ? kTileRows : 1;
-      const std::int64_t part = mask->dim + 1 == shape.rank ? at % grid.across
-                                : rows                      ? at / grid.across % grid.down
-                                                            : -1;
+      const bool rows = mask.dim + 2 == shape.rank;
+      const std::int64_t unit = mask.dim + 1 == shape.rank ? kTileColumns : rows ? kTileRows : 1;
+      const std::int64_t part = mask.dim + 1 == shape.rank ? at % grid.across
+                                : rows                     ? at / grid.across % grid.down
+                                                           : -1;
       const std::int64_t begin = part * unit;
-      const std::int64_t end = std::min(begin + unit, shape[mask->dim]);
-      const bool inside = mask->begin <= begin && end <= mask->end;
-      const bool apart = end <= mask->begin || mask->end <= begin;
+      const std::int64_t end = std::min(begin + unit, shape[mask.dim]);
+      const bool inside = mask.begin <= begin && end <= mask.end;
+      const bool apart = end <= mask.begin || mask.end <= begin;
       if (part >= 0 && (inside || apart)) {
-        numbers.push_back(inside != mask->outside ? kTrue : kFalse);
+        numbers.push_back(inside != mask.outside ? kTrue : kFalse);
         continue;
       }
     }

@@ -111,7 +111,8 @@ void UnitRegisters::note_parts(const Operation& op, const KnownValues& known) {
       return t.kind == Type::Kind::vector && t.known && t.shape == to.shape;
     };
     if (!computes(op) || !std::ranges::all_of(op.operands, has_shape)) return;
-    const auto mask = op.name == "arith.select" ? masks_.mask(op.operands[0]) : std::nullopt;
+    const auto mask =
+        op.name == "arith.select" ? masks_.mask(op.operands[0], to.dtype) : std::nullopt;
     for (int d = 0; d < rank; ++d) {
       if (mask && mask->dim == d) {
         found[static_cast<std::size_t>(d)] = selected(op, *mask, known);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <limits>
 
 #include "program/predicates.hpp"
 
@@ -18,6 +19,11 @@ bool is_integer(const Type& t) {
   return (t.kind == Type::Kind::vector || t.kind == Type::Kind::scalar ||
           t.kind == Type::Kind::index) &&
          t.known && !is_float(t.dtype);
+}
+
+bool is_float32(const Type& t) {
+  return (t.kind == Type::Kind::vector || t.kind == Type::Kind::scalar) && t.known &&
+         t.dtype == DType::f32;
 }
 
 }  // namespace
@@ -51,10 +57,38 @@ int UnitValues::same(int value, const KnownValues& known) {
   return it == same_.end() ? value : it->second;
 }
 
+/// The bits of a float that is a constant.
+std::optional<std::int64_t> UnitValues::float_bits(int value, const KnownValues& known) const {
+  if (const auto it = constants_.find(value); it != constants_.end()) return it->second;
+  return is_float32(module_.type(value)) ? known.constant(value) : std::nullopt;
+}
+
+/// The bits of a float that it computes of constants.
+std::optional<std::int64_t> UnitValues::folded_float(const Operation& op,
+                                                     const KnownValues& known) const {
+  if (op.operands.size() != 2 || !is_float32(module_.type(op.operands[0]))) return std::nullopt;
+  const auto a = float_bits(op.operands[0], known);
+  const auto b = float_bits(op.operands[1], known);
+  if (!a || !b) return std::nullopt;
+  const auto x = std::bit_cast<float>(static_cast<std::uint32_t>(*a));
+  const auto y = std::bit_cast<float>(static_cast<std::uint32_t>(*b));
+  std::optional<float> result;
+  if (op.name == "arith.addf") result = x + y;
+  if (op.name == "arith.subf") result = x - y;
+  if (op.name == "arith.mulf") result = x * y;
+  if (!result) return std::nullopt;
+  return std::bit_cast<std::int32_t>(*result);
+}
+
 /// The constant that it computes of constants, or in any case.
 std::optional<std::int64_t> UnitValues::folded(const Operation& op,
                                                const KnownValues& known) const {
+  if (is_float32(module_.type(op.results[0]))) return folded_float(op, known);
   if (!is_integer(module_.type(op.results[0]))) return std::nullopt;
+  if (op.name.ends_with(".bitcast") && is_float32(module_.type(op.operands[0]))) {
+    const auto c = float_bits(op.operands[0], known);
+    return c ? std::optional<std::int64_t>(static_cast<std::int32_t>(*c)) : std::nullopt;
+  }
   const auto of = [&](std::size_t i) { return constant(op.operands[i], known); };
   const std::string& n = op.name;
   if (op.operands.size() == 1) {
@@ -84,6 +118,8 @@ std::optional<std::int64_t> UnitValues::folded(const Operation& op,
   const auto y = static_cast<std::uint32_t>(*b);
   std::optional<std::uint32_t> result;
   if (n == "arith.addi") result = x + y;
+  if (n == "arith.ori") result = x | y;
+  if (n == "arith.xori") result = x ^ y;
   if (n == "arith.subi") result = x - y;
   if (n == "arith.muli") result = x * y;
   if (n == "arith.andi") result = x & y;
@@ -110,7 +146,24 @@ std::optional<std::size_t> UnitValues::operand_that_is_it(const Operation& op,
     if (is(0, 1)) return it(1);
     return std::nullopt;
   }
-  if (op.operands.size() != 2 || !is_integer(module_.type(op.operands[0]))) return std::nullopt;
+  if (op.operands.size() != 2) return std::nullopt;
+  if (is_float32(module_.type(op.operands[0]))) {
+    const auto is_float = [&](std::size_t i, float wanted) {
+      const auto bits = float_bits(op.operands[i], known);
+      return bits && std::bit_cast<float>(static_cast<std::uint32_t>(*bits)) == wanted;
+    };
+    constexpr float kMost = std::numeric_limits<float>::infinity();
+    const float nothing = n == "arith.mulf"       ? 1.F
+                          : n == "arith.maximumf" ? -kMost
+                          : n == "arith.minimumf" ? kMost
+                                                  : 0.F;
+    const bool commutes =
+        n == "arith.addf" || n == "arith.mulf" || n == "arith.maximumf" || n == "arith.minimumf";
+    if ((commutes || n == "arith.subf") && is_float(1, nothing)) return it(0);
+    if (commutes && is_float(0, nothing)) return it(1);
+    return std::nullopt;
+  }
+  if (!is_integer(module_.type(op.operands[0]))) return std::nullopt;
   if ((n == "arith.addi" || n == "arith.subi" || n == "arith.ori" || n == "arith.xori") && is(1, 0))
     return it(0);
   if ((n == "arith.addi" || n == "arith.ori") && is(0, 0)) return it(1);
@@ -197,6 +250,7 @@ std::optional<int> UnitValues::note(const Operation& op, const KnownValues& know
     return same(result, known);
   }
   if (const auto it = operand_that_is_it(op, known)) {
+    if (const auto c = constant(op.operands[*it], known)) constants_[result] = *c;
     if (const auto n = bits(op.operands[*it], known)) bits_[result] = *n;
     return same_[result] = same(op.operands[*it], known);
   }

@@ -3,6 +3,8 @@
 // not compute.
 //
 //   floor_divide(iota, 4)   a shift: of what is never negative sign and remainder need no look
+//   fma(x, 0.18, y)         made of integers: the factor's exponent and significand are constants
+//   0 + x, max(-inf, x)     x, as where a sum or a maximum begins
 //   the same mask of another head's scores, or of wider rows      computed once
 //
 // Of arith's and math's ops, broadcasts and iota; the compiler's own rules are not known.
@@ -38,6 +40,8 @@ class UnitValues {
   int same(int value, const KnownValues& known);
   int constant_value(std::int64_t constant, DType dtype);
   std::optional<std::int64_t> folded(const Operation& op, const KnownValues& known) const;
+  std::optional<std::int64_t> folded_float(const Operation& op, const KnownValues& known) const;
+  std::optional<std::int64_t> float_bits(int value, const KnownValues& known) const;
   std::optional<std::size_t> operand_that_is_it(const Operation& op,
                                                 const KnownValues& known) const;
   std::optional<int> bits_of(const Operation& op, const KnownValues& known) const;

@@ -219,8 +219,10 @@ class Uses {
     std::int64_t times = 1;
     std::string row = op_.name + " " + type_name(vector.dtype);
     bool splat = false;
+    const bool selects =
+        op_.name == "arith.select";  // as many masks as what it makes has registers
     for (const int v : op_.operands) {
-      if (type(v).kind != Type::Kind::vector) continue;
+      if (type(v).kind != Type::Kind::vector || (selects && v == op_.operands[0])) continue;
       times = std::max(times, registers(v));
       splat = splat || known_.repeats(v);
     }

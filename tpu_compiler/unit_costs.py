@@ -27,6 +27,7 @@ import numpy as np
 
 import ask
 
+KNOWS_HALVES = ("v4",)  # generations whose compiler knows masks of vectors of 16 bits
 WIDE = ("v6e", "v7x", "tpu7x")  # generations whose matrix units have 256 rows and columns
 UNITS = ["MXU", "XLU", "VALU", "VPOP", "EUP", "load", "store", "scalar"]
 LISTED = [0, 1, 2, 3, 4, 5, 7, 9]  # columns of a listing; loads count what is filled, stores what is spilled
@@ -64,15 +65,17 @@ def add_few_weights(costs, chip):
 WAITS = ("tpu.wait_dma2", "tpu.sem_wait")
 
 
-def asked(tessera, call):
-    """What the call's ops ask of units, kept beside it."""
+def asked(tessera, call, chip=None):
+    """What the call's ops ask of units, kept beside it; as this generation's compiler counts them."""
     kept = call / "units.json"
     if not kept.exists():
         done = subprocess.run([tessera, "show", str(call), "--units"], capture_output=True, text=True)
         if done.returncode != 0:
             return None
         kept.write_text(done.stdout)
-    return json.loads(kept.read_text())
+    units = json.loads(kept.read_text())
+    known = units.pop("blocks_of_known_halves", None)
+    return {**units, "blocks": known} if known and chip in KNOWS_HALVES else units
 
 
 def ends_phase(row):
@@ -137,10 +140,10 @@ class Kernel:
         return counts, best[0]
 
 
-def kernels_of(tessera, folders):
+def kernels_of(tessera, folders, chip):
     calls = [c for folder in folders for c in sorted(folder.iterdir()) if (c / "schedule.json").exists()]
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
-        found = list(pool.map(lambda c: asked(tessera, c), calls))
+        found = list(pool.map(lambda c: asked(tessera, c, chip), calls))
     refused = branch = 0
     kernels = []
     for call, units in zip(calls, found):
@@ -309,7 +312,7 @@ def fit(kernels, chip, compiler):
                 costs[row][unit] = round(float(c), 3)
     occupy_matrix_units(kernels, costs, chip)
     occupy_rotators(kernels, costs)
-    table = {"chip": chip, "compiler": compiler, "capacity": dict(zip(UNITS, kernels[0].capacity)), "rows": costs}
+    table = {"chip": chip, "compiler": compiler, "knows_halves": chip in KNOWS_HALVES, "capacity": dict(zip(UNITS, kernels[0].capacity)), "rows": costs}
     work = np.array([work_of(k, table) for k in kernels])
     bundles = np.array([k.bundles for k in kernels], float)
     # Latencies show where one phase waits for another: few kernels have several, which count for more.
@@ -494,7 +497,7 @@ def of_grids(tessera, folders, table, fits):
     scalars alone, which are their bodies' too: as many for each scalar and each branch. The pipeline takes two steps more."""
     a, b, body, real = [], [], [], []
     for call in (call for folder in folders for call in sorted(folder.iterdir()) if (call / "meta.json").exists()):
-        units = asked(tessera, call)
+        units = asked(tessera, call, table["chip"])
         judged_one = call / f"schedule_tpu-{table['chip']}.json"
         if units is None or any(n < 1 for n in units["grid"]):
             continue
@@ -568,7 +571,7 @@ def print_schedules(tessera, corpus, chip, compiler):
 
 
 def write(path, table):
-    order = ["chip", "compiler", "capacity", "cycles", "held_out", "whole"]
+    order = ["chip", "compiler", "knows_halves", "capacity", "cycles", "held_out", "whole"]
     lines = [f'"{key}": {json.dumps(table[key])}' for key in order]
     rows = ",\n".join(f"  {json.dumps(row)}: {json.dumps(cost)}" for row, cost in sorted(table["rows"].items()))
     path.write_text("{" + ",\n".join(lines) + ',\n"rows": {\n' + rows + "\n}}\n")
@@ -591,9 +594,9 @@ def main():
         table = json.loads(arguments.table.read_text())
         of_grids(arguments.tessera, arguments.folders, table, arguments.keep)
         return write(arguments.table, table) if arguments.keep else None
-    kernels = kernels_of(arguments.tessera, arguments.folders)
+    table = json.loads(arguments.table.read_text()) if arguments.rows or arguments.what == "judge" else {}
+    kernels = kernels_of(arguments.tessera, arguments.folders, table.get("chip", arguments.chip))
     if arguments.rows:
-        table = json.loads(arguments.table.read_text())
         kernels = refit(kernels, table, arguments.rows)
     elif arguments.what == "fit":
         table = fit(kernels, arguments.chip, arguments.compiler)
@@ -602,8 +605,6 @@ def main():
         table["whole"] = before.get("whole", {"of": 0, "least": 1, "most": 1})
         for name in (*STEP, "block", "jump", "spill"):
             table["cycles"][name] = before.get("cycles", {}).get(name, 0)
-    else:
-        table = json.loads(arguments.table.read_text())
     if arguments.what == "fit":
         write(arguments.table, table)
     ratios = judged(kernels, table)

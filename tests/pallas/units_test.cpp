@@ -238,6 +238,28 @@ TEST_CASE("a product with a constant asks by its digits", "[pallas][units]") {
   CHECK(by("-766435501").at("arith.muli i32 splat digit") == 2 * 11);
 }
 
+TEST_CASE("a product with parts of a constant float asks by their digits", "[pallas][units]") {
+  const std::string words = "vector<16x128xi32>";
+  const std::string two = "(" + words + ", " + words + ") -> " + words + "\n";
+  const auto rows = asked_by(
+      "%a: " + vmem("16x128xi32") + ", %o: " + vmem("16x128xi32"),
+      load_whole("%x", "%a", "16x128xi32", 2) +
+          "%f = \"S.arith.constant\"() {value = dense<0.75> : vector<16x128xf32>} : () -> "
+          "vector<16x128xf32>\n"
+          "%g = \"S.arith.addf\"(%f, %f) {fastmath = #arith.fastmath<none>} : "
+          "(vector<16x128xf32>, vector<16x128xf32>) -> vector<16x128xf32>\n"
+          "%b = \"S.arith.bitcast\"(%g) : (vector<16x128xf32>) -> " +
+          words + "\n%n = \"S.arith.constant\"() {value = dense<8388607> : " + words +
+          "} : () -> " + words + "\n%one = \"S.arith.constant\"() {value = dense<8388608> : " +
+          words + "} : () -> " + words + "\n%low = \"S.arith.andi\"(%b, %n) : " + two +
+          "%all = \"S.arith.ori\"(%low, %one) : " + two +
+          "%y = \"S.arith.muli\"(%x, %all) : " + two + store_whole("%y", "%o", "16x128xi32", 2));
+  // 1.5 has the significand 0xc00000 = 2^24 - 2^22.
+  CHECK(rows.at("arith.muli i32 splat") == 2);
+  CHECK(rows.at("arith.muli i32 splat digit") == 2);
+  CHECK(rows.count("arith.muli i32") == 0);
+}
+
 TEST_CASE("a mask of what lies before a constant asks where it is mixed", "[pallas][units]") {
   const auto masked = [](const std::string& dim, const std::string& bound) {
     const std::string type = "vector<16x512xi32>";
@@ -269,6 +291,36 @@ TEST_CASE("a mask of what lies before a constant asks where it is mixed", "[pall
   CHECK(masked("1", "240").at("load b32") == 4);
   CHECK(masked("0", "8").at("load b32") == 4);
   CHECK(masked("0", "13").at("load b32") == 8);
+}
+
+TEST_CASE("masks of 16 bits not every compiler knows", "[pallas][units]") {
+  const std::string numbers = "vector<16x512xi32>";
+  const std::string halves = "vector<16x512xbf16>";
+  const auto program = plan_module(load_module(
+      module_text(
+          "%a: " + vmem("16x512xbf16") + ", %o: " + vmem("16x512xbf16"),
+          load_whole("%x", "%a", "16x512xbf16", 2) +
+              "%n = \"S.tpu.iota\"() {dimensions = array<i32: 1>} : () -> " + numbers +
+              "\n%c = \"S.arith.constant\"() {value = dense<240> : " + numbers + "} : () -> " +
+              numbers + "\n%m = \"S.arith.cmpi\"(%n, %c) {predicate = 2 : i64} : (" + numbers +
+              ", " + numbers +
+              ") -> vector<16x512xi1>\n"
+              "%z = \"S.arith.constant\"() {value = dense<0.0> : " +
+              halves + "} : () -> " + halves +
+              "\n%y = \"S.arith.select\"(%m, %x, %z) : (vector<16x512xi1>, " + halves + ", " +
+              halves + ") -> " + halves + "\n" + store_whole("%y", "%o", "16x512xbf16", 2)),
+      "the test's module"));
+  const auto selected = [&](const std::vector<program::UnitOp>& ops) {
+    std::int64_t times = 0;
+    for (const program::UnitOp& op : ops) {
+      for (const auto& [row, n] : op.rows)
+        times += program->unit_rows[static_cast<std::size_t>(row)] == "arith.select bf16" ? n : 0;
+    }
+    return times;
+  };
+  // 4 registers of 16 x 128, of which one is mixed and two are masked.
+  CHECK(selected(program->main.units) == 4);
+  CHECK(selected(program->main.units_of_known_halves) == 1);
 }
 
 TEST_CASE("what follows from registers that hold the same is computed once", "[pallas][units]") {

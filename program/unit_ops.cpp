@@ -1,0 +1,218 @@
+#include "program/unit_ops.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace tessera::program {
+
+bool selects_halves(const Module& module) {
+  const auto in = [&](const auto& self, const Region& region) -> bool {
+    const auto of_halves = [&](const Operation& op) {
+      if (std::ranges::any_of(op.regions, [&](const Region& r) { return self(self, r); }))
+        return true;
+      if (op.name != "arith.select" || op.results.size() != 1) return false;
+      const Type& t = module.type(op.results[0]);
+      return t.kind == Type::Kind::vector && t.known && bit_width(t.dtype) == 16;
+    };
+    return std::ranges::any_of(region.operations, of_halves) ||
+           std::ranges::any_of(region.others, [&](const Region& r) { return self(self, r); });
+  };
+  return std::ranges::any_of(module.functions, [&](const Function& f) { return in(in, f.body); });
+}
+
+UnitOps::UnitOps(const Planned& planned, bool knows_halves)
+    : planned_(planned),
+      values_(planned.module),
+      masks_(planned.module, knows_halves),
+      registers_(planned.module, masks_),
+      memory_(planned.module),
+      numbers_(planned.module, masks_) {}
+
+void UnitOps::begin(std::vector<UnitOp>& ops) {
+  ops_ = &ops;
+  iotas_.clear();
+  values_.forget(0);  // of another function
+  numbers_.forget(0);
+}
+
+UnitOps::Mark UnitOps::enter() {
+  memory_.forget();
+  return {values_.mark(), numbers_.mark()};
+}
+
+void UnitOps::leave(const Mark& mark, bool ends) {
+  values_.forget(mark.values);
+  numbers_.forget(mark.numbers);
+  if (ends) end_memory();
+  memory_.forget();
+}
+
+/// The op, of what its operands are.
+Operation UnitOps::resolved(const Operation& op) const {
+  Operation of = op;
+  for (int& v : of.operands)
+    if (const auto it = is_.find(v); it != is_.end()) v = it->second;
+  return of;
+}
+
+/// That a result is what another value is, if that is of its type.
+void UnitOps::note_same(const Operation& op, int value) {
+  if (value < 0 || type(value).text != type(op.results[0]).text) return;
+  const auto it = is_.find(value);
+  is_[op.results[0]] = it == is_.end() ? value : it->second;
+  shared_.insert(is_[op.results[0]]);
+}
+
+void UnitOps::note(const Operation& written, std::size_t step, const KnownValues& planned) {
+  const Operation op = resolved(written);
+  KnownValues known = planned;
+  known.down = [&](int v) { return lines_down_.contains(v); };
+  KnownValues found = known;
+  found.constant = [&](int v) { return values_.constant(v, known); };
+  found.bits = [&](int v) { return values_.bits(v, known); };
+  found.computed = [&](int v) { return masks_.computed(v); };
+  found.mixed = [&](int v, DType of) { return masks_.mixed(v, of); };
+  found.different = [&](int v, DType of) { return registers_.different(v, of); };
+  found.fresh = [&](int v) { return numbers_.fresh(v); };
+  found.first_lane = [&](int v) { return registers_.first_lane(v, known); };
+  UnitOp unit{
+      .step = step, .reads = op.operands, .makes = op.results, .rows = {}, .location = op.location};
+  // There and back again: the compiler leaves both out.
+  const auto casts = [&](const UnitOp& other) {
+    return other.makes == op.operands && other.reads.size() == 1 &&
+           type(other.reads[0]).text == type(op.results[0]).text;
+  };
+  constexpr std::ptrdiff_t kNear = 64;
+  const auto near = ops_->end() - std::min(kNear, std::ssize(*ops_));
+  const auto there =
+      op.name.ends_with(".shape_cast") ? std::find_if(near, ops_->end(), casts) : ops_->end();
+  const bool back = there != ops_->end();
+  if (back) there->rows.clear();
+  bool computes = !back;
+  if (!back) {
+    if (const std::optional<int> same = values_.note(op, known)) {
+      computes = false;
+      unit.reads.clear();
+      if (*same >= 0) unit.reads.push_back(*same);
+      note_same(op, *same);
+    }
+  }
+  masks_.note(op, found);
+  registers_.note(op, found);
+  numbers_.note(op, found);
+  for (const auto& [row, times] : computes ? unit_rows(planned_.module, op, found) : UnitRows()) {
+    const auto [it, fresh] =
+        planned_.rows.try_emplace(row, static_cast<int>(planned_.program.unit_rows.size()));
+    if (fresh) planned_.program.unit_rows.push_back(row);
+    unit.rows.emplace_back(it->second, times);
+  }
+  if (lies_down(planned_.module, op, known)) lines_down_.insert(op.results[0]);
+  note_memory(op, found, unit);
+  note_iota(op, computes, unit);
+  // Views and casts that cost nothing still pass on what others make.
+  if (!unit.rows.empty() || !unit.makes.empty()) ops_->push_back(std::move(unit));
+  // A wait asks how much is copied, not where.
+  if (op.name == "tpu.wait_dma2") {
+    for (std::size_t i = 1; i < op.operands.size(); ++i) forget_place(written.operands[i]);
+  }
+  if (written.name != "arith.select" || written.operands.size() != 3 || written.results.size() != 1)
+    return;
+  for (const std::size_t i : {1, 2}) need_part(written.operands[i], masks_.needed(op, i));
+}
+
+/// Of an iota the registers are computed that are compared with what is within them, if nobody
+/// else reads it.
+void UnitOps::note_iota(const Operation& op, bool computes, UnitOp& unit) {
+  if (op.name == "tpu.iota" && op.results.size() == 1) {
+    if (!computes && unit.reads.size() == 1) {
+      if (const auto it = iotas_.find(unit.reads[0]); it != iotas_.end())
+        iotas_[op.results[0]] = Iota(it->second);
+    } else if (computes) {
+      iotas_[op.results[0]] = {ops_->size(), std::exchange(unit.rows, {})};
+    }
+    return;
+  }
+  if (!computes) return;
+  for (const int v : op.operands) {
+    const auto it = iotas_.find(v);
+    if (it == iotas_.end() || it->second.unit >= ops_->size()) continue;
+    const auto mixed = op.name == "arith.cmpi" && op.results.size() == 1
+                           ? masks_.mixed(op.results[0], type(v).dtype)
+                           : std::nullopt;
+    auto& rows = (*ops_)[it->second.unit].rows;
+    for (const auto& [row, times] : it->second.rows) {
+      const auto part = static_cast<std::int64_t>(
+          std::ceil(static_cast<double>(times) * mixed.value_or(1) - 1e-9));
+      const auto at = std::ranges::find(rows, row, [](const auto& other) { return other.first; });
+      if (at != rows.end())
+        at->second = std::max(at->second, part);
+      else if (part > 0)
+        rows.emplace_back(row, part);
+    }
+  }
+}
+
+/// What is not loaded since it was stored just before, and stores that nobody needs.
+void UnitOps::note_memory(const Operation& op, const KnownValues& known, UnitOp& unit) {
+  const auto is_memref = [&](int v) { return type(v).kind == Type::Kind::memref; };
+  const auto memref = std::ranges::find_if(op.operands, is_memref);
+  if (memref == op.operands.end()) return;
+  if (unit.rows.empty() && unit.makes.empty()) return memory_.forget();
+  const int argument = planned_.roots[static_cast<std::size_t>(*memref)];
+  const UnitMemory::Noted noted = memory_.note(op, argument, ops_->size(), known);
+  if (noted.forwarded) {
+    unit.rows.clear();
+    unit.reads.clear();
+    if (noted.is) note_same(op, *noted.is);
+  }
+  unit.reads.insert(unit.reads.end(), noted.after.begin(), noted.after.end());
+  for (const std::size_t store : noted.unread) (*ops_)[store].rows.clear();
+}
+
+/// Of a kernel of one step nobody reads what it leaves in its own memory.
+void UnitOps::end_memory() {
+  const auto one = [](std::int64_t extent) { return extent == 1; };
+  if (std::ranges::all_of(planned_.program.grid, one)) {
+    std::set<int> own;
+    for (const Window& w : planned_.program.scratch) own.insert(w.argument);
+    for (const std::size_t store : memory_.unread(own)) (*ops_)[store].rows.clear();
+  }
+}
+
+/// Of what a select throws away nothing is computed, if nobody else reads it.
+void UnitOps::need_part(int value, double part) {
+  if (part >= 1 || !is_used_once(value)) return;
+  constexpr std::ptrdiff_t kNear = 64;
+  const auto near = ops_->end() - std::min(kNear, std::ssize(*ops_));
+  const auto unit = std::find_if(near, ops_->end(), [&](const UnitOp& other) {
+    return other.makes.size() == 1 && other.makes[0] == value;
+  });
+  if (unit == ops_->end() || unit->rows.empty()) return;
+  bool computes = true;
+  for (auto& [row, times] : unit->rows) {
+    const std::string& name = planned_.program.unit_rows[static_cast<std::size_t>(row)];
+    const bool elementwise = name.starts_with("arith.") || name.starts_with("math.");
+    if (!elementwise && !name.starts_with("load ")) return;
+    computes = computes && elementwise;
+    times = std::llround(std::ceil(static_cast<double>(times) * part));
+  }
+  std::erase_if(unit->rows, [](const auto& row) { return row.second == 0; });
+  if (!computes) return;
+  for (const int read : unit->reads) need_part(read, part);
+}
+
+/// Of a view that nobody but a wait reads nothing is computed: where it begins does not matter.
+void UnitOps::forget_place(int value) {
+  if (planned_.uses[static_cast<std::size_t>(value)] != 1) return;
+  constexpr std::ptrdiff_t kNear = 64;
+  const auto near = ops_->end() - std::min(kNear, std::ssize(*ops_));
+  const auto unit = std::find_if(near, ops_->end(), [&](const UnitOp& other) {
+    return other.makes.size() == 1 && other.makes[0] == value;
+  });
+  if (unit == ops_->end() || type(value).kind == Type::Kind::vector) return;
+  unit->rows.clear();
+  for (const int read : std::vector<int>(unit->reads)) forget_place(read);
+}
+
+}  // namespace tessera::program

@@ -1,0 +1,82 @@
+// What a program's code asks of a TPU core's units, op by op as it is planned: which rows of a
+// table of costs, how many times (units.hpp), with what the TPU's compiler knows of values, masks,
+// registers and memory (unit_values.hpp and so on).
+//
+// Compilers differ in what they know. A v4's knows masks of vectors of 16 bits, those of other
+// generations do not: what such masks select is counted for either.
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "program/program.hpp"
+#include "program/unit_masks.hpp"
+#include "program/unit_memory.hpp"
+#include "program/unit_numbers.hpp"
+#include "program/unit_registers.hpp"
+#include "program/unit_values.hpp"
+
+namespace tessera::program {
+
+/// Whether it matters if masks of 16 bits are known.
+bool selects_halves(const Module& module);
+
+class UnitOps {
+ public:
+  /// Of a planner, which outlives this.
+  struct Planned {
+    const Module& module;
+    Program& program;
+    const std::vector<int>& uses;      ///< of each value
+    const std::vector<int>& roots;     ///< of each memref the argument that it is a view of
+    std::map<std::string, int>& rows;  ///< places in Program::unit_rows
+  };
+  UnitOps(const Planned& planned, bool knows_halves);
+
+  /// Of another function.
+  void begin(std::vector<UnitOp>& ops);
+  /// The next op. `known`: what repeats a scalar, and constants.
+  void note(const Operation& op, std::size_t step, const KnownValues& known);
+
+  /// What is computed in a block nobody finds outside of it.
+  struct Mark {
+    std::size_t values;
+    std::size_t numbers;
+  };
+  Mark enter();
+  /// `ends`: it is the kernel's whole body.
+  void leave(const Mark& mark, bool ends);
+
+ private:
+  const Type& type(int value) const { return planned_.module.type(value); }
+  Operation resolved(const Operation& op) const;
+  void note_same(const Operation& op, int value);
+  bool is_used_once(int value) const {
+    return planned_.uses[static_cast<std::size_t>(value)] == 1 && !shared_.contains(value);
+  }
+  void note_memory(const Operation& op, const KnownValues& known, UnitOp& unit);
+  void end_memory();
+  void note_iota(const Operation& op, bool computes, UnitOp& unit);
+  void need_part(int value, double part);
+  void forget_place(int value);
+
+  Planned planned_;
+  std::vector<UnitOp>* ops_ = nullptr;
+  UnitValues values_;
+  UnitMasks masks_;
+  UnitRegisters registers_;
+  UnitMemory memory_;
+  UnitNumbers numbers_;
+  struct Iota {
+    std::size_t unit;  ///< its number in ops_
+    std::vector<std::pair<int, std::int64_t>> rows;
+  };
+  std::map<int, Iota> iotas_;  ///< by value
+  std::map<int, int> is_;      ///< values that are another one of their type
+  std::set<int> shared_;       ///< values that others are
+  std::set<int> lines_down_;   ///< vectors of one dim that lie down the sublanes
+};
+
+}  // namespace tessera::program
