@@ -371,6 +371,14 @@ class Uses {
       return add(row + what + (from_column ? " from column" : " to column"),
                  ceil_to(from.shape.elems(), kSublanes));
     }
+    const bool of_line = (from.shape.rank == 1) != (to.shape.rank == 1);
+    if (of_line && bit_width(from.dtype) == 16 && a.rows == 1 && b.rows == 1 &&
+        a.columns == b.columns) {
+      // Memory has a line's elements in all sublanes, a row has its in one.
+      add(row + (from.shape.rank == 1 ? " line to row" : " line from row"),
+          ceil_to(a.columns, 2 * kLanes));
+      return;
+    }
     if (a.columns == b.columns) {
       if (a.rows == b.rows ||
           (a.rows % rows_of(from.dtype) == 0 && b.rows % rows_of(from.dtype) == 0))

@@ -410,6 +410,16 @@ def thin():
                     x, y, (((1,), (b,)), ((), ())), precision=precision, preferred_element_type=jnp.float32), ((m, k), dtype), (right, dtype))
 
 
+def lines():
+    """Vectors of one dim in halves, as rows of words and back: sums of one, two and four."""
+    def sums(*rows):
+        total = functools.reduce(jnp.add, [x.reshape(1, -1).astype(jnp.float32) for x in rows], 1.0)
+        return total.astype(jnp.bfloat16).reshape(-1)
+    for n in (512, 1024, 2048, 4096, 8192):
+        for inputs in (1, 2, 4):
+            add("lines_summed", sums, *[((n,), BF16)] * inputs)
+
+
 def wide():
     """Products of several tiles of a matrix unit that is 256 wide, and of parts of one."""
     sizes = [(256, 256, 128), (256, 128, 256), (128, 256, 256), (512, 256, 256), (256, 512, 256), (256, 256, 512), (512, 512, 256), (512, 512, 512),
@@ -593,7 +603,7 @@ def main():
         print(f"{len(arguments.calls)} calls, of which the compiler refuses {refused} and {looped} branch", file=sys.stderr)
         return
     arguments.folder.mkdir(parents=True, exist_ok=True)
-    for group in (elementwise, reductions, moves, refs, products, compounds, more, rare, seldom, precise, wide, scalars, halves, selects, thin):
+    for group in (elementwise, reductions, moves, refs, products, compounds, more, rare, seldom, precise, wide, scalars, halves, selects, thin, lines):
         group()
     for number, kernel in enumerate(KERNELS):
         name = kernel[0]
