@@ -33,7 +33,7 @@ Planner::Planner(const Module& module, const RuleTable& rules, Program& program)
       roots_(module.values.size(), -1) {
   const UnitOps::Planned planned{module_, program_, uses_, roots_, unit_rows_};
   units_.emplace_back(planned, false);
-  if (selects_halves(module)) units_.emplace_back(planned, true);
+  if (selects_narrow(module)) units_.emplace_back(planned, true);
 }
 
 Here Planner::here(const Operation& op) const {
@@ -1267,7 +1267,7 @@ void Planner::call(const Operation& op, const Function& f) {
 void Planner::plan_function(const Function& f, Code& code) {
   code_ = &code;
   units_[0].begin(code.units);
-  if (units_.size() > 1) units_[1].begin(code.units_of_known_halves);
+  if (units_.size() > 1) units_[1].begin(code.units_of_known_narrow_masks);
   const Operation none{.name = f.name,
                        .operands = {},
                        .results = {},

@@ -27,7 +27,7 @@ UnitCosts read(std::string_view text) {
   UnitCosts c;
   c.chip = json.at("chip");
   c.compiler = json.at("compiler");
-  c.knows_halves = json.at("knows_halves");
+  c.knows_narrow_masks = json.at("knows_narrow_masks");
   const auto slots = [](const Json& from) {
     std::array<double, kCoreUnits> all{};
     for (std::size_t u = 0; u < kCoreUnits; ++u) all[u] = from.value(kCoreUnitNames[u], 0.);
@@ -106,12 +106,12 @@ struct Stretch {
 };
 
 /// Of a code's ops as a compiler counts them.
-const std::vector<UnitOp>& ops_of(const Code& code, bool knows_halves) {
-  const bool differ = knows_halves && !code.units_of_known_halves.empty();
-  return differ ? code.units_of_known_halves : code.units;
+const std::vector<UnitOp>& ops_of(const Code& code, bool knows_narrow_masks) {
+  const bool differ = knows_narrow_masks && !code.units_of_known_narrow_masks.empty();
+  return differ ? code.units_of_known_narrow_masks : code.units;
 }
 
-std::vector<Stretch> stretches(const Code& code, bool knows_halves) {
+std::vector<Stretch> stretches(const Code& code, bool knows_narrow_masks) {
   const std::set<std::size_t> first = beginnings(code);
   std::vector<Stretch> all;
   for (const std::size_t begin : first) {
@@ -121,7 +121,7 @@ std::vector<Stretch> stretches(const Code& code, bool knows_halves) {
     const auto next = std::ranges::upper_bound(all, step, {}, &Stretch::begin);
     return *std::prev(next);
   };
-  for (const UnitOp& op : ops_of(code, knows_halves)) of(op.step).ops.push_back(&op);
+  for (const UnitOp& op : ops_of(code, knows_narrow_masks)) of(op.step).ops.push_back(&op);
   for (std::size_t i = 0; i < code.notes.size(); ++i) {
     if (!code.notes[i].target) continue;
     of(i).branches = true;
@@ -287,7 +287,7 @@ class Chain {
  public:
   /// The next op of the stretch.
   void add(const UnitOp& op, double latency, bool is_wait) {
-    Link link{latency, latency, -1, op.location};
+    Link link{latency, latency, -1};
     const auto follow = [&](int before) {
       if (before < 0) return;
       const double done = links_[static_cast<std::size_t>(before)].done;
@@ -306,12 +306,11 @@ class Chain {
     if (last_ < 0 || link.done > links_[static_cast<std::size_t>(last_)].done) last_ = here;
     links_.push_back(link);
   }
-  double cycles() const { return last_ < 0 ? 0 : links_[static_cast<std::size_t>(last_)].done; }
-  /// Calls f(location, latency) of each operation in it.
+  /// Calls f(number, latency) of each operation in it.
   template <class F>
   void for_each(F&& f) const {
     for (int i = last_; i >= 0; i = links_[static_cast<std::size_t>(i)].after)
-      f(links_[static_cast<std::size_t>(i)].location, links_[static_cast<std::size_t>(i)].latency);
+      f(static_cast<std::size_t>(i), links_[static_cast<std::size_t>(i)].latency);
   }
 
  private:
@@ -319,7 +318,6 @@ class Chain {
     double latency;
     double done;  ///< when its results are there
     int after;    ///< the one that it waits for longest; -1: none
-    int location;
   };
   std::vector<Link> links_;
   std::unordered_map<int, int> made_by_;
@@ -348,6 +346,38 @@ const UnitCosts* unit_costs(const std::string& chip) {
   return it == all.end() ? nullptr : &it->second;
 }
 
+namespace {
+
+/// Of a stretch what is done behind one wait and before the next one.
+struct BetweenWaits {
+  std::size_t step = 0;  ///< where it begins
+  std::size_t ops = 0;
+  std::array<double, kCoreUnits> slots{};
+  std::map<int, double> lines;  ///< cycles by location
+};
+
+/// Cycles are whole numbers, and of a stretch as many as of all together.
+void note(const Program& program, const std::vector<BetweenWaits>& all, CountedCode& c) {
+  double cycles = 0;
+  for (const BetweenWaits& b : all) {
+    if (b.lines.empty()) continue;
+    const double before = cycles;
+    for (const auto& [location, share] : b.lines) cycles += share;
+    const std::int64_t rounded = std::llround(cycles) - std::llround(before);
+    CoreUse& use = c.at[b.step];
+    use.cycles += rounded;
+    for (std::size_t u = 0; u < kCoreUnits; ++u) use.slots[u] += std::llround(b.slots[u]);
+    if (rounded <= 0) continue;
+    const double whole = static_cast<double>(rounded) / (cycles - before);
+    for (const auto& [location, share] : b.lines) {
+      const Location& at = program.locations[static_cast<std::size_t>(location)];
+      if (share > 0) c.lines.push_back({b.step, {at.file.c_str(), at.line}, whole * share});
+    }
+  }
+}
+
+}  // namespace
+
 CountedCode counted(const Program& program, const Code& code, const UnitCosts& costs,
                     const WindowArrays& arrays) {
   std::vector<const UnitCost*> rows;
@@ -358,7 +388,7 @@ CountedCode counted(const Program& program, const Code& code, const UnitCosts& c
     if (it == costs.rows.end()) c.unmeasured.push_back(row);
   }
   c.at.resize(code.steps.size());
-  for (const Stretch& s : stretches(code, costs.knows_halves)) {
+  for (const Stretch& s : stretches(code, costs.knows_narrow_masks)) {
     if (s.begin >= c.at.size()) continue;
     const Phases phases(program, s.ops);
     const FewRows few(program, s.ops, arrays, costs);
@@ -387,39 +417,35 @@ CountedCode counted(const Program& program, const Code& code, const UnitCosts& c
       }
       chain.add(*s.ops[i], latency, is_wait);
     }
-    std::array<double, kCoreUnits> slots{};
-    double of_units = 0;
-    for (UnitWork& w : works) {
-      w.close(costs);
-      of_units += w.cycles;
-      for (std::size_t u = 0; u < kCoreUnits; ++u) slots[u] += w.slots[u];
-    }
-    double cycles = of_units + chain.cycles() + (s.branches ? costs.jump : 0);
-    if (!s.ops.empty()) cycles += costs.block;
-    CoreUse& use = c.at[s.begin];
-    use.cycles = std::llround(cycles);
-    for (std::size_t u = 0; u < kCoreUnits; ++u) use.slots[u] = std::llround(slots[u]);
-    if (use.cycles <= 0) continue;
+    for (UnitWork& w : works) w.close(costs);
 
-    std::map<int, double> by_location;
+    // What lies behind a wait is done there: by that, and by line.
+    const std::size_t of_a_wait = std::max<std::size_t>(1, phases.count());
+    std::vector<BetweenWaits> between((works.size() - 1) / of_a_wait + 1);
+    between[0].step = s.begin;
+    const auto waits_before = [&](std::size_t op) { return part[op] / of_a_wait; };
+    for (std::size_t p = 0; p < works.size(); ++p) {
+      for (std::size_t u = 0; u < kCoreUnits; ++u)
+        between[p / of_a_wait].slots[u] += works[p].slots[u];
+    }
     for (std::size_t i = 0; i < s.ops.size(); ++i) {
-      double& share = by_location[s.ops[i]->location];
-      share += works[part[i]].share_of_spill(spilled(i));
+      BetweenWaits& b = between[waits_before(i)];
+      if (b.ops++ < 2 && waits_before(i) > 0) b.step = s.ops[i]->step;  // the first one behind it
+      double share = works[part[i]].share_of_spill(spilled(i));
       if (const auto& [put, n] = few.together(*s.ops[i]); put != nullptr)
         share += works[part[i]].share(*put, n);
       for (const auto& [row, times] : few.rows(*s.ops[i])) {
         const UnitCost* cost = rows[static_cast<std::size_t>(row)];
         if (cost != nullptr) share += works[part[i]].share(*cost, times);
       }
+      b.lines[s.ops[i]->location] += share;
     }
-    chain.for_each([&](int location, double latency) { by_location[location] += latency; });
-    if (s.branches) by_location[s.branch_location] += costs.jump;
-    if (!s.ops.empty()) by_location[s.ops.front()->location] += costs.block;
-    const double whole = static_cast<double>(use.cycles) / cycles;
-    for (const auto& [location, share] : by_location) {
-      const Location& at = program.locations[static_cast<std::size_t>(location)];
-      if (share > 0) c.lines.push_back({s.begin, {at.file.c_str(), at.line}, whole * share});
-    }
+    chain.for_each([&](std::size_t op, double latency) {
+      between[waits_before(op)].lines[s.ops[op]->location] += latency;
+    });
+    if (s.branches) between.back().lines[s.branch_location] += costs.jump;
+    if (!s.ops.empty()) between[0].lines[s.ops.front()->location] += costs.block;
+    note(program, between, c);
   }
   return c;
 }
@@ -556,15 +582,15 @@ std::string kind_of(const Program& program) {
 
 UnitCosts::Interval interval_of(const Program& program, std::int64_t steps,
                                 const UnitCosts& costs) {
-  const bool stretch = steps <= 1 && stretches(program.main, costs.knows_halves).size() == 1;
+  const bool stretch = steps <= 1 && stretches(program.main, costs.knows_narrow_masks).size() == 1;
   return costs.held_out.at((stretch ? "stretch " : "module ") + kind_of(program));
 }
 
 namespace {
 
-Json blocks_of(const Program& program, bool knows_halves) {
+Json blocks_of(const Program& program, bool knows_narrow_masks) {
   Json blocks = Json::array();
-  for (const Stretch& s : stretches(program.main, knows_halves)) {
+  for (const Stretch& s : stretches(program.main, knows_narrow_masks)) {
     Json ops = Json::array();
     const Pressure pressure(program, s.ops, Phases(program, s.ops));
     for (std::size_t i = 0; i < s.ops.size(); ++i) {
@@ -602,8 +628,8 @@ std::string units_json(const Program& program) {
            {"of", kind_of(program)},
            {"rows", program.unit_rows},
            {"blocks", blocks_of(program, false)}};
-  if (!program.main.units_of_known_halves.empty())
-    all["blocks_of_known_halves"] = blocks_of(program, true);
+  if (!program.main.units_of_known_narrow_masks.empty())
+    all["blocks_of_known_narrow_masks"] = blocks_of(program, true);
   return all.dump() + "\n";
 }
 

@@ -50,7 +50,7 @@ struct UnitCosts {
   std::string chip;      ///< as DeviceSpec::Jax::chip
   std::string compiler;  ///< whose schedules it was fitted to: "libtpu 0.0.42.1"
   std::string tried;     ///< the file that takes its chip's table's place; "": it is that table
-  bool knows_halves = false;  ///< its compiler knows masks of vectors of 16 bits
+  bool knows_narrow_masks = false;  ///< its compiler knows masks of vectors of less than 32 bits
   std::array<double, kCoreUnits> capacity{};
   std::map<std::string, UnitCost> rows;
   // Cycles.
@@ -96,7 +96,8 @@ struct WindowArrays {
 };
 
 struct CountedCode {
-  std::vector<CoreUse> at;  ///< by step: of the stretch that begins there
+  std::vector<CoreUse>
+      at;  ///< by step: of the stretch that begins there, or what of it a wait is before
   /// What of a stretch's cycles each line of it takes; of a stretch they sum to its cycles. Ops
   /// share the sum over units by how much it grows with what each asks, the longest chain by their
   /// latencies. The names of files are the program's.

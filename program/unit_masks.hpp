@@ -1,7 +1,7 @@
 // Which registers of a vector the TPU's compiler knows: masks of what lies before or behind a
 // constant index, and what they select.
 //
-// Masks of vectors of 16 bits the compilers of some generations do not know.
+// Masks of vectors of less than 32 bits the compilers of some generations do not know.
 //
 //   select(iota(1) < 240, x, 0) of 16 x 512   of the 4 registers of a row one is x, one is mixed,
 //                                             two are 0: one select, two for another mask of it
@@ -20,9 +20,9 @@ namespace tessera::program {
 
 class UnitMasks {
  public:
-  /// `knows_halves`: masks of vectors of 16 bits.
-  UnitMasks(const Module& module, bool knows_halves)
-      : module_(module), knows_halves_(knows_halves) {}
+  /// `knows_narrow_masks`: those of vectors of less than 32 bits.
+  UnitMasks(const Module& module, bool knows_narrow_masks)
+      : module_(module), knows_narrow_masks_(knows_narrow_masks) {}
 
   void note(const Operation& op, const KnownValues& known);
 
@@ -43,7 +43,7 @@ class UnitMasks {
   /// Of registers of this type.
   std::optional<Mask> mask(int value, DType of) const {
     const auto it = masks_.find(value);
-    const bool known = it != masks_.end() && (knows_halves_ || bit_width(of) != 16);
+    const bool known = it != masks_.end() && (knows_narrow_masks_ || !is_narrow(of));
     return known ? std::optional(it->second) : std::nullopt;
   }
 
@@ -65,7 +65,7 @@ class UnitMasks {
   Parts parts(const Mask& mask, const Shape& shape, DType dtype) const;
 
   const Module& module_;
-  bool knows_halves_;
+  bool knows_narrow_masks_;
   std::unordered_map<int, Rising> rising_;
   std::unordered_map<int, Mask> masks_;
   std::unordered_map<int, double> computed_;

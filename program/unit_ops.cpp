@@ -6,25 +6,25 @@
 
 namespace tessera::program {
 
-bool selects_halves(const Module& module) {
+bool selects_narrow(const Module& module) {
   const auto in = [&](const auto& self, const Region& region) -> bool {
-    const auto of_halves = [&](const Operation& op) {
+    const auto of_narrow = [&](const Operation& op) {
       if (std::ranges::any_of(op.regions, [&](const Region& r) { return self(self, r); }))
         return true;
       if (op.name != "arith.select" || op.results.size() != 1) return false;
       const Type& t = module.type(op.results[0]);
-      return t.kind == Type::Kind::vector && t.known && bit_width(t.dtype) == 16;
+      return t.kind == Type::Kind::vector && t.known && is_narrow(t.dtype);
     };
-    return std::ranges::any_of(region.operations, of_halves) ||
+    return std::ranges::any_of(region.operations, of_narrow) ||
            std::ranges::any_of(region.others, [&](const Region& r) { return self(self, r); });
   };
   return std::ranges::any_of(module.functions, [&](const Function& f) { return in(in, f.body); });
 }
 
-UnitOps::UnitOps(const Planned& planned, bool knows_halves)
+UnitOps::UnitOps(const Planned& planned, bool knows_narrow_masks)
     : planned_(planned),
       values_(planned.module),
-      masks_(planned.module, knows_halves),
+      masks_(planned.module, knows_narrow_masks),
       registers_(planned.module, masks_),
       memory_(planned.module),
       numbers_(planned.module, masks_) {}

@@ -2,8 +2,8 @@
 // table of costs, how many times (units.hpp), with what the TPU's compiler knows of values, masks,
 // registers and memory (unit_values.hpp and so on).
 //
-// Compilers differ in what they know. A v4's knows masks of vectors of 16 bits, those of other
-// generations do not: what such masks select is counted for either.
+// Compilers differ in what they know. A v4's knows masks of vectors of less than 32 bits, those of
+// other generations do not: what such masks select is counted for either.
 #pragma once
 
 #include <map>
@@ -20,8 +20,8 @@
 
 namespace tessera::program {
 
-/// Whether it matters if masks of 16 bits are known.
-bool selects_halves(const Module& module);
+/// Whether it matters if narrow masks are known.
+bool selects_narrow(const Module& module);
 
 class UnitOps {
  public:
@@ -33,7 +33,7 @@ class UnitOps {
     const std::vector<int>& roots;     ///< of each memref the argument that it is a view of
     std::map<std::string, int>& rows;  ///< places in Program::unit_rows
   };
-  UnitOps(const Planned& planned, bool knows_halves);
+  UnitOps(const Planned& planned, bool knows_narrow_masks);
 
   /// Of another function.
   void begin(std::vector<UnitOp>& ops);

@@ -242,9 +242,11 @@ class Uses {
     }
     const std::int64_t all = times;
     if (result) times = std::min(part(times, computed()), different());
-    // Where casts go through memory nobody sees which registers are constants, or the same.
+    // Where casts and selects go through memory nobody sees which registers are constants, or the
+    // same.
     const int narrower = std::min(bit_width(vector.dtype), bit_width(made));
-    if (made != vector.dtype && op_.operands.size() == 1 && narrower <= 8 && narrower > 1)
+    const bool casts = made != vector.dtype && op_.operands.size() == 1;
+    if ((casts && narrower <= 8 && narrower > 1) || (selects && bit_width(made) == 8))
       add(row + " known", all - times);
     if (divides_by_power() && known_.bits(op_.operands[0])) {
       // A shift, or a mask.
@@ -653,6 +655,8 @@ std::vector<std::int64_t> numbers_of(const Operation& op, const char* attribute)
 }
 
 std::int64_t registers_of(const Shape& shape, DType dtype) { return tiles_of(shape, dtype).all(); }
+
+bool is_narrow(DType dtype) { return dtype != DType::boolean && bit_width(dtype) < 32; }
 
 std::int64_t register_extent(const Shape& shape, int dim, DType dtype) {
   if (dim + 2 < shape.rank) return 1;

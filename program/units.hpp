@@ -23,6 +23,9 @@ namespace tessera::program {
 /// Registers of 8 x 128 words that a vector takes; a mask those of 32-bit values.
 std::int64_t registers_of(const Shape& shape, DType dtype);
 
+/// Less than 32 bits, and no mask.
+bool is_narrow(DType dtype);
+
 /// Elements of a register along a dim of such a vector.
 std::int64_t register_extent(const Shape& shape, int dim, DType dtype);
 

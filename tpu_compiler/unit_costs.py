@@ -27,7 +27,7 @@ import numpy as np
 
 import ask
 
-KNOWS_HALVES = ("v4",)  # generations whose compiler knows masks of vectors of 16 bits
+KNOWS_NARROW_MASKS = ("v4",)  # generations whose compiler knows masks of vectors of less than 32 bits
 WIDE = ("v6e", "v7x", "tpu7x")  # generations whose matrix units have 256 rows and columns
 UNITS = ["MXU", "XLU", "VALU", "VPOP", "EUP", "load", "store", "scalar"]
 LISTED = [0, 1, 2, 3, 4, 5, 7, 9]  # columns of a listing; loads count what is filled, stores what is spilled
@@ -74,8 +74,8 @@ def asked(tessera, call, chip=None):
             return None
         kept.write_text(done.stdout)
     units = json.loads(kept.read_text())
-    known = units.pop("blocks_of_known_halves", None)
-    return {**units, "blocks": known} if known and chip in KNOWS_HALVES else units
+    known = units.pop("blocks_of_known_narrow_masks", None)
+    return {**units, "blocks": known} if known and chip in KNOWS_NARROW_MASKS else units
 
 
 def ends_phase(row):
@@ -210,7 +210,7 @@ def is_of_other_width(row, chip):
 
 def occupy_matrix_units(kernels, costs, chip, others=None):
     """A pass takes its matrix unit for longer than the bundle that begins it: as many slots as kernels of products take cycles, but for
-    `others` of each. In the highest precision weights take it too: occupy_with_weights."""
+    `others` of each. Of WITH_WEIGHTS registers of weights take it too."""
     capacity = kernels[0].capacity[UNITS.index("MXU")]
     for kind in {r.removeprefix("tpu.matmul sum") for r in costs if r.startswith("tpu.matmul sum")}:
         narrow = [r for r in costs if r in (f"tpu.matmul weights{kind}", f"tpu.matmul weights{kind} transposed")]
@@ -218,7 +218,7 @@ def occupy_matrix_units(kernels, costs, chip, others=None):
         chosen = [k for k in kernels if k.times[row] and not any(r.startswith(("arith", "math", "vector")) for r in k.times) and all(
             kind == r.removeprefix("tpu.matmul sum") for r in k.times if r.startswith("tpu.matmul sum"))
             and f"tpu.matmul left{kind} transposed" not in k.times]
-        if len(chosen) < 6 or kind.endswith("highest"):
+        if len(chosen) < 6 or kind in WITH_WEIGHTS:
             continue
         times = np.array([[others is None, k.times[row], sum(k.times[r] for r in tiles)] for k in chosen], float)
         bundles = np.array([k.bundles for k in chosen], float)
@@ -231,28 +231,34 @@ def occupy_matrix_units(kernels, costs, chip, others=None):
             costs[r]["MXU"] = round(capacity * float(a_tile), 2)
 
 
+WITH_WEIGHTS = (" f32 highest", " bf16")
+
+
 def occupy_with_weights(kernels, table):
-    """In the highest precision each register of weights is pushed six times, and a push takes its matrix unit for some bundles, of which
-    a listing shows one: as many slots as kernels of products take cycles, for each register of weights and each pass."""
-    costs, fixed, kind = table["rows"], table["cycles"], " f32 highest"
-    passes = f"tpu.matmul pass{kind}" + (" wide" if table["chip"] in WIDE else "")
-    rows = [passes, f"tpu.matmul weights{kind}", f"tpu.matmul weights{kind} transposed"]
-    chosen = [k for k in kernels if k.times[passes] and k.kind == "products" and not any(r.startswith(("arith", "math", "vector")) for r in k.times)
-              and all(r.endswith(kind) for r in k.times if r.startswith("tpu.matmul sum")) and f"tpu.matmul left{kind} transposed" not in k.times]
-    if len(chosen) < 20:
-        return
-    for row in {f"tpu.matmul pass{kind}", f"tpu.matmul weights{kind} wide", *rows}:
-        costs.get(row, {}).pop("MXU", None)
-    vector = np.array([work_of(k, table) @ (fixed["product"], 0, fixed["rest"]) for k in chosen])  # beside the matrix unit
-    vector += [fixed["launch"] + fixed["operand"] * k.copies + fixed["block"] for k in chosen]
-    bundles = np.array([k.bundles for k in chosen], float)
-    _, *slots = robust(np.array([[1, *(k.times[row] for row in rows)] for k in chosen], float), bundles - vector, 1 / bundles)
-    for row, each in zip(rows, slots):
-        costs[row]["MXU"] = round(table["capacity"]["MXU"] * float(each), 2)
+    """A push of a register of weights takes its matrix unit for some bundles, of which a listing shows one; in the highest precision each
+    is pushed six times: as many slots as kernels of products take cycles, for each register of weights and each pass."""
+    costs, fixed = table["rows"], table["cycles"]
+    for kind in WITH_WEIGHTS:
+        passes = f"tpu.matmul pass{kind}" + (" wide" if table["chip"] in WIDE else "")
+        rows = [passes, f"tpu.matmul weights{kind}", f"tpu.matmul weights{kind} transposed"]
+        chosen = [k for k in kernels if k.times[passes] and k.kind == "products" and not any(r.startswith(("arith", "math", "vector")) for r in k.times)
+                  and all(r == f"tpu.matmul sum{kind}" for r in k.times if r.startswith("tpu.matmul sum")) and f"tpu.matmul left{kind} transposed" not in k.times]
+        if len(chosen) < 20:
+            continue
+        for row in {f"tpu.matmul pass{kind}", f"tpu.matmul weights{kind} wide", *rows}:
+            costs.get(row, {}).pop("MXU", None)
+        vector = np.array([work_of(k, table) @ (fixed["product"], 0, fixed["rest"]) for k in chosen])  # beside the matrix unit
+        vector += [fixed["launch"] + fixed["operand"] * k.copies + fixed["block"] for k in chosen]
+        bundles = np.array([k.bundles for k in chosen], float)
+        _, *slots = robust(np.array([[1, *(k.times[row] for row in rows)] for k in chosen], float), bundles - vector, 1 / bundles)
+        for row, each in zip(rows, slots):
+            costs[row]["MXU"] = round(table["capacity"]["MXU"] * float(each), 2)
 
 
 # Casts to and from less than 16 bits, and selects of these, go through memory, register by register, each in a region of code of its own.
 CASTS = re.compile(r"arith\.(?!select)\w+ (?=.*\b(i8|i4|f8\w+)\b)(?!.*\bbool\b)\S+ \S+$")
+SELECTS = re.compile(r"arith\.select (i8|f8\w+)")
+OF_KNOWN_SELECT = 12.1  # bundles of a register whose mask is true all over (128 x 512 of int8: 303, half of them masked 206)
 ALONE = {"v4": re.compile(CASTS.pattern[:-1] + r"|arith\.select (i8|f8\w+)")}
 
 
@@ -260,6 +266,8 @@ def cast_known(costs, chip):
     """A cast that stands alone is made of registers too that hold constants, or the same as others."""
     for row in [row for row in costs if CASTS.fullmatch(row)]:
         costs[f"{row} known"] = dict(costs[row]) if chip in ALONE else {}
+    for row in [row for row in costs if SELECTS.fullmatch(row)]:
+        costs[f"{row} known"] = {"alone": OF_KNOWN_SELECT} if chip in ALONE else {}
 
 
 def stand_alone(kernels, table):
@@ -312,7 +320,7 @@ def fit(kernels, chip, compiler):
                 costs[row][unit] = round(float(c), 3)
     occupy_matrix_units(kernels, costs, chip)
     occupy_rotators(kernels, costs)
-    table = {"chip": chip, "compiler": compiler, "knows_halves": chip in KNOWS_HALVES, "capacity": dict(zip(UNITS, kernels[0].capacity)), "rows": costs}
+    table = {"chip": chip, "compiler": compiler, "knows_narrow_masks": chip in KNOWS_NARROW_MASKS, "capacity": dict(zip(UNITS, kernels[0].capacity)), "rows": costs}
     work = np.array([work_of(k, table) for k in kernels])
     bundles = np.array([k.bundles for k in kernels], float)
     # Latencies show where one phase waits for another: few kernels have several, which count for more.
@@ -571,7 +579,7 @@ def print_schedules(tessera, corpus, chip, compiler):
 
 
 def write(path, table):
-    order = ["chip", "compiler", "knows_halves", "capacity", "cycles", "held_out", "whole"]
+    order = ["chip", "compiler", "knows_narrow_masks", "capacity", "cycles", "held_out", "whole"]
     lines = [f'"{key}": {json.dumps(table[key])}' for key in order]
     rows = ",\n".join(f"  {json.dumps(row)}: {json.dumps(cost)}" for row, cost in sorted(table["rows"].items()))
     path.write_text("{" + ",\n".join(lines) + ',\n"rows": {\n' + rows + "\n}}\n")
