@@ -35,11 +35,36 @@ struct PanelBox<T, kR, kC, BlockDims<E...>> {
   static constexpr int kBytes = Place::kPanels * kR * Place::kPanel * Place::kSize;
 };
 
+/// ptx::cp_async_bulk_tensor of what makes room in L2 first.
+template <int kRank>
+__device__ __forceinline__ void copy_tensor_evicted_first(SharedAt to, const CUtensorMap& map,
+                                                          const int (&corner)[kRank],
+                                                          SharedAt barrier) {
+  unsigned long long policy;
+  asm("createpolicy.fractional.L2::evict_first.b64 %0;" : "=l"(policy));
+  int at[5] = {};
+#pragma unroll
+  for (int d = 0; d < kRank; ++d) at[d] = corner[d];
+#define TESSERA_COPY(DIMS, CORNER)                                                               \
+  asm volatile("cp.async.bulk.tensor." DIMS                                                      \
+               ".shared::cluster.global.tile.mbarrier::complete_tx::bytes.L2::cache_hint [%0], " \
+               "[%1, " CORNER "], [%2], %3;" ::"r"(to),                                          \
+               "l"(&map), "r"(barrier), "l"(policy), "r"(at[0]), "r"(at[1]), "r"(at[2]),         \
+               "r"(at[3]), "r"(at[4])                                                            \
+               : "memory")
+  if constexpr (kRank == 1) TESSERA_COPY("1d", "{%4}");
+  if constexpr (kRank == 2) TESSERA_COPY("2d", "{%4, %5}");
+  if constexpr (kRank == 3) TESSERA_COPY("3d", "{%4, %5, %6}");
+  if constexpr (kRank == 4) TESSERA_COPY("4d", "{%4, %5, %6, %7}");
+  if constexpr (kRank == 5) TESSERA_COPY("5d", "{%4, %5, %6, %7, %8}");
+#undef TESSERA_COPY
+}
+
 /// The block at `start` (by array dim), panel by panel. One thread calls it; the bytes are
 /// expected.
 template <class Box, class Start>
 __device__ __forceinline__ void copy_box(SharedAt to, const CUtensorMap& map, const Start& start,
-                                         SharedAt barrier) {
+                                         SharedAt barrier, bool once = false) {
   using Place = typename Box::Place;
 #pragma unroll
   for (int panel = 0; panel < Place::kPanels; ++panel) {
@@ -48,9 +73,12 @@ __device__ __forceinline__ void copy_box(SharedAt to, const CUtensorMap& map, co
 #pragma unroll
     for (int d = 0; d < Box::kRank; ++d) corner[Box::kRank - 1 - d] = static_cast<int>(start[d]);
     corner[0] += panel * Place::kPanel;
-    ptx::cp_async_bulk_tensor(ptx::space_cluster, ptx::space_global,
-                              pointer_to(to + panel * Place::kPanelElems * Place::kSize), &map,
-                              corner, static_cast<Barrier*>(pointer_to(barrier)));
+    const SharedAt there = to + panel * Place::kPanelElems * Place::kSize;
+    if (once)
+      copy_tensor_evicted_first(there, map, corner, barrier);
+    else
+      ptx::cp_async_bulk_tensor(ptx::space_cluster, ptx::space_global, pointer_to(there), &map,
+                                corner, static_cast<Barrier*>(pointer_to(barrier)));
   }
 }
 /// The first copy will not wait for its map.

@@ -457,7 +457,7 @@ struct Producer<K, S, std::index_sequence<kI...>> {
     } else if constexpr (Box::kMappable) {
       if (kEngine || (arguments.is_mapped(kJ) && (zero_padded(op) || where.whole()))) {
         if (announce<kEngine, kJ>(full, Box::kBytes))
-          copy_box<Box>(to, arguments.map[kJ], where.start, full);
+          copy_box<Box>(to, arguments.map[kJ], where.start, full, op.once);
         return;
       }
     }

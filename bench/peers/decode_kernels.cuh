@@ -64,10 +64,12 @@ struct Split {
             .pad(0),
         in<T>("k", shape(batch, kv_heads, length, head_dim), block(squeezed, squeezed, bk, bd),
               kv_block)
-            .pad(0),
+            .pad(0)
+            .evict_first(),
         in<T>("v", shape(batch, kv_heads, length, head_dim), block(squeezed, squeezed, bk, bd),
               kv_block)
-            .pad(0),
+            .pad(0)
+            .evict_first(),
         out<float>("part", shape(batch, kv_heads, splits, group, head_dim),
                    block(squeezed, squeezed, squeezed, bq, bd), o_block),
         out<float>("log_sum", shape(batch, kv_heads, splits, group, kSame),

@@ -91,7 +91,7 @@ TESSERA_FN constexpr auto batch_operand(
         map,       op.buffers,   op.present,
         op.padded, op.pad_value, op.alias,
         op.same,   op.spread,    op.built,
-        op.total};
+        op.total,  op.once};
   }
 }
 

@@ -16,7 +16,8 @@
 // ragged input block (poison unless said: NaN, or an implausible integer), .when(c) operand absent
 // unless c, .aliases("x") an output that overwrites the array of input x, .same_as("x") an input
 // whose array is that of input x, by blocks of its own, .uniform(lo, hi) what made-up arrays of an
-// input hold.
+// input hold, .evict_first() an input that nobody reads again: the copy engine of a GPU leaves it
+// to L2 as what makes room first (PTX's eviction priority). Others do not know of it.
 //
 // .when(tile), of a tile size of the kernel's: an input absent by type where it is 0. A GPU's build
 // knows tile sizes, and keeps no slot for it; of one that a condition makes absent it does. The
@@ -175,6 +176,7 @@ struct Operand {
   Spread spread{};
   bool built = true;   ///< false: the build for these tile sizes does not have it
   bool total = false;  ///< what runs of a sum are added to (sim/body/runs.hpp)
+  bool once = false;   ///< of an input: nobody reads it again
 
   TESSERA_FN constexpr Operand buffered(int slots) const {
     Operand o = *this;
@@ -205,6 +207,12 @@ struct Operand {
     o.spread = {lo, hi};
     return o;
   }
+  TESSERA_FN constexpr Operand evict_first() const {
+    static_assert(kRole == Role::in, "blocks of inputs are brought");
+    Operand o = *this;
+    o.once = true;
+    return o;
+  }
   TESSERA_FN constexpr Operand when(bool condition) const {
     Operand o = *this;
     o.present = condition;
@@ -221,9 +229,9 @@ struct Operand {
   TESSERA_FN constexpr auto when(Int<N> tile) const {
     constexpr Presence kOf = N != 0 ? Presence::by_type : Presence::absent_by_type;
     const Operand o = when(static_cast<int>(tile));
-    return Operand<kRole, T, Block, Map, kOf>{o.name,    o.shape,   o.block,  o.map,
-                                              o.buffers, o.present, o.padded, o.pad_value,
-                                              o.alias,   o.same,    o.spread, o.built};
+    return Operand<kRole, T, Block, Map, kOf>{o.name,    o.shape,  o.block,     o.map,   o.buffers,
+                                              o.present, o.padded, o.pad_value, o.alias, o.same,
+                                              o.spread,  o.built,  o.total,     o.once};
   }
 };
 

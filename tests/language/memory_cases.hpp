@@ -43,7 +43,8 @@ struct Detour : BlocksOf8 {
   static constexpr int kSteps = 3;
   TESSERA_FN auto spec() const {
     const Shape all = shape(kSteps * kRows, kCols);
-    return tessera::spec(grid(arbitrary(kSteps)), in<float>("x", all, one_block(), by_rows),
+    return tessera::spec(grid(arbitrary(kSteps)),
+                         in<float>("x", all, one_block(), by_rows).evict_first(),
                          out<float>("o", all, one_block(), by_rows),
                          hbm<float>("spare", shape(2, kRows, kCols)), dma_sem("there"));
   }
