@@ -231,10 +231,14 @@ def table(times, *files):
 def bytes_read(times, *files):
     sets = [(device, [r for r in rows if r.get("dram_read", 0) > 0]) for device, rows in read(files)]
     rows = predictions(times, sets, what=["bytes"])
-    for r in sorted(rows, key=lambda r: (kind(r), r["run"])):
-        print(f"{r['now']:14,.0f} {r['dram_read']:14,} {r['now'] / r['dram_read'] - 1:+6.1%} {kind(r):8} {r['run']}")
+    said = [r["now"] == 1 for r in predictions(times, sets, what=["left_out"])]
+    for r, without in sorted(zip(rows, said), key=lambda row: (kind(row[0]), row[0]["run"])):
+        print(f"{r['now']:14,.0f} {r['dram_read']:14,} {r['now'] / r['dram_read'] - 1:+6.1%} {kind(r):8} {r['run']}{' *' * without}")
     print("| | n | median | nine in ten | worst |\n|---|---|---|---|---|")
-    print(summary("DRAM's reads", [r["now"] / r["dram_read"] - 1 for r in rows]))
+    for name, of in (("DRAM's reads", False), ("* said to be without registers in local memory", True)):
+        errors = [r["now"] / r["dram_read"] - 1 for r, without in zip(rows, said) if without == of]
+        if errors:
+            print(summary(name, errors))
 
 
 def fit(times, *arguments):

@@ -105,7 +105,7 @@ GpuSteps::Local GpuSteps::add_code(const Work& work, double side_by_side, Cycles
   c.waits += kWaits * all.seconds * clock_ / groups_;
   // What L2 has no room for is written back, and seldom read again: of 13 runs counted with a
   // kilobyte a thread DRAM gave 2 % of that at most (predict/ACCURACY.md).
-  return {all.seconds, 0};
+  return {all.seconds, 0, all.bytes};
 }
 
 }  // namespace tessera::predict

@@ -252,7 +252,7 @@ GpuSteps::Local GpuSteps::local(double bytes, double places, double most_of_many
   const double dram = plan_.device.hbm_bytes_per_s * figure("hbm_efficiency") /
                       std::min<double>(cells, plan_.device.cores);
   // As much is written as is read.
-  return {bytes * ((1 - beyond) / rate + beyond / dram), bytes / 2 * beyond};
+  return {bytes * ((1 - beyond) / rate + beyond / dram), bytes / 2 * beyond, all};
 }
 
 /// What lies in local memory because the registers do not hold it: accumulators for every
@@ -344,6 +344,7 @@ StepTime GpuSteps::wgmma_time(const Work& work, double side_by_side) const {
   const Local spills = compiled_ ? add_code(work, side_by_side, beside) : wgmma_spills(work);
   t.seconds = side_by_side * (std::max(own, all) + rare + handed + spills.seconds);
   t.local_dram = spills.dram_read;
+  t.local_bytes = spills.bytes;
   // They take turns at the tensor cores.
   t.lag = products * (groups_ - 1) / groups_;
   return t;
@@ -575,19 +576,20 @@ GpuSteps::Local GpuSteps::add_spills(const Work& work, Cycles& c) const {
       kSlotBytes * of_sums * (launch_.mma_sync ? 1 : figure("spill_rounds")) * 128 * groups_;
   const Local sums_there = local(2 * rounds * places, places, kFewAgain);
   c.memory += sums_there.seconds * clock_ / (4 * groups_);
+  const double held_there = kSlotBytes * of_tiles * 128 * groups_;
   if (column_sums_ == 0) {
     // While scores are made the sums of what follows are put away, all at once.
     const bool attends = !launch_.mma_sync && work.held_product > 0 && work.products == sums_ + 1;
     const double beside = attends ? static_cast<double>(work.held_product) / sum_rows_ / 4 : rounds;
     c.memory += of_tiles * (1 + beside) * figure("tile_spill_cycles");
-    return {0, sums_there.dram_read};
+    return {0, sums_there.dram_read, local(0, places + held_there, kFewAgain).bytes};
   }
-  const double held_there = kSlotBytes * of_tiles * 128 * groups_;
   const Local tiles_there = local(2 * held_there, held_there, kFewAgain);
   c.memory += tiles_there.seconds * clock_ / (4 * groups_);
   // Loads are waited for, stores are not.
   c.waits += tiles_there.seconds * clock_ / 2;
-  return {tiles_there.seconds, sums_there.dram_read + tiles_there.dram_read};
+  return {tiles_there.seconds, sums_there.dram_read + tiles_there.dram_read,
+          sums_there.bytes + tiles_there.bytes};
 }
 
 double GpuSteps::early_loads() const {
@@ -649,6 +651,7 @@ StepTime GpuSteps::time_of(const Work& work, double side_by_side, double arrival
   const Local spills =
       compiled_ && multiplies_ ? add_code(work, side_by_side, c) : add_spills(work, c);
   t.local_dram = spills.dram_read;
+  t.local_bytes = spills.bytes;
   t.beside_fetch = spills.seconds;
   c.waits += figure(launch_.mma_sync ? "mma_step_cycles" : "step_cycles");
   if (launch_.mma_sync) c.issue += figure("mma_step_issue");

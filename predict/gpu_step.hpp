@@ -43,7 +43,8 @@ struct StepTime {
   double lag = 0;      ///< by which the last warpgroup is behind the first
   /// Of L1's port, which threads that fetch wait for too.
   double beside_fetch = 0;
-  double local_dram = 0;  ///< bytes that DRAM gives for registers in local memory
+  double local_dram = 0;   ///< bytes that DRAM gives for registers in local memory
+  double local_bytes = 0;  ///< of local memory, of all CTAs that are there at a time
 };
 
 class GpuSteps {
@@ -114,6 +115,7 @@ class GpuSteps {
   struct Local {
     double seconds = 0;
     double dram_read = 0;  ///< bytes
+    double bytes = 0;      ///< of all CTAs that are there at a time
   };
   /// `times`: of its bandwidth, what loads get that others are on their way beside.
   Local local(double bytes, double places, double most_of_many, double times = 1) const;

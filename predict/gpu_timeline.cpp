@@ -8,6 +8,8 @@
 //
 // What a step's body takes is predict/gpu_step.hpp's. SMs are not equally fast, so that CTAs that
 // begin together drift apart and ask for the blocks that they share at other times.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <queue>
@@ -40,6 +42,10 @@ constexpr std::int64_t kPage = 1024;
 constexpr std::int64_t kNoBlocks = 1'400'000;
 /// Of a cell's draw from the counter that hands them out.
 constexpr std::int64_t kDrawBytes = 32;
+/// Registers in local memory that DRAM's bytes are without in words: of 931 counted runs those with
+/// fewer have DRAM reads that are off by more than 15 % in one of 76, those with more in one of
+/// three (predict/ACCURACY_CUDA.md).
+constexpr double kManyLocal = 10e6;
 
 std::int64_t sectors(std::int64_t from, std::int64_t to) {
   return to > from ? (to + kSector - 1) / kSector - from / kSector : 0;
@@ -222,6 +228,8 @@ struct Cta {
   std::vector<double> slots;  ///< when step n's slots were left, by n % stages
   double computing = 0;
   double waiting = 0;
+  int sm = 0;
+  int place = 0;  ///< of its SM among those that have CTAs
   double pace = 1;
   bool used = false;
 };
@@ -255,6 +263,7 @@ class GpuTimeline {
       seconds_.push_back(t.seconds);
       lag_.push_back(t.lag);
       local_dram_.push_back(t.local_dram);
+      local_bytes_ = std::max(local_bytes_, t.local_bytes);
       beside_fetch_.push_back(t.beside_fetch);
     }
   }
@@ -280,8 +289,7 @@ class GpuTimeline {
   }
   /// Groups of SMs that have CTAs.
   int groups_there() const {
-    const auto sms = std::clamp<std::int64_t>(trace_.cells(), 1, device_.cores);
-    return group_of(static_cast<int>(sms) - 1, device_.cores) + 1;
+    return static_cast<int>(std::clamp<std::int64_t>(trace_.cells(), 1, kSmGroups));
   }
   /// Where threads bring some input, each of them arrives for every block of a step, and each that
   /// computes gives the step's slots back.
@@ -317,6 +325,7 @@ class GpuTimeline {
   std::vector<double> seconds_;  ///< of each of the trace's works
   std::vector<double> lag_;
   std::vector<double> local_dram_;
+  double local_bytes_ = 0;
   std::vector<double> beside_fetch_;
   // What every step asks for: bytes per second, and seconds.
   const double l2_rate_ = figure("l2_bandwidth") / groups_there();  ///< of a group
@@ -454,9 +463,9 @@ void GpuTimeline::step(Cta& cta, int sm, Timeline& line) {
   ++cta.fetched;
   ++cta.cell_step;
   cta.cell_start = false;
-  if (line.spans.size() + 3 <= options_.most_spans && sm < 4) {
-    if (all > 0) line.spans.push_back({sm, Span::Unit::fetch, step, asked, arrived, -1, 0});
-    line.spans.push_back({sm, Span::Unit::compute, step, start, cta.consumer, -1, 0});
+  if (line.spans.size() + 3 <= options_.most_spans && cta.place < 4) {
+    if (all > 0) line.spans.push_back({cta.place, Span::Unit::fetch, step, asked, arrived, -1, 0});
+    line.spans.push_back({cta.place, Span::Unit::compute, step, start, cta.consumer, -1, 0});
   }
 }
 
@@ -538,11 +547,10 @@ Timeline GpuTimeline::run() {
   for (int d = 0; d < plan_.parallel_rank; ++d)
     extents.push_back(trace_.grid[static_cast<std::size_t>(d)]);
   order_ = drawn_cells(plan_, extents, trace_.cells());
-  const auto sms = static_cast<std::size_t>(device_.cores);
   const auto ctas = static_cast<std::size_t>(
       std::min<std::int64_t>(std::int64_t{device_.cores} * steps_.resident(), trace_.cells()));
   std::vector<Cta> cta(ctas);
-  ports_.resize(sms);
+  ports_.resize(static_cast<std::size_t>(device_.cores));
   using Event = std::pair<double, std::size_t>;
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events;
   const double launch = figure("launch_seconds");
@@ -550,14 +558,17 @@ Timeline GpuTimeline::run() {
     cta[i].slots.assign(static_cast<std::size_t>(launch_.stages.of_step), launch);
     cta[i].producer = launch;
     cta[i].consumer = launch;
-    cta[i].pace = pace(i % sms, figure("sm_spread"));
+    cta[i].sm = static_cast<int>(
+        sm_of(static_cast<std::int64_t>(i), static_cast<std::int64_t>(ctas), device_.cores));
+    cta[i].place = ctas < ports_.size() ? static_cast<int>(i) : cta[i].sm;
+    cta[i].pace = pace(static_cast<std::size_t>(cta[i].sm), figure("sm_spread"));
     if (next_cell(cta[i])) events.emplace(launch, i);
   }
   while (!events.empty()) {
     const std::size_t i = events.top().second;
     events.pop();
     Cta& c = cta[i];
-    step(c, static_cast<int>(i % sms), line);
+    step(c, c.sm, line);
     if (c.cell_step == c.cell_end && !next_cell(c)) continue;
     events.emplace(
         std::max(c.producer, c.slots[static_cast<std::size_t>(c.fetched % launch_.stages.of_step)]),
@@ -587,6 +598,9 @@ Timeline GpuTimeline::run() {
   local += steps_.early_loads() * static_cast<double>(ctas);
   line.dram_read_bytes += code_bytes() + cache_.dram_read() + std::llround(local);
   line.dram_write_bytes = cache_.dram_written();
+  if (local_bytes_ >= kManyLocal)
+    line.dram_left_out = fmt::format(
+        "what L2 does not keep of {:.0f} MB of registers in local memory", local_bytes_ / 1e6);
   double lacking = 0;
   for (const Work& w : trace_.works) {
     const GpuSteps::Spilled s = steps_.spilled(w);

@@ -4,6 +4,8 @@
 // chips the groups are as nearly alike as pairs of SMs can be.
 #pragma once
 
+#include <cstdint>
+
 namespace tessera::predict {
 
 constexpr int kSmGroups = 8;
@@ -18,6 +20,15 @@ constexpr int group_of(int sm, int sms) {
                     : pairs > 0      ? larger + (pair - in_larger) / pairs
                                      : larger;
   return group < kSmGroups ? group : kSmGroups - 1;
+}
+
+/// The SM of a CTA: each has one before any has two, and where a round has fewer CTAs than there
+/// are SMs they are spread over all groups (%smid of 64, 200 and 264 CTAs of an H200: one of each
+/// pair of SMs for 64, and for the 68 behind the first 132).
+constexpr std::int64_t sm_of(std::int64_t cta, std::int64_t ctas, std::int64_t sms) {
+  const std::int64_t before = cta / sms * sms;
+  const std::int64_t there = ctas - before < sms ? ctas - before : sms;
+  return (cta - before) * sms / there;
 }
 
 /// The partition that it is near to, 0 or 1.

@@ -135,6 +135,7 @@ struct Timeline {
   std::int64_t l2_to_core_bytes = 0;  ///< as L2 gives them: sectors of 32 bytes
   std::int64_t dram_read_bytes = 0;
   std::int64_t dram_write_bytes = 0;
+  std::string dram_left_out;  ///< what DRAM's bytes are without, in words; may be empty
 
   /// Of a GPU: what nvcc made of the kernel, where registers are not an estimate.
   std::optional<CompiledKernel> compiled = {};

@@ -153,7 +153,8 @@ Json timeline_json(const predict::Timeline& t, const Ledger& ledger, int cores) 
           {"spans", spans},
           {"l2", t.l2_to_core_bytes},
           {"dram_read", t.dram_read_bytes},
-          {"dram_write", t.dram_write_bytes}};
+          {"dram_write", t.dram_write_bytes},
+          {"dram_left_out", t.dram_left_out}};
 }
 
 Json shown_of(const RunReport& r, const RunResult& result, const std::string& command) {

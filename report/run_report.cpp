@@ -331,6 +331,8 @@ std::string timeline_lines(const RunReport& r) {
     text += fmt::format("{:<11} {} bytes from L2 to SMs; DRAM reads {}, writes {}\n", "",
                         with_commas(t.l2_to_core_bytes), with_commas(t.dram_read_bytes),
                         with_commas(t.dram_write_bytes));
+    if (!t.dram_left_out.empty())
+      text += fmt::format("{:<11} DRAM's without {}\n", "", t.dram_left_out);
   }
   return text;
 }
@@ -483,7 +485,8 @@ Json timeline_json(const RunReport& r) {
           {"stalls", stalls_json(r, by_cause(t.stalls))},
           {"l2_to_core_bytes", t.l2_to_core_bytes},
           {"dram_read_bytes", t.dram_read_bytes},
-          {"dram_write_bytes", t.dram_write_bytes}};
+          {"dram_write_bytes", t.dram_write_bytes},
+          {"dram_left_out", t.dram_left_out}};
 }
 
 /// "on a mesh of 2x4 devices, schedule on_wait"

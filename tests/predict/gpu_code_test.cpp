@@ -131,7 +131,7 @@ TEST_CASE("what moves in nvcc's code takes as long as on a GPU", "[predict]") {
   // Of a megabyte of code DRAM gives what is run: 1.80 MB in all on an H100.
   const auto read = static_cast<double>(by_code(run, &code).dram_read_bytes);
   CHECK((1.75e6 < read && read < 1.85e6));
-  CHECK((400e-6 < spilled && spilled < 490e-6));
+  CHECK((390e-6 < spilled && spilled < 495e-6));
   CHECK(by_code(run).seconds > 1.8 * 442e-6);  // by registers that are an estimate
   // The same without local memory is no longer than what it multiplies.
   for (predict::CodePart& l : code.loops) l = {0, 0, 0, 0, l.fmas, 0, 0, l.shuffles};

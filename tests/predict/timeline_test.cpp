@@ -203,6 +203,24 @@ TEST_CASE("CTAs fill one group of SMs after the other, half of the SMs near eith
   CHECK(near_one == 66);
 }
 
+TEST_CASE("each SM has a CTA before any has two, and what is left is spread over all groups",
+          "[predict]") {
+  for (const int ctas : {9, 64, 132, 200, 263, 264}) {
+    int of_sm[132] = {};
+    int second_of[predict::kSmGroups] = {};
+    for (int cta = 0; cta < ctas; ++cta) {
+      const auto sm = static_cast<int>(predict::sm_of(cta, ctas, 132));
+      REQUIRE((sm >= 0 && sm < 132));
+      ++of_sm[sm];
+      if (cta >= ctas / 132 * 132) ++second_of[predict::group_of(sm, 132)];
+    }
+    const auto [least, most] = std::minmax_element(std::begin(of_sm), std::end(of_sm));
+    CHECK(*most - *least <= 1);
+    const auto [few, many] = std::minmax_element(std::begin(second_of), std::end(second_of));
+    CHECK(*many - *few <= 3);  // of 16 SMs and of 18
+  }
+}
+
 TEST_CASE("DRAM gives granules of 64 bytes, and opens pages for short rows", "[predict]") {
   const Kernels& kernels = builtin_kernels();
   const auto line = [&](int bn, double page_seconds) {
