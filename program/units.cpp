@@ -119,6 +119,12 @@ class Uses {
       return;
     const bool views = op_.results.size() == 1 && type(op_.results[0]).kind == Type::Kind::memref;
     if (views && !named("memref_slice")) return;
+    // Where a semaphore is the compiler knows.
+    const bool semaphore = views && !type(op_.results[0]).semaphore.empty();
+    if (semaphore && std::ranges::all_of(op_.operands, [&](int v) {
+          return type(v).kind == Type::Kind::memref || known_.constant(v).has_value();
+        }))
+      return;
     const bool of_signed = named("divsi") || named("remsi");
     const bool divides = of_signed || named("divui") || named("remui");
     const bool arithmetic = op_.name.starts_with("arith.") && !named(".divf") && !divides;

@@ -36,8 +36,9 @@ LISTED = [0, 1, 2, 3, 4, 5, 7, 9]  # columns of a listing; loads count what is f
 READ = {"scalar": {"scalar": 1, "latency": 1}, "memref.load": {"scalar": 1, "latency": 4}, "memref.store": {"scalar": 1, "latency": 1},
         "tpu.memref_slice": {"scalar": 1, "latency": 2}, "tpu.memref_slice dynamic": {"scalar": 7, "latency": 3},
         "tpu.sem_signal": {"scalar": 1, "latency": 1}, "tpu.sem_wait": {"scalar": 1, "latency": 2}, "tpu.device_id": {"scalar": 1, "latency": 1}}
-# Bundles from a copy's place to its begin and of a wait, with which own kernels that copy are nearest (55 runs of 14 of them).
-OF_COPY = {"v4": (4.5, 3), "v5e": (2, 1), "v5p": (4.5, 3), "v6e": (2, 1), "v7x": (3.5, 3)}
+# Bundles from a copy's place to its begin and of a wait, with which own kernels that copy are nearest (55 runs of 14 of them), and
+# scalars to begin it: a v5e checks no bounds.
+OF_COPY = {"v4": (4.5, 3, 4), "v5e": (2, 1, 1), "v5p": (4.5, 3, 4), "v6e": (2, 1, 4), "v7x": (3.5, 3, 4)}
 SEMAPHORE = {"v4": 5}  # bundles that look at its end whether one of the kernel's own is zero; 4 of other generations
 
 
@@ -46,13 +47,13 @@ OF_FEW_WEIGHTS = {"v4": 2, "v5e": 5, "v5p": 2, "v6e": 20}
 
 
 def read_off(chip):
-    begin, wait = OF_COPY[chip]
+    begin, wait, scalars = OF_COPY[chip]
     through_memory = {"load": 1, "store": 1, "latency": 3}  # of each register of an array of few rows that is put together with others
     # A register of what is rotated down the sublanes by less than one is turned, on a v4 by a row at a time, and put together of two.
     rotate = {"tpu.dynamic_rotate b32 sublanes": {"VALU": 1 if chip == "v4" else 2, "latency": 2},
               "tpu.dynamic_rotate b32 sublanes down": {"VALU": 1, "latency": 4} if chip == "v4" else {}}
     few = {f"few rows b{bits}": {"VALU": 2, "latency": 6} if chip in WIDE else {**through_memory, **({"VALU": 1} if bits == 16 else {})} for bits in (16, 32)}
-    return {**READ, **rotate, **few, "tpu.enqueue_dma": {"scalar": 4, "latency": begin}, "tpu.wait_dma2": {"scalar": 1, "latency": wait}}
+    return {**READ, **rotate, **few, "tpu.enqueue_dma": {"scalar": scalars, "latency": begin}, "tpu.wait_dma2": {"scalar": 1, "latency": wait}}
 
 
 def add_few_weights(costs, chip):
