@@ -533,10 +533,12 @@ PipelineCycles pipeline_cycles(const Program& program, std::int64_t steps,
   constexpr auto kStore = static_cast<std::size_t>(CoreUnit::store);
   const Windows w = windows_of(program, arrays.in_registers);
   const auto times = [](std::int64_t n, double each) { return static_cast<double>(n) * each; };
-  // Two bundles bring what comes in registers to the vector unit, which stores each.
+  // Two bundles bring what comes in registers to the vector unit, which stores each; a load of what
+  // was just stored waits for four more.
+  constexpr double kBringAndWait = 2 + 4;
   const double stores = std::max(1., costs.capacity[kStore]);
   const double of_registers =
-      w.in_registers > 0 ? 2 + static_cast<double>(w.in_registers) / stores : 0;
+      w.in_registers > 0 ? kBringAndWait + static_cast<double>(w.in_registers) / stores : 0;
   const double launch =
       costs.launch + of_registers + times(semaphores_of(program), costs.semaphore);
   const auto slots = [&](const std::map<std::string, std::int64_t>& rows) {

@@ -112,7 +112,7 @@ TEST_CASE("an array of one element comes in registers, and its tiles are of one 
   REQUIRE((whole.ok() && one.ok()));
   const auto operand = program::unit_costs("v5e")->operand;
   CHECK(whole.plan.core.launch_cycles == std::llround(2 * operand));
-  CHECK(one.plan.core.launch_cycles == std::llround(3 + operand));
+  CHECK(one.plan.core.launch_cycles == std::llround(2 + 4 + 1 + operand));
   const auto slots = [](const RunResult& r, CoreUnit unit) {
     return r.trace.works.at(0).core.slots[static_cast<std::size_t>(unit)];
   };
