@@ -454,11 +454,11 @@ std::vector<CoreUse> model_core(const Program& p, const std::vector<std::int64_t
   const PipelineCycles pipeline = pipeline_cycles(p, of_core, arrays, *costs);
   core.launch_cycles = pipeline.launch;
   core.step_cycles = pipeline.step;
-  const UnitCosts::Interval interval = interval_of(p, steps, *costs);
-  core.least = interval.least;
-  core.least_whole = costs->whole.least;
-  core.most_whole = costs->whole.most;
-  core.most = interval.most;
+  const std::string kind = held_out_kind(p, steps);
+  core.least = costs->held_out.at(kind).least;
+  core.most = costs->held_out.at(kind).most;
+  core.least_whole = costs->whole.at(kind).least;
+  core.most_whole = costs->whole.at(kind).most;
   core.lines = std::move(c.lines);
   for (const std::string& row : c.unmeasured)
     core.unmeasured += (core.unmeasured.empty() ? "what nobody has measured: " : ", ") + row;

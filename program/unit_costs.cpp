@@ -56,11 +56,12 @@ UnitCosts read(std::string_view text) {
   c.spill = fixed.at("spill");
   for (const auto& [of, kept] : json.at("held_out").items())
     c.held_out[of] = {kept.at("least"), kept.at("most")};
-  const Json& whole = json.at("whole");
-  c.whole = {whole.at("least"), whole.at("most")};
+  for (const auto& [of, kept] : json.at("whole").items())
+    c.whole[of] = {kept.at("least"), kept.at("most")};
   for (const char* const kind : kKinds) {
     for (const char* const size : {"stretch ", "module "})
-      json.at("held_out").at(std::string(size) + kind);
+      for (const char* const interval : {"held_out", "whole"})
+        json.at(interval).at(std::string(size) + kind);
   }
   return c;
 }
@@ -582,10 +583,9 @@ std::string kind_of(const Program& program) {
 
 }  // namespace
 
-UnitCosts::Interval interval_of(const Program& program, std::int64_t steps,
-                                const UnitCosts& costs) {
-  const bool stretch = steps <= 1 && stretches(program.main, costs.knows_narrow_masks).size() == 1;
-  return costs.held_out.at((stretch ? "stretch " : "module ") + kind_of(program));
+std::string held_out_kind(const Program& program, std::int64_t steps) {
+  const bool stretch = steps <= 1 && stretches(program.main, false).size() == 1;
+  return (stretch ? "stretch " : "module ") + kind_of(program);
 }
 
 namespace {

@@ -78,10 +78,10 @@ struct UnitCosts {
     double least = 1;
     double most = 1;
   };
-  /// By what is in a program: interval_of() names it.
+  /// By what is in a program: held_out_kind() names it.
   std::map<std::string, Interval> held_out;
-  /// Of whole runs that wait, times the times that follow from those cycles.
-  Interval whole;
+  /// Of whole runs, which wait, times the times that follow from those cycles; likewise.
+  std::map<std::string, Interval> whole;
 };
 
 /// Null if none were measured.
@@ -108,10 +108,10 @@ struct CountedCode {
 CountedCode counted(const Program& program, const Code& code, const UnitCosts& costs,
                     const WindowArrays& arrays = {});
 
-/// How far off a prediction of so many steps may be: of "stretch products" and so on, that is of
-/// one stretch of code or with a grid, loops or branches; and with copies of its own, products,
-/// moves of elements within vectors, or none of these.
-UnitCosts::Interval interval_of(const Program& program, std::int64_t steps, const UnitCosts& costs);
+/// What held_out and whole have of a program of so many steps: of "stretch products" and so on,
+/// that is of one stretch of code or with a grid, loops or branches; and with copies of its own,
+/// products, moves of elements within vectors, or none of these.
+std::string held_out_kind(const Program& program, std::int64_t steps);
 
 /// What the pipeline takes besides, of `steps` steps: before and behind them all, and each step.
 struct PipelineCycles {

@@ -146,6 +146,11 @@ def name_of(row):
     return row["call"].partition("_")[2]
 
 
+def kind_of(row):
+    """As the tables name it."""
+    return f"{'stretch' if row['stretch'] else 'module'} {row['of']}"
+
+
 def keep_intervals(rows, table):
     def farther(row):
         return max(row["ratio"], row["whole"], key=lambda x: abs(np.log(x)))
@@ -159,13 +164,19 @@ def keep_intervals(rows, table):
 
 
 def keep_whole(rows, table):
-    """By how much whole times may lie beyond what follows from the intervals of cycles, which say nothing of waits: as many are left out at
-    either end as an interval of all of them may leave out."""
-    left_out = unit_costs.most_left_out(len(rows)) // 2
-    before = table.get("whole", {"least": 1, "most": 1})
-    least = sorted(row["below"] * before["least"] for row in rows)[left_out]
-    most = sorted(row["above"] * before["most"] for row in rows)[-1 - left_out]
-    table["whole"] = {"of": len(rows), "least": round(min(1, least), 3), "most": round(max(1, most), 3)}
+    """By how much whole times may lie beyond what follows from the intervals of cycles, which say nothing of waits: by what is in them, as
+    many are left out at either end as an interval may leave out; where there are few of a kind those of all as well."""
+    before = dict(table["whole"])
+
+    def beyond(some):
+        left_out = unit_costs.most_left_out(len(some)) // 2
+        least = sorted(row["below"] * before[kind_of(row)]["least"] for row in some)[left_out]
+        most = sorted(row["above"] * before[kind_of(row)]["most"] for row in some)[-1 - left_out]
+        return {"of": len(some), "least": round(min(1, least), 3), "most": round(max(1, most), 3)}
+    of_all = {**beyond(rows), "of": 0}
+    for kind in before:
+        some = [row for row in rows if kind_of(row) == kind]
+        table["whole"][kind] = of_all if not some else beyond(some) if len(some) >= unit_costs.FEW else unit_costs.hull(of_all, beyond(some))
 
 
 def off(ratios):

@@ -410,6 +410,19 @@ def thin():
                     x, y, (((1,), (b,)), ((), ())), precision=precision, preferred_element_type=jnp.float32), ((m, k), dtype), (right, dtype))
 
 
+def chains():
+    """Products of what products made: how long one takes until the next one begins, and what of a matrix unit's time one alone shares with others."""
+    for m, k in [(8, 128), (32, 128), (128, 128), (32, 256), (64, 64)]:
+        for dtype, precision in ((F32, lax.Precision.HIGHEST), (BF16, None)):
+            for b in (0, 1):
+                for n in (2, 3, 4):
+                    def chain(x, w, b=b, n=n, dtype=dtype, precision=precision):
+                        for _ in range(n):
+                            x = lax.dot_general(x.astype(dtype), w, (((1,), (b,)), ((), ())), precision=precision, preferred_element_type=jnp.float32)
+                        return x
+                    add(f"chained_dot_{dtype}", chain, ((m, k), dtype), ((k, k), dtype))
+
+
 def lines():
     """Vectors of one dim in halves, as rows of words and back: sums of one, two and four."""
     def sums(*rows):
@@ -603,7 +616,7 @@ def main():
         print(f"{len(arguments.calls)} calls, of which the compiler refuses {refused} and {looped} branch", file=sys.stderr)
         return
     arguments.folder.mkdir(parents=True, exist_ok=True)
-    for group in (elementwise, reductions, moves, refs, products, compounds, more, rare, seldom, precise, wide, scalars, halves, selects, thin, lines):
+    for group in (elementwise, reductions, moves, refs, products, compounds, more, rare, seldom, precise, wide, scalars, halves, selects, thin, lines, chains):
         group()
     for number, kernel in enumerate(KERNELS):
         name = kernel[0]
