@@ -162,7 +162,8 @@ struct Code {
   std::vector<int> arguments;   ///< slots, of scalars or memrefs
   std::vector<int> results;     ///< scalar slots of what it returns
   std::vector<UnitOp> units;    ///< where Program::of_core says so
-  /// The same by a compiler that knows masks of vectors of less than 32 bits; empty: it makes no difference.
+  /// The same by a compiler that knows masks of vectors of less than 32 bits; empty: it makes no
+  /// difference.
   std::vector<UnitOp> units_of_known_narrow_masks;
 };
 

@@ -12,8 +12,8 @@ import unit_costs  # noqa: E402
 def product(passes, tiles, more=()):
     """A kernel of a product: 40 cycles, 2 a pass and 5 a tile."""
     kernel = unit_costs.Kernel.__new__(unit_costs.Kernel)
-    kernel.times = collections.Counter({"load b16": 3, "tpu.matmul pass bf16": passes, "tpu.matmul pass bf16 wide": passes, "tpu.matmul weights bf16": tiles,
-                                        "tpu.matmul weights bf16 wide": tiles, "tpu.matmul sum bf16": passes, "tpu.matmul left bf16": passes, **dict(more)})
+    kernel.times = collections.Counter({"load b8": 3, "tpu.matmul pass i8": passes, "tpu.matmul pass i8 wide": passes, "tpu.matmul weights i8": tiles,
+                                        "tpu.matmul weights i8 wide": tiles, "tpu.matmul sum i8": passes, "tpu.matmul left i8": passes, **dict(more)})
     kernel.capacity = [4, 3, 4, 2, 1, 3, 1, 2]
     kernel.bundles = 40 + 2 * passes + 5 * tiles
     return kernel
@@ -24,34 +24,35 @@ def test_a_pass_takes_its_matrix_unit_as_long_as_kernels_of_products_take(chip, 
     kernels = [product(passes, tiles) for passes in (4, 16, 64) for tiles in (1, 3, 9)]
     costs = {row: {"MXU": 1} for kernel in kernels for row in kernel.times}
     unit_costs.occupy_matrix_units(kernels, costs, chip)
-    assert costs["tpu.matmul pass bf16" + own]["MXU"] == pytest.approx(4 * 2, rel=0.02)
-    assert costs["tpu.matmul weights bf16" + own]["MXU"] == pytest.approx(4 * 5, rel=0.02)
-    assert ("MXU" in costs["tpu.matmul pass bf16" + other]) == (chip == "v5e")
+    assert costs["tpu.matmul pass i8" + own]["MXU"] == pytest.approx(4 * 2, rel=0.02)
+    assert costs["tpu.matmul weights i8" + own]["MXU"] == pytest.approx(4 * 5, rel=0.02)
+    assert ("MXU" in costs["tpu.matmul pass i8" + other]) == (chip == "v5e")
     # Fewer than six of a product alone: as they were.
     costs = {row: {"MXU": 1} for row in kernels[0].times}
     unit_costs.occupy_matrix_units(kernels[:5] + [product(9, 9, {"arith.addf f32": 1})] * 9, costs, chip)
-    assert costs["tpu.matmul pass bf16" + own]["MXU"] == 1
+    assert costs["tpu.matmul pass i8" + own]["MXU"] == 1
 
 
-def precise(passes, weights, turned):
-    """A kernel of a product in the highest precision: 30 cycles, 9 a pass, 3 a register of weights and 5 of turned ones."""
+def weighty(kind, passes, weights, turned):
+    """A kernel of products one after the other: 30 cycles, 9 a pass, 3 a register of weights and 5 of turned ones, 20 that one waits for another."""
     kernel = unit_costs.Kernel.__new__(unit_costs.Kernel)
-    kind = " f32 highest"
     kernel.times = collections.Counter({f"tpu.matmul pass{kind}": passes, f"tpu.matmul weights{kind}": weights, f"tpu.matmul weights{kind} transposed": turned,
                                         f"tpu.matmul sum{kind}": 1})
-    kernel.kind, kernel.copies, kernel.phases = "products", 0, [kernel.times]
-    kernel.bundles = 30 + 9 * passes + 3 * weights + 5 * turned
+    products = 1 + passes % 3
+    kernel.kind, kernel.copies, kernel.phases = "products", 0, [kernel.times] + [{}] * products
+    kernel.bundles = 30 + 20 * products + 9 * passes + 3 * weights + 5 * turned
     return kernel
 
 
-def test_weights_take_the_matrix_unit_in_the_highest_precision():
-    kernels = [precise(passes, *weights) for passes in (1, 4, 16) for n in (16, 32, 64, 256) for weights in ((n, 0), (0, n))]
+@pytest.mark.parametrize("kind", unit_costs.WITH_WEIGHTS)
+def test_weights_take_the_matrix_unit(kind):
+    kernels = [weighty(kind, passes, *weights) for passes in (1, 6, 17) for n in (16, 32, 64, 256) for weights in ((n, 0), (0, n))]
     table = {"chip": "v5e", "capacity": dict.fromkeys(unit_costs.UNITS, 4), "rows": {row: {"MXU": 1} for row in kernels[0].times},
              "cycles": {"launch": 0, "operand": 0, "block": 0, "product": 0.5, "rest": 0.1}}
     unit_costs.occupy_with_weights(kernels[:19], table)  # too few
-    assert table["rows"]["tpu.matmul pass f32 highest"]["MXU"] == 1
+    assert table["rows"]["tpu.matmul pass" + kind]["MXU"] == 1
     unit_costs.occupy_with_weights(kernels, table)
-    for row, cycles in (("pass f32 highest", 9), ("weights f32 highest", 3), ("weights f32 highest transposed", 5)):
+    for row, cycles in (("pass" + kind, 9), ("weights" + kind, 3), (f"weights{kind} transposed", 5)):
         assert table["rows"][f"tpu.matmul {row}"]["MXU"] == pytest.approx(4 * cycles, rel=0.02)
 
 
