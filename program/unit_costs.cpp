@@ -358,7 +358,8 @@ struct BetweenWaits {
 };
 
 /// Cycles are whole numbers, and of a stretch as many as of all together.
-void note(const Program& program, const std::vector<BetweenWaits>& all, CountedCode& c) {
+void note_between_waits(const Program& program, const std::vector<BetweenWaits>& all,
+                        CountedCode& c) {
   double cycles = 0;
   for (const BetweenWaits& b : all) {
     if (b.lines.empty()) continue;
@@ -446,7 +447,7 @@ CountedCode counted(const Program& program, const Code& code, const UnitCosts& c
     });
     if (s.branches) between.back().lines[s.branch_location] += costs.jump;
     if (!s.ops.empty()) between[0].lines[s.ops.front()->location] += costs.block;
-    note(program, between, c);
+    note_between_waits(program, between, c);
   }
   return c;
 }
