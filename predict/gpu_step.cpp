@@ -100,7 +100,7 @@ GpuSteps::GpuSteps(const Plan& plan, const cta::Launch& launch, const GpuModel& 
     least_elements_ = 0;
     least_functions_ = 0;
   }
-  resident_ = resident_of();
+  resident_ = resident_of(1);
 }
 
 double GpuSteps::rows_held(double rows) const {
@@ -116,7 +116,12 @@ double GpuSteps::cols_held(double cols) const {
   return 32 * up(cols, static_cast<double>(kReduceChunk) * launch_.half_warps);
 }
 
-int GpuSteps::resident_of() const {
+std::pair<int, int> GpuSteps::resident_between() const {
+  constexpr double kOff = 0.15;  // as three in four of 102 kernels of rows and elements
+  return {resident_of(1 + kOff), resident_of(1 - kOff)};
+}
+
+int GpuSteps::resident_of(double of_estimate) const {
   // Launch bounds say what nvcc may use for these; the others it gives what they want.
   if (launch_.tensor_cores || launch_.half_warps > 1) return launch_.resident;
   const cta::Sm& sm = cta::kSm90;
@@ -124,8 +129,8 @@ int GpuSteps::resident_of() const {
   constexpr double kThirdInput = 14;
   const double each = figure("registers_per_element") * (column_sums_ > 0 ? 2 : 1) +
                       (functions_ ? figure("registers_per_function") : 0);
-  const double wanted = figure("registers_base") + (inputs_ > 2 ? kThirdInput : 0) +
-                        each * held(tile_rows_, tile_cols_);
+  const double wanted = of_estimate * (figure("registers_base") + (inputs_ > 2 ? kThirdInput : 0) +
+                                       each * held(tile_rows_, tile_cols_));
   constexpr double kUnit = 8;  // in which they are given out
   const double registers = compiled_
                                ? kUnit * up(compiled_->registers, kUnit)

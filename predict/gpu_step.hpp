@@ -14,6 +14,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "predict/gpu_model.hpp"
@@ -69,6 +70,8 @@ class GpuSteps {
   double code_bytes() const;
   /// CTAs that an SM holds.
   int resident() const { return resident_; }
+  /// Of how few and how many there may be where registers are an estimate.
+  std::pair<int, int> resident_between() const;
   /// Registers that a thread lacks: for accumulators, and for all that lives at once.
   struct Spilled {
     double sums = 0;
@@ -91,7 +94,8 @@ class GpuSteps {
   double cols_held(double cols) const;
   /// Elements of a tile that a thread has.
   double held(double rows, double cols) const { return rows_held(rows) * cols_held(cols); }
-  int resident_of() const;
+  /// `of_estimate`: times the registers that are estimated.
+  int resident_of(double of_estimate) const;
   /// Of all, those that hold elements.
   double busy_warps(const Work& work) const;
   StepTime wgmma_time(const Work& work, double side_by_side) const;

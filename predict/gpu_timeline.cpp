@@ -610,6 +610,12 @@ Timeline GpuTimeline::run() {
   if (!line.compiled && launch_.tensor_cores && lacking >= 1)
     line.warning =
         "about " + std::to_string(static_cast<int>(lacking)) + " values a thread find no register";
+  const auto [fewest, most] = steps_.resident_between();
+  if (!line.compiled && line.warning.empty() && fewest < most && trace_.cells() > device_.cores)
+    line.warning = fmt::format(
+        "nvcc's registers, an estimate here, decide whether an SM has {} or {} CTAs ({} here): "
+        "--timing compiler counts them",
+        fewest, most, steps_.resident());
   const auto less_busy = [](const Server& a, const Server& b) {
     return a.busy.total() < b.busy.total();
   };

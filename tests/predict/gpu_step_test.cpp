@@ -186,6 +186,16 @@ TEST_CASE("DRAM's bytes say what they are without where many registers lie in lo
   CHECK(timeline(sizes + "bm=128 bn=256").dram_left_out.empty());
 }
 
+TEST_CASE("where nvcc's registers decide how many CTAs an SM has, a prediction says so",
+          "[predict]") {
+  // nvcc takes 127, not 144: two.
+  CHECK(timeline("softmax_rows m=6832 n=320 bm=1 bn=320").warning ==
+        "nvcc's registers, an estimate here, decide whether an SM has 1 or 2 CTAs (1 here): "
+        "--timing compiler counts them");
+  CHECK(timeline("softmax_rows m=6832 n=1024 bm=1 bn=1024").warning.empty());  // launch bounds do
+  CHECK(timeline("softmax_rows m=100 n=320 bm=1 bn=320").warning.empty());     // one CTA an SM
+}
+
 TEST_CASE("rows of a kernel without products are read once, wherever they begin", "[predict]") {
   if (!bf16_built(builtin_kernels())) return;
   const double inputs = 2. * 2 * 17344 * 738;  // rows of 1,476 bytes
