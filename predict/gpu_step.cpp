@@ -123,7 +123,8 @@ std::pair<int, int> GpuSteps::resident_between() const {
 
 int GpuSteps::resident_of(double of_estimate) const {
   // Launch bounds say what nvcc may use for these; the others it gives what they want.
-  if (launch_.tensor_cores || launch_.half_warps > 1) return launch_.resident;
+  if (launch_.tensor_cores || launch_.half_warps > 1 || launch_.at_least > 1)
+    return launch_.resident;
   const cta::Sm& sm = cta::kSm90;
   // Sums of columns are made of a second tile; addresses of a third input have registers too.
   constexpr double kThirdInput = 14;

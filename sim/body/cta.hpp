@@ -414,6 +414,26 @@ constexpr Launch launch_side_by_side(Launch l, int most, const Operands& operand
   l.registers = registers_of(l.warpgroups, sm, l.at_least).computing;
   return l;
 }
+/// Whether registers are kept for two CTAs of a kernel of rows or elements: of 13 to 28 elements a
+/// thread nvcc takes 90 to 190, and from 129 on leaves room for one; threads that fetch can give
+/// theirs away. Of two inputs and 16 elements it may take 72, which leave room for three.
+/// (softmax_rows of 256 to 448 columns: 1.2 to 1.6 times as fast, cuda/RESULTS.md.)
+constexpr bool wants_room_for_two(const Operands& operands, const Computing& computing) {
+  constexpr int kLanes = 16;  // that share a row
+  int held = 0;
+  int inputs = 0;
+  bool sums = false;
+  for (const Operand& op : operands) {
+    if (!is_block(op.role)) continue;
+    const auto rows = static_cast<int>(ceil_div(op.tile_rows(), kWarpgroup / kLanes));
+    const int cols = op.cols > 1 ? 2 * static_cast<int>(ceil_div(op.cols, 2 * kLanes)) : 1;
+    held = std::max(held, rows * cols);
+    inputs += op.role == Role::in && op.cols > 1 ? 1 : 0;
+    sums = sums || (op.role == Role::accum && op.cols > 1 && operands.multiplies);
+  }
+  const bool alone = computing.warpgroups == 1 && !sums && !operands.peers;
+  return alone && held >= (inputs > 1 ? 17 : 13) && held <= 28;
+}
 /// Without runs where shared memory has no two slots for each of those that would be side by side.
 constexpr Operands with_room_for_runs(Operands operands, const Sm& sm) {
   const int groups = computing_of(operands).groups;
@@ -448,6 +468,10 @@ constexpr Launch launch_of(const Operands& given, const Sm& sm) {
       std::min(sm.threads / l.threads, sm.registers / (kUsualRegisters * l.threads));
   l.resident = static_cast<int>(
       std::clamp<std::int64_t>(by_memory, 1, std::max<std::int64_t>(1, by_threads)));
+  if (sm.hopper && l.resident > 1 && wants_room_for_two(operands, l)) {
+    l.resident = l.at_least = 2;
+    l.registers = registers_of(l.warpgroups, sm, l.at_least).computing;
+  }
   return l;
 }
 
