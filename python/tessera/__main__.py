@@ -1,6 +1,7 @@
 """python -m tessera triton run SCRIPT: a program with Triton kernels, on a simulated GPU. `tessera triton run` is the same."""
 import argparse
 import contextlib
+import pathlib
 import runpy
 import sys
 
@@ -33,6 +34,9 @@ def main(words=None):
 def _run(asked):
     from tessera import KernelError, simulate_triton
 
+    if not pathlib.Path(asked.script).exists():
+        sys.stderr.write(f"tessera: {asked.script}: no such file\n")
+        return 2
     sys.argv = [asked.script, *asked.arguments]
     error = None
     with contextlib.ExitStack() as stack:
@@ -47,6 +51,13 @@ def _run(asked):
             runpy.run_path(asked.script, run_name="__main__")
         except KernelError as e:
             error = e
+        except ValueError as e:
+            if "a simulation is on already" not in str(e):
+                raise
+            package = pathlib.Path(__file__).absolute().parents[1]
+            sys.stderr.write(f"tessera: {asked.script} simulates by itself (simulate_triton); run it with Python:\n"
+                             f"  PYTHONPATH={package} {sys.executable} {asked.script}\n")
+            return 2
     sys.stdout.flush()
     sys.stderr.write(f"{report}\n")
     wrong = [error] if error is not None else report.errors

@@ -126,6 +126,13 @@ def test_command_line(script, tmp_path):
     assert done.stderr.count("error[oob-index]: it reads element 100 of x_ptr") == 1 and "script.py:8  tl.store(" in done.stderr
     assert "no device 'h10" in run(*program, "--device", "h10", script, status=2, **python).stderr
     assert "--checks" in run(*program, "--help", **python).stdout
+    absent = run(*program, str(tmp_path / "absent.py"), status=2, **python).stderr
+    assert absent == f"tessera: {tmp_path}/absent.py: no such file\n"
+    (tmp_path / "itself.py").write_text("import tessera\nwith tessera.simulate_triton():\n    pass\n")
+    itself = run(*program, str(tmp_path / "itself.py"), status=2, **python).stderr
+    assert "itself.py simulates by itself (simulate_triton); run it with Python:" in itself and "Traceback" not in itself
+    command = itself.splitlines()[-1].split()
+    run(*command[1:], PYTHONPATH=command[0].removeprefix("PYTHONPATH="))
 
 
 def test_lines_are_those_of_the_file_that_runs(script, tmp_path):
