@@ -245,12 +245,17 @@ GpuSteps::Spilled GpuSteps::spilled(const Work& work) const {
   return s;
 }
 
+double GpuSteps::of_all_ctas(double places) const {
+  return places *
+         std::min(static_cast<double>(plan_.cells()), 1.0 * resident_ * plan_.device.cores);
+}
+
 /// L1 is what shared memory leaves, less than what a step spills: local memory is L2's, and DRAM's
 /// where all CTAs have more of it than L2 holds. `places`: of a CTA.
 GpuSteps::Local GpuSteps::local(double bytes, double places, double most_of_many,
                                 double times) const {
   const auto cells = static_cast<double>(plan_.cells());
-  const double all = places * std::min(cells, 1.0 * resident_ * plan_.device.cores);
+  const double all = of_all_ctas(places);
   const double rate =
       figure("local_bandwidth") * times * std::clamp(plan_.device.cores / cells, 1., most_of_many);
   // Each is one SM's: L2 has it once.
@@ -588,7 +593,7 @@ GpuSteps::Local GpuSteps::add_spills(const Work& work, Cycles& c) const {
     const bool attends = !launch_.mma_sync && work.held_product > 0 && work.products == sums_ + 1;
     const double beside = attends ? static_cast<double>(work.held_product) / sum_rows_ / 4 : rounds;
     c.memory += of_tiles * (1 + beside) * figure("tile_spill_cycles");
-    return {0, sums_there.dram_read, local(0, places + held_there, kFewAgain).bytes};
+    return {0, sums_there.dram_read, of_all_ctas(places + held_there)};
   }
   const Local tiles_there = local(2 * held_there, held_there, kFewAgain);
   c.memory += tiles_there.seconds * clock_ / (4 * groups_);

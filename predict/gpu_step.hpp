@@ -121,6 +121,8 @@ class GpuSteps {
     double dram_read = 0;  ///< bytes
     double bytes = 0;      ///< of all CTAs that are there at a time
   };
+  /// Of so many bytes of a CTA, those of all that are there at a time.
+  double of_all_ctas(double places) const;
   /// `times`: of its bandwidth, what loads get that others are on their way beside.
   Local local(double bytes, double places, double most_of_many, double times = 1) const;
   Local wgmma_spills(const Work& work) const;
