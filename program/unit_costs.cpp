@@ -163,6 +163,33 @@ class Phases {
   std::size_t count_ = 0;
 };
 
+/// Of a stretch's products the one that both matrix units share: of an odd number of them the last
+/// that is one tile of weights. -1: none.
+std::ptrdiff_t shared_product(const Program& program, const std::vector<const UnitOp*>& ops) {
+  const auto times = [&](const UnitOp& op, const auto& is) {
+    std::int64_t sum = 0;
+    for (const auto& [row, n] : op.rows)
+      sum += is(program.unit_rows[static_cast<std::size_t>(row)]) ? n : 0;
+    return sum;
+  };
+  const auto begins = [](std::string_view prefix) {
+    return [prefix](const std::string& row) { return row.starts_with(prefix); };
+  };
+  const auto pushed = [](const std::string& row) { return row.find(" wide") != row.npos; };
+  const auto weights = begins("tpu.matmul weights f32 highest");
+  std::int64_t products = 0;
+  std::ptrdiff_t last = -1;
+  for (std::size_t i = 0; i < ops.size(); ++i) {
+    if (times(*ops[i], begins("tpu.matmul sum")) == 0) continue;
+    ++products;
+    // What is pushed in pairs is half as much.
+    const auto is_pushed = [&](const std::string& row) { return weights(row) && pushed(row); };
+    const std::int64_t all = times(*ops[i], weights);
+    if (all > 0 && all == 2 * times(*ops[i], is_pushed)) last = static_cast<std::ptrdiff_t>(i);
+  }
+  return products % 2 == 1 ? last : -1;
+}
+
 /// Slots of each unit in a phase, and the cycles of all together.
 struct UnitWork {
   std::array<double, kCoreUnits> slots{};
@@ -383,16 +410,24 @@ void note_between_waits(const Program& program, const std::vector<BetweenWaits>&
 CountedCode counted(const Program& program, const Code& code, const UnitCosts& costs,
                     const WindowArrays& arrays) {
   std::vector<const UnitCost*> rows;
+  std::vector<const UnitCost*> rows_of_shared;
   CountedCode c;
   for (const std::string& row : program.unit_rows) {
     const auto it = costs.rows.find(row);
     rows.push_back(it == costs.rows.end() ? nullptr : &it->second);
     if (it == costs.rows.end()) c.unmeasured.push_back(row);
+    const auto shared = costs.rows.find(row + " shared");
+    rows_of_shared.push_back(shared == costs.rows.end() ? rows.back() : &shared->second);
   }
   c.at.resize(code.steps.size());
   for (const Stretch& s : stretches(code, costs.knows_narrow_masks)) {
     if (s.begin >= c.at.size()) continue;
     const Phases phases(program, s.ops);
+    const std::ptrdiff_t shared = shared_product(program, s.ops);
+    const auto cost_of = [&](std::size_t op, int row) {
+      const auto& of = static_cast<std::ptrdiff_t>(op) == shared ? rows_of_shared : rows;
+      return of[static_cast<std::size_t>(row)];
+    };
     const FewRows few(program, s.ops, arrays, costs);
     // Of each phase, before and behind each wait.
     const std::vector<std::size_t> part = parts_by_waits(program, s.ops, phases);
@@ -411,7 +446,7 @@ CountedCode counted(const Program& program, const Code& code, const UnitCosts& c
         latency += put->latency;
       }
       for (const auto& [row, times] : few.rows(*s.ops[i])) {
-        const UnitCost* cost = rows[static_cast<std::size_t>(row)];
+        const UnitCost* cost = cost_of(i, row);
         is_wait = is_wait || waits(program.unit_rows[static_cast<std::size_t>(row)]);
         if (cost == nullptr) continue;
         latency += cost->latency;
@@ -437,7 +472,7 @@ CountedCode counted(const Program& program, const Code& code, const UnitCosts& c
       if (const auto& [put, n] = few.together(*s.ops[i]); put != nullptr)
         share += works[part[i]].share(*put, n);
       for (const auto& [row, times] : few.rows(*s.ops[i])) {
-        const UnitCost* cost = rows[static_cast<std::size_t>(row)];
+        const UnitCost* cost = cost_of(i, row);
         if (cost != nullptr) share += works[part[i]].share(*cost, times);
       }
       b.lines[s.ops[i]->location] += share;

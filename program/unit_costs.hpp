@@ -20,6 +20,10 @@
 // reads a reduction, a product or a transpose begins when that is done: a phase is what has as many
 // of these before it, and as many waits for copies and semaphores.
 //
+// Where a table has "shared" rows, of an odd number of products in a stretch the last that is one
+// tile of weights costs those: a v7x's compiler gives it to both matrix units, which are pushed to
+// at a time, and each of the others to one.
+//
 // A core has 64 vector registers. Behind the end of a phase the compiler runs each operation over
 // all registers of its vectors before the next one, nearly: of each register that operations make
 // there while 64 others hold what is still read, a part (spill) is stored and loaded again.

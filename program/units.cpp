@@ -488,18 +488,30 @@ class Uses {
     const std::int64_t tiles = ceil_to(k, 2 * kLanes) * ceil_to(n, 2 * kLanes);
     const std::int64_t halves = 2 * tiles - (deep % 2 == 1 && across % 2 == 1 ? 1 : 0);
     add("tpu.matmul pass" + types + " wide", batch * down * halves);
-    add("tpu.matmul weights" + types + " wide", batch * halves);
     // In the highest precision each register of both sides is split into parts, but for constants.
     const bool splits = types.ends_with("highest");
     const auto split = [&](int v) {
       return part(registers_of(type(v).shape, type(v).dtype), splits ? known_.computed(v) : 1);
     };
-    add("tpu.matmul weights" + types + (transposed ? " transposed" : ""),
+    const double computed = splits ? known_.computed(op_.operands[1]) : 1;
+    const std::string right = transposed ? " transposed" : "";
+    // Registers of two tiles are pushed side by side, those of an odd one alone.
+    const std::int64_t whole = std::max<std::int64_t>(1, part(deep * across, computed));
+    if (splits || types == " bf16")
+      add("tpu.matmul weights" + types + " wide" + right,
+          ceil_to(split(op_.operands[1]) * ceil_to(whole, 2), whole));
+    else
+      add("tpu.matmul weights" + types + " wide", batch * halves);
+    add("tpu.matmul weights" + types + right,
         splits ? split(op_.operands[1]) : batch * deep * across);
     add("tpu.matmul sum" + types, batch * down * across);
+    // Two whole tiles on top of each other, of an odd column of tiles, lie beside one another in a
+    // unit that is twice as wide: each has sums of its own.
+    if (splits && !transposed && across % 2 == 1)
+      add("tpu.matmul apart" + types, batch * down * 2 * (part(k, computed) / (2 * kLanes)));
     // Registers of weights that are constants are pushed to no matrix unit.
     constexpr double kFew = 0.25;
-    const bool few = splits && known_.computed(op_.operands[1]) <= kFew;
+    const bool few = computed <= kFew;
     add("tpu.matmul left" + types + (left ? " transposed" : "") + (few ? " of few weights" : ""),
         split(op_.operands[0]));
     if (k % kLanes != 0) add("tpu.matmul masked" + types, batch * (down + across));

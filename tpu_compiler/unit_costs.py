@@ -43,7 +43,7 @@ SEMAPHORE = {"v4": 5}  # bundles that look at its end whether one of the kernel'
 
 
 # Bundles that a product in the highest precision takes less if its weights are constants but for few registers (5 own kernels a generation).
-OF_FEW_WEIGHTS = {"v4": 2, "v5e": 5, "v5p": 2, "v6e": 42}
+OF_FEW_WEIGHTS = {"v4": 2, "v5e": 5, "v5p": 2, "v6e": 4}
 
 
 def read_off(chip):
@@ -76,7 +76,35 @@ def asked(tessera, call, chip=None):
         kept.write_text(done.stdout)
     units = json.loads(kept.read_text())
     known = units.pop("blocks_of_known_narrow_masks", None)
-    return {**units, "blocks": known} if known and chip in KNOWS_NARROW_MASKS else units
+    if known and chip in KNOWS_NARROW_MASKS:
+        units["blocks"] = known
+    if chip in SHARES:
+        name_shared_products(units)
+    return units
+
+
+# Generations whose compiler gives an odd product of a stretch to both matrix units.
+SHARES = ("v7x", "tpu7x")
+PUSHED = re.compile(r"tpu\.matmul weights f32 highest wide.*")
+
+
+def name_shared_products(units):
+    """Rows of their own of the product that both matrix units share: see program/unit_costs.cpp."""
+    names = list(units["rows"])
+
+    def shared(row):
+        name = names[row] + " shared"
+        if not PUSHED.fullmatch(names[row]):
+            return row
+        if name not in units["rows"]:
+            units["rows"].append(name)
+        return units["rows"].index(name)
+    for block in units["blocks"]:
+        products = [op for op in block["ops"] if any(names[row].startswith("tpu.matmul sum") for row, _ in op["rows"])]
+        single = [op for op in products if (weights := [n for row, n in op["rows"] if names[row].startswith("tpu.matmul weights f32 highest")])
+                  and weights[0] == weights[-1]]
+        if len(products) % 2 == 1 and single:
+            single[-1]["rows"] = [(shared(row), n) for row, n in single[-1]["rows"]]
 
 
 def ends_phase(row):
@@ -206,7 +234,8 @@ def predicted(kernel, table):
 
 def is_of_other_width(row, chip):
     """A pass is counted by tiles of 128 and by halves of 256: those of the matrix unit's own width cost."""
-    return row.startswith(("tpu.matmul pass", "tpu.matmul weights")) and row.endswith(" wide") and chip not in WIDE
+    of_wide = row.startswith("tpu.matmul apart") or row.startswith(("tpu.matmul pass", "tpu.matmul weights")) and " wide" in row
+    return of_wide and chip not in WIDE
 
 
 def occupy_matrix_units(kernels, costs, chip, others=None):
@@ -239,15 +268,21 @@ def occupy_with_weights(kernels, table):
     """A push of a register of weights takes its matrix unit for some bundles, of which a listing shows one; in the highest precision each
     is pushed six times: as many slots as kernels of products take cycles, for each register of weights and each pass."""
     costs, fixed = table["rows"], table["cycles"]
+    wide = " wide" if table["chip"] in WIDE else ""
     for kind in WITH_WEIGHTS:
-        passes = f"tpu.matmul pass{kind}" + (" wide" if table["chip"] in WIDE else "")
-        rows = [passes, f"tpu.matmul weights{kind}", f"tpu.matmul weights{kind} transposed"]
+        passes = f"tpu.matmul pass{kind}{wide}"
+        weights = [f"tpu.matmul weights{kind}{wide}", f"tpu.matmul weights{kind}{wide} transposed"]
+        shared = [f"{row} shared" for row in weights if f"{row} shared" in costs]
+        apart = [f"tpu.matmul apart{kind}"] if table["chip"] in SHARES and f"tpu.matmul apart{kind}" in costs else []
+        rows = [passes, *weights, *shared, *apart]
         chosen = [k for k in kernels if k.times[passes] and k.kind == "products" and not any(r.startswith(("arith", "math", "vector")) for r in k.times)
                   and all(r == f"tpu.matmul sum{kind}" for r in k.times if r.startswith("tpu.matmul sum")) and f"tpu.matmul left{kind} transposed" not in k.times]
         if len(chosen) < 20:
             continue
-        for row in {f"tpu.matmul pass{kind}", f"tpu.matmul weights{kind} wide", *rows}:
+        for row in (f"tpu.matmul {what}{kind}{width}" for what in ("pass", "weights") for width in ("", " transposed", " wide", " wide transposed")):
             costs.get(row, {}).pop("MXU", None)
+        for row in shared + apart:
+            costs[row].pop("MXU", None)
         vector = np.array([work_of(k, table) @ (fixed["product"], 0, fixed["rest"]) for k in chosen])  # beside the matrix unit
         vector += [fixed["launch"] + fixed["operand"] * k.copies + fixed["block"] for k in chosen]
         bundles = np.array([k.bundles for k in chosen], float)

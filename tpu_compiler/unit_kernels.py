@@ -423,6 +423,19 @@ def chains():
                     add(f"chained_dot_{dtype}", chain, ((m, k), dtype), ((k, k), dtype))
 
 
+def beside():
+    """Products that need not wait for one another, of other weights each."""
+    for m, k, n in [(8, 128, 128), (32, 128, 128), (128, 128, 128), (64, 64, 64), (128, 64, 64), (32, 128, 256), (64, 256, 256)]:
+        for b in (0, 1):
+            for count in (2, 3, 4):
+                def kernel(*refs, b=b, count=count, m=m):
+                    for i in range(count):
+                        refs[-1][i * m:(i + 1) * m] = lax.dot_general(refs[2 * i][...], refs[2 * i + 1][...], (((1,), (b,)), ((), ())),
+                                                                      precision=lax.Precision.HIGHEST, preferred_element_type=jnp.float32)
+                sides = [draw.struct((m, k), F32), draw.struct((k, n) if b == 0 else (n, k), F32)]
+                KERNELS.append(("beside_dots", kernel, sides * count, draw.struct((count * m, n), F32)))
+
+
 def lines():
     """Vectors of one dim in halves, as rows of words and back: sums of one, two and four."""
     def sums(*rows):
@@ -616,7 +629,7 @@ def main():
         print(f"{len(arguments.calls)} calls, of which the compiler refuses {refused} and {looped} branch", file=sys.stderr)
         return
     arguments.folder.mkdir(parents=True, exist_ok=True)
-    for group in (elementwise, reductions, moves, refs, products, compounds, more, rare, seldom, precise, wide, scalars, halves, selects, thin, lines, chains):
+    for group in (elementwise, reductions, moves, refs, products, compounds, more, rare, seldom, precise, wide, scalars, halves, selects, thin, lines, chains, beside):
         group()
     for number, kernel in enumerate(KERNELS):
         name = kernel[0]

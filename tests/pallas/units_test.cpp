@@ -610,7 +610,68 @@ TEST_CASE("a product asks for passes of tiles, and of halves of a wide matrix un
   CHECK(passes(256, 256) == std::pair<std::int64_t, std::int64_t>(8, 4));
   CHECK(passes(384, 128) == std::pair<std::int64_t, std::int64_t>(6, 6));
   CHECK(passes(384, 384) == std::pair<std::int64_t, std::int64_t>(18, 14));
-  CHECK(product(384, 384).at("tpu.matmul weights bf16 wide") == 7);
+  // Registers of two tiles are pushed side by side: 72 of nine tiles, five times those of one.
+  CHECK(product(384, 384).at("tpu.matmul weights bf16 wide") == 40);
+  CHECK(product(128, 128).at("tpu.matmul weights bf16 wide") == 8);
+  CHECK(product(256, 128).at("tpu.matmul weights bf16 wide") == 8);
+}
+
+TEST_CASE("products in the highest precision of a matrix unit that is twice as wide",
+          "[pallas][units]") {
+  const auto program = [](int products, int k, int n, bool transposed) {
+    const auto shape = [](int rows, int columns) {
+      return std::to_string(rows) + "x" + std::to_string(columns) + "xf32";
+    };
+    const std::string right = transposed ? shape(n, k) : shape(k, n);
+    const std::string out = shape(16, n);
+    std::string body = load_whole("%x", "%a", shape(16, k), 2) + load_whole("%w", "%b", right, 2) +
+                       "%s = \"S.arith.constant\"() {value = dense<0.0> : vector<" + out +
+                       ">} : () -> vector<" + out + ">\n";
+    for (int i = 0; i < products; ++i) {
+      const std::string y = "%y" + std::to_string(i);
+      body +=
+          y +
+          " = \"S.tpu.matmul\"(%x, %w, %s) {dimension_numbers = #tpu.dot_dimension_numbers<[1], [" +
+          (transposed ? "1], [0], [0], [0, 0, 1, 0" : "0], [0], [1], [0, 0, 1, 1") +
+          "], [], []>, transpose_lhs = false, transpose_rhs = false, precision = "
+          "#tpu.contract_precision<fp32>} : (vector<" +
+          shape(16, k) + ">, vector<" + right + ">, vector<" + out + ">) -> vector<" + out + ">\n" +
+          store_whole(y, "%o" + std::to_string(i), out, 2);
+    }
+    std::string arguments = "%a: " + vmem(shape(16, k)) + ", %b: " + vmem(right);
+    for (int i = 0; i < products; ++i) arguments += ", %o" + std::to_string(i) + ": " + vmem(out);
+    return plan_module(load_module(module_text(arguments, body), "the test's module"));
+  };
+  const auto of = [&](const std::string& row, int k, int n, bool transposed) {
+    const auto rows = asked(*program(1, k, n, transposed));
+    const auto it = rows.find("tpu.matmul " + row);
+    return it == rows.end() ? 0 : it->second;
+  };
+  CHECK(of("weights f32 highest wide", 128, 128, false) == 16);
+  CHECK(of("weights f32 highest wide", 256, 128, false) == 16);
+  CHECK(of("weights f32 highest wide transposed", 256, 256, true) == 32);
+  // Sums of each of two tiles that lie beside one another, of two registers of rows.
+  CHECK(of("apart f32 highest", 128, 128, false) == 0);
+  CHECK(of("apart f32 highest", 384, 128, false) == 2 * 2);
+  CHECK(of("apart f32 highest", 256, 256, false) == 0);
+  CHECK(of("apart f32 highest", 256, 128, true) == 0);
+
+  // Both units share the last of an odd number.
+  program::UnitCosts costs;
+  costs.capacity.fill(1);
+  costs.rows["tpu.matmul weights f32 highest wide"].slots[static_cast<std::size_t>(CoreUnit::mxu)] =
+      6;
+  const auto cycles = [&](int products, int k) {
+    const auto p = program(products, k, 128, false);
+    return all_cycles(program::counted(*p, p->main, costs));
+  };
+  CHECK(cycles(3, 128) == 3 * 16 * 6);
+  costs.rows["tpu.matmul weights f32 highest wide shared"]
+      .slots[static_cast<std::size_t>(CoreUnit::mxu)] = 2;
+  CHECK(cycles(1, 128) == 16 * 2);
+  CHECK(cycles(2, 128) == 2 * 16 * 6);
+  CHECK(cycles(3, 128) == 2 * 16 * 6 + 16 * 2);
+  CHECK(cycles(1, 256) == 16 * 6);
 }
 
 TEST_CASE("a wait is told of no places, and nothing behind it begins before", "[pallas][units]") {
