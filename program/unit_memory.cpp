@@ -76,9 +76,9 @@ UnitMemory::Noted UnitMemory::note(const Operation& op, int argument, std::size_
   const auto same_argument = [&](const Store& s) { return s.argument == argument; };
   if (box.begin.empty() || argument < 0) {  // anything may be read or written
     std::erase_if(stores_, [&](const Store& s) { return argument < 0 || same_argument(s); });
-    return {};
+    return {.after = {}, .is = {}, .unread = {}, .only_stores = stores && argument >= 0};
   }
-  Noted noted;
+  Noted noted{.after = {}, .is = {}, .unread = {}, .only_stores = stores};
   if (loads) {
     for (Store& s : stores_) {
       if (!same_argument(s)) continue;

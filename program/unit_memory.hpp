@@ -25,6 +25,7 @@ class UnitMemory {
     std::vector<int> after;           ///< values whose stores a load waits for
     std::optional<int> is;            ///< of a forwarded load: the value that was stored there
     std::vector<std::size_t> unread;  ///< numbers of stores that nobody needs
+    bool only_stores = false;         ///< it reads nothing of its memref
   };
   /// Notes the op, whose memref is a view of this argument (-1: of none). `number`: the op's own.
   Noted note(const Operation& op, int argument, std::size_t number, const KnownValues& known);

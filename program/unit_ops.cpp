@@ -32,6 +32,8 @@ UnitOps::UnitOps(const Planned& planned, bool knows_narrow_masks)
 void UnitOps::begin(std::vector<UnitOp>& ops) {
   ops_ = &ops;
   iotas_.clear();
+  stores_.clear();
+  read_.clear();
   values_.forget(0);  // of another function
   numbers_.forget(0);
 }
@@ -158,9 +160,13 @@ void UnitOps::note_memory(const Operation& op, const KnownValues& known, UnitOp&
   const auto is_memref = [&](int v) { return type(v).kind == Type::Kind::memref; };
   const auto memref = std::ranges::find_if(op.operands, is_memref);
   if (memref == op.operands.end()) return;
-  if (unit.rows.empty() && unit.makes.empty()) return memory_.forget();
+  if (unit.rows.empty() && unit.makes.empty()) {
+    note_reads(op, {});
+    return memory_.forget();
+  }
   const int argument = planned_.roots[static_cast<std::size_t>(*memref)];
   const UnitMemory::Noted noted = memory_.note(op, argument, ops_->size(), known);
+  note_reads(op, noted);
   if (noted.forwarded) {
     unit.rows.clear();
     unit.reads.clear();
@@ -170,13 +176,33 @@ void UnitOps::note_memory(const Operation& op, const KnownValues& known, UnitOp&
   for (const std::size_t store : noted.unread) (*ops_)[store].rows.clear();
 }
 
-/// Of a kernel of one step nobody reads what it leaves in its own memory.
+/// Which arguments are read at all.
+void UnitOps::note_reads(const Operation& op, const UnitMemory::Noted& noted) {
+  const auto is_memref = [&](int v) { return type(v).kind == Type::Kind::memref; };
+  if (noted.forwarded || std::ranges::any_of(op.results, is_memref))
+    return;  // a view reads nothing
+  for (const int v : op.operands) {
+    if (!is_memref(v)) continue;
+    const int argument = planned_.roots[static_cast<std::size_t>(v)];
+    if (noted.only_stores)
+      stores_[argument].push_back(ops_->size());
+    else
+      read_.insert(argument);
+  }
+}
+
+/// Nobody reads what a kernel of one step leaves in its own memory, nor what no step reads: words,
+/// since factors of products in halves some compilers load again.
 void UnitOps::end_memory() {
   const auto one = [](std::int64_t extent) { return extent == 1; };
   if (std::ranges::all_of(planned_.program.grid, one)) {
     std::set<int> own;
     for (const Window& w : planned_.program.scratch) own.insert(w.argument);
     for (const std::size_t store : memory_.unread(own)) (*ops_)[store].rows.clear();
+  }
+  for (const Window& w : planned_.program.scratch) {
+    if (read_.contains(-1) || read_.contains(w.argument) || bit_width(w.type.dtype) < 32) continue;
+    for (const std::size_t store : stores_[w.argument]) (*ops_)[store].rows.clear();
   }
 }
 

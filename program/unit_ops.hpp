@@ -57,6 +57,7 @@ class UnitOps {
     return planned_.uses[static_cast<std::size_t>(value)] == 1 && !shared_.contains(value);
   }
   void note_memory(const Operation& op, const KnownValues& known, UnitOp& unit);
+  void note_reads(const Operation& op, const UnitMemory::Noted& noted);
   void end_memory();
   void note_iota(const Operation& op, bool computes, UnitOp& unit);
   void need_part(int value, double part);
@@ -68,6 +69,8 @@ class UnitOps {
   UnitMasks masks_;
   UnitRegisters registers_;
   UnitMemory memory_;
+  std::map<int, std::vector<std::size_t>> stores_;  ///< of the function, numbers by argument
+  std::set<int> read_;                              ///< arguments that it reads; -1: any
   UnitNumbers numbers_;
   struct Iota {
     std::size_t unit;  ///< its number in ops_
