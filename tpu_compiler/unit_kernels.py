@@ -436,6 +436,15 @@ def beside():
                 KERNELS.append(("beside_dots", kernel, sides * count, draw.struct((count * m, n), F32)))
 
 
+def turned():
+    """Products whose left factor is turned, of bf16, alone and added to sums."""
+    for m, k, n in [(128, 32, 128), (128, 96, 128), (128, 128, 128), (64, 128, 64), (256, 128, 128), (128, 256, 128), (128, 128, 256), (256, 256, 256), (64, 64, 64), (256, 64, 128), (384, 128, 128)]:
+        def dot(x, y):
+            return lax.dot_general(x, y, (((0,), (0,)), ((), ())), preferred_element_type=jnp.float32)
+        add("turned_dot", dot, ((k, m), BF16), ((k, n), BF16))
+        add("turned_dot_add", lambda x, y, z, dot=dot: z + dot(x, y), ((k, m), BF16), ((k, n), BF16), ((m, n), F32))
+
+
 def lines():
     """Vectors of one dim in halves, as rows of words and back: sums of one, two and four."""
     def sums(*rows):
@@ -629,7 +638,7 @@ def main():
         print(f"{len(arguments.calls)} calls, of which the compiler refuses {refused} and {looped} branch", file=sys.stderr)
         return
     arguments.folder.mkdir(parents=True, exist_ok=True)
-    for group in (elementwise, reductions, moves, refs, products, compounds, more, rare, seldom, precise, wide, scalars, halves, selects, thin, lines, chains, beside):
+    for group in (elementwise, reductions, moves, refs, products, compounds, more, rare, seldom, precise, wide, scalars, halves, selects, thin, lines, chains, beside, turned):
         group()
     for number, kernel in enumerate(KERNELS):
         name = kernel[0]
