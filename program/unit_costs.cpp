@@ -6,11 +6,13 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <tuple>
 #include <unordered_map>
 
 #include "memory_model/file.hpp"
 #include "program/embedded_unit_costs.hpp"
 #include "program/unit_few_rows.hpp"
+#include "program/unit_schedule.hpp"
 #include "sim/diagnostics/diagnostic.hpp"
 
 namespace tessera::program {
@@ -54,6 +56,13 @@ UnitCosts read(std::string_view text) {
   c.product = fixed.at("product");
   c.rest = fixed.at("rest");
   c.spill = fixed.at("spill");
+  const Json& schedule = json.at("schedule");
+  UnitSchedules& to = c.schedules.emplace();
+  to.eup = schedule.at("eup");
+  to.eup_every = schedule.at("eup_every");
+  to.reduce = schedule.at("reduce");
+  to.permute = schedule.at("permute");
+  to.memory = schedule.at("memory");
   for (const auto& [of, kept] : json.at("held_out").items())
     c.held_out[of] = {kept.at("least"), kept.at("most")};
   for (const auto& [of, kept] : json.at("whole").items())
@@ -384,6 +393,55 @@ struct BetweenWaits {
   std::map<int, double> lines;  ///< cycles by location
 };
 
+/// Of an op what a schedule of registers begins with: rows and times, or what its matrix unit
+/// takes.
+struct Scheduled {
+  std::vector<std::pair<int, std::int64_t>> rows;
+  const UnitCost* put = nullptr;  ///< and so many times
+  std::int64_t times = 0;
+  double product = 0;
+  double alone = 0;
+  bool copies = false;  ///< or waits for what does
+};
+
+/// Where a stretch does little between two waits, what a schedule of its registers takes; the more
+/// it does the less so. Copies are scalars' work.
+template <class WaitsBefore>
+void schedule_few(const Program& program, const std::vector<const UnitCost*>& rows,
+                  const std::vector<const UnitOp*>& ops, const std::vector<Scheduled>& scheduled,
+                  const WaitsBefore& waits_before, const UnitCosts& costs,
+                  std::vector<BetweenWaits>& between) {
+  if (!costs.schedules) return;
+  constexpr double kLeast = 100;  // bundles, from which on units' slots decide too
+  constexpr double kMost = 300;   // and alone
+  for (std::size_t b = 0; b < between.size(); ++b) {
+    double by_slots = 0;
+    for (const auto& [location, share] : between[b].lines) by_slots += share;
+    if (by_slots >= kMost || by_slots <= 0) continue;
+    UnitSchedule schedule(costs);
+    double alone = 0;
+    bool copies = false;
+    for (std::size_t i = 0; i < ops.size(); ++i) {
+      if (waits_before(i) != b) continue;
+      const Scheduled& op = scheduled[i];
+      copies = copies || op.copies;
+      alone += op.alone;
+      schedule.add_serial(std::llround(op.product));
+      for (const auto& [row, times] : op.rows) {
+        const auto r = static_cast<std::size_t>(row);
+        if (rows[r] != nullptr) schedule.add(program.unit_rows[r], *rows[r], times);
+      }
+      if (op.put != nullptr) schedule.add("few rows", *op.put, op.times);
+      schedule.end(*ops[i]);
+    }
+    const std::optional<std::int64_t> bundles = copies ? std::nullopt : schedule.bundles();
+    if (!bundles) continue;
+    const double part = std::clamp((kMost - by_slots) / (kMost - kLeast), 0., 1.);
+    const double now = by_slots + part * (static_cast<double>(*bundles) + alone - by_slots);
+    for (auto& [location, share] : between[b].lines) share *= now / by_slots;
+  }
+}
+
 /// Cycles are whole numbers, and of a stretch as many as of all together.
 void note_between_waits(const Program& program, const std::vector<BetweenWaits>& all,
                         CountedCode& c) {
@@ -437,20 +495,35 @@ CountedCode counted(const Program& program, const Code& code, const UnitCosts& c
       return costs.spill * static_cast<double>(pressure.too_many(op));
     };
     Chain chain;
+    std::vector<Scheduled> scheduled(s.ops.size());
     for (std::size_t i = 0; i < s.ops.size(); ++i) {
       works[part[i]].spill(spilled(i));
       double latency = 0;
       bool is_wait = false;
+      bool multiplies = false;
+      UnitWork own;
       if (const auto& [put, n] = few.together(*s.ops[i]); put != nullptr) {
         works[part[i]].add(*put, n);
         latency += put->latency;
       }
       for (const auto& [row, times] : few.rows(*s.ops[i])) {
         const UnitCost* cost = cost_of(i, row);
-        is_wait = is_wait || waits(program.unit_rows[static_cast<std::size_t>(row)]);
+        const std::string& name = program.unit_rows[static_cast<std::size_t>(row)];
+        is_wait = is_wait || waits(name);
+        scheduled[i].copies = scheduled[i].copies || waits(name) || name == "tpu.enqueue_dma";
         if (cost == nullptr) continue;
         latency += cost->latency;
         works[part[i]].add(*cost, times);
+        multiplies = multiplies || name.starts_with("tpu.matmul");
+        own.add(*cost, times);
+        scheduled[i].alone += cost->alone * static_cast<double>(times);
+      }
+      if (multiplies) {
+        own.close(costs);
+        scheduled[i].product = own.cycles + latency;
+      } else {
+        scheduled[i].rows = few.rows(*s.ops[i]);
+        std::tie(scheduled[i].put, scheduled[i].times) = few.together(*s.ops[i]);
       }
       chain.add(*s.ops[i], latency, is_wait);
     }
@@ -480,6 +553,7 @@ CountedCode counted(const Program& program, const Code& code, const UnitCosts& c
     chain.for_each([&](std::size_t op, double latency) {
       between[waits_before(op)].lines[s.ops[op]->location] += latency;
     });
+    schedule_few(program, rows, s.ops, scheduled, waits_before, costs, between);
     if (s.branches) between.back().lines[s.branch_location] += costs.jump;
     if (!s.ops.empty()) between[0].lines[s.ops.front()->location] += costs.block;
     note_between_waits(program, between, c);

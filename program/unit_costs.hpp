@@ -28,6 +28,9 @@
 // all registers of its vectors before the next one, nearly: of each register that operations make
 // there while 64 others hold what is still read, a part (spill) is stored and loaded again.
 //
+// That is where registers are many. A stretch of a hundred bundles and less takes what a schedule
+// of its registers takes (unit_schedule.hpp), between a hundred and three hundred a part of either.
+//
 // TESSERA_UNIT_COSTS=FILE tries a table in place of its chip's, without a build; predictions say
 // so.
 //
@@ -36,6 +39,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -48,6 +52,15 @@ struct UnitCost {
   double latency = 0;                      ///< cycles
   std::array<double, kCoreUnits> slots{};  ///< of each time
   double alone = 0;                        ///< cycles of each time in which nothing else is done
+};
+
+/// Cycles by which the compiler places operations (unit_schedule.hpp).
+struct UnitSchedules {
+  int eup = 1;        ///< from a push to its pop
+  int eup_every = 1;  ///< from one push to the next
+  int reduce = 1;     ///< of XLU, from a push to its pop: along lanes
+  int permute = 1;    ///< otherwise
+  int memory = 1;     ///< loads and stores of a bundle, together
 };
 
 struct UnitCosts {
@@ -77,6 +90,7 @@ struct UnitCosts {
   double product = 1;  ///< of the lesser of products and vector work
   double rest = 0;     ///< of vector units that another one outdoes
   double spill = 0;    ///< stores, and loads, of a vector register too many
+  std::optional<UnitSchedules> schedules;  ///< none: by slots alone
   /// Of others nine in ten took between these times the predicted cycles.
   struct Interval {
     double least = 1;

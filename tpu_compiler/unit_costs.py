@@ -42,6 +42,13 @@ OF_COPY = {"v4": (4.5, 3, 4), "v5e": (2, 1, 1), "v5p": (4.5, 3, 4), "v6e": (2, 1
 SEMAPHORE = {"v4": 5}  # bundles that look at its end whether one of the kernel's own is zero; 4 of other generations
 
 
+# Cycles by which the compiler places operations, of listings in which chains of additions fill every bundle beside: from a push to its pop, from
+# one push of EUP to the next, and loads and stores of a bundle together (the most that 64 registers of sums of one to four arrays show).
+SCHEDULES = {"v4": {"eup": 7, "eup_every": 2, "reduce": 79, "permute": 69, "memory": 2}, "v5e": {"eup": 8, "eup_every": 1, "reduce": 116, "permute": 96, "memory": 4},
+             "v5p": {"eup": 10, "eup_every": 1, "reduce": 116, "permute": 96, "memory": 4}, "v6e": {"eup": 15, "eup_every": 1, "reduce": 137, "permute": 123, "memory": 4},
+             "v7x": {"eup": 12, "eup_every": 1, "reduce": 144, "permute": 128, "memory": 4}}
+
+
 # Bundles that a product in the highest precision takes less if its weights are constants but for few registers (5 own kernels a generation).
 OF_FEW_WEIGHTS = {"v4": 2, "v5e": 5, "v5p": 2, "v6e": 4}
 
@@ -357,7 +364,8 @@ def fit(kernels, chip, compiler):
                 costs[row][unit] = round(float(c), 3)
     occupy_matrix_units(kernels, costs, chip)
     occupy_rotators(kernels, costs)
-    table = {"chip": chip, "compiler": compiler, "knows_narrow_masks": chip in KNOWS_NARROW_MASKS, "capacity": dict(zip(UNITS, kernels[0].capacity)), "rows": costs}
+    table = {"chip": chip, "compiler": compiler, "knows_narrow_masks": chip in KNOWS_NARROW_MASKS, "capacity": dict(zip(UNITS, kernels[0].capacity)),
+             "schedule": SCHEDULES[chip], "rows": costs}
     work = np.array([work_of(k, table) for k in kernels])
     bundles = np.array([k.bundles for k in kernels], float)
     # Latencies show where one phase waits for another: few kernels have several, which count for more.
@@ -616,7 +624,7 @@ def print_schedules(tessera, corpus, chip, compiler):
 
 
 def write(path, table):
-    order = ["chip", "compiler", "knows_narrow_masks", "capacity", "cycles", "held_out", "whole"]
+    order = ["chip", "compiler", "knows_narrow_masks", "capacity", "schedule", "cycles", "held_out", "whole"]
     lines = [f'"{key}": {json.dumps(table[key])}' for key in order]
     rows = ",\n".join(f"  {json.dumps(row)}: {json.dumps(cost)}" for row, cost in sorted(table["rows"].items()))
     path.write_text("{" + ",\n".join(lines) + ',\n"rows": {\n' + rows + "\n}}\n")

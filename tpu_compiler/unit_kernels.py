@@ -14,6 +14,7 @@ import faulthandler
 import functools
 import json
 import pathlib
+import random
 import re
 import sys
 import tempfile
@@ -455,6 +456,28 @@ def lines():
             add("lines_summed", sums, *[((n,), BF16)] * inputs)
 
 
+def few():
+    """Ops one after another on 1 to 16 registers: where latencies decide, not slots."""
+    def along(reduce, axis, then):
+        return lambda x: then(x, reduce(x, axis=axis, keepdims=True))
+    ops = {"scale": lambda x: x * 1.5, "add": lambda x: x + x, "square": lambda x: x * x, "exp": jnp.exp, "rsqrt": lax.rsqrt, "tanh": jnp.tanh,
+           "over": lambda x: 1 / x, "positive": lambda x: jnp.where(x > 0, x, 0.5), "less_max": along(jnp.max, 1, lax.sub), "over_sum": along(jnp.sum, 1, lax.div),
+           "less_mean": along(jnp.mean, 0, lax.sub), "times_max": along(jnp.max, 0, lax.mul), "times_lane": lambda x: x * x[:, 3:4], "times_row": lambda x: x * x[3:4, :],
+           "turned": lambda x: pltpu.roll(x, 3, 1), "narrow": lambda x: x.astype(BF16).astype(F32)}
+    drawn = random.Random(1)
+    for _ in range(72):
+        shape = drawn.choice([8, 16, 24, 32]), drawn.choice([128, 128, 256, 512])
+        dtype = drawn.choice([F32, F32, BF16])
+        names = [drawn.choice(list(ops)) for _ in range(drawn.randint(2, 6))]
+
+        def body(x, names=names, dtype=dtype):
+            x = x.astype(F32)
+            for name in names:
+                x = ops[name](x)
+            return x.astype(dtype)
+        add("few_" + "_".join(names), body, (shape, dtype))
+
+
 def wide():
     """Products of several tiles of a matrix unit that is 256 wide, and of parts of one."""
     sizes = [(256, 256, 128), (256, 128, 256), (128, 256, 256), (512, 256, 256), (256, 512, 256), (256, 256, 512), (512, 512, 256), (512, 512, 512),
@@ -638,7 +661,8 @@ def main():
         print(f"{len(arguments.calls)} calls, of which the compiler refuses {refused} and {looped} branch", file=sys.stderr)
         return
     arguments.folder.mkdir(parents=True, exist_ok=True)
-    for group in (elementwise, reductions, moves, refs, products, compounds, more, rare, seldom, precise, wide, scalars, halves, selects, thin, lines, chains, beside, turned):
+    for group in (elementwise, reductions, moves, refs, products, compounds, more, rare, seldom, precise, wide, scalars, halves, selects, thin, lines, chains, beside, turned,
+                  few):
         group()
     for number, kernel in enumerate(KERNELS):
         name = kernel[0]

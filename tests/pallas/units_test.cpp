@@ -463,6 +463,7 @@ TEST_CASE("what reads a reduction waits for all of it", "[pallas][units]") {
                     "the test's module"));
     program::UnitCosts costs = *program::unit_costs("v5e");
     for (auto& [row, cost] : costs.rows) cost.latency = 0;
+    costs.schedules.reset();
     std::int64_t all = 0;
     for (const CoreUse& use : program::counted(*p, p->main, costs).at) all += use.cycles;
     costs.rest = 1;  // units one after the other: phases are nothing then
@@ -472,6 +473,48 @@ TEST_CASE("what reads a reduction waits for all of it", "[pallas][units]") {
     return all;
   };
   CHECK(cycles("%x") <= cycles("%y"));
+}
+
+TEST_CASE("what latencies cost is what other registers begin meanwhile", "[pallas][units]") {
+  // exp of registers, each then added to itself: loaded, pushed, popped, added and stored.
+  const auto cycles = [](int registers, int latency) {
+    const std::string shape = std::to_string(8 * registers) + "x128xf32";
+    const std::string vector = "vector<" + shape + ">";
+    const auto p = plan_module(load_module(
+        module_text("%a: " + vmem(shape) + ", %o: " + vmem(shape),
+                    load_whole("%x", "%a", shape, 2) +
+                        "%e = \"S.math.exp\"(%x) {fastmath = #arith.fastmath<none>} : (" + vector +
+                        ") -> " + vector +
+                        "\n%y = \"S.arith.addf\"(%e, %e) {fastmath = #arith.fastmath<none>} : (" +
+                        vector + ", " + vector + ") -> " + vector + "\n" +
+                        store_whole("%y", "%o", shape, 2)),
+        "the test's module"));
+    program::UnitCosts costs;
+    costs.capacity.fill(1);
+    const auto slot = [&](const char* row, CoreUnit unit) {
+      costs.rows[row].slots[static_cast<std::size_t>(unit)] = 1;
+    };
+    slot("load b32", CoreUnit::load);
+    slot("math.exp f32", CoreUnit::valu);
+    slot("math.exp f32", CoreUnit::eup);
+    slot("math.exp f32", CoreUnit::vpop);
+    slot("arith.addf f32", CoreUnit::valu);
+    slot("store b32", CoreUnit::store);
+    costs.schedules = {.eup = latency, .eup_every = 1, .reduce = 1, .permute = 1, .memory = 2};
+    return all_cycles(program::counted(*p, p->main, costs));
+  };
+  // One register alone: five bundles, whatever the latency. Bundles in which nothing begins are
+  // none.
+  CHECK(cycles(1, 2) == 5);
+  CHECK(cycles(1, 50) == 5);
+  // Of two the second begins what it can beside the first.
+  CHECK(cycles(2, 50) <= 2 * 5 - 2);
+  // VALU has two slots to give to each of eight: pushes and sums.
+  CHECK(cycles(8, 4) >= 16);
+  CHECK(cycles(8, 4) <= cycles(8, 50));
+  CHECK(cycles(8, 50) <= 8 * 3);
+  // Of many, slots alone decide.
+  CHECK(cycles(256, 4) == cycles(256, 50));
 }
 
 TEST_CASE("windows that share an index are told once where to move", "[pallas][units]") {

@@ -1,0 +1,292 @@
+#include "program/unit_schedule.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdlib>
+#include <queue>
+
+namespace tessera::program {
+
+namespace {
+
+constexpr std::size_t kMostOperations = 4096;
+
+// Cycles; of vectors an operation's result is there two later, of which the compiler leaves out
+// one.
+constexpr int kOfVector = 1;
+constexpr int kOfLoad = 3;
+constexpr int kOfStore = 4;  ///< until a load has what was stored
+
+constexpr int number(CoreUnit unit) { return static_cast<int>(unit); }
+constexpr std::size_t at(CoreUnit unit) { return static_cast<std::size_t>(unit); }
+
+/// Scalars' latencies were read off listings as bundles, not as cycles.
+bool is_of_scalars(const UnitCost& cost) {
+  for (std::size_t u = 0; u < kCoreUnits; ++u)
+    if (u != at(CoreUnit::scalar) && cost.slots[u] > 0) return false;
+  return true;
+}
+
+/// How many slots the i-th register takes where each takes so many on the average.
+int of_each(double slots, std::int64_t i) {
+  return static_cast<int>(std::llround(slots * static_cast<double>(i + 1)) -
+                          std::llround(slots * static_cast<double>(i)));
+}
+
+/// What the i-th of n registers reads.
+std::vector<int> read_by(const std::vector<std::vector<int>>& inputs, std::int64_t i,
+                         std::int64_t n) {
+  std::vector<int> found;
+  for (const std::vector<int>& r : inputs) {
+    const auto m = static_cast<std::int64_t>(r.size());
+    const std::int64_t first = i * m / n;
+    const std::int64_t last = std::min(m, std::max(first + 1, (i + 1) * m / n));
+    for (std::int64_t k = first; k < last; ++k) found.push_back(r[static_cast<std::size_t>(k)]);
+  }
+  std::ranges::sort(found);
+  const auto same = std::ranges::unique(found);
+  found.erase(same.begin(), same.end());
+  return found;
+}
+
+}  // namespace
+
+int UnitSchedule::begin(int unit, int every, int latency, const Registers& after) {
+  const int here = static_cast<int>(operations_.size());
+  std::int64_t earliest = 0;
+  for (const int before : after) {
+    const Operation& o = operations_[static_cast<std::size_t>(before)];
+    edges_.emplace_back(before, here);
+    earliest = std::max(earliest, o.earliest + o.latency);
+  }
+  operations_.push_back({unit, every, latency, earliest});
+  return here;
+}
+
+void UnitSchedule::add(const std::string& row, const UnitCost& cost, std::int64_t times) {
+  if (times > 0) rows_.push_back({row, &cost, times});
+}
+
+void UnitSchedule::add_serial(std::int64_t bundles) {
+  if (bundles > 0) rows_.push_back({"", nullptr, bundles});
+}
+
+std::vector<UnitSchedule::Registers> UnitSchedule::inputs_of(const UnitOp& op) const {
+  std::vector<Registers> inputs;
+  for (const int v : op.reads) {
+    if (const auto it = made_by_.find(v); it != made_by_.end()) inputs.push_back(it->second);
+  }
+  if (!rows_.empty() && rows_[0].name.starts_with("load ") && !op.reads.empty()) {
+    if (const auto it = stored_.find(op.reads[0]); it != stored_.end())
+      inputs.push_back(it->second);
+  }
+  return inputs;
+}
+
+UnitSchedule::Registers UnitSchedule::serial(std::int64_t bundles, Registers after) {
+  for (std::int64_t i = 0; i < bundles; ++i) after = {begin(-1, 1, 1, after)};
+  return after;
+}
+
+UnitSchedule::Chain UnitSchedule::chain_of(const Row& row, std::int64_t i) const {
+  const auto slots = [&](CoreUnit u) { return row.cost->slots[at(u)]; };
+  constexpr double kAny = 0.2;  // of a register: the rest is what fits leave over
+  Chain c{};
+  // A register is pushed once, if its function is computed at all; that takes a slot of VALU too.
+  const double functions = slots(CoreUnit::eup) / of_.eup_every;
+  c.functions = functions < kAny ? 0 : std::max(1, of_each(functions, i));
+  const double pops = std::max(0., slots(CoreUnit::vpop) - (c.functions > 0 ? functions : 0));
+  // What several pushes make may be popped once.
+  constexpr double kPushes = 4;
+  const double xlu = slots(CoreUnit::xlu);
+  const double moves = xlu < kAny ? 0 : std::max(pops, std::min(1., xlu / kPushes));
+  c.moves = of_each(moves, i);
+  c.move_every = moves > 0 ? std::max(1, static_cast<int>(std::lround(xlu / moves))) : 1;
+  c.vector = std::max(0, of_each(slots(CoreUnit::valu), i) - c.functions);
+  // Of many the row's latency says how long a register alone takes, its slots apart.
+  constexpr int kMostInARow = 3;
+  const double valus = std::max(1., costs_.capacity[at(CoreUnit::valu)]);
+  const auto alone = static_cast<int>(std::lround(c.vector / valus + row.cost->latency));
+  const int pushed_and_popped = 2 * (c.functions > 0 ? 1 : 0) + 2 * (c.moves > 0 ? 1 : 0);
+  c.deep = c.vector <= kMostInARow ? c.vector : std::clamp(alone - pushed_and_popped, 1, c.vector);
+  if (row.name.starts_with("few rows"))
+    c.serial = std::max(0, static_cast<int>(std::lround(row.cost->latency)) - c.vector);
+  return c;
+}
+
+int UnitSchedule::one_register(const Row& row, std::int64_t i, Registers after) {
+  const Chain c = chain_of(row, i);
+  const auto one_after_another = [&](CoreUnit unit, int n, int latency) {
+    for (int k = 0; k < n; ++k) after = {begin(number(unit), 1, latency, after)};
+  };
+  const auto slots = [&](CoreUnit u) { return of_each(row.cost->slots[at(u)], i); };
+  after = serial(c.serial, after);
+  one_after_another(CoreUnit::scalar, slots(CoreUnit::scalar), 1);
+  one_after_another(CoreUnit::load, slots(CoreUnit::load), kOfLoad);
+  int left = c.vector;
+  const int wide = c.deep > 0 ? (c.vector + c.deep - 1) / c.deep : 0;
+  const auto vectors = [&](int deep) {
+    for (int k = 0; k < deep && left > 0; ++k) {
+      Registers level;
+      for (int w = 0; w < wide && left > 0; ++w, --left)
+        level.push_back(begin(number(CoreUnit::valu), 1, kOfVector, after));
+      after = level;
+    }
+  };
+  // What is pushed is made ready in a slot or two, what is popped is worked on.
+  vectors(c.functions + c.moves > 0 && c.deep > 2 ? 1 : c.deep);
+  for (int k = 0; k < c.functions; ++k) {
+    after = {begin(number(CoreUnit::eup), of_.eup_every, of_.eup, after)};
+    one_after_another(CoreUnit::vpop, 1, 1);
+  }
+  if (c.moves > 0) {
+    const int latency = row.name.starts_with("vector.multi_reduction") ? of_.reduce : of_.permute;
+    const Registers before = after;
+    after.clear();
+    for (int k = 0; k < c.moves; ++k) {
+      const int pushed = begin(number(CoreUnit::xlu), c.move_every, latency, before);
+      after.push_back(begin(number(CoreUnit::vpop), 1, 1, {pushed}));
+    }
+  }
+  vectors(c.deep);
+  one_after_another(CoreUnit::store, slots(CoreUnit::store), kOfStore);
+  return after.empty() ? -1 : after.back();
+}
+
+UnitSchedule::Registers UnitSchedule::registers(const Row& row,
+                                                const std::vector<Registers>& inputs) {
+  if (row.cost == nullptr) return serial(row.times, read_by(inputs, 0, 1));
+  if (is_of_scalars(*row.cost)) {
+    const Registers after = read_by(inputs, 0, 1);
+    const double all = row.cost->slots[at(CoreUnit::scalar)] * static_cast<double>(row.times);
+    for (std::int64_t i = 0; i < std::llround(all); ++i)
+      begin(number(CoreUnit::scalar), 1, 1, after);
+    return serial(std::llround(row.cost->latency), after);
+  }
+  Registers made;
+  for (std::int64_t i = 0; i < row.times && operations_.size() <= kMostOperations; ++i) {
+    const int last = one_register(row, i, read_by(inputs, i, row.times));
+    if (last >= 0) made.push_back(last);
+  }
+  return made;
+}
+
+void UnitSchedule::end(const UnitOp& op) {
+  std::vector<Registers> inputs = inputs_of(op);
+  Registers made;
+  for (const Row& row : rows_) {
+    made = registers(row, inputs);
+    inputs.clear();
+    if (!made.empty()) inputs.push_back(made);
+  }
+  if (rows_.empty()) {  // it passes on what is there last
+    const auto when = [&](const Registers& r) {
+      return operations_[static_cast<std::size_t>(r.back())].earliest;
+    };
+    for (const Registers& r : inputs)
+      if (made.empty() || when(r) > when(made)) made = r;
+  }
+  rows_.clear();
+  if (made.empty()) return;
+  for (const int v : op.makes) made_by_[v] = made;
+  if (op.makes.empty() && op.reads.size() > 1) stored_[op.reads[1]] = made;
+}
+
+std::optional<std::int64_t> UnitSchedule::bundles() const {
+  if (operations_.size() > kMostOperations) return std::nullopt;
+  return (scheduled(false) + scheduled(true)) / 2;
+}
+
+namespace {
+
+/// Of one bundle after another.
+class Units {
+ public:
+  explicit Units(const UnitCosts& costs) : memory_(costs.schedules->memory) {
+    for (std::size_t u = 0; u < kCoreUnits; ++u)
+      free_[u].resize(static_cast<std::size_t>(std::max(1., costs.capacity[u])));
+  }
+  void next_bundle() { of_memory_ = 0; }
+  /// Whether one is free for it now, and taken.
+  bool take(int unit, int every, std::int64_t now) {
+    if (unit < 0) return true;
+    const auto u = static_cast<std::size_t>(unit);
+    const bool of_memory = u == at(CoreUnit::load) || u == at(CoreUnit::store);
+    if (of_memory && of_memory_ >= memory_) return false;
+    const auto free = std::ranges::min_element(free_[u]);
+    if (*free > now) return false;
+    if (u == at(CoreUnit::eup)) {
+      const auto pushes = std::ranges::min_element(free_[at(CoreUnit::valu)]);
+      if (*pushes > now) return false;
+      *pushes = now + 1;
+    }
+    *free = now + every;
+    if (of_memory) ++of_memory_;
+    return true;
+  }
+
+ private:
+  std::array<std::vector<std::int64_t>, kCoreUnits> free_;  ///< from when on
+  int memory_;
+  int of_memory_ = 0;
+};
+
+}  // namespace
+
+std::int64_t UnitSchedule::scheduled(bool backward) const {
+  const std::size_t n = operations_.size();
+  std::vector<std::vector<std::pair<int, int>>> next(n);  // and how much later
+  std::vector<int> waits_for(n);
+  for (const auto& [first, second] : edges_) {
+    const int latency = operations_[static_cast<std::size_t>(first)].latency;
+    const int to = backward ? first : second;
+    next[static_cast<std::size_t>(backward ? second : first)].emplace_back(to, latency);
+    ++waits_for[static_cast<std::size_t>(to)];
+  }
+  std::vector<std::int64_t> way(n);  // to the end
+  for (std::size_t k = 0; k < n; ++k) {
+    const std::size_t i = backward ? k : n - 1 - k;
+    for (const auto& [to, latency] : next[i])
+      way[i] = std::max(way[i], way[static_cast<std::size_t>(to)] + latency);
+  }
+
+  using Timed = std::pair<std::int64_t, int>;
+  std::priority_queue<Timed, std::vector<Timed>, std::greater<>> later;  // by when
+  std::priority_queue<Timed> ready;  // by way, then as the program has them
+  const auto in_order = [&](int i) { return backward ? i : -i; };
+  for (std::size_t i = 0; i < n; ++i)
+    if (waits_for[i] == 0) later.emplace(0, static_cast<int>(i));
+  std::vector<std::int64_t> when(n);
+  Units units(costs_);
+  std::vector<Timed> left;
+  std::int64_t bundles = 0;
+  for (std::int64_t now = 0; !later.empty() || !ready.empty(); ++now) {
+    if (ready.empty()) now = std::max(now, later.top().first);
+    for (; !later.empty() && later.top().first <= now; later.pop()) {
+      const int i = later.top().second;
+      ready.emplace(way[static_cast<std::size_t>(i)], in_order(i));
+    }
+    units.next_bundle();
+    bool any = false;
+    for (; !ready.empty(); ready.pop()) {
+      const auto i = static_cast<std::size_t>(std::abs(ready.top().second));
+      if (!units.take(operations_[i].unit, operations_[i].every, now)) {
+        left.push_back(ready.top());
+        continue;
+      }
+      any = true;
+      for (const auto& [to, latency] : next[i]) {
+        const auto t = static_cast<std::size_t>(to);
+        when[t] = std::max(when[t], now + latency);
+        if (--waits_for[t] == 0) later.emplace(when[t], to);
+      }
+    }
+    for (const Timed& one : left) ready.push(one);
+    left.clear();
+    if (any) ++bundles;
+  }
+  return bundles;
+}
+
+}  // namespace tessera::program

@@ -1,0 +1,81 @@
+// Bundles of a stretch of little code, where latencies decide: a list schedule of its registers.
+//
+// Each register of an op is a chain of operations: what it asks of each unit (unit_costs.hpp), one
+// after another, behind the registers that it reads. What is asked of XLU and EUP is pushed there
+// and popped a latency later. Latencies are those by which the TPU's compiler places operations, of
+// listings in which other work fills every bundle (tpu_compiler/unit_costs.py has them). It leaves
+// out bundles in which nothing begins: so a chain alone takes a bundle for each of its operations,
+// whatever the latencies, and these cost what other registers begin meanwhile.
+//
+// The longest way to the end goes first; how far the compiler's own order is from that is not
+// known. Placed from the begin and from the end, such a schedule has some bundles more or less: the
+// mean is taken.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "program/unit_costs.hpp"
+
+namespace tessera::program {
+
+class UnitSchedule {
+ public:
+  /// Of costs that say how the compiler schedules.
+  explicit UnitSchedule(const UnitCosts& costs) : costs_(costs), of_(*costs.schedules) {}
+
+  /// Of the next op a row, so many times; an op's rows follow one another.
+  void add(const std::string& row, const UnitCost& cost, std::int64_t times);
+  /// Of the next op what takes bundle after bundle, and others begin beside it.
+  void add_serial(std::int64_t bundles);
+  /// What was added is this op's.
+  void end(const UnitOp& op);
+
+  /// None: that many operations are no little code.
+  std::optional<std::int64_t> bundles() const;
+
+ private:
+  using Registers = std::vector<int>;  ///< the last operation of each
+  struct Operation {
+    int unit;               ///< -1: none
+    int every;              ///< cycles in which its unit begins no other
+    int latency;            ///< until what reads it may begin
+    std::int64_t earliest;  ///< when it may begin if units are free
+  };
+  struct Row {
+    std::string name;
+    const UnitCost* cost;  ///< null: of add_serial
+    std::int64_t times;
+  };
+  /// Counted together.
+  struct Chain {
+    int functions;  ///< pushed to EUP
+    int moves;      ///< pushed to XLU
+    int move_every;
+    int vector;  ///< of VALU
+    int deep;    ///< of these one after another
+    int serial;  ///< bundles besides
+  };
+
+  int begin(int unit, int every, int latency, const Registers& after);
+  std::vector<Registers> inputs_of(const UnitOp& op) const;
+  Registers serial(std::int64_t bundles, Registers after);
+  Chain chain_of(const Row& row, std::int64_t i) const;
+  int one_register(const Row& row, std::int64_t i, Registers after);
+  Registers registers(const Row& row, const std::vector<Registers>& inputs);
+  std::int64_t scheduled(bool backward) const;
+
+  const UnitCosts& costs_;
+  const UnitSchedules& of_;
+  std::vector<Operation> operations_;
+  std::vector<std::pair<int, int>> edges_;  ///< the second behind the first
+  std::vector<Row> rows_;
+  std::unordered_map<int, Registers> made_by_;
+  std::unordered_map<int, Registers> stored_;  ///< by memref
+};
+
+}  // namespace tessera::program
