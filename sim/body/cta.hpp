@@ -414,25 +414,26 @@ constexpr Launch launch_side_by_side(Launch l, int most, const Operands& operand
   l.registers = registers_of(l.warpgroups, sm, l.at_least).computing;
   return l;
 }
-/// Whether registers are kept for two CTAs of a kernel of rows or elements: of 13 to 28 elements a
-/// thread nvcc takes 90 to 190, and from 129 on leaves room for one; threads that fetch can give
-/// theirs away. Of two inputs and 16 elements it may take 72, which leave room for three.
-/// (softmax_rows of 256 to 448 columns: 1.2 to 1.6 times as fast, cuda/RESULTS.md.)
-constexpr bool wants_room_for_two(const Operands& operands, const Computing& computing) {
+/// The CTAs that registers are kept for, of a kernel of rows or elements whose threads hold some
+/// elements each: nvcc would take 80 to 250 for them, which leave room for one or two, and needs no
+/// more than three leave where threads that fetch give theirs away. 1: it has them all.
+/// (softmax_rows and norm_rows of 129 to 512 columns: 1.1 to 2.2 times as fast, cuda/RESULTS.md.)
+constexpr int room_of_rows(const Operands& operands, const Computing& computing) {
   constexpr int kLanes = 16;  // that share a row
   int held = 0;
-  int inputs = 0;
   bool sums = false;
   for (const Operand& op : operands) {
     if (!is_block(op.role)) continue;
     const auto rows = static_cast<int>(ceil_div(op.tile_rows(), kWarpgroup / kLanes));
     const int cols = op.cols > 1 ? 2 * static_cast<int>(ceil_div(op.cols, 2 * kLanes)) : 1;
     held = std::max(held, rows * cols);
-    inputs += op.role == Role::in && op.cols > 1 ? 1 : 0;
-    sums = sums || (op.role == Role::accum && op.cols > 1 && operands.multiplies);
+    sums = sums || (op.role == Role::accum && op.cols > 1);
   }
-  const bool alone = computing.warpgroups == 1 && !sums && !operands.peers;
-  return alone && held >= (inputs > 1 ? 17 : 13) && held <= 28;
+  const bool products = sums && operands.multiplies;
+  if (computing.warpgroups > 1 || products || operands.peers || held > 64) return 1;
+  // Sums of columns are held beside what they are of.
+  if (sums || held > 32) return 2;
+  return held > 8 ? 3 : 4;
 }
 /// Without runs where shared memory has no two slots for each of those that would be side by side.
 constexpr Operands with_room_for_runs(Operands operands, const Sm& sm) {
@@ -456,6 +457,8 @@ constexpr Launch launch_of(const Operands& given, const Sm& sm) {
   }
   if (l.mma_sync)
     return launch_side_by_side(l, l.warpgroups == 1 && l.held <= kFew ? 2 : 1, operands, sm);
+  const int room = sm.hopper && !l.tensor_cores ? room_of_rows(operands, l) : 1;
+  if (room > 1) return launch_side_by_side(l, room, operands, sm);
   l.stages = stages_of(operands, sm);
   l.shared_bytes = operands.shared_bytes(l.stages);
   l.registers = registers_of(l.warpgroups, sm).computing;
@@ -468,10 +471,6 @@ constexpr Launch launch_of(const Operands& given, const Sm& sm) {
       std::min(sm.threads / l.threads, sm.registers / (kUsualRegisters * l.threads));
   l.resident = static_cast<int>(
       std::clamp<std::int64_t>(by_memory, 1, std::max<std::int64_t>(1, by_threads)));
-  if (sm.hopper && l.resident > 1 && wants_room_for_two(operands, l)) {
-    l.resident = l.at_least = 2;
-    l.registers = registers_of(l.warpgroups, sm, l.at_least).computing;
-  }
   return l;
 }
 

@@ -301,6 +301,33 @@ TEST_CASE("half a warp has a chunk of a long row, and CTAs hide what each waits 
   CHECK(launch(16, 1024, DType::f32, 8).half_warps == 1);
 }
 
+TEST_CASE("registers are kept for as many CTAs of rows as a thread's elements leave room for",
+          "[sim][cta]") {
+  const struct {
+    int rows, cols, resident;
+  } wanted[] = {{8, 64, 4},   {2, 128, 4},  {1, 192, 3},  {8, 512, 3}, {16, 256, 3},
+                {16, 320, 2}, {16, 512, 2}, {64, 128, 2}, {32, 512, 1}};
+  for (const auto& w : wanted) {
+    CAPTURE(w.rows, w.cols);
+    const Operand all[] = {{Role::in, DType::f32, w.rows, w.cols, 1, true},
+                           {Role::out, DType::f32, w.rows, w.cols}};
+    const Launch l = launch_of({all, 2}, kSm90);
+    CHECK(l.resident == w.resident);
+    CHECK(l.at_least == w.resident);
+    CHECK(l.stages.of_step > 1);
+    CHECK(l.resident * (l.shared_bytes + kSm90.reserved_bytes) <=
+          kSm90.shared_bytes + kSm90.reserved_bytes);
+    // The portable build moves no registers.
+    CHECK(launch_of({all, 2}, kSm80).at_least == 1);
+  }
+  const Operand block{Role::in, DType::f32, 8, 128, 1, true};
+  const Operand sum{Role::accum, DType::f32, 8, 128};
+  const Operand all[] = {block, {Role::out, DType::f32, 8, 128}, sum};
+  Operands sums{all, 3};
+  sums.multiplies = false;
+  CHECK(launch_of(sums, kSm90).at_least == 2);
+}
+
 TEST_CASE("accumulators of a kernel that does not multiply are rows", "[sim][cta]") {
   const Operand block{Role::in, DType::bf16, 8, 1024};
   const Operand sum{Role::accum, DType::f32, 8, 1024};
