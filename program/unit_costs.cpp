@@ -210,14 +210,14 @@ struct UnitWork {
     for (std::size_t u = 0; u < kCoreUnits; ++u)
       slots[u] += static_cast<double>(times) * cost.slots[u];
   }
-  /// Stores and loads of registers that do not fit.
-  void spill(double registers) {
-    for (const CoreUnit unit : {CoreUnit::store, CoreUnit::load})
-      slots[static_cast<std::size_t>(unit)] += registers;
+  /// Stores and loads of registers that do not fit, and of masks, which become vectors for that.
+  void spill(const std::array<double, kCoreUnits>& of) {
+    for (std::size_t u = 0; u < kCoreUnits; ++u) slots[u] += of[u];
   }
-  double share_of_spill(double registers) const {
-    return registers * (weight[static_cast<std::size_t>(CoreUnit::store)] +
-                        weight[static_cast<std::size_t>(CoreUnit::load)]);
+  double share_of_spill(const std::array<double, kCoreUnits>& of) const {
+    double sum = 0;
+    for (std::size_t u = 0; u < kCoreUnits; ++u) sum += of[u] * weight[u];
+    return sum;
   }
   void close(const UnitCosts& costs) {
     constexpr auto kMatrix = static_cast<std::size_t>(CoreUnit::mxu);
@@ -245,59 +245,142 @@ struct UnitWork {
   }
 };
 
-/// Vector registers that operations make while all are taken, operation after operation. What no
-/// phase ends before is made one register after another, whenever it is read.
+/// Vector registers and masks that operations make while all are taken, operation after operation.
+/// What no phase ends before and follows from loads of as many registers is made one register after
+/// another, whenever it is read; what follows from none, an iota's registers or few that were
+/// loaded, is made by each operation at once as well.
 class Pressure {
  public:
-  Pressure(const Program& program, const std::vector<const UnitOp*>& ops, const Phases& phases) {
-    std::unordered_map<int, int> is;  ///< what casts and the like only pass on
-    const auto value = [&](int v) {
-      const auto it = is.find(v);
-      return it == is.end() ? v : it->second;
-    };
-    std::unordered_map<int, std::size_t> last;
-    for (std::size_t i = 0; i < ops.size(); ++i) {
-      for (const int v : ops[i]->reads) last[value(v)] = i;
-      if (ops[i]->rows.empty() && ops[i]->reads.size() == 1 && ops[i]->makes.size() == 1)
-        is[ops[i]->makes[0]] = value(ops[i]->reads[0]);
-    }
+  /// Too many that an operation makes.
+  struct TooMany {
+    std::int64_t behind = 0;   ///< the end of a phase
+    std::int64_t at_once = 0;  ///< before one
+    std::int64_t masks = 0;    ///< likewise
+    std::int64_t all() const { return behind + at_once + masks; }
+  };
+
+  Pressure(const Program& program, const std::vector<const UnitOp*>& ops, const Phases& phases)
+      : program_(program), ops_(ops), phases_(phases) {
+    find_reads();
+    find_at_once();
     std::unordered_map<int, std::int64_t> live;
     std::int64_t all = 0;
+    std::int64_t masks = 0;
     for (std::size_t i = 0; i < ops.size(); ++i) {
-      const std::int64_t before = std::max(all, kVectorRegisters);
-      const std::int64_t made = phases.of(i) == 0 ? 0 : registers_made(program, *ops[i]);
+      const bool is_mask = at_once_[i] && makes_mask(*ops[i]);
+      std::int64_t& count = is_mask ? masks : all;
+      const std::int64_t before = std::max(count, is_mask ? kMasks : kVectorRegisters);
+      const bool counts = phases.of(i) > 0 || at_once_[i];
+      const std::int64_t made = counts ? registers_made(*ops[i]) : 0;
       for (const int v : ops[i]->makes) {
-        const auto it = last.find(v);
-        if (made > 0 && it != last.end() && it->second > i) all += live[v] = made;
+        const auto it = last_.find(v);
+        if (made > 0 && it != last_.end() && it->second > i) count += live[v] = made;
+        if (is_mask) masks_.insert(v);
       }
       for (const int read : ops[i]->reads) {
         const int v = value(read);
         const auto it = live.find(v);
-        if (it == live.end() || last.at(v) != i) continue;
-        all -= it->second;
+        if (it == live.end() || last_.at(v) != i) continue;
+        (masks_.contains(v) ? masks : all) -= it->second;
         live.erase(it);
       }
-      too_many_.push_back(std::max<std::int64_t>(0, all - before));
+      const std::int64_t more = std::max<std::int64_t>(0, count - before);
+      TooMany found;
+      (is_mask ? found.masks : at_once_[i] ? found.at_once : found.behind) = more;
+      too_many_.push_back(found);
     }
   }
-  std::int64_t too_many(std::size_t op) const { return too_many_[op]; }
+  const TooMany& too_many(std::size_t op) const { return too_many_[op]; }
 
  private:
   static constexpr std::int64_t kVectorRegisters = 64;
+  static constexpr std::int64_t kMasks = 16;
+
+  int value(int v) const {
+    const auto it = is_.find(v);
+    return it == is_.end() ? v : it->second;
+  }
+  void find_reads() {
+    for (std::size_t i = 0; i < ops_.size(); ++i) {
+      const UnitOp& op = *ops_[i];
+      for (const int v : op.reads) last_[value(v)] = i;
+      if (op.rows.empty() && op.reads.size() == 1 && op.makes.size() == 1)
+        is_[op.makes[0]] = value(op.reads[0]);
+    }
+  }
+  /// Of the first phase what follows from no load, or from few registers that were spread, and is
+  /// not made for what follows from one, as masks are, or for a later phase.
+  void find_at_once() {
+    std::unordered_map<int, std::int64_t> loaded;  ///< registers of what follows from loads
+    at_once_.resize(ops_.size());
+    std::vector<bool> made_for(ops_.size());
+    for (std::size_t i = 0; i < ops_.size(); ++i) {
+      const UnitOp& op = *ops_[i];
+      const bool loads = has(op, "load");
+      const std::int64_t made = loads ? most_times(op) : registers_made(op);
+      std::int64_t most = loads ? made : 0;
+      for (const int v : op.reads) {
+        if (const auto it = loaded.find(value(v)); it != loaded.end())
+          most = std::max(most, it->second);
+      }
+      const bool spreads = has(op, "vector.broadcast") || has(op, "vector.shape_cast");
+      const bool follows = most > 0 && (!spreads || most >= made);
+      at_once_[i] = phases_.of(i) == 0 && made > 0 && !follows;
+      const bool each = !op.rows.empty() && !has(op, "tpu.matmul");
+      made_for[i] = each && (follows || phases_.of(i) > 0);
+      if (!follows) continue;
+      for (const int v : op.makes) loaded[v] = std::max(made, most);
+    }
+    std::set<int> needed;
+    for (std::size_t i = ops_.size(); i-- > 0;) {
+      const auto is_needed = [&](int v) { return needed.contains(v); };
+      const bool was = at_once_[i];
+      if (was) at_once_[i] = std::ranges::none_of(ops_[i]->makes, is_needed);
+      const bool passes_on =
+          ops_[i]->rows.empty() && std::ranges::any_of(ops_[i]->makes, is_needed);
+      if (at_once_[i] || !(made_for[i] || passes_on || was)) continue;
+      for (const int v : ops_[i]->reads) needed.insert(value(v));
+    }
+  }
+  const std::string& name(int row) const {
+    return program_.unit_rows[static_cast<std::size_t>(row)];
+  }
+  bool has(const UnitOp& op, std::string_view prefix) const {
+    return std::ranges::any_of(
+        op.rows, [&](const auto& row) { return name(row.first).starts_with(prefix); });
+  }
+  static std::int64_t most_times(const UnitOp& op) {
+    std::int64_t most = 0;
+    for (const auto& [row, times] : op.rows) most = std::max(most, times);
+    return most;
+  }
+  bool makes_mask(const UnitOp& op) const {
+    return std::ranges::any_of(op.rows, [&](const auto& row) {
+      return name(row.first).starts_with("arith.cmp") || name(row.first).ends_with(" bool");
+    });
+  }
   /// That hold its result, but for what is loaded, which can be loaded again.
-  static std::int64_t registers_made(const Program& program, const UnitOp& op) {
+  std::int64_t registers_made(const UnitOp& op) const {
     std::int64_t made = 0;
     for (const auto& [row, times] : op.rows) {
-      const std::string& name = program.unit_rows[static_cast<std::size_t>(row)];
-      if (name.starts_with("load")) return 0;
-      const bool computes = name.starts_with("arith.") || name.starts_with("math.") ||
-                            name.starts_with("vector.") || name.starts_with("tpu.matmul sum");
+      if (name(row).starts_with("load")) return 0;
+      if (name(row).ends_with(" digit")) continue;  // of a product, many a register
+      const bool computes = name(row).starts_with("arith.") || name(row).starts_with("math.") ||
+                            name(row).starts_with("vector.") ||
+                            name(row).starts_with("tpu.matmul sum");
       if (computes) made = std::max(made, times);
     }
     return made;
   }
 
-  std::vector<std::int64_t> too_many_;
+  const Program& program_;
+  const std::vector<const UnitOp*>& ops_;
+  const Phases& phases_;
+  std::unordered_map<int, int> is_;  ///< what casts and the like only pass on
+  std::unordered_map<int, std::size_t> last_;
+  std::vector<bool> at_once_;
+  std::set<int> masks_;
+  std::vector<TooMany> too_many_;
 };
 
 /// Nothing that follows begins before it, nothing before it is left.
@@ -492,7 +575,18 @@ CountedCode counted(const Program& program, const Code& code, const UnitCosts& c
     std::vector<UnitWork> works(part.empty() ? 1 : std::ranges::max(part) + 1);
     const Pressure pressure(program, s.ops, phases);
     const auto spilled = [&](std::size_t op) {
-      return costs.spill * static_cast<double>(pressure.too_many(op));
+      // By listings a mask is made a vector, which is compared again two to three times.
+      constexpr double kMaskOps = 3.5;
+      constexpr double kMaskLoads = 2.5;
+      const Pressure::TooMany& n = pressure.too_many(op);
+      const double vectors =
+          costs.spill * static_cast<double>(n.behind) + static_cast<double>(n.at_once);
+      const auto masks = static_cast<double>(n.masks);
+      std::array<double, kCoreUnits> of{};
+      of[static_cast<std::size_t>(CoreUnit::store)] = vectors + masks;
+      of[static_cast<std::size_t>(CoreUnit::load)] = vectors + kMaskLoads * masks;
+      of[static_cast<std::size_t>(CoreUnit::valu)] = kMaskOps * masks;
+      return of;
     };
     Chain chain;
     std::vector<Scheduled> scheduled(s.ops.size());
@@ -704,13 +798,14 @@ Json blocks_of(const Program& program, bool knows_narrow_masks) {
   Json blocks = Json::array();
   for (const Stretch& s : stretches(program.main, knows_narrow_masks)) {
     Json ops = Json::array();
-    const Pressure pressure(program, s.ops, Phases(program, s.ops));
+    const Phases phases(program, s.ops);
+    const Pressure pressure(program, s.ops, phases);
     for (std::size_t i = 0; i < s.ops.size(); ++i) {
       const UnitOp* const op = s.ops[i];
       Json rows = Json::array();
       for (const auto& [row, times] : op->rows) rows.push_back({row, times});
       Json one{{"reads", op->reads}, {"makes", op->makes}, {"rows", rows}};
-      if (pressure.too_many(i) > 0) one["spills"] = pressure.too_many(i);
+      if (pressure.too_many(i).all() > 0) one["spills"] = pressure.too_many(i).all();
       ops.push_back(std::move(one));
     }
     blocks.push_back({{"step", s.begin}, {"branches", s.branches}, {"ops", ops}});

@@ -845,6 +845,58 @@ TEST_CASE("what is made behind a reduction while 64 registers hold others is spi
   CHECK(spilled(72, false, true) == 0);  // one register after another
 }
 
+TEST_CASE("what follows from no load is made by each operation at once", "[pallas][units]") {
+  // u = y + y, and (u + u) sqrt(u), of y that is loaded or of a row and numbers of rows.
+  const auto slots = [](int rows, bool loaded, bool masked) {
+    const std::string shape = std::to_string(rows) + "x512xf32";
+    const std::string vector = "vector<" + shape + ">";
+    const std::string words = "vector<" + std::to_string(rows) + "x512xi32>";
+    const std::string bits = "vector<" + std::to_string(rows) + "x512xi1>";
+    const std::string fast = " {fastmath = #arith.fastmath<none>} : (" + vector;
+    const auto two = [&](const std::string& result, const std::string& op, const std::string& of) {
+      return result + " = \"S.arith." + op + "\"(" + of + ")" + fast + ", " + vector + ") -> " +
+             vector + "\n";
+    };
+    const std::string row = "1x512xf32";
+    const std::string made =
+        load_whole("%l", "%a", row, 2) + "%b = \"S.vector.broadcast\"(%l) : (vector<" + row +
+        ">) -> " + vector + "\n%i = \"S.tpu.iota\"() {dimensions = array<i32: 0>} : () -> " +
+        words + "\n%f = \"S.arith.sitofp\"(%i) : (" + words + ") -> " + vector + "\n" +
+        two("%y", "addf", "%f, %b");
+    const auto mask = [&](const std::string& name, const std::string& by) {
+      return name + " = \"S.arith.cmpf\"(%y, " + by +
+             ") {fastmath = #arith.fastmath<none>, predicate = 2 : i64} : (" + vector + ", " +
+             vector + ") -> " + bits + "\n";
+    };
+    const std::string chosen = mask("%m", "%b") + two("%u", "addf", "%y, %y") +
+                               "%c = \"S.arith.select\"(%m, %u, %b) : (" + bits + ", " + vector +
+                               ", " + vector + ") -> " + vector + "\n" +
+                               store_whole("%c", "%o", shape, 2);
+    const std::string rooted = two("%u", "addf", "%y, %y") + "%r = \"S.math.sqrt\"(%u)" + fast +
+                               ") -> " + vector + "\n" + two("%s", "addf", "%u, %u") +
+                               two("%t", "mulf", "%s, %r") + store_whole("%t", "%o", shape, 2);
+    const auto p = plan_module(load_module(
+        module_text(
+            "%a: " + vmem(loaded ? shape : row) + ", %o: " + vmem(shape),
+            (loaded ? load_whole("%y", "%a", shape, 2) : made) + (masked ? chosen : rooted)),
+        "the test's module"));
+    program::UnitCosts costs;
+    costs.capacity.fill(1);
+    std::array<std::int64_t, kCoreUnits> all{};
+    for (const CoreUse& use : program::counted(*p, p->main, costs).at)
+      for (std::size_t u = 0; u < kCoreUnits; ++u) all[u] += use.slots[u];
+    return all;
+  };
+  constexpr auto kStore = static_cast<std::size_t>(CoreUnit::store);
+  constexpr auto kValu = static_cast<std::size_t>(CoreUnit::valu);
+  CHECK(slots(64, false, false)[kStore] == 0);  // 2 x 32 registers
+  CHECK(slots(72, false, false)[kStore] == 8);  // 2 x 36
+  CHECK(slots(144, true, false)[kStore] == 0);  // one register after another
+  CHECK(slots(32, false, true)[kStore] == 0);   // 16 masks
+  CHECK(slots(40, false, true)[kStore] == 4);   // 20
+  CHECK(slots(40, false, true)[kValu] == 14);   // made vectors, and compared again
+}
+
 TEST_CASE("each turn of a loop takes as many cycles", "[pallas][units]") {
   const std::int64_t one = cycles_of_loop(1);
   const std::int64_t turn = cycles_of_loop(2) - one;
