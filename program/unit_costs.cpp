@@ -37,7 +37,8 @@ UnitCosts read(std::string_view text) {
   };
   c.capacity = slots(json.at("capacity"));
   for (const auto& [row, cost] : json.at("rows").items())
-    c.rows.emplace(row, UnitCost{cost.value("latency", 0.), slots(cost), cost.value("alone", 0.)});
+    c.rows.emplace(row, UnitCost{cost.value("latency", 0.), slots(cost), cost.value("alone", 0.),
+                                 cost.value("multiply", 0.), cost.value("add", 0.)});
   const Json& fixed = json.at("cycles");
   c.launch = fixed.at("launch");
   c.semaphore = fixed.at("semaphore");
@@ -203,12 +204,18 @@ std::ptrdiff_t shared_product(const Program& program, const std::vector<const Un
 struct UnitWork {
   std::array<double, kCoreUnits> slots{};
   std::array<double, kCoreUnits> weight{};  ///< cycles of a slot
+  double multiply = 0;
+  double add_or_shift = 0;
+  double weight_of_multiply = 0;
+  double weight_of_add = 0;
   double cycles = 0;
 
   void add(const UnitCost& cost, std::int64_t times) {
     cycles += static_cast<double>(times) * cost.alone;
     for (std::size_t u = 0; u < kCoreUnits; ++u)
       slots[u] += static_cast<double>(times) * cost.slots[u];
+    multiply += static_cast<double>(times) * cost.multiply;
+    add_or_shift += static_cast<double>(times) * cost.add;
   }
   /// Stores and loads of registers that do not fit, and of masks, which become vectors for that.
   void spill(const std::array<double, kCoreUnits>& of) {
@@ -221,9 +228,15 @@ struct UnitWork {
   }
   void close(const UnitCosts& costs) {
     constexpr auto kMatrix = static_cast<std::size_t>(CoreUnit::mxu);
+    constexpr auto kVector = static_cast<std::size_t>(CoreUnit::valu);
     std::size_t most = 1;
-    const auto takes = [&](std::size_t u) {
+    const auto by_slots = [&](std::size_t u) {
       return costs.capacity[u] > 0 ? slots[u] / costs.capacity[u] : 0;
+    };
+    const double by_place = std::max(multiply, add_or_shift);
+    const bool one_place = by_place > by_slots(kVector);
+    const auto takes = [&](std::size_t u) {
+      return u == kVector && one_place ? by_place : by_slots(u);
     };
     for (std::size_t u = 1; u < kCoreUnits; ++u) {
       if (takes(u) > takes(most)) most = u;
@@ -234,12 +247,15 @@ struct UnitWork {
       const double factor = u == kMatrix ? (products ? 1 : costs.product)
                             : u == most  ? (products ? costs.product : 1)
                                          : costs.rest;
-      weight[u] = factor / costs.capacity[u];
-      cycles += weight[u] * slots[u];
+      cycles += factor * takes(u);
+      if (u == kVector && one_place)
+        (multiply > add_or_shift ? weight_of_multiply : weight_of_add) = factor;
+      else
+        weight[u] = factor / costs.capacity[u];
     }
   }
   double share(const UnitCost& cost, std::int64_t times) const {
-    double sum = cost.alone;
+    double sum = cost.alone + weight_of_multiply * cost.multiply + weight_of_add * cost.add;
     for (std::size_t u = 0; u < kCoreUnits; ++u) sum += cost.slots[u] * weight[u];
     return static_cast<double>(times) * sum;
   }

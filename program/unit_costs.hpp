@@ -54,6 +54,10 @@ struct UnitCost {
   double latency = 0;                      ///< cycles
   std::array<double, kCoreUnits> slots{};  ///< of each time
   double alone = 0;                        ///< cycles of each time in which nothing else is done
+  /// Of VALU's slots those that one alone of its places takes: a v4's has two, of which one
+  /// multiplies floats and the other adds them and shifts.
+  double multiply = 0;
+  double add = 0;
 };
 
 /// Cycles by which the compiler places operations (unit_schedule.hpp).

@@ -70,6 +70,7 @@ void UnitOps::note(const Operation& written, std::size_t step, const KnownValues
   const Operation op = resolved(written);
   KnownValues known = planned;
   known.down = [&](int v) { return lines_down_.contains(v); };
+  known.packed = [&](int v) { return packed_rows_.contains(v); };
   KnownValues found = known;
   found.constant = [&](int v) { return values_.constant(v, known); };
   found.bits = [&](int v) { return values_.bits(v, known); };
@@ -100,6 +101,7 @@ void UnitOps::note(const Operation& written, std::size_t step, const KnownValues
       note_same(op, *same);
     }
   }
+  if (lies_packed(planned_.module, op, known)) packed_rows_.insert(op.results[0]);
   masks_.note(op, found);
   registers_.note(op, found);
   numbers_.note(op, found);

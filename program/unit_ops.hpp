@@ -79,6 +79,7 @@ class UnitOps {
   std::map<int, Iota> iotas_;  ///< by value
   std::map<int, int> is_;      ///< values that are another one of their type
   std::set<int> shared_;       ///< values that others are
+  std::set<int> packed_rows_;  ///< rows of words that lie as lines do
   std::set<int> lines_down_;   ///< vectors of one dim that lie down the sublanes
 };
 

@@ -18,6 +18,10 @@ constexpr int kOfVector = 1;
 constexpr int kOfLoad = 3;
 constexpr int kOfStore = 4;  ///< until a load has what was stored
 
+constexpr int kNone = -1;
+// Of VALU, in a place of their own.
+constexpr int kMultiply = -2;
+constexpr int kAdd = -3;
 constexpr int number(CoreUnit unit) { return static_cast<int>(unit); }
 constexpr std::size_t at(CoreUnit unit) { return static_cast<std::size_t>(unit); }
 
@@ -85,7 +89,7 @@ std::vector<UnitSchedule::Registers> UnitSchedule::inputs_of(const UnitOp& op) c
 }
 
 UnitSchedule::Registers UnitSchedule::serial(std::int64_t bundles, Registers after) {
-  for (std::int64_t i = 0; i < bundles; ++i) after = {begin(-1, 1, 1, after)};
+  for (std::int64_t i = 0; i < bundles; ++i) after = {begin(kNone, 1, 1, after)};
   return after;
 }
 
@@ -126,11 +130,18 @@ int UnitSchedule::one_register(const Row& row, std::int64_t i, Registers after) 
   one_after_another(CoreUnit::load, slots(CoreUnit::load), kOfLoad);
   int left = c.vector;
   const int wide = c.deep > 0 ? (c.vector + c.deep - 1) / c.deep : 0;
+  int multiplies = of_each(row.cost->multiply, i);
+  int adds = of_each(row.cost->add, i);
+  const auto place = [&] {  // by turns
+    const int most = std::max(multiplies, adds);
+    if (most <= 0 || most < left - multiplies - adds) return number(CoreUnit::valu);
+    return multiplies == most ? (--multiplies, kMultiply) : (--adds, kAdd);
+  };
   const auto vectors = [&](int deep) {
     for (int k = 0; k < deep && left > 0; ++k) {
       Registers level;
       for (int w = 0; w < wide && left > 0; ++w, --left)
-        level.push_back(begin(number(CoreUnit::valu), 1, kOfVector, after));
+        level.push_back(begin(place(), 1, kOfVector, after));
       after = level;
     }
   };
@@ -210,7 +221,13 @@ class Units {
   void next_bundle() { of_memory_ = 0; }
   /// Whether one is free for it now, and taken.
   bool take(int unit, int every, std::int64_t now) {
-    if (unit < 0) return true;
+    if (unit == kNone) return true;
+    if (unit <= kMultiply) {
+      std::int64_t& place = places_[static_cast<std::size_t>(unit == kAdd)];
+      if (place > now || !take(number(CoreUnit::valu), 1, now)) return false;
+      place = now + 1;
+      return true;
+    }
     const auto u = static_cast<std::size_t>(unit);
     const bool of_memory = u == at(CoreUnit::load) || u == at(CoreUnit::store);
     if (of_memory && of_memory_ >= memory_) return false;
@@ -228,6 +245,7 @@ class Units {
 
  private:
   std::array<std::vector<std::int64_t>, kCoreUnits> free_;  ///< from when on
+  std::array<std::int64_t, 2> places_{};                    ///< likewise, of VALU's
   int memory_;
   int of_memory_ = 0;
 };

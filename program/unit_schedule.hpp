@@ -41,7 +41,7 @@ class UnitSchedule {
  private:
   using Registers = std::vector<int>;  ///< the last operation of each
   struct Operation {
-    int unit;               ///< -1: none
+    int unit;               ///< or what unit_schedule.cpp has besides
     int every;              ///< cycles in which its unit begins no other
     int latency;            ///< until what reads it may begin
     std::int64_t earliest;  ///< when it may begin if units are free

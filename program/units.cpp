@@ -110,6 +110,7 @@ class Uses {
     const Type& t = type(value);
     if (t.shape.rank == 1)
       return ceil_to(t.shape[0], known_.down(value) ? kSublanes : kSublanes * kLanes);
+    if (known_.packed(value)) return tiles_of(t.shape, t.dtype).packed;
     return registers_of(t.shape, t.dtype);
   }
 
@@ -680,6 +681,22 @@ std::int64_t register_extent(const Shape& shape, int dim, DType dtype) {
   if (dim + 2 < shape.rank) return 1;
   if (dim + 2 == shape.rank) return rows_of(dtype);
   return shape.rank == 1 || shape[dim - 1] == 1 ? kLanes * kSublanes : kLanes;
+}
+
+bool lies_packed(const Module& module, const Operation& op, const KnownValues& known) {
+  if (op.results.size() != 1 || op.operands.empty() || !op.regions.empty()) return false;
+  const Type& to = module.type(op.results[0]);
+  if (to.kind != Type::Kind::vector || !to.known || to.shape.rank != 2 || to.shape[0] != 1)
+    return false;
+  if (op.name.ends_with(".shape_cast")) {
+    const Type& from = module.type(op.operands[0]);
+    return from.shape.rank == 1 && bit_width(to.dtype) == 32 && !known.down(op.operands[0]);
+  }
+  const auto each = [&](int v) {
+    return module.type(v).kind != Type::Kind::vector || known.packed(v) || known.repeats(v);
+  };
+  return (op.name.starts_with("arith.") || op.name.starts_with("math.")) &&
+         std::ranges::all_of(op.operands, each) && std::ranges::any_of(op.operands, known.packed);
 }
 
 bool lies_down(const Module& module, const Operation& op, const KnownValues& known) {

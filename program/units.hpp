@@ -38,6 +38,8 @@ struct KnownValues {
   /// A scalar that is a constant, or a vector that repeats one.
   std::function<std::optional<std::int64_t>(int)> constant;
   std::function<bool(int)> down;  ///< a vector of one dim whose elements lie down the sublanes
+  /// A row of words that lies as the line that it was, in all sublanes.
+  std::function<bool(int)> packed = [](int) { return false; };
   /// Bits that hold an integer which is never negative.
   std::function<std::optional<int>(int)> bits = [](int) { return std::nullopt; };
   /// Of a vector's registers those that are no constants, a part of 1.
@@ -55,6 +57,9 @@ struct KnownValues {
 };
 
 using UnitRows = std::vector<std::pair<std::string, std::int64_t>>;
+
+/// Whether an op's result is such a row.
+bool lies_packed(const Module& module, const Operation& op, const KnownValues& known);
 
 /// Rows and times; empty of what costs nothing: constants, views, the same registers.
 UnitRows unit_rows(const Module& module, const Operation& op, const KnownValues& known);

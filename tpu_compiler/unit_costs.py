@@ -30,6 +30,7 @@ import ask
 KNOWS_NARROW_MASKS = ("v4",)  # generations whose compiler knows masks of vectors of less than 32 bits
 WIDE = ("v6e", "v7x", "tpu7x")  # generations whose matrix units have 256 rows and columns
 UNITS = ["MXU", "XLU", "VALU", "VPOP", "EUP", "load", "store", "scalar"]
+PLACES = ["multiply", "add"]  # of VALU, of a v4
 LISTED = [0, 1, 2, 3, 4, 5, 7, 9]  # columns of a listing; loads count what is filled, stores what is spilled
 # Read off listings, a slot each. A slice is a sum and a shift; of a copy from where the run decides bounds are checked besides. A wait
 # takes no places: it looks at a semaphore and takes from it.
@@ -61,6 +62,21 @@ def read_off(chip):
               "tpu.dynamic_rotate b32 sublanes down": {"VALU": 1, "latency": 4} if chip == "v4" else {}}
     few = {f"few rows b{bits}": {"VALU": 2, "latency": 6} if chip in WIDE else {**through_memory, **({"VALU": 1} if bits == 16 else {})} for bits in (16, 32)}
     return {**READ, **rotate, **few, "tpu.enqueue_dma": {"scalar": scalars, "latency": begin}, "tpu.wait_dma2": {"scalar": 1, "latency": wait}}
+
+
+# Of a v4's two places of VALU one alone multiplies floats, the other alone adds them and shifts: parts of a row's VALU that listings have. (Chains of two ops on
+# 64 registers: products or sums alone, left shifts alone, and sums with shifts take a bundle each, products with sums or shifts half of one.)
+OF_PLACES = {r"arith\.mulf f32": (1, 0), r"arith\.(addf|subf|negf) f32|arith\.sh\w+ i32|vector\.multi_reduction\.add f32": (0, 1),
+             r"vector\.multi_reduction\.add f32 sublanes": (0, 0.3), r"math\.exp f32": (0.5, 0), r"math\.log f32": (0.5, 0), r"math\.rsqrt f32": (4 / 9, 1 / 9),
+             r"math\.sqrt f32": (5 / 12, 1 / 12), r"math\.erf f32": (15 / 38, 12 / 38), r"math\.log1p f32": (1 / 3, 2 / 9), r"arith\.divf f32": (3 / 14, 1 / 7),
+             r"tpu\.matmul pass f32 highest": (0, 3 / 4), r"tpu\.matmul (left|weights) f32 highest( of few weights| transposed)*": (0, 1 / 2)}
+
+
+def share_places(costs, chip):
+    for row, cost in costs.items() if chip == "v4" else ():
+        for pattern, (multiply, add) in OF_PLACES.items():
+            if re.fullmatch(pattern, row) and "VALU" in cost:
+                cost.update({name: round(part * cost["VALU"], 3) for name, part in (("multiply", multiply), ("add", add)) if part})
 
 
 def add_few_weights(costs, chip):
@@ -219,12 +235,14 @@ def robust(a, b, weight):
 
 def work_of(kernel, table):
     """Over its phases: of products and vector work the most, the least, and what other vector units have; see unit_costs.hpp."""
-    costs = {row: np.array([cost.get(u, 0) / table["capacity"][u] for u in UNITS]) for row, cost in table["rows"].items()}
+    costs = {row: np.array([cost.get(u, 0) / table["capacity"][u] for u in UNITS] + [cost.get(place, 0) for place in PLACES]) for row, cost in table["rows"].items()}
     alone = {row: cost["alone"] for row, cost in table["rows"].items() if "alone" in cost}
     work = np.zeros(3)
     for phase in kernel.phases:
         work[0] += sum(times * alone[row] for row, times in phase.items() if row in alone)
-        matrix, *vector = sum((times * costs[row] for row, times in phase.items() if row in costs), np.zeros(len(UNITS)))
+        matrix, *vector = sum((times * costs[row] for row, times in phase.items() if row in costs), np.zeros(len(UNITS) + len(PLACES)))
+        vector, places = vector[:-len(PLACES)], vector[-len(PLACES):]
+        vector[UNITS.index("VALU") - 1] = max(vector[UNITS.index("VALU") - 1], *places)
         work += max(matrix, *vector), min(matrix, max(vector)), sum(vector) - max(vector)
     return work
 
@@ -388,6 +406,7 @@ def fit(kernels, chip, compiler):
     stand_alone(kernels, table)
     costs.update(read_off(ask.generation(chip)))
     add_few_weights(costs, ask.generation(chip))
+    share_places(costs, ask.generation(chip))
     return table
 
 
@@ -429,6 +448,7 @@ def refit(kernels, table, pattern):
             costs[row]["latency"] = round(latency[row], 1)
     stand_alone(kernels, table)
     add_few_weights(costs, table["chip"])
+    share_places(costs, table["chip"])
     return kernels
 
 

@@ -517,6 +517,49 @@ TEST_CASE("what latencies cost is what other registers begin meanwhile", "[palla
   CHECK(cycles(256, 4) == cycles(256, 50));
 }
 
+TEST_CASE("a row that was a line of words lies in all sublanes", "[pallas][units]") {
+  const auto added = [](const char* line, const char* row, const char* cast) {
+    const std::string fast = " {fastmath = #arith.fastmath<none>} : (vector<";
+    const auto rows = asked_by(
+        "%a: " + vmem(line) + ", %o: " + vmem(line),
+        load_whole("%x", "%a", line, 1) + "%r = \"S.vector.shape_cast\"(%x) : (vector<" + line +
+            ">) -> vector<" + cast + ">\n%e = \"S.math.exp\"(%r)" + fast + cast + ">) -> vector<" +
+            cast + ">\n%s = \"S.arith.addf\"(%e, %r)" + fast + cast + ">, vector<" + cast +
+            ">) -> vector<" + cast + ">\n%y = \"S.vector.shape_cast\"(%s) : (vector<" + cast +
+            ">) -> vector<" + line + ">\n" + store_whole("%y", "%o", line, 1));
+    const auto it = rows.find(row);
+    return it == rows.end() ? 0 : it->second;
+  };
+  CHECK(added("8192xf32", "arith.addf f32", "1x8192xf32") == 8);
+  CHECK(added("8192xf32", "math.exp f32", "1x8192xf32") == 8);
+  CHECK(added("8192xbf16", "arith.addf bf16", "1x8192xbf16") == 64);
+}
+
+TEST_CASE("a v4 multiplies floats in one place, and adds them and shifts in another",
+          "[pallas][units]") {
+  const auto cycles = [](const char* first, const char* second) {
+    const std::string shape = "512x128xf32";
+    const std::string vector = "vector<" + shape + ">";
+    const auto op = [&](const char* result, const char* name, const char* of) {
+      return std::string(result) + " = \"S.arith." + name + "\"(" + of + ", " + of +
+             ") {fastmath = #arith.fastmath<none>} : (" + vector + ", " + vector + ") -> " +
+             vector + "\n";
+    };
+    const auto p = plan_module(
+        load_module(module_text("%a: " + vmem(shape) + ", %o: " + vmem(shape),
+                                load_whole("%x", "%a", shape, 2) + op("%y", first, "%x") +
+                                    op("%z", second, "%y") + op("%u", first, "%z") +
+                                    op("%v", second, "%u") + op("%s", first, "%v") +
+                                    op("%t", second, "%s") + store_whole("%t", "%o", shape, 2)),
+                    "the test's module"));
+    return all_cycles(program::counted(*p, p->main, *program::unit_costs("v4")));
+  };
+  // 64 registers: six bundles each, or three.
+  CHECK(cycles("mulf", "mulf") > 5 * 64);
+  CHECK(cycles("addf", "subf") > 5 * 64);
+  CHECK(cycles("mulf", "addf") < 4 * 64);
+}
+
 TEST_CASE("windows that share an index are told once where to move", "[pallas][units]") {
   // Two windows: one at (i, j), the other where `index` says.
   const auto step = [](const std::string& index, const std::string& grid, std::int64_t ragged = 0,
