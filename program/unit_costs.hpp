@@ -26,9 +26,9 @@
 //
 // A core has 64 vector registers and 16 masks. Behind the end of a phase the compiler runs each
 // operation over all registers of its vectors before the next one, nearly: of each register that
-// operations make there while 64 others hold what is still read, a part (spill) is stored and loaded
-// again. Before that it does so, entirely, with what follows from no load; masks become vectors to be
-// stored.
+// operations make there while 64 others hold what is still read, a part (spill) is stored and
+// loaded again. Before that it does so, entirely, with what follows from no load; masks become
+// vectors to be stored.
 //
 // That is where registers are many. A stretch of a hundred bundles and less takes what a schedule
 // of its registers takes (unit_schedule.hpp), between a hundred and three hundred a part of either.
