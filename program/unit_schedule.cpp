@@ -175,9 +175,13 @@ UnitSchedule::Registers UnitSchedule::registers(const Row& row,
       begin(number(CoreUnit::scalar), 1, 1, after);
     return serial(std::llround(row.cost->latency), after);
   }
+  // A transpose unit takes and gives whole tiles, whatever is in them: bundles that no row has.
+  std::vector<Registers> turned;
+  if (row.name.starts_with("tpu.transpose") || row.name.ends_with(" to column"))
+    turned = {serial(std::llround(row.cost->latency), read_by(inputs, 0, 1))};
   Registers made;
   for (std::int64_t i = 0; i < row.times && operations_.size() <= kMostOperations; ++i) {
-    const int last = one_register(row, i, read_by(inputs, i, row.times));
+    const int last = one_register(row, i, read_by(turned.empty() ? inputs : turned, i, row.times));
     if (last >= 0) made.push_back(last);
   }
   return made;

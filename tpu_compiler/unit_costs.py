@@ -151,6 +151,7 @@ class Kernel:
     """A kernel of one stretch of code."""
 
     def __init__(self, call, units, schedule):
+        self.call, self.windows = call, units["windows"]
         self.name = call.name
         self.family = call.name.split("_", 1)[1]
         self.kind = units["of"]
@@ -452,9 +453,25 @@ def refit(kernels, table, pattern):
     return kernels
 
 
-def judged(kernels, table, show=12):
+def predicted_by(tessera, kernel, table):
+    """What tessera predicts, by the table that it has; of windows that XLA keeps in VMEM without what copies take. None: it refuses the kernel, or XLA keeps
+    them all."""
+    chip = table["chip"]
+    done = subprocess.run([tessera, "run", str(kernel.call), "--device", "tpu-" + chip, "--timing", "units", "--cores", "1", "--dry", "--no-check", "--json", "-"],
+                          capture_output=True, text=True)
+    if done.returncode != 0 or kernel.copies == 0:
+        return None
+    device = json.loads((pathlib.Path(__file__).resolve().parent.parent / f"memory_model/devices/tpu-{chip}.json").read_text())
+    cycles = json.loads(done.stdout)["timeline"]["compute_seconds"] * device["figures"]["model_clock"]["value"]
+    return cycles - table["cycles"]["operand"] * max(0, kernel.windows - kernel.copies)
+
+
+def judged(kernels, table, predict, show=12):
     """Ratios schedule / prediction, by how far off."""
-    ratios = np.array([k.bundles / predicted(k, table) for k in kernels])
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        found = list(pool.map(predict, kernels))
+    kernels, found = zip(*[(k, p) for k, p in zip(kernels, found) if p])
+    ratios = np.array([k.bundles / p for k, p in zip(kernels, found)])
     off = np.maximum(ratios, 1 / ratios) - 1
     print(f"{len(kernels)} kernels: half within {100 * np.median(off):.0f} %, nine in ten within {100 * np.quantile(off, 0.9):.0f} %, "
           f"worst {1 + off.max():.1f} x")
@@ -465,8 +482,8 @@ def judged(kernels, table, show=12):
         print(f"  {family}: {len(all_of)} kernels, median {100 * np.median(all_of):.0f} %, worst {100 * max(all_of):.0f} %")
     for i in np.argsort(-off)[:show]:
         k = kernels[i]
-        print(f"  {k.name}: {k.bundles} bundles, {predicted(k, table):.0f} predicted; {dict(k.times)}")
-    return ratios
+        print(f"  {k.name}: {k.bundles} bundles, {found[i]:.0f} predicted; {dict(k.times)}")
+    return kernels, ratios
 
 
 def most_left_out(n, part=0.1, chance=0.1):
@@ -680,7 +697,8 @@ def main():
             table["cycles"][name] = before.get("cycles", {}).get(name, 0)
     if arguments.what == "fit":
         write(arguments.table, table)
-    ratios = judged(kernels, table)
+    by_tessera = arguments.what == "judge"  # and by this file's own, without schedules of registers, where costs were fitted
+    kernels, ratios = judged(kernels, table, (lambda k: predicted_by(arguments.tessera, k, table)) if by_tessera else lambda k: predicted(k, table))
     kept = [table["held_out"][f"stretch {k.kind}"] for k in kernels]
     print(f"in the interval that the table has: {sum(k['least'] <= r <= k['most'] for k, r in zip(kept, ratios))} of {len(ratios)}")
     if arguments.keep:
