@@ -18,17 +18,17 @@ constexpr int kOfVector = 1;
 constexpr int kOfLoad = 3;
 constexpr int kOfStore = 4;  ///< until a load has what was stored
 
-constexpr int kNone = -1;
+constexpr int kNoUnit = -1;
 // Of VALU, in a place of their own.
-constexpr int kMultiply = -2;
-constexpr int kAdd = -3;
-constexpr int number(CoreUnit unit) { return static_cast<int>(unit); }
-constexpr std::size_t at(CoreUnit unit) { return static_cast<std::size_t>(unit); }
+constexpr int kMultiplies = -2;
+constexpr int kAdds = -3;
+constexpr int unit_number(CoreUnit unit) { return static_cast<int>(unit); }
+constexpr std::size_t unit_index(CoreUnit unit) { return static_cast<std::size_t>(unit); }
 
 /// Scalars' latencies were read off listings as bundles, not as cycles.
 bool is_of_scalars(const UnitCost& cost) {
   for (std::size_t u = 0; u < kCoreUnits; ++u)
-    if (u != at(CoreUnit::scalar) && cost.slots[u] > 0) return false;
+    if (u != unit_index(CoreUnit::scalar) && cost.slots[u] > 0) return false;
   return true;
 }
 
@@ -89,12 +89,12 @@ std::vector<UnitSchedule::Registers> UnitSchedule::inputs_of(const UnitOp& op) c
 }
 
 UnitSchedule::Registers UnitSchedule::serial(std::int64_t bundles, Registers after) {
-  for (std::int64_t i = 0; i < bundles; ++i) after = {begin(kNone, 1, 1, after)};
+  for (std::int64_t i = 0; i < bundles; ++i) after = {begin(kNoUnit, 1, 1, after)};
   return after;
 }
 
 UnitSchedule::Chain UnitSchedule::chain_of(const Row& row, std::int64_t i) const {
-  const auto slots = [&](CoreUnit u) { return row.cost->slots[at(u)]; };
+  const auto slots = [&](CoreUnit u) { return row.cost->slots[unit_index(u)]; };
   constexpr double kAny = 0.2;  // of a register: the rest is what fits leave over
   Chain c{};
   // A register is pushed once, if its function is computed at all; that takes a slot of VALU too.
@@ -110,7 +110,7 @@ UnitSchedule::Chain UnitSchedule::chain_of(const Row& row, std::int64_t i) const
   c.vector = std::max(0, of_each(slots(CoreUnit::valu), i) - c.functions);
   // Of many the row's latency says how long a register alone takes, its slots apart.
   constexpr int kMostInARow = 3;
-  const double valus = std::max(1., costs_.capacity[at(CoreUnit::valu)]);
+  const double valus = std::max(1., costs_.capacity[unit_index(CoreUnit::valu)]);
   const auto alone = static_cast<int>(std::lround(c.vector / valus + row.cost->latency));
   const int pushed_and_popped = 2 * (c.functions > 0 ? 1 : 0) + 2 * (c.moves > 0 ? 1 : 0);
   c.deep = c.vector <= kMostInARow ? c.vector : std::clamp(alone - pushed_and_popped, 1, c.vector);
@@ -122,9 +122,9 @@ UnitSchedule::Chain UnitSchedule::chain_of(const Row& row, std::int64_t i) const
 int UnitSchedule::one_register(const Row& row, std::int64_t i, Registers after) {
   const Chain c = chain_of(row, i);
   const auto one_after_another = [&](CoreUnit unit, int n, int latency) {
-    for (int k = 0; k < n; ++k) after = {begin(number(unit), 1, latency, after)};
+    for (int k = 0; k < n; ++k) after = {begin(unit_number(unit), 1, latency, after)};
   };
-  const auto slots = [&](CoreUnit u) { return of_each(row.cost->slots[at(u)], i); };
+  const auto slots = [&](CoreUnit u) { return of_each(row.cost->slots[unit_index(u)], i); };
   after = serial(c.serial, after);
   one_after_another(CoreUnit::scalar, slots(CoreUnit::scalar), 1);
   one_after_another(CoreUnit::load, slots(CoreUnit::load), kOfLoad);
@@ -134,8 +134,8 @@ int UnitSchedule::one_register(const Row& row, std::int64_t i, Registers after) 
   int adds = of_each(row.cost->add, i);
   const auto place = [&] {  // by turns
     const int most = std::max(multiplies, adds);
-    if (most <= 0 || most < left - multiplies - adds) return number(CoreUnit::valu);
-    return multiplies == most ? (--multiplies, kMultiply) : (--adds, kAdd);
+    if (most <= 0 || most < left - multiplies - adds) return unit_number(CoreUnit::valu);
+    return multiplies == most ? (--multiplies, kMultiplies) : (--adds, kAdds);
   };
   const auto vectors = [&](int deep) {
     for (int k = 0; k < deep && left > 0; ++k) {
@@ -148,7 +148,7 @@ int UnitSchedule::one_register(const Row& row, std::int64_t i, Registers after) 
   // What is pushed is made ready in a slot or two, what is popped is worked on.
   vectors(c.functions + c.moves > 0 && c.deep > 2 ? 1 : c.deep);
   for (int k = 0; k < c.functions; ++k) {
-    after = {begin(number(CoreUnit::eup), of_.eup_every, of_.eup, after)};
+    after = {begin(unit_number(CoreUnit::eup), of_.eup_every, of_.eup, after)};
     one_after_another(CoreUnit::vpop, 1, 1);
   }
   if (c.moves > 0) {
@@ -156,8 +156,8 @@ int UnitSchedule::one_register(const Row& row, std::int64_t i, Registers after) 
     const Registers before = after;
     after.clear();
     for (int k = 0; k < c.moves; ++k) {
-      const int pushed = begin(number(CoreUnit::xlu), c.move_every, latency, before);
-      after.push_back(begin(number(CoreUnit::vpop), 1, 1, {pushed}));
+      const int pushed = begin(unit_number(CoreUnit::xlu), c.move_every, latency, before);
+      after.push_back(begin(unit_number(CoreUnit::vpop), 1, 1, {pushed}));
     }
   }
   vectors(c.deep);
@@ -170,9 +170,10 @@ UnitSchedule::Registers UnitSchedule::registers(const Row& row,
   if (row.cost == nullptr) return serial(row.times, read_by(inputs, 0, 1));
   if (is_of_scalars(*row.cost)) {
     const Registers after = read_by(inputs, 0, 1);
-    const double all = row.cost->slots[at(CoreUnit::scalar)] * static_cast<double>(row.times);
+    const double all =
+        row.cost->slots[unit_index(CoreUnit::scalar)] * static_cast<double>(row.times);
     for (std::int64_t i = 0; i < std::llround(all); ++i)
-      begin(number(CoreUnit::scalar), 1, 1, after);
+      begin(unit_number(CoreUnit::scalar), 1, 1, after);
     return serial(std::llround(row.cost->latency), after);
   }
   // A transpose unit takes and gives whole tiles, whatever is in them: bundles that no row has.
@@ -216,29 +217,29 @@ std::optional<std::int64_t> UnitSchedule::bundles() const {
 namespace {
 
 /// Of one bundle after another.
-class Units {
+class BusyUnits {
  public:
-  explicit Units(const UnitCosts& costs) : memory_(costs.schedules->memory) {
+  explicit BusyUnits(const UnitCosts& costs) : memory_(costs.schedules->memory) {
     for (std::size_t u = 0; u < kCoreUnits; ++u)
       free_[u].resize(static_cast<std::size_t>(std::max(1., costs.capacity[u])));
   }
   void next_bundle() { of_memory_ = 0; }
   /// Whether one is free for it now, and taken.
   bool take(int unit, int every, std::int64_t now) {
-    if (unit == kNone) return true;
-    if (unit <= kMultiply) {
-      std::int64_t& place = places_[static_cast<std::size_t>(unit == kAdd)];
-      if (place > now || !take(number(CoreUnit::valu), 1, now)) return false;
+    if (unit == kNoUnit) return true;
+    if (unit <= kMultiplies) {
+      std::int64_t& place = places_[static_cast<std::size_t>(unit == kAdds)];
+      if (place > now || !take(unit_number(CoreUnit::valu), 1, now)) return false;
       place = now + 1;
       return true;
     }
     const auto u = static_cast<std::size_t>(unit);
-    const bool of_memory = u == at(CoreUnit::load) || u == at(CoreUnit::store);
+    const bool of_memory = u == unit_index(CoreUnit::load) || u == unit_index(CoreUnit::store);
     if (of_memory && of_memory_ >= memory_) return false;
     const auto free = std::ranges::min_element(free_[u]);
     if (*free > now) return false;
-    if (u == at(CoreUnit::eup)) {
-      const auto pushes = std::ranges::min_element(free_[at(CoreUnit::valu)]);
+    if (u == unit_index(CoreUnit::eup)) {
+      const auto pushes = std::ranges::min_element(free_[unit_index(CoreUnit::valu)]);
       if (*pushes > now) return false;
       *pushes = now + 1;
     }
@@ -280,7 +281,7 @@ std::int64_t UnitSchedule::scheduled(bool backward) const {
   for (std::size_t i = 0; i < n; ++i)
     if (waits_for[i] == 0) later.emplace(0, static_cast<int>(i));
   std::vector<std::int64_t> when(n);
-  Units units(costs_);
+  BusyUnits units(costs_);
   std::vector<Timed> left;
   std::int64_t bundles = 0;
   for (std::int64_t now = 0; !later.empty() || !ready.empty(); ++now) {

@@ -3,13 +3,14 @@
     python tpu_compiler/unit_costs.py fit TESSERA UNITS... --table program/unit_costs/v5e.json [--chip v5e]
     python tpu_compiler/unit_costs.py judge TESSERA CALLS... --table program/unit_costs/v5e.json [--keep]
     python tpu_compiler/unit_costs.py schedules TESSERA CORPUS --chip v5e > tests/pallas/schedules_v5e.txt
+    python tpu_compiler/unit_costs.py windows TESSERA FEW --table program/unit_costs/v5e.json [--keep]
     python tpu_compiler/unit_costs.py grids TESSERA PIPELINES BODIES... --table program/unit_costs/v5e.json [--keep]
 
 UNITS and CALLS are folders of calls with a schedule.json, as tpu_compiler/unit_kernels.py leaves them. What a call's ops ask of
 units, `tessera show CALL --units` says; how cycles follow from a table is in program/unit_costs.hpp, and once more here, for
-kernels of one stretch of code. `fit` writes the table, with --rows those alone that a pattern finds; `judge` prints how the predicted bundles compare with the compiler's, and
+kernels of one stretch of code, by slots alone. `fit` writes the table, with --rows those alone that a pattern finds; `judge` prints how the bundles that tessera predicts by its tables compare with the compiler's, and
 with --keep writes the interval that nine in ten others lie in, with 90 % confidence (of kernels with grids, loops and branches
-judge_units.py does that). `schedules` prints such a file. `grids` says how well a step of the pipeline is predicted for kernels that
+judge_units.py does that). `windows` fits what one takes that is moved once to kernels of few registers (unit_kernels.py --only few_), by tessera's predictions. `schedules` prints such a file. `grids` says how well a step of the pipeline is predicted for kernels that
 do next to nothing in it (draw_kernels.py --pipelines PIPELINES), by schedules that tessera plays (TESSERA_TPU_PYTHON), and for
 BODIES, whose schedules judge_units.py keeps; with --keep it fits it to them. Needs numpy.
 """
@@ -466,6 +467,14 @@ def predicted_by(tessera, kernel, table):
     return cycles - table["cycles"]["operand"] * max(0, kernel.windows - kernel.copies)
 
 
+def fit_windows(tessera, kernels, table):
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        found = list(pool.map(lambda k: predicted_by(tessera, k, table), kernels))
+    each = [(k.bundles - p) / k.copies for k, p in zip(kernels, found) if p]
+    table["cycles"]["operand"] = round(table["cycles"]["operand"] + float(np.median(each)), 2)
+    print(f"{len(each)} kernels; a window takes {np.median(each):+.2f}, then {table['cycles']['operand']}")
+
+
 def judged(kernels, table, predict, show=12):
     """Ratios schedule / prediction, by how far off."""
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
@@ -669,7 +678,7 @@ def write(path, table):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["fit", "judge", "grids", "schedules"])
+    parser.add_argument("what", choices=["fit", "judge", "windows", "grids", "schedules"])
     parser.add_argument("tessera")
     parser.add_argument("folders", nargs="*", type=pathlib.Path)
     parser.add_argument("--table", type=pathlib.Path)
@@ -684,8 +693,11 @@ def main():
         table = json.loads(arguments.table.read_text())
         of_grids(arguments.tessera, arguments.folders, table, arguments.keep)
         return write(arguments.table, table) if arguments.keep else None
-    table = json.loads(arguments.table.read_text()) if arguments.rows or arguments.what == "judge" else {}
+    table = json.loads(arguments.table.read_text()) if arguments.rows or arguments.what in ("judge", "windows") else {}
     kernels = kernels_of(arguments.tessera, arguments.folders, table.get("chip", arguments.chip))
+    if arguments.what == "windows":
+        fit_windows(arguments.tessera, kernels, table)
+        return write(arguments.table, table) if arguments.keep else None
     if arguments.rows:
         kernels = refit(kernels, table, arguments.rows)
     elif arguments.what == "fit":
