@@ -61,8 +61,6 @@ std::string_view code_of(std::string_view file) {
 }
 
 enum class Op : std::uint16_t {
-  fmul = 0x20,
-  fadd = 0x21,
   ffma = 0x23,
   hmma = 0x3c,
   bra = 0x147,
@@ -187,24 +185,6 @@ ReadCode read_cubin(const std::string& bytes) {
   const auto has = [&](const Loop& l, const auto& what) {
     return std::any_of(all.begin() + l.first, all.begin() + l.second + 1, what);
   };
-  // Nearly all that loops compute of floats is in it; the loop that fetches computes none. What
-  // warps do whose threads have parted lies outside.
-  const auto floats = [&](const Loop& l) {
-    return std::count_if(all.begin() + l.first, all.begin() + l.second + 1,
-                         [](const Instruction& i) {
-                           return i.op == Op::fadd || i.op == Op::fmul || i.op == Op::ffma;
-                         });
-  };
-  std::ptrdiff_t most_floats = 1;
-  for (const Loop& l : loops) most_floats = std::max(most_floats, floats(l));
-  for (const Loop& l : loops) {
-    const auto length = static_cast<int>(l.second - l.first + 1);
-    if (10 * floats(l) >= 9 * most_floats && has(l, waits) &&
-        (read.code.row_instructions == 0 || length < read.code.row_instructions)) {
-      read.code.row_instructions = length;
-      read.code.row_shuffles = part_of(all, l).shuffles;
-    }
-  }
   std::vector<Loop> products;
   for (const Loop& l : loops) {
     if (!has(l, is_product) || has(l, waits)) continue;

@@ -32,9 +32,6 @@ struct CompiledKernel {
   int local_bytes = 0;  ///< of a thread's stack
   std::int64_t code_bytes = 0;
   std::vector<CodePart> loops;  ///< innermost ones that multiply
-  /// Of the loop over cells that computes floats, the shortest with nine in ten of them.
-  int row_instructions = 0;
-  int row_shuffles = 0;
   CodePart step;   ///< what else the loop over steps has until it has multiplied
   CodePart after;  ///< and afterwards
   CodePart cell;   ///< what is outside of it

@@ -1,7 +1,7 @@
 // What a step's code moves to and from local memory, by nvcc's code (predict/gpu_code.hpp).
 //
 // The figures below were chosen beside 150 runs of 90 kernels that spill more than 32 bytes a
-// thread: predict/ACCURACY.md.
+// thread, and 36 of the 24 that spill most: predict/ACCURACY_CUDA.md.
 #include <algorithm>
 #include <cmath>
 
@@ -20,7 +20,9 @@ constexpr double kCarved[] = {0, 8, 16, 32, 64, 100, 132, 164, 196, 228};
 constexpr double kOfWgmma = 0.8;
 /// Where few CTAs have L2 for themselves; and what warps get that wait beside others.
 constexpr double kFew = 1.7;
-constexpr double kBeside = 2.5;
+constexpr double kBeside = 2;
+/// Of the whole chip, what is read and what is written.
+constexpr double kL2BytesPerSecond = 11e12;
 /// Of what moves, as one warp waits for it; of an epilogue, whose loads all are waited for.
 constexpr double kWaits = 2;
 constexpr double kAfter = 2;
@@ -100,12 +102,17 @@ GpuSteps::Local GpuSteps::add_code(const Work& work, double side_by_side, Cycles
     if (l.loads > 0) c.waits += times[n] * kLoopWait;
   }
   if (work.elements > least_elements_) move(compiled_->after, kAfter, all_kept);
-  const Local all = local(missed, threads * compiled_->local_bytes, kFew, wgmma ? 1 : kBeside);
-  c.memory += all.seconds * clock_ / (4 * groups_);
-  c.waits += kWaits * all.seconds * clock_ / groups_;
+  const double cores = plan_.device.cores;
+  const auto cells = static_cast<double>(plan_.cells());
+  const double own =
+      figure("local_bandwidth") * (wgmma ? 1 : kBeside) * std::clamp(cores / cells, 1., kFew);
+  const double seconds = missed / std::min(own, kL2BytesPerSecond / std::min(cells, cores));
+  // L1's port is busy while L2 answers.
+  c.memory = std::hypot(c.memory, seconds * clock_ / (4 * groups_));
+  c.waits += kWaits * seconds * clock_ / groups_;
   // What L2 has no room for is written back, and seldom read again: of 13 runs counted with a
   // kilobyte a thread DRAM gave 2 % of that at most (predict/ACCURACY.md).
-  return {all.seconds, 0, all.bytes};
+  return {seconds, 0, of_all_ctas(threads * compiled_->local_bytes)};
 }
 
 }  // namespace tessera::predict

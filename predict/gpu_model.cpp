@@ -92,6 +92,7 @@ constexpr ModelFigure kFigures[] = {
     {"store_cycles", "cycle"},
     {"mma_store_cycles", "cycle"},
     {"simt_store_cycles", "cycle"},
+    {"quarter_alone", "1"},
     {"fma_store_cycles", "cycle"},
     {"quotient_cycles", "cycle"},
     {"pair_stores", "1"},

@@ -252,12 +252,11 @@ double GpuSteps::of_all_ctas(double places) const {
 
 /// L1 is what shared memory leaves, less than what a step spills: local memory is L2's, and DRAM's
 /// where all CTAs have more of it than L2 holds. `places`: of a CTA.
-GpuSteps::Local GpuSteps::local(double bytes, double places, double most_of_many,
-                                double times) const {
+GpuSteps::Local GpuSteps::local(double bytes, double places, double most_of_many) const {
   const auto cells = static_cast<double>(plan_.cells());
   const double all = of_all_ctas(places);
   const double rate =
-      figure("local_bandwidth") * times * std::clamp(plan_.device.cores / cells, 1., most_of_many);
+      figure("local_bandwidth") * std::clamp(plan_.device.cores / cells, 1., most_of_many);
   // Each is one SM's: L2 has it once.
   const double beyond = all > 0 ? std::max(0.0, 1 - 2 * figure("l2_kept") / all) : 0;
   const double dram = plan_.device.hbm_bytes_per_s * figure("hbm_efficiency") /
@@ -502,10 +501,7 @@ void GpuSteps::add_elementwise(const Work& work, Cycles& c) const {
     elements = std::max(0., elements - static_cast<double>(least_elements_));
   }
   if (after) c.waits += functions * of_thread * figure("after_function_wait");
-  if (by_code())
-    c.issue += compiled_->row_instructions;
-  else
-    c.issue += elements * of_thread * figure(each) + functions * of_thread * figure(function);
+  c.issue += elements * of_thread * figure(each) + functions * of_thread * figure(function);
   c.waits += (elements + functions * 4) * of_thread * figure("element_wait");
   // Ops on one column: rows are reduced.
   const bool reduces =
@@ -513,12 +509,10 @@ void GpuSteps::add_elementwise(const Work& work, Cycles& c) const {
   double reductions = reduces ? 2 : 0;
   if (statistics_ > 0) reductions = work.matrix_flops > 0 && elements >= elems ? statistics_ : 0;
   const double h = rows_held(rows);
-  // Four rounds of shuffles, of two lanes.
-  if (by_code()) reductions = std::floor(compiled_->row_shuffles / (8 * h));
   if (reductions > 0) {
     const double chunks =
         launch_.mma_sync ? 1 : up(cols, static_cast<double>(kReduceChunk) * launch_.half_warps);
-    if (!by_code()) c.issue += reductions * h * chunks * 20;
+    c.issue += reductions * h * chunks * 20;
     if (launch_.mma_sync)
       c.waits += reductions * h * 2 * groups_ * figure("mma_sync_cycles");
     else
@@ -622,12 +616,12 @@ double GpuSteps::code_bytes() const {
 }
 
 double GpuSteps::busy_warps(const Work& work) const {
-  if (launch_.mma_sync || work.matrix_flops > 0 || by_code()) return 1;
-  const double rows_at_a_time = 8 * groups_ / launch_.half_warps;
-  return std::min(1., tile_rows_ / rows_at_a_time);
+  if (launch_.mma_sync || work.matrix_flops > 0) return 4 * groups_;
+  const double rows = std::min(tile_rows_, 8 * groups_ / launch_.half_warps);
+  return std::ceil(rows * launch_.half_warps / 2);
 }
 
-double GpuSteps::beside_others(const Cycles& c, double warps) {
+double GpuSteps::beside_others(const Cycles& c, double warps, double before) {
   const double demands[] = {c.issue, c.tensor};
   double queued[] = {0, 0};
   double cycle = 0;
@@ -635,19 +629,19 @@ double GpuSteps::beside_others(const Cycles& c, double warps) {
   for (int n = 1; n <= whole; ++n) {
     const double there = std::min<double>(n, warps);
     double stays[2];
-    cycle = c.waits;
+    cycle = before + c.waits;
     for (int k = 0; k < 2; ++k) cycle += stays[k] = demands[k] * (1 + queued[k]);
     for (int k = 0; k < 2; ++k) queued[k] = cycle > 0 ? there * stays[k] / cycle : 0;
   }
-  return std::max({cycle, warps * c.issue, warps * c.tensor});
+  return std::max({cycle, warps * c.issue, warps * c.tensor}) - before;
 }
 
-StepTime GpuSteps::time_of(const Work& work, double side_by_side, double arrivals) const {
+StepTime GpuSteps::time_of(const Work& work, double side_by_side, const Beside& beside) const {
   if (launch_.tensor_cores && !launch_.mma_sync) {
     StepTime t = wgmma_time(work, side_by_side);
     // Beside scores they are hidden.
     if (work.held_product == 0)
-      t.seconds += side_by_side * cycles(arrivals * figure("wgmma_arrival_cycles"));
+      t.seconds += side_by_side * cycles(beside.arrivals * figure("wgmma_arrival_cycles"));
     return t;
   }
   Cycles c;
@@ -658,6 +652,7 @@ StepTime GpuSteps::time_of(const Work& work, double side_by_side, double arrival
       add_fma(p, c);
   }
   add_elementwise(work, c);
+  c.issue += beside.stores * clock_ / groups_;
   StepTime t;
   const Local spills =
       compiled_ && multiplies_ ? add_code(work, side_by_side, c) : add_spills(work, c);
@@ -666,15 +661,19 @@ StepTime GpuSteps::time_of(const Work& work, double side_by_side, double arrival
   t.beside_fetch = spills.seconds;
   c.waits += figure(launch_.mma_sync ? "mma_step_cycles" : "step_cycles");
   if (launch_.mma_sync) c.issue += figure("mma_step_issue");
-  if (multiplies_) c.waits += arrivals * figure("arrival_cycles");
-  // A quarter of an SM has a warp of each warpgroup; of few rows some hold nothing.
+  if (multiplies_) c.waits += beside.arrivals * figure("arrival_cycles");
+  // A quarter of an SM has a warp of each warpgroup. Of few rows some hold nothing: rows lie in
+  // warps one after the other and warps in quarters in turn, so that those of one row are all in
+  // the first quarter, which alone is faster than beside others.
   const double ctas = side_by_side * groups_;
-  const double warps = std::max(1., ctas * busy_warps(work));
+  const double busy = busy_warps(work);
+  const double warps = side_by_side * up(busy, 4);
+  if (busy < 4) c.issue *= 1 - (1 - figure("quarter_alone")) * (4 - busy) / 3;
   constexpr double kNorm = 4;
   const auto both = [](double a, double b) {
     return std::pow(std::pow(a, kNorm) + std::pow(b, kNorm), 1 / kNorm);
   };
-  t.seconds = cycles(both(beside_others(c, warps), 4 * ctas * c.memory));
+  t.seconds = cycles(both(beside_others(c, warps, beside.before * clock_), 4 * ctas * c.memory));
   return t;
 }
 
@@ -705,7 +704,7 @@ double GpuSteps::store_seconds(const OperandPlan& op, bool ragged) const {
                              : launch_.tensor_cores ? "store_cycles"
                              : multiplies_          ? "fma_store_cycles"
                                                     : "simt_store_cycles");
-  const double seconds = by_code() ? 0 : groups_ * held(op.rows, op.cols) * cycles(each * pieces);
+  const double seconds = groups_ * held(op.rows, op.cols) * cycles(each * pieces);
   if (!wgmma) return seconds;
   // Accumulators of tensor cores are waited for, rounded and exchanged first; sums beside
   // statistics of rows are divided by one, a quotient after the other.

@@ -54,8 +54,14 @@ class GpuSteps {
            const std::vector<Work>& works, std::optional<CompiledKernel> compiled = {});
 
   std::vector<StepProduct> products_of(const Work& work) const;
-  /// `arrivals`: of threads at its blocks' barriers, where threads bring some.
-  StepTime time_of(const Work& work, double side_by_side, double arrivals = 0) const;
+  /// What goes with each step of a CTA.
+  struct Beside {
+    double arrivals = 0;  ///< of threads at its blocks' barriers, where threads bring some
+    double stores = 0;    ///< seconds: of what is stored at every step
+    double before = 0;    ///< seconds: until it starts, in which other CTAs compute
+  };
+  StepTime time_of(const Work& work, double side_by_side, const Beside& beside) const;
+  bool multiplies() const { return multiplies_; }
   /// Of its products at the peak rate.
   double product_seconds(const Work& work) const;
   /// Of an output block's stores, beside what memory takes. `ragged`: some of its columns lie
@@ -84,19 +90,13 @@ class GpuSteps {
  private:
   double figure(const char* name) const { return model_[name]; }
   double cycles(double n) const { return n / clock_; }
-  /// Whether nvcc's code says what a kernel of rows issues: where cells have one step, all of the
-  /// loop is every cell's; where CTAs share an SM, they wait for its issue slots first.
-  bool by_code() const {
-    return compiled_ && compiled_->row_instructions > 0 && !multiplies_ && column_sums_ == 0 &&
-           resident_ > 1;
-  }
   double rows_held(double rows) const;
   double cols_held(double cols) const;
   /// Elements of a tile that a thread has.
   double held(double rows, double cols) const { return rows_held(rows) * cols_held(cols); }
   /// `of_estimate`: times the registers that are estimated.
   int resident_of(double of_estimate) const;
-  /// Of all, those that hold elements.
+  /// Of a CTA, those that hold elements.
   double busy_warps(const Work& work) const;
   StepTime wgmma_time(const Work& work, double side_by_side) const;
   /// Cycles of one warp, and of the SM for all warps of a CTA.
@@ -108,8 +108,8 @@ class GpuSteps {
   };
   /// Cycles of one of so many alike that share a quarter of an SM: mean value analysis of its issue
   /// slots and its tensor core, which queue, and of waits, which do not (Reiser and Lavenberg,
-  /// doi:10.1145/322186.322195).
-  static double beside_others(const Cycles& c, double warps);
+  /// doi:10.1145/322186.322195). `before`: of waits, those before they begin.
+  static double beside_others(const Cycles& c, double warps, double before);
   void add_fma(const StepProduct& p, Cycles& c) const;
   void add_mma(const StepProduct& p, Cycles& c) const;
   void add_handed(const StepProduct& p, Cycles& c) const;
@@ -123,8 +123,7 @@ class GpuSteps {
   };
   /// Of so many bytes of a CTA, those of all that are there at a time.
   double of_all_ctas(double places) const;
-  /// `times`: of its bandwidth, what loads get that others are on their way beside.
-  Local local(double bytes, double places, double most_of_many, double times = 1) const;
+  Local local(double bytes, double places, double most_of_many) const;
   Local wgmma_spills(const Work& work) const;
   // By nvcc's code, where there is some (predict/gpu_code_time.cpp).
   /// Instructions that multiply.

@@ -258,9 +258,25 @@ class GpuTimeline {
         steps_.resident(),
         std::max<std::int64_t>(1, (trace.cells() + device_.cores - 1) / device_.cores)));
     const double arrivals = arrivals_of_step();
+    double stores[2] = {};
+    for (std::size_t i = 0; i < plan.operands.size(); ++i) {
+      beside_.push_back(!steps_.multiplies() && is_stored_at_every_step(i) ? 1 : 0);
+      for (const int ragged : {0, 1}) {
+        if (beside_[i] != 0) stores[ragged] += stores_[ragged][i];
+      }
+    }
+    // A cell's start is a wait in which others compute.
+    const double cells_of_step = static_cast<double>(trace.cells()) /
+                                 static_cast<double>(std::max<std::size_t>(1, trace.work.size()));
+    const double before =
+        steps_.multiplies() ? 0 : cells_of_step * (cell_latency_ + 2 * scalar_seconds_);
     for (const Work& work : trace.works) {
-      const StepTime t = steps_.time_of(work, side_by_side_, arrivals);
-      seconds_.push_back(t.seconds);
+      const StepTime t = steps_.time_of(work, side_by_side_, {arrivals, stores[0], before});
+      seconds_[0].push_back(t.seconds);
+      seconds_[1].push_back(
+          stores[1] == stores[0]
+              ? t.seconds
+              : steps_.time_of(work, side_by_side_, {arrivals, stores[1], before}).seconds);
       lag_.push_back(t.lag);
       local_dram_.push_back(t.local_dram);
       local_bytes_ = std::max(local_bytes_, t.local_bytes);
@@ -294,6 +310,12 @@ class GpuTimeline {
   /// Where threads bring some input, each of them arrives for every block of a step, and each that
   /// computes gives the step's slots back.
   double arrivals_of_step() const;
+  bool is_stored_at_every_step(std::size_t operand) const {
+    const OperandPlan& op = plan_.operands[operand];
+    if (op.role != Role::out || !op.present) return false;
+    const auto& blocks = trace_.blocks[operand];
+    return std::adjacent_find(blocks.begin(), blocks.end()) == blocks.end();
+  }
   bool next_cell(Cta& cta);
   /// One step of a CTA: its blocks are asked for, then it is computed.
   void step(Cta& cta, int sm, Timeline& line);
@@ -322,7 +344,8 @@ class GpuTimeline {
   std::vector<double> fetches_;  ///< of each operand: until threads have brought a block
   /// Of each operand: of a block's stores, whole and with columns that are not there.
   std::vector<double> stores_[2];
-  std::vector<double> seconds_;  ///< of each of the trace's works
+  std::vector<char> beside_;        ///< 1: stored beside what each step computes, and part of it
+  std::vector<double> seconds_[2];  ///< of each of the trace's works; 1: what it stores is ragged
   std::vector<double> lag_;
   std::vector<double> local_dram_;
   double local_bytes_ = 0;
@@ -433,7 +456,8 @@ void GpuTimeline::step(Cta& cta, int sm, Timeline& line) {
   const double start = std::max(arrived, cta.consumer);
   if (cta.used) cta.waiting += start - cta.consumer;
   cta.used = true;
-  double seconds = cta.pace * seconds_[static_cast<std::size_t>(trace_.work[s])];
+  double seconds = 0;
+  int ragged = 0;
   const bool last = step + 1 == cta.cell_end;
   std::int64_t written = 0;
   for (std::size_t i = 0; i < plan_.operands.size(); ++i) {
@@ -444,8 +468,13 @@ void GpuTimeline::step(Cta& cta, int sm, Timeline& line) {
     const std::int64_t bytes = bytes_[i].of(block).l2;
     cache_.write(static_cast<int>(i), block, bytes, side_of(sm, device_.cores));
     written += bytes;
-    seconds += side_by_side_ * stores_[bytes_[i].ragged(block) ? 1 : 0][i];
+    const int some = bytes_[i].ragged(block) ? 1 : 0;
+    if (beside_[i] != 0)
+      ragged = std::max(ragged, some);
+    else
+      seconds += side_by_side_ * stores_[some][i];
   }
+  seconds += cta.pace * seconds_[ragged][static_cast<std::size_t>(trace_.work[s])];
   if (written > 0) {
     seconds += static_cast<double>(written) / store_rate_;
     // At the time of asking: a server that is told of later requests first would stand still.

@@ -1,6 +1,7 @@
 #include "predict/gpu_code.hpp"
 
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <string>
@@ -25,8 +26,6 @@ constexpr Words kLoad{0x983, 4 << 9};       // 4 bytes
 constexpr Words kLoadEight{0x983, 5 << 9};  // 8
 constexpr Words kStoreTwo{0x387, 3 << 9};   // 2
 constexpr Words kWait{0x5a7};               // for an mbarrier
-constexpr Words kAdd{0x221};
-constexpr Words kShuffle{0xf89};
 constexpr Words kOther{0x210};
 
 /// A branch back over so many instructions and itself.
@@ -94,16 +93,6 @@ TEST_CASE("code is a loop over steps, loops over k in it, and what is around the
   CHECK((predict::whole(code).load_bytes == 20 && predict::whole(code).store_bytes == 2));
 }
 
-TEST_CASE("of rows the loop over cells is the one that computes", "[predict]") {
-  const CompiledKernel code =
-      predict::read_cubin(cubin({
-                              kWait, kAdd, kShuffle, kAdd, branch(4),  // computes
-                              kWait, kOther, branch(2),                // fetches
-                          }))
-          .code;
-  CHECK((code.row_instructions == 5 && code.row_shuffles == 1));
-}
-
 TEST_CASE("a file that is no cubin is said to be none", "[predict]") {
   CHECK(predict::read_cubin("").why == "is no cubin with code");
   CHECK(predict::read_cubin("nvcc fatal").why == "is no cubin with code");
@@ -131,7 +120,7 @@ TEST_CASE("what moves in nvcc's code takes as long as on a GPU", "[predict]") {
   // Of a megabyte of code DRAM gives what is run: 1.80 MB in all on an H100.
   const auto read = static_cast<double>(by_code(run, &code).dram_read_bytes);
   CHECK((1.75e6 < read && read < 1.85e6));
-  CHECK((390e-6 < spilled && spilled < 495e-6));
+  CHECK((390e-6 < spilled && spilled < 520e-6));
   CHECK(by_code(run).seconds > 1.8 * 442e-6);  // by registers that are an estimate
   // The same without local memory is no longer than what it multiplies.
   for (predict::CodePart& l : code.loops) l = {0, 0, 0, 0, l.fmas, 0, 0, l.shuffles};
@@ -141,7 +130,7 @@ TEST_CASE("what moves in nvcc's code takes as long as on a GPU", "[predict]") {
 }
 
 TEST_CASE("registers of nvcc's say how many CTAs share an SM", "[predict]") {
-  const std::string run = "softmax_rows m=65536 n=512 bm=1 bn=512";
+  const std::string run = "matmul m=2048 n=2048 k=256 bm=16 bn=32 bk=32";
   CompiledKernel few;
   few.registers = 32;
   CompiledKernel many;
@@ -152,18 +141,17 @@ TEST_CASE("registers of nvcc's say how many CTAs share an SM", "[predict]") {
   CHECK_FALSE(by_code(run).compiled.has_value());
 }
 
-TEST_CASE("CTAs of few rows share the issue slots of an SM", "[predict]") {
+TEST_CASE("rows of one a block lie in the first quarter of an SM", "[predict]") {
   if (!bf16_built(builtin_kernels())) return;
-  // 26.5 us on an H100. Warps that have no row of two issue what comes before the sums, and 245
-  // instructions stand in the loop, of which an estimate by elements has half.
-  const std::string run = "softmax_rows_grad m=28336 n=128 bm=2 bn=128 --dtype bf16";
-  CompiledKernel code;
-  code.registers = 56;
-  code.row_instructions = 245;
-  code.row_shuffles = 9;
-  const double seconds = by_code(run, &code).seconds;
-  CAPTURE(seconds);
-  CHECK((22e-6 < seconds && seconds < 32e-6));
-  code.row_instructions *= 4;
-  CHECK(by_code(run, &code).seconds > 1.8 * seconds);
+  // 235.1 and 41.6 us on an H200, where all CTAs' rows are in warps that share issue slots; 269.5
+  // and 43.4 with four CTAs an SM.
+  const auto seconds = [](const char* rows) {
+    return by_code("softmax_rows " + std::string(rows) + " --dtype bf16").seconds;
+  };
+  const double one = seconds("m=24576 n=512 bm=1 bn=512");
+  const double eight = seconds("m=24576 n=512 bm=8 bn=512");
+  CAPTURE(one, eight);
+  CHECK((190e-6 < one && one < 290e-6));
+  CHECK((33e-6 < eight && eight < 52e-6));
+  CHECK(std::abs(std::log(seconds("m=98304 n=128 bm=1 bn=128") / 269.5e-6)) < 0.2);
 }

@@ -92,9 +92,9 @@ TEST_CASE("what follows a product takes what its instructions take", "[predict]"
 }
 
 TEST_CASE("rows that the copy engine does not take are waited for", "[predict]") {
-  // 320 columns come by TMA; of 319 threads shift 16 bytes at a time.
-  CHECK(timeline("softmax_rows m=32768 n=319 bm=8 bn=320").seconds >
-        1.2 * timeline("softmax_rows m=32768 n=320 bm=8 bn=320").seconds);
+  // 2048 columns come by TMA; of 2047 threads shift 16 bytes at a time.
+  const std::string rows = "norm_rows m=8192 bm=4 bn=2048 rms=1 residual=0 ";
+  CHECK(timeline(rows + "n=2047").seconds > 1.2 * timeline(rows + "n=2048").seconds);
 }
 
 TEST_CASE("what a run leaves in L2 the next one finds there", "[predict]") {
@@ -188,12 +188,12 @@ TEST_CASE("DRAM's bytes say what they are without where many registers lie in lo
 
 TEST_CASE("where nvcc's registers decide how many CTAs an SM has, a prediction says so",
           "[predict]") {
-  // nvcc takes 72, not 88: three.
-  CHECK(timeline("softmax_rows_grad m=41032 n=256 bm=1 bn=256").warning ==
-        "nvcc's registers, an estimate here, decide whether an SM has 2 or 3 CTAs (2 here): "
+  const std::string blocks = " k=512 bm=16 bn=32 bk=32";
+  CHECK(timeline("matmul m=4096 n=4096" + blocks).warning ==
+        "nvcc's registers, an estimate here, decide whether an SM has 3 or 4 CTAs (3 here): "
         "--timing compiler counts them");
-  CHECK(timeline("softmax_rows m=6832 n=320 bm=1 bn=320").warning.empty());      // launch bounds do
-  CHECK(timeline("softmax_rows_grad m=100 n=256 bm=1 bn=256").warning.empty());  // one CTA an SM
+  CHECK(timeline("matmul m=160 n=320" + blocks).warning.empty());            // one CTA an SM
+  CHECK(timeline("softmax_rows m=6832 n=320 bm=1 bn=320").warning.empty());  // launch bounds do
 }
 
 TEST_CASE("rows of a kernel without products are read once, wherever they begin", "[predict]") {
