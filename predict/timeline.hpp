@@ -114,6 +114,8 @@ struct Timeline {
   double compute_seconds = 0;  ///< computing
   double exposed_seconds = 0;  ///< waiting for a block, a copy or a signal
   double idle_seconds = 0;     ///< with no step to do: launch, tail
+  /// Of a TPU's core that computes longest.
+  double longest_compute_seconds = 0;
 
   std::string left_out;  ///< work that takes no time here, in words; may be empty
   std::string warning;   ///< what the model expects to go wrong, in words; may be empty

@@ -241,9 +241,10 @@ void TpuTimeline::add_device(const StepTrace& trace) {
     c.device = c.id / options_.cores;
     c.number = n;
     c.trace = &trace;
-    c.first = trace.cell_begin[static_cast<std::size_t>(cells * n / options_.cores)];
+    const auto [begin, end] = cells_of(cells, n, options_.cores);
+    c.first = trace.cell_begin[static_cast<std::size_t>(begin)];
     c.step = c.first;
-    c.last = trace.cell_begin[static_cast<std::size_t>(cells * (n + 1) / options_.cores)];
+    c.last = trace.cell_begin[static_cast<std::size_t>(end)];
     c.ready.assign(kMostBuffers + 1, {});
     c.writes.assign(plan_.operands.size(), 0);
     for (const OperandPlan& op : plan_.operands)
@@ -544,6 +545,7 @@ Timeline TpuTimeline::run() {
     for (const Work& w : c.trace->works) elementwise = elementwise || w.elements > 0;
     if (c.device != 0) continue;
     line_.compute_seconds += c.computing / options_.cores;
+    line_.longest_compute_seconds = std::max(line_.longest_compute_seconds, c.computing);
     line_.exposed_seconds += c.waiting / options_.cores;
   }
   for (const auto& [waits, seconds] : stalls_)

@@ -474,6 +474,7 @@ Json timeline_json(const RunReport& r) {
           {"least_seconds", t.least_seconds},
           {"most_seconds", t.most_seconds},
           {"compute_seconds", t.compute_seconds},
+          {"longest_compute_seconds", t.longest_compute_seconds},
           {"exposed_seconds", t.exposed_seconds},
           {"idle_seconds", t.idle_seconds},
           {"binds", t.binds},

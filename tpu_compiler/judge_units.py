@@ -51,12 +51,12 @@ def schedule_of(tessera, call, device):
 
 
 def by_units(tessera, call, device, **more):
-    """What a run says by units, and the cycles of the core that has most cells: it says the mean of all cores."""
+    """What a run says by units, and the cycles of the core that computes longest."""
     cores = unit_costs.cores(call, device)
     found = run(tessera, call, device, "units", "--cores", str(cores), **more)
     if found is None:
         return None, None
-    return found["timeline"], found["timeline"]["compute_seconds"] * clock_of(device) * cores * unit_costs.of_busiest(call, device)
+    return found["timeline"], found["timeline"]["longest_compute_seconds"] * clock_of(device)
 
 
 def judged(tessera, call, device):

@@ -9,6 +9,7 @@
 #include "sim/pipeline/close_run.hpp"
 #include "sim/pipeline/counted_bodies.hpp"
 #include "sim/pipeline/pipeline.hpp"
+#include "sim/pipeline/step_trace.hpp"
 
 namespace tessera {
 
@@ -434,7 +435,8 @@ RunResult count_cores(const Kernel& kernel, const Plan& plan, const RunOptions& 
     Walk walk(kernel, result.plan, core, context,
               trace_for(result, options.trace_steps, core.device),
               options.progress ? &options.progress : nullptr);
-    walk.run_cells(cells * core.core / options.cores, cells * (core.core + 1) / options.cores);
+    const auto [begin, end] = cells_of(cells, core.core, options.cores);
+    walk.run_cells(begin, end);
     walk.end(result, core.device);
     context.ids = nullptr;
   }

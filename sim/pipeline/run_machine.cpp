@@ -6,6 +6,7 @@
 #include "sim/machine/shared_by_cells.hpp"
 #include "sim/pipeline/close_run.hpp"
 #include "sim/pipeline/run_driver.hpp"
+#include "sim/pipeline/step_trace.hpp"
 
 namespace tessera {
 
@@ -131,10 +132,8 @@ std::uint64_t RunDriver::run_schedule(const Schedule& schedule, RunResult& resul
   const std::int64_t cells = io_.cells;
   try {
     machine.run([&](MachineCore& c) {
-      const std::int64_t part = c.core;
-      const std::int64_t parts = machine.cores_per_device();
-      cores[static_cast<std::size_t>(c.id)]->run_cells(cells * part / parts,
-                                                       cells * (part + 1) / parts);
+      const auto [begin, end] = cells_of(cells, c.core, machine.cores_per_device());
+      cores[static_cast<std::size_t>(c.id)]->run_cells(begin, end);
     });
     for (const auto& core : cores) {
       if (core) core->hand_on();

@@ -12,6 +12,13 @@
 
 namespace tessera {
 
+/// The parallel cells that a core of `cores` has, from the first one to that behind the last. What
+/// is left over the first cores have, as the TPU's compiler shares them.
+inline std::pair<std::int64_t, std::int64_t> cells_of(std::int64_t cells, std::int64_t core,
+                                                      std::int64_t cores) {
+  return {(cells * core + cores - 1) / cores, (cells * (core + 1) + cores - 1) / cores};
+}
+
 struct StepTrace {
   /// Some hundred megabytes.
   static constexpr std::int64_t kMostSteps = std::int64_t{1} << 24;
