@@ -24,6 +24,31 @@ double UnitMasks::computed(int value) const {
   return it == computed_.end() ? 1 : it->second;
 }
 
+std::int64_t UnitMasks::filled(int value, int dim) const {
+  const auto it = filled_.find(value);
+  return it == filled_.end() ? module_.type(value).shape[dim]
+                             : it->second[static_cast<std::size_t>(dim)];
+}
+
+void UnitMasks::note_filled(const Operation& select, const KnownValues& known) {
+  const bool behind = known.zero(select.operands[2]);  // else what the mask is true for
+  if (!behind && !known.zero(select.operands[1])) return;
+  const int result = select.results[0];
+  const int other = select.operands[behind ? 1 : 2];
+  const Type& to = module_.type(result);
+  std::vector<std::int64_t> ends;
+  for (int d = 0; d < to.shape.rank; ++d) ends.push_back(filled(other, d));
+  if (const auto m = mask(select.operands[0], to.dtype)) {
+    const bool within = m->outside != behind;  // the mask's range is what is not 0
+    const auto dim = static_cast<std::size_t>(m->dim);
+    if (within)
+      ends[dim] = std::clamp<std::int64_t>(m->end, 0, ends[dim]);
+    else if (m->end >= to.shape[m->dim])
+      ends[dim] = std::clamp<std::int64_t>(m->begin, 0, ends[dim]);
+  }
+  filled_[result] = std::move(ends);
+}
+
 std::optional<double> UnitMasks::mixed(int value, DType of) const {
   const auto found = mask(value, of);
   if (!found) return std::nullopt;
@@ -123,6 +148,7 @@ void UnitMasks::note(const Operation& op, const KnownValues& known) {
   } else if (op.operands.size() == 2) {
     note_rising(op, known);
   } else if (n == "arith.select") {
+    note_filled(op, known);
     if (const auto found = mask(op.operands[0], to.dtype)) {
       const Parts p = parts(*found, to.shape, to.dtype);
       const double selected = computed(op.operands[1]);

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <optional>
 #include <unordered_map>
+#include <vector>
 
 #include "program/units.hpp"
 
@@ -28,6 +29,8 @@ class UnitMasks {
 
   /// Of the vector's registers those that are no constants, a part of 1.
   double computed(int value) const;
+  /// Along a dim of a vector the index behind which selects leave nothing but 0.
+  std::int64_t filled(int value, int dim) const;
   /// Of a mask's registers those that are neither true nor false as a whole; none: nobody knows.
   std::optional<double> mixed(int value, DType of) const;
   /// Of a select's operand (1 or 2) those that it does not throw away.
@@ -55,6 +58,7 @@ class UnitMasks {
     bool falls = false;
   };
   void note_rising(const Operation& op, const KnownValues& known);
+  void note_filled(const Operation& select, const KnownValues& known);
   std::optional<Mask> compared(const Operation& op, const KnownValues& known) const;
   /// Of a vector of this type, of the registers along the mask's dim.
   struct Parts {
@@ -69,6 +73,7 @@ class UnitMasks {
   std::unordered_map<int, Rising> rising_;
   std::unordered_map<int, Mask> masks_;
   std::unordered_map<int, double> computed_;
+  std::unordered_map<int, std::vector<std::int64_t>> filled_;  ///< by dim
   std::unordered_map<int, int> rest_;  ///< of a select: the constant that its other registers are
 };
 

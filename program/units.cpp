@@ -457,6 +457,28 @@ class Uses {
     if (sublanes) add(row + " sublanes", left);
   }
 
+  /// Of a product.
+  struct Extents {
+    std::int64_t k;
+    std::int64_t k_of_weights;
+    std::int64_t n;
+  };
+  /// Those behind which there is nothing: columns of weights that are 0, rows that are 0 on both
+  /// sides, unless the left one is to be turned.
+  Extents filled_of(bool left_turned, bool right_turned, std::int64_t k, std::int64_t n) const {
+    const int a = op_.operands[0];
+    const int b = op_.operands[1];
+    if (type(a).shape.rank != 2 || type(b).shape.rank != 2) return {k, k, n};
+    const std::int64_t of_weights = std::min(k, known_.filled(b, right_turned ? 1 : 0));
+    const std::int64_t of_both = std::max(of_weights, std::min(k, known_.filled(a, 1)));
+    return {left_turned ? k : of_both, of_weights,
+            std::min(n, known_.filled(b, right_turned ? 0 : 1))};
+  }
+  /// Of the tiles along a side of a unit of two those in which one at the most is filled.
+  static std::int64_t quarters(std::int64_t extent, std::int64_t filled) {
+    return ceil_to(extent, 2 * kLanes) - ceil_to(filled, kLanes) / 2;
+  }
+
   void of_product() {
     const Type& a = type(op_.operands[0]);
     const Type& b = type(op_.operands[1]);
@@ -486,30 +508,38 @@ class Uses {
     add("tpu.matmul pass" + types, batch * down * deep * across);
     // Where a matrix unit is twice as wide: halves of it, of tiles that fill no more than a quarter
     // one. Each generation's costs say what a pass of either width takes.
+    const bool splits = types.ends_with("highest");
+    const Extents known = splits ? filled_of(left, transposed, k, n) : Extents{k, k, n};
     const std::int64_t tiles = ceil_to(k, 2 * kLanes) * ceil_to(n, 2 * kLanes);
-    const std::int64_t halves = 2 * tiles - (deep % 2 == 1 && across % 2 == 1 ? 1 : 0);
+    const std::int64_t halves = 2 * tiles - quarters(k, known.k) * quarters(n, known.n);
     add("tpu.matmul pass" + types + " wide", batch * down * halves);
     // In the highest precision each register of both sides is split into parts, but for constants.
-    const bool splits = types.ends_with("highest");
     const auto split = [&](int v) {
       return part(registers_of(type(v).shape, type(v).dtype), splits ? known_.computed(v) : 1);
     };
     const double computed = splits ? known_.computed(op_.operands[1]) : 1;
     const std::string right = transposed ? " transposed" : "";
-    // Registers of two tiles are pushed side by side, those of an odd one alone.
+    // Registers of two tiles are pushed side by side, those of an odd one alone; of what fills a
+    // unit and is 0 one.
     const std::int64_t whole = std::max<std::int64_t>(1, part(deep * across, computed));
+    const std::int64_t empty =
+        splits ? tiles - ceil_to(known.k_of_weights, 2 * kLanes) * ceil_to(known.n, 2 * kLanes) : 0;
     if (splits || types == " bf16")
       add("tpu.matmul weights" + types + " wide" + right,
-          ceil_to(split(op_.operands[1]) * ceil_to(whole, 2), whole));
+          ceil_to(split(op_.operands[1]) * ceil_to(whole, 2), whole) + empty);
     else
       add("tpu.matmul weights" + types + " wide", batch * halves);
     add("tpu.matmul weights" + types + right,
         splits ? split(op_.operands[1]) : batch * deep * across);
     add("tpu.matmul sum" + types, batch * down * across);
     // Two whole tiles on top of each other, of an odd column of tiles, lie beside one another in a
-    // unit that is twice as wide: each has sums of its own.
-    if (splits && !transposed && across % 2 == 1)
-      add("tpu.matmul apart" + types, batch * down * 2 * (part(k, computed) / (2 * kLanes)));
+    // unit that is twice as wide, for no more rows than a tile has: each has sums of its own.
+    const std::int64_t columns = std::max<std::int64_t>(1, ceil_to(known.n, kLanes));
+    if (splits && !transposed && columns % 2 == 1 && m <= kLanes) {
+      const double of_columns = static_cast<double>(columns) / static_cast<double>(across);
+      const std::int64_t rows = part(k, std::min(1., computed / of_columns));
+      add("tpu.matmul apart" + types, batch * down * 2 * (rows / (2 * kLanes)));
+    }
     // Registers of weights that are constants are pushed to no matrix unit.
     constexpr double kFew = 0.25;
     const bool few = computed <= kFew;

@@ -44,6 +44,12 @@ struct KnownValues {
   std::function<std::optional<int>(int)> bits = [](int) { return std::nullopt; };
   /// Of a vector's registers those that are no constants, a part of 1.
   std::function<double(int)> computed = [](int) { return 1; };
+  /// A scalar that is 0, or a vector that repeats it.
+  std::function<bool(int)> zero = [](int) { return false; };
+  /// Along a dim of a vector the index behind which all elements are known to be 0.
+  std::function<std::int64_t(int, int)> filled = [](int, int) {
+    return std::numeric_limits<std::int64_t>::max();
+  };
   /// Of the registers of a vector of this type those that a mask is neither true nor false for.
   std::function<std::optional<double>(int, DType)> mixed = [](int, DType) { return std::nullopt; };
   /// Of the registers of a vector with these elements and this type those that differ.

@@ -702,6 +702,70 @@ TEST_CASE("a product asks for passes of tiles, and of halves of a wide matrix un
   CHECK(product(256, 128).at("tpu.matmul weights bf16 wide") == 8);
 }
 
+TEST_CASE("a wide matrix unit takes half of a tile whose other half is known to be 0",
+          "[pallas][units]") {
+  struct Filled {
+    int k_left;
+    int k_right;
+    int n;
+  };
+  const auto product = [](int m, int k, int n, const Filled& filled) {
+    const auto shape = [](int rows, int columns, const char* type) {
+      return std::to_string(rows) + "x" + std::to_string(columns) + "x" + type;
+    };
+    // Of `from` those along a dim that are before `end`.
+    const auto before = [&](const std::string& name, const std::string& from, int dim, int end,
+                            int rows, int columns) {
+      const std::string words = shape(rows, columns, "i32");
+      const std::string floats = shape(rows, columns, "f32");
+      return "%n" + name + " = \"S.tpu.iota\"() {dimensions = array<i32: " + std::to_string(dim) +
+             ">} : () -> vector<" + words + ">\n%c" + name +
+             " = \"S.arith.constant\"() {value = dense<" + std::to_string(end) + "> : vector<" +
+             words + ">} : () -> vector<" + words + ">\n%m" + name + " = \"S.arith.cmpi\"(%n" +
+             name + ", %c" + name + ") {predicate = 2 : i64} : (vector<" + words + ">, vector<" +
+             words + ">) -> vector<" + shape(rows, columns, "i1") + ">\n%z" + name +
+             " = \"S.arith.constant\"() {value = dense<0.0> : vector<" + floats +
+             ">} : () -> vector<" + floats + ">\n%" + name + " = \"S.arith.select\"(%m" + name +
+             ", " + from + ", %z" + name + ") : (vector<" + shape(rows, columns, "i1") +
+             ">, vector<" + floats + ">, vector<" + floats + ">) -> vector<" + floats + ">\n";
+    };
+    const std::string left = shape(m, k, "f32");
+    const std::string right = shape(k, n, "f32");
+    const std::string out = shape(m, n, "f32");
+    return asked_by(
+        "%a: " + vmem(left) + ", %b: " + vmem(right) + ", %o: " + vmem(out),
+        load_whole("%x", "%a", left, 2) + load_whole("%w", "%b", right, 2) +
+            before("l", "%x", 1, filled.k_left, m, k) + before("u", "%w", 0, filled.k_right, k, n) +
+            before("v", "%u", 1, filled.n, k, n) +
+            "%s = \"S.arith.constant\"() {value = dense<0.0> : vector<" + out +
+            ">} : () -> vector<" + out +
+            ">\n%y = \"S.tpu.matmul\"(%l, %v, %s) {dimension_numbers = "
+            "#tpu.dot_dimension_numbers<[1], [0], [0], [1], [0, 0, 1, 1], [], []>, transpose_lhs = "
+            "false, transpose_rhs = false, precision = #tpu.contract_precision<fp32>} : (vector<" +
+            left + ">, vector<" + right + ">, vector<" + out + ">) -> vector<" + out + ">\n" +
+            store_whole("%y", "%o", out, 2));
+  };
+  const auto passes = [&](int k, int n, const Filled& filled) {
+    return product(8, k, n, filled).at("tpu.matmul pass f32 highest wide");
+  };
+  // Rows of weights count if both sides are 0 there, columns by themselves.
+  CHECK(passes(256, 128, {256, 256, 128}) == 2);
+  CHECK(passes(256, 128, {256, 128, 128}) == 2);
+  CHECK(passes(256, 128, {128, 256, 128}) == 2);
+  CHECK(passes(256, 128, {128, 128, 128}) == 1);
+  CHECK(passes(128, 256, {128, 128, 128}) == 1);
+  CHECK(passes(128, 256, {128, 128, 160}) == 2);
+  // A whole tile of 0 takes as much, and a push of one register.
+  CHECK(passes(128, 512, {128, 128, 256}) == 3);
+  const char* const pushed = "tpu.matmul weights f32 highest wide";
+  CHECK(product(8, 128, 512, {128, 128, 256}).at(pushed) == 16 + 1);
+  CHECK(product(8, 512, 128, {128, 128, 128}).at(pushed) == 16 + 1);
+  // Of more rows than a tile has two tiles do not lie beside one another.
+  CHECK(product(128, 256, 128, {256, 256, 128}).at("tpu.matmul apart f32 highest") == 32);
+  CHECK(product(128, 256, 256, {256, 256, 128}).at("tpu.matmul apart f32 highest") == 32);
+  CHECK_FALSE(product(136, 256, 128, {256, 256, 128}).contains("tpu.matmul apart f32 highest"));
+}
+
 TEST_CASE("products in the highest precision of a matrix unit that is twice as wide",
           "[pallas][units]") {
   const auto program = [](int products, int k, int n, bool transposed) {
