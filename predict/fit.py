@@ -231,7 +231,9 @@ def table(times, *files):
 def bytes_read(times, *files):
     sets = [(device, [r for r in rows if r.get("dram_read", 0) > 0]) for device, rows in read(files)]
     rows = predictions(times, sets, what=["bytes"])
-    said = [r["now"] == 1 for r in predictions(times, sets, what=["left_out"])]
+    said = [r["now"] < 0 for r in rows]  # a report says that they are without something
+    for r in rows:
+        r["now"] = abs(r["now"])
     for r, without in sorted(zip(rows, said), key=lambda row: (kind(row[0]), row[0]["run"])):
         print(f"{r['now']:14,.0f} {r['dram_read']:14,} {r['now'] / r['dram_read'] - 1:+6.1%} {kind(r):8} {r['run']}{' *' * without}")
     print("| | n | median | nine in ten | worst |\n|---|---|---|---|---|")

@@ -1,11 +1,11 @@
 // Predicted times of many runs on a GPU, again and again with other figures of its model, in one
 // process: what predict/fit.py asks.
 //
-//   gpu_model_times DEVICE RUNS.jsonl [bytes|left_out]
+//   gpu_model_times DEVICE RUNS.jsonl [bytes]
 //
 // Reads lines of `name value ... : run ...` (figures without "model_", the others stay as the line
 // before left them; numbers of runs in the file), writes a line of seconds of those runs for each,
-// or of bytes that DRAM gives, or 1 where a report says that these are without something.
+// or of bytes that DRAM gives, below 0 where a report says that they are without something.
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -41,8 +41,8 @@ tessera::predict::CompiledKernel compiled_of(const nlohmann::json& row) {
 int main(int count, char** words) {
   using namespace tessera;
   using namespace tessera::cli;
-  const std::string_view what = count == 4 ? words[3] : "seconds";
-  if (count < 3 || (what != "seconds" && what != "bytes" && what != "left_out")) return 2;
+  const bool bytes = count == 4 && std::string_view(words[3]) == "bytes";
+  if (count != 3 && !bytes) return 2;
   struct Run {
     Plan plan;
     StepTrace trace;
@@ -73,10 +73,9 @@ int main(int count, char** words) {
     for (std::size_t i = 0; wanted >> i;) {
       const Run& r = runs.at(i);
       const predict::Timeline timeline = predict::timeline_of(r.plan, r.trace, r.dtype, r.options);
-      const double said = what == "bytes"      ? static_cast<double>(timeline.dram_read_bytes)
-                          : what == "left_out" ? (timeline.dram_left_out.empty() ? 0 : 1)
-                                               : timeline.seconds;
-      all += fmt::format("{:.9g} ", said);
+      const auto read = static_cast<double>(timeline.dram_read_bytes);
+      const double said = timeline.dram_left_out.empty() ? read : -read;
+      all += fmt::format("{:.9g} ", bytes ? said : timeline.seconds);
     }
     std::puts(all.c_str());
     std::fflush(stdout);
