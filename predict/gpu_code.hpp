@@ -32,9 +32,9 @@ struct CompiledKernel {
   int local_bytes = 0;  ///< of a thread's stack
   std::int64_t code_bytes = 0;
   std::vector<CodePart> loops;  ///< innermost ones that multiply
-  CodePart step;   ///< what else the loop over steps has until it has multiplied
-  CodePart after;  ///< and afterwards
-  CodePart cell;   ///< what is outside of it
+  CodePart step;                ///< what else the loop over steps has until it has multiplied
+  CodePart after;               ///< and afterwards
+  CodePart cell;                ///< what is outside of it
 };
 
 /// All instructions as they stand.
