@@ -451,8 +451,11 @@ std::vector<CoreUse> model_core(const Program& p, const std::vector<std::int64_t
   for (const std::int64_t extent : grid) steps *= extent;
   const std::int64_t cells = std::max<std::int64_t>(1, plan.cells());
   const std::int64_t of_core = steps / cells * ((cells + cores - 1) / cores);
-  const PipelineCycles pipeline = pipeline_cycles(p, of_core, arrays, *costs);
-  core.launch_cycles = pipeline.launch;
+  const PipelineCycles pipeline =
+      pipeline_cycles(p, of_core, arrays, *costs, dim_of_cores(p, grid, cores));
+  // Cores that share a grid look first whether they run the same kernel.
+  constexpr std::int64_t kCompareKernels = 8;
+  core.launch_cycles = pipeline.launch + (cores > 1 ? kCompareKernels : 0);
   core.step_cycles = pipeline.step;
   const std::string kind = held_out_kind(p, steps);
   core.least = costs->held_out.at(kind).least;

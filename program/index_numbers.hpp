@@ -23,7 +23,8 @@ class IndexNumbers {
 
   /// Ops that compute what the index follows from and is no constant. `makes`: the number's name;
   /// times of a load: the numbers that say where. The last one reads the numbers of a block's index
-  /// and has no rows; constants have names below 0. Empty: the map branches.
+  /// and has no rows; constants have names below 0. The id of the grid's first dim is 1, or -1, and
+  /// so on. Empty: the map branches.
   std::vector<UnitOp> of(const Function& map);
 
  private:

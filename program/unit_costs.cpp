@@ -688,8 +688,10 @@ struct Windows {
       map_again;  ///< of what follows from loads, other windows' too
 };
 
-Windows windows_of(const Program& program, const std::vector<bool>& in_registers) {
+/// `of_cores`: the dim of which each core has one step, so that its id says which core it is; -1.
+Windows windows_of(const Program& program, const std::vector<bool>& in_registers, int of_cores) {
   Windows found;
+  std::set<int> of_core{of_cores + 1};  // numbers that are the same at each of a core's steps
   std::set<int> made;
   std::set<int> loaded;  ///< what follows from a load
   std::set<std::vector<int>> indices;
@@ -708,10 +710,14 @@ Windows windows_of(const Program& program, const std::vector<bool>& in_registers
       found.dims += std::ssize(w.bounds);
       continue;
     }
+    const auto moves = [&](int number) { return number > 0 && !of_core.contains(number); };
+    for (const UnitOp& op : w.transform.units)
+      if (!op.makes.empty() && std::ranges::none_of(op.reads, moves)) of_core.insert(op.makes[0]);
     const std::vector<int>& index = w.transform.units.back().reads;
-    const auto moves = [](int number) { return number > 0; };
     if (std::ranges::none_of(index, moves)) {
-      ++found.still;
+      // Of a core's own block each step checks whether it lies in the array, as of one that moves.
+      const bool own = std::ranges::any_of(index, [](int number) { return number > 0; });
+      ++(own ? found.moving : found.still);
       continue;
     }
     ++found.moving;
@@ -719,7 +725,7 @@ Windows windows_of(const Program& program, const std::vector<bool>& in_registers
     found.dims += std::ranges::count_if(index, moves);
     std::set<int> here;  // within a map what is computed twice is computed once
     for (const UnitOp& op : w.transform.units) {
-      if (op.makes.empty() || !here.insert(op.makes[0]).second) continue;
+      if (op.makes.empty() || !moves(op.makes[0]) || !here.insert(op.makes[0]).second) continue;
       const auto& [row, times] = op.rows[0];
       const std::string& name = program.unit_rows[static_cast<std::size_t>(row)];
       const bool loads = name == "memref.load";
@@ -748,11 +754,19 @@ std::int64_t semaphores_of(const Program& program) {
 
 }  // namespace
 
+int dim_of_cores(const Program& program, const std::vector<std::int64_t>& grid, int cores) {
+  for (std::size_t d = 0; d < grid.size() && cores > 1; ++d) {
+    if (program.parallel[d] && grid[d] % cores == 0)
+      return grid[d] == cores ? static_cast<int>(d) : -1;
+  }
+  return -1;
+}
+
 PipelineCycles pipeline_cycles(const Program& program, std::int64_t steps,
-                               const WindowArrays& arrays, const UnitCosts& costs) {
+                               const WindowArrays& arrays, const UnitCosts& costs, int of_cores) {
   constexpr auto kScalar = static_cast<std::size_t>(CoreUnit::scalar);
   constexpr auto kStore = static_cast<std::size_t>(CoreUnit::store);
-  const Windows w = windows_of(program, arrays.in_registers);
+  const Windows w = windows_of(program, arrays.in_registers, of_cores);
   const auto times = [](std::int64_t n, double each) { return static_cast<double>(n) * each; };
   // Two bundles bring what comes in registers to the vector unit, which stores each; a load of what
   // was just stored waits for four more.
@@ -829,28 +843,30 @@ Json blocks_of(const Program& program, bool knows_narrow_masks) {
   return blocks;
 }
 
+Json moves_of(const Windows& w) {
+  return {{"moving", w.moving},      {"still", w.still},         {"dims", w.dims},
+          {"indices", w.indices},    {"map_loads", w.map_loads}, {"map_ops", w.map_ops},
+          {"map_again", w.map_again}};
+}
+
 }  // namespace
 
 std::string units_json(const Program& program) {
-  const Windows w = windows_of(program, {});
+  const Windows w = windows_of(program, {}, -1);
   Json bounds = Json::array();
   for (const Window& each : program.operands)
     bounds.push_back(each.whole ? std::vector<std::int64_t>{} : each.bounds);
   Json all{{"kernel", program.name},
            {"grid", program.grid},
            {"windows", w.all},
-           {"moving", w.moving},
-           {"still", w.still},
-           {"dims", w.dims},
-           {"indices", w.indices},
-           {"map_loads", w.map_loads},
-           {"map_ops", w.map_ops},
-           {"map_again", w.map_again},
            {"bounds", bounds},
            {"semaphores", semaphores_of(program)},
            {"of", kind_of(program)},
            {"rows", program.unit_rows},
            {"blocks", blocks_of(program, false)}};
+  all.update(moves_of(w));
+  if (const int dim = dim_of_cores(program, program.grid, 2); dim >= 0)
+    all["moves_of_two_cores"] = moves_of(windows_of(program, {}, dim));
   if (!program.main.units_of_known_narrow_masks.empty())
     all["blocks_of_known_narrow_masks"] = blocks_of(program, true);
   return all.dump() + "\n";

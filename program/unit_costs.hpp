@@ -137,13 +137,19 @@ CountedCode counted(const Program& program, const Code& code, const UnitCosts& c
 /// products, moves of elements within vectors, or none of these.
 std::string held_out_kind(const Program& program, std::int64_t steps);
 
-/// What the pipeline takes besides, of `steps` steps: before and behind them all, and each step.
+/// The dim of a grid of which each of so many cores has one step; -1. The compiler gives them the
+/// first parallel one that they divide.
+int dim_of_cores(const Program& program, const std::vector<std::int64_t>& grid, int cores);
+
+/// What the pipeline takes besides, of a core's `steps` steps: before and behind them all, and each
+/// step. No window moves along the dim `of_cores`, of which the core has one step.
 struct PipelineCycles {
   std::int64_t launch = 0;
   std::int64_t step = 0;
 };
 PipelineCycles pipeline_cycles(const Program& program, std::int64_t steps,
-                               const WindowArrays& arrays, const UnitCosts& costs);
+                               const WindowArrays& arrays, const UnitCosts& costs,
+                               int of_cores = -1);
 
 /// The stretches of a program's code and what they ask of units, as JSON: what costs are fitted to.
 std::string units_json(const Program& program);

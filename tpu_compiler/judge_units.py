@@ -89,7 +89,7 @@ def computed(tessera, call, device, table, **cycles):
 
 def counted_steps(call, device, table):
     """How many cycles of its prediction one more of each of OF_STEPS is."""
-    units = unit_costs.asked(None, call)
+    units = unit_costs.asked(None, call, device.removeprefix("tpu-"))
     steps = int(np.prod([max(1, n) for n in units["grid"]]))
     unit_costs.count_steps(call, units, table)
     steps = round(steps * unit_costs.of_busiest(call, device))

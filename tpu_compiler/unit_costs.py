@@ -102,6 +102,9 @@ def asked(tessera, call, chip=None):
     known = units.pop("blocks_of_known_narrow_masks", None)
     if known and chip in KNOWS_NARROW_MASKS:
         units["blocks"] = known
+    of_two_cores = units.pop("moves_of_two_cores", None)
+    if of_two_cores and chip == "v5p":
+        units.update(of_two_cores)
     if chip in SHARES:
         name_shared_products(units)
     return units

@@ -563,7 +563,7 @@ TEST_CASE("a v4 multiplies floats in one place, and adds them and shifts in anot
 TEST_CASE("windows that share an index are told once where to move", "[pallas][units]") {
   // Two windows: one at (i, j), the other where `index` says.
   const auto step = [](const std::string& index, const std::string& grid, std::int64_t ragged = 0,
-                       const std::string& other = "%i, %j") {
+                       const std::string& other = "%i, %j", int of_cores = -1) {
     const auto map = [](const std::string& name, const std::string& returned) {
       return "\"S.func.func\"() ({\n^bb0(%i: i32, %j: i32):\n"
              "%zero = \"S.arith.constant\"() {value = 0 : i32} : () -> i32\n"
@@ -595,7 +595,7 @@ TEST_CASE("windows that share an index are told once where to move", "[pallas][u
     costs.rows["arith.divsi power"].slots[static_cast<std::size_t>(CoreUnit::scalar)] = 6;
     program::WindowArrays arrays;
     arrays.ragged = ragged;
-    return program::pipeline_cycles(*program, 8, arrays, costs).step;
+    return program::pipeline_cycles(*program, 8, arrays, costs, of_cores).step;
   };
   CHECK(step("%i, %j", "4, 2") == 142);
   CHECK(step("%j, %i", "4, 2") == 242);
@@ -606,6 +606,17 @@ TEST_CASE("windows that share an index are told once where to move", "[pallas][u
   CHECK(step("%i, %j", "4, 2", 3) == 30142);
   CHECK(step("%i, %part", "4, 2") == 6242);                // as many slots as it takes
   CHECK(step("%sum, %j", "4, 2", 0, "%sum, %i") == 1242);  // both maps add: once
+  // Of two cores, each of which has one step of the first dim.
+  CHECK(step("%i, %j", "2, 4", 0, "%i, %j", 0) == 122);
+  CHECK(step("%i, %zero", "2, 4", 0, "%i, %j", 0) == 112);  // it stays at its core's place
+}
+
+TEST_CASE("two cores share the first parallel dim that is even", "[pallas][units]") {
+  program::Program p;
+  p.parallel = {false, true, true};
+  CHECK(program::dim_of_cores(p, {2, 3, 2}, 2) == 2);
+  CHECK(program::dim_of_cores(p, {2, 4, 2}, 2) == -1);  // each has two steps of it
+  CHECK(program::dim_of_cores(p, {2, 3, 2}, 1) == -1);
 }
 
 TEST_CASE("a block beyond its array's tiles is told at each step how much moves",
