@@ -49,8 +49,7 @@ std::vector<int> read_by(const std::vector<std::vector<int>>& inputs, std::int64
     for (std::int64_t k = first; k < last; ++k) found.push_back(r[static_cast<std::size_t>(k)]);
   }
   std::ranges::sort(found);
-  const auto same = std::ranges::unique(found);
-  found.erase(same.begin(), same.end());
+  found.erase(std::unique(found.begin(), found.end()), found.end());
   return found;
 }
 
