@@ -789,7 +789,8 @@ PipelineCycles pipeline_cycles(const Program& program, std::int64_t steps,
                       times(w.dims, costs.dim) + times(w.indices, costs.index) +
                       times(w.map_loads, costs.map) + costs.map_op * slots(w.map_ops) +
                       costs.map_again * slots(w.map_again) + times(arrays.ragged, costs.ragged);
-  return {std::llround(launch + 2 * step), std::llround(step)};
+  // The loop has two turns more: one brings the first windows, the other waits for the last ones.
+  return {std::llround(launch + step), std::llround(step)};
 }
 
 namespace {

@@ -80,7 +80,7 @@ struct UnitCosts {
   double launch = 0;     ///< once
   double semaphore = 0;  ///< once, each of the kernel's own: at the end it checks that it is zero
   double operand = 0;    ///< of a grid of one step, each window
-  double step = 0;       ///< of the pipeline, each step, and two more to begin and to end
+  double step = 0;       ///< of the pipeline, each step, and one more to begin and to end
   double window = 0;     ///< likewise, each window that moves
   double still = 0;   ///< likewise, each window that stays: each step looks whether it is the first
   double dim = 0;     ///< likewise, each dim along which one moves

@@ -93,7 +93,7 @@ def counted_steps(call, device, table):
     steps = int(np.prod([max(1, n) for n in units["grid"]]))
     unit_costs.count_steps(call, units, table)
     steps = round(steps * unit_costs.of_busiest(call, device))
-    of_step = [(steps + 2) * of(units) if steps > 1 else 0 for of in unit_costs.STEP.values()]
+    of_step = [(steps + 1) * of(units) if steps > 1 else 0 for of in unit_costs.STEP.values()]
     return of_step
 
 

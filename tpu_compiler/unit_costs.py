@@ -596,7 +596,7 @@ def played_pipeline(tessera, call, chip):
 
 def of_grids(tessera, folders, table, fits):
     """Of kernels that do next to nothing in some steps, what they issue; of those that judge_units.py has judged, the bundles of
-    scalars alone, which are their bodies' too: as many for each scalar and each branch. The pipeline takes two steps more."""
+    scalars alone, which are their bodies' too: as many for each scalar and each branch. The pipeline takes one step more."""
     a, b, body, real = [], [], [], []
     for call in (call for folder in folders for call in sorted(folder.iterdir()) if (call / "meta.json").exists()):
         units = asked(tessera, call, table["chip"])
@@ -605,7 +605,7 @@ def of_grids(tessera, folders, table, fits):
             continue
         steps = int(np.prod(units["grid"])) // cores(call, "tpu-" + table["chip"])
         count_steps(call, units, table)
-        of_step = [(steps + 2) * of(units) for of in STEP.values()]
+        of_step = [(steps + 1) * of(units) for of in STEP.values()]
         if judged_one.exists():
             schedule = json.loads(judged_one.read_text())
             if not schedule or steps < 3 or "tpu.enqueue_dma" in units["rows"]:
