@@ -337,8 +337,9 @@ class GpuTimeline {
   bool warm_ = false;     ///< all is in L2
   Server l2_[kSmGroups];  ///< of each group of SMs its share
   Server dram_;
-  Server writes_;  ///< of L2: nobody waits for them but the end
-  Busy products_;  ///< of the mean SM
+  Server writes_;        ///< of L2: nobody waits for them but the end
+  Busy products_;        ///< of the mean SM
+  Busy steps_computed_;  ///< of all CTAs
   std::vector<Server> ports_;
   double side_by_side_ = 1;      ///< CTAs on an SM
   std::vector<double> fetches_;  ///< of each operand: until threads have brought a block
@@ -484,6 +485,7 @@ void GpuTimeline::step(Cta& cta, int sm, Timeline& line) {
   cta.consumer = start + seconds;
   if (written > 0) writes_.serve(cta.consumer, static_cast<double>(written) / write_rate_);
   cta.computing += seconds;
+  steps_computed_.add(start, cta.consumer, seconds);
   const Work& work = trace_.works[static_cast<std::size_t>(trace_.work[s])];
   if (work.matrix_flops > 0) {
     products_.add(start, cta.consumer, steps_.product_seconds(work) / device_.cores);
@@ -563,6 +565,7 @@ void GpuTimeline::again() {
   dram_ = {};
   writes_ = {};
   products_ = {};
+  steps_computed_ = {};
   ports_.clear();
   for (auto& opened : opened_) std::fill(opened.begin(), opened.end(), 0);
   warm_ = true;
@@ -654,6 +657,8 @@ Timeline GpuTimeline::run() {
       resource_of(launch_.tensor_cores ? "tensor cores" : "FMA units", products_, line.seconds),
       resource_of("SM port", port.busy, line.seconds), resource_of("L2", l2.busy, line.seconds),
       resource_of("DRAM", dram_.busy, line.seconds)};
+  line.computing = steps_computed_.over(line.seconds, Resource::kParts);
+  for (double& c : line.computing) c /= static_cast<double>(std::max<std::size_t>(1, ctas));
   return line;
 }
 

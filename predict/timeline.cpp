@@ -46,10 +46,11 @@ std::vector<Phase> phases_of(const Timeline& line) {
     phases = std::move(joined);
   };
   for (std::size_t i = 0; i < Resource::kParts; ++i) {
-    // Where nothing is busy nothing has begun, or all has ended.
+    // Where nothing is busy and nobody computes nothing has begun, or all has ended.
     constexpr double kNothing = 0.02;
     const bool idle = std::all_of(line.busy.begin(), line.busy.end(),
-                                  [&](const Resource& r) { return r.over[i] < kNothing; });
+                                  [&](const Resource& r) { return r.over[i] < kNothing; }) &&
+                      (line.computing.empty() || line.computing[i] < kNothing);
     phases.push_back({static_cast<double>(i) * part, static_cast<double>(i + 1) * part,
                       idle ? "idle" : binding(line, [&](const Resource& r) { return r.over[i]; })});
   }

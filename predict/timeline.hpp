@@ -123,6 +123,8 @@ struct Timeline {
   std::string binds;  ///< the resource that nothing else hides, in words
   std::vector<Phase> phases;
   std::vector<Resource> busy;
+  /// The fraction of CTAs that compute, of as many parts as a resource has; empty: `busy` says all.
+  std::vector<double> computing;
 
   /// What `exposed_seconds` is made of, the longest first; of a TPU's pipeline and of its bodies'
   /// own copies, empty elsewhere.
