@@ -102,11 +102,10 @@ GpuSteps::Local GpuSteps::add_code(const Work& work, double side_by_side, Cycles
     if (l.loads > 0) c.waits += times[n] * kLoopWait;
   }
   if (work.elements > least_elements_) move(compiled_->after, kAfter, all_kept);
-  const double cores = plan_.device.cores;
-  const auto cells = static_cast<double>(plan_.cells());
-  const double own =
-      figure("local_bandwidth") * (wgmma ? 1 : kBeside) * std::clamp(cores / cells, 1., kFew);
-  const double seconds = missed / std::min(own, kL2BytesPerSecond / std::min(cells, cores));
+  const double own = (wgmma ? 1 : kBeside) * local_rate(kFew);
+  const double sms =
+      std::min(static_cast<double>(plan_.cells()), 1.0 * plan_.device.cores);  // that have cells
+  const double seconds = missed / std::min(own, kL2BytesPerSecond / sms);
   // L1's port is busy while L2 answers.
   c.memory = std::hypot(c.memory, seconds * clock_ / (4 * groups_));
   c.waits += kWaits * seconds * clock_ / groups_;

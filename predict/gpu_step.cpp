@@ -250,13 +250,17 @@ double GpuSteps::of_all_ctas(double places) const {
          std::min(static_cast<double>(plan_.cells()), 1.0 * resident_ * plan_.device.cores);
 }
 
+double GpuSteps::local_rate(double most_of_many) const {
+  const auto cells = static_cast<double>(plan_.cells());
+  return figure("local_bandwidth") * std::clamp(plan_.device.cores / cells, 1., most_of_many);
+}
+
 /// L1 is what shared memory leaves, less than what a step spills: local memory is L2's, and DRAM's
 /// where all CTAs have more of it than L2 holds. `places`: of a CTA.
 GpuSteps::Local GpuSteps::local(double bytes, double places, double most_of_many) const {
   const auto cells = static_cast<double>(plan_.cells());
   const double all = of_all_ctas(places);
-  const double rate =
-      figure("local_bandwidth") * std::clamp(plan_.device.cores / cells, 1., most_of_many);
+  const double rate = local_rate(most_of_many);
   // Each is one SM's: L2 has it once.
   const double beyond = all > 0 ? std::max(0.0, 1 - 2 * figure("l2_kept") / all) : 0;
   const double dram = plan_.device.hbm_bytes_per_s * figure("hbm_efficiency") /

@@ -123,6 +123,9 @@ class GpuSteps {
   };
   /// Of so many bytes of a CTA, those of all that are there at a time.
   double of_all_ctas(double places) const;
+  /// Bytes a second that an SM gets of local memory; at most `most_of_many` times what it gets
+  /// while all have some.
+  double local_rate(double most_of_many) const;
   Local local(double bytes, double places, double most_of_many) const;
   Local wgmma_spills(const Work& work) const;
   // By nvcc's code, where there is some (predict/gpu_code_time.cpp).

@@ -415,9 +415,9 @@ constexpr Launch launch_side_by_side(Launch l, int most, const Operands& operand
   return l;
 }
 /// The CTAs that registers are kept for, of a kernel of rows or elements whose threads hold some
-/// elements each: nvcc would take 80 to 250 for them, which leave room for one or two, and needs no
-/// more than three leave where threads that fetch give theirs away. 1: it has them all.
-/// (softmax_rows and norm_rows of 129 to 512 columns: 1.1 to 2.2 times as fast, cuda/RESULTS.md.)
+/// elements each: nvcc would take 56 to 250 for them, which leave room for one to four, and needs
+/// no more than three leave where threads that fetch give theirs away. 1: it has them all.
+/// (softmax_rows and norm_rows of 128 to 512 columns: 1.0 to 2.4 times as fast, cuda/RESULTS.md.)
 constexpr int room_of_rows(const Operands& operands, const Computing& computing) {
   constexpr int kLanes = 16;  // that share a row
   int held = 0;
