@@ -9,6 +9,7 @@
 #include "program/program_kernel.hpp"
 #include "program/unit_costs.hpp"
 #include "sim/diagnostics/slugs.hpp"
+#include "sim/pipeline/step_trace.hpp"
 
 namespace tessera::program {
 
@@ -450,7 +451,8 @@ std::vector<CoreUse> model_core(const Program& p, const std::vector<std::int64_t
   std::int64_t steps = 1;
   for (const std::int64_t extent : grid) steps *= extent;
   const std::int64_t cells = std::max<std::int64_t>(1, plan.cells());
-  const std::int64_t of_core = steps / cells * ((cells + cores - 1) / cores);
+  const std::int64_t of_core =
+      steps / cells * tessera::cells_of(cells, 0, cores).second;  // the first has most
   const PipelineCycles pipeline =
       pipeline_cycles(p, of_core, arrays, *costs, dim_of_cores(p, grid, cores));
   // Cores that share a grid look first whether they run the same kernel.
