@@ -1,7 +1,7 @@
 // Where a block lies in its array, and the stores of a tile into it.
 #pragma once
 
-#include "cuda/tile.hpp"
+#include "cuda/staged_store.hpp"
 #include "sim/body/spec.hpp"
 
 namespace tessera::cuda {
@@ -173,6 +173,10 @@ __device__ __forceinline__ void store_region(T* array, const R& where, const X& 
   constexpr int kR = kRowsOf<X>;
   constexpr int kC = kColsOf<X>;
   static_assert(std::is_same_v<typename X::Element, T>, "element types differ: cast<T>() first");
+  if constexpr (is_staged<Th, T, kR, kC>() && Keep::kByPlace) {
+    store_staged<Th>(array, where, x, keep);
+    return;
+  }
   if (kR == 1 && !Th::first_of_column()) return;
   if (kC == 1 && !Th::first_of_row()) return;
   const int columns = where.columns();

@@ -51,6 +51,7 @@ struct Threads : OnDevice {
   static constexpr bool kFastFunctions = kFast;
   static constexpr int kThreads = kCount;
   static constexpr int kExchange = kExchangeAt;
+  static constexpr int kHand = 0;
   static constexpr int kWide = kHalfWarp * kHalfWarps;
   static constexpr int kHigh = kCount / kWide;
   static_assert(kHigh > 0);

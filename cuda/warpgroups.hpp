@@ -23,6 +23,7 @@ struct Warpgroups : OnDevice {
   static constexpr bool kFastFunctions = true;
   static constexpr int kThreads = 128 * kCount;
   static constexpr int kExchange = kExchangeAt;
+  static constexpr int kHand = 0;
   /// Threads of a row, and columns from one pair of a thread to its next.
   static constexpr int kWide = 4;
   static constexpr int kApart = 2 * kWide;
