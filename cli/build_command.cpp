@@ -4,6 +4,7 @@
 #include "cli/cta_messages.hpp"
 #include "cli/cuda_instances.hpp"
 #include "cli/module_commands.hpp"
+#include "sim/pipeline/cta_operands.hpp"
 
 namespace tessera::cli {
 
@@ -39,7 +40,7 @@ int build_cuda(const KernelHandle& kernel, RunArguments arguments) {
              made.cached ? "compiled before" : fmt::format("compiled in {:.1f} s", made.seconds),
              made.path);
   if (const std::string fall = fall_from_tensor_cores(described.plan); !fall.empty())
-    fmt::print("warning: 16-bit products by FMA chains, not on tensor cores: {}\n", fall);
+    fmt::print("warning: {}\n", fall);
   if (made.spilled_bytes > 0)
     fmt::print(
         "warning: {} bytes of a thread find no register and lie in memory: smaller blocks "

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <limits>
 
-#include "sim/body/cta_fall.hpp"
 #include "sim/diagnostics/diagnostic.hpp"
 #include "sim/diagnostics/slugs.hpp"
 #include "sim/pipeline/cta_operands.hpp"
@@ -44,14 +43,6 @@ void check_fits_cta(const std::string& kernel, const Plan& plan, const cta::Sm& 
                   human_bytes(launch.shared_bytes), human_bytes(target.shared_bytes),
                   target.hopper ? "" : fmt::format(" on sm_{}", target.capability), listed),
       "smaller tiles for the first of them");
-}
-
-std::string fall_from_tensor_cores(const Plan& plan) {
-  const std::vector<cta::Operand> operands = cta_operands(plan);
-  const cta::Fall fall = cta::fall_from_tensor_cores(cta_view(plan, operands));
-  if (fall.why == nullptr) return "";
-  if (fall.operand < 0) return fall.why;
-  return plan.operands[static_cast<std::size_t>(fall.operand)].name + ": " + fall.why;
 }
 
 }  // namespace tessera::cli

@@ -1,5 +1,4 @@
-// What is said of a launch on a GPU before nvcc is asked: blocks that do not fit, and products that
-// tensor cores do not take.
+// What is said of a launch on a GPU before nvcc is asked: blocks that do not fit.
 #pragma once
 
 #include <string>
@@ -14,7 +13,5 @@ void lay_out(Plan& plan);
 /// Throws InputError[no-backend] for blocks that are more than the shared memory of a CTA of the
 /// target, each with its size.
 void check_fits_cta(const std::string& kernel, const Plan& plan, const cta::Sm& target);
-/// "acc: its rows are no multiple of 8", or "" where 16-bit products are on tensor cores.
-std::string fall_from_tensor_cores(const Plan& plan);
 
 }  // namespace tessera::cli

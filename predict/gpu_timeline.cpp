@@ -639,15 +639,20 @@ Timeline GpuTimeline::run() {
     lacking = std::max(lacking, s.sums + s.all);
   }
   line.compiled = options_.compiled;
-  if (!line.compiled && launch_.tensor_cores && lacking >= 1)
-    line.warning =
-        "about " + std::to_string(static_cast<int>(lacking)) + " values a thread find no register";
+  const auto warn = [&line](const std::string& of) {
+    if (!of.empty()) line.warning += (line.warning.empty() ? "" : "; ") + of;
+  };
+  warn(fall_from_tensor_cores(plan_));
   const auto [fewest, most] = steps_.resident_between();
-  if (!line.compiled && line.warning.empty() && fewest < most && trace_.cells() > device_.cores)
-    line.warning = fmt::format(
+  if (!line.compiled && launch_.tensor_cores && lacking >= 1) {
+    warn("about " + std::to_string(static_cast<int>(lacking)) +
+         " values a thread find no register");
+  } else if (!line.compiled && fewest < most && trace_.cells() > device_.cores) {
+    warn(fmt::format(
         "nvcc's registers, an estimate here, decide whether an SM has {} or {} CTAs ({} here): "
         "--timing compiler counts them",
-        fewest, most, steps_.resident());
+        fewest, most, steps_.resident()));
+  }
   const auto less_busy = [](const Server& a, const Server& b) {
     return a.busy.total() < b.busy.total();
   };

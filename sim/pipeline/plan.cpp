@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "sim/body/cta.hpp"
+#include "sim/body/cta_fall.hpp"
 #include "sim/diagnostics/slugs.hpp"
 #include "sim/pipeline/cta_operands.hpp"
 
@@ -166,6 +166,14 @@ cta::Operands cta_view(const Plan& plan, const std::vector<cta::Operand>& operan
           plan.scope_bytes,
           plan.multiplies,
           plan.grid_rank == plan.parallel_rank + 2 ? plan.runs : 0};
+}
+std::string fall_from_tensor_cores(const Plan& plan) {
+  const std::vector<cta::Operand> operands = cta_operands(plan);
+  const cta::Fall fall = cta::fall_from_tensor_cores(cta_view(plan, operands));
+  if (fall.why == nullptr) return "";
+  std::string said = "16-bit products by FMA chains, not on tensor cores: ";
+  if (fall.operand >= 0) said += plan.operands[static_cast<std::size_t>(fall.operand)].name + ": ";
+  return said + fall.why;
 }
 cta::Launch launch_of(const Plan& plan) {
   const std::vector<cta::Operand> operands = cta_operands(plan);

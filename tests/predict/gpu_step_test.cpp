@@ -196,6 +196,18 @@ TEST_CASE("where nvcc's registers decide how many CTAs an SM has, a prediction s
   CHECK(timeline("softmax_rows m=6832 n=320 bm=1 bn=320").warning.empty());  // launch bounds do
 }
 
+TEST_CASE("a prediction of 16-bit products says that they are on no tensor core", "[predict]") {
+  if (!bf16_built(builtin_kernels())) return;
+  const std::string blocks = "matmul m=4096 n=4096 k=512 bm=256 bn=128 --dtype ";
+  CHECK(timeline(blocks + "bf16 bk=64").warning.empty());
+  const std::string fall = "16-bit products by FMA chains, not on tensor cores: ";
+  CHECK(timeline("matmul m=4096 n=4096 k=512 bm=256 bn=256 bk=32 --dtype bf16").warning ==
+        fall + "a thread would hold more than 96 elements of a tile");
+  CHECK(timeline("matmul m=4096 n=4096 k=512 bm=12 bn=64 bk=32 --dtype bf16")
+            .warning.starts_with(fall + "acc: its rows are no multiple of 8"));
+  CHECK(timeline(blocks + "f32 bk=32").warning.find(fall) == std::string::npos);
+}
+
 TEST_CASE("rows of a kernel without products are read once, wherever they begin", "[predict]") {
   if (!bf16_built(builtin_kernels())) return;
   const double inputs = 2. * 2 * 17344 * 738;  // rows of 1,476 bytes
