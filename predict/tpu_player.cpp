@@ -18,6 +18,7 @@ using u32 = std::uint32_t;
 u32 add(u32 a, u32 b) { return a + b; }
 u32 sub(u32 a, u32 b) { return a - b; }
 u32 mul(u32 a, u32 b) { return a * b; }
+u32 mul_high(u32 a, u32 b) { return static_cast<u32>(std::uint64_t{a} * b >> 32); }
 u32 bit_and(u32 a, u32 b) { return a & b; }
 u32 bit_or(u32 a, u32 b) { return a | b; }
 u32 bit_xor(u32 a, u32 b) { return a ^ b; }
@@ -80,6 +81,7 @@ const std::map<std::string, Rule, std::less<>>& rules() {
       {"sadd.s32", {Kind::binary, add}},
       {"ssub.s32", {Kind::binary, sub}},
       {"smul.u32", {Kind::binary, mul}},
+      {"smulhi.u32", {Kind::binary, mul_high}},
       {"sand.u32", {Kind::binary, bit_and}},
       {"sor.u32", {Kind::binary, bit_or}},
       {"sxor.u32", {Kind::binary, bit_xor}},

@@ -138,14 +138,12 @@ TEST_CASE("where empty bundles are listed as one, that one fills a branch's dela
 }
 
 TEST_CASE("a quotient hands over what it is asked for", "[predict][tpu_schedule]") {
-  // A copy of as many times 32 bytes as 1000 by 7 gives.
-  const auto read = [](const std::string& parts, int taken) {
+  // A copy of as many times 32 bytes as slots give.
+  const auto read_of = [](const std::string& slots) {
     std::string text = kCopies;
     const auto put = [&](const std::string& old, const std::string& now) {
       text.replace(text.find(old), old.size(), now);
     };
-    std::string slots = "  ;;  %14 = sdivrem.u32 1000, 7 /* " + parts + " */";
-    for (int i = 0; i < taken; ++i) slots += "  ;;  %s9_s9 = spop.drf %14";
     put("%s4_s3 = sshll.u32 %s1_s1, 4", "%s4_s3 = sshll.u32 %s1_s1, 4" + slots);
     put("/*size_in_granules=*/128", "%s9_s9");
     put("dma.done.wait [#allocation1], 128", "dma.done.wait [#allocation1], %s9_s9");
@@ -154,10 +152,17 @@ TEST_CASE("a quotient hands over what it is asked for", "[predict][tpu_schedule]
     CHECK(s.unmodelled == "");
     return s.operands.empty() ? 0 : s.operands[0].bytes.read / 32;
   };
+  const auto read = [&](const std::string& parts, int taken) {
+    std::string slots = "  ;;  %14 = sdivrem.u32 1000, 7 /* " + parts + " */";
+    for (int i = 0; i < taken; ++i) slots += "  ;;  %s9_s9 = spop.drf %14";
+    return read_of(slots);
+  };
   CHECK(read("kDiv", 1) == 142);
   CHECK(read("kRem", 1) == 6);
   CHECK(read("kDivAndRem", 1) == 142);
   CHECK(read("kDivAndRem", 2) == 6);
+  // By 3, twice: the high word of a product by two thirds of 2^32.
+  CHECK(read_of("  ;;  %s9_s9 = smulhi.u32 2863311531, 300") == 200);
 }
 
 TEST_CASE("what binds, and the overhead, are said by region", "[predict][tpu_schedule]") {
