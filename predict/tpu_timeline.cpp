@@ -30,6 +30,7 @@
 
 #include "predict/model_timelines.hpp"
 #include "predict/server.hpp"
+#include "sim/pipeline/core_cells.hpp"
 
 namespace tessera::predict {
 
@@ -92,9 +93,10 @@ struct Core {
   int device = 0;
   int number = 0;  ///< of its device
   const StepTrace* trace = nullptr;
-  std::int64_t first = 0;
-  std::int64_t step = 0;
-  std::int64_t last = 0;
+  std::int64_t first = 0;  ///< of its own steps, in the trace
+  std::int64_t own = 0;    ///< how many; behind them come the first core's first ones
+  std::int64_t step = 0;   ///< which of its steps
+  std::int64_t steps = 0;
   bool in_step = false;
   std::size_t act = 0;  ///< of the step's script
   double now = 0;
@@ -118,6 +120,12 @@ struct Core {
   std::array<Busy, kCoreUnits> units;
   double waiting = 0;
   double end = 0;
+
+  /// Where the trace has one of its steps.
+  std::int64_t traced(std::int64_t n) const { return n < own ? first + n : n - own; }
+  std::int64_t traced() const { return traced(step); }
+  /// The core that a step which the trace has of `core` reaches where it reached that one.
+  int reached(int core) const { return step >= own && core == id - number ? id : core; }
 };
 
 class TpuTimeline {
@@ -182,7 +190,7 @@ class TpuTimeline {
     Span s;
     s.core = c.number;
     s.unit = unit;
-    s.step = c.step;
+    s.step = c.traced();
     s.begin = begin;
     s.end = end;
     s.device = c.device;
@@ -241,10 +249,12 @@ void TpuTimeline::add_device(const StepTrace& trace) {
     c.device = c.id / options_.cores;
     c.number = n;
     c.trace = &trace;
-    const auto [begin, end] = cells_of(cells, n, options_.cores);
+    const auto [begin, end] = places_of(cells, n, options_.cores);
     c.first = trace.cell_begin[static_cast<std::size_t>(begin)];
-    c.step = c.first;
-    c.last = trace.cell_begin[static_cast<std::size_t>(end)];
+    c.own = trace.cell_begin[static_cast<std::size_t>(end)] - c.first;
+    c.steps = c.own;
+    if (n + 1 == options_.cores)
+      c.steps += trace.cell_begin[static_cast<std::size_t>(repeats(cells, options_.cores))];
     c.ready.assign(kMostBuffers + 1, {});
     c.writes.assign(plan_.operands.size(), 0);
     for (const OperandPlan& op : plan_.operands)
@@ -277,29 +287,29 @@ double TpuTimeline::move(Core& c, const OperandPlan& op, std::int32_t block, dou
 }
 
 void TpuTimeline::fetch(Core& c, std::size_t i, std::int64_t step, double asked) {
-  const auto s = static_cast<std::size_t>(step);
+  const auto s = static_cast<std::size_t>(c.traced(step));
   const auto& blocks = c.trace->blocks[i];
-  if (step > c.first && blocks[s - 1] == blocks[s]) return;
+  if (step > 0 && blocks[static_cast<std::size_t>(c.traced(step - 1))] == blocks[s]) return;
   const OperandPlan& op = plan_.operands[i];
   const double begin = move(c, op, blocks[s], asked);
   const double landed = c.hbm.free + latency();
-  c.ready[s % c.ready.size()].emplace_back(landed, Cause{Stall::Why::block, op.ledger_ref});
+  c.ready[static_cast<std::size_t>(step) % c.ready.size()].emplace_back(
+      landed, Cause{Stall::Why::block, op.ledger_ref});
   Span fetched = span_of(c, Span::Unit::fetch, begin, landed, op, blocks[s]);
-  fetched.step = step;
+  fetched.step = c.traced(step);
   span(fetched);
 }
 
 void TpuTimeline::begin_step(Core& c) {
-  const auto s = static_cast<std::size_t>(c.step);
-  if (c.step == c.first) {
-    for (std::int64_t step = c.first; step < std::min(c.last, c.first + kMostBuffers); ++step) {
+  if (c.step == 0) {
+    for (std::int64_t step = 0; step < std::min(c.steps, kMostBuffers); ++step) {
       for (const auto& [i, ahead] : inputs_)
-        if (step < c.first + ahead) fetch(c, i, step, 0);
+        if (step < ahead) fetch(c, i, step, 0);
     }
   }
   for (const auto& [i, ahead] : inputs_)
     if (ahead == 0) fetch(c, i, c.step, c.now);
-  auto& until = c.ready[s % c.ready.size()];
+  auto& until = c.ready[static_cast<std::size_t>(c.step) % c.ready.size()];
   for (std::size_t i = 0; i < plan_.operands.size(); ++i) {
     const OperandPlan& op = plan_.operands[i];
     // The buffer that this step writes to has to be empty.
@@ -317,13 +327,12 @@ void TpuTimeline::begin_step(Core& c) {
   }
   until.clear();
   for (const auto& [i, ahead] : inputs_)
-    if (ahead > 0 && c.step + ahead < c.last) fetch(c, i, c.step + ahead, start);
+    if (ahead > 0 && c.step + ahead < c.steps) fetch(c, i, c.step + ahead, start);
   c.now = start;
   const CoreModel& core = plan_.core;
   if (cycle_ > 0) {
     const double seconds =
-        cycle_ *
-        static_cast<double>(core.step_cycles + (c.step == c.first ? core.launch_cycles : 0));
+        cycle_ * static_cast<double>(core.step_cycles + (c.step == 0 ? core.launch_cycles : 0));
     c.pipeline += seconds;
     compute(c, seconds);
   }
@@ -332,12 +341,13 @@ void TpuTimeline::begin_step(Core& c) {
 }
 
 void TpuTimeline::end_step(Core& c) {
-  const auto s = static_cast<std::size_t>(c.step);
+  const auto s = static_cast<std::size_t>(c.traced());
+  const auto next = static_cast<std::size_t>(c.step + 1 < c.steps ? c.traced(c.step + 1) : 0);
   for (std::size_t i = 0; i < plan_.operands.size(); ++i) {
     const OperandPlan& op = plan_.operands[i];
     if (op.role != Role::out || !op.present) continue;
     const auto& blocks = c.trace->blocks[i];
-    if (c.step + 1 < c.last && blocks[s + 1] == blocks[s]) continue;
+    if (c.step + 1 < c.steps && blocks[next] == blocks[s]) continue;
     const double begin = move(c, op, blocks[s], c.now);
     const double done = c.hbm.free + latency();
     c.written[i][c.writes[i]++ % c.written[i].size()] = done;
@@ -406,7 +416,7 @@ double TpuTimeline::cross(int from, int to, const Act& act, double asked) {
 }
 
 void TpuTimeline::copy(Core& c, const Act& act) {
-  Core& target = cores_[static_cast<std::size_t>(act.core)];
+  Core& target = cores_[static_cast<std::size_t>(c.reached(act.core))];
   const auto bytes = static_cast<double>(act.padded_bytes);
   const bool reads = act.from == Space::hbm;
   const bool writes = act.to == Space::hbm;
@@ -427,7 +437,7 @@ void TpuTimeline::copy(Core& c, const Act& act) {
   const std::int64_t kept = span(copied);
   const Cause cause{target.device != c.device ? Stall::Why::remote : Stall::Why::copy, act.ref};
   if (act.remote) arrive(c.id, act.sent, sent + latency(), {act.amount, cause, kept});
-  arrive(act.core, act.semaphore, landed + latency(), {act.amount, cause, kept});
+  arrive(target.id, act.semaphore, landed + latency(), {act.amount, cause, kept});
 }
 
 void TpuTimeline::arrive(int core, int semaphore, double when, const Arrivals::Sent& sent) {
@@ -468,7 +478,7 @@ bool TpuTimeline::wait(Core& c, const Act& act) {
 }
 
 void TpuTimeline::go_on(Core& c) {
-  while (c.in_step || c.step < c.last) {
+  while (c.in_step || c.step < c.steps) {
     if (!events_.empty() && events_.top().time < c.now) {
       events_.push({c.now, c.id});
       return;
@@ -477,7 +487,7 @@ void TpuTimeline::go_on(Core& c) {
       begin_step(c);
       continue;
     }
-    const auto w = static_cast<std::size_t>(c.trace->work[static_cast<std::size_t>(c.step)]);
+    const auto w = static_cast<std::size_t>(c.trace->work[static_cast<std::size_t>(c.traced())]);
     const Script& script = c.trace->scripts[w];
     if (script.empty()) work(c, c.trace->works[w]);
     if (c.act >= script.size()) {
@@ -493,7 +503,8 @@ void TpuTimeline::go_on(Core& c) {
         copy(c, act);
         break;
       case Act::Kind::signal:
-        arrive(act.core, act.semaphore, c.now + latency(), {act.amount, {Stall::Why::signal, -1}});
+        arrive(c.reached(act.core), act.semaphore, c.now + latency(),
+               {act.amount, {Stall::Why::signal, -1}});
         break;
       case Act::Kind::wait:
         if (!wait(c, act)) return;

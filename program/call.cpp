@@ -9,7 +9,7 @@
 #include "program/program_kernel.hpp"
 #include "program/unit_costs.hpp"
 #include "sim/diagnostics/slugs.hpp"
-#include "sim/pipeline/step_trace.hpp"
+#include "sim/pipeline/core_cells.hpp"
 
 namespace tessera::program {
 
@@ -452,9 +452,9 @@ std::vector<CoreUse> model_core(const Program& p, const std::vector<std::int64_t
   for (const std::int64_t extent : grid) steps *= extent;
   const std::int64_t cells = std::max<std::int64_t>(1, plan.cells());
   const std::int64_t of_core =
-      steps / cells * tessera::cells_of(cells, 0, cores).second;  // the first has most
+      steps / cells * places_of(cells, 0, cores).second;  // the first has most
   const PipelineCycles pipeline =
-      pipeline_cycles(p, of_core, arrays, *costs, dim_of_cores(p, grid, cores));
+      pipeline_cycles(p, of_core, arrays, *costs, shared_grid(p, grid, cores));
   // Cores that share a grid look first whether they run the same kernel.
   constexpr std::int64_t kCompareKernels = 8;
   core.launch_cycles = pipeline.launch + (cores > 1 ? kCompareKernels : 0);

@@ -754,19 +754,27 @@ std::int64_t semaphores_of(const Program& program) {
 
 }  // namespace
 
-int dim_of_cores(const Program& program, const std::vector<std::int64_t>& grid, int cores) {
+SharedGrid shared_grid(const Program& program, const std::vector<std::int64_t>& grid, int cores) {
+  SharedGrid shared;
+  int dims = 0;
   for (std::size_t d = 0; d < grid.size() && cores > 1; ++d) {
-    if (program.parallel[d] && grid[d] % cores == 0)
-      return grid[d] == cores ? static_cast<int>(d) : -1;
+    if (!program.parallel[d] || grid[d] <= 1) continue;
+    ++dims;
+    if (grid[d] % cores != 0) continue;
+    shared.of_one_step = grid[d] == cores ? static_cast<int>(d) : -1;
+    return shared;
   }
-  return -1;
+  // A rest for each dim but the first; of one dim that by how many cells there are.
+  if (dims > 0) shared.quotients = std::max(1, dims - 1);
+  return shared;
 }
 
 PipelineCycles pipeline_cycles(const Program& program, std::int64_t steps,
-                               const WindowArrays& arrays, const UnitCosts& costs, int of_cores) {
+                               const WindowArrays& arrays, const UnitCosts& costs,
+                               const SharedGrid& shared) {
   constexpr auto kScalar = static_cast<std::size_t>(CoreUnit::scalar);
   constexpr auto kStore = static_cast<std::size_t>(CoreUnit::store);
-  const Windows w = windows_of(program, arrays.in_registers, of_cores);
+  const Windows w = windows_of(program, arrays.in_registers, shared.of_one_step);
   const auto times = [](std::int64_t n, double each) { return static_cast<double>(n) * each; };
   // Two bundles bring what comes in registers to the vector unit, which stores each; a load of what
   // was just stored waits for four more.
@@ -785,10 +793,12 @@ PipelineCycles pipeline_cycles(const Program& program, std::int64_t steps,
     return sum;
   };
   if (steps <= 1) return {std::llround(launch + times(w.all, costs.operand)), 0};
+  constexpr double kQuotient = 8;  // bundles until it is there
   const double step = costs.step + times(w.moving, costs.window) + times(w.still, costs.still) +
                       times(w.dims, costs.dim) + times(w.indices, costs.index) +
                       times(w.map_loads, costs.map) + costs.map_op * slots(w.map_ops) +
-                      costs.map_again * slots(w.map_again) + times(arrays.ragged, costs.ragged);
+                      costs.map_again * slots(w.map_again) + times(arrays.ragged, costs.ragged) +
+                      times(shared.quotients, kQuotient);
   // The loop has two turns more: one brings the first windows, the other waits for the last ones.
   return {std::llround(launch + step), std::llround(step)};
 }
@@ -866,7 +876,7 @@ std::string units_json(const Program& program) {
            {"rows", program.unit_rows},
            {"blocks", blocks_of(program, false)}};
   all.update(moves_of(w));
-  if (const int dim = dim_of_cores(program, program.grid, 2); dim >= 0)
+  if (const int dim = shared_grid(program, program.grid, 2).of_one_step; dim >= 0)
     all["moves_of_two_cores"] = moves_of(windows_of(program, {}, dim));
   if (!program.main.units_of_known_narrow_masks.empty())
     all["blocks_of_known_narrow_masks"] = blocks_of(program, true);

@@ -137,19 +137,24 @@ CountedCode counted(const Program& program, const Code& code, const UnitCosts& c
 /// products, moves of elements within vectors, or none of these.
 std::string held_out_kind(const Program& program, std::int64_t steps);
 
-/// The dim of a grid of which each of so many cores has one step; -1. The compiler gives them the
-/// first parallel one that they divide.
-int dim_of_cores(const Program& program, const std::vector<std::int64_t>& grid, int cores);
+/// What a step takes of how cores share a grid (sim/pipeline/core_cells.hpp).
+struct SharedGrid {
+  int of_one_step = -1;  ///< the dim of which each core has one step: no window moves along it
+  /// Where cells are numbered through since no dim is shared: how often a step divides its cell's
+  /// number, one quotient after the other, to know its ids.
+  int quotients = 0;
+};
+SharedGrid shared_grid(const Program& program, const std::vector<std::int64_t>& grid, int cores);
 
 /// What the pipeline takes besides, of a core's `steps` steps: before and behind them all, and each
-/// step. No window moves along the dim `of_cores`, of which the core has one step.
+/// step.
 struct PipelineCycles {
   std::int64_t launch = 0;
   std::int64_t step = 0;
 };
 PipelineCycles pipeline_cycles(const Program& program, std::int64_t steps,
                                const WindowArrays& arrays, const UnitCosts& costs,
-                               int of_cores = -1);
+                               const SharedGrid& shared = {});
 
 /// The stretches of a program's code and what they ask of units, as JSON: what costs are fitted to.
 std::string units_json(const Program& program);

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "sim/pipeline/close_run.hpp"
+#include "sim/pipeline/core_cells.hpp"
 #include "sim/pipeline/counted_bodies.hpp"
 #include "sim/pipeline/pipeline.hpp"
 #include "sim/pipeline/step_trace.hpp"
@@ -142,27 +143,28 @@ class Walk {
   Walk(const Walk&) = delete;
   Walk& operator=(const Walk&) = delete;
 
-  /// Cells [first, last), by a core that begins with empty blocks.
-  void run_cells(std::int64_t first, std::int64_t last) {
+  /// The cells at places [first, last), by a core that begins with empty blocks.
+  void run_cells(const CoreCells& cells, std::int64_t first, std::int64_t last) {
     cells_ = last;
     if (each_step_is_a_cell_) {
       const std::int64_t row = plan_.bounds[static_cast<std::size_t>(last_)]->hi;
-      for (std::int64_t cell = first; cell < last;) {
-        begin_cell(cell / row * row);
+      for (place_ = first; place_ < last;) {
+        const std::int64_t cell = cells.at(place_);
         const std::int64_t from = cell % row;
-        const std::int64_t steps = std::min(row - from, last - cell);
+        set_cell(plan_, cell - from, ids_.data());
+        const std::int64_t steps = std::min({row - from, last - place_, cells.in_order(place_)});
         make_room(steps);
         for (std::int64_t c = 0; tracing() && !lingers() && c < steps; ++c)
           trace_->cell_begin.push_back(steps_before_ + steps_ + c);
         if (tracing() && lingers() && cell == 0) trace_->cell_begin.push_back(0);
         run(static_cast<int>(from), steps);
-        cell += steps;
+        place_ += steps;
       }
       return;
     }
-    for (std::int64_t cell = first; cell < last; ++cell) {
-      begin_cell(cell);
-      if (tracing() && (cell == 0 || !lingers()))
+    for (place_ = first; place_ < last; ++place_) {
+      set_cell(plan_, cells.at(place_), ids_.data());
+      if (tracing() && (place_ == 0 || !lingers()))
         trace_->cell_begin.push_back(steps_before_ + steps_);
       if (plan_.grid_rank == 0)
         run(0, 1);
@@ -197,10 +199,6 @@ class Walk {
       return op.returns == OperandPlan::Returns::lingers;
     });
   }
-  void begin_cell(std::int64_t cell) {
-    cell_ = cell;
-    set_cell(plan_, cell, ids_.data());
-  }
 
   void loop(int dim) {
     const auto d = static_cast<std::size_t>(dim);
@@ -232,7 +230,7 @@ class Walk {
     }
     if (progress_ != nullptr && steps_ >= told_ + kStepsPerReport) {
       told_ = steps_;
-      (*progress_)(static_cast<double>(cell_) / static_cast<double>(cells_));
+      (*progress_)(static_cast<double>(place_) / static_cast<double>(cells_));
     }
   }
   bool tracing() const { return trace_ != nullptr && trace_->complete; }
@@ -323,7 +321,7 @@ class Walk {
   const char* no_work_ = nullptr;  ///< why `work_` is not known; null: it is
   bool copies_ = false;
   std::int64_t steps_ = 0;
-  std::int64_t cell_ = 0;
+  std::int64_t place_ = 0;  ///< of the cell
   std::int64_t cells_ = 1;
   std::int64_t told_ = 0;
   std::int64_t steps_before_ = 0;  ///< in the trace: those of other cores
@@ -430,13 +428,14 @@ RunResult count_cores(const Kernel& kernel, const Plan& plan, const RunOptions& 
       machine.cores() > 1 || options.schedule || plan.asynchronous() || plan.scoped_ref >= 0;
   if (on_machine) count_scratch(result.plan);
   const std::int64_t cells = plan.cells();
+  const CoreCells shared(plan, options.cores);
   for (int id = 0; id < machine.cores(); ++id) {
     MachineCore& core = machine.core(id);
     Walk walk(kernel, result.plan, core, context,
               trace_for(result, options.trace_steps, core.device),
               options.progress ? &options.progress : nullptr);
-    const auto [begin, end] = cells_of(cells, core.core, options.cores);
-    walk.run_cells(begin, end);
+    const auto [begin, end] = places_of(cells, core.core, options.cores);
+    walk.run_cells(shared, begin, end);
     walk.end(result, core.device);
     context.ids = nullptr;
   }

@@ -153,7 +153,7 @@ void Pipeline::hand_on() {
   }
 }
 
-void Pipeline::run_cells(std::int64_t first, std::int64_t last) {
+void Pipeline::run_cells(std::int64_t first, std::int64_t last, const CoreCells* shared) {
   const OpState outer = std::exchange(
       op_state,
       OpState{.trap_nan = io_.trap_nan, .profile = io_.profile, .error_model = io_.error_model});
@@ -172,11 +172,12 @@ void Pipeline::run_cells(std::int64_t first, std::int64_t last) {
 
   // On the machine this core has no predecessor: its part of the cells begins with empty blocks.
   if (io_.keeps_blocks && io_.core == nullptr) recall(first);
-  first_cell_ = io_.core != nullptr ? first : 0;
-  last_cell_ = last - 1;
-  for (std::int64_t cell = first; cell < last; ++cell) {
-    if (io_.core != nullptr && io_.core->machine->cores() == 1 && cell > 0 && cell == last / 2)
+  first_place_ = io_.core != nullptr ? first : 0;
+  last_place_ = last - 1;
+  for (place_ = first; place_ < last; ++place_) {
+    if (io_.core != nullptr && io_.core->machine->cores() == 1 && place_ > 0 && place_ == last / 2)
       check_semaphores_empty();
+    const std::int64_t cell = shared != nullptr ? shared->at(place_) : place_;
     if (!io_.keeps_blocks) {
       for (Window& w : windows_) w.resident = false;
     }
@@ -189,11 +190,11 @@ void Pipeline::run_cells(std::int64_t first, std::int64_t last) {
       if (w.loaded && w.beyond) note_beyond();
     }
     // An output that lingers leaves with the last cell: as if all were one.
-    if (tracing() && (cell == 0 || !lingering_)) trace.cell_begin.push_back(trace.steps);
+    if (tracing() && (place_ == 0 || !lingering_)) trace.cell_begin.push_back(trace.steps);
     walk();
     end_cell();
     if (io_.progress != nullptr)
-      (*io_.progress)(static_cast<double>(cell + 1) / static_cast<double>(io_.cells));
+      (*io_.progress)(static_cast<double>(place_ + 1) / static_cast<double>(io_.cells));
   }
 }
 
@@ -422,10 +423,10 @@ void Pipeline::end_cell() {
   for (const auto& s : semaphores_) {
     if (s->outlives) io_.core->machine->settle(*io_.core, *s, site_of(*io_.core, {}));
   }
-  const std::int64_t last = io_.core != nullptr ? last_cell_ : io_.cells - 1;
+  const std::int64_t last = io_.core != nullptr ? last_place_ : io_.cells - 1;
   for (Window& w : windows_) {
     if (w.plan->role != Role::out) continue;
-    const bool stays = w.plan->returns == OperandPlan::Returns::lingers && cell_ < last;
+    const bool stays = w.plan->returns == OperandPlan::Returns::lingers && place_ < last;
     if (w.resident && !stays) attempt([&] { leave(w); });
     w.resident = w.loaded = false;
     for (const auto& [number, left] : w.left)
@@ -434,7 +435,7 @@ void Pipeline::end_cell() {
   }
   // What this cell wrote to scratch and inputs stays there, but not for the next one. After the
   // last one others may still read what subcores share.
-  if (cell_ >= last) return;
+  if (place_ >= last) return;
   for (const Window& w : windows_) {
     if (w.plan->written && w.loaded && !unknown(*w.block))
       w.block->forget_changes(io_.device->hbm[static_cast<std::size_t>(w.operand)], w.index.data());
@@ -468,7 +469,7 @@ void Pipeline::move_to(Window& w, const std::int64_t* index, bool elided) {
     inner_.forget(block);
     if (op.returns == OperandPlan::Returns::restored && w.again) restore(w, index);
     // What an earlier cell wrote is there, but not for this one.
-    if (op.returns == OperandPlan::Returns::lingers && cell_ > first_cell_)
+    if (op.returns == OperandPlan::Returns::lingers && place_ > first_place_)
       block.shadow.fill(Shadow::stale);
     if (unknown(block)) block.shadow.fill(Shadow::init);
   } else {
@@ -524,7 +525,7 @@ void Pipeline::leave(Window& w) {
   if (!io_.dry) {
     // Two cores each write theirs back: the last cell's is the result.
     const bool lingers = op.returns == OperandPlan::Returns::lingers;
-    if (lingers && cell_ + 1 < io_.cells)
+    if (lingers && place_ + 1 < io_.cells)
       return record(op, inside, op.space, Space::hbm, Why::writeback);
     if (lingers) claim(w, index);
     if (io_.keep_checksums) add_checksum(at, index, inside);
@@ -643,7 +644,7 @@ void Pipeline::report_step() {
     part /= std::max(1, view_.hi[d] - view_.lo[d]);
     inside += part * (view_.ids[d] - view_.lo[d]);
   }
-  (*io_.progress)((static_cast<double>(cell_) + inside) / static_cast<double>(io_.cells));
+  (*io_.progress)((static_cast<double>(place_) + inside) / static_cast<double>(io_.cells));
 }
 
 // Of the automatic pipeline, on the machine.

@@ -16,6 +16,7 @@
 #include "sim/machine/machine.hpp"
 #include "sim/pipeline/aliased_pair.hpp"
 #include "sim/pipeline/body.hpp"
+#include "sim/pipeline/core_cells.hpp"
 #include "sim/pipeline/inner_cells.hpp"
 #include "sim/pipeline/step_checksums.hpp"
 #include "sim/pipeline/step_trace.hpp"
@@ -73,8 +74,8 @@ class Pipeline : public CoreTotals {
   Pipeline(const Kernel& kernel, const Plan& plan, CoreIo& io);
   Pipeline(const Pipeline&) = delete;
   Pipeline& operator=(const Pipeline&) = delete;
-  /// Runs cells [first, last); throws KernelError.
-  void run_cells(std::int64_t first, std::int64_t last);
+  /// Runs cells [first, last), or those at these places; throws KernelError.
+  void run_cells(std::int64_t first, std::int64_t last, const CoreCells* shared = nullptr);
   /// After the run of all cores: what semaphores hold that are results.
   void hand_on();
   /// Calls f(LostUpdate) for each output that lost something.
@@ -186,8 +187,9 @@ class Pipeline : public CoreTotals {
   bool plain_ = false;                        ///< nobody watches the steps
   std::array<int, kMaxGridRank> body_ids_{};  ///< of the last step that ran, for checksums
   std::int64_t cell_ = 0;
-  std::int64_t first_cell_ = 0;  ///< of this device, or of this core of the machine
-  std::int64_t last_cell_ = 0;   ///< of this call of run_cells
+  std::int64_t place_ = 0;        ///< of the cell, among those of all cores
+  std::int64_t first_place_ = 0;  ///< of this device, or of this core of the machine
+  std::int64_t last_place_ = 0;   ///< of this call of run_cells
   bool cell_start_ = true;
   InnerCells inner_;
   Script script_;  ///< of this step

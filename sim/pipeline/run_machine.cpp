@@ -5,6 +5,7 @@
 #include "memory_model/host_memory.hpp"
 #include "sim/machine/shared_by_cells.hpp"
 #include "sim/pipeline/close_run.hpp"
+#include "sim/pipeline/core_cells.hpp"
 #include "sim/pipeline/run_driver.hpp"
 #include "sim/pipeline/step_trace.hpp"
 
@@ -129,11 +130,11 @@ std::uint64_t RunDriver::run_schedule(const Schedule& schedule, RunResult& resul
     io.context = &context;
     cores[static_cast<std::size_t>(id)] = std::make_unique<Pipeline>(kernel_, plan_, io);
   }
-  const std::int64_t cells = io_.cells;
+  const CoreCells shared(plan_, options_.cores);
   try {
     machine.run([&](MachineCore& c) {
-      const auto [begin, end] = cells_of(cells, c.core, machine.cores_per_device());
-      cores[static_cast<std::size_t>(c.id)]->run_cells(begin, end);
+      const auto [begin, end] = places_of(io_.cells, c.core, options_.cores);
+      cores[static_cast<std::size_t>(c.id)]->run_cells(begin, end, &shared);
     });
     for (const auto& core : cores) {
       if (core) core->hand_on();

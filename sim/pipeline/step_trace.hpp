@@ -1,23 +1,16 @@
-// What every grid step of a device uses, in grid order: the block of each pipelined operand, and
-// what the body does. What timelines and pictures are made of (report/).
+// What every grid step of a device uses, in the order of the grid, of several cores one core's
+// after the other's (core_cells.hpp): the block of each pipelined operand, and what the body does.
+// What timelines and pictures are made of (report/).
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
 #include <iterator>
-#include <utility>
 #include <vector>
 
 #include "sim/machine/script.hpp"
 
 namespace tessera {
-
-/// The parallel cells that a core of `cores` has, from the first one to that behind the last. What
-/// is left over the first cores have, as the TPU's compiler shares them.
-inline std::pair<std::int64_t, std::int64_t> cells_of(std::int64_t cells, std::int64_t core,
-                                                      std::int64_t cores) {
-  return {(cells * core + cores - 1) / cores, (cells * (core + 1) + cores - 1) / cores};
-}
 
 struct StepTrace {
   /// Some hundred megabytes.

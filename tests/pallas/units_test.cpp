@@ -563,7 +563,8 @@ TEST_CASE("a v4 multiplies floats in one place, and adds them and shifts in anot
 TEST_CASE("windows that share an index are told once where to move", "[pallas][units]") {
   // Two windows: one at (i, j), the other where `index` says.
   const auto step = [](const std::string& index, const std::string& grid, std::int64_t ragged = 0,
-                       const std::string& other = "%i, %j", int of_cores = -1) {
+                       const std::string& other = "%i, %j",
+                       const program::SharedGrid& shared = {}) {
     const auto map = [](const std::string& name, const std::string& returned) {
       return "\"S.func.func\"() ({\n^bb0(%i: i32, %j: i32):\n"
              "%zero = \"S.arith.constant\"() {value = 0 : i32} : () -> i32\n"
@@ -595,7 +596,7 @@ TEST_CASE("windows that share an index are told once where to move", "[pallas][u
     costs.rows["arith.divsi power"].slots[static_cast<std::size_t>(CoreUnit::scalar)] = 6;
     program::WindowArrays arrays;
     arrays.ragged = ragged;
-    return program::pipeline_cycles(*program, 8, arrays, costs, of_cores).step;
+    return program::pipeline_cycles(*program, 8, arrays, costs, shared).step;
   };
   CHECK(step("%i, %j", "4, 2") == 142);
   CHECK(step("%j, %i", "4, 2") == 242);
@@ -607,16 +608,50 @@ TEST_CASE("windows that share an index are told once where to move", "[pallas][u
   CHECK(step("%i, %part", "4, 2") == 6242);                // as many slots as it takes
   CHECK(step("%sum, %j", "4, 2", 0, "%sum, %i") == 1242);  // both maps add: once
   // Of two cores, each of which has one step of the first dim.
-  CHECK(step("%i, %j", "2, 4", 0, "%i, %j", 0) == 122);
-  CHECK(step("%i, %zero", "2, 4", 0, "%i, %j", 0) == 112);  // it stays at its core's place
+  CHECK(step("%i, %j", "2, 4", 0, "%i, %j", {.of_one_step = 0}) == 122);
+  CHECK(step("%i, %zero", "2, 4", 0, "%i, %j", {.of_one_step = 0}) == 112);  // at its core's place
+  CHECK(step("%i, %j", "4, 2", 0, "%i, %j", {.quotients = 2}) == 142 + 2 * 8);
 }
 
 TEST_CASE("two cores share the first parallel dim that is even", "[pallas][units]") {
   program::Program p;
   p.parallel = {false, true, true};
-  CHECK(program::dim_of_cores(p, {2, 3, 2}, 2) == 2);
-  CHECK(program::dim_of_cores(p, {2, 4, 2}, 2) == -1);  // each has two steps of it
-  CHECK(program::dim_of_cores(p, {2, 3, 2}, 1) == -1);
+  CHECK(program::shared_grid(p, {2, 3, 2}, 2).of_one_step == 2);
+  CHECK(program::shared_grid(p, {2, 4, 2}, 2).of_one_step == -1);  // each has two steps of it
+  CHECK(program::shared_grid(p, {2, 3, 2}, 1).of_one_step == -1);
+  CHECK(program::shared_grid(p, {2, 3, 2}, 2).quotients == 0);
+  // A schedule's step of 25 cells (5 x 5) is 7 bundles longer than one of 21 of 6 x 7, of 38
+  // (5 x 5 x 3) 20 longer than of 45 of 6 x 5 x 3.
+  CHECK(program::shared_grid(p, {2, 3, 1}, 2).quotients == 1);
+  CHECK(program::shared_grid(p, {2, 3, 5}, 2).quotients == 1);
+  p.parallel = {true, true, true};
+  CHECK(program::shared_grid(p, {5, 5, 3}, 2).quotients == 2);
+}
+
+TEST_CASE("where no dim is even, a second core computes the first cell too", "[pallas][units]") {
+  // Of three cells it has the last one.
+  std::string text = module_text(
+      "%i: i32, %a: " + vmem("8x128xf32") + ", %o: " + vmem("8x128xf32"),
+      load_whole("%x", "%a", "8x128xf32", 2) + store_whole("%x", "%o", "8x128xf32", 2),
+      "iteration_bounds = array<i64: 3>, scalar_prefetch = 0 : i64, scratch_operands = 0 : i64, "
+      "window_params = [{transform_indices = @to, window_bounds = array<i64: 8, 128>}, "
+      "{transform_indices = @to, window_bounds = array<i64: 8, 128>}]",
+      "\"S.func.func\"() ({\n^bb0(%i: i32):\n"
+      "%zero = \"S.arith.constant\"() {value = 0 : i32} : () -> i32\n"
+      "\"S.func.return\"(%i, %zero) : (i32, i32) -> ()\n}) "
+      "{function_type = (i32) -> (i32, i32), sym_name = \"to\"} : () -> ()\n");
+  const std::string none = "dimension_semantics = []";
+  text.replace(text.find(none), none.size(),
+               "dimension_semantics = [#tpu.dimension_semantics<parallel>]");
+  const auto program = plan_module(load_module(text, "the test's module"));
+  RunOptions options = timed("tpu-v5p");
+  options.cores = 2;
+  const RunResult r = run_program(*program, {24, 128}, options);
+  REQUIRE(r.ok());
+  CHECK(r.steps == 3);  // the machine does not
+  const predict::Timeline line = timeline(r, 2);
+  REQUIRE(line.longest_compute_seconds > 0);
+  CHECK(line.compute_seconds == Approx(line.longest_compute_seconds));
 }
 
 TEST_CASE("a block beyond its array's tiles is told at each step how much moves",

@@ -69,7 +69,7 @@ template <class K>
 void check_counts(const K& kernel) {
   Array x(DType::f32, {kernel.from_rows, kernel.from_cols});
   for (const char* device : {"tpu-v5e", "h100"}) {
-    for (const int cores : {1, 3}) {
+    for (const int cores : {1, 2, 3}) {
       CAPTURE(device, cores);
       RunOptions options{.device = roomy(device), .cores = cores};
       const RunResult full = run(kernel, tiles(1), arrays(x), options);
