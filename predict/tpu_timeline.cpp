@@ -1,10 +1,15 @@
 // A TPU's cores, step by step: Pallas's pipeline, and what bodies copy by themselves.
 //
 // While a step computes, the blocks of the next steps are on their way, as many steps ahead as
-// operands have buffers, and the blocks of the steps before are written back. A body that copies is
-// followed act by act (sim/machine/script.hpp): a copy is a request to the servers on its way, a
-// wait lasts until its semaphore has what it takes, on whatever core that was sent. Cores go on in
-// the order of their times, so what one asks of another is known before it matters.
+// operands have buffers, and the blocks of the steps before are written back. What the pipeline
+// computes of its own is its windows', in equal parts: inputs' before the step waits for its
+// blocks, outputs' behind its body, each window being asked for or sent off at the end of its part.
+// So what the first step reads comes while its loop begins (schedules' bundles are in that order).
+// A window that stays in its place is asked for by the first step that uses it, before others' next
+// blocks; where few bundles are between them the compiler may do that after these. A body that
+// copies is followed act by act (sim/machine/script.hpp): a copy is a request to the servers on its
+// way, a wait lasts until its semaphore has what it takes, on whatever core that was sent. Cores go
+// on in the order of their times, so what one asks of another is known before it matters.
 //
 // A core's transfers queue at its share of the HBM bandwidth. What goes to another device crosses
 // the links of a torus, one axis of the mesh after the other, the shorter way round, all links at
@@ -143,9 +148,18 @@ class TpuTimeline {
     for (std::size_t i = 0; i < plan.operands.size(); ++i) {
       const OperandPlan& op = plan.operands[i];
       whole_.push_back(whole_bytes(op));
+      const bool stays = i < plan.core.stays.size() && plan.core.stays[i];
       if (op.role == Role::in && op.present)
-        inputs_.emplace_back(i, std::clamp<std::int64_t>(op.buffers - 1, 0, kMostBuffers - 1));
+        inputs_.emplace_back(
+            i, stays ? 0 : std::clamp<std::int64_t>(op.buffers - 1, 0, kMostBuffers - 1));
+      if (op.role == Role::out && op.present) outputs_.push_back(i);
     }
+    // A step asks for its own blocks before it does for others'.
+    std::stable_partition(inputs_.begin(), inputs_.end(),
+                          [](const auto& input) { return input.second == 0; });
+    if (!outputs_.empty())
+      asking_ = static_cast<double>(inputs_.size()) /
+                static_cast<double>(inputs_.size() + outputs_.size());
     add_device(trace);
     for (const StepTrace& peer : trace.peers) add_device(peer);
   }
@@ -156,6 +170,8 @@ class TpuTimeline {
   void add_device(const StepTrace& trace);
   /// Lets a core go on until another one is behind it, it waits, or it is done.
   void go_on(Core& c);
+  /// What the pipeline computes of its own.
+  void pipeline(Core& c, double cycles);
   void begin_step(Core& c);
   void end_step(Core& c);
   void work(Core& c, const Work& w);
@@ -231,7 +247,9 @@ class TpuTimeline {
   double bytes_per_s_ = 1;
   double link_bytes_per_s_ = 0;
   std::vector<std::pair<std::size_t, std::int64_t>> inputs_;  ///< and how many steps ahead
-  std::vector<std::int64_t> whole_;                           ///< by operand: whole_bytes
+  std::vector<std::size_t> outputs_;
+  double asking_ = 1;  ///< what of the pipeline's cycles is before a wait: the part of inputs
+  std::vector<std::int64_t> whole_;  ///< by operand: whole_bytes
   std::vector<Core> cores_;
   std::map<std::array<int, 3>, Server> links_;  ///< by device, axis, direction
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
@@ -301,21 +319,31 @@ void TpuTimeline::fetch(Core& c, std::size_t i, std::int64_t step, double asked)
 }
 
 void TpuTimeline::begin_step(Core& c) {
+  const CoreModel& core = plan_.core;
+  const double launch = asking_ * static_cast<double>(core.launch_cycles);
+  const double step_cycles = asking_ * static_cast<double>(core.step_cycles);
+  // The cycles are the inputs' in turn, each of which is asked for at the end of its own.
+  const auto asked = [&](std::size_t input, double cycles) {
+    return c.now +
+           cycle_ * cycles * static_cast<double>(input + 1) / static_cast<double>(inputs_.size());
+  };
   if (c.step == 0) {
     for (std::int64_t step = 0; step < std::min(c.steps, kMostBuffers); ++step) {
-      for (const auto& [i, ahead] : inputs_)
-        if (step < ahead) fetch(c, i, step, 0);
+      for (std::size_t n = 0; n < inputs_.size(); ++n)
+        if (step < inputs_[n].second) fetch(c, inputs_[n].first, step, asked(n, launch));
     }
+    pipeline(c, launch);
   }
-  for (const auto& [i, ahead] : inputs_)
-    if (ahead == 0) fetch(c, i, c.step, c.now);
+  for (std::size_t n = 0; n < inputs_.size(); ++n) {
+    const auto [i, ahead] = inputs_[n];
+    if (c.step + ahead < c.steps) fetch(c, i, c.step + ahead, asked(n, step_cycles));
+  }
+  pipeline(c, step_cycles);
   auto& until = c.ready[static_cast<std::size_t>(c.step) % c.ready.size()];
-  for (std::size_t i = 0; i < plan_.operands.size(); ++i) {
-    const OperandPlan& op = plan_.operands[i];
+  for (const std::size_t i : outputs_) {
     // The buffer that this step writes to has to be empty.
-    if (op.role != Role::out || !op.present) continue;
     const double free = c.written[i][c.writes[i] % c.written[i].size()];
-    until.emplace_back(free, Cause{Stall::Why::buffer, op.ledger_ref});
+    until.emplace_back(free, Cause{Stall::Why::buffer, plan_.operands[i].ledger_ref});
   }
   // It waits for each until that one has come, the next from then on.
   std::sort(until.begin(), until.end());
@@ -326,16 +354,7 @@ void TpuTimeline::begin_step(Core& c) {
     start = when;
   }
   until.clear();
-  for (const auto& [i, ahead] : inputs_)
-    if (ahead > 0 && c.step + ahead < c.steps) fetch(c, i, c.step + ahead, start);
   c.now = start;
-  const CoreModel& core = plan_.core;
-  if (cycle_ > 0) {
-    const double seconds =
-        cycle_ * static_cast<double>(core.step_cycles + (c.step == 0 ? core.launch_cycles : 0));
-    c.pipeline += seconds;
-    compute(c, seconds);
-  }
   c.in_step = true;
   c.act = 0;
 }
@@ -343,19 +362,34 @@ void TpuTimeline::begin_step(Core& c) {
 void TpuTimeline::end_step(Core& c) {
   const auto s = static_cast<std::size_t>(c.traced());
   const auto next = static_cast<std::size_t>(c.step + 1 < c.steps ? c.traced(c.step + 1) : 0);
-  for (std::size_t i = 0; i < plan_.operands.size(); ++i) {
+  const CoreModel& core = plan_.core;
+  const double behind = 1 - asking_;
+  const double launch =
+      c.step + 1 == c.steps ? behind * static_cast<double>(core.launch_cycles) : 0;
+  // One step alone is no loop's: its outputs are sent off in what there is.
+  const double sending = c.steps == 1 ? launch : behind * static_cast<double>(core.step_cycles);
+  for (std::size_t n = 0; n < outputs_.size(); ++n) {
+    const std::size_t i = outputs_[n];
     const OperandPlan& op = plan_.operands[i];
-    if (op.role != Role::out || !op.present) continue;
     const auto& blocks = c.trace->blocks[i];
     if (c.step + 1 < c.steps && blocks[next] == blocks[s]) continue;
-    const double begin = move(c, op, blocks[s], c.now);
+    const double asked = c.now + cycle_ * sending * static_cast<double>(n + 1) /
+                                     static_cast<double>(outputs_.size());
+    const double begin = move(c, op, blocks[s], asked);
     const double done = c.hbm.free + latency();
     c.written[i][c.writes[i]++ % c.written[i].size()] = done;
     c.end = std::max(c.end, done);
     span(span_of(c, Span::Unit::write, begin, done, op, blocks[s]));
   }
+  pipeline(c, behind * static_cast<double>(core.step_cycles) + launch);
   c.in_step = false;
   ++c.step;
+}
+
+void TpuTimeline::pipeline(Core& c, double cycles) {
+  if (cycle_ <= 0 || cycles <= 0) return;
+  c.pipeline += cycle_ * cycles;
+  compute(c, cycle_ * cycles);
 }
 
 void TpuTimeline::compute(Core& c, double seconds) {

@@ -453,12 +453,13 @@ std::vector<CoreUse> model_core(const Program& p, const std::vector<std::int64_t
   const std::int64_t cells = std::max<std::int64_t>(1, plan.cells());
   const std::int64_t of_core =
       steps / cells * places_of(cells, 0, cores).second;  // the first has most
-  const PipelineCycles pipeline =
+  PipelineCycles pipeline =
       pipeline_cycles(p, of_core, arrays, *costs, shared_grid(p, grid, cores));
   // Cores that share a grid look first whether they run the same kernel.
   constexpr std::int64_t kCompareKernels = 8;
   core.launch_cycles = pipeline.launch + (cores > 1 ? kCompareKernels : 0);
   core.step_cycles = pipeline.step;
+  core.stays = std::move(pipeline.stays);
   const std::string kind = held_out_kind(p, steps);
   core.least = costs->held_out.at(kind).least;
   core.most = costs->held_out.at(kind).most;

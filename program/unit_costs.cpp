@@ -685,7 +685,8 @@ struct Windows {
   std::int64_t map_loads = 0;                   ///< each times the numbers that say where
   std::map<std::string, std::int64_t> map_ops;  ///< rows and times
   std::map<std::string, std::int64_t>
-      map_again;  ///< of what follows from loads, other windows' too
+      map_again;            ///< of what follows from loads, other windows' too
+  std::vector<bool> stays;  ///< by operand
 };
 
 /// `of_cores`: the dim of which each core has one step, so that its id says which core it is; -1.
@@ -695,6 +696,7 @@ Windows windows_of(const Program& program, const std::vector<bool>& in_registers
   std::set<int> made;
   std::set<int> loaded;  ///< what follows from a load
   std::set<std::vector<int>> indices;
+  found.stays.resize(program.operands.size());
   for (std::size_t i = 0; i < program.operands.size(); ++i) {
     const Window& w = program.operands[i];
     if (w.any || w.smem || w.semaphores) continue;
@@ -718,6 +720,7 @@ Windows windows_of(const Program& program, const std::vector<bool>& in_registers
       // Of a core's own block each step checks whether it lies in the array, as of one that moves.
       const bool own = std::ranges::any_of(index, [](int number) { return number > 0; });
       ++(own ? found.moving : found.still);
+      found.stays[i] = !own;
       continue;
     }
     ++found.moving;
@@ -792,7 +795,7 @@ PipelineCycles pipeline_cycles(const Program& program, std::int64_t steps,
     }
     return sum;
   };
-  if (steps <= 1) return {std::llround(launch + times(w.all, costs.operand)), 0};
+  if (steps <= 1) return {std::llround(launch + times(w.all, costs.operand)), 0, {}};
   constexpr double kQuotient = 8;  // bundles until it is there
   const double step = costs.step + times(w.moving, costs.window) + times(w.still, costs.still) +
                       times(w.dims, costs.dim) + times(w.indices, costs.index) +
@@ -800,7 +803,7 @@ PipelineCycles pipeline_cycles(const Program& program, std::int64_t steps,
                       costs.map_again * slots(w.map_again) + times(arrays.ragged, costs.ragged) +
                       times(shared.quotients, kQuotient);
   // The loop has two turns more: one brings the first windows, the other waits for the last ones.
-  return {std::llround(launch + step), std::llround(step)};
+  return {std::llround(launch + step), std::llround(step), w.stays};
 }
 
 namespace {

@@ -151,6 +151,7 @@ SharedGrid shared_grid(const Program& program, const std::vector<std::int64_t>& 
 struct PipelineCycles {
   std::int64_t launch = 0;
   std::int64_t step = 0;
+  std::vector<bool> stays;  ///< by operand: its window, on all cores
 };
 PipelineCycles pipeline_cycles(const Program& program, std::int64_t steps,
                                const WindowArrays& arrays, const UnitCosts& costs,

@@ -25,6 +25,9 @@ struct CoreModel {
   std::array<double, kCoreUnits> capacity{};  ///< slots of each unit in a cycle
   std::int64_t launch_cycles = 0;             ///< before the first step and behind the last
   std::int64_t step_cycles = 0;               ///< of the pipeline, each step
+  /// By operand: its window has one place. The first step asks for it; others are asked for a step
+  /// ahead.
+  std::vector<bool> stays;
   /// Nine in ten kernels that it was not fitted to took between `least` and `most` times the
   /// predicted cycles.
   double least = 1;

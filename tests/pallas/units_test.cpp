@@ -120,6 +120,25 @@ std::map<std::string, double> scheduled(const std::string& chip) {
   return cycles;
 }
 
+/// A copy of blocks of 8 x 128 by so many parallel steps.
+std::unique_ptr<Program> copied_blocks(int steps) {
+  std::string text = module_text(
+      "%i: i32, %a: " + vmem("8x128xf32") + ", %o: " + vmem("8x128xf32"),
+      load_whole("%x", "%a", "8x128xf32", 2) + store_whole("%x", "%o", "8x128xf32", 2),
+      "iteration_bounds = array<i64: " + std::to_string(steps) +
+          ">, scalar_prefetch = 0 : i64, scratch_operands = 0 : i64, "
+          "window_params = [{transform_indices = @to, window_bounds = array<i64: 8, 128>}, "
+          "{transform_indices = @to, window_bounds = array<i64: 8, 128>}]",
+      "\"S.func.func\"() ({\n^bb0(%i: i32):\n"
+      "%zero = \"S.arith.constant\"() {value = 0 : i32} : () -> i32\n"
+      "\"S.func.return\"(%i, %zero) : (i32, i32) -> ()\n}) "
+      "{function_type = (i32) -> (i32, i32), sym_name = \"to\"} : () -> ()\n");
+  const std::string none = "dimension_semantics = []";
+  text.replace(text.find(none), none.size(),
+               "dimension_semantics = [#tpu.dimension_semantics<parallel>]");
+  return plan_module(load_module(text, "the test's module"));
+}
+
 }  // namespace
 
 TEST_CASE("ops ask for the registers of their vectors", "[pallas][units]") {
@@ -629,21 +648,7 @@ TEST_CASE("two cores share the first parallel dim that is even", "[pallas][units
 }
 
 TEST_CASE("where no dim is even, a second core computes the first cell too", "[pallas][units]") {
-  // Of three cells it has the last one.
-  std::string text = module_text(
-      "%i: i32, %a: " + vmem("8x128xf32") + ", %o: " + vmem("8x128xf32"),
-      load_whole("%x", "%a", "8x128xf32", 2) + store_whole("%x", "%o", "8x128xf32", 2),
-      "iteration_bounds = array<i64: 3>, scalar_prefetch = 0 : i64, scratch_operands = 0 : i64, "
-      "window_params = [{transform_indices = @to, window_bounds = array<i64: 8, 128>}, "
-      "{transform_indices = @to, window_bounds = array<i64: 8, 128>}]",
-      "\"S.func.func\"() ({\n^bb0(%i: i32):\n"
-      "%zero = \"S.arith.constant\"() {value = 0 : i32} : () -> i32\n"
-      "\"S.func.return\"(%i, %zero) : (i32, i32) -> ()\n}) "
-      "{function_type = (i32) -> (i32, i32), sym_name = \"to\"} : () -> ()\n");
-  const std::string none = "dimension_semantics = []";
-  text.replace(text.find(none), none.size(),
-               "dimension_semantics = [#tpu.dimension_semantics<parallel>]");
-  const auto program = plan_module(load_module(text, "the test's module"));
+  const auto program = copied_blocks(3);
   RunOptions options = timed("tpu-v5p");
   options.cores = 2;
   const RunResult r = run_program(*program, {24, 128}, options);
@@ -652,6 +657,20 @@ TEST_CASE("where no dim is even, a second core computes the first cell too", "[p
   const predict::Timeline line = timeline(r, 2);
   REQUIRE(line.longest_compute_seconds > 0);
   CHECK(line.compute_seconds == Approx(line.longest_compute_seconds));
+}
+
+TEST_CASE("a loop computes where blocks are while the first one comes", "[pallas][units]") {
+  const auto program = copied_blocks(3);
+  const predict::Timeline loop = timeline(run_program(*program, {24, 128}, timed("tpu-v5p")));
+  CHECK(loop.exposed_seconds == 0);  // nor does its schedule wait
+  CHECK(loop.seconds == Approx(loop.compute_seconds));
+  // One step alone has no loop: it waits for its input, and for its output to land.
+  const auto once = copied_blocks(1);
+  const RunResult one = run_program(*once, {8, 128}, timed("tpu-v5p"));
+  const predict::Timeline waits = timeline(one);
+  const double each = 8 * 128 * 4 / (one.plan.device.hbm_bytes_per_s / one.plan.device.cores);
+  CHECK(waits.exposed_seconds == Approx(each));
+  CHECK(waits.seconds == Approx(waits.compute_seconds + 2 * each));
 }
 
 TEST_CASE("a block beyond its array's tiles is told at each step how much moves",
