@@ -108,7 +108,7 @@ class BlockBytes {
     std::int64_t l2 = 0;     ///< that L2 has to hold
     std::int64_t core = 0;   ///< that cross to the SM
     std::int64_t lines = 0;  ///< of L2 that an SM asks for, a panel's rows each by themselves
-    std::int64_t split = 0;  ///< of them, those that a row needs beyond its length
+    std::int64_t split = 0;  ///< rows of panels that begin within a sector, and end in another line
     std::int64_t dram = 0;   ///< that DRAM gives for it: those of its neighbours in granules too
     std::int64_t pages = 0;  ///< that they lie in
   };
@@ -157,7 +157,7 @@ class BlockBytes {
                      for (std::int64_t p = from; p < from + row; p += cta::kPanelBytes) {
                        b.core += sectors(p, p + cta::kPanelBytes) * kSector;
                        b.lines += lines(p, p + cta::kPanelBytes);
-                       b.split += p % kLine != 0 ? 1 : 0;
+                       b.split += p % kSector != 0 ? 1 : 0;
                      }
                    }
                    ++rows;
