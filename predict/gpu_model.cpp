@@ -19,6 +19,7 @@ constexpr ModelFigure kFigures[] = {
     {"l2_bandwidth", "B/s"},
     {"sm_bandwidth", "B/s"},
     {"split_line", "1"},
+    {"outside_line", "1"},
     {"hbm_efficiency", "1"},
     {"load_latency", "s"},
     {"dram_latency", "s"},

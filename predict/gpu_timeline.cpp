@@ -109,8 +109,10 @@ class BlockBytes {
     std::int64_t core = 0;   ///< that cross to the SM
     std::int64_t lines = 0;  ///< of L2 that an SM asks for, a panel's rows each by themselves
     std::int64_t split = 0;  ///< rows of panels that begin within a sector, and end in another line
-    std::int64_t dram = 0;   ///< that DRAM gives for it: those of its neighbours in granules too
-    std::int64_t pages = 0;  ///< that they lie in
+    std::int64_t outside = 0;  ///< of `lines`, those in which a row has no column of the array
+    std::int64_t dram = 0;     ///< that DRAM gives for it: those of its neighbours in granules too
+    std::int64_t pages = 0;    ///< that they lie in
+    std::int64_t own = 0;      ///< without what neighbours have of its sectors
   };
   const Bytes& of(std::int64_t block) {
     if (known_.empty()) known_.resize(static_cast<std::size_t>(op_.blocks.elems()));
@@ -135,7 +137,6 @@ class BlockBytes {
     const std::int64_t row = op_.block[last] * bits / 8;
     Bytes b;
     std::int64_t rows = 0;
-    std::int64_t own = 0;  // bytes, without those of sectors that neighbours have too
     std::int64_t last_sector = -1;
     for_each_run(op_, index.dims.data(), inside,
                  [&](std::int64_t at, std::int64_t, std::int64_t n) {
@@ -146,23 +147,26 @@ class BlockBytes {
                    // Rows that follow each other may share a sector.
                    b.l2 += (sectors(from, to) - (from / kSector == last_sector ? 1 : 0)) * kSector;
                    last_sector = (to - 1) / kSector;
-                   own += to - from;
+                   b.own += to - from;
                    if (!mapped_) {
                      b.core += sectors(from, to) * kSector;
                      b.lines += lines(from, to);
                    } else if (!panelled_) {
                      b.core += (sectors(from, to) + (row - (to - from)) / kSector) * kSector;
                      b.lines += lines(from, from + row);
+                     b.outside += lines(from, from + row) - lines(from, to);
                    } else {
                      for (std::int64_t p = from; p < from + row; p += cta::kPanelBytes) {
                        b.core += sectors(p, p + cta::kPanelBytes) * kSector;
-                       b.lines += lines(p, p + cta::kPanelBytes);
+                       const std::int64_t end = p + cta::kPanelBytes;
+                       b.lines += lines(p, end);
+                       b.outside += lines(p, end) - lines(p, std::clamp(to, p, end));
                        b.split += p % kSector != 0 ? 1 : 0;
                      }
                    }
                    ++rows;
                  });
-    b.dram = in_granule_ > 1 ? rows * kGranule : along_ > 1 ? own : b.l2;
+    b.dram = in_granule_ > 1 ? rows * kGranule : along_ > 1 ? b.own : b.l2;
     b.pages = along_ > 1 ? rows * ((row + kPage - 1) / kPage) : (b.l2 + kPage - 1) / kPage;
     // The copy engine brings whole boxes: zeros for what lies outside of the array, of a row as
     // many sectors as if it went on.
@@ -365,6 +369,7 @@ class GpuTimeline {
   const std::int64_t on_its_way_ =
       static_cast<std::int64_t>(dram_rate_ * (load_latency_ + dram_latency_));
   const double split_line_ = figure("split_line");
+  const double outside_line_ = figure("outside_line");
   /// From one step's copies to the next one's: of one thread that starts them all, or of the many
   /// that some operand's rows are for.
   double issue_seconds_ = figure("issue_seconds");
@@ -439,8 +444,9 @@ void GpuTimeline::step(Cta& cta, int sm, Timeline& line) {
     const BlockBytes::Bytes& bytes = bytes_[i].of(block);
     all += bytes.core;
     fetch += fetches_[i];
-    const double lines =
-        static_cast<double>(bytes.lines) + split_line_ * static_cast<double>(bytes.split);
+    const double lines = static_cast<double>(bytes.lines) +
+                         split_line_ * static_cast<double>(bytes.split) +
+                         outside_line_ * static_cast<double>(bytes.outside);
     const double at = l2.serve(asked, static_cast<double>(kLine) * lines / l2_rate_);
     arrived = std::max({arrived, at, from_dram(i, block, sm, asked)});
   }
@@ -467,7 +473,7 @@ void GpuTimeline::step(Cta& cta, int sm, Timeline& line) {
     const std::int32_t block = trace_.blocks[i][s];
     if (!last && trace_.blocks[i][s + 1] == block) continue;
     const std::int64_t bytes = bytes_[i].of(block).l2;
-    cache_.write(static_cast<int>(i), block, bytes, side_of(sm, device_.cores));
+    cache_.write(static_cast<int>(i), block, bytes_[i].of(block).own, side_of(sm, device_.cores));
     written += bytes;
     const int some = bytes_[i].ragged(block) ? 1 : 0;
     if (beside_[i] != 0)

@@ -196,6 +196,23 @@ TEST_CASE("where nvcc's registers decide how many CTAs an SM has, a prediction s
   CHECK(timeline("softmax_rows m=6832 n=320 bm=1 bn=320").warning.empty());  // launch bounds do
 }
 
+TEST_CASE("where rows begin and end in L2's lines takes its time", "[predict]") {
+  if (!bf16_built(builtin_kernels())) return;
+  // Microseconds of an H200, 29 November 2026.
+  const auto near = [](const std::string& run, double measured) {
+    const double off = 1e6 * timeline(run + " --dtype bf16").seconds / measured;
+    INFO(run << ": " << off);
+    return off > 0.78 && off < 1.22;
+  };
+  const std::string rows = " k=6192 bm=16 bn=64 bk=64";
+  CHECK(near("matmul m=1728 n=1024" + rows, 148.5));  // whole lines
+  CHECK(near("matmul m=1728 n=976" + rows, 165.0));   // whole sectors
+  CHECK(near("matmul m=1728 n=968" + rows, 222.9));   // half of the rows begin in one
+  const std::string columns = " k=6272 bm=16 bn=256 bk=128";
+  CHECK(near("matmul m=1920 n=256" + columns, 40.2));
+  CHECK(near("matmul m=1920 n=64" + columns, 66.9));  // three quarters of the columns are not there
+}
+
 TEST_CASE("a prediction of 16-bit products says that they are on no tensor core", "[predict]") {
   if (!bf16_built(builtin_kernels())) return;
   const std::string blocks = "matmul m=4096 n=4096 k=512 bm=256 bn=128 --dtype ";
