@@ -388,22 +388,26 @@ Prepared prepare(const Call& call, const DeviceSpec& device, int devices) {
   return r;
 }
 
-/// Dims of windows whose last block ends beyond its array's tiles: what moves is then told at each
-/// step. Up to their end an array is padded.
-std::int64_t ragged_dims(const Plan& plan) {
-  std::int64_t n = 0;
-  for (const OperandPlan& op : plan.operands) {
-    if ((op.role != Role::in && op.role != Role::out) || !op.present || op.by_element) continue;
-    const NativeTile tile = array_tile(plan.device, op.dtype, op.array);
-    for (int d = 0; d < op.array.rank; ++d) {
-      const int behind = op.array.rank - 1 - d;
-      const std::int64_t unit = op.array.rank == 1 ? line_elems(op.dtype, tile)
-                                : behind == 0      ? tile.lanes
-                                : behind == 1      ? tile.sublanes
-                                                   : 1;
-      const auto tiles = [&](std::int64_t extent) { return (extent + unit - 1) / unit; };
-      n += op.array[d] > op.block[d] && tiles(op.array[d]) % tiles(op.block[d]) != 0 ? 1 : 0;
-    }
+/// Dims of a window that end beyond its array's tiles: what moves is then told where it does. Up to
+/// their end an array is padded.
+struct EndsBeyond {
+  std::int64_t last = 0;  ///< the last block of several
+  std::int64_t any = 0;   ///< or the only one
+};
+EndsBeyond ends_beyond(const Plan& plan, const OperandPlan& op) {
+  EndsBeyond n;
+  if (op.by_element) return n;
+  const NativeTile tile = array_tile(plan.device, op.dtype, op.array);
+  for (int d = 0; d < op.array.rank; ++d) {
+    const int behind = op.array.rank - 1 - d;
+    const std::int64_t unit = op.array.rank == 1 ? line_elems(op.dtype, tile)
+                              : behind == 0      ? tile.lanes
+                              : behind == 1      ? tile.sublanes
+                                                 : 1;
+    const auto tiles = [&](std::int64_t extent) { return (extent + unit - 1) / unit; };
+    if (tiles(op.array[d]) % tiles(op.block[d]) == 0) continue;
+    ++n.any;
+    n.last += op.array[d] > op.block[d] ? 1 : 0;
   }
   return n;
 }
@@ -421,12 +425,15 @@ std::int64_t few_rows(const OperandPlan& op) {
 
 /// What arrays say of the program's windows.
 WindowArrays arrays_of(const Program& p, const Plan& plan) {
-  WindowArrays arrays{.ragged = ragged_dims(plan), .in_registers = {}, .few_rows = {}};
+  WindowArrays arrays;
   for (std::size_t i = 0; i < p.operands.size(); ++i) {
     const OperandPlan& op = plan.operands[i];
     const bool windows = (op.role == Role::in || op.role == Role::out) && op.present;
     arrays.in_registers.push_back(windows && op.role == Role::in && op.array.elems() == 1);
     arrays.few_rows.push_back(windows ? few_rows(op) : 0);
+    const EndsBeyond beyond = windows ? ends_beyond(plan, op) : EndsBeyond{};
+    arrays.ragged.push_back(beyond.last);
+    arrays.beyond.push_back(beyond.any);
   }
   return arrays;
 }

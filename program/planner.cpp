@@ -166,6 +166,28 @@ void Planner::jumps(std::shared_ptr<const std::size_t> target, const char* when)
   code_->notes.back().when = when;
 }
 
+void Planner::note_choice(const Operation& op, Choice choice) {
+  if (op.results.empty() || op.regions.size() != 2 || !only_computes(op)) return;
+  for (std::size_t i = 0; i < op.results.size(); ++i) {
+    const std::vector<int> of{op.regions[0].operations.back().operands[i],
+                              op.regions[1].operations.back().operands[i]};
+    choice.selects.push_back(units_[0].select(of, op.results[i], choice.end - 1, op.location));
+    if (units_.size() > 1) units_[1].add_names(choice.selects.back().reads, of);
+  }
+  code_->choices.push_back(std::move(choice));
+}
+
+bool Planner::only_computes(const Operation& op) const {
+  return std::ranges::all_of(op.regions, [&](const Region& r) {
+    return r.others.empty() && std::ranges::all_of(r.operations, [&](const Operation& inner) {
+             if (inner.name == "scf.yield") return true;
+             if (inner.name == "scf.if") return only_computes(inner);
+             const Rule* const rule = rules_.find(inner.name);
+             return rule != nullptr && rule->pure && inner.regions.empty();
+           });
+  });
+}
+
 int Planner::scalar(int value) {
   const Place& p = place_of(value);
   if (p.kind != Place::Kind::scalar) malformed(*running_, "takes a scalar here");

@@ -137,6 +137,8 @@ class Planner {
   void does(const char* what) { code_->notes.back().what = what; }
   /// Says of the last step that the vectors and scalars it makes have the bounds they must.
   void carries_bounds() { code_->steps.back().carries_bounds = true; }
+  /// An op that was planned as a branch over steps: they may do nothing but compute its results.
+  void note_choice(const Operation& op, Choice choice);
   /// What the last step computes each time that it runs.
   void work(const Work& w) { code_->steps.back().work = w; }
   std::size_t position() const { return code_->steps.size(); }
@@ -198,6 +200,7 @@ class Planner {
               std::size_t regions = 0);
 
  private:
+  bool only_computes(const Operation& op) const;
   struct Place {
     enum class Kind : std::uint8_t {
       none,

@@ -156,6 +156,15 @@ struct UnitOp {
   int location = 0;
 };
 
+/// A branch over steps that do nothing but compute: the TPU's compiler may take both ways and
+/// select their results.
+struct Choice {
+  std::size_t begin = 0;  ///< the step that branches
+  std::size_t other = 0;  ///< where the other way begins
+  std::size_t end = 0;    ///< behind both
+  std::vector<UnitOp> selects;
+};
+
 struct Code {
   std::vector<Step> steps;
   std::vector<StepNote> notes;  ///< of each step
@@ -165,6 +174,7 @@ struct Code {
   /// The same by a compiler that knows masks of vectors of less than 32 bits; empty: it makes no
   /// difference.
   std::vector<UnitOp> units_of_known_narrow_masks;
+  std::vector<Choice> choices;  ///< inner ones before those that they are in
 };
 
 /// What an index map does with the id of the grid's last dim.

@@ -8,9 +8,11 @@
 #include <set>
 #include <tuple>
 #include <unordered_map>
+#include <utility>
 
 #include "memory_model/file.hpp"
 #include "program/embedded_unit_costs.hpp"
+#include "program/unit_choices.hpp"
 #include "program/unit_few_rows.hpp"
 #include "program/unit_schedule.hpp"
 #include "sim/diagnostics/diagnostic.hpp"
@@ -45,6 +47,7 @@ UnitCosts read(std::string_view text) {
   c.operand = fixed.at("operand");
   c.step = fixed.at("step");
   c.window = fixed.at("window");
+  c.skip = fixed.at("skip");
   c.still = fixed.at("still");
   c.dim = fixed.at("dim");
   c.index = fixed.at("index");
@@ -98,10 +101,11 @@ UnitCosts read_tried(const std::string& file) {
 }
 
 /// First steps of the stretches that run without a branch, the first of all among them.
-std::set<std::size_t> beginnings(const Code& code) {
+std::set<std::size_t> beginnings(const Code& code, const std::vector<const Choice*>& both_ways) {
   std::set<std::size_t> first{0};
   for (std::size_t i = 0; i < code.notes.size(); ++i) {
-    if (!code.notes[i].target) continue;
+    const auto covers = [&](const Choice* c) { return i >= c->begin && i < c->end; };
+    if (!code.notes[i].target || std::ranges::any_of(both_ways, covers)) continue;
     first.insert(i + 1);
     first.insert(*code.notes[i].target);
   }
@@ -116,14 +120,9 @@ struct Stretch {
   int branch_location = 0;
 };
 
-/// Of a code's ops as a compiler counts them.
-const std::vector<UnitOp>& ops_of(const Code& code, bool knows_narrow_masks) {
-  const bool differ = knows_narrow_masks && !code.units_of_known_narrow_masks.empty();
-  return differ ? code.units_of_known_narrow_masks : code.units;
-}
-
-std::vector<Stretch> stretches(const Code& code, bool knows_narrow_masks) {
-  const std::set<std::size_t> first = beginnings(code);
+std::vector<Stretch> stretches(const Code& code, bool knows_narrow_masks,
+                               const std::vector<const Choice*>& both_ways) {
+  const std::set<std::size_t> first = beginnings(code, both_ways);
   std::vector<Stretch> all;
   for (const std::size_t begin : first) {
     if (begin < code.steps.size() || begin == 0) all.push_back({begin, false, {}, 0});
@@ -132,9 +131,19 @@ std::vector<Stretch> stretches(const Code& code, bool knows_narrow_masks) {
     const auto next = std::ranges::upper_bound(all, step, {}, &Stretch::begin);
     return *std::prev(next);
   };
-  for (const UnitOp& op : ops_of(code, knows_narrow_masks)) of(op.step).ops.push_back(&op);
+  auto choice = both_ways.begin();
+  const auto select_before = [&](std::size_t step) {
+    for (; choice != both_ways.end() && (*choice)->end <= step; ++choice)
+      for (const UnitOp& op : (*choice)->selects) of((*choice)->begin).ops.push_back(&op);
+  };
+  for (const UnitOp& op : ops_of(code, knows_narrow_masks)) {
+    select_before(op.step);
+    of(op.step).ops.push_back(&op);
+  }
+  select_before(code.steps.size());
   for (std::size_t i = 0; i < code.notes.size(); ++i) {
-    if (!code.notes[i].target) continue;
+    const auto covers = [&](const Choice* c) { return i >= c->begin && i < c->end; };
+    if (!code.notes[i].target || std::ranges::any_of(both_ways, covers)) continue;
     of(i).branches = true;
     of(i).branch_location = code.steps[i].location;
   }
@@ -198,6 +207,28 @@ std::ptrdiff_t shared_product(const Program& program, const std::vector<const Un
     if (all > 0 && all == 2 * times(*ops[i], is_pushed)) last = static_cast<std::ptrdiff_t>(i);
   }
   return products % 2 == 1 ? last : -1;
+}
+
+/// Of a product of bf16 tiles, and registers of each to push.
+struct TilesOfWeights {
+  std::int64_t tiles = 0;
+  std::int64_t registers = 0;
+};
+TilesOfWeights tiles_of_weights(const Program& program, const UnitOp& op) {
+  TilesOfWeights found;
+  std::int64_t pairs = 0;
+  for (const auto& [row, n] : op.rows) {
+    const std::string& name = program.unit_rows[static_cast<std::size_t>(row)];
+    if (name == "tpu.matmul weights bf16" || name == "tpu.matmul weights bf16 transposed")
+      found.tiles += n;
+    else if (name.starts_with("tpu.matmul weights bf16 wide"))
+      pairs += n;
+  }
+  constexpr std::int64_t kMost = 8;  // of 16 rows
+  if (found.tiles > 0)
+    found.registers =
+        std::min(kMost, (pairs + (found.tiles + 1) / 2 - 1) / ((found.tiles + 1) / 2));
+  return found;
 }
 
 /// Slots of each unit in a phase, and the cycles of all together.
@@ -499,9 +530,45 @@ struct Scheduled {
   const UnitCost* put = nullptr;  ///< and so many times
   std::int64_t times = 0;
   double product = 0;
+  std::optional<UnitSchedule::Product> tiles;  ///< instead
   double alone = 0;
   bool copies = false;  ///< or waits for what does
 };
+
+/// Where a core has four matrix units, and products of bf16 in a stretch have so many tiles.
+std::optional<UnitSchedule::Product> product_of_tiles(const Program& program, const UnitOp& op,
+                                                      const std::vector<const UnitCost*>& rows,
+                                                      std::int64_t all_tiles,
+                                                      const UnitCosts& costs) {
+  constexpr auto kMatrix = static_cast<std::size_t>(CoreUnit::mxu);
+  constexpr std::int64_t kUnits = 4;
+  const TilesOfWeights of = tiles_of_weights(program, op);
+  if (costs.capacity[kMatrix] != kUnits || all_tiles == 0 || of.tiles == 0) return std::nullopt;
+  std::int64_t passes = 0;
+  std::int64_t sums = 0;
+  double slots = 0;
+  bool turned = false;
+  for (const auto& [row, n] : op.rows) {
+    const std::string& name = program.unit_rows[static_cast<std::size_t>(row)];
+    const UnitCost* cost = rows[static_cast<std::size_t>(row)];
+    const double mxu = cost == nullptr ? 0 : cost->slots[kMatrix] * static_cast<double>(n);
+    turned = turned || name == "tpu.matmul weights bf16 transposed";
+    if (name == "tpu.matmul pass bf16") passes += n;
+    if (name == "tpu.matmul sum bf16") sums += n;
+    if (!name.starts_with("tpu.matmul weights")) slots += mxu;
+  }
+  if (passes == 0 || sums == 0) return std::nullopt;
+  // Bundles from one push to the next of the same unit, by listings; of 16 rows.
+  constexpr double kPlain = 4;
+  constexpr double kTurned = 8;
+  return UnitSchedule::Product{.tiles = of.tiles,
+                               .deep = passes / sums,
+                               .results = sums,
+                               .pushed = of.registers,
+                               .units = std::max<std::int64_t>(1, kUnits / all_tiles),
+                               .push = turned ? kTurned : kPlain,
+                               .pass = slots / static_cast<double>(passes)};
+}
 
 /// Where a stretch does little between two waits, what a schedule of its registers takes; the more
 /// it does the less so. Copies are scalars' work.
@@ -525,6 +592,13 @@ void schedule_few(const Program& program, const std::vector<const UnitCost*>& ro
       const Scheduled& op = scheduled[i];
       copies = copies || op.copies;
       alone += op.alone;
+      if (op.tiles) {
+        for (const auto& [row, times] : op.rows)
+          schedule.add(program.unit_rows[static_cast<std::size_t>(row)],
+                       *rows[static_cast<std::size_t>(row)], times);
+        schedule.multiply(*ops[i], *op.tiles);
+        continue;
+      }
       schedule.add_serial(std::llround(op.product));
       for (const auto& [row, times] : op.rows) {
         const auto r = static_cast<std::size_t>(row);
@@ -577,7 +651,8 @@ CountedCode counted(const Program& program, const Code& code, const UnitCosts& c
     rows_of_shared.push_back(shared == costs.rows.end() ? rows.back() : &shared->second);
   }
   c.at.resize(code.steps.size());
-  for (const Stretch& s : stretches(code, costs.knows_narrow_masks)) {
+  for (const Stretch& s :
+       stretches(code, costs.knows_narrow_masks, taken_both_ways(program, code, costs))) {
     if (s.begin >= c.at.size()) continue;
     const Phases phases(program, s.ops);
     const std::ptrdiff_t shared = shared_product(program, s.ops);
@@ -605,6 +680,14 @@ CountedCode counted(const Program& program, const Code& code, const UnitCosts& c
       return of;
     };
     Chain chain;
+    std::int64_t products = 0;
+    std::int64_t all_tiles = 0;
+    for (const UnitOp* op : s.ops) {
+      const std::int64_t tiles = tiles_of_weights(program, *op).tiles;
+      products += tiles > 0 ? 1 : 0;
+      all_tiles += tiles;
+    }
+    if (products < 2) all_tiles = 0;
     std::vector<Scheduled> scheduled(s.ops.size());
     for (std::size_t i = 0; i < s.ops.size(); ++i) {
       works[part[i]].spill(spilled(i));
@@ -631,6 +714,13 @@ CountedCode counted(const Program& program, const Code& code, const UnitCosts& c
       if (multiplies) {
         own.close(costs);
         scheduled[i].product = own.cycles + latency;
+        scheduled[i].tiles = product_of_tiles(program, *s.ops[i], rows, all_tiles, costs);
+        if (scheduled[i].tiles) {
+          for (const auto& [row, times] : s.ops[i]->rows)
+            if (cost_of(i, row) != nullptr && program.unit_rows[static_cast<std::size_t>(row)] ==
+                                                  "tpu.matmul left bf16 transposed")
+              scheduled[i].rows.emplace_back(row, times);
+        }
       } else {
         scheduled[i].rows = few.rows(*s.ops[i]);
         std::tie(scheduled[i].put, scheduled[i].times) = few.together(*s.ops[i]);
@@ -679,6 +769,12 @@ struct Windows {
   std::int64_t all = 0;
   std::int64_t in_registers = 0;  ///< no others are
   std::int64_t moving = 0;
+  /// Of these those whose block ends beyond its array: their copies are branched over where they
+  /// stay.
+  std::int64_t skipping = 0;
+  double copies = 0;          ///< of those at each step
+  double ragged = 0;          ///< dims along which these end beyond their arrays
+  std::vector<double> rates;  ///< of each operand at how many steps it moves; 0: at none
   std::int64_t still = 0;
   std::int64_t dims = 0;                        ///< of the moving ones, those along which they move
   std::int64_t indices = 0;                     ///< different ones
@@ -690,8 +786,28 @@ struct Windows {
 };
 
 /// `of_cores`: the dim of which each core has one step, so that its id says which core it is; -1.
-Windows windows_of(const Program& program, const std::vector<bool>& in_registers, int of_cores) {
+Windows windows_of(const Program& program, const WindowArrays& arrays, int of_cores) {
   Windows found;
+  const std::vector<bool>& in_registers = arrays.in_registers;
+  const auto moves_at = [&](std::size_t operand, double rate) {
+    ++found.moving;
+    found.rates[operand] = rate;
+    const std::int64_t beyond = operand < arrays.beyond.size() ? arrays.beyond[operand] : 0;
+    if (beyond > 0) {
+      ++found.skipping;
+      found.copies += rate;
+    }
+    if (operand < arrays.ragged.size())
+      found.ragged += rate * static_cast<double>(arrays.ragged[operand]);
+  };
+  const auto steps_behind = [&](std::size_t dim) {
+    double steps = 1;
+    for (std::size_t d = dim; d < program.grid.size(); ++d) {
+      const bool shared = std::cmp_equal(d, of_cores);  // each core has one step of it
+      steps *= shared ? 1 : static_cast<double>(std::max<std::int64_t>(1, program.grid[d]));
+    }
+    return steps;
+  };
   std::set<int> of_core{of_cores + 1};  // numbers that are the same at each of a core's steps
   std::set<int> made;
   std::set<int> loaded;  ///< what follows from a load
@@ -699,6 +815,7 @@ Windows windows_of(const Program& program, const std::vector<bool>& in_registers
   found.stays.resize(program.operands.size());
   for (std::size_t i = 0; i < program.operands.size(); ++i) {
     const Window& w = program.operands[i];
+    found.rates.push_back(0);
     if (w.any || w.smem || w.semaphores) continue;
     if (i < in_registers.size() && in_registers[i]) {
       ++found.in_registers;
@@ -707,23 +824,40 @@ Windows windows_of(const Program& program, const std::vector<bool>& in_registers
     ++found.all;
     if (w.whole) continue;
     if (w.transform.units.empty()) {  // its map branches
-      ++found.moving;
+      moves_at(i, 1);
       ++found.indices;
       found.dims += std::ssize(w.bounds);
       continue;
     }
     const auto moves = [&](int number) { return number > 0 && !of_core.contains(number); };
+    std::map<int, std::size_t> inner;  // the innermost dim that a number follows from, and one more
+    const auto inner_of = [&](int number) -> std::size_t {
+      if (const auto it = inner.find(number); it != inner.end()) return it->second;
+      const auto dim = static_cast<std::size_t>(std::max(0, number));
+      return dim <= program.grid.size() && moves(number) ? dim : 0;
+    };
+    for (const UnitOp& op : w.transform.units) {
+      if (op.makes.empty()) continue;
+      std::size_t most = 0;
+      for (const int read : op.reads) most = std::max(most, inner_of(read));
+      inner.emplace(op.makes[0], most);
+    }
     for (const UnitOp& op : w.transform.units)
       if (!op.makes.empty() && std::ranges::none_of(op.reads, moves)) of_core.insert(op.makes[0]);
     const std::vector<int>& index = w.transform.units.back().reads;
     if (std::ranges::none_of(index, moves)) {
       // Of a core's own block each step checks whether it lies in the array, as of one that moves.
       const bool own = std::ranges::any_of(index, [](int number) { return number > 0; });
-      ++(own ? found.moving : found.still);
+      if (own)
+        moves_at(i, 1 / steps_behind(0));
+      else
+        ++found.still;
       found.stays[i] = !own;
       continue;
     }
-    ++found.moving;
+    std::size_t innermost = 0;
+    for (const int number : index) innermost = std::max(innermost, inner_of(number));
+    moves_at(i, 1 / steps_behind(innermost));
     indices.insert(index);
     found.dims += std::ranges::count_if(index, moves);
     std::set<int> here;  // within a map what is computed twice is computed once
@@ -777,7 +911,7 @@ PipelineCycles pipeline_cycles(const Program& program, std::int64_t steps,
                                const SharedGrid& shared) {
   constexpr auto kScalar = static_cast<std::size_t>(CoreUnit::scalar);
   constexpr auto kStore = static_cast<std::size_t>(CoreUnit::store);
-  const Windows w = windows_of(program, arrays.in_registers, shared.of_one_step);
+  const Windows w = windows_of(program, arrays, shared.of_one_step);
   const auto times = [](std::int64_t n, double each) { return static_cast<double>(n) * each; };
   // Two bundles bring what comes in registers to the vector unit, which stores each; a load of what
   // was just stored waits for four more.
@@ -797,11 +931,15 @@ PipelineCycles pipeline_cycles(const Program& program, std::int64_t steps,
   };
   if (steps <= 1) return {std::llround(launch + times(w.all, costs.operand)), 0, {}};
   constexpr double kQuotient = 8;  // bundles until it is there
-  const double step = costs.step + times(w.moving, costs.window) + times(w.still, costs.still) +
+  // A window that ends beyond its array is copied once for each of its blocks, the others are told
+  // what to do in the turn more, too.
+  const double turns = static_cast<double>(steps) / static_cast<double>(steps + 1);
+  const double step = costs.step + times(w.moving - w.skipping, costs.window) +
+                      turns * (w.copies * costs.window + w.ragged * costs.ragged) +
+                      times(w.skipping, costs.skip) + times(w.still, costs.still) +
                       times(w.dims, costs.dim) + times(w.indices, costs.index) +
                       times(w.map_loads, costs.map) + costs.map_op * slots(w.map_ops) +
-                      costs.map_again * slots(w.map_again) + times(arrays.ragged, costs.ragged) +
-                      times(shared.quotients, kQuotient);
+                      costs.map_again * slots(w.map_again) + times(shared.quotients, kQuotient);
   // The loop has two turns more: one brings the first windows, the other waits for the last ones.
   return {std::llround(launch + step), std::llround(step), w.stays};
 }
@@ -832,7 +970,7 @@ std::string kind_of(const Program& program) {
 }  // namespace
 
 std::string held_out_kind(const Program& program, std::int64_t steps) {
-  const bool stretch = steps <= 1 && stretches(program.main, false).size() == 1;
+  const bool stretch = steps <= 1 && stretches(program.main, false, {}).size() == 1;
   return (stretch ? "stretch " : "module ") + kind_of(program);
 }
 
@@ -840,7 +978,7 @@ namespace {
 
 Json blocks_of(const Program& program, bool knows_narrow_masks) {
   Json blocks = Json::array();
-  for (const Stretch& s : stretches(program.main, knows_narrow_masks)) {
+  for (const Stretch& s : stretches(program.main, knows_narrow_masks, {})) {
     Json ops = Json::array();
     const Phases phases(program, s.ops);
     const Pressure pressure(program, s.ops, phases);
@@ -858,9 +996,9 @@ Json blocks_of(const Program& program, bool knows_narrow_masks) {
 }
 
 Json moves_of(const Windows& w) {
-  return {{"moving", w.moving},      {"still", w.still},         {"dims", w.dims},
-          {"indices", w.indices},    {"map_loads", w.map_loads}, {"map_ops", w.map_ops},
-          {"map_again", w.map_again}};
+  return {{"moving", w.moving},   {"rates", w.rates},        {"still", w.still},
+          {"dims", w.dims},       {"indices", w.indices},    {"map_loads", w.map_loads},
+          {"map_ops", w.map_ops}, {"map_again", w.map_again}};
 }
 
 }  // namespace

@@ -33,6 +33,9 @@
 // That is where registers are many. A stretch of a hundred bundles and less takes what a schedule
 // of its registers takes (unit_schedule.hpp), between a hundred and three hundred a part of either.
 //
+// A stretch goes on across a branch whose both ways compute a little and do nothing else: the
+// compiler takes both and selects their results.
+//
 // TESSERA_UNIT_COSTS=FILE tries a table in place of its chip's, without a build; predictions say
 // so.
 //
@@ -82,6 +85,7 @@ struct UnitCosts {
   double operand = 0;    ///< of a grid of one step, each window
   double step = 0;       ///< of the pipeline, each step, and one more to begin and to end
   double window = 0;     ///< likewise, each window that moves
+  double skip = 0;    ///< likewise, each that moves and ends beyond its array, if it does not now
   double still = 0;   ///< likewise, each window that stays: each step looks whether it is the first
   double dim = 0;     ///< likewise, each dim along which one moves
   double index = 0;   ///< likewise, each index that windows share or have alone
@@ -113,8 +117,10 @@ const UnitCosts* unit_costs(const std::string& chip);
 
 /// What arrays say of a program's windows.
 struct WindowArrays {
-  std::int64_t ragged = 0;  ///< dims of windows whose last block ends beyond its array's tiles
-  std::vector<bool> in_registers;  ///< of each: an input of one element, which nobody copies
+  /// Of each the dims along which its last block of several ends beyond its array's tiles.
+  std::vector<std::int64_t> ragged;
+  std::vector<std::int64_t> beyond;  ///< or its only one
+  std::vector<bool> in_registers;    ///< of each: an input of one element, which nobody copies
   /// Of each the rows of its array's tiles, if they are fewer than eight; 0.
   std::vector<std::int64_t> few_rows;
 };

@@ -58,6 +58,26 @@ Operation UnitOps::resolved(const Operation& op) const {
   return of;
 }
 
+UnitOp UnitOps::select(const std::vector<int>& of, int result, std::size_t step,
+                       int location) const {
+  UnitOp unit{.step = step, .reads = of, .makes = {result}, .rows = {}, .location = location};
+  add_names(unit.reads, of);
+  const Type& t = type(result);
+  if (t.kind != Type::Kind::vector || t.dtype == DType::boolean) return unit;
+  const std::string row = "arith.select " + std::string(name(t.dtype));
+  const auto [it, fresh] =
+      planned_.rows.try_emplace(row, static_cast<int>(planned_.program.unit_rows.size()));
+  if (fresh) planned_.program.unit_rows.push_back(row);
+  unit.rows.emplace_back(it->second, registers_of(t.shape, t.dtype));
+  return unit;
+}
+
+void UnitOps::add_names(std::vector<int>& to, const std::vector<int>& values) const {
+  for (const int v : values) {
+    if (const auto it = is_.find(v); it != is_.end()) to.push_back(it->second);
+  }
+}
+
 /// That a result is what another value is, if that is of its type.
 void UnitOps::note_same(const Operation& op, int value) {
   if (value < 0 || type(value).text != type(op.results[0]).text) return;

@@ -40,6 +40,11 @@ class UnitOps {
   /// The next op. `known`: what repeats a scalar, and constants.
   void note(const Operation& op, std::size_t step, const KnownValues& known);
 
+  /// Selects the result of a branch from what either way computes.
+  UnitOp select(const std::vector<int>& of, int result, std::size_t step, int location) const;
+  /// Values under the names that they have here, too.
+  void add_names(std::vector<int>& to, const std::vector<int>& values) const;
+
   /// What is computed in a block nobody finds outside of it.
   struct Mark {
     std::size_t values;

@@ -17,6 +17,7 @@ constexpr std::size_t kMostOperations = 4096;
 constexpr int kOfVector = 1;
 constexpr int kOfLoad = 3;
 constexpr int kOfStore = 4;  ///< until a load has what was stored
+constexpr int kOfProduct = 30;
 
 constexpr int kNoUnit = -1;
 // Of VALU, in a place of their own.
@@ -60,11 +61,60 @@ int UnitSchedule::begin(int unit, int every, int latency, const Registers& after
   std::int64_t earliest = 0;
   for (const int before : after) {
     const Operation& o = operations_[static_cast<std::size_t>(before)];
-    edges_.emplace_back(before, here);
+    edges_.push_back({before, here, o.latency});
     earliest = std::max(earliest, o.earliest + o.latency);
   }
   operations_.push_back({unit, every, latency, earliest});
   return here;
+}
+
+void UnitSchedule::follow(int before, int latency, int here) {
+  edges_.push_back({before, here, latency});
+  Operation& o = operations_[static_cast<std::size_t>(here)];
+  o.earliest =
+      std::max(o.earliest, operations_[static_cast<std::size_t>(before)].earliest + latency);
+}
+
+void UnitSchedule::multiply(const UnitOp& op, const Product& p) {
+  const auto made = [&](std::size_t read) -> std::vector<Registers> {
+    const auto it = read < op.reads.size() ? made_by_.find(op.reads[read]) : made_by_.end();
+    return it == made_by_.end() ? std::vector<Registers>{} : std::vector<Registers>{it->second};
+  };
+  std::vector<Registers> left = made(0);
+  for (const Row& row : rows_) left = {registers(row, left)};
+  rows_.clear();
+  if (operations_.size() > kMostOperations) return;
+  const std::vector<Registers> right = made(1);
+  const int unit = unit_number(CoreUnit::mxu);
+  const auto times = [](double each) { return std::max(1, static_cast<int>(std::lround(each))); };
+  std::vector<int> last(static_cast<std::size_t>(p.tiles * p.units), -1);
+  for (std::int64_t copy = 0; copy < p.units; ++copy) {
+    for (std::int64_t t = 0; t < p.tiles; ++t) {
+      int& before = last[static_cast<std::size_t>(copy * p.tiles + t)];
+      for (std::int64_t r = 0; r < p.pushed; ++r) {
+        const int here =
+            begin(unit, times(p.push), 1, read_by(right, t * p.pushed + r, p.tiles * p.pushed));
+        if (before >= 0) follow(before, times(p.push), here);
+        before = here;
+      }
+    }
+  }
+  Registers sums;
+  for (std::int64_t i = 0; i < p.results; ++i) {
+    Registers passes;
+    const std::int64_t column = i % std::max<std::int64_t>(1, p.tiles / p.deep);
+    for (std::int64_t d = 0; d < p.deep; ++d) {
+      const std::int64_t tile = (column * p.deep + d) % p.tiles;
+      int& before = last[static_cast<std::size_t>((i % p.units) * p.tiles + tile)];
+      const int cycles = std::max(1, of_each(p.pass, i));
+      const int here = begin(unit, cycles, kOfProduct, read_by(left, i, p.results));
+      if (before >= 0) follow(before, operations_[static_cast<std::size_t>(before)].every, here);
+      before = here;
+      passes.push_back(here);
+    }
+    sums.push_back(begin(unit_number(CoreUnit::vpop), 1, 1, passes));
+  }
+  for (const int v : op.makes) made_by_[v] = sums;
 }
 
 void UnitSchedule::add(const std::string& row, const UnitCost& cost, std::int64_t times) {
@@ -260,8 +310,7 @@ std::int64_t UnitSchedule::scheduled(bool backward) const {
   const std::size_t n = operations_.size();
   std::vector<std::vector<std::pair<int, int>>> next(n);  // and how much later
   std::vector<int> waits_for(n);
-  for (const auto& [first, second] : edges_) {
-    const int latency = operations_[static_cast<std::size_t>(first)].latency;
+  for (const auto& [first, second, latency] : edges_) {
     const int to = backward ? first : second;
     next[static_cast<std::size_t>(backward ? second : first)].emplace_back(to, latency);
     ++waits_for[static_cast<std::size_t>(to)];

@@ -35,6 +35,19 @@ class UnitSchedule {
   /// What was added is this op's.
   void end(const UnitOp& op);
 
+  /// A product beside others, where each tile of weights lies in a matrix unit of its own. What is
+  /// added before of its left side, and ends with this, is done to that first.
+  struct Product {
+    std::int64_t tiles;
+    std::int64_t deep;     ///< so many of them add to one register of the result
+    std::int64_t results;  ///< registers
+    std::int64_t pushed;   ///< registers of a tile
+    std::int64_t units;    ///< that each tile lies in, for other rows
+    double push;           ///< cycles that a register of weights takes a unit
+    double pass;           ///< and a register of rows
+  };
+  void multiply(const UnitOp& op, const Product& product);
+
   /// None: that many operations are no little code.
   std::optional<std::int64_t> bundles() const;
 
@@ -62,6 +75,7 @@ class UnitSchedule {
   };
 
   int begin(int unit, int every, int latency, const Registers& after);
+  void follow(int before, int latency, int here);
   std::vector<Registers> inputs_of(const UnitOp& op) const;
   Registers serial(std::int64_t bundles, Registers after);
   Chain chain_of(const Row& row, std::int64_t i) const;
@@ -72,7 +86,12 @@ class UnitSchedule {
   const UnitCosts& costs_;
   const UnitSchedules& of_;
   std::vector<Operation> operations_;
-  std::vector<std::pair<int, int>> edges_;  ///< the second behind the first
+  struct Edge {
+    int before;
+    int here;
+    int latency;
+  };
+  std::vector<Edge> edges_;
   std::vector<Row> rows_;
   std::unordered_map<int, Registers> made_by_;
   std::unordered_map<int, Registers> stored_;  ///< by memref

@@ -91,8 +91,8 @@ def counted_steps(call, device, table):
     """How many cycles of its prediction one more of each of OF_STEPS is."""
     units = unit_costs.asked(None, call, device.removeprefix("tpu-"))
     steps = int(np.prod([max(1, n) for n in units["grid"]]))
-    unit_costs.count_steps(call, units, table)
     steps = round(steps * unit_costs.of_busiest(call, device))
+    unit_costs.count_steps(call, units, table, steps)
     of_step = [(steps + 1) * of(units) if steps > 1 else 0 for of in unit_costs.STEP.values()]
     return of_step
 

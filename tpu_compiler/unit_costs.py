@@ -508,16 +508,20 @@ def most_left_out(n, part=0.1, chance=0.1):
     return left_out
 
 
-STEP = {"step": lambda u: 1, "window": lambda u: u["moving"], "still": lambda u: u["still"], "dim": lambda u: u["dims"], "index": lambda u: u["indices"],
+STEP = {"step": lambda u: 1, "window": lambda u: u["brought"], "skip": lambda u: u["skipping"], "still": lambda u: u["still"], "dim": lambda u: u["dims"], "index": lambda u: u["indices"],
         "map": lambda u: u["map_loads"], "map_op": lambda u: u["map_op_slots"], "map_again": lambda u: u["map_again_slots"],
         "ragged": lambda u: u["ragged"]}  # what a step of the pipeline takes, each
 
 
-def count_steps(call, units, table):
+def count_steps(call, units, table, steps):
     """Notes of a call what STEP counts."""
     def slots(ops):
         return sum(n * (table["rows"][row].get("scalar", 0) if row in table["rows"] else 1) for row, n in ops.items())
-    units.update(ragged=ragged_dims(call, units), map_op_slots=slots(units["map_ops"]), map_again_slots=slots(units["map_again"]))
+    ends = [(rate, last, beyond) for rate, (last, beyond) in zip(units["rates"], ends_beyond(call, units)) if rate > 0]
+    turns = steps / (steps + 1)  # what ends beyond its array is copied once for each of its blocks
+    units.update(ragged=turns * sum(rate * last for rate, last, _ in ends), skipping=sum(beyond > 0 for _, _, beyond in ends),
+                 brought=sum(turns * rate if beyond else 1 for rate, _, beyond in ends), map_op_slots=slots(units["map_ops"]),
+                 map_again_slots=slots(units["map_again"]))
 
 
 def arrays_of(call):
@@ -542,14 +546,14 @@ def units_of_tiles(shape, bits):
     return [1] * (len(shape) - 2) + [rows, 128]
 
 
-def ragged_dims(call, units):
-    """Dims of the call's windows whose last block ends beyond its array's tiles."""
+def ends_beyond(call, units):
+    """Of each of the call's windows the dims whose last block of several ends beyond its array's tiles, and of those with one block too."""
     def tiles(n, unit):
         return -(-n // unit)
     windows = len(units["bounds"])
-    return sum(n > b and tiles(n, unit) % tiles(b, unit) != 0
-               for (shape, bits), block in zip(arrays_of(call)[-windows:], units["bounds"])
-               for n, b, unit in zip(shape, block, units_of_tiles(shape, bits)))
+    for (shape, bits), block in zip(arrays_of(call)[-windows:], units["bounds"]):
+        found = [n > b for n, b, unit in zip(shape, block, units_of_tiles(shape, bits)) if tiles(n, unit) % tiles(b, unit) != 0]
+        yield sum(found), len(found)
 
 
 def parallel_cells(call):
@@ -604,7 +608,7 @@ def of_grids(tessera, folders, table, fits):
         if units is None or any(n < 1 for n in units["grid"]):
             continue
         steps = int(np.prod(units["grid"])) // cores(call, "tpu-" + table["chip"])
-        count_steps(call, units, table)
+        count_steps(call, units, table, steps)
         of_step = [(steps + 1) * of(units) for of in STEP.values()]
         if judged_one.exists():
             schedule = json.loads(judged_one.read_text())

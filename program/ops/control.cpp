@@ -42,6 +42,7 @@ void plan_if(Planner& p, const Operation& op) {
   *end = p.position();
   p.hold_since(first);
   p.label();
+  p.note_choice(op, {.begin = first - 1, .other = *other, .end = *end, .selects = {}});
 }
 
 void plan_for(Planner& p, const Operation& op) {

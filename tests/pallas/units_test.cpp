@@ -10,6 +10,7 @@
 #include "pallas/call_directory.hpp"
 #include "predict/timeline.hpp"
 #include "program/unit_costs.hpp"
+#include "program/unit_schedule.hpp"
 #include "tests/pallas/module_text.hpp"
 
 namespace tessera::pallas {
@@ -536,6 +537,35 @@ TEST_CASE("what latencies cost is what other registers begin meanwhile", "[palla
   CHECK(cycles(256, 4) == cycles(256, 50));
 }
 
+TEST_CASE("a product beside others has a matrix unit for each of its tiles", "[pallas][units]") {
+  program::UnitCosts costs;
+  costs.capacity[static_cast<std::size_t>(CoreUnit::mxu)] = 4;
+  costs.capacity[static_cast<std::size_t>(CoreUnit::vpop)] = 2;
+  costs.schedules.emplace();
+  costs.schedules->memory = 4;
+  const auto bundles = [&](const std::vector<std::pair<int, int>>& reads_and_makes) {
+    program::UnitSchedule schedule(costs);
+    for (const auto& [reads, makes] : reads_and_makes) {
+      program::UnitOp op;
+      op.reads = {reads, 0};
+      op.makes = {makes};
+      schedule.multiply(
+          op, {.tiles = 1, .deep = 1, .results = 8, .pushed = 8, .units = 1, .push = 4, .pass = 4});
+    }
+    return schedule.bundles().value();
+  };
+  // Eight pushes, passes and sums, some of which begin together.
+  const std::int64_t alone = bundles({{1, 11}});
+  CHECK(alone > 16);
+  CHECK(alone <= 24);
+  // Four are on four units at once, six are not.
+  CHECK(bundles({{1, 11}, {2, 12}}) <= alone + 2);
+  CHECK(bundles({{1, 11}, {2, 12}, {3, 13}, {4, 14}, {5, 15}, {6, 16}}) > alone + 8);
+  // What reads a product waits for it, but its weights may be pushed meanwhile.
+  CHECK(bundles({{1, 11}, {11, 12}}) > alone + 8);
+  CHECK(bundles({{1, 11}, {11, 12}}) < 2 * alone);
+}
+
 TEST_CASE("a row that was a line of words lies in all sublanes", "[pallas][units]") {
   const auto added = [](const char* line, const char* row, const char* cast) {
     const std::string fast = " {fastmath = #arith.fastmath<none>} : (vector<";
@@ -579,10 +609,50 @@ TEST_CASE("a v4 multiplies floats in one place, and adds them and shifts in anot
   CHECK(cycles("mulf", "addf") < 4 * 64);
 }
 
+TEST_CASE("of a branch that computes little both ways are taken", "[pallas][units]") {
+  // Products and sums of registers behind a branch, or none; whether it costs a jump.
+  const auto jumps = [](int registers, int pairs, const char* last = "addf") {
+    const std::string shape = std::to_string(8 * registers) + "x128xf32";
+    const std::string vector = "vector<" + shape + ">";
+    const std::string fast = " {fastmath = #arith.fastmath<none>} : (" + vector;
+    std::string way;
+    std::string x = "%x";
+    for (int i = 0; i < pairs; ++i) {
+      const std::string n = std::to_string(i);
+      const bool ends = i + 1 == pairs;
+      way += "%p" + n + " = \"S.arith.mulf\"(" + x + ", %x)" + fast + ", " + vector + ") -> " +
+             vector + "\n%s" + n + " = \"S.arith." + (ends ? last : "addf") + "\"(%p" + n + ", " +
+             x + ")" + fast + ", " + vector + ") -> " + vector + "\n";
+      x = "%s" + n;
+    }
+    const auto p = plan_module(load_module(
+        module_text("%a: " + vmem(shape) + ", %o: " + vmem(shape),
+                    load_whole("%x", "%a", shape, 2) +
+                        "%one = \"S.arith.constant\"() {value = 1 : i32} : () -> i32\n"
+                        "%t = \"S.arith.cmpi\"(%one, %one) {predicate = 2 : i64} : (i32, i32) -> "
+                        "i1\n%r = \"S.scf.if\"(%t) ({\n" +
+                        way + "\"S.scf.yield\"(" + x + ") : (" + vector +
+                        ") -> ()\n}, {\n\"S.scf.yield\"(%x) : (" + vector +
+                        ") -> ()\n}) : (i1) -> " + vector + "\n" +
+                        store_whole("%r", "%o", shape, 2)),
+        "the test's module"));
+    program::UnitCosts costs = *program::unit_costs("v5e");
+    const std::int64_t before = all_cycles(program::counted(*p, p->main, costs));
+    costs.jump += 1000;
+    return all_cycles(program::counted(*p, p->main, costs)) > before;
+  };
+  // By the v5e compiler's listings; so do the others, 62 and 16 registers.
+  CHECK_FALSE(jumps(1, 62));
+  CHECK(jumps(1, 63));
+  CHECK_FALSE(jumps(16, 3));
+  CHECK(jumps(31, 2));
+  CHECK_FALSE(jumps(32, 1));
+}
+
 TEST_CASE("windows that share an index are told once where to move", "[pallas][units]") {
   // Two windows: one at (i, j), the other where `index` says.
-  const auto step = [](const std::string& index, const std::string& grid, std::int64_t ragged = 0,
-                       const std::string& other = "%i, %j",
+  const auto step = [](const std::string& index, const std::string& grid,
+                       std::vector<std::int64_t> ragged = {}, const std::string& other = "%i, %j",
                        const program::SharedGrid& shared = {}) {
     const auto map = [](const std::string& name, const std::string& returned) {
       return "\"S.func.func\"() ({\n^bb0(%i: i32, %j: i32):\n"
@@ -612,9 +682,11 @@ TEST_CASE("windows that share an index are told once where to move", "[pallas][u
     costs.ragged = 10000;
     costs.map_again = 100000;
     costs.still = 1000000;
+    costs.skip = 10000000;
     costs.rows["arith.divsi power"].slots[static_cast<std::size_t>(CoreUnit::scalar)] = 6;
     program::WindowArrays arrays;
     arrays.ragged = ragged;
+    arrays.beyond = ragged;
     return program::pipeline_cycles(*program, 8, arrays, costs, shared).step;
   };
   CHECK(step("%i, %j", "4, 2") == 142);
@@ -623,13 +695,16 @@ TEST_CASE("windows that share an index are told once where to move", "[pallas][u
   CHECK(step("%i, %zero", "4, 2") == 232);
   CHECK(step("%zero, %zero", "4, 2") == 1000121);  // it stays
   CHECK(step("%i, %j", "8, 1") == 122);            // one of the ids is always 0
-  CHECK(step("%i, %j", "4, 2", 3) == 30142);
-  CHECK(step("%i, %part", "4, 2") == 6242);                // as many slots as it takes
-  CHECK(step("%sum, %j", "4, 2", 0, "%sum, %i") == 1242);  // both maps add: once
+  // What ends beyond its array is branched over where it stays: here at every second step.
+  // In 9 turns there are 8 copies, or 4.
+  CHECK(step("%i, %j", "4, 2", {2, 1}) == std::llround(20000140 + (2 + 30000) * 8 / 9.));
+  CHECK(step("%i, %zero", "4, 2", {0, 2}) == std::llround(10000231 + (1 + 20000) * 4 / 9.));
+  CHECK(step("%i, %part", "4, 2") == 6242);                 // as many slots as it takes
+  CHECK(step("%sum, %j", "4, 2", {}, "%sum, %i") == 1242);  // both maps add: once
   // Of two cores, each of which has one step of the first dim.
-  CHECK(step("%i, %j", "2, 4", 0, "%i, %j", {.of_one_step = 0}) == 122);
-  CHECK(step("%i, %zero", "2, 4", 0, "%i, %j", {.of_one_step = 0}) == 112);  // at its core's place
-  CHECK(step("%i, %j", "4, 2", 0, "%i, %j", {.quotients = 2}) == 142 + 2 * 8);
+  CHECK(step("%i, %j", "2, 4", {}, "%i, %j", {.of_one_step = 0}) == 122);
+  CHECK(step("%i, %zero", "2, 4", {}, "%i, %j", {.of_one_step = 0}) == 112);  // at its core's place
+  CHECK(step("%i, %j", "4, 2", {}, "%i, %j", {.quotients = 2}) == 142 + 2 * 8);
 }
 
 TEST_CASE("two cores share the first parallel dim that is even", "[pallas][units]") {
@@ -691,7 +766,9 @@ TEST_CASE("a block beyond its array's tiles is told at each step how much moves"
     return run_program(*program, array, timed("tpu-v5e")).plan.core.step_cycles;
   };
   const std::int64_t whole = step("16x128xf32", {80, 128});
-  const double more = program::unit_costs("v5e")->ragged;
+  // Five blocks are copied in six turns, what needs no telling in each.
+  const program::UnitCosts& costs = *program::unit_costs("v5e");
+  const double more = costs.skip + (5 * costs.ragged - costs.window) / 6;
   REQUIRE(more > 1);
   // Rows 66 to 71 are there as padding: 9 tiles, of which the last block has one.
   CHECK(static_cast<double>(step("16x128xf32", {66, 128}) - whole) == Approx(more).margin(1));
