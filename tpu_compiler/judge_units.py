@@ -1,16 +1,19 @@
 """How far the times by units of a TPU core are from the TPU compiler's schedules, call by call, on each device.
 
-    TESSERA_TPU_PYTHON=PYTHON python tpu_compiler/judge_units.py TESSERA FOLDER... [--devices tpu-v5e,tpu-v6e] [--fit [steps]] [--keep]
+    TESSERA_TPU_PYTHON=PYTHON python tpu_compiler/judge_units.py TESSERA FOLDER... [--devices tpu-v5e,tpu-v6e] [--fit [steps]] [--keep [whole]] [--unseen SEED]
 
 FOLDER holds folders of calls with arrays (draw_bodies.py, a corpus). Of each call and device: the cycles that its schedule issues and
 those that units predict, whole times, what binds, whether the schedule lies in the interval that is said. Schedules are kept beside
 the call (schedule_DEVICE.json), so that the compiler is asked once. Prints them by device, and by the kernel's name the worst; --fit
 writes into the tables (program/unit_costs) the cycles of what is no op's: a step's, a branch's, what units do not hide of one another
-("steps": a step's alone, which needs no runs); --keep the intervals that nine in ten others lie in
-with their cycles and with their whole times, with 90 % confidence, by what is in them (afterwards, with these in the table: "whole", how far
-beyond them whole times lie that wait). With --fit each kernel counts there as predicted
-by a fit to those of other names. Of one stretch of code they widen what unit_costs.py judge --keep has from generated ones. Predictions
-are of the tables compiled in: build before each of these. Needs numpy.
+("steps": a step's alone, which needs no runs), and says how far off each kernel is by a fit to those of other names. Predictions are of
+the tables compiled in: build before each of these. Needs numpy.
+
+Intervals are of runs that nobody had seen: what a model is fitted to, or was looked into, is nearer. So a draw that judges is read with
+--unseen SEED, which adds its runs to unseen.jsonl, once. --keep writes the intervals, by what is in them, that nine in ten of such runs
+lie in with their cycles and with their whole times, with 90 % confidence; of one stretch of code these widen what unit_costs.py judge
+--keep has from generated ones. It also says how many runs of each draw lie in intervals made from the other draws. "--keep whole"
+afterwards, with these in the table, writes how far beyond them whole times of FOLDER's runs lie that wait.
 """
 import argparse
 import collections
@@ -25,6 +28,7 @@ import numpy as np
 import unit_costs
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+UNSEEN = pathlib.Path(__file__).with_name("unseen.jsonl")
 DEVICES = "tpu-v4,tpu-v5e,tpu-v5p,tpu-v6e,tpu-v7x"
 
 
@@ -67,7 +71,6 @@ def judged(tessera, call, device):
     units = unit_costs.asked(tessera, call)
     steps = int(np.prod([max(1, n) for n in units["grid"]]))
     return {"at": call, "call": call.name, "scheduled": schedule["cycles"], "predicted": predicted, "stretch": steps == 1 and len(units["blocks"]) == 1, "of": units["of"],
-            "computes": line["binds"] == "compute",
             "ratio": schedule["cycles"] / predicted, "whole": schedule["seconds"] / line["seconds"],
             "inside": line["least_seconds"] <= schedule["seconds"] <= line["most_seconds"],
             "below": schedule["seconds"] / line["least_seconds"], "above": schedule["seconds"] / line["most_seconds"],
@@ -121,7 +124,7 @@ def fitted(parts, others, scheduled, before):
 
 
 def fit_cycles(rows, tessera, device, table, names):
-    """Gives each row the cycles that a fit to kernels of other names predicts."""
+    """Into the table; gives each row how it lies by a fit to kernels of other names."""
     parts = [counted_steps(row["at"], device, table) for row in rows]
     if names != OF_STEPS:
         parts = [some + counted_runs(tessera, row["at"], device, table) for some, row in zip(parts, rows)]
@@ -135,8 +138,7 @@ def fit_cycles(rows, tessera, device, table, names):
         rest = kernels != kernel
         for i in np.flatnonzero(~rest):
             now = float(others[i] + parts[i] @ fitted(parts[rest], others[rest], scheduled[rest], before))
-            change = rows[i]["predicted"] / now
-            rows[i].update(ratio=rows[i]["scheduled"] / now, whole=rows[i]["whole"] * (change if rows[i]["computes"] else 1))
+            rows[i]["ratio"] = rows[i]["scheduled"] / now
     table["cycles"].update({name: round(float(c), 2) for name, c in zip(names, x)})
     print(f"  fitted to {len(rows)} calls: cycles off by {spread(scheduled / (others + parts @ before))} before, {spread(scheduled / (others + parts @ x))} after, "
           f"{spread([row['ratio'] for row in rows])} by fits to kernels of other names;", table["cycles"])
@@ -151,16 +153,44 @@ def kind_of(row):
     return f"{'stretch' if row['stretch'] else 'module'} {row['of']}"
 
 
-def keep_intervals(rows, table):
+def unseen_of(device):
+    rows = [json.loads(line) for line in UNSEEN.read_text().splitlines()]
+    return [row for row in rows if row["device"] == device]
+
+
+def add_unseen(rows, device, seed):
+    """As the model that a draw judges had them, so once."""
+    if any(row["seed"] == seed for row in unseen_of(device)):
+        raise SystemExit(f"seed {seed} was read before on {device}: its runs are no longer unseen")
+    with UNSEEN.open("a") as file:
+        for row in rows:
+            kept = {"seed": seed, "device": device, "call": row["call"], "of": row["of"], "stretch": row["stretch"],
+                    "ratio": round(row["ratio"], 4), "whole": round(row["whole"], 4)}
+            file.write(json.dumps(kept) + "\n")
+
+
+def intervals_of(rows, held_out):
+    """By kind; `held_out` has those of generated kernels, which those of one stretch widen."""
     def farther(row):
         return max(row["ratio"], row["whole"], key=lambda x: abs(np.log(x)))
     modules = [row for row in rows if not row["stretch"]]
     found = unit_costs.intervals_by_kind([row["of"] for row in modules], [farther(row) for row in modules])
-    table["held_out"].update({f"module {kind}": interval for kind, interval in found.items()})
+    intervals = {**held_out, **{f"module {kind}": interval for kind, interval in found.items()}}
     for kind in unit_costs.KINDS:
         if some := [farther(row) for row in rows if row["stretch"] and row["of"] == kind]:
-            of_generated = table["held_out"][f"stretch {kind}"]
-            table["held_out"][f"stretch {kind}"] = unit_costs.hull(of_generated, unit_costs.interval(some))
+            of_generated = held_out[f"stretch {kind}"]
+            intervals[f"stretch {kind}"] = {**unit_costs.hull(of_generated, unit_costs.interval(some)), "of": of_generated["of"]}
+    return intervals
+
+
+def keep_intervals(device, table):
+    rows = unseen_of(device)
+    for seed in sorted({row["seed"] for row in rows}):
+        others = intervals_of([row for row in rows if row["seed"] != seed], table["held_out"])
+        draw = [row for row in rows if row["seed"] == seed]
+        inside = sum(others[kind_of(row)]["least"] <= row["whole"] <= others[kind_of(row)]["most"] for row in draw)
+        print(f"  whole times of seed {seed} in intervals of the other draws: {inside} of {len(draw)}")
+    table["held_out"] = intervals_of(rows, table["held_out"])
 
 
 def keep_whole(rows, table):
@@ -192,21 +222,25 @@ def spread(ratios):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("tessera")
-    parser.add_argument("folders", nargs="+", type=pathlib.Path)
+    parser.add_argument("folders", nargs="*", type=pathlib.Path, help="none is needed for --keep")
     parser.add_argument("--devices", default=DEVICES)
     parser.add_argument("--worst", type=int, default=8)
     parser.add_argument("--keep", nargs="?", const="cycles", choices=["cycles", "whole"])
     parser.add_argument("--fit", nargs="?", const="all", choices=["all", "steps"])
+    parser.add_argument("--unseen", type=int, metavar="SEED")
     parser.add_argument("--out", type=pathlib.Path, help="a line of JSON for each call and device")
     arguments = parser.parse_args()
     calls = [call for folder in arguments.folders for call in sorted(folder.iterdir()) if (call / "meta.json").exists()]
     for device in arguments.devices.split(","):
         rows = [row for call in calls if (row := judged(arguments.tessera, call, device))]
-        print(f"{device}: {len(rows)} calls; cycles off by {spread([r['ratio'] for r in rows])}; whole times by {spread([r['whole'] for r in rows])}; "
-              f"in the interval {sum(r['inside'] for r in rows)}; what binds agrees for {sum(r['binds'] for r in rows)}")
+        if rows:
+            print(f"{device}: {len(rows)} calls; cycles off by {spread([r['ratio'] for r in rows])}; whole times by {spread([r['whole'] for r in rows])}; "
+                  f"in the interval {sum(r['inside'] for r in rows)}; what binds agrees for {sum(r['binds'] for r in rows)}")
         if arguments.out:
             with arguments.out.open("a") as file:
                 file.writelines(json.dumps({**row, "at": str(row["at"]), "device": device}) + "\n" for row in rows)
+        if arguments.unseen:
+            add_unseen(rows, device, arguments.unseen)
         if arguments.keep or arguments.fit:
             path = ROOT / f"program/unit_costs/{device.removeprefix('tpu-')}.json"
             table = json.loads(path.read_text())
@@ -215,7 +249,7 @@ def main():
             if arguments.keep == "whole":
                 keep_whole(rows, table)
             elif arguments.keep:
-                keep_intervals(rows, table)
+                keep_intervals(device, table)
             unit_costs.write(path, table)
         kinds = collections.defaultdict(list)
         for row in rows:

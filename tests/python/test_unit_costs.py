@@ -1,11 +1,13 @@
 """Costs of units as tpu_compiler/unit_costs.py fits them, on kernels that are made up."""
 import collections
+import json
 import pathlib
 import sys
 
 import pytest
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "tpu_compiler"))
+import judge_units  # noqa: E402
 import unit_costs  # noqa: E402
 
 
@@ -76,3 +78,18 @@ def test_a_cast_of_few_bits_stands_alone_on_a_v4():
         if chip == "v4":
             assert rows["arith.extsi i8 i32"]["alone"] == pytest.approx(6, rel=0.02)
             assert unit_costs.predicted(kernel(50), table) == pytest.approx(340, rel=0.02)
+
+
+@pytest.mark.parametrize("device", judge_units.DEVICES.split(","))
+def test_nine_in_ten_unseen_runs_lie_in_the_intervals_of_other_draws(device):
+    path = judge_units.ROOT / f"program/unit_costs/{device.removeprefix('tpu-')}.json"
+    held_out = json.loads(path.read_text())["held_out"]
+    rows = judge_units.unseen_of(device)
+    assert judge_units.intervals_of(rows, held_out) == held_out
+    inside = 0
+    for seed in {row["seed"] for row in rows}:
+        others = judge_units.intervals_of([row for row in rows if row["seed"] != seed], held_out)
+        for row in rows:
+            interval = others[judge_units.kind_of(row)]
+            inside += row["seed"] == seed and interval["least"] <= row["whole"] <= interval["most"]
+    assert inside >= 0.9 * len(rows)
