@@ -295,21 +295,32 @@ struct UnitWork {
 /// Vector registers and masks that operations make while all are taken, operation after operation.
 /// What no phase ends before and follows from loads of as many registers is made one register after
 /// another, whenever it is read; what follows from none, an iota's registers or few that were
-/// loaded, is made by each operation at once as well.
+/// loaded, is made by each operation at once as well. What follows from a product alone, up to
+/// where it is stored, is made one register after another too, as each waits in its matrix unit
+/// until it is popped; of bf16 and much work all are popped at once.
 class Pressure {
  public:
   /// Too many that an operation makes.
   struct TooMany {
     std::int64_t behind = 0;   ///< the end of a phase
-    std::int64_t at_once = 0;  ///< before one
+    std::int64_t at_once = 0;  ///< before one, or popped so
     std::int64_t masks = 0;    ///< likewise
     std::int64_t all() const { return behind + at_once + masks; }
   };
 
-  Pressure(const Program& program, const std::vector<const UnitOp*>& ops, const Phases& phases)
+  /// What is not in rows: vector operations of the stretch, and whether two registers of bf16 are
+  /// pushed side by side, if they are even.
+  struct Pushes {
+    double vector_ops = 0;
+    bool pairs = false;
+  };
+
+  Pressure(const Program& program, const std::vector<const UnitOp*>& ops, const Phases& phases,
+           const Pushes& pushes)
       : program_(program), ops_(ops), phases_(phases) {
     find_reads();
     find_at_once();
+    find_popped(pushes);
     std::unordered_map<int, std::int64_t> live;
     std::int64_t all = 0;
     std::int64_t masks = 0;
@@ -317,7 +328,7 @@ class Pressure {
       const bool is_mask = at_once_[i] && makes_mask(*ops[i]);
       std::int64_t& count = is_mask ? masks : all;
       const std::int64_t before = std::max(count, is_mask ? kMasks : kVectorRegisters);
-      const bool counts = phases.of(i) > 0 || at_once_[i];
+      const bool counts = at_once_[i] || (phases.of(i) > 0 && !popped_[i]);
       const std::int64_t made = counts ? registers_made(*ops[i]) : 0;
       for (const int v : ops[i]->makes) {
         const auto it = last_.find(v);
@@ -389,6 +400,48 @@ class Pressure {
       for (const int v : ops_[i]->reads) needed.insert(value(v));
     }
   }
+  /// What follows from products and from no other end of a phase, and is neither made for one nor
+  /// for what does.
+  void find_popped(const Pushes& pushes) {
+    enum class From { product_at_once, product, other };
+    std::unordered_map<int, From> from;
+    std::vector<std::optional<From>> of(ops_.size());
+    for (std::size_t i = 0; i < ops_.size(); ++i) {
+      for (const int v : ops_[i]->reads) {
+        const auto it = from.find(value(v));
+        if (it != from.end()) of[i] = std::max(of[i].value_or(it->second), it->second);
+      }
+      std::optional<From> makes = of[i];
+      if (has(*ops_[i], "tpu.matmul"))
+        makes = pops_at_once(*ops_[i], pushes) ? From::product_at_once : From::product;
+      else if (ends(*ops_[i]))
+        makes = of[i] = From::other;
+      if (!makes) continue;
+      for (const int v : ops_[i]->makes) from[v] = *makes;
+    }
+    popped_.resize(ops_.size());
+    std::set<int> needed;
+    for (std::size_t i = ops_.size(); i-- > 0;) {
+      const bool passes_on = ops_[i]->rows.empty();
+      const auto is_needed = [&](int v) { return needed.contains(v); };
+      const bool follows = of[i] && *of[i] != From::other && !has(*ops_[i], "tpu.matmul");
+      popped_[i] = follows && std::ranges::none_of(ops_[i]->makes, is_needed);
+      if (popped_[i] && *of[i] == From::product_at_once) at_once_[i] = true;
+      if (popped_[i] || passes_on) continue;
+      for (const int v : ops_[i]->reads) needed.insert(value(v));
+    }
+  }
+  /// By listings; registers that are pushed one by one where two could be are popped one by one.
+  bool pops_at_once(const UnitOp& op, const Pushes& pushes) const {
+    constexpr double kMuch = 3700;
+    const std::int64_t pushed = (registers_made(op) + 1) / 2;
+    const bool one_by_one = pushes.pairs && pushed % 2 != 0;
+    return pushes.vector_ops > kMuch && has(op, "tpu.matmul pass bf16") && !one_by_one;
+  }
+  bool ends(const UnitOp& op) const {
+    return std::ranges::any_of(op.rows,
+                               [&](const auto& row) { return ends_phase(name(row.first)); });
+  }
   const std::string& name(int row) const {
     return program_.unit_rows[static_cast<std::size_t>(row)];
   }
@@ -426,9 +479,25 @@ class Pressure {
   std::unordered_map<int, int> is_;  ///< what casts and the like only pass on
   std::unordered_map<int, std::size_t> last_;
   std::vector<bool> at_once_;
+  std::vector<bool> popped_;
   std::set<int> masks_;
   std::vector<TooMany> too_many_;
 };
+
+Pressure::Pushes pushes_of(const std::vector<const UnitOp*>& ops,
+                           const std::vector<const UnitCost*>& rows, const UnitCosts& costs) {
+  constexpr auto kMatrix = static_cast<std::size_t>(CoreUnit::mxu);
+  constexpr auto kVector = static_cast<std::size_t>(CoreUnit::valu);
+  Pressure::Pushes found;
+  found.pairs = costs.capacity[kMatrix] == 2;  // two units are twice as wide as four
+  for (const UnitOp* op : ops) {
+    for (const auto& [row, times] : op->rows) {
+      const UnitCost* const cost = rows[static_cast<std::size_t>(row)];
+      if (cost != nullptr) found.vector_ops += cost->slots[kVector] * static_cast<double>(times);
+    }
+  }
+  return found;
+}
 
 /// Nothing that follows begins before it, nothing before it is left.
 bool waits(const std::string& row) { return row == "tpu.wait_dma2" || row == "tpu.sem_wait"; }
@@ -664,7 +733,7 @@ CountedCode counted(const Program& program, const Code& code, const UnitCosts& c
     // Of each phase, before and behind each wait.
     const std::vector<std::size_t> part = parts_by_waits(program, s.ops, phases);
     std::vector<UnitWork> works(part.empty() ? 1 : std::ranges::max(part) + 1);
-    const Pressure pressure(program, s.ops, phases);
+    const Pressure pressure(program, s.ops, phases, pushes_of(s.ops, rows, costs));
     const auto spilled = [&](std::size_t op) {
       // By listings a mask is made a vector, which is compared again two to three times.
       constexpr double kMaskOps = 3.5;
@@ -981,7 +1050,7 @@ Json blocks_of(const Program& program, bool knows_narrow_masks) {
   for (const Stretch& s : stretches(program.main, knows_narrow_masks, {})) {
     Json ops = Json::array();
     const Phases phases(program, s.ops);
-    const Pressure pressure(program, s.ops, phases);
+    const Pressure pressure(program, s.ops, phases, {});
     for (std::size_t i = 0; i < s.ops.size(); ++i) {
       const UnitOp* const op = s.ops[i];
       Json rows = Json::array();

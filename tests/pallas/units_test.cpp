@@ -1146,6 +1146,58 @@ TEST_CASE("what follows from no load is made by each operation at once", "[palla
   CHECK(slots(40, false, true)[kValu] == 14);   // made vectors, and compared again
 }
 
+TEST_CASE(
+    "what follows from a product alone is popped when it is needed, of bf16 and much work at once",
+    "[pallas][units]") {
+  // `ops` sums behind a product of `rows` x 128 results, each of the one before it and of one eight
+  // before, so that eight are kept: whether more is stored than the last one.
+  const auto spilled = [](const char* chip, int rows, int ops, const std::string& type) {
+    const auto shape = [](int n, const std::string& of) {
+      return std::to_string(n) + "x128x" + of;
+    };
+    const std::string out = shape(rows, "f32");
+    const std::string vector = "vector<" + out + ">";
+    std::string body =
+        load_whole("%x", "%a", shape(rows, type), 2) + load_whole("%w", "%b", shape(128, type), 2) +
+        "%z = \"S.arith.constant\"() {value = dense<0.0> : " + vector + "} : () -> " + vector +
+        "\n%v0 = \"S.tpu.matmul\"(%x, %w, %z) {dimension_numbers = "
+        "#tpu.dot_dimension_numbers<[1], [0], [0], [1], [0, 0, 1, 1], [], []>, "
+        "transpose_lhs = false, transpose_rhs = false} : (vector<" +
+        shape(rows, type) + ">, vector<" + shape(128, type) + ">, " + vector + ") -> " + vector +
+        "\n";
+    for (int i = 1; i <= ops; ++i)
+      body += "%v" + std::to_string(i) + " = \"S.arith.addf\"(%v" + std::to_string(i - 1) + ", %v" +
+              std::to_string(std::max(0, i - 8)) + ") {fastmath = #arith.fastmath<none>} : (" +
+              vector + ", " + vector + ") -> " + vector + "\n";
+    const auto p = plan_module(
+        load_module(module_text("%a: " + vmem(shape(rows, type)) +
+                                    ", %b: " + vmem(shape(128, type)) + ", %o: " + vmem(out),
+                                body + store_whole("%v" + std::to_string(ops), "%o", out, 2)),
+                    "the test's module"));
+    std::int64_t all = 0;
+    for (const CoreUse& use : program::counted(*p, p->main, *program::unit_costs(chip)).at)
+      all += use.slots[static_cast<std::size_t>(CoreUnit::store)];
+    return all > rows / 8;
+  };
+  // By listings of 17 to 24 registers that some 200 operations each follow from; of 16 with as many
+  // as quantised_matmul_int8 has none is stored either.
+  for (const char* const chip : {"v5e", "v5p"}) {
+    CHECK_FALSE(spilled(chip, 128, 205, "bf16"));
+    CHECK_FALSE(spilled(chip, 136, 205, "bf16"));
+    CHECK(spilled(chip, 144, 205, "bf16"));
+    CHECK(spilled(chip, 152, 205, "bf16"));
+    CHECK_FALSE(spilled(chip, 192, 105, "bf16"));
+    CHECK_FALSE(spilled(chip, 192, 205, "f32"));
+  }
+  for (const char* const chip : {"v6e", "v7x"}) {
+    CHECK_FALSE(spilled(chip, 136, 205, "bf16"));
+    CHECK_FALSE(spilled(chip, 144, 205, "bf16"));  // nine registers of bf16
+    CHECK(spilled(chip, 152, 205, "bf16"));        // ten
+    CHECK_FALSE(spilled(chip, 176, 205, "bf16"));  // eleven
+    CHECK(spilled(chip, 192, 205, "bf16"));
+  }
+}
+
 TEST_CASE("each turn of a loop takes as many cycles", "[pallas][units]") {
   const std::int64_t one = cycles_of_loop(1);
   const std::int64_t turn = cycles_of_loop(2) - one;
