@@ -48,6 +48,16 @@ Shape shape_of(const std::vector<std::int64_t>& bounds) {
   return s;
 }
 
+/// The ids of a step of the grid.
+std::array<int, kMaxGridRank> ids_of(std::int64_t step, const std::vector<std::int64_t>& grid) {
+  std::array<int, kMaxGridRank> ids{};
+  for (std::size_t d = grid.size(); d-- > 0;) {
+    ids[d] = static_cast<int>(step % grid[d]);
+    step /= grid[d];
+  }
+  return ids;
+}
+
 /// The extents that hold every block a window takes.
 Shape inferred_shape(const std::vector<std::int64_t>& grid, const Window& w, IndexMaps& maps) {
   Shape most = shape_of(w.bounds);
@@ -62,15 +72,9 @@ Shape inferred_shape(const std::vector<std::int64_t>& grid, const Window& w, Ind
                                    "than 2^26 steps"});
   }
   const auto steps = static_cast<std::int64_t>(all);
-  std::array<int, kMaxGridRank> ids{};
   std::array<std::int64_t, kMaxRank> index{};
   for (std::int64_t s = 0; s < steps; ++s) {
-    std::int64_t left = s;
-    for (std::size_t d = grid.size(); d-- > 0;) {
-      ids[d] = static_cast<int>(left % grid[d]);
-      left /= grid[d];
-    }
-    maps.evaluate(w, ids.data(), index.data());
+    maps.evaluate(w, ids_of(s, grid).data(), index.data());
     for (int d = 0; d < most.rank; ++d) {
       const auto i = static_cast<std::size_t>(d);
       most[d] =
@@ -423,8 +427,35 @@ std::int64_t few_rows(const OperandPlan& op) {
   return of_tile < kRows ? of_tile : 0;
 }
 
+/// At what part of the grid's steps the window moves, where prefetched arrays say where to; 0:
+/// they do not.
+double moved_by_data(const Program& p, const Window& w, const std::vector<std::int64_t>& grid,
+                     IndexMaps& maps) {
+  const bool loads = std::ranges::any_of(w.transform.units, [&](const UnitOp& op) {
+    return !op.rows.empty() &&
+           p.unit_rows[static_cast<std::size_t>(op.rows[0].first)] == "memref.load";
+  });
+  if (!loads) return 0;
+  std::int64_t steps = 1;
+  for (const std::int64_t extent : grid) steps *= extent;
+  std::array<std::int64_t, kMaxRank> before{};
+  std::int64_t moved = 0;
+  for (std::int64_t s = 0; s < steps; ++s) {
+    std::array<std::int64_t, kMaxRank> index{};
+    maps.evaluate(w, ids_of(s, grid).data(), index.data());
+    moved += s == 0 || index != before ? 1 : 0;
+    before = index;
+  }
+  return static_cast<double>(moved) / static_cast<double>(std::max<std::int64_t>(1, steps));
+}
+
 /// What arrays say of the program's windows.
-WindowArrays arrays_of(const Program& p, const Plan& plan) {
+WindowArrays arrays_of(const Call& call, const std::vector<std::int64_t>& grid, Plan& plan) {
+  const Program& p = *call.program;
+  StepContext context;
+  context.plan = &plan;
+  Exec exec(p, nullptr, context);
+  IndexMaps maps(call, grid, exec, 0);
   WindowArrays arrays;
   for (std::size_t i = 0; i < p.operands.size(); ++i) {
     const OperandPlan& op = plan.operands[i];
@@ -434,18 +465,21 @@ WindowArrays arrays_of(const Program& p, const Plan& plan) {
     const EndsBeyond beyond = windows ? ends_beyond(plan, op) : EndsBeyond{};
     arrays.ragged.push_back(beyond.last);
     arrays.beyond.push_back(beyond.any);
+    arrays.moved_by_data.push_back(beyond.any > 0 ? moved_by_data(p, p.operands[i], grid, maps)
+                                                  : 0);
   }
   return arrays;
 }
 
 /// Gives the plan a model of the device's cores, if there is one; what they do at each step.
-std::vector<CoreUse> model_core(const Program& p, const std::vector<std::int64_t>& grid, int cores,
+std::vector<CoreUse> model_core(const Call& call, const std::vector<std::int64_t>& grid, int cores,
                                 Plan& plan) {
+  const Program& p = *call.program;
   const UnitCosts* const costs = unit_costs(plan.device.jax.chip);
   const auto clock = plan.device.model.find("clock");
   if (costs == nullptr || !p.of_core || !p.subcores.empty() || clock == plan.device.model.end())
     return {};
-  const WindowArrays arrays = arrays_of(p, plan);
+  const WindowArrays arrays = arrays_of(call, grid, plan);
   CountedCode c = counted(p, p.main, *costs, arrays);
   CoreModel& core = plan.core;
   core.name =
@@ -613,7 +647,7 @@ RunResult run_call(const Call& call, const RunOptions& given) {
     inputs.push_back(scalar ? &scalars.back() : &input);
   }
   std::vector<CoreUse> core_use;
-  if (options.trace_steps > 0) core_use = model_core(*call.program, p.grid, options.cores, p.plan);
+  if (options.trace_steps > 0) core_use = model_core(call, p.grid, options.cores, p.plan);
   RunResult result = run(ProgramKernel(call, std::move(p.grid), std::move(core_use)),
                          std::move(p.plan), inputs, options);
   if (options.dry && !call.program->counts_all) {

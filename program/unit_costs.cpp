@@ -926,7 +926,8 @@ Windows windows_of(const Program& program, const WindowArrays& arrays, int of_co
     }
     std::size_t innermost = 0;
     for (const int number : index) innermost = std::max(innermost, inner_of(number));
-    moves_at(i, 1 / steps_behind(innermost));
+    const double by_data = i < arrays.moved_by_data.size() ? arrays.moved_by_data[i] : 0;
+    moves_at(i, by_data > 0 ? by_data : 1 / steps_behind(innermost));
     indices.insert(index);
     found.dims += std::ranges::count_if(index, moves);
     std::set<int> here;  // within a map what is computed twice is computed once
