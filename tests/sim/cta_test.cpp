@@ -216,6 +216,11 @@ TEST_CASE("a fall from tensor cores has a reason", "[sim][cta]") {
   CHECK(fall({DType::bf16, 8, 100, 128}) == Said("its columns are no multiple of 8", 3));
   CHECK(fall({DType::bf16, 8, 2048, 64}).first ==
         "a thread would hold more than 96 elements of a tile");
+  CHECK(fall({DType::bf16, 256, 256, 64}) == Said("", -1));
+  CHECK(fall({DType::bf16, 256, 256, 32}) ==
+        Said("its rows are no multiple of 64 elements, which wgmma takes, and by mma.sync a thread "
+             "would hold more than 96 elements of a tile",
+             0));
   CHECK(fall({DType::bf16, 8, 128, 128}, true).first == "devices of a mesh multiply by FMA chains");
   Product mixed{DType::bf16, 8, 128, 128};
   mixed.w.dtype = DType::f8e5m2;
