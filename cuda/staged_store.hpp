@@ -49,7 +49,7 @@ struct Stage {
 };
 
 /// Two elements, and 4 or 16 bytes of them. By addresses of 32 bits: generic ones take registers
-/// beside accumulators, of which flash_attention_dq spilled 200 bytes for 88.
+/// beside accumulators, of which flash_attention_dq spilled 192 bytes for 88.
 template <class T>
 __device__ __forceinline__ void write_shared(SharedAt to, const T (&two)[2]) {
   if constexpr (sizeof two == 4) {

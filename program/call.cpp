@@ -428,29 +428,37 @@ std::int64_t few_rows(const OperandPlan& op) {
 }
 
 /// At what part of the grid's steps the window moves, where prefetched arrays say where to; 0:
-/// they do not.
+/// they do not, or there are more steps than are predicted, or the map faults, which the run says
+/// where it does.
 double moved_by_data(const Program& p, const Window& w, const std::vector<std::int64_t>& grid,
-                     IndexMaps& maps) {
+                     std::int64_t most_steps, IndexMaps& maps) {
   const bool loads = std::ranges::any_of(w.transform.units, [&](const UnitOp& op) {
     return !op.rows.empty() &&
            p.unit_rows[static_cast<std::size_t>(op.rows[0].first)] == "memref.load";
   });
   if (!loads) return 0;
-  std::int64_t steps = 1;
-  for (const std::int64_t extent : grid) steps *= extent;
+  double all = 1;
+  for (const std::int64_t extent : grid) all *= static_cast<double>(extent);
+  if (all < 1 || all > static_cast<double>(most_steps)) return 0;
+  const auto steps = static_cast<std::int64_t>(all);
   std::array<std::int64_t, kMaxRank> before{};
   std::int64_t moved = 0;
-  for (std::int64_t s = 0; s < steps; ++s) {
-    std::array<std::int64_t, kMaxRank> index{};
-    maps.evaluate(w, ids_of(s, grid).data(), index.data());
-    moved += s == 0 || index != before ? 1 : 0;
-    before = index;
+  try {
+    for (std::int64_t s = 0; s < steps; ++s) {
+      std::array<std::int64_t, kMaxRank> index{};
+      maps.evaluate(w, ids_of(s, grid).data(), index.data());
+      moved += s == 0 || index != before ? 1 : 0;
+      before = index;
+    }
+  } catch (const KernelError&) {
+    return 0;
   }
-  return static_cast<double>(moved) / static_cast<double>(std::max<std::int64_t>(1, steps));
+  return static_cast<double>(moved) / all;
 }
 
 /// What arrays say of the program's windows.
-WindowArrays arrays_of(const Call& call, const std::vector<std::int64_t>& grid, Plan& plan) {
+WindowArrays arrays_of(const Call& call, const std::vector<std::int64_t>& grid,
+                       std::int64_t most_steps, Plan& plan) {
   const Program& p = *call.program;
   StepContext context;
   context.plan = &plan;
@@ -465,21 +473,22 @@ WindowArrays arrays_of(const Call& call, const std::vector<std::int64_t>& grid, 
     const EndsBeyond beyond = windows ? ends_beyond(plan, op) : EndsBeyond{};
     arrays.ragged.push_back(beyond.last);
     arrays.beyond.push_back(beyond.any);
-    arrays.moved_by_data.push_back(beyond.any > 0 ? moved_by_data(p, p.operands[i], grid, maps)
-                                                  : 0);
+    arrays.moved_by_data.push_back(
+        beyond.any > 0 ? moved_by_data(p, p.operands[i], grid, most_steps, maps) : 0);
   }
   return arrays;
 }
 
 /// Gives the plan a model of the device's cores, if there is one; what they do at each step.
+/// Of more than `most_steps` nothing is predicted.
 std::vector<CoreUse> model_core(const Call& call, const std::vector<std::int64_t>& grid, int cores,
-                                Plan& plan) {
+                                std::int64_t most_steps, Plan& plan) {
   const Program& p = *call.program;
   const UnitCosts* const costs = unit_costs(plan.device.jax.chip);
   const auto clock = plan.device.model.find("clock");
   if (costs == nullptr || !p.of_core || !p.subcores.empty() || clock == plan.device.model.end())
     return {};
-  const WindowArrays arrays = arrays_of(call, grid, plan);
+  const WindowArrays arrays = arrays_of(call, grid, most_steps, plan);
   CountedCode c = counted(p, p.main, *costs, arrays);
   CoreModel& core = plan.core;
   core.name =
@@ -647,7 +656,8 @@ RunResult run_call(const Call& call, const RunOptions& given) {
     inputs.push_back(scalar ? &scalars.back() : &input);
   }
   std::vector<CoreUse> core_use;
-  if (options.trace_steps > 0) core_use = model_core(call, p.grid, options.cores, p.plan);
+  if (options.trace_steps > 0)
+    core_use = model_core(call, p.grid, options.cores, options.trace_steps, p.plan);
   RunResult result = run(ProgramKernel(call, std::move(p.grid), std::move(core_use)),
                          std::move(p.plan), inputs, options);
   if (options.dry && !call.program->counts_all) {

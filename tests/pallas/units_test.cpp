@@ -779,25 +779,27 @@ TEST_CASE("a block beyond its array's tiles is told at each step how much moves"
 TEST_CASE("a window behind a branch is copied as often as prefetched words move it",
           "[pallas][units]") {
   // `beyond`: whether its blocks of 64 rows end beyond its array. Words say which at each step.
-  const auto step = [](bool beyond, const std::vector<int>& words) {
+  const auto ran = [](bool beyond, const std::vector<int>& words, int steps) {
     const auto program = plan_module(load_module(
-        module_text("%i: i32, %s: memref<6xi32, @smem>, %a: " + vmem("64x128xf32") +
-                        ", %o: " + vmem("8x128xf32"),
-                    "",
-                    "iteration_bounds = array<i64: 6>, scalar_prefetch = 1 : i64, "
-                    "scratch_operands = 0 : i64, window_params = [{transform_indices = @by_word, "
-                    "window_bounds = array<i64: 64, 128>}, {transform_indices = @to, "
-                    "window_bounds = array<i64: 8, 128>}]",
-                    "\"S.func.func\"() ({\n^bb0(%i: i32, %s: memref<6xi32, @smem>):\n%zero = "
-                    "\"S.arith.constant\"() {value = 0 : i32} : () -> i32\n%at = "
-                    "\"S.arith.index_cast\"(%i) : (i32) -> index\n%word = "
-                    "\"S.memref.load\"(%s, %at) : (memref<6xi32, @smem>, index) -> i32\n"
-                    "\"S.func.return\"(%word, %zero) : (i32, i32) -> ()\n}) {function_type = (i32, "
-                    "memref<6xi32, @smem>) -> (i32, i32), sym_name = \"by_word\"} : () -> ()\n"
-                    "\"S.func.func\"() ({\n^bb0(%i: i32, %s: memref<6xi32, @smem>):\n%zero = "
-                    "\"S.arith.constant\"() {value = 0 : i32} : () -> i32\n"
-                    "\"S.func.return\"(%i, %zero) : (i32, i32) -> ()\n}) {function_type = (i32, "
-                    "memref<6xi32, @smem>) -> (i32, i32), sym_name = \"to\"} : () -> ()\n"),
+        module_text(
+            "%i: i32, %s: memref<6xi32, @smem>, %a: " + vmem("64x128xf32") +
+                ", %o: " + vmem("8x128xf32"),
+            "",
+            "iteration_bounds = array<i64: " + std::to_string(steps) +
+                ">, scalar_prefetch = 1 : i64, "
+                "scratch_operands = 0 : i64, window_params = [{transform_indices = @by_word, "
+                "window_bounds = array<i64: 64, 128>}, {transform_indices = @to, "
+                "window_bounds = array<i64: 8, 128>}]",
+            "\"S.func.func\"() ({\n^bb0(%i: i32, %s: memref<6xi32, @smem>):\n%zero = "
+            "\"S.arith.constant\"() {value = 0 : i32} : () -> i32\n%at = "
+            "\"S.arith.index_cast\"(%i) : (i32) -> index\n%word = "
+            "\"S.memref.load\"(%s, %at) : (memref<6xi32, @smem>, index) -> i32\n"
+            "\"S.func.return\"(%word, %zero) : (i32, i32) -> ()\n}) {function_type = (i32, "
+            "memref<6xi32, @smem>) -> (i32, i32), sym_name = \"by_word\"} : () -> ()\n"
+            "\"S.func.func\"() ({\n^bb0(%i: i32, %s: memref<6xi32, @smem>):\n%zero = "
+            "\"S.arith.constant\"() {value = 0 : i32} : () -> i32\n"
+            "\"S.func.return\"(%i, %zero) : (i32, i32) -> ()\n}) {function_type = (i32, "
+            "memref<6xi32, @smem>) -> (i32, i32), sym_name = \"to\"} : () -> ()\n"),
         "the test's module"));
     Call call;
     call.program = program.get();
@@ -805,7 +807,10 @@ TEST_CASE("a window behind a branch is copied as often as prefetched words move 
       return static_cast<double>(words[static_cast<std::size_t>(i)]);
     })};
     call.inputs = {array_of(DType::f32, {beyond ? 100 : 128, 128}, [](auto) { return 1.0; })};
-    return static_cast<double>(run_call(call, timed("tpu-v5e")).plan.core.step_cycles);
+    return run_call(call, timed("tpu-v5e"));
+  };
+  const auto step = [&](bool beyond, const std::vector<int>& words) {
+    return static_cast<double>(ran(beyond, words, 6).plan.core.step_cycles);
   };
   const std::vector<int> each{0, 1, 0, 1, 0, 1};
   const std::vector<int> once{0, 0, 0, 1, 1, 1};
@@ -816,6 +821,13 @@ TEST_CASE("a window behind a branch is copied as often as prefetched words move 
   REQUIRE(less > 4);
   CHECK(step(true, each) - step(true, once) == Approx(less).margin(1));
   CHECK(step(false, each) == step(false, once));  // predicated, so issued at each step
+  // A step more than there are words: the run says at which, whether or not words were counted.
+  for (const bool beyond : {true, false}) {
+    const RunResult fault = ran(beyond, each, 7);
+    REQUIRE(fault.diagnostics.size() == 1);
+    CHECK(fault.diagnostics[0].slug == "oob-index");
+    CHECK(fault.diagnostics[0].text().find("grid (6)") != std::string::npos);
+  }
 }
 
 TEST_CASE("a product in the highest precision splits what is no constant", "[pallas][units]") {
