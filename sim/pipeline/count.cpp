@@ -156,7 +156,8 @@ class Walk {
         make_room(steps);
         for (std::int64_t c = 0; tracing() && !lingers() && c < steps; ++c)
           trace_->cell_begin.push_back(steps_before_ + steps_ + c);
-        if (tracing() && lingers() && cell == 0) trace_->cell_begin.push_back(0);
+        if (tracing() && lingers() && place_ == first)
+          trace_->cell_begin.push_back(steps_before_ + steps_);
         run(static_cast<int>(from), steps);
         place_ += steps;
       }
@@ -164,7 +165,7 @@ class Walk {
     }
     for (place_ = first; place_ < last; ++place_) {
       set_cell(plan_, cells.at(place_), ids_.data());
-      if (tracing() && (place_ == 0 || !lingers()))
+      if (tracing() && (place_ == first || !lingers()))
         trace_->cell_begin.push_back(steps_before_ + steps_);
       if (plan_.grid_rank == 0)
         run(0, 1);

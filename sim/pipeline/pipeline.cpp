@@ -189,8 +189,9 @@ void Pipeline::run_cells(std::int64_t first, std::int64_t last, const CoreCells*
     for (const Window& w : windows_) {
       if (w.loaded && w.beyond) note_beyond();
     }
-    // An output that lingers leaves with the last cell: as if all were one.
-    if (tracing() && (place_ == 0 || !lingering_)) trace.cell_begin.push_back(trace.steps);
+    // An output that lingers leaves with a core's last cell: as if its cells were one.
+    if (tracing() && (place_ == first_place_ || !lingering_))
+      trace.cell_begin.push_back(trace.steps);
     walk();
     end_cell();
     if (io_.progress != nullptr)

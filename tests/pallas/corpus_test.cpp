@@ -194,6 +194,25 @@ TEST_CASE("a trace is one thread's for every number of threads", "[corpus][trace
   CHECK(none.steps == 0);
 }
 
+TEST_CASE("where outputs stay to the end each core of two has its cells", "[corpus][trace]") {
+  // Else a v5p's first core was taken to compute all of them: 1.6 x what its schedules say.
+  const std::string folder = std::string(TESSERA_CORPUS) + "/jax__splash_fwd_causal_mha";
+  if (!std::filesystem::exists(folder)) {
+    std::cerr << "skipped: no " << folder << "\n";
+    return;
+  }
+  const RecordedCall r = read_call(folder);
+  RunOptions options{.device = load_device("tpu-v5p")};
+  options.trace_steps = 100;
+  for (const bool dry : {false, true}) {
+    options.dry = dry;
+    options.cores = 1;
+    CHECK(run_call(r.call, options).trace.cell_begin == std::vector<std::int64_t>{0, 8});
+    options.cores = 2;
+    CHECK(run_call(r.call, options).trace.cell_begin == std::vector<std::int64_t>{0, 4, 8});
+  }
+}
+
 TEST_CASE("a dry run of a real kernel counts what a run counts", "[corpus][dry]") {
   int counted = 0;
   int worked = 0;
