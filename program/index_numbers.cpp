@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <set>
 
+#include "program/units.hpp"
+
 namespace tessera::program {
 
 int IndexNumbers::name_of(const std::string& text, bool constant) {
@@ -41,6 +43,9 @@ std::string row_of(const Operation& op, const std::map<int, std::int64_t>& const
   const bool power = by->second > 0 && (by->second & (by->second - 1)) == 0;
   return op.name + (power ? " power" : " constant");
 }
+
+// SMEM is loaded in words: a shift, a mask, and a second shift of the sign.
+constexpr std::int64_t kOfPartOfWord = 3;
 
 /// Those that the last one follows from.
 std::vector<UnitOp> needed(const std::vector<UnitOp>& ops) {
@@ -88,6 +93,8 @@ std::vector<UnitOp> IndexNumbers::of(const Function& map) {
     const bool loads = op.name == "memref.load";
     const auto varies = std::ranges::count_if(op.operands, [&](int v) { return known.at(v) > 0; });
     unit.rows = {{row(row_of(op, constants)), loads ? varies - 1 : 1}};
+    if (loads && is_narrow(module_.type(op.results[0]).dtype))
+      unit.rows.emplace_back(row("scalar"), kOfPartOfWord);
     ops.push_back(unit);
   }
   return {};

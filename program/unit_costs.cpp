@@ -608,13 +608,13 @@ struct Windows {
   double ragged = 0;          ///< dims along which these end beyond their arrays
   std::vector<double> rates;  ///< of each operand at how many steps it moves; 0: at none
   std::int64_t still = 0;
-  std::int64_t dims = 0;                        ///< of the moving ones, those along which they move
-  std::int64_t indices = 0;                     ///< different ones
-  std::int64_t map_loads = 0;                   ///< each times the numbers that say where
-  std::map<std::string, std::int64_t> map_ops;  ///< rows and times
-  std::map<std::string, std::int64_t>
-      map_again;            ///< of what follows from loads, other windows' too
-  std::vector<bool> stays;  ///< by operand
+  std::int64_t dims = 0;     ///< of the moving ones, those along which they move
+  std::int64_t indices = 0;  ///< different ones
+  /// By each window anew, and what says where to load once: of more numbers than one each.
+  std::int64_t map_loads = 0;
+  std::map<std::string, std::int64_t> map_ops;    ///< rows and times
+  std::map<std::string, std::int64_t> map_again;  ///< of what follows from loads, by each window
+  std::vector<bool> stays;                        ///< by operand
 };
 
 /// `of_cores`: the dim of which each core has one step, so that its id says which core it is; -1.
@@ -643,6 +643,7 @@ Windows windows_of(const Program& program, const WindowArrays& arrays, int of_co
   std::set<int> of_core{of_cores + 1};  // numbers that are the same at each of a core's steps
   std::set<int> made;
   std::set<int> loaded;  ///< what follows from a load
+  const auto is_loaded = [&](int number) { return loaded.contains(number); };
   std::set<std::vector<int>> indices;
   found.stays.resize(program.operands.size());
   for (std::size_t i = 0; i < program.operands.size(); ++i) {
@@ -691,7 +692,6 @@ Windows windows_of(const Program& program, const WindowArrays& arrays, int of_co
     for (const int number : index) innermost = std::max(innermost, inner_of(number));
     const double by_data = i < arrays.moved_by_data.size() ? arrays.moved_by_data[i] : 0;
     moves_at(i, by_data > 0 ? by_data : 1 / steps_behind(innermost));
-    indices.insert(index);
     found.dims += std::ranges::count_if(index, moves);
     std::set<int> here;  // within a map what is computed twice is computed once
     for (const UnitOp& op : w.transform.units) {
@@ -700,17 +700,25 @@ Windows windows_of(const Program& program, const WindowArrays& arrays, int of_co
       const std::string& name = program.unit_rows[static_cast<std::size_t>(row)];
       const bool loads = name == "memref.load";
       const bool fresh = made.insert(op.makes[0]).second;
-      const auto is_loaded = [&](int number) { return loaded.contains(number); };
       if (loads || std::ranges::any_of(op.reads, is_loaded)) loaded.insert(op.makes[0]);
-      if (fresh && loads)
-        found.map_loads += times;
-      else if (fresh)
-        found.map_ops[name] += times;
-      else if (!loads && is_loaded(op.makes[0]))
+      if (loads) {
+        found.map_loads += fresh ? times : 1;
+        for (std::size_t k = 1; k < op.rows.size(); ++k)
+          found.map_again[program.unit_rows[static_cast<std::size_t>(op.rows[k].first)]] +=
+              op.rows[k].second;
+      } else if (is_loaded(op.makes[0])) {
         found.map_again[name] += times;
+      } else if (fresh) {
+        found.map_ops[name] += times;
+      }
     }
+    // The compiler does not know that two loads bring the same.
+    if (std::ranges::any_of(index, is_loaded))
+      ++found.indices;
+    else
+      indices.insert(index);
   }
-  found.indices = std::ssize(indices);
+  found.indices += std::ssize(indices);
   return found;
 }
 

@@ -588,7 +588,7 @@ def grid(r):
             for kind, a, b, which, n in dims:
                 where.append({"id": lambda: ids[a], "sum": lambda: ids[a] + ids[b], "quotient": lambda: ids[a] // n,
                               "minimum": lambda: jnp.minimum(ids[a] + 1, n), "0": lambda: 0,
-                              "load": lambda: refs[which][ids[a] * (b + 1)]}[kind]())
+                              "load": lambda: refs[which][ids[a] * (b + 1)].astype(jnp.int32)}[kind]())
             return (*where, 0)
         spec = pl.BlockSpec([*leading, rows, 128], index)
         return spec, struct([blocks] * len(leading) + [rows * blocks - r.choice([0, 0, 8]) * (rows > 8), 128], "float32"), leading, any(kind == "load" for kind, *_ in dims)
@@ -603,7 +603,7 @@ def grid(r):
         o = refs[-1]
         total = sum(x[tuple([0] * sum(n == 1 for n in leading) + [slice(None)] * 2)] for x, (_, _, leading, _) in zip(refs[prefetched:], inputs))
         o[...] = jnp.broadcast_to(total, o.shape)
-    tables = [struct((blocks * 4,), "int32")] * prefetched
+    tables = [struct((blocks * 4,), r.choice(["int32", "int32", "int8"]))] * prefetched
     spec = pltpu.PrefetchScalarGridSpec(num_scalar_prefetch=prefetched, grid=steps, in_specs=[spec for spec, *_ in inputs], out_specs=output[0])
     return pl.pallas_call(kernel, grid_spec=spec, out_shape=output[1]), (*tables, *(array for _, array, *_ in inputs))
 
@@ -663,13 +663,13 @@ def draw(seed, count, folder, families, arrays):
             if os.environ.get("DRAW_VERBOSE"):
                 print(name, re.sub(r"\s+", " ", str(error))[:200])
             continue
-        prefetched = sum(o.dtype == np.int32 for o in operands) if families is PIPELINES else 0
+        prefetched = sum(o.dtype != np.float32 for o in operands) if families is PIPELINES else 0
         if families is PIPELINES:
             leave_in_hbm(kernel[1], len(operands), len(kernel[3]), prefetched)
         write(folder / f"{drawn:03}_{name}", chip, kernel, prefetched)
         for i, operand in enumerate(operands if arrays else []):
             values = np.zeros(operand.shape, operand.dtype)
-            if families is PIPELINES and operand.dtype == np.int32:
+            if families is PIPELINES and operand.dtype != np.float32:
                 values[:] = np.arange(values.size) // r.randint(1, 4) % 4  # blocks that stay for some steps
             np.save(folder / f"{drawn:03}_{name}" / f"in{i}.npy", values)
         drawn += 1

@@ -707,6 +707,50 @@ TEST_CASE("windows that share an index are told once where to move", "[pallas][u
   CHECK(step("%i, %j", "4, 2", {}, "%i, %j", {.quotients = 2}) == 142 + 2 * 8);
 }
 
+TEST_CASE("what maps load each window loads and compares anew", "[pallas][units]") {
+  // Of windows that all move to where a word says.
+  const auto step = [](int windows, const std::string& type) {
+    const std::string words = "memref<8x" + type + ", @smem>";
+    std::string arguments = "%i: i32, %s: " + words;
+    std::string bounds;
+    for (int w = 0; w < windows; ++w) {
+      arguments += ", %a" + std::to_string(w) + ": " + vmem("8x128xf32");
+      bounds += std::string(w == 0 ? "" : ", ") +
+                "{transform_indices = @by_word, window_bounds = array<i64: 8, 128>}";
+    }
+    const std::string number = type == "i32"
+                                   ? "%n = \"S.arith.addi\"(%word, %zero) : (i32, i32) -> i32\n"
+                                   : "%n = \"S.arith.extsi\"(%word) : (" + type + ") -> i32\n";
+    const auto program = plan_module(load_module(
+        module_text(arguments, "",
+                    "iteration_bounds = array<i64: 8>, scalar_prefetch = 1 : i64, "
+                    "scratch_operands = 0 : i64, window_params = [" +
+                        bounds + "]",
+                    "\"S.func.func\"() ({\n^bb0(%i: i32, %s: " + words +
+                        "):\n%zero = \"S.arith.constant\"() {value = 0 : i32} : () -> i32\n"
+                        "%at = \"S.arith.index_cast\"(%i) : (i32) -> index\n"
+                        "%word = \"S.memref.load\"(%s, %at) : (" +
+                        words + ", index) -> " + type + "\n" + number +
+                        "\"S.func.return\"(%n, %zero) : (i32, i32) -> ()\n}) {function_type = "
+                        "(i32, " +
+                        words + ") -> (i32, i32), sym_name = \"by_word\"} : () -> ()\n"),
+        "the test's module"));
+    program::UnitCosts costs;  // a digit for each kind
+    costs.window = 1;
+    costs.dim = 10;
+    costs.index = 100;
+    costs.map = 1000;
+    costs.map_op = 10000;
+    costs.map_again = 100000;
+    return program::pipeline_cycles(*program, 8, {}, costs, {}).step;
+  };
+  CHECK(step(1, "i32") == 101111);
+  CHECK(step(3, "i32") == 303333);
+  // A part of a word is shifted and masked too.
+  CHECK(step(1, "i8") == 401111);
+  CHECK(step(2, "i16") == 802222);
+}
+
 TEST_CASE("two cores share the first parallel dim that is even", "[pallas][units]") {
   program::Program p;
   p.parallel = {false, true, true};
