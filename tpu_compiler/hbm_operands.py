@@ -17,6 +17,6 @@ def leave_folder_in_hbm(at):
     operands, results = (len(meta[what] if what in meta else meta["custom_call"][f"{what[:-1]}_types"]) for what in ("operands", "results"))
     takes = re.search(r"func\.func @\S+?\((%.*?)\) attributes|\^bb0\((.*?)\):\n", (at / "kernel.mlir").read_text())
     refs = [ref for ref in (takes[1] or takes[2]).split("%") if "memref" in ref]
-    prefetched = next((i for i, ref in enumerate(refs) if "smem" not in ref), len(refs))
+    prefetched = meta["num_dynamic_grid_bounds"] + next((i for i, ref in enumerate(refs) if "smem" not in ref), len(refs))
     leave_in_hbm(config, operands, results, prefetched)
     (at / "config.json").write_text(json.dumps(config) + "\n")
