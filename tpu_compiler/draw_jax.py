@@ -7,6 +7,7 @@ wrote them. What JAX refuses is drawn again. XLA is asked to leave operands in H
 same calls. For tpu_compiler/judge_units.py. Needs jax and tessera's Python package.
 """
 import argparse
+import collections
 import os
 import pathlib
 import random
@@ -136,13 +137,14 @@ def write_text(call):
         (call / "kernel.mlir").write_text(str(module))
 
 
-def draw(r, name, folder):
-    """The folders of the calls that one drawn program makes; what is refused makes none."""
+def draw(r, name, folder, refused):
+    """The folders of the calls that one drawn program makes; what is refused is counted."""
     at = folder / f"of_{name}"
     try:
         function, arguments = FAMILIES[name](r)
         tessera.capture(jax.jit(function), *arguments, folder=str(at), device="tpu-v6e")
     except Exception as error:  # JAX's own verdict, or tessera's
+        refused[f"{name}: {type(error).__name__}"] += 1
         if os.environ.get("DRAW_VERBOSE"):
             print(name, str(error)[:300])
     calls = sorted(at.iterdir()) if at.exists() else []
@@ -161,15 +163,15 @@ def main():
     r = random.Random(arguments.seed)
     shutil.rmtree(arguments.folder, ignore_errors=True)
     arguments.folder.mkdir(parents=True)
-    names, made, tried = list(FAMILIES), 0, 0
+    names, made, tried, refused = list(FAMILIES), 0, 0, collections.Counter()
     while made < arguments.count and tried < 4 * arguments.count:
         name = names[tried % len(names)]
         tried += 1
-        for call in draw(r, name, arguments.folder):
+        for call in draw(r, name, arguments.folder, refused):
             call.rename(arguments.folder / f"{made:03}_{call.name.partition('_')[2]}")
             made += 1
         shutil.rmtree(arguments.folder / f"of_{name}", ignore_errors=True)
-    print(f"{made} calls of {tried} programs")
+    print(f"{made} calls of {tried} programs; refused: {', '.join(f'{n} {what}' for what, n in refused.items()) or 'none'}")
 
 
 if __name__ == "__main__":
