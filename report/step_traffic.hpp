@@ -2,6 +2,7 @@
 #pragma once
 
 #include "memory_model/ledger.hpp"
+#include "sim/pipeline/core_cells.hpp"
 #include "sim/pipeline/plan.hpp"
 #include "sim/pipeline/step_trace.hpp"
 
@@ -23,7 +24,7 @@ void for_each_transfer(const Plan& plan, const StepTrace& trace, int cores, F&& 
     const std::int64_t first = trace.cell_begin[static_cast<std::size_t>(cell)];
     const std::int64_t last = trace.cell_begin[static_cast<std::size_t>(cell + 1)];
     bool fresh = !keeps;
-    while (core + 1 < cores && cell == cells * (core + 1) / cores) {
+    while (core + 1 < cores && cell == places_of(cells, core + 1, cores).first) {
       ++core;
       fresh = true;
     }
