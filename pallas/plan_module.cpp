@@ -58,6 +58,9 @@ class ModulePlanner {
       plan_kinds();
       return;
     }
+    // A dim of one step has one id, which the TPU's compiler knows as well.
+    for (std::size_t d = 0; d < program_.grid.size(); ++d)
+      if (program_.grid[d] == 1) planner_.know(main_.body.arguments[d], 0);
     planner_.plan_function(main_, program_.main);
     const Written written = written_by(module_, main_, planner_, !program_.subcores.empty());
     for (Window& w : program_.operands) {

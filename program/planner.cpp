@@ -167,7 +167,7 @@ void Planner::jumps(std::shared_ptr<const std::size_t> target, const char* when)
 }
 
 void Planner::note_choice(const Operation& op, Choice choice) {
-  if (op.results.empty() || op.regions.size() != 2 || !only_computes(op)) return;
+  if (never_ > 0 || op.results.empty() || op.regions.size() != 2 || !only_computes(op)) return;
   for (std::size_t i = 0; i < op.results.size(); ++i) {
     const std::vector<int> of{op.regions[0].operations.back().operands[i],
                               op.regions[1].operations.back().operands[i]};
@@ -175,6 +175,35 @@ void Planner::note_choice(const Operation& op, Choice choice) {
     if (units_.size() > 1) units_[1].add_names(choice.selects.back().reads, of);
   }
   code_->choices.push_back(std::move(choice));
+}
+
+void Planner::know(int value, std::int64_t constant) {
+  for (UnitOps& units : units_) units.know(value, constant);
+}
+
+std::optional<bool> Planner::known_way(int condition) const {
+  const auto known = units_[0].constant(condition, known_values());
+  return known ? std::optional(*known != 0) : std::nullopt;
+}
+
+const Operation* Planner::way(const Region& r, bool taken) {
+  never_ += taken ? 0 : 1;
+  goes_on_ = taken;
+  const Operation* const last = region(r);
+  goes_on_ = false;
+  never_ -= taken ? 0 : 1;
+  return last;
+}
+
+void Planner::decided(const Operation& op, const Operation* taken, Choice ways, bool way) {
+  const bool has_else = op.regions[1].blocks > 0;
+  code_->notes[ways.begin].decided = true;
+  if (has_else) code_->notes[ways.other - 1].decided = true;  // over the other way
+  for (std::size_t i = way ? ways.other : ways.begin; i < (way ? ways.end : ways.other); ++i)
+    code_->notes[i].decided = true;
+  if (taken == nullptr || never_ > 0) return;
+  for (std::size_t i = 0; i < op.results.size(); ++i)
+    for (UnitOps& units : units_) units.is_same(op.results[i], taken->operands[i]);
 }
 
 bool Planner::only_computes(const Operation& op) const {
@@ -1091,7 +1120,7 @@ void Planner::operation(const Operation& op) {
   note_ = {};
   rule->plan(*this, op);
   if (op.regions.empty()) note_memory(op, before);
-  if (program_.of_core && op.regions.empty()) note_units(op, before);
+  if (program_.of_core && op.regions.empty() && never_ == 0) note_units(op, before);
   if (values && position() > before && of_scalars_ != position()) {
     for (std::size_t i = before; i < position(); ++i) code_->steps[i].on_values = true;
     for (const int v : op.results) {
@@ -1104,12 +1133,13 @@ void Planner::operation(const Operation& op) {
   block_ = outer_block;
 }
 
-/// `step`: where the op's first step would be; its stretch of code has one there.
-void Planner::note_units(const Operation& op, std::size_t step) {
+KnownValues Planner::known_values() const {
   KnownValues known;
-  known.repeats = [&](int v) { return place_of(v).kind == Place::Kind::splat; };
-  known.constant = [&](int v) -> std::optional<std::int64_t> {
-    const Place& p = place_of(v);
+  known.repeats = [this](int v) {
+    return places_[static_cast<std::size_t>(v)].kind == Place::Kind::splat;
+  };
+  known.constant = [this](int v) -> std::optional<std::int64_t> {
+    const Place& p = places_[static_cast<std::size_t>(v)];
     const bool splat = p.kind == Place::Kind::splat;
     if (!splat && p.kind != Place::Kind::scalar) return std::nullopt;
     const int slot = splat ? p.lane.slot : p.slot;
@@ -1121,6 +1151,12 @@ void Planner::note_units(const Operation& op, std::size_t step) {
                 static_cast<std::size_t>(register_bytes(type(v).dtype)));
     return value;
   };
+  return known;
+}
+
+/// `step`: where the op's first step would be; its stretch of code has one there.
+void Planner::note_units(const Operation& op, std::size_t step) {
+  const KnownValues known = known_values();
   for (UnitOps& units : units_) units.note(op, step, known);
 }
 
@@ -1174,14 +1210,16 @@ const Operation* Planner::block(const Region& r) {
   if (r.operations.empty()) malformed(*running_, "has an empty block");
   block_ = ++blocks_;
   for (const int v : r.arguments) arguments_[v] = block_;
+  const bool apart = !std::exchange(goes_on_, false) && never_ == 0;
   std::vector<UnitOps::Mark> marks;
-  for (UnitOps& units : units_) marks.push_back(units.enter());
+  for (UnitOps& units : units_)
+    if (apart) marks.push_back(units.enter());
   for (std::size_t i = 0; i + 1 < r.operations.size(); ++i) {
     if (!dead_.contains(&r.operations[i])) operation(r.operations[i]);
   }
   flush();
   const bool ends = body_ == &r && calls_.empty() && r.others.empty() && code_ == &program_.main;
-  for (std::size_t i = 0; i < units_.size(); ++i) units_[i].leave(marks[i], ends);
+  for (std::size_t i = 0; i < marks.size(); ++i) units_[i].leave(marks[i], ends);
   return &r.operations.back();
 }
 

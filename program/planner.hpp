@@ -126,6 +126,16 @@ class Planner {
   /// For a front end: the body of a loop is planned, and what it hands on is not yet.
   virtual void turn_ends(const Operation& /*loop*/, const Counter& /*counter*/) {}
 
+  /// For a front end: what the TPU's compiler knows a scalar to be at each step of the grid.
+  void know(int value, std::int64_t constant);
+  /// Of a branch: the way that the TPU's compiler knows it to go.
+  std::optional<bool> known_way(int condition) const;
+  /// Plans a way of such a branch: what is `taken` goes on where the branch is, the other one is
+  /// nowhere in what it compiles.
+  const Operation* way(const Region& r, bool taken);
+  /// Such a branch is planned, from its step until now; its results are what this way ends with.
+  void decided(const Operation& op, const Operation* taken, Choice ways, bool way);
+
   /// Adds a step; `reads`: the vector slots that it reads.
   std::size_t emit(std::function<void(Exec&)> run, std::initializer_list<int> reads = {});
   void read(int vector_slot);
@@ -223,6 +233,7 @@ class Planner {
   void drop_dead(const Region& r);
   void operation(const Operation& op);
   const Operation* block(const Region& r);
+  KnownValues known_values() const;
   std::vector<int> block_order(const Region& body) const;
   void body(const Function& f, Code& code);
   Origin read_number(const Operation& op, int argument);
@@ -278,6 +289,8 @@ class Planner {
   std::vector<std::shared_ptr<std::size_t>> block_starts_;
   std::map<std::string, int> unit_rows_;  ///< places in Program::unit_rows
   std::deque<UnitOps> units_;             ///< of compilers that know less, and more
+  int never_ = 0;         ///< regions that are planned, and that the TPU's compiler leaves out
+  bool goes_on_ = false;  ///< the next block is the taken way of a branch of one
   std::size_t of_scalars_ = 0;  ///< position after a step of a vector op that computes on scalars
 };
 

@@ -145,6 +145,8 @@ struct StepNote {
   std::shared_ptr<const Group> group;  ///< that it runs
   std::shared_ptr<const std::size_t> target;
   const char* when = "";  ///< it jumps there: "else"; always if empty
+  /// Of a branch that the TPU's compiler knows the way of, or of what it knows never to run.
+  bool decided = false;
 };
 
 /// What an op asks of a TPU core's units (units.hpp).

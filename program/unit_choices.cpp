@@ -45,7 +45,7 @@ std::vector<const Choice*> taken_both_ways(const Program& program, const Code& c
     }
     for (std::size_t i = choice.begin + 1; i < choice.end && taken; ++i) {
       const bool ends_way = i + 1 == choice.other;
-      taken = !code.notes[i].target || ends_way ||
+      taken = !code.notes[i].target || code.notes[i].decided || ends_way ||
               std::ranges::any_of(
                   found, [&](const Choice* in) { return is_inside(i, in->begin, in->end); });
     }

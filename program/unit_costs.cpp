@@ -107,9 +107,10 @@ std::set<std::size_t> beginnings(const Code& code, const std::vector<const Choic
   std::set<std::size_t> first{0};
   for (std::size_t i = 0; i < code.notes.size(); ++i) {
     const auto covers = [&](const Choice* c) { return i >= c->begin && i < c->end; };
-    if (!code.notes[i].target || std::ranges::any_of(both_ways, covers)) continue;
+    const StepNote& note = code.notes[i];
+    if (!note.target || note.decided || std::ranges::any_of(both_ways, covers)) continue;
     first.insert(i + 1);
-    first.insert(*code.notes[i].target);
+    first.insert(*note.target);
   }
   return first;
 }
@@ -145,7 +146,8 @@ std::vector<Stretch> stretches(const Code& code, bool knows_narrow_masks,
   select_before(code.steps.size());
   for (std::size_t i = 0; i < code.notes.size(); ++i) {
     const auto covers = [&](const Choice* c) { return i >= c->begin && i < c->end; };
-    if (!code.notes[i].target || std::ranges::any_of(both_ways, covers)) continue;
+    const StepNote& note = code.notes[i];
+    if (!note.target || note.decided || std::ranges::any_of(both_ways, covers)) continue;
     of(i).branches = true;
     of(i).branch_location = code.steps[i].location;
   }

@@ -78,12 +78,17 @@ void UnitOps::add_names(std::vector<int>& to, const std::vector<int>& values) co
   }
 }
 
-/// That a result is what another value is, if that is of its type.
-void UnitOps::note_same(const Operation& op, int value) {
-  if (value < 0 || type(value).text != type(op.results[0]).text) return;
+/// Only if it is of the result's type.
+void UnitOps::is_same(int result, int value) {
+  if (value < 0 || type(value).text != type(result).text) return;
   const auto it = is_.find(value);
-  is_[op.results[0]] = it == is_.end() ? value : it->second;
-  shared_.insert(is_[op.results[0]]);
+  is_[result] = it == is_.end() ? value : it->second;
+  shared_.insert(is_[result]);
+}
+
+std::optional<std::int64_t> UnitOps::constant(int value, const KnownValues& known) const {
+  const auto it = is_.find(value);
+  return values_.constant(it == is_.end() ? value : it->second, known);
 }
 
 void UnitOps::note(const Operation& written, std::size_t step, const KnownValues& planned) {
@@ -120,7 +125,7 @@ void UnitOps::note(const Operation& written, std::size_t step, const KnownValues
       computes = false;
       unit.reads.clear();
       if (*same >= 0) unit.reads.push_back(*same);
-      note_same(op, *same);
+      is_same(op.results[0], *same);
     }
   }
   if (lies_packed(planned_.module, op, known)) packed_rows_.insert(op.results[0]);
@@ -194,7 +199,7 @@ void UnitOps::note_memory(const Operation& op, const KnownValues& known, UnitOp&
   if (noted.forwarded) {
     unit.rows.clear();
     unit.reads.clear();
-    if (noted.is) note_same(op, *noted.is);
+    if (noted.is) is_same(op.results[0], *noted.is);
   }
   unit.reads.insert(unit.reads.end(), noted.after.begin(), noted.after.end());
   for (const std::size_t store : noted.unread) (*ops_)[store].rows.clear();

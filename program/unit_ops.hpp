@@ -45,6 +45,11 @@ class UnitOps {
   /// Values under the names that they have here, too.
   void add_names(std::vector<int>& to, const std::vector<int>& values) const;
 
+  /// That a value is this constant, or another value.
+  void know(int value, std::int64_t constant) { values_.know(value, constant); }
+  void is_same(int result, int value);
+  std::optional<std::int64_t> constant(int value, const KnownValues& known) const;
+
   /// What is computed in a block nobody finds outside of it.
   struct Mark {
     std::size_t values;
@@ -57,7 +62,6 @@ class UnitOps {
  private:
   const Type& type(int value) const { return planned_.module.type(value); }
   Operation resolved(const Operation& op) const;
-  void note_same(const Operation& op, int value);
   bool is_used_once(int value) const {
     return planned_.uses[static_cast<std::size_t>(value)] == 1 && !shared_.contains(value);
   }

@@ -28,6 +28,7 @@ class UnitValues {
   /// module (a constant is not); none: it is to be computed.
   std::optional<int> note(const Operation& op, const KnownValues& known);
 
+  void know(int value, std::int64_t constant) { constants_[value] = constant; }
   std::optional<std::int64_t> constant(int value, const KnownValues& known) const;
   /// Of an integer that is never negative: bits that hold it, 31 at most.
   std::optional<int> bits(int value, const KnownValues& known) const;

@@ -29,20 +29,27 @@ void plan_if(Planner& p, const Operation& op) {
   const auto end = std::make_shared<std::size_t>();
   const std::size_t first = p.position() + 1;
   jump_unless(p, condition, other);
-  const auto branch = [&](const Region& r) {
-    const Operation* last = p.region(r);
+  const std::optional<bool> known = p.known_way(op.operands[0]);
+  const Operation* taken = nullptr;
+  const auto branch = [&](const Region& r, bool way) {
+    const Operation* last = known ? p.way(r, way == *known) : p.region(r);
+    if (known && way == *known) taken = last;
     if (last == nullptr) return;
     p.move(last->operands, op.results);
   };
-  branch(op.regions[0]);
+  branch(op.regions[0], true);
   const bool has_else = op.regions[1].blocks > 0;
   if (has_else) jump(p, end);
   *other = p.position();
-  if (has_else) branch(op.regions[1]);
+  if (has_else) branch(op.regions[1], false);
   *end = p.position();
   p.hold_since(first);
   p.label();
-  p.note_choice(op, {.begin = first - 1, .other = *other, .end = *end, .selects = {}});
+  const Choice ways{.begin = first - 1, .other = *other, .end = *end, .selects = {}};
+  if (known)
+    p.decided(op, taken, ways, *known);
+  else
+    p.note_choice(op, ways);
 }
 
 void plan_for(Planner& p, const Operation& op) {

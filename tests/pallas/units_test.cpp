@@ -626,9 +626,10 @@ TEST_CASE("of a branch that computes little both ways are taken", "[pallas][unit
       x = "%s" + n;
     }
     const auto p = plan_module(load_module(
-        module_text("%a: " + vmem(shape) + ", %o: " + vmem(shape),
+        module_text("%w: memref<1xi32, @smem>, %a: " + vmem(shape) + ", %o: " + vmem(shape),
                     load_whole("%x", "%a", shape, 2) +
-                        "%one = \"S.arith.constant\"() {value = 1 : i32} : () -> i32\n"
+                        "%i = \"S.arith.constant\"() {value = 0 : index} : () -> index\n"
+                        "%one = \"S.memref.load\"(%w, %i) : (memref<1xi32, @smem>, index) -> i32\n"
                         "%t = \"S.arith.cmpi\"(%one, %one) {predicate = 2 : i64} : (i32, i32) -> "
                         "i1\n%r = \"S.scf.if\"(%t) ({\n" +
                         way + "\"S.scf.yield\"(" + x + ") : (" + vector +
@@ -647,6 +648,56 @@ TEST_CASE("of a branch that computes little both ways are taken", "[pallas][unit
   CHECK_FALSE(jumps(16, 3));
   CHECK(jumps(31, 2));
   CHECK_FALSE(jumps(32, 1));
+}
+
+TEST_CASE("where a branch goes that asks for the id of a dim of one step is known",
+          "[pallas][units]") {
+  // Of sums of 16 registers kept in scratch: 0 first, what is added, and written last.
+  const std::string when =
+      "%c = \"S.arith.cmpi\"(%j, %zero) {predicate = 0 : i64} : (i32, i32) -> i1\n";
+  const std::string shape = "64x256xf32";
+  const auto of_grid = [&](const std::string& grid, const std::string& way) {
+    return plan_module(load_module(
+        module_text(
+            "%i: i32, %j: i32, %a: " + vmem(shape) + ", %o: " + vmem(shape) +
+                ", %s: " + vmem(shape),
+            "%zero = \"S.arith.constant\"() {value = 0 : i32} : () -> i32\n" + when +
+                "\"S.scf.if\"(%c) ({\n" + way + "\"S.scf.yield\"() : () -> ()\n}, {\n" +
+                load_whole("%b", "%a", shape, 2) + store_whole("%b", "%o", shape, 2) +
+                "\"S.scf.yield\"() : () -> ()\n}) : (i1) -> ()\n" +
+                load_whole("%x", "%a", shape, 2) + load_whole("%y", "%s", shape, 2) +
+                "%z = \"S.arith.addf\"(%x, %y) {fastmath = #arith.fastmath<none>} : (vector<" +
+                shape + ">, vector<" + shape + ">) -> vector<" + shape + ">\n" +
+                store_whole("%z", "%s", shape, 2) + load_whole("%e", "%s", shape, 2) +
+                store_whole("%e", "%o", shape, 2),
+            "iteration_bounds = array<i64: " + grid +
+                ">, scalar_prefetch = 0 : i64, scratch_operands = 1 : i64, "
+                "window_params = [{transform_indices = @to, window_bounds = array<i64: 64, "
+                "256>}, {transform_indices = @to, window_bounds = array<i64: 64, 256>}]",
+            "\"S.func.func\"() ({\n^bb0(%i: i32, %j: i32):\n"
+            "\"S.func.return\"(%i, %j) : (i32, i32) -> ()\n}) "
+            "{function_type = (i32, i32) -> (i32, i32), sym_name = \"to\"} : () -> ()\n"),
+        "the test's module"));
+  };
+  const std::string zeros = "%n = \"S.arith.constant\"() {value = dense<0.0> : vector<" + shape +
+                            ">} : () -> vector<" + shape + ">\n" +
+                            store_whole("%n", "%s", shape, 2);
+  // As the listings of JAX's matmul have it: one stretch, of which nothing is left but the copy.
+  const auto known = of_grid("4, 1", zeros);
+  CHECK(asked(*known) == std::map<std::string, std::int64_t>{{"load b32", 16}, {"store b32", 16}});
+  const auto is_one = [](const Program& p) {
+    const program::UnitCosts& costs = *program::unit_costs("v5e");
+    program::UnitCosts more = costs;
+    more.jump += 1000;
+    more.block += 1000;
+    return all_cycles(program::counted(p, p.main, more)) -
+               all_cycles(program::counted(p, p.main, costs)) ==
+           1000;
+  };
+  CHECK(is_one(*known));
+  const auto asks = of_grid("4, 2", zeros);
+  CHECK(asked(*asks).at("store b32") == 4 * 16);
+  CHECK_FALSE(is_one(*asks));
 }
 
 TEST_CASE("windows that share an index are told once where to move", "[pallas][units]") {
