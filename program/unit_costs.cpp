@@ -56,6 +56,7 @@ UnitCosts read(std::string_view text) {
   c.map = fixed.at("map");
   c.map_op = fixed.at("map_op");
   c.map_again = fixed.at("map_again");
+  c.check = fixed.at("check");
   c.ragged = fixed.at("ragged");
   c.block = fixed.at("block");
   c.jump = fixed.at("jump");
@@ -612,6 +613,9 @@ struct Windows {
   std::int64_t still = 0;
   std::int64_t dims = 0;     ///< of the moving ones, those along which they move
   std::int64_t indices = 0;  ///< different ones
+  /// Of those read that no end of an array is in the way of: whose place nobody knows to be in it.
+  std::int64_t checks = 0;
+  std::vector<bool> checked;  ///< by operand
   /// By each window anew, and what says where to load once: of more numbers than one each.
   std::int64_t map_loads = 0;
   std::map<std::string, std::int64_t> map_ops;    ///< rows and times
@@ -648,6 +652,7 @@ Windows windows_of(const Program& program, const WindowArrays& arrays, int of_co
   const auto is_loaded = [&](int number) { return loaded.contains(number); };
   std::set<std::vector<int>> indices;
   found.stays.resize(program.operands.size());
+  found.checked.resize(program.operands.size());
   for (std::size_t i = 0; i < program.operands.size(); ++i) {
     const Window& w = program.operands[i];
     found.rates.push_back(0);
@@ -714,6 +719,15 @@ Windows windows_of(const Program& program, const WindowArrays& arrays, int of_co
         found.map_ops[name] += times;
       }
     }
+    const auto anywhere = [&](int number) {
+      const auto dim = static_cast<std::size_t>(std::max(0, number - 1));
+      const bool of_any_extent =
+          number > 0 && dim < program.grid.size() && program.grid[dim] == kDynamic;
+      return is_loaded(number) || of_any_extent;
+    };
+    const bool ends_beyond = i < arrays.beyond.size() && arrays.beyond[i] > 0;
+    found.checked[i] = !w.written && !ends_beyond && std::ranges::any_of(index, anywhere);
+    if (found.checked[i]) ++found.checks;
     // The compiler does not know that two loads bring the same.
     if (std::ranges::any_of(index, is_loaded))
       ++found.indices;
@@ -782,7 +796,8 @@ PipelineCycles pipeline_cycles(const Program& program, std::int64_t steps,
                       times(w.skipping, costs.skip) + times(w.still, costs.still) +
                       times(w.dims, costs.dim) + times(w.indices, costs.index) +
                       times(w.map_loads, costs.map) + costs.map_op * slots(w.map_ops) +
-                      costs.map_again * slots(w.map_again) + times(shared.quotients, kQuotient);
+                      costs.map_again * slots(w.map_again) + times(w.checks, costs.check) +
+                      times(shared.quotients, kQuotient);
   // The loop has two turns more: one brings the first windows, the other waits for the last ones.
   return {std::llround(launch + step), std::llround(step), w.stays};
 }
@@ -839,9 +854,9 @@ Json blocks_of(const Program& program, bool knows_narrow_masks) {
 }
 
 Json moves_of(const Windows& w) {
-  return {{"moving", w.moving},   {"rates", w.rates},        {"still", w.still},
-          {"dims", w.dims},       {"indices", w.indices},    {"map_loads", w.map_loads},
-          {"map_ops", w.map_ops}, {"map_again", w.map_again}};
+  return {{"moving", w.moving},   {"rates", w.rates},         {"still", w.still},
+          {"dims", w.dims},       {"indices", w.indices},     {"map_loads", w.map_loads},
+          {"map_ops", w.map_ops}, {"map_again", w.map_again}, {"checked", w.checked}};
 }
 
 }  // namespace

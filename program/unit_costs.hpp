@@ -94,6 +94,7 @@ struct UnitCosts {
   /// Likewise, of those that follow from a load, in each other window's map that has them too: the
   /// compiler does not know that between two windows nobody stores.
   double map_again = 0;
+  double check = 0;    ///< likewise, each window that is read where data says
   double ragged = 0;   ///< likewise, each dim along which one ends beyond its array's tiles
   double block = 0;    ///< of a stretch without branches
   double jump = 0;     ///< of its branch

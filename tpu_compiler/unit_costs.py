@@ -510,16 +510,17 @@ def most_left_out(n, part=0.1, chance=0.1):
 
 STEP = {"step": lambda u: 1, "window": lambda u: u["brought"], "skip": lambda u: u["skipping"], "still": lambda u: u["still"], "dim": lambda u: u["dims"], "index": lambda u: u["indices"],
         "map": lambda u: u["map_loads"], "map_op": lambda u: u["map_op_slots"], "map_again": lambda u: u["map_again_slots"],
-        "ragged": lambda u: u["ragged"]}  # what a step of the pipeline takes, each
+        "check": lambda u: u["checks"], "ragged": lambda u: u["ragged"]}  # what a step of the pipeline takes, each
 
 
 def count_steps(call, units, table, steps):
     """Notes of a call what STEP counts."""
     def slots(ops):
         return sum(n * (table["rows"][row].get("scalar", 0) if row in table["rows"] else 1) for row, n in ops.items())
-    ends = [(rate, last, beyond) for rate, (last, beyond) in zip(units["rates"], ends_beyond(call, units)) if rate > 0]
+    all_ends = list(ends_beyond(call, units))
+    ends = [(rate, last, beyond) for rate, (last, beyond) in zip(units["rates"], all_ends) if rate > 0]
     turns = steps / (steps + 1)  # what ends beyond its array is copied once for each of its blocks
-    units.update(ragged=turns * sum(rate * last for rate, last, _ in ends), skipping=sum(beyond > 0 for _, _, beyond in ends),
+    units.update(checks=sum(checked and beyond == 0 for checked, (_, beyond) in zip(units["checked"], all_ends)), ragged=turns * sum(rate * last for rate, last, _ in ends), skipping=sum(beyond > 0 for _, _, beyond in ends),
                  brought=sum(turns * rate if beyond else 1 for rate, _, beyond in ends), map_op_slots=slots(units["map_ops"]),
                  map_again_slots=slots(units["map_again"]))
 

@@ -760,7 +760,8 @@ TEST_CASE("windows that share an index are told once where to move", "[pallas][u
 
 TEST_CASE("what maps load each window loads and compares anew", "[pallas][units]") {
   // Of windows that all move to where a word says.
-  const auto step = [](int windows, const std::string& type) {
+  const auto step = [](int windows, const std::string& type, const std::string& body = "",
+                       const std::vector<std::int64_t>& beyond = {}) {
     const std::string words = "memref<8x" + type + ", @smem>";
     std::string arguments = "%i: i32, %s: " + words;
     std::string bounds;
@@ -773,7 +774,7 @@ TEST_CASE("what maps load each window loads and compares anew", "[pallas][units]
                                    ? "%n = \"S.arith.addi\"(%word, %zero) : (i32, i32) -> i32\n"
                                    : "%n = \"S.arith.extsi\"(%word) : (" + type + ") -> i32\n";
     const auto program = plan_module(load_module(
-        module_text(arguments, "",
+        module_text(arguments, body,
                     "iteration_bounds = array<i64: 8>, scalar_prefetch = 1 : i64, "
                     "scratch_operands = 0 : i64, window_params = [" +
                         bounds + "]",
@@ -793,13 +794,21 @@ TEST_CASE("what maps load each window loads and compares anew", "[pallas][units]
     costs.map = 1000;
     costs.map_op = 10000;
     costs.map_again = 100000;
-    return program::pipeline_cycles(*program, 8, {}, costs, {}).step;
+    costs.check = 1000000;
+    program::WindowArrays arrays;
+    arrays.beyond = beyond;
+    return program::pipeline_cycles(*program, 8, arrays, costs, {}).step;
   };
-  CHECK(step(1, "i32") == 101111);
-  CHECK(step(3, "i32") == 303333);
+  CHECK(step(1, "i32") == 1101111);
+  CHECK(step(3, "i32") == 3303333);
   // A part of a word is shifted and masked too.
-  CHECK(step(1, "i8") == 401111);
-  CHECK(step(2, "i16") == 802222);
+  CHECK(step(1, "i8") == 1401111);
+  CHECK(step(2, "i16") == 2802222);
+  // What is written is not checked, nor what ends beyond its array once more.
+  const std::string body =
+      load_whole("%x", "%a0", "8x128xf32", 2) + store_whole("%x", "%a1", "8x128xf32", 2);
+  CHECK(step(2, "i32", body) == 1202222);
+  CHECK(step(2, "i32", body, {1, 0}) == 202222 - std::llround(1 / 9.));
 }
 
 TEST_CASE("two cores share the first parallel dim that is even", "[pallas][units]") {
