@@ -8,6 +8,8 @@ namespace tessera::program {
 FewRows::FewRows(const Program& program, const std::vector<const UnitOp*>& ops,
                  const WindowArrays& arrays, const UnitCosts& costs)
     : program_(program) {
+  if (const auto part = costs.rows.find("few rows b16 parted"); part != costs.rows.end())
+    parted_ = &part->second;
   for (std::size_t i = 0; i < arrays.few_rows.size() && i < program.operands.size(); ++i) {
     const Window& w = program.operands[i];
     const auto put = costs.rows.find("few rows b" + std::to_string(bit_width(w.type.dtype)));
@@ -25,8 +27,12 @@ FewRows::FewRows(const Program& program, const std::vector<const UnitOp*>& ops,
   }
   for (const UnitOp* const op : ops) {
     const Tiled* const w = of(*op);
-    const double times = w != nullptr ? w->few / w->whole : element_by_element(*op) ? more(*op) : 0;
-    if (times <= 0) continue;
+    Times times;
+    if (w != nullptr)
+      times = {w->loads / w->whole, w->words / w->whole_words};
+    else if (element_by_element(*op))
+      times = more(*op);
+    if (times.words <= 0) continue;
     for (const int v : op->makes)
       if (!whole_.contains(v)) more_[v] = times;
   }
@@ -34,78 +40,108 @@ FewRows::FewRows(const Program& program, const std::vector<const UnitOp*>& ops,
 
 FewRows::Rows FewRows::rows(const UnitOp& op) const {
   constexpr double kRounding = 1e-9;
-  double more = 0;
-  if (const Tiled* const w = of(op)) more = w->few / w->whole;
+  Times more;
+  if (const Tiled* const w = of(op)) {
+    const double moved = (stores(op) ? w->stores : w->loads) / w->whole;
+    more = {moved, moved};
+  }
   for (const int v : op.makes)
     if (const auto it = more_.find(v); it != more_.end()) more = it->second;
   Rows rows = op.rows;
-  if (more <= 0) return rows;
-  for (auto& [row, times] : rows)
-    times = std::llround(std::ceil(static_cast<double>(times) * more - kRounding));
+  for (auto& row : rows) {
+    const double times = name(row).find("32") != std::string::npos ? more.words : more.own;
+    if (times > 0)
+      row.second = std::llround(std::ceil(static_cast<double>(row.second) * times - kRounding));
+  }
   return rows;
 }
 
 std::pair<const UnitCost*, std::int64_t> FewRows::together(const UnitOp& op) const {
   constexpr auto kStore = static_cast<std::size_t>(CoreUnit::store);
   if (packs(op)) {
-    const double few = static_cast<double>(op.rows[0].second) * more(op);
+    const double few = static_cast<double>(op.rows[0].second) * more(op).words;
     return {few > 0 ? packed_ : nullptr, std::llround(few)};
   }
   const Tiled* const w = of(op);
-  const bool is_whole = std::ranges::any_of(op.makes, [&](int v) { return whole_.contains(v); });
-  if (w == nullptr || !is_whole) return {nullptr, 0};
+  if (w == nullptr) return {nullptr, 0};
+  if (stores(op)) {
+    const bool is_few = std::ranges::any_of(op.reads, [&](int v) { return more_.contains(v); });
+    return {is_few ? nullptr : w->parted, std::llround(w->parts)};
+  }
+  if (std::ranges::none_of(op.makes, [&](int v) { return whole_.contains(v); }))
+    return {nullptr, 0};
   // Through memory all of them, whatever is used.
-  const double used = static_cast<double>(op.rows[0].second) * w->few / w->whole;
-  return {w->together, std::llround(w->together->slots[kStore] > 0 ? w->few : used)};
+  const double used = static_cast<double>(op.rows[0].second) * w->loads / w->whole;
+  return {w->together, std::llround(w->together->slots[kStore] > 0 ? w->words : used)};
 }
 
 FewRows::Tiled FewRows::tiled(const Window& w, std::int64_t rows_of_tile,
-                              const UnitCost& together) {
+                              const UnitCost& together) const {
   constexpr std::int64_t kRows = 8;
   constexpr std::int64_t kColumns = 128;
   const Shape& s = w.type.shape;
-  if (s.rank < 2) return {1, 1, &together};
+  if (s.rank < 2) return {1, 1, 1, 1, 1, 0, &together, nullptr};
   const auto parts = [](std::int64_t n, std::int64_t unit) { return (n + unit - 1) / unit; };
   const std::int64_t rows = s[s.rank - 2];
   const std::int64_t across = parts(s[s.rank - 1], kColumns);
-  std::int64_t few = parts(rows, rows_of_tile);
-  std::int64_t whole = parts(rows, kRows) * across;
-  if (bit_width(w.type.dtype) == 16) {
-    few *= across;
-    whole = parts(rows, 2 * kRows) * across;
-  } else {
-    few *= across == 1 ? 0 : parts(across * rows_of_tile, kRows);
+  const std::int64_t down = parts(rows, rows_of_tile);
+  const auto number = [](std::int64_t n) { return static_cast<double>(n); };
+  if (bit_width(w.type.dtype) != 16) {
+    const std::int64_t few = across == 1 ? 0 : down * parts(across * rows_of_tile, kRows);
+    const double whole = number(parts(rows, kRows) * across);
+    return {number(few), number(few), number(few), whole, whole, 0, &together, nullptr};
   }
-  return {static_cast<double>(few), static_cast<double>(whole), &together};
+  // Two rows of 16 bits are a row of words. Cast to words a row of tiles has registers of its own,
+  // of which two are loaded together where it fills one.
+  const std::int64_t words = down * parts(across * rows_of_tile, kRows);
+  const std::int64_t loads =
+      across * rows_of_tile % kRows == 0 ? words / 2 : std::max(down, words / 2);
+  const std::int64_t stores = down * parts(across * rows_of_tile, 2 * kRows);
+  return {number(loads),
+          number(words),
+          number(stores),
+          number(parts(rows, 2 * kRows) * across),
+          number(parts(rows, kRows) * across),
+          number(down * across) / kRows,
+          &together,
+          parted_};
 }
 
 const FewRows::Tiled* FewRows::of(const UnitOp& op) const {
   if (windows_.empty() || op.rows.empty()) return nullptr;
-  const std::string& row = program_.unit_rows[static_cast<std::size_t>(op.rows[0].first)];
-  if (!row.starts_with("load b") && !row.starts_with("store b")) return nullptr;
+  if (!name(op.rows[0]).starts_with("load b") && !stores(op)) return nullptr;
   for (const int v : op.reads)
     if (const auto it = windows_.find(v); it != windows_.end())
-      return it->second.few > it->second.whole ? &it->second : nullptr;
+      return it->second.parts > 0 || it->second.loads > it->second.whole ? &it->second : nullptr;
   return nullptr;
 }
 
-double FewRows::more(const UnitOp& op) const {
-  double most = 0;
-  for (const int v : op.reads)
-    if (const auto it = more_.find(v); it != more_.end()) most = std::max(most, it->second);
+FewRows::Times FewRows::more(const UnitOp& op) const {
+  Times most;
+  for (const int v : op.reads) {
+    const auto it = more_.find(v);
+    if (it == more_.end()) continue;
+    most = {std::max(most.own, it->second.own), std::max(most.words, it->second.words)};
+  }
   return most;
+}
+
+const std::string& FewRows::name(const std::pair<int, std::int64_t>& row) const {
+  return program_.unit_rows[static_cast<std::size_t>(row.first)];
+}
+
+bool FewRows::stores(const UnitOp& op) const {
+  return !op.rows.empty() && name(op.rows[0]).starts_with("store b");
 }
 
 bool FewRows::packs(const UnitOp& op) const {
   return packed_ != nullptr && !op.rows.empty() &&
-         program_.unit_rows[static_cast<std::size_t>(op.rows[0].first)].starts_with(
-             "arith.truncf f32 bf16");
+         name(op.rows[0]).starts_with("arith.truncf f32 bf16");
 }
 
 bool FewRows::element_by_element(const UnitOp& op) const {
   return !packs(op) && std::ranges::all_of(op.rows, [&](const auto& row) {
-    const std::string& name = program_.unit_rows[static_cast<std::size_t>(row.first)];
-    return name.starts_with("arith.") || name.starts_with("math.");
+    return name(row).starts_with("arith.") || name(row).starts_with("math.");
   });
 }
 

@@ -6,11 +6,16 @@
 //   x of 1 x 512 in a block of 24 x 512   24 registers of a row each, where 24 x 512 has 12
 //
 // Of one tile across they lie behind one another as the rows of a whole one do. Of 16-bit elements
-// each tile comes by itself, where a table says so ("few rows b16").
+// two rows are one of words, so that a tile of two has one sublane; what is stored there from whole
+// registers is parted ("few rows b16 parted").
+//
+// Source: listings of 100 kernels that copy 24 and 64 rows of 128 to 2048 columns between blocks of
+// arrays of 1 to 8 rows and whole ones, v4, v5e, v5p, v6e and tpu7x (libtpu 0.0.42.1).
 #pragma once
 
 #include <map>
 #include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -28,28 +33,41 @@ class FewRows {
 
   /// Registers that the op's rows take.
   Rows rows(const UnitOp& op) const;
-  /// Of a load, and of what packs words in halves, those that are put together, and what each
-  /// takes; null: none.
+  /// Of a load, and of what packs words in halves, those that are put together, of a store those
+  /// that are parted, and what each takes; null: none.
   std::pair<const UnitCost*, std::int64_t> together(const UnitOp& op) const;
 
  private:
   struct Tiled {
-    double few;    ///< registers that it takes
-    double whole;  ///< and would of tiles of eight rows
+    double loads;  ///< registers that it takes
+    double words;  ///< of what is cast to 32 bits
+    double stores;
+    double whole;  ///< and would of tiles of whole registers
+    double whole_words;
+    double parts;  ///< tiles of it, in registers of eight
     const UnitCost* together;
+    const UnitCost* parted;  ///< null: by nothing
   };
-  static Tiled tiled(const Window& w, std::int64_t rows_of_tile, const UnitCost& together);
+  /// How many times the registers, of 16 bits and of words.
+  struct Times {
+    double own = 0;
+    double words = 0;
+  };
+  Tiled tiled(const Window& w, std::int64_t rows_of_tile, const UnitCost& together) const;
+  const std::string& name(const std::pair<int, std::int64_t>& row) const;
+  bool stores(const UnitOp& op) const;
   const Tiled* of(const UnitOp& op) const;
   bool element_by_element(const UnitOp& op) const;
   /// Packs what it makes: of whole registers.
   bool packs(const UnitOp& op) const;
-  double more(const UnitOp& op) const;  ///< that what it reads takes
+  Times more(const UnitOp& op) const;  ///< that what it reads takes
 
   const Program& program_;
   const UnitCost* packed_ = nullptr;  ///< what putting together for packing takes
+  const UnitCost* parted_ = nullptr;  ///< and what parting whole registers takes
   std::map<int, Tiled> windows_;      ///< by argument
   std::set<int> whole_;               ///< values that somebody takes in whole registers
-  std::map<int, double> more_;        ///< values that take so many times the registers
+  std::map<int, Times> more_;         ///< values that take so many times the registers
 };
 
 }  // namespace tessera::program

@@ -51,6 +51,10 @@ SCHEDULES = {"v4": {"eup": 7, "eup_every": 2, "reduce": 79, "permute": 69, "memo
              "v7x": {"eup": 12, "eup_every": 1, "reduce": 144, "permute": 128, "memory": 4}}
 
 
+# What eight tiles of two rows of 16 bits take of a whole register that is stored in them: listings of 60 kernels. A v4's goes through memory.
+PARTED = {"v4": {"VALU": 1, "load": 2, "store": 1, "latency": 3}, "v5e": {"VALU": 9.5, "latency": 3}, "v5p": {"VALU": 9.5, "latency": 3},
+          "v6e": {"VALU": 4, "latency": 3}, "v7x": {"VALU": 4, "latency": 3}}
+
 # Bundles that a product in the highest precision takes less if its weights are constants but for few registers (5 own kernels a generation).
 OF_FEW_WEIGHTS = {"v4": 2, "v5e": 5, "v5p": 2, "v6e": 4}
 
@@ -62,6 +66,7 @@ def read_off(chip):
     rotate = {"tpu.dynamic_rotate b32 sublanes": {"VALU": 1 if chip == "v4" else 2, "latency": 2},
               "tpu.dynamic_rotate b32 sublanes down": {"VALU": 1, "latency": 4} if chip == "v4" else {}}
     few = {f"few rows b{bits}": {"VALU": 2, "latency": 6} if chip in WIDE else {**through_memory, **({"VALU": 1} if bits == 16 else {})} for bits in (16, 32)}
+    few["few rows b16 parted"] = PARTED[chip]
     return {**READ, **rotate, **few, "tpu.enqueue_dma": {"scalar": scalars, "latency": begin}, "tpu.wait_dma2": {"scalar": 1, "latency": wait}}
 
 

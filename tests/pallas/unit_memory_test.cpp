@@ -157,6 +157,40 @@ TEST_CASE("halves of tiles of few rows are packed when they have been put togeth
   CHECK(slots(1) == std::array<std::int64_t, 4>{16, 16, 0, 16});
 }
 
+TEST_CASE("tiles of two rows of 16 bits fill registers, and whole ones are parted for them",
+          "[pallas][units]") {
+  using Slots = std::array<std::int64_t, 4>;  // load, VALU, store, XLU
+  const auto slots = [](const std::string& columns, std::vector<std::int64_t> rows_of_tiles) {
+    const std::string shape = "64x" + columns + "xbf16";
+    const auto p = planned("%i: i32, %a: " + vmem(shape) + ", %o: " + vmem(shape),
+                           load_whole("%x", "%a", shape, 2) + sum("%s", "%x, %x", shape) +
+                               store_whole("%s", "%o", shape, 2),
+                           windows(1, "64, " + columns, 0), kMap);
+    program::UnitCosts costs;
+    costs.capacity.fill(1);
+    const auto row = [&](const std::string& name, CoreUnit unit) {
+      costs.rows[name].slots[static_cast<std::size_t>(unit)] = 1;
+    };
+    row("load b16", CoreUnit::load);
+    row("arith.addf bf16", CoreUnit::valu);
+    row("store b16", CoreUnit::store);
+    row("few rows b16", CoreUnit::store);
+    row("few rows b16 parted", CoreUnit::xlu);
+    program::WindowArrays arrays;
+    arrays.few_rows = std::move(rows_of_tiles);
+    const auto use = program::counted(*p, p->main, costs, arrays).at.at(0);
+    const auto of = [&](CoreUnit unit) { return use.slots[static_cast<std::size_t>(unit)]; };
+    return Slots{of(CoreUnit::load), of(CoreUnit::valu), of(CoreUnit::store), of(CoreUnit::xlu)};
+  };
+  CHECK(slots("512", {0, 0}) == Slots{16, 16, 16, 0});
+  // 32 rows of four tiles, two rows of them to a load: four sublanes of each to a store.
+  CHECK(slots("512", {2, 2}) == Slots{16, 16, 32, 0});
+  CHECK(slots("512", {0, 2}) == Slots{16, 16, 32, 16});
+  // A row of one tile comes by itself.
+  CHECK(slots("128", {2, 2}) == Slots{32, 32, 32, 0});
+  CHECK(slots("512", {0, 4}) == Slots{16, 16, 16, 8});
+}
+
 TEST_CASE("a kernel checks each semaphore of its own at its end", "[pallas][units]") {
   const auto launch = [](const std::string& semaphores) {
     const auto p = planned(
