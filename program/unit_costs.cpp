@@ -15,6 +15,7 @@
 #include "program/unit_choices.hpp"
 #include "program/unit_few_rows.hpp"
 #include "program/unit_phases.hpp"
+#include "program/unit_placement.hpp"
 #include "program/unit_pressure.hpp"
 #include "program/unit_schedule.hpp"
 #include "sim/diagnostics/diagnostic.hpp"
@@ -213,7 +214,13 @@ struct UnitWork {
   double weight_of_multiply = 0;
   double weight_of_add = 0;
   double cycles = 0;
+  MatrixUnits passes{};  ///< of MXU's slots, where it matters on which unit they are
 
+  void add_passes(const UnitCost& cost, std::int64_t times, const MatrixUnits& on) {
+    const double all =
+        static_cast<double>(times) * cost.slots[static_cast<std::size_t>(CoreUnit::mxu)];
+    for (std::size_t u = 0; u < passes.size(); ++u) passes[u] += all * on[u];
+  }
   void add(const UnitCost& cost, std::int64_t times) {
     cycles += static_cast<double>(times) * cost.alone;
     for (std::size_t u = 0; u < kCoreUnits; ++u)
@@ -234,8 +241,11 @@ struct UnitWork {
     constexpr auto kMatrix = static_cast<std::size_t>(CoreUnit::mxu);
     constexpr auto kVector = static_cast<std::size_t>(CoreUnit::valu);
     std::size_t most = 1;
+    // The matrix unit that has more passes is done last.
+    const double uneven = std::abs(passes[0] - passes[1]);
     const auto by_slots = [&](std::size_t u) {
-      return costs.capacity[u] > 0 ? slots[u] / costs.capacity[u] : 0;
+      if (costs.capacity[u] <= 0) return 0.;
+      return (slots[u] + (u == kMatrix ? uneven : 0)) / costs.capacity[u];
     };
     const double by_place = std::max(multiply, add_or_shift);
     const bool one_place = by_place > by_slots(kVector);
@@ -256,6 +266,7 @@ struct UnitWork {
         (multiply > add_or_shift ? weight_of_multiply : weight_of_add) = factor;
       else
         weight[u] = factor / costs.capacity[u];
+      if (u == kMatrix && slots[u] > 0) weight[u] *= 1 + uneven / slots[u];
     }
   }
   double share(const UnitCost& cost, std::int64_t times) const {
@@ -514,6 +525,9 @@ CountedCode counted(const Program& program, const Code& code, const UnitCosts& c
       of[static_cast<std::size_t>(CoreUnit::valu)] = kMaskOps * masks;
       return of;
     };
+    const bool two_units = costs.capacity[static_cast<std::size_t>(CoreUnit::mxu)] == 2;
+    const std::vector<MatrixUnits> units =
+        two_units ? placed(program, s.ops) : std::vector<MatrixUnits>{};
     Chain chain;
     std::int64_t products = 0;
     std::int64_t all_tiles = 0;
@@ -544,6 +558,8 @@ CountedCode counted(const Program& program, const Code& code, const UnitCosts& c
         works[part[i]].add(*cost, times);
         multiplies = multiplies || name.starts_with("tpu.matmul");
         own.add(*cost, times);
+        if (two_units && name.starts_with("tpu.matmul pass"))
+          for (UnitWork* w : {&works[part[i]], &own}) w->add_passes(*cost, times, units[i]);
         scheduled[i].alone += cost->alone * static_cast<double>(times);
       }
       if (multiplies) {

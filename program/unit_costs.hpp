@@ -24,6 +24,9 @@
 // tile of weights costs those: a v7x's compiler gives it to both matrix units, which are pushed to
 // at a time, and each of the others to one.
 //
+// Where a core has two matrix units, m is of the one that has more passes in the phase
+// (unit_placement.hpp).
+//
 // A core has 64 vector registers and 16 masks. Behind the end of a phase the compiler runs each
 // operation over all registers of its vectors before the next one, nearly: of each register that
 // operations make there while 64 others hold what is still read, a part (spill) is stored and

@@ -10,6 +10,7 @@
 #include "pallas/call_directory.hpp"
 #include "predict/timeline.hpp"
 #include "program/unit_costs.hpp"
+#include "program/unit_placement.hpp"
 #include "program/unit_schedule.hpp"
 #include "tests/pallas/module_text.hpp"
 
@@ -564,6 +565,29 @@ TEST_CASE("a product beside others has a matrix unit for each of its tiles", "[p
   // What reads a product waits for it, but its weights may be pushed meanwhile.
   CHECK(bundles({{1, 11}, {11, 12}}) > alone + 8);
   CHECK(bundles({{1, 11}, {11, 12}}) < 2 * alone);
+}
+
+TEST_CASE("of two matrix units each has a tile of its own, what is left over they share",
+          "[pallas][units]") {
+  program::Program p;
+  p.unit_rows = {"tpu.matmul weights bf16", "tpu.matmul pass bf16", "tpu.matmul pass bf16 wide",
+                 "arith.addf f32"};
+  // Tiles of 256 x 128, two narrow ones each, and registers of rows.
+  const auto product = [](std::int64_t tiles, std::int64_t rows) {
+    program::UnitOp op;
+    op.rows = {{0, 2 * tiles}, {1, 2 * tiles * rows}, {2, 2 * tiles * rows}};
+    return op;
+  };
+  const program::UnitOp one = product(1, 64);
+  const program::UnitOp two = product(2, 64);
+  program::UnitOp sum;
+  sum.rows = {{3, 64}};
+  using Parts = std::vector<program::MatrixUnits>;
+  CHECK(placed(p, {&one}) == Parts{{0.5, 0.5}});
+  CHECK(placed(p, {&one, &sum, &one}) == Parts{{1, 0}, {0.5, 0.5}, {0, 1}});  // a sum on none
+  CHECK(placed(p, {&one, &one, &one}) == Parts{{1, 0}, {0.5, 0.5}, {0, 1}});
+  CHECK(placed(p, {&two, &two}) == Parts{{0.5, 0.5}, {0.5, 0.5}});
+  CHECK(placed(p, {&one, &two}) == Parts{{0.5, 0.5}, {0.5, 0.5}});
 }
 
 TEST_CASE("a row that was a line of words lies in all sublanes", "[pallas][units]") {

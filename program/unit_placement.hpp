@@ -1,0 +1,31 @@
+// On which of two matrix units the products of a stretch of code lie.
+//
+// A tile of weights lies in one unit, for all rows that are multiplied by it; a second one lies in
+// the other. Of the tiles that are left over each unit has as many rows, in the order of the
+// program:
+//
+//   one product of one tile       each unit has half of its rows
+//   two, one after the other      a unit each: each takes twice as long as alone
+//   three                         the second one is shared
+//
+// By listings of chains of one to four products on a v6e and a v7x. So it is on generations of four
+// narrow units, but there a product begins as soon as rows of the one before are there, so that
+// chains take what all units take. Products in the highest precision are given to both (or have
+// rows of costs of their own).
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <vector>
+
+#include "program/program.hpp"
+
+namespace tessera::program {
+
+/// What part of a product's passes each unit has.
+using MatrixUnits = std::array<double, 2>;
+
+/// Of each op of a stretch.
+std::vector<MatrixUnits> placed(const Program& program, const std::vector<const UnitOp*>& ops);
+
+}  // namespace tessera::program
