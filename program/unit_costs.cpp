@@ -205,6 +205,21 @@ TilesOfWeights tiles_of_weights(const Program& program, const UnitOp& op) {
   return found;
 }
 
+bool multiplies_matrices(const Program& program, const UnitOp& op) {
+  return std::ranges::any_of(op.rows, [&](const auto& row) {
+    return program.unit_rows[static_cast<std::size_t>(row.first)].starts_with("tpu.matmul");
+  });
+}
+
+/// Matrix units that a phase's products take, of products beside one another: one for each tile, or
+/// as many as a stretch has for each of all its tiles. What one product of one tile reads comes
+/// register after register, so that its time lies beside what makes them: it is as if all were its.
+double units_of_tiles(std::int64_t of_phase, std::int64_t of_stretch, double units) {
+  if (of_phase < 2 || of_stretch < 1) return units;
+  const double each = std::max(1., std::floor(units / static_cast<double>(of_stretch)));
+  return std::min(units, each * static_cast<double>(of_phase));
+}
+
 /// Slots of each unit in a phase, and the cycles of all together.
 struct UnitWork {
   std::array<double, kCoreUnits> slots{};
@@ -237,15 +252,19 @@ struct UnitWork {
     for (std::size_t u = 0; u < kCoreUnits; ++u) sum += of[u] * weight[u];
     return sum;
   }
-  void close(const UnitCosts& costs) {
+  /// `matrix_units`: of these so many have something to do.
+  void close(const UnitCosts& costs, double matrix_units) {
     constexpr auto kMatrix = static_cast<std::size_t>(CoreUnit::mxu);
     constexpr auto kVector = static_cast<std::size_t>(CoreUnit::valu);
     std::size_t most = 1;
     // The matrix unit that has more passes is done last.
     const double uneven = std::abs(passes[0] - passes[1]);
+    const auto units = [&](std::size_t u) {
+      return u == kMatrix ? matrix_units : costs.capacity[u];
+    };
     const auto by_slots = [&](std::size_t u) {
       if (costs.capacity[u] <= 0) return 0.;
-      return (slots[u] + (u == kMatrix ? uneven : 0)) / costs.capacity[u];
+      return (slots[u] + (u == kMatrix ? uneven : 0)) / units(u);
     };
     const double by_place = std::max(multiply, add_or_shift);
     const bool one_place = by_place > by_slots(kVector);
@@ -265,7 +284,7 @@ struct UnitWork {
       if (u == kVector && one_place)
         (multiply > add_or_shift ? weight_of_multiply : weight_of_add) = factor;
       else
-        weight[u] = factor / costs.capacity[u];
+        weight[u] = factor / units(u);
       if (u == kMatrix && slots[u] > 0) weight[u] *= 1 + uneven / slots[u];
     }
   }
@@ -525,16 +544,22 @@ CountedCode counted(const Program& program, const Code& code, const UnitCosts& c
       of[static_cast<std::size_t>(CoreUnit::valu)] = kMaskOps * masks;
       return of;
     };
-    const bool two_units = costs.capacity[static_cast<std::size_t>(CoreUnit::mxu)] == 2;
+    constexpr auto kMatrix = static_cast<std::size_t>(CoreUnit::mxu);
+    const double matrix_units = costs.capacity[kMatrix];
+    const bool two_units = matrix_units == 2;
     const std::vector<MatrixUnits> units =
         two_units ? placed(program, s.ops) : std::vector<MatrixUnits>{};
     Chain chain;
     std::int64_t products = 0;
     std::int64_t all_tiles = 0;
-    for (const UnitOp* op : s.ops) {
-      const std::int64_t tiles = tiles_of_weights(program, *op).tiles;
+    std::vector<std::int64_t> tiles_of(works.size());
+    bool all_counted = true;  // products of other types have none
+    for (std::size_t i = 0; i < s.ops.size(); ++i) {
+      const std::int64_t tiles = tiles_of_weights(program, *s.ops[i]).tiles;
       products += tiles > 0 ? 1 : 0;
       all_tiles += tiles;
+      tiles_of[part[i]] += tiles;
+      all_counted = all_counted && (tiles > 0 || !multiplies_matrices(program, *s.ops[i]));
     }
     if (products < 2) all_tiles = 0;
     std::vector<Scheduled> scheduled(s.ops.size());
@@ -563,7 +588,7 @@ CountedCode counted(const Program& program, const Code& code, const UnitCosts& c
         scheduled[i].alone += cost->alone * static_cast<double>(times);
       }
       if (multiplies) {
-        own.close(costs);
+        own.close(costs, matrix_units);
         scheduled[i].product = own.cycles + latency;
         scheduled[i].tiles = product_of_tiles(program, *s.ops[i], rows, all_tiles, costs);
         if (scheduled[i].tiles) {
@@ -578,7 +603,10 @@ CountedCode counted(const Program& program, const Code& code, const UnitCosts& c
       }
       chain.add(*s.ops[i], latency, is_wait);
     }
-    for (UnitWork& w : works) w.close(costs);
+    for (std::size_t p = 0; p < works.size(); ++p)
+      works[p].close(costs, all_counted && !two_units
+                                ? units_of_tiles(tiles_of[p], all_tiles, matrix_units)
+                                : matrix_units);
 
     // What lies behind a wait is done there: by that, and by line.
     const std::size_t of_a_wait = std::max<std::size_t>(1, phases.count());

@@ -590,6 +590,42 @@ TEST_CASE("of two matrix units each has a tile of its own, what is left over the
   CHECK(placed(p, {&one, &two}) == Parts{{0.5, 0.5}, {0.5, 0.5}});
 }
 
+TEST_CASE("products of few tiles leave matrix units idle", "[pallas][units]") {
+  // So many products of a tile each, of other weights, or each of what the one before made.
+  const auto cycles = [](int products, bool chained) {
+    const std::string tile = "128x128xbf16";
+    const std::string sums = "vector<128x128xf32>";
+    std::string arguments = "%a: " + vmem(tile) + ", %o: " + vmem("128x128xf32");
+    std::string body = load_whole("%x0", "%a", tile, 2);
+    body +=
+        "%s = \"S.arith.constant\"() {value = dense<0.0> : " + sums + "} : () -> " + sums + "\n";
+    for (int i = 0; i < products; ++i) {
+      const std::string n = std::to_string(i);
+      const std::string left = chained ? "%x" + n : "%x0";
+      arguments += ", %b" + n + ": " + vmem(tile);
+      body += load_whole("%w" + n, "%b" + n, tile, 2) + "%y" + n + " = \"S.tpu.matmul\"(" + left +
+              ", %w" + n +
+              ", %s) {dimension_numbers = #tpu.dot_dimension_numbers<[1], [0], [0], [1], [0, 0, 1, "
+              "1], [], []>, transpose_lhs = false, transpose_rhs = false} : (vector<" +
+              tile + ">, vector<" + tile + ">, " + sums + ") -> " + sums + "\n%x" +
+              std::to_string(i + 1) + " = \"S.arith.truncf\"(%y" + n + ") : (" + sums +
+              ") -> vector<" + tile + ">\n" + store_whole("%y" + n, "%o", "128x128xf32", 2);
+    }
+    const auto p = plan_module(load_module(module_text(arguments, body), "the test's module"));
+    program::UnitCosts costs;
+    costs.capacity[static_cast<std::size_t>(CoreUnit::mxu)] = 4;
+    costs.rows["tpu.matmul pass bf16"].slots[static_cast<std::size_t>(CoreUnit::mxu)] = 100;
+    return all_cycles(program::counted(*p, p->main, costs));
+  };
+  // 16 passes each.
+  CHECK(cycles(1, false) == 400);
+  CHECK(cycles(2, false) == 2 * 400);  // two units each
+  CHECK(cycles(3, false) == 1600);     // one each
+  CHECK(cycles(4, false) == 1600);
+  CHECK(cycles(5, false) == 5 * 400);
+  CHECK(cycles(3, true) == 3 * 400);  // one after another, row by row
+}
+
 TEST_CASE("a row that was a line of words lies in all sublanes", "[pallas][units]") {
   const auto added = [](const char* line, const char* row, const char* cast) {
     const std::string fast = " {fastmath = #arith.fastmath<none>} : (vector<";
