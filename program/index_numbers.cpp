@@ -12,13 +12,23 @@ int IndexNumbers::name_of(const std::string& text, bool constant) {
   return names_.try_emplace(text, constant ? -next : next).first->second;
 }
 
+namespace {
+
+std::string operands_text(const Operation& op, const std::map<int, int>& known) {
+  std::string text;
+  for (const int v : op.operands) text += " %" + std::to_string(known.at(v));
+  return text;
+}
+
+}  // namespace
+
 std::string IndexNumbers::text_of(const Operation& op, const std::map<int, int>& known) const {
   std::string text = op.name;
   for (const auto& [attribute, value] : *op.attributes) {
     text += " " + attribute + value.text + std::to_string(value.integer);
     for (const std::int64_t each : value.integers) text += "," + std::to_string(each);
   }
-  for (const int v : op.operands) text += " %" + std::to_string(known.at(v));
+  text += operands_text(op, known);
   for (const int v : op.results) text += " " + module_.type(v).text;
   return text;
 }
@@ -44,8 +54,11 @@ std::string row_of(const Operation& op, const std::map<int, std::int64_t>& const
   return op.name + (power ? " power" : " constant");
 }
 
-// SMEM is loaded in words: a shift, a mask, and a second shift of the sign.
+// SMEM is loaded in words: a shift, a mask, and a second shift of the sign. In which word a part of
+// one lies, and where in it, is computed of the index: a shift and a mask of its rows and what each
+// is a multiple of.
 constexpr std::int64_t kOfPartOfWord = 3;
+constexpr std::int64_t kPlaceOfPart = 5;
 
 /// Those that the last one follows from.
 std::vector<UnitOp> needed(const std::vector<UnitOp>& ops) {
@@ -91,10 +104,17 @@ std::vector<UnitOp> IndexNumbers::of(const Function& map) {
     for (const int v : op.operands) unit.reads.push_back(known.at(v));
     unit.makes = {name};
     const bool loads = op.name == "memref.load";
+    const bool narrow = loads && is_narrow(module_.type(op.results[0]).dtype);
+    if (narrow) {
+      UnitOp place = unit;
+      place.makes = {name_of("place" + operands_text(op, known), false)};
+      place.rows = {{row("scalar"), kPlaceOfPart}};
+      unit.reads.push_back(place.makes[0]);
+      ops.push_back(std::move(place));
+    }
     const auto varies = std::ranges::count_if(op.operands, [&](int v) { return known.at(v) > 0; });
     unit.rows = {{row(row_of(op, constants)), loads ? varies - 1 : 1}};
-    if (loads && is_narrow(module_.type(op.results[0]).dtype))
-      unit.rows.emplace_back(row("scalar"), kOfPartOfWord);
+    if (narrow) unit.rows.emplace_back(row("scalar"), kOfPartOfWord);
     ops.push_back(unit);
   }
   return {};

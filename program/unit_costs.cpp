@@ -12,6 +12,7 @@
 
 #include "memory_model/file.hpp"
 #include "program/embedded_unit_costs.hpp"
+#include "program/unit_carried.hpp"
 #include "program/unit_choices.hpp"
 #include "program/unit_few_rows.hpp"
 #include "program/unit_phases.hpp"
@@ -50,14 +51,17 @@ UnitCosts read(std::string_view text) {
   c.operand = fixed.at("operand");
   c.step = fixed.at("step");
   c.window = fixed.at("window");
+  c.check = fixed.at("check");
   c.skip = fixed.at("skip");
   c.still = fixed.at("still");
   c.dim = fixed.at("dim");
   c.index = fixed.at("index");
+  c.carried = fixed.at("carried");
+  c.kept = fixed.at("kept");
   c.map = fixed.at("map");
   c.map_op = fixed.at("map_op");
   c.map_again = fixed.at("map_again");
-  c.check = fixed.at("check");
+  c.chosen = fixed.at("chosen");
   c.ragged = fixed.at("ragged");
   c.block = fixed.at("block");
   c.jump = fixed.at("jump");
@@ -652,14 +656,19 @@ struct Windows {
   /// stay.
   std::int64_t skipping = 0;
   double copies = 0;          ///< of those at each step
+  std::vector<bool> checked;  ///< by operand: where it moves to is
+  std::int64_t checks = 0;    ///< of moving ones at each step
+  double skipping_checks = 0;
   double ragged = 0;          ///< dims along which these end beyond their arrays
   std::vector<double> rates;  ///< of each operand at how many steps it moves; 0: at none
   std::int64_t still = 0;
   std::int64_t dims = 0;     ///< of the moving ones, those along which they move
   std::int64_t indices = 0;  ///< different ones
-  /// Of those read that no end of an array is in the way of: whose place nobody knows to be in it.
-  std::int64_t checks = 0;
-  std::vector<bool> checked;  ///< by operand
+  std::int64_t words = 0;    ///< that a turn carries to the next one
+  /// Of those read where a word, or a grid's extent at run time, says; no end of an array is in the
+  /// way of theirs.
+  std::int64_t choices = 0;
+  std::vector<bool> chosen;  ///< by operand
   /// By each window anew, and what says where to load once: of more numbers than one each.
   std::int64_t map_loads = 0;
   std::map<std::string, std::int64_t> map_ops;    ///< rows and times
@@ -671,6 +680,8 @@ struct Windows {
 Windows windows_of(const Program& program, const WindowArrays& arrays, int of_cores) {
   Windows found;
   const std::vector<bool>& in_registers = arrays.in_registers;
+  found.checked = known_ranges(program);
+  found.checked.flip();
   const auto moves_at = [&](std::size_t operand, double rate) {
     ++found.moving;
     found.rates[operand] = rate;
@@ -679,8 +690,14 @@ Windows windows_of(const Program& program, const WindowArrays& arrays, int of_co
       ++found.skipping;
       found.copies += rate;
     }
-    if (operand < arrays.ragged.size())
-      found.ragged += rate * static_cast<double>(arrays.ragged[operand]);
+    const std::int64_t ragged = operand < arrays.ragged.size() ? arrays.ragged[operand] : 0;
+    found.ragged += rate * static_cast<double>(ragged);
+    // How much is copied is no constant where the last block is smaller.
+    if (!found.checked[operand] && ragged == 0) return;
+    if (beyond > 0)
+      found.skipping_checks += rate;
+    else
+      ++found.checks;
   };
   const auto steps_behind = [&](std::size_t dim) {
     double steps = 1;
@@ -696,7 +713,7 @@ Windows windows_of(const Program& program, const WindowArrays& arrays, int of_co
   const auto is_loaded = [&](int number) { return loaded.contains(number); };
   std::set<std::vector<int>> indices;
   found.stays.resize(program.operands.size());
-  found.checked.resize(program.operands.size());
+  found.chosen.resize(program.operands.size());
   for (std::size_t i = 0; i < program.operands.size(); ++i) {
     const Window& w = program.operands[i];
     found.rates.push_back(0);
@@ -770,8 +787,8 @@ Windows windows_of(const Program& program, const WindowArrays& arrays, int of_co
       return is_loaded(number) || of_any_extent;
     };
     const bool ends_beyond = i < arrays.beyond.size() && arrays.beyond[i] > 0;
-    found.checked[i] = !w.written && !ends_beyond && std::ranges::any_of(index, anywhere);
-    if (found.checked[i]) ++found.checks;
+    found.chosen[i] = !w.written && !ends_beyond && std::ranges::any_of(index, anywhere);
+    if (found.chosen[i]) ++found.choices;
     // The compiler does not know that two loads bring the same.
     if (std::ranges::any_of(index, is_loaded))
       ++found.indices;
@@ -779,6 +796,9 @@ Windows windows_of(const Program& program, const WindowArrays& arrays, int of_co
       indices.insert(index);
   }
   found.indices += std::ssize(indices);
+  std::vector<bool> moving;
+  for (const double rate : found.rates) moving.push_back(rate > 0);
+  found.words = carried_words(program, moving, found.indices);
   return found;
 }
 
@@ -832,16 +852,22 @@ PipelineCycles pipeline_cycles(const Program& program, std::int64_t steps,
   };
   if (steps <= 1) return {std::llround(launch + times(w.all, costs.operand)), 0, {}};
   constexpr double kQuotient = 8;  // bundles until it is there
+  // Of 32 scalar registers those that are left for words and places of arrays, and for words alone.
+  constexpr std::int64_t kFree = 14;
+  constexpr std::int64_t kMost = 29;
   // A window that ends beyond its array is copied once for each of its blocks, the others are told
   // what to do in the turn more, too.
   const double turns = static_cast<double>(steps) / static_cast<double>(steps + 1);
-  const double step = costs.step + times(w.moving - w.skipping, costs.window) +
-                      turns * (w.copies * costs.window + w.ragged * costs.ragged) +
-                      times(w.skipping, costs.skip) + times(w.still, costs.still) +
-                      times(w.dims, costs.dim) + times(w.indices, costs.index) +
-                      times(w.map_loads, costs.map) + costs.map_op * slots(w.map_ops) +
-                      costs.map_again * slots(w.map_again) + times(w.checks, costs.check) +
-                      times(shared.quotients, kQuotient);
+  const double step =
+      costs.step + times(w.moving - w.skipping, costs.window) + times(w.checks, costs.check) +
+      turns *
+          (w.copies * costs.window + w.skipping_checks * costs.check + w.ragged * costs.ragged) +
+      times(std::max<std::int64_t>(0, w.words + w.moving - kFree), costs.carried) +
+      times(std::max<std::int64_t>(0, w.words - kMost), costs.kept) +
+      times(w.skipping, costs.skip) + times(w.still, costs.still) + times(w.dims, costs.dim) +
+      times(w.indices, costs.index) + times(w.map_loads, costs.map) +
+      costs.map_op * slots(w.map_ops) + costs.map_again * slots(w.map_again) +
+      times(w.choices, costs.chosen) + times(shared.quotients, kQuotient);
   // The loop has two turns more: one brings the first windows, the other waits for the last ones.
   return {std::llround(launch + step), std::llround(step), w.stays};
 }
@@ -898,9 +924,10 @@ Json blocks_of(const Program& program, bool knows_narrow_masks) {
 }
 
 Json moves_of(const Windows& w) {
-  return {{"moving", w.moving},   {"rates", w.rates},         {"still", w.still},
-          {"dims", w.dims},       {"indices", w.indices},     {"map_loads", w.map_loads},
-          {"map_ops", w.map_ops}, {"map_again", w.map_again}, {"checked", w.checked}};
+  return {{"moving", w.moving},       {"rates", w.rates},     {"still", w.still},
+          {"dims", w.dims},           {"indices", w.indices}, {"map_loads", w.map_loads},
+          {"checked", w.checked},     {"words", w.words},     {"map_ops", w.map_ops},
+          {"map_again", w.map_again}, {"chosen", w.chosen}};
 }
 
 }  // namespace

@@ -88,16 +88,19 @@ struct UnitCosts {
   double operand = 0;    ///< of a grid of one step, each window
   double step = 0;       ///< of the pipeline, each step, and one more to begin and to end
   double window = 0;     ///< likewise, each window that moves
-  double skip = 0;    ///< likewise, each that moves and ends beyond its array, if it does not now
-  double still = 0;   ///< likewise, each window that stays: each step looks whether it is the first
-  double dim = 0;     ///< likewise, each dim along which one moves
-  double index = 0;   ///< likewise, each index that windows share or have alone
-  double map = 0;     ///< likewise, each dim of what their index maps load
-  double map_op = 0;  ///< likewise, each slot of the scalar unit that other ops of these take
+  double check = 0;      ///< likewise, each of these whose place is checked (unit_carried.hpp)
+  double skip = 0;   ///< likewise, each that moves and ends beyond its array, if it does not now
+  double still = 0;  ///< likewise, each window that stays: each step looks whether it is the first
+  double dim = 0;    ///< likewise, each dim along which one moves
+  double index = 0;  ///< likewise, each index that windows share or have alone
+  double carried = 0;  ///< likewise, each word or array's place that scalar registers do not hold
+  double kept = 0;     ///< likewise, each word that they never do
+  double map = 0;      ///< likewise, each dim of what their index maps load
+  double map_op = 0;   ///< likewise, each slot of the scalar unit that other ops of these take
   /// Likewise, of those that follow from a load, in each other window's map that has them too: the
   /// compiler does not know that between two windows nobody stores.
   double map_again = 0;
-  double check = 0;    ///< likewise, each window that is read where data says
+  double chosen = 0;   ///< likewise, each window that is read where data says
   double ragged = 0;   ///< likewise, each dim along which one ends beyond its array's tiles
   double block = 0;    ///< of a stretch without branches
   double jump = 0;     ///< of its branch

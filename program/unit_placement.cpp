@@ -10,14 +10,14 @@ namespace {
 
 constexpr double kUnits = 2;
 
-struct Tiles {
+struct TilesToPlace {
   double tiles = 0;
   double rows = 0;  ///< registers of each
   double left_over() const { return std::fmod(tiles, kUnits) * rows; }
 };
 
 /// Of a product that lies in tiles; else none.
-Tiles tiles_of(const Program& program, const UnitOp& op) {
+TilesToPlace tiles_of(const Program& program, const UnitOp& op) {
   std::int64_t quarters = 0;
   std::int64_t passes = 0;
   std::int64_t of_halves = 0;
@@ -37,7 +37,7 @@ Tiles tiles_of(const Program& program, const UnitOp& op) {
 }  // namespace
 
 std::vector<MatrixUnits> placed(const Program& program, const std::vector<const UnitOp*>& ops) {
-  std::vector<Tiles> products;
+  std::vector<TilesToPlace> products;
   double left_over = 0;
   for (const UnitOp* op : ops) {
     products.push_back(tiles_of(program, *op));
@@ -45,7 +45,7 @@ std::vector<MatrixUnits> placed(const Program& program, const std::vector<const 
   }
   std::vector<MatrixUnits> found;
   double at = 0;
-  for (const Tiles& t : products) {
+  for (const TilesToPlace& t : products) {
     const double all = t.tiles * t.rows;
     if (all <= 0) {
       found.push_back({1 / kUnits, 1 / kUnits});

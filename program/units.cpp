@@ -137,6 +137,10 @@ class Uses {
                                                                       : "";
       return add(op_.name + by, 1);
     }
+    // SMEM is loaded in words: where in one a part of it lies is computed, and it is cut out.
+    const bool part = op_.name == "memref.load" && op_.results.size() == 1 &&
+                      is_narrow(type(op_.results[0]).dtype);
+    if (part) return add(op_.name + " narrow", 1);
     add(arithmetic ? "scalar" : op_.name, 1);
   }
 

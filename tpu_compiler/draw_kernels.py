@@ -608,6 +608,41 @@ def grid(r):
     return pl.pallas_call(kernel, grid_spec=spec, out_shape=output[1]), (*tables, *(array for _, array, *_ in inputs))
 
 
+@pipelines
+def many_windows(r):
+    """Up to 14 windows, several of them results; as many indices, or one for all."""
+    steps = r.choice([(12,), (2, 6), (3, 4), (2, 2, 3), (1, 8), (2, 2, 2, 2)])
+    prefetched = r.choice([0, 0, 1, 2])
+    tables = [struct(r.choice([(16,), (steps[0], 16), (1, steps[0], 16)]), r.choice(["int32", "int8"])) for _ in range(prefetched)]
+
+    def index(loads):
+        kind = r.choice(["load"] * 2 * loads + ["id", "id", "pair", "behind", "behind", "first", "half"])
+        by, which, table = r.randint(1, 5), r.randrange(len(steps)), r.randrange(max(1, prefetched))
+
+        def at(*given):
+            ids, refs = given[:len(steps)], given[len(steps):]
+            if kind == "load":
+                last = ids[-1] % 16 if len(steps) == 1 else ids[-1]
+                return (refs[table][(0, ids[0], last)[3 - len(tables[table].shape):]].astype(jnp.int32), 0)
+            return ({"id": lambda: ids[which], "pair": lambda: ids[0] * by + ids[-1], "behind": lambda: ids[-1] + by, "first": lambda: ids[0],
+                     "half": lambda: ids[-1] // 2}[kind](), 0)
+        return at
+    inputs, results = r.randint(1, 11), r.choice([1, 1, 2, 3])
+    indices = [index(prefetched) for _ in range(r.randint(1, inputs))]
+    of_inputs = indices + [r.choice(indices) for _ in range(inputs - len(indices))]
+    of_results = [index(0) for _ in range(r.randint(1, results))]
+    of_results += [r.choice(of_results) for _ in range(results - len(of_results))]
+    array = struct((8 * 80, 128), "float32")
+
+    def kernel(*refs):
+        total = sum(x[...] for x in refs[prefetched:-results])
+        for o in refs[-results:]:
+            o[...] = total
+    spec = pltpu.PrefetchScalarGridSpec(num_scalar_prefetch=prefetched, grid=steps, in_specs=[pl.BlockSpec((8, 128), at) for at in of_inputs],
+                                        out_specs=[pl.BlockSpec((8, 128), at) for at in of_results])
+    return pl.pallas_call(kernel, grid_spec=spec, out_shape=[array] * results), (*tables, *([array] * inputs))
+
+
 def lowered(call, operands):
     """The custom call's module, its configuration, what it takes and gives, and where; what JAX refuses is raised."""
     from jaxlib.mlir import ir
@@ -670,7 +705,7 @@ def draw(seed, count, folder, families, arrays):
         for i, operand in enumerate(operands if arrays else []):
             values = np.zeros(operand.shape, operand.dtype)
             if families is PIPELINES and operand.dtype != np.float32:
-                values[:] = np.arange(values.size) // r.randint(1, 4) % 4  # blocks that stay for some steps
+                values.flat = np.arange(values.size) // r.randint(1, 4) % 4  # blocks that stay for some steps
             np.save(folder / f"{drawn:03}_{name}" / f"in{i}.npy", values)
         drawn += 1
     print(f"{drawn} kernels of {len(names)} families; JAX's lowering refused {sum(refused.values())} more")

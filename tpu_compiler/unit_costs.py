@@ -35,7 +35,7 @@ PLACES = ["multiply", "add"]  # of VALU, of a v4
 LISTED = [0, 1, 2, 3, 4, 5, 7, 9]  # columns of a listing; loads count what is filled, stores what is spilled
 # Read off listings, a slot each. A slice is a sum and a shift; of a copy from where the run decides bounds are checked besides. A wait
 # takes no places: it looks at a semaphore and takes from it.
-READ = {"scalar": {"scalar": 1, "latency": 1}, "memref.load": {"scalar": 1, "latency": 4}, "memref.store": {"scalar": 1, "latency": 1},
+READ = {"scalar": {"scalar": 1, "latency": 1}, "memref.load": {"scalar": 1, "latency": 4}, "memref.load narrow": {"scalar": 10, "latency": 13}, "memref.store": {"scalar": 1, "latency": 1},
         "tpu.memref_slice": {"scalar": 1, "latency": 2}, "tpu.memref_slice dynamic": {"scalar": 7, "latency": 3},
         "tpu.sem_signal": {"scalar": 1, "latency": 1}, "tpu.sem_wait": {"scalar": 1, "latency": 2}, "tpu.device_id": {"scalar": 1, "latency": 1}}
 # Bundles from a copy's place to its begin and of a wait, with which own kernels that copy are nearest (55 runs of 14 of them), and
@@ -513,9 +513,11 @@ def most_left_out(n, part=0.1, chance=0.1):
     return left_out
 
 
-STEP = {"step": lambda u: 1, "window": lambda u: u["brought"], "skip": lambda u: u["skipping"], "still": lambda u: u["still"], "dim": lambda u: u["dims"], "index": lambda u: u["indices"],
+FREE, MOST = 14, 29  # as program/unit_costs.cpp has them
+STEP = {"step": lambda u: 1, "window": lambda u: u["brought"], "check": lambda u: u["checks"], "skip": lambda u: u["skipping"], "still": lambda u: u["still"], "dim": lambda u: u["dims"], "index": lambda u: u["indices"],
+        "carried": lambda u: max(0, u["words"] + u["moving"] - FREE), "kept": lambda u: max(0, u["words"] - MOST),
         "map": lambda u: u["map_loads"], "map_op": lambda u: u["map_op_slots"], "map_again": lambda u: u["map_again_slots"],
-        "check": lambda u: u["checks"], "ragged": lambda u: u["ragged"]}  # what a step of the pipeline takes, each
+        "chosen": lambda u: u["choices"], "ragged": lambda u: u["ragged"]}  # what a step of the pipeline takes, each
 
 
 def count_steps(call, units, table, steps):
@@ -525,8 +527,10 @@ def count_steps(call, units, table, steps):
     all_ends = list(ends_beyond(call, units))
     ends = [(rate, last, beyond) for rate, (last, beyond) in zip(units["rates"], all_ends) if rate > 0]
     turns = steps / (steps + 1)  # what ends beyond its array is copied once for each of its blocks
-    units.update(checks=sum(checked and beyond == 0 for checked, (_, beyond) in zip(units["checked"], all_ends)), ragged=turns * sum(rate * last for rate, last, _ in ends), skipping=sum(beyond > 0 for _, _, beyond in ends),
-                 brought=sum(turns * rate if beyond else 1 for rate, _, beyond in ends), map_op_slots=slots(units["map_ops"]),
+    brought = [turns * rate if beyond else 1 for rate, _, beyond in ends]
+    checked = [is_checked or last > 0 for is_checked, rate, (last, _) in zip(units["checked"], units["rates"], all_ends) if rate > 0]
+    units.update(choices=sum(is_chosen and beyond == 0 for is_chosen, (_, beyond) in zip(units["chosen"], all_ends)), ragged=turns * sum(rate * last for rate, last, _ in ends), skipping=sum(beyond > 0 for _, _, beyond in ends),
+                 brought=sum(brought), checks=sum(n for n, is_checked in zip(brought, checked) if is_checked), map_op_slots=slots(units["map_ops"]),
                  map_again_slots=slots(units["map_again"]))
 
 
