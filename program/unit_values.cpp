@@ -53,6 +53,7 @@ int UnitValues::constant_value(std::int64_t constant, DType dtype) {
 int UnitValues::same(int value, const KnownValues& known) {
   const Type& t = module_.type(value);
   if (const auto c = constant(value, known)) return constant_value(*c, t.dtype);
+  if (const auto c = float_bits(value, known)) return constant_value(*c, t.dtype);
   const auto it = same_.find(value);
   return it == same_.end() ? value : it->second;
 }

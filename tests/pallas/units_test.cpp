@@ -246,6 +246,30 @@ TEST_CASE("what the compiler knows of values it does not compute", "[pallas][uni
   CHECK(arms(op("%p", "arith.addi", "%x, %n")).at("arith.addi i32") == 2);
 }
 
+TEST_CASE("by the same number that is written twice is computed once", "[pallas][units]") {
+  // As JAX caps scores, once for their exponentials and once for their gradient.
+  const std::string type = "vector<16x128xf32>";
+  const auto tanh_of_quotients = [&](const std::string& first, const std::string& second) {
+    const auto capped = [&](const std::string& n, const std::string& by) {
+      return "%c" + n + " = \"S.arith.constant\"() {value = " + by + " : f32} : () -> f32\n%b" + n +
+             " = \"S.vector.broadcast\"(%c" + n + ") : (f32) -> " + type + "\n%q" + n +
+             " = \"S.arith.divf\"(%x, %b" + n + ") {fastmath = #arith.fastmath<none>} : (" + type +
+             ", " + type + ") -> " + type + "\n%t" + n + " = \"S.math.tanh\"(%q" + n +
+             ") {fastmath = #arith.fastmath<none>} : (" + type + ") -> " + type + "\n";
+    };
+    return asked_by("%a: " + vmem("16x128xf32") + ", %o: " + vmem("16x128xf32"),
+                    load_whole("%x", "%a", "16x128xf32", 2) + capped("0", first) +
+                        capped("1", second) +
+                        "%y = \"S.arith.mulf\"(%t0, %t1) {fastmath = "
+                        "#arith.fastmath<none>} : (" +
+                        type + ", " + type + ") -> " + type + "\n" +
+                        store_whole("%y", "%o", "16x128xf32", 2))
+        .at("math.tanh f32");
+  };
+  CHECK(tanh_of_quotients("3.000000e+01", "3.000000e+01") == 2);
+  CHECK(tanh_of_quotients("3.000000e+01", "5.000000e+01") == 4);
+}
+
 TEST_CASE("a product with a constant asks by its digits", "[pallas][units]") {
   const auto by = [](const std::string& factor) {
     return asked_by("%a: " + vmem("16x128xi32") + ", %o: " + vmem("16x128xi32"),
