@@ -167,12 +167,27 @@ void Planner::jumps(std::shared_ptr<const std::size_t> target, const char* when)
 }
 
 void Planner::note_choice(const Operation& op, Choice choice) {
-  if (never_ > 0 || op.results.empty() || op.regions.size() != 2 || !only_computes(op)) return;
+  if (never_ > 0 || op.regions.size() != 2 || !may_be_predicated(op)) return;
   for (std::size_t i = 0; i < op.results.size(); ++i) {
     const std::vector<int> of{op.regions[0].operations.back().operands[i],
                               op.regions[1].operations.back().operands[i]};
     choice.selects.push_back(units_[0].select(of, op.results[i], choice.end - 1, op.location));
     if (units_.size() > 1) units_[1].add_names(choice.selects.back().reads, of);
+  }
+  for (const char* const of : {"memref.load", "tpu.enqueue_dma"}) {
+    const auto row = unit_rows_.find(of);
+    if (row == unit_rows_.end()) continue;
+    std::int64_t times = 0;
+    const auto first = std::ranges::upper_bound(code_->units, choice.begin, {}, &UnitOp::step);
+    for (auto unit = first; unit != code_->units.end(); ++unit) {
+      const auto has_it = [&](const Choice& c) {
+        return unit->step > c.begin && unit->step < c.end;
+      };
+      if (std::ranges::any_of(code_->choices, has_it)) continue;  // that inner one's
+      for (const auto& [number, n] : unit->rows) times += number == row->second ? n : 0;
+    }
+    if (times > 0)
+      choice.selects.push_back(units_[0].predicated(of, times, choice.end - 1, op.location));
   }
   code_->choices.push_back(std::move(choice));
 }
@@ -206,11 +221,13 @@ void Planner::decided(const Operation& op, const Operation* taken, Choice ways, 
     for (UnitOps& units : units_) units.is_same(op.results[i], taken->operands[i]);
 }
 
-bool Planner::only_computes(const Operation& op) const {
+bool Planner::may_be_predicated(const Operation& op) const {
   return std::ranges::all_of(op.regions, [&](const Region& r) {
     return r.others.empty() && std::ranges::all_of(r.operations, [&](const Operation& inner) {
-             if (inner.name == "scf.yield") return true;
-             if (inner.name == "scf.if") return only_computes(inner);
+             for (const char* const acts :
+                  {"scf.yield", "tpu.enqueue_dma", "tpu.wait_dma2", "memref.store"})
+               if (inner.name == acts) return true;
+             if (inner.name == "scf.if") return may_be_predicated(inner);
              const Rule* const rule = rules_.find(inner.name);
              return rule != nullptr && rule->pure && inner.regions.empty();
            });

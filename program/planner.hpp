@@ -210,7 +210,7 @@ class Planner {
               std::size_t regions = 0);
 
  private:
-  bool only_computes(const Operation& op) const;
+  bool may_be_predicated(const Operation& op) const;
   struct Place {
     enum class Kind : std::uint8_t {
       none,

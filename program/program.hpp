@@ -158,13 +158,13 @@ struct UnitOp {
   int location = 0;
 };
 
-/// A branch over steps that do nothing but compute: the TPU's compiler may take both ways and
-/// select their results.
+/// A branch over steps that do nothing but compute, copy and store scalars: the TPU's compiler may
+/// take both ways, each op of them by a predicate, and select their results.
 struct Choice {
-  std::size_t begin = 0;  ///< the step that branches
-  std::size_t other = 0;  ///< where the other way begins
-  std::size_t end = 0;    ///< behind both
-  std::vector<UnitOp> selects;
+  std::size_t begin = 0;        ///< the step that branches
+  std::size_t other = 0;        ///< where the other way begins
+  std::size_t end = 0;          ///< behind both
+  std::vector<UnitOp> selects;  ///< what that asks for besides
 };
 
 struct Code {

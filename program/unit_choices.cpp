@@ -33,7 +33,8 @@ std::vector<const Choice*> taken_both_ways(const Program& program, const Code& c
         taken = taken && cost->second.alone == 0 && slots(CoreUnit::mxu) < kNone &&
                 slots(CoreUnit::xlu) < kNone && slots(CoreUnit::store) < kNone;
         // Of masks and iotas tables have less than a slot: they are made beside other things.
-        to += static_cast<double>(times) * std::max(1., std::round(slots(CoreUnit::valu)));
+        to += static_cast<double>(times) *
+              cost->second.operations.value_or(std::max(1., std::round(slots(CoreUnit::valu))));
       }
     };
     for (const UnitOp& op : ops_of(code, costs.knows_narrow_masks)) {

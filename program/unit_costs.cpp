@@ -42,9 +42,12 @@ UnitCosts read(std::string_view text) {
     return all;
   };
   c.capacity = slots(json.at("capacity"));
-  for (const auto& [row, cost] : json.at("rows").items())
-    c.rows.emplace(row, UnitCost{cost.value("latency", 0.), slots(cost), cost.value("alone", 0.),
-                                 cost.value("multiply", 0.), cost.value("add", 0.)});
+  for (const auto& [row, cost] : json.at("rows").items()) {
+    UnitCost& of = c.rows[row];
+    of = {cost.value("latency", 0.),  slots(cost),           cost.value("alone", 0.),
+          cost.value("multiply", 0.), cost.value("add", 0.), {}};
+    if (cost.contains("operations")) of.operations = cost.at("operations");
+  }
   const Json& fixed = json.at("cycles");
   c.launch = fixed.at("launch");
   c.semaphore = fixed.at("semaphore");
@@ -520,8 +523,14 @@ CountedCode counted(const Program& program, const Code& code, const UnitCosts& c
     rows_of_shared.push_back(shared == costs.rows.end() ? rows.back() : &shared->second);
   }
   c.at.resize(code.steps.size());
-  for (const Stretch& s :
-       stretches(code, costs.knows_narrow_masks, taken_both_ways(program, code, costs))) {
+  const std::vector<const Choice*> both_ways = taken_both_ways(program, code, costs);
+  // What is behind a wait that may be passed over is done where both ways meet.
+  const auto always_run = [&](std::size_t step) {
+    for (const Choice* way : both_ways)
+      if (step > way->begin && step < way->end) step = way->end;
+    return step;
+  };
+  for (const Stretch& s : stretches(code, costs.knows_narrow_masks, both_ways)) {
     if (s.begin >= c.at.size()) continue;
     const Phases phases(program, s.ops);
     const std::ptrdiff_t shared = shared_product(program, s.ops);
@@ -623,7 +632,8 @@ CountedCode counted(const Program& program, const Code& code, const UnitCosts& c
     }
     for (std::size_t i = 0; i < s.ops.size(); ++i) {
       BetweenWaits& b = between[waits_before(i)];
-      if (b.ops++ < 2 && waits_before(i) > 0) b.step = s.ops[i]->step;  // the first one behind it
+      if (b.ops++ < 2 && waits_before(i) > 0)
+        b.step = always_run(s.ops[i]->step);  // the first one behind it
       double share = works[part[i]].share_of_spill(spilled(i));
       if (const auto& [put, n] = few.together(*s.ops[i]); put != nullptr)
         share += works[part[i]].share(*put, n);

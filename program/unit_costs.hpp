@@ -36,8 +36,8 @@
 // That is where registers are many. A stretch of a hundred bundles and less takes what a schedule
 // of its registers takes (unit_schedule.hpp), between a hundred and three hundred a part of either.
 //
-// A stretch goes on across a branch whose both ways compute a little and do nothing else: the
-// compiler takes both and selects their results.
+// A stretch goes on across a branch whose both ways do little (unit_choices.hpp): the compiler
+// takes both.
 //
 // TESSERA_UNIT_COSTS=FILE tries a table in place of its chip's, without a build; predictions say
 // so.
@@ -64,6 +64,9 @@ struct UnitCost {
   /// multiplies floats and the other adds them and shifts.
   double multiply = 0;
   double add = 0;
+  /// So many operations where its compiler counts what a branch is over (unit_choices.hpp); none:
+  /// as many as VALU has slots, but one at least.
+  std::optional<double> operations;
 };
 
 /// Cycles by which the compiler places operations (unit_schedule.hpp).

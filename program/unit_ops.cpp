@@ -27,6 +27,7 @@ UnitOps::UnitOps(const Planned& planned, bool knows_narrow_masks)
       masks_(planned.module, knows_narrow_masks),
       registers_(planned.module, masks_),
       memory_(planned.module),
+      copies_(planned.module, planned.program),
       numbers_(planned.module, masks_) {}
 
 void UnitOps::begin(std::vector<UnitOp>& ops) {
@@ -40,6 +41,8 @@ void UnitOps::begin(std::vector<UnitOp>& ops) {
 
 UnitOps::Mark UnitOps::enter() {
   memory_.forget();
+  copies_.forget();
+  values_.wrote();
   return {values_.mark(), numbers_.mark()};
 }
 
@@ -48,6 +51,8 @@ void UnitOps::leave(const Mark& mark, bool ends) {
   numbers_.forget(mark.numbers);
   if (ends) end_memory();
   memory_.forget();
+  copies_.forget();
+  values_.wrote();
 }
 
 /// The op, of what its operands are.
@@ -58,17 +63,31 @@ Operation UnitOps::resolved(const Operation& op) const {
   return of;
 }
 
+/// Its place in Program::unit_rows.
+int UnitOps::row(const std::string& name) const {
+  const auto [it, fresh] =
+      planned_.rows.try_emplace(name, static_cast<int>(planned_.program.unit_rows.size()));
+  if (fresh) planned_.program.unit_rows.push_back(name);
+  return it->second;
+}
+
+UnitOp UnitOps::predicated(const std::string& op, std::int64_t times, std::size_t step,
+                           int location) const {
+  return {.step = step,
+          .reads = {},
+          .makes = {},
+          .rows = {{row(op + " predicated"), times}},
+          .location = location};
+}
+
 UnitOp UnitOps::select(const std::vector<int>& of, int result, std::size_t step,
                        int location) const {
   UnitOp unit{.step = step, .reads = of, .makes = {result}, .rows = {}, .location = location};
   add_names(unit.reads, of);
   const Type& t = type(result);
   if (t.kind != Type::Kind::vector || t.dtype == DType::boolean) return unit;
-  const std::string row = "arith.select " + std::string(name(t.dtype));
-  const auto [it, fresh] =
-      planned_.rows.try_emplace(row, static_cast<int>(planned_.program.unit_rows.size()));
-  if (fresh) planned_.program.unit_rows.push_back(row);
-  unit.rows.emplace_back(it->second, registers_of(t.shape, t.dtype));
+  unit.rows.emplace_back(row("arith.select " + std::string(name(t.dtype))),
+                         registers_of(t.shape, t.dtype));
   return unit;
 }
 
@@ -132,17 +151,19 @@ void UnitOps::note(const Operation& written, std::size_t step, const KnownValues
   masks_.note(op, found);
   registers_.note(op, found);
   numbers_.note(op, found);
-  for (const auto& [row, times] : computes ? unit_rows(planned_.module, op, found) : UnitRows()) {
-    const auto [it, fresh] =
-        planned_.rows.try_emplace(row, static_cast<int>(planned_.program.unit_rows.size()));
-    if (fresh) planned_.program.unit_rows.push_back(row);
-    unit.rows.emplace_back(it->second, times);
-  }
+  if (copies_.waited(op)) computes = false;
+  const auto rows = [&] {
+    const std::optional<UnitRows> of_copy = copies_.rows(op, found, values_);
+    return of_copy ? *of_copy : unit_rows(planned_.module, op, found);
+  };
+  for (const auto& [name, times] : computes ? rows() : UnitRows())
+    unit.rows.emplace_back(row(name), times);
   if (lies_down(planned_.module, op, known)) lines_down_.insert(op.results[0]);
   note_memory(op, found, unit);
   note_iota(op, computes, unit);
   // Views and casts that cost nothing still pass on what others make.
   if (!unit.rows.empty() || !unit.makes.empty()) ops_->push_back(std::move(unit));
+  if (op.results.empty()) values_.wrote();
   // A wait asks how much is copied, not where.
   if (op.name == "tpu.wait_dma2") {
     for (std::size_t i = 1; i < op.operands.size(); ++i) forget_place(written.operands[i]);
@@ -259,7 +280,7 @@ void UnitOps::need_part(int value, double part) {
 
 /// Of a view that nobody but a wait reads nothing is computed: where it begins does not matter.
 void UnitOps::forget_place(int value) {
-  if (planned_.uses[static_cast<std::size_t>(value)] != 1) return;
+  if (!is_used_once(value)) return;
   constexpr std::ptrdiff_t kNear = 64;
   const auto near = ops_->end() - std::min(kNear, std::ssize(*ops_));
   const auto unit = std::find_if(near, ops_->end(), [&](const UnitOp& other) {

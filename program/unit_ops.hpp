@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "program/program.hpp"
+#include "program/unit_copies.hpp"
 #include "program/unit_masks.hpp"
 #include "program/unit_memory.hpp"
 #include "program/unit_numbers.hpp"
@@ -42,6 +43,9 @@ class UnitOps {
 
   /// Selects the result of a branch from what either way computes.
   UnitOp select(const std::vector<int>& of, int result, std::size_t step, int location) const;
+  /// What ops of a branch ask more if the compiler takes it as none.
+  UnitOp predicated(const std::string& op, std::int64_t times, std::size_t step,
+                    int location) const;
   /// Values under the names that they have here, too.
   void add_names(std::vector<int>& to, const std::vector<int>& values) const;
 
@@ -61,6 +65,7 @@ class UnitOps {
 
  private:
   const Type& type(int value) const { return planned_.module.type(value); }
+  int row(const std::string& name) const;
   Operation resolved(const Operation& op) const;
   bool is_used_once(int value) const {
     return planned_.uses[static_cast<std::size_t>(value)] == 1 && !shared_.contains(value);
@@ -78,6 +83,7 @@ class UnitOps {
   UnitMasks masks_;
   UnitRegisters registers_;
   UnitMemory memory_;
+  UnitCopies copies_;
   std::map<int, std::vector<std::size_t>> stores_;  ///< of the function, numbers by argument
   std::set<int> read_;                              ///< arguments that it reads; -1: any
   UnitNumbers numbers_;

@@ -218,8 +218,11 @@ std::string UnitValues::key(const Operation& op, const KnownValues& known) {
   const Type& to = module_.type(op.results[0]);
   const bool elementwise = n.starts_with("arith.") || n.starts_with("math.");
   const bool moves = n == "vector.broadcast" || n == "vector.shape_cast" || n == "tpu.iota";
-  if ((!elementwise && !moves) || !to.known || n == "arith.constant") return "";
-  std::string text = n + " " + name(to.dtype);
+  const bool views = n == "tpu.memref_slice" || n == "tpu.memref_squeeze";
+  const bool loads = n == "memref.load";
+  if ((!elementwise && !moves && !views && !loads) || !to.known || n == "arith.constant") return "";
+  std::string text = n + " " + (views ? to.text : name(to.dtype));
+  if (loads) text += " " + std::to_string(written_);
   if (n == "tpu.iota") {
     // Along lanes, or down: registers of other shapes have the same.
     const UnitRows rows = unit_rows(module_, op, known);
@@ -265,6 +268,17 @@ std::optional<int> UnitValues::note(const Operation& op, const KnownValues& know
   }
   same_[result] = it->second;
   return it->second;
+}
+
+bool UnitValues::is_first(const std::string& text) {
+  const bool fresh = seen_.try_emplace(text, 0).second;
+  if (fresh) order_.push_back(text);
+  return fresh;
+}
+
+int UnitValues::name_of(int value) const {
+  const auto it = same_.find(value);
+  return it == same_.end() ? value : it->second;
 }
 
 void UnitValues::forget(std::size_t mark) {

@@ -6,8 +6,10 @@
 //   fma(x, 0.18, y)         made of integers: the factor's exponent and significand are constants
 //   0 + x, max(-inf, x)     x, as where a sum or a maximum begins
 //   the same mask of another head's scores, or of wider rows      computed once
+//   the same slice of an array      has one address
+//   the same word of SMEM, where nothing was written in between   loaded once
 //
-// Of arith's and math's ops, broadcasts and iota; the compiler's own rules are not known.
+// Of arith's and math's ops, broadcasts, iota and views; the compiler's own rules are not known.
 #pragma once
 
 #include <cstdint>
@@ -33,6 +35,14 @@ class UnitValues {
   /// Of an integer that is never negative: bits that hold it, 31 at most.
   std::optional<int> bits(int value, const KnownValues& known) const;
 
+  /// Of what is computed by the way, as "shift %3 by 4096": not yet.
+  bool is_first(const std::string& text);
+  /// The value that it is the same as.
+  int name_of(int value) const;
+
+  /// Memory may have been written: what is loaded from now on may be something else.
+  void wrote() { ++written_; }
+
   /// What is computed in a region nobody finds outside of it.
   std::size_t mark() const { return order_.size(); }
   void forget(std::size_t mark);
@@ -55,6 +65,7 @@ class UnitValues {
   std::unordered_map<std::string, int> seen_;
   std::vector<std::string> order_;  ///< keys of seen_, as they came
   int next_constant_ = -1;
+  int written_ = 0;  ///< how often memory was
 };
 
 }  // namespace tessera::program

@@ -119,18 +119,11 @@ class Uses {
         named(".trace_stop") || named(".assume_multiple") || named(".iteration_bound"))
       return;
     const bool views = op_.results.size() == 1 && type(op_.results[0]).kind == Type::Kind::memref;
-    if (views && !named("memref_slice")) return;
-    // Where a semaphore is the compiler knows.
-    const bool semaphore = views && !type(op_.results[0]).semaphore.empty();
-    if (semaphore && std::ranges::all_of(op_.operands, [&](int v) {
-          return type(v).kind == Type::Kind::memref || known_.constant(v).has_value();
-        }))
-      return;
+    if (views) return;
     const bool of_signed = named("divsi") || named("remsi");
     const bool divides = of_signed || named("divui") || named("remui");
     const bool arithmetic = op_.name.starts_with("arith.") && !named(".divf") && !divides;
     if (named("index_cast")) return;
-    if (views && !at_constants()) return add(op_.name + " dynamic", 1);
     if (of_signed && op_.operands.size() == 2) {
       const char* by = divides_by_power()                             ? " power"
                        : known_.constant(op_.operands[1]).has_value() ? " constant"
@@ -142,15 +135,6 @@ class Uses {
                       is_narrow(type(op_.results[0]).dtype);
     if (part) return add(op_.name + " narrow", 1);
     add(arithmetic ? "scalar" : op_.name, 1);
-  }
-
-  /// Of a view: the compiler knows where it begins.
-  bool at_constants() const {
-    return std::ranges::all_of(op_.operands, [&](int v) {
-      const Type::Kind kind = type(v).kind;
-      const bool index = kind == Type::Kind::scalar || kind == Type::Kind::index;
-      return !index || known_.constant(v).has_value() || !type(op_.results[0]).semaphore.empty();
-    });
   }
 
   /// A vector of one element that has no dims: nothing is moved within it.

@@ -33,14 +33,16 @@ WIDE = ("v6e", "v7x", "tpu7x")  # generations whose matrix units have 256 rows a
 UNITS = ["MXU", "XLU", "VALU", "VPOP", "EUP", "load", "store", "scalar"]
 PLACES = ["multiply", "add"]  # of VALU, of a v4
 LISTED = [0, 1, 2, 3, 4, 5, 7, 9]  # columns of a listing; loads count what is filled, stores what is spilled
-# Read off listings, a slot each. A slice is a sum and a shift; of a copy from where the run decides bounds are checked besides. A wait
-# takes no places: it looks at a semaphore and takes from it.
-READ = {"scalar": {"scalar": 1, "latency": 1}, "memref.load": {"scalar": 1, "latency": 4}, "memref.load narrow": {"scalar": 10, "latency": 13}, "memref.store": {"scalar": 1, "latency": 1},
-        "tpu.memref_slice": {"scalar": 1, "latency": 2}, "tpu.memref_slice dynamic": {"scalar": 7, "latency": 3},
+# Read off listings, a slot each. A slice is a sum, its shifts are scalars. A wait takes no places: it looks at a semaphore and takes from it.
+READ = {"scalar": {"scalar": 1, "latency": 1}, "memref.load": {"scalar": 1, "latency": 1}, "memref.load narrow": {"scalar": 10, "latency": 13}, "memref.store": {"scalar": 1, "latency": 1},
+        "tpu.memref_slice": {"scalar": 1, "latency": 0.5}, "tpu.memref_slice dynamic": {"scalar": 1, "latency": 0.5},
         "tpu.sem_signal": {"scalar": 1, "latency": 1}, "tpu.sem_wait": {"scalar": 1, "latency": 2}, "tpu.device_id": {"scalar": 1, "latency": 1}}
-# Bundles from a copy's place to its begin and of a wait, with which own kernels that copy are nearest (55 runs of 14 of them), and
-# scalars to begin it: a v5e checks no bounds.
-OF_COPY = {"v4": (4.5, 3, 4), "v5e": (2, 1, 1), "v5p": (4.5, 3, 4), "v6e": (2, 1, 4), "v7x": (3.5, 3, 4)}
+# Of a copy: bundles from its place to its begin and of a wait, with which own kernels that copy are nearest (55 runs of 14 of them); scalars to begin it, and
+# what its compiler counts of it where it looks whether to branch; scalars to check that an end in HBM lies in its array, one of which the compiler does not
+# know that it does, the same in VMEM; scalars more of a copy by a predicate, and of a load. By 2 and 5 copies of pages of seven kinds, which are checked seven
+# bundles an end, address and predicate partly beside.
+OF_COPY = {"v4": (0, 2, 2, 1, 12.2, 12.2, 12.2, 12.2, 4, 3.3), "v5e": (0, 1, 5, 5, 0, 12, 0, 11.4, 2, 2.4), "v5p": (0, 2, 2, 3, 12.2, 12.2, 12.2, 12.2, 4, 2.6),
+           "v6e": (0, 1, 3, 3, 0, 8.6, 11.3, 11.3, 4, 3), "v7x": (0, 2, 2, 3, 12.2, 12.2, 12.2, 12.2, 4, 2.6)}
 SEMAPHORE = {"v4": 5}  # bundles that look at its end whether one of the kernel's own is zero; 4 of other generations
 
 
@@ -60,14 +62,17 @@ OF_FEW_WEIGHTS = {"v4": 2, "v5e": 5, "v5p": 2, "v6e": 4}
 
 
 def read_off(chip):
-    begin, wait, scalars = OF_COPY[chip]
+    begin, wait, scalars, operations, *of_checks, of_copy, of_load = OF_COPY[chip]
+    checks = {f"tpu.enqueue_dma {end}": {"scalar": n, "operations": 0} for end, n in zip(("hbm", "hbm unsure", "vmem", "vmem unsure"), of_checks)}
+    predicated = {f"{op} predicated": {"scalar": n, "operations": 0} for op, n in (("tpu.enqueue_dma", of_copy), ("memref.load", of_load))}
     through_memory = {"load": 1, "store": 1, "latency": 3}  # of each register of an array of few rows that is put together with others
     # A register of what is rotated down the sublanes by less than one is turned, on a v4 by a row at a time, and put together of two.
     rotate = {"tpu.dynamic_rotate b32 sublanes": {"VALU": 1 if chip == "v4" else 2, "latency": 2},
               "tpu.dynamic_rotate b32 sublanes down": {"VALU": 1, "latency": 4} if chip == "v4" else {}}
     few = {f"few rows b{bits}": {"VALU": 2, "latency": 6} if chip in WIDE else {**through_memory, **({"VALU": 1} if bits == 16 else {})} for bits in (16, 32)}
     few["few rows b16 parted"] = PARTED[chip]
-    return {**READ, **rotate, **few, "tpu.enqueue_dma": {"scalar": scalars, "latency": begin}, "tpu.wait_dma2": {"scalar": 1, "latency": wait}}
+    return {**READ, **rotate, **few, **checks, **predicated, "tpu.enqueue_dma": {"scalar": scalars, "operations": operations, "latency": begin},
+            "tpu.wait_dma2": {"scalar": 1, "latency": wait}}
 
 
 # Of a v4's two places of VALU one alone multiplies floats, the other alone adds them and shifts: parts of a row's VALU that listings have. (Chains of two ops on
