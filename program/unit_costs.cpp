@@ -190,25 +190,31 @@ std::ptrdiff_t shared_product(const Program& program, const std::vector<const Un
   return products % 2 == 1 ? last : -1;
 }
 
-/// Of a product of bf16 tiles, and registers of each to push.
+/// Of a product of tiles of bf16, or of f32 as bf16: how many, and registers of each to push.
 struct TilesOfWeights {
   std::int64_t tiles = 0;
   std::int64_t registers = 0;
+  bool of_words = false;
 };
 TilesOfWeights tiles_of_weights(const Program& program, const UnitOp& op) {
   TilesOfWeights found;
   std::int64_t pairs = 0;
   for (const auto& [row, n] : op.rows) {
     const std::string& name = program.unit_rows[static_cast<std::size_t>(row)];
-    if (name == "tpu.matmul weights bf16" || name == "tpu.matmul weights bf16 transposed")
-      found.tiles += n;
-    else if (name.starts_with("tpu.matmul weights bf16 wide"))
-      pairs += n;
+    for (const std::string kind : {" bf16", " f32"}) {
+      const std::string weights = "tpu.matmul weights" + kind;
+      if (name == weights || name == weights + " transposed")
+        found.tiles += n;
+      else if (name == weights + " wide" || name == weights + " wide transposed")
+        pairs += n;
+      else
+        continue;
+      found.of_words = kind == " f32";
+    }
   }
-  constexpr std::int64_t kMost = 8;  // of 16 rows
+  const std::int64_t most = found.of_words ? 16 : 8;  // of 8 rows, or of 16
   if (found.tiles > 0)
-    found.registers =
-        std::min(kMost, (pairs + (found.tiles + 1) / 2 - 1) / ((found.tiles + 1) / 2));
+    found.registers = std::min(most, (pairs + (found.tiles + 1) / 2 - 1) / ((found.tiles + 1) / 2));
   return found;
 }
 
@@ -424,21 +430,23 @@ std::optional<UnitSchedule::Product> product_of_tiles(const Program& program, co
     const std::string& name = program.unit_rows[static_cast<std::size_t>(row)];
     const UnitCost* cost = rows[static_cast<std::size_t>(row)];
     const double mxu = cost == nullptr ? 0 : cost->slots[kMatrix] * static_cast<double>(n);
-    turned = turned || name == "tpu.matmul weights bf16 transposed";
-    if (name == "tpu.matmul pass bf16") passes += n;
-    if (name == "tpu.matmul sum bf16") sums += n;
+    const std::string kind = of.of_words ? " f32" : " bf16";
+    turned = turned || name == "tpu.matmul weights" + kind + " transposed";
+    if (name == "tpu.matmul pass" + kind) passes += n;
+    if (name == "tpu.matmul sum" + kind) sums += n;
     if (!name.starts_with("tpu.matmul weights")) slots += mxu;
   }
   if (passes == 0 || sums == 0) return std::nullopt;
-  // Bundles from one push to the next of the same unit, by listings; of 16 rows.
-  constexpr double kPlain = 4;
-  constexpr double kTurned = 8;
+  // Bundles from one push to the next of the same unit, by listings.
+  const bool packs = costs.chip == "v4";  // words, before it pushes them
+  const double plain = of.of_words && !packs ? 2 : 4;
+  const double as_turned = of.of_words ? (packs ? 4 : 2.5) : 8;
   return UnitSchedule::Product{.tiles = of.tiles,
                                .deep = passes / sums,
                                .results = sums,
                                .pushed = of.registers,
                                .units = std::max<std::int64_t>(1, kUnits / all_tiles),
-                               .push = turned ? kTurned : kPlain,
+                               .push = turned ? as_turned : plain,
                                .pass = slots / static_cast<double>(passes)};
 }
 
@@ -606,8 +614,9 @@ CountedCode counted(const Program& program, const Code& code, const UnitCosts& c
         scheduled[i].tiles = product_of_tiles(program, *s.ops[i], rows, all_tiles, costs);
         if (scheduled[i].tiles) {
           for (const auto& [row, times] : s.ops[i]->rows)
-            if (cost_of(i, row) != nullptr && program.unit_rows[static_cast<std::size_t>(row)] ==
-                                                  "tpu.matmul left bf16 transposed")
+            if (const std::string& name = program.unit_rows[static_cast<std::size_t>(row)];
+                cost_of(i, row) != nullptr && (name == "tpu.matmul left bf16 transposed" ||
+                                               name == "tpu.matmul left f32 transposed"))
               scheduled[i].rows.emplace_back(row, times);
         }
       } else {

@@ -512,7 +512,7 @@ class Uses {
     const std::int64_t whole = std::max<std::int64_t>(1, part(deep * across, computed));
     const std::int64_t empty =
         splits ? tiles - ceil_to(known.k_of_weights, 2 * kLanes) * ceil_to(known.n, 2 * kLanes) : 0;
-    if (splits || types == " bf16")
+    if (splits || types == " bf16" || types == " f32")
       add("tpu.matmul weights" + types + " wide" + right,
           ceil_to(split(op_.operands[1]) * ceil_to(whole, 2), whole) + empty);
     else

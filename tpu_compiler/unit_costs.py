@@ -301,7 +301,7 @@ def occupy_matrix_units(kernels, costs, chip, others=None):
             costs[r]["MXU"] = round(capacity * float(a_tile), 2)
 
 
-WITH_WEIGHTS = (" f32 highest", " bf16")
+WITH_WEIGHTS = (" f32 highest", " bf16", " f32")
 
 
 def occupy_with_weights(kernels, table):

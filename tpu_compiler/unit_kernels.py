@@ -12,6 +12,7 @@ import argparse
 import base64
 import faulthandler
 import functools
+import itertools
 import json
 import pathlib
 import random
@@ -414,27 +415,27 @@ def thin():
 def chains():
     """Products of what products made: how long one takes until the next one begins, and what of a matrix unit's time one alone shares with others."""
     for m, k in [(8, 128), (32, 128), (128, 128), (32, 256), (64, 64)]:
-        for dtype, precision in ((F32, lax.Precision.HIGHEST), (BF16, None)):
+        for dtype, precision in ((F32, lax.Precision.HIGHEST), (BF16, None), (F32, None)):
             for b in (0, 1):
                 for n in (2, 3, 4):
                     def chain(x, w, b=b, n=n, dtype=dtype, precision=precision):
                         for _ in range(n):
                             x = lax.dot_general(x.astype(dtype), w, (((1,), (b,)), ((), ())), precision=precision, preferred_element_type=jnp.float32)
                         return x
-                    add(f"chained_dot_{dtype}", chain, ((m, k), dtype), ((k, k), dtype))
+                    add(f"chained_dot_{dtype}" if dtype == BF16 or precision else "chained_default_dot", chain, ((m, k), dtype), ((k, k), dtype))
 
 
 def beside():
     """Products that need not wait for one another, of other weights each."""
     for m, k, n in [(8, 128, 128), (32, 128, 128), (128, 128, 128), (64, 64, 64), (128, 64, 64), (32, 128, 256), (64, 256, 256)]:
         for b in (0, 1):
-            for count in (2, 3, 4):
-                def kernel(*refs, b=b, count=count, m=m):
+            for count, precision in itertools.product((2, 3, 4), (lax.Precision.HIGHEST, None)):
+                def kernel(*refs, b=b, count=count, m=m, precision=precision):
                     for i in range(count):
                         refs[-1][i * m:(i + 1) * m] = lax.dot_general(refs[2 * i][...], refs[2 * i + 1][...], (((1,), (b,)), ((), ())),
-                                                                      precision=lax.Precision.HIGHEST, preferred_element_type=jnp.float32)
+                                                                      precision=precision, preferred_element_type=jnp.float32)
                 sides = [draw.struct((m, k), F32), draw.struct((k, n) if b == 0 else (n, k), F32)]
-                KERNELS.append(("beside_dots", kernel, sides * count, draw.struct((count * m, n), F32)))
+                KERNELS.append(("beside_dots" if precision else "beside_default_dots", kernel, sides * count, draw.struct((count * m, n), F32)))
 
 
 def turned():

@@ -616,8 +616,8 @@ TEST_CASE("of two matrix units each has a tile of its own, what is left over the
 
 TEST_CASE("products of few tiles leave matrix units idle", "[pallas][units]") {
   // So many products of a tile each, of other weights, or each of what the one before made.
-  const auto cycles = [](int products, bool chained) {
-    const std::string tile = "128x128xbf16";
+  const auto cycles = [](int products, bool chained, const std::string& type = "bf16") {
+    const std::string tile = "128x128x" + type;
     const std::string sums = "vector<128x128xf32>";
     std::string arguments = "%a: " + vmem(tile) + ", %o: " + vmem("128x128xf32");
     std::string body = load_whole("%x0", "%a", tile, 2);
@@ -631,14 +631,16 @@ TEST_CASE("products of few tiles leave matrix units idle", "[pallas][units]") {
               ", %w" + n +
               ", %s) {dimension_numbers = #tpu.dot_dimension_numbers<[1], [0], [0], [1], [0, 0, 1, "
               "1], [], []>, transpose_lhs = false, transpose_rhs = false} : (vector<" +
-              tile + ">, vector<" + tile + ">, " + sums + ") -> " + sums + "\n%x" +
-              std::to_string(i + 1) + " = \"S.arith.truncf\"(%y" + n + ") : (" + sums +
-              ") -> vector<" + tile + ">\n" + store_whole("%y" + n, "%o", "128x128xf32", 2);
+              tile + ">, vector<" + tile + ">, " + sums + ") -> " + sums + "\n" +
+              store_whole("%y" + n, "%o", "128x128xf32", 2);
+      if (chained)
+        body += "%x" + std::to_string(i + 1) + " = \"S.arith.truncf\"(%y" + n + ") : (" + sums +
+                ") -> vector<" + tile + ">\n";
     }
     const auto p = plan_module(load_module(module_text(arguments, body), "the test's module"));
     program::UnitCosts costs;
     costs.capacity[static_cast<std::size_t>(CoreUnit::mxu)] = 4;
-    costs.rows["tpu.matmul pass bf16"].slots[static_cast<std::size_t>(CoreUnit::mxu)] = 100;
+    costs.rows["tpu.matmul pass " + type].slots[static_cast<std::size_t>(CoreUnit::mxu)] = 100;
     return all_cycles(program::counted(*p, p->main, costs));
   };
   // 16 passes each.
@@ -648,6 +650,7 @@ TEST_CASE("products of few tiles leave matrix units idle", "[pallas][units]") {
   CHECK(cycles(4, false) == 1600);
   CHECK(cycles(5, false) == 5 * 400);
   CHECK(cycles(3, true) == 3 * 400);  // one after another, row by row
+  CHECK(cycles(3, false, "f32") == 1600);
 }
 
 TEST_CASE("a row that was a line of words lies in all sublanes", "[pallas][units]") {
