@@ -63,9 +63,10 @@ UnitRows UnitCopies::of_start(const Operation& op, UnitValues& values) const {
   for (const int v : op.operands) {
     const Type& t = type(v);
     if (t.kind != Type::Kind::memref || !t.semaphore.empty()) continue;
-    if (!values.is_first("check %" + std::to_string(values.name_of(v)))) continue;
     const bool far = t.space == "hbm" || t.space == "any";
-    rows.emplace_back(op.name + (far ? " hbm" : " vmem") + (unsure_.contains(v) ? " unsure" : ""),
+    const bool again = !values.is_first("check %" + std::to_string(values.name_of(v)));
+    rows.emplace_back(op.name + (far ? " hbm" : " vmem") + (unsure_.contains(v) ? " unsure" : "") +
+                          (again ? " again" : ""),
                       1);
   }
   return rows;

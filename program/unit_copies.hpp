@@ -7,7 +7,7 @@
 //   copy.start()         a look at either end, whether it lies in its array ("BoundsCheck" in a
 //                        listing). Which generations look at ends of which the compiler knows that
 //                        they do, since indices are constants or 0 or 1, tables say. Of a view
-//                        that was looked at before it knows the answer.
+//                        that was looked at before it knows the answer, and looks at that.
 //   a.wait(); b.wait()   one wait, of the same semaphore
 //
 // Left out: strides of a copy, the order in which addresses are computed.

@@ -63,7 +63,10 @@ OF_FEW_WEIGHTS = {"v4": 2, "v5e": 5, "v5p": 2, "v6e": 4}
 
 def read_off(chip):
     begin, wait, scalars, operations, *of_checks, of_copy, of_load = OF_COPY[chip]
-    checks = {f"tpu.enqueue_dma {end}": {"scalar": n, "operations": 0} for end, n in zip(("hbm", "hbm unsure", "vmem", "vmem unsure"), of_checks)}
+    checks = {}
+    for end, n in zip(("hbm", "hbm unsure", "vmem", "vmem unsure"), of_checks):
+        checks[f"tpu.enqueue_dma {end}"] = {"scalar": n, "operations": 0}
+        checks[f"tpu.enqueue_dma {end} again"] = {"scalar": 2 if n else 0, "operations": 0}  # a bundle
     predicated = {f"{op} predicated": {"scalar": n, "operations": 0} for op, n in (("tpu.enqueue_dma", of_copy), ("memref.load", of_load))}
     through_memory = {"load": 1, "store": 1, "latency": 3}  # of each register of an array of few rows that is put together with others
     # A register of what is rotated down the sublanes by less than one is turned, on a v4 by a row at a time, and put together of two.

@@ -1435,6 +1435,7 @@ TEST_CASE("a copy looks at either end, and waits in a row are one", "[pallas][un
   CHECK(slot.at("tpu.memref_slice dynamic") == 3 + 1);
   CHECK(slot.at("scalar") == three.at("scalar") + 2);  // a shift, and which slot
   CHECK(slot.at("tpu.enqueue_dma vmem") == 1);         // the same place, three times
+  CHECK(slot.at("tpu.enqueue_dma vmem again") == 2);
   CHECK(asked(*paged(3, "%first")).at("tpu.enqueue_dma vmem unsure") == 1);
 }
 
