@@ -249,12 +249,12 @@ struct UnitWork {
         static_cast<double>(times) * cost.slots[static_cast<std::size_t>(CoreUnit::mxu)];
     for (std::size_t u = 0; u < passes.size(); ++u) passes[u] += all * on[u];
   }
-  void add(const UnitCost& cost, std::int64_t times) {
-    cycles += static_cast<double>(times) * cost.alone;
-    for (std::size_t u = 0; u < kCoreUnits; ++u)
-      slots[u] += static_cast<double>(times) * cost.slots[u];
-    multiply += static_cast<double>(times) * cost.multiply;
-    add_or_shift += static_cast<double>(times) * cost.add;
+  void add(const UnitCost& cost, std::int64_t n, double share = 1) {
+    const double times = share * static_cast<double>(n);
+    cycles += times * cost.alone;
+    for (std::size_t u = 0; u < kCoreUnits; ++u) slots[u] += times * cost.slots[u];
+    multiply += times * cost.multiply;
+    add_or_shift += times * cost.add;
   }
   /// Stores and loads of registers that do not fit, and of masks, which become vectors for that.
   void spill(const std::array<double, kCoreUnits>& of) {
@@ -325,6 +325,26 @@ std::vector<std::size_t> parts_by_waits(const Program& program,
     parts.push_back(before + phases.of(i));
   }
   return parts;
+}
+
+/// Of an op that follows from products, what of its work runs beside them, and where that is.
+struct Beside {
+  std::size_t part = 0;
+  double share = 0;
+};
+
+/// Each register of a product is popped while others pass, and worked on: all that is behind the
+/// first ones. `products_take`: bundles, by part.
+std::vector<Beside> beside_products(const std::vector<std::size_t>& parts, const Phases& phases,
+                                    const std::vector<double>& products_take) {
+  constexpr double kFirst = 100;  // bundles in which weights are pushed, and until a pop
+  std::vector<Beside> found;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const std::size_t part = parts[i] - phases.of(i) + phases.beside(i);
+    const bool hides = part != parts[i] && products_take[part] > kFirst;
+    found.push_back({part, hides ? 1 - kFirst / products_take[part] : 0});
+  }
+  return found;
 }
 
 /// The chain of operations that takes longest, each after what it reads and after the last wait.
@@ -584,6 +604,14 @@ CountedCode counted(const Program& program, const Code& code, const UnitCosts& c
     }
     if (products < 2) all_tiles = 0;
     std::vector<Scheduled> scheduled(s.ops.size());
+    std::vector<double> products_take(works.size());
+    for (std::size_t i = 0; i < s.ops.size(); ++i) {
+      for (const auto& [row, times] : few.rows(*s.ops[i]))
+        if (const UnitCost* cost = cost_of(i, row))
+          products_take[part[i]] += cost->slots[kMatrix] * static_cast<double>(times) /
+                                    std::max(1., costs.capacity[kMatrix]);
+    }
+    const std::vector<Beside> beside = beside_products(part, phases, products_take);
     for (std::size_t i = 0; i < s.ops.size(); ++i) {
       works[part[i]].spill(spilled(i));
       double latency = 0;
@@ -601,7 +629,8 @@ CountedCode counted(const Program& program, const Code& code, const UnitCosts& c
         scheduled[i].copies = scheduled[i].copies || waits(name) || name == "tpu.enqueue_dma";
         if (cost == nullptr) continue;
         latency += cost->latency;
-        works[part[i]].add(*cost, times);
+        works[part[i]].add(*cost, times, 1 - beside[i].share);
+        works[beside[i].part].add(*cost, times, beside[i].share);
         multiplies = multiplies || name.starts_with("tpu.matmul");
         own.add(*cost, times);
         if (two_units && name.starts_with("tpu.matmul pass"))
@@ -648,7 +677,9 @@ CountedCode counted(const Program& program, const Code& code, const UnitCosts& c
         share += works[part[i]].share(*put, n);
       for (const auto& [row, times] : few.rows(*s.ops[i])) {
         const UnitCost* cost = cost_of(i, row);
-        if (cost != nullptr) share += works[part[i]].share(*cost, times);
+        if (cost == nullptr) continue;
+        share += (1 - beside[i].share) * works[part[i]].share(*cost, times) +
+                 beside[i].share * works[beside[i].part].share(*cost, times);
       }
       b.lines[s.ops[i]->location] += share;
     }

@@ -17,14 +17,22 @@ bool ends_phase(const Program& program, const UnitOp& op) {
 
 Phases::Phases(const Program& program, const std::vector<const UnitOp*>& ops) {
   for (const UnitOp* op : ops) {
-    std::size_t phase = 0;
+    Results from;
     for (const int v : op->reads) {
-      if (const auto it = after_.find(v); it != after_.end()) phase = std::max(phase, it->second);
+      const auto it = results_.find(v);
+      if (it == results_.end()) continue;
+      from.some = std::max(from.some, it->second.some);
+      from.all = std::max(from.all, it->second.all);
     }
-    const std::size_t after = phase + (ends_phase(program, *op) ? 1 : 0);
-    for (const int v : op->makes) after_[v] = after;
-    of_.push_back(phase);
-    count_ = std::max(count_, phase + 1);
+    const bool ends = ends_phase(program, *op);
+    const bool multiplies = std::ranges::any_of(op->rows, [&](const auto& row) {
+      return program.unit_rows[static_cast<std::size_t>(row.first)].starts_with("tpu.matmul pass");
+    });
+    of_.push_back(from.all);
+    beside_.push_back(ends ? from.all : from.some);
+    count_ = std::max(count_, from.all + 1);
+    if (ends) from = {multiplies ? from.all : from.all + 1, from.all + 1};
+    for (const int v : op->makes) results_[v] = from;
   }
 }
 

@@ -21,10 +21,18 @@ class Phases {
   Phases(const Program& program, const std::vector<const UnitOp*>& ops);
   std::size_t count() const { return count_; }
   std::size_t of(std::size_t op) const { return of_[op]; }
+  /// Where it follows from products, the phase of the last one: each register of what is popped is
+  /// worked on while others pass.
+  std::size_t beside(std::size_t op) const { return beside_[op]; }
 
  private:
-  std::unordered_map<int, std::size_t> after_;
+  struct Results {
+    std::size_t some = 0;  ///< the phase in which a part of it is there
+    std::size_t all = 0;   ///< and all of it
+  };
+  std::unordered_map<int, Results> results_;
   std::vector<std::size_t> of_;
+  std::vector<std::size_t> beside_;
   std::size_t count_ = 0;
 };
 

@@ -10,6 +10,7 @@
 #include "pallas/call_directory.hpp"
 #include "predict/timeline.hpp"
 #include "program/unit_costs.hpp"
+#include "program/unit_phases.hpp"
 #include "program/unit_placement.hpp"
 #include "program/unit_schedule.hpp"
 #include "tests/pallas/module_text.hpp"
@@ -589,6 +590,37 @@ TEST_CASE("a product beside others has a matrix unit for each of its tiles", "[p
   // What reads a product waits for it, but its weights may be pushed meanwhile.
   CHECK(bundles({{1, 11}, {11, 12}}) > alone + 8);
   CHECK(bundles({{1, 11}, {11, 12}}) < 2 * alone);
+}
+
+TEST_CASE("what follows from a product alone begins beside it", "[pallas][units]") {
+  program::Program p;
+  p.unit_rows = {"tpu.matmul pass bf16", "arith.addf f32", "vector.multi_reduction.add f32 lanes"};
+  const auto op = [](int row, std::vector<int> reads, int makes) {
+    program::UnitOp made;
+    made.rows = {{row, 64}};
+    made.reads = std::move(reads);
+    made.makes = {makes};
+    return made;
+  };
+  const std::vector<program::UnitOp> ops = {
+      op(0, {}, 1),      // a product,
+      op(1, {1}, 2),     // sums of what is popped,
+      op(2, {2}, 3),     // of their lanes, which take all of them,
+      op(1, {2, 3}, 4),  // and what follows from those
+      op(0, {2}, 5),     // as a product does
+  };
+  std::vector<const program::UnitOp*> pointers;
+  for (const program::UnitOp& each : ops) pointers.push_back(&each);
+  const program::Phases phases(p, pointers);
+  const auto all = [&](auto of) {
+    std::vector<std::size_t> found;
+    for (std::size_t i = 0; i < ops.size(); ++i) found.push_back(of(i));
+    return found;
+  };
+  CHECK(all([&](std::size_t i) { return phases.of(i); }) ==
+        std::vector<std::size_t>{0, 1, 1, 2, 1});
+  CHECK(all([&](std::size_t i) { return phases.beside(i); }) ==
+        std::vector<std::size_t>{0, 0, 1, 2, 1});
 }
 
 TEST_CASE("of two matrix units each has a tile of its own, what is left over they share",
