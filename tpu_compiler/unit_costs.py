@@ -305,6 +305,8 @@ def occupy_matrix_units(kernels, costs, chip, others=None):
 
 
 WITH_WEIGHTS = (" f32 highest", " bf16", " f32")
+# Slots of MXU of a pass, where kernels of one product alone show none: what JAX's kernels of several and own ones are nearest with.
+LEAST_OF_PASS = {"v7x": {"tpu.matmul pass bf16 wide": 0.5}}
 
 
 def occupy_with_weights(kernels, table):
@@ -332,7 +334,8 @@ def occupy_with_weights(kernels, table):
         # What one product waits for another is no slot of either.
         _, _, *slots = robust(np.array([[1, len(k.phases), *(k.times[row] for row in rows)] for k in chosen], float), bundles - vector, 1 / bundles)
         for row, each in zip(rows, slots):
-            costs[row]["MXU"] = round(table["capacity"]["MXU"] * float(each), 2)
+            least = LEAST_OF_PASS.get(ask.generation(table["chip"]), {}).get(row, 0)
+            costs[row]["MXU"] = max(least, round(table["capacity"]["MXU"] * float(each), 2))
 
 
 # Casts to and from less than 16 bits, and selects of these, go through memory, register by register, each in a region of code of its own.
