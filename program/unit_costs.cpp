@@ -476,14 +476,17 @@ template <class WaitsBefore>
 void schedule_few(const Program& program, const std::vector<const UnitCost*>& rows,
                   const std::vector<const UnitOp*>& ops, const std::vector<Scheduled>& scheduled,
                   const WaitsBefore& waits_before, const UnitCosts& costs,
-                  std::vector<BetweenWaits>& between) {
+                  std::vector<BetweenWaits>& between, std::size_t phases_of_products) {
   if (!costs.schedules) return;
-  constexpr double kLeast = 100;  // bundles, from which on units' slots decide too
-  constexpr double kMost = 300;   // and alone
+  // Bundles from which on units' slots decide too, and alone; of products of one pass after one
+  // another each phase is little code, also where all are much.
+  constexpr double kOfPhase = 110;
+  const double most = std::max(300., kOfPhase * static_cast<double>(phases_of_products));
+  const double least = most / 3;
   for (std::size_t b = 0; b < between.size(); ++b) {
     double by_slots = 0;
     for (const auto& [location, share] : between[b].lines) by_slots += share;
-    if (by_slots >= kMost || by_slots <= 0) continue;
+    if (by_slots >= most || by_slots <= 0) continue;
     UnitSchedule schedule(costs);
     double alone = 0;
     bool copies = false;
@@ -509,7 +512,7 @@ void schedule_few(const Program& program, const std::vector<const UnitCost*>& ro
     }
     const std::optional<std::int64_t> bundles = copies ? std::nullopt : schedule.bundles();
     if (!bundles) continue;
-    const double part = std::clamp((kMost - by_slots) / (kMost - kLeast), 0., 1.);
+    const double part = std::clamp((most - by_slots) / (most - least), 0., 1.);
     const double now = by_slots + part * (static_cast<double>(*bundles) + alone - by_slots);
     for (auto& [location, share] : between[b].lines) share *= now / by_slots;
   }
@@ -686,7 +689,8 @@ CountedCode counted(const Program& program, const Code& code, const UnitCosts& c
     chain.for_each([&](std::size_t op, double latency) {
       between[waits_before(op)].lines[s.ops[op]->location] += latency;
     });
-    schedule_few(program, rows, s.ops, scheduled, waits_before, costs, between);
+    schedule_few(program, rows, s.ops, scheduled, waits_before, costs, between,
+                 all_counted && products > 1 ? phases.count() : 0);
     if (s.branches) between.back().lines[s.branch_location] += costs.jump;
     if (!s.ops.empty()) between[0].lines[s.ops.front()->location] += costs.block;
     note_between_waits(program, between, c);

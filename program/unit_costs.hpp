@@ -37,7 +37,8 @@
 // vectors to be stored.
 //
 // That is where registers are many. A stretch of a hundred bundles and less takes what a schedule
-// of its registers takes (unit_schedule.hpp), between a hundred and three hundred a part of either.
+// of its registers takes (unit_schedule.hpp), between a hundred and three hundred a part of either;
+// more where products of one pass follow one another, each phase of which is little code.
 //
 // A stretch goes on across a branch whose both ways do little (unit_choices.hpp): the compiler
 // takes both.

@@ -685,6 +685,44 @@ TEST_CASE("products of few tiles leave matrix units idle", "[pallas][units]") {
   CHECK(cycles(3, false, "f32") == 1600);
 }
 
+TEST_CASE("products of one pass in a row are little code phase by phase", "[pallas][units]") {
+  // Exponentials of so many products, each of what the one before made.
+  const auto cycles = [](int products, int passes, int eup) {
+    const std::string tile = "128x128xbf16";
+    const std::string sums = "vector<128x128xf32>";
+    std::string arguments = "%a: " + vmem(tile) + ", %o: " + vmem("128x128xf32");
+    std::string body = load_whole("%x0", "%a", tile, 2);
+    body +=
+        "%s = \"S.arith.constant\"() {value = dense<0.0> : " + sums + "} : () -> " + sums + "\n";
+    for (int i = 0; i < products; ++i) {
+      const std::string n = std::to_string(i);
+      arguments += ", %b" + n + ": " + vmem(tile);
+      body += load_whole("%w" + n, "%b" + n, tile, 2) + "%y" + n + " = \"S.tpu.matmul\"(%x" + n +
+              ", %w" + n +
+              ", %s) {dimension_numbers = #tpu.dot_dimension_numbers<[1], [0], [0], [1], [0, 0, 1, "
+              "1], [], []>, transpose_lhs = false, transpose_rhs = false} : (vector<" +
+              tile + ">, vector<" + tile + ">, " + sums + ") -> " + sums + "\n%e" + n +
+              " = \"S.math.exp\"(%y" + n + ") {fastmath = #arith.fastmath<none>} : (" + sums +
+              ") -> " + sums + "\n%x" + std::to_string(i + 1) + " = \"S.arith.truncf\"(%e" + n +
+              ") : (" + sums + ") -> vector<" + tile + ">\n" +
+              store_whole("%e" + n, "%o", "128x128xf32", 2);
+    }
+    const auto p = plan_module(load_module(module_text(arguments, body), "the test's module"));
+    program::UnitCosts costs;
+    costs.capacity.fill(1);
+    costs.capacity[static_cast<std::size_t>(CoreUnit::mxu)] = 4;
+    costs.rows["tpu.matmul pass bf16"].slots[static_cast<std::size_t>(CoreUnit::mxu)] = passes;
+    costs.rows["math.exp f32"].slots[static_cast<std::size_t>(CoreUnit::eup)] = 1;
+    costs.schedules.emplace();
+    costs.schedules->memory = 4;
+    costs.schedules->eup = eup;
+    return all_cycles(program::counted(*p, p->main, costs));
+  };
+  CHECK(cycles(4, 20, 90) != cycles(4, 20, 1));    // 384 bundles of slots in five phases
+  CHECK(cycles(1, 80, 90) == cycles(1, 80, 1));    // 336 in two
+  CHECK(cycles(4, 120, 90) == cycles(4, 120, 1));  // 1984 in five
+}
+
 TEST_CASE("a row that was a line of words lies in all sublanes", "[pallas][units]") {
   const auto added = [](const char* line, const char* row, const char* cast) {
     const std::string fast = " {fastmath = #arith.fastmath<none>} : (vector<";
