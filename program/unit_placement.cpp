@@ -8,16 +8,16 @@ namespace tessera::program {
 
 namespace {
 
-constexpr double kUnits = 2;
+constexpr double kMatrixUnits = 2;
 
 struct TilesToPlace {
   double tiles = 0;
   double rows = 0;  ///< registers of each
-  double left_over() const { return std::fmod(tiles, kUnits) * rows; }
+  double left_over() const { return std::fmod(tiles, kMatrixUnits) * rows; }
 };
 
 /// Of a product that lies in tiles; else none.
-TilesToPlace tiles_of(const Program& program, const UnitOp& op) {
+TilesToPlace weight_tiles_of(const Program& program, const UnitOp& op) {
   std::int64_t quarters = 0;
   std::int64_t passes = 0;
   std::int64_t of_halves = 0;
@@ -40,7 +40,7 @@ std::vector<MatrixUnits> placed(const Program& program, const std::vector<const 
   std::vector<TilesToPlace> products;
   double left_over = 0;
   for (const UnitOp* op : ops) {
-    products.push_back(tiles_of(program, *op));
+    products.push_back(weight_tiles_of(program, *op));
     left_over += products.back().left_over();
   }
   std::vector<MatrixUnits> found;
@@ -48,11 +48,11 @@ std::vector<MatrixUnits> placed(const Program& program, const std::vector<const 
   for (const TilesToPlace& t : products) {
     const double all = t.tiles * t.rows;
     if (all <= 0) {
-      found.push_back({1 / kUnits, 1 / kUnits});
+      found.push_back({1 / kMatrixUnits, 1 / kMatrixUnits});
       continue;
     }
-    const double of_first = std::clamp(left_over / kUnits - at, 0., t.left_over());
-    const double first = ((all - t.left_over()) / kUnits + of_first) / all;
+    const double of_first = std::clamp(left_over / kMatrixUnits - at, 0., t.left_over());
+    const double first = ((all - t.left_over()) / kMatrixUnits + of_first) / all;
     found.push_back({first, 1 - first});
     at += t.left_over();
   }
