@@ -77,6 +77,8 @@ UnitCosts read(std::string_view text) {
   to.eup_every = schedule.at("eup_every");
   to.reduce = schedule.at("reduce");
   to.permute = schedule.at("permute");
+  to.push_words = schedule.value("push_words", to.push_words);
+  to.push_words_turned = schedule.value("push_words_turned", to.push_words_turned);
   to.memory = schedule.at("memory");
   for (const auto& [of, kept] : json.at("held_out").items())
     c.held_out[of] = {kept.at("least"), kept.at("most")};
@@ -441,7 +443,8 @@ std::optional<UnitSchedule::Product> product_of_tiles(const Program& program, co
   constexpr auto kMatrix = static_cast<std::size_t>(CoreUnit::mxu);
   constexpr std::int64_t kUnits = 4;
   const TilesOfWeights of = tiles_of_weights(program, op);
-  if (costs.capacity[kMatrix] != kUnits || all_tiles == 0 || of.tiles == 0) return std::nullopt;
+  if (!costs.schedules || costs.capacity[kMatrix] != kUnits) return std::nullopt;
+  if (all_tiles == 0 || of.tiles == 0) return std::nullopt;
   std::int64_t passes = 0;
   std::int64_t sums = 0;
   double slots = 0;
@@ -458,9 +461,8 @@ std::optional<UnitSchedule::Product> product_of_tiles(const Program& program, co
   }
   if (passes == 0 || sums == 0) return std::nullopt;
   // Bundles from one push to the next of the same unit, by listings.
-  const bool packs = costs.chip == "v4";  // words, before it pushes them
-  const double plain = of.of_words && !packs ? 2 : 4;
-  const double as_turned = of.of_words ? (packs ? 4 : 2.5) : 8;
+  const double plain = of.of_words ? costs.schedules->push_words : 4;
+  const double as_turned = of.of_words ? costs.schedules->push_words_turned : 8;
   return UnitSchedule::Product{.tiles = of.tiles,
                                .deep = passes / sums,
                                .results = sums,

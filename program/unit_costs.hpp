@@ -80,6 +80,9 @@ struct UnitSchedules {
   int reduce = 1;     ///< of XLU, from a push to its pop: along lanes
   int permute = 1;    ///< otherwise
   int memory = 1;     ///< loads and stores of a bundle, together
+  /// From one push of a register of weights of f32 to the next, of four matrix units; turned.
+  double push_words = 2;
+  double push_words_turned = 2.5;
 };
 
 struct UnitCosts {
