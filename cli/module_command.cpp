@@ -21,7 +21,7 @@
 #include "pallas/plan_module.hpp"
 #include "program/debugger.hpp"
 #include "program/print.hpp"
-#include "program/unit_costs.hpp"
+#include "program/units_json.hpp"
 #include "report/run_report.hpp"
 #include "sim/diagnostics/slugs.hpp"
 

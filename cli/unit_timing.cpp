@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "cli/tpu_build.hpp"
-#include "program/unit_costs.hpp"
+#include "program/unit_count.hpp"
 #include "report/line_costs.hpp"
 #include "sim/diagnostics/diagnostic.hpp"
 #include "tpu_compiler/call_to_check.hpp"

@@ -1,4 +1,4 @@
-// What a run of a C++ kernel takes by the units of a TPU core (program/unit_costs.hpp), as the ops
+// What a run of a C++ kernel takes by the units of a TPU core (program/unit_count.hpp), as the ops
 // of its TPU build ask for them (--timing units, and where none is given).
 #pragma once
 

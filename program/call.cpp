@@ -7,7 +7,9 @@
 #include "memory_model/file.hpp"
 #include "memory_model/moved_bytes.hpp"
 #include "program/program_kernel.hpp"
-#include "program/unit_costs.hpp"
+#include "program/unit_count.hpp"
+#include "program/unit_pipeline.hpp"
+#include "program/units_json.hpp"
 #include "sim/diagnostics/slugs.hpp"
 #include "sim/pipeline/core_cells.hpp"
 

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "program/unit_costs.hpp"
+#include "program/unit_pipeline.hpp"
 
 namespace tessera::program {
 

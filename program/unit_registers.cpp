@@ -8,13 +8,13 @@ namespace tessera::program {
 
 namespace {
 
-constexpr std::int64_t kRows = 8;
+constexpr std::int64_t kRowsOfRegister = 8;
 constexpr std::int64_t kColumns = 128;
 
 /// Elements of a part of a dim.
 std::int64_t part_extent(const Shape& shape, int dim) {
   if (dim + 1 == shape.rank) return kColumns;
-  return dim + 2 == shape.rank ? kRows : 1;
+  return dim + 2 == shape.rank ? kRowsOfRegister : 1;
 }
 
 bool computes(const Operation& op) {
@@ -173,8 +173,8 @@ std::int64_t UnitRegisters::different(int value, DType of) const {
   for (int d = 0; d < shape.rank; ++d) {
     const Parts& parts = it->second[static_cast<std::size_t>(d)];
     const auto n = static_cast<std::size_t>(parts_along(shape, d));
-    const auto together =
-        static_cast<std::size_t>(d + 2 == shape.rank ? register_extent(shape, d, of) / kRows : 1);
+    const auto together = static_cast<std::size_t>(
+        d + 2 == shape.rank ? register_extent(shape, d, of) / kRowsOfRegister : 1);
     std::set<std::vector<int>> registers;
     for (std::size_t i = 0; i < n && !parts.empty(); i += together) {
       const auto begin = parts.begin() + static_cast<std::ptrdiff_t>(i);

@@ -1,6 +1,6 @@
 // What a TPU core's units do, counted: cycles, and slots of each unit in them.
 //
-// Filled where a model of the core is asked for (program/unit_costs.hpp); zeros elsewhere.
+// Filled where a model of the core is asked for (program/unit_count.hpp); zeros elsewhere.
 #pragma once
 
 #include <array>

@@ -4,7 +4,8 @@
 #include <catch2/catch.hpp>
 #include <map>
 
-#include "program/unit_costs.hpp"
+#include "program/unit_count.hpp"
+#include "program/unit_pipeline.hpp"
 #include "tests/pallas/module_text.hpp"
 
 namespace tessera::pallas {

@@ -9,8 +9,9 @@
 
 #include "pallas/call_directory.hpp"
 #include "predict/timeline.hpp"
-#include "program/unit_costs.hpp"
+#include "program/unit_count.hpp"
 #include "program/unit_phases.hpp"
+#include "program/unit_pipeline.hpp"
 #include "program/unit_placement.hpp"
 #include "program/unit_schedule.hpp"
 #include "tests/pallas/module_text.hpp"

@@ -1,0 +1,535 @@
+#include "program/unit_count.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <set>
+#include <tuple>
+#include <unordered_map>
+#include <utility>
+
+#include "program/unit_choices.hpp"
+#include "program/unit_few_rows.hpp"
+#include "program/unit_phases.hpp"
+#include "program/unit_placement.hpp"
+#include "program/unit_pressure.hpp"
+#include "program/unit_schedule.hpp"
+#include "program/unit_stretches.hpp"
+
+namespace tessera::program {
+
+namespace {
+
+/// Of a stretch's products the one that both matrix units share: of an odd number of them the last
+/// that is one tile of weights. -1: none.
+std::ptrdiff_t shared_product(const Program& program, const std::vector<const UnitOp*>& ops) {
+  const auto times = [&](const UnitOp& op, const auto& is) {
+    std::int64_t sum = 0;
+    for (const auto& [row, n] : op.rows)
+      sum += is(program.unit_rows[static_cast<std::size_t>(row)]) ? n : 0;
+    return sum;
+  };
+  const auto begins = [](std::string_view prefix) {
+    return [prefix](const std::string& row) { return row.starts_with(prefix); };
+  };
+  const auto pushed = [](const std::string& row) { return row.find(" wide") != row.npos; };
+  const auto weights = begins("tpu.matmul weights f32 highest");
+  std::int64_t products = 0;
+  std::ptrdiff_t last = -1;
+  for (std::size_t i = 0; i < ops.size(); ++i) {
+    if (times(*ops[i], begins("tpu.matmul sum")) == 0) continue;
+    ++products;
+    // What is pushed in pairs is half as much.
+    const auto is_pushed = [&](const std::string& row) { return weights(row) && pushed(row); };
+    const std::int64_t all = times(*ops[i], weights);
+    if (all > 0 && all == 2 * times(*ops[i], is_pushed)) last = static_cast<std::ptrdiff_t>(i);
+  }
+  return products % 2 == 1 ? last : -1;
+}
+
+/// Of a product of tiles of bf16, or of f32 as bf16: how many, and registers of each to push.
+struct TilesOfWeights {
+  std::int64_t tiles = 0;
+  std::int64_t registers = 0;
+  bool of_words = false;
+};
+TilesOfWeights tiles_of_weights(const Program& program, const UnitOp& op) {
+  TilesOfWeights found;
+  std::int64_t pairs = 0;
+  for (const auto& [row, n] : op.rows) {
+    const std::string& name = program.unit_rows[static_cast<std::size_t>(row)];
+    for (const std::string kind : {" bf16", " f32"}) {
+      const std::string weights = "tpu.matmul weights" + kind;
+      if (name == weights || name == weights + " transposed")
+        found.tiles += n;
+      else if (name == weights + " wide" || name == weights + " wide transposed")
+        pairs += n;
+      else
+        continue;
+      found.of_words = kind == " f32";
+    }
+  }
+  const std::int64_t most = found.of_words ? 16 : 8;  // of 8 rows, or of 16
+  if (found.tiles > 0)
+    found.registers = std::min(most, (pairs + (found.tiles + 1) / 2 - 1) / ((found.tiles + 1) / 2));
+  return found;
+}
+
+bool multiplies_matrices(const Program& program, const UnitOp& op) {
+  return std::ranges::any_of(op.rows, [&](const auto& row) {
+    return program.unit_rows[static_cast<std::size_t>(row.first)].starts_with("tpu.matmul");
+  });
+}
+
+/// Matrix units that a phase's products take, of products beside one another: one for each tile, or
+/// as many as a stretch has for each of all its tiles. What one product of one tile reads comes
+/// register after register, so that its time lies beside what makes them: it is as if all were its.
+double units_of_tiles(std::int64_t of_phase, std::int64_t of_stretch, double units) {
+  if (of_phase < 2 || of_stretch < 1) return units;
+  const double each = std::max(1., std::floor(units / static_cast<double>(of_stretch)));
+  return std::min(units, each * static_cast<double>(of_phase));
+}
+
+/// Slots of each unit in a phase, and the cycles of all together.
+struct UnitWork {
+  std::array<double, kCoreUnits> slots{};
+  std::array<double, kCoreUnits> weight{};  ///< cycles of a slot
+  double multiply = 0;
+  double add_or_shift = 0;
+  double weight_of_multiply = 0;
+  double weight_of_add = 0;
+  double cycles = 0;
+  MatrixUnits passes{};  ///< of MXU's slots, where it matters on which unit they are
+
+  void add_passes(const UnitCost& cost, std::int64_t times, const MatrixUnits& on) {
+    const double all =
+        static_cast<double>(times) * cost.slots[static_cast<std::size_t>(CoreUnit::mxu)];
+    for (std::size_t u = 0; u < passes.size(); ++u) passes[u] += all * on[u];
+  }
+  void add(const UnitCost& cost, std::int64_t n, double share = 1) {
+    const double times = share * static_cast<double>(n);
+    cycles += times * cost.alone;
+    for (std::size_t u = 0; u < kCoreUnits; ++u) slots[u] += times * cost.slots[u];
+    multiply += times * cost.multiply;
+    add_or_shift += times * cost.add;
+  }
+  /// Stores and loads of registers that do not fit, and of masks, which become vectors for that.
+  void spill(const std::array<double, kCoreUnits>& of) {
+    for (std::size_t u = 0; u < kCoreUnits; ++u) slots[u] += of[u];
+  }
+  double share_of_spill(const std::array<double, kCoreUnits>& of) const {
+    double sum = 0;
+    for (std::size_t u = 0; u < kCoreUnits; ++u) sum += of[u] * weight[u];
+    return sum;
+  }
+  /// `matrix_units`: of these so many have something to do.
+  void close(const UnitCosts& costs, double matrix_units) {
+    constexpr auto kMatrix = static_cast<std::size_t>(CoreUnit::mxu);
+    constexpr auto kVector = static_cast<std::size_t>(CoreUnit::valu);
+    std::size_t most = 1;
+    // The matrix unit that has more passes is done last.
+    const double uneven = std::abs(passes[0] - passes[1]);
+    const auto units = [&](std::size_t u) {
+      return u == kMatrix ? matrix_units : costs.capacity[u];
+    };
+    const auto by_slots = [&](std::size_t u) {
+      if (costs.capacity[u] <= 0) return 0.;
+      return (slots[u] + (u == kMatrix ? uneven : 0)) / units(u);
+    };
+    const double by_place = std::max(multiply, add_or_shift);
+    const bool one_place = by_place > by_slots(kVector);
+    const auto takes = [&](std::size_t u) {
+      return u == kVector && one_place ? by_place : by_slots(u);
+    };
+    for (std::size_t u = 1; u < kCoreUnits; ++u) {
+      if (takes(u) > takes(most)) most = u;
+    }
+    const bool products = takes(kMatrix) > takes(most);
+    for (std::size_t u = 0; u < kCoreUnits; ++u) {
+      if (costs.capacity[u] <= 0) continue;
+      const double factor = u == kMatrix ? (products ? 1 : costs.product)
+                            : u == most  ? (products ? costs.product : 1)
+                                         : costs.rest;
+      cycles += factor * takes(u);
+      if (u == kVector && one_place)
+        (multiply > add_or_shift ? weight_of_multiply : weight_of_add) = factor;
+      else
+        weight[u] = factor / units(u);
+      if (u == kMatrix && slots[u] > 0) weight[u] *= 1 + uneven / slots[u];
+    }
+  }
+  double share(const UnitCost& cost, std::int64_t times) const {
+    double sum = cost.alone + weight_of_multiply * cost.multiply + weight_of_add * cost.add;
+    for (std::size_t u = 0; u < kCoreUnits; ++u) sum += cost.slots[u] * weight[u];
+    return static_cast<double>(times) * sum;
+  }
+};
+
+/// Nothing that follows begins before it, nothing before it is left.
+bool waits(const std::string& row) { return row == "tpu.wait_dma2" || row == "tpu.sem_wait"; }
+
+/// Of each op what it shares units with: ops of its phase between the same waits.
+std::vector<std::size_t> parts_by_waits(const Program& program,
+                                        const std::vector<const UnitOp*>& ops,
+                                        const Phases& phases) {
+  std::vector<std::size_t> parts;
+  std::size_t before = 0;
+  for (std::size_t i = 0; i < ops.size(); ++i) {
+    const bool is_wait = std::ranges::any_of(ops[i]->rows, [&](const auto& row) {
+      return waits(program.unit_rows[static_cast<std::size_t>(row.first)]);
+    });
+    if (is_wait) before += phases.count();
+    parts.push_back(before + phases.of(i));
+  }
+  return parts;
+}
+
+/// Of an op that follows from products, what of its work runs beside them, and where that is.
+struct Beside {
+  std::size_t part = 0;
+  double share = 0;
+};
+
+/// Each register of a product is popped while others pass, and worked on: all that is behind the
+/// first ones. `products_take`: bundles, by part.
+std::vector<Beside> beside_products(const std::vector<std::size_t>& parts, const Phases& phases,
+                                    const std::vector<double>& products_take) {
+  constexpr double kFirst = 100;  // bundles in which weights are pushed, and until a pop
+  std::vector<Beside> found;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const std::size_t part = parts[i] - phases.of(i) + phases.beside(i);
+    const bool hides = part != parts[i] && products_take[part] > kFirst;
+    found.push_back({part, hides ? 1 - kFirst / products_take[part] : 0});
+  }
+  return found;
+}
+
+/// The chain of operations that takes longest, each after what it reads and after the last wait.
+class Chain {
+ public:
+  /// The next op of the stretch.
+  void add(const UnitOp& op, double latency, bool is_wait) {
+    Link link{latency, latency, -1};
+    const auto follow = [&](int before) {
+      if (before < 0) return;
+      const double done = links_[static_cast<std::size_t>(before)].done;
+      if (link.after >= 0 && done + latency <= link.done) return;
+      link.done = done + latency;
+      link.after = before;
+    };
+    follow(is_wait ? last_ : wait_);
+    for (const int v : op.reads) {
+      const auto it = made_by_.find(v);
+      if (it != made_by_.end()) follow(it->second);
+    }
+    const int here = static_cast<int>(links_.size());
+    if (is_wait) wait_ = here;
+    for (const int v : op.makes) made_by_[v] = here;
+    if (last_ < 0 || link.done > links_[static_cast<std::size_t>(last_)].done) last_ = here;
+    links_.push_back(link);
+  }
+  /// Calls f(number, latency) of each operation in it.
+  template <class F>
+  void for_each(F&& f) const {
+    for (int i = last_; i >= 0; i = links_[static_cast<std::size_t>(i)].after)
+      f(static_cast<std::size_t>(i), links_[static_cast<std::size_t>(i)].latency);
+  }
+
+ private:
+  struct Link {
+    double latency;
+    double done;  ///< when its results are there
+    int after;    ///< the one that it waits for longest; -1: none
+  };
+  std::vector<Link> links_;
+  std::unordered_map<int, int> made_by_;
+  int last_ = -1;
+  int wait_ = -1;
+};
+
+/// Of a stretch what is done behind one wait and before the next one.
+struct BetweenWaits {
+  std::size_t step = 0;  ///< where it begins
+  std::size_t ops = 0;
+  std::array<double, kCoreUnits> slots{};
+  std::map<int, double> lines;  ///< cycles by location
+};
+
+/// Of an op what a schedule of registers begins with: rows and times, or what its matrix unit
+/// takes.
+struct Scheduled {
+  std::vector<std::pair<int, std::int64_t>> rows;
+  const UnitCost* put = nullptr;  ///< and so many times
+  std::int64_t times = 0;
+  double product = 0;
+  std::optional<UnitSchedule::Product> tiles;  ///< instead
+  double alone = 0;
+  bool copies = false;  ///< or waits for what does
+};
+
+/// Where a core has four matrix units, and products of bf16 in a stretch have so many tiles.
+std::optional<UnitSchedule::Product> product_of_tiles(const Program& program, const UnitOp& op,
+                                                      const std::vector<const UnitCost*>& rows,
+                                                      std::int64_t all_tiles,
+                                                      const UnitCosts& costs) {
+  constexpr auto kMatrix = static_cast<std::size_t>(CoreUnit::mxu);
+  constexpr std::int64_t kUnits = 4;
+  const TilesOfWeights of = tiles_of_weights(program, op);
+  if (!costs.schedules || costs.capacity[kMatrix] != kUnits) return std::nullopt;
+  if (all_tiles == 0 || of.tiles == 0) return std::nullopt;
+  std::int64_t passes = 0;
+  std::int64_t sums = 0;
+  double slots = 0;
+  bool turned = false;
+  for (const auto& [row, n] : op.rows) {
+    const std::string& name = program.unit_rows[static_cast<std::size_t>(row)];
+    const UnitCost* cost = rows[static_cast<std::size_t>(row)];
+    const double mxu = cost == nullptr ? 0 : cost->slots[kMatrix] * static_cast<double>(n);
+    const std::string kind = of.of_words ? " f32" : " bf16";
+    turned = turned || name == "tpu.matmul weights" + kind + " transposed";
+    if (name == "tpu.matmul pass" + kind) passes += n;
+    if (name == "tpu.matmul sum" + kind) sums += n;
+    if (!name.starts_with("tpu.matmul weights")) slots += mxu;
+  }
+  if (passes == 0 || sums == 0) return std::nullopt;
+  // Bundles from one push to the next of the same unit, by listings.
+  const double plain = of.of_words ? costs.schedules->push_words : 4;
+  const double as_turned = of.of_words ? costs.schedules->push_words_turned : 8;
+  return UnitSchedule::Product{.tiles = of.tiles,
+                               .deep = passes / sums,
+                               .results = sums,
+                               .pushed = of.registers,
+                               .units = std::max<std::int64_t>(1, kUnits / all_tiles),
+                               .push = turned ? as_turned : plain,
+                               .pass = slots / static_cast<double>(passes)};
+}
+
+/// Where a stretch does little between two waits, what a schedule of its registers takes; the more
+/// it does the less so. Copies are scalars' work.
+template <class WaitsBefore>
+void schedule_few(const Program& program, const std::vector<const UnitCost*>& rows,
+                  const std::vector<const UnitOp*>& ops, const std::vector<Scheduled>& scheduled,
+                  const WaitsBefore& waits_before, const UnitCosts& costs,
+                  std::vector<BetweenWaits>& between, std::size_t phases_of_products) {
+  if (!costs.schedules) return;
+  // Bundles from which on units' slots decide too, and alone; of products of one pass after one
+  // another each phase is little code, also where all are much.
+  constexpr double kOfPhase = 110;
+  const double most = std::max(300., kOfPhase * static_cast<double>(phases_of_products));
+  const double least = most / 3;
+  for (std::size_t b = 0; b < between.size(); ++b) {
+    double by_slots = 0;
+    for (const auto& [location, share] : between[b].lines) by_slots += share;
+    if (by_slots >= most || by_slots <= 0) continue;
+    UnitSchedule schedule(costs);
+    double alone = 0;
+    bool copies = false;
+    for (std::size_t i = 0; i < ops.size(); ++i) {
+      if (waits_before(i) != b) continue;
+      const Scheduled& op = scheduled[i];
+      copies = copies || op.copies;
+      alone += op.alone;
+      if (op.tiles) {
+        for (const auto& [row, times] : op.rows)
+          schedule.add(program.unit_rows[static_cast<std::size_t>(row)],
+                       *rows[static_cast<std::size_t>(row)], times);
+        schedule.multiply(*ops[i], *op.tiles);
+        continue;
+      }
+      schedule.add_serial(std::llround(op.product));
+      for (const auto& [row, times] : op.rows) {
+        const auto r = static_cast<std::size_t>(row);
+        if (rows[r] != nullptr) schedule.add(program.unit_rows[r], *rows[r], times);
+      }
+      if (op.put != nullptr) schedule.add("few rows", *op.put, op.times);
+      schedule.end(*ops[i]);
+    }
+    const std::optional<std::int64_t> bundles = copies ? std::nullopt : schedule.bundles();
+    if (!bundles) continue;
+    const double part = std::clamp((most - by_slots) / (most - least), 0., 1.);
+    const double now = by_slots + part * (static_cast<double>(*bundles) + alone - by_slots);
+    for (auto& [location, share] : between[b].lines) share *= now / by_slots;
+  }
+}
+
+/// Cycles are whole numbers, and of a stretch as many as of all together.
+void note_between_waits(const Program& program, const std::vector<BetweenWaits>& all,
+                        CountedCode& c) {
+  double cycles = 0;
+  for (const BetweenWaits& b : all) {
+    if (b.lines.empty()) continue;
+    const double before = cycles;
+    for (const auto& [location, share] : b.lines) cycles += share;
+    const std::int64_t rounded = std::llround(cycles) - std::llround(before);
+    CoreUse& use = c.at[b.step];
+    use.cycles += rounded;
+    for (std::size_t u = 0; u < kCoreUnits; ++u) use.slots[u] += std::llround(b.slots[u]);
+    if (rounded <= 0) continue;
+    const double whole = static_cast<double>(rounded) / (cycles - before);
+    for (const auto& [location, share] : b.lines) {
+      const Location& at = program.locations[static_cast<std::size_t>(location)];
+      if (share > 0) c.lines.push_back({b.step, {at.file.c_str(), at.line}, whole * share});
+    }
+  }
+}
+
+}  // namespace
+
+CountedCode counted(const Program& program, const Code& code, const UnitCosts& costs,
+                    const WindowArrays& arrays) {
+  std::vector<const UnitCost*> rows;
+  std::vector<const UnitCost*> rows_of_shared;
+  CountedCode c;
+  for (const std::string& row : program.unit_rows) {
+    const auto it = costs.rows.find(row);
+    rows.push_back(it == costs.rows.end() ? nullptr : &it->second);
+    if (it == costs.rows.end()) c.unmeasured.push_back(row);
+    const auto shared = costs.rows.find(row + " shared");
+    rows_of_shared.push_back(shared == costs.rows.end() ? rows.back() : &shared->second);
+  }
+  c.at.resize(code.steps.size());
+  const std::vector<const Choice*> both_ways = taken_both_ways(program, code, costs);
+  // What is behind a wait that may be passed over is done where both ways meet.
+  const auto always_run = [&](std::size_t step) {
+    for (const Choice* way : both_ways)
+      if (step > way->begin && step < way->end) step = way->end;
+    return step;
+  };
+  for (const Stretch& s : stretches(code, costs.knows_narrow_masks, both_ways)) {
+    if (s.begin >= c.at.size()) continue;
+    const Phases phases(program, s.ops);
+    const std::ptrdiff_t shared = shared_product(program, s.ops);
+    const auto cost_of = [&](std::size_t op, int row) {
+      const auto& of = static_cast<std::ptrdiff_t>(op) == shared ? rows_of_shared : rows;
+      return of[static_cast<std::size_t>(row)];
+    };
+    const FewRows few(program, s.ops, arrays, costs);
+    // Of each phase, before and behind each wait.
+    const std::vector<std::size_t> part = parts_by_waits(program, s.ops, phases);
+    std::vector<UnitWork> works(part.empty() ? 1 : std::ranges::max(part) + 1);
+    const Pressure pressure(program, s.ops, phases, pushes_of(s.ops, rows, costs));
+    const auto spilled = [&](std::size_t op) {
+      // By listings a mask is made a vector, which is compared again two to three times.
+      constexpr double kMaskOps = 3.5;
+      constexpr double kMaskLoads = 2.5;
+      const Pressure::TooMany& n = pressure.too_many(op);
+      const double vectors =
+          costs.spill * static_cast<double>(n.behind) + static_cast<double>(n.at_once);
+      const auto masks = static_cast<double>(n.masks);
+      std::array<double, kCoreUnits> of{};
+      of[static_cast<std::size_t>(CoreUnit::store)] = vectors + masks;
+      of[static_cast<std::size_t>(CoreUnit::load)] = vectors + kMaskLoads * masks;
+      of[static_cast<std::size_t>(CoreUnit::valu)] = kMaskOps * masks;
+      return of;
+    };
+    constexpr auto kMatrix = static_cast<std::size_t>(CoreUnit::mxu);
+    const double matrix_units = costs.capacity[kMatrix];
+    const bool two_units = matrix_units == 2;
+    const std::vector<MatrixUnits> units =
+        two_units ? placed(program, s.ops) : std::vector<MatrixUnits>{};
+    Chain chain;
+    std::int64_t products = 0;
+    std::int64_t all_tiles = 0;
+    std::vector<std::int64_t> tiles_of(works.size());
+    bool all_counted = true;  // products of other types have none
+    for (std::size_t i = 0; i < s.ops.size(); ++i) {
+      const std::int64_t tiles = tiles_of_weights(program, *s.ops[i]).tiles;
+      products += tiles > 0 ? 1 : 0;
+      all_tiles += tiles;
+      tiles_of[part[i]] += tiles;
+      all_counted = all_counted && (tiles > 0 || !multiplies_matrices(program, *s.ops[i]));
+    }
+    if (products < 2) all_tiles = 0;
+    std::vector<Scheduled> scheduled(s.ops.size());
+    std::vector<double> products_take(works.size());
+    for (std::size_t i = 0; i < s.ops.size(); ++i) {
+      for (const auto& [row, times] : few.rows(*s.ops[i]))
+        if (const UnitCost* cost = cost_of(i, row))
+          products_take[part[i]] += cost->slots[kMatrix] * static_cast<double>(times) /
+                                    std::max(1., costs.capacity[kMatrix]);
+    }
+    const std::vector<Beside> beside = beside_products(part, phases, products_take);
+    for (std::size_t i = 0; i < s.ops.size(); ++i) {
+      works[part[i]].spill(spilled(i));
+      double latency = 0;
+      bool is_wait = false;
+      bool multiplies = false;
+      UnitWork own;
+      if (const auto& [put, n] = few.together(*s.ops[i]); put != nullptr) {
+        works[part[i]].add(*put, n);
+        latency += put->latency;
+      }
+      for (const auto& [row, times] : few.rows(*s.ops[i])) {
+        const UnitCost* cost = cost_of(i, row);
+        const std::string& name = program.unit_rows[static_cast<std::size_t>(row)];
+        is_wait = is_wait || waits(name);
+        scheduled[i].copies = scheduled[i].copies || waits(name) || name == "tpu.enqueue_dma";
+        if (cost == nullptr) continue;
+        latency += cost->latency;
+        works[part[i]].add(*cost, times, 1 - beside[i].share);
+        works[beside[i].part].add(*cost, times, beside[i].share);
+        multiplies = multiplies || name.starts_with("tpu.matmul");
+        own.add(*cost, times);
+        if (two_units && name.starts_with("tpu.matmul pass"))
+          for (UnitWork* w : {&works[part[i]], &own}) w->add_passes(*cost, times, units[i]);
+        scheduled[i].alone += cost->alone * static_cast<double>(times);
+      }
+      if (multiplies) {
+        own.close(costs, matrix_units);
+        scheduled[i].product = own.cycles + latency;
+        scheduled[i].tiles = product_of_tiles(program, *s.ops[i], rows, all_tiles, costs);
+        if (scheduled[i].tiles) {
+          for (const auto& [row, times] : s.ops[i]->rows)
+            if (const std::string& name = program.unit_rows[static_cast<std::size_t>(row)];
+                cost_of(i, row) != nullptr && (name == "tpu.matmul left bf16 transposed" ||
+                                               name == "tpu.matmul left f32 transposed"))
+              scheduled[i].rows.emplace_back(row, times);
+        }
+      } else {
+        scheduled[i].rows = few.rows(*s.ops[i]);
+        std::tie(scheduled[i].put, scheduled[i].times) = few.together(*s.ops[i]);
+      }
+      chain.add(*s.ops[i], latency, is_wait);
+    }
+    for (std::size_t p = 0; p < works.size(); ++p)
+      works[p].close(costs, all_counted && !two_units
+                                ? units_of_tiles(tiles_of[p], all_tiles, matrix_units)
+                                : matrix_units);
+
+    // What lies behind a wait is done there: by that, and by line.
+    const std::size_t of_a_wait = std::max<std::size_t>(1, phases.count());
+    std::vector<BetweenWaits> between((works.size() - 1) / of_a_wait + 1);
+    between[0].step = s.begin;
+    const auto waits_before = [&](std::size_t op) { return part[op] / of_a_wait; };
+    for (std::size_t p = 0; p < works.size(); ++p) {
+      for (std::size_t u = 0; u < kCoreUnits; ++u)
+        between[p / of_a_wait].slots[u] += works[p].slots[u];
+    }
+    for (std::size_t i = 0; i < s.ops.size(); ++i) {
+      BetweenWaits& b = between[waits_before(i)];
+      if (b.ops++ < 2 && waits_before(i) > 0)
+        b.step = always_run(s.ops[i]->step);  // the first one behind it
+      double share = works[part[i]].share_of_spill(spilled(i));
+      if (const auto& [put, n] = few.together(*s.ops[i]); put != nullptr)
+        share += works[part[i]].share(*put, n);
+      for (const auto& [row, times] : few.rows(*s.ops[i])) {
+        const UnitCost* cost = cost_of(i, row);
+        if (cost == nullptr) continue;
+        share += (1 - beside[i].share) * works[part[i]].share(*cost, times) +
+                 beside[i].share * works[beside[i].part].share(*cost, times);
+      }
+      b.lines[s.ops[i]->location] += share;
+    }
+    chain.for_each([&](std::size_t op, double latency) {
+      between[waits_before(op)].lines[s.ops[op]->location] += latency;
+    });
+    schedule_few(program, rows, s.ops, scheduled, waits_before, costs, between,
+                 all_counted && products > 1 ? phases.count() : 0);
+    if (s.branches) between.back().lines[s.branch_location] += costs.jump;
+    if (!s.ops.empty()) between[0].lines[s.ops.front()->location] += costs.block;
+    note_between_waits(program, between, c);
+  }
+  return c;
+}
+
+}  // namespace tessera::program
