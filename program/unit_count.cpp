@@ -10,6 +10,7 @@
 
 #include "program/unit_choices.hpp"
 #include "program/unit_few_rows.hpp"
+#include "program/unit_overlap.hpp"
 #include "program/unit_phases.hpp"
 #include "program/unit_placement.hpp"
 #include "program/unit_pressure.hpp"
@@ -157,6 +158,15 @@ struct UnitWork {
         weight[u] = factor / units(u);
       if (u == kMatrix && slots[u] > 0) weight[u] *= 1 + uneven / slots[u];
     }
+  }
+  /// For how long each unit has something to do.
+  std::array<double, kCoreUnits> busy(const UnitCosts& costs) const {
+    std::array<double, kCoreUnits> all{};
+    for (std::size_t u = 0; u < kCoreUnits; ++u)
+      if (costs.capacity[u] > 0) all[u] = slots[u] / costs.capacity[u];
+    double& vector = all[static_cast<std::size_t>(CoreUnit::valu)];
+    vector = std::max({vector, multiply, add_or_shift});
+    return all;
   }
   double share(const UnitCost& cost, std::int64_t times) const {
     double sum = cost.alone + weight_of_multiply * cost.multiply + weight_of_add * cost.add;
@@ -352,6 +362,39 @@ void schedule_few(const Program& program, const std::vector<const UnitCost*>& ro
   }
 }
 
+/// Where a stretch does much between two waits, the compiler works on one chain's operations beside
+/// another's; where it does little its schedule is one phase after the other, as far as listings of
+/// attention's blocks of keys show. `works`: by group.
+void overlap_much(const WaitingGroups& groups, const std::vector<UnitWork>& works,
+                  std::size_t phases, const UnitCosts& costs, std::vector<BetweenWaits>& between) {
+  // Bundles, one phase after the other, from which on some of it lies beside another, and all.
+  constexpr double kSome = 1200;
+  constexpr double kAll = 1700;
+  for (std::size_t b = 0; b < between.size(); ++b) {
+    double apart = 0;
+    for (const auto& [location, share] : between[b].lines) apart += share;
+    if (apart <= kSome) continue;
+    std::vector<GroupWork> here;
+    std::vector<std::size_t> index(groups.count());
+    for (std::size_t g = 0; g < groups.count(); ++g) {
+      if (groups.part(g) / phases != b) continue;
+      index[g] = here.size();
+      GroupWork& work = here.emplace_back();
+      work.cycles = works[g].cycles;
+      work.units = works[g].busy(costs);
+      work.part = groups.part(g);
+    }
+    for (std::size_t g = 0; g < groups.count(); ++g) {
+      if (groups.part(g) / phases != b) continue;
+      for (const std::size_t before : groups.before(g)) here[index[g]].before.insert(index[before]);
+    }
+    // As short as phases one after the other it is at least.
+    const double saved = std::max(0., apart - overlapped(here));
+    const double part = std::min(1., (apart - kSome) / (kAll - kSome));
+    for (auto& [location, share] : between[b].lines) share *= 1 - part * saved / apart;
+  }
+}
+
 /// Cycles are whole numbers, and of a stretch as many as of all together.
 void note_between_waits(const Program& program, const std::vector<BetweenWaits>& all,
                         CountedCode& c) {
@@ -407,6 +450,9 @@ CountedCode counted(const Program& program, const Code& code, const UnitCosts& c
     // Of each phase, before and behind each wait.
     const std::vector<std::size_t> part = parts_by_waits(program, s.ops, phases);
     std::vector<UnitWork> works(part.empty() ? 1 : std::ranges::max(part) + 1);
+    const std::size_t of_a_wait = std::max<std::size_t>(1, phases.count());
+    const WaitingGroups groups(program, s.ops, part, of_a_wait);
+    std::vector<UnitWork> group_works(groups.count());
     const Pressure pressure(program, s.ops, phases, pushes_of(s.ops, rows, costs));
     const auto spilled = [&](std::size_t op) {
       // By listings a mask is made a vector, which is compared again two to three times.
@@ -450,13 +496,16 @@ CountedCode counted(const Program& program, const Code& code, const UnitCosts& c
     }
     const std::vector<Beside> beside = beside_products(part, phases, products_take);
     for (std::size_t i = 0; i < s.ops.size(); ++i) {
+      UnitWork& of_group = group_works[groups.of(i)];
       works[part[i]].spill(spilled(i));
+      of_group.spill(spilled(i));
       double latency = 0;
       bool is_wait = false;
       bool multiplies = false;
       UnitWork own;
       if (const auto& [put, n] = few.together(*s.ops[i]); put != nullptr) {
         works[part[i]].add(*put, n);
+        of_group.add(*put, n);
         latency += put->latency;
       }
       for (const auto& [row, times] : few.rows(*s.ops[i])) {
@@ -468,10 +517,14 @@ CountedCode counted(const Program& program, const Code& code, const UnitCosts& c
         latency += cost->latency;
         works[part[i]].add(*cost, times, 1 - beside[i].share);
         works[beside[i].part].add(*cost, times, beside[i].share);
+        of_group.add(*cost, times, 1 - beside[i].share);
+        if (beside[i].share > 0)
+          group_works[groups.beside(i, beside[i].part)].add(*cost, times, beside[i].share);
         multiplies = multiplies || name.starts_with("tpu.matmul");
         own.add(*cost, times);
         if (two_units && name.starts_with("tpu.matmul pass"))
-          for (UnitWork* w : {&works[part[i]], &own}) w->add_passes(*cost, times, units[i]);
+          for (UnitWork* w : {&works[part[i]], &of_group, &own})
+            w->add_passes(*cost, times, units[i]);
         scheduled[i].alone += cost->alone * static_cast<double>(times);
       }
       if (multiplies) {
@@ -491,13 +544,15 @@ CountedCode counted(const Program& program, const Code& code, const UnitCosts& c
       }
       chain.add(*s.ops[i], latency, is_wait);
     }
-    for (std::size_t p = 0; p < works.size(); ++p)
-      works[p].close(costs, all_counted && !two_units
-                                ? units_of_tiles(tiles_of[p], all_tiles, matrix_units)
-                                : matrix_units);
+    const auto units_in = [&](std::size_t p) {
+      return all_counted && !two_units ? units_of_tiles(tiles_of[p], all_tiles, matrix_units)
+                                       : matrix_units;
+    };
+    for (std::size_t p = 0; p < works.size(); ++p) works[p].close(costs, units_in(p));
+    for (std::size_t g = 0; g < groups.count(); ++g)
+      group_works[g].close(costs, units_in(groups.part(g)));
 
     // What lies behind a wait is done there: by that, and by line.
-    const std::size_t of_a_wait = std::max<std::size_t>(1, phases.count());
     std::vector<BetweenWaits> between((works.size() - 1) / of_a_wait + 1);
     between[0].step = s.begin;
     const auto waits_before = [&](std::size_t op) { return part[op] / of_a_wait; };
@@ -520,6 +575,7 @@ CountedCode counted(const Program& program, const Code& code, const UnitCosts& c
       }
       b.lines[s.ops[i]->location] += share;
     }
+    overlap_much(groups, group_works, of_a_wait, costs, between);
     chain.for_each([&](std::size_t op, double latency) {
       between[waits_before(op)].lines[s.ops[op]->location] += latency;
     });

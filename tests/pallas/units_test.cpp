@@ -10,6 +10,7 @@
 #include "pallas/call_directory.hpp"
 #include "predict/timeline.hpp"
 #include "program/unit_count.hpp"
+#include "program/unit_overlap.hpp"
 #include "program/unit_phases.hpp"
 #include "program/unit_pipeline.hpp"
 #include "program/unit_placement.hpp"
@@ -622,6 +623,66 @@ TEST_CASE("what follows from a product alone begins beside it", "[pallas][units]
         std::vector<std::size_t>{0, 1, 1, 2, 1});
   CHECK(all([&](std::size_t i) { return phases.beside(i); }) ==
         std::vector<std::size_t>{0, 0, 1, 2, 1});
+}
+
+TEST_CASE("ops of a phase that wait for the same ends are one group", "[pallas][units]") {
+  program::Program p;
+  p.unit_rows = {"tpu.matmul pass bf16", "math.exp f32", "vector.multi_reduction.maximumf f32"};
+  const auto op = [](int row, std::vector<int> reads, int makes) {
+    program::UnitOp made;
+    made.rows = {{row, 64}};
+    made.reads = std::move(reads);
+    made.makes = {makes};
+    return made;
+  };
+  const std::vector<program::UnitOp> ops = {
+      op(0, {}, 1),      // two blocks' products,
+      op(0, {}, 2),      //
+      op(2, {1}, 3),     // each's maxima,
+      op(2, {2}, 4),     //
+      op(1, {1, 3}, 5),  // exponentials of the one,
+      op(1, {5}, 6),     //
+      op(1, {2, 4}, 7),  // and of the other
+      op(0, {5, 7}, 8),  // and what takes both
+  };
+  std::vector<const program::UnitOp*> pointers;
+  for (const program::UnitOp& each : ops) pointers.push_back(&each);
+  const std::vector<std::size_t> phases = {0, 0, 1, 1, 2, 2, 2, 2};
+  const program::WaitingGroups groups(p, pointers, phases, 3);
+  std::vector<std::size_t> of;
+  for (std::size_t i = 0; i < ops.size(); ++i) of.push_back(groups.of(i));
+  CHECK(of == std::vector<std::size_t>{0, 0, 1, 2, 3, 3, 4, 5});
+  CHECK(groups.before(3) == std::set<std::size_t>{0, 1});
+  CHECK(groups.before(5) == std::set<std::size_t>{0, 1, 2});
+  CHECK(groups.part(4) == 2);
+  CHECK(groups.beside(4, 1) == 1);  // beside its maxima
+  CHECK(groups.beside(0, 1) == 0);  // waits for none
+}
+
+TEST_CASE("one chain's work lies beside another's", "[pallas][units]") {
+  const auto work = [](CoreUnit unit, double cycles, double busy, std::set<std::size_t> before,
+                       std::size_t phase) {
+    program::GroupWork made;
+    made.cycles = cycles;
+    made.units[static_cast<std::size_t>(unit)] = busy;
+    made.before = std::move(before);
+    made.part = phase;
+    return made;
+  };
+  const auto mxu = [&](std::set<std::size_t> before, std::size_t phase) {
+    return work(CoreUnit::mxu, 100, 100, std::move(before), phase);
+  };
+  const auto eup = [&](std::set<std::size_t> before, double busy = 100) {
+    return work(CoreUnit::eup, 100, busy, std::move(before), 1);
+  };
+  CHECK(program::overlapped({mxu({}, 0), eup({0}), mxu({1}, 2)}) == Approx(300));
+  // The second product while the first one's exponentials are computed.
+  CHECK(program::overlapped({mxu({}, 0), mxu({}, 0), eup({0}), eup({1})}) == Approx(300));
+  // Half of a unit is left: both at once behind one product.
+  CHECK(program::overlapped({mxu({}, 0), eup({0}, 50), eup({0}, 50)}) == Approx(200));
+  // What takes nothing holds nobody up.
+  CHECK(program::overlapped({mxu({}, 0), work(CoreUnit::eup, 0, 0, {0}, 1), mxu({1}, 2)}) ==
+        Approx(200));
 }
 
 TEST_CASE("of two matrix units each has a tile of its own, what is left over they share",
