@@ -23,7 +23,7 @@ Pressure::Pressure(const Program& program, const std::vector<const UnitOp*>& ops
                    const Phases& phases, const Pushes& pushes)
     : program_(program), ops_(ops), phases_(phases) {
   find_reads();
-  find_at_once();
+  find_at_once(pushes);
   find_popped(pushes);
   find_too_many();
 }
@@ -72,7 +72,7 @@ void Pressure::find_reads() {
   }
 }
 
-void Pressure::find_at_once() {
+void Pressure::find_at_once(const Pushes& pushes) {
   std::unordered_map<int, std::int64_t> loaded;  ///< registers of what follows from loads
   at_once_.resize(ops_.size());
   std::vector<bool> made_for(ops_.size());
@@ -89,7 +89,7 @@ void Pressure::find_at_once() {
     const bool follows = most > 0 && (!spreads || most >= made);
     at_once_[i] = phases_.of(i) == 0 && made > 0 && !follows;
     const bool each = !op.rows.empty() && !has(op, "tpu.matmul");
-    made_for[i] = each && (follows || phases_.of(i) > 0);
+    made_for[i] = (each && (follows || phases_.of(i) > 0)) || pushes_odd_row(op, pushes);
     if (!follows) continue;
     for (const int v : op.makes) loaded[v] = std::max(made, most);
   }
@@ -140,6 +140,22 @@ bool Pressure::pops_at_once(const UnitOp& op, const Pushes& pushes) const {
   const std::int64_t pushed = (registers_made(op) + 1) / 2;
   const bool one_by_one = pushes.pairs && pushed % 2 != 0;
   return pushes.vector_ops > kMuch && has(op, "tpu.matmul pass bf16") && !one_by_one;
+}
+
+/// Of one register of rows and an odd number of columns, one of which is alone in its wide unit: by
+/// listings each register of weights is made as it is pushed.
+bool Pressure::pushes_odd_row(const UnitOp& op, const Pushes& pushes) const {
+  std::int64_t passes = 0;
+  std::int64_t weights = 0;
+  std::int64_t sums = 0;
+  for (const auto& [row, times] : op.rows) {
+    if (name(row) == "tpu.matmul pass bf16") passes += times;
+    if (name(row).starts_with("tpu.matmul weights bf16") &&
+        name(row).find(" wide") == std::string::npos)
+      weights += times;
+    if (name(row) == "tpu.matmul sum bf16") sums += times;
+  }
+  return pushes.pairs && passes > 0 && passes == weights && sums % 2 != 0;
 }
 
 bool Pressure::has(const UnitOp& op, std::string_view prefix) const {

@@ -45,13 +45,15 @@ class Pressure {
   int value(int v) const;
   void find_reads();
   /// Of the first phase what follows from no load, or from few registers that were spread, and is
-  /// not made for what follows from one, as masks are, or for a later phase.
-  void find_at_once();
+  /// not made for what follows from one, as masks are, for a later phase, or for a product whose
+  /// weights are made while others are pushed.
+  void find_at_once(const Pushes& pushes);
   /// What follows from products and from no other end of a phase, and is neither made for one nor
   /// for what does.
   void find_popped(const Pushes& pushes);
   void find_too_many();
   bool pops_at_once(const UnitOp& op, const Pushes& pushes) const;
+  bool pushes_odd_row(const UnitOp& op, const Pushes& pushes) const;
   const std::string& name(int row) const {
     return program_.unit_rows[static_cast<std::size_t>(row)];
   }

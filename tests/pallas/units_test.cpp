@@ -1744,6 +1744,62 @@ TEST_CASE(
   }
 }
 
+TEST_CASE(
+    "weights of one register of rows and an odd number of columns are made as they are pushed",
+    "[pallas][units]") {
+  // Of words that are spread over 128 rows, three values of each at once: whether twice as much is
+  // stored as the product.
+  const auto spilled = [](const char* chip, int rows, int columns) {
+    const auto shape = [](int n, int m, const std::string& of) {
+      return std::to_string(n) + "x" + std::to_string(m) + "x" + of;
+    };
+    const auto vector = [](const std::string& of) { return "vector<" + of + ">"; };
+    const std::string left = shape(rows, 128, "bf16");
+    const std::string row = shape(1, columns, "f32");
+    const std::string out = shape(rows, columns, "f32");
+    const std::string made = vector(shape(128, columns, "f32"));
+    const std::string words = vector(shape(128, columns, "i32"));
+    const std::string weights = vector(shape(128, columns, "bf16"));
+    const std::string fast = " {fastmath = #arith.fastmath<none>} : (" + made;
+    const auto two = [&](const std::string& result, const std::string& op, const std::string& of) {
+      return result + " = \"S.arith." + op + "\"(" + of + ")" + fast + ", " + made + ") -> " +
+             made + "\n";
+    };
+    const std::string body =
+        load_whole("%x", "%a", left, 2) + load_whole("%l", "%b", row, 2) +
+        "%s = \"S.vector.broadcast\"(%l) : (" + vector(row) + ") -> " + made +
+        "\n%i = \"S.tpu.iota\"() {dimensions = array<i32: 0>} : () -> " + words +
+        "\n%f = \"S.arith.sitofp\"(%i) : (" + words + ") -> " + made + "\n" +
+        two("%y", "addf", "%f, %s") + "%u = \"S.math.sqrt\"(%y)" + fast + ") -> " + made + "\n" +
+        two("%v", "mulf", "%u, %y") + two("%t", "addf", "%v, %u") + two("%r", "addf", "%t, %y") +
+        "%w = \"S.arith.truncf\"(%r) : (" + made + ") -> " + weights +
+        "\n%z = \"S.arith.constant\"() {value = dense<0.0> : " + vector(out) + "} : () -> " +
+        vector(out) +
+        "\n%p = \"S.tpu.matmul\"(%x, %w, %z) {dimension_numbers = "
+        "#tpu.dot_dimension_numbers<[1], [0], [0], [1], [0, 0, 1, 1], [], []>, "
+        "transpose_lhs = false, transpose_rhs = false} : (" +
+        vector(left) + ", " + weights + ", " + vector(out) + ") -> " + vector(out) + "\n" +
+        store_whole("%p", "%o", out, 2);
+    const auto p = plan_module(load_module(
+        module_text("%a: " + vmem(left) + ", %b: " + vmem(row) + ", %o: " + vmem(out), body),
+        "the test's module"));
+    std::int64_t all = 0;
+    for (const CoreUse& use : program::counted(*p, p->main, *program::unit_costs(chip)).at)
+      all += use.slots[static_cast<std::size_t>(CoreUnit::store)];
+    return all > 2 * rows / 8 * columns / 128;
+  };
+  // By listings of quantised_matmul of 8 to 40 rows and 128 to 896 columns.
+  CHECK(spilled("v5e", 8, 384));
+  for (const char* const chip : {"v6e", "v7x"}) {
+    CHECK(spilled(chip, 8, 256));
+    CHECK_FALSE(spilled(chip, 8, 384));
+    CHECK(spilled(chip, 8, 512));
+    CHECK_FALSE(spilled(chip, 8, 640));
+    CHECK(spilled(chip, 16, 384));
+    CHECK(spilled(chip, 24, 384));
+  }
+}
+
 TEST_CASE("each turn of a loop takes as many cycles", "[pallas][units]") {
   const std::int64_t one = cycles_of_loop(1);
   const std::int64_t turn = cycles_of_loop(2) - one;
