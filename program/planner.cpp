@@ -210,7 +210,7 @@ const Operation* Planner::way(const Region& r, bool taken) {
   return last;
 }
 
-void Planner::decided(const Operation& op, const Operation* taken, Choice ways, bool way) {
+void Planner::decided(const Operation& op, const Operation* taken, const Choice& ways, bool way) {
   const bool has_else = op.regions[1].blocks > 0;
   code_->notes[ways.begin].decided = true;
   if (has_else) code_->notes[ways.other - 1].decided = true;  // over the other way

@@ -134,7 +134,7 @@ class Planner {
   /// nowhere in what it compiles.
   const Operation* way(const Region& r, bool taken);
   /// Such a branch is planned, from its step until now; its results are what this way ends with.
-  void decided(const Operation& op, const Operation* taken, Choice ways, bool way);
+  void decided(const Operation& op, const Operation* taken, const Choice& ways, bool way);
 
   /// Adds a step; `reads`: the vector slots that it reads.
   std::size_t emit(std::function<void(Exec&)> run, std::initializer_list<int> reads = {});
