@@ -447,6 +447,8 @@ CountedCode counted(const Program& program, const Code& code, const UnitCosts& c
       return of[static_cast<std::size_t>(row)];
     };
     const FewRows few(program, s.ops, arrays, costs);
+    std::vector<FewRows::Rows> asked;  // by op
+    for (const UnitOp* op : s.ops) asked.push_back(few.rows(*op));
     // Of each phase, before and behind each wait.
     const std::vector<std::size_t> part = parts_by_waits(program, s.ops, phases);
     std::vector<UnitWork> works(part.empty() ? 1 : std::ranges::max(part) + 1);
@@ -489,10 +491,10 @@ CountedCode counted(const Program& program, const Code& code, const UnitCosts& c
     std::vector<Scheduled> scheduled(s.ops.size());
     std::vector<double> products_take(works.size());
     for (std::size_t i = 0; i < s.ops.size(); ++i) {
-      for (const auto& [row, times] : few.rows(*s.ops[i]))
+      for (const auto& [row, times] : asked[i])
         if (const UnitCost* cost = cost_of(i, row))
-          products_take[part[i]] += cost->slots[kMatrix] * static_cast<double>(times) /
-                                    std::max(1., costs.capacity[kMatrix]);
+          products_take[part[i]] +=
+              cost->slots[kMatrix] * static_cast<double>(times) / std::max(1., matrix_units);
     }
     const std::vector<Beside> beside = beside_products(part, phases, products_take);
     for (std::size_t i = 0; i < s.ops.size(); ++i) {
@@ -508,7 +510,7 @@ CountedCode counted(const Program& program, const Code& code, const UnitCosts& c
         of_group.add(*put, n);
         latency += put->latency;
       }
-      for (const auto& [row, times] : few.rows(*s.ops[i])) {
+      for (const auto& [row, times] : asked[i]) {
         const UnitCost* cost = cost_of(i, row);
         const std::string& name = program.unit_rows[static_cast<std::size_t>(row)];
         is_wait = is_wait || waits(name);
@@ -539,7 +541,7 @@ CountedCode counted(const Program& program, const Code& code, const UnitCosts& c
               scheduled[i].rows.emplace_back(row, times);
         }
       } else {
-        scheduled[i].rows = few.rows(*s.ops[i]);
+        scheduled[i].rows = asked[i];
         std::tie(scheduled[i].put, scheduled[i].times) = few.together(*s.ops[i]);
       }
       chain.add(*s.ops[i], latency, is_wait);
@@ -567,7 +569,7 @@ CountedCode counted(const Program& program, const Code& code, const UnitCosts& c
       double share = works[part[i]].share_of_spill(spilled(i));
       if (const auto& [put, n] = few.together(*s.ops[i]); put != nullptr)
         share += works[part[i]].share(*put, n);
-      for (const auto& [row, times] : few.rows(*s.ops[i])) {
+      for (const auto& [row, times] : asked[i]) {
         const UnitCost* cost = cost_of(i, row);
         if (cost == nullptr) continue;
         share += (1 - beside[i].share) * works[part[i]].share(*cost, times) +

@@ -594,26 +594,36 @@ TEST_CASE("a product beside others has a matrix unit for each of its tiles", "[p
   CHECK(bundles({{1, 11}, {11, 12}}) < 2 * alone);
 }
 
+namespace {
+
+/// Of 64 registers.
+program::UnitOp unit_op(int row, std::vector<int> reads, int makes) {
+  program::UnitOp made;
+  made.rows = {{row, 64}};
+  made.reads = std::move(reads);
+  made.makes = {makes};
+  return made;
+}
+
+std::vector<const program::UnitOp*> pointers_to(const std::vector<program::UnitOp>& ops) {
+  std::vector<const program::UnitOp*> pointers;
+  for (const program::UnitOp& each : ops) pointers.push_back(&each);
+  return pointers;
+}
+
+}  // namespace
+
 TEST_CASE("what follows from a product alone begins beside it", "[pallas][units]") {
   program::Program p;
   p.unit_rows = {"tpu.matmul pass bf16", "arith.addf f32", "vector.multi_reduction.add f32 lanes"};
-  const auto op = [](int row, std::vector<int> reads, int makes) {
-    program::UnitOp made;
-    made.rows = {{row, 64}};
-    made.reads = std::move(reads);
-    made.makes = {makes};
-    return made;
-  };
   const std::vector<program::UnitOp> ops = {
-      op(0, {}, 1),      // a product,
-      op(1, {1}, 2),     // sums of what is popped,
-      op(2, {2}, 3),     // of their lanes, which take all of them,
-      op(1, {2, 3}, 4),  // and what follows from those
-      op(0, {2}, 5),     // as a product does
+      unit_op(0, {}, 1),      // a product,
+      unit_op(1, {1}, 2),     // sums of what is popped,
+      unit_op(2, {2}, 3),     // of their lanes, which take all of them,
+      unit_op(1, {2, 3}, 4),  // and what follows from those
+      unit_op(0, {2}, 5),     // as a product does
   };
-  std::vector<const program::UnitOp*> pointers;
-  for (const program::UnitOp& each : ops) pointers.push_back(&each);
-  const program::Phases phases(p, pointers);
+  const program::Phases phases(p, pointers_to(ops));
   const auto all = [&](auto of) {
     std::vector<std::size_t> found;
     for (std::size_t i = 0; i < ops.size(); ++i) found.push_back(of(i));
@@ -628,27 +638,18 @@ TEST_CASE("what follows from a product alone begins beside it", "[pallas][units]
 TEST_CASE("ops of a phase that wait for the same ends are one group", "[pallas][units]") {
   program::Program p;
   p.unit_rows = {"tpu.matmul pass bf16", "math.exp f32", "vector.multi_reduction.maximumf f32"};
-  const auto op = [](int row, std::vector<int> reads, int makes) {
-    program::UnitOp made;
-    made.rows = {{row, 64}};
-    made.reads = std::move(reads);
-    made.makes = {makes};
-    return made;
-  };
   const std::vector<program::UnitOp> ops = {
-      op(0, {}, 1),      // two blocks' products,
-      op(0, {}, 2),      //
-      op(2, {1}, 3),     // each's maxima,
-      op(2, {2}, 4),     //
-      op(1, {1, 3}, 5),  // exponentials of the one,
-      op(1, {5}, 6),     //
-      op(1, {2, 4}, 7),  // and of the other
-      op(0, {5, 7}, 8),  // and what takes both
+      unit_op(0, {}, 1),      // two blocks' products,
+      unit_op(0, {}, 2),      //
+      unit_op(2, {1}, 3),     // each's maxima,
+      unit_op(2, {2}, 4),     //
+      unit_op(1, {1, 3}, 5),  // exponentials of the one,
+      unit_op(1, {5}, 6),     //
+      unit_op(1, {2, 4}, 7),  // and of the other
+      unit_op(0, {5, 7}, 8),  // and what takes both
   };
-  std::vector<const program::UnitOp*> pointers;
-  for (const program::UnitOp& each : ops) pointers.push_back(&each);
   const std::vector<std::size_t> phases = {0, 0, 1, 1, 2, 2, 2, 2};
-  const program::WaitingGroups groups(p, pointers, phases, 3);
+  const program::WaitingGroups groups(p, pointers_to(ops), phases, 3);
   std::vector<std::size_t> of;
   for (std::size_t i = 0; i < ops.size(); ++i) of.push_back(groups.of(i));
   CHECK(of == std::vector<std::size_t>{0, 0, 1, 2, 3, 3, 4, 5});
