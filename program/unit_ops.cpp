@@ -115,6 +115,10 @@ void UnitOps::note(const Operation& written, std::size_t step, const KnownValues
   KnownValues known = planned;
   known.down = [&](int v) { return lines_down_.contains(v); };
   known.packed = [&](int v) { return packed_rows_.contains(v); };
+  known.lone_rows = [&](int v) {
+    const auto it = lone_rows_.find(v);
+    return it == lone_rows_.end() ? LoneRows::none : it->second;
+  };
   KnownValues found = known;
   found.constant = [&](int v) { return values_.constant(v, known); };
   found.bits = [&](int v) { return values_.bits(v, known); };
@@ -148,6 +152,8 @@ void UnitOps::note(const Operation& written, std::size_t step, const KnownValues
     }
   }
   if (lies_packed(planned_.module, op, known)) packed_rows_.insert(op.results[0]);
+  if (const LoneRows lone = lone_rows(planned_.module, op, known); lone != LoneRows::none)
+    lone_rows_[op.results[0]] = lone;
   masks_.note(op, found);
   registers_.note(op, found);
   numbers_.note(op, found);

@@ -91,11 +91,12 @@ class UnitOps {
     std::size_t unit;  ///< its number in ops_
     std::vector<std::pair<int, std::int64_t>> rows;
   };
-  std::map<int, Iota> iotas_;  ///< by value
-  std::map<int, int> is_;      ///< values that are another one of their type
-  std::set<int> shared_;       ///< values that others are
-  std::set<int> packed_rows_;  ///< rows of words that lie as lines do
-  std::set<int> lines_down_;   ///< vectors of one dim that lie down the sublanes
+  std::map<int, Iota> iotas_;          ///< by value
+  std::map<int, int> is_;              ///< values that are another one of their type
+  std::set<int> shared_;               ///< values that others are
+  std::map<int, LoneRows> lone_rows_;  ///< by value
+  std::set<int> packed_rows_;          ///< rows of words that lie as lines do
+  std::set<int> lines_down_;           ///< vectors of one dim that lie down the sublanes
 };
 
 }  // namespace tessera::program

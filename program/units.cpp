@@ -385,7 +385,17 @@ class Uses {
                         : a.rows % kSublanes == 0 && b.rows % kSublanes == 0 ? " half tiles"
                         : a.rows > b.rows                                    ? " fewer rows"
                                                                              : " more rows";
-      return add(row + how, std::max(a.all(), b.all()));
+      // Two or four that fill whole registers are cheaper than others.
+      const std::int64_t few = std::min(a.rows, b.rows);
+      const bool fill = std::max(a.rows, b.rows) % kSublanes == 0 && (few == 2 || few == 4);
+      if (fill && bit_width(from.dtype) >= 16)
+        return add(
+            row + " " + std::to_string(few) + (a.rows == few ? " rows together" : " rows apart"),
+            std::max(a.all(), b.all()));
+      const LoneRows lone = known_.lone_rows(op_.operands[0]);
+      const bool turned = a.rows == 1 && bit_width(from.dtype) == 32 && lone != LoneRows::in_memory;
+      const char* lies = !turned ? "" : lone == LoneRows::of_halves ? " of halves" : " turned";
+      return add(row + how + lies, std::max(a.all(), b.all()));
     }
     const bool flat = a.rows == 1 || b.rows == 1;
     const bool narrow = std::min(a.columns, b.columns) < kLanes;
@@ -715,6 +725,26 @@ bool lies_packed(const Module& module, const Operation& op, const KnownValues& k
   };
   return (op.name.starts_with("arith.") || op.name.starts_with("math.")) &&
          std::ranges::all_of(op.operands, each) && std::ranges::any_of(op.operands, known.packed);
+}
+
+LoneRows lone_rows(const Module& module, const Operation& op, const KnownValues& known) {
+  if (op.results.size() != 1 || op.operands.empty()) return LoneRows::none;
+  const Type& to = module.type(op.results[0]);
+  if (to.kind != Type::Kind::vector || !to.known || to.shape.rank < 2 ||
+      to.shape[to.shape.rank - 2] != 1)
+    return LoneRows::none;
+  if (op.name.ends_with("load")) {
+    const Shape& from = module.type(op.operands[0]).shape;
+    const std::int64_t rows = from.rank > 1 ? from[from.rank - 2] : 1;
+    if (bit_width(to.dtype) == 32) return rows == 1 ? LoneRows::in_memory : LoneRows::none;
+    return bit_width(to.dtype) == 16 && rows <= 2 ? LoneRows::of_halves : LoneRows::none;
+  }
+  LoneRows lone = LoneRows::none;
+  if (!op.name.starts_with("arith.") && !op.name.starts_with("math.") &&
+      !op.name.starts_with("tpu.extf"))
+    return lone;
+  for (const int v : op.operands) lone = std::max(lone, known.lone_rows(v));
+  return lone;
 }
 
 bool lies_down(const Module& module, const Operation& op, const KnownValues& known) {

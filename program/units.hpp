@@ -32,6 +32,14 @@ std::int64_t register_extent(const Shape& shape, int dim, DType dtype);
 /// Of an attribute that is a list of them, or one.
 std::vector<std::int64_t> numbers_of(const Operation& op, const char* attribute);
 
+/// Of vectors of single rows that were loaded, and of what is computed of them, how they lie where
+/// they are put together.
+enum class LoneRows {
+  none,       ///< in registers: each is turned to its sublane
+  in_memory,  ///< words of an array of single rows are stored, and loaded together
+  of_halves   ///< of a tile of one or two rows of 16 bits, in both halves of a register's sublane
+};
+
 /// What is known of a value while ops are planned.
 struct KnownValues {
   std::function<bool(int)> repeats;  ///< a vector that repeats one scalar
@@ -58,6 +66,7 @@ struct KnownValues {
   };
   /// Of the registers of a value those that hold what none held before it.
   std::function<std::optional<std::int64_t>(int)> fresh = [](int) { return std::nullopt; };
+  std::function<LoneRows(int)> lone_rows = [](int) { return LoneRows::none; };
   /// The lane in which a vector's first column lies; none: all its columns are the same.
   std::function<std::optional<std::int64_t>(int)> first_lane = [](int) { return 0; };
 };
@@ -66,6 +75,9 @@ using UnitRows = std::vector<std::pair<std::string, std::int64_t>>;
 
 /// Whether an op's result is such a row.
 bool lies_packed(const Module& module, const Operation& op, const KnownValues& known);
+
+/// How single rows that are an op's result lie.
+LoneRows lone_rows(const Module& module, const Operation& op, const KnownValues& known);
 
 /// Rows and times; empty of what costs nothing: constants, views, the same registers.
 UnitRows unit_rows(const Module& module, const Operation& op, const KnownValues& known);

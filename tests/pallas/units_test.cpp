@@ -786,6 +786,30 @@ TEST_CASE("products of one pass in a row are little code phase by phase", "[pall
   CHECK(cycles(4, 120, 90) == cycles(4, 120, 1));  // 1984 in five
 }
 
+TEST_CASE("rows are put together as they lie where they were loaded from", "[pallas][units]") {
+  const auto together = [](const std::string& array, const std::string& rows,
+                           const std::string& element, const char* flat) {
+    const std::string r = "vector<" + rows + "x128x";
+    const std::string to = std::string(flat) + "x128xf32";
+    const bool widens = element == "bf16";
+    return asked_by(
+        "%a: " + vmem(array + "x128x" + element) + ", %o: " + vmem(to),
+        "%i = \"S.arith.constant\"() {value = 0 : index} : () -> index\n%x = "
+        "\"S.vector.load\"(%a, %i, %i, %i) : (" +
+            vmem(array + "x128x" + element) + ", index, index, index) -> " + r + element + ">\n" +
+            (widens ? "%w = \"S.arith.extf\"(%x) : (" + r + "bf16>) -> " + r + "f32>\n" : "") +
+            "%y = \"S.vector.shape_cast\"(" + (widens ? "%w" : "%x") + ") : (" + r +
+            "f32>) -> vector<" + to + ">\n" + store_whole("%y", "%o", to, 2));
+  };
+  const std::string b32 = "vector.shape_cast b32 ";
+  CHECK(together("32x1", "32x1", "f32", "32").at(b32 + "rows together") == 32);
+  CHECK(together("32x2", "32x1", "f32", "32").at(b32 + "rows together turned") == 32);
+  CHECK(together("32x2", "32x1", "bf16", "32").at(b32 + "rows together of halves") == 32);
+  CHECK(together("32x4", "32x1", "bf16", "32").at(b32 + "rows together turned") == 32);
+  CHECK(together("32x2", "32x2", "f32", "64").at(b32 + "2 rows together") == 32);
+  CHECK(together("16x3", "16x3", "f32", "48").at(b32 + "more rows") == 16);
+}
+
 TEST_CASE("a row that was a line of words lies in all sublanes", "[pallas][units]") {
   const auto added = [](const char* line, const char* row, const char* cast) {
     const std::string fast = " {fastmath = #arith.fastmath<none>} : (vector<";
