@@ -63,6 +63,11 @@ UnitCosts read(std::string_view text) {
   to.permute = schedule.at("permute");
   to.push_words = schedule.value("push_words", to.push_words);
   to.push_words_turned = schedule.value("push_words_turned", to.push_words_turned);
+  to.product = schedule.value("product", to.product);
+  to.pops_from_queue = schedule.value("queue", 0) != 0;
+  to.packs_words = schedule.value("packs_words", 0) != 0;
+  to.turn = schedule.value("turn", to.turn);
+  to.turn_every = schedule.value("turn_every", to.turn_every);
   to.memory = schedule.at("memory");
   for (const auto& [of, kept] : json.at("held_out").items())
     c.held_out[of] = {kept.at("least"), kept.at("most")};

@@ -48,6 +48,11 @@ struct UnitSchedules {
   /// From one push of a register of weights of f32 to the next, of four matrix units; turned.
   double push_words = 2;
   double push_words_turned = 2.5;
+  int product = 30;              ///< from a pass to its pop
+  bool pops_from_queue = false;  ///< of wide matrix units: one after the other
+  bool packs_words = false;      ///< pushes f32 as pairs of bf16
+  int turn = 0;        ///< of a transpose, from the last register in to the first out; 0: a block
+  int turn_every = 0;  ///< from one register to the next
 };
 
 struct UnitCosts {

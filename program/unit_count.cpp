@@ -16,6 +16,7 @@
 #include "program/unit_pressure.hpp"
 #include "program/unit_schedule.hpp"
 #include "program/unit_stretches.hpp"
+#include "program/unit_wide.hpp"
 
 namespace tessera::program {
 
@@ -273,6 +274,8 @@ struct Scheduled {
   std::int64_t times = 0;
   double product = 0;
   std::optional<UnitSchedule::Product> tiles;  ///< instead
+  std::optional<WideProduct> wide;             ///< likewise
+  double of_first = 0;  ///< unit of two, a part of a wide product's tile that is left over
   double alone = 0;
   bool copies = false;  ///< or waits for what does
 };
@@ -339,11 +342,14 @@ void schedule_few(const Program& program, const std::vector<const UnitCost*>& ro
       const Scheduled& op = scheduled[i];
       copies = copies || op.copies;
       alone += op.alone;
-      if (op.tiles) {
+      if (op.tiles || op.wide) {
         for (const auto& [row, times] : op.rows)
           schedule.add(program.unit_rows[static_cast<std::size_t>(row)],
                        *rows[static_cast<std::size_t>(row)], times);
-        schedule.multiply(*ops[i], *op.tiles);
+        if (op.tiles)
+          schedule.multiply(*ops[i], *op.tiles);
+        else
+          schedule.multiply(*ops[i], *op.wide, op.of_first);
         continue;
       }
       schedule.add_serial(std::llround(op.product));
@@ -474,7 +480,7 @@ CountedCode counted(const Program& program, const Code& code, const UnitCosts& c
     const double matrix_units = costs.capacity[kMatrix];
     const bool two_units = matrix_units == 2;
     const std::vector<MatrixUnits> units =
-        two_units ? placed(program, s.ops) : std::vector<MatrixUnits>{};
+        two_units ? placed(program, s.ops, costs) : std::vector<MatrixUnits>{};
     Chain chain;
     std::int64_t products = 0;
     std::int64_t all_tiles = 0;
@@ -533,7 +539,11 @@ CountedCode counted(const Program& program, const Code& code, const UnitCosts& c
         own.close(costs, matrix_units);
         scheduled[i].product = own.cycles + latency;
         scheduled[i].tiles = product_of_tiles(program, *s.ops[i], rows, all_tiles, costs);
-        if (scheduled[i].tiles) {
+        if (two_units && costs.schedules)
+          scheduled[i].wide = wide_product(program, *s.ops[i], costs);
+        if (scheduled[i].wide && !scheduled[i].wide->knows_pushes()) scheduled[i].wide.reset();
+        if (scheduled[i].wide) scheduled[i].of_first = of_left_over(*scheduled[i].wide, units[i]);
+        if (scheduled[i].tiles || scheduled[i].wide) {
           for (const auto& [row, times] : s.ops[i]->rows)
             if (const std::string& name = program.unit_rows[static_cast<std::size_t>(row)];
                 cost_of(i, row) != nullptr && (name == "tpu.matmul left bf16 transposed" ||

@@ -1,8 +1,8 @@
 #include "program/unit_placement.hpp"
 
 #include <algorithm>
-#include <cmath>
-#include <string>
+#include <functional>
+#include <optional>
 
 namespace tessera::program {
 
@@ -10,53 +10,58 @@ namespace {
 
 constexpr double kMatrixUnits = 2;
 
-struct TilesToPlace {
-  double tiles = 0;
-  double rows = 0;  ///< registers of each
-  double left_over() const { return std::fmod(tiles, kMatrixUnits) * rows; }
-};
+bool leaves_over(const WideProduct& p) { return p.tiles % 2 == 1; }
 
-/// Of a product that lies in tiles; else none.
-TilesToPlace weight_tiles_of(const Program& program, const UnitOp& op) {
-  std::int64_t quarters = 0;
-  std::int64_t passes = 0;
-  std::int64_t of_halves = 0;
-  for (const auto& [row, n] : op.rows) {
-    const std::string& name = program.unit_rows[static_cast<std::size_t>(row)];
-    if (!name.starts_with("tpu.matmul") || name.find(" highest") != name.npos) continue;
-    const bool wide = name.find(" wide") != name.npos;
-    if (name.starts_with("tpu.matmul pass")) (wide ? of_halves : passes) += n;
-    if (name.starts_with("tpu.matmul weights") && !wide) quarters += n;
-  }
-  if (quarters == 0 || passes == 0) return {};
-  const double rows = static_cast<double>(passes) / static_cast<double>(quarters);
-  constexpr double kHalves = 2;  // of a tile
-  return {std::ceil(static_cast<double>(of_halves) / rows / kHalves), rows};
+/// Of a product the first unit's part, of which each has as many of the other tiles.
+double of_all(const WideProduct& p, double of_left_over) {
+  if (!leaves_over(p)) return 1 / kMatrixUnits;
+  const auto tiles = static_cast<double>(p.tiles);
+  return ((tiles - 1) / kMatrixUnits + of_left_over) / tiles;
 }
 
 }  // namespace
 
-std::vector<MatrixUnits> placed(const Program& program, const std::vector<const UnitOp*>& ops) {
-  std::vector<TilesToPlace> products;
-  double left_over = 0;
+std::vector<MatrixUnits> placed(const Program& program, const std::vector<const UnitOp*>& ops,
+                                const UnitCosts& costs) {
+  std::vector<std::optional<WideProduct>> products;
+  std::vector<std::size_t> written;  // those of which a tile is left over
   for (const UnitOp* op : ops) {
-    products.push_back(weight_tiles_of(program, *op));
-    left_over += products.back().left_over();
+    products.push_back(wide_product(program, *op, costs));
+    if (products.back() && leaves_over(*products.back())) written.push_back(products.size() - 1);
   }
-  std::vector<MatrixUnits> found;
-  double at = 0;
-  for (const TilesToPlace& t : products) {
-    const double all = t.tiles * t.rows;
-    if (all <= 0) {
-      found.push_back({1 / kMatrixUnits, 1 / kMatrixUnits});
+  const auto load = [&](std::size_t i) {
+    return products[i]->pushes_take() + products[i]->passes_take();
+  };
+  std::vector<std::size_t> order = written;
+  std::ranges::stable_sort(order, std::greater{}, load);
+  std::vector<std::optional<double>> of_first(products.size());  // of what is left over
+  MatrixUnits loads{};
+  for (const std::size_t i : order) {
+    if (i == order.back()) {
+      const double more = (loads[1] - loads[0]) / products[i]->passes_take();
+      of_first[i] = std::clamp((1 + more) / kMatrixUnits, 0., 1.);
       continue;
     }
-    const double of_first = std::clamp(left_over / kMatrixUnits - at, 0., t.left_over());
-    const double first = ((all - t.left_over()) / kMatrixUnits + of_first) / all;
-    found.push_back({first, 1 - first});
-    at += t.left_over();
+    // Of two that have as much to do the one that does not have the product before.
+    const auto here = std::ranges::find(written, i);
+    const bool behind_first = here != written.begin() && of_first[*(here - 1)] == 1;
+    const bool first = loads[0] < loads[1] || (loads[0] == loads[1] && !behind_first);
+    of_first[i] = first ? 1 : 0;
+    loads[first ? 0 : 1] += load(i);
+  }
+  std::vector<MatrixUnits> found;
+  for (std::size_t i = 0; i < products.size(); ++i) {
+    const double part =
+        products[i] ? of_all(*products[i], of_first[i].value_or(0)) : 1 / kMatrixUnits;
+    found.push_back({part, 1 - part});
   }
   return found;
+}
+
+double of_left_over(const WideProduct& p, const MatrixUnits& on) {
+  if (!leaves_over(p)) return 0;
+  const auto tiles = static_cast<double>(p.tiles);
+  return std::clamp(on[0] * tiles - (tiles - 1) / kMatrixUnits, 0., 1.);
 }
 
 }  // namespace tessera::program

@@ -1,14 +1,16 @@
 // On which of two matrix units the products of a stretch of code lie.
 //
 // A tile of weights lies in one unit, for all rows that are multiplied by it; a second one lies in
-// the other. Of the tiles that are left over each unit has as many rows, in the order of the
-// program:
+// the other. Tiles that are left over are given to the unit that has less to do, those that take
+// longest first (weights that are turned take twice as long to push); the last one is both units',
+// as much of it as makes both as long:
 //
-//   one product of one tile       each unit has half of its rows
-//   two, one after the other      a unit each: each takes twice as long as alone
-//   three                         the second one is shared
+//   one product of one tile           each unit has half of its rows
+//   two, one after the other          a unit each: each takes twice as long as alone
+//   three                             the last is shared
+//   four, first and third turned      first and fourth, second and third
 //
-// By listings of chains of one to four products on a v6e and a v7x. So it is on generations of four
+// By listings of chains of one to five products on a v6e and a v7x. So it is on generations of four
 // narrow units, but there a product begins as soon as rows of the one before are there, so that
 // chains take what all units take. Products in the highest precision are given to both (or have
 // rows of costs of their own).
@@ -19,6 +21,8 @@
 #include <vector>
 
 #include "program/program.hpp"
+#include "program/unit_costs.hpp"
+#include "program/unit_wide.hpp"
 
 namespace tessera::program {
 
@@ -26,6 +30,10 @@ namespace tessera::program {
 using MatrixUnits = std::array<double, 2>;
 
 /// Of each op of a stretch.
-std::vector<MatrixUnits> placed(const Program& program, const std::vector<const UnitOp*>& ops);
+std::vector<MatrixUnits> placed(const Program& program, const std::vector<const UnitOp*>& ops,
+                                const UnitCosts& costs);
+
+/// Of a product that is placed so, the first unit's part of the tile that is left over.
+double of_left_over(const WideProduct& product, const MatrixUnits& on);
 
 }  // namespace tessera::program

@@ -6,11 +6,11 @@
 #include <cstdlib>
 #include <queue>
 
+#include "program/unit_schedule_places.hpp"
+
 namespace tessera::program {
 
 namespace {
-
-constexpr std::size_t kMostOperations = 4096;
 
 // Cycles; of vectors an operation's result is there two later, of which the compiler leaves out
 // one.
@@ -19,10 +19,9 @@ constexpr int kOfLoad = 3;
 constexpr int kOfStore = 4;  ///< until a load has what was stored
 constexpr int kOfProduct = 30;
 
-constexpr int kNoUnit = -1;
-// Of VALU, in a place of their own.
-constexpr int kMultiplies = -2;
-constexpr int kAdds = -3;
+constexpr int kNoUnit = place_number(Place::none);
+constexpr int kMultiplies = place_number(Place::multiplies);
+constexpr int kAdds = place_number(Place::adds);
 constexpr int unit_number(CoreUnit unit) { return static_cast<int>(unit); }
 constexpr std::size_t unit_index(CoreUnit unit) { return static_cast<std::size_t>(unit); }
 
@@ -39,9 +38,11 @@ int of_each(double slots, std::int64_t i) {
                           std::llround(slots * static_cast<double>(i)));
 }
 
+}  // namespace
+
 /// What the i-th of n registers reads.
-std::vector<int> read_by(const std::vector<std::vector<int>>& inputs, std::int64_t i,
-                         std::int64_t n) {
+std::vector<int> UnitSchedule::read_by(const std::vector<Registers>& inputs, std::int64_t i,
+                                       std::int64_t n) {
   std::vector<int> found;
   for (const std::vector<int>& r : inputs) {
     const auto m = static_cast<std::int64_t>(r.size());
@@ -53,8 +54,6 @@ std::vector<int> read_by(const std::vector<std::vector<int>>& inputs, std::int64
   found.erase(std::unique(found.begin(), found.end()), found.end());
   return found;
 }
-
-}  // namespace
 
 int UnitSchedule::begin(int unit, int every, int latency, const Registers& after) {
   const int here = static_cast<int>(operations_.size());
@@ -75,16 +74,24 @@ void UnitSchedule::follow(int before, int latency, int here) {
       std::max(o.earliest, operations_[static_cast<std::size_t>(before)].earliest + latency);
 }
 
-void UnitSchedule::multiply(const UnitOp& op, const Product& p) {
-  const auto made = [&](std::size_t read) -> std::vector<Registers> {
-    const auto it = read < op.reads.size() ? made_by_.find(op.reads[read]) : made_by_.end();
-    return it == made_by_.end() ? std::vector<Registers>{} : std::vector<Registers>{it->second};
-  };
-  std::vector<Registers> left = made(0);
-  for (const Row& row : rows_) left = {registers(row, left)};
+std::vector<UnitSchedule::Registers> UnitSchedule::made(const UnitOp& op, std::size_t read) const {
+  const auto it = read < op.reads.size() ? made_by_.find(op.reads[read]) : made_by_.end();
+  return it == made_by_.end() ? std::vector<Registers>{} : std::vector<Registers>{it->second};
+}
+
+/// Of a product, when what was added was done to it.
+std::vector<UnitSchedule::Registers> UnitSchedule::left_of(const UnitOp& op) {
+  std::vector<Registers> left = made(op, 0);
+  for (const Row& row : rows_)
+    left = {of_.turn > 0 ? turned(row, row.times, left) : registers(row, left)};
   rows_.clear();
-  if (operations_.size() > kMostOperations) return;
-  const std::vector<Registers> right = made(1);
+  return left;
+}
+
+void UnitSchedule::multiply(const UnitOp& op, const Product& p) {
+  const std::vector<Registers> left = left_of(op);
+  if (is_too_much()) return;
+  const std::vector<Registers> right = made(op, 1);
   const int unit = unit_number(CoreUnit::mxu);
   const auto times = [](double each) { return std::max(1, static_cast<int>(std::lround(each))); };
   std::vector<int> last(static_cast<std::size_t>(p.tiles * p.units), -1);
@@ -230,7 +237,7 @@ UnitSchedule::Registers UnitSchedule::registers(const Row& row,
   if (row.name.starts_with("tpu.transpose") || row.name.ends_with(" to column"))
     turned = {serial(std::llround(row.cost->latency), read_by(inputs, 0, 1))};
   Registers made;
-  for (std::int64_t i = 0; i < row.times && operations_.size() <= kMostOperations; ++i) {
+  for (std::int64_t i = 0; i < row.times && !is_too_much(); ++i) {
     const int last = one_register(row, i, read_by(turned.empty() ? inputs : turned, i, row.times));
     if (last >= 0) made.push_back(last);
   }
@@ -240,8 +247,11 @@ UnitSchedule::Registers UnitSchedule::registers(const Row& row,
 void UnitSchedule::end(const UnitOp& op) {
   std::vector<Registers> inputs = inputs_of(op);
   Registers made;
-  for (const Row& row : rows_) {
-    made = registers(row, inputs);
+  for (std::size_t k = 0; k < rows_.size(); ++k) {
+    const Row& row = rows_[k];
+    const bool turns = of_.turn > 0 && row.name.starts_with("tpu.transpose") &&
+                       row.name.ends_with(" in") && k + 1 < rows_.size();
+    made = turns ? turned(row, rows_[++k].times, inputs) : registers(row, inputs);
     inputs.clear();
     if (!made.empty()) inputs.push_back(made);
   }
@@ -259,7 +269,7 @@ void UnitSchedule::end(const UnitOp& op) {
 }
 
 std::optional<std::int64_t> UnitSchedule::bundles() const {
-  if (operations_.size() > kMostOperations) return std::nullopt;
+  if (is_too_much()) return std::nullopt;
   return (scheduled(false) + scheduled(true)) / 2;
 }
 
@@ -282,6 +292,12 @@ class BusyUnits {
       place = now + 1;
       return true;
     }
+    if (unit >= place_number(Place::push)) {
+      std::int64_t& place = pinned_[static_cast<std::size_t>(unit - place_number(Place::push))];
+      if (place > now) return false;
+      place = now + every;
+      return true;
+    }
     const auto u = static_cast<std::size_t>(unit);
     const bool of_memory = u == unit_index(CoreUnit::load) || u == unit_index(CoreUnit::store);
     if (of_memory && of_memory_ >= memory_) return false;
@@ -299,7 +315,8 @@ class BusyUnits {
 
  private:
   std::array<std::vector<std::int64_t>, kCoreUnits> free_;  ///< from when on
-  std::array<std::int64_t, 2> places_{};                    ///< likewise, of VALU's
+  std::array<std::int64_t, kPinnedPlaces> pinned_{};
+  std::array<std::int64_t, 2> places_{};  ///< likewise, of VALU's
   int memory_;
   int of_memory_ = 0;
 };

@@ -12,6 +12,7 @@
 // mean is taken.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -20,6 +21,7 @@
 #include <vector>
 
 #include "program/unit_costs.hpp"
+#include "program/unit_wide.hpp"
 
 namespace tessera::program {
 
@@ -48,6 +50,10 @@ class UnitSchedule {
   };
   void multiply(const UnitOp& op, const Product& product);
 
+  /// A product on two units of 256 x 256 (unit_schedule_wide.cpp); likewise. `of_first`: the first
+  /// unit's part of the rows of an odd tile.
+  void multiply(const UnitOp& op, const WideProduct& product, double of_first);
+
   /// None: that many operations are no little code.
   std::optional<std::int64_t> bundles() const;
 
@@ -74,6 +80,30 @@ class UnitSchedule {
     int serial;  ///< bundles besides
   };
 
+  /// Of two units one: what of it was last asked there; -1: nothing.
+  struct MatrixUnit {
+    int push = -1;
+    int pass = -1;
+    int first_pass = -1;  ///< of the last tile
+    int pop = -1;
+  };
+  /// A transpose unit.
+  struct TransposeUnit {
+    int in = -1;
+    int out = -1;
+  };
+
+  bool is_too_much() const {
+    constexpr std::size_t kMostOperations = 4096;
+    return operations_.size() > kMostOperations;
+  }
+  static std::vector<int> read_by(const std::vector<Registers>& inputs, std::int64_t i,
+                                  std::int64_t n);
+  std::vector<Registers> made(const UnitOp& op, std::size_t read) const;
+  std::vector<Registers> left_of(const UnitOp& op);
+  int push_tile(std::size_t unit, const WideProduct& p, const std::vector<Registers>& right,
+                std::int64_t tile);
+  Registers turned(const Row& in, std::int64_t out, const std::vector<Registers>& inputs);
   int begin(int unit, int every, int latency, const Registers& after);
   void follow(int before, int latency, int here);
   std::vector<Registers> inputs_of(const UnitOp& op) const;
@@ -95,6 +125,9 @@ class UnitSchedule {
   std::vector<Row> rows_;
   std::unordered_map<int, Registers> made_by_;
   std::unordered_map<int, Registers> stored_;  ///< by memref
+  std::array<MatrixUnit, 2> matrix_units_;
+  std::array<TransposeUnit, 2> transpose_units_;
+  std::size_t turns_ = 0;  ///< tiles that were turned
 };
 
 }  // namespace tessera::program

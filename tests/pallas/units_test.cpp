@@ -689,24 +689,111 @@ TEST_CASE("one chain's work lies beside another's", "[pallas][units]") {
 TEST_CASE("of two matrix units each has a tile of its own, what is left over they share",
           "[pallas][units]") {
   program::Program p;
-  p.unit_rows = {"tpu.matmul weights bf16", "tpu.matmul pass bf16", "tpu.matmul pass bf16 wide",
+  p.unit_rows = {"tpu.matmul weights bf16",
+                 "tpu.matmul weights bf16 wide",
+                 "tpu.matmul weights bf16 transposed",
+                 "tpu.matmul weights bf16 wide transposed",
+                 "tpu.matmul pass bf16",
+                 "tpu.matmul pass bf16 wide",
+                 "tpu.matmul sum bf16",
                  "arith.addf f32"};
-  // Tiles of 256 x 128, two narrow ones each, and registers of rows.
-  const auto product = [](std::int64_t tiles, std::int64_t rows) {
+  // Tiles of 256 x 128, two narrow ones each, and 16 registers of rows.
+  const auto product = [](std::int64_t tiles, bool turned = false) {
+    const int weights = turned ? 2 : 0;
     program::UnitOp op;
-    op.rows = {{0, 2 * tiles}, {1, 2 * tiles * rows}, {2, 2 * tiles * rows}};
+    op.rows = {
+        {weights, 2 * tiles}, {weights + 1, 8 * tiles}, {4, 32 * tiles}, {5, 32 * tiles}, {6, 16}};
     return op;
   };
-  const program::UnitOp one = product(1, 64);
-  const program::UnitOp two = product(2, 64);
+  const program::UnitOp one = product(1);
+  const program::UnitOp turned = product(1, true);
+  const program::UnitOp two = product(2);
   program::UnitOp sum;
-  sum.rows = {{3, 64}};
+  sum.rows = {{7, 64}};
   using Parts = std::vector<program::MatrixUnits>;
-  CHECK(placed(p, {&one}) == Parts{{0.5, 0.5}});
-  CHECK(placed(p, {&one, &sum, &one}) == Parts{{1, 0}, {0.5, 0.5}, {0, 1}});  // a sum on none
-  CHECK(placed(p, {&one, &one, &one}) == Parts{{1, 0}, {0.5, 0.5}, {0, 1}});
-  CHECK(placed(p, {&two, &two}) == Parts{{0.5, 0.5}, {0.5, 0.5}});
-  CHECK(placed(p, {&one, &two}) == Parts{{0.5, 0.5}, {0.5, 0.5}});
+  const program::MatrixUnits first{1, 0};
+  const program::MatrixUnits second{0, 1};
+  const program::MatrixUnits both{0.5, 0.5};
+  program::UnitCosts costs;
+  costs.schedules.emplace();
+  const auto on = [&](const std::vector<const program::UnitOp*>& ops) {
+    return placed(p, ops, costs);
+  };
+  CHECK(on({&one}) == Parts{both});
+  CHECK(on({&one, &sum, &one}) == Parts{first, both, second});  // a sum on none
+  CHECK(on({&one, &one, &one}) == Parts{first, second, both});
+  CHECK(on({&two, &two}) == Parts{both, both});
+  CHECK(on({&one, &two}) == Parts{both, both});
+  // Weights that are turned take longer to push.
+  CHECK(on({&turned, &one, &turned, &one}) == Parts{first, second, second, first});
+  CHECK(on({&one, &turned, &one}) == Parts{second, first, {0.25, 0.75}});
+}
+
+TEST_CASE("products on two wide matrix units come one after the other on each", "[pallas][units]") {
+  program::UnitCosts costs;
+  costs.capacity.fill(2);
+  costs.schedules = {
+      .memory = 4, .product = 90, .pops_from_queue = true, .turn = 30, .turn_every = 4};
+  // Of 128 x 128 by 128 x 128.
+  const program::WideProduct tile{.tiles = 1,
+                                  .deep = 1,
+                                  .results = 16,
+                                  .rows = 16,
+                                  .pops = 16,
+                                  .pushes = 8,
+                                  .together = 4,
+                                  .push = 4};
+  struct Product {
+    int reads;
+    int makes;
+    double of_first;
+  };
+  const auto bundles = [&](const std::vector<Product>& products) {
+    program::UnitSchedule schedule(costs);
+    for (const Product& each : products) {
+      program::UnitOp op;
+      op.reads = {each.reads, 0};
+      op.makes = {each.makes};
+      schedule.multiply(op, tile, each.of_first);
+    }
+    return schedule.bundles().value();
+  };
+  // Eight pushes and four passes, two bundles each, sixteen results.
+  const std::int64_t alone = bundles({{1, 11, 1}});
+  CHECK(alone > 36);
+  CHECK(alone <= 40);
+  CHECK(bundles({{1, 11, 0.5}}) < alone - 8);  // on both
+  // Two on two units lie beside one another; on one the second is pushed while the first passes.
+  CHECK(bundles({{1, 11, 1}, {2, 12, 0}}) <= alone + 8);
+  CHECK(bundles({{1, 11, 1}, {2, 12, 1}}) > alone + 24);
+  // What reads a product finds its weights there, but waits for its results.
+  CHECK(bundles({{1, 11, 1}, {11, 12, 0}}) > alone + 16);
+  // From a buffer all registers of a pass are popped at once, two a bundle.
+  costs.schedules->pops_from_queue = false;
+  CHECK(bundles({{1, 11, 1}}) <= alone - 6);
+}
+
+TEST_CASE("a transpose unit takes a tile in and gives it, a register after the other",
+          "[pallas][units]") {
+  program::UnitCosts costs;
+  costs.capacity.fill(2);
+  costs.schedules = {.memory = 4, .turn = 30, .turn_every = 4};
+  const program::UnitCost none;
+  const auto bundles = [&](int transposes, std::int64_t registers) {
+    program::UnitSchedule schedule(costs);
+    for (int i = 0; i < transposes; ++i) {
+      program::UnitOp op;
+      op.makes = {i};
+      schedule.add("tpu.transpose b32 in", none, registers);
+      schedule.add("tpu.transpose b32 out", none, registers);
+      schedule.end(op);
+    }
+    return schedule.bundles().value();
+  };
+  CHECK(bundles(1, 16) == 32);
+  CHECK(bundles(2, 16) <= 34);  // on either unit one
+  CHECK(bundles(1, 32) <= 34);
+  CHECK(bundles(4, 16) > 60);
 }
 
 TEST_CASE("products of few tiles leave matrix units idle", "[pallas][units]") {

@@ -1,0 +1,20 @@
+// Where operations of a schedule of registers begin besides units of which any will do.
+#pragma once
+
+#include <cstddef>
+
+namespace tessera::program {
+
+/// In place of a CoreUnit's number.
+enum class Place {
+  none = -1,        ///< nothing is taken
+  multiplies = -2,  ///< of VALU, in a place of their own
+  adds = -3,
+  push = 100,  ///< weights of the first of two matrix units, then of the second
+  pass = 102,  ///< likewise, what passes them
+  turn = 104,  ///< likewise, what goes into a transpose unit
+};
+inline constexpr int place_number(Place place) { return static_cast<int>(place); }
+inline constexpr std::size_t kPinnedPlaces = 6;
+
+}  // namespace tessera::program

@@ -1,0 +1,142 @@
+// Registers of products on two matrix units of 256 x 256, and of transposes.
+//
+// A unit is given a tile of weights, a pair of registers after the other, while rows still pass the
+// tile before; its products come one after the other. Two registers of the left side pass together
+// and give `together` registers:
+//
+//   unit 0   push push push  pass pass pass        pass pass pass
+//                            push push push
+//   results                       pop pop pop ...
+//
+// A v6e pops them from a queue as each comes, a v7x from a buffer, all of a pass at once. A
+// transpose unit takes the registers of a tile of 128 x 128 one after the other and gives them
+// likewise.
+#include <algorithm>
+#include <cmath>
+
+#include "program/unit_schedule.hpp"
+#include "program/unit_schedule_places.hpp"
+
+namespace tessera::program {
+
+namespace {
+
+constexpr int kTakesNone = place_number(Place::none);
+constexpr int kPopUnit = static_cast<int>(CoreUnit::vpop);
+
+int pinned_place(Place first, std::size_t unit) {
+  return place_number(first) + static_cast<int>(unit);
+}
+
+/// Registers of a tile of 128 rows.
+std::int64_t registers_of_tile(const std::string& row) {
+  if (row.find(" b8") != row.npos) return 4;
+  return row.find(" b16") != row.npos || row.find(" bf16") != row.npos ? 8 : 16;
+}
+
+}  // namespace
+
+/// The last operation: rows may pass behind it.
+int UnitSchedule::push_tile(std::size_t unit, const WideProduct& p,
+                            const std::vector<Registers>& right, std::int64_t tile) {
+  MatrixUnit& on = matrix_units_[unit];
+  for (std::int64_t r = 0; r < p.pushes; ++r) {
+    const int first =
+        begin(kTakesNone, 1, 1, read_by(right, tile * p.pushes + r, p.tiles * p.pushes));
+    if (r == 0 && on.first_pass >= 0) follow(on.first_pass, 1, first);
+    if (on.push >= 0) follow(on.push, 1, first);
+    const int second = begin(pinned_place(Place::push, unit), p.push, 1, {first});
+    if (on.push >= 0) follow(on.push, p.push, second);
+    on.push = second;
+  }
+  return on.push;
+}
+
+void UnitSchedule::multiply(const UnitOp& op, const WideProduct& p, double of_first_unit) {
+  const std::vector<Registers> left = left_of(op);
+  if (is_too_much()) return;
+  const std::vector<Registers> right = made(op, 1);
+  std::vector<Registers> popped(static_cast<std::size_t>(p.results));
+  const std::int64_t across = std::max<std::int64_t>(1, p.results / p.rows);
+  const std::int64_t tiles_deep = (p.deep + 1) / 2;
+  constexpr int kOfPop = WideProduct::kOfPop;
+  for (std::int64_t t = 0; t < p.tiles; ++t) {
+    const std::int64_t pops = (t + 1) * p.pops / p.tiles - t * p.pops / p.tiles;
+    const bool left_over = p.tiles % 2 == 1 && t + 1 == p.tiles;
+    const std::int64_t of_first = left_over
+                                      ? std::llround(of_first_unit * static_cast<double>(pops))
+                                      : (t % 2 == 0 ? pops : 0);
+    const std::int64_t tile_across = t / tiles_deep;
+    for (std::size_t u = 0; u < matrix_units_.size(); ++u) {
+      const std::int64_t begins = u == 0 ? 0 : of_first;
+      const std::int64_t ends = u == 0 ? of_first : pops;
+      if (begins >= ends) continue;
+      int weights = push_tile(u, p, right, t);
+      MatrixUnit& on = matrix_units_[u];
+      on.first_pass = -1;
+      for (std::int64_t i = begins; i < ends; i += p.together) {
+        const std::int64_t n = std::min(p.together, ends - i);
+        const int first = begin(kTakesNone, 1, 1, read_by(left, i, pops));
+        if (on.pass >= 0) follow(on.pass, 1, first);
+        Registers reads = read_by(left, i + n - 1, pops);
+        reads.push_back(first);
+        const int pass =
+            begin(pinned_place(Place::pass, u), kOfPop * static_cast<int>(n), of_.product, reads);
+        if (weights >= 0) follow(weights, p.push, pass);
+        weights = -1;
+        if (on.pass >= 0)
+          follow(on.pass, operations_[static_cast<std::size_t>(on.pass)].every, pass);
+        on.pass = pass;
+        if (on.first_pass < 0) on.first_pass = pass;
+        for (std::int64_t k = 0; k < n; ++k) {
+          const int pop = begin(kPopUnit, 1, 1, {pass});
+          if (of_.pops_from_queue) {
+            follow(pass, of_.product + kOfPop * static_cast<int>(k), pop);
+            if (on.pop >= 0) follow(on.pop, 1, pop);
+            on.pop = pop;
+          }
+          const std::int64_t row = std::min(p.rows - 1, (i + k) * p.rows / pops);
+          const std::int64_t column = std::min(across - 1, 2 * tile_across + (i + k) % 2);
+          popped[static_cast<std::size_t>(row * across + column)].push_back(pop);
+        }
+      }
+    }
+  }
+  Registers sums;
+  for (const Registers& parts : popped) {
+    if (parts.empty()) continue;
+    int sum = parts.front();
+    for (std::size_t k = 1; k < parts.size(); ++k)
+      sum = begin(static_cast<int>(CoreUnit::valu), 1, 1, {sum, parts[k]});
+    sums.push_back(sum);
+  }
+  for (const int v : op.makes) made_by_[v] = sums;
+}
+
+UnitSchedule::Registers UnitSchedule::turned(const Row& in, std::int64_t out,
+                                             const std::vector<Registers>& inputs) {
+  const std::int64_t most = registers_of_tile(in.name);
+  const std::int64_t tiles = (std::max(in.times, out) + most - 1) / most;
+  const auto begins = [&](std::int64_t tile, std::int64_t all) { return tile * all / tiles; };
+  Registers made;
+  for (std::int64_t t = 0; t < tiles && !is_too_much(); ++t) {
+    const std::size_t unit = turns_++ % transpose_units_.size();
+    TransposeUnit& on = transpose_units_[unit];
+    for (std::int64_t i = begins(t, in.times); i < begins(t + 1, in.times); ++i) {
+      const int here =
+          begin(pinned_place(Place::turn, unit), of_.turn_every, 1, read_by(inputs, i, in.times));
+      if (on.in >= 0) follow(on.in, of_.turn_every, here);
+      on.in = here;
+    }
+    for (std::int64_t i = begins(t, out); i < begins(t + 1, out); ++i) {
+      const int here = begin(kPopUnit, 1, 1, {});
+      follow(on.in, of_.turn, here);
+      if (on.out >= 0) follow(on.out, of_.turn_every, here);
+      on.out = here;
+      made.push_back(here);
+    }
+  }
+  return made;
+}
+
+}  // namespace tessera::program
