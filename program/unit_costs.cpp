@@ -68,6 +68,7 @@ UnitCosts read(std::string_view text) {
   to.packs_words = schedule.value("packs_words", 0) != 0;
   to.turn = schedule.value("turn", to.turn);
   to.turn_every = schedule.value("turn_every", to.turn_every);
+  to.pass = schedule.value("pass", to.pass);
   to.memory = schedule.at("memory");
   for (const auto& [of, kept] : json.at("held_out").items())
     c.held_out[of] = {kept.at("least"), kept.at("most")};

@@ -53,6 +53,9 @@ struct UnitSchedules {
   bool packs_words = false;      ///< pushes f32 as pairs of bf16
   int turn = 0;        ///< of a transpose, from the last register in to the first out; 0: a block
   int turn_every = 0;  ///< from one register to the next
+  /// Bundles that eight rows take a matrix unit of 128 x 128 at least: as many cycles, but for
+  /// those in which nothing begins. 0: not known.
+  double pass = 0;
 };
 
 struct UnitCosts {

@@ -77,6 +77,12 @@ TilesOfWeights tiles_of_weights(const Program& program, const UnitOp& op) {
   return found;
 }
 
+/// Eight rows go through a matrix unit. In the highest precision splits and sums decide.
+bool streams_rows(const std::string& row) {
+  return row == "tpu.matmul pass bf16" || row == "tpu.matmul pass f32" ||
+         row == "tpu.matmul pass bf16 f32" || row == "tpu.matmul pass f32 bf16";
+}
+
 bool multiplies_matrices(const Program& program, const UnitOp& op) {
   return std::ranges::any_of(op.rows, [&](const auto& row) {
     return program.unit_rows[static_cast<std::size_t>(row.first)].starts_with("tpu.matmul");
@@ -101,7 +107,9 @@ struct UnitWork {
   double weight_of_multiply = 0;
   double weight_of_add = 0;
   double cycles = 0;
+  double scale = 1;      ///< of the cycles of all what each op has
   MatrixUnits passes{};  ///< of MXU's slots, where it matters on which unit they are
+  double streamed = 0;   ///< cycles for which passes take a matrix unit, of all together
 
   void add_passes(const UnitCost& cost, std::int64_t times, const MatrixUnits& on) {
     const double all =
@@ -122,7 +130,7 @@ struct UnitWork {
   double share_of_spill(const std::array<double, kCoreUnits>& of) const {
     double sum = 0;
     for (std::size_t u = 0; u < kCoreUnits; ++u) sum += of[u] * weight[u];
-    return sum;
+    return scale * sum;
   }
   /// `matrix_units`: of these so many have something to do.
   void close(const UnitCosts& costs, double matrix_units) {
@@ -159,6 +167,9 @@ struct UnitWork {
         weight[u] = factor / units(u);
       if (u == kMatrix && slots[u] > 0) weight[u] *= 1 + uneven / slots[u];
     }
+    const double least = streamed / std::max(1., matrix_units);
+    if (cycles > 0 && least > cycles) scale = least / cycles;
+    cycles *= scale;
   }
   /// For how long each unit has something to do.
   std::array<double, kCoreUnits> busy(const UnitCosts& costs) const {
@@ -172,7 +183,7 @@ struct UnitWork {
   double share(const UnitCost& cost, std::int64_t times) const {
     double sum = cost.alone + weight_of_multiply * cost.multiply + weight_of_add * cost.add;
     for (std::size_t u = 0; u < kCoreUnits; ++u) sum += cost.slots[u] * weight[u];
-    return static_cast<double>(times) * sum;
+    return scale * static_cast<double>(times) * sum;
   }
 };
 
@@ -529,6 +540,9 @@ CountedCode counted(const Program& program, const Code& code, const UnitCosts& c
         if (beside[i].share > 0)
           group_works[groups.beside(i, beside[i].part)].add(*cost, times, beside[i].share);
         multiplies = multiplies || name.starts_with("tpu.matmul");
+        if (costs.schedules && streams_rows(name))
+          for (UnitWork* w : {&works[part[i]], &of_group})
+            w->streamed += costs.schedules->pass * static_cast<double>(times);
         own.add(*cost, times);
         if (two_units && name.starts_with("tpu.matmul pass"))
           for (UnitWork* w : {&works[part[i]], &of_group, &own})

@@ -10,7 +10,8 @@
 //   m   what the matrix unit has to do: slots / capacity
 //   v   what the vector unit that has most to do has; r: the others together
 //
-// and the cycles of what is done alone: a v4 casts to and from 8 bits through memory, register
+// but no less than rows take to go through the matrix units (UnitSchedules::pass), and the cycles
+// of what is done alone: a v4 casts to and from 8 bits through memory, register
 // after register, each in a region of code of its own.
 //
 // Vector units work beside one another, nearly; products and what is done with them hardly. What

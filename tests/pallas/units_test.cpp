@@ -798,7 +798,8 @@ TEST_CASE("a transpose unit takes a tile in and gives it, a register after the o
 
 TEST_CASE("products of few tiles leave matrix units idle", "[pallas][units]") {
   // So many products of a tile each, of other weights, or each of what the one before made.
-  const auto cycles = [](int products, bool chained, const std::string& type = "bf16") {
+  const auto cycles = [](int products, bool chained, const std::string& type = "bf16",
+                         double pass = 0) {
     const std::string tile = "128x128x" + type;
     const std::string sums = "vector<128x128xf32>";
     std::string arguments = "%a: " + vmem(tile) + ", %o: " + vmem("128x128xf32");
@@ -823,6 +824,10 @@ TEST_CASE("products of few tiles leave matrix units idle", "[pallas][units]") {
     program::UnitCosts costs;
     costs.capacity[static_cast<std::size_t>(CoreUnit::mxu)] = 4;
     costs.rows["tpu.matmul pass " + type].slots[static_cast<std::size_t>(CoreUnit::mxu)] = 100;
+    if (pass > 0) {
+      costs.schedules.emplace();
+      costs.schedules->pass = pass;
+    }
     return all_cycles(program::counted(*p, p->main, costs));
   };
   // 16 passes each.
@@ -833,6 +838,10 @@ TEST_CASE("products of few tiles leave matrix units idle", "[pallas][units]") {
   CHECK(cycles(5, false) == 5 * 400);
   CHECK(cycles(3, true) == 3 * 400);  // one after another, row by row
   CHECK(cycles(3, false, "f32") == 1600);
+  // A unit takes no fewer bundles than its rows do.
+  CHECK(cycles(1, false, "bf16", 99) == 400);
+  CHECK(cycles(1, false, "bf16", 120) == 480);
+  CHECK(cycles(3, false, "bf16", 120) == 1920);
 }
 
 TEST_CASE("products of one pass in a row are little code phase by phase", "[pallas][units]") {
