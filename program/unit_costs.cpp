@@ -61,6 +61,7 @@ UnitCosts read(std::string_view text) {
   to.eup_every = schedule.at("eup_every");
   to.reduce = schedule.at("reduce");
   to.permute = schedule.at("permute");
+  to.reduce_every = schedule.value("reduce_every", to.reduce_every);
   to.push_words = schedule.value("push_words", to.push_words);
   to.push_words_turned = schedule.value("push_words_turned", to.push_words_turned);
   to.product = schedule.value("product", to.product);

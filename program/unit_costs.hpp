@@ -40,11 +40,12 @@ struct UnitCost {
 
 /// Cycles by which the compiler places operations (unit_schedule.hpp).
 struct UnitSchedules {
-  int eup = 1;        ///< from a push to its pop
-  int eup_every = 1;  ///< from one push to the next
-  int reduce = 1;     ///< of XLU, from a push to its pop: along lanes
-  int permute = 1;    ///< otherwise
-  int memory = 1;     ///< loads and stores of a bundle, together
+  int eup = 1;           ///< from a push to its pop
+  int eup_every = 1;     ///< from one push to the next
+  int reduce = 1;        ///< of XLU, from a push to its pop: along lanes
+  int permute = 1;       ///< otherwise
+  int reduce_every = 0;  ///< from one push to the next along lanes; 0: as its slots say
+  int memory = 1;        ///< loads and stores of a bundle, together
   /// From one push of a register of weights of f32 to the next, of four matrix units; turned.
   double push_words = 2;
   double push_words_turned = 2.5;

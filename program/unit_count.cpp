@@ -329,7 +329,7 @@ std::optional<UnitSchedule::Product> product_of_tiles(const Program& program, co
 }
 
 /// Where a stretch does little between two waits, what a schedule of its registers takes; the more
-/// it does the less so. Copies are scalars' work.
+/// it does the less so, unless that takes longer. Copies are scalars' work.
 template <class WaitsBefore>
 void schedule_few(const Program& program, const std::vector<const UnitCost*>& rows,
                   const std::vector<const UnitOp*>& ops, const std::vector<Scheduled>& scheduled,
@@ -341,13 +341,16 @@ void schedule_few(const Program& program, const std::vector<const UnitCost*>& ro
   constexpr double kOfPhase = 110;
   const double most = std::max(300., kOfPhase * static_cast<double>(phases_of_products));
   const double least = most / 3;
+  // With the registers of all products what it takes is the least, however much there is.
+  const bool is_least = costs.schedules->turn > 0;
   for (std::size_t b = 0; b < between.size(); ++b) {
     double by_slots = 0;
     for (const auto& [location, share] : between[b].lines) by_slots += share;
-    if (by_slots >= most || by_slots <= 0) continue;
+    if ((by_slots >= most && !is_least) || by_slots <= 0) continue;
     UnitSchedule schedule(costs);
     double alone = 0;
     bool copies = false;
+    bool blocks = false;  // products of which it has no registers
     for (std::size_t i = 0; i < ops.size(); ++i) {
       if (waits_before(i) != b) continue;
       const Scheduled& op = scheduled[i];
@@ -363,6 +366,7 @@ void schedule_few(const Program& program, const std::vector<const UnitCost*>& ro
           schedule.multiply(*ops[i], *op.wide, op.of_first);
         continue;
       }
+      blocks = blocks || op.product > 0;
       schedule.add_serial(std::llround(op.product));
       for (const auto& [row, times] : op.rows) {
         const auto r = static_cast<std::size_t>(row);
@@ -373,8 +377,11 @@ void schedule_few(const Program& program, const std::vector<const UnitCost*>& ro
     }
     const std::optional<std::int64_t> bundles = copies ? std::nullopt : schedule.bundles();
     if (!bundles) continue;
-    const double part = std::clamp((most - by_slots) / (most - least), 0., 1.);
-    const double now = by_slots + part * (static_cast<double>(*bundles) + alone - by_slots);
+    const double by_registers = static_cast<double>(*bundles) + alone;
+    const double part = is_least && !blocks && by_registers > by_slots
+                            ? 1
+                            : std::clamp((most - by_slots) / (most - least), 0., 1.);
+    const double now = by_slots + part * (by_registers - by_slots);
     for (auto& [location, share] : between[b].lines) share *= now / by_slots;
   }
 }

@@ -78,9 +78,9 @@ UnitRegisters::Parts UnitRegisters::selected(const Operation& select, const Unit
 void UnitRegisters::note(const Operation& op, const KnownValues& known) {
   if (op.results.size() != 1 || !op.regions.empty()) return;
   const Type& to = module_.type(op.results[0]);
-  if (to.kind != Type::Kind::vector || !to.known || to.shape.rank < 2) return;
+  if (to.kind != Type::Kind::vector || !to.known || to.shape.rank < 1) return;
   note_lane(op, known);
-  note_parts(op, known);
+  if (to.shape.rank > 1) note_parts(op, known);
 }
 
 void UnitRegisters::note_parts(const Operation& op, const KnownValues& known) {
@@ -153,6 +153,13 @@ void UnitRegisters::note_lane(const Operation& op, const KnownValues& known) {
     const bool of_column = from.kind != Type::Kind::vector || from.shape.rank == 0 ||
                            from.shape[from.shape.rank - 1] == 1;
     if (of_column) first_lanes_[result] = std::nullopt;
+  } else if (op.name.ends_with(".multi_reduction")) {
+    const int last = module_.type(op.operands[0]).shape.rank - 1;
+    const std::vector<std::int64_t> dims = numbers_of(op, "reduction_dims");
+    if (std::ranges::find(dims, last) != dims.end()) first_lanes_[result] = std::nullopt;
+  } else if (op.name.ends_with(".shape_cast")) {
+    const bool of_columns = to[to.rank - 1] == 1 || (to.rank == 1 && known.down(op.operands[0]));
+    if (of_columns && !first_lane(op.operands[0], known)) first_lanes_[result] = std::nullopt;
   } else if (op.name == "tpu.iota") {
     const std::vector<std::int64_t> dims = numbers_of(op, "dimensions");
     if (std::ranges::find(dims, to.rank - 1) == dims.end()) first_lanes_[result] = std::nullopt;

@@ -125,6 +125,9 @@ void UnitSchedule::multiply(const UnitOp& op, const Product& p) {
 }
 
 void UnitSchedule::add(const std::string& row, const UnitCost& cost, std::int64_t times) {
+  // A column that lies in all lanes is broadcast by nothing; slots of both kinds are one fit, to
+  // which those of reductions belong.
+  if (of_.reduce_every > 0 && row.ends_with(" of all lanes")) return;
   if (times > 0) rows_.push_back({row, &cost, times});
 }
 
@@ -163,6 +166,8 @@ UnitSchedule::Chain UnitSchedule::chain_of(const Row& row, std::int64_t i) const
   const double moves = xlu < kAny ? 0 : std::max(pops, std::min(1., xlu / kPushes));
   c.moves = of_each(moves, i);
   c.move_every = moves > 0 ? std::max(1, static_cast<int>(std::lround(xlu / moves))) : 1;
+  if (of_.reduce_every > 0 && row.name.starts_with("vector.multi_reduction"))
+    c.move_every = of_.reduce_every;
   c.vector = std::max(0, of_each(slots(CoreUnit::valu), i) - c.functions);
   // Of many the row's latency says how long a register alone takes, its slots apart.
   constexpr int kMostInARow = 3;

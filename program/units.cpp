@@ -339,7 +339,9 @@ class Uses {
     const bool lanes = a.columns == 1 && b.columns > 1;
     const bool sublanes = a.rows == 1 && b.rows > 1;
     const std::string row = "vector.broadcast " + width_name(to.dtype);
-    if (lanes) add(row + " lanes", a.outer * a.down);
+    // What a reduction along lanes leaves lies in all of them.
+    const bool everywhere = !known_.first_lane(op_.operands[0]);
+    if (lanes) add(row + (everywhere ? " lanes of all lanes" : " lanes"), a.outer * a.down);
     if (sublanes) add(row + " sublanes", a.outer * a.across);
   }
 

@@ -488,6 +488,47 @@ TEST_CASE("a reduction asks for an op per register, then for one along it", "[pa
   CHECK_FALSE(columns.contains("vector.shape_cast b32 line from column"));
 }
 
+TEST_CASE("what a reduction along lanes leaves lies in all of them", "[pallas][units]") {
+  // A maximum of each row, what follows from it, or a column that was loaded, spread over a row.
+  const auto spread = [](const std::string& column) {
+    return asked_by(
+        "%a: " + vmem("16x512xf32") + ", %b: " + vmem("16x1xf32") + ", %o: " + vmem("16x512xf32"),
+        load_whole("%x", "%a", "16x512xf32", 2) + load_whole("%l", "%b", "16x1xf32", 2) +
+            "%c = \"S.arith.constant\"() {value = dense<0.0> : vector<16xf32>} : () -> "
+            "vector<16xf32>\n"
+            "%r = \"S.vector.multi_reduction\"(%x, %c) {kind = #vector.kind<add>, reduction_dims = "
+            "array<i64: 1>} : (vector<16x512xf32>, vector<16xf32>) -> vector<16xf32>\n"
+            "%s = \"S.vector.shape_cast\"(%r) : (vector<16xf32>) -> vector<16x1xf32>\n"
+            "%e = \"S.math.exp\"(%s) {fastmath = #arith.fastmath<none>} : (vector<16x1xf32>) -> "
+            "vector<16x1xf32>\n"
+            "%m = \"S.arith.addf\"(%e, %l) {fastmath = #arith.fastmath<none>} : "
+            "(vector<16x1xf32>, vector<16x1xf32>) -> vector<16x1xf32>\n"
+            "%y = \"S.vector.broadcast\"(" +
+            column + ") : (vector<16x1xf32>) -> vector<16x512xf32>\n" +
+            store_whole("%y", "%o", "16x512xf32", 2));
+  };
+  const std::string row = "vector.broadcast b32 lanes";
+  for (const char* const column : {"%s", "%e"}) {
+    CHECK(spread(column).at(row + " of all lanes") == 2);
+    CHECK_FALSE(spread(column).contains(row));
+  }
+  for (const char* const column : {"%l", "%m"}) CHECK(spread(column).at(row) == 2);
+  // Where it is known how reductions are scheduled nothing is.
+  program::UnitCosts costs;
+  costs.capacity.fill(2);
+  costs.schedules = {.reduce_every = 4, .memory = 4};
+  program::UnitCost moved;
+  moved.slots[static_cast<std::size_t>(CoreUnit::xlu)] = 2;
+  const auto bundles = [&](const std::string& name) {
+    program::UnitSchedule schedule(costs);
+    schedule.add(name, moved, 8);
+    schedule.end({});
+    return schedule.bundles().value();
+  };
+  CHECK(bundles(row) > 0);
+  CHECK(bundles(row + " of all lanes") == 0);
+}
+
 TEST_CASE("what reads a reduction waits for all of it", "[pallas][units]") {
   // exp and a sum beside one another, or one after the other: the same rows.
   const auto cycles = [](const char* reduced) {
