@@ -98,6 +98,8 @@ double units_of_tiles(std::int64_t of_phase, std::int64_t of_stretch, double uni
   return std::min(units, each * static_cast<double>(of_phase));
 }
 
+constexpr double kPass = 8;  ///< cycles that eight rows take a matrix unit
+
 /// Slots of each unit in a phase, and the cycles of all together.
 struct UnitWork {
   std::array<double, kCoreUnits> slots{};
@@ -109,7 +111,8 @@ struct UnitWork {
   double cycles = 0;
   double scale = 1;      ///< of the cycles of all what each op has
   MatrixUnits passes{};  ///< of MXU's slots, where it matters on which unit they are
-  double streamed = 0;   ///< cycles for which passes take a matrix unit, of all together
+  double streamed = 0;   ///< bundles at least in which rows pass matrix units, of all together
+  double streams = 0;    ///< cycles in which rows pass each of those that have something to do
 
   void add_passes(const UnitCost& cost, std::int64_t times, const MatrixUnits& on) {
     const double all =
@@ -170,12 +173,15 @@ struct UnitWork {
     const double least = streamed / std::max(1., matrix_units);
     if (cycles > 0 && least > cycles) scale = least / cycles;
     cycles *= scale;
+    streams = kPass / std::max(costs.schedules ? costs.schedules->pass : kPass, 1.) * least;
   }
   /// For how long each unit has something to do.
   std::array<double, kCoreUnits> busy(const UnitCosts& costs) const {
     std::array<double, kCoreUnits> all{};
     for (std::size_t u = 0; u < kCoreUnits; ++u)
       if (costs.capacity[u] > 0) all[u] = slots[u] / costs.capacity[u];
+    double& matrix = all[static_cast<std::size_t>(CoreUnit::mxu)];
+    matrix = std::max(matrix, streams);
     double& vector = all[static_cast<std::size_t>(CoreUnit::valu)];
     vector = std::max({vector, multiply, add_or_shift});
     return all;

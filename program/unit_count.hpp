@@ -22,8 +22,9 @@
 // tile of weights costs those: a v7x's compiler gives it to both matrix units, which are pushed to
 // at a time, and each of the others to one.
 //
-// But what follows from a product and from no other end of a phase runs beside its passes, all but
-// as much as the first 100 bundles of these are of them: each register is popped while others pass.
+// But what follows from a product and from no other end of a phase, reductions of it too, runs
+// beside its passes, all but as much as the first 100 bundles of these are of them: each register
+// is popped while others pass.
 //
 // Where a core has two matrix units, m is of the one that has more passes in the phase
 // (unit_placement.hpp).

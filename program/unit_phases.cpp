@@ -29,7 +29,7 @@ Phases::Phases(const Program& program, const std::vector<const UnitOp*>& ops) {
       return program.unit_rows[static_cast<std::size_t>(row.first)].starts_with("tpu.matmul pass");
     });
     of_.push_back(from.all);
-    beside_.push_back(ends ? from.all : from.some);
+    beside_.push_back(multiplies ? from.all : from.some);
     count_ = std::max(count_, from.all + 1);
     if (ends) from = {multiplies ? from.all : from.all + 1, from.all + 1};
     for (const int v : op->makes) results_[v] = from;

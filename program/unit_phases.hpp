@@ -22,7 +22,7 @@ class Phases {
   std::size_t count() const { return count_; }
   std::size_t of(std::size_t op) const { return of_[op]; }
   /// Where it follows from products, the phase of the last one: each register of what is popped is
-  /// worked on while others pass.
+  /// worked on, and reduced, while others pass; another product waits for all.
   std::size_t beside(std::size_t op) const { return beside_[op]; }
 
  private:

@@ -660,7 +660,7 @@ TEST_CASE("what follows from a product alone begins beside it", "[pallas][units]
   const std::vector<program::UnitOp> ops = {
       unit_op(0, {}, 1),      // a product,
       unit_op(1, {1}, 2),     // sums of what is popped,
-      unit_op(2, {2}, 3),     // of their lanes, which take all of them,
+      unit_op(2, {2}, 3),     // of their lanes, register by register, which take all of them,
       unit_op(1, {2, 3}, 4),  // and what follows from those
       unit_op(0, {2}, 5),     // as a product does
   };
@@ -673,7 +673,7 @@ TEST_CASE("what follows from a product alone begins beside it", "[pallas][units]
   CHECK(all([&](std::size_t i) { return phases.of(i); }) ==
         std::vector<std::size_t>{0, 1, 1, 2, 1});
   CHECK(all([&](std::size_t i) { return phases.beside(i); }) ==
-        std::vector<std::size_t>{0, 0, 1, 2, 1});
+        std::vector<std::size_t>{0, 0, 0, 2, 1});
 }
 
 TEST_CASE("ops of a phase that wait for the same ends are one group", "[pallas][units]") {
