@@ -335,7 +335,8 @@ std::optional<UnitSchedule::Product> product_of_tiles(const Program& program, co
 }
 
 /// Where a stretch does little between two waits, what a schedule of its registers takes; the more
-/// it does the less so, unless that takes longer. Copies are scalars' work.
+/// it does the less so, unless that takes longer. Copies are scalars' work, by slots unless ends of
+/// phases are waited for between them.
 template <class WaitsBefore>
 void schedule_few(const Program& program, const std::vector<const UnitCost*>& rows,
                   const std::vector<const UnitOp*>& ops, const std::vector<Scheduled>& scheduled,
@@ -355,13 +356,15 @@ void schedule_few(const Program& program, const std::vector<const UnitCost*>& ro
     if ((by_slots >= most && !is_least) || by_slots <= 0) continue;
     UnitSchedule schedule(costs);
     double alone = 0;
-    bool copies = false;
-    bool blocks = false;  // products of which it has no registers
+    bool has_copies = false;
+    bool waits_within = false;  // for an end of a phase
+    bool blocks = false;        // products of which it has no registers
     for (std::size_t i = 0; i < ops.size(); ++i) {
       if (waits_before(i) != b) continue;
       const Scheduled& op = scheduled[i];
-      copies = copies || op.copies;
       alone += op.alone;
+      has_copies = has_copies || op.copies;
+      waits_within = waits_within || ends_phase(program, *ops[i]);
       if (op.tiles || op.wide) {
         for (const auto& [row, times] : op.rows)
           schedule.add(program.unit_rows[static_cast<std::size_t>(row)],
@@ -381,7 +384,8 @@ void schedule_few(const Program& program, const std::vector<const UnitCost*>& ro
       if (op.put != nullptr) schedule.add("few rows", *op.put, op.times);
       schedule.end(*ops[i]);
     }
-    const std::optional<std::int64_t> bundles = copies ? std::nullopt : schedule.bundles();
+    if (has_copies && !(is_least && waits_within)) continue;
+    const std::optional<std::int64_t> bundles = schedule.bundles();
     if (!bundles) continue;
     const double by_registers = static_cast<double>(*bundles) + alone;
     const double part = is_least && !blocks && by_registers > by_slots

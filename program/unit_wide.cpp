@@ -12,6 +12,7 @@ std::optional<WideProduct> wide_product(const Program& program, const UnitOp& op
   std::int64_t passes = 0;
   std::int64_t pairs = 0;
   bool of_words = false;
+  bool of_left = false;  // words, by weights that are none
   bool turned = false;
   for (const auto& [row, n] : op.rows) {
     const std::string& name = program.unit_rows[static_cast<std::size_t>(row)];
@@ -19,6 +20,8 @@ std::optional<WideProduct> wide_product(const Program& program, const UnitOp& op
     const bool wide = name.find(" wide") != name.npos;
     if (name.starts_with("tpu.matmul pass")) (wide ? p.pops : passes) += n;
     if (name.starts_with("tpu.matmul sum")) p.results += n;
+    if (name == "tpu.matmul pairs f32 bf16") pairs += n;
+    of_left = of_left || name == "tpu.matmul sum f32 bf16";
     if (!name.starts_with("tpu.matmul weights")) continue;
     if (!wide) quarters += n;
     turned = turned || name.ends_with(" transposed");
@@ -36,7 +39,7 @@ std::optional<WideProduct> wide_product(const Program& program, const UnitOp& op
   p.tiles = std::max<std::int64_t>(1, (p.pops + kHalves * p.rows - 1) / (kHalves * p.rows));
   const bool packs = of_words && costs.schedules && costs.schedules->packs_words;
   p.pushes = pairs / p.tiles / (packs ? 2 : 1);
-  p.together = of_words ? 2 : 4;
+  p.together = of_words || of_left ? 2 : 4;
   // From one push to the next of the same unit, by listings.
   p.push = (of_words && !packs ? 2 : 4) * (turned ? 2 : 1);
   return p;

@@ -19,7 +19,7 @@ struct WideProduct {
   std::int64_t together;  ///< registers that two of the left side give
   int push;               ///< cycles
 
-  /// Whether it is known how its weights are pushed: they are bf16, or f32 as bf16.
+  /// Whether it is known how its weights are pushed: they are bf16, or f32 by f32.
   bool knows_pushes() const { return pushes > 0; }
   /// Cycles in which rows pass a tile, and in which it is pushed.
   double passes_take() const {

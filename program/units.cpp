@@ -529,6 +529,8 @@ class Uses {
           ceil_to(split(op_.operands[1]) * ceil_to(whole, 2), whole) + empty);
     else
       add("tpu.matmul weights" + types + " wide", batch * halves);
+    if (types == " f32 bf16")
+      add("tpu.matmul pairs" + types, ceil_to(split(op_.operands[1]) * ceil_to(whole, 2), whole));
     add("tpu.matmul weights" + types + right,
         splits ? split(op_.operands[1]) : batch * deep * across);
     add("tpu.matmul sum" + types, batch * down * across);

@@ -1434,21 +1434,22 @@ TEST_CASE("a product in the highest precision splits what is no constant", "[pal
 
 TEST_CASE("a product asks for passes of tiles, and of halves of a wide matrix unit",
           "[pallas][units]") {
-  const auto product = [](int k, int n) {
-    const auto shape = [](int rows, int columns) {
-      return std::to_string(rows) + "x" + std::to_string(columns) + "xbf16";
+  const auto product = [](int k, int n, const std::string& of_left = "bf16") {
+    const auto shape = [](int rows, int columns, const std::string& type = "bf16") {
+      return std::to_string(rows) + "x" + std::to_string(columns) + "x" + type;
     };
+    const std::string left = shape(16, k, of_left);
     const std::string out = "16x" + std::to_string(n) + "xf32";
     return asked_by(
-        "%a: " + vmem(shape(16, k)) + ", %b: " + vmem(shape(k, n)) + ", %o: " + vmem(out),
-        load_whole("%x", "%a", shape(16, k), 2) + load_whole("%w", "%b", shape(k, n), 2) +
+        "%a: " + vmem(left) + ", %b: " + vmem(shape(k, n)) + ", %o: " + vmem(out),
+        load_whole("%x", "%a", left, 2) + load_whole("%w", "%b", shape(k, n), 2) +
             "%s = \"S.arith.constant\"() {value = dense<0.0> : vector<" + out +
             ">} : () -> vector<" + out +
             ">\n%y = \"S.tpu.matmul\"(%x, %w, %s) {dimension_numbers = "
             "#tpu.dot_dimension_numbers<[1], [0], [0], [1], [0, 0, 1, 1], [], []>, transpose_lhs = "
             "false, transpose_rhs = false} : (vector<" +
-            shape(16, k) + ">, vector<" + shape(k, n) + ">, vector<" + out + ">) -> vector<" + out +
-            ">\n" + store_whole("%y", "%o", out, 2));
+            left + ">, vector<" + shape(k, n) + ">, vector<" + out + ">) -> vector<" + out + ">\n" +
+            store_whole("%y", "%o", out, 2));
   };
   const auto passes = [&](int k, int n) {
     const auto rows = product(k, n);
@@ -1464,6 +1465,9 @@ TEST_CASE("a product asks for passes of tiles, and of halves of a wide matrix un
   CHECK(product(384, 384).at("tpu.matmul weights bf16 wide") == 40);
   CHECK(product(128, 128).at("tpu.matmul weights bf16 wide") == 8);
   CHECK(product(256, 128).at("tpu.matmul weights bf16 wide") == 8);
+  // So are those beside words.
+  CHECK(product(256, 128, "f32").at("tpu.matmul pairs f32 bf16") == 8);
+  CHECK(product(32, 128, "f32").at("tpu.matmul pairs f32 bf16") == 2);
 }
 
 TEST_CASE("a wide matrix unit takes half of a tile whose other half is known to be 0",
@@ -1645,6 +1649,44 @@ TEST_CASE("a wait is told of no places, and nothing behind it begins before", "[
   CHECK(all_cycles(c) == 2 * 6 + 6 + 6);
   // What lies behind a wait is done there, not where the code begins.
   CHECK(c.at.at(0).cycles == 2 * 6);
+}
+
+TEST_CASE("what waits for a reduction between copies is scheduled with them", "[pallas][units]") {
+  // Rows of two registers come and are summed.
+  const std::string array = "memref<16x128xf32, #tpu.memory_space<hbm>>";
+  const std::string there = vmem("16x128xf32");
+  const std::string semaphore = "memref<!tpu.dma_semaphore, #tpu.memory_space<semaphore_mem>>";
+  const auto p = plan_module(load_module(
+      module_text(
+          "%a: " + array + ", %v: " + there + ", %s: " + semaphore + ", %o: " + vmem("16x1xf32"),
+          "\"S.tpu.enqueue_dma\"(%a, %v, %s) {operandSegmentSizes = array<i32: 1, 0, 1, 1, "
+          "0, 0>, priority = 0 : i32, strict_ordering = false} : (" +
+              array + ", " + there + ", " + semaphore +
+              ") -> ()\n\"S.tpu.wait_dma2\"(%s, %a, %v) {operandSegmentSizes = array<i32: "
+              "1, 1, 1, 0, 0>, strict_ordering = false} : (" +
+              semaphore + ", " + array + ", " + there + ") -> ()\n" +
+              load_whole("%x", "%v", "16x128xf32", 2) +
+              "%c = \"S.arith.constant\"() {value = dense<0.0> : vector<16xf32>} : () -> "
+              "vector<16xf32>\n"
+              "%r = \"S.vector.multi_reduction\"(%x, %c) {kind = #vector.kind<add>, "
+              "reduction_dims = array<i64: 1>} : (vector<16x128xf32>, vector<16xf32>) -> "
+              "vector<16xf32>\n"
+              "%y = \"S.vector.shape_cast\"(%r) : (vector<16xf32>) -> vector<16x1xf32>\n" +
+              store_whole("%y", "%o", "16x1xf32", 2)),
+      "the test's module"));
+  program::UnitCosts costs;
+  costs.capacity.fill(1);
+  costs.rows["load b32"].slots[static_cast<std::size_t>(CoreUnit::load)] = 1;
+  costs.rows["tpu.wait_dma2"].slots[static_cast<std::size_t>(CoreUnit::scalar)] = 1;
+  program::UnitCost& sums = costs.rows["vector.multi_reduction.add f32 lanes"];
+  sums.slots[static_cast<std::size_t>(CoreUnit::xlu)] = 8;
+  sums.slots[static_cast<std::size_t>(CoreUnit::vpop)] = 1;
+  const auto cycles = [&](int turn) {
+    costs.schedules = {.reduce = 90, .reduce_every = 4, .memory = 4, .turn = turn, .turn_every = 4};
+    return all_cycles(program::counted(*p, p->main, costs));
+  };
+  CHECK(cycles(0) >= 16);  // by slots
+  CHECK(cycles(30) <= 7);  // a wait, two loads, pushes and pops
 }
 
 namespace {
