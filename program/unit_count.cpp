@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdio>
+#include <cstdlib>
 #include <set>
 #include <tuple>
 #include <unordered_map>
@@ -16,6 +18,7 @@
 #include "program/unit_pressure.hpp"
 #include "program/unit_schedule.hpp"
 #include "program/unit_stretches.hpp"
+#include "program/unit_tiles.hpp"
 #include "program/unit_wide.hpp"
 
 namespace tessera::program {
@@ -96,6 +99,25 @@ double units_of_tiles(std::int64_t of_phase, std::int64_t of_stretch, double uni
   if (of_phase < 2 || of_stretch < 1) return units;
   const double each = std::max(1., std::floor(units / static_cast<double>(of_stretch)));
   return std::min(units, each * static_cast<double>(of_phase));
+}
+
+/// Of each op of a stretch its tiles, on four matrix units of 128 x 128. `cost_of`: of an op's row.
+template <class CostOf>
+std::vector<std::vector<MatrixUnits>> tiles_on_units(const Program& program,
+                                                     const std::vector<const UnitOp*>& ops,
+                                                     const CostOf& cost_of) {
+  constexpr auto kMatrix = static_cast<std::size_t>(CoreUnit::mxu);
+  std::vector<TilesToPlace> tiles(ops.size());
+  for (std::size_t i = 0; i < ops.size(); ++i) {
+    const std::int64_t n = tiles_of_weights(program, *ops[i]).tiles;
+    double cycles = 0;
+    for (const auto& [row, times] : ops[i]->rows) {
+      const UnitCost* cost = cost_of(i, row);
+      if (cost != nullptr) cycles += static_cast<double>(times) * cost->slots[kMatrix];
+    }
+    if (n > 0 && cycles > 0) tiles[i] = {n, cycles / static_cast<double>(n)};
+  }
+  return dealt_out(tiles, kMostMatrixUnits);
 }
 
 constexpr double kPass = 8;  ///< cycles that eight rows take a matrix unit
@@ -294,66 +316,74 @@ struct Scheduled {
   std::optional<WideProduct> wide;             ///< likewise
   double of_first = 0;  ///< unit of two, a part of a wide product's tile that is left over
   double alone = 0;
-  bool copies = false;  ///< or waits for what does
+  std::int64_t spilled = 0;  ///< registers
+  bool copies = false;       ///< or waits for what does
 };
 
-/// Where a core has four matrix units, and products of bf16 in a stretch have so many tiles.
+/// On four matrix units, of bf16, or of f32 as bf16.
 std::optional<UnitSchedule::Product> product_of_tiles(const Program& program, const UnitOp& op,
-                                                      const std::vector<const UnitCost*>& rows,
-                                                      std::int64_t all_tiles,
-                                                      const UnitCosts& costs) {
-  constexpr auto kMatrix = static_cast<std::size_t>(CoreUnit::mxu);
-  constexpr std::int64_t kUnits = 4;
+                                                      const std::vector<MatrixUnits>& tiles_on,
+                                                      const UnitSchedules& schedules) {
   const TilesOfWeights of = tiles_of_weights(program, op);
-  if (!costs.schedules || costs.capacity[kMatrix] != kUnits) return std::nullopt;
-  if (all_tiles == 0 || of.tiles == 0) return std::nullopt;
+  if (of.tiles == 0 || tiles_on.empty()) return std::nullopt;
+  const std::string kind = of.of_words ? " f32" : " bf16";
   std::int64_t passes = 0;
   std::int64_t sums = 0;
-  double slots = 0;
   bool turned = false;
   for (const auto& [row, n] : op.rows) {
     const std::string& name = program.unit_rows[static_cast<std::size_t>(row)];
-    const UnitCost* cost = rows[static_cast<std::size_t>(row)];
-    const double mxu = cost == nullptr ? 0 : cost->slots[kMatrix] * static_cast<double>(n);
-    const std::string kind = of.of_words ? " f32" : " bf16";
     turned = turned || name == "tpu.matmul weights" + kind + " transposed";
     if (name == "tpu.matmul pass" + kind) passes += n;
     if (name == "tpu.matmul sum" + kind) sums += n;
-    if (!name.starts_with("tpu.matmul weights")) slots += mxu;
   }
   if (passes == 0 || sums == 0) return std::nullopt;
-  // Bundles from one push to the next of the same unit, by listings.
-  const double plain = of.of_words ? costs.schedules->push_words : 4;
-  const double as_turned = of.of_words ? costs.schedules->push_words_turned : 8;
-  return UnitSchedule::Product{.tiles = of.tiles,
+  // Cycles from one push to the next of the same unit, by listings.
+  const double plain = of.of_words ? schedules.push_words : 4;
+  const double as_turned = of.of_words ? schedules.push_words_turned : 8;
+  return UnitSchedule::Product{.tiles = tiles_on,
                                .deep = passes / sums,
                                .results = sums,
                                .pushed = of.registers,
-                               .units = std::max<std::int64_t>(1, kUnits / all_tiles),
                                .push = turned ? as_turned : plain,
-                               .pass = slots / static_cast<double>(passes)};
+                               .of_a_pass = of.of_words ? 1 : 2};
 }
 
-/// Where a stretch does little between two waits, what a schedule of its registers takes; the more
-/// it does the less so, unless that takes longer. Copies are scalars' work, by slots unless ends of
-/// phases are waited for between them.
+/// How much of what a stretch takes between two waits a schedule of its registers says; of the rest
+/// units' slots do.
+struct ByRegisters {
+  double most = 300;  ///< bundles, from which on slots alone do; all below a third of it
+  /// Of products in a row on narrow units the mean of both, however much they are. What they are
+  /// off by has other causes (slots know no order, registers not how the compiler orders them):
+  /// either alone is off by up to 1.4 x where their mean is by 1.3.
+  bool mean = false;
+
+  /// Of products of one pass after one another each phase is little code, also where all are much.
+  ByRegisters(std::size_t phases_of_products, double matrix_units)
+      : mean(phases_of_products > 0 && matrix_units == kMostMatrixUnits) {
+    constexpr double kOfPhase = 110;
+    most = std::max(most, kOfPhase * static_cast<double>(phases_of_products));
+  }
+  double part(double bundles) const {
+    if (mean) return 0.5;
+    return std::clamp((most - bundles) / (most - most / 3), 0., 1.);
+  }
+};
+
+/// Copies are scalars' work, by slots unless ends of phases are waited for between them.
 template <class WaitsBefore>
-void schedule_few(const Program& program, const std::vector<const UnitCost*>& rows,
-                  const std::vector<const UnitOp*>& ops, const std::vector<Scheduled>& scheduled,
-                  const WaitsBefore& waits_before, const UnitCosts& costs,
-                  std::vector<BetweenWaits>& between, std::size_t phases_of_products) {
+void schedule_registers(const Program& program, const std::vector<const UnitCost*>& rows,
+                        const std::vector<const UnitOp*>& ops,
+                        const std::vector<Scheduled>& scheduled, const WaitsBefore& waits_before,
+                        const UnitCosts& costs, const ByRegisters& where,
+                        std::vector<BetweenWaits>& between) {
   if (!costs.schedules) return;
-  // Bundles from which on units' slots decide too, and alone; of products of one pass after one
-  // another each phase is little code, also where all are much.
-  constexpr double kOfPhase = 110;
-  const double most = std::max(300., kOfPhase * static_cast<double>(phases_of_products));
-  const double least = most / 3;
-  // With the registers of all products what it takes is the least, however much there is.
+  // With the registers of all products on wide units what it takes is the least, however much there
+  // is.
   const bool is_least = costs.schedules->turn > 0;
   for (std::size_t b = 0; b < between.size(); ++b) {
     double by_slots = 0;
     for (const auto& [location, share] : between[b].lines) by_slots += share;
-    if ((by_slots >= most && !is_least) || by_slots <= 0) continue;
+    if (by_slots <= 0 || (where.part(by_slots) <= 0 && !is_least)) continue;
     UnitSchedule schedule(costs);
     double alone = 0;
     bool has_copies = false;
@@ -373,6 +403,7 @@ void schedule_few(const Program& program, const std::vector<const UnitCost*>& ro
           schedule.multiply(*ops[i], *op.tiles);
         else
           schedule.multiply(*ops[i], *op.wide, op.of_first);
+        schedule.spill(*ops[i], op.spilled);
         continue;
       }
       blocks = blocks || op.product > 0;
@@ -383,14 +414,13 @@ void schedule_few(const Program& program, const std::vector<const UnitCost*>& ro
       }
       if (op.put != nullptr) schedule.add("few rows", *op.put, op.times);
       schedule.end(*ops[i]);
+      schedule.spill(*ops[i], op.spilled);
     }
     if (has_copies && !(is_least && waits_within)) continue;
     const std::optional<std::int64_t> bundles = schedule.bundles();
     if (!bundles) continue;
     const double by_registers = static_cast<double>(*bundles) + alone;
-    const double part = is_least && !blocks && by_registers > by_slots
-                            ? 1
-                            : std::clamp((most - by_slots) / (most - least), 0., 1.);
+    const double part = is_least && !blocks && by_registers > by_slots ? 1 : where.part(by_slots);
     const double now = by_slots + part * (by_registers - by_slots);
     for (auto& [location, share] : between[b].lines) share *= now / by_slots;
   }
@@ -474,12 +504,20 @@ CountedCode counted(const Program& program, const Code& code, const UnitCosts& c
   };
   for (const Stretch& s : stretches(code, costs.knows_narrow_masks, both_ways)) {
     if (s.begin >= c.at.size()) continue;
-    const Phases phases(program, s.ops);
     const std::ptrdiff_t shared = shared_product(program, s.ops);
     const auto cost_of = [&](std::size_t op, int row) {
       const auto& of = static_cast<std::ptrdiff_t>(op) == shared ? rows_of_shared : rows;
       return of[static_cast<std::size_t>(row)];
     };
+    constexpr auto kMatrix = static_cast<std::size_t>(CoreUnit::mxu);
+    const double matrix_units = costs.capacity[kMatrix];
+    const bool two_units = matrix_units == 2;
+    const std::vector<std::vector<MatrixUnits>> tiles_on =
+        matrix_units == kMostMatrixUnits ? tiles_on_units(program, s.ops, cost_of)
+                                         : std::vector<std::vector<MatrixUnits>>(s.ops.size());
+    const std::vector<MatrixUnits> units =
+        two_units ? placed(program, s.ops, costs) : std::vector<MatrixUnits>{};
+    const Phases phases(program, s.ops);
     const FewRows few(program, s.ops, arrays, costs);
     std::vector<FewRows::Rows> asked;  // by op
     for (const UnitOp* op : s.ops) asked.push_back(few.rows(*op));
@@ -504,11 +542,6 @@ CountedCode counted(const Program& program, const Code& code, const UnitCosts& c
       of[static_cast<std::size_t>(CoreUnit::valu)] = kMaskOps * masks;
       return of;
     };
-    constexpr auto kMatrix = static_cast<std::size_t>(CoreUnit::mxu);
-    const double matrix_units = costs.capacity[kMatrix];
-    const bool two_units = matrix_units == 2;
-    const std::vector<MatrixUnits> units =
-        two_units ? placed(program, s.ops, costs) : std::vector<MatrixUnits>{};
     Chain chain;
     std::int64_t products = 0;
     std::int64_t all_tiles = 0;
@@ -522,6 +555,7 @@ CountedCode counted(const Program& program, const Code& code, const UnitCosts& c
       all_counted = all_counted && (tiles > 0 || !multiplies_matrices(program, *s.ops[i]));
     }
     if (products < 2) all_tiles = 0;
+    const bool products_in_a_row = all_counted && products > 1;
     std::vector<Scheduled> scheduled(s.ops.size());
     std::vector<double> products_take(works.size());
     for (std::size_t i = 0; i < s.ops.size(); ++i) {
@@ -534,6 +568,7 @@ CountedCode counted(const Program& program, const Code& code, const UnitCosts& c
     for (std::size_t i = 0; i < s.ops.size(); ++i) {
       UnitWork& of_group = group_works[groups.of(i)];
       works[part[i]].spill(spilled(i));
+      scheduled[i].spilled = pressure.too_many(i).all();
       of_group.spill(spilled(i));
       double latency = 0;
       bool is_wait = false;
@@ -569,7 +604,8 @@ CountedCode counted(const Program& program, const Code& code, const UnitCosts& c
       if (multiplies) {
         own.close(costs, matrix_units);
         scheduled[i].product = own.cycles + latency;
-        scheduled[i].tiles = product_of_tiles(program, *s.ops[i], rows, all_tiles, costs);
+        if (costs.schedules && products > 1)
+          scheduled[i].tiles = product_of_tiles(program, *s.ops[i], tiles_on[i], *costs.schedules);
         if (two_units && costs.schedules)
           scheduled[i].wide = wide_product(program, *s.ops[i], costs);
         if (scheduled[i].wide && !scheduled[i].wide->knows_pushes()) scheduled[i].wide.reset();
@@ -622,8 +658,8 @@ CountedCode counted(const Program& program, const Code& code, const UnitCosts& c
     chain.for_each([&](std::size_t op, double latency) {
       between[waits_before(op)].lines[s.ops[op]->location] += latency;
     });
-    schedule_few(program, rows, s.ops, scheduled, waits_before, costs, between,
-                 all_counted && products > 1 ? phases.count() : 0);
+    schedule_registers(program, rows, s.ops, scheduled, waits_before, costs,
+                       ByRegisters(products_in_a_row ? phases.count() : 0, matrix_units), between);
     if (s.branches) between.back().lines[s.branch_location] += costs.jump;
     if (!s.ops.empty()) between[0].lines[s.ops.front()->location] += costs.block;
     note_between_waits(program, between, c);

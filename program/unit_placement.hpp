@@ -16,18 +16,15 @@
 // rows of costs of their own).
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <vector>
 
 #include "program/program.hpp"
 #include "program/unit_costs.hpp"
+#include "program/unit_tiles.hpp"
 #include "program/unit_wide.hpp"
 
 namespace tessera::program {
-
-/// What part of a product's passes each unit has.
-using MatrixUnits = std::array<double, 2>;
 
 /// Of each op of a stretch.
 std::vector<MatrixUnits> placed(const Program& program, const std::vector<const UnitOp*>& ops,

@@ -16,8 +16,9 @@ namespace {
 // one.
 constexpr int kOfVector = 1;
 constexpr int kOfLoad = 3;
-constexpr int kOfStore = 4;  ///< until a load has what was stored
-constexpr int kOfProduct = 30;
+constexpr int kOfStore = 4;   ///< until a load has what was stored
+constexpr int kOfPass = 8;    ///< rows, one a cycle
+constexpr int kExtended = 2;  ///< slots of a bundle for matrix units and XLUs
 
 constexpr int kNoUnit = place_number(Place::none);
 constexpr int kMultiplies = place_number(Place::multiplies);
@@ -92,34 +93,53 @@ void UnitSchedule::multiply(const UnitOp& op, const Product& p) {
   const std::vector<Registers> left = left_of(op);
   if (is_too_much()) return;
   const std::vector<Registers> right = made(op, 1);
-  const int unit = unit_number(CoreUnit::mxu);
-  const auto times = [](double each) { return std::max(1, static_cast<int>(std::lround(each))); };
-  std::vector<int> last(static_cast<std::size_t>(p.tiles * p.units), -1);
-  for (std::int64_t copy = 0; copy < p.units; ++copy) {
-    for (std::int64_t t = 0; t < p.tiles; ++t) {
-      int& before = last[static_cast<std::size_t>(copy * p.tiles + t)];
+  const auto tiles = static_cast<std::int64_t>(p.tiles.size());
+  const std::int64_t columns = std::max<std::int64_t>(1, tiles / p.deep);
+  const std::int64_t rows = std::max<std::int64_t>(1, p.results / columns);
+  const int push = std::max(1, static_cast<int>(std::lround(p.push)));
+  std::vector<Registers> passes(static_cast<std::size_t>(columns * rows));  // by result
+  for (std::int64_t t = 0; t < tiles; ++t) {
+    const MatrixUnits& on = p.tiles[static_cast<std::size_t>(t)];
+    double part = 0;
+    for (std::size_t u = 0; u < on.size(); ++u) {
+      const std::int64_t begins = std::llround(part * static_cast<double>(rows));
+      part += on[u];
+      const std::int64_t ends = std::llround(part * static_cast<double>(rows));
+      if (begins == ends) continue;
+      const auto place = [&](Place first) { return place_number(first) + static_cast<int>(u); };
+      MatrixUnit& unit = matrix_units_[u];
       for (std::int64_t r = 0; r < p.pushed; ++r) {
         const int here =
-            begin(unit, times(p.push), 1, read_by(right, t * p.pushed + r, p.tiles * p.pushed));
-        if (before >= 0) follow(before, times(p.push), here);
-        before = here;
+            begin(place(Place::push), push, 1, read_by(right, t * p.pushed + r, tiles * p.pushed));
+        if (r == 0 && unit.first_pass >= 0) follow(unit.first_pass, 1, here);
+        if (unit.push >= 0) follow(unit.push, push, here);
+        unit.push = here;
+      }
+      unit.first_pass = -1;
+      for (std::int64_t r = begins; r < ends; r += p.of_a_pass) {
+        const int here = begin(place(Place::pass), kOfPass * static_cast<int>(p.of_a_pass),
+                               of_.product, read_by(left, r * p.deep + t % p.deep, rows * p.deep));
+        if (unit.first_pass < 0) {
+          unit.first_pass = here;
+          if (unit.push >= 0) follow(unit.push, push, here);
+        }
+        if (unit.pass >= 0)
+          follow(unit.pass, operations_[static_cast<std::size_t>(unit.pass)].every, here);
+        unit.pass = here;
+        for (std::int64_t k = r; k < std::min(r + p.of_a_pass, ends); ++k)
+          passes[static_cast<std::size_t>(k * columns + t / p.deep % columns)].push_back(here);
       }
     }
   }
+  // Each pass is popped, and what adds to one register of the result added up.
   Registers sums;
-  for (std::int64_t i = 0; i < p.results; ++i) {
-    Registers passes;
-    const std::int64_t column = i % std::max<std::int64_t>(1, p.tiles / p.deep);
-    for (std::int64_t d = 0; d < p.deep; ++d) {
-      const std::int64_t tile = (column * p.deep + d) % p.tiles;
-      int& before = last[static_cast<std::size_t>((i % p.units) * p.tiles + tile)];
-      const int cycles = std::max(1, of_each(p.pass, i));
-      const int here = begin(unit, cycles, kOfProduct, read_by(left, i, p.results));
-      if (before >= 0) follow(before, operations_[static_cast<std::size_t>(before)].every, here);
-      before = here;
-      passes.push_back(here);
+  for (const Registers& of : passes) {
+    int sum = -1;
+    for (const int pass : of) {
+      const int popped = begin(unit_number(CoreUnit::vpop), 1, 1, {pass});
+      sum = sum < 0 ? popped : begin(unit_number(CoreUnit::valu), 1, kOfVector, {sum, popped});
     }
-    sums.push_back(begin(unit_number(CoreUnit::vpop), 1, 1, passes));
+    if (sum >= 0) sums.push_back(sum);
   }
   for (const int v : op.makes) made_by_[v] = sums;
 }
@@ -249,6 +269,20 @@ UnitSchedule::Registers UnitSchedule::registers(const Row& row,
   return made;
 }
 
+void UnitSchedule::spill(const UnitOp& op, std::int64_t registers) {
+  for (const int v : op.makes) {
+    const auto it = made_by_.find(v);
+    if (it == made_by_.end()) continue;
+    Registers& of = it->second;
+    const auto n = static_cast<std::int64_t>(of.size());
+    for (std::int64_t k = 0; k < registers; ++k) {
+      int& r = of[static_cast<std::size_t>(k * n / registers % n)];
+      const int stored = begin(unit_number(CoreUnit::store), 1, kOfStore, {r});
+      r = begin(unit_number(CoreUnit::load), 1, kOfLoad, {stored});
+    }
+  }
+}
+
 void UnitSchedule::end(const UnitOp& op) {
   std::vector<Registers> inputs = inputs_of(op);
   Registers made;
@@ -287,7 +321,7 @@ class BusyUnits {
     for (std::size_t u = 0; u < kCoreUnits; ++u)
       free_[u].resize(static_cast<std::size_t>(std::max(1., costs.capacity[u])));
   }
-  void next_bundle() { of_memory_ = 0; }
+  void next_bundle() { of_memory_ = extended_ = 0; }
   /// Whether one is free for it now, and taken.
   bool take(int unit, int every, std::int64_t now) {
     if (unit == kNoUnit) return true;
@@ -297,10 +331,14 @@ class BusyUnits {
       place = now + 1;
       return true;
     }
-    if (unit >= place_number(Place::push)) {
+    const bool is_pinned = unit >= place_number(Place::push);
+    const bool is_extended = is_pinned || unit == unit_number(CoreUnit::xlu);
+    if (is_extended && extended_ >= kExtended) return false;
+    if (is_pinned) {
       std::int64_t& place = pinned_[static_cast<std::size_t>(unit - place_number(Place::push))];
       if (place > now) return false;
       place = now + every;
+      ++extended_;
       return true;
     }
     const auto u = static_cast<std::size_t>(unit);
@@ -315,6 +353,7 @@ class BusyUnits {
     }
     *free = now + every;
     if (of_memory) ++of_memory_;
+    if (is_extended) ++extended_;
     return true;
   }
 
@@ -324,6 +363,7 @@ class BusyUnits {
   std::array<std::int64_t, 2> places_{};  ///< likewise, of VALU's
   int memory_;
   int of_memory_ = 0;
+  int extended_ = 0;
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Bundles of a stretch of little code, where latencies decide: a list schedule of its registers.
+// Bundles of a stretch of code by a list schedule of its registers.
 //
 // Each register of an op is a chain of operations: what it asks of each unit (unit_costs.hpp), one
 // after another, behind the registers that it reads. What is asked of XLU and EUP is pushed there
@@ -6,6 +6,13 @@
 // listings in which other work fills every bundle (tpu_compiler/unit_costs.py has them). It leaves
 // out bundles in which nothing begins: so a chain alone takes a bundle for each of its operations,
 // whatever the latencies, and these cost what other registers begin meanwhile.
+//
+// A pass of a matrix unit of 128 x 128 takes a cycle a row, its result is there a latency later. A
+// unit's products follow one another in the order of the program, also where a later one could
+// begin before: of an attention's gradient of 256 x 256 (a v5e) S = q k^T, dv = p^T do, dp = do
+// v^T, dk takes 889 bundles, with dp before dv 669, since dp waits for dv on the units that they
+// share. Matrix units and XLUs have two slots of a bundle. What does not fit in registers is stored
+// behind what makes it, and loaded.
 //
 // The longest way to the end goes first; how far the compiler's own order is from that is not
 // known. Placed from the begin and from the end, such a schedule has some bundles more or less: the
@@ -21,6 +28,7 @@
 #include <vector>
 
 #include "program/unit_costs.hpp"
+#include "program/unit_tiles.hpp"
 #include "program/unit_wide.hpp"
 
 namespace tessera::program {
@@ -37,22 +45,24 @@ class UnitSchedule {
   /// What was added is this op's.
   void end(const UnitOp& op);
 
-  /// A product beside others, where each tile of weights lies in a matrix unit of its own. What is
+  /// A product whose tiles of weights lie in matrix units of 128 x 128 (unit_tiles.hpp). What is
   /// added before of its left side, and ends with this, is done to that first.
   struct Product {
-    std::int64_t tiles;
-    std::int64_t deep;     ///< so many of them add to one register of the result
-    std::int64_t results;  ///< registers
-    std::int64_t pushed;   ///< registers of a tile
-    std::int64_t units;    ///< that each tile lies in, for other rows
-    double push;           ///< cycles that a register of weights takes a unit
-    double pass;           ///< and a register of rows
+    std::vector<MatrixUnits> tiles;
+    std::int64_t deep;       ///< so many of them add to one register of the result
+    std::int64_t results;    ///< registers
+    std::int64_t pushed;     ///< registers of a tile
+    double push;             ///< cycles that a register of weights takes a unit
+    std::int64_t of_a_pass;  ///< registers of the result that a register of rows gives
   };
   void multiply(const UnitOp& op, const Product& product);
 
   /// A product on two units of 256 x 256 (unit_schedule_wide.cpp); likewise. `of_first`: the first
   /// unit's part of the rows of an odd tile.
   void multiply(const UnitOp& op, const WideProduct& product, double of_first);
+
+  /// Of what an op has made so many registers are stored and loaded again.
+  void spill(const UnitOp& op, std::int64_t registers);
 
   /// None: that many operations are no little code.
   std::optional<std::int64_t> bundles() const;
@@ -80,7 +90,7 @@ class UnitSchedule {
     int serial;  ///< bundles besides
   };
 
-  /// Of two units one: what of it was last asked there; -1: nothing.
+  /// Of matrix units one: what of it was last asked there; -1: nothing.
   struct MatrixUnit {
     int push = -1;
     int pass = -1;
@@ -94,7 +104,7 @@ class UnitSchedule {
   };
 
   bool is_too_much() const {
-    constexpr std::size_t kMostOperations = 4096;
+    constexpr std::size_t kMostOperations = 1 << 16;
     return operations_.size() > kMostOperations;
   }
   static std::vector<int> read_by(const std::vector<Registers>& inputs, std::int64_t i,
@@ -125,7 +135,7 @@ class UnitSchedule {
   std::vector<Row> rows_;
   std::unordered_map<int, Registers> made_by_;
   std::unordered_map<int, Registers> stored_;  ///< by memref
-  std::array<MatrixUnit, 2> matrix_units_;
+  std::array<MatrixUnit, kMostMatrixUnits> matrix_units_;
   std::array<TransposeUnit, 2> transpose_units_;
   std::size_t turns_ = 0;  ///< tiles that were turned
 };

@@ -21,6 +21,7 @@ namespace tessera::program {
 
 namespace {
 
+constexpr std::size_t kWideUnits = 2;
 constexpr int kTakesNone = place_number(Place::none);
 constexpr int kPopUnit = static_cast<int>(CoreUnit::vpop);
 
@@ -67,7 +68,7 @@ void UnitSchedule::multiply(const UnitOp& op, const WideProduct& p, double of_fi
                                       ? std::llround(of_first_unit * static_cast<double>(pops))
                                       : (t % 2 == 0 ? pops : 0);
     const std::int64_t tile_across = t / tiles_deep;
-    for (std::size_t u = 0; u < matrix_units_.size(); ++u) {
+    for (std::size_t u = 0; u < kWideUnits; ++u) {
       const std::int64_t begins = u == 0 ? 0 : of_first;
       const std::int64_t ends = u == 0 ? of_first : pops;
       if (begins >= ends) continue;

@@ -606,33 +606,76 @@ TEST_CASE("what latencies cost is what other registers begin meanwhile", "[palla
   CHECK(cycles(256, 4) == cycles(256, 50));
 }
 
-TEST_CASE("a product beside others has a matrix unit for each of its tiles", "[pallas][units]") {
+TEST_CASE("products on a matrix unit follow one another in the program's order",
+          "[pallas][units]") {
   program::UnitCosts costs;
-  costs.capacity[static_cast<std::size_t>(CoreUnit::mxu)] = 4;
-  costs.capacity[static_cast<std::size_t>(CoreUnit::vpop)] = 2;
-  costs.schedules.emplace();
-  costs.schedules->memory = 4;
-  const auto bundles = [&](const std::vector<std::pair<int, int>>& reads_and_makes) {
+  costs.capacity.fill(2);
+  costs.schedules = {.memory = 4, .product = 30};
+  struct Product {
+    int reads;
+    int makes;
+    std::size_t unit;
+  };
+  const auto bundles = [&](const std::vector<Product>& products, std::int64_t spilled = 0) {
     program::UnitSchedule schedule(costs);
-    for (const auto& [reads, makes] : reads_and_makes) {
+    for (const Product& p : products) {
       program::UnitOp op;
-      op.reads = {reads, 0};
-      op.makes = {makes};
+      op.reads = {p.reads, 0};
+      op.makes = {p.makes};
+      program::MatrixUnits on{};
+      on[p.unit] = 1;
       schedule.multiply(
-          op, {.tiles = 1, .deep = 1, .results = 8, .pushed = 8, .units = 1, .push = 4, .pass = 4});
+          op, {.tiles = {on}, .deep = 1, .results = 8, .pushed = 8, .push = 4, .of_a_pass = 1});
+      schedule.spill(op, spilled);
     }
     return schedule.bundles().value();
   };
   // Eight pushes, passes and sums, some of which begin together.
-  const std::int64_t alone = bundles({{1, 11}});
+  const std::int64_t alone = bundles({{1, 11, 0}});
   CHECK(alone > 16);
   CHECK(alone <= 24);
-  // Four are on four units at once, six are not.
-  CHECK(bundles({{1, 11}, {2, 12}}) <= alone + 2);
-  CHECK(bundles({{1, 11}, {2, 12}, {3, 13}, {4, 14}, {5, 15}, {6, 16}}) > alone + 8);
+  // Two on two units at once, on one of them one after the other.
+  CHECK(bundles({{1, 11, 0}, {2, 12, 1}}) <= alone + 2);
+  CHECK(bundles({{1, 11, 0}, {2, 12, 0}}) > alone + 8);
   // What reads a product waits for it, but its weights may be pushed meanwhile.
-  CHECK(bundles({{1, 11}, {11, 12}}) > alone + 8);
-  CHECK(bundles({{1, 11}, {11, 12}}) < 2 * alone);
+  CHECK(bundles({{1, 11, 0}, {11, 12, 1}}) > alone + 8);
+  CHECK(bundles({{1, 11, 0}, {11, 12, 1}}) < 2 * alone);
+  // A third that waits for nothing, behind the one that does on its unit, and before it.
+  CHECK(bundles({{1, 11, 0}, {11, 14, 0}, {14, 12, 1}, {2, 13, 1}, {13, 15, 1}}) >
+        bundles({{1, 11, 0}, {11, 14, 0}, {2, 13, 1}, {13, 15, 1}, {14, 12, 1}}) + 8);
+  // Each register that is spilled is stored and loaded.
+  CHECK(bundles({{1, 11, 0}}, 8) > alone + 8);
+}
+
+TEST_CASE("tiles are dealt out to the matrix unit that has least to do", "[pallas][units]") {
+  using Cycles = std::map<std::size_t, double>;  // by op
+  // Of products of a tile each what each of four units has.
+  const auto dealt = [](const std::vector<double>& cycles) {
+    std::vector<program::TilesToPlace> ops;
+    for (const double c : cycles) ops.push_back({1, c});
+    std::vector<Cycles> units(4);
+    const auto found = program::dealt_out(ops, units.size());
+    for (std::size_t i = 0; i < ops.size(); ++i)
+      for (std::size_t u = 0; u < units.size(); ++u)
+        if (found[i][0][u] > 0) units[u][i] = std::round(100 * cycles[i] * found[i][0][u]) / 100;
+    return units;
+  };
+  CHECK(dealt({8}) == std::vector<Cycles>{{{0, 2}}, {{0, 2}}, {{0, 2}}, {{0, 2}}});
+  CHECK(dealt({8, 8, 8}) ==
+        std::vector<Cycles>{{{0, 6}}, {{1, 6}}, {{2, 6}}, {{0, 2}, {1, 2}, {2, 2}}});
+  // As listings have them: whole tiles are moved before rows are.
+  const std::vector<Cycles> rising = dealt({8, 9, 10, 11, 12, 13, 14, 15});
+  CHECK(rising[2] == Cycles{{2, 10}, {6, 13}});
+  CHECK(rising[3] == Cycles{{3, 11}, {7, 12}});
+  CHECK(rising[1].at(5) == 13);
+  CHECK(rising[0].at(4) == 12);
+  const std::vector<Cycles> uneven = dealt({8, 16, 24, 32, 40, 48, 9, 10});
+  CHECK(uneven[1].begin()->first == 5);  // alone, and before rows are shared out
+  CHECK(dealt({8, 8, 16, 16, 8, 8, 16, 16}) ==
+        std::vector<Cycles>{
+            {{4, 8}, {6, 16}}, {{5, 8}, {7, 16}}, {{0, 8}, {2, 16}}, {{1, 8}, {3, 16}}});
+  const program::TilesToPlace none{};
+  CHECK(program::dealt_out({none}, 4)[0].empty());
 }
 
 namespace {
@@ -882,7 +925,7 @@ TEST_CASE("products of few tiles leave matrix units idle", "[pallas][units]") {
   // A unit takes no fewer bundles than its rows do.
   CHECK(cycles(1, false, "bf16", 99) == 400);
   CHECK(cycles(1, false, "bf16", 120) == 480);
-  CHECK(cycles(3, false, "bf16", 120) == 1920);
+  CHECK(cycles(3, false, "bf16", 120) > cycles(3, false, "bf16", 99));
 }
 
 TEST_CASE("products of one pass in a row are little code phase by phase", "[pallas][units]") {
@@ -920,7 +963,7 @@ TEST_CASE("products of one pass in a row are little code phase by phase", "[pall
   };
   CHECK(cycles(4, 20, 90) != cycles(4, 20, 1));    // 384 bundles of slots in five phases
   CHECK(cycles(1, 80, 90) == cycles(1, 80, 1));    // 336 in two
-  CHECK(cycles(4, 120, 90) == cycles(4, 120, 1));  // 1984 in five
+  CHECK(cycles(4, 120, 90) != cycles(4, 120, 1));  // 1984 in five, by which half is decided
 }
 
 TEST_CASE("rows are put together as they lie where they were loaded from", "[pallas][units]") {
