@@ -66,6 +66,7 @@ UnitCosts read(std::string_view text) {
   to.push_words_turned = schedule.value("push_words_turned", to.push_words_turned);
   to.product = schedule.value("product", to.product);
   to.pops_from_queue = schedule.value("queue", 0) != 0;
+  to.adds_up = schedule.value("adds_up", 0) != 0;
   to.packs_words = schedule.value("packs_words", 0) != 0;
   to.turn = schedule.value("turn", to.turn);
   to.turn_every = schedule.value("turn_every", to.turn_every);

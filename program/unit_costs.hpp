@@ -51,6 +51,7 @@ struct UnitSchedules {
   double push_words_turned = 2.5;
   int product = 30;              ///< from a pass to its pop
   bool pops_from_queue = false;  ///< of wide matrix units: one after the other
+  bool adds_up = false;          ///< tiles on top of each other in a unit
   bool packs_words = false;      ///< pushes f32 as pairs of bf16
   int turn = 0;        ///< of a transpose, from the last register in to the first out; 0: a block
   int turn_every = 0;  ///< from one register to the next

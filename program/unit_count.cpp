@@ -389,10 +389,14 @@ void schedule_registers(const Program& program, const std::vector<const UnitCost
     bool has_copies = false;
     bool waits_within = false;  // for an end of a phase
     bool blocks = false;        // products of which it has no registers
+    bool spills = false;
+    std::int64_t products = 0;
     for (std::size_t i = 0; i < ops.size(); ++i) {
       if (waits_before(i) != b) continue;
       const Scheduled& op = scheduled[i];
       alone += op.alone;
+      spills = spills || op.spilled > 0;
+      products += op.product > 0 ? 1 : 0;
       has_copies = has_copies || op.copies;
       waits_within = waits_within || ends_phase(program, *ops[i]);
       if (op.tiles || op.wide) {
@@ -420,7 +424,8 @@ void schedule_registers(const Program& program, const std::vector<const UnitCost
     const std::optional<std::int64_t> bundles = schedule.bundles();
     if (!bundles) continue;
     const double by_registers = static_cast<double>(*bundles) + alone;
-    const double part = is_least && !blocks && by_registers > by_slots ? 1 : where.part(by_slots);
+    const bool decides = by_registers > by_slots || (products == 1 && !spills);
+    const double part = is_least && !blocks && decides ? 1 : where.part(by_slots);
     const double now = by_slots + part * (by_registers - by_slots);
     for (auto& [location, share] : between[b].lines) share *= now / by_slots;
   }

@@ -39,7 +39,7 @@
 // of its registers takes (unit_schedule.hpp), between a hundred and three hundred a part of either;
 // more where products of one pass follow one another, each phase of which is little code. Where it
 // has the registers of all products on wide matrix units, what it takes is the least of any
-// stretch.
+// stretch, and of one with one product that spills nothing it is what that takes.
 //
 // A stretch goes on across a branch whose both ways do little (unit_choices.hpp): the compiler
 // takes both.

@@ -8,9 +8,10 @@
 //                            push push push
 //   results                       pop pop pop ...
 //
-// A v6e pops them from a queue as each comes, a v7x from a buffer, all of a pass at once. A
-// transpose unit takes the registers of a tile of 128 x 128 one after the other and gives them
-// likewise.
+// A v6e pops them from a queue as each comes, a v7x from a buffer, all of a pass at once, in which
+// it also adds up a column of tiles: these lie in one unit each, an odd one's tiles in either by
+// turns. A transpose unit takes the registers of a tile of 128 x 128 one after the other and gives
+// them likewise.
 #include <algorithm>
 #include <cmath>
 
@@ -34,6 +35,26 @@ std::int64_t registers_of_tile(const std::string& row) {
   if (row.find(" b8") != row.npos) return 4;
   return row.find(" b16") != row.npos || row.find(" bf16") != row.npos ? 8 : 16;
 }
+
+std::int64_t tiles_deep_of(const WideProduct& p) { return (p.deep + 1) / 2; }
+
+/// Where the t-th tile lies, of one column of tiles after the other.
+struct TileOnUnits {
+  TileOnUnits(const WideProduct& p, std::int64_t t, bool adds_up, double of_first_unit) {
+    const bool left_over = p.tiles % 2 == 1 && t + 1 == p.tiles;
+    const auto on = [&](std::int64_t i) { return i % 2 == 0 ? 1. : 0.; };
+    of_first = left_over ? of_first_unit : on(t);
+    if (!adds_up) return;
+    const std::int64_t deep = tiles_deep_of(p);
+    const std::int64_t columns = (p.tiles + deep - 1) / deep;
+    const bool alone = columns % 2 == 1 && t / deep + 1 == columns;  // both units have a part of it
+    if (!left_over) of_first = on(alone ? t % deep : t / deep);
+    is_added_to = alone ? t % deep + 2 < deep - deep % 2 : t % deep + 1 < deep;
+  }
+
+  double of_first;           ///< unit's part
+  bool is_added_to = false;  ///< in its unit: nothing is popped
+};
 
 }  // namespace
 
@@ -59,15 +80,12 @@ void UnitSchedule::multiply(const UnitOp& op, const WideProduct& p, double of_fi
   const std::vector<Registers> right = made(op, 1);
   std::vector<Registers> popped(static_cast<std::size_t>(p.results));
   const std::int64_t across = std::max<std::int64_t>(1, p.results / p.rows);
-  const std::int64_t tiles_deep = (p.deep + 1) / 2;
   constexpr int kOfPop = WideProduct::kOfPop;
   for (std::int64_t t = 0; t < p.tiles; ++t) {
     const std::int64_t pops = (t + 1) * p.pops / p.tiles - t * p.pops / p.tiles;
-    const bool left_over = p.tiles % 2 == 1 && t + 1 == p.tiles;
-    const std::int64_t of_first = left_over
-                                      ? std::llround(of_first_unit * static_cast<double>(pops))
-                                      : (t % 2 == 0 ? pops : 0);
-    const std::int64_t tile_across = t / tiles_deep;
+    const TileOnUnits tile(p, t, of_.adds_up, of_first_unit);
+    const auto of_first = std::llround(tile.of_first * static_cast<double>(pops));
+    const std::int64_t tile_across = t / tiles_deep_of(p);
     for (std::size_t u = 0; u < kWideUnits; ++u) {
       const std::int64_t begins = u == 0 ? 0 : of_first;
       const std::int64_t ends = u == 0 ? of_first : pops;
@@ -89,7 +107,7 @@ void UnitSchedule::multiply(const UnitOp& op, const WideProduct& p, double of_fi
           follow(on.pass, operations_[static_cast<std::size_t>(on.pass)].every, pass);
         on.pass = pass;
         if (on.first_pass < 0) on.first_pass = pass;
-        for (std::int64_t k = 0; k < n; ++k) {
+        for (std::int64_t k = 0; k < n && !tile.is_added_to; ++k) {
           const int pop = begin(kPopUnit, 1, 1, {pass});
           if (of_.pops_from_queue) {
             follow(pass, of_.product + kOfPop * static_cast<int>(k), pop);

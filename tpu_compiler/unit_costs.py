@@ -51,7 +51,7 @@ SEMAPHORE = {"v4": 5}  # bundles that look at its end whether one of the kernel'
 # eight cycles that eight rows take a matrix unit of 128 x 128 those bundles in which something begins, of large products.
 SCHEDULES = {"v4": {"eup": 7, "eup_every": 2, "reduce": 79, "permute": 69, "memory": 2, "push_words": 4, "push_words_turned": 4, "pass": 7.9}, "v5e": {"eup": 8, "eup_every": 1, "reduce": 116, "permute": 96, "memory": 4, "push_words": 2, "push_words_turned": 2.5, "pass": 7.2},
              "v5p": {"eup": 10, "eup_every": 1, "reduce": 116, "permute": 96, "memory": 4, "push_words": 2, "push_words_turned": 2.5, "pass": 7.2}, "v6e": {"eup": 15, "eup_every": 1, "reduce": 137, "permute": 123, "memory": 4, "product": 96, "queue": 1, "turn": 33, "turn_every": 4, "reduce_every": 4},
-             "v7x": {"eup": 12, "eup_every": 1, "reduce": 144, "permute": 128, "memory": 4, "product": 106, "packs_words": 1, "turn": 33, "turn_every": 4, "reduce_every": 4}}
+             "v7x": {"eup": 12, "eup_every": 1, "reduce": 144, "permute": 128, "memory": 4, "product": 106, "adds_up": 1, "packs_words": 1, "turn": 33, "turn_every": 4, "reduce_every": 4}}
 
 
 # What eight tiles of two rows of 16 bits take of a whole register that is stored in them: listings of 60 kernels. A v4's goes through memory.

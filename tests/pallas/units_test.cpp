@@ -855,6 +855,25 @@ TEST_CASE("products on two wide matrix units come one after the other on each", 
   // From a buffer all registers of a pass are popped at once, two a bundle.
   costs.schedules->pops_from_queue = false;
   CHECK(bundles({{1, 11, 1}}) <= alone - 6);
+  // Of 512 x 512 tiles on top of each other are added in their unit: half as many are popped.
+  const program::WideProduct four{.tiles = 4,
+                                  .deep = 4,
+                                  .results = 64,
+                                  .rows = 16,
+                                  .pops = 128,
+                                  .pushes = 16,
+                                  .together = 4,
+                                  .push = 4};
+  const auto of_four = [&](bool adds_up) {
+    costs.schedules->adds_up = adds_up;
+    program::UnitSchedule schedule(costs);
+    program::UnitOp op;
+    op.reads = {1, 0};
+    op.makes = {2};
+    schedule.multiply(op, four, 0);
+    return schedule.bundles().value();
+  };
+  CHECK(of_four(true) <= of_four(false) - 32);
 }
 
 TEST_CASE("a transpose unit takes a tile in and gives it, a register after the other",
