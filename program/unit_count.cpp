@@ -424,7 +424,9 @@ void schedule_registers(const Program& program, const std::vector<const UnitCost
     const std::optional<std::int64_t> bundles = schedule.bundles();
     if (!bundles) continue;
     const double by_registers = static_cast<double>(*bundles) + alone;
-    const bool decides = by_registers > by_slots || (products == 1 && !spills);
+    // What spills without a product is left to slots.
+    const bool decides =
+        by_registers > by_slots ? products > 0 || !spills : products == 1 && !spills;
     const double part = is_least && !blocks && decides ? 1 : where.part(by_slots);
     const double now = by_slots + part * (by_registers - by_slots);
     for (auto& [location, share] : between[b].lines) share *= now / by_slots;
