@@ -16,9 +16,11 @@ namespace {
 // one.
 constexpr int kOfVector = 1;
 constexpr int kOfLoad = 3;
-constexpr int kOfStore = 4;   ///< until a load has what was stored
-constexpr int kOfPass = 8;    ///< rows, one a cycle
-constexpr int kExtended = 2;  ///< slots of a bundle for matrix units and XLUs
+constexpr int kOfStore = 4;         ///< until a load has what was stored
+constexpr std::size_t kRoom = 16;   ///< results of a matrix unit
+constexpr int kOfPassWithRoom = 4;  ///< rows that it has room for
+constexpr int kOfPass = 8;          ///< rows, one a cycle
+constexpr int kExtended = 2;        ///< slots of a bundle for matrix units and XLUs
 
 constexpr int kNoUnit = place_number(Place::none);
 constexpr int kMultiplies = place_number(Place::multiplies);
@@ -117,7 +119,7 @@ void UnitSchedule::multiply(const UnitOp& op, const Product& p) {
       }
       unit.first_pass = -1;
       for (std::int64_t r = begins; r < ends; r += p.of_a_pass) {
-        const int here = begin(place(Place::pass), kOfPass * static_cast<int>(p.of_a_pass),
+        const int here = begin(place(Place::pass), kOfPassWithRoom * static_cast<int>(p.of_a_pass),
                                of_.product, read_by(left, r * p.deep + t % p.deep, rows * p.deep));
         if (unit.first_pass < 0) {
           unit.first_pass = here;
@@ -126,19 +128,26 @@ void UnitSchedule::multiply(const UnitOp& op, const Product& p) {
         if (unit.pass >= 0)
           follow(unit.pass, operations_[static_cast<std::size_t>(unit.pass)].every, here);
         unit.pass = here;
-        for (std::int64_t k = r; k < std::min(r + p.of_a_pass, ends); ++k)
-          passes[static_cast<std::size_t>(k * columns + t / p.deep % columns)].push_back(here);
+        const std::size_t n = unit.results.size();
+        if (n >= kRoom) {
+          follow(unit.results[n - kRoom], 1, here);
+          room_.push_back({unit.results[n - kRoom], here});
+        }
+        for (std::int64_t k = r; k < std::min(r + p.of_a_pass, ends); ++k) {
+          const int popped = begin(unit_number(CoreUnit::vpop), 1, 1, {here});
+          if (!unit.results.empty()) follow(unit.results.back(), kOfPass, popped);
+          unit.results.push_back(popped);
+          passes[static_cast<std::size_t>(k * columns + t / p.deep % columns)].push_back(popped);
+        }
       }
     }
   }
-  // Each pass is popped, and what adds to one register of the result added up.
+  // What adds to one register of the result is added up.
   Registers sums;
   for (const Registers& of : passes) {
     int sum = -1;
-    for (const int pass : of) {
-      const int popped = begin(unit_number(CoreUnit::vpop), 1, 1, {pass});
+    for (const int popped : of)
       sum = sum < 0 ? popped : begin(unit_number(CoreUnit::valu), 1, kOfVector, {sum, popped});
-    }
     if (sum >= 0) sums.push_back(sum);
   }
   for (const int v : op.makes) made_by_[v] = sums;
@@ -393,9 +402,23 @@ std::int64_t UnitSchedule::scheduled(bool backward) const {
   std::vector<std::int64_t> when(n);
   BusyUnits units(costs_);
   std::vector<Timed> left;
+  std::vector<std::int64_t> begun(n);
+  std::vector<int> popped_before(n, -1);  // of a pass: the result that leaves it room
+  std::int64_t waits_until = 0;           // for room in a matrix unit, placed from the begin
+  if (!backward)
+    for (const Room& r : room_) popped_before[static_cast<std::size_t>(r.pass)] = r.popped;
+  const auto wait_for_room = [&](std::size_t i) {
+    constexpr std::int64_t kSoon = 5;  // else it waited for something else
+    const int popped = popped_before[i];
+    if (popped >= 0 && begun[i] - begun[static_cast<std::size_t>(popped)] <= kSoon)
+      waits_until = begun[i] + kOfPass;
+  };
   std::int64_t bundles = 0;
   for (std::int64_t now = 0; !later.empty() || !ready.empty(); ++now) {
-    if (ready.empty()) now = std::max(now, later.top().first);
+    if (ready.empty() && later.top().first > now) {
+      bundles += std::clamp<std::int64_t>(waits_until - now, 0, later.top().first - now);
+      now = later.top().first;
+    }
     for (; !later.empty() && later.top().first <= now; later.pop()) {
       const int i = later.top().second;
       ready.emplace(way[static_cast<std::size_t>(i)], in_order(i));
@@ -409,6 +432,8 @@ std::int64_t UnitSchedule::scheduled(bool backward) const {
         continue;
       }
       any = true;
+      begun[i] = now;
+      wait_for_room(i);
       for (const auto& [to, latency] : next[i]) {
         const auto t = static_cast<std::size_t>(to);
         when[t] = std::max(when[t], now + latency);
@@ -417,7 +442,7 @@ std::int64_t UnitSchedule::scheduled(bool backward) const {
     }
     for (const Timed& one : left) ready.push(one);
     left.clear();
-    if (any) ++bundles;
+    if (any || now < waits_until) ++bundles;
   }
   return bundles;
 }

@@ -7,7 +7,9 @@
 // out bundles in which nothing begins: so a chain alone takes a bundle for each of its operations,
 // whatever the latencies, and these cost what other registers begin meanwhile.
 //
-// A pass of a matrix unit of 128 x 128 takes a cycle a row, its result is there a latency later. A
+// A matrix unit of 128 x 128 takes a cycle a row, and has room for sixteen registers of results: so
+// many it is given in half the time. A result is there a latency later. A pass that waits for room
+// takes bundles. A
 // unit's products follow one another in the order of the program, also where a later one could
 // begin before: of an attention's gradient of 256 x 256 (a v5e) S = q k^T, dv = p^T do, dp = do
 // v^T, dk takes 889 bundles, with dp before dv 669, since dp waits for dv on the units that they
@@ -96,6 +98,12 @@ class UnitSchedule {
     int pass = -1;
     int first_pass = -1;  ///< of the last tile
     int pop = -1;
+    Registers results;  ///< of a narrow one, in order
+  };
+  /// A pass for which a narrow unit has room when a result before is popped.
+  struct Room {
+    int popped;
+    int pass;
   };
   /// A transpose unit.
   struct TransposeUnit {
@@ -135,6 +143,7 @@ class UnitSchedule {
   std::vector<Row> rows_;
   std::unordered_map<int, Registers> made_by_;
   std::unordered_map<int, Registers> stored_;  ///< by memref
+  std::vector<Room> room_;
   std::array<MatrixUnit, kMostMatrixUnits> matrix_units_;
   std::array<TransposeUnit, 2> transpose_units_;
   std::size_t turns_ = 0;  ///< tiles that were turned

@@ -645,6 +645,9 @@ TEST_CASE("products on a matrix unit follow one another in the program's order",
         bundles({{1, 11, 0}, {11, 14, 0}, {2, 13, 1}, {13, 15, 1}, {14, 12, 1}}) + 8);
   // Each register that is spilled is stored and loaded.
   CHECK(bundles({{1, 11, 0}}, 8) > alone + 8);
+  // Behind sixteen results that a unit has room for rows wait, eight cycles for each register.
+  CHECK(bundles({{1, 11, 0}, {2, 12, 0}}) <= alone + 24);
+  CHECK(bundles({{1, 11, 0}, {2, 12, 0}, {3, 13, 0}, {4, 14, 0}}) > 2 * alone + 24 + 32);
 }
 
 TEST_CASE("tiles are dealt out to the matrix unit that has least to do", "[pallas][units]") {
