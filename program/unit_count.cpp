@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdio>
-#include <cstdlib>
 #include <set>
 #include <tuple>
 #include <unordered_map>
@@ -16,204 +14,16 @@
 #include "program/unit_phases.hpp"
 #include "program/unit_placement.hpp"
 #include "program/unit_pressure.hpp"
+#include "program/unit_products.hpp"
 #include "program/unit_schedule.hpp"
 #include "program/unit_stretches.hpp"
 #include "program/unit_tiles.hpp"
 #include "program/unit_wide.hpp"
+#include "program/unit_work.hpp"
 
 namespace tessera::program {
 
 namespace {
-
-/// Of a stretch's products the one that both matrix units share: of an odd number of them the last
-/// that is one tile of weights. -1: none.
-std::ptrdiff_t shared_product(const Program& program, const std::vector<const UnitOp*>& ops) {
-  const auto times = [&](const UnitOp& op, const auto& is) {
-    std::int64_t sum = 0;
-    for (const auto& [row, n] : op.rows)
-      sum += is(program.unit_rows[static_cast<std::size_t>(row)]) ? n : 0;
-    return sum;
-  };
-  const auto begins = [](std::string_view prefix) {
-    return [prefix](const std::string& row) { return row.starts_with(prefix); };
-  };
-  const auto pushed = [](const std::string& row) { return row.find(" wide") != row.npos; };
-  const auto weights = begins("tpu.matmul weights f32 highest");
-  std::int64_t products = 0;
-  std::ptrdiff_t last = -1;
-  for (std::size_t i = 0; i < ops.size(); ++i) {
-    if (times(*ops[i], begins("tpu.matmul sum")) == 0) continue;
-    ++products;
-    // What is pushed in pairs is half as much.
-    const auto is_pushed = [&](const std::string& row) { return weights(row) && pushed(row); };
-    const std::int64_t all = times(*ops[i], weights);
-    if (all > 0 && all == 2 * times(*ops[i], is_pushed)) last = static_cast<std::ptrdiff_t>(i);
-  }
-  return products % 2 == 1 ? last : -1;
-}
-
-/// Of a product of tiles of bf16, or of f32 as bf16: how many, and registers of each to push.
-struct TilesOfWeights {
-  std::int64_t tiles = 0;
-  std::int64_t registers = 0;
-  bool of_words = false;
-};
-TilesOfWeights tiles_of_weights(const Program& program, const UnitOp& op) {
-  TilesOfWeights found;
-  std::int64_t pairs = 0;
-  for (const auto& [row, n] : op.rows) {
-    const std::string& name = program.unit_rows[static_cast<std::size_t>(row)];
-    for (const std::string kind : {" bf16", " f32"}) {
-      const std::string weights = "tpu.matmul weights" + kind;
-      if (name == weights || name == weights + " transposed")
-        found.tiles += n;
-      else if (name == weights + " wide" || name == weights + " wide transposed")
-        pairs += n;
-      else
-        continue;
-      found.of_words = kind == " f32";
-    }
-  }
-  const std::int64_t most = found.of_words ? 16 : 8;  // of 8 rows, or of 16
-  if (found.tiles > 0)
-    found.registers = std::min(most, (pairs + (found.tiles + 1) / 2 - 1) / ((found.tiles + 1) / 2));
-  return found;
-}
-
-/// Eight rows go through a matrix unit. In the highest precision splits and sums decide.
-bool streams_rows(const std::string& row) {
-  return row == "tpu.matmul pass bf16" || row == "tpu.matmul pass f32" ||
-         row == "tpu.matmul pass bf16 f32" || row == "tpu.matmul pass f32 bf16";
-}
-
-bool multiplies_matrices(const Program& program, const UnitOp& op) {
-  return std::ranges::any_of(op.rows, [&](const auto& row) {
-    return program.unit_rows[static_cast<std::size_t>(row.first)].starts_with("tpu.matmul");
-  });
-}
-
-/// Matrix units that a phase's products take, of products beside one another: one for each tile, or
-/// as many as a stretch has for each of all its tiles. What one product of one tile reads comes
-/// register after register, so that its time lies beside what makes them: it is as if all were its.
-double units_of_tiles(std::int64_t of_phase, std::int64_t of_stretch, double units) {
-  if (of_phase < 2 || of_stretch < 1) return units;
-  const double each = std::max(1., std::floor(units / static_cast<double>(of_stretch)));
-  return std::min(units, each * static_cast<double>(of_phase));
-}
-
-/// Of each op of a stretch its tiles, on four matrix units of 128 x 128. `cost_of`: of an op's row.
-template <class CostOf>
-std::vector<std::vector<MatrixUnits>> tiles_on_units(const Program& program,
-                                                     const std::vector<const UnitOp*>& ops,
-                                                     const CostOf& cost_of) {
-  constexpr auto kMatrix = static_cast<std::size_t>(CoreUnit::mxu);
-  std::vector<TilesToPlace> tiles(ops.size());
-  for (std::size_t i = 0; i < ops.size(); ++i) {
-    const std::int64_t n = tiles_of_weights(program, *ops[i]).tiles;
-    double cycles = 0;
-    for (const auto& [row, times] : ops[i]->rows) {
-      const UnitCost* cost = cost_of(i, row);
-      if (cost != nullptr) cycles += static_cast<double>(times) * cost->slots[kMatrix];
-    }
-    if (n > 0 && cycles > 0) tiles[i] = {n, cycles / static_cast<double>(n)};
-  }
-  return dealt_out(tiles, kMostMatrixUnits);
-}
-
-constexpr double kPass = 8;  ///< cycles that eight rows take a matrix unit
-
-/// Slots of each unit in a phase, and the cycles of all together.
-struct UnitWork {
-  std::array<double, kCoreUnits> slots{};
-  std::array<double, kCoreUnits> weight{};  ///< cycles of a slot
-  double multiply = 0;
-  double add_or_shift = 0;
-  double weight_of_multiply = 0;
-  double weight_of_add = 0;
-  double cycles = 0;
-  double scale = 1;      ///< of the cycles of all what each op has
-  MatrixUnits passes{};  ///< of MXU's slots, where it matters on which unit they are
-  double streamed = 0;   ///< bundles at least in which rows pass matrix units, of all together
-  double streams = 0;    ///< cycles in which rows pass each of those that have something to do
-
-  void add_passes(const UnitCost& cost, std::int64_t times, const MatrixUnits& on) {
-    const double all =
-        static_cast<double>(times) * cost.slots[static_cast<std::size_t>(CoreUnit::mxu)];
-    for (std::size_t u = 0; u < passes.size(); ++u) passes[u] += all * on[u];
-  }
-  void add(const UnitCost& cost, std::int64_t n, double share = 1) {
-    const double times = share * static_cast<double>(n);
-    cycles += times * cost.alone;
-    for (std::size_t u = 0; u < kCoreUnits; ++u) slots[u] += times * cost.slots[u];
-    multiply += times * cost.multiply;
-    add_or_shift += times * cost.add;
-  }
-  /// Stores and loads of registers that do not fit, and of masks, which become vectors for that.
-  void spill(const std::array<double, kCoreUnits>& of) {
-    for (std::size_t u = 0; u < kCoreUnits; ++u) slots[u] += of[u];
-  }
-  double share_of_spill(const std::array<double, kCoreUnits>& of) const {
-    double sum = 0;
-    for (std::size_t u = 0; u < kCoreUnits; ++u) sum += of[u] * weight[u];
-    return scale * sum;
-  }
-  /// `matrix_units`: of these so many have something to do.
-  void close(const UnitCosts& costs, double matrix_units) {
-    constexpr auto kMatrix = static_cast<std::size_t>(CoreUnit::mxu);
-    constexpr auto kVector = static_cast<std::size_t>(CoreUnit::valu);
-    std::size_t most = 1;
-    // The matrix unit that has more passes is done last.
-    const double uneven = std::abs(passes[0] - passes[1]);
-    const auto units = [&](std::size_t u) {
-      return u == kMatrix ? matrix_units : costs.capacity[u];
-    };
-    const auto by_slots = [&](std::size_t u) {
-      if (costs.capacity[u] <= 0) return 0.;
-      return (slots[u] + (u == kMatrix ? uneven : 0)) / units(u);
-    };
-    const double by_place = std::max(multiply, add_or_shift);
-    const bool one_place = by_place > by_slots(kVector);
-    const auto takes = [&](std::size_t u) {
-      return u == kVector && one_place ? by_place : by_slots(u);
-    };
-    for (std::size_t u = 1; u < kCoreUnits; ++u) {
-      if (takes(u) > takes(most)) most = u;
-    }
-    const bool products = takes(kMatrix) > takes(most);
-    for (std::size_t u = 0; u < kCoreUnits; ++u) {
-      if (costs.capacity[u] <= 0) continue;
-      const double factor = u == kMatrix ? (products ? 1 : costs.product)
-                            : u == most  ? (products ? costs.product : 1)
-                                         : costs.rest;
-      cycles += factor * takes(u);
-      if (u == kVector && one_place)
-        (multiply > add_or_shift ? weight_of_multiply : weight_of_add) = factor;
-      else
-        weight[u] = factor / units(u);
-      if (u == kMatrix && slots[u] > 0) weight[u] *= 1 + uneven / slots[u];
-    }
-    const double least = streamed / std::max(1., matrix_units);
-    if (cycles > 0 && least > cycles) scale = least / cycles;
-    cycles *= scale;
-    streams = kPass / std::max(costs.schedules ? costs.schedules->pass : kPass, 1.) * least;
-  }
-  /// For how long each unit has something to do.
-  std::array<double, kCoreUnits> busy(const UnitCosts& costs) const {
-    std::array<double, kCoreUnits> all{};
-    for (std::size_t u = 0; u < kCoreUnits; ++u)
-      if (costs.capacity[u] > 0) all[u] = slots[u] / costs.capacity[u];
-    double& matrix = all[static_cast<std::size_t>(CoreUnit::mxu)];
-    matrix = std::max(matrix, streams);
-    double& vector = all[static_cast<std::size_t>(CoreUnit::valu)];
-    vector = std::max({vector, multiply, add_or_shift});
-    return all;
-  }
-  double share(const UnitCost& cost, std::int64_t times) const {
-    double sum = cost.alone + weight_of_multiply * cost.multiply + weight_of_add * cost.add;
-    for (std::size_t u = 0; u < kCoreUnits; ++u) sum += cost.slots[u] * weight[u];
-    return scale * static_cast<double>(times) * sum;
-  }
-};
 
 /// Nothing that follows begins before it, nothing before it is left.
 bool waits(const std::string& row) { return row == "tpu.wait_dma2" || row == "tpu.sem_wait"; }
@@ -319,34 +129,6 @@ struct Scheduled {
   std::int64_t spilled = 0;  ///< registers
   bool copies = false;       ///< or waits for what does
 };
-
-/// On four matrix units, of bf16, or of f32 as bf16.
-std::optional<UnitSchedule::Product> product_of_tiles(const Program& program, const UnitOp& op,
-                                                      const std::vector<MatrixUnits>& tiles_on,
-                                                      const UnitSchedules& schedules) {
-  const TilesOfWeights of = tiles_of_weights(program, op);
-  if (of.tiles == 0 || tiles_on.empty()) return std::nullopt;
-  const std::string kind = of.of_words ? " f32" : " bf16";
-  std::int64_t passes = 0;
-  std::int64_t sums = 0;
-  bool turned = false;
-  for (const auto& [row, n] : op.rows) {
-    const std::string& name = program.unit_rows[static_cast<std::size_t>(row)];
-    turned = turned || name == "tpu.matmul weights" + kind + " transposed";
-    if (name == "tpu.matmul pass" + kind) passes += n;
-    if (name == "tpu.matmul sum" + kind) sums += n;
-  }
-  if (passes == 0 || sums == 0) return std::nullopt;
-  // Cycles from one push to the next of the same unit, by listings.
-  const double plain = of.of_words ? schedules.push_words : 4;
-  const double as_turned = of.of_words ? schedules.push_words_turned : 8;
-  return UnitSchedule::Product{.tiles = tiles_on,
-                               .deep = passes / sums,
-                               .results = sums,
-                               .pushed = of.registers,
-                               .push = turned ? as_turned : plain,
-                               .of_a_pass = of.of_words ? 1 : 2};
-}
 
 /// How much of what a stretch takes between two waits a schedule of its registers says; of the rest
 /// units' slots do.
@@ -520,7 +302,7 @@ CountedCode counted(const Program& program, const Code& code, const UnitCosts& c
     const double matrix_units = costs.capacity[kMatrix];
     const bool two_units = matrix_units == 2;
     const std::vector<std::vector<MatrixUnits>> tiles_on =
-        matrix_units == kMostMatrixUnits ? tiles_on_units(program, s.ops, cost_of)
+        matrix_units == kMostMatrixUnits ? tiles_on_units(program, s.ops, rows)
                                          : std::vector<std::vector<MatrixUnits>>(s.ops.size());
     const std::vector<MatrixUnits> units =
         two_units ? placed(program, s.ops, costs) : std::vector<MatrixUnits>{};
