@@ -375,6 +375,50 @@ class BusyUnits {
   int extended_ = 0;
 };
 
+using Timed = std::pair<std::int64_t, int>;
+
+/// What may begin, by unit, so that of each that has no room in a bundle one is asked.
+class ReadyByUnit {
+ public:
+  void add(int unit, const Timed& one) {
+    by_unit_[index(unit)].push(one);
+    ++count_;
+  }
+  bool empty() const { return count_ == 0; }
+  /// In order of all, each for which `begins` does; of a unit none behind one for which it does
+  /// not.
+  template <class Begins>
+  void for_each(const Begins& begins) {
+    std::array<bool, kQueues> is_full{};
+    while (true) {
+      std::size_t first = kQueues;
+      for (std::size_t q = 0; q < kQueues; ++q) {
+        if (is_full[q] || by_unit_[q].empty()) continue;
+        if (first == kQueues || by_unit_[first].top() < by_unit_[q].top()) first = q;
+      }
+      if (first == kQueues) return;
+      const auto i = static_cast<std::size_t>(std::abs(by_unit_[first].top().second));
+      if (!begins(i)) {
+        is_full[first] = true;
+        continue;
+      }
+      by_unit_[first].pop();
+      --count_;
+    }
+  }
+
+ private:
+  static constexpr int kBefore = -kAdds;  // units of none and of VALU's places
+  static constexpr std::size_t kQueues = kBefore + kCoreUnits + kPinnedPlaces;
+  static std::size_t index(int unit) {
+    constexpr int kPinned = place_number(Place::push);
+    const int of_pinned = kBefore + static_cast<int>(kCoreUnits) + unit - kPinned;
+    return static_cast<std::size_t>(unit >= kPinned ? of_pinned : kBefore + unit);
+  }
+  std::array<std::priority_queue<Timed>, kQueues> by_unit_;  ///< by way, then as programs have them
+  std::size_t count_ = 0;
+};
+
 }  // namespace
 
 std::int64_t UnitSchedule::scheduled(bool backward) const {
@@ -393,15 +437,13 @@ std::int64_t UnitSchedule::scheduled(bool backward) const {
       way[i] = std::max(way[i], way[static_cast<std::size_t>(to)] + latency);
   }
 
-  using Timed = std::pair<std::int64_t, int>;
   std::priority_queue<Timed, std::vector<Timed>, std::greater<>> later;  // by when
-  std::priority_queue<Timed> ready;  // by way, then as the program has them
+  ReadyByUnit ready;
   const auto in_order = [&](int i) { return backward ? i : -i; };
   for (std::size_t i = 0; i < n; ++i)
     if (waits_for[i] == 0) later.emplace(0, static_cast<int>(i));
   std::vector<std::int64_t> when(n);
   BusyUnits units(costs_);
-  std::vector<Timed> left;
   std::vector<std::int64_t> begun(n);
   std::vector<int> popped_before(n, -1);  // of a pass: the result that leaves it room
   std::int64_t waits_until = 0;           // for room in a matrix unit, placed from the begin
@@ -421,16 +463,13 @@ std::int64_t UnitSchedule::scheduled(bool backward) const {
     }
     for (; !later.empty() && later.top().first <= now; later.pop()) {
       const int i = later.top().second;
-      ready.emplace(way[static_cast<std::size_t>(i)], in_order(i));
+      ready.add(operations_[static_cast<std::size_t>(i)].unit,
+                {way[static_cast<std::size_t>(i)], in_order(i)});
     }
     units.next_bundle();
     bool any = false;
-    for (; !ready.empty(); ready.pop()) {
-      const auto i = static_cast<std::size_t>(std::abs(ready.top().second));
-      if (!units.take(operations_[i].unit, operations_[i].every, now)) {
-        left.push_back(ready.top());
-        continue;
-      }
+    ready.for_each([&](std::size_t i) {
+      if (!units.take(operations_[i].unit, operations_[i].every, now)) return false;
       any = true;
       begun[i] = now;
       wait_for_room(i);
@@ -439,9 +478,8 @@ std::int64_t UnitSchedule::scheduled(bool backward) const {
         when[t] = std::max(when[t], now + latency);
         if (--waits_for[t] == 0) later.emplace(when[t], to);
       }
-    }
-    for (const Timed& one : left) ready.push(one);
-    left.clear();
+      return true;
+    });
     if (any || now < waits_until) ++bundles;
   }
   return bundles;
