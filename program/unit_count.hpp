@@ -39,7 +39,8 @@
 // of its registers takes (unit_schedule.hpp), between a hundred and three hundred a part of either;
 // more where products of one pass follow one another, each phase of which is little code. Where it
 // has the registers of all products on wide matrix units, what it takes is the least of any
-// stretch, and of one with one product that spills nothing it is what that takes.
+// stretch, and of one with one product that spills nothing it is what that takes. Of products in a
+// row on narrow ones, of bf16 or of f32 as bf16, it takes the mean of that and of units' slots.
 //
 // A stretch goes on across a branch whose both ways do little (unit_choices.hpp): the compiler
 // takes both.

@@ -10,9 +10,8 @@
 //   three                             the last is shared
 //   four, first and third turned      first and fourth, second and third
 //
-// By listings of chains of one to five products on a v6e and a v7x. So it is on generations of four
-// narrow units, but there a product begins as soon as rows of the one before are there, so that
-// chains take what all units take. Products in the highest precision are given to both (or have
+// By listings of chains of one to five products on a v6e and a v7x; of four narrow units
+// unit_tiles.hpp has what is known. Products in the highest precision are given to both (or have
 // rows of costs of their own).
 #pragma once
 

@@ -19,7 +19,6 @@ constexpr int kOfLoad = 3;
 constexpr int kOfStore = 4;         ///< until a load has what was stored
 constexpr std::size_t kRoom = 16;   ///< results of a matrix unit
 constexpr int kOfPassWithRoom = 4;  ///< rows that it has room for
-constexpr int kOfPass = 8;          ///< rows, one a cycle
 constexpr int kExtended = 2;        ///< slots of a bundle for matrix units and XLUs
 
 constexpr int kNoUnit = place_number(Place::none);
@@ -135,7 +134,7 @@ void UnitSchedule::multiply(const UnitOp& op, const Product& p) {
         }
         for (std::int64_t k = r; k < std::min(r + p.of_a_pass, ends); ++k) {
           const int popped = begin(unit_number(CoreUnit::vpop), 1, 1, {here});
-          if (!unit.results.empty()) follow(unit.results.back(), kOfPass, popped);
+          if (!unit.results.empty()) follow(unit.results.back(), kCyclesOfPass, popped);
           unit.results.push_back(popped);
           passes[static_cast<std::size_t>(k * columns + t / p.deep % columns)].push_back(popped);
         }
@@ -453,7 +452,7 @@ std::int64_t UnitSchedule::scheduled(bool backward) const {
     constexpr std::int64_t kSoon = 5;  // else it waited for something else
     const int popped = popped_before[i];
     if (popped >= 0 && begun[i] - begun[static_cast<std::size_t>(popped)] <= kSoon)
-      waits_until = begun[i] + kOfPass;
+      waits_until = begun[i] + kCyclesOfPass;
   };
   std::int64_t bundles = 0;
   for (std::int64_t now = 0; !later.empty() || !ready.empty(); ++now) {

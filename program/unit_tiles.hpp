@@ -21,7 +21,8 @@
 
 namespace tessera::program {
 
-constexpr std::size_t kMostMatrixUnits = 4;
+inline constexpr std::size_t kMostMatrixUnits = 4;
+inline constexpr int kCyclesOfPass = 8;  ///< that eight rows take a unit
 
 /// What part of the passes each unit has; a core has so many units, others have none.
 using MatrixUnits = std::array<double, kMostMatrixUnits>;

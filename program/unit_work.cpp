@@ -5,12 +5,6 @@
 
 namespace tessera::program {
 
-namespace {
-
-constexpr double kPass = 8;  ///< cycles that eight rows take a matrix unit
-
-}  // namespace
-
 void UnitWork::close(const UnitCosts& costs, double matrix_units) {
   constexpr auto kMatrix = static_cast<std::size_t>(CoreUnit::mxu);
   constexpr auto kVector = static_cast<std::size_t>(CoreUnit::valu);
@@ -46,6 +40,7 @@ void UnitWork::close(const UnitCosts& costs, double matrix_units) {
   const double least = streamed / std::max(1., matrix_units);
   if (cycles > 0 && least > cycles) scale = least / cycles;
   cycles *= scale;
+  constexpr double kPass = kCyclesOfPass;
   streams = kPass / std::max(costs.schedules ? costs.schedules->pass : kPass, 1.) * least;
 }
 

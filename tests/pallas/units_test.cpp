@@ -835,15 +835,19 @@ TEST_CASE("products on two wide matrix units come one after the other on each", 
     int makes;
     double of_first;
   };
-  const auto bundles = [&](const std::vector<Product>& products) {
+  const auto bundles_of = [&](const program::WideProduct& wide,
+                              const std::vector<Product>& products) {
     program::UnitSchedule schedule(costs);
     for (const Product& each : products) {
       program::UnitOp op;
       op.reads = {each.reads, 0};
       op.makes = {each.makes};
-      schedule.multiply(op, tile, each.of_first);
+      schedule.multiply(op, wide, each.of_first);
     }
     return schedule.bundles().value();
+  };
+  const auto bundles = [&](const std::vector<Product>& products) {
+    return bundles_of(tile, products);
   };
   // Eight pushes and four passes, two bundles each, sixteen results.
   const std::int64_t alone = bundles({{1, 11, 1}});
@@ -869,12 +873,7 @@ TEST_CASE("products on two wide matrix units come one after the other on each", 
                                   .push = 4};
   const auto of_four = [&](bool adds_up) {
     costs.schedules->adds_up = adds_up;
-    program::UnitSchedule schedule(costs);
-    program::UnitOp op;
-    op.reads = {1, 0};
-    op.makes = {2};
-    schedule.multiply(op, four, 0);
-    return schedule.bundles().value();
+    return bundles_of(four, {{1, 2, 0}});
   };
   CHECK(of_four(true) <= of_four(false) - 32);
 }
