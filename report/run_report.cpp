@@ -340,6 +340,20 @@ std::string timeline_lines(const RunReport& r) {
 /// The longest stretches of the compiler's schedule.
 constexpr std::size_t kShownRegions = 6;
 
+/// Of small operands, which the ledger and costs of units have in HBM, the schedule copies nothing.
+std::string kept_in_vmem(const predict::TpuSchedule& s) {
+  std::string names;
+  for (const predict::ScheduleOperand& o : s.operands) {
+    if (o.space != "vmem" || o.bytes.transfers > 0) continue;
+    names += (names.empty() ? "" : ", ") + (o.name.empty() ? fmt::format("{}", o.index) : o.name);
+  }
+  if (names.empty()) return "";
+  return fmt::format(
+      "{:<11} XLA keeps {} in VMEM, whose blocks are not copied (larger ones it leaves in HBM, as "
+      "--timing units and the bytes above have them)\n",
+      "", names);
+}
+
 std::string schedule_lines(const RunReport& r) {
   if (!r.compiled) return "";
   const predict::TpuSchedule& s = *r.compiled;
@@ -360,6 +374,7 @@ std::string schedule_lines(const RunReport& r) {
     text += fmt::format("{:<11} registers spilled {} times, filled {} times\n", "",
                         with_commas(s.spill_stores), with_commas(s.spill_loads));
   }
+  text += kept_in_vmem(s);
   for (std::size_t i = 0; i < std::min(s.regions.size(), kShownRegions); ++i) {
     const predict::ScheduleRegion& region = s.regions[i];
     text +=

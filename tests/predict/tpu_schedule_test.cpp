@@ -3,6 +3,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "report/run_report.hpp"
+
 namespace tessera::predict {
 namespace {
 
@@ -62,6 +64,26 @@ TEST_CASE("a schedule's copies are counted per operand, and waits last until the
   CHECK(s.cycles == Approx(6 + 2 * copy));
   CHECK(s.timeline.seconds == Approx((6 + 2 * copy) / 1.5e9));
   CHECK(s.timeline.binds == "HBM");
+}
+
+TEST_CASE("a report names what XLA keeps in VMEM, where nothing is copied",
+          "[predict][tpu_schedule]") {
+  const auto text = [](const std::string& bundles) {
+    report::RunReport report;
+    report.compiled = schedule(bundles);
+    REQUIRE(report.compiled->unmodelled.empty());
+    REQUIRE(report.compiled->operands.size() == 2);
+    report.compiled->operands[0].name = "q";
+    return report::text_of(report);
+  };
+  using Catch::Matchers::Contains;
+  CHECK_THAT(text(kCopies), !Contains("XLA keeps"));
+  CHECK_THAT(
+      text("     0   :  { %s0_s0 = inlined_call_operand.vmem [shape: f32[8,128], index: 0, kind: "
+           "input, shape index: {}]  ;;  %s1_s1 = inlined_call_operand.hbm [shape: f32[8,128], "
+           "index: 1, kind: output, shape index: {}] }\n"
+           "   0x1   :  { %v1_v1 = vadd.f32 %v0_v0, %v0_v0 }\n"),
+      Contains("XLA keeps q in VMEM"));
 }
 
 /// Adds in a loop of `trips`; the back branch takes effect behind four more bundles.
