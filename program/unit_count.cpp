@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <iterator>
+#include <ranges>
 #include <set>
 #include <tuple>
 #include <unordered_map>
@@ -138,10 +140,13 @@ struct ByRegisters {
   /// off by has other causes (slots know no order, registers not how the compiler orders them):
   /// either alone is off by up to 1.4 x where their mean is by 1.3.
   bool mean = false;
+  /// Of one product on narrow units, however much it is, all where that is less, as slots know of
+  /// no stores beside the passes of few rows, else the mean.
+  bool one = false;
 
   /// Of products of one pass after one another each phase is little code, also where all are much.
-  ByRegisters(std::size_t phases_of_products, double matrix_units)
-      : mean(phases_of_products > 0 && matrix_units == kMostMatrixUnits) {
+  ByRegisters(std::size_t phases_of_products, bool one_product, double matrix_units)
+      : mean(phases_of_products > 0 && matrix_units == kMostMatrixUnits), one(one_product) {
     constexpr double kOfPhase = 110;
     most = std::max(most, kOfPhase * static_cast<double>(phases_of_products));
   }
@@ -165,7 +170,8 @@ void schedule_registers(const Program& program, const std::vector<const UnitCost
   for (std::size_t b = 0; b < between.size(); ++b) {
     double by_slots = 0;
     for (const auto& [location, share] : between[b].lines) by_slots += share;
-    if (by_slots <= 0 || (where.part(by_slots) <= 0 && !is_least)) continue;
+    if (by_slots <= 0) continue;
+    if (where.part(by_slots) <= 0 && !is_least && !where.one) continue;
     UnitSchedule schedule(costs);
     double alone = 0;
     bool has_copies = false;
@@ -209,7 +215,9 @@ void schedule_registers(const Program& program, const std::vector<const UnitCost
     // What spills without a product is left to slots.
     const bool decides =
         by_registers > by_slots ? products > 0 || !spills : products == 1 && !spills;
-    const double part = is_least && !blocks && decides ? 1 : where.part(by_slots);
+    const double part = is_least && !blocks && decides ? 1
+                        : where.one && products > 0    ? (by_registers < by_slots ? 1 : 0.5)
+                                                       : where.part(by_slots);
     const double now = by_slots + part * (by_registers - by_slots);
     for (auto& [location, share] : between[b].lines) share *= now / by_slots;
   }
@@ -308,8 +316,18 @@ CountedCode counted(const Program& program, const Code& code, const UnitCosts& c
         two_units ? placed(program, s.ops, costs) : std::vector<MatrixUnits>{};
     const Phases phases(program, s.ops);
     const FewRows few(program, s.ops, arrays, costs);
-    std::vector<FewRows::Rows> asked;  // by op
-    for (const UnitOp* op : s.ops) asked.push_back(few.rows(*op));
+    std::vector<FewRows::Rows> asked;   // by op
+    std::vector<FewRows::Rows> halves;  // which slots of products have
+    for (const UnitOp* op : s.ops) {
+      const auto is_of_halves = [&](const auto& row) {
+        return program.unit_rows[static_cast<std::size_t>(row.first)] == "halves b16";
+      };
+      FewRows::Rows& all = asked.emplace_back(few.rows(*op));
+      FewRows::Rows& of_halves = halves.emplace_back();
+      if (matrix_units == kMostMatrixUnits)
+        std::ranges::copy_if(all, std::back_inserter(of_halves), is_of_halves);
+      std::erase_if(all, is_of_halves);
+    }
     // Of each phase, before and behind each wait.
     const std::vector<std::size_t> part = parts_by_waits(program, s.ops, phases);
     std::vector<UnitWork> works(part.empty() ? 1 : std::ranges::max(part) + 1);
@@ -345,6 +363,12 @@ CountedCode counted(const Program& program, const Code& code, const UnitCosts& c
     }
     if (products < 2) all_tiles = 0;
     const bool products_in_a_row = all_counted && products > 1;
+    const auto is_left_as_it_is = [&](std::size_t i) {
+      return pressure.too_many(i).all() == 0 && !turns_left(program, *s.ops[i]);
+    };
+    const bool one_product =
+        all_counted && products == 1 && matrix_units == kMostMatrixUnits &&
+        std::ranges::all_of(std::views::iota(std::size_t{0}, s.ops.size()), is_left_as_it_is);
     std::vector<Scheduled> scheduled(s.ops.size());
     std::vector<double> products_take(works.size());
     for (std::size_t i = 0; i < s.ops.size(); ++i) {
@@ -393,7 +417,7 @@ CountedCode counted(const Program& program, const Code& code, const UnitCosts& c
       if (multiplies) {
         own.close(costs, matrix_units);
         scheduled[i].product = own.cycles + latency;
-        if (costs.schedules && products > 1)
+        if (costs.schedules && (products > 1 || one_product))
           scheduled[i].tiles = product_of_tiles(program, *s.ops[i], tiles_on[i], *costs.schedules);
         if (two_units && costs.schedules)
           scheduled[i].wide = wide_product(program, *s.ops[i], costs);
@@ -408,6 +432,7 @@ CountedCode counted(const Program& program, const Code& code, const UnitCosts& c
         }
       } else {
         scheduled[i].rows = asked[i];
+        scheduled[i].rows.insert(scheduled[i].rows.end(), halves[i].begin(), halves[i].end());
         std::tie(scheduled[i].put, scheduled[i].times) = few.together(*s.ops[i]);
       }
       chain.add(*s.ops[i], latency, is_wait);
@@ -447,8 +472,9 @@ CountedCode counted(const Program& program, const Code& code, const UnitCosts& c
     chain.for_each([&](std::size_t op, double latency) {
       between[waits_before(op)].lines[s.ops[op]->location] += latency;
     });
-    schedule_registers(program, rows, s.ops, scheduled, waits_before, costs,
-                       ByRegisters(products_in_a_row ? phases.count() : 0, matrix_units), between);
+    schedule_registers(
+        program, rows, s.ops, scheduled, waits_before, costs,
+        ByRegisters(products_in_a_row ? phases.count() : 0, one_product, matrix_units), between);
     if (s.branches) between.back().lines[s.branch_location] += costs.jump;
     if (!s.ops.empty()) between[0].lines[s.ops.front()->location] += costs.block;
     note_between_waits(program, between, c);

@@ -33,6 +33,7 @@ UnitOps::UnitOps(const Planned& planned, bool knows_narrow_masks)
 void UnitOps::begin(std::vector<UnitOp>& ops) {
   ops_ = &ops;
   iotas_.clear();
+  halves_.clear();
   stores_.clear();
   read_.clear();
   values_.forget(0);  // of another function
@@ -167,6 +168,7 @@ void UnitOps::note(const Operation& written, std::size_t step, const KnownValues
   if (lies_down(planned_.module, op, known)) lines_down_.insert(op.results[0]);
   note_memory(op, found, unit);
   note_iota(op, computes, unit);
+  note_halves(op);
   // Views and casts that cost nothing still pass on what others make.
   if (!unit.rows.empty() || !unit.makes.empty()) ops_->push_back(std::move(unit));
   if (op.results.empty()) values_.wrote();
@@ -208,6 +210,36 @@ void UnitOps::note_iota(const Operation& op, bool computes, UnitOp& unit) {
       else if (part > 0)
         rows.emplace_back(row, part);
     }
+  }
+}
+
+/// Rows of 16 bits lie in tiles of eight: of an array of more than 128 columns a register that is
+/// loaded has two of these side by side, where a product reads two on top of each other.
+void UnitOps::note_halves(const Operation& op) {
+  constexpr std::int64_t kLanes = 128;
+  const auto is_vector_of_16_bits = [&](int v) {
+    const Type& t = type(v);
+    return t.kind == Type::Kind::vector && t.shape.rank > 1 && bit_width(t.dtype) == 16;
+  };
+  if (op.results.size() == 1 && is_vector_of_16_bits(op.results[0]) && !op.operands.empty()) {
+    const int from = op.operands[0];
+    const Type& read = type(from);
+    if (op.name == "vector.load" && read.shape.rank > 1 &&
+        read.shape[read.shape.rank - 1] > kLanes) {
+      const Type& t = type(op.results[0]);
+      halves_[op.results[0]] = {ops_->size(), registers_of(t.shape, t.dtype)};
+    } else if (const auto it = halves_.find(from);
+               it != halves_.end() && op.name == "vector.shape_cast") {
+      halves_[op.results[0]] = Halves(it->second);
+    }
+  }
+  if (op.name != "tpu.matmul") return;
+  for (const std::size_t side : {0, 1}) {
+    const auto it = halves_.find(op.operands[side]);
+    if (it == halves_.end()) continue;
+    const auto [unit, registers] = it->second;
+    std::erase_if(halves_, [&](const auto& other) { return other.second.unit == unit; });
+    if (!(*ops_)[unit].rows.empty()) (*ops_)[unit].rows.emplace_back(row("halves b16"), registers);
   }
 }
 

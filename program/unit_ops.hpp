@@ -74,6 +74,7 @@ class UnitOps {
   void note_reads(const Operation& op, const UnitMemory::Noted& noted);
   void end_memory();
   void note_iota(const Operation& op, bool computes, UnitOp& unit);
+  void note_halves(const Operation& op);
   void need_part(int value, double part);
   void forget_place(int value);
 
@@ -91,7 +92,12 @@ class UnitOps {
     std::size_t unit;  ///< its number in ops_
     std::vector<std::pair<int, std::int64_t>> rows;
   };
-  std::map<int, Iota> iotas_;          ///< by value
+  std::map<int, Iota> iotas_;  ///< by value
+  struct Halves {
+    std::size_t unit;  ///< the number in ops_ of what loads it
+    std::int64_t registers;
+  };
+  std::map<int, Halves> halves_;       ///< by value
   std::map<int, int> is_;              ///< values that are another one of their type
   std::set<int> shared_;               ///< values that others are
   std::map<int, LoneRows> lone_rows_;  ///< by value

@@ -58,6 +58,13 @@ bool streams_rows(const std::string& row) {
          row == "tpu.matmul pass bf16 f32" || row == "tpu.matmul pass f32 bf16";
 }
 
+bool turns_left(const Program& program, const UnitOp& op) {
+  return std::ranges::any_of(op.rows, [&](const auto& row) {
+    const std::string& name = program.unit_rows[static_cast<std::size_t>(row.first)];
+    return name.starts_with("tpu.matmul left") && name.ends_with(" transposed");
+  });
+}
+
 bool multiplies_matrices(const Program& program, const UnitOp& op) {
   return std::ranges::any_of(op.rows, [&](const auto& row) {
     return program.unit_rows[static_cast<std::size_t>(row.first)].starts_with("tpu.matmul");

@@ -29,6 +29,9 @@ TilesOfWeights tiles_of_weights(const Program& program, const UnitOp& op);
 /// Eight rows go through a matrix unit. In the highest precision splits and sums decide.
 bool streams_rows(const std::string& row);
 
+/// Its left side is transposed first.
+bool turns_left(const Program& program, const UnitOp& op);
+
 bool multiplies_matrices(const Program& program, const UnitOp& op);
 
 /// Matrix units that a phase's products take, of products beside one another: one for each tile, or

@@ -91,6 +91,7 @@ std::vector<UnitSchedule::Registers> UnitSchedule::left_of(const UnitOp& op) {
 }
 
 void UnitSchedule::multiply(const UnitOp& op, const Product& p) {
+  ++products_;
   const std::vector<Registers> left = left_of(op);
   if (is_too_much()) return;
   const std::vector<Registers> right = made(op, 1);
@@ -317,7 +318,7 @@ void UnitSchedule::end(const UnitOp& op) {
 
 std::optional<std::int64_t> UnitSchedule::bundles() const {
   if (is_too_much()) return std::nullopt;
-  return (scheduled(false) + scheduled(true)) / 2;
+  return static_cast<std::int64_t>((scheduled(false) + scheduled(true)) / 2);
 }
 
 namespace {
@@ -420,7 +421,20 @@ class ReadyByUnit {
 
 }  // namespace
 
-std::int64_t UnitSchedule::scheduled(bool backward) const {
+/// Of a product alone, for each result of a narrow unit that which is placed just before it.
+std::vector<int> UnitSchedule::results_before(bool backward) const {
+  std::vector<int> before(operations_.size(), -1);
+  if (products_ != 1) return before;
+  for (const MatrixUnit& unit : matrix_units_) {
+    for (std::size_t k = 1; k < unit.results.size(); ++k) {
+      const int first = unit.results[backward ? k : k - 1];
+      before[static_cast<std::size_t>(unit.results[backward ? k - 1 : k])] = first;
+    }
+  }
+  return before;
+}
+
+double UnitSchedule::scheduled(bool backward) const {
   const std::size_t n = operations_.size();
   std::vector<std::vector<std::pair<int, int>>> next(n);  // and how much later
   std::vector<int> waits_for(n);
@@ -454,10 +468,21 @@ std::int64_t UnitSchedule::scheduled(bool backward) const {
     if (popped >= 0 && begun[i] - begun[static_cast<std::size_t>(popped)] <= kSoon)
       waits_until = begun[i] + kCyclesOfPass;
   };
-  std::int64_t bundles = 0;
+  double bundles = 0;
+  const std::vector<int> result_before = results_before(backward);
+  std::vector<double> bundles_until(n);  // it began
+  const auto fill_passes = [&](std::size_t i) {
+    if (const int before = result_before[i]; before >= 0) {
+      const auto b = static_cast<std::size_t>(before);
+      if (begun[i] - begun[b] <= kCyclesOfPass)
+        bundles = std::max(bundles, bundles_until[b] + of_.pass);
+    }
+    bundles_until[i] = bundles;
+  };
   for (std::int64_t now = 0; !later.empty() || !ready.empty(); ++now) {
     if (ready.empty() && later.top().first > now) {
-      bundles += std::clamp<std::int64_t>(waits_until - now, 0, later.top().first - now);
+      bundles += static_cast<double>(
+          std::clamp<std::int64_t>(waits_until - now, 0, later.top().first - now));
       now = later.top().first;
     }
     for (; !later.empty() && later.top().first <= now; later.pop()) {
@@ -472,6 +497,7 @@ std::int64_t UnitSchedule::scheduled(bool backward) const {
       any = true;
       begun[i] = now;
       wait_for_room(i);
+      fill_passes(i);
       for (const auto& [to, latency] : next[i]) {
         const auto t = static_cast<std::size_t>(to);
         when[t] = std::max(when[t], now + latency);

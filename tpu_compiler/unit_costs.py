@@ -75,7 +75,9 @@ def read_off(chip):
               "tpu.dynamic_rotate b32 sublanes down": {"VALU": 1, "latency": 4} if chip == "v4" else {}}
     few = {f"few rows b{bits}": {"VALU": 2, "latency": 6} if chip in WIDE else {**through_memory, **({"VALU": 1} if bits == 16 else {})} for bits in (16, 32)}
     few["few rows b16 parted"] = PARTED[chip]
-    return {**READ, **rotate, **few, **checks, **predicated, "tpu.enqueue_dma": {"scalar": scalars, "operations": operations, "latency": begin},
+    # A register of two half tiles side by side is parted and put together on a v4; a v5e and a v5p load half of one and half of the other.
+    halves = {"halves b16": {} if chip in WIDE else {"VALU": 3} if chip == "v4" else {"VALU": 1, "load": 1}}
+    return {**READ, **rotate, **few, **halves, **checks, **predicated, "tpu.enqueue_dma": {"scalar": scalars, "operations": operations, "latency": begin},
             "tpu.wait_dma2": {"scalar": 1, "latency": wait}}
 
 
@@ -178,7 +180,8 @@ class Kernel:
         self.capacity = [schedule["capacity"][c] for c in LISTED]
         self.semaphores = units.get("semaphores", 0)
         names = units["rows"]
-        self.ops = [(op["reads"], op["makes"], [(names[row], times) for row, times in op["rows"]])
+        # What a load of half tiles takes is the product's that reads it.
+        self.ops = [(op["reads"], op["makes"], [(names[row], times) for row, times in op["rows"] if names[row] != "halves b16"])
                     for block in units["blocks"] for op in block["ops"]]
         self.times = collections.Counter()
         for _, _, rows in self.ops:
