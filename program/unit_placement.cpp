@@ -1,58 +1,66 @@
 #include "program/unit_placement.hpp"
 
 #include <algorithm>
-#include <functional>
+#include <array>
 #include <optional>
 
 namespace tessera::program {
 
 namespace {
 
-constexpr double kMatrixUnits = 2;
+constexpr std::size_t kUnits = 2;
 
 bool leaves_over(const WideProduct& p) { return p.tiles % 2 == 1; }
 
 /// Of a product the first unit's part, of which each has as many of the other tiles.
 double of_all(const WideProduct& p, double of_left_over) {
-  if (!leaves_over(p)) return 1 / kMatrixUnits;
+  if (!leaves_over(p)) return 0.5;
   const auto tiles = static_cast<double>(p.tiles);
-  return ((tiles - 1) / kMatrixUnits + of_left_over) / tiles;
+  return ((tiles - 1) / kUnits + of_left_over) / tiles;
 }
+
+/// When a unit's tiles have passed, one after another.
+struct UnitPasses {
+  double first = 0;  ///< of the last tile: pushes of the next may begin
+  double end = 0;
+
+  double behind(const WideProduct& p) const { return std::max(end, first + p.pushes_take()); }
+  void pass(const WideProduct& p, double part) {
+    first = behind(p);
+    end = first + part * p.passes_take();
+  }
+};
 
 }  // namespace
 
 std::vector<MatrixUnits> placed(const Program& program, const std::vector<const UnitOp*>& ops,
                                 const UnitCosts& costs) {
   std::vector<std::optional<WideProduct>> products;
-  std::vector<std::size_t> written;  // those of which a tile is left over
+  std::optional<std::size_t> last;  // of which a tile is left over
   for (const UnitOp* op : ops) {
     products.push_back(wide_product(program, *op, costs));
-    if (products.back() && leaves_over(*products.back())) written.push_back(products.size() - 1);
+    if (products.back() && leaves_over(*products.back())) last = products.size() - 1;
   }
-  const auto load = [&](std::size_t i) {
-    return products[i]->pushes_take() + products[i]->passes_take();
-  };
-  std::vector<std::size_t> order = written;
-  std::ranges::stable_sort(order, std::greater{}, load);
-  std::vector<std::optional<double>> of_first(products.size());  // of what is left over
-  MatrixUnits loads{};
-  for (const std::size_t i : order) {
-    if (i == order.back()) {
-      const double more = (loads[1] - loads[0]) / products[i]->passes_take();
-      of_first[i] = std::clamp((1 + more) / kMatrixUnits, 0., 1.);
-      continue;
-    }
-    // Of two that have as much to do the one that does not have the product before.
-    const auto here = std::ranges::find(written, i);
-    const bool behind_first = here != written.begin() && of_first[*(here - 1)] == 1;
-    const bool first = loads[0] < loads[1] || (loads[0] == loads[1] && !behind_first);
-    of_first[i] = first ? 1 : 0;
-    loads[first ? 0 : 1] += load(i);
-  }
+  std::array<UnitPasses, kUnits> units{};
   std::vector<MatrixUnits> found;
   for (std::size_t i = 0; i < products.size(); ++i) {
-    const double part =
-        products[i] ? of_all(*products[i], of_first[i].value_or(0)) : 1 / kMatrixUnits;
+    if (!products[i]) {
+      found.push_back({0.5, 0.5});
+      continue;
+    }
+    const WideProduct& p = *products[i];
+    for (std::int64_t t = 1; t < p.tiles; t += 2)
+      for (UnitPasses& u : units) u.pass(p, 1);
+    double of_first = units[1].end < units[0].end ? 0 : 1;
+    if (i == last) {
+      const double more = (units[1].behind(p) - units[0].behind(p)) / p.passes_take();
+      of_first = std::clamp((1 + more) / kUnits, 0., 1.);
+    }
+    if (leaves_over(p)) {
+      if (of_first > 0) units[0].pass(p, of_first);
+      if (of_first < 1) units[1].pass(p, 1 - of_first);
+    }
+    const double part = of_all(p, of_first);
     found.push_back({part, 1 - part});
   }
   return found;
@@ -61,7 +69,7 @@ std::vector<MatrixUnits> placed(const Program& program, const std::vector<const 
 double of_left_over(const WideProduct& p, const MatrixUnits& on) {
   if (!leaves_over(p)) return 0;
   const auto tiles = static_cast<double>(p.tiles);
-  return std::clamp(on[0] * tiles - (tiles - 1) / kMatrixUnits, 0., 1.);
+  return std::clamp(on[0] * tiles - (tiles - 1) / kUnits, 0., 1.);
 }
 
 }  // namespace tessera::program

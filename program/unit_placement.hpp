@@ -1,18 +1,20 @@
 // On which of two matrix units the products of a stretch of code lie.
 //
 // A tile of weights lies in one unit, for all rows that are multiplied by it; a second one lies in
-// the other. Tiles that are left over are given to the unit that has less to do, those that take
-// longest first (weights that are turned take twice as long to push); the last one is both units',
-// as much of it as makes both as long:
+// the other. A tile that is left over is given to the unit whose rows have passed first, in the
+// order of the program: weights are pushed while rows pass the tile before, so that a unit's first
+// tile takes its pushes and its passes, others their passes alone. The last one is both units', as
+// much of it as makes both as long:
 //
 //   one product of one tile           each unit has half of its rows
 //   two, one after the other          a unit each: each takes twice as long as alone
 //   three                             the last is shared
-//   four, first and third turned      first and fourth, second and third
+//   attention over four blocks        S0 on the first, P0 v, S1, S2, S3 on the other, then P1 v,
+//   of keys                           P2 v and 7/8 of P3 v on the first
 //
-// By listings of chains of one to five products on a v6e and a v7x; of four narrow units
-// unit_tiles.hpp has what is known. Products in the highest precision are given to both (or have
-// rows of costs of their own).
+// By listings of chains of one to five products and of attention on a v6e and a v7x; of four narrow
+// units unit_tiles.hpp has what is known. Products in the highest precision are given to both (or
+// have rows of costs of their own).
 #pragma once
 
 #include <cstddef>

@@ -334,7 +334,8 @@ class BusyUnits {
   /// Whether one is free for it now, and taken.
   bool take(int unit, int every, std::int64_t now) {
     if (unit == kNoUnit) return true;
-    if (unit <= kMultiplies) {
+    if (unit == kPrepares) return extended_ < kExtended && ++extended_ > 0;
+    if (unit == kMultiplies || unit == kAdds) {
       std::int64_t& place = places_[static_cast<std::size_t>(unit == kAdds)];
       if (place > now || !take(unit_number(CoreUnit::valu), 1, now)) return false;
       place = now + 1;
@@ -408,7 +409,7 @@ class ReadyByUnit {
   }
 
  private:
-  static constexpr int kBefore = -kAdds;  // units of none and of VALU's places
+  static constexpr int kBefore = -kPrepares;  // units of none and of VALU's places
   static constexpr std::size_t kQueues = kBefore + kCoreUnits + kPinnedPlaces;
   static std::size_t index(int unit) {
     constexpr int kPinned = place_number(Place::push);

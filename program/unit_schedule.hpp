@@ -120,8 +120,9 @@ class UnitSchedule {
                                   std::int64_t n);
   std::vector<Registers> made(const UnitOp& op, std::size_t read) const;
   std::vector<Registers> left_of(const UnitOp& op);
-  int push_tile(std::size_t unit, const WideProduct& p, const std::vector<Registers>& right,
-                std::int64_t tile);
+  std::pair<int, int> push_tile(std::size_t unit, const WideProduct& p,
+                                const std::vector<Registers>& right, std::int64_t tile);
+  int pass(std::size_t unit, int results, const Registers& first_reads, const Registers& reads);
   Registers turned(const Row& in, std::int64_t out, const std::vector<Registers>& inputs);
   int begin(int unit, int every, int latency, const Registers& after);
   void follow(int before, int latency, int here);

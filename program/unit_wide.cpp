@@ -37,11 +37,11 @@ std::optional<WideProduct> wide_product(const Program& program, const UnitOp& op
   p.deep = std::max<std::int64_t>(1, passes / p.results);
   p.rows = std::max<std::int64_t>(1, passes / quarters);
   p.tiles = std::max<std::int64_t>(1, (p.pops + kHalves * p.rows - 1) / (kHalves * p.rows));
-  const bool packs = of_words && costs.schedules && costs.schedules->packs_words;
-  p.pushes = pairs / p.tiles / (packs ? 2 : 1);
+  p.packs = of_words && costs.schedules && costs.schedules->packs_words;
+  p.pushes = pairs / p.tiles / (p.packs ? 2 : 1);
   p.together = of_words || of_left ? 2 : 4;
   // From one push to the next of the same unit, by listings.
-  p.push = (of_words && !packs ? 2 : 4) * (turned ? 2 : 1);
+  p.push = (of_words && !p.packs ? 2 : 4) * (turned ? 2 : 1);
   return p;
 }
 

@@ -18,6 +18,7 @@ struct WideProduct {
   std::int64_t pushes;    ///< of a tile, each of two registers of weights, or of one and none
   std::int64_t together;  ///< registers that two of the left side give
   int push;               ///< cycles
+  bool packs;             ///< words of weights, two registers to one that is pushed
 
   /// Whether it is known how its weights are pushed: they are bf16, or f32 by f32.
   bool knows_pushes() const { return pushes > 0; }

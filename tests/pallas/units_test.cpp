@@ -817,9 +817,12 @@ TEST_CASE("of two matrix units each has a tile of its own, what is left over the
   CHECK(on({&one, &one, &one}) == Parts{first, second, both});
   CHECK(on({&two, &two}) == Parts{both, both});
   CHECK(on({&one, &two}) == Parts{both, both});
-  // Weights that are turned take longer to push.
-  CHECK(on({&turned, &one, &turned, &one}) == Parts{first, second, second, first});
-  CHECK(on({&one, &turned, &one}) == Parts{second, first, {0.25, 0.75}});
+  // Weights that are turned take longer to push, a unit's first ones beside no rows.
+  const program::MatrixUnits most{0.75, 0.25};
+  CHECK(on({&turned, &one, &turned, &one}) == Parts{first, second, second, most});
+  CHECK(on({&one, &turned, &one}) == Parts{first, second, most});
+  CHECK(on({&turned, &one, &turned, &one, &turned, &one, &turned, &one}) ==
+        Parts{first, second, second, first, second, first, second, most});
 }
 
 TEST_CASE("products on two wide matrix units come one after the other on each", "[pallas][units]") {
@@ -865,9 +868,17 @@ TEST_CASE("products on two wide matrix units come one after the other on each", 
   CHECK(bundles({{1, 11, 1}, {2, 12, 1}}) > alone + 24);
   // What reads a product finds its weights there, but waits for its results.
   CHECK(bundles({{1, 11, 1}, {11, 12, 0}}) > alone + 16);
-  // From a buffer all registers of a pass are popped at once, two a bundle.
+  // Two tiles of the same rows are worked on in step, of others the second a bundle behind.
+  program::WideProduct two = tile;
+  two.tiles = 2;
+  two.results = two.pops = 32;
+  const std::int64_t in_step = bundles_of(two, {{1, 11, 0}});
+  two.packs = true;
+  CHECK(bundles_of(two, {{1, 11, 0}}) >= in_step + 8);
+  // From a buffer, too, a unit pops one a bundle, two units beside one another.
   costs.schedules->pops_from_queue = false;
-  CHECK(bundles({{1, 11, 1}}) <= alone - 6);
+  CHECK(bundles({{1, 11, 1}}) > alone - 4);
+  CHECK(bundles({{1, 11, 0.5}}) <= alone - 10);
   // Of 512 x 512 tiles on top of each other are added in their unit: half as many are popped.
   const program::WideProduct four{.tiles = 4,
                                   .deep = 4,
