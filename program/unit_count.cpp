@@ -409,7 +409,8 @@ CountedCode counted(const Program& program, const Code& code, const UnitCosts& c
           for (UnitWork* w : {&works[part[i]], &of_group})
             w->streamed += costs.schedules->pass * static_cast<double>(times);
         own.add(*cost, times);
-        if (two_units && name.starts_with("tpu.matmul pass"))
+        // In the highest precision costs are of both units.
+        if (two_units && name.starts_with("tpu.matmul pass") && name.find(" highest") == name.npos)
           for (UnitWork* w : {&works[part[i]], &of_group, &own})
             w->add_passes(*cost, times, units[i]);
         scheduled[i].alone += cost->alone * static_cast<double>(times);
@@ -426,8 +427,10 @@ CountedCode counted(const Program& program, const Code& code, const UnitCosts& c
         if (scheduled[i].tiles || scheduled[i].wide) {
           for (const auto& [row, times] : s.ops[i]->rows)
             if (const std::string& name = program.unit_rows[static_cast<std::size_t>(row)];
-                cost_of(i, row) != nullptr && (name == "tpu.matmul left bf16 transposed" ||
-                                               name == "tpu.matmul left f32 transposed"))
+                cost_of(i, row) != nullptr &&
+                (name == "tpu.matmul left bf16 transposed" ||
+                 name == "tpu.matmul left f32 transposed" ||
+                 name.starts_with("tpu.matmul left f32 highest transposed")))
               scheduled[i].rows.emplace_back(row, times);
         }
       } else {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <optional>
 
 namespace tessera::program {
@@ -19,6 +20,18 @@ double of_all(const WideProduct& p, double of_left_over) {
   return ((tiles - 1) / kUnits + of_left_over) / tiles;
 }
 
+/// Cycles of a tile's rows on a unit.
+double rows_take(const WideProduct& p) {
+  if (!p.splits) return p.passes_take();
+  return static_cast<double>(WideProduct::kSplitRounds) *
+         std::max(p.passes_take(), p.pushes_take());
+}
+
+/// Its rounds lie in either unit by turns.
+bool by_turns(const WideProduct& p, const UnitCosts& costs) {
+  return p.splits && (p.apart || !costs.schedules || !costs.schedules->adds_up);
+}
+
 /// When a unit's tiles have passed, one after another.
 struct UnitPasses {
   double first = 0;  ///< of the last tile: pushes of the next may begin
@@ -26,6 +39,11 @@ struct UnitPasses {
 
   double behind(const WideProduct& p) const { return std::max(end, first + p.pushes_take()); }
   void pass(const WideProduct& p, double part) {
+    if (!p.splits) return pass_once(p, part);
+    const long rounds = std::lround(part * static_cast<double>(WideProduct::kSplitRounds));
+    for (long r = 0; r < rounds; ++r) pass_once(p, 1);
+  }
+  void pass_once(const WideProduct& p, double part) {
     first = behind(p);
     end = first + part * p.passes_take();
   }
@@ -39,6 +57,7 @@ std::vector<MatrixUnits> placed(const Program& program, const std::vector<const 
   std::optional<std::size_t> last;  // of which a tile is left over
   for (const UnitOp* op : ops) {
     products.push_back(wide_product(program, *op, costs));
+    if (products.back() && by_turns(*products.back(), costs)) products.back().reset();
     if (products.back() && leaves_over(*products.back())) last = products.size() - 1;
   }
   std::array<UnitPasses, kUnits> units{};
@@ -53,7 +72,7 @@ std::vector<MatrixUnits> placed(const Program& program, const std::vector<const 
       for (UnitPasses& u : units) u.pass(p, 1);
     double of_first = units[1].end < units[0].end ? 0 : 1;
     if (i == last) {
-      const double more = (units[1].behind(p) - units[0].behind(p)) / p.passes_take();
+      const double more = (units[1].behind(p) - units[0].behind(p)) / rows_take(p);
       of_first = std::clamp((1 + more) / kUnits, 0., 1.);
     }
     if (leaves_over(p)) {

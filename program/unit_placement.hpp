@@ -13,8 +13,8 @@
 //   of keys                           P2 v and 7/8 of P3 v on the first
 //
 // By listings of chains of one to five products and of attention on a v6e and a v7x; of four narrow
-// units unit_tiles.hpp has what is known. Products in the highest precision are given to both (or
-// have rows of costs of their own).
+// units unit_tiles.hpp has what is known. In the highest precision a v6e
+// gives both half of a product's rounds (unit_rounds.hpp), a v7x of two tiles beside one another.
 #pragma once
 
 #include <cstddef>

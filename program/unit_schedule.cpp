@@ -15,7 +15,6 @@ namespace {
 // Cycles; of vectors an operation's result is there two later, of which the compiler leaves out
 // one.
 constexpr int kOfVector = 1;
-constexpr int kOfLoad = 3;
 constexpr int kOfStore = 4;         ///< until a load has what was stored
 constexpr std::size_t kRoom = 16;   ///< results of a matrix unit
 constexpr int kOfPassWithRoom = 4;  ///< rows that it has room for
@@ -318,6 +317,7 @@ void UnitSchedule::end(const UnitOp& op) {
 
 std::optional<std::int64_t> UnitSchedule::bundles() const {
   if (is_too_much()) return std::nullopt;
+  if (!split_.empty()) return static_cast<std::int64_t>(scheduled(false));
   return static_cast<std::int64_t>((scheduled(false) + scheduled(true)) / 2);
 }
 

@@ -31,6 +31,7 @@
 #include <vector>
 
 #include "program/unit_costs.hpp"
+#include "program/unit_rounds.hpp"
 #include "program/unit_tiles.hpp"
 #include "program/unit_wide.hpp"
 
@@ -120,8 +121,19 @@ class UnitSchedule {
                                   std::int64_t n);
   std::vector<Registers> made(const UnitOp& op, std::size_t read) const;
   std::vector<Registers> left_of(const UnitOp& op);
-  std::pair<int, int> push_tile(std::size_t unit, const WideProduct& p,
-                                const std::vector<Registers>& right, std::int64_t tile);
+  /// Of the registers of a side of a product its parts (SplitPart).
+  using Parts = std::array<std::vector<Registers>, kSplitParts>;
+  Parts split(const std::vector<Registers>& of, std::int64_t begins, std::int64_t ends,
+              std::int64_t n, bool packs);
+  struct Pushes {
+    int first;
+    int last;
+  };
+  Pushes push_tile(std::size_t unit, const WideProduct& p, const std::vector<Registers>& right,
+                   std::int64_t at, std::int64_t all, bool loads_again);
+  Pushes push_part(const UnitOp& op, const WideProduct& p, const WideRound& round, bool is_first);
+  void pass_rows(const WideProduct& p, const WideRound& round, const Parts& left, int weights,
+                 std::vector<Registers>& popped);
   int pass(std::size_t unit, int results, const Registers& first_reads, const Registers& reads);
   Registers turned(const Row& in, std::int64_t out, const std::vector<Registers>& inputs);
   int begin(int unit, int every, int latency, const Registers& after);
@@ -149,8 +161,9 @@ class UnitSchedule {
   std::vector<Room> room_;
   std::array<MatrixUnit, kMostMatrixUnits> matrix_units_;
   std::array<TransposeUnit, 2> transpose_units_;
-  std::size_t turns_ = 0;  ///< tiles that were turned
-  int products_ = 0;       ///< on narrow units
+  std::unordered_map<int, std::vector<Parts>> split_;  ///< right sides, by tile
+  std::size_t turns_ = 0;                              ///< tiles that were turned
+  int products_ = 0;                                   ///< on narrow units
 };
 
 }  // namespace tessera::program

@@ -17,6 +17,7 @@ enum class Place {
 };
 inline constexpr int place_number(Place place) { return static_cast<int>(place); }
 inline constexpr int kPrepares = place_number(Place::prepares);
+inline constexpr int kOfLoad = 3;  ///< cycles
 inline constexpr std::size_t kPinnedPlaces = 12;
 
 }  // namespace tessera::program

@@ -16,9 +16,14 @@
 // it also adds up a column of tiles: these lie in one unit each, an odd one's tiles in either by
 // turns. A transpose unit takes the registers of a tile of 128 x 128 one after the other and gives
 // them likewise.
+//
+// In the highest precision (unit_rounds.hpp) what is split begins as early as it can: such a
+// schedule is placed from the begin alone. On a v7x, which packs parts, those of a tile that do not
+// fit in registers are loaded again for each round but the first.
 #include <algorithm>
-#include <cmath>
+#include <array>
 
+#include "program/unit_rounds.hpp"
 #include "program/unit_schedule.hpp"
 #include "program/unit_schedule_places.hpp"
 
@@ -26,8 +31,10 @@ namespace tessera::program {
 
 namespace {
 
-constexpr std::size_t kWideUnits = 2;
 constexpr int kPopUnit = static_cast<int>(CoreUnit::vpop);
+constexpr int kVectorUnit = static_cast<int>(CoreUnit::valu);
+constexpr int kOfSplit = 2;  ///< cycles of a vector operation
+constexpr std::int64_t kRegisters = 64;
 
 int pinned_place(Place first, std::size_t unit) {
   return place_number(first) + static_cast<int>(unit);
@@ -39,44 +46,81 @@ std::int64_t registers_of_tile(const std::string& row) {
   return row.find(" b16") != row.npos || row.find(" bf16") != row.npos ? 8 : 16;
 }
 
-std::int64_t tiles_deep_of(const WideProduct& p) { return (p.deep + 1) / 2; }
-
-/// Where the t-th tile lies, of one column of tiles after the other.
-struct TileOnUnits {
-  TileOnUnits(const WideProduct& p, std::int64_t t, bool adds_up, double of_first_unit) {
-    const bool left_over = p.tiles % 2 == 1 && t + 1 == p.tiles;
-    const auto on = [&](std::int64_t i) { return i % 2 == 0 ? 1. : 0.; };
-    const std::int64_t deep = tiles_deep_of(p);
-    const std::int64_t columns = (p.tiles + deep - 1) / deep;
-    const bool alone = columns % 2 == 1 && t / deep + 1 == columns;  // both units have a part of it
-    of_first = left_over ? of_first_unit : on(adds_up && !alone ? t / deep : t);
-    is_behind = !left_over && (p.packs || (deep > 1 && (alone || !adds_up)));
-    if (adds_up) is_added_to = alone ? t % deep + 2 < deep - deep % 2 : t % deep + 1 < deep;
-  }
-
-  double of_first;           ///< unit's part
-  bool is_added_to = false;  ///< in its unit: nothing is popped
-  bool is_behind;  ///< on the second unit: by a bundle, as it reads other registers than the first
-};
-
 }  // namespace
 
-/// The first operation, and the last: rows may pass behind it.
-std::pair<int, int> UnitSchedule::push_tile(std::size_t unit, const WideProduct& p,
-                                            const std::vector<Registers>& right,
-                                            std::int64_t tile) {
+/// Rows may pass behind the last. `right`: of which a tile's are `at` and on.
+UnitSchedule::Pushes UnitSchedule::push_tile(std::size_t unit, const WideProduct& p,
+                                             const std::vector<Registers>& right, std::int64_t at,
+                                             std::int64_t all, bool loads_again) {
   MatrixUnit& on = matrix_units_[unit];
-  const auto begun = static_cast<int>(operations_.size());
+  int before = on.push;
+  Pushes pushed{-1, -1};
+  const auto loaded = [&](const Registers& reads) {
+    const int load = begin(static_cast<int>(CoreUnit::load), 1, kOfLoad, reads);
+    if (before >= 0) follow(before, 1, load);
+    return load;
+  };
   for (std::int64_t r = 0; r < p.pushes; ++r) {
-    const int first =
-        begin(kPrepares, 1, 1, read_by(right, tile * p.pushes + r, p.tiles * p.pushes));
+    Registers reads = read_by(right, at + r, all);
+    if (loads_again) reads = {loaded(reads)};
+    const int first = begin(kPrepares, 1, 1, reads);
     if (r == 0 && on.first_pass >= 0) follow(on.first_pass, 1, first);
     if (on.push >= 0) follow(on.push, 1, first);
-    const int second = begin(pinned_place(Place::push, unit), p.push, 1, {first});
+    Registers after{first};
+    if (loads_again) after.push_back(loaded({}));
+    const int second = begin(pinned_place(Place::push, unit), p.push, 1, after);
     if (on.push >= 0) follow(on.push, p.push, second);
+    before = on.push;
     on.push = second;
+    if (r == 0) pushed.first = first;
+    pushed.last = second;
   }
-  return {begun, on.push};
+  return pushed;
+}
+
+/// Of n registers those from `begins` to `ends`; `packs`: two to one.
+UnitSchedule::Parts UnitSchedule::split(const std::vector<Registers>& of, std::int64_t begins,
+                                        std::int64_t ends, std::int64_t n, bool packs) {
+  const auto vector = [&](const Registers& reads) {
+    return begin(kVectorUnit, 1, kOfSplit, reads);
+  };
+  std::array<Registers, kSplitParts> parts;
+  for (std::int64_t i = begins; i < ends; ++i) {
+    Registers reads = read_by(of, i, n);
+    const int first = vector(reads);
+    reads.push_back(first);
+    const int rest = vector(reads);
+    const int second = vector({rest});
+    const int third = vector({vector({rest, second})});
+    const std::array all{first, rest, second, third};
+    for (std::size_t part = 0; part < all.size(); ++part) parts[part].push_back(all[part]);
+  }
+  Parts made;
+  for (std::size_t part = 0; part < parts.size(); ++part) {
+    if (parts[part].empty()) continue;
+    made[part] = {parts[part]};
+    if (!packs) continue;
+    Registers packed;
+    const std::int64_t half = (ends - begins + 1) / 2;
+    for (std::int64_t i = 0; i < half; ++i) packed.push_back(vector(read_by(made[part], i, half)));
+    made[part] = {packed};
+  }
+  return made;
+}
+
+/// Likewise, of a tile of what a product's right side is split into.
+UnitSchedule::Pushes UnitSchedule::push_part(const UnitOp& op, const WideProduct& p,
+                                             const WideRound& round, bool is_first) {
+  // Whoever multiplies by the same has its parts.
+  std::vector<Parts>& tiles = split_[op.reads.size() > 1 ? op.reads[1] : -1];
+  const auto begins = [&](std::int64_t tile) { return tile * p.split_right / p.tiles; };
+  if (round.tile >= std::ssize(tiles))
+    tiles.push_back(
+        split(made(op, 1), begins(round.tile), begins(round.tile + 1), p.split_right, p.packs));
+  const auto parts = static_cast<std::int64_t>(kSplitParts) * begins(1) / (p.packs ? 2 : 1);
+  const std::vector<Registers>& part =
+      tiles[static_cast<std::size_t>(round.tile)][static_cast<std::size_t>(round.right)];
+  return push_tile(round.unit, p, part, 0, p.pushes, p.packs && parts > kRegisters && !is_first);
 }
 
 int UnitSchedule::pass(std::size_t unit, int results, const Registers& first_reads,
@@ -95,62 +139,74 @@ int UnitSchedule::pass(std::size_t unit, int results, const Registers& first_rea
   return here;
 }
 
+/// `weights`: the last push; `popped`: by register of the result.
+void UnitSchedule::pass_rows(const WideProduct& p, const WideRound& round, const Parts& left,
+                             int weights, std::vector<Registers>& popped) {
+  const std::int64_t pops = p.pops_of_tile(round.tile);
+  const std::int64_t across = std::max<std::int64_t>(1, p.results / p.rows);
+  const std::int64_t tile_across = round.tile / p.tiles_deep();
+  const std::vector<Registers>& passing = left[static_cast<std::size_t>(round.left)];
+  // Nothing passes before all of it is split, so that both units begin together.
+  const std::vector<Registers>& split_last = left[static_cast<std::size_t>(SplitPart::third)];
+  MatrixUnit& on = matrix_units_[round.unit];
+  on.first_pass = -1;
+  for (std::int64_t i = round.begins; i < round.ends; i += p.together) {
+    const std::int64_t n = std::min(p.together, round.ends - i);
+    Registers reads = read_by(passing, i + n - 1, pops);
+    const Registers last = read_by(split_last, i + n - 1, pops);
+    reads.insert(reads.end(), last.begin(), last.end());
+    const int here = pass(round.unit, static_cast<int>(n), read_by(passing, i, pops), reads);
+    if (on.first_pass < 0) {
+      follow(weights, p.push, here);
+      on.first_pass = here;
+    }
+    for (std::int64_t k = 0; k < n && !round.is_added_to; ++k) {
+      const int pop = begin(kPopUnit, 1, 1, {here});
+      if (of_.pops_from_queue)
+        follow(here, of_.product + WideProduct::kOfPop * static_cast<int>(k), pop);
+      if (on.pop >= 0) follow(on.pop, 1, pop);
+      on.pop = pop;
+      if (p.rows_alone && k % 2 == 1) continue;
+      const std::int64_t row = std::min(p.rows - 1, (i + k) * p.rows / pops);
+      const std::int64_t column = std::min(across - 1, 2 * tile_across + (i + k) % 2);
+      popped[static_cast<std::size_t>(row * across + column)].push_back(pop);
+    }
+  }
+}
+
 void UnitSchedule::multiply(const UnitOp& op, const WideProduct& p, double of_first_unit) {
-  const std::vector<Registers> left = left_of(op);
+  Parts left;
+  left[0] = left_of(op);
   if (is_too_much()) return;
+  if (p.splits) left = split(left[0], 0, p.split_left, p.split_left, false);
   const std::vector<Registers> right = made(op, 1);
   std::vector<Registers> popped(static_cast<std::size_t>(p.results));
-  const std::int64_t across = std::max<std::int64_t>(1, p.results / p.rows);
   struct Begun {
     int push;
     int pass;
   };
-  std::array<std::vector<Begun>, kWideUnits> begun;  // by tile
-  for (std::int64_t t = 0; t < p.tiles; ++t) {
-    const std::int64_t pops = (t + 1) * p.pops / p.tiles - t * p.pops / p.tiles;
-    const TileOnUnits tile(p, t, of_.adds_up, of_first_unit);
-    const auto of_first = std::llround(tile.of_first * static_cast<double>(pops));
-    const std::int64_t tile_across = t / tiles_deep_of(p);
-    for (std::size_t u = 0; u < kWideUnits; ++u) {
-      const std::int64_t begins = u == 0 ? 0 : of_first;
-      const std::int64_t ends = u == 0 ? of_first : pops;
-      if (begins >= ends) continue;
-      const auto [first_push, last_push] = push_tile(u, p, right, t);
-      MatrixUnit& on = matrix_units_[u];
-      on.first_pass = -1;
-      for (std::int64_t i = begins; i < ends; i += p.together) {
-        const std::int64_t n = std::min(p.together, ends - i);
-        const int here =
-            pass(u, static_cast<int>(n), read_by(left, i, pops), read_by(left, i + n - 1, pops));
-        if (on.first_pass < 0) {
-          follow(last_push, p.push, here);
-          on.first_pass = here;
-        }
-        for (std::int64_t k = 0; k < n && !tile.is_added_to; ++k) {
-          const int pop = begin(kPopUnit, 1, 1, {here});
-          if (of_.pops_from_queue)
-            follow(here, of_.product + WideProduct::kOfPop * static_cast<int>(k), pop);
-          if (on.pop >= 0) follow(on.pop, 1, pop);
-          on.pop = pop;
-          const std::int64_t row = std::min(p.rows - 1, (i + k) * p.rows / pops);
-          const std::int64_t column = std::min(across - 1, 2 * tile_across + (i + k) % 2);
-          popped[static_cast<std::size_t>(row * across + column)].push_back(pop);
-        }
-      }
-      if (tile.is_behind && u == 1 && begun[1].size() < begun[0].size()) {
-        const Begun& beside = begun[0][begun[1].size()];
-        follow(beside.push, 1, first_push);
-        follow(beside.pass, 1, on.first_pass);
-      }
-      begun[u].push_back({first_push, on.first_pass});
+  std::array<std::vector<Begun>, kWideUnits> begun;  // by round
+  std::int64_t tile_before = -1;
+  for (const WideRound& round : wide_rounds(p, of_.adds_up, of_first_unit)) {
+    const Pushes pushed = p.splits ? push_part(op, p, round, round.tile != tile_before)
+                                   : push_tile(round.unit, p, right, round.tile * p.pushes,
+                                               p.tiles * p.pushes, false);
+    tile_before = round.tile;
+    pass_rows(p, round, left, pushed.last, popped);
+    const int first_pass = matrix_units_[round.unit].first_pass;
+    if (round.is_behind && round.unit == 1 && begun[1].size() < begun[0].size()) {
+      const Begun& beside = begun[0][begun[1].size()];
+      follow(beside.push, 1, pushed.first);
+      follow(beside.pass, 1, first_pass);
     }
+    begun[round.unit].push_back({pushed.first, first_pass});
   }
   Registers sums;
   for (const Registers& parts : popped) {
     if (parts.empty()) continue;
     int sum = parts.front();
     for (std::size_t k = 1; k < parts.size(); ++k)
-      sum = begin(static_cast<int>(CoreUnit::valu), 1, 1, {sum, parts[k]});
+      sum = begin(kVectorUnit, 1, p.splits ? kOfSplit : 1, {sum, parts[k]});
     sums.push_back(sum);
   }
   for (const int v : op.makes) made_by_[v] = sums;

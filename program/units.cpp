@@ -533,6 +533,7 @@ class Uses {
       add("tpu.matmul pairs" + types, ceil_to(split(op_.operands[1]) * ceil_to(whole, 2), whole));
     add("tpu.matmul weights" + types + right,
         splits ? split(op_.operands[1]) : batch * deep * across);
+    if (splits) add("tpu.matmul rows" + types, batch * down);
     add("tpu.matmul sum" + types, batch * down * across);
     // Two whole tiles on top of each other, of an odd column of tiles, lie beside one another in a
     // unit that is twice as wide, for no more rows than a tile has: each has sums of its own.

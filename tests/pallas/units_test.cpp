@@ -895,6 +895,84 @@ TEST_CASE("products on two wide matrix units come one after the other on each", 
   CHECK(of_four(true) <= of_four(false) - 32);
 }
 
+TEST_CASE("in the highest precision a tile takes six rounds, of parts of both sides",
+          "[pallas][units]") {
+  using enum program::SplitPart;
+  // Of 128 x 128 by 128 x 128.
+  program::WideProduct tile{.tiles = 1,
+                            .deep = 1,
+                            .results = 16,
+                            .rows = 16,
+                            .pops = 16,
+                            .pushes = 8,
+                            .together = 2,
+                            .push = 4,
+                            .splits = true,
+                            .split_left = 16,
+                            .split_right = 16};
+  const auto units_of = [](const program::WideProduct& p, bool adds_up, double of_first) {
+    std::string units;
+    for (const program::WideRound& round : wide_rounds(p, adds_up, of_first)) {
+      units += std::to_string(round.unit);
+      if (!round.is_added_to) units += " ";  // it is popped
+    }
+    return units;
+  };
+  const std::vector<program::WideRound> rounds = wide_rounds(tile, false, 0.5);
+  REQUIRE(rounds.size() == 6);
+  CHECK(rounds.front().left == third);
+  CHECK(rounds.front().right == first);
+  CHECK(rounds[2].left == rest);
+  CHECK(rounds[2].right == rest);
+  CHECK(rounds.back().left == first);
+  CHECK(rounds.back().right == first);
+  CHECK(units_of(tile, false, 0.5) == "0 1 0 1 0 1 ");
+  // Added up, each unit pops once.
+  CHECK(units_of(tile, true, 0.5) == "111 000 ");
+  CHECK(units_of(tile, true, 0.25) == "00 1111 ");
+  CHECK(units_of(tile, true, 1) == "000000 ");
+  program::WideProduct columns = tile;
+  columns.tiles = 2;
+  CHECK(units_of(columns, true, 0) == "000000 111111 ");
+  program::WideProduct column = columns;
+  column.deep = 4;
+  CHECK(units_of(column, true, 0) == "000000 111111 ");
+  columns.tiles = 4;
+  columns.deep = 4;
+  CHECK(units_of(columns, true, 0) == "000000000000 111111111111 ");
+  column.apart = true;
+  CHECK(units_of(column, true, 0) == "0 1 0 1 0 1 0 1 0 1 0 1 ");
+
+  program::UnitCosts costs;
+  costs.capacity.fill(2);
+  costs.schedules = {.memory = 4, .product = 90, .pops_from_queue = true};
+  const auto bundles = [&](const program::WideProduct& p, int products = 1) {
+    program::UnitSchedule schedule(costs);
+    for (int i = 0; i < products; ++i) {
+      program::UnitOp op;
+      op.reads = {2 * i, -1};  // all by the same
+      op.makes = {2 * i + 1};
+      schedule.multiply(op, p, 0.5);
+    }
+    return schedule.bundles().value();
+  };
+  program::WideProduct once = tile;
+  once.splits = false;
+  const std::int64_t alone = bundles(tile);
+  CHECK(alone > 3 * bundles(once));
+  // Its right side is split once, 16 registers by five operations, two a bundle.
+  CHECK(bundles(tile, 2) < 2 * alone - 20);
+  // Nothing passes beside an odd register of rows, and what that gives is popped.
+  program::WideProduct odd = tile;
+  odd.results = odd.rows = odd.split_left = 15;
+  odd.pops = 30;
+  odd.rows_alone = true;
+  CHECK(bundles(odd) > alone + 30);
+  costs.schedules->pops_from_queue = false;
+  costs.schedules->adds_up = true;
+  CHECK(bundles(tile) < alone - 32);
+}
+
 TEST_CASE("a transpose unit takes a tile in and gives it, a register after the other",
           "[pallas][units]") {
   program::UnitCosts costs;
@@ -1538,6 +1616,7 @@ TEST_CASE("a product in the highest precision splits what is no constant", "[pal
   CHECK(product("13", highest).at("tpu.matmul weights f32 highest") == 2);
   CHECK(product("13", highest).at("tpu.matmul left f32 highest of few weights") == 2);
   CHECK(product("64", highest).at("tpu.matmul left f32 highest") == 2);
+  CHECK(product("64", highest).at("tpu.matmul rows f32 highest") == 2);
   CHECK(product("13", "").at("tpu.matmul weights f32") == 1);
 }
 
