@@ -124,7 +124,7 @@ void UnitOps::note(const Operation& written, std::size_t step, const KnownValues
   found.constant = [&](int v) { return values_.constant(v, known); };
   found.bits = [&](int v) { return values_.bits(v, known); };
   found.computed = [&](int v) { return masks_.computed(v); };
-  found.zero = [&](int v) { return known.constant(v) == 0; };
+  found.zero = [&](int v) { return known.constant(v) == 0 || values_.constant(v, known) == 0; };
   found.filled = [&](int v, int dim) { return masks_.filled(v, dim); };
   found.mixed = [&](int v, DType of) { return masks_.mixed(v, of); };
   found.different = [&](int v, DType of) { return registers_.different(v, of); };

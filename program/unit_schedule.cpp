@@ -317,7 +317,7 @@ void UnitSchedule::end(const UnitOp& op) {
 
 std::optional<std::int64_t> UnitSchedule::bundles() const {
   if (is_too_much()) return std::nullopt;
-  if (!split_.empty()) return static_cast<std::int64_t>(scheduled(false));
+  if (!split_.empty() || wide_products_ == 1) return static_cast<std::int64_t>(scheduled(false));
   return static_cast<std::int64_t>((scheduled(false) + scheduled(true)) / 2);
 }
 
@@ -444,9 +444,18 @@ double UnitSchedule::scheduled(bool backward) const {
     next[static_cast<std::size_t>(backward ? second : first)].emplace_back(to, latency);
     ++waits_for[static_cast<std::size_t>(to)];
   }
+  std::vector<int> left = waits_for;
+  std::vector<std::size_t> order;  // each behind what it waits for
+  order.reserve(n);
+  for (std::size_t i = 0; i < n; ++i)
+    if (left[i] == 0) order.push_back(i);
+  for (std::size_t k = 0; k < order.size(); ++k) {
+    for (const auto& [to, latency] : next[order[k]])
+      if (--left[static_cast<std::size_t>(to)] == 0) order.push_back(static_cast<std::size_t>(to));
+  }
   std::vector<std::int64_t> way(n);  // to the end
-  for (std::size_t k = 0; k < n; ++k) {
-    const std::size_t i = backward ? k : n - 1 - k;
+  for (std::size_t k = order.size(); k-- > 0;) {
+    const std::size_t i = order[k];
     for (const auto& [to, latency] : next[i])
       way[i] = std::max(way[i], way[static_cast<std::size_t>(to)] + latency);
   }

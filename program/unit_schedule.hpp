@@ -19,7 +19,7 @@
 //
 // The longest way to the end goes first; how far the compiler's own order is from that is not
 // known. Placed from the begin and from the end, such a schedule has some bundles more or less: the
-// mean is taken.
+// mean is taken, but for one product on wide units (unit_schedule_wide.cpp).
 #pragma once
 
 #include <array>
@@ -164,6 +164,7 @@ class UnitSchedule {
   std::unordered_map<int, std::vector<Parts>> split_;  ///< right sides, by tile
   std::size_t turns_ = 0;                              ///< tiles that were turned
   int products_ = 0;                                   ///< on narrow units
+  int wide_products_ = 0;
 };
 
 }  // namespace tessera::program

@@ -11,6 +11,8 @@
 // Each push and each pass is prepared for by what takes a slot of matrix units before it. Where
 // both units read the same rows of the left side they are in step, else the second is a bundle
 // behind, so that a listing has three bundles of a pass of both and not two, however long it takes.
+// A product alone is placed from the begin, as listings have it: its first results are popped when
+// they are there, as many passes later as begin until then.
 //
 // A v6e pops them from a queue as each comes, a v7x from a buffer, all of a pass at once, in which
 // it also adds up a column of tiles: these lie in one unit each, an odd one's tiles in either by
@@ -181,8 +183,9 @@ void UnitSchedule::multiply(const UnitOp& op, const WideProduct& p, double of_fi
   if (p.splits) left = split(left[0], 0, p.split_left, p.split_left, false);
   const std::vector<Registers> right = made(op, 1);
   std::vector<Registers> popped(static_cast<std::size_t>(p.results));
+  ++wide_products_;
   struct Begun {
-    int push;
+    Pushes pushed;
     int pass;
   };
   std::array<std::vector<Begun>, kWideUnits> begun;  // by round
@@ -194,12 +197,15 @@ void UnitSchedule::multiply(const UnitOp& op, const WideProduct& p, double of_fi
     tile_before = round.tile;
     pass_rows(p, round, left, pushed.last, popped);
     const int first_pass = matrix_units_[round.unit].first_pass;
-    if (round.is_behind && round.unit == 1 && begun[1].size() < begun[0].size()) {
+    const bool has_all_rows = !p.splits && round.begins == 0;
+    if (has_all_rows && round.unit == 1 && begun[1].size() < begun[0].size()) {
       const Begun& beside = begun[0][begun[1].size()];
-      follow(beside.push, 1, pushed.first);
-      follow(beside.pass, 1, first_pass);
+      const int behind = round.is_behind ? 1 : 0;
+      follow(beside.pushed.first, behind, pushed.first);
+      follow(beside.pushed.last, p.push + behind, first_pass);
+      follow(pushed.last, p.push - behind, beside.pass);
     }
-    begun[round.unit].push_back({pushed.first, first_pass});
+    begun[round.unit].push_back({pushed, first_pass});
   }
   Registers sums;
   for (const Registers& parts : popped) {

@@ -67,6 +67,13 @@ std::optional<std::int64_t> UnitValues::float_bits(int value, const KnownValues&
 /// The bits of a float that it computes of constants.
 std::optional<std::int64_t> UnitValues::folded_float(const Operation& op,
                                                      const KnownValues& known) const {
+  if (op.name == "arith.sitofp") {
+    const auto c = constant(op.operands[0], known);
+    if (!c) return std::nullopt;
+    return std::bit_cast<std::int32_t>(static_cast<float>(*c));
+  }
+  if (op.name == "vector.broadcast" && is_float32(module_.type(op.operands[0])))
+    return float_bits(op.operands[0], known);
   if (op.operands.size() != 2 || !is_float32(module_.type(op.operands[0]))) return std::nullopt;
   const auto a = float_bits(op.operands[0], known);
   const auto b = float_bits(op.operands[1], known);

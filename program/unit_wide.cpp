@@ -47,6 +47,9 @@ std::optional<WideProduct> wide_product(const Program& program, const UnitOp& op
   } else {
     p.rows = std::max<std::int64_t>(1, passes / quarters);
     p.tiles = std::max<std::int64_t>(1, (p.pops + kHalves * p.rows - 1) / (kHalves * p.rows));
+    // Of rows that are 0 there are no tiles.
+    const std::int64_t columns = std::max<std::int64_t>(1, (p.results / p.rows + 1) / 2);
+    p.deep = std::min(p.deep, kHalves * std::max<std::int64_t>(1, p.tiles / columns));
   }
   p.packs = of_words && costs.schedules && costs.schedules->packs_words;
   const std::int64_t of_each_tile = pairs / p.tiles;

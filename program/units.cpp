@@ -509,15 +509,23 @@ class Uses {
     // Where a matrix unit is twice as wide: halves of it, of tiles that fill no more than a quarter
     // one. Each generation's costs say what a pass of either width takes.
     const bool splits = types.ends_with("highest");
-    const Extents known = splits ? filled_of(left, transposed, k, n) : Extents{k, k, n};
-    const std::int64_t tiles = ceil_to(k, 2 * kLanes) * ceil_to(n, 2 * kLanes);
-    const std::int64_t halves = 2 * tiles - quarters(k, known.k) * quarters(n, known.n);
+    const Extents filled = filled_of(left, transposed, k, n);
+    const Extents known = splits ? filled : Extents{k, k, n};
+    // In the default precision tiles of rows that are 0 are left out.
+    constexpr std::int64_t kOfTile = 2 * kLanes;
+    const std::int64_t met = splits ? k : std::min(k, ceil_to(filled.k, kOfTile) * kOfTile);
+    const std::int64_t tiles = ceil_to(met, 2 * kLanes) * ceil_to(n, 2 * kLanes);
+    const std::int64_t halves =
+        2 * tiles - quarters(met, std::min(met, known.k)) * quarters(n, known.n);
     add("tpu.matmul pass" + types + " wide", batch * down * halves);
     // In the highest precision each register of both sides is split into parts, but for constants.
     const auto split = [&](int v) {
       return part(registers_of(type(v).shape, type(v).dtype), splits ? known_.computed(v) : 1);
     };
     const double computed = splits ? known_.computed(op_.operands[1]) : 1;
+    const double pushed =
+        splits ? 1
+               : static_cast<double>(std::min(met, filled.k_of_weights)) / static_cast<double>(k);
     const std::string right = transposed ? " transposed" : "";
     // Registers of two tiles are pushed side by side, those of an odd one alone; of what fills a
     // unit and is 0 one.
@@ -526,7 +534,7 @@ class Uses {
         splits ? tiles - ceil_to(known.k_of_weights, 2 * kLanes) * ceil_to(known.n, 2 * kLanes) : 0;
     if (splits || types == " bf16" || types == " f32")
       add("tpu.matmul weights" + types + " wide" + right,
-          ceil_to(split(op_.operands[1]) * ceil_to(whole, 2), whole) + empty);
+          part(ceil_to(split(op_.operands[1]) * ceil_to(whole, 2), whole), pushed) + empty);
     else
       add("tpu.matmul weights" + types + " wide", batch * halves);
     if (types == " f32 bf16")

@@ -1671,7 +1671,7 @@ TEST_CASE("a wide matrix unit takes half of a tile whose other half is known to 
     int k_right;
     int n;
   };
-  const auto product = [](int m, int k, int n, const Filled& filled) {
+  const auto product = [](int m, int k, int n, const Filled& filled, bool highest = true) {
     const auto shape = [](int rows, int columns, const char* type) {
       return std::to_string(rows) + "x" + std::to_string(columns) + "x" + type;
     };
@@ -1685,11 +1685,13 @@ TEST_CASE("a wide matrix unit takes half of a tile whose other half is known to 
              " = \"S.arith.constant\"() {value = dense<" + std::to_string(end) + "> : vector<" +
              words + ">} : () -> vector<" + words + ">\n%m" + name + " = \"S.arith.cmpi\"(%n" +
              name + ", %c" + name + ") {predicate = 2 : i64} : (vector<" + words + ">, vector<" +
-             words + ">) -> vector<" + shape(rows, columns, "i1") + ">\n%z" + name +
-             " = \"S.arith.constant\"() {value = dense<0.0> : vector<" + floats +
-             ">} : () -> vector<" + floats + ">\n%" + name + " = \"S.arith.select\"(%m" + name +
-             ", " + from + ", %z" + name + ") : (vector<" + shape(rows, columns, "i1") +
-             ">, vector<" + floats + ">, vector<" + floats + ">) -> vector<" + floats + ">\n";
+             words + ">) -> vector<" + shape(rows, columns, "i1") + ">\n%i" + name +
+             " = \"S.arith.constant\"() {value = 0 : i32} : () -> i32\n%f" + name +
+             " = \"S.arith.sitofp\"(%i" + name + ") : (i32) -> f32\n%z" + name +
+             " = \"S.vector.broadcast\"(%f" + name + ") : (f32) -> vector<" + floats + ">\n%" +
+             name + " = \"S.arith.select\"(%m" + name + ", " + from + ", %z" + name +
+             ") : (vector<" + shape(rows, columns, "i1") + ">, vector<" + floats + ">, vector<" +
+             floats + ">) -> vector<" + floats + ">\n";
     };
     const std::string left = shape(m, k, "f32");
     const std::string right = shape(k, n, "f32");
@@ -1703,8 +1705,9 @@ TEST_CASE("a wide matrix unit takes half of a tile whose other half is known to 
             ">} : () -> vector<" + out +
             ">\n%y = \"S.tpu.matmul\"(%l, %v, %s) {dimension_numbers = "
             "#tpu.dot_dimension_numbers<[1], [0], [0], [1], [0, 0, 1, 1], [], []>, transpose_lhs = "
-            "false, transpose_rhs = false, precision = #tpu.contract_precision<fp32>} : (vector<" +
-            left + ">, vector<" + right + ">, vector<" + out + ">) -> vector<" + out + ">\n" +
+            "false, transpose_rhs = false" +
+            (highest ? ", precision = #tpu.contract_precision<fp32>" : "") + "} : (vector<" + left +
+            ">, vector<" + right + ">, vector<" + out + ">) -> vector<" + out + ">\n" +
             store_whole("%y", "%o", out, 2));
   };
   const auto passes = [&](int k, int n, const Filled& filled) {
@@ -1726,6 +1729,16 @@ TEST_CASE("a wide matrix unit takes half of a tile whose other half is known to 
   CHECK(product(128, 256, 128, {256, 256, 128}).at("tpu.matmul apart f32 highest") == 32);
   CHECK(product(128, 256, 256, {256, 256, 128}).at("tpu.matmul apart f32 highest") == 32);
   CHECK_FALSE(product(136, 256, 128, {256, 256, 128}).contains("tpu.matmul apart f32 highest"));
+  // In the default precision one of 0 is left out, half of one is not.
+  const auto by_default = [&](int k, const Filled& filled) {
+    return product(128, k, 128, filled, false);
+  };
+  const char* const pass = "tpu.matmul pass f32 wide";
+  CHECK(by_default(512, {256, 256, 128}).at(pass) == 32);
+  CHECK(by_default(512, {257, 257, 128}).at(pass) == 64);
+  CHECK(by_default(512, {512, 256, 128}).at(pass) == 64);
+  CHECK(by_default(256, {128, 128, 128}).at(pass) == 32);
+  CHECK(by_default(512, {128, 128, 128}).at("tpu.matmul pass f32") == 64);  // narrow ones
 }
 
 TEST_CASE("products in the highest precision of a matrix unit that is twice as wide",
