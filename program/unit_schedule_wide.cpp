@@ -191,6 +191,7 @@ void UnitSchedule::multiply(const UnitOp& op, const WideProduct& p, double of_fi
   std::array<std::vector<Begun>, kWideUnits> begun;  // by round
   std::int64_t tile_before = -1;
   for (const WideRound& round : wide_rounds(p, of_.adds_up, of_first_unit)) {
+    if (is_too_much()) return;
     const Pushes pushed = p.splits ? push_part(op, p, round, round.tile != tile_before)
                                    : push_tile(round.unit, p, right, round.tile * p.pushes,
                                                p.tiles * p.pushes, false);
