@@ -299,7 +299,11 @@ CountedCode counted(const Program& program, const Code& code, const UnitCosts& c
       if (step > way->begin && step < way->end) step = way->end;
     return step;
   };
-  for (const Stretch& s : stretches(code, costs.knows_narrow_masks, both_ways)) {
+  const std::vector<Stretch> every = stretches(code, costs.knows_narrow_masks, both_ways);
+  const std::vector<PlacedProducts> all_placed = placed_products(program, every, rows, costs);
+  for (std::size_t number = 0; number < every.size(); ++number) {
+    const Stretch& s = every[number];
+    const PlacedProducts& placed = all_placed[number];
     if (s.begin >= c.at.size()) continue;
     const std::ptrdiff_t shared = shared_product(program, s.ops);
     const auto cost_of = [&](std::size_t op, int row) {
@@ -309,11 +313,6 @@ CountedCode counted(const Program& program, const Code& code, const UnitCosts& c
     constexpr auto kMatrix = static_cast<std::size_t>(CoreUnit::mxu);
     const double matrix_units = costs.capacity[kMatrix];
     const bool two_units = matrix_units == 2;
-    const std::vector<std::vector<MatrixUnits>> tiles_on =
-        matrix_units == kMostMatrixUnits ? tiles_on_units(program, s.ops, rows)
-                                         : std::vector<std::vector<MatrixUnits>>(s.ops.size());
-    const std::vector<MatrixUnits> units =
-        two_units ? placed(program, s.ops, costs) : std::vector<MatrixUnits>{};
     const Phases phases(program, s.ops);
     const FewRows few(program, s.ops, arrays, costs);
     std::vector<FewRows::Rows> asked;   // by op
@@ -351,23 +350,19 @@ CountedCode counted(const Program& program, const Code& code, const UnitCosts& c
     };
     Chain chain;
     std::int64_t products = 0;
-    std::int64_t all_tiles = 0;
     std::vector<std::int64_t> tiles_of(works.size());
-    bool all_counted = true;  // products of other types have none
     for (std::size_t i = 0; i < s.ops.size(); ++i) {
       const std::int64_t tiles = tiles_of_weights(program, *s.ops[i]).tiles;
       products += tiles > 0 ? 1 : 0;
-      all_tiles += tiles;
       tiles_of[part[i]] += tiles;
-      all_counted = all_counted && (tiles > 0 || !multiplies_matrices(program, *s.ops[i]));
     }
-    if (products < 2) all_tiles = 0;
-    const bool products_in_a_row = all_counted && products > 1;
+    const bool all_counted = placed.all_counted;
+    const bool products_in_a_row = all_counted && products > 0 && placed.products > 1;
     const auto is_left_as_it_is = [&](std::size_t i) {
       return pressure.too_many(i).all() == 0 && !turns_left(program, *s.ops[i]);
     };
     const bool one_product =
-        all_counted && products == 1 && matrix_units == kMostMatrixUnits &&
+        all_counted && placed.products == 1 && products == 1 && matrix_units == kMostMatrixUnits &&
         std::ranges::all_of(std::views::iota(std::size_t{0}, s.ops.size()), is_left_as_it_is);
     std::vector<Scheduled> scheduled(s.ops.size());
     std::vector<double> products_take(works.size());
@@ -412,18 +407,20 @@ CountedCode counted(const Program& program, const Code& code, const UnitCosts& c
         // In the highest precision costs are of both units.
         if (two_units && name.starts_with("tpu.matmul pass") && name.find(" highest") == name.npos)
           for (UnitWork* w : {&works[part[i]], &of_group, &own})
-            w->add_passes(*cost, times, units[i]);
+            w->add_passes(*cost, times, placed.parts[i]);
         scheduled[i].alone += cost->alone * static_cast<double>(times);
       }
       if (multiplies) {
         own.close(costs, matrix_units);
         scheduled[i].product = own.cycles + latency;
-        if (costs.schedules && (products > 1 || one_product))
-          scheduled[i].tiles = product_of_tiles(program, *s.ops[i], tiles_on[i], *costs.schedules);
+        if (costs.schedules && (placed.products > 1 || one_product))
+          scheduled[i].tiles =
+              product_of_tiles(program, *s.ops[i], placed.tiles[i], *costs.schedules);
         if (two_units && costs.schedules)
           scheduled[i].wide = wide_product(program, *s.ops[i], costs);
         if (scheduled[i].wide && !scheduled[i].wide->knows_pushes()) scheduled[i].wide.reset();
-        if (scheduled[i].wide) scheduled[i].of_first = of_left_over(*scheduled[i].wide, units[i]);
+        if (scheduled[i].wide)
+          scheduled[i].of_first = of_left_over(*scheduled[i].wide, placed.parts[i]);
         if (scheduled[i].tiles || scheduled[i].wide) {
           for (const auto& [row, times] : s.ops[i]->rows)
             if (const std::string& name = program.unit_rows[static_cast<std::size_t>(row)];
@@ -441,7 +438,7 @@ CountedCode counted(const Program& program, const Code& code, const UnitCosts& c
       chain.add(*s.ops[i], latency, is_wait);
     }
     const auto units_in = [&](std::size_t p) {
-      return all_counted && !two_units ? units_of_tiles(tiles_of[p], all_tiles, matrix_units)
+      return all_counted && !two_units ? units_of_tiles(tiles_of[p], placed.all_tiles, matrix_units)
                                        : matrix_units;
     };
     for (std::size_t p = 0; p < works.size(); ++p) works[p].close(costs, units_in(p));

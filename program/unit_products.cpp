@@ -2,7 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <string_view>
+#include <type_traits>
+
+#include "program/unit_placement.hpp"
 
 namespace tessera::program {
 
@@ -92,6 +96,46 @@ std::vector<std::vector<MatrixUnits>> tiles_on_units(const Program& program,
     if (n > 0 && cycles > 0) tiles[i] = {n, cycles / static_cast<double>(n)};
   }
   return dealt_out(tiles, kMostMatrixUnits);
+}
+
+std::vector<PlacedProducts> placed_products(const Program& program,
+                                            const std::vector<Stretch>& stretches,
+                                            const std::vector<const UnitCost*>& rows,
+                                            const UnitCosts& costs) {
+  const double units = costs.capacity[static_cast<std::size_t>(CoreUnit::mxu)];
+  std::map<int, std::vector<const UnitOp*>> ops_of;  // by region
+  for (const Stretch& s : stretches) {
+    std::vector<const UnitOp*>& of = ops_of[s.region];
+    of.insert(of.end(), s.ops.begin(), s.ops.end());
+  }
+  std::map<int, PlacedProducts> all;
+  for (const auto& [region, ops] : ops_of) {
+    PlacedProducts& p = all[region];
+    if (units == kMostMatrixUnits) p.tiles = tiles_on_units(program, ops, rows);
+    if (units == 2) p.parts = placed(program, ops, costs);
+    for (const UnitOp* op : ops) {
+      const std::int64_t tiles = tiles_of_weights(program, *op).tiles;
+      p.products += tiles > 0 ? 1 : 0;
+      p.all_tiles += tiles;
+      p.all_counted = p.all_counted && (tiles > 0 || !multiplies_matrices(program, *op));
+    }
+    if (p.products < 2) p.all_tiles = 0;
+  }
+  std::vector<PlacedProducts> found;
+  std::map<int, std::size_t> done;  // ops
+  for (const Stretch& s : stretches) {
+    const PlacedProducts& p = all.at(s.region);
+    std::size_t& begin = done[s.region];
+    const auto part_of = [&](const auto& of) {
+      if (of.empty()) return std::remove_cvref_t<decltype(of)>{};
+      const auto first = of.begin() + static_cast<std::ptrdiff_t>(begin);
+      return std::remove_cvref_t<decltype(of)>(first, first + std::ssize(s.ops));
+    };
+    found.push_back({part_of(p.tiles), part_of(p.parts), p.products, p.all_tiles, p.all_counted});
+    if (found.back().tiles.empty()) found.back().tiles.resize(s.ops.size());
+    begin += s.ops.size();
+  }
+  return found;
 }
 
 std::optional<UnitSchedule::Product> product_of_tiles(const Program& program, const UnitOp& op,

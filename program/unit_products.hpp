@@ -10,6 +10,7 @@
 #include "program/program.hpp"
 #include "program/unit_costs.hpp"
 #include "program/unit_schedule.hpp"
+#include "program/unit_stretches.hpp"
 #include "program/unit_tiles.hpp"
 
 namespace tessera::program {
@@ -44,6 +45,21 @@ double units_of_tiles(std::int64_t of_phase, std::int64_t of_stretch, double uni
 std::vector<std::vector<MatrixUnits>> tiles_on_units(const Program& program,
                                                      const std::vector<const UnitOp*>& ops,
                                                      const std::vector<const UnitCost*>& rows);
+
+/// Of a stretch's ops, where products lie beside all others that run if it does, branches between
+/// them or not: an attention's that is masked behind a branch has its second product on the units
+/// that its first one leaves.
+struct PlacedProducts {
+  std::vector<std::vector<MatrixUnits>> tiles;  ///< by op; none: there are two wide units
+  std::vector<MatrixUnits> parts;               ///< by op, of two wide units
+  std::int64_t products = 0;                    ///< of all those stretches
+  std::int64_t all_tiles = 0;                   ///< of two products and more
+  bool all_counted = true;                      ///< products of other types have no tiles
+};
+std::vector<PlacedProducts> placed_products(const Program& program,
+                                            const std::vector<Stretch>& stretches,
+                                            const std::vector<const UnitCost*>& rows,
+                                            const UnitCosts& costs);
 
 /// On four matrix units, of bf16, or of f32 as bf16.
 std::optional<UnitSchedule::Product> product_of_tiles(const Program& program, const UnitOp& op,

@@ -15,10 +15,8 @@ namespace {
 // Cycles; of vectors an operation's result is there two later, of which the compiler leaves out
 // one.
 constexpr int kOfVector = 1;
-constexpr int kOfStore = 4;         ///< until a load has what was stored
-constexpr std::size_t kRoom = 16;   ///< results of a matrix unit
-constexpr int kOfPassWithRoom = 4;  ///< rows that it has room for
-constexpr int kExtended = 2;        ///< slots of a bundle for matrix units and XLUs
+constexpr int kOfStore = 4;   ///< until a load has what was stored
+constexpr int kExtended = 2;  ///< slots of a bundle for matrix units and XLUs
 
 constexpr int kNoUnit = place_number(Place::none);
 constexpr int kMultiplies = place_number(Place::multiplies);
@@ -118,7 +116,7 @@ void UnitSchedule::multiply(const UnitOp& op, const Product& p) {
       }
       unit.first_pass = -1;
       for (std::int64_t r = begins; r < ends; r += p.of_a_pass) {
-        const int here = begin(place(Place::pass), kOfPassWithRoom * static_cast<int>(p.of_a_pass),
+        const int here = begin(place(Place::pass), kCyclesOfPass * static_cast<int>(p.of_a_pass),
                                of_.product, read_by(left, r * p.deep + t % p.deep, rows * p.deep));
         if (unit.first_pass < 0) {
           unit.first_pass = here;
@@ -127,11 +125,6 @@ void UnitSchedule::multiply(const UnitOp& op, const Product& p) {
         if (unit.pass >= 0)
           follow(unit.pass, operations_[static_cast<std::size_t>(unit.pass)].every, here);
         unit.pass = here;
-        const std::size_t n = unit.results.size();
-        if (n >= kRoom) {
-          follow(unit.results[n - kRoom], 1, here);
-          room_.push_back({unit.results[n - kRoom], here});
-        }
         for (std::int64_t k = r; k < std::min(r + p.of_a_pass, ends); ++k) {
           const int popped = begin(unit_number(CoreUnit::vpop), 1, 1, {here});
           if (!unit.results.empty()) follow(unit.results.back(), kCyclesOfPass, popped);
@@ -468,16 +461,6 @@ double UnitSchedule::scheduled(bool backward) const {
   std::vector<std::int64_t> when(n);
   BusyUnits units(costs_);
   std::vector<std::int64_t> begun(n);
-  std::vector<int> popped_before(n, -1);  // of a pass: the result that leaves it room
-  std::int64_t waits_until = 0;           // for room in a matrix unit, placed from the begin
-  if (!backward)
-    for (const Room& r : room_) popped_before[static_cast<std::size_t>(r.pass)] = r.popped;
-  const auto wait_for_room = [&](std::size_t i) {
-    constexpr std::int64_t kSoon = 5;  // else it waited for something else
-    const int popped = popped_before[i];
-    if (popped >= 0 && begun[i] - begun[static_cast<std::size_t>(popped)] <= kSoon)
-      waits_until = begun[i] + kCyclesOfPass;
-  };
   double bundles = 0;
   const std::vector<int> result_before = results_before(backward);
   std::vector<double> bundles_until(n);  // it began
@@ -490,11 +473,7 @@ double UnitSchedule::scheduled(bool backward) const {
     bundles_until[i] = bundles;
   };
   for (std::int64_t now = 0; !later.empty() || !ready.empty(); ++now) {
-    if (ready.empty() && later.top().first > now) {
-      bundles += static_cast<double>(
-          std::clamp<std::int64_t>(waits_until - now, 0, later.top().first - now));
-      now = later.top().first;
-    }
+    if (ready.empty()) now = std::max(now, later.top().first);
     for (; !later.empty() && later.top().first <= now; later.pop()) {
       const int i = later.top().second;
       ready.add(operations_[static_cast<std::size_t>(i)].unit,
@@ -506,7 +485,6 @@ double UnitSchedule::scheduled(bool backward) const {
       if (!units.take(operations_[i].unit, operations_[i].every, now)) return false;
       any = true;
       begun[i] = now;
-      wait_for_room(i);
       fill_passes(i);
       for (const auto& [to, latency] : next[i]) {
         const auto t = static_cast<std::size_t>(to);
@@ -515,7 +493,7 @@ double UnitSchedule::scheduled(bool backward) const {
       }
       return true;
     });
-    if (any || now < waits_until) ++bundles;
+    if (any) ++bundles;
   }
   return bundles;
 }

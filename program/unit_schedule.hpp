@@ -7,15 +7,12 @@
 // out bundles in which nothing begins: so a chain alone takes a bundle for each of its operations,
 // whatever the latencies, and these cost what other registers begin meanwhile.
 //
-// A matrix unit of 128 x 128 takes a cycle a row, and has room for sixteen registers of results: so
-// many it is given in half the time. A result is there a latency later. A pass that waits for room
-// takes bundles, and of one product alone so do most of the cycles from a unit's result to the
-// next, as pops, sums and stores of one register beside those of another fill them. A
-// unit's products follow one another in the order of the program, also where a later one could
-// begin before: of an attention's gradient of 256 x 256 (a v5e) S = q k^T, dv = p^T do, dp = do
-// v^T, dk takes 889 bundles, with dp before dv 669, since dp waits for dv on the units that they
-// share. Matrix units and XLUs have two slots of a bundle. What does not fit in registers is stored
-// behind what makes it, and loaded.
+// A matrix unit of 128 x 128 takes a cycle a row; a result is there a latency later, behind as many
+// passes of others. A unit's products follow one another in the order of the program, also where a
+// later one could begin before: of an attention's gradient of 256 x 256 (a v5e) S = q k^T, dv = p^T
+// do, dp = do v^T, dk takes 889 bundles, with dp before dv 669, since dp waits for dv on the units
+// that they share. Matrix units and XLUs have two slots of a bundle. What does not fit in registers
+// is stored behind what makes it, and loaded.
 //
 // The longest way to the end goes first; how far the compiler's own order is from that is not
 // known. Placed from the begin and from the end, such a schedule has some bundles more or less: the
@@ -102,11 +99,6 @@ class UnitSchedule {
     int pop = -1;
     Registers results;  ///< of a narrow one, in order
   };
-  /// A pass for which a narrow unit has room when a result before is popped.
-  struct Room {
-    int popped;
-    int pass;
-  };
   /// A transpose unit.
   struct TransposeUnit {
     int in = -1;
@@ -158,7 +150,6 @@ class UnitSchedule {
   std::vector<Row> rows_;
   std::unordered_map<int, Registers> made_by_;
   std::unordered_map<int, Registers> stored_;  ///< by memref
-  std::vector<Room> room_;
   std::array<MatrixUnit, kMostMatrixUnits> matrix_units_;
   std::array<TransposeUnit, 2> transpose_units_;
   std::unordered_map<int, std::vector<Parts>> split_;  ///< right sides, by tile

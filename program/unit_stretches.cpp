@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
 #include <set>
 
 #include "program/unit_choices.hpp"
@@ -23,6 +24,20 @@ std::set<std::size_t> beginnings(const Code& code, const std::vector<const Choic
   return first;
 }
 
+/// Branches that a step is passed over by, or repeated; where these are the same, steps run
+/// together.
+std::vector<std::size_t> branches_around(const Code& code, std::size_t step) {
+  std::vector<std::size_t> around;
+  for (std::size_t i = 0; i < code.notes.size(); ++i) {
+    const StepNote& note = code.notes[i];
+    if (!note.target || note.decided) continue;
+    const bool over = i < step && step < *note.target;
+    const bool again = *note.target <= step && step <= i;
+    if (over || again) around.push_back(i);
+  }
+  return around;
+}
+
 }  // namespace
 
 std::vector<Stretch> stretches(const Code& code, bool knows_narrow_masks,
@@ -30,8 +45,12 @@ std::vector<Stretch> stretches(const Code& code, bool knows_narrow_masks,
   const std::set<std::size_t> first = beginnings(code, both_ways);
   std::vector<Stretch> all;
   for (const std::size_t begin : first) {
-    if (begin < code.steps.size() || begin == 0) all.push_back({begin, false, {}, 0});
+    if (begin < code.steps.size() || begin == 0) all.push_back({.begin = begin});
   }
+  std::map<std::vector<std::size_t>, int> regions;
+  for (Stretch& s : all)
+    s.region =
+        regions.try_emplace(branches_around(code, s.begin), std::ssize(regions)).first->second;
   const auto of = [&](std::size_t step) -> Stretch& {
     const auto next = std::ranges::upper_bound(all, step, {}, &Stretch::begin);
     return *std::prev(next);

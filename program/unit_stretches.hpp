@@ -12,7 +12,8 @@ namespace tessera::program {
 struct Stretch {
   std::size_t begin = 0;
   bool branches = false;
-  std::vector<const UnitOp*> ops;
+  int region = 0;  ///< of the program, one number for all stretches that run if one does
+  std::vector<const UnitOp*> ops = {};
   int branch_location = 0;
 };
 

@@ -14,6 +14,7 @@
 #include "program/unit_phases.hpp"
 #include "program/unit_pipeline.hpp"
 #include "program/unit_placement.hpp"
+#include "program/unit_products.hpp"
 #include "program/unit_schedule.hpp"
 #include "tests/pallas/module_text.hpp"
 
@@ -651,9 +652,36 @@ TEST_CASE("products on a matrix unit follow one another in the program's order",
   CHECK(bundles({{1, 11, 0}}) <= alone + 7 * 7);
   CHECK(bundles({{1, 11, 0}, {2, 12, 1}}) <= alone + 2);
   costs.schedules->pass = 0;
-  // Behind sixteen results that a unit has room for rows wait, eight cycles for each register.
+  // Cycles in which nothing begins are no bundles.
   CHECK(bundles({{1, 11, 0}, {2, 12, 0}}) <= alone + 24);
-  CHECK(bundles({{1, 11, 0}, {2, 12, 0}, {3, 13, 0}, {4, 14, 0}}) > 2 * alone + 24 + 32);
+}
+
+TEST_CASE("products on either side of a branch share the matrix units, those of its ways do not",
+          "[pallas][units]") {
+  program::Code code;
+  code.steps.resize(6);
+  code.notes.resize(6);
+  code.notes[1].target = std::make_shared<const std::size_t>(3);  // over step 2
+  std::vector<program::Stretch> stretches = program::stretches(code, false, {});
+  REQUIRE(stretches.size() == 3);
+  CHECK(stretches[0].region == stretches[2].region);
+  CHECK(stretches[0].region != stretches[1].region);
+  program::Program p;
+  p.unit_rows = {"tpu.matmul weights bf16", "tpu.matmul pass bf16"};
+  program::UnitOp product;
+  product.rows = {{0, 1}, {1, 8}};
+  program::UnitCosts costs;
+  costs.capacity.fill(4);
+  program::UnitCost pass;
+  pass.slots[static_cast<std::size_t>(CoreUnit::mxu)] = 16;
+  const auto tiles_of = [&](std::size_t stretch) {
+    return program::placed_products(p, stretches, {nullptr, &pass}, costs)[stretch].tiles;
+  };
+  for (program::Stretch& s : stretches) s.ops = {&product};
+  using Tiles = std::vector<std::vector<program::MatrixUnits>>;
+  CHECK(tiles_of(0) == Tiles{{{0.5, 0, 0.5, 0}}});
+  CHECK(tiles_of(2) == Tiles{{{0, 0.5, 0, 0.5}}});
+  CHECK(tiles_of(1) == Tiles{{{0.25, 0.25, 0.25, 0.25}}});
 }
 
 TEST_CASE("tiles are dealt out to the matrix unit that has least to do", "[pallas][units]") {
