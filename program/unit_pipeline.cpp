@@ -81,10 +81,12 @@ PipelineWindows windows_of(const Program& program, const WindowArrays& arrays, i
     if (std::ranges::none_of(index, moves)) {
       // Of a core's own block each step checks whether it lies in the array, as of one that moves.
       const bool own = std::ranges::any_of(index, [](int number) { return number > 0; });
-      if (own)
+      if (own) {
         moves_at(i, 1 / steps_behind(0));
-      else
+        ++found.own;
+      } else {
         ++found.still;
+      }
       found.stays[i] = !own;
       continue;
     }
@@ -179,7 +181,13 @@ PipelineCycles pipeline_cycles(const Program& program, std::int64_t steps,
     }
     return sum;
   };
-  if (steps <= 1) return {std::llround(launch + times(w.all, costs.operand)), 0, {}};
+  if (steps <= 1) {
+    // Where a block of the core's own begins and ends in HBM is compared at run time, and how much
+    // of it there is.
+    constexpr double kOwn = 6;
+    const double own = shared.of_one_step < 0 ? 0 : times(w.own, kOwn) + w.ragged * costs.ragged;
+    return {std::llround(launch + times(w.all, costs.operand) + own), 0, {}};
+  }
   constexpr double kQuotient = 8;  // bundles until it is there
   // Of 32 scalar registers those that are left for words and places of arrays, and for words alone.
   constexpr std::int64_t kFree = 14;

@@ -60,6 +60,7 @@ struct PipelineWindows {
   double ragged = 0;          ///< dims along which these end beyond their arrays
   std::vector<double> rates;  ///< of each operand at how many steps it moves; 0: at none
   std::int64_t still = 0;
+  std::int64_t own = 0;      ///< of a core, where it has one step of a dim: no other's
   std::int64_t dims = 0;     ///< of the moving ones, those along which they move
   std::int64_t indices = 0;  ///< different ones
   std::int64_t words = 0;    ///< that a turn carries to the next one

@@ -1354,6 +1354,36 @@ TEST_CASE("windows that share an index are told once where to move", "[pallas][u
   CHECK(step("%i, %j", "4, 2", {}, "%i, %j", {.quotients = 2}) == 142 + 2 * 8);
 }
 
+TEST_CASE("of a core's only step its own blocks are looked for in HBM", "[pallas][units]") {
+  const auto launch = [](const std::string& index, const program::SharedGrid& shared,
+                         std::int64_t ragged = 0) {
+    const auto program = plan_module(load_module(
+        module_text(
+            "%i: i32, %a: " + vmem("8x128xf32") + ", %o: " + vmem("8x128xf32"),
+            load_whole("%x", "%a", "8x128xf32", 2) + store_whole("%x", "%o", "8x128xf32", 2),
+            "iteration_bounds = array<i64: 2>, scalar_prefetch = 0 : i64, scratch_operands = 0 : "
+            "i64, window_params = [{transform_indices = @at, window_bounds = array<i64: 8, 128>}, "
+            "{transform_indices = @at, window_bounds = array<i64: 8, 128>}]",
+            "\"S.func.func\"() ({\n^bb0(%i: i32):\n"
+            "%zero = \"S.arith.constant\"() {value = 0 : i32} : () -> i32\n"
+            "\"S.func.return\"(" +
+                index +
+                ", %zero) : (i32, i32) -> ()\n}) {function_type = (i32) -> (i32, i32), sym_name = "
+                "\"at\"} : () -> ()\n"),
+        "the test's module"));
+    program::UnitCosts costs;
+    costs.operand = 100;
+    costs.ragged = 1000;
+    program::WindowArrays arrays;
+    arrays.ragged = {ragged, 0};
+    return program::pipeline_cycles(*program, 1, arrays, costs, shared).launch;
+  };
+  CHECK(launch("%i", {.of_one_step = 0}) == 200 + 2 * 6);
+  CHECK(launch("%i", {.of_one_step = 0}, 1) == 1200 + 2 * 6);
+  CHECK(launch("%zero", {.of_one_step = 0}) == 200);  // the same of both cores
+  CHECK(launch("%i", {}) == 200);
+}
+
 TEST_CASE("what maps load each window loads and compares anew", "[pallas][units]") {
   // Of windows that all move to where a word says.
   const auto step = [](int windows, const std::string& type, const std::string& body = "",
