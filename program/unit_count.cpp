@@ -171,7 +171,6 @@ void schedule_registers(const Program& program, const std::vector<const UnitCost
     double by_slots = 0;
     for (const auto& [location, share] : between[b].lines) by_slots += share;
     if (by_slots <= 0) continue;
-    if (where.part(by_slots) <= 0 && !is_least && !where.one) continue;
     UnitSchedule schedule(costs);
     double alone = 0;
     bool has_copies = false;
@@ -212,12 +211,13 @@ void schedule_registers(const Program& program, const std::vector<const UnitCost
     const std::optional<std::int64_t> bundles = schedule.bundles();
     if (!bundles) continue;
     const double by_registers = static_cast<double>(*bundles) + alone;
-    // What spills without a product is left to slots.
-    const bool decides =
-        by_registers > by_slots ? products > 0 || !spills : products == 1 && !spills;
-    const double part = is_least && !blocks && decides ? 1
-                        : where.one && products > 0    ? (by_registers < by_slots ? 1 : 0.5)
-                                                       : where.part(by_slots);
+    // What neither multiplies nor spills is as its registers are scheduled, however much; what
+    // spills without a product is left to slots.
+    const bool is_plain = products == 0 && !spills;
+    const bool decides = products > 0 && (by_registers > by_slots || (products == 1 && !spills));
+    const double part = is_plain || (is_least && !blocks && decides) ? 1
+                        : where.one && products > 0 ? (by_registers < by_slots ? 1 : 0.5)
+                                                    : where.part(by_slots);
     const double now = by_slots + part * (by_registers - by_slots);
     for (auto& [location, share] : between[b].lines) share *= now / by_slots;
   }
