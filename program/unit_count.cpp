@@ -121,8 +121,7 @@ struct BetweenWaits {
 /// takes.
 struct Scheduled {
   std::vector<std::pair<int, std::int64_t>> rows;
-  const UnitCost* put = nullptr;  ///< and so many times
-  std::int64_t times = 0;
+  FewRows::Together put;
   double product = 0;
   std::optional<UnitSchedule::Product> tiles;  ///< instead
   std::optional<WideProduct> wide;             ///< likewise
@@ -199,11 +198,15 @@ void schedule_registers(const Program& program, const std::vector<const UnitCost
       }
       blocks = blocks || op.product > 0;
       schedule.add_serial(std::llround(op.product));
+      const bool stores = ops[i]->makes.empty();  // what has been parted before
+      if (op.put.each != nullptr && stores)
+        schedule.put_together(*op.put.each, op.put.times, op.put.whole, op.put.stages);
       for (const auto& [row, times] : op.rows) {
         const auto r = static_cast<std::size_t>(row);
         if (rows[r] != nullptr) schedule.add(program.unit_rows[r], *rows[r], times);
       }
-      if (op.put != nullptr) schedule.add("few rows", *op.put, op.times);
+      if (op.put.each != nullptr && !stores)
+        schedule.put_together(*op.put.each, op.put.times, op.put.whole, op.put.stages);
       schedule.end(*ops[i]);
       schedule.spill(*ops[i], op.spilled);
     }
@@ -382,10 +385,11 @@ CountedCode counted(const Program& program, const Code& code, const UnitCosts& c
       bool is_wait = false;
       bool multiplies = false;
       UnitWork own;
-      if (const auto& [put, n] = few.together(*s.ops[i]); put != nullptr) {
-        works[part[i]].add(*put, n);
-        of_group.add(*put, n);
-        latency += put->latency;
+      scheduled[i].put = few.together(*s.ops[i]);
+      if (const auto& [each, times, whole, stages] = scheduled[i].put; each != nullptr) {
+        works[part[i]].add(*each, times);
+        of_group.add(*each, times);
+        latency += each->latency;
       }
       for (const auto& [row, times] : asked[i]) {
         const UnitCost* cost = cost_of(i, row);
@@ -433,7 +437,6 @@ CountedCode counted(const Program& program, const Code& code, const UnitCosts& c
       } else {
         scheduled[i].rows = asked[i];
         scheduled[i].rows.insert(scheduled[i].rows.end(), halves[i].begin(), halves[i].end());
-        std::tie(scheduled[i].put, scheduled[i].times) = few.together(*s.ops[i]);
       }
       chain.add(*s.ops[i], latency, is_wait);
     }
@@ -458,8 +461,8 @@ CountedCode counted(const Program& program, const Code& code, const UnitCosts& c
       if (b.ops++ < 2 && waits_before(i) > 0)
         b.step = always_run(s.ops[i]->step);  // the first one behind it
       double share = works[part[i]].share_of_spill(spilled(i));
-      if (const auto& [put, n] = few.together(*s.ops[i]); put != nullptr)
-        share += works[part[i]].share(*put, n);
+      if (const auto& [each, times, whole, stages] = scheduled[i].put; each != nullptr)
+        share += works[part[i]].share(*each, times);
       for (const auto& [row, times] : asked[i]) {
         const UnitCost* cost = cost_of(i, row);
         if (cost == nullptr) continue;

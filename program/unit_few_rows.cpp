@@ -56,23 +56,26 @@ FewRows::Rows FewRows::rows(const UnitOp& op) const {
   return rows;
 }
 
-std::pair<const UnitCost*, std::int64_t> FewRows::together(const UnitOp& op) const {
+FewRows::Together FewRows::together(const UnitOp& op) const {
   constexpr auto kStore = static_cast<std::size_t>(CoreUnit::store);
   if (packs(op)) {
     const double few = static_cast<double>(op.rows[0].second) * more(op).words;
-    return {few > 0 ? packed_ : nullptr, std::llround(few)};
+    constexpr double kOfAStage = 4;  // of two rows each
+    return {few > 0 ? packed_ : nullptr, std::llround(few), op.rows[0].second,
+            std::llround(std::ceil(few / kOfAStage))};
   }
   const Tiled* const w = of(op);
-  if (w == nullptr) return {nullptr, 0};
+  if (w == nullptr) return {};
   if (stores(op)) {
     const bool is_few = std::ranges::any_of(op.reads, [&](int v) { return more_.contains(v); });
-    return {is_few ? nullptr : w->parted, std::llround(w->parts)};
+    const std::int64_t parts = std::llround(w->parts);
+    return {is_few ? nullptr : w->parted, parts, parts, parts};
   }
-  if (std::ranges::none_of(op.makes, [&](int v) { return whole_.contains(v); }))
-    return {nullptr, 0};
+  if (std::ranges::none_of(op.makes, [&](int v) { return whole_.contains(v); })) return {};
   // Through memory all of them, whatever is used.
   const double used = static_cast<double>(op.rows[0].second) * w->loads / w->whole;
-  return {w->together, std::llround(w->together->slots[kStore] > 0 ? w->words : used)};
+  return {w->together, std::llround(w->together->slots[kStore] > 0 ? w->words : used),
+          std::llround(w->whole_words), w->stages};
 }
 
 FewRows::Tiled FewRows::tiled(const Window& w, std::int64_t rows_of_tile,
@@ -80,7 +83,7 @@ FewRows::Tiled FewRows::tiled(const Window& w, std::int64_t rows_of_tile,
   constexpr std::int64_t kRows = 8;
   constexpr std::int64_t kColumns = 128;
   const Shape& s = w.type.shape;
-  if (s.rank < 2) return {1, 1, 1, 1, 1, 0, &together, nullptr};
+  if (s.rank < 2) return {1, 1, 1, 1, 1, 0, 1, &together, nullptr};
   const auto parts = [](std::int64_t n, std::int64_t unit) { return (n + unit - 1) / unit; };
   const std::int64_t rows = s[s.rank - 2];
   const std::int64_t across = parts(s[s.rank - 1], kColumns);
@@ -89,7 +92,8 @@ FewRows::Tiled FewRows::tiled(const Window& w, std::int64_t rows_of_tile,
   if (bit_width(w.type.dtype) != 16) {
     const std::int64_t few = across == 1 ? 0 : down * parts(across * rows_of_tile, kRows);
     const double whole = number(parts(rows, kRows) * across);
-    return {number(few), number(few), number(few), whole, whole, 0, &together, nullptr};
+    return {number(few), number(few),        number(few), whole,  whole,
+            0,           parts(rows, kRows), &together,   nullptr};
   }
   // Two rows of 16 bits are a row of words. Cast to words a row of tiles has registers of its own,
   // of which two are loaded together where it fills one.
@@ -103,6 +107,7 @@ FewRows::Tiled FewRows::tiled(const Window& w, std::int64_t rows_of_tile,
           number(parts(rows, 2 * kRows) * across),
           number(parts(rows, kRows) * across),
           number(down * across) / kRows,
+          parts(rows, kRows),
           &together,
           parted_};
 }

@@ -34,9 +34,15 @@ class FewRows {
 
   /// Registers that the op's rows take.
   Rows rows(const UnitOp& op) const;
+  struct Together {
+    const UnitCost* each = nullptr;  ///< null: none
+    std::int64_t times = 0;
+    std::int64_t whole = 0;   ///< registers that there are then
+    std::int64_t stages = 0;  ///< one after the other, where they go through memory: of 8 rows each
+  };
   /// Of a load, and of what packs words in halves, those that are put together, of a store those
-  /// that are parted, and what each takes; null: none.
-  std::pair<const UnitCost*, std::int64_t> together(const UnitOp& op) const;
+  /// that are parted.
+  Together together(const UnitOp& op) const;
 
  private:
   struct Tiled {
@@ -45,7 +51,8 @@ class FewRows {
     double stores;
     double whole;  ///< and would of tiles of whole registers
     double whole_words;
-    double parts;  ///< tiles of it, in registers of eight
+    double parts;         ///< tiles of it, in registers of eight
+    std::int64_t stages;  ///< Together
     const UnitCost* together;
     const UnitCost* parted;  ///< null: by nothing
   };

@@ -152,6 +152,13 @@ void UnitSchedule::add(const std::string& row, const UnitCost& cost, std::int64_
   if (times > 0) rows_.push_back({row, &cost, times});
 }
 
+void UnitSchedule::put_together(const UnitCost& each, std::int64_t times, std::int64_t whole,
+                                std::int64_t stages) {
+  if (times <= 0) return;
+  rows_.push_back({"", &each, times, std::max<std::int64_t>(1, whole),
+                   std::clamp<std::int64_t>(stages, 1, times)});
+}
+
 void UnitSchedule::add_serial(std::int64_t bundles) {
   if (bundles > 0) rows_.push_back({"", nullptr, bundles});
 }
@@ -196,18 +203,19 @@ UnitSchedule::Chain UnitSchedule::chain_of(const Row& row, std::int64_t i) const
   const auto alone = static_cast<int>(std::lround(c.vector / valus + row.cost->latency));
   const int pushed_and_popped = 2 * (c.functions > 0 ? 1 : 0) + 2 * (c.moves > 0 ? 1 : 0);
   c.deep = c.vector <= kMostInARow ? c.vector : std::clamp(alone - pushed_and_popped, 1, c.vector);
-  if (row.name.starts_with("few rows"))
-    c.serial = std::max(0, static_cast<int>(std::lround(row.cost->latency)) - c.vector);
+  const int latency = static_cast<int>(std::lround(row.cost->latency));
+  if (row.whole > 0) c.deep = std::min(c.deep, latency);
+  if (row.whole > 0) c.serial = std::max(0, latency - c.vector);
   return c;
 }
 
 int UnitSchedule::one_register(const Row& row, std::int64_t i, Registers after) {
   const Chain c = chain_of(row, i);
+  after = serial(c.serial, after);
   const auto one_after_another = [&](CoreUnit unit, int n, int latency) {
     for (int k = 0; k < n; ++k) after = {begin(unit_number(unit), 1, latency, after)};
   };
   const auto slots = [&](CoreUnit u) { return of_each(row.cost->slots[unit_index(u)], i); };
-  after = serial(c.serial, after);
   one_after_another(CoreUnit::scalar, slots(CoreUnit::scalar), 1);
   one_after_another(CoreUnit::load, slots(CoreUnit::load), kOfLoad);
   int left = c.vector;
@@ -247,9 +255,37 @@ int UnitSchedule::one_register(const Row& row, std::int64_t i, Registers after) 
   return after.empty() ? -1 : after.back();
 }
 
+/// Stored and then loaded, in one place, one stage after the other.
+UnitSchedule::Registers UnitSchedule::through_memory(const Row& row,
+                                                     const std::vector<Registers>& inputs) {
+  const auto each = [&](CoreUnit u) { return std::lround(row.cost->slots[unit_index(u)]); };
+  const auto begins = [&](std::int64_t n, std::int64_t stage) { return stage * n / row.stages; };
+  Registers made;
+  for (std::int64_t stage = 0; stage < row.stages && !is_too_much(); ++stage) {
+    Registers stored;
+    for (std::int64_t i = begins(row.times, stage); i < begins(row.times, stage + 1); ++i) {
+      stored.push_back(
+          begin(unit_number(CoreUnit::store), 1, kOfStore, read_by(inputs, i, row.times)));
+      if (loaded_last_ >= 0) follow(loaded_last_, 1, stored.back());
+    }
+    for (std::int64_t i = begins(row.whole, stage); i < begins(row.whole, stage + 1); ++i) {
+      Registers loads;
+      for (int k = 0; k < each(CoreUnit::load); ++k)
+        loads.push_back(begin(unit_number(CoreUnit::load), 1, kOfLoad, stored));
+      if (!loads.empty()) loaded_last_ = loads.back();
+      for (int k = 0; k < each(CoreUnit::valu); ++k)
+        loads = {begin(unit_number(CoreUnit::valu), 1, kOfVector, loads)};
+      made.insert(made.end(), loads.begin(), loads.end());
+    }
+  }
+  return made;
+}
+
 UnitSchedule::Registers UnitSchedule::registers(const Row& row,
                                                 const std::vector<Registers>& inputs) {
   if (row.cost == nullptr) return serial(row.times, read_by(inputs, 0, 1));
+  if (row.whole > 0 && row.cost->slots[unit_index(CoreUnit::store)] > 0)
+    return through_memory(row, inputs);
   if (is_of_scalars(*row.cost)) {
     const Registers after = read_by(inputs, 0, 1);
     const double all =

@@ -41,6 +41,10 @@ class UnitSchedule {
 
   /// Of the next op a row, so many times; an op's rows follow one another.
   void add(const std::string& row, const UnitCost& cost, std::int64_t times);
+  /// Of the next op so many registers of few rows that are put together, or whole ones that are
+  /// parted, and how many there are then: through memory each is stored.
+  void put_together(const UnitCost& each, std::int64_t times, std::int64_t whole,
+                    std::int64_t stages);
   /// Of the next op what takes bundle after bundle, and others begin beside it.
   void add_serial(std::int64_t bundles);
   /// What was added is this op's.
@@ -80,6 +84,8 @@ class UnitSchedule {
     std::string name;
     const UnitCost* cost;  ///< null: of add_serial
     std::int64_t times;
+    std::int64_t whole = 0;  ///< of put_together
+    std::int64_t stages = 0;
   };
   /// Counted together.
   struct Chain {
@@ -134,6 +140,7 @@ class UnitSchedule {
   Registers serial(std::int64_t bundles, Registers after);
   Chain chain_of(const Row& row, std::int64_t i) const;
   int one_register(const Row& row, std::int64_t i, Registers after);
+  Registers through_memory(const Row& row, const std::vector<Registers>& inputs);
   Registers registers(const Row& row, const std::vector<Registers>& inputs);
   std::vector<int> results_before(bool backward) const;
   double scheduled(bool backward) const;
@@ -153,6 +160,7 @@ class UnitSchedule {
   std::array<MatrixUnit, kMostMatrixUnits> matrix_units_;
   std::array<TransposeUnit, 2> transpose_units_;
   std::unordered_map<int, std::vector<Parts>> split_;  ///< right sides, by tile
+  int loaded_last_ = -1;                               ///< of what is put together through memory
   std::size_t turns_ = 0;                              ///< tiles that were turned
   int products_ = 0;                                   ///< on narrow units
   int wide_products_ = 0;

@@ -56,7 +56,7 @@ SCHEDULES = {"v4": {"eup": 7, "eup_every": 2, "reduce": 79, "permute": 69, "memo
 
 # What eight tiles of two rows of 16 bits take of a whole register that is stored in them: listings of 60 kernels. A v4's goes through memory.
 PARTED = {"v4": {"VALU": 1, "load": 2, "store": 1, "latency": 3}, "v5e": {"VALU": 9.5, "latency": 3}, "v5p": {"VALU": 9.5, "latency": 3},
-          "v6e": {"VALU": 4, "latency": 3}, "v7x": {"VALU": 4, "latency": 3}}
+          "v6e": {"VALU": 4, "latency": 4}, "v7x": {"VALU": 4, "latency": 4}}
 
 # Bundles that a product in the highest precision takes less if its weights are constants but for few registers (5 own kernels a generation).
 OF_FEW_WEIGHTS = {"v4": 2, "v5e": 5, "v5p": 2, "v6e": 4}

@@ -530,6 +530,30 @@ TEST_CASE("what a reduction along lanes leaves lies in all of them", "[pallas][u
   CHECK(bundles(row + " of all lanes") == 0);
 }
 
+TEST_CASE("registers of few rows are stored in one place, eight rows after the others",
+          "[pallas][units]") {
+  program::UnitCosts costs;
+  costs.capacity.fill(4);
+  costs.capacity[static_cast<std::size_t>(CoreUnit::store)] = 1;
+  costs.schedules.emplace();
+  costs.schedules->memory = 4;
+  program::UnitCost put;
+  put.slots[static_cast<std::size_t>(CoreUnit::load)] = 1;
+  put.slots[static_cast<std::size_t>(CoreUnit::store)] = 1;
+  const auto bundles = [&](std::int64_t times, std::int64_t whole, std::int64_t stages) {
+    program::UnitSchedule schedule(costs);
+    schedule.put_together(put, times, whole, stages);
+    program::UnitOp op;
+    op.makes = {1};
+    schedule.end(op);
+    return schedule.bundles();
+  };
+  CHECK(bundles(8, 1, 1) == 8 + 1);
+  CHECK(bundles(8, 3, 1) == 8 + 1);  // three loads of a bundle
+  CHECK(bundles(16, 2, 2) == 2 * (8 + 1));
+  CHECK(bundles(0, 1, 1) == 0);
+}
+
 TEST_CASE("what reads a reduction waits for all of it", "[pallas][units]") {
   // exp and a sum beside one another, or one after the other: the same rows.
   const auto cycles = [](const char* reduced) {
