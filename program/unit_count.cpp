@@ -142,16 +142,27 @@ struct ByRegisters {
   /// Of one product on narrow units, however much it is, all where that is less, as slots know of
   /// no stores beside the passes of few rows, else the mean.
   bool one = false;
+  /// Of one in the highest precision all where that is more, else none: parts of its sides that do
+  /// not fit in registers are stored, which slots alone know of.
+  bool one_splits = false;
 
   /// Of products of one pass after one another each phase is little code, also where all are much.
-  ByRegisters(std::size_t phases_of_products, bool one_product, double matrix_units)
-      : mean(phases_of_products > 0 && matrix_units == kMostMatrixUnits), one(one_product) {
+  ByRegisters(std::size_t phases_of_products, bool one_product, bool splits, double matrix_units)
+      : mean(phases_of_products > 0 && matrix_units == kMostMatrixUnits),
+        one(one_product),
+        one_splits(splits) {
     constexpr double kOfPhase = 110;
     most = std::max(most, kOfPhase * static_cast<double>(phases_of_products));
   }
   double part(double bundles) const {
     if (mean) return 0.5;
     return std::clamp((most - bundles) / (most - most / 3), 0., 1.);
+  }
+  /// Of what has a product.
+  double part_of_product(double by_slots, double by_registers) const {
+    if (one) return by_registers < by_slots ? 1 : 0.5;
+    if (one_splits) return by_registers > by_slots ? 1 : 0;
+    return part(by_slots);
   }
 };
 
@@ -219,8 +230,8 @@ void schedule_registers(const Program& program, const std::vector<const UnitCost
     const bool is_plain = products == 0 && !spills;
     const bool decides = products > 0 && (by_registers > by_slots || (products == 1 && !spills));
     const double part = is_plain || (is_least && !blocks && decides) ? 1
-                        : where.one && products > 0 ? (by_registers < by_slots ? 1 : 0.5)
-                                                    : where.part(by_slots);
+                        : products > 0 ? where.part_of_product(by_slots, by_registers)
+                                       : where.part(by_slots);
     const double now = by_slots + part * (by_registers - by_slots);
     for (auto& [location, share] : between[b].lines) share *= now / by_slots;
   }
@@ -364,9 +375,11 @@ CountedCode counted(const Program& program, const Code& code, const UnitCosts& c
     const auto is_left_as_it_is = [&](std::size_t i) {
       return pressure.too_many(i).all() == 0 && !turns_left(program, *s.ops[i]);
     };
-    const bool one_product =
-        all_counted && placed.products == 1 && products == 1 && matrix_units == kMostMatrixUnits &&
+    const bool all_as_they_are =
         std::ranges::all_of(std::views::iota(std::size_t{0}, s.ops.size()), is_left_as_it_is);
+    const bool one_product = all_counted && placed.products == 1 && products == 1 &&
+                             matrix_units == kMostMatrixUnits && all_as_they_are;
+    const bool one_splits = placed.one_splits && all_as_they_are;
     std::vector<Scheduled> scheduled(s.ops.size());
     std::vector<double> products_take(works.size());
     for (std::size_t i = 0; i < s.ops.size(); ++i) {
@@ -417,7 +430,7 @@ CountedCode counted(const Program& program, const Code& code, const UnitCosts& c
       if (multiplies) {
         own.close(costs, matrix_units);
         scheduled[i].product = own.cycles + latency;
-        if (costs.schedules && (placed.products > 1 || one_product))
+        if (costs.schedules && (placed.products > 1 || one_product || one_splits))
           scheduled[i].tiles =
               product_of_tiles(program, *s.ops[i], placed.tiles[i], *costs.schedules);
         if (two_units && costs.schedules)
@@ -477,7 +490,8 @@ CountedCode counted(const Program& program, const Code& code, const UnitCosts& c
     });
     schedule_registers(
         program, rows, s.ops, scheduled, waits_before, costs,
-        ByRegisters(products_in_a_row ? phases.count() : 0, one_product, matrix_units), between);
+        ByRegisters(products_in_a_row ? phases.count() : 0, one_product, one_splits, matrix_units),
+        between);
     if (s.branches) between.back().lines[s.branch_location] += costs.jump;
     if (!s.ops.empty()) between[0].lines[s.ops.front()->location] += costs.block;
     note_between_waits(program, between, c);

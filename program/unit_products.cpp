@@ -57,6 +57,27 @@ TilesOfWeights tiles_of_weights(const Program& program, const UnitOp& op) {
   return found;
 }
 
+TilesOfWeights rounds_of_weights(const Program& program, const UnitOp& op) {
+  constexpr std::string_view kPass = "tpu.matmul pass f32 highest";
+  TilesOfWeights found;
+  std::int64_t passes = 0;
+  std::int64_t rows = 0;
+  for (const auto& [row, n] : op.rows) {
+    const std::string& name = program.unit_rows[static_cast<std::size_t>(row)];
+    if (name == kPass) passes += n;
+    if (name == "tpu.matmul rows f32 highest") rows += n;
+    if (name == "tpu.matmul weights f32 highest" ||
+        name == "tpu.matmul weights f32 highest transposed")
+      found.registers += n;
+  }
+  const std::int64_t tiles = rows > 0 ? passes / rows : 0;
+  if (tiles == 0 || found.registers < tiles) return {};
+  found.tiles = tiles * static_cast<std::int64_t>(WideProduct::kSplitRounds);
+  found.registers /= tiles;
+  found.of_words = true;
+  return found;
+}
+
 bool streams_rows(const std::string& row) {
   return row == "tpu.matmul pass bf16" || row == "tpu.matmul pass f32" ||
          row == "tpu.matmul pass bf16 f32" || row == "tpu.matmul pass f32 bf16";
@@ -113,6 +134,17 @@ std::vector<PlacedProducts> placed_products(const Program& program,
     PlacedProducts& p = all[region];
     if (units == kMostMatrixUnits) p.tiles = tiles_on_units(program, ops, rows);
     if (units == 2) p.parts = placed(program, ops, costs);
+    const auto multiplies = [&](const UnitOp* op) { return multiplies_matrices(program, *op); };
+    if (units == kMostMatrixUnits && std::ranges::count_if(ops, multiplies) == 1) {
+      const auto at = std::ranges::find_if(ops, multiplies) - ops.begin();
+      const auto i = static_cast<std::size_t>(at);
+      if (const std::int64_t rounds = rounds_of_weights(program, *ops[i]).tiles; rounds > 0) {
+        p.one_splits = true;
+        std::vector<TilesToPlace> tiles(ops.size());
+        tiles[i] = {rounds, 1};
+        p.tiles = dealt_out(tiles, kMostMatrixUnits);
+      }
+    }
     for (const UnitOp* op : ops) {
       const std::int64_t tiles = tiles_of_weights(program, *op).tiles;
       p.products += tiles > 0 ? 1 : 0;
@@ -131,7 +163,8 @@ std::vector<PlacedProducts> placed_products(const Program& program,
       const auto first = of.begin() + static_cast<std::ptrdiff_t>(begin);
       return std::remove_cvref_t<decltype(of)>(first, first + std::ssize(s.ops));
     };
-    found.push_back({part_of(p.tiles), part_of(p.parts), p.products, p.all_tiles, p.all_counted});
+    found.push_back(
+        {part_of(p.tiles), part_of(p.parts), p.products, p.all_tiles, p.all_counted, p.one_splits});
     if (found.back().tiles.empty()) found.back().tiles.resize(s.ops.size());
     begin += s.ops.size();
   }
@@ -141,9 +174,11 @@ std::vector<PlacedProducts> placed_products(const Program& program,
 std::optional<UnitSchedule::Product> product_of_tiles(const Program& program, const UnitOp& op,
                                                       const std::vector<MatrixUnits>& tiles_on,
                                                       const UnitSchedules& schedules) {
-  const TilesOfWeights of = tiles_of_weights(program, op);
+  TilesOfWeights of = tiles_of_weights(program, op);
+  const bool splits = of.tiles == 0;
+  if (splits) of = rounds_of_weights(program, op);
   if (of.tiles == 0 || tiles_on.empty()) return std::nullopt;
-  const std::string kind = of.of_words ? " f32" : " bf16";
+  const std::string kind = splits ? " f32 highest" : of.of_words ? " f32" : " bf16";
   std::int64_t passes = 0;
   std::int64_t sums = 0;
   bool turned = false;
@@ -162,7 +197,8 @@ std::optional<UnitSchedule::Product> product_of_tiles(const Program& program, co
                                .results = sums,
                                .pushed = of.registers,
                                .push = turned ? as_turned : plain,
-                               .of_a_pass = of.of_words ? 1 : 2};
+                               .of_a_pass = of.of_words ? 1 : 2,
+                               .splits = splits};
 }
 
 }  // namespace tessera::program

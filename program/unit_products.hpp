@@ -26,6 +26,8 @@ struct TilesOfWeights {
   bool of_words = false;
 };
 TilesOfWeights tiles_of_weights(const Program& program, const UnitOp& op);
+/// In the highest precision: rounds (unit_rounds.hpp).
+TilesOfWeights rounds_of_weights(const Program& program, const UnitOp& op);
 
 /// Eight rows go through a matrix unit. In the highest precision splits and sums decide.
 bool streams_rows(const std::string& row);
@@ -55,6 +57,7 @@ struct PlacedProducts {
   std::int64_t products = 0;                    ///< of all those stretches
   std::int64_t all_tiles = 0;                   ///< of two products and more
   bool all_counted = true;                      ///< products of other types have no tiles
+  bool one_splits = false;                      ///< the only one, in the highest precision
 };
 std::vector<PlacedProducts> placed_products(const Program& program,
                                             const std::vector<Stretch>& stretches,

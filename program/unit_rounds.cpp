@@ -2,8 +2,6 @@
 
 #include <array>
 #include <cmath>
-#include <tuple>
-#include <utility>
 
 namespace tessera::program {
 
@@ -56,8 +54,7 @@ std::vector<WideRound> rounds_of_one_pass(const WideProduct& p, bool adds_up,
   return rounds;
 }
 
-/// Parts of the left side and of the right one.
-constexpr std::array<std::pair<SplitPart, SplitPart>, WideProduct::kSplitRounds> kPartsOfRounds{{
+constexpr std::array<PartsOfRound, WideProduct::kSplitRounds> kPartsOfRounds{{
     {SplitPart::third, SplitPart::first},
     {SplitPart::first, SplitPart::third},
     {SplitPart::rest, SplitPart::rest},
@@ -71,7 +68,8 @@ WideRound split_round(const WideProduct& p, std::int64_t t, std::size_t r, bool 
                       std::size_t first_has) {
   constexpr std::size_t kAll = WideProduct::kSplitRounds;
   WideRound round{t, r % kWideUnits, 0, p.pops_of_tile(t)};
-  std::tie(round.left, round.right) = kPartsOfRounds[r];
+  round.left = kPartsOfRounds[r].left;
+  round.right = kPartsOfRounds[r].right;
   if (!adds_up || p.apart) return round;
   const std::int64_t deep = p.tiles_deep();
   const bool is_last = r + 1 == kAll;
@@ -92,6 +90,8 @@ WideRound split_round(const WideProduct& p, std::int64_t t, std::size_t r, bool 
 }
 
 }  // namespace
+
+PartsOfRound parts_of_round(std::size_t round) { return kPartsOfRounds[round]; }
 
 std::vector<WideRound> wide_rounds(const WideProduct& p, bool adds_up, double of_first_unit) {
   if (!p.splits) return rounds_of_one_pass(p, adds_up, of_first_unit);

@@ -27,6 +27,13 @@ inline constexpr std::size_t kWideUnits = 2;
 enum class SplitPart { first, rest, second, third };
 inline constexpr std::size_t kSplitParts = 4;
 
+/// Of a tile's rounds in the highest precision what part of either side passes, and is pushed.
+struct PartsOfRound {
+  SplitPart left;
+  SplitPart right;
+};
+PartsOfRound parts_of_round(std::size_t round);
+
 struct WideRound {
   std::int64_t tile;
   std::size_t unit;

@@ -88,18 +88,38 @@ std::vector<UnitSchedule::Registers> UnitSchedule::left_of(const UnitOp& op) {
 }
 
 void UnitSchedule::multiply(const UnitOp& op, const Product& p) {
-  ++products_;
-  const std::vector<Registers> left = left_of(op);
+  if (!p.splits) ++products_;
+  std::vector<Registers> left = left_of(op);
   if (is_too_much()) return;
-  const std::vector<Registers> right = made(op, 1);
-  const auto tiles = static_cast<std::int64_t>(p.tiles.size());
+  std::vector<Registers> right = made(op, 1);
+  constexpr auto kSplit = static_cast<std::int64_t>(WideProduct::kSplitRounds);
+  const std::int64_t rounds = p.splits ? kSplit : 1;
+  const int product = of_.product - (p.splits ? 1 : 0);
+  const auto tiles = static_cast<std::int64_t>(p.tiles.size()) / rounds;
   const std::int64_t columns = std::max<std::int64_t>(1, tiles / p.deep);
   const std::int64_t rows = std::max<std::int64_t>(1, p.results / columns);
   const int push = std::max(1, static_cast<int>(std::lround(p.push)));
   std::vector<Registers> passes(static_cast<std::size_t>(columns * rows));  // by result
-  for (std::int64_t t = 0; t < tiles; ++t) {
-    const MatrixUnits& on = p.tiles[static_cast<std::size_t>(t)];
+  Parts left_parts;
+  int shared = -1;    // round: where its second unit begins
+  Parts right_parts;  // of a tile
+  if (p.splits) left_parts = split(left, 0, rows * p.deep, rows * p.deep, false);
+  const std::vector<Registers> unsplit = right;
+  for (std::int64_t i = 0; i < tiles * rounds; ++i) {
+    const std::int64_t t = i / rounds;
+    std::int64_t at = t * p.pushed;
+    std::int64_t all = tiles * p.pushed;
+    if (p.splits) {
+      if (i % rounds == 0) right_parts = split(unsplit, at, at + p.pushed, all, false);
+      const PartsOfRound parts = parts_of_round(static_cast<std::size_t>(i % rounds));
+      left = left_parts[static_cast<std::size_t>(parts.left)];
+      right = right_parts[static_cast<std::size_t>(parts.right)];
+      at = 0;
+      all = p.pushed;
+    }
+    const MatrixUnits& on = p.tiles[static_cast<std::size_t>(i)];
     double part = 0;
+    Registers begun;  // by units that share the round
     for (std::size_t u = 0; u < on.size(); ++u) {
       const std::int64_t begins = std::llround(part * static_cast<double>(rows));
       part += on[u];
@@ -108,8 +128,7 @@ void UnitSchedule::multiply(const UnitOp& op, const Product& p) {
       const auto place = [&](Place first) { return place_number(first) + static_cast<int>(u); };
       MatrixUnit& unit = matrix_units_[u];
       for (std::int64_t r = 0; r < p.pushed; ++r) {
-        const int here =
-            begin(place(Place::push), push, 1, read_by(right, t * p.pushed + r, tiles * p.pushed));
+        const int here = begin(place(Place::push), push, 1, read_by(right, at + r, all));
         if (r == 0 && unit.first_pass >= 0) follow(unit.first_pass, 1, here);
         if (unit.push >= 0) follow(unit.push, push, here);
         unit.push = here;
@@ -117,10 +136,11 @@ void UnitSchedule::multiply(const UnitOp& op, const Product& p) {
       unit.first_pass = -1;
       for (std::int64_t r = begins; r < ends; r += p.of_a_pass) {
         const int here = begin(place(Place::pass), kCyclesOfPass * static_cast<int>(p.of_a_pass),
-                               of_.product, read_by(left, r * p.deep + t % p.deep, rows * p.deep));
+                               product, read_by(left, r * p.deep + t % p.deep, rows * p.deep));
         if (unit.first_pass < 0) {
           unit.first_pass = here;
           if (unit.push >= 0) follow(unit.push, push, here);
+          begun.push_back(here);
         }
         if (unit.pass >= 0)
           follow(unit.pass, operations_[static_cast<std::size_t>(unit.pass)].every, here);
@@ -132,6 +152,13 @@ void UnitSchedule::multiply(const UnitOp& op, const Product& p) {
           passes[static_cast<std::size_t>(k * columns + t / p.deep % columns)].push_back(popped);
         }
       }
+    }
+    // Units that share a round are not in step, as listings have them: the second's rows begin half
+    // a pass before the first's, of a second such round when the first one's do, two cycles before.
+    if (p.splits && begun.size() == 2) {
+      if (shared >= 0) follow(shared, kCyclesOfPass, begun[1]);
+      follow(begun[1], shared < 0 ? kCyclesOfPass / 2 : 2, begun[0]);
+      shared = shared < 0 ? begun[1] : -1;
     }
   }
   // What adds to one register of the result is added up.
@@ -346,7 +373,7 @@ void UnitSchedule::end(const UnitOp& op) {
 
 std::optional<std::int64_t> UnitSchedule::bundles() const {
   if (is_too_much()) return std::nullopt;
-  if (!split_.empty() || wide_products_ == 1) return static_cast<std::int64_t>(scheduled(false));
+  if (splits_ || wide_products_ == 1) return static_cast<std::int64_t>(scheduled(false));
   return static_cast<std::int64_t>((scheduled(false) + scheduled(true)) / 2);
 }
 

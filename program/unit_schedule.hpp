@@ -59,6 +59,7 @@ class UnitSchedule {
     std::int64_t pushed;     ///< registers of a tile
     double push;             ///< cycles that a register of weights takes a unit
     std::int64_t of_a_pass;  ///< registers of the result that a register of rows gives
+    bool splits = false;     ///< in the highest precision: `tiles` are rounds (unit_rounds.hpp)
   };
   void multiply(const UnitOp& op, const Product& product);
 
@@ -162,8 +163,9 @@ class UnitSchedule {
   std::unordered_map<int, std::vector<Parts>> split_;  ///< right sides, by tile
   int loaded_last_ = -1;                               ///< of what is put together through memory
   std::size_t turns_ = 0;                              ///< tiles that were turned
-  int products_ = 0;                                   ///< on narrow units
+  int products_ = 0;                                   ///< on narrow units, of one pass
   int wide_products_ = 0;
+  bool splits_ = false;
 };
 
 }  // namespace tessera::program

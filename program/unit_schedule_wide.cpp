@@ -86,6 +86,7 @@ UnitSchedule::Parts UnitSchedule::split(const std::vector<Registers>& of, std::i
   const auto vector = [&](const Registers& reads) {
     return begin(kVectorUnit, 1, kOfSplit, reads);
   };
+  splits_ = true;
   std::array<Registers, kSplitParts> parts;
   for (std::int64_t i = begins; i < ends; ++i) {
     Registers reads = read_by(of, i, n);

@@ -947,6 +947,39 @@ TEST_CASE("products on two wide matrix units come one after the other on each", 
   CHECK(of_four(true) <= of_four(false) - 32);
 }
 
+TEST_CASE("in the highest precision six rounds of a tile share four units", "[pallas][units]") {
+  program::UnitCosts costs;
+  costs.capacity.fill(2);
+  costs.schedules = {.memory = 4, .product = 124};
+  const auto tiles_of = [](std::int64_t tiles) {
+    return program::dealt_out({{.tiles = tiles, .cycles = 1}}, program::kMostMatrixUnits).front();
+  };
+  // The first two are shared.
+  const std::vector<program::MatrixUnits> rounds = tiles_of(6);
+  CHECK(rounds[0] == program::MatrixUnits{0.5, 0, 0.5, 0});
+  CHECK(rounds[1] == program::MatrixUnits{0, 0.5, 0, 0.5});
+  CHECK(rounds[5] == program::MatrixUnits{0, 1, 0, 0});
+  const auto bundles = [&](bool splits, std::int64_t rows) {
+    program::UnitSchedule schedule(costs);
+    program::UnitOp op;
+    op.reads = {0, 1};
+    op.makes = {2};
+    schedule.multiply(op, {.tiles = tiles_of(splits ? 6 : 1),
+                           .deep = 1,
+                           .results = rows,
+                           .pushed = 16,
+                           .push = 2,
+                           .of_a_pass = 1,
+                           .splits = splits});
+    return schedule.bundles().value();
+  };
+  CHECK(bundles(true, 16) > 2 * bundles(false, 16));
+  // Each unit has one and a half passes of each register more: five to eight bundles each.
+  const std::int64_t more = bundles(true, 32) - bundles(true, 16);
+  CHECK(more > 16 * 5);
+  CHECK(more <= 16 * 12);
+}
+
 TEST_CASE("in the highest precision a tile takes six rounds, of parts of both sides",
           "[pallas][units]") {
   using enum program::SplitPart;
