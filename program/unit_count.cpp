@@ -4,7 +4,6 @@
 #include <array>
 #include <cmath>
 #include <iterator>
-#include <ranges>
 #include <set>
 #include <tuple>
 #include <unordered_map>
@@ -372,11 +371,10 @@ CountedCode counted(const Program& program, const Code& code, const UnitCosts& c
     }
     const bool all_counted = placed.all_counted;
     const bool products_in_a_row = all_counted && products > 0 && placed.products > 1;
-    const auto is_left_as_it_is = [&](std::size_t i) {
-      return pressure.too_many(i).all() == 0 && !turns_left(program, *s.ops[i]);
-    };
-    const bool all_as_they_are =
-        std::ranges::all_of(std::views::iota(std::size_t{0}, s.ops.size()), is_left_as_it_is);
+    bool all_as_they_are = true;
+    for (std::size_t i = 0; i < s.ops.size(); ++i)
+      all_as_they_are =
+          all_as_they_are && pressure.too_many(i).all() == 0 && !turns_left(program, *s.ops[i]);
     const bool one_product = all_counted && placed.products == 1 && products == 1 &&
                              matrix_units == kMostMatrixUnits && all_as_they_are;
     const bool one_splits = placed.one_splits && all_as_they_are;

@@ -237,9 +237,10 @@ void UnitOps::note_halves(const Operation& op) {
   for (const std::size_t side : {0, 1}) {
     const auto it = halves_.find(op.operands[side]);
     if (it == halves_.end()) continue;
-    const auto [unit, registers] = it->second;
-    std::erase_if(halves_, [&](const auto& other) { return other.second.unit == unit; });
-    if (!(*ops_)[unit].rows.empty()) (*ops_)[unit].rows.emplace_back(row("halves b16"), registers);
+    const Halves found = it->second;
+    std::erase_if(halves_, [&](const auto& other) { return other.second.unit == found.unit; });
+    if (UnitOp& made = (*ops_)[found.unit]; !made.rows.empty())
+      made.rows.emplace_back(row("halves b16"), found.registers);
   }
 }
 
