@@ -49,9 +49,9 @@ SEMAPHORE = {"v4": 5}  # bundles that look at its end whether one of the kernel'
 # Cycles by which the compiler places operations, of listings in which chains of additions fill every bundle beside: from a push to its pop, from
 # one push of EUP to the next, and loads and stores of a bundle together (the most that 64 registers of sums of one to four arrays show). "pass": of
 # eight cycles that eight rows take a matrix unit of 128 x 128 those bundles in which something begins, of large products.
-SCHEDULES = {"v4": {"eup": 7, "eup_every": 2, "reduce": 79, "permute": 69, "memory": 2, "push_words": 4, "push_words_turned": 4, "pass": 7.9}, "v5e": {"eup": 8, "eup_every": 1, "reduce": 116, "permute": 96, "memory": 4, "push_words": 2, "push_words_turned": 2.5, "pass": 7.2},
-             "v5p": {"eup": 10, "eup_every": 1, "reduce": 116, "permute": 96, "memory": 4, "push_words": 2, "push_words_turned": 2.5, "pass": 7.2}, "v6e": {"eup": 15, "eup_every": 1, "reduce": 137, "permute": 123, "memory": 4, "product": 96, "queue": 1, "turn": 33, "turn_every": 4, "reduce_every": 4},
-             "v7x": {"eup": 12, "eup_every": 1, "reduce": 144, "permute": 128, "memory": 4, "product": 106, "adds_up": 1, "packs_words": 1, "turn": 33, "turn_every": 4, "reduce_every": 4}}
+SCHEDULES = {"v4": {"eup": 7, "eup_every": 2, "reduce": 79, "permute": 69, "reduce_every": 8, "memory": 2, "product": 86, "push_words": 4, "push_words_turned": 4, "pass": 7.9}, "v5e": {"eup": 8, "eup_every": 1, "reduce": 116, "permute": 96, "reduce_every": 8, "memory": 4, "product": 124, "push_words": 2, "push_words_turned": 2.5, "pass": 7.2},
+             "v5p": {"eup": 10, "eup_every": 1, "reduce": 116, "permute": 96, "reduce_every": 8, "memory": 4, "product": 124, "push_words": 2, "push_words_turned": 2.5, "pass": 7.2}, "v6e": {"eup": 15, "eup_every": 1, "reduce": 137, "permute": 123, "memory": 4, "product": 192, "queue": 1, "turn": 33, "turn_every": 4, "reduce_every": 4},
+             "v7x": {"eup": 12, "eup_every": 1, "reduce": 144, "permute": 128, "memory": 4, "product": 212, "adds_up": 1, "packs_words": 1, "turn": 33, "turn_every": 4, "reduce_every": 4}}
 
 
 # What eight tiles of two rows of 16 bits take of a whole register that is stored in them: listings of 60 kernels. A v4's goes through memory.
@@ -77,7 +77,9 @@ def read_off(chip):
     few["few rows b16 parted"] = PARTED[chip]
     # A register of two half tiles side by side is parted and put together on a v4; a v5e and a v5p load half of one and half of the other.
     halves = {"halves b16": {} if chip in WIDE else {"VALU": 3} if chip == "v4" else {"VALU": 1, "load": 1}}
-    return {**READ, **rotate, **few, **halves, **checks, **predicated, "tpu.enqueue_dma": {"scalar": scalars, "operations": operations, "latency": begin},
+    # A divisor's reciprocal, a step of Newton's, what is no normal number, and the product: probes of x / y, x / column, x / sum(x), 8 to 32 registers.
+    divide = {} if chip in WIDE else {"arith.divf f32": {"VALU": 14, "VPOP": 1, "EUP": 2 if chip == "v4" else 1, **({} if chip == "v4" else {"latency": 6})}}
+    return {**READ, **rotate, **few, **halves, **divide, **checks, **predicated, "tpu.enqueue_dma": {"scalar": scalars, "operations": operations, "latency": begin},
             "tpu.wait_dma2": {"scalar": 1, "latency": wait}}
 
 
