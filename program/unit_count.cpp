@@ -4,11 +4,11 @@
 #include <array>
 #include <cmath>
 #include <iterator>
-#include <set>
-#include <tuple>
+#include <map>
 #include <unordered_map>
 #include <utility>
 
+#include "program/unit_by_registers.hpp"
 #include "program/unit_choices.hpp"
 #include "program/unit_few_rows.hpp"
 #include "program/unit_overlap.hpp"
@@ -16,7 +16,6 @@
 #include "program/unit_placement.hpp"
 #include "program/unit_pressure.hpp"
 #include "program/unit_products.hpp"
-#include "program/unit_schedule.hpp"
 #include "program/unit_stretches.hpp"
 #include "program/unit_tiles.hpp"
 #include "program/unit_wide.hpp"
@@ -115,126 +114,6 @@ struct BetweenWaits {
   std::array<double, kCoreUnits> slots{};
   std::map<int, double> lines;  ///< cycles by location
 };
-
-/// Of an op what a schedule of registers begins with: rows and times, or what its matrix unit
-/// takes.
-struct Scheduled {
-  std::vector<std::pair<int, std::int64_t>> rows;
-  FewRows::Together put;
-  double product = 0;
-  std::optional<UnitSchedule::Product> tiles;  ///< instead
-  std::optional<WideProduct> wide;             ///< likewise
-  double of_first = 0;  ///< unit of two, a part of a wide product's tile that is left over
-  double alone = 0;
-  std::int64_t spilled = 0;  ///< registers
-  bool copies = false;       ///< or waits for what does
-};
-
-/// How much of what a stretch takes between two waits a schedule of its registers says; of the rest
-/// units' slots do.
-struct ByRegisters {
-  double most = 300;  ///< bundles, from which on slots alone do; all below a third of it
-  /// Of products in a row on narrow units the mean of both, however much they are. What they are
-  /// off by has other causes (slots know no order, registers not how the compiler orders them):
-  /// either alone is off by up to 1.4 x where their mean is by 1.3.
-  bool mean = false;
-  /// Of one product on narrow units, however much it is, all where that is less, as slots know of
-  /// no stores beside the passes of few rows, else the mean.
-  bool one = false;
-  /// Of one in the highest precision all where that is more, else none: parts of its sides that do
-  /// not fit in registers are stored, which slots alone know of.
-  bool one_splits = false;
-
-  /// Of products of one pass after one another each phase is little code, also where all are much.
-  ByRegisters(std::size_t phases_of_products, bool one_product, bool splits, double matrix_units)
-      : mean(phases_of_products > 0 && matrix_units == kMostMatrixUnits),
-        one(one_product),
-        one_splits(splits) {
-    constexpr double kOfPhase = 110;
-    most = std::max(most, kOfPhase * static_cast<double>(phases_of_products));
-  }
-  double part(double bundles) const {
-    if (mean) return 0.5;
-    return std::clamp((most - bundles) / (most - most / 3), 0., 1.);
-  }
-  /// Of what has a product.
-  double part_of_product(double by_slots, double by_registers) const {
-    if (one) return by_registers < by_slots ? 1 : 0.5;
-    if (one_splits) return by_registers > by_slots ? 1 : 0;
-    return part(by_slots);
-  }
-};
-
-/// Copies are scalars' work, by slots unless ends of phases are waited for between them.
-template <class WaitsBefore>
-void schedule_registers(const Program& program, const std::vector<const UnitCost*>& rows,
-                        const std::vector<const UnitOp*>& ops,
-                        const std::vector<Scheduled>& scheduled, const WaitsBefore& waits_before,
-                        const UnitCosts& costs, const ByRegisters& where,
-                        std::vector<BetweenWaits>& between) {
-  if (!costs.schedules) return;
-  // With the registers of all products on wide units what it takes is the least, however much there
-  // is.
-  const bool is_least = costs.schedules->turn > 0;
-  for (std::size_t b = 0; b < between.size(); ++b) {
-    double by_slots = 0;
-    for (const auto& [location, share] : between[b].lines) by_slots += share;
-    if (by_slots <= 0) continue;
-    UnitSchedule schedule(costs);
-    double alone = 0;
-    bool has_copies = false;
-    bool waits_within = false;  // for an end of a phase
-    bool blocks = false;        // products of which it has no registers
-    bool spills = false;
-    std::int64_t products = 0;
-    for (std::size_t i = 0; i < ops.size(); ++i) {
-      if (waits_before(i) != b) continue;
-      const Scheduled& op = scheduled[i];
-      alone += op.alone;
-      spills = spills || op.spilled > 0;
-      products += op.product > 0 ? 1 : 0;
-      has_copies = has_copies || op.copies;
-      waits_within = waits_within || ends_phase(program, *ops[i]);
-      if (op.tiles || op.wide) {
-        for (const auto& [row, times] : op.rows)
-          schedule.add(program.unit_rows[static_cast<std::size_t>(row)],
-                       *rows[static_cast<std::size_t>(row)], times);
-        if (op.tiles)
-          schedule.multiply(*ops[i], *op.tiles);
-        else
-          schedule.multiply(*ops[i], *op.wide, op.of_first);
-        schedule.spill(*ops[i], op.spilled);
-        continue;
-      }
-      blocks = blocks || op.product > 0;
-      schedule.add_serial(std::llround(op.product));
-      const bool stores = ops[i]->makes.empty();  // what has been parted before
-      if (op.put.each != nullptr && stores)
-        schedule.put_together(*op.put.each, op.put.times, op.put.whole, op.put.stages);
-      for (const auto& [row, times] : op.rows) {
-        const auto r = static_cast<std::size_t>(row);
-        if (rows[r] != nullptr) schedule.add(program.unit_rows[r], *rows[r], times);
-      }
-      if (op.put.each != nullptr && !stores)
-        schedule.put_together(*op.put.each, op.put.times, op.put.whole, op.put.stages);
-      schedule.end(*ops[i]);
-      schedule.spill(*ops[i], op.spilled);
-    }
-    if (has_copies && !(is_least && waits_within)) continue;
-    const std::optional<std::int64_t> bundles = schedule.bundles();
-    if (!bundles) continue;
-    const double by_registers = static_cast<double>(*bundles) + alone;
-    // What neither multiplies nor spills is as its registers are scheduled, however much; what
-    // spills without a product is left to slots.
-    const bool is_plain = products == 0 && !spills;
-    const bool decides = products > 0 && (by_registers > by_slots || (products == 1 && !spills));
-    const double part = is_plain || (is_least && !blocks && decides) ? 1
-                        : products > 0 ? where.part_of_product(by_slots, by_registers)
-                                       : where.part(by_slots);
-    const double now = by_slots + part * (by_registers - by_slots);
-    for (auto& [location, share] : between[b].lines) share *= now / by_slots;
-  }
-}
 
 /// Where a stretch does much between two waits, the compiler works on one chain's operations beside
 /// another's; where it does little its schedule is one phase after the other, as far as listings of
@@ -378,7 +257,7 @@ CountedCode counted(const Program& program, const Code& code, const UnitCosts& c
     const bool one_product = all_counted && placed.products == 1 && products == 1 &&
                              matrix_units == kMostMatrixUnits && all_as_they_are;
     const bool one_splits = placed.one_splits && all_as_they_are;
-    std::vector<Scheduled> scheduled(s.ops.size());
+    std::vector<ScheduledOp> scheduled(s.ops.size());
     std::vector<double> products_take(works.size());
     for (std::size_t i = 0; i < s.ops.size(); ++i) {
       for (const auto& [row, times] : asked[i])
@@ -486,10 +365,19 @@ CountedCode counted(const Program& program, const Code& code, const UnitCosts& c
     chain.for_each([&](std::size_t op, double latency) {
       between[waits_before(op)].lines[s.ops[op]->location] += latency;
     });
-    schedule_registers(
-        program, rows, s.ops, scheduled, waits_before, costs,
-        ByRegisters(products_in_a_row ? phases.count() : 0, one_product, one_splits, matrix_units),
-        between);
+    const ByRegisters by_registers(products_in_a_row ? phases.count() : 0, one_product, one_splits,
+                                   matrix_units);
+    for (std::size_t b = 0; b < between.size(); ++b) {
+      std::vector<std::size_t> here;
+      for (std::size_t i = 0; i < s.ops.size(); ++i)
+        if (waits_before(i) == b) here.push_back(i);
+      double by_slots = 0;
+      for (const auto& [location, share] : between[b].lines) by_slots += share;
+      if (by_slots <= 0) continue;
+      const double now = bundles_by_registers(program, rows, s.ops, scheduled, here, costs,
+                                              by_registers, by_slots);
+      for (auto& [location, share] : between[b].lines) share *= now / by_slots;
+    }
     if (s.branches) between.back().lines[s.branch_location] += costs.jump;
     if (!s.ops.empty()) between[0].lines[s.ops.front()->location] += costs.block;
     note_between_waits(program, between, c);
