@@ -91,7 +91,8 @@ void UnitSchedule::multiply(const UnitOp& op, const Product& p) {
   if (!p.splits) ++products_;
   std::vector<Registers> left = left_of(op);
   if (is_too_much()) return;
-  std::vector<Registers> right = made(op, 1);
+  const std::vector<Registers> unsplit = made(op, 1);
+  std::vector<Registers> right = p.splits ? std::vector<Registers>{} : unsplit;
   constexpr auto kSplit = static_cast<std::int64_t>(WideProduct::kSplitRounds);
   const std::int64_t rounds = p.splits ? kSplit : 1;
   const int product = of_.product - (p.splits ? 1 : 0);
@@ -104,7 +105,6 @@ void UnitSchedule::multiply(const UnitOp& op, const Product& p) {
   int shared = -1;    // round: where its second unit begins
   Parts right_parts;  // of a tile
   if (p.splits) left_parts = split(left, 0, rows * p.deep, rows * p.deep, false);
-  const std::vector<Registers> unsplit = right;
   for (std::int64_t i = 0; i < tiles * rounds; ++i) {
     const std::int64_t t = i / rounds;
     std::int64_t at = t * p.pushed;
@@ -161,12 +161,16 @@ void UnitSchedule::multiply(const UnitOp& op, const Product& p) {
       shared = shared < 0 ? begun[1] : -1;
     }
   }
-  // What adds to one register of the result is added up.
+  add_up(op, passes, kOfVector);
+}
+
+/// What adds to one register of the result.
+void UnitSchedule::add_up(const UnitOp& op, const std::vector<Registers>& parts, int latency) {
   Registers sums;
-  for (const Registers& of : passes) {
+  for (const Registers& of : parts) {
     int sum = -1;
     for (const int popped : of)
-      sum = sum < 0 ? popped : begin(unit_number(CoreUnit::valu), 1, kOfVector, {sum, popped});
+      sum = sum < 0 ? popped : begin(unit_number(CoreUnit::valu), 1, latency, {sum, popped});
     if (sum >= 0) sums.push_back(sum);
   }
   for (const int v : op.makes) made_by_[v] = sums;

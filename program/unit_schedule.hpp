@@ -16,7 +16,8 @@
 //
 // The longest way to the end goes first; how far the compiler's own order is from that is not
 // known. Placed from the begin and from the end, such a schedule has some bundles more or less: the
-// mean is taken, but for one product on wide units (unit_schedule_wide.cpp).
+// mean is taken, but for one product on wide units and for products in the highest precision
+// (unit_schedule_wide.cpp), which are placed from the begin.
 #pragma once
 
 #include <array>
@@ -135,6 +136,7 @@ class UnitSchedule {
                  std::vector<Registers>& popped);
   int pass(std::size_t unit, int results, const Registers& first_reads, const Registers& reads);
   Registers turned(const Row& in, std::int64_t out, const std::vector<Registers>& inputs);
+  void add_up(const UnitOp& op, const std::vector<Registers>& parts, int latency);
   int begin(int unit, int every, int latency, const Registers& after);
   void follow(int before, int latency, int here);
   std::vector<Registers> inputs_of(const UnitOp& op) const;

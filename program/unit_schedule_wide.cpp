@@ -209,15 +209,7 @@ void UnitSchedule::multiply(const UnitOp& op, const WideProduct& p, double of_fi
     }
     begun[round.unit].push_back({pushed, first_pass});
   }
-  Registers sums;
-  for (const Registers& parts : popped) {
-    if (parts.empty()) continue;
-    int sum = parts.front();
-    for (std::size_t k = 1; k < parts.size(); ++k)
-      sum = begin(kVectorUnit, 1, p.splits ? kOfSplit : 1, {sum, parts[k]});
-    sums.push_back(sum);
-  }
-  for (const int v : op.makes) made_by_[v] = sums;
+  add_up(op, popped, p.splits ? kOfSplit : 1);
 }
 
 UnitSchedule::Registers UnitSchedule::turned(const Row& in, std::int64_t out,

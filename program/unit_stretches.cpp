@@ -4,6 +4,7 @@
 #include <iterator>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "program/unit_choices.hpp"
 
@@ -24,18 +25,26 @@ std::set<std::size_t> beginnings(const Code& code, const std::vector<const Choic
   return first;
 }
 
-/// Branches that a step is passed over by, or repeated; where these are the same, steps run
-/// together.
-std::vector<std::size_t> branches_around(const Code& code, std::size_t step) {
-  std::vector<std::size_t> around;
+/// A step that jumps, and where to.
+using Jump = std::pair<std::size_t, std::size_t>;
+
+std::vector<Jump> jumps(const Code& code) {
+  std::vector<Jump> found;
   for (std::size_t i = 0; i < code.notes.size(); ++i) {
     const StepNote& note = code.notes[i];
-    if (!note.target || note.decided) continue;
-    const bool over = i < step && step < *note.target;
-    const bool again = *note.target <= step && step <= i;
-    if (over || again) around.push_back(i);
+    if (note.target && !note.decided) found.emplace_back(i, *note.target);
   }
-  return around;
+  return found;
+}
+
+/// Those that a step is passed over by, or repeated; where these are the same, steps run together.
+std::vector<Jump> around(const std::vector<Jump>& jumps, std::size_t step) {
+  std::vector<Jump> found;
+  std::ranges::copy_if(jumps, std::back_inserter(found), [&](const Jump& jump) {
+    const auto [from, to] = jump;
+    return (from < step && step < to) || (to <= step && step <= from);
+  });
+  return found;
 }
 
 }  // namespace
@@ -47,10 +56,10 @@ std::vector<Stretch> stretches(const Code& code, bool knows_narrow_masks,
   for (const std::size_t begin : first) {
     if (begin < code.steps.size() || begin == 0) all.push_back({.begin = begin});
   }
-  std::map<std::vector<std::size_t>, int> regions;
+  std::map<std::vector<Jump>, int> regions;
+  const std::vector<Jump> all_jumps = jumps(code);
   for (Stretch& s : all)
-    s.region =
-        regions.try_emplace(branches_around(code, s.begin), std::ssize(regions)).first->second;
+    s.region = regions.try_emplace(around(all_jumps, s.begin), std::ssize(regions)).first->second;
   const auto of = [&](std::size_t step) -> Stretch& {
     const auto next = std::ranges::upper_bound(all, step, {}, &Stretch::begin);
     return *std::prev(next);

@@ -514,7 +514,7 @@ class Uses {
     // In the default precision tiles of rows that are 0 are left out.
     constexpr std::int64_t kOfTile = 2 * kLanes;
     const std::int64_t met = splits ? k : std::min(k, ceil_to(filled.k, kOfTile) * kOfTile);
-    const std::int64_t tiles = ceil_to(met, 2 * kLanes) * ceil_to(n, 2 * kLanes);
+    const std::int64_t tiles = ceil_to(met, kOfTile) * ceil_to(n, kOfTile);
     const std::int64_t halves =
         2 * tiles - quarters(met, std::min(met, known.k)) * quarters(n, known.n);
     add("tpu.matmul pass" + types + " wide", batch * down * halves);
@@ -531,7 +531,7 @@ class Uses {
     // unit and is 0 one.
     const std::int64_t whole = std::max<std::int64_t>(1, part(deep * across, computed));
     const std::int64_t empty =
-        splits ? tiles - ceil_to(known.k_of_weights, 2 * kLanes) * ceil_to(known.n, 2 * kLanes) : 0;
+        splits ? tiles - ceil_to(known.k_of_weights, kOfTile) * ceil_to(known.n, kOfTile) : 0;
     if (splits || types == " bf16" || types == " f32")
       add("tpu.matmul weights" + types + " wide" + right,
           part(ceil_to(split(op_.operands[1]) * ceil_to(whole, 2), whole), pushed) + empty);

@@ -877,20 +877,22 @@ TEST_CASE("of two matrix units each has a tile of its own, what is left over the
         Parts{first, second, second, first, second, first, second, most});
 }
 
+/// A product of bf16 of 128 x 128 by 128 x 128.
+constexpr program::WideProduct kTileOf128{.tiles = 1,
+                                          .deep = 1,
+                                          .results = 16,
+                                          .rows = 16,
+                                          .pops = 16,
+                                          .pushes = 8,
+                                          .together = 4,
+                                          .push = 4};
+
 TEST_CASE("products on two wide matrix units come one after the other on each", "[pallas][units]") {
   program::UnitCosts costs;
   costs.capacity.fill(2);
   costs.schedules = {
       .memory = 4, .product = 90, .pops_from_queue = true, .turn = 30, .turn_every = 4};
-  // Of 128 x 128 by 128 x 128.
-  const program::WideProduct tile{.tiles = 1,
-                                  .deep = 1,
-                                  .results = 16,
-                                  .rows = 16,
-                                  .pops = 16,
-                                  .pushes = 8,
-                                  .together = 4,
-                                  .push = 4};
+  const program::WideProduct tile = kTileOf128;
   struct Product {
     int reads;
     int makes;
@@ -983,18 +985,10 @@ TEST_CASE("in the highest precision six rounds of a tile share four units", "[pa
 TEST_CASE("in the highest precision a tile takes six rounds, of parts of both sides",
           "[pallas][units]") {
   using enum program::SplitPart;
-  // Of 128 x 128 by 128 x 128.
-  program::WideProduct tile{.tiles = 1,
-                            .deep = 1,
-                            .results = 16,
-                            .rows = 16,
-                            .pops = 16,
-                            .pushes = 8,
-                            .together = 2,
-                            .push = 4,
-                            .splits = true,
-                            .split_left = 16,
-                            .split_right = 16};
+  program::WideProduct tile = kTileOf128;
+  tile.together = 2;
+  tile.splits = true;
+  tile.split_left = tile.split_right = 16;
   const auto units_of = [](const program::WideProduct& p, bool adds_up, double of_first) {
     std::string units;
     for (const program::WideRound& round : wide_rounds(p, adds_up, of_first)) {
