@@ -1361,6 +1361,7 @@ void Planner::plan_function(const Function& f, Code& code) {
   for (const int v : f.body.arguments)
     code.arguments.push_back(type(v).kind == Type::Kind::memref ? memref(v) : scalar(v));
   body(f, code);
+  for (UnitOps& units : units_) units.end();
   for (std::size_t slot = first_slot; slot < last_read_.size(); ++slot) {
     const std::size_t at = std::max(last_read_[slot], made_[slot]);
     if (at < code.steps.size()) code.steps[at].releases.push_back(static_cast<int>(slot));

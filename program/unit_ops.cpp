@@ -38,6 +38,14 @@ void UnitOps::begin(std::vector<UnitOp>& ops) {
   read_.clear();
   values_.forget(0);  // of another function
   numbers_.forget(0);
+  unread_.begin();
+}
+
+void UnitOps::end() {
+  unread_.leave_out(*ops_, planned_.uses, [&](int v) {
+    const auto it = is_.find(v);
+    return it == is_.end() ? v : it->second;
+  });
 }
 
 UnitOps::Mark UnitOps::enter() {
@@ -170,6 +178,7 @@ void UnitOps::note(const Operation& written, std::size_t step, const KnownValues
   note_iota(op, computes, unit);
   note_halves(op);
   // Views and casts that cost nothing still pass on what others make.
+  unread_.note(written, ops_->size());
   if (!unit.rows.empty() || !unit.makes.empty()) ops_->push_back(std::move(unit));
   if (op.results.empty()) values_.wrote();
   // A wait asks how much is copied, not where.

@@ -17,6 +17,7 @@
 #include "program/unit_memory.hpp"
 #include "program/unit_numbers.hpp"
 #include "program/unit_registers.hpp"
+#include "program/unit_unread.hpp"
 #include "program/unit_values.hpp"
 
 namespace tessera::program {
@@ -38,6 +39,8 @@ class UnitOps {
 
   /// Of another function.
   void begin(std::vector<UnitOp>& ops);
+  /// All of the function's ops are noted.
+  void end();
   /// The next op. `known`: what repeats a scalar, and constants.
   void note(const Operation& op, std::size_t step, const KnownValues& known);
 
@@ -88,6 +91,7 @@ class UnitOps {
   std::map<int, std::vector<std::size_t>> stores_;  ///< of the function, numbers by argument
   std::set<int> read_;                              ///< arguments that it reads; -1: any
   UnitNumbers numbers_;
+  UnitUnread unread_;
   struct Iota {
     std::size_t unit;  ///< its number in ops_
     std::vector<std::pair<int, std::int64_t>> rows;
