@@ -36,6 +36,7 @@ UnitCosts read(std::string_view text) {
   c.launch = fixed.at("launch");
   c.semaphore = fixed.at("semaphore");
   c.operand = fixed.at("operand");
+  c.ends = fixed.at("ends");
   c.step = fixed.at("step");
   c.window = fixed.at("window");
   c.check = fixed.at("check");

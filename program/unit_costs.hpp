@@ -71,7 +71,8 @@ struct UnitCosts {
   double launch = 0;     ///< once
   double semaphore = 0;  ///< once, each of the kernel's own: at the end it checks that it is zero
   double operand = 0;    ///< of a grid of one step, each window
-  double step = 0;       ///< of the pipeline, each step, and one more to begin and to end
+  double ends = 0;       ///< of the pipeline, what its first and its last turn take less than steps
+  double step = 0;       ///< each step, and two more to begin and to end
   double window = 0;     ///< likewise, each window that moves
   double check = 0;      ///< likewise, each of these whose place is checked (unit_carried.hpp)
   double skip = 0;   ///< likewise, each that moves and ends beyond its array, if it does not now

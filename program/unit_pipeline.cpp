@@ -9,7 +9,8 @@
 
 namespace tessera::program {
 
-PipelineWindows windows_of(const Program& program, const WindowArrays& arrays, int of_cores) {
+PipelineWindows windows_of(const Program& program, const WindowArrays& arrays,
+                           const SharedGrid& shared) {
   PipelineWindows found;
   const std::vector<bool>& in_registers = arrays.in_registers;
   found.checked = known_ranges(program);
@@ -34,12 +35,17 @@ PipelineWindows windows_of(const Program& program, const WindowArrays& arrays, i
   const auto steps_behind = [&](std::size_t dim) {
     double steps = 1;
     for (std::size_t d = dim; d < program.grid.size(); ++d) {
-      const bool shared = std::cmp_equal(d, of_cores);  // each core has one step of it
-      steps *= shared ? 1 : static_cast<double>(std::max<std::int64_t>(1, program.grid[d]));
+      const bool one_step = std::cmp_equal(d, shared.of_one_step);
+      steps *= one_step ? 1 : static_cast<double>(std::max<std::int64_t>(1, program.grid[d]));
     }
     return steps;
   };
-  std::set<int> of_core{of_cores + 1};  // numbers that are the same at each of a core's steps
+  // Numbers that are the same at each of a core's steps; its id says which core it is.
+  std::set<int> of_core{shared.of_one_step + 1};
+  // Likewise, of every core: prefetched arrays, and a word of one at a place that is known.
+  std::set<int> always;
+  for (std::size_t k = 0; k < program.prefetched.size(); ++k)
+    always.insert(static_cast<int>(program.grid.size() + k) + 1);
   std::set<int> made;
   std::set<int> loaded;  ///< what follows from a load
   const auto is_loaded = [&](int number) { return loaded.contains(number); };
@@ -62,7 +68,12 @@ PipelineWindows windows_of(const Program& program, const WindowArrays& arrays, i
       found.dims += std::ssize(w.bounds);
       continue;
     }
-    const auto moves = [&](int number) { return number > 0 && !of_core.contains(number); };
+    const auto is_own = [&](int number) { return of_core.contains(number); };
+    const auto moves = [&](int number) {
+      const bool is_numbered = number < 0 && -number <= shared.numbered &&
+                               program.parallel[static_cast<std::size_t>(-number - 1)];
+      return is_numbered || (number > 0 && !is_own(number) && !always.contains(number));
+    };
     std::map<int, std::size_t> inner;  // the innermost dim that a number follows from, and one more
     const auto inner_of = [&](int number) -> std::size_t {
       if (const auto it = inner.find(number); it != inner.end()) return it->second;
@@ -75,12 +86,15 @@ PipelineWindows windows_of(const Program& program, const WindowArrays& arrays, i
       for (const int read : op.reads) most = std::max(most, inner_of(read));
       inner.emplace(op.makes[0], most);
     }
-    for (const UnitOp& op : w.transform.units)
-      if (!op.makes.empty() && std::ranges::none_of(op.reads, moves)) of_core.insert(op.makes[0]);
+    for (const UnitOp& op : w.transform.units) {
+      if (op.makes.empty() || std::ranges::any_of(op.reads, moves)) continue;
+      const bool own = std::ranges::any_of(op.reads, is_own);
+      (own ? of_core : always).insert(op.makes[0]);
+    }
     const std::vector<int>& index = w.transform.units.back().reads;
     if (std::ranges::none_of(index, moves)) {
       // Of a core's own block each step checks whether it lies in the array, as of one that moves.
-      const bool own = std::ranges::any_of(index, [](int number) { return number > 0; });
+      const bool own = std::ranges::any_of(index, is_own);
       if (own) {
         moves_at(i, 1 / steps_behind(0));
         ++found.own;
@@ -145,16 +159,12 @@ std::int64_t semaphores_of(const Program& program) {
 
 SharedGrid shared_grid(const Program& program, const std::vector<std::int64_t>& grid, int cores) {
   SharedGrid shared;
-  int dims = 0;
   for (std::size_t d = 0; d < grid.size() && cores > 1; ++d) {
     if (!program.parallel[d] || grid[d] <= 1) continue;
-    ++dims;
+    shared.numbered = static_cast<int>(d) + 1;
     if (grid[d] % cores != 0) continue;
-    shared.of_one_step = grid[d] == cores ? static_cast<int>(d) : -1;
-    return shared;
+    return {.of_one_step = grid[d] == cores ? static_cast<int>(d) : -1, .numbered = 0};
   }
-  // A rest for each dim but the first; of one dim that by how many cells there are.
-  if (dims > 0) shared.quotients = std::max(1, dims - 1);
   return shared;
 }
 
@@ -163,7 +173,7 @@ PipelineCycles pipeline_cycles(const Program& program, std::int64_t steps,
                                const SharedGrid& shared) {
   constexpr auto kScalar = static_cast<std::size_t>(CoreUnit::scalar);
   constexpr auto kStore = static_cast<std::size_t>(CoreUnit::store);
-  const PipelineWindows w = windows_of(program, arrays, shared.of_one_step);
+  const PipelineWindows w = windows_of(program, arrays, shared);
   const auto times = [](std::int64_t n, double each) { return static_cast<double>(n) * each; };
   // Two bundles bring what comes in registers to the vector unit, which stores each; a load of what
   // was just stored waits for four more.
@@ -188,13 +198,20 @@ PipelineCycles pipeline_cycles(const Program& program, std::int64_t steps,
     const double own = shared.of_one_step < 0 ? 0 : times(w.own, kOwn) + w.ragged * costs.ragged;
     return {std::llround(launch + times(w.all, costs.operand) + own), 0, {}};
   }
+  // One is the other core's, or a rest; of each further dim a quotient and a rest, one after the
+  // other (20 grids).
   constexpr double kQuotient = 8;  // bundles until it is there
+  const auto dims =
+      std::count(program.parallel.begin(), program.parallel.begin() + shared.numbered, true);
+  const std::int64_t quotients = dims > 0 ? std::max<std::int64_t>(1, 2 * dims - 3) : 0;
   // Of 32 scalar registers those that are left for words and places of arrays, and for words alone.
   constexpr std::int64_t kFree = 14;
   constexpr std::int64_t kMost = 29;
-  // A window that ends beyond its array is copied once for each of its blocks, the others are told
-  // what to do in the turn more, too.
-  const double turns = static_cast<double>(steps) / static_cast<double>(steps + 1);
+  // The loop has two turns more: one brings the first windows, the other waits for the last ones.
+  // A window that ends beyond its array is copied once for each of its blocks, others are told what
+  // to do in these turns, too.
+  constexpr std::int64_t kTurns = 2;
+  const double turns = static_cast<double>(steps) / static_cast<double>(steps + kTurns);
   const double step =
       costs.step + times(w.moving - w.skipping, costs.window) + times(w.checks, costs.check) +
       turns *
@@ -204,9 +221,8 @@ PipelineCycles pipeline_cycles(const Program& program, std::int64_t steps,
       times(w.skipping, costs.skip) + times(w.still, costs.still) + times(w.dims, costs.dim) +
       times(w.indices, costs.index) + times(w.map_loads, costs.map) +
       costs.map_op * slots(w.map_ops) + costs.map_again * slots(w.map_again) +
-      times(w.choices, costs.chosen) + times(shared.quotients, kQuotient);
-  // The loop has two turns more: one brings the first windows, the other waits for the last ones.
-  return {std::llround(launch + step), std::llround(step), w.stays};
+      times(w.choices, costs.chosen) + times(quotients, kQuotient);
+  return {std::llround(launch + kTurns * step - costs.ends), std::llround(step), w.stays};
 }
 
 }  // namespace tessera::program

@@ -27,9 +27,9 @@ struct WindowArrays {
 /// What a step takes of how cores share a grid (sim/pipeline/core_cells.hpp).
 struct SharedGrid {
   int of_one_step = -1;  ///< the dim of which each core has one step: no window moves along it
-  /// Where cells are numbered through since no dim is shared: how often a step divides its cell's
-  /// number, one quotient after the other, to know its ids.
-  int quotients = 0;
+  /// Where cells are numbered through since no dim is shared: of the parallel ones of so many dims
+  /// ids are computed of a cell's number. The compiler then knows none of them, of one step or not.
+  int numbered = 0;
 };
 SharedGrid shared_grid(const Program& program, const std::vector<std::int64_t>& grid, int cores);
 
@@ -75,8 +75,8 @@ struct PipelineWindows {
   std::vector<bool> stays;                        ///< by operand
 };
 
-/// `of_cores`: the dim of which each core has one step, so that its id says which core it is; -1.
-PipelineWindows windows_of(const Program& program, const WindowArrays& arrays, int of_cores);
+PipelineWindows windows_of(const Program& program, const WindowArrays& arrays,
+                           const SharedGrid& shared);
 
 /// Semaphores of the kernel's own.
 std::int64_t semaphores_of(const Program& program);

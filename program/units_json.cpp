@@ -73,7 +73,7 @@ Json moves_of(const PipelineWindows& w) {
 }  // namespace
 
 std::string units_json(const Program& program) {
-  const PipelineWindows w = windows_of(program, {}, -1);
+  const PipelineWindows w = windows_of(program, {}, {});
   Json bounds = Json::array();
   for (const Window& each : program.operands)
     bounds.push_back(each.whole ? std::vector<std::int64_t>{} : each.bounds);
@@ -86,8 +86,9 @@ std::string units_json(const Program& program) {
            {"rows", program.unit_rows},
            {"blocks", blocks_of(program, false)}};
   all.update(moves_of(w));
-  if (const int dim = shared_grid(program, program.grid, 2).of_one_step; dim >= 0)
-    all["moves_of_two_cores"] = moves_of(windows_of(program, {}, dim));
+  const SharedGrid shared = shared_grid(program, program.grid, 2);
+  if (shared.of_one_step >= 0 || shared.numbered > 0)
+    all["moves_of_two_cores"] = moves_of(windows_of(program, {}, shared));
   if (!program.main.units_of_known_narrow_masks.empty())
     all["blocks_of_known_narrow_masks"] = blocks_of(program, true);
   return all.dump() + "\n";

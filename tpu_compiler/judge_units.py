@@ -96,7 +96,7 @@ def counted_steps(call, device, table):
     steps = int(np.prod([max(1, n) for n in units["grid"]]))
     steps = round(steps * unit_costs.of_busiest(call, device))
     unit_costs.count_steps(call, units, table, steps)
-    of_step = [(steps + 1) * of(units) if steps > 1 else 0 for of in unit_costs.STEP.values()]
+    of_step = [(steps + unit_costs.TURNS) * of(units) if steps > 1 else 0 for of in unit_costs.STEP.values()]
     return of_step
 
 

@@ -427,7 +427,7 @@ def fit(kernels, chip, compiler):
     for row in rows:
         if latency[row] >= 0.05:
             costs[row]["latency"] = round(latency[row], 1)
-    table["cycles"] = {"launch": round(x[0], 1), "semaphore": SEMAPHORE.get(chip, 4), "operand": round(x[1], 1), "block": 0, "jump": 0, **dict.fromkeys(STEP, 0),
+    table["cycles"] = {"launch": round(x[0], 1), "semaphore": SEMAPHORE.get(chip, 4), "operand": round(x[1], 1), "ends": 0, "block": 0, "jump": 0, **dict.fromkeys(STEP, 0),
                        "product": round(x[2], 2), "rest": round(x[3], 2)}
     occupy_with_weights(kernels, table)
     stand_alone(kernels, table)
@@ -536,6 +536,8 @@ STEP = {"step": lambda u: 1, "window": lambda u: u["brought"], "check": lambda u
         "map": lambda u: u["map_loads"], "map_op": lambda u: u["map_op_slots"], "map_again": lambda u: u["map_again_slots"],
         "chosen": lambda u: u["choices"], "ragged": lambda u: u["ragged"]}  # what a step of the pipeline takes, each
 
+TURNS = 2  # of a pipeline more than steps
+
 
 def count_steps(call, units, table, steps):
     """Notes of a call what STEP counts."""
@@ -543,7 +545,7 @@ def count_steps(call, units, table, steps):
         return sum(n * (table["rows"][row].get("scalar", 0) if row in table["rows"] else 1) for row, n in ops.items())
     all_ends = list(ends_beyond(call, units))
     ends = [(rate, last, beyond) for rate, (last, beyond) in zip(units["rates"], all_ends) if rate > 0]
-    turns = steps / (steps + 1)  # what ends beyond its array is copied once for each of its blocks
+    turns = steps / (steps + TURNS)  # what ends beyond its array is copied once for each of its blocks
     brought = [turns * rate if beyond else 1 for rate, _, beyond in ends]
     checked = [is_checked or last > 0 for is_checked, rate, (last, _) in zip(units["checked"], units["rates"], all_ends) if rate > 0]
     units.update(choices=sum(is_chosen and beyond == 0 for is_chosen, (_, beyond) in zip(units["chosen"], all_ends)), ragged=turns * sum(rate * last for rate, last, _ in ends), skipping=sum(beyond > 0 for _, _, beyond in ends),
@@ -627,7 +629,7 @@ def played_pipeline(tessera, call, chip):
 
 def of_grids(tessera, folders, table, fits):
     """Of kernels that do next to nothing in some steps, what they issue; of those that judge_units.py has judged, the bundles of
-    scalars alone, which are their bodies' too: as many for each scalar and each branch. The pipeline takes one step more."""
+    scalars alone, which are their bodies' too: as many for each scalar and each branch. The pipeline takes two turns more."""
     a, b, body, real = [], [], [], []
     for call in (call for folder in folders for call in sorted(folder.iterdir()) if (call / "meta.json").exists()):
         units = asked(tessera, call, table["chip"])
@@ -636,7 +638,7 @@ def of_grids(tessera, folders, table, fits):
             continue
         steps = int(np.prod(units["grid"])) // cores(call, "tpu-" + table["chip"])
         count_steps(call, units, table, steps)
-        of_step = [(steps + 1) * of(units) for of in STEP.values()]
+        of_step = [(steps + TURNS) * of(units) for of in STEP.values()]
         if judged_one.exists():
             schedule = json.loads(judged_one.read_text())
             if not schedule or steps < 3 or "tpu.enqueue_dma" in units["rows"]:
@@ -645,14 +647,14 @@ def of_grids(tessera, folders, table, fits):
                           if units["rows"][row].startswith(("scalar", "memref")))
             a.append([*of_step, steps * scalars, steps * sum(block["branches"] for block in units["blocks"])])
             b.append(schedule["overhead"])
-            body.append(0)
+            body.append(-table["cycles"]["ends"])
         else:
             issued = played_pipeline(tessera, call, table["chip"])
             if issued is None:
                 continue
             a.append([*of_step, 0, 0])
             b.append(issued)
-            body.append(table["cycles"]["launch"] + steps * body_cycles(units, table))
+            body.append(table["cycles"]["launch"] - table["cycles"]["ends"] + steps * body_cycles(units, table))
         real.append(judged_one.exists())
     a, b, body, real = np.array(a, float), np.array(b, float), np.array(body), np.array(real)
     x = robust(a, b - body, 1 / b)
