@@ -71,9 +71,9 @@ TilesOfWeights rounds_of_weights(const Program& program, const UnitOp& op) {
       found.registers += n;
   }
   const std::int64_t tiles = rows > 0 ? passes / rows : 0;
-  if (tiles == 0 || found.registers < tiles) return {};
+  if (tiles == 0 || found.registers == 0) return {};
   found.tiles = tiles * static_cast<std::int64_t>(WideProduct::kSplitRounds);
-  found.registers /= tiles;
+  found.registers = std::max<std::int64_t>(1, found.registers / tiles);  // of one of zeros, too
   found.of_words = true;
   return found;
 }

@@ -982,6 +982,23 @@ TEST_CASE("in the highest precision six rounds of a tile share four units", "[pa
   CHECK(more <= 16 * 12);
 }
 
+TEST_CASE("tiles of zeros have rounds, too, of one register each", "[pallas][units]") {
+  program::Program p;
+  p.unit_rows = {"tpu.matmul pass f32 highest", "tpu.matmul rows f32 highest",
+                 "tpu.matmul weights f32 highest"};
+  const auto rounds = [&](std::int64_t weights) {
+    program::UnitOp op;
+    op.rows = {{0, 8}, {1, 2}, {2, weights}};  // 16 rows, four tiles
+    return program::rounds_of_weights(p, op);
+  };
+  CHECK(rounds(64).tiles == 24);
+  CHECK(rounds(64).registers == 16);
+  // Of 512 rows of weights all but one is 0: a v5e's listing has 24 pushes of one register.
+  CHECK(rounds(1).tiles == 24);
+  CHECK(rounds(1).registers == 1);
+  CHECK(rounds(0).tiles == 0);  // nothing is pushed
+}
+
 TEST_CASE("in the highest precision a tile takes six rounds, of parts of both sides",
           "[pallas][units]") {
   using enum program::SplitPart;
