@@ -72,7 +72,7 @@ double bundles_by_registers(const Program& program, const std::vector<const Unit
   if (all.has_copies && !(is_least && all.waits_within)) return by_slots;
   UnitSchedule schedule(costs);
   for (const std::size_t i : here) add_op(schedule, program, rows, *ops[i], scheduled[i]);
-  const std::optional<std::int64_t> bundles = schedule.bundles();
+  const std::optional<std::int64_t> bundles = schedule.bundles(all.has_copies);
   if (!bundles) return by_slots;
   const double by_registers = static_cast<double>(*bundles) + all.alone;
   // What neither multiplies nor spills is as its registers are scheduled, however much; what

@@ -375,9 +375,10 @@ void UnitSchedule::end(const UnitOp& op) {
   if (op.makes.empty() && op.reads.size() > 1) stored_[op.reads[1]] = made;
 }
 
-std::optional<std::int64_t> UnitSchedule::bundles() const {
+std::optional<std::int64_t> UnitSchedule::bundles(bool behind_copies) const {
   if (is_too_much()) return std::nullopt;
   if (splits_ || wide_products_ == 1) return static_cast<std::int64_t>(scheduled(false));
+  if (behind_copies && wide_products_ > 1) return static_cast<std::int64_t>(scheduled(true));
   return static_cast<std::int64_t>((scheduled(false) + scheduled(true)) / 2);
 }
 

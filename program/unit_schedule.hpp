@@ -17,7 +17,8 @@
 // The longest way to the end goes first; how far the compiler's own order is from that is not
 // known. Placed from the begin and from the end, such a schedule has some bundles more or less: the
 // mean is taken, but for one product on wide units and for products in the highest precision
-// (unit_schedule_wide.cpp), which are placed from the begin.
+// (unit_schedule_wide.cpp), which are placed from the begin, and for several on wide units behind a
+// wait for a copy, placed from the end: accumulators are loaded and put together late there.
 #pragma once
 
 #include <array>
@@ -71,8 +72,8 @@ class UnitSchedule {
   /// Of what an op has made so many registers are stored and loaded again.
   void spill(const UnitOp& op, std::int64_t registers);
 
-  /// None: that many operations are no little code.
-  std::optional<std::int64_t> bundles() const;
+  /// None: that many operations are no little code. `behind_copies`: the code waits for some.
+  std::optional<std::int64_t> bundles(bool behind_copies = false) const;
 
  private:
   using Registers = std::vector<int>;  ///< the last operation of each

@@ -887,6 +887,42 @@ constexpr program::WideProduct kTileOf128{.tiles = 1,
                                           .together = 4,
                                           .push = 4};
 
+TEST_CASE("behind a wait for a copy what no product waits for is placed late", "[pallas][units]") {
+  program::UnitCosts costs;
+  costs.capacity.fill(2);
+  costs.schedules = {
+      .memory = 4, .product = 90, .pops_from_queue = true, .turn = 30, .turn_every = 4};
+  program::UnitCost vector;
+  vector.slots[static_cast<std::size_t>(CoreUnit::valu)] = 1;
+  const auto bundles = [&](int products, bool behind_copies) {
+    program::UnitSchedule schedule(costs);
+    program::UnitOp left;  // a bundle after the other
+    left.makes = {10};
+    schedule.add_serial(40);
+    schedule.end(left);
+    for (int i = 0; i < products; ++i) {  // a chain
+      program::UnitOp op;
+      op.reads = {10 + i, 0};
+      op.makes = {11 + i};
+      schedule.multiply(op, kTileOf128, i % 2);
+    }
+    // An accumulator, and the sum of both.
+    program::UnitOp accumulator;
+    accumulator.makes = {1};
+    schedule.add("arith.select f32", vector, 64);
+    schedule.end(accumulator);
+    program::UnitOp sum;
+    sum.reads = {10 + products, 1};
+    sum.makes = {2};
+    schedule.add("arith.addf f32", vector, 16);
+    schedule.end(sum);
+    return schedule.bundles(behind_copies).value();
+  };
+  CHECK(bundles(1, true) == bundles(1, false));
+  // Early it is made beside what the first one waits for, late while there is nothing else.
+  CHECK(bundles(2, true) > bundles(2, false) + 4);
+}
+
 TEST_CASE("products on two wide matrix units come one after the other on each", "[pallas][units]") {
   program::UnitCosts costs;
   costs.capacity.fill(2);
