@@ -15,6 +15,7 @@ struct FactsOfOps {
   bool waits_within = false;  ///< for an end of a phase
   bool blocks = false;        ///< products of which it has no registers
   bool spills = false;
+  bool splits = true;  ///< each product, into parts
   std::int64_t products = 0;
 
   void note(const ScheduledOp& op, bool ends_a_phase) {
@@ -23,6 +24,7 @@ struct FactsOfOps {
     waits_within = waits_within || ends_a_phase;
     blocks = blocks || (op.product > 0 && !op.tiles && !op.wide);
     spills = spills || op.spilled > 0;
+    splits = splits && (op.product <= 0 || (op.wide && op.wide->splits));
     products += op.product > 0 ? 1 : 0;
   }
 };
@@ -78,8 +80,10 @@ double bundles_by_registers(const Program& program, const std::vector<const Unit
   // What neither multiplies nor spills is as its registers are scheduled, however much; what
   // spills without a product is left to slots.
   const bool is_plain = all.products == 0 && !all.spills;
-  const bool decides =
-      all.products > 0 && (by_registers > by_slots || (all.products == 1 && !all.spills));
+  // Parts that are packed are stored, which is not modelled.
+  const bool knows_parts = all.splits && !costs.schedules->packs_words;
+  const bool knows_all = !all.spills && (all.products == 1 || knows_parts);
+  const bool decides = all.products > 0 && (by_registers > by_slots || knows_all);
   const double part = is_plain || (is_least && !all.blocks && decides) ? 1
                       : all.products > 0 ? where.part_of_product(by_slots, by_registers)
                                          : where.part(by_slots);

@@ -479,6 +479,37 @@ class Uses {
     return ceil_to(extent, 2 * kLanes) - ceil_to(filled, kLanes) / 2;
   }
 
+  /// Of a side of a product's weights.
+  struct Side {
+    std::int64_t all;
+    std::int64_t filled;  ///< what is behind is 0
+    std::int64_t taken;   ///< of a tile that is not empty so much at the most
+  };
+  /// `along`: the side that registers have their rows of. What is beside a register in its tile is
+  /// pushed with it: other lanes, else, if the tile is whole, a register of its second half. Of a
+  /// tile of 0 one is pushed. `computed`: of all those that are no constants, which are not pushed.
+  static std::int64_t pushes(const Side& along, const Side& lanes, double computed) {
+    constexpr std::int64_t kTile = 2 * kLanes;
+    std::int64_t filled = 0;
+    std::int64_t empty = 0;
+    for (std::int64_t a = 0; a < along.all; a += kTile) {
+      for (std::int64_t l = 0; l < lanes.all; l += kTile) {
+        if (a >= along.filled || l >= lanes.filled) {
+          ++empty;
+          continue;
+        }
+        const std::int64_t rows = ceil_to(std::min(kTile, along.filled - a), kSublanes);
+        const bool is_whole = rows == kTile / kSublanes;
+        filled += is_whole && lanes.taken - l <= kLanes ? rows / 2 : rows;
+      }
+    }
+    const auto registers = [](std::int64_t rows, std::int64_t columns) {
+      return static_cast<double>(ceil_to(rows, kSublanes) * ceil_to(columns, kLanes));
+    };
+    const double there = registers(along.filled, lanes.filled) / registers(along.all, lanes.all);
+    return part(filled, there > 0 ? std::min(1., computed / there) : 1) + empty;
+  }
+
   void of_product() {
     const Type& a = type(op_.operands[0]);
     const Type& b = type(op_.operands[1]);
@@ -524,17 +555,18 @@ class Uses {
     };
     const double computed = splits ? known_.computed(op_.operands[1]) : 1;
     const double pushed =
-        splits ? 1
-               : static_cast<double>(std::min(met, filled.k_of_weights)) / static_cast<double>(k);
+        static_cast<double>(std::min(met, filled.k_of_weights)) / static_cast<double>(k);
     const std::string right = transposed ? " transposed" : "";
-    // Registers of two tiles are pushed side by side, those of an odd one alone; of what fills a
-    // unit and is 0 one.
+    // Registers of two tiles are pushed side by side, those of an odd one alone.
     const std::int64_t whole = std::max<std::int64_t>(1, part(deep * across, computed));
-    const std::int64_t empty =
-        splits ? tiles - ceil_to(known.k_of_weights, kOfTile) * ceil_to(known.n, kOfTile) : 0;
-    if (splits || types == " bf16" || types == " f32")
+    const Side of_k{k, known.k_of_weights, known.k};
+    const Side of_n{n, known.n, known.n};
+    if (splits)
       add("tpu.matmul weights" + types + " wide" + right,
-          part(ceil_to(split(op_.operands[1]) * ceil_to(whole, 2), whole), pushed) + empty);
+          batch * (transposed ? pushes(of_n, of_k, computed) : pushes(of_k, of_n, computed)));
+    else if (types == " bf16" || types == " f32")
+      add("tpu.matmul weights" + types + " wide" + right,
+          part(ceil_to(split(op_.operands[1]) * ceil_to(whole, 2), whole), pushed));
     else
       add("tpu.matmul weights" + types + " wide", batch * halves);
     if (types == " f32 bf16")

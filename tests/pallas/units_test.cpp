@@ -1927,6 +1927,12 @@ TEST_CASE("a wide matrix unit takes half of a tile whose other half is known to 
   const char* const pushed = "tpu.matmul weights f32 highest wide";
   CHECK(product(8, 128, 512, {128, 128, 256}).at(pushed) == 16 + 1);
   CHECK(product(8, 512, 128, {128, 128, 128}).at(pushed) == 16 + 1);
+  // Registers of a half that is not whole lie beside none of the other half.
+  CHECK(product(8, 256, 32, {256, 256, 32}).at(pushed) == 16);
+  CHECK(product(8, 256, 32, {256, 150, 32}).at(pushed) == 19);
+  CHECK(product(8, 384, 32, {384, 150, 32}).at(pushed) == 19 + 1);
+  CHECK(product(8, 384, 32, {384, 300, 32}).at(pushed) == 16 + 6);
+  CHECK(product(8, 384, 256, {384, 150, 256}).at(pushed) == 19 + 1);
   // Of more rows than a tile has two tiles do not lie beside one another.
   CHECK(product(128, 256, 128, {256, 256, 128}).at("tpu.matmul apart f32 highest") == 32);
   CHECK(product(128, 256, 256, {256, 256, 128}).at("tpu.matmul apart f32 highest") == 32);
@@ -1976,7 +1982,9 @@ TEST_CASE("products in the highest precision of a matrix unit that is twice as w
   };
   CHECK(of("weights f32 highest wide", 128, 128, false) == 16);
   CHECK(of("weights f32 highest wide", 256, 128, false) == 16);
+  CHECK(of("weights f32 highest wide", 192, 96, false) == 24);
   CHECK(of("weights f32 highest wide transposed", 256, 256, true) == 32);
+  CHECK(of("weights f32 highest wide transposed", 64, 192, true) == 24);
   // Sums of each of two tiles that lie beside one another, of two registers of rows.
   CHECK(of("apart f32 highest", 128, 128, false) == 0);
   CHECK(of("apart f32 highest", 384, 128, false) == 2 * 2);
@@ -1999,6 +2007,16 @@ TEST_CASE("products in the highest precision of a matrix unit that is twice as w
   CHECK(cycles(2, 128) == 2 * 16 * 6);
   CHECK(cycles(3, 128) == 2 * 16 * 6 + 16 * 2);
   CHECK(cycles(1, 256) == 16 * 6);
+
+  // Registers decide, but for parts that are packed.
+  costs.capacity.fill(2);
+  costs.rows["tpu.matmul weights f32 highest wide"].slots[static_cast<std::size_t>(CoreUnit::mxu)] =
+      600;
+  costs.schedules = {.memory = 4, .product = 90, .pops_from_queue = true, .turn = 30};
+  const std::int64_t by_registers = cycles(2, 128);
+  costs.schedules->packs_words = true;
+  CHECK(by_registers < 1000);
+  CHECK(cycles(2, 128) > 4 * by_registers);
 }
 
 TEST_CASE("a wait is told of no places, and nothing behind it begins before", "[pallas][units]") {
