@@ -139,7 +139,7 @@ std::optional<std::int64_t> UnitValues::folded(const Operation& op,
 
 /// The operand that the result is the same as.
 std::optional<std::size_t> UnitValues::operand_that_is_it(const Operation& op,
-                                                          const KnownValues& known) const {
+                                                          const KnownValues& known) {
   const std::string& n = op.name;
   const auto is = [&](std::size_t i, std::int64_t wanted) {
     const auto c = constant(op.operands[i], known);
@@ -152,6 +152,7 @@ std::optional<std::size_t> UnitValues::operand_that_is_it(const Operation& op,
   if (n == "arith.select" && op.operands.size() == 3) {
     if (is(0, 0)) return it(2);
     if (is(0, 1)) return it(1);
+    if (same(op.operands[1], known) == same(op.operands[2], known)) return it(1);
     return std::nullopt;
   }
   if (op.operands.size() != 2) return std::nullopt;

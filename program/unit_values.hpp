@@ -5,6 +5,7 @@
 //   floor_divide(iota, 4)   a shift: of what is never negative sign and remainder need no look
 //   fma(x, 0.18, y)         made of integers: the factor's exponent and significand are constants
 //   0 + x, max(-inf, x)     x, as where a sum or a maximum begins
+//   select(m, x, x)         x, as where fma(x, y, 0) is exact or not
 //   the same mask of another head's scores, or of wider rows      computed once
 //   the same slice of an array      has one address
 //   the same word of SMEM, where nothing was written in between   loaded once
@@ -53,8 +54,7 @@ class UnitValues {
   std::optional<std::int64_t> folded(const Operation& op, const KnownValues& known) const;
   std::optional<std::int64_t> folded_float(const Operation& op, const KnownValues& known) const;
   std::optional<std::int64_t> float_bits(int value, const KnownValues& known) const;
-  std::optional<std::size_t> operand_that_is_it(const Operation& op,
-                                                const KnownValues& known) const;
+  std::optional<std::size_t> operand_that_is_it(const Operation& op, const KnownValues& known);
   std::optional<int> bits_of(const Operation& op, const KnownValues& known) const;
   std::string key(const Operation& op, const KnownValues& known);
 

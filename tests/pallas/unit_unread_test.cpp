@@ -69,4 +69,23 @@ TEST_CASE("what is read by what is known alone is not computed", "[pallas][units
   CHECK(rows.at("arith.cmpi i32") == 16);  // with %bound alone
 }
 
+TEST_CASE("a select between two of the same value is that value", "[pallas][units]") {
+  // fma(x, f, 0) as it is made of integers: whether its exact steps hold is asked, but either way
+  // it is the product.
+  const std::string other = GENERATE("%x", "%x2");
+  const std::string floats = " {fastmath = #arith.fastmath<none>} : (" + vector_of("f32") + ", " +
+                             vector_of("f32") + ") -> " + vector_of("f32") + "\n";
+  const auto rows =
+      asked_of(constant("%three", "3") + integers("%k", "muli", "%bound, %three") +
+               compare("%m", "%k, %three", 2) + "%x2 = \"S.arith.addf\"(%x, %x)" + floats +
+               "%s = \"S.arith.select\"(%m, " + other + ", %x2) : (" + vector_of("i1") + ", " +
+               vector_of("f32") + ", " + vector_of("f32") + ") -> " + vector_of("f32") + "\n" +
+               "%y = \"S.arith.addf\"(%s, %x)" + floats);
+  const bool same = other == "%x2";
+  CHECK(rows.at("arith.addf f32") == 32);
+  CHECK(rows.contains("arith.select f32") == !same);
+  CHECK(rows.contains("arith.cmpi i32") == !same);
+  CHECK(rows.contains("arith.muli i32 splat") == !same);
+}
+
 }  // namespace tessera::pallas
