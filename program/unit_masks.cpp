@@ -156,6 +156,7 @@ void UnitMasks::note(const Operation& op, const KnownValues& known) {
       const bool same_rest = rest != rest_.end() && rest->second == op.operands[2];
       most = std::min(1.0, std::max({same_rest ? p.mixed * selected : p.mixed, p.inside * selected,
                                      p.outside * computed(op.operands[2])}));
+      if (bit_width(to.dtype) == 8) most = 1;  // it goes through memory
       if (computed(op.operands[2]) == 0 && !found->outside && most < 1)
         rest_[result] = op.operands[2];
     }

@@ -6,8 +6,9 @@
 //   select(iota(1) < 240, x, 0) of 16 x 512   of the 4 registers of a row one is x, one is mixed,
 //                                             two are 0: one select, two for another mask of it
 //
-// Of iota, constants added to it and what it is taken from; a mask of a mask is not known. What a
-// select throws away of an operand that nobody else reads is not computed either, nor loaded.
+// Of iota, constants added to it and what it is taken from; a mask of a mask is not known, nor what
+// a select of 8 bits leaves, which goes through memory. What a select throws away of an operand
+// that nobody else reads is not computed either, nor loaded.
 #pragma once
 
 #include <cstdint>

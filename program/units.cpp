@@ -236,9 +236,11 @@ class Uses {
       result = true;
     }
     const std::int64_t all = times;
-    if (result) times = std::min(part(times, computed()), different());
     // Where casts and selects go through memory nobody sees which registers are constants, or the
-    // same.
+    // same, but for what a known mask selects as a whole.
+    const bool by_known_mask =
+        selects && bit_width(made) == 8 && known_.mixed(op_.operands[0], made).has_value();
+    if (result) times = std::min(part(times, computed()), by_known_mask ? all : different());
     const int narrower = std::min(bit_width(vector.dtype), bit_width(made));
     const bool casts = made != vector.dtype && op_.operands.size() == 1;
     if ((casts && narrower <= 8 && narrower > 1) || (selects && bit_width(made) == 8))

@@ -9,7 +9,7 @@ namespace tessera::pallas {
 namespace {
 
 /// Rows and times of a body that makes %y of %x, both 128 x 128.
-std::map<std::string, std::int64_t> asked_of(const std::string& body) {
+std::map<std::string, std::int64_t> rows_asked_by(const std::string& body) {
   const std::string shape = "128x128xf32";
   const auto p = plan_module(load_module(
       module_text("%a: " + vmem(shape) + ", %b: " + vmem("128x128xi32") + ", %o: " + vmem(shape),
@@ -44,7 +44,7 @@ TEST_CASE("what is read by what is known alone is not computed", "[pallas][units
   // floor_divide(n, d) as JAX writes it: n / d less one where the signs are not the same and
   // something is left, of which by 1 nothing is.
   const std::string divisor = GENERATE("1", "3");
-  const auto rows = asked_of(
+  const auto rows = rows_asked_by(
       "%n = \"S.tpu.iota\"() {dimensions = array<i32: 0>} : () -> " + vector_of("i32") + "\n" +
       constant("%zero", "0") + constant("%one", "1") + constant("%d", divisor) +
       integers("%q", "divsi", "%n, %d") + compare("%above", "%n, %zero", 4) +
@@ -76,11 +76,11 @@ TEST_CASE("a select between two of the same value is that value", "[pallas][unit
   const std::string floats = " {fastmath = #arith.fastmath<none>} : (" + vector_of("f32") + ", " +
                              vector_of("f32") + ") -> " + vector_of("f32") + "\n";
   const auto rows =
-      asked_of(constant("%three", "3") + integers("%k", "muli", "%bound, %three") +
-               compare("%m", "%k, %three", 2) + "%x2 = \"S.arith.addf\"(%x, %x)" + floats +
-               "%s = \"S.arith.select\"(%m, " + other + ", %x2) : (" + vector_of("i1") + ", " +
-               vector_of("f32") + ", " + vector_of("f32") + ") -> " + vector_of("f32") + "\n" +
-               "%y = \"S.arith.addf\"(%s, %x)" + floats);
+      rows_asked_by(constant("%three", "3") + integers("%k", "muli", "%bound, %three") +
+                    compare("%m", "%k, %three", 2) + "%x2 = \"S.arith.addf\"(%x, %x)" + floats +
+                    "%s = \"S.arith.select\"(%m, " + other + ", %x2) : (" + vector_of("i1") + ", " +
+                    vector_of("f32") + ", " + vector_of("f32") + ") -> " + vector_of("f32") + "\n" +
+                    "%y = \"S.arith.addf\"(%s, %x)" + floats);
   const bool same = other == "%x2";
   CHECK(rows.at("arith.addf f32") == 32);
   CHECK(rows.contains("arith.select f32") == !same);

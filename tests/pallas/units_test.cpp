@@ -378,6 +378,41 @@ TEST_CASE("masks of 16 bits not every compiler knows", "[pallas][units]") {
   CHECK(selected(program->main.units_of_known_narrow_masks) == 1);
 }
 
+TEST_CASE("what a select of 8 bits leaves nobody knows", "[pallas][units]") {
+  // Rows, then columns: of four registers of 32 rows the first is mixed, each has such a column.
+  const std::string numbers = "vector<128x128xi32>";
+  const std::string masks = "vector<128x128xi1>";
+  const auto selected = [&](const std::string& type) {
+    const std::string values = "vector<128x128x" + type + ">";
+    const auto select = [&](const std::string& to, const std::string& from,
+                            const std::string& dim) {
+      return "%n" + dim + " = \"S.tpu.iota\"() {dimensions = array<i32: " + dim + ">} : () -> " +
+             numbers + "\n%m" + dim + " = \"S.arith.cmpi\"(%n" + dim +
+             ", %c) {predicate = 2 : i64} : (" + numbers + ", " + numbers + ") -> " + masks + "\n" +
+             to + " = \"S.arith.select\"(%m" + dim + ", " + from + ", %z) : (" + masks + ", " +
+             values + ", " + values + ") -> " + values + "\n";
+    };
+    const auto program = plan_module(load_module(
+        module_text("%a: " + vmem("128x128x" + type) + ", %o: " + vmem("128x128x" + type),
+                    load_whole("%x", "%a", "128x128x" + type, 2) +
+                        "%c = \"S.arith.constant\"() {value = dense<1> : " + numbers +
+                        "} : () -> " + numbers +
+                        "\n%z = \"S.arith.constant\"() {value = dense<0> : " + values +
+                        "} : () -> " + values + "\n" + select("%y", "%x", "0") +
+                        select("%w", "%y", "1") + store_whole("%w", "%o", "128x128x" + type, 2)),
+        "the test's module"));
+    std::vector<std::int64_t> times;
+    for (const program::UnitOp& op : program->main.units_of_known_narrow_masks) {
+      for (const auto& [row, n] : op.rows)
+        if (program->unit_rows[static_cast<std::size_t>(row)] == "arith.select " + type)
+          times.push_back(n);
+    }
+    return times;
+  };
+  CHECK(selected("i8") == std::vector<std::int64_t>{1, 4});
+  CHECK(selected("i16") == std::vector<std::int64_t>{1, 1});
+}
+
 TEST_CASE("what follows from registers that hold the same is computed once", "[pallas][units]") {
   const std::string type = "vector<16x512xf32>";
   const std::string fast = " {fastmath = #arith.fastmath<none>} : ";
