@@ -560,19 +560,19 @@ class Uses {
         static_cast<double>(std::min(met, filled.k_of_weights)) / static_cast<double>(k);
     const std::string right = transposed ? " transposed" : "";
     // Registers of two tiles are pushed side by side, those of an odd one alone.
-    const std::int64_t whole = std::max<std::int64_t>(1, part(deep * across, computed));
+    const std::int64_t quarter_tiles = std::max<std::int64_t>(1, deep * across);
+    const std::int64_t pairs =
+        ceil_to(split(op_.operands[1]) * ceil_to(quarter_tiles, 2), quarter_tiles);
     const Side of_k{k, known.k_of_weights, known.k};
     const Side of_n{n, known.n, known.n};
     if (splits)
       add("tpu.matmul weights" + types + " wide" + right,
           batch * (transposed ? pushes(of_n, of_k, computed) : pushes(of_k, of_n, computed)));
     else if (types == " bf16" || types == " f32")
-      add("tpu.matmul weights" + types + " wide" + right,
-          part(ceil_to(split(op_.operands[1]) * ceil_to(whole, 2), whole), pushed));
+      add("tpu.matmul weights" + types + " wide" + right, part(pairs, pushed));
     else
       add("tpu.matmul weights" + types + " wide", batch * halves);
-    if (types == " f32 bf16")
-      add("tpu.matmul pairs" + types, ceil_to(split(op_.operands[1]) * ceil_to(whole, 2), whole));
+    if (types == " f32 bf16") add("tpu.matmul pairs" + types, pairs);
     add("tpu.matmul weights" + types + right,
         splits ? split(op_.operands[1]) : batch * deep * across);
     if (splits) add("tpu.matmul rows" + types, batch * down);

@@ -1,7 +1,9 @@
 // Modules written in tests, in MLIR's generic form.
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -28,6 +30,15 @@ inline std::string module_text(const std::string& arguments, const std::string& 
   for (const char* space : {"vmem", "smem", "any", "semaphore_mem"})
     replace(std::string("@") + space, std::string("#tpu.memory_space<") + space + ">");
   return text;
+}
+
+/// What a program asks of a TPU's units, all stretches together: rows and times.
+inline std::map<std::string, std::int64_t> asked(const program::Program& p) {
+  std::map<std::string, std::int64_t> times;
+  for (const program::UnitOp& op : p.main.units) {
+    for (const auto& [row, n] : op.rows) times[p.unit_rows[static_cast<std::size_t>(row)]] += n;
+  }
+  return times;
 }
 
 /// "memref<8x128xf32, ...vmem>"

@@ -11,16 +11,11 @@ namespace {
 /// Rows and times of a body that makes %y of %x, both 128 x 128.
 std::map<std::string, std::int64_t> rows_asked_by(const std::string& body) {
   const std::string shape = "128x128xf32";
-  const auto p = plan_module(load_module(
+  return asked(*plan_module(load_module(
       module_text("%a: " + vmem(shape) + ", %b: " + vmem("128x128xi32") + ", %o: " + vmem(shape),
                   load_whole("%x", "%a", shape, 2) + load_whole("%bound", "%b", "128x128xi32", 2) +
                       body + store_whole("%y", "%o", shape, 2)),
-      "the test's module"));
-  std::map<std::string, std::int64_t> times;
-  for (const program::UnitOp& op : p->main.units) {
-    for (const auto& [row, n] : op.rows) times[p->unit_rows[static_cast<std::size_t>(row)]] += n;
-  }
-  return times;
+      "the test's module")));
 }
 
 std::string vector_of(const std::string& type) { return "vector<128x128x" + type + ">"; }

@@ -34,15 +34,6 @@ int cores_of(const RecordedCall& r, const std::string& chip) {
   return chip == "v5p" && shared ? 2 : r.cores;
 }
 
-/// Rows and times of a program, all stretches together.
-std::map<std::string, std::int64_t> asked(const Program& p) {
-  std::map<std::string, std::int64_t> times;
-  for (const program::UnitOp& op : p.main.units) {
-    for (const auto& [row, n] : op.rows) times[p.unit_rows[static_cast<std::size_t>(row)]] += n;
-  }
-  return times;
-}
-
 std::map<std::string, std::int64_t> asked_by(const std::string& arguments,
                                              const std::string& body) {
   return asked(*plan_module(load_module(module_text(arguments, body), "the test's module")));
