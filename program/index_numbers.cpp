@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "program/unit_shapes.hpp"
 #include "program/units.hpp"
 
 namespace tessera::program {

@@ -16,6 +16,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "program/unit_shapes.hpp"
 #include "program/units.hpp"
 
 namespace tessera::program {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "program/unit_shapes.hpp"
+
 namespace tessera::program {
 
 namespace {
@@ -48,12 +50,10 @@ UnitMemory::Box UnitMemory::place_of(const Operation& op, int memref, const Type
 }
 
 bool UnitMemory::whole_registers(const Box& box, DType dtype) {
-  constexpr std::int64_t kLanes = 128;
   const std::size_t rank = box.begin.size();
   if (rank < 2) return false;
-  const std::int64_t rows = 8 * std::max(1, 32 / bit_width(dtype));
   return box.begin[rank - 1] % kLanes == 0 && box.extent[rank - 1] % kLanes == 0 &&
-         box.begin[rank - 2] % rows == 0 && box.extent[rank - 2] % rows == 0;
+         box.begin[rank - 2] % rows_of(dtype) == 0 && box.extent[rank - 2] % rows_of(dtype) == 0;
 }
 
 UnitMemory::Noted UnitMemory::note(const Operation& op, int argument, std::size_t number,

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <utility>
 
+#include "program/unit_shapes.hpp"
+
 namespace tessera::program {
 
 bool selects_narrow(const Module& module) {
@@ -225,7 +227,6 @@ void UnitOps::note_iota(const Operation& op, bool computes, UnitOp& unit) {
 /// Rows of 16 bits lie in tiles of eight: of an array of more than 128 columns a register that is
 /// loaded has two of these side by side, where a product reads two on top of each other.
 void UnitOps::note_halves(const Operation& op) {
-  constexpr std::int64_t kLanes = 128;
   const auto is_vector_of_16_bits = [&](int v) {
     const Type& t = type(v);
     return t.kind == Type::Kind::vector && t.shape.rank > 1 && bit_width(t.dtype) == 16;

@@ -4,17 +4,16 @@
 #include <map>
 #include <set>
 
+#include "program/unit_shapes.hpp"
+
 namespace tessera::program {
 
 namespace {
 
-constexpr std::int64_t kRowsOfRegister = 8;
-constexpr std::int64_t kColumns = 128;
-
 /// Elements of a part of a dim.
 std::int64_t part_extent(const Shape& shape, int dim) {
-  if (dim + 1 == shape.rank) return kColumns;
-  return dim + 2 == shape.rank ? kRowsOfRegister : 1;
+  if (dim + 1 == shape.rank) return kLanes;
+  return dim + 2 == shape.rank ? kSublanes : 1;
 }
 
 bool computes(const Operation& op) {
@@ -147,7 +146,7 @@ void UnitRegisters::note_lane(const Operation& op, const KnownValues& known) {
     const std::vector<std::int64_t> offsets = numbers_of(op, "offsets");
     const auto from = first_lane(op.operands[0], known);
     if (from && std::ssize(offsets) == to.rank)
-      first_lanes_[result] = (*from + offsets.back()) % kColumns;
+      first_lanes_[result] = (*from + offsets.back()) % kLanes;
   } else if (op.name == "vector.broadcast") {
     const Type& from = module_.type(op.operands[0]);
     const bool of_column = from.kind != Type::Kind::vector || from.shape.rank == 0 ||
@@ -181,7 +180,7 @@ std::int64_t UnitRegisters::different(int value, DType of) const {
     const Parts& parts = it->second[static_cast<std::size_t>(d)];
     const auto n = static_cast<std::size_t>(parts_along(shape, d));
     const auto together = static_cast<std::size_t>(
-        d + 2 == shape.rank ? register_extent(shape, d, of) / kRowsOfRegister : 1);
+        d + 2 == shape.rank ? register_extent(shape, d, of) / kSublanes : 1);
     std::set<std::vector<int>> registers;
     for (std::size_t i = 0; i < n && !parts.empty(); i += together) {
       const auto begin = parts.begin() + static_cast<std::ptrdiff_t>(i);

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "program/predicates.hpp"
+#include "program/unit_shapes.hpp"
 
 namespace tessera::program {
 

@@ -1,72 +1,17 @@
 #include "program/units.hpp"
 
 #include <algorithm>
-#include <cmath>
+
+#include "program/unit_product_rows.hpp"
+#include "program/unit_shapes.hpp"
 
 namespace tessera::program {
 
 namespace {
 
-constexpr std::int64_t kSublanes = 8;
-constexpr std::int64_t kLanes = 128;
-
-std::int64_t ceil_to(std::int64_t n, std::int64_t unit) { return (n + unit - 1) / unit; }
-
-/// Rows of a register.
-std::int64_t rows_of(DType d) {
-  return d == DType::boolean ? kSublanes : kSublanes * std::max(1, 32 / bit_width(d));
-}
-
-struct Tiles {
-  std::int64_t outer = 1;  ///< of leading dims
-  std::int64_t rows = 1;   ///< elements
-  std::int64_t columns = 1;
-  std::int64_t down = 1;  ///< registers
-  std::int64_t across = 1;
-  std::int64_t packed = 1;  ///< of a row alone: its columns may fill all sublanes
-  std::int64_t all() const { return outer * down * across; }
-};
-
-Tiles tiles_of(const Shape& s, DType d) {
-  Tiles t;
-  if (s.rank > 0) t.columns = s[s.rank - 1];
-  if (s.rank > 1) t.rows = s[s.rank - 2];
-  for (int i = 0; i + 2 < s.rank; ++i) t.outer *= s[i];
-  t.down = ceil_to(t.rows, rows_of(d));
-  t.across = ceil_to(t.columns, kLanes);
-  t.packed = t.rows == 1 ? ceil_to(t.columns, kLanes * kSublanes) : t.down * t.across;
-  return t;
-}
-
-const char* type_name(DType d) { return name(d); }
-
 /// Of ops that only move elements.
 std::string width_name(DType d) {
   return d == DType::boolean ? "bool" : "b" + std::to_string(bit_width(d));
-}
-
-/// Numbers of the list number `which` of "<[1], [0, 2], ...>".
-std::vector<std::int64_t> list_of(const std::string& text, std::size_t which) {
-  std::vector<std::int64_t> numbers;
-  std::size_t lists = 0;
-  bool inside = false;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (c == '[') {
-      inside = lists++ == which;
-    } else if (c == ']') {
-      if (inside) return numbers;
-    } else if (inside && c >= '0' && c <= '9') {
-      numbers.push_back(std::atoll(text.c_str() + i));
-      while (i + 1 < text.size() && text[i + 1] >= '0' && text[i + 1] <= '9') ++i;
-    }
-  }
-  return numbers;
-}
-
-std::int64_t number_of(const Operation& op, const char* attribute, std::int64_t otherwise) {
-  const Attribute* a = op.find(attribute);
-  return a != nullptr && a->kind == Attribute::Kind::integer ? a->integer : otherwise;
 }
 
 std::string kind_of(const Operation& op) {
@@ -212,7 +157,7 @@ class Uses {
 
   void elementwise(const Type& vector) {
     std::int64_t times = 1;
-    std::string row = op_.name + " " + type_name(vector.dtype);
+    std::string row = op_.name + " " + name(vector.dtype);
     bool splat = false;
     const bool selects =
         op_.name == "arith.select";  // as many masks as what it makes has registers
@@ -230,9 +175,9 @@ class Uses {
       times = std::max(times, registers(v));
       made = type(v).dtype;
       if (op_.name.starts_with("arith.select"))
-        row = op_.name + " " + type_name(type(v).dtype);
+        row = op_.name + " " + name(type(v).dtype);
       else if (!result && type(v).dtype != vector.dtype && op_.operands.size() == 1)
-        row += std::string(" ") + type_name(type(v).dtype);
+        row += std::string(" ") + name(type(v).dtype);
       result = true;
     }
     const std::int64_t all = times;
@@ -240,7 +185,7 @@ class Uses {
     // same, but for what a known mask selects as a whole.
     const bool by_known_mask =
         selects && bit_width(made) == 8 && known_.mixed(op_.operands[0], made).has_value();
-    if (result) times = std::min(part(times, computed()), by_known_mask ? all : different());
+    if (result) times = std::min(part_of(times, computed()), by_known_mask ? all : different());
     const int narrower = std::min(bit_width(vector.dtype), bit_width(made));
     const bool casts = made != vector.dtype && op_.operands.size() == 1;
     if ((casts && narrower <= 8 && narrower > 1) || (selects && bit_width(made) == 8))
@@ -248,7 +193,7 @@ class Uses {
     if (divides_by_power() && known_.bits(op_.operands[0])) {
       // A shift, or a mask.
       const bool rest = named("remsi") || named("remui");
-      return add((rest ? "arith.andi " : "arith.shrui ") + std::string(type_name(vector.dtype)) +
+      return add((rest ? "arith.andi " : "arith.shrui ") + std::string(name(vector.dtype)) +
                      (rest ? "" : " splat"),
                  times);
     }
@@ -270,24 +215,20 @@ class Uses {
       times = 1;
       for (const int v : op_.operands) times = std::max(times, registers(v));
       if (const auto mixed = known_.mixed(op_.results[0], vector.dtype))
-        times = part(times, *mixed);
+        times = part_of(times, *mixed);
       times = std::min(times, different());
     }
     if (named("divf") && !splat && op_.operands.size() == 2) {
       // Of each divisor a reciprocal.
       const std::int64_t divisors = known_.different(op_.operands[1], vector.dtype);
       if (divisors < times) {
-        add("arith.mulf " + std::string(type_name(vector.dtype)), times - divisors);
+        add("arith.mulf " + std::string(name(vector.dtype)), times - divisors);
         times = divisors;
       }
     }
     add(row, times);
   }
 
-  static std::int64_t part(std::int64_t of, double times) {
-    constexpr double kRounding = 1e-9;
-    return std::llround(std::ceil(static_cast<double>(of) * times - kRounding));
-  }
   /// Of the result's registers those that are no constants.
   double computed() const {
     if (!op_.name.starts_with("arith.") && !op_.name.starts_with("math.")) return 1;
@@ -431,7 +372,7 @@ class Uses {
     const bool lanes = reduced(rank - 1);
     const bool sublanes = reduced(rank - 2);
     Tiles t = tiles_of(from.shape, from.dtype);
-    const std::string row = "vector.multi_reduction." + kind_of(op_) + " " + type_name(from.dtype);
+    const std::string row = "vector.multi_reduction." + kind_of(op_) + " " + name(from.dtype);
     if (rank == 1 && !known_.down(op_.operands[0])) {
       add(row, t.packed - 1);
       add(row + " lanes", 1);
@@ -459,138 +400,8 @@ class Uses {
     if (sublanes) add(row + " sublanes", left);
   }
 
-  /// Of a product.
-  struct Extents {
-    std::int64_t k;
-    std::int64_t k_of_weights;
-    std::int64_t n;
-  };
-  /// Those behind which there is nothing: columns of weights that are 0, rows that are 0 on both
-  /// sides, unless the left one is to be turned.
-  Extents filled_of(bool left_turned, bool right_turned, std::int64_t k, std::int64_t n) const {
-    const int a = op_.operands[0];
-    const int b = op_.operands[1];
-    if (type(a).shape.rank != 2 || type(b).shape.rank != 2) return {k, k, n};
-    const std::int64_t of_weights = std::min(k, known_.filled(b, right_turned ? 1 : 0));
-    const std::int64_t of_both = std::max(of_weights, std::min(k, known_.filled(a, 1)));
-    return {left_turned ? k : of_both, of_weights,
-            std::min(n, known_.filled(b, right_turned ? 0 : 1))};
-  }
-  /// Of the tiles along a side of a unit of two those in which one at the most is filled.
-  static std::int64_t quarters(std::int64_t extent, std::int64_t filled) {
-    return ceil_to(extent, 2 * kLanes) - ceil_to(filled, kLanes) / 2;
-  }
-
-  /// Of a side of a product's weights.
-  struct Side {
-    std::int64_t all;
-    std::int64_t filled;  ///< what is behind is 0
-    std::int64_t taken;   ///< of a tile that is not empty so much at the most
-  };
-  /// `along`: the side that registers have their rows of. What is beside a register in its tile is
-  /// pushed with it: other lanes, else, if the tile is whole, a register of its second half. Of a
-  /// tile of 0 one is pushed. `computed`: of all those that are no constants, which are not pushed.
-  static std::int64_t pushes(const Side& along, const Side& lanes, double computed) {
-    constexpr std::int64_t kTile = 2 * kLanes;
-    std::int64_t filled = 0;
-    std::int64_t empty = 0;
-    for (std::int64_t a = 0; a < along.all; a += kTile) {
-      for (std::int64_t l = 0; l < lanes.all; l += kTile) {
-        if (a >= along.filled || l >= lanes.filled) {
-          ++empty;
-          continue;
-        }
-        const std::int64_t rows = ceil_to(std::min(kTile, along.filled - a), kSublanes);
-        const bool is_whole = rows == kTile / kSublanes;
-        filled += is_whole && lanes.taken - l <= kLanes ? rows / 2 : rows;
-      }
-    }
-    const auto registers = [](std::int64_t rows, std::int64_t columns) {
-      return static_cast<double>(ceil_to(rows, kSublanes) * ceil_to(columns, kLanes));
-    };
-    const double there = registers(along.filled, lanes.filled) / registers(along.all, lanes.all);
-    return part(filled, there > 0 ? std::min(1., computed / there) : 1) + empty;
-  }
-
   void of_product() {
-    const Type& a = type(op_.operands[0]);
-    const Type& b = type(op_.operands[1]);
-    const Type& t = type(op_.results[0]);
-    const int rank = t.shape.rank;
-    if (rank < 2 || b.shape.rank < 2) return;
-    const std::int64_t m = t.shape[rank - 2];
-    const std::int64_t n = t.shape[rank - 1];
-    const std::int64_t batch = t.shape.elems() / std::max<std::int64_t>(1, m * n);
-    const std::int64_t k = a.shape.elems() / std::max<std::int64_t>(1, m * batch);
-    bool transposed = number_of(op_, "transpose_rhs", 0) != 0;
-    bool left = number_of(op_, "transpose_lhs", 0) != 0;
-    if (const Attribute* numbers = op_.find("dimension_numbers"); numbers != nullptr) {
-      const auto of_left = list_of(numbers->text, 0);
-      const auto of_right = list_of(numbers->text, 1);
-      left = !of_left.empty() && of_left[0] != a.shape.rank - 1;
-      transposed = !of_right.empty() && of_right[0] == b.shape.rank - 1;
-    }
-    std::string types = std::string(" ") + type_name(a.dtype);
-    if (b.dtype != a.dtype) types += std::string(" ") + type_name(b.dtype);
-    const Attribute* precision = op_.find("precision");
-    if (precision != nullptr && precision->text.find("fp32") != std::string::npos)
-      types += " highest";
-    const std::int64_t down = ceil_to(m, kSublanes);
-    const std::int64_t deep = ceil_to(k, kLanes);
-    const std::int64_t across = ceil_to(n, kLanes);
-    add("tpu.matmul pass" + types, batch * down * deep * across);
-    // Where a matrix unit is twice as wide: halves of it, of tiles that fill no more than a quarter
-    // one. Each generation's costs say what a pass of either width takes.
-    const bool splits = types.ends_with("highest");
-    const Extents filled = filled_of(left, transposed, k, n);
-    const Extents known = splits ? filled : Extents{k, k, n};
-    // In the default precision tiles of rows that are 0 are left out.
-    constexpr std::int64_t kOfTile = 2 * kLanes;
-    const std::int64_t met = splits ? k : std::min(k, ceil_to(filled.k, kOfTile) * kOfTile);
-    const std::int64_t tiles = ceil_to(met, kOfTile) * ceil_to(n, kOfTile);
-    const std::int64_t halves =
-        2 * tiles - quarters(met, std::min(met, known.k)) * quarters(n, known.n);
-    add("tpu.matmul pass" + types + " wide", batch * down * halves);
-    // In the highest precision each register of both sides is split into parts, but for constants.
-    const auto split = [&](int v) {
-      return part(registers_of(type(v).shape, type(v).dtype), splits ? known_.computed(v) : 1);
-    };
-    const double computed = splits ? known_.computed(op_.operands[1]) : 1;
-    const double pushed =
-        static_cast<double>(std::min(met, filled.k_of_weights)) / static_cast<double>(k);
-    const std::string right = transposed ? " transposed" : "";
-    // Registers of two tiles are pushed side by side, those of an odd one alone.
-    const std::int64_t quarter_tiles = std::max<std::int64_t>(1, deep * across);
-    const std::int64_t pairs =
-        ceil_to(split(op_.operands[1]) * ceil_to(quarter_tiles, 2), quarter_tiles);
-    const Side of_k{k, known.k_of_weights, known.k};
-    const Side of_n{n, known.n, known.n};
-    if (splits)
-      add("tpu.matmul weights" + types + " wide" + right,
-          batch * (transposed ? pushes(of_n, of_k, computed) : pushes(of_k, of_n, computed)));
-    else if (types == " bf16" || types == " f32")
-      add("tpu.matmul weights" + types + " wide" + right, part(pairs, pushed));
-    else
-      add("tpu.matmul weights" + types + " wide", batch * halves);
-    if (types == " f32 bf16") add("tpu.matmul pairs" + types, pairs);
-    add("tpu.matmul weights" + types + right,
-        splits ? split(op_.operands[1]) : batch * deep * across);
-    if (splits) add("tpu.matmul rows" + types, batch * down);
-    add("tpu.matmul sum" + types, batch * down * across);
-    // Two whole tiles on top of each other, of an odd column of tiles, lie beside one another in a
-    // unit that is twice as wide, for no more rows than a tile has: each has sums of its own.
-    const std::int64_t columns = std::max<std::int64_t>(1, ceil_to(known.n, kLanes));
-    if (splits && !transposed && columns % 2 == 1 && m <= kLanes) {
-      const double of_columns = static_cast<double>(columns) / static_cast<double>(across);
-      const std::int64_t rows = part(k, std::min(1., computed / of_columns));
-      add("tpu.matmul apart" + types, batch * down * 2 * (rows / (2 * kLanes)));
-    }
-    // Registers of weights that are constants are pushed to no matrix unit.
-    constexpr double kFew = 0.25;
-    const bool few = computed <= kFew;
-    add("tpu.matmul left" + types + (left ? " transposed" : "") + (few ? " of few weights" : ""),
-        split(op_.operands[0]));
-    if (k % kLanes != 0) add("tpu.matmul masked" + types, batch * (down + across));
+    for (auto& [row, times] : product_rows(module_, op_, known_)) add(std::move(row), times);
   }
 
   void of_transpose() {
@@ -668,7 +479,7 @@ class Uses {
         merged += registers;
       at += type(v).shape[static_cast<int>(dim)];
     }
-    add(std::string("arith.select ") + type_name(t.dtype), merged);
+    add(std::string("arith.select ") + name(t.dtype), merged);
     add(op_.name + " " + width_name(t.dtype) + (lanes ? " lanes" : " sublanes"), moved);
   }
 
@@ -739,6 +550,11 @@ class Uses {
 
 }  // namespace
 
+std::int64_t number_of(const Operation& op, const char* attribute, std::int64_t otherwise) {
+  const Attribute* a = op.find(attribute);
+  return a != nullptr && a->kind == Attribute::Kind::integer ? a->integer : otherwise;
+}
+
 std::vector<std::int64_t> numbers_of(const Operation& op, const char* attribute) {
   const Attribute* a = op.find(attribute);
   if (a == nullptr) return {};
@@ -746,16 +562,6 @@ std::vector<std::int64_t> numbers_of(const Operation& op, const char* attribute)
   std::vector<std::int64_t> numbers;
   for (const Attribute& each : a->list) numbers.push_back(each.integer);
   return numbers;
-}
-
-std::int64_t registers_of(const Shape& shape, DType dtype) { return tiles_of(shape, dtype).all(); }
-
-bool is_narrow(DType dtype) { return dtype != DType::boolean && bit_width(dtype) < 32; }
-
-std::int64_t register_extent(const Shape& shape, int dim, DType dtype) {
-  if (dim + 2 < shape.rank) return 1;
-  if (dim + 2 == shape.rank) return rows_of(dtype);
-  return shape.rank == 1 || shape[dim - 1] == 1 ? kLanes * kSublanes : kLanes;
 }
 
 bool lies_packed(const Module& module, const Operation& op, const KnownValues& known) {

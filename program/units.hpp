@@ -20,14 +20,8 @@
 
 namespace tessera::program {
 
-/// Registers of 8 x 128 words that a vector takes; a mask those of 32-bit values.
-std::int64_t registers_of(const Shape& shape, DType dtype);
-
-/// Less than 32 bits, and no mask.
-bool is_narrow(DType dtype);
-
-/// Elements of a register along a dim of such a vector.
-std::int64_t register_extent(const Shape& shape, int dim, DType dtype);
+/// Of an attribute that is an integer; `otherwise`: it is not there.
+std::int64_t number_of(const Operation& op, const char* attribute, std::int64_t otherwise);
 
 /// Of an attribute that is a list of them, or one.
 std::vector<std::int64_t> numbers_of(const Operation& op, const char* attribute);
