@@ -72,6 +72,7 @@ UnitCosts read(std::string_view text) {
   to.turn = schedule.value("turn", to.turn);
   to.turn_every = schedule.value("turn_every", to.turn_every);
   to.pass = schedule.value("pass", to.pass);
+  to.behind_loop = schedule.value("behind_loop", to.behind_loop);
   to.memory = schedule.at("memory");
   for (const auto& [of, kept] : json.at("held_out").items())
     c.held_out[of] = {kept.at("least"), kept.at("most")};

@@ -58,6 +58,9 @@ struct UnitSchedules {
   /// Bundles that eight rows take a matrix unit of 128 x 128 at least: as many cycles, but for
   /// those in which nothing begins. 0: not known.
   double pass = 0;
+  /// Bundles at most in which a loop's turn that waits for a product begins what is behind the
+  /// loop.
+  double behind_loop = 0;
 };
 
 struct UnitCosts {

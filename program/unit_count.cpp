@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "program/unit_behind_loop.hpp"
 #include "program/unit_by_registers.hpp"
 #include "program/unit_choices.hpp"
 #include "program/unit_few_rows.hpp"
@@ -193,6 +194,7 @@ CountedCode counted(const Program& program, const Code& code, const UnitCosts& c
   };
   const std::vector<Stretch> every = stretches(code, costs.knows_narrow_masks, both_ways);
   const std::vector<PlacedProducts> all_placed = placed_products(program, every, rows, costs);
+  double begun = 0;  // of the stretch, in the loop before it
   for (std::size_t number = 0; number < every.size(); ++number) {
     const Stretch& s = every[number];
     const PlacedProducts& placed = all_placed[number];
@@ -378,7 +380,18 @@ CountedCode counted(const Program& program, const Code& code, const UnitCosts& c
                                               by_registers, by_slots);
       for (auto& [location, share] : between[b].lines) share *= now / by_slots;
     }
-    if (s.branches) between.back().lines[s.branch_location] += costs.jump;
+    double begun_here = 0;  // of what is behind the loop
+    if (is_whole_loop(code, every, number))
+      begun_here = begun_in_loop(program, s, every[number + 1], rows, costs);
+    if (begun > 0) {
+      double all = 0;
+      for (const auto& [location, share] : between[0].lines) all += share;
+      for (auto& [location, share] : between[0].lines) share *= 1 - std::min(1., begun / all);
+    }
+    if (begun_here > 0) between.back().lines[s.ops.back()->location] += begun_here;
+    begun = begun_here;
+    // What is begun fills the bundles behind its branch.
+    if (s.branches && begun_here == 0) between.back().lines[s.branch_location] += costs.jump;
     if (!s.ops.empty()) between[0].lines[s.ops.front()->location] += costs.block;
     note_between_waits(program, between, c);
   }

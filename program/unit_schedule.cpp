@@ -222,9 +222,12 @@ UnitSchedule::Chain UnitSchedule::chain_of(const Row& row, std::int64_t i) const
   // What several pushes make may be popped once.
   constexpr double kPushes = 4;
   const double xlu = slots(CoreUnit::xlu);
-  const double moves = xlu < kAny ? 0 : std::max(pops, std::min(1., xlu / kPushes));
+  // A column is pushed and popped for each register: its slots were fitted with reductions.
+  const bool is_column = of_.reduce_every > 0 && row.name == "vector.broadcast b32 lanes";
+  const double moves = is_column ? 1 : xlu < kAny ? 0 : std::max(pops, std::min(1., xlu / kPushes));
   c.moves = of_each(moves, i);
   c.move_every = moves > 0 ? std::max(1, static_cast<int>(std::lround(xlu / moves))) : 1;
+  if (is_column) c.move_every = static_cast<int>(kPushes);
   if (of_.reduce_every > 0 && row.name.starts_with("vector.multi_reduction"))
     c.move_every = of_.reduce_every;
   c.vector = std::max(0, of_each(slots(CoreUnit::valu), i) - c.functions);

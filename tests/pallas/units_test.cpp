@@ -552,7 +552,8 @@ TEST_CASE("what a reduction along lanes leaves lies in all of them", "[pallas][u
     schedule.end({});
     return schedule.bundles().value();
   };
-  CHECK(bundles(row) > 0);
+  // Of what was loaded two registers are pushed every four cycles, and popped.
+  CHECK(bundles(row) >= 7);
   CHECK(bundles(row + " of all lanes") == 0);
 }
 
