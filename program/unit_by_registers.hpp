@@ -36,9 +36,8 @@ struct ScheduledOp {
 /// units' slots do.
 struct ByRegisters {
   double most = 300;  ///< bundles, from which on slots alone do; all below a third of it
-  /// Of products in a row on narrow units the mean of both, however much they are. What they are
-  /// off by has other causes (slots know no order, registers not how the compiler orders them):
-  /// either alone is off by up to 1.4 x where their mean is by 1.3.
+  /// Of products in a row on narrow units all where that is more, however much they are, as slots
+  /// know of no order, else the mean: registers do not know how the compiler orders them.
   bool mean = false;
   /// Of one product on narrow units, however much it is, all where that is less, as slots know of
   /// no stores beside the passes of few rows, else the mean.
@@ -63,6 +62,7 @@ struct ByRegisters {
   double part_of_product(double by_slots, double by_registers) const {
     if (one) return by_registers < by_slots ? 1 : 0.5;
     if (one_splits) return by_registers > by_slots ? 1 : 0;
+    if (mean && by_registers > by_slots) return 1;
     return part(by_slots);
   }
 };

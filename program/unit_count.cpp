@@ -233,8 +233,7 @@ CountedCode counted(const Program& program, const Code& code, const UnitCosts& c
       constexpr double kMaskOps = 3.5;
       constexpr double kMaskLoads = 2.5;
       const Pressure::TooMany& n = pressure.too_many(op);
-      const double vectors =
-          costs.spill * static_cast<double>(n.behind) + static_cast<double>(n.at_once);
+      const double vectors = n.vectors(costs.spill);
       const auto masks = static_cast<double>(n.masks);
       std::array<double, kCoreUnits> of{};
       of[static_cast<std::size_t>(CoreUnit::store)] = vectors + masks;
@@ -271,7 +270,9 @@ CountedCode counted(const Program& program, const Code& code, const UnitCosts& c
     for (std::size_t i = 0; i < s.ops.size(); ++i) {
       UnitWork& of_group = group_works[groups.of(i)];
       works[part[i]].spill(spilled(i));
-      scheduled[i].spilled = pressure.too_many(i).all();
+      const Pressure::TooMany& too_many = pressure.too_many(i);
+      scheduled[i].spilled =
+          too_many.masks + std::llround(std::ceil(too_many.vectors(costs.spill)));
       of_group.spill(spilled(i));
       double latency = 0;
       bool is_wait = false;

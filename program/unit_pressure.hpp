@@ -28,6 +28,10 @@ class Pressure {
     std::int64_t at_once = 0;  ///< before one, or popped so
     std::int64_t masks = 0;    ///< likewise
     std::int64_t all() const { return behind + at_once + masks; }
+    /// Of vectors those that are stored and loaded; `of_behind`: the share of those behind an end.
+    double vectors(double of_behind) const {
+      return of_behind * static_cast<double>(behind) + static_cast<double>(at_once);
+    }
   };
 
   /// What is not in rows: vector operations of the stretch, and whether two registers of bf16 are
