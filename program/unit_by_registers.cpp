@@ -15,6 +15,7 @@ struct FactsOfOps {
   bool waits_within = false;  ///< for an end of a phase
   bool blocks = false;        ///< products of which it has no registers
   bool spills = false;
+  bool spills_sums = false;
   bool splits = true;  ///< each product, into parts
   std::int64_t products = 0;
 
@@ -24,6 +25,7 @@ struct FactsOfOps {
     waits_within = waits_within || ends_a_phase;
     blocks = blocks || (op.product > 0 && !op.tiles && !op.wide);
     spills = spills || op.spilled > 0;
+    spills_sums = spills_sums || op.spills_sums;
     splits = splits && (op.product <= 0 || (op.wide && op.wide->splits));
     products += op.product > 0 ? 1 : 0;
   }
@@ -71,7 +73,7 @@ double bundles_by_registers(const Program& program, const std::vector<const Unit
   const bool is_least = costs.schedules->turn > 0;
   FactsOfOps all;
   for (const std::size_t i : here) all.note(scheduled[i], ends_phase(program, *ops[i]));
-  if (all.has_copies && !(is_least && all.waits_within)) return by_slots;
+  if (all.spills_sums || (all.has_copies && !(is_least && all.waits_within))) return by_slots;
   UnitSchedule schedule(costs);
   for (const std::size_t i : here) add_op(schedule, program, rows, *ops[i], scheduled[i]);
   const std::optional<std::int64_t> bundles = schedule.bundles(all.has_copies);

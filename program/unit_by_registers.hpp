@@ -29,6 +29,7 @@ struct ScheduledOp {
   double of_first = 0;  ///< unit of two, a part of a wide product's tile that is left over
   double alone = 0;
   std::int64_t spilled = 0;  ///< registers
+  bool spills_sums = false;  ///< of digits, which a schedule has no order of
   bool copies = false;       ///< or waits for what does
 };
 

@@ -232,12 +232,15 @@ CountedCode counted(const Program& program, const Code& code, const UnitCosts& c
       // By listings a mask is made a vector, which is compared again two to three times.
       constexpr double kMaskOps = 3.5;
       constexpr double kMaskLoads = 2.5;
+      // A sum of digits is stored, it and the factor are loaded, of five sizes of a hash.
+      constexpr double kSumLoads = 1.6;
       const Pressure::TooMany& n = pressure.too_many(op);
       const double vectors = n.vectors(costs.spill);
       const auto masks = static_cast<double>(n.masks);
       std::array<double, kCoreUnits> of{};
-      of[static_cast<std::size_t>(CoreUnit::store)] = vectors + masks;
-      of[static_cast<std::size_t>(CoreUnit::load)] = vectors + kMaskLoads * masks;
+      of[static_cast<std::size_t>(CoreUnit::store)] = vectors + masks + n.sums;
+      of[static_cast<std::size_t>(CoreUnit::load)] =
+          vectors + kMaskLoads * masks + kSumLoads * n.sums;
       of[static_cast<std::size_t>(CoreUnit::valu)] = kMaskOps * masks;
       return of;
     };
@@ -271,6 +274,7 @@ CountedCode counted(const Program& program, const Code& code, const UnitCosts& c
       UnitWork& of_group = group_works[groups.of(i)];
       works[part[i]].spill(spilled(i));
       const Pressure::TooMany& too_many = pressure.too_many(i);
+      scheduled[i].spills_sums = too_many.sums > 0;
       scheduled[i].spilled =
           too_many.masks + std::llround(std::ceil(too_many.vectors(costs.spill)));
       of_group.spill(spilled(i));

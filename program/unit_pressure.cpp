@@ -26,6 +26,24 @@ Pressure::Pressure(const Program& program, const std::vector<const UnitOp*>& ops
   find_at_once(pushes);
   find_popped(pushes);
   find_too_many();
+  if (pushes.digits) find_sums();
+}
+
+void Pressure::find_sums() {
+  constexpr double kHeld = 20;  // values of each register, by listings of hashes
+  std::set<int> of_many;        // follows from loads of two registers and more
+  const auto is_of_many = [&](int v) { return of_many.contains(value(v)); };
+  for (std::size_t i = 0; i < ops_.size(); ++i) {
+    const UnitOp& op = *ops_[i];
+    const bool follows =
+        (has(op, "load") && most_times(op) > 1) || std::ranges::any_of(op.reads, is_of_many);
+    if (follows) of_many.insert(op.makes.begin(), op.makes.end());
+    if (follows || phases_.of(i) > 0) continue;
+    const double registers = static_cast<double>(std::max<std::int64_t>(1, registers_made(op)));
+    const double part = std::max(0., 1 - kVectorRegisters / (kHeld * registers));
+    for (const auto& [row, times] : op.rows)
+      if (name(row).ends_with(" digit")) too_many_[i].sums += part * static_cast<double>(times);
+  }
 }
 
 void Pressure::find_too_many() {
@@ -188,6 +206,8 @@ Pressure::Pushes pushes_of(const std::vector<const UnitOp*>& ops,
   constexpr auto kVector = static_cast<std::size_t>(CoreUnit::valu);
   Pressure::Pushes found;
   found.pairs = costs.capacity[kMatrix] == 2;  // two units are twice as wide as four
+  const auto digit = costs.rows.find("arith.muli i32 splat digit");
+  found.digits = digit != costs.rows.end() && digit->second.slots[kVector] > 0;
   for (const UnitOp* op : ops) {
     for (const auto& [row, times] : op->rows) {
       const UnitCost* const cost = rows[static_cast<std::size_t>(row)];

@@ -27,6 +27,7 @@ class Pressure {
     std::int64_t behind = 0;   ///< the end of a phase
     std::int64_t at_once = 0;  ///< before one, or popped so
     std::int64_t masks = 0;    ///< likewise
+    double sums = 0;           ///< of digits that a constant multiplies by, of no load
     std::int64_t all() const { return behind + at_once + masks; }
     /// Of vectors those that are stored and loaded; `of_behind`: the share of those behind an end.
     double vectors(double of_behind) const {
@@ -34,11 +35,12 @@ class Pressure {
     }
   };
 
-  /// What is not in rows: vector operations of the stretch, and whether two registers of bf16 are
-  /// pushed side by side, if they are even.
+  /// What is not in rows: vector operations of the stretch, whether two registers of bf16 are
+  /// pushed side by side, if they are even, and whether integers are multiplied digit by digit.
   struct Pushes {
     double vector_ops = 0;
     bool pairs = false;
+    bool digits = false;
   };
 
   Pressure(const Program& program, const std::vector<const UnitOp*>& ops, const Phases& phases,
@@ -56,6 +58,9 @@ class Pressure {
   /// for what does.
   void find_popped(const Pushes& pushes);
   void find_too_many();
+  /// What follows from ids and from words that all registers read, the compiler multiplies by the
+  /// digits of a constant in all registers at once.
+  void find_sums();
   bool pops_at_once(const UnitOp& op, const Pushes& pushes) const;
   bool pushes_odd_row(const UnitOp& op, const Pushes& pushes) const;
   const std::string& name(int row) const {

@@ -2,8 +2,11 @@
 #include "program/unit_by_registers.hpp"
 
 #include <catch2/catch.hpp>
+#include <string>
 
+#include "program/unit_count.hpp"
 #include "program/unit_pressure.hpp"
+#include "tests/pallas/module_text.hpp"
 
 namespace tessera::pallas {
 
@@ -24,6 +27,40 @@ TEST_CASE("of what is behind an end of a phase a share is stored and loaded", "[
   const program::Pressure::TooMany many{.behind = 64, .at_once = 3, .masks = 5};
   CHECK(many.vectors(0.25) == 19);
   CHECK(many.all() == 72);
+}
+
+TEST_CASE("a v4 stores and loads the sums of digits that ids are multiplied by",
+          "[pallas][units]") {
+  // Numbers of rows, and of those and what was loaded, times 53841: six sums of digits each.
+  const auto slots = [](const char* chip, CoreUnit unit, int rows, bool loads) {
+    const std::string shape = std::to_string(rows) + "x128xi32";
+    const std::string vector = "vector<" + shape + ">";
+    const auto two = [&](const std::string& result, const std::string& op) {
+      return result + " = \"S.arith." + op + " : (" + vector + ", " + vector + ") -> " + vector +
+             "\n";
+    };
+    const auto p = plan_module(load_module(
+        module_text("%a: " + vmem(shape) + ", %o: " + vmem(shape),
+                    load_whole("%x", "%a", shape, 2) +
+                        "%n = \"S.tpu.iota\"() {dimensions = array<i32: 0>} : () -> " + vector +
+                        "\n%c = \"S.arith.constant\"() {value = dense<53841> : " + vector +
+                        "} : () -> " + vector + "\n" + two("%s", "addi\"(%n, %x)") +
+                        two("%y", loads ? "muli\"(%s, %c)" : "muli\"(%n, %c)") +
+                        two("%z", "addi\"(%y, %x)") + store_whole("%z", "%o", shape, 2)),
+        "the test's module"));
+    std::int64_t all = 0;
+    for (const CoreUse& use : program::counted(*p, p->main, *program::unit_costs(chip)).at)
+      all += use.slots[static_cast<std::size_t>(unit)];
+    return all;
+  };
+  const auto more = [&](const char* chip, CoreUnit unit, int rows) {
+    return slots(chip, unit, rows, false) - slots(chip, unit, rows, true);
+  };
+  // Of 32 registers all but 64 / 20, of three none.
+  CHECK(more("v4", CoreUnit::store, 256) == 173);
+  CHECK(more("v4", CoreUnit::load, 256) == 276);
+  CHECK(more("v4", CoreUnit::store, 24) == 0);
+  CHECK(more("v5e", CoreUnit::store, 256) == 0);
 }
 
 }  // namespace tessera::pallas
