@@ -5,6 +5,8 @@
 #include <cmath>
 #include <iterator>
 #include <map>
+#include <set>
+#include <string>
 #include <unordered_map>
 #include <utility>
 
@@ -44,6 +46,53 @@ std::vector<std::size_t> parts_by_waits(const Program& program,
   }
   return parts;
 }
+
+/// Looks at where a copy's ends lie (unit_copies.hpp) as they are beside vector work, which none of
+/// it passes, and alone.
+class Looks {
+ public:
+  Looks(const Program& program, const std::vector<const UnitCost*>& rows, const UnitCosts& costs) {
+    constexpr auto kScalar = static_cast<std::size_t>(CoreUnit::scalar);
+    const double a_bundle = std::max(1., costs.capacity[kScalar]);
+    for (std::size_t r = 0; r < rows.size(); ++r) {
+      const std::string& name = program.unit_rows[r];
+      if (rows[r] == nullptr || rows[r]->slots[kScalar] <= 0 ||
+          !name.starts_with("tpu.enqueue_dma ") || name.ends_with(" predicated"))
+        continue;
+      const int row = static_cast<int>(r);
+      const bool is_words = name.starts_with("tpu.enqueue_dma other tiles");
+      if (is_words) words_.insert(row);
+      UnitCost& cost = alone_[row] = *rows[r];
+      cost.alone += cost.slots[kScalar] / a_bundle;
+      cost.slots[kScalar] = 0;
+      if (!name.ends_with(" behind vectors")) continue;
+      // What stops the core if it is beyond its array takes a bundle.
+      UnitCost& first = beside_[row] = *rows[r];
+      const double stops = is_words ? 0 : std::min(first.slots[kScalar], a_bundle);
+      first.alone += stops / a_bundle;
+      first.slots[kScalar] -= stops;
+    }
+  }
+  /// Null: it is none, or asks nothing.
+  const UnitCost* of(const UnitOp& op, int row) const {
+    const auto it = alone_.find(row);
+    if (it == alone_.end()) return nullptr;
+    // Of a copy that words describe nobody looks.
+    const auto has = [&](const auto& which) {
+      return std::ranges::find_if(op.rows,
+                                  [&](const auto& other) { return which.contains(other.first); });
+    };
+    if (!words_.contains(row) && has(words_) != op.rows.end()) return &nothing_;
+    const auto as_first = beside_.find(row);
+    return has(alone_)->first == row && as_first != beside_.end() ? &as_first->second : &it->second;
+  }
+
+ private:
+  std::map<int, UnitCost> beside_;  ///< by row
+  std::map<int, UnitCost> alone_;
+  std::set<int> words_;  ///< rows
+  UnitCost nothing_;
+};
 
 /// Of an op that follows from products, what of its work runs beside them, and where that is.
 struct Beside {
@@ -184,6 +233,7 @@ CountedCode counted(const Program& program, const Code& code, const UnitCosts& c
     const auto shared = costs.rows.find(row + " shared");
     rows_of_shared.push_back(shared == costs.rows.end() ? rows.back() : &shared->second);
   }
+  const Looks looks(program, rows, costs);
   c.at.resize(code.steps.size());
   const std::vector<const Choice*> both_ways = taken_both_ways(program, code, costs);
   // What is behind a wait that may be passed over is done where both ways meet.
@@ -201,6 +251,7 @@ CountedCode counted(const Program& program, const Code& code, const UnitCosts& c
     if (s.begin >= c.at.size()) continue;
     const std::ptrdiff_t shared = shared_product(program, s.ops);
     const auto cost_of = [&](std::size_t op, int row) {
+      if (const UnitCost* look = looks.of(*s.ops[op], row)) return look;
       const auto& of = static_cast<std::ptrdiff_t>(op) == shared ? rows_of_shared : rows;
       return of[static_cast<std::size_t>(row)];
     };

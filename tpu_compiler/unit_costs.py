@@ -43,6 +43,8 @@ READ = {"scalar": {"scalar": 1, "latency": 1}, "memref.load": {"scalar": 1, "lat
 # bundles an end, address and predicate partly beside.
 OF_COPY = {"v4": (0, 2, 2, 1, 12.2, 12.2, 12.2, 12.2, 4, 3.3), "v5e": (0, 1, 5, 5, 0, 12, 0, 11.4, 2, 2.4), "v5p": (0, 2, 2, 3, 12.2, 12.2, 12.2, 12.2, 4, 2.6),
            "v6e": (0, 1, 3, 3, 0, 8.6, 11.3, 11.3, 4, 3), "v7x": (0, 2, 2, 3, 12.2, 12.2, 12.2, 12.2, 4, 2.6)}
+# Of 16 bits that lie in tiles of 16 rows in VMEM nine words are stored instead, a bundle each, one of which lies beside the copy's begin.
+OF_OTHER_TILES = 16
 SEMAPHORE = {"v4": 5}  # bundles that look at its end whether one of the kernel's own is zero; 4 of other generations
 
 
@@ -66,8 +68,11 @@ def read_off(chip):
     begin, wait, scalars, operations, *of_checks, of_copy, of_load = OF_COPY[chip]
     checks = {}
     for end, n in zip(("hbm", "hbm unsure", "vmem", "vmem unsure"), of_checks):
-        checks[f"tpu.enqueue_dma {end}"] = {"scalar": n, "operations": 0}
+        for behind in ("", " behind vectors"):
+            checks[f"tpu.enqueue_dma {end}{behind}"] = {"scalar": n, "operations": 0}
         checks[f"tpu.enqueue_dma {end} again"] = {"scalar": 2 if n else 0, "operations": 0}  # a bundle
+    for behind in ("", " behind vectors"):
+        checks[f"tpu.enqueue_dma other tiles{behind}"] = {"scalar": OF_OTHER_TILES if chip == "v7x" else 0, "operations": 0}
     predicated = {f"{op} predicated": {"scalar": n, "operations": 0} for op, n in (("tpu.enqueue_dma", of_copy), ("memref.load", of_load))}
     through_memory = {"load": 1, "store": 1, "latency": 3}  # of each register of an array of few rows that is put together with others
     # A register of what is rotated down the sublanes by less than one is turned, on a v4 by a row at a time, and put together of two.

@@ -2229,6 +2229,50 @@ TEST_CASE("a copy looks at either end, and waits in a row are one", "[pallas][un
   CHECK(asked(*paged(3, "%first")).at("tpu.enqueue_dma vmem unsure") == 1);
 }
 
+TEST_CASE("of a copy's looks one lies beside vector work that it waits for", "[pallas][units]") {
+  // 16 registers are stored; what was written is copied, or comes from elsewhere.
+  const auto program = [](const std::string& copied, const std::string& type) {
+    const std::string there = "memref<64x256x" + type + ", #tpu.memory_space<hbm>>";
+    const std::string semaphore = "memref<!tpu.dma_semaphore, #tpu.memory_space<semaphore_mem>>";
+    const std::string here = vmem("64x256x" + type);
+    return plan_module(load_module(
+        module_text("%x: " + vmem("64x256xf32") + ", %y: " + vmem("64x256xf32") + ", %o: " + here +
+                        ", %a: " + there + ", %b: " + there + ", %s: " + semaphore,
+                    load_whole("%r", "%x", "64x256xf32", 2) +
+                        store_whole("%r", "%y", "64x256xf32", 2) + "\"S.tpu.enqueue_dma\"(" +
+                        copied +
+                        ", %s) {operandSegmentSizes = array<i32: 1, 0, 1, 1, 0, 0>, priority = 0 : "
+                        "i32, strict_ordering = false} : (" +
+                        (copied.starts_with("%a") ? there : here) + ", " +
+                        (copied.ends_with("%b") ? there : here) + ", " + semaphore + ") -> ()\n"),
+        "the test's module"));
+  };
+  program::UnitCosts costs;
+  costs.capacity.fill(1);
+  costs.rows["store b32"].slots[static_cast<std::size_t>(CoreUnit::store)] = 1;
+  for (const char* const end : {"hbm", "vmem"})
+    for (const char* const behind : {"", " behind vectors"})
+      costs.rows["tpu.enqueue_dma " + std::string(end) + behind]
+          .slots[static_cast<std::size_t>(CoreUnit::scalar)] = 6;
+  const auto cycles = [&](const std::string& copied, const std::string& type = "f32") {
+    const auto p = program(copied, type);
+    return all_cycles(program::counted(*p, p->main, costs));
+  };
+  // Where it may stop takes a bundle of its own.
+  CHECK(cycles("%y, %b") == 16 + 1 + 6);
+  CHECK(cycles("%a, %y") == 16 + 1 + 6);
+  CHECK(cycles("%a, %x") == 16 + 1 + 6);  // what was there is read before
+  CHECK(cycles("%x, %b") == 16 + 6 + 6);  // begun in front of the stores
+  CHECK(cycles("%a, %o") == 16 + 6 + 6);
+  // A tpu7x describes a copy between tiles of 8 rows and of 16 by words, and looks at nothing.
+  const auto p = program("%a, %o", "bf16");
+  CHECK(asked(*p).at("tpu.enqueue_dma other tiles") == 1);
+  CHECK(asked(*program("%a, %o", "f32")).count("tpu.enqueue_dma other tiles") == 0);
+  CHECK(all_cycles(program::counted(*p, p->main, costs)) == 16 + 6 + 6);
+  costs.rows["tpu.enqueue_dma other tiles"].slots[static_cast<std::size_t>(CoreUnit::scalar)] = 9;
+  CHECK(all_cycles(program::counted(*p, p->main, costs)) == 16 + 9);
+}
+
 TEST_CASE("what is done alone hides nothing", "[pallas][units]") {
   // 8 bits to 32, 4 registers of 8 rows, and as many sums.
   const std::string bytes = "vector<32x128xi8>";
