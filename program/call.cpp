@@ -429,16 +429,14 @@ std::int64_t few_rows(const OperandPlan& op) {
   return of_tile < kRows ? of_tile : 0;
 }
 
-/// At what part of the grid's steps the window moves, where prefetched arrays say where to; 0:
-/// they do not, or there are more steps than are predicted, or the map faults, which the run says
-/// where it does.
-double moved_by_data(const Program& p, const Window& w, const std::vector<std::int64_t>& grid,
-                     std::int64_t most_steps, IndexMaps& maps) {
-  const bool loads = std::ranges::any_of(w.transform.units, [&](const UnitOp& op) {
-    return !op.rows.empty() &&
-           p.unit_rows[static_cast<std::size_t>(op.rows[0].first)] == "memref.load";
-  });
-  if (!loads) return 0;
+/// At what part of the grid's steps the window moves, where its map computes, of bounds or of what
+/// prefetched arrays say; 0: it does not, or there are more steps than are predicted, or the map
+/// faults, which the run says where it does.
+double moved_by_map(const Window& w, const std::vector<std::int64_t>& grid, std::int64_t most_steps,
+                    IndexMaps& maps) {
+  const bool computes =
+      std::ranges::any_of(w.transform.units, [](const UnitOp& op) { return !op.rows.empty(); });
+  if (!computes) return 0;
   double all = 1;
   for (const std::int64_t extent : grid) all *= static_cast<double>(extent);
   if (all < 1 || all > static_cast<double>(most_steps)) return 0;
@@ -475,8 +473,8 @@ WindowArrays arrays_of(const Call& call, const std::vector<std::int64_t>& grid,
     const EndsBeyond beyond = windows ? ends_beyond(plan, op) : EndsBeyond{};
     arrays.ragged.push_back(beyond.last);
     arrays.beyond.push_back(beyond.any);
-    arrays.moved_by_data.push_back(
-        beyond.any > 0 ? moved_by_data(p, p.operands[i], grid, most_steps, maps) : 0);
+    arrays.moved_by_map.push_back(
+        beyond.any > 0 ? moved_by_map(p.operands[i], grid, most_steps, maps) : 0);
   }
   return arrays;
 }

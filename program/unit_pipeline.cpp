@@ -106,8 +106,8 @@ PipelineWindows windows_of(const Program& program, const WindowArrays& arrays,
     }
     std::size_t innermost = 0;
     for (const int number : index) innermost = std::max(innermost, inner_of(number));
-    const double by_data = i < arrays.moved_by_data.size() ? arrays.moved_by_data[i] : 0;
-    moves_at(i, by_data > 0 ? by_data : 1 / steps_behind(innermost));
+    const double by_map = i < arrays.moved_by_map.size() ? arrays.moved_by_map[i] : 0;
+    moves_at(i, by_map > 0 ? by_map : 1 / steps_behind(innermost));
     found.dims += std::ranges::count_if(index, moves);
     std::set<int> here;  // within a map what is computed twice is computed once
     for (const UnitOp& op : w.transform.units) {

@@ -20,8 +20,8 @@ struct WindowArrays {
   std::vector<bool> in_registers;    ///< of each: an input of one element, which nobody copies
   /// Of each the rows of its array's tiles, if they are fewer than eight; 0.
   std::vector<std::int64_t> few_rows;
-  /// Of each at what part of the steps it moves, where prefetched arrays say where to; 0.
-  std::vector<double> moved_by_data;
+  /// Of each at what part of the steps it moves, where its map computes where to; 0.
+  std::vector<double> moved_by_map;
 };
 
 /// What a step takes of how cores share a grid (sim/pipeline/core_cells.hpp).

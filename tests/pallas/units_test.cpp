@@ -1814,6 +1814,39 @@ TEST_CASE("a window behind a branch is copied as often as prefetched words move 
   }
 }
 
+TEST_CASE("a window behind a branch is copied as often as its map's bound lets it move",
+          "[pallas][units]") {
+  // min(i, most) is the block of 64 rows, of 356 (which end beyond their array) or 384.
+  const auto step = [](bool beyond, const std::string& most) {
+    const auto program = plan_module(load_module(
+        module_text("%i: i32, %a: " + vmem("64x128xf32") + ", %o: " + vmem("8x128xf32"), "",
+                    "iteration_bounds = array<i64: 6>, scalar_prefetch = 0 : i64, "
+                    "scratch_operands = 0 : i64, window_params = [{transform_indices = @bounded, "
+                    "window_bounds = array<i64: 64, 128>}, {transform_indices = @to, "
+                    "window_bounds = array<i64: 8, 128>}]",
+                    "\"S.func.func\"() ({\n^bb0(%i: i32):\n%zero = \"S.arith.constant\"() {value = "
+                    "0 : i32} : () -> i32\n%most = \"S.arith.constant\"() {value = " +
+                        most +
+                        " : i32} : () -> i32\n%least = \"S.arith.minsi\"(%i, %most) : (i32, i32) "
+                        "-> i32\n\"S.func.return\"(%least, %zero) : (i32, i32) -> ()\n}) "
+                        "{function_type = (i32) -> (i32, i32), sym_name = \"bounded\"} : () -> "
+                        "()\n\"S.func.func\"() ({\n^bb0(%i: i32):\n%zero = "
+                        "\"S.arith.constant\"() {value = 0 : i32} : () -> i32\n"
+                        "\"S.func.return\"(%i, %zero) : (i32, i32) -> ()\n}) {function_type = "
+                        "(i32) -> (i32, i32), sym_name = \"to\"} : () -> ()\n"),
+        "the test's module"));
+    Call call;
+    call.program = program.get();
+    call.inputs = {array_of(DType::f32, {beyond ? 356 : 384, 128}, [](auto) { return 1.0; })};
+    return static_cast<double>(run_call(call, timed("tpu-v5e")).plan.core.step_cycles);
+  };
+  // Six copies or two in seven turns, as a listing of flash_attention_dbias branches over them.
+  const program::UnitCosts& costs = *program::unit_costs("v5e");
+  CHECK(step(true, "5") - step(true, "1") ==
+        Approx((costs.window + costs.ragged) * (6 - 2) / 7).margin(1));
+  CHECK(step(false, "5") == step(false, "1"));
+}
+
 TEST_CASE("a product in the highest precision splits what is no constant", "[pallas][units]") {
   const auto product = [](const std::string& known, const std::string& precision) {
     return asked_by(
