@@ -53,6 +53,7 @@ void add_op(UnitSchedule& schedule, const Program& program,
         schedule.put_together(*of.put.each, of.put.times, of.put.whole, of.put.stages);
     };
     if (stores) put();
+    if (of.packs > 0) schedule.pack_masks(op, of.packs);
     add_rows();
     if (!stores) put();
     schedule.end(op);

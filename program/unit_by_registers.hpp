@@ -30,6 +30,7 @@ struct ScheduledOp {
   double alone = 0;
   std::int64_t spilled = 0;  ///< registers
   bool spills_sums = false;  ///< of digits, which a schedule has no order of
+  std::int64_t packs = 0;    ///< masks, before
   bool copies = false;       ///< or waits for what does
 };
 
@@ -43,14 +44,19 @@ struct ByRegisters {
   /// Of one product on narrow units, however much it is, all where that is less, as slots know of
   /// no stores beside the passes of few rows, else the mean.
   bool one = false;
+  /// Behind it reductions are waited for, in which slots know of no order: all where that is more,
+  /// too.
+  bool reduced = false;
   /// Of one in the highest precision all where that is more, else none: parts of its sides that do
   /// not fit in registers are stored, which slots alone know of.
   bool one_splits = false;
 
   /// Of products of one pass after one another each phase is little code, also where all are much.
-  ByRegisters(std::size_t phases_of_products, bool one_product, bool splits, double matrix_units)
+  ByRegisters(std::size_t phases_of_products, std::size_t phases, bool one_product, bool splits,
+              double matrix_units)
       : mean(phases_of_products > 0 && matrix_units == kMostMatrixUnits),
         one(one_product),
+        reduced(phases > 2),
         one_splits(splits) {
     constexpr double kOfPhase = 110;
     most = std::max(most, kOfPhase * static_cast<double>(phases_of_products));
@@ -61,7 +67,7 @@ struct ByRegisters {
   }
   /// Of what has a product.
   double part_of_product(double by_slots, double by_registers) const {
-    if (one) return by_registers < by_slots ? 1 : 0.5;
+    if (one) return by_registers < by_slots || reduced ? 1 : 0.5;
     if (one_splits) return by_registers > by_slots ? 1 : 0;
     if (mean && by_registers > by_slots) return 1;
     return part(by_slots);

@@ -14,6 +14,7 @@
 #include "program/unit_by_registers.hpp"
 #include "program/unit_choices.hpp"
 #include "program/unit_few_rows.hpp"
+#include "program/unit_mask_ops.hpp"
 #include "program/unit_overlap.hpp"
 #include "program/unit_phases.hpp"
 #include "program/unit_placement.hpp"
@@ -320,6 +321,7 @@ CountedCode counted(const Program& program, const Code& code, const UnitCosts& c
           products_take[part[i]] +=
               cost->slots[kMatrix] * static_cast<double>(times) / std::max(1., matrix_units);
     }
+    const std::vector<MaskOps> of_masks = mask_ops(program, s.ops, costs);
     const std::vector<Beside> beside = beside_products(part, phases, products_take);
     for (std::size_t i = 0; i < s.ops.size(); ++i) {
       UnitWork& of_group = group_works[groups.of(i)];
@@ -328,6 +330,9 @@ CountedCode counted(const Program& program, const Code& code, const UnitCosts& c
       scheduled[i].spills_sums = too_many.sums > 0;
       scheduled[i].spilled =
           too_many.masks + std::llround(std::ceil(too_many.vectors(costs.spill)));
+      scheduled[i].packs = of_masks[i].packed;
+      for (UnitWork* w : {&works[part[i]], &of_group})
+        w->masks += static_cast<double>(of_masks[i].joined + of_masks[i].packed);
       of_group.spill(spilled(i));
       double latency = 0;
       bool is_wait = false;
@@ -423,8 +428,8 @@ CountedCode counted(const Program& program, const Code& code, const UnitCosts& c
     chain.for_each([&](std::size_t op, double latency) {
       between[waits_before(op)].lines[s.ops[op]->location] += latency;
     });
-    const ByRegisters by_registers(products_in_a_row ? phases.count() : 0, one_product, one_splits,
-                                   matrix_units);
+    const ByRegisters by_registers(products_in_a_row ? phases.count() : 0, phases.count(),
+                                   one_product, one_splits, matrix_units);
     for (std::size_t b = 0; b < between.size(); ++b) {
       std::vector<std::size_t> here;
       for (std::size_t i = 0; i < s.ops.size(); ++i)

@@ -5,7 +5,9 @@
 #include <cmath>
 #include <cstdlib>
 #include <queue>
+#include <utility>
 
+#include "program/unit_mask_ops.hpp"
 #include "program/unit_schedule_places.hpp"
 
 namespace tessera::program {
@@ -21,6 +23,7 @@ constexpr int kExtended = 2;  ///< slots of a bundle for matrix units and XLUs
 constexpr int kNoUnit = place_number(Place::none);
 constexpr int kMultiplies = place_number(Place::multiplies);
 constexpr int kAdds = place_number(Place::adds);
+constexpr int kMasks = place_number(Place::masks);
 constexpr int unit_number(CoreUnit unit) { return static_cast<int>(unit); }
 constexpr std::size_t unit_index(CoreUnit unit) { return static_cast<std::size_t>(unit); }
 
@@ -121,9 +124,14 @@ void UnitSchedule::multiply(const UnitOp& op, const Product& p) {
     double part = 0;
     Registers begun;  // by units that share the round
     for (std::size_t u = 0; u < on.size(); ++u) {
-      const std::int64_t begins = std::llround(part * static_cast<double>(rows));
+      // What passes at once is not shared out.
+      const double share = static_cast<double>(rows) / static_cast<double>(p.of_a_pass);
+      const auto until = [&] {
+        return std::min<std::int64_t>(rows, std::llround(part * share) * p.of_a_pass);
+      };
+      const std::int64_t begins = until();
       part += on[u];
-      const std::int64_t ends = std::llround(part * static_cast<double>(rows));
+      const std::int64_t ends = until();
       if (begins == ends) continue;
       const auto place = [&](Place first) { return place_number(first) + static_cast<int>(u); };
       MatrixUnit& unit = matrix_units_[u];
@@ -190,6 +198,13 @@ void UnitSchedule::put_together(const UnitCost& each, std::int64_t times, std::i
                    std::clamp<std::int64_t>(stages, 1, times)});
 }
 
+void UnitSchedule::pack_masks(const UnitOp& op, std::int64_t times) {
+  const std::vector<Registers> masks = made(op, 0);
+  Registers& packed = packed_[op.reads[0]];
+  for (std::int64_t i = 0; i < times; ++i)
+    packed.push_back(begin(kMasks, 1, kOfVector, read_by(masks, i, times)));
+}
+
 void UnitSchedule::add_serial(std::int64_t bundles) {
   if (bundles > 0) rows_.push_back({"", nullptr, bundles});
 }
@@ -198,6 +213,7 @@ std::vector<UnitSchedule::Registers> UnitSchedule::inputs_of(const UnitOp& op) c
   std::vector<Registers> inputs;
   for (const int v : op.reads) {
     if (const auto it = made_by_.find(v); it != made_by_.end()) inputs.push_back(it->second);
+    if (const auto it = packed_.find(v); it != packed_.end()) inputs.push_back(it->second);
   }
   if (!rows_.empty() && rows_[0].name.starts_with("load ") && !op.reads.empty()) {
     if (const auto it = stored_.find(op.reads[0]); it != stored_.end())
@@ -320,6 +336,12 @@ UnitSchedule::Registers UnitSchedule::registers(const Row& row,
   if (row.cost == nullptr) return serial(row.times, read_by(inputs, 0, 1));
   if (row.whole > 0 && row.cost->slots[unit_index(CoreUnit::store)] > 0)
     return through_memory(row, inputs);
+  if (joins_masks(row.name)) {
+    Registers joined;
+    for (std::int64_t i = 0; i < row.times && !is_too_much(); ++i)
+      joined.push_back(begin(kMasks, 1, kOfVector, read_by(inputs, i, row.times)));
+    return joined;
+  }
   if (is_of_scalars(*row.cost)) {
     const Registers after = read_by(inputs, 0, 1);
     const double all =
@@ -394,11 +416,15 @@ class BusyUnits {
     for (std::size_t u = 0; u < kCoreUnits; ++u)
       free_[u].resize(static_cast<std::size_t>(std::max(1., costs.capacity[u])));
   }
-  void next_bundle() { of_memory_ = extended_ = 0; }
+  void next_bundle() {
+    of_memory_ = extended_ = 0;
+    has_masks_ = false;
+  }
   /// Whether one is free for it now, and taken.
   bool take(int unit, int every, std::int64_t now) {
     if (unit == kNoUnit) return true;
     if (unit == kPrepares) return extended_ < kExtended && ++extended_ > 0;
+    if (unit == kMasks) return !std::exchange(has_masks_, true);
     if (unit == kMultiplies || unit == kAdds) {
       std::int64_t& place = places_[static_cast<std::size_t>(unit == kAdds)];
       if (place > now || !take(unit_number(CoreUnit::valu), 1, now)) return false;
@@ -438,6 +464,7 @@ class BusyUnits {
   int memory_;
   int of_memory_ = 0;
   int extended_ = 0;
+  bool has_masks_ = false;
 };
 
 using Timed = std::pair<std::int64_t, int>;
@@ -473,7 +500,7 @@ class ReadyByUnit {
   }
 
  private:
-  static constexpr int kBefore = -kPrepares;  // units of none and of VALU's places
+  static constexpr int kBefore = -kMasks;  // units of none and of VALU's places
   static constexpr std::size_t kQueues = kBefore + kCoreUnits + kPinnedPlaces;
   static std::size_t index(int unit) {
     constexpr int kPinned = place_number(Place::push);

@@ -69,6 +69,9 @@ class UnitSchedule {
   /// unit's part of the rows of an odd tile.
   void multiply(const UnitOp& op, const WideProduct& product, double of_first);
 
+  /// So many masks of words are packed for an op, which it reads first.
+  void pack_masks(const UnitOp& op, std::int64_t times);
+
   /// Of what an op has made so many registers are stored and loaded again.
   void spill(const UnitOp& op, std::int64_t registers);
 
@@ -160,6 +163,7 @@ class UnitSchedule {
   std::vector<Edge> edges_;
   std::vector<Row> rows_;
   std::unordered_map<int, Registers> made_by_;
+  std::unordered_map<int, Registers> packed_;  ///< masks
   std::unordered_map<int, Registers> stored_;  ///< by memref
   std::array<MatrixUnit, kMostMatrixUnits> matrix_units_;
   std::array<TransposeUnit, 2> transpose_units_;

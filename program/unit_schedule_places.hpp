@@ -11,6 +11,7 @@ enum class Place {
   multiplies = -2,  ///< of VALU, in a place of their own
   adds = -3,
   prepares = -4,  ///< a wide matrix unit for a push or a pass: any slot of such
+  masks = -5,     ///< what joins masks or packs them
   push = 100,     ///< weights of the first matrix unit, then of each other one
   pass = 104,     ///< likewise, what passes them
   turn = 108,     ///< what goes into the first transpose unit, then into each other one

@@ -37,11 +37,12 @@ void UnitWork::close(const UnitCosts& costs, double matrix_units) {
       weight[u] = factor / units(u);
     if (u == kMatrix && slots[u] > 0) weight[u] *= 1 + uneven / slots[u];
   }
-  const double least = streamed / std::max(1., matrix_units);
+  const double passes_take = streamed / std::max(1., matrix_units);
+  const double least = std::max(passes_take, masks);
   if (cycles > 0 && least > cycles) scale = least / cycles;
   cycles *= scale;
   constexpr double kPass = kCyclesOfPass;
-  streams = kPass / std::max(costs.schedules ? costs.schedules->pass : kPass, 1.) * least;
+  streams = kPass / std::max(costs.schedules ? costs.schedules->pass : kPass, 1.) * passes_take;
 }
 
 std::array<double, kCoreUnits> UnitWork::busy(const UnitCosts& costs) const {

@@ -22,6 +22,7 @@ struct UnitWork {
   double scale = 1;      ///< of the cycles of all what each op has
   MatrixUnits passes{};  ///< of MXU's slots, where it matters on which unit they are
   double streamed = 0;   ///< bundles at least in which rows pass matrix units, of all together
+  double masks = 0;      ///< joined and packed, one a bundle
   double streams = 0;    ///< cycles in which rows pass each of those that have something to do
 
   void add_passes(const UnitCost& cost, std::int64_t times, const MatrixUnits& on) {

@@ -11,16 +11,26 @@
 namespace tessera::pallas {
 
 TEST_CASE("of products in a row registers decide where they say more", "[pallas][units]") {
-  const program::ByRegisters narrow(3, false, false, 4);
+  const program::ByRegisters narrow(3, 3, false, false, 4);
   CHECK(narrow.part_of_product(113, 226) == 1);
   CHECK(narrow.part_of_product(5000, 5100) == 1);  // however much they are
   CHECK(narrow.part_of_product(226, 113) == 0.5);
   // Not of what has no product, on wide units, nor of one product alone.
   CHECK(narrow.part(113) == 0.5);
-  const program::ByRegisters wide(3, false, false, 2);
+  const program::ByRegisters wide(3, 3, false, false, 2);
   CHECK(wide.part_of_product(5000, 5100) == 0);
-  const program::ByRegisters one(0, true, false, 4);
+  const program::ByRegisters one(0, 2, true, false, 4);
   CHECK(one.part_of_product(113, 226) == 0.5);
+}
+
+TEST_CASE("of one product and reductions behind it registers decide where they say more",
+          "[pallas][units]") {
+  const auto part = [](std::size_t phases, double by_registers) {
+    return program::ByRegisters(0, phases, true, false, 4).part_of_product(100, by_registers);
+  };
+  CHECK(part(2, 150) == 0.5);
+  CHECK(part(3, 150) == 1);
+  for (const std::size_t phases : {2, 3}) CHECK(part(phases, 50) == 1);
 }
 
 TEST_CASE("of what is behind an end of a phase a share is stored and loaded", "[pallas][units]") {

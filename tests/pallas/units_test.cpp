@@ -707,6 +707,28 @@ TEST_CASE("products on a matrix unit follow one another in the program's order",
   CHECK(bundles({{1, 11, 0}, {2, 12, 0}}) <= alone + 24);
 }
 
+TEST_CASE("what passes a matrix unit at once is not shared out", "[pallas][units]") {
+  program::UnitCosts costs;
+  costs.capacity.fill(2);
+  costs.schedules = {.memory = 4, .product = 30, .pass = 7};
+  const auto bundles = [&](double first, std::int64_t of_a_pass) {
+    program::UnitSchedule schedule(costs);
+    program::UnitOp op;
+    op.reads = {1, 0};
+    op.makes = {2};
+    schedule.multiply(op, {.tiles = {{first, 1 - first, 0, 0}},
+                           .deep = 1,
+                           .results = 6,
+                           .pushed = 8,
+                           .push = 4,
+                           .of_a_pass = of_a_pass});
+    return schedule.bundles().value();
+  };
+  // Of three passes of 16 rows of bf16 one unit has two.
+  CHECK(bundles(0.5, 2) == bundles(2. / 3, 2));
+  CHECK(bundles(0.5, 1) < bundles(2. / 3, 1));
+}
+
 TEST_CASE("products on either side of a branch share the matrix units, those of its ways do not",
           "[pallas][units]") {
   program::Code code;
