@@ -48,6 +48,24 @@ std::vector<std::size_t> parts_by_waits(const Program& program,
   return parts;
 }
 
+/// Of an odd number of tiles of 16 bits side by side, loaded or stored, a half register in each row
+/// of them, if no product reads halves; wide units' compilers take two on top of each other.
+void add_odd_tiles(const Program& program, double matrix_units, FewRows::Rows& rows) {
+  const auto name = [&](const auto& row) -> const std::string& {
+    return program.unit_rows[static_cast<std::size_t>(row.first)];
+  };
+  const auto odd =
+      std::ranges::find_if(rows, [&](const auto& row) { return name(row) == "odd tiles b16"; });
+  if (odd == rows.end()) return;
+  const std::int64_t more = odd->second;
+  rows.erase(odd);
+  if (matrix_units != kMostMatrixUnits ||
+      std::ranges::any_of(rows, [&](const auto& row) { return name(row) == "halves b16"; }))
+    return;
+  for (auto& row : rows)
+    if (name(row).starts_with("load b16") || name(row).starts_with("store b16")) row.second += more;
+}
+
 /// Looks at where a copy's ends lie (unit_copies.hpp) as they are beside vector work, which none of
 /// it passes, and alone.
 class Looks {
@@ -268,6 +286,7 @@ CountedCode counted(const Program& program, const Code& code, const UnitCosts& c
         return program.unit_rows[static_cast<std::size_t>(row.first)] == "halves b16";
       };
       FewRows::Rows& all = asked.emplace_back(few.rows(*op));
+      add_odd_tiles(program, matrix_units, all);
       FewRows::Rows& of_halves = halves.emplace_back();
       if (matrix_units == kMostMatrixUnits)
         std::ranges::copy_if(all, std::back_inserter(of_halves), is_of_halves);

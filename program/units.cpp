@@ -534,6 +534,10 @@ class Uses {
       how = " masked";
     add((loads ? "load " : "store ") + width_name(vector.dtype) + how,
         strided ? t.outer * ceil_to(t.rows, kSublanes) * t.across : t.outer * t.packed);
+    // Tiles of eight rows, of which a register has two that lie side by side.
+    if (bit_width(vector.dtype) == 16 && !strided && t.across > 1)
+      add("odd tiles b16",
+          t.outer * (ceil_to(t.rows, kSublanes) * ceil_to(t.across, 2) - t.down * t.across));
     if (loads) return;
     for (const int v : op_.operands) {
       if (type(v).kind == Type::Kind::vector && type(v).shape.rank == 1 && known_.down(v))

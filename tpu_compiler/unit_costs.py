@@ -81,7 +81,7 @@ def read_off(chip):
     few = {f"few rows b{bits}": {"VALU": 2, "latency": 6} if chip in WIDE else {**through_memory, **({"VALU": 1} if bits == 16 else {})} for bits in (16, 32)}
     few["few rows b16 parted"] = PARTED[chip]
     # A register of two half tiles side by side is parted and put together on a v4; a v5e and a v5p load half of one and half of the other.
-    halves = {"halves b16": {} if chip in WIDE else {"VALU": 3} if chip == "v4" else {"VALU": 1, "load": 1}}
+    halves = {"odd tiles b16": {}, "halves b16": {} if chip in WIDE else {"VALU": 3} if chip == "v4" else {"VALU": 1, "load": 1}}
     # A divisor's reciprocal, a step of Newton's, what is no normal number, and the product: probes of x / y, x / column, x / sum(x), 8 to 32 registers.
     divide = {} if chip in WIDE else {"arith.divf f32": {"VALU": 14, "VPOP": 1, "EUP": 2 if chip == "v4" else 1, **({} if chip == "v4" else {"latency": 6})}}
     return {**READ, **rotate, **few, **halves, **divide, **checks, **predicated, "tpu.enqueue_dma": {"scalar": scalars, "operations": operations, "latency": begin},
@@ -188,7 +188,7 @@ class Kernel:
         self.semaphores = units.get("semaphores", 0)
         names = units["rows"]
         # What a load of half tiles takes is the product's that reads it.
-        self.ops = [(op["reads"], op["makes"], [(names[row], times) for row, times in op["rows"] if names[row] != "halves b16"])
+        self.ops = [(op["reads"], op["makes"], [(names[row], times) for row, times in op["rows"] if names[row] not in ("halves b16", "odd tiles b16")])
                     for block in units["blocks"] for op in block["ops"]]
         self.times = collections.Counter()
         for _, _, rows in self.ops:

@@ -2284,6 +2284,32 @@ TEST_CASE("a copy looks at either end, and waits in a row are one", "[pallas][un
   CHECK(asked(*paged(3, "%first")).at("tpu.enqueue_dma vmem unsure") == 1);
 }
 
+TEST_CASE("of an odd number of tiles of 16 bits a half register is one more", "[pallas][units]") {
+  const auto program = [](const std::string& shape, const std::string& type) {
+    const std::string of = shape + "x" + type;
+    return plan_module(
+        load_module(module_text("%x: " + vmem(of) + ", %y: " + vmem(of),
+                                load_whole("%r", "%x", of, 2) + store_whole("%r", "%y", of, 2)),
+                    "the test's module"));
+  };
+  const auto cycles = [&](const std::string& shape, const std::string& type, double matrix_units) {
+    program::UnitCosts costs;
+    costs.capacity.fill(1);
+    costs.capacity[static_cast<std::size_t>(CoreUnit::mxu)] = matrix_units;
+    for (const char* const row : {"store b16", "store b16 masked", "store b32"})
+      costs.rows[row].slots[static_cast<std::size_t>(CoreUnit::store)] = 1;
+    const auto p = program(shape, type);
+    return all_cycles(program::counted(*p, p->main, costs));
+  };
+  CHECK(cycles("64x256", "bf16", 4) == 8);
+  CHECK(cycles("64x384", "bf16", 4) == 12 + 4);
+  CHECK(cycles("64x640", "bf16", 4) == 20 + 4);
+  CHECK(cycles("24x384", "bf16", 4) == 3 * 2);
+  CHECK(cycles("64x128", "bf16", 4) == 4);
+  CHECK(cycles("64x384", "bf16", 2) == 12);
+  CHECK(cycles("64x384", "f32", 4) == 24);
+}
+
 TEST_CASE("of a copy's looks one lies beside vector work that it waits for", "[pallas][units]") {
   // 16 registers are stored; what was written is copied, or comes from elsewhere.
   const auto program = [](const std::string& copied, const std::string& type) {
