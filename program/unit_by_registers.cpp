@@ -14,7 +14,7 @@ struct FactsOfOps {
   bool has_copies = false;
   bool waits_within = false;  ///< for an end of a phase
   bool blocks = false;        ///< products of which it has no registers
-  bool spills = false;
+  std::int64_t spilled = 0;   ///< registers
   bool spills_sums = false;
   bool splits = true;  ///< each product, into parts
   std::int64_t products = 0;
@@ -24,7 +24,7 @@ struct FactsOfOps {
     has_copies = has_copies || op.copies;
     waits_within = waits_within || ends_a_phase;
     blocks = blocks || (op.product > 0 && !op.tiles && !op.wide);
-    spills = spills || op.spilled > 0;
+    spilled += op.spilled;
     spills_sums = spills_sums || op.spills_sums;
     splits = splits && (op.product <= 0 || (op.wide && op.wide->splits));
     products += op.product > 0 ? 1 : 0;
@@ -82,10 +82,12 @@ double bundles_by_registers(const Program& program, const std::vector<const Unit
   const double by_registers = static_cast<double>(*bundles) + all.alone;
   // What neither multiplies nor spills is as its registers are scheduled, however much; what
   // spills without a product is left to slots.
-  const bool is_plain = all.products == 0 && !all.spills;
+  const bool is_plain = all.products == 0 && all.spilled == 0;
   // Parts that are packed are stored, which is not modelled.
   const bool knows_parts = all.splits && !costs.schedules->packs_words;
-  const bool knows_all = !all.spills && (all.products == 1 || knows_parts);
+  // Of 64 registers too many a quarter is stored; of more the order is another.
+  constexpr std::int64_t kFew = 16;
+  const bool knows_all = knows_parts ? all.spilled <= kFew : all.spilled == 0 && all.products == 1;
   const bool decides = all.products > 0 && (by_registers > by_slots || knows_all);
   const double part = is_plain || (is_least && !all.blocks && decides) ? 1
                       : all.products > 0 ? where.part_of_product(by_slots, by_registers)

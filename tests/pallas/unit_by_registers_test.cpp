@@ -33,6 +33,35 @@ TEST_CASE("of one product and reductions behind it registers decide where they s
   for (const std::size_t phases : {2, 3}) CHECK(part(phases, 50) == 1);
 }
 
+TEST_CASE("where few registers of split products spill a schedule decides on a v6e",
+          "[pallas][units]") {
+  const auto bundles = [](const char* chip, std::int64_t spilled) {
+    const program::UnitCosts& costs = *program::unit_costs(chip);
+    const program::UnitOp op{.reads = {1, 2}, .makes = {3}, .rows = {}};
+    program::ScheduledOp of;
+    of.product = 1;
+    of.spilled = spilled;
+    of.wide = {.tiles = 1,
+               .deep = 1,
+               .results = 8,
+               .rows = 8,
+               .pops = 8,
+               .pushes = 16,
+               .together = 2,
+               .push = 4,
+               .packs = costs.schedules->packs_words,
+               .splits = true,
+               .split_left = 8,
+               .split_right = 16};
+    return bundles_by_registers({}, {}, {&op}, {of}, {0}, costs,
+                                program::ByRegisters(0, 0, false, false, 2), 1e6);
+  };
+  CHECK(bundles("v6e", 0) < 2000);
+  CHECK(bundles("v6e", 16) < 2000);
+  CHECK(bundles("v6e", 17) == 1e6);
+  CHECK(bundles("v7x", 16) == 1e6);
+}
+
 TEST_CASE("of what is behind an end of a phase a share is stored and loaded", "[pallas][units]") {
   const program::Pressure::TooMany many{.behind = 64, .at_once = 3, .masks = 5};
   CHECK(many.vectors(0.25) == 19);
