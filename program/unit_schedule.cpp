@@ -23,7 +23,7 @@ constexpr int kExtended = 2;  ///< slots of a bundle for matrix units and XLUs
 constexpr int kNoUnit = place_number(Place::none);
 constexpr int kMultiplies = place_number(Place::multiplies);
 constexpr int kAdds = place_number(Place::adds);
-constexpr int kMasks = place_number(Place::masks);
+constexpr int kMaskPlace = place_number(Place::masks);
 constexpr int unit_number(CoreUnit unit) { return static_cast<int>(unit); }
 constexpr std::size_t unit_index(CoreUnit unit) { return static_cast<std::size_t>(unit); }
 
@@ -202,7 +202,7 @@ void UnitSchedule::pack_masks(const UnitOp& op, std::int64_t times) {
   const std::vector<Registers> masks = made(op, 0);
   Registers& packed = packed_[op.reads[0]];
   for (std::int64_t i = 0; i < times; ++i)
-    packed.push_back(begin(kMasks, 1, kOfVector, read_by(masks, i, times)));
+    packed.push_back(begin(kMaskPlace, 1, kOfVector, read_by(masks, i, times)));
 }
 
 void UnitSchedule::add_serial(std::int64_t bundles) {
@@ -339,7 +339,7 @@ UnitSchedule::Registers UnitSchedule::registers(const Row& row,
   if (joins_masks(row.name)) {
     Registers joined;
     for (std::int64_t i = 0; i < row.times && !is_too_much(); ++i)
-      joined.push_back(begin(kMasks, 1, kOfVector, read_by(inputs, i, row.times)));
+      joined.push_back(begin(kMaskPlace, 1, kOfVector, read_by(inputs, i, row.times)));
     return joined;
   }
   if (is_of_scalars(*row.cost)) {
@@ -424,7 +424,7 @@ class BusyUnits {
   bool take(int unit, int every, std::int64_t now) {
     if (unit == kNoUnit) return true;
     if (unit == kPrepares) return extended_ < kExtended && ++extended_ > 0;
-    if (unit == kMasks) return !std::exchange(has_masks_, true);
+    if (unit == kMaskPlace) return !std::exchange(has_masks_, true);
     if (unit == kMultiplies || unit == kAdds) {
       std::int64_t& place = places_[static_cast<std::size_t>(unit == kAdds)];
       if (place > now || !take(unit_number(CoreUnit::valu), 1, now)) return false;
@@ -500,7 +500,7 @@ class ReadyByUnit {
   }
 
  private:
-  static constexpr int kBefore = -kMasks;  // units of none and of VALU's places
+  static constexpr int kBefore = -kMaskPlace;  // units of none and of VALU's places
   static constexpr std::size_t kQueues = kBefore + kCoreUnits + kPinnedPlaces;
   static std::size_t index(int unit) {
     constexpr int kPinned = place_number(Place::push);

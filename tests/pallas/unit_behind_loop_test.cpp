@@ -28,8 +28,8 @@ TEST_CASE("a loop that waits for a product begins what is behind it", "[pallas][
   constexpr int kArray = 100;  // that the loop writes
   constexpr int kOther = 101;
   const UnitOp product{.reads = {1}, .makes = {2}, .rows = {{1, 1}}};
-  const UnitOp stores{.reads = {2, kArray}, .rows = {{2, 1}}};
-  const UnitOp waits{.rows = {{3, 1}}};
+  const UnitOp stores{.reads = {2, kArray}, .makes = {}, .rows = {{2, 1}}};
+  const UnitOp waits{.reads = {}, .makes = {}, .rows = {{3, 1}}};
   const auto loads = [](int from, int makes, std::int64_t times) {
     return UnitOp{.reads = {from}, .makes = {makes}, .rows = {{0, times}}};
   };

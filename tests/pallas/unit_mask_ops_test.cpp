@@ -15,8 +15,8 @@ namespace tessera::pallas {
 TEST_CASE("masks of words are packed once for selects of 16 bits", "[pallas][units]") {
   program::Program p;
   p.unit_rows = {"arith.cmpi i32", "arith.andi bool", "arith.select bf16", "arith.select f32"};
-  const program::UnitOp one{.makes = {1}, .rows = {{0, 8}}};
-  const program::UnitOp other{.makes = {2}, .rows = {{0, 1}}};
+  const program::UnitOp one{.reads = {}, .makes = {1}, .rows = {{0, 8}}};
+  const program::UnitOp other{.reads = {}, .makes = {2}, .rows = {{0, 1}}};
   const program::UnitOp both{.reads = {1, 2}, .makes = {3}, .rows = {{1, 8}}};
   const auto select = [](int mask, int row) {
     return program::UnitOp{.reads = {mask, 4, 5}, .makes = {6}, .rows = {{row, 4}}};
@@ -49,10 +49,10 @@ TEST_CASE("one bundle joins or packs one mask", "[pallas][units]") {
   const auto bundles = [&](std::int64_t joined, std::int64_t packed) {
     program::UnitSchedule schedule(costs);
     schedule.add("arith.cmpi i32", compared, 8);
-    schedule.end({.makes = {1}});
+    schedule.end({.reads = {}, .makes = {1}, .rows = {}});
     schedule.add("arith.andi bool", nothing, joined);
-    schedule.end({.reads = {1}, .makes = {2}});
-    const program::UnitOp select{.reads = {2}, .makes = {3}};
+    schedule.end({.reads = {1}, .makes = {2}, .rows = {}});
+    const program::UnitOp select{.reads = {2}, .makes = {3}, .rows = {}};
     schedule.pack_masks(select, packed);
     schedule.add("arith.select bf16", compared, 4);
     schedule.end(select);
