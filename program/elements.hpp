@@ -52,18 +52,18 @@ template <class Op, class... T>
 /// equal values, one in each lane: such a row is computed once.
 template <class Op, class T>
 void run_by_rows(std::byte* out, const std::byte* const* in, std::int64_t n) {
-  constexpr std::int64_t kLanes = 128;
-  constexpr std::int64_t kRow = kLanes * std::int64_t{sizeof(T)};
+  constexpr std::int64_t kColumns = 128;
+  constexpr std::int64_t kRow = kColumns * std::int64_t{sizeof(T)};
   const auto is_one_value = [](const std::byte* row) {
     return std::memcmp(row, row + sizeof(T), kRow - sizeof(T)) == 0;
   };
-  if (n % kLanes != 0 || !is_one_value(in[0])) return run_elements<Op, T>(out, in, n);
-  for (std::int64_t at = 0; at < n; at += kLanes) {
+  if (n % kColumns != 0 || !is_one_value(in[0])) return run_elements<Op, T>(out, in, n);
+  for (std::int64_t at = 0; at < n; at += kColumns) {
     const std::byte* const row = in[0] + at * std::int64_t{sizeof(T)};
     std::byte* const to = out + at * std::int64_t{sizeof(T)};
     const bool once = is_one_value(row);
-    run_elements<Op, T>(to, &row, once ? 1 : kLanes);
-    if (once) std::fill_n(reinterpret_cast<T*>(to) + 1, kLanes - 1, *reinterpret_cast<T*>(to));
+    run_elements<Op, T>(to, &row, once ? 1 : kColumns);
+    if (once) std::fill_n(reinterpret_cast<T*>(to) + 1, kColumns - 1, *reinterpret_cast<T*>(to));
   }
 }
 

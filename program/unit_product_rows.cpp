@@ -62,7 +62,7 @@ std::int64_t pushes(const Side& along, const Side& lanes, double computed) {
     return static_cast<double>(ceil_to(rows, kSublanes) * ceil_to(columns, kLanes));
   };
   const double there = registers(along.filled, lanes.filled) / registers(along.all, lanes.all);
-  return part_of(filled, there > 0 ? std::min(1., computed / there) : 1) + empty;
+  return share_of(filled, there > 0 ? std::min(1., computed / there) : 1) + empty;
 }
 
 class ProductRows {
@@ -143,7 +143,7 @@ class ProductRows {
 
   /// In the highest precision each register of both sides is split into parts, but for constants.
   std::int64_t split(int v) const {
-    return part_of(registers_of(type(v).shape, type(v).dtype), splits_ ? known_.computed(v) : 1);
+    return share_of(registers_of(type(v).shape, type(v).dtype), splits_ ? known_.computed(v) : 1);
   }
   /// Of wide units halves, of tiles that fill no more than a quarter one.
   std::int64_t halves() const {
@@ -176,7 +176,7 @@ class ProductRows {
     const double pushed =
         static_cast<double>(std::min(met_, of_weights_)) / static_cast<double>(k_);
     if (types_ == " bf16" || types_ == " f32")
-      add("weights", part_of(pairs, pushed), " wide" + right);
+      add("weights", share_of(pairs, pushed), " wide" + right);
     else
       add("weights", batch_ * halves(), " wide");
     if (types_ == " f32 bf16") add("pairs", pairs);
@@ -188,7 +188,7 @@ class ProductRows {
     const std::int64_t columns = std::max<std::int64_t>(1, ceil_to(kept_.n, kLanes));
     if (!splits_ || transposed_ || columns % 2 == 0 || m_ > kLanes) return;
     const double of_columns = static_cast<double>(columns) / static_cast<double>(across_);
-    const std::int64_t rows = part_of(k_, std::min(1., computed_ / of_columns));
+    const std::int64_t rows = share_of(k_, std::min(1., computed_ / of_columns));
     add("apart", batch_ * down_ * 2 * (rows / kTile));
   }
 

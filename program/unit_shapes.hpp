@@ -17,7 +17,7 @@ inline constexpr std::int64_t kLanes = 128;
 inline std::int64_t ceil_to(std::int64_t n, std::int64_t unit) { return (n + unit - 1) / unit; }
 
 /// So many times a part of 1, rounded up.
-inline std::int64_t part_of(std::int64_t n, double part) {
+inline std::int64_t share_of(std::int64_t n, double part) {
   constexpr double kRounding = 1e-9;
   return std::llround(std::ceil(static_cast<double>(n) * part - kRounding));
 }

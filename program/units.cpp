@@ -185,7 +185,7 @@ class Uses {
     // same, but for what a known mask selects as a whole.
     const bool by_known_mask =
         selects && bit_width(made) == 8 && known_.mixed(op_.operands[0], made).has_value();
-    if (result) times = std::min(part_of(times, computed()), by_known_mask ? all : different());
+    if (result) times = std::min(share_of(times, computed()), by_known_mask ? all : different());
     const int narrower = std::min(bit_width(vector.dtype), bit_width(made));
     const bool casts = made != vector.dtype && op_.operands.size() == 1;
     if ((casts && narrower <= 8 && narrower > 1) || (selects && bit_width(made) == 8))
@@ -215,7 +215,7 @@ class Uses {
       times = 1;
       for (const int v : op_.operands) times = std::max(times, registers(v));
       if (const auto mixed = known_.mixed(op_.results[0], vector.dtype))
-        times = part_of(times, *mixed);
+        times = share_of(times, *mixed);
       times = std::min(times, different());
     }
     if (named("divf") && !splat && op_.operands.size() == 2) {
