@@ -156,6 +156,7 @@ struct UnitOp {
   std::vector<int> makes;
   std::vector<std::pair<int, std::int64_t>> rows;  ///< of Program::unit_rows, and times
   int location = 0;
+  double computed = 1;  ///< of what it stores: how much is no constant
 };
 
 /// A branch over steps that do nothing but compute, copy and store scalars: the TPU's compiler may

@@ -49,12 +49,14 @@ void add_op(UnitSchedule& schedule, const Program& program,
     schedule.add_serial(std::llround(of.product));
     const bool stores = op.makes.empty();  // what has been parted before
     const auto put = [&] {
-      if (of.put.each != nullptr)
-        schedule.put_together(*of.put.each, of.put.times, of.put.whole, of.put.stages);
+      if (of.put.each != nullptr) schedule.put_together(of.put);
     };
     if (stores) put();
     if (of.packs > 0) schedule.pack_masks(op, of.packs);
-    add_rows();
+    if (of.stored.each != nullptr)
+      schedule.store(of.stored);
+    else
+      add_rows();
     if (!stores) put();
     schedule.end(op);
   }

@@ -23,6 +23,7 @@ namespace tessera::program {
 struct ScheduledOp {
   std::vector<std::pair<int, std::int64_t>> rows;
   FewRows::Together put;
+  FewRows::Stored stored;  ///< instead of rows
   double product = 0;
   std::optional<UnitSchedule::Product> tiles;  ///< instead
   std::optional<WideProduct> wide;             ///< likewise

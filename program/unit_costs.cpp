@@ -74,6 +74,7 @@ UnitCosts read(std::string_view text) {
   to.pass = schedule.value("pass", to.pass);
   to.behind_loop = schedule.value("behind_loop", to.behind_loop);
   to.memory = schedule.at("memory");
+  to.places = schedule.value("places", to.places);
   for (const auto& [of, kept] : json.at("held_out").items())
     c.held_out[of] = {kept.at("least"), kept.at("most")};
   for (const auto& [of, kept] : json.at("whole").items())

@@ -46,6 +46,7 @@ struct UnitSchedules {
   int permute = 1;       ///< otherwise
   int reduce_every = 0;  ///< from one push to the next along lanes; 0: as its slots say
   int memory = 1;        ///< loads and stores of a bundle, together
+  int places = 1;  ///< in memory, for words of few rows that are put together (unit_few_rows.hpp)
   /// From one push of a register of weights of f32 to the next, of four matrix units; turned.
   double push_words = 2;
   double push_words_turned = 2.5;

@@ -269,7 +269,9 @@ CountedCode counted(const Program& program, const Code& code, const UnitCosts& c
     const PlacedProducts& placed = all_placed[number];
     if (s.begin >= c.at.size()) continue;
     const std::ptrdiff_t shared = shared_product(program, s.ops);
+    std::vector<FewRows::Stored> stored(s.ops.size());
     const auto cost_of = [&](std::size_t op, int row) {
+      if (stored[op].each != nullptr) return stored[op].each;
       if (const UnitCost* look = looks.of(*s.ops[op], row)) return look;
       const auto& of = static_cast<std::ptrdiff_t>(op) == shared ? rows_of_shared : rows;
       return of[static_cast<std::size_t>(row)];
@@ -285,6 +287,7 @@ CountedCode counted(const Program& program, const Code& code, const UnitCosts& c
       const auto is_of_halves = [&](const auto& row) {
         return program.unit_rows[static_cast<std::size_t>(row.first)] == "halves b16";
       };
+      stored[asked.size()] = few.stored(*op);
       FewRows::Rows& all = asked.emplace_back(few.rows(*op));
       add_odd_tiles(program, matrix_units, all);
       FewRows::Rows& of_halves = halves.emplace_back();
@@ -358,10 +361,12 @@ CountedCode counted(const Program& program, const Code& code, const UnitCosts& c
       bool multiplies = false;
       UnitWork own;
       scheduled[i].put = few.together(*s.ops[i]);
-      if (const auto& [each, times, whole, stages] = scheduled[i].put; each != nullptr) {
-        works[part[i]].add(*each, times);
-        of_group.add(*each, times);
-        latency += each->latency;
+      scheduled[i].stored = stored[i];
+      if (scheduled[i].put.each != nullptr) {
+        const UnitCost all = scheduled[i].put.all();
+        works[part[i]].add(all, 1);
+        of_group.add(all, 1);
+        latency += all.latency;
       }
       for (const auto& [row, times] : asked[i]) {
         const UnitCost* cost = cost_of(i, row);
@@ -433,8 +438,8 @@ CountedCode counted(const Program& program, const Code& code, const UnitCosts& c
       if (b.ops++ < 2 && waits_before(i) > 0)
         b.step = always_run(s.ops[i]->step);  // the first one behind it
       double share = works[part[i]].share_of_spill(spilled(i));
-      if (const auto& [each, times, whole, stages] = scheduled[i].put; each != nullptr)
-        share += works[part[i]].share(*each, times);
+      if (scheduled[i].put.each != nullptr)
+        share += works[part[i]].share(scheduled[i].put.all(), 1);
       for (const auto& [row, times] : asked[i]) {
         const UnitCost* cost = cost_of(i, row);
         if (cost == nullptr) continue;

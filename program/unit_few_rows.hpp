@@ -37,12 +37,26 @@ class FewRows {
   struct Together {
     const UnitCost* each = nullptr;  ///< null: none
     std::int64_t times = 0;
-    std::int64_t whole = 0;   ///< registers that there are then
-    std::int64_t stages = 0;  ///< one after the other, where they go through memory: of 8 rows each
+    std::int64_t whole = 0;     ///< registers that there are then
+    std::int64_t stages = 0;    ///< where they go through memory: of 8 rows each
+    int places = 1;             ///< for so many stages at a time
+    std::int64_t computed = 0;  ///< of `times` those that are no constants
+    bool has_halves = false;    ///< each is loaded in two parts, but the second is the same
+                                ///< for all stages of a place
+    /// What all of them ask.
+    UnitCost all() const;
   };
   /// Of a load, and of what packs words in halves, those that are put together, of a store those
   /// that are parted.
   Together together(const UnitOp& op) const;
+  /// A store of few rows: each is one of its own, however little of a register it fills.
+  struct Stored {
+    const UnitCost* each = nullptr;  ///< null: no such store
+    std::int64_t times = 0;
+    std::int64_t computed = 0;  ///< that are no constants
+    std::int64_t alone = 0;  ///< of which no bundle has two: shuffled, or under masks that differ
+  };
+  Stored stored(const UnitOp& op) const;
 
  private:
   struct Tiled {
@@ -51,7 +65,9 @@ class FewRows {
     double stores;
     double whole;  ///< and would of tiles of whole registers
     double whole_words;
-    double parts;         ///< tiles of it, in registers of eight
+    std::int64_t packed;  ///< whole registers that are parted, of eight rows each
+    std::int64_t halves;  ///< what they are parted into
+    std::int64_t across;  ///< registers
     std::int64_t stages;  ///< Together
     const UnitCost* together;
     const UnitCost* parted;  ///< null: by nothing
@@ -64,6 +80,9 @@ class FewRows {
   Tiled tiled(const Window& w, std::int64_t rows_of_tile, const UnitCost& together) const;
   const std::string& name(const std::pair<int, std::int64_t>& row) const;
   bool stores(const UnitOp& op) const;
+  std::set<int> numbered_masks(const std::vector<const UnitOp*>& ops) const;
+  /// A load of few rows that are put together there.
+  bool puts_through_memory(const UnitOp& op, const Tiled& w) const;
   const Tiled* of(const UnitOp& op) const;
   bool element_by_element(const UnitOp& op) const;
   /// Packs what it makes: of whole registers.
@@ -73,9 +92,13 @@ class FewRows {
   const Program& program_;
   const UnitCost* packed_ = nullptr;  ///< what putting together for packing takes
   const UnitCost* parted_ = nullptr;  ///< and what parting whole registers takes
-  std::map<int, Tiled> windows_;      ///< by argument
-  std::set<int> whole_;               ///< values that somebody takes in whole registers
-  std::map<int, Times> more_;         ///< values that take so many times the registers
+  const UnitCost* parted_words_ = nullptr;
+  int places_of_words_ = 1;  ///< Together
+  const UnitCosts& costs_;
+  std::map<int, Tiled> windows_;  ///< by argument
+  std::set<int> numbered_;        ///< masks of iotas
+  std::set<int> whole_;           ///< values that somebody takes in whole registers
+  std::map<int, Times> more_;     ///< values that take so many times the registers
 };
 
 }  // namespace tessera::program

@@ -176,6 +176,7 @@ void UnitOps::note(const Operation& written, std::size_t step, const KnownValues
   for (const auto& [name, times] : computes ? rows() : UnitRows())
     unit.rows.emplace_back(row(name), times);
   if (lies_down(planned_.module, op, known)) lines_down_.insert(op.results[0]);
+  note_computed(op, unit);
   note_memory(op, found, unit);
   note_iota(op, computes, unit);
   note_halves(op);
@@ -190,6 +191,16 @@ void UnitOps::note(const Operation& written, std::size_t step, const KnownValues
   if (written.name != "arith.select" || written.operands.size() != 3 || written.results.size() != 1)
     return;
   for (const std::size_t i : {1, 2}) need_part(written.operands[i], masks_.needed(op, i));
+}
+
+/// How much of a vector is no constant, also once it has been cast, and so of what is stored.
+void UnitOps::note_computed(const Operation& op, UnitOp& unit) {
+  if (op.operands.empty() || type(op.operands[0]).kind != Type::Kind::vector) return;
+  const auto it = computed_.find(op.operands[0]);
+  const double computed =
+      std::min(masks_.computed(op.operands[0]), it == computed_.end() ? 1. : it->second);
+  if (op.name.ends_with("store")) unit.computed = computed;
+  if (op.name == "arith.truncf" && op.results.size() == 1) computed_[op.results[0]] = computed;
 }
 
 /// Of an iota the registers are computed that are compared with what is within them, if nobody
@@ -313,7 +324,15 @@ void UnitOps::need_part(int value, double part) {
   const auto unit = std::find_if(near, ops_->end(), [&](const UnitOp& other) {
     return other.makes.size() == 1 && other.makes[0] == value;
   });
-  if (unit == ops_->end() || unit->rows.empty()) return;
+  if (unit == ops_->end()) return;
+  if (unit->rows.empty()) {  // it may be the same in another shape
+    const bool passes = unit->reads.size() == 1 &&
+                        type(unit->reads[0]).kind == Type::Kind::vector &&
+                        registers_of(type(unit->reads[0]).shape, type(unit->reads[0]).dtype) ==
+                            registers_of(type(value).shape, type(value).dtype);
+    if (passes) need_part(unit->reads[0], part);
+    return;
+  }
   bool computes = true;
   for (auto& [row, times] : unit->rows) {
     const std::string& name = planned_.program.unit_rows[static_cast<std::size_t>(row)];

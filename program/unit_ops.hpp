@@ -76,6 +76,7 @@ class UnitOps {
   void note_memory(const Operation& op, const KnownValues& known, UnitOp& unit);
   void note_reads(const Operation& op, const UnitMemory::Noted& noted);
   void end_memory();
+  void note_computed(const Operation& op, UnitOp& unit);
   void note_iota(const Operation& op, bool computes, UnitOp& unit);
   void note_halves(const Operation& op);
   void need_part(int value, double part);
@@ -101,12 +102,13 @@ class UnitOps {
     std::size_t unit;  ///< the number in ops_ of what loads it
     std::int64_t registers;
   };
-  std::map<int, Halves> halves_;       ///< by value
-  std::map<int, int> is_;              ///< values that are another one of their type
-  std::set<int> shared_;               ///< values that others are
-  std::map<int, LoneRows> lone_rows_;  ///< by value
-  std::set<int> packed_rows_;          ///< rows of words that lie as lines do
-  std::set<int> lines_down_;           ///< vectors of one dim that lie down the sublanes
+  std::map<int, Halves> halves_;              ///< by value
+  std::map<int, int> is_;                     ///< values that are another one of their type
+  std::set<int> shared_;                      ///< values that others are
+  std::map<int, LoneRows> lone_rows_;         ///< by value
+  std::set<int> packed_rows_;                 ///< rows of words that lie as lines do
+  std::set<int> lines_down_;                  ///< vectors of one dim that lie down the sublanes
+  std::unordered_map<int, double> computed_;  ///< of what casts make, how much is no constant
 };
 
 }  // namespace tessera::program

@@ -167,9 +167,13 @@ class ProductRows {
       const Side of_k{k_, kept_.k_of_weights, kept_.k};
       const Side of_n{n_, kept_.n, kept_.n};
       add("weights", split(op_.operands[1]), right);
-      add("weights",
-          batch_ * (transposed_ ? pushes(of_n, of_k, computed_) : pushes(of_k, of_n, computed_)),
-          " wide" + right);
+      // Ones, of whose three parts two are 0, are pushed in half of the rounds, in the others a
+      // register is.
+      const bool ones = known_.repeats(op_.operands[1]) && !known_.zero(op_.operands[1]);
+      const double computed = ones ? 1 : computed_;
+      const std::int64_t all =
+          transposed_ ? pushes(of_n, of_k, computed) : pushes(of_k, of_n, computed);
+      add("weights", batch_ * (ones ? ceil_to(all + 1, 2) : all), " wide" + right);
       return;
     }
     add("weights", batch_ * ceil_to(k_, kLanes) * across_, right);

@@ -24,6 +24,7 @@ constexpr int kNoUnit = place_number(Place::none);
 constexpr int kMultiplies = place_number(Place::multiplies);
 constexpr int kAdds = place_number(Place::adds);
 constexpr int kMaskPlace = place_number(Place::masks);
+constexpr int kStoresAlone = place_number(Place::stores_alone);
 constexpr int unit_number(CoreUnit unit) { return static_cast<int>(unit); }
 constexpr std::size_t unit_index(CoreUnit unit) { return static_cast<std::size_t>(unit); }
 
@@ -191,11 +192,16 @@ void UnitSchedule::add(const std::string& row, const UnitCost& cost, std::int64_
   if (times > 0) rows_.push_back({row, &cost, times});
 }
 
-void UnitSchedule::put_together(const UnitCost& each, std::int64_t times, std::int64_t whole,
-                                std::int64_t stages) {
-  if (times <= 0) return;
-  rows_.push_back({"", &each, times, std::max<std::int64_t>(1, whole),
-                   std::clamp<std::int64_t>(stages, 1, times)});
+void UnitSchedule::put_together(const FewRows::Together& put) {
+  if (put.each == nullptr || put.times <= 0) return;
+  Row& row = rows_.emplace_back("", put.each, put.times);
+  row.put = put;
+  row.put.whole = std::max<std::int64_t>(1, put.whole);
+  row.put.stages = std::clamp<std::int64_t>(put.stages, 1, put.times);
+}
+
+void UnitSchedule::store(const FewRows::Stored& stored) {
+  rows_.emplace_back("", stored.each, stored.times).stored = stored;
 }
 
 void UnitSchedule::pack_masks(const UnitOp& op, std::int64_t times) {
@@ -254,8 +260,10 @@ UnitSchedule::Chain UnitSchedule::chain_of(const Row& row, std::int64_t i) const
   const int pushed_and_popped = 2 * (c.functions > 0 ? 1 : 0) + 2 * (c.moves > 0 ? 1 : 0);
   c.deep = c.vector <= kMostInARow ? c.vector : std::clamp(alone - pushed_and_popped, 1, c.vector);
   const int latency = static_cast<int>(std::lround(row.cost->latency));
-  if (row.whole > 0) c.deep = std::min(c.deep, latency);
-  if (row.whole > 0) c.serial = std::max(0, latency - c.vector);
+  if (row.put.each != nullptr) {
+    c.deep = std::min(c.deep, latency);
+    c.serial = std::max(0, latency - c.vector);
+  }
   return c;
 }
 
@@ -305,24 +313,42 @@ int UnitSchedule::one_register(const Row& row, std::int64_t i, Registers after) 
   return after.empty() ? -1 : after.back();
 }
 
-/// Stored and then loaded, in one place, one stage after the other.
-UnitSchedule::Registers UnitSchedule::through_memory(const Row& row,
+/// Stored and then loaded, one stage after the other in a place.
+UnitSchedule::Registers UnitSchedule::through_memory(const FewRows::Together& put,
                                                      const std::vector<Registers>& inputs) {
-  const auto each = [&](CoreUnit u) { return std::lround(row.cost->slots[unit_index(u)]); };
-  const auto begins = [&](std::int64_t n, std::int64_t stage) { return stage * n / row.stages; };
+  const auto each = [&](CoreUnit u) { return std::lround(put.each->slots[unit_index(u)]); };
+  // What there is little of is in the first stages.
+  const auto begins = [&](std::int64_t n, std::int64_t stage) {
+    return (stage * n + put.stages - 1) / put.stages;
+  };
+  const auto load = [&](const Registers& after) {
+    return begin(unit_number(CoreUnit::load), 1, kOfLoad, after);
+  };
   Registers made;
-  for (std::int64_t stage = 0; stage < row.stages && !is_too_much(); ++stage) {
+  for (std::int64_t stage = 0; stage < put.stages && !is_too_much(); ++stage) {
+    const auto place = static_cast<std::size_t>(stage % put.places);
+    int& loaded_last = loaded_last_[place];
     Registers stored;
-    for (std::int64_t i = begins(row.times, stage); i < begins(row.times, stage + 1); ++i) {
-      stored.push_back(
-          begin(unit_number(CoreUnit::store), 1, kOfStore, read_by(inputs, i, row.times)));
-      if (loaded_last_ >= 0) follow(loaded_last_, 1, stored.back());
+    for (std::int64_t i = begins(put.times, stage); i < begins(put.times, stage + 1); ++i) {
+      const bool computed = i < put.computed;
+      stored.push_back(begin(unit_number(CoreUnit::store), 1, kOfStore,
+                             computed ? read_by(inputs, i, put.computed) : Registers{}));
+      if (loaded_last >= 0) follow(loaded_last, 1, stored.back());
+      // What was stored there before, also if nobody has loaded it.
+      const Registers& before = stored_last_[place];
+      if (stored.size() <= before.size()) follow(before[stored.size() - 1], 1, stored.back());
     }
-    for (std::int64_t i = begins(row.whole, stage); i < begins(row.whole, stage + 1); ++i) {
+    stored_last_[place] = stored;
+    for (std::int64_t i = begins(put.whole, stage); i < begins(put.whole, stage + 1); ++i) {
       Registers loads;
-      for (int k = 0; k < each(CoreUnit::load); ++k)
-        loads.push_back(begin(unit_number(CoreUnit::load), 1, kOfLoad, stored));
-      if (!loads.empty()) loaded_last_ = loads.back();
+      for (int k = 0; k < each(CoreUnit::load); ++k) {
+        if (k > 0 && put.has_halves) {
+          if (stage < put.places) loads.push_back(load({}));
+        } else {
+          loads.push_back(load(stored));
+          loaded_last = loads.back();
+        }
+      }
       for (int k = 0; k < each(CoreUnit::valu); ++k)
         loads = {begin(unit_number(CoreUnit::valu), 1, kOfVector, loads)};
       made.insert(made.end(), loads.begin(), loads.end());
@@ -331,11 +357,25 @@ UnitSchedule::Registers UnitSchedule::through_memory(const Row& row,
   return made;
 }
 
+UnitSchedule::Registers UnitSchedule::stored(const FewRows::Stored& stored,
+                                             const std::vector<Registers>& inputs) {
+  Registers made;
+  for (std::int64_t i = 0; i < stored.times && !is_too_much(); ++i) {
+    const bool computed = i < stored.computed;
+    const std::int64_t alone =
+        (i + 1) * stored.alone / stored.times - i * stored.alone / stored.times;
+    made.push_back(begin(alone > 0 ? kStoresAlone : unit_number(CoreUnit::store), 1, kOfStore,
+                         computed ? read_by(inputs, i, stored.computed) : Registers{}));
+  }
+  return made;
+}
+
 UnitSchedule::Registers UnitSchedule::registers(const Row& row,
                                                 const std::vector<Registers>& inputs) {
   if (row.cost == nullptr) return serial(row.times, read_by(inputs, 0, 1));
-  if (row.whole > 0 && row.cost->slots[unit_index(CoreUnit::store)] > 0)
-    return through_memory(row, inputs);
+  if (row.stored.each != nullptr) return stored(row.stored, inputs);
+  if (row.put.each != nullptr && row.cost->slots[unit_index(CoreUnit::store)] > 0)
+    return through_memory(row.put, inputs);
   if (joins_masks(row.name)) {
     Registers joined;
     for (std::int64_t i = 0; i < row.times && !is_too_much(); ++i)
@@ -419,12 +459,17 @@ class BusyUnits {
   void next_bundle() {
     of_memory_ = extended_ = 0;
     has_masks_ = false;
+    stores_alone_ = false;
   }
   /// Whether one is free for it now, and taken.
   bool take(int unit, int every, std::int64_t now) {
     if (unit == kNoUnit) return true;
     if (unit == kPrepares) return extended_ < kExtended && ++extended_ > 0;
     if (unit == kMaskPlace) return !std::exchange(has_masks_, true);
+    if (unit == kStoresAlone) {
+      if (stores_alone_ || !take(unit_number(CoreUnit::store), every, now)) return false;
+      return stores_alone_ = true;
+    }
     if (unit == kMultiplies || unit == kAdds) {
       std::int64_t& place = places_[static_cast<std::size_t>(unit == kAdds)];
       if (place > now || !take(unit_number(CoreUnit::valu), 1, now)) return false;
@@ -465,6 +510,7 @@ class BusyUnits {
   int of_memory_ = 0;
   int extended_ = 0;
   bool has_masks_ = false;
+  bool stores_alone_ = false;
 };
 
 using Timed = std::pair<std::int64_t, int>;
@@ -500,7 +546,7 @@ class ReadyByUnit {
   }
 
  private:
-  static constexpr int kBefore = -kMaskPlace;  // units of none and of VALU's places
+  static constexpr int kBefore = -kStoresAlone;  // units of none and of VALU's places
   static constexpr std::size_t kQueues = kBefore + kCoreUnits + kPinnedPlaces;
   static std::size_t index(int unit) {
     constexpr int kPinned = place_number(Place::push);

@@ -30,6 +30,7 @@
 #include <vector>
 
 #include "program/unit_costs.hpp"
+#include "program/unit_few_rows.hpp"
 #include "program/unit_rounds.hpp"
 #include "program/unit_tiles.hpp"
 #include "program/unit_wide.hpp"
@@ -43,10 +44,11 @@ class UnitSchedule {
 
   /// Of the next op a row, so many times; an op's rows follow one another.
   void add(const std::string& row, const UnitCost& cost, std::int64_t times);
-  /// Of the next op so many registers of few rows that are put together, or whole ones that are
-  /// parted, and how many there are then: through memory each is stored.
-  void put_together(const UnitCost& each, std::int64_t times, std::int64_t whole,
-                    std::int64_t stages);
+  /// Of the next op registers of few rows that are put together, or whole ones that are parted:
+  /// through memory each is stored.
+  void put_together(const FewRows::Together& put);
+  /// The next op stores few rows.
+  void store(const FewRows::Stored& stored);
   /// Of the next op what takes bundle after bundle, and others begin beside it.
   void add_serial(std::int64_t bundles);
   /// What was added is this op's.
@@ -90,8 +92,8 @@ class UnitSchedule {
     std::string name;
     const UnitCost* cost;  ///< null: of add_serial
     std::int64_t times;
-    std::int64_t whole = 0;  ///< of put_together
-    std::int64_t stages = 0;
+    FewRows::Together put{};   ///< of put_together
+    FewRows::Stored stored{};  ///< of store
   };
   /// Counted together.
   struct Chain {
@@ -147,7 +149,8 @@ class UnitSchedule {
   Registers serial(std::int64_t bundles, Registers after);
   Chain chain_of(const Row& row, std::int64_t i) const;
   int one_register(const Row& row, std::int64_t i, Registers after);
-  Registers through_memory(const Row& row, const std::vector<Registers>& inputs);
+  Registers through_memory(const FewRows::Together& put, const std::vector<Registers>& inputs);
+  Registers stored(const FewRows::Stored& stored, const std::vector<Registers>& inputs);
   Registers registers(const Row& row, const std::vector<Registers>& inputs);
   std::vector<int> results_before(bool backward) const;
   double scheduled(bool backward) const;
@@ -168,9 +171,11 @@ class UnitSchedule {
   std::array<MatrixUnit, kMostMatrixUnits> matrix_units_;
   std::array<TransposeUnit, 2> transpose_units_;
   std::unordered_map<int, std::vector<Parts>> split_;  ///< right sides, by tile
-  int loaded_last_ = -1;                               ///< of what is put together through memory
-  std::size_t turns_ = 0;                              ///< tiles that were turned
-  int products_ = 0;                                   ///< on narrow units, of one pass
+  /// Of what is put together or parted through memory, the last load of each place.
+  std::array<int, 2> loaded_last_{-1, -1};
+  std::array<Registers, 2> stored_last_;  ///< likewise, the last stores
+  std::size_t turns_ = 0;                 ///< tiles that were turned
+  int products_ = 0;                      ///< on narrow units, of one pass
   int wide_products_ = 0;
   bool splits_ = false;
 };

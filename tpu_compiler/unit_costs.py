@@ -51,14 +51,15 @@ SEMAPHORE = {"v4": 5}  # bundles that look at its end whether one of the kernel'
 # Cycles by which the compiler places operations, of listings in which chains of additions fill every bundle beside: from a push to its pop, from
 # one push of EUP to the next, and loads and stores of a bundle together (the most that 64 registers of sums of one to four arrays show). "pass": of
 # eight cycles that eight rows take a matrix unit of 128 x 128 those bundles in which something begins, of large products.
-SCHEDULES = {"v4": {"eup": 7, "eup_every": 2, "reduce": 79, "permute": 69, "reduce_every": 8, "memory": 2, "product": 86, "push_words": 4, "push_words_turned": 4, "pass": 7.9}, "v5e": {"eup": 8, "eup_every": 1, "reduce": 116, "permute": 96, "reduce_every": 8, "memory": 4, "product": 124, "push_words": 2, "push_words_turned": 2.5, "pass": 7.2},
-             "v5p": {"eup": 10, "eup_every": 1, "reduce": 116, "permute": 96, "reduce_every": 8, "memory": 4, "product": 124, "push_words": 2, "push_words_turned": 2.5, "pass": 7.2}, "v6e": {"eup": 15, "eup_every": 1, "reduce": 137, "permute": 123, "memory": 4, "product": 192, "queue": 1, "turn": 33, "turn_every": 4, "reduce_every": 4},
+SCHEDULES = {"v4": {"eup": 7, "eup_every": 2, "reduce": 79, "permute": 69, "reduce_every": 8, "memory": 2, "product": 86, "push_words": 4, "push_words_turned": 4, "pass": 7.9}, "v5e": {"eup": 8, "eup_every": 1, "reduce": 116, "permute": 96, "reduce_every": 8, "memory": 4, "places": 2, "product": 124, "push_words": 2, "push_words_turned": 2.5, "pass": 7.2},
+             "v5p": {"eup": 10, "eup_every": 1, "reduce": 116, "permute": 96, "reduce_every": 8, "memory": 4, "places": 2, "product": 124, "push_words": 2, "push_words_turned": 2.5, "pass": 7.2}, "v6e": {"eup": 15, "eup_every": 1, "reduce": 137, "permute": 123, "memory": 4, "product": 192, "queue": 1, "turn": 33, "turn_every": 4, "reduce_every": 4},
              "v7x": {"eup": 12, "eup_every": 1, "reduce": 144, "permute": 128, "memory": 4, "product": 212, "adds_up": 1, "packs_words": 1, "turn": 33, "turn_every": 4, "reduce_every": 4}}
 
 
 # What eight tiles of two rows of 16 bits take of a whole register that is stored in them: listings of 60 kernels. A v4's goes through memory.
 PARTED = {"v4": {"VALU": 1, "load": 2, "store": 1, "latency": 3}, "v5e": {"VALU": 9.5, "latency": 3}, "v5p": {"VALU": 9.5, "latency": 3},
           "v6e": {"VALU": 4, "latency": 4}, "v7x": {"VALU": 4, "latency": 4}}
+PARTED_WORDS = {"v4": {"load": 1, "store": 1, "latency": 3}, **{chip: {"VALU": 8.5, "latency": 3} for chip in ("v5e", "v5p")}, **{chip: {"VALU": 5, "latency": 5} for chip in ("v6e", "v7x")}}
 
 # Bundles that a product in the highest precision takes less if its weights are constants but for few registers (5 own kernels a generation).
 OF_FEW_WEIGHTS = {"v4": 2, "v5e": 5, "v5p": 2, "v6e": 4}
@@ -80,6 +81,7 @@ def read_off(chip):
               "tpu.dynamic_rotate b32 sublanes down": {"VALU": 1, "latency": 4} if chip == "v4" else {}}
     few = {f"few rows b{bits}": {"VALU": 2, "latency": 6} if chip in WIDE else {**through_memory, **({"VALU": 1} if bits == 16 else {})} for bits in (16, 32)}
     few["few rows b16 parted"] = PARTED[chip]
+    few["few rows b32 parted"] = PARTED_WORDS[chip]
     # A register of two half tiles side by side is parted and put together on a v4; a v5e and a v5p load half of one and half of the other.
     halves = {"odd tiles b16": {}, "halves b16": {} if chip in WIDE else {"VALU": 3} if chip == "v4" else {"VALU": 1, "load": 1}}
     # A divisor's reciprocal, a step of Newton's, what is no normal number, and the product: probes of x / y, x / column, x / sum(x), 8 to 32 registers.

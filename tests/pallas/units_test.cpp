@@ -567,9 +567,15 @@ TEST_CASE("registers of few rows are stored in one place, eight rows after the o
   program::UnitCost put;
   put.slots[static_cast<std::size_t>(CoreUnit::load)] = 1;
   put.slots[static_cast<std::size_t>(CoreUnit::store)] = 1;
-  const auto bundles = [&](std::int64_t times, std::int64_t whole, std::int64_t stages) {
+  const auto bundles = [&](std::int64_t times, std::int64_t whole, std::int64_t stages,
+                           int places = 1) {
     program::UnitSchedule schedule(costs);
-    schedule.put_together(put, times, whole, stages);
+    schedule.put_together({.each = &put,
+                           .times = times,
+                           .whole = whole,
+                           .stages = stages,
+                           .places = places,
+                           .computed = times});
     program::UnitOp op;
     op.makes = {1};
     schedule.end(op);
@@ -579,6 +585,59 @@ TEST_CASE("registers of few rows are stored in one place, eight rows after the o
   CHECK(bundles(8, 3, 1) == 8 + 1);  // three loads of a bundle
   CHECK(bundles(16, 2, 2) == 2 * (8 + 1));
   CHECK(bundles(0, 1, 1) == 0);
+  // In two places the second eight are stored while the first are loaded.
+  CHECK(bundles(16, 2, 2, 2) == 16 + 1);
+}
+
+TEST_CASE("ones are pushed to wide units in half of the rounds of a product", "[pallas][units]") {
+  const auto p = plan_module(load_module(
+      module_text(
+          "%a: " + vmem("8x128xf32") + ", %o: " + vmem("8x1xf32"),
+          load_whole("%x", "%a", "8x128xf32", 2) +
+              "%w = \"S.arith.constant\"() {value = dense<1.0> : vector<128x1xf32>} : () -> "
+              "vector<128x1xf32>\n%z = \"S.arith.constant\"() {value = dense<0.0> : "
+              "vector<8x1xf32>} : () -> vector<8x1xf32>\n%y = \"S.tpu.matmul\"(%x, %w, %z) "
+              "{dimension_numbers = #tpu.dot_dimension_numbers<[1], [0], [0], [1], [0, 0, 1, "
+              "1], [], []>, precision = #tpu.contract_precision<fp32>, transpose_lhs = "
+              "false, transpose_rhs = false} : (vector<8x128xf32>, vector<128x1xf32>, "
+              "vector<8x1xf32>) -> vector<8x1xf32>\n" +
+              store_whole("%y", "%o", "8x1xf32", 2)),
+      "the test's module"));
+  std::int64_t pushed = 0;
+  for (const program::UnitOp& op : p->main.units)
+    for (const auto& [row, n] : op.rows)
+      if (p->unit_rows[static_cast<std::size_t>(row)] == "tpu.matmul weights f32 highest wide")
+        pushed += n;
+  CHECK(pushed == 9);  // 16 in three rounds, one in three
+}
+
+TEST_CASE("constants are stored before what is computed, and of some a bundle has one",
+          "[pallas][units]") {
+  program::UnitCosts costs;
+  costs.capacity.fill(4);
+  costs.capacity[static_cast<std::size_t>(CoreUnit::store)] = 2;
+  costs.schedules.emplace();
+  costs.schedules->memory = 4;
+  program::UnitCost one;
+  one.slots[static_cast<std::size_t>(CoreUnit::store)] = 1;
+  program::UnitCost three;  // one after another
+  three.slots[static_cast<std::size_t>(CoreUnit::valu)] = 3;
+  const auto bundles = [&](std::int64_t computed, std::int64_t alone) {
+    program::UnitSchedule schedule(costs);
+    program::UnitOp op;
+    op.makes = {1};
+    schedule.add("arith.addf f32", three, 1);
+    schedule.end(op);
+    schedule.store({.each = &one, .times = 8, .computed = computed, .alone = alone});
+    program::UnitOp store;
+    store.reads = {1};
+    schedule.end(store);
+    return schedule.bundles();
+  };
+  CHECK(bundles(8, 0) == 3 + 4);
+  CHECK(bundles(2, 0) == 3 + 1);
+  CHECK(bundles(8, 8) == 3 + 8);
+  CHECK(bundles(8, 4) == 3 + 4);
 }
 
 TEST_CASE("what reads a reduction waits for all of it", "[pallas][units]") {
