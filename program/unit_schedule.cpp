@@ -194,14 +194,14 @@ void UnitSchedule::add(const std::string& row, const UnitCost& cost, std::int64_
 
 void UnitSchedule::put_together(const FewRows::Together& put) {
   if (put.each == nullptr || put.times <= 0) return;
-  Row& row = rows_.emplace_back("", put.each, put.times);
-  row.put = put;
+  rows_.push_back({"", put.each, put.times, put});
+  Row& row = rows_.back();
   row.put.whole = std::max<std::int64_t>(1, put.whole);
   row.put.stages = std::clamp<std::int64_t>(put.stages, 1, put.times);
 }
 
 void UnitSchedule::store(const FewRows::Stored& stored) {
-  rows_.emplace_back("", stored.each, stored.times).stored = stored;
+  rows_.push_back({"", stored.each, stored.times, {}, stored});
 }
 
 void UnitSchedule::pack_masks(const UnitOp& op, std::int64_t times) {
