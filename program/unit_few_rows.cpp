@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "program/unit_shapes.hpp"
+
 namespace tessera::program {
 
 namespace {
@@ -10,11 +12,6 @@ namespace {
 constexpr auto kStoreUnit = static_cast<std::size_t>(CoreUnit::store);
 
 bool goes_through_memory(const UnitCost& each) { return each.slots[kStoreUnit] > 0; }
-
-std::int64_t share_up(std::int64_t of, double share) {
-  constexpr double kRounding = 1e-9;
-  return std::llround(std::ceil(static_cast<double>(of) * share - kRounding));
-}
 
 }  // namespace
 
@@ -89,7 +86,7 @@ FewRows::Rows FewRows::rows(const UnitOp& op) const {
   }
   for (auto& row : rows) {
     const double times = name(row).find("32") != std::string::npos ? more.words : more.own;
-    if (times > 0) row.second = share_up(row.second, times);
+    if (times > 0) row.second = share_of(row.second, times);
   }
   return rows;
 }
@@ -122,7 +119,7 @@ FewRows::Together FewRows::together(const UnitOp& op) const {
   if (stores(op)) {
     const bool is_few = std::ranges::any_of(op.reads, [&](int v) { return more_.contains(v); });
     if (is_few || w->parted == nullptr) return {};
-    const std::int64_t computed = share_up(w->packed, op.computed);
+    const std::int64_t computed = share_of(w->packed, op.computed);
     // A mask of what is stored is parted, too.
     const bool masked = std::ranges::any_of(op.reads, [&](int v) { return numbered_.contains(v); });
     const std::int64_t n = masked ? 2 : 1;
@@ -154,7 +151,7 @@ FewRows::Together FewRows::together(const UnitOp& op) const {
   const std::int64_t n = std::llround(w->words);
   return {.each = w->together,
           .times = n,
-          .whole = share_up(std::llround(w->whole_words), used),
+          .whole = share_of(std::llround(w->whole_words), used),
           .stages = w->stages,
           .computed = n};
 }
@@ -172,7 +169,7 @@ FewRows::Stored FewRows::stored(const UnitOp& op) const {
   const Together put = together(op);  // constants are loaded there, too
   const bool loaded = put.each != nullptr && goes_through_memory(*put.each);
   const bool masked = std::ranges::any_of(op.reads, [&](int v) { return numbered_.contains(v); });
-  return {&cost->second, times, loaded ? times : share_up(times, op.computed),
+  return {&cost->second, times, loaded ? times : share_of(times, op.computed),
           masked     ? times
           : shuffles ? times / 2
                      : 0};
@@ -180,8 +177,6 @@ FewRows::Stored FewRows::stored(const UnitOp& op) const {
 
 FewRows::Tiled FewRows::tiled(const Window& w, std::int64_t rows_of_tile,
                               const UnitCost& together) const {
-  constexpr std::int64_t kRows = 8;
-  constexpr std::int64_t kColumns = 128;
   const Shape& s = w.type.shape;
   Tiled found{.loads = 1,
               .words = 1,
@@ -195,16 +190,15 @@ FewRows::Tiled FewRows::tiled(const Window& w, std::int64_t rows_of_tile,
               .together = &together,
               .parted = nullptr};
   if (s.rank < 2) return found;
-  const auto parts = [](std::int64_t n, std::int64_t unit) { return (n + unit - 1) / unit; };
   const std::int64_t rows = s[s.rank - 2];
-  const std::int64_t across = parts(s[s.rank - 1], kColumns);
-  const std::int64_t down = parts(rows, rows_of_tile);
+  const std::int64_t across = ceil_to(s[s.rank - 1], kLanes);
+  const std::int64_t down = ceil_to(rows, rows_of_tile);
   const auto number = [](std::int64_t n) { return static_cast<double>(n); };
   found.across = across;
-  found.stages = parts(rows, kRows);
+  found.stages = ceil_to(rows, kSublanes);
   found.whole_words = number(found.stages * across);
   if (bit_width(w.type.dtype) != 16) {
-    found.loads = number(across == 1 ? 0 : down * parts(across * rows_of_tile, kRows));
+    found.loads = number(across == 1 ? 0 : down * ceil_to(across * rows_of_tile, kSublanes));
     found.words = found.stores = found.loads;
     found.whole = found.whole_words;
     found.packed = across == 1 ? 0 : found.stages * across;
@@ -214,12 +208,13 @@ FewRows::Tiled FewRows::tiled(const Window& w, std::int64_t rows_of_tile,
   }
   // Two rows of 16 bits are a row of words. Cast to words a row of tiles has registers of its own,
   // of which two are loaded together where it fills one.
-  const std::int64_t words = down * parts(across * rows_of_tile, kRows);
+  const std::int64_t words = down * ceil_to(across * rows_of_tile, kSublanes);
   found.words = number(words);
-  found.loads = number(across * rows_of_tile % kRows == 0 ? words / 2 : std::max(down, words / 2));
-  found.stores = number(down * parts(across * rows_of_tile, 2 * kRows));
-  found.whole = number(parts(rows, 2 * kRows) * across);
-  found.packed = parts(2 * found.stages * parts(across, 2), rows_of_tile);
+  found.loads =
+      number(across * rows_of_tile % kSublanes == 0 ? words / 2 : std::max(down, words / 2));
+  found.stores = number(down * ceil_to(across * rows_of_tile, 2 * kSublanes));
+  found.whole = number(ceil_to(rows, 2 * kSublanes) * across);
+  found.packed = ceil_to(2 * found.stages * ceil_to(across, 2), rows_of_tile);
   found.halves = std::llround(found.stores);
   found.parted = parted_;
   return found;
